@@ -67,13 +67,6 @@ complete -o default -F _sonde sonde
                      names_of(app), names_of(app), cases);
 }
 
-// Quotes a text for the single quotes of a shell.
-std::string quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
 // `:` ends a name for _describe, brackets end a description for _arguments.
 std::string zsh_text(const std::string& text) {
   std::string out;
@@ -87,9 +80,10 @@ std::string zsh_text(const std::string& text) {
 std::string zsh_of(const CLI::App& app) {
   std::string verbs, cases;
   for (const CLI::App* verb : verbs_of(app)) {
-    verbs += "    " + quoted(zsh_text(verb->get_name()) + ":" + zsh_text(first_line(verb->get_description()))) + "\n";
+    verbs +=
+        "    " + shell_quoted(zsh_text(verb->get_name()) + ":" + zsh_text(first_line(verb->get_description()))) + "\n";
     std::string flags;
-    for (const Flag& flag : flags_of(*verb)) flags += " " + quoted(flag.name + "[" + zsh_text(flag.help) + "]");
+    for (const Flag& flag : flags_of(*verb)) flags += " " + shell_quoted(flag.name + "[" + zsh_text(flag.help) + "]");
     cases += fmt::format("    {}) _arguments{} '*:file:_files' ;;\n", verb->get_name(), flags);
   }
   return fmt::format(R"(#compdef sonde
@@ -118,10 +112,10 @@ std::string fish_of(const CLI::App& app) {
   std::string text = "# sonde completion fish > ~/.config/fish/completions/sonde.fish\n";
   for (const CLI::App* verb : verbs_of(app)) {
     text += fmt::format("complete -c sonde -n __fish_use_subcommand -f -a {} -d {}\n", verb->get_name(),
-                        quoted(first_line(verb->get_description())));
+                        shell_quoted(first_line(verb->get_description())));
     for (const Flag& flag : flags_of(*verb)) {
       text += fmt::format("complete -c sonde -n '__fish_seen_subcommand_from {}' -l {} -d {}\n", verb->get_name(),
-                          flag.name.substr(2), quoted(flag.help));
+                          flag.name.substr(2), shell_quoted(flag.help));
     }
   }
   return text;

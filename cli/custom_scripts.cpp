@@ -12,8 +12,8 @@
 #include <string>
 
 #include "child.h"
+#include "files/scratch.h"
 #include "python_programs.h"
-#include "scratch.h"
 
 namespace sonde {
 namespace {

@@ -14,10 +14,10 @@
 #include "config/environment.h"
 #include "config/plan.h"
 #include "dump.h"
+#include "files/scratch.h"
 #include "native_program.h"
 #include "prove.h"
 #include "run_report.h"
-#include "scratch.h"
 
 namespace sonde {
 namespace {

@@ -77,6 +77,12 @@ std::vector<fs::path> places_outside(const Catalog& catalog, const fs::path& roo
   return places;
 }
 
+auto shown(const IndexProgress& progress, std::string_view work) {
+  return [&progress, work](std::uint64_t done, std::uint64_t all) {
+    if (progress) progress(work, done, all);
+  };
+}
+
 bool is_unfinished(const Catalog& catalog) {
   return std::ranges::any_of(catalog.ranks, [](const CatalogRank& rank) {
     return std::ranges::any_of(rank.runs, [](const CatalogRun& run) { return !run.finished; });
@@ -146,8 +152,9 @@ void save_if_at_rest(const Catalog& catalog, const fs::path& root, std::uint64_t
 
 struct Index::State {
   Database database;
-  fs::path dump;  // as given
-  fs::path root;  // its real path
+  fs::path dump;                     // as given
+  fs::path root;                     // its real path
+  std::vector<SourceState> sources;  // as they were
   bool is_saved = true;
 };
 
@@ -165,49 +172,41 @@ Result<Index> Index::open(const fs::path& dump, const fs::path& given_file) {
   Result<Database> database = Database::open(file);
   if (!database) return database.error();
   if (Status right = check_index(*database, file, *root); !right) return right.error();
-  const Result<std::vector<SourceState>> sources = read_sources(*database);
+  Result<std::vector<SourceState>> sources = read_sources(*database);
   if (!sources) return sources.error();
   if (const std::string changed = changed_source(*root, *sources); !changed.empty()) {
     return Error{ErrorCode::busy, "'" + file.string() + "' is out of date: " + changed};
   }
-  return Index(std::make_unique<State>(State{std::move(*database), dump, *root}));
+  return Index(std::make_unique<State>(State{std::move(*database), dump, *root, std::move(*sources)}));
 }
 
 Result<Index> Index::open_or_make(const fs::path& dump, const IndexProgress& progress) {
   if (!is_switched_off()) {
     if (Result<Index> saved = open(dump)) return saved;
   }
-  const auto shown = [&](std::string_view work) {
-    return [&progress, work](std::uint64_t done, std::uint64_t all) {
-      if (progress) progress(work, done, all);
-    };
-  };
   const Result<fs::path> root = real_path(dump);
   if (!root) return root.error();
   const auto began = Clock::now();
   const std::uint64_t began_us = now_us();
   // Before it is read: what changes meanwhile is seen as a change.
-  const Result<TreeSnapshot> before = TreeSnapshot::take(*root, {});
+  Result<TreeSnapshot> before = TreeSnapshot::take(*root, {});
   if (!before) return before.error();
-  const ReadProgress reading = shown("reading step");
+  const ReadProgress reading = shown(progress, "reading step");
   Result<Catalog> catalog = open_catalog(dump, reading);
   if (!catalog) return catalog.error();
   if (!is_switched_off() && seconds_since(began) >= kSlowSeconds) {
     save_if_at_rest(*catalog, *root, began_us);
     if (Result<Index> saved = open(dump)) return saved;
   }
-  Result<Database> database = make_index(*catalog, *root, *before, shown("indexing step"));
+  Result<Database> database = make_index(*catalog, *root, *before, shown(progress, "indexing step"));
   if (!database) return database.error();
-  return Index(std::make_unique<State>(State{std::move(*database), dump, *root, false}));
+  return Index(std::make_unique<State>(State{std::move(*database), dump, *root, std::move(before->sources), false}));
 }
 
 Database& Index::database() { return state_->database; }
 bool Index::is_saved() const { return state_->is_saved; }
 
-std::string Index::changed() {
-  const Result<std::vector<SourceState>> sources = read_sources(state_->database);
-  return sources ? changed_source(state_->root, *sources) : sources.error().message;
-}
+std::string Index::changed() const { return changed_source(state_->root, state_->sources); }
 
 Result<Catalog> Index::load(const CatalogQuery& query) {
   Result<Catalog> catalog = read_index(state_->database, query);
@@ -216,12 +215,7 @@ Result<Catalog> Index::load(const CatalogQuery& query) {
 }
 
 Result<IndexReport> build_index(const fs::path& dump, const fs::path& given_file, const IndexProgress& progress) {
-  const auto shown = [&](std::string_view work) {
-    return [&progress, work](std::uint64_t done, std::uint64_t all) {
-      if (progress) progress(work, done, all);
-    };
-  };
-  const ReadProgress reading = shown("reading step");
+  const ReadProgress reading = shown(progress, "reading step");
   const Result<fs::path> root = real_path(dump);
   if (!root) return root.error();
   IndexReport report;
@@ -251,7 +245,7 @@ Result<IndexReport> build_index(const fs::path& dump, const fs::path& given_file
   }
   began = Clock::now();
   if (given_file.empty()) clean(report.file.parent_path());
-  if (Status status = save(*catalog, *root, *snapshot, report.file, shown("writing step")); !status)
+  if (Status status = save(*catalog, *root, *snapshot, report.file, shown(progress, "writing step")); !status)
     return status.error();
   report.write_seconds = seconds_since(began);
   report.files = snapshot->files;

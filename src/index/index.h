@@ -64,7 +64,7 @@ class Index {
   Database& database();
   bool is_saved() const;  // it is a file
   // The first file of the dump that has changed since, as text for the user; empty: none.
-  std::string changed();
+  std::string changed() const;
 
  private:
   struct State;

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
+#include "base/parse_number.h"
 #include "base/text.h"
 
 namespace sonde {
@@ -19,9 +19,7 @@ struct AxisPart {
 
 std::optional<std::int64_t> whole_number(std::string_view text) {
   std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
+  return parse_number(text, number) ? std::optional(number) : std::nullopt;
 }
 
 // Empty if it cannot be read.

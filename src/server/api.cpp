@@ -4,8 +4,8 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <charconv>
 
+#include "base/parse_number.h"
 #include "base/text.h"
 #include "files/mapped_file.h"
 #include "measure/measure.h"
@@ -62,7 +62,7 @@ std::string gzipped(const std::string& text) {
   return is_done ? out : "";
 }
 
-// Answers with a generation may be kept until it grows; all of them are this user's alone.
+// No browser keeps an answer: it is this user's alone, and the dump may grow.
 Response finished(const Request& request, Response response) {
   response.headers.emplace_back("Cache-Control", "no-store");
   const bool is_text = response.type.find("json") != std::string::npos;
@@ -219,10 +219,7 @@ Response Api::answer_job(const Request& request, std::string_view path) {
   }
   std::uint64_t number = 0;
   const std::string_view digits = path.substr(std::string_view("jobs/").size());
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  if (error != std::errc() || end != digits.data() + digits.size()) {
-    return problem(404, fmt::format("there is no job '{}'", digits));
-  }
+  if (!parse_number(digits, number)) return problem(404, fmt::format("there is no job '{}'", digits));
   if (request.method == "GET") {
     Result<std::string> job = jobs_->one(number);
     return job ? json_response(std::move(*job)) : problem(job.error());

@@ -69,7 +69,7 @@ struct OpName {
   std::string op_name, op_type, scope;
 };
 
-class Facts {
+class Facts : public std::enable_shared_from_this<Facts> {
  public:
   static Result<std::shared_ptr<const Facts>> read(Database& database, const Catalog& frame,
                                                    const Judgement& judgement);
@@ -78,10 +78,6 @@ class Facts {
   std::vector<OpName> names;         // by `op_names.id`
   std::vector<OpFact> ops;           // by `ops.id`
   std::vector<TensorFact> tensors;   // in the order of the run
-
-  std::uint64_t end_of(std::uint64_t op) const {
-    return op + 1 < ops.size() ? ops[op + 1].first_tensor : tensors.size();
-  }
 };
 
 // The state that health alone gives.

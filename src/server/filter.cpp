@@ -4,9 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
+#include "base/parse_number.h"
 #include "base/text.h"
 #include "catalog/select.h"
 #include "config/nearest.h"
@@ -61,8 +61,7 @@ std::optional<Result<NumberCondition>> condition_of(const std::string& word,
   const std::string_view text = value == std::string::npos ? "" : std::string_view(word).substr(value);
   constexpr std::array<std::string_view, 6> kSigns = {"<", "<=", "=", "!=", ">=", ">"};
   const auto found = std::ranges::find(kSigns, is == "==" ? "=" : is);
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), condition.number);
-  if (found == kSigns.end() || error != std::errc() || end != text.data() + text.size()) {
+  if (found == kSigns.end() || !parse_number(text, condition.number)) {
     return Error{ErrorCode::invalid_argument, fmt::format("filter '{}': expected a number, as l2norm>=1e3", word)};
   }
   condition.is = static_cast<NumberCondition::Is>(found - kSigns.begin());

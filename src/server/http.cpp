@@ -37,12 +37,6 @@ constexpr std::size_t kChunk = 1 << 20;
 constexpr auto kEventLook = std::chrono::milliseconds(100);
 constexpr auto kHeartbeat = std::chrono::seconds(15);
 
-std::string lower_case(std::string_view text) {
-  std::string out(text);
-  std::ranges::transform(out, out.begin(), lower);
-  return out;
-}
-
 }  // namespace
 
 struct HttpServer::State {
@@ -144,7 +138,7 @@ class Session : public std::enable_shared_from_this<Session> {
     }
     if (response_.is_stream) keep_alive_ = false;
     head.keep_alive(keep_alive_);
-    if (!response_.is_stream && response_.status != 304) {
+    if (!response_.is_stream) {
       head.content_length(response_.body.size() + response_.tail.size());
     }
     head_ = (std::ostringstream() << head.base()).str();

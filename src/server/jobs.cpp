@@ -16,7 +16,9 @@
 #include <fstream>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "files/files.h"
+#include "files/scratch.h"
 
 namespace sonde::server {
 namespace {
@@ -108,14 +110,7 @@ std::string shell_text(const std::vector<std::string>& words) {
       return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
              std::string_view("-_./=:,+@%").find(c) != std::string_view::npos;
     });
-    out += ' ';
-    if (is_plain) {
-      out += word;
-      continue;
-    }
-    out += '\'';
-    for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    out += '\'';
+    out += ' ' + (is_plain ? word : shell_quoted(word));
   }
   return out;
 }
@@ -287,7 +282,7 @@ void Jobs::work(const std::stop_token& stop) {
     std::shared_ptr<Job> job;
     {
       std::unique_lock lock(mutex_);
-      if (!woken_.wait(lock, stop, [&] { return next() != nullptr; })) return;
+      if (!woken_.wait_for(lock, stop, kForever, [&] { return next() != nullptr; })) return;
       job = next();
       job->state = "running";
       job->started_us = now_us();
@@ -317,13 +312,21 @@ void Jobs::run(Job& job) {
   if (!measured) job.error = measured.error().message;
 }
 
+void Jobs::fail(Job& job, std::string error) {
+  const std::lock_guard lock(mutex_);
+  job.ended_us = now_us();
+  if (job.is_cancelled) return;
+  job.state = "failed";
+  job.error = std::move(error);
+}
+
 void Jobs::run_command(Job& job) {
   std::vector<std::string> words = job.command;
   words.insert(words.begin(), "sonde");
-  char directory[] = "/tmp/sonde-next-XXXXXX";
-  if (job.kind == "next-config" && ::mkdtemp(directory) != nullptr) {
-    job.scratch = directory;
-    words.push_back("--next-config=" + (job.scratch / "next.json").string());
+  std::optional<Scratch> scratch;
+  if (job.kind == "next-config") {
+    if (scratch.emplace().path().empty()) return fail(job, "cannot make a directory in TMPDIR or /tmp");
+    words.push_back("--next-config=" + (scratch->path() / "next.json").string());
   }
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
@@ -363,15 +366,13 @@ void Jobs::run_command(Job& job) {
     job.process = 0;
   }
   Json answer = child > 0 && !too_large ? Json::parse(text, nullptr, false) : Json();
-  if (!job.scratch.empty()) {
-    std::ifstream file(job.scratch / "next.json");
+  if (scratch) {
+    std::ifstream file(scratch->path() / "next.json");
     if (file) {
       text.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
     } else if (answer.is_object() && !answer.contains("error")) {
       answer["error"] = {{"message", "nothing wrong was found, so there is no next configuration"}};
     }
-    std::error_code ignored;
-    std::filesystem::remove_all(job.scratch, ignored);
   }
   const std::lock_guard lock(mutex_);
   job.ended_us = now_us();

@@ -28,7 +28,6 @@ struct Job {
   Json arguments = Json::object();
   std::vector<std::string> command;
   std::size_t dump = 0;
-  std::filesystem::path scratch;  // where next-config writes
   std::string state = "waiting";
   std::uint64_t created_us = 0, started_us = 0, ended_us = 0;
   std::optional<int> exit_status;
@@ -60,6 +59,7 @@ class Jobs {
  private:
   void work(const std::stop_token& stop);
   void run(Job& job);
+  void fail(Job& job, std::string error);
   void run_command(Job& job);
   Json describe(const Job& job) const;
   std::shared_ptr<Job> find(std::uint64_t number) const;

@@ -8,11 +8,10 @@
 #include "index/index_schema.h"
 #include "report/catalog_text.h"
 #include "server/ask.h"
+#include "server/limits.h"
 
 namespace sonde::server {
 namespace {
-
-constexpr std::uint64_t kMostCells = 4096;
 
 // Steps become columns, several to one where there are more than `most`.
 class StepColumns {
@@ -199,7 +198,8 @@ Result<Response> health(Ask& ask) {
   const Where where = Where::of(ask.parameters, "steps");
   const bool by_op = ask.parameters.word("by", "scope", {"scope", "op"}) == "op";
   const std::string under = ask.parameters.text("under").value_or("");
-  const std::uint64_t w = ask.parameters.number("w", 0, kMostCells), h = ask.parameters.number("h", 0, kMostCells);
+  const std::uint64_t w = ask.parameters.number("w", 0, kLimits.picture_cells),
+                      h = ask.parameters.number("h", 0, kLimits.picture_cells);
   if (Status good = ask.parameters.finish(); !good) return good.error();
   const Result<std::shared_ptr<const Facts>> read = ask.snapshot->facts();
   if (!read) return read.error();
@@ -245,7 +245,8 @@ Result<Response> health(Ask& ask) {
 
 Result<Response> gradients(Ask& ask) {
   const Where where = Where::of(ask.parameters, "steps");
-  const std::uint64_t w = ask.parameters.number("w", 0, kMostCells), h = ask.parameters.number("h", 0, kMostCells);
+  const std::uint64_t w = ask.parameters.number("w", 0, kLimits.picture_cells),
+                      h = ask.parameters.number("h", 0, kLimits.picture_cells);
   if (Status good = ask.parameters.finish(); !good) return good.error();
   const Result<std::shared_ptr<const Facts>> read = ask.snapshot->facts();
   if (!read) return read.error();

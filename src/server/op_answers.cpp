@@ -98,7 +98,7 @@ Json attributes_json(const CatalogOp& op) {
   return list;
 }
 
-Json steps_of(const Snapshot& snapshot, const Facts& facts, const AskedOp& asked) {
+Json steps_of(const Facts& facts, const AskedOp& asked) {
   std::set<std::uint64_t> numbers;
   const OpFact& own = facts.ops[asked.op_id];
   const std::string& name = facts.names[own.name].op_name;
@@ -107,14 +107,13 @@ Json steps_of(const Snapshot& snapshot, const Facts& facts, const AskedOp& asked
     const bool is_there = step.rank == asked.rank && step.graph == facts.steps[own.step].graph;
     if (is_there && (op.name == own.name || facts.names[op.name].op_name == name)) numbers.insert(step.number);
   }
-  static_cast<void>(snapshot);
   return Json(numbers);
 }
 
 // The class of each node's outputs, for edges and paths.
-State output_state(const Facts& facts, const AskedOp& of, StepPart& part, std::uint32_t node) {
+State output_state(const Facts& facts, const AskedOp& of, std::uint32_t node) {
   const std::uint64_t first = of.op_id - of.number;
-  return facts.ops[first + part.op_of(node)].state;
+  return facts.ops[first + of.part->op_of(node)].state;
 }
 
 const CatalogTensor* first_output(const CatalogOp& op) {
@@ -168,7 +167,7 @@ void add_nodes(const Facts& facts, const AskedOp& asked, AnswerTable& table) {
     dtype.add(output == nullptr ? "?" : dtype_text(*output));
     output != nullptr && output->has_shape ? shape.add(output->shape.values()) : shape.add_null();
     norm.add_known(output != nullptr && output->statistics ? output->statistics->l2norm : std::optional<double>());
-    state.add(word_of(output_state(facts, asked, *asked.part, node)));
+    state.add(word_of(output_state(facts, asked, node)));
   }
 }
 
@@ -217,7 +216,7 @@ bool is_bad(State state) { return state > State::not_measured; }
 // Back along the worst inputs, until nothing bad comes in; of a healthy tensor along the first inputs.
 std::vector<Station> causes(const Facts& facts, const AskedOp& asked, std::uint32_t node, std::string& reaches) {
   const StepGraph& graph = asked.part->graph();
-  const auto state = [&](std::uint32_t of) { return output_state(facts, asked, *asked.part, of); };
+  const auto state = [&](std::uint32_t of) { return output_state(facts, asked, of); };
   const bool follow_bad = is_bad(state(node));
   std::vector<Station> stations = {{node, {}, {}}};
   std::set<std::uint32_t> seen = {node};
@@ -293,7 +292,7 @@ Json station_json(const Facts& facts, const AskedOp& asked, const Station& stati
           {"source_line", op.line},
           {"input_slot", slot(station.input)},
           {"output_slot", slot(station.output)},
-          {"class", word_of(output_state(facts, asked, *asked.part, station.node))},
+          {"class", word_of(output_state(facts, asked, station.node))},
           {"tensor", tensor == nullptr ? Json() : json_of(asked.of_rank(), asked.part->step(), op, *tensor)}};
 }
 
@@ -348,7 +347,7 @@ Result<Response> op(Ask& ask) {
                      {"same_line", same_line},
                      {"previous", neighbour(asked->number - 1)},
                      {"next", neighbour(asked->number + 1)},
-                     {"steps", steps_of(*ask.snapshot, **facts, *asked)}});
+                     {"steps", steps_of(**facts, *asked)}});
 }
 
 Result<Response> graph(Ask& ask) {

@@ -10,11 +10,10 @@
 #include "operators/op_nature.h"
 #include "report/catalog_text.h"
 #include "server/ask.h"
+#include "server/limits.h"
 
 namespace sonde::server {
 namespace {
-
-constexpr std::array<std::string_view, 4> kKinds = {"journal", "tree", "msprobe", "files"};
 
 Json json_of(const CatalogRun& run, std::size_t number) {
   return {{"run", number},
@@ -98,26 +97,6 @@ Result<Json> losses(Snapshot& snapshot, const Facts& facts) {
   });
   if (!read) return read.error();
   return list;
-}
-
-std::string lower_case(std::string_view text) {
-  std::string out(text);
-  std::ranges::transform(out, out.begin(), lower);
-  return out;
-}
-
-// The texts of `texts` by their numbers in the facts (id + 1).
-Result<std::map<std::uint32_t, std::string>> source_files(Snapshot& snapshot) {
-  std::map<std::uint32_t, std::string> files;
-  const Status read = snapshot.with_database([&](Database& database) -> Status {
-    Result<Statement> row =
-        database.prepare("SELECT DISTINCT source_file, text FROM ops JOIN texts ON texts.id=source_file");
-    if (!row) return row.error();
-    while (row->next()) files.emplace(static_cast<std::uint32_t>(row->number(0) + 1), row->text(1));
-    return row->failed() ? Status(database.error("cannot read it")) : Status();
-  });
-  if (!read) return read.error();
-  return files;
 }
 
 struct LineSum {
@@ -215,7 +194,7 @@ Result<Response> overview(Ask& ask) {
       for (const std::string& note : rank.runs[i].notes) warnings.push_back(note);
     }
     ranks.push_back({{"rank", rank_text(rank)},
-                     {"kind", kKinds[static_cast<std::size_t>(rank.kind)]},
+                     {"kind", kDumpKinds[static_cast<std::size_t>(rank.kind)]},
                      {"dump", rank.dump},
                      {"runs", runs}});
     for (const CatalogStep& step : rank.steps) steps.push_back(json_of(rank, step, states[next++]));
@@ -277,11 +256,11 @@ Result<Response> scopes(Ask& ask) {
 
 Result<Response> search(Ask& ask) {
   const std::string query = ask.parameters.required("q");
-  const std::uint64_t limit = ask.parameters.number("limit", 50, 1000);
+  const std::uint64_t limit = ask.parameters.number("limit", 50, kLimits.rows);
   if (Status good = ask.parameters.finish(); !good) return good.error();
   const Result<std::shared_ptr<const Facts>> facts = ask.snapshot->facts();
   if (!facts) return facts.error();
-  const Result<std::map<std::uint32_t, std::string>> files = source_files(*ask.snapshot);
+  const Result<std::map<std::uint32_t, std::string>> files = ask.snapshot->source_files();
   if (!files) return files.error();
   Search found(**facts, query);
   found.look(*files);
@@ -309,7 +288,7 @@ Result<Response> source(Ask& ask) {
   where.rank = rank_name;
   const Result<std::shared_ptr<const Facts>> facts = ask.snapshot->facts();
   if (!facts) return facts.error();
-  const Result<std::map<std::uint32_t, std::string>> files = source_files(*ask.snapshot);
+  const Result<std::map<std::uint32_t, std::string>> files = ask.snapshot->source_files();
   if (!files) return files.error();
   std::map<std::string, std::map<std::uint32_t, LineSum>> sums;
   std::map<std::string, std::uint32_t> rank_of;  // the first that has the file
@@ -321,9 +300,14 @@ Result<Response> source(Ask& ask) {
     sums[file->second][op.line].add(op, i);
     rank_of.emplace(file->second, rank);
   }
+  std::map<std::uint32_t, SourceTexts> texts;  // by rank
   const auto text_of = [&](const std::string& file) -> std::optional<std::string> {
-    SourceTexts texts = sources_of(ask.snapshot->frame().ranks[rank_of.at(file)]);
-    const std::string* const text = texts.text(file);
+    const std::uint32_t rank = rank_of.at(file);
+    auto of_rank = texts.find(rank);
+    if (of_rank == texts.end()) {
+      of_rank = texts.emplace(rank, sources_of(ask.snapshot->frame().ranks[rank])).first;
+    }
+    const std::string* const text = of_rank->second.text(file);
     return text == nullptr ? std::nullopt : std::optional(*text);
   };
   if (wanted) {

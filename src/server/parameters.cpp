@@ -4,10 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 
+#include "base/parse_number.h"
 #include "catalog/dump_part.h"
 #include "config/nearest.h"
 #include "report/catalog_text.h"
@@ -18,9 +18,7 @@ namespace {
 template <typename Number>
 std::optional<Number> parsed(std::string_view text) {
   Number number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || text.empty()) return std::nullopt;
-  return number;
+  return parse_number(text, number) ? std::optional(number) : std::nullopt;
 }
 
 }  // namespace

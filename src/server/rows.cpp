@@ -104,13 +104,10 @@ class RowSearch {
   // The numbers of files that `source:` accepts with any line; with a line `file:line` is compared.
   Status read_sources() {
     if (filter_.sources.empty()) return {};
-    return snapshot_.with_database([&](Database& database) -> Status {
-      Result<Statement> rows =
-          database.prepare("SELECT DISTINCT source_file, text FROM ops JOIN texts ON texts.id=source_file");
-      if (!rows) return rows.error();
-      while (rows->next()) files_.emplace(static_cast<std::uint32_t>(rows->number(0) + 1), rows->text(1));
-      return rows->failed() ? Status(database.error("cannot read it")) : Status();
-    });
+    Result<std::map<std::uint32_t, std::string>> files = snapshot_.source_files();
+    if (!files) return files.error();
+    files_ = std::move(*files);
+    return {};
   }
 
   bool takes_source(const OpFact& op) const {
@@ -250,7 +247,7 @@ class RowSearch {
   Filter filter_;
   SortKeys keys_;
   std::vector<bool> takes_name_;
-  std::unordered_map<std::uint32_t, std::string> files_;
+  std::map<std::uint32_t, std::string> files_;
   std::vector<std::uint32_t> rows_;
 };
 

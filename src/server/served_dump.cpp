@@ -138,15 +138,8 @@ Json ServedDump::status() const {
   bool values = false, statistics = false, flow = false;
   if (shown) {
     for (const CatalogRank& rank : shown->frame().ranks) flow |= rank.has_journal || rank.has_host_data_flow;
-    shown->with_database([&](Database& database) {
-      const auto any = [&](const char* sql) {
-        Result<Statement> row = database.prepare(sql);
-        return row && row->next();
-      };
-      values = any("SELECT 1 FROM tensors WHERE directory IS NOT NULL LIMIT 1");
-      statistics = any("SELECT 1 FROM tensors WHERE max IS NOT NULL LIMIT 1");
-      return 0;
-    });
+    values = shown->content().values;
+    statistics = shown->content().statistics;
   }
   const std::lock_guard lock(mutex_);
   std::filesystem::path named = path_.has_filename() ? path_ : path_.parent_path();

@@ -1,4 +1,4 @@
-// ServedDump: a dump that is shown while it may still grow. A thread reads it, looks each second whether it has changed,
+// ServedDump: a dump that is shown while it may still grow. A thread reads it, looks each half second whether it has changed,
 // and then makes a new snapshot; it spends at most a tenth of its time on this.
 #pragma once
 

@@ -43,9 +43,18 @@ Result<std::shared_ptr<Snapshot>> Snapshot::open(const std::filesystem::path& du
   return std::shared_ptr<Snapshot>(new Snapshot(std::move(*index), std::move(*frame), generation));
 }
 
-std::string Snapshot::changed() {
-  const std::lock_guard lock(database_mutex_);
-  return index_.changed();
+const Snapshot::Content& Snapshot::content() {
+  std::call_once(content_once_, [this] {
+    with_database([this](Database& database) {
+      const auto any = [&](const char* sql) {
+        Result<Statement> row = database.prepare(sql);
+        return row && row->next();
+      };
+      content_.values = any("SELECT 1 FROM tensors WHERE directory IS NOT NULL LIMIT 1");
+      content_.statistics = any("SELECT 1 FROM tensors WHERE max IS NOT NULL LIMIT 1");
+    });
+  });
+  return content_;
 }
 
 Result<std::shared_ptr<const Facts>> Snapshot::facts() {
@@ -72,17 +81,30 @@ std::shared_ptr<const Judgement> Snapshot::judgement() const {
 
 std::shared_ptr<const std::vector<std::uint32_t>> Snapshot::kept_rows(const std::string& key, const Facts& facts) {
   const std::lock_guard lock(rows_mutex_);
-  const auto found =
-      std::ranges::find_if(rows_, [&](const KeptRows& kept) { return kept.key == key && kept.facts == &facts; });
+  const auto found = std::ranges::find_if(
+      rows_, [&](const KeptRows& kept) { return kept.key == key && kept.facts.lock().get() == &facts; });
   return found == rows_.end() ? nullptr : found->rows;
 }
 
 void Snapshot::keep_rows(const std::string& key, const Facts& facts,
                          std::shared_ptr<const std::vector<std::uint32_t>> rows) {
   const std::lock_guard lock(rows_mutex_);
-  std::erase_if(rows_, [&](const KeptRows& kept) { return kept.facts != &facts || kept.key == key; });
-  rows_.push_front({key, &facts, std::move(rows)});
+  std::erase_if(rows_, [&](const KeptRows& kept) { return kept.facts.lock().get() != &facts || kept.key == key; });
+  rows_.push_front({key, facts.weak_from_this(), std::move(rows)});
   if (rows_.size() > kQueriesKept) rows_.pop_back();
+}
+
+Result<std::map<std::uint32_t, std::string>> Snapshot::source_files() {
+  std::map<std::uint32_t, std::string> files;
+  const Status read = with_database([&](Database& database) -> Status {
+    Result<Statement> row =
+        database.prepare("SELECT DISTINCT source_file, text FROM ops JOIN texts ON texts.id=source_file");
+    if (!row) return row.error();
+    while (row->next()) files.emplace(static_cast<std::uint32_t>(row->number(0) + 1), row->text(1));
+    return row->failed() ? Status(database.error("cannot read it")) : Status();
+  });
+  if (!read) return read.error();
+  return files;
 }
 
 Result<Catalog> Snapshot::load_step(std::size_t rank, std::size_t step) {

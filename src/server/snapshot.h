@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -55,7 +56,12 @@ class Snapshot {
   std::uint64_t generation() const { return generation_; }
   const Catalog& frame() const { return frame_; }  // ranks, runs and steps, without ops
   bool is_saved() const { return index_.is_saved(); }
-  std::string changed();  // as Index::changed
+  std::string changed() const { return index_.changed(); }  // as Index::changed
+
+  struct Content {
+    bool values = false, statistics = false;  // some tensor has a file, or statistics
+  };
+  const Content& content();  // looked up once
 
   // The class of every tensor and op; read once.
   Result<std::shared_ptr<const Facts>> facts();
@@ -66,6 +72,9 @@ class Snapshot {
   // The rows of the last queries (rows.h); null: not kept, or of other facts.
   std::shared_ptr<const std::vector<std::uint32_t>> kept_rows(const std::string& key, const Facts& facts);
   void keep_rows(const std::string& key, const Facts& facts, std::shared_ptr<const std::vector<std::uint32_t>> rows);
+
+  // The program's files by the number that an op has (OpFact::source_file).
+  Result<std::map<std::uint32_t, std::string>> source_files();
 
   // The step with its ops. `rank` and `step`: indices in frame(). The last few are kept.
   Result<std::shared_ptr<StepPart>> step(std::size_t rank, std::size_t step);
@@ -85,12 +94,14 @@ class Snapshot {
       : index_(std::move(index)), frame_(std::move(frame)), generation_(generation) {}
 
   std::mutex database_mutex_;
+  std::once_flag content_once_;
+  Content content_;
   Index index_;
   Catalog frame_;
   std::uint64_t generation_;
   struct KeptRows {
     std::string key;
-    const Facts* facts = nullptr;
+    std::weak_ptr<const Facts> facts;
     std::shared_ptr<const std::vector<std::uint32_t>> rows;
   };
   std::mutex rows_mutex_;

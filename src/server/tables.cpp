@@ -1,15 +1,15 @@
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "index/index_reader.h"
 #include "index/index_schema.h"
 #include "report/catalog_text.h"
 #include "server/ask.h"
+#include "server/limits.h"
 #include "server/rows.h"
 
 namespace sonde::server {
 namespace {
-
-constexpr std::uint64_t kMostRows = 1000;
 
 // Columns that tables of ops and of tensors share.
 struct OpColumns {
@@ -66,8 +66,8 @@ struct Page {
 // The command that prints the same rows, if its options can choose them.
 std::string command_of(const Ask& ask, const RowQuery& query) {
   if (!query.sort.empty()) return "";
-  std::string command =
-      fmt::format("sonde {} '{}'", query.of == RowsOf::tensors ? "stats" : "ls --ops", ask.dump.path().string());
+  std::string command = fmt::format("sonde {} {}", query.of == RowsOf::tensors ? "stats" : "ls --ops",
+                                    shell_quoted(ask.dump.path().string()));
   std::string_view rest = query.filter;
   while (!rest.empty()) {
     const std::string_view word = rest.substr(0, rest.find(' '));
@@ -93,7 +93,7 @@ Result<Page> page_of(Ask& ask, RowsOf of) {
   Page page;
   page.columns = ask.parameters.text("columns").value_or("");
   page.begin = ask.parameters.number("offset", 0, ~0ULL);
-  const std::uint64_t limit = ask.parameters.number("limit", 200, kMostRows);
+  const std::uint64_t limit = ask.parameters.number("limit", 200, kLimits.rows);
   const std::optional<std::uint64_t> generation = ask.parameters.number("generation");
   if (Status good = ask.parameters.finish(); !good) return good.error();
   if (generation && *generation != ask.snapshot->generation()) {

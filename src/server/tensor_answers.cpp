@@ -1,12 +1,12 @@
 // The values of one tensor: its file is opened, and nothing else.
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <optional>
 #include <system_error>
 
+#include "base/parse_number.h"
 #include "files/packed_path.h"
 #include "formats/npy.h"
 #include "formats/tensor_file.h"
@@ -101,8 +101,7 @@ std::optional<std::pair<std::uint64_t, std::uint64_t>> range_of(std::string_view
   if (dash == std::string_view::npos) return std::nullopt;
   const auto number = [](std::string_view digits) -> std::optional<std::uint64_t> {
     std::uint64_t value = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    return error == std::errc() && end == digits.data() + digits.size() ? std::optional(value) : std::nullopt;
+    return parse_number(digits, value) ? std::optional(value) : std::nullopt;
   };
   const std::optional<std::uint64_t> from = number(text.substr(0, dash)), to = number(text.substr(dash + 1));
   if (!from && !to) return std::nullopt;

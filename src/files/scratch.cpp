@@ -1,4 +1,4 @@
-#include "scratch.h"
+#include "files/scratch.h"
 
 #include <unistd.h>
 
