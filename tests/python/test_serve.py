@@ -16,16 +16,7 @@ from conftest import SMALL_TRAINING
 from golden_cases import TREES
 from processes import CLI, run_in
 from serving import ARROW, OPENAPI, Server, answer_of, conform, serving
-
-RECORD = """
-import pathlib, sys
-sys.path.insert(0, sys.argv[1])
-import golden, golden_cases
-for name in sys.argv[3:]:
-    directory = pathlib.Path(sys.argv[2]) / name.replace(".", "_")
-    directory.mkdir()
-    golden.record(golden_cases.CASES[name], directory)
-"""
+from test_index import RECORD
 
 # With a NaN in step 1, and another learning rate.
 NAN_TRAINING = SMALL_TRAINING.replace("lr=0.1", "lr=0.2").replace(

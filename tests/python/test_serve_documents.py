@@ -8,7 +8,7 @@ import sys
 import textwrap
 
 from processes import CLI, clean_environment, run_in
-from serving import OPENAPI, Server
+from serving import OPENAPI, serving
 from test_serve import NAN_TRAINING
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -38,14 +38,11 @@ def test_its_shell_and_python_lines_run(tmp_path):
     assert done.returncode == 0, done.stderr
     for part in ('"state":', '"l2norm":', '"nan_tensors":', '"worst_op":', '"kind":"first-bad"'):
         assert part in done.stdout, part
-    server = Server(tmp_path / "run7")
-    try:
+    with serving(tmp_path / "run7") as server:
         (tmp_path / "address").write_text(server.line + "\n")
         (tmp_path / "ask.py").write_text(blocks("python")[0])
         shown = run_in(tmp_path, None, sys.executable, "ask.py")
         assert shown.status == 0 and "conv2d-op0" in shown.stdout, shown.stderr
-    finally:
-        server.close()
 
 
 def test_it_names_every_path_and_every_class():
@@ -60,9 +57,8 @@ def test_it_names_every_path_and_every_class():
 def test_the_limits_in_it_are_those_of_the_server(tmp_path):
     run = [CLI, "run", "--out", tmp_path / "run7", "--", sys.executable, "-c", "import torch; torch.ones(2).exp()"]
     assert run_in(tmp_path, None, *run).status == 0
-    server = Server(tmp_path / "run7")
-    limits = server.get("status").json["limits"]
-    server.close()
+    with serving(tmp_path / "run7") as server:
+        limits = server.get("status").json["limits"]
     words = re.search(r"Requests are limited: (.*?)\n\n", TEXT, re.DOTALL)[1]
     for name, factor in (
         ("header_bytes", 1024),

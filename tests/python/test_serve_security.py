@@ -226,12 +226,9 @@ def test_bad_usage_names_the_cure(server, tmp_path):
 
 
 def test_an_address_for_others_prints_a_warning_and_an_allowed_host_is_accepted(server):
-    other = Server(server.dump, "--bind", "0.0.0.0", "--allow-host", "node7.example")
-    try:
+    with serving(server.dump, "--bind", "0.0.0.0", "--allow-host", "node7.example") as other:
         answer = request(other, host="node7.example")
         assert status_of(answer) == 200
-    finally:
-        other.close()
     assert "the token and the data travel unencrypted" in other.messages
 
 

@@ -57,19 +57,14 @@ def set_limit(size, device=0):
     _library.testdev_set_limit(device, _long(size))
 
 
-def lose(device=0, lost=True):
+def lose(device=0):
     """From now on every call for the device fails, and what its streams had to do is not done."""
-    _library.testdev_set_lost(device, int(lost))
+    _library.testdev_lose(device)
 
 
 def set_events(on):
     """False: a device without events."""
     _library.testdev_set_events(int(on))
-
-
-def set_poison(on):
-    """False: freed memory is not overwritten."""
-    _library.testdev_set_poison(int(on))
 
 
 def destroy_stream(stream):

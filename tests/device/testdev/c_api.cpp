@@ -1,5 +1,4 @@
 // The functions that __init__.py calls, and that a program in C may call.
-#include <ATen/ops/from_blob.h>
 
 #include <cstring>
 #include <exception>
@@ -68,9 +67,8 @@ void testdev_reset_counters(int device) {
 }
 
 void testdev_set_limit(int device, unsigned long bytes) { testdev::device(device).limit_bytes = bytes; }
-void testdev_set_lost(int device, int lost) { testdev::device(device).lost = lost != 0; }
+void testdev_lose(int device) { testdev::device(device).lost = true; }
 void testdev_set_events(int on) { testdev::switches().has_events = on != 0; }
-void testdev_set_poison(int on) { testdev::switches().poisons = on != 0; }
 void testdev_set_schedule(int schedule, unsigned long seed, unsigned long longest_delay_us) {
   testdev::set_schedule(static_cast<testdev::Schedule>(schedule), seed, longest_delay_us);
 }

@@ -58,7 +58,6 @@ struct Device {
 // Switches for all devices.
 struct Switches {
   std::atomic<bool> has_events{true};
-  std::atomic<bool> poisons{true};   // freed memory is overwritten, in the order of its stream
   std::atomic<bool> in_fork{false};  // this process is a child of one that used the device
 };
 

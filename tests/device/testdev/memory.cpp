@@ -72,12 +72,10 @@ Cache& pinned_memory() {
 }
 
 // Threads that only read the block's last contents by mistake then read NaN.
-void poison(const Block& block) {
-  if (switches().poisons) std::memset(real(block.device, block.address), 0xff, block.bytes);
-}
+void poison(const Block& block) { std::memset(real(block.device, block.address), 0xff, block.bytes); }
 
 void make_free(DeviceMemory& memory, Block* block) {
-  if (switches().poisons && !block->owner->is_capturing() && !device(block->device).lost) {
+  if (!block->owner->is_capturing() && !device(block->device).lost) {
     try {
       block->owner->enqueue([copy = *block] { poison(copy); });
     } catch (const std::exception&) {  // its stream was destroyed: nobody gets the block
@@ -194,7 +192,7 @@ void collect_pinned(Cache& cache) {
     return std::any_of(block->awaited.begin(), block->awaited.end(), [](auto& at) { return !at.is_reached(); });
   });
   for (auto it = ready; it != cache.pending.end(); ++it) {
-    if (switches().poisons) std::memset((*it)->address, 0xff, (*it)->bytes);
+    std::memset((*it)->address, 0xff, (*it)->bytes);
     cache.free[{nullptr, (*it)->bytes}].push_back(*it);
   }
   cache.pending.erase(ready, cache.pending.end());

@@ -11,6 +11,7 @@
 #include <ATen/ops/bernoulli.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/unfold_native.h>

@@ -3,10 +3,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstring>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,11 +13,11 @@
 #include "capture/abi.h"
 #include "capture/session.h"
 #include "journal/journal.h"
+#include "writer/dump_fixture.h"
 
 namespace sonde {
 namespace {
 
-namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 
 // A host whose device is slow: it has begun these reads, and a test says when they end.
@@ -53,10 +51,7 @@ void drain() {}
 class Devices : public ::testing::Test {
  protected:
   void SetUp() override {
-    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    directory_ = fs::path(::testing::TempDir()) / ("sonde_" + std::to_string(::getpid()) + "_" + test->name());
-    fs::remove_all(directory_);
-    plan_.path = directory_ / "dump";
+    plan_.path = directory_.path() / "dump";
     plan_.net_name = "Net";
     plan_.saved_data = SavedData::full;
     plan_.support_device = {0};
@@ -68,7 +63,6 @@ class Devices : public ::testing::Test {
     set_devices({});
     session_.reset();
     EXPECT_EQ(g_taken, 0) << "all host memory was given back";
-    fs::remove_all(directory_);
   }
 
   void start() {
@@ -144,15 +138,11 @@ class Devices : public ::testing::Test {
     }
     return lines;
   }
-  std::size_t files() const {
-    std::size_t count = 0;
-    for (const auto& file : fs::recursive_directory_iterator(plan_.path)) count += file.path().extension() == ".npy";
-    return count;
-  }
+  std::size_t files() const { return test::npy_files(plan_.path).size(); }
 
+  test::TemporaryDirectory directory_;  // before session_: removed after it
   Plan plan_;
   std::unique_ptr<Session> session_;
-  fs::path directory_;
   std::uint64_t next_storage_ = 1;
 };
 

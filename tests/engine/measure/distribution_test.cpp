@@ -7,6 +7,8 @@
 #include <limits>
 #include <numeric>
 
+#include "tensor/sample_tensors.h"
+
 namespace sonde {
 namespace {
 
@@ -15,32 +17,19 @@ using testing::ElementsAre;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-// Doubles in C order.
-struct Doubles {
-  std::vector<double> data;
-  std::vector<std::int64_t> shape, strides;
+// In C order.
+sample::Tensor shaped(const std::vector<double>& values, std::vector<std::int64_t> shape) {
+  sample::Tensor tensor = sample::doubles(values);
+  tensor.strides = sample::c_strides(shape);
+  tensor.shape = std::move(shape);
+  return tensor;
+}
 
-  Doubles(std::vector<double> values, std::vector<std::int64_t> sizes)
-      : data(std::move(values)), shape(std::move(sizes)) {
-    strides.resize(shape.size());
-    std::int64_t step = 1;
-    for (std::size_t axis = shape.size(); axis-- > 0; step *= shape[axis]) strides[axis] = step;
-  }
-  TensorView view() const {
-    TensorView view;
-    view.dtype = DType::float64;
-    view.data = reinterpret_cast<const std::byte*>(data.data());
-    view.shape = shape;
-    view.strides = strides;
-    return view;
-  }
-};
-
-Doubles counted(std::vector<std::int64_t> shape) {
+sample::Tensor counted(std::vector<std::int64_t> shape) {
   const std::int64_t elements = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
   std::vector<double> values(static_cast<std::size_t>(elements));
   std::iota(values.begin(), values.end(), 0.0);
-  return {std::move(values), std::move(shape)};
+  return shaped(values, std::move(shape));
 }
 
 std::vector<std::int64_t> places(const Slice& slice) {
@@ -50,7 +39,7 @@ std::vector<std::int64_t> places(const Slice& slice) {
 }
 
 TEST(Slice, NumbersRemoveAxesAndRangesKeepThem) {
-  const Doubles tensor = counted({2, 3, 4});
+  const sample::Tensor tensor = counted({2, 3, 4});
   const Result<Slice> slice = slice_of(tensor.view(), "[1, :, 1:3]");
   ASSERT_TRUE(slice) << slice.error().message;
   EXPECT_THAT(slice->shape, ElementsAre(3, 2));
@@ -62,7 +51,7 @@ TEST(Slice, NumbersRemoveAxesAndRangesKeepThem) {
 }
 
 TEST(Slice, RangesBeyondTheEndAreCutAsInNumpy) {
-  const Doubles tensor = counted({4});
+  const sample::Tensor tensor = counted({4});
   EXPECT_THAT(places(*slice_of(tensor.view(), "2:99")), ElementsAre(2, 3));
   EXPECT_THAT(places(*slice_of(tensor.view(), "-99:1")), ElementsAre(0));
   EXPECT_EQ(slice_of(tensor.view(), "3:1")->elements(), 0);
@@ -71,7 +60,7 @@ TEST(Slice, RangesBeyondTheEndAreCutAsInNumpy) {
 }
 
 TEST(Slice, WrongWordsAreRefusedWithTheirAxis) {
-  const Doubles tensor = counted({2, 3});
+  const sample::Tensor tensor = counted({2, 3});
   const std::pair<const char*, const char*> cases[] = {
       {"2", "axis 0: 2 is outside, it has 2 elements"},
       {"0,-4", "axis 1: -4 is outside, it has 3 elements"},
@@ -93,7 +82,7 @@ TEST(Slice, WrongWordsAreRefusedWithTheirAxis) {
 }
 
 TEST(Distribution, EveryElementIsCountedOnce) {
-  const Doubles tensor({-2, -1, 0, 0, 1, 2, 4, kNan, kInf, -kInf}, {10});
+  const sample::Tensor tensor = shaped({-2, -1, 0, 0, 1, 2, 4, kNan, kInf, -kInf}, {10});
   DistributionOptions options;
   options.bins = 3;
   const Distribution all = distribution_of(tensor.view(), options);
@@ -111,7 +100,7 @@ TEST(Distribution, EveryElementIsCountedOnce) {
 }
 
 TEST(Distribution, LogarithmicBinsTakePositiveElements) {
-  const Doubles tensor({-1, 0, 1, 10, 100, 1000}, {6});
+  const sample::Tensor tensor = shaped({-1, 0, 1, 10, 100, 1000}, {6});
   DistributionOptions options;
   options.bins = 3;
   options.scale = BinScale::log;
@@ -131,27 +120,29 @@ TEST(Distribution, WithoutFiniteElementsThereAreNoBins) {
   for (const BinScale scale : {BinScale::linear, BinScale::log, BinScale::symlog}) {
     DistributionOptions options;
     options.scale = scale;
-    const Distribution bad = distribution_of(Doubles({kNan, kInf}, {2}).view(), options);
+    const Distribution bad = distribution_of(shaped({kNan, kInf}, {2}).view(), options);
     EXPECT_TRUE(bad.edges.empty() && bad.counts.empty());
     EXPECT_EQ(bad.nan_count + bad.positive_inf_count, 2);
-    EXPECT_TRUE(distribution_of(Doubles({}, {0}).view(), options).counts.empty());
-    const Distribution same = distribution_of(Doubles({3, 3, 3}, {3}).view(), options);
+    EXPECT_TRUE(distribution_of(shaped({}, {0}).view(), options).counts.empty());
+    const Distribution same = distribution_of(shaped({3, 3, 3}, {3}).view(), options);
     EXPECT_THAT(same.counts, ElementsAre(3));
   }
 }
 
 TEST(Distribution, LargestDoublesStayFinite) {
   const double largest = std::numeric_limits<double>::max();
-  const Distribution all = distribution_of(Doubles({-largest, 0, largest}, {3}).view(), {});
+  const Distribution all = distribution_of(shaped({-largest, 0, largest}, {3}).view(), {});
   EXPECT_TRUE(std::ranges::all_of(all.edges, [](double edge) { return std::isfinite(edge); }));
   EXPECT_EQ(all.counts.front() + all.counts.back() + all.counts[32], 3);
 }
 
 TEST(Picture, NoBadElementIsAveragedAway) {
-  Doubles tensor = counted({100, 100});
-  tensor.data[5050] = kNan;
-  tensor.data[5051] = kInf;
-  tensor.data[0] = -kInf;
+  std::vector<double> values(10000);
+  std::iota(values.begin(), values.end(), 0.0);
+  values[5050] = kNan;
+  values[5051] = kInf;
+  values[0] = -kInf;
+  const sample::Tensor tensor = shaped(values, {100, 100});
   const Result<Slice> whole = slice_of(tensor.view(), "");
   const Picture one = picture_of(*whole, 1, 1);
   ASSERT_EQ(one.cells.size(), 1);
@@ -169,9 +160,9 @@ TEST(Picture, NoBadElementIsAveragedAway) {
 }
 
 TEST(Picture, AScalarIsOneCellAndNothingIsNone) {
-  const Doubles scalar({7}, {});
+  const sample::Tensor scalar = shaped({7}, {});
   EXPECT_EQ(picture_of(*slice_of(scalar.view(), ""), 9, 9).cells.at(0).mean, 7);
-  const Doubles none({}, {0, 3});
+  const sample::Tensor none = shaped({}, {0, 3});
   EXPECT_TRUE(picture_of(*slice_of(none.view(), ""), 9, 9).cells.empty());
 }
 
