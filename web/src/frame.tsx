@@ -1,6 +1,6 @@
 // Around every screen: the rail, the bar, and the pane of the selected operator.
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Hits } from "./api.ts";
 import { keysOff, onKey, setKeysOff, useKeys } from "./keys.ts";
 import type { Screen } from "./link.ts";
@@ -24,7 +24,7 @@ const RAIL: readonly (readonly [Screen, string])[] = [
 
 export function Frame({ children }: { children: ComponentChildren }) {
   const [dialog, setDialog] = useState<"search" | "keys" | null>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     addEventListener("keydown", onKey);
     return () => removeEventListener("keydown", onKey);
   }, []);
@@ -120,7 +120,8 @@ function Bar({ onSearch, onKeys }: { onSearch: () => void; onKeys: () => void })
 
 export function Dialog({ title, onClose, children }: { title: string; onClose: () => void; children: ComponentChildren }) {
   const ref = useRef<HTMLDialogElement>(null);
-  useEffect(() => ref.current?.showModal(), []);
+  // Before the next key is read: the first letters of a search belong to its field.
+  useLayoutEffect(() => ref.current?.showModal(), []);
   return (
     <dialog ref={ref} aria-label={title} onClose={onClose} onClick={(event) => event.target === ref.current && ref.current?.close()}>
       <div class="dialog">{children}</div>

@@ -1,6 +1,6 @@
 // The keyboard: single keys, none with Ctrl, none while a person types. A screen adds its own while it is shown.
 import { signal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useLayoutEffect } from "preact/hooks";
 
 export type Actions = Readonly<Record<string, () => void>>;
 
@@ -16,8 +16,9 @@ export function setKeysOff(off: boolean): void {
   localStorage.setItem(OFF, off ? "1" : "0");
 }
 
+// The keys are known before the screen is seen, so that no key is lost.
 export function useKeys(actions: Actions): void {
-  useEffect(() => {
+  useLayoutEffect(() => {
     layers.push(actions);
     return () => {
       layers.splice(layers.indexOf(actions), 1);
