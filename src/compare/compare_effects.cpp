@@ -24,6 +24,20 @@ bool is_comparable(const ComparedTensor& tensor) {
   return difference.comparable() && (difference.equal || difference.by != ComparedBy::checksum);
 }
 
+Health health_of_outputs(const CompareOp& op, HealthReader& reader) {
+  Health all;
+  for (const CatalogTensor* output : op.outputs) all.add(reader.of(*output));
+  return all;
+}
+
+Health health_of_inputs(const CompareOp& op, HealthReader& reader) {
+  Health all;
+  for (const CompareInput& input : op.inputs) {
+    if (input.is_read && input.tensor->recorded()) all.add(reader.of(*input.tensor));
+  }
+  return all;
+}
+
 }  // namespace
 
 // Follows the readers until they agree again; if all do, the two sides only compute differently.
@@ -143,6 +157,59 @@ void StepComparer::find_updates_left_out() {
     add_finding(FindingKind::inserted, *op, target_.ops[writer.op].op, false, nullptr,
                 fmt::format("has no counterpart in the golden dump, where nothing writes {}", name));
   }
+}
+
+// An op without a counterpart whose finite inputs give NaN, or an infinity that stays until the end of the step: nothing
+// that both dumps have needs to read it, as the end of a loss. A mask of `-inf` is none.
+void StepComparer::find_not_finite_alone() {
+  HealthReader target(*target_.rank, static_cast<unsigned>(options_.threads));
+  HealthReader golden(*golden_.rank, static_cast<unsigned>(options_.threads));
+  Health theirs;
+  for (const ComparedOp& op : step_.ops) {
+    if (op.verdict != OpVerdict::unmatched || !op.target.empty()) continue;
+    theirs.add(health_of_outputs(golden_.ops[op.golden_index], golden));
+  }
+  for (const ComparedOp& op : step_.ops) {
+    if (op.verdict != OpVerdict::unmatched || op.target.empty()) continue;
+    const CompareOp& own = target_.ops[op.target_index];
+    const Health made = own.unwritten ? Health{} : health_of_outputs(own, target);
+    const bool is_nan = made.nan && !theirs.nan;
+    const bool is_inf = made.positive_inf && !theirs.positive_inf;
+    if ((!is_nan && !is_inf) || health_of_inputs(own, target).bad()) continue;
+    if (!is_nan && !reaches_an_end(op.target_index, target)) continue;
+    const auto is_known = [&](const CompareFinding& finding) { return finding.culprit == own.op; };
+    if (std::ranges::any_of(findings_, is_known)) break;
+    add_finding(FindingKind::non_finite, op, own.op, false, nullptr,
+                fmt::format("has no counterpart in the golden dump, and gives {} from finite inputs",
+                            is_nan ? "NaN" : "infinity"));
+    break;
+  }
+  for (const HealthReader* reader : {&target, &golden}) {
+    for (const CatalogProblem& problem : reader->problems()) {
+      step_.notes.push_back(fmt::format("{}: {}", problem.path.string(), problem.message));
+    }
+  }
+}
+
+// NaN or infinity is in what is computed from this op, up to an op that none reads.
+bool StepComparer::reaches_an_end(std::uint32_t target, HealthReader& health) const {
+  std::set<std::uint32_t> visited = {target};
+  Group border = {target};
+  while (!border.empty()) {
+    const std::uint32_t t = border.back();
+    border.pop_back();
+    bool is_read = false;
+    for (const std::uint32_t reader : target_.ops[t].readers) {
+      const auto reads = [&](const CompareInput& input) { return input.from == t && input.is_read; };
+      if (!std::ranges::any_of(target_.ops[reader].inputs, reads)) continue;
+      is_read = true;
+      if (health_of_outputs(target_.ops[reader], health).bad() && visited.insert(reader).second) {
+        border.push_back(reader);
+      }
+    }
+    if (!is_read) return true;
+  }
+  return false;
 }
 
 // With other batches numbers, shapes and values all differ; only parameters stay the same.

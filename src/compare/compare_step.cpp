@@ -235,6 +235,7 @@ void StepComparer::finish() {
   note_doubts();
   report_each_cause_once();
   name_suspects();
+  find_not_finite_alone();
 }
 
 const ComparedTensor* ComparedOp::worst_output() const {

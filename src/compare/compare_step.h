@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "compare/compare.h"
+#include "measure/health.h"
 
 namespace sonde {
 
@@ -125,6 +126,8 @@ class StepComparer {
   bool is_doubtful(const ComparedOp& op) const;
   std::uint32_t place_of_golden(std::uint32_t golden) const;
   void find_updates_left_out();
+  void find_not_finite_alone();
+  bool reaches_an_end(std::uint32_t target, HealthReader& health) const;
   void blame_reordering();
   void note_doubts();
   void report_each_cause_once();

@@ -267,8 +267,13 @@ std::string all_clear_of(const DumpComparison& comparison) {
   double largest = 0;
   for (const ComparedStep& step : comparison.steps) largest = std::max(largest, step.largest_relative);
   if (!where.empty()) return "no cause found" + where + "\n";
-  if (largest == 0) return "no difference\n";
-  const std::string said = "no difference that rounding does not explain";
+  const VerdictCounts counts = count_verdicts(comparison);
+  const auto any = [&](OpVerdict verdict) { return counts[static_cast<std::size_t>(verdict)] > 0; };
+  // Nothing was compared with the values of the others.
+  const std::string of = any(OpVerdict::unmatched) ? " in the ops that both dumps have" : "";
+  if (largest == 0 && !any(OpVerdict::propagated)) return "no difference" + of + "\n";
+  const std::string said = "no difference that rounding does not explain" + of;
+  if (largest == 0) return said + "\n";
   // For values near 0, or after an abrupt function, relative errors have no meaning.
   if (largest >= 0.01) return said + "\n";
   return fmt::format("{}: relative errors are at most {:.3g}\n", said, largest);

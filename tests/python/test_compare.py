@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -46,6 +47,16 @@ DUMPS = """
                 u = u.half().float()
             return x + self.down(u)
 
+        def loss(self, y):
+            loss = y.square().mean()
+            if self.fault == "term":  # its derivative is 0
+                loss = loss + sum(p.square().sum() for p in self.parameters()) * 0
+            if self.fault == "term_not_a_number":
+                loss = loss + torch.log(sum(p.square().sum() for p in self.parameters()).detach() - 1e9)
+            if self.fault == "term_infinite":
+                loss = loss + torch.exp(sum(p.square().sum() for p in self.parameters()).detach() + 1e9)
+            return loss
+
 
     def dump(fault, saved_data="tensor", name=None):
         torch.manual_seed(0)
@@ -62,11 +73,12 @@ DUMPS = """
         with sonde.capture(out=f"{sys.argv[1]}/{name or fault}", saved_data=saved_data):
             for _ in range(2):
                 optimizer.zero_grad()
-                network(torch.randn(2, 6, 16), mask).square().mean().backward()
+                network.loss(network(torch.randn(2, 6, 16), mask)).backward()
                 optimizer.step()
 
 
-    for fault in ("none", "epsilon", "cast", "half", "inserted", "activation", "swapped", "transposed"):
+    terms = ("term", "term_not_a_number", "term_infinite")
+    for fault in ("none", "epsilon", "cast", "half", "inserted", "activation", "swapped", "transposed", *terms):
         dump(fault)
     dump("none", "statistic", "statistic")
     dump("inserted", "statistic", "statistic_inserted")
@@ -102,6 +114,8 @@ def test_a_masked_transformer_is_the_same_as_itself(compared, name):
         ("activation", "relu Default/network-Block/relu-op0, train.py:"),
         ("half", "to Default/network-Block/to-op0, train.py:"),
         ("swapped", "parameter q.weight, input.1 of linear Default/network-Block/q-Linear/linear-op0"),
+        ("term_not_a_number", "log Default/log-op0, train.py:"),
+        ("term_infinite", "exp Default/exp-op0, train.py:"),
         ("transposed", "parameter out.weight, input.1 of linear Default/network-Block/out-Linear/linear-op0"),
     ],
 )
@@ -125,6 +139,14 @@ def test_an_inserted_cast_derails_nothing(compared):
     run = compared("cast", "none", "--all")
     assert run.status == 0, run.stdout
     assert "target to Default/network-Block/to-op0" in run.stdout.split("unmatched:")[1]
+
+
+def test_ops_without_a_counterpart_are_not_called_the_same(compared):
+    run = compared("term", "none")
+    assert run.status == 0, run.stdout
+    assert re.match(r"no difference .*in the ops that both dumps have", run.stdout), run.stdout
+    assert "gives NaN from finite inputs" in compared("term_not_a_number", "none").stdout.splitlines()[0]
+    assert "gives infinity from finite inputs" in compared("term_infinite", "none").stdout.splitlines()[0]
 
 
 def test_the_answer_is_short_and_all_of_it_is_there_on_request(compared):
