@@ -24,7 +24,7 @@ struct CompiledRun {
   ResolveGraph resolve;
   std::size_t next = 0;                 // the first node that is not recorded yet
   std::vector<std::uint64_t> numbers;   // by node, from op_keep()
-  std::vector<std::uint64_t> storages;  // by node: of its first result; 0: unknown
+  std::vector<std::uint64_t> storages;  // by output of the graph's nodes; 0: unknown
   std::shared_ptr<CompiledRun> outer;
 };
 
@@ -54,7 +54,8 @@ void use_graph(CompiledRun& run, std::int64_t number) {
   run.graph = graph_of_number(number);
   if (run.graph == nullptr) return;
   run.numbers.assign(run.graph->nodes.size(), kNotKept);
-  run.storages.assign(run.graph->nodes.size(), 0);
+  const auto& nodes = run.graph->nodes;
+  run.storages.assign(nodes.empty() ? 0 : nodes.back().first_output + nodes.back().outputs.size(), 0);
 }
 
 void report_node_attributes(sonde_op* op, const CompiledNode& node) {
@@ -85,7 +86,10 @@ void report_node_inputs(ThreadState& state, const CompiledRun& run, const Compil
 bool is_view_of_input(const CompiledRun& run, const CompiledNode& node, std::uint64_t storage, at::TensorList given) {
   if (!node.is_view || node.inputs.empty()) return false;
   const NodeInput& first = node.inputs.front();
-  if (first.maker != NodeInput::kGiven) return run.storages[static_cast<std::size_t>(first.maker)] == storage;
+  if (first.maker != NodeInput::kGiven) {
+    const CompiledNode& maker = run.graph->nodes[static_cast<std::size_t>(first.maker)];
+    return first.output < maker.outputs.size() && run.storages[maker.first_output + first.output] == storage;
+  }
   return !given.empty() && given[0].has_storage() &&
          storage_identity(given[0].storage().unsafeGetStorageImpl()).id == storage;
 }
@@ -115,12 +119,14 @@ void report_node_outputs(ThreadState& state, CompiledRun& run, std::size_t index
 
 void report_writes(ThreadState& state, CompiledRun& run, std::size_t index, sonde_op* op, at::TensorList results,
                    at::TensorList given) {
-  bool first = true;
-  for (const at::Tensor& result : results) {
-    state.scratch.describe(result, false);
+  const CompiledNode& node = run.graph->nodes[index];
+  std::size_t next = 0;
+  for (std::size_t slot = 0; slot < node.outputs.size() && next < results.size(); ++slot) {
+    if (!node.outputs[slot].given) continue;
+    state.scratch.describe(results[next++], false);
     const std::uint64_t storage = state.scratch.tensor.storage;
-    if (std::exchange(first, false)) run.storages[index] = storage;
-    if (storage == 0 || is_view_of_input(run, run.graph->nodes[index], storage, given)) continue;
+    run.storages[node.first_output + slot] = storage;
+    if (storage == 0 || is_view_of_input(run, node, storage, given)) continue;
     api().op_mutated(op, storage);
   }
 }
@@ -155,16 +161,23 @@ void record_structure(ThreadState& state, CompiledRun& run, std::size_t end) {
   for (; run.next < end; ++run.next) record_node(state, run, run.next, {}, {});
 }
 
-// The results of the graph that are not in the memory in which their taps gave them.
+// The results of the graph that are not in the memory in which their taps gave them. Views come after what they may be
+// views of: memory has one maker.
 void place_results(ThreadState& state, const CompiledRun& run, const ResultAt& result) {
-  for (const GraphResult& one : run.graph->results) {
-    if (run.numbers[one.node] == kNotKept) continue;
-    const at::Tensor* tensor = result(one.position);
-    if (tensor == nullptr || !tensor->defined()) continue;
-    state.scratch.describe(*tensor, false);
-    const std::uint64_t storage = state.scratch.tensor.storage;
-    if (storage == 0 || storage == run.storages[one.node]) continue;
-    api().op_result_at(run.numbers[one.node], 0, state.scratch.get());
+  std::vector<std::uint64_t> placed;
+  for (const bool is_view : {false, true}) {
+    for (const GraphResult& one : run.graph->results) {
+      const CompiledNode& node = run.graph->nodes[one.node];
+      if (node.is_view != is_view || run.numbers[one.node] == kNotKept) continue;
+      const at::Tensor* tensor = result(one.position);
+      if (tensor == nullptr || !tensor->defined()) continue;
+      state.scratch.describe(*tensor, false);
+      const std::uint64_t storage = state.scratch.tensor.storage;
+      const bool is_known = storage == run.storages[node.first_output + one.output];
+      if (storage == 0 || std::ranges::find(placed, storage) != placed.end()) continue;
+      placed.push_back(storage);
+      if (!is_known) api().op_result_at(run.numbers[one.node], one.output, state.scratch.get());
+    }
   }
 }
 
@@ -244,7 +257,16 @@ bool add_node(CompiledGraph& graph, const char* type, CompiledNode node) {
   if (!node.attributes.empty()) {
     node.attributes_hash = mix(node.attributes_hash, std::hash<std::string_view>{}(type)) | 1;
   }
+  if (!graph.nodes.empty()) {
+    node.first_output = graph.nodes.back().first_output + graph.nodes.back().outputs.size();
+  }
   graph.nodes.push_back(std::move(node));
+  return true;
+}
+
+bool add_result(CompiledGraph& graph, GraphResult result) {
+  if (result.node >= graph.nodes.size() || result.output >= graph.nodes[result.node].outputs.size()) return false;
+  graph.results.push_back(result);
   return true;
 }
 

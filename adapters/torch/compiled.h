@@ -44,15 +44,17 @@ struct CompiledNode {
   std::uint64_t attributes_hash = 0;
   bool is_view = false;  // its result may be memory of its first input
   bool tapped = false;
+  std::size_t first_output = 0;  // its outputs have numbers from here on, in the graph
   std::vector<NodeAttribute> attributes;
   std::vector<NodeInput> inputs;
   std::vector<NodeOutput> outputs;
 };
 
-// A result of the whole graph: the first one of a node, and no view.
+// A result of the whole graph that a node makes.
 struct GraphResult {
   std::size_t position = 0;  // among the results
   std::size_t node = 0;
+  std::uint32_t output = 0;
 };
 
 struct CompiledGraph {
@@ -63,6 +65,8 @@ struct CompiledGraph {
 // Nodes and their attributes are added in order. False: the node reads the result of one that is not before it.
 bool add_node(CompiledGraph& graph, const char* type, CompiledNode node);
 void add_attribute(CompiledNode& node, NodeAttribute attribute);
+// After all nodes. False: the graph does not have this output.
+bool add_result(CompiledGraph& graph, GraphResult result);
 
 // One run of a compiled graph with taps, on one thread.
 struct CompiledRun;

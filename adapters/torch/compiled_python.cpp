@@ -179,7 +179,7 @@ PyObject* site_wants(PyObject*, PyObject* args) {
   return PyLong_FromUnsignedLong(api().site_wants(number, count));
 }
 
-// define_graph([node], [(position, node)]) -> its number for begin_run()
+// define_graph([node], [(position, node, output)]) -> its number for begin_run()
 PyObject* define_graph(PyObject*, PyObject* args) {
   PyObject *nodes, *results;
   if (!PyArg_ParseTuple(args, "OO", &nodes, &results)) return nullptr;
@@ -187,13 +187,11 @@ PyObject* define_graph(PyObject*, PyObject* args) {
   if (!for_each(nodes, [&](PyObject* item) { return read_node(item, *graph); })) return nullptr;
   const bool read = for_each(results, [&](PyObject* item) {
     unsigned long long position, node;
-    if (!PyArg_ParseTuple(item, "KK", &position, &node)) return false;
-    if (node >= graph->nodes.size()) {
-      PyErr_SetString(PyExc_ValueError, "a result of a node that the graph does not have");
-      return false;
-    }
-    graph->results.push_back({position, node});
-    return true;
+    unsigned output;
+    if (!PyArg_ParseTuple(item, "KKI", &position, &node, &output)) return false;
+    if (add_result(*graph, {position, node, output})) return true;
+    PyErr_SetString(PyExc_ValueError, "a result of a node that the graph does not have");
+    return false;
   });
   if (!read) return nullptr;
   return PyLong_FromLongLong(keep_graph(std::move(graph)));

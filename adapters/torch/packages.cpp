@@ -116,7 +116,16 @@ void read_node(Lines& in, const std::string& root, const std::vector<std::vector
   if (!add_node(graph, type.c_str(), std::move(node))) throw std::invalid_argument("a node reads a later one");
 }
 
-// The number of the graph in `table`: (name of the root module, [traces], [nodes]), as _content() of packages.py writes it.
+GraphResult read_result(Lines& in) {
+  GraphResult result;
+  result.position = static_cast<std::size_t>(in.integer());
+  result.node = static_cast<std::size_t>(in.integer());
+  result.output = static_cast<std::uint32_t>(in.integer());
+  return result;
+}
+
+// The number of the graph in `table`: (name of the root module, [traces], [nodes], [results]), as _content() of
+// packages.py writes it.
 std::int64_t define(const char* table) {
   Lines in(table);
   std::string root = scope_of_callers();
@@ -127,6 +136,9 @@ std::int64_t define(const char* table) {
     read_node(in, root, traces, *graph);
     return 0;
   });
+  for (const GraphResult& one : in.list([&] { return read_result(in); })) {
+    if (!add_result(*graph, one)) throw std::invalid_argument("a result of a node that the graph does not have");
+  }
   return keep_graph(std::move(graph));
 }
 
@@ -181,15 +193,18 @@ void name(const char* name, void* tensor) {
   api().name_tensor(name, state.scratch.get());
 }
 
-void end() {
-  end_run();
+void end(void* const* results, std::int64_t result_count) {
+  end_run([&](std::size_t position) -> const at::Tensor* {
+    const bool has = results != nullptr && position < static_cast<std::size_t>(result_count);
+    return has ? static_cast<const at::Tensor*>(results[position]) : nullptr;
+  });
   package_ends(thread_state());
 }
 
 }  // namespace
 }  // namespace sonde_torch
 
-const sonde_package_functions* sonde_torch_package_1(void) {
+const sonde_package_functions* sonde_torch_package_2(void) {
   static const sonde_package_functions functions{sonde_torch::begin, sonde_torch::tap, sonde_torch::name,
                                                  sonde_torch::end};
   return &functions;

@@ -1,5 +1,5 @@
 // Packages of AOTInductor that were made with taps (python/sonde/compiled/packages.py). Their code calls the functions
-// below, which it looks for by the name of sonde_torch_package_1; where Sonde is not loaded, it calls nothing.
+// below, which it looks for by the name of sonde_torch_package_2; where Sonde is not loaded, it calls nothing.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,9 @@ struct sonde_package_functions {
   void (*tap)(std::int64_t node, void* const* results, std::int64_t result_count, void* const* given,
               std::int64_t given_count);
   void (*name)(const char* name, void* tensor);  // a parameter or buffer in the package
-  void (*end)(void);
+  // `results`: those of the model, handles of tensors; null: it has raised.
+  void (*end)(void* const* results, std::int64_t result_count);
 };
 
-__attribute__((visibility("default"))) const sonde_package_functions* sonde_torch_package_1(void);
+__attribute__((visibility("default"))) const sonde_package_functions* sonde_torch_package_2(void);
 }

@@ -101,8 +101,8 @@ class Table:
     # The fused kernels that compute a node, by its name.
     kernels: dict[str, list[str]] = dataclasses.field(default_factory=dict)
     package: str = ""  # of a package: the name of its root, `network-Net`
-    # The values that the graph returns and that a node makes as its first: (position, number of the node).
-    results: list[tuple[int, int]] = dataclasses.field(default_factory=list)
+    # The values that the graph returns and that a node makes: (position, number of the node, its output).
+    results: list[tuple[int, int, int]] = dataclasses.field(default_factory=list)
 
     def to_json(self) -> str:
         """As the compiled code carries it. Its kernels are known when all of it is generated: see with_kernels()."""
@@ -126,7 +126,7 @@ class Table:
         ]
         traces = [[(file, line, function) for file, line, function in trace] for trace in raw["traces"]]
         kernels = raw["kernels"]
-        results = [(position, node) for position, node in raw["results"]]
+        results = [(position, node, output) for position, node, output in raw["results"]]
         kernels = kernels if isinstance(kernels, dict) else {}
         return Table(raw["backward"], nodes, traces, kernels, raw["package"], results)
 
@@ -195,14 +195,14 @@ def read_table(graph: fx.Graph, backward: bool, forward_types: Mapping[int, str]
     return table
 
 
-def _results(graph: fx.Graph, table: Table, places: Mapping[str, int]) -> list[tuple[int, int]]:
+def _results(graph: fx.Graph, table: Table, places: Mapping[str, int]) -> list[tuple[int, int, int]]:
     (returned,) = graph.output_node().args
     values = returned if isinstance(returned, list | tuple) else [returned]
     found = []
     for position, value in enumerate(values):
         one = _input(0, value, places) if isinstance(value, fx.Node) else Input(0, None)
-        if one.maker is not None and one.output == 0 and not table.nodes[one.maker].is_view:
-            found.append((position, one.maker))
+        if one.maker is not None:
+            found.append((position, one.maker, one.output))
     return found
 
 

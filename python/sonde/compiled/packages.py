@@ -19,19 +19,21 @@ _TABLE = "the table of nodes"
 # by its soname, if it is loaded.
 _FUNCTIONS = """
 #include <dlfcn.h>
+#include <exception>
 #include <initializer_list>
 namespace {
 struct SondeFunctions {
   int (*begin)(const char* table, int64_t* number);
   void (*tap)(int64_t node, void* const* results, int64_t result_count, void* const* given, int64_t given_count);
   void (*name)(const char* name, void* tensor);
-  void (*end)();
+  void (*end)(void* const* results, int64_t result_count);
 };
 // One run of the model: recorded, if Sonde is loaded and records the step.
 class SondeRun {
  public:
-  SondeRun(const char* table, int64_t* number) {
-    constexpr const char* kName = "sonde_torch_package_1";
+  SondeRun(const char* table, int64_t* number, AtenTensorHandle* results, int64_t result_count)
+      : results_(results), result_count_(result_count), exceptions_(std::uncaught_exceptions()) {
+    constexpr const char* kName = "sonde_torch_package_2";
     void* find = dlsym(RTLD_DEFAULT, kName);
     if (find == nullptr) {
       void* adapter = dlopen("_sonde_torch.so", RTLD_LAZY | RTLD_NOLOAD);
@@ -45,7 +47,9 @@ class SondeRun {
   }
   SondeRun(const SondeRun&) = delete;
   ~SondeRun() {
-    if (functions_ != nullptr) functions_->end();
+    if (functions_ == nullptr) return;
+    const bool has_raised = std::uncaught_exceptions() > exceptions_;
+    functions_->end(has_raised ? nullptr : reinterpret_cast<void* const*>(results_), result_count_);
   }
   void name(const char* name, AtenTensorHandle tensor) const {
     if (functions_ != nullptr) functions_->name(name, tensor);
@@ -58,6 +62,9 @@ class SondeRun {
   }
  private:
   const SondeFunctions* functions_ = nullptr;
+  AtenTensorHandle* results_;
+  int64_t result_count_;
+  int exceptions_;
 };
 }  // namespace
 """
@@ -79,8 +86,9 @@ def begin_kernel() -> Any:
         def codegen(self, wrapper: Any) -> None:
             wrapper.header.splice(_FUNCTIONS)
             wrapper.writeline("static int64_t sonde_number = 0;")
-            wrapper.writeline(f'const SondeRun sonde_run("{_TABLE}", &sonde_number);')
             graph: Any = V.graph
+            count = len(graph.graph_outputs)
+            wrapper.writeline(f'const SondeRun sonde_run("{_TABLE}", &sonde_number, output_handles, {count});')
             names = {**graph.allocated_constant_name, **graph.dynamo_flat_name_to_original_fqn}
             for variable in graph.constants:
                 if variable in names:
@@ -128,7 +136,7 @@ def _content(table: Table) -> tuple[Any, ...]:
     for node in table.nodes:
         place = (node.op_type, node.scope, node.scoped, node.trace)
         rows.append((*place, node.is_view, node.tapped, *nodes.facts_of(table, node)))
-    return table.package, table.traces, rows
+    return table.package, table.traces, rows, table.results
 
 
 def _lines(value: Any) -> Iterator[str]:
