@@ -40,7 +40,9 @@ PACKAGE = """
             self.blocks = nn.Sequential(Block(), Block())
 
         def forward(self, x):
-            return self.blocks(x).log_softmax(-1)
+            x = self.blocks(x)
+            mantissa, exponent = torch.frexp(x[:, 0] + x.int().sum(-1, dtype=torch.int32))
+            return x.log_softmax(-1), mantissa, exponent
 
 
     torch.manual_seed(0)
@@ -61,19 +63,23 @@ RUN = """
     torch.manual_seed(1)
     model = torch._inductor.aoti_load_package(sys.argv[1])
     for _ in range(3):
-        print(model(torch.randn(4, 8)).double().sum().item().hex())
+        result, _, exponent = model(torch.randn(4, 8))
+        print(result.double().sum().item().hex())
+        exponent.abs()
 """
 
 
 @pytest.fixture(scope="module")
-def packages(tmp_path_factory):
+def packages(once_per_run):
     """A directory with plain.pt2, without taps, net.pt2, and run.py."""
-    directory = tmp_path_factory.mktemp("packages", numbered=True)
+    return once_per_run("packages", make_packages)
+
+
+def make_packages(directory):
     (directory / "package.py").write_text(textwrap.dedent(PACKAGE))
     (directory / "run.py").write_text(textwrap.dedent(RUN))
     done = run(directory, sys.executable, "package.py", TORCHINDUCTOR_CACHE_DIR=str(directory / "cache"))
     assert "error" not in done.stderr and "no taps" not in done.stderr
-    return directory
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +118,12 @@ def test_values_of_nodes_are_those_of_the_package(packages, recorded):
         tensors = dumps.tensors(packages / "dump", step, graph=1)
         last = [values for (name, io, _), values in tensors.items() if name.endswith("sub-op1") and io == "output"]
         assert [values.astype(float).sum() for values in last] == [pytest.approx(float.fromhex(printed), rel=1e-12)]
+
+
+def test_results_of_a_package_are_those_of_its_nodes(packages, recorded):
+    (reader,) = (op for op in ops_of(packages / "dump").values() if op["op_type"] == "abs")
+    read = reader["inputs"][0]
+    assert (read["op_name"], read["slot"]) == ("Default/network-Net/frexp-op0", 1)
 
 
 def test_the_configuration_of_the_packaging_selects_the_taps(packages, recorded):

@@ -1,6 +1,5 @@
 """torch.compile: a compiled model is recorded node by node, and computes the same bits."""
 
-import collections
 import json
 import os
 import pathlib
@@ -86,14 +85,33 @@ def test_a_result_of_a_graph_is_its_node_s_also_where_memory_is_reused(train, co
     loss = loss_of(torch.randn(2, 8), torch.tensor([1, 2]))
     loss.backward()
     print(loss.item())
+
+
+    def several(x, counts):  # frexp writes its second result over the sum
+        counted = counts.sum(-1, dtype=torch.int32)
+        product = torch.mm(x, x)
+        mantissa, exponent = torch.frexp(product[:, 0] + counted)
+        for _ in range(5):
+            product = (product * 1.1).cos()
+        return mantissa, exponent, product.sum()
+
+
+    with torch.no_grad():
+        _, exponent, _ = torch.compile(several)(torch.randn(16, 16), torch.randint(0, 9, (16, 100)))
+        print(exponent.abs().max().item())
     """
     done = train(source, config(saved_data="statistic"), TORCHINDUCTOR_CACHE_DIR=cache)
+    loss, exponent = map(float, done.stdout.split())
     graph = json.loads(sonde("graph", dump, "--json").stdout)
     (begins,) = (op for op in graph["ops"] if op["op_type"] == "ones_like")
     assert begins["inputs"][0]["op_name"] == "Default/div-op0"
     rows = dumps.statistics(dump, 0)
     (read,) = (row for row in rows if row["Op Type"] == "ones_like" and row["IO"] == "input")
-    assert float(read["Max Value"]) == pytest.approx(float(done.stdout), rel=1e-5)
+    assert float(read["Max Value"]) == pytest.approx(loss, rel=1e-5)
+    (negated,) = (op for op in graph["ops"] if op["op_type"] == "abs")
+    assert (negated["inputs"][0]["op_name"], negated["inputs"][0]["slot"]) == ("Default/frexp-op0", 1)
+    (read,) = (row for row in rows if row["Op Type"] == "abs" and row["IO"] == "output")
+    assert float(read["Max Value"]) == exponent
 
 
 EXAMPLE = pathlib.Path(__file__).parents[2] / "examples/compile_diff"
@@ -144,54 +162,74 @@ def test_a_second_process_takes_the_code_with_taps_from_the_cache(train, config,
     assert names_of(dump, 2) == names
 
 
-def test_values_of_nodes_are_those_of_the_interpreted_graph(train, config, dump, cache):
-    source = (
-        PROGRAM
-        + """
+INTERPRETED = (
+    PROGRAM
+    + """
+    import copy, operator
     import sonde
-    from sonde.compiled import forms
+    from sonde.compiled import calls, forms, nodes, taps
 
-    runs = []
-    original = forms.Forms.run
+    graphs, runs = {}, []
+    insert, run = taps.insert, forms.Forms.run
 
-    def run(self, inputs):
-        runs.append((self._module, list(inputs)))
-        return original(self, inputs)
 
-    forms.Forms.run = run
-    net = Net().eval()
-    with torch.no_grad():
-        torch.compile(net)(torch.randn(4, 8))
+    def keep_and_insert(graph, *args):
+        graphs[args[0]] = copy.deepcopy(graph)  # what Inductor generates code from
+        return insert(graph, *args)
+
+
+    def keep_and_run(self, inputs):
+        with calls.Tracing(calls.Family.host):  # not the program's operators
+            runs.append((self.backward, self._module, [one.clone() for one in inputs]))
+        return run(self, inputs)
+
+
+    taps.insert, forms.Forms.run = keep_and_insert, keep_and_run
+    net = Net().eval()  # without random numbers
+    x, y = torch.randn(4, 8), torch.tensor([0, 1, 2, 1])
+    torch.compile(lambda: F.cross_entropy(net(x), y))().backward()
     sonde.stop()
 
-    class Norms(torch.fx.Interpreter):
+
+    class Values(torch.fx.Interpreter):
         def run_node(self, node):
             result = super().run_node(node)
-            if node.op == "call_function" and hasattr(node.target, "_schema"):
-                value = result[0] if isinstance(result, tuple) else result
-                print(json.dumps([node.target._schema.name.split("::")[1], value.double().norm().item()]))
+            if node.op == "call_function" and node.target is not operator.getitem:
+                several = isinstance(result, tuple | list)
+                used = [not several or any(user.args[1] == i for user in node.users) for i in range(8)]
+                for i, value in enumerate(result if several else [result]):
+                    if used[i]:
+                        unfused = all(one.op == "placeholder" for one in node.all_input_nodes)
+                        value = value.double()
+                        facts = (value.max().item(), value.min().item(), value.norm().item(), unfused)
+                        print(json.dumps([nodes.op_type_of(node.target), i, *facts]))
             return result
 
-    ((graph, inputs),) = runs
-    Norms(graph).run(*inputs)
+
+    for backward, module, inputs in runs:
+        Values(torch.fx.GraphModule(module, graphs[backward])).run(*inputs)
     """
-    )
-    done = train(source, config(saved_data="statistic", statistic_category=["l2norm"]), TORCHINDUCTOR_CACHE_DIR=cache)
+)
+
+
+def test_values_of_a_training_s_nodes_are_those_of_the_interpreted_graphs(train, config, dump, cache):
+    """In the order of both graphs; equal bits where a kernel computes a node alone from the graph's inputs."""
+    plan = config(saved_data="statistic", statistic_category=["max", "min", "l2norm"])
+    done = train(INTERPRETED, plan, TORCHINDUCTOR_CACHE_DIR=cache)
     assert done.status == 0, done.stderr
     expected = [json.loads(line) for line in done.stdout.splitlines()]
-    rows = [row for row in dumps.statistics(dump, 0, 1) if row["IO"] == "output" and row["Op Type"] != "Parameter"]
-    norms = collections.defaultdict(list)
-    for row in rows:
-        if row["Slot"] == "0":
-            norms[row["Op Type"]].append(float(row["L2Norm Value"]))
-    interpreted = collections.defaultdict(list)
-    for kind, norm in expected:
-        interpreted[kind].append(norm)
-    # Inductor's last passes change the order, and join operators that are next to each other.
-    alike = [kind for kind in norms if len(norms[kind]) == len(interpreted[kind])]
-    assert len(alike) > 6
-    for kind in alike:
-        assert sorted(norms[kind]) == pytest.approx(sorted(interpreted[kind]), rel=1e-4), kind
+    rows = [row for row in dumps.statistics(dump, 0) if row["IO"] == "output" and row["Op Type"] != "Parameter"]
+    eager = {"ones_like", "detach"}  # autograd's own, around the compiled graphs
+    rows = [row for row in rows if row["Op Type"] not in eager]
+    assert {kind for kind, *_ in expected} > {"addmm", "mm", "erf", "rsqrt", "sum"}
+    found = [(row["Op Type"], int(row["Slot"])) for row in rows]
+    assert found == [(kind, slot) for kind, slot, *_ in expected]
+    assert sum(unfused for *_, unfused in expected) > 3
+    for row, (kind, _, *values, unfused) in zip(rows, expected, strict=True):
+        recorded = [float(row[f"{name} Value"]) for name in ("Max", "Min", "L2Norm")]
+        assert recorded == pytest.approx(values, rel=1e-5, abs=1e-7), row["Op Name"]
+        if unfused:
+            assert [f"{one:g}" for one in recorded] == [f"{one:g}" for one in values], (kind, row["Op Name"])
 
 
 CASES = (
