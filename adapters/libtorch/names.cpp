@@ -3,8 +3,10 @@
 #include <c10/util/Type.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/nn/module.h>
+#include <torch/optim/adagrad.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
+#include <torch/optim/rmsprop.h>
 #include <torch/optim/sgd.h>
 
 #include <deque>
@@ -122,6 +124,12 @@ void report_state(const std::string& name, torch::optim::OptimizerParamState& st
   } else if (auto* adamw = dynamic_cast<torch::optim::AdamWParamState*>(&state)) {
     report_name("exp_avg." + name, adamw->exp_avg());
     report_name("exp_avg_sq." + name, adamw->exp_avg_sq());
+  } else if (auto* rmsprop = dynamic_cast<torch::optim::RMSpropParamState*>(&state)) {
+    report_name("square_avg." + name, rmsprop->square_avg());
+    report_name("momentum_buffer." + name, rmsprop->momentum_buffer());
+    report_name("grad_avg." + name, rmsprop->grad_avg());
+  } else if (auto* adagrad = dynamic_cast<torch::optim::AdagradParamState*>(&state)) {
+    report_name("sum." + name, adagrad->sum());
   }
 }
 

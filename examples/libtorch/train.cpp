@@ -1,5 +1,5 @@
 // Trains a small convolution net for some steps. `train --plant` takes the logarithm of a negative number in step 2;
-// `train --adam` uses another optimizer.
+// `train --adam`, `--rmsprop` and `--adagrad` use another optimizer.
 #include <torch/torch.h>
 
 #include <cstdio>
@@ -23,17 +23,20 @@ struct Net : torch::nn::Module {
   torch::nn::Sequential head{nullptr};
 };
 
+std::unique_ptr<torch::optim::Optimizer> optimizer_of(std::string_view option, const Net& net) {
+  using namespace torch::optim;
+  if (option == "--adam") return std::make_unique<Adam>(net.parameters(), AdamOptions(0.01));
+  if (option == "--rmsprop") return std::make_unique<RMSprop>(net.parameters(), RMSpropOptions(0.01).momentum(0.9));
+  if (option == "--adagrad") return std::make_unique<Adagrad>(net.parameters(), AdagradOptions(0.01));
+  return std::make_unique<SGD>(net.parameters(), SGDOptions(0.1).momentum(0.9));
+}
+
 int main(int argc, char** argv) {
   const std::string_view option = argc > 1 ? argv[1] : "";
   torch::manual_seed(0);
   torch::set_num_threads(1);
   auto net = std::make_shared<Net>();
-  std::unique_ptr<torch::optim::Optimizer> optimizer;
-  if (option == "--adam") {
-    optimizer = std::make_unique<torch::optim::Adam>(net->parameters(), torch::optim::AdamOptions(0.01));
-  } else {
-    optimizer = std::make_unique<torch::optim::SGD>(net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
-  }
+  const std::unique_ptr<torch::optim::Optimizer> optimizer = optimizer_of(option, *net);
   for (int step = 0; step < 4; ++step) {
     optimizer->zero_grad();
     torch::Tensor y = net->forward(torch::randn({2, 1, 8, 8}));

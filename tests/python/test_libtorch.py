@@ -104,15 +104,24 @@ def test_operators_of_a_training_have_modules_parameters_and_steps(trained):
     assert names[0] == names[1] == names[2]
 
 
-def test_adam_in_chosen_steps_gives_the_same_bits(programs, tmp_path):
-    bare = run(programs, programs / "train", "--adam")
-    recorded = run(
-        programs, CLI, "run", "--out", tmp_path / "dump", "--iteration", "2", "--", programs / "train", "--adam"
-    )
+@pytest.mark.parametrize(
+    ("optimizer", "state"),
+    [
+        ("Adam", {"exp_avg", "exp_avg_sq"}),
+        ("RMSprop", {"square_avg", "momentum_buffer"}),
+        ("Adagrad", {"sum"}),
+    ],
+)
+def test_an_optimizer_in_chosen_steps_gives_the_same_bits_and_names_its_state(programs, tmp_path, optimizer, state):
+    command = (programs / "train", f"--{optimizer.lower()}")
+    bare = run(programs, *command)
+    recorded = run(programs, CLI, "run", "--out", tmp_path / "dump", "--iteration", "2", "--", *command)
     assert recorded.stdout == bare.stdout
     steps = {(step.graph, step.step) for step in sonde.open(tmp_path / "dump").steps}
     assert steps == {(0, 2)}
-    assert any(op["op_name"].startswith("Default/optimizer-Adam/") for op in rows(tmp_path / "dump"))
+    ops = [op for op in rows(tmp_path / "dump") if op["op_name"].startswith(f"Default/optimizer-{optimizer}/")]
+    read = {given.get("parameter", "") for op in ops for given in op["inputs"]}
+    assert {f"{one}.conv.weight" for one in state} <= read
 
 
 def test_first_bad_finds_a_planted_logarithm(programs, tmp_path):
