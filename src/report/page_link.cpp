@@ -21,9 +21,9 @@ std::string escaped_for_link(std::string_view text) {
 std::string page_link(const PagePlace& place) {
   std::string link = "#/op?";
   if (place.in_golden) link += "d=1&";
-  if (!place.rank.empty() && place.rank != "0") link += fmt::format("r={}&", escaped_for_link(place.rank));
-  if (place.step.graph != 0) link += fmt::format("g={}&", place.step.graph);
-  link += fmt::format("s={}&op={}", place.step.number, escaped_for_link(place.op_name));
+  // Without them the page would show those of the finding.
+  if (!place.rank.empty()) link += fmt::format("r={}&", escaped_for_link(place.rank));
+  link += fmt::format("g={}&s={}&op={}", place.step.graph, place.step.number, escaped_for_link(place.op_name));
   if (place.slot) link += fmt::format("&t={}{}", place.is_input ? 'i' : 'o', *place.slot);
   return link;
 }

@@ -18,7 +18,7 @@ struct PagePlace {
   bool is_input = false;
   std::optional<std::uint32_t> slot;  // empty: the op as a whole
 };
-// "#/op?s=2&op=Default/log-op0&t=o0"
+// "#/op?r=0&g=0&s=2&op=Default/log-op0&t=o0"
 std::string page_link(const PagePlace& place);
 // The line that `--link` prints.
 std::string link_text(const PagePlace& place);

@@ -69,7 +69,8 @@ def test_a_link_names_an_operator_of_the_server(pair, command):
     assert shown.status == plain.status and "page:" not in plain.stdout
     link = re.search(r"^page: #/op\?(\S+) after the address that `sonde serve` prints$", shown.stdout, re.MULTILINE)[1]
     query = dict(urllib.parse.parse_qsl(link))
-    op = pair.get("op", name=query["op"], step=query["s"], graph=query.get("g", 0), dump=query.get("d", 0))
+    assert (query["r"], query["g"]) == ("0", "0")  # without them the page shows those of the finding
+    op = pair.get("op", name=query["op"], step=query["s"], rank=query["r"], graph=query["g"], dump=query.get("d", 0))
     assert op.status == 200
     if "t" in query:
         sides = {f"{t['tensor']['side'][0]}{t['tensor']['slot']}" for t in op.json["tensors"]}

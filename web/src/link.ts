@@ -10,7 +10,8 @@ export interface Route {
 
 // The order of the names in an address, so that equal states have equal addresses.
 const ORDER = ["d", "r", "g", "s", "op", "t", "tab", "at", "f", "sort", "q"];
-const DEFAULTS: Readonly<Record<string, string>> = { d: "0", r: "0", g: "0" };
+// Without r, g and s the page shows those of the finding: rank 0 is a choice.
+const DEFAULTS: Readonly<Record<string, string>> = { d: "0" };
 
 export function formatLink({ screen, query }: Route): string {
   const names = Object.keys(query).filter((name) => query[name] !== "" && query[name] !== DEFAULTS[name]);

@@ -14,8 +14,12 @@ test("a link and its state are the same, whatever is in the names", () => {
 });
 
 test("defaults are left out, and the order does not depend on the order of the clicks", () => {
-  assert.equal(formatLink({ screen: "op", query: { t: "o0", r: "0", g: "0", op: "a/b", s: "3", at: "" } }), "#/op?s=3&op=a/b&t=o0");
+  assert.equal(formatLink({ screen: "op", query: { t: "o0", d: "0", op: "a/b", s: "3", at: "" } }), "#/op?s=3&op=a/b&t=o0");
   assert.equal(formatLink({ screen: "op", query: { op: "a/b", s: "3", t: "o0" } }), "#/op?s=3&op=a/b&t=o0");
+});
+
+test("rank 0 and graph 0 are choices: the finding may be of another rank", () => {
+  assert.equal(formatLink({ screen: "op", query: { g: "0", r: "0", d: "0", s: "0", op: "a" } }), "#/op?r=0&g=0&s=0&op=a");
 });
 
 test("an unknown screen is the overview, and a damaged escape stays as it is", () => {
