@@ -8,7 +8,7 @@ import { OpLink } from "./parts/op_name.tsx";
 import { Await, baseName, Empty, Select } from "./parts/ui.tsx";
 import { Pane } from "./screens/pane.tsx";
 import {
-  change, dumpStatus, follow, go, graph, graphs, linkTo, params, rank, ranks, route, status, step, steps, useJson,
+  change, dumpStatus, follow, go, graph, graphs, linkTo, params, rank, ranks, route, setFollow, status, step, steps, useJson,
 } from "./state.ts";
 import { words } from "./words.en.ts";
 
@@ -35,7 +35,7 @@ export function Frame({ children }: { children: ComponentChildren }) {
     "g w": () => go("watch"), "g s": () => go("source"), "g j": () => go("jobs"),
     "[": () => moveStep(-1), "]": () => moveStep(1), "{": () => moveRank(-1), "}": () => moveRank(1),
     y: () => void navigator.clipboard.writeText(location.href),
-    ".": () => (follow.value = !follow.value),
+    ".": () => setFollow(!follow.value),
     Enter: () => params.value.op && go("op"),
     Escape: () => route.value.screen !== "op" && change({ op: undefined, t: undefined }),
   });
@@ -69,7 +69,6 @@ export function Frame({ children }: { children: ComponentChildren }) {
 function moveStep(by: number): void {
   const at = steps.value.indexOf(step.value);
   const next = steps.value[at + by];
-  follow.value = false;
   if (next !== undefined) change({ s: next });
 }
 
@@ -92,7 +91,7 @@ function Bar({ onSearch, onKeys }: { onSearch: () => void; onKeys: () => void })
       {now?.state === "live" && (
         <span class="badge live">
           {words.bar.live(steps.value.at(-1) ?? "–")}
-          <label><input type="checkbox" checked={follow.value} onChange={(event) => (follow.value = event.currentTarget.checked)} /> {words.bar.follow}</label>
+          <label><input type="checkbox" checked={follow.value} onChange={(event) => setFollow(event.currentTarget.checked)} /> {words.bar.follow}</label>
         </span>
       )}
       {now?.ended === "killed" && <span class="badge killed">{words.bar.ended.killed}</span>}
@@ -106,7 +105,7 @@ function Bar({ onSearch, onKeys }: { onSearch: () => void; onKeys: () => void })
       {steps.value.length > 0 && (
         <span class="stepper">
           <button type="button" aria-label={words.bar.previousStep} disabled={steps.value.indexOf(step.value) <= 0} onClick={() => moveStep(-1)}>‹</button>
-          <Select label={words.bar.step} value={String(step.value)} onChange={(s) => { follow.value = false; change({ s }); }}
+          <Select label={words.bar.step} value={String(step.value)} onChange={(s) => change({ s })}
             choices={steps.value.map((value) => ({ value: String(value), label: String(value) }))} />
           <button type="button" aria-label={words.bar.nextStep} disabled={steps.value.indexOf(step.value) >= steps.value.length - 1} onClick={() => moveStep(1)}>›</button>
         </span>

@@ -11,7 +11,6 @@ export const status = signal<Status | null>(null);
 export const overview = signal<Overview | null>(null);
 export const connected = signal(true);
 export const tokenRefused = signal(false);
-export const follow = signal(false);
 export const route = signal<Route>(parseLink(location.hash));
 export const params = computed(() => route.value.query);
 export const generation = computed(() => status.value?.generation ?? 0);
@@ -68,6 +67,16 @@ export const step = computed(() => {
   if (dumpStatus.value?.state === "live" && follow.value) return steps.value.at(-1) ?? 0;
   return findingStep.value ?? steps.value[0] ?? 0;
 });
+
+// A live run is followed until a step is chosen, by whatever link or key.
+export const follow = signal(false);
+effect(() => {
+  if (params.value.s !== undefined) follow.value = false;
+});
+export function setFollow(on: boolean): void {
+  if (on) change({ s: undefined }, true);
+  follow.value = on;
+}
 
 export const place = computed((): Query => ({ dump: dump.value || undefined, rank: rank.value, graph: graph.value, step: step.value }));
 

@@ -14,10 +14,16 @@ test("a live run grows, becomes NaN, is killed; and then the server ends", async
   await withPage(PAGE, { allowed: ["net::ERR_"] }, async (page) => {
     await page.waitForSelector(".badge.live");
     const first = Number(/step (\d+)/.exec(await text(page, ".badge.live"))?.[1]);
-    await page.getByLabel("Follow").check();
+    await page.getByLabel("Step", { exact: true }).selectOption("0");
+    await page.waitForFunction(() => location.hash.includes("s=0"));
+    await page.getByLabel("Follow").check(); // it leaves the chosen step
+    assert.doesNotMatch(page.url(), /s=0/);
     await page.waitForFunction((before) => Number(/step (\d+)/.exec(document.querySelector(".badge.live")?.textContent ?? "")?.[1]) > before + 2, first);
     const followed = await page.locator(".stepper select").inputValue();
     assert.ok(Number(followed) > first, `${followed} is not after ${first}`);
+    await page.getByRole("button", { name: "Previous step" }).click();
+    await page.waitForFunction(() => /s=\d/.test(location.hash));
+    assert.equal(await page.getByLabel("Follow").isChecked(), false); // a step was chosen
     await page.waitForFunction(() => document.title.startsWith("✕"), undefined, { timeout: 20_000 });
     await page.waitForSelector(".verdict.bad");
     process.kill(TRAINING, "SIGKILL");
