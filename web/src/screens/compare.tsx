@@ -6,7 +6,7 @@ import { formatNumber, formatShape, type Num, toNumber } from "../numbers.ts";
 import { Grid, type Column } from "../parts/grid.tsx";
 import { OpLink } from "../parts/op_name.tsx";
 import { Plot } from "../parts/plot.tsx";
-import { baseName, Card, Empty, lineOf, Problem } from "../parts/ui.tsx";
+import { Card, Empty, lineOf, Problem } from "../parts/ui.tsx";
 import { change, forget, go, params, source, status, useData } from "../state.ts";
 import { words } from "../words.en.ts";
 
@@ -114,12 +114,11 @@ function overRounding(pair: Pair): number | null {
 }
 
 const errorOf = (pair: Pair): Num => pair.outputs.reduce<Num>((most, output) => (toNumber(output.relative_error) > (toNumber(most) || 0) ? output.relative_error : most), undefined);
-const end = (name: string | undefined): string => baseName(name ?? "");
 
 const COLUMNS: readonly Column<Pair>[] = [
   { name: "verdict", label: words.compare.columns.verdict, width: 110, sortable: true, show: (pair) => <span class={`verdict-word ${pair.verdict}`}>{pair.verdict.replaceAll("_", " ")}</span> },
   { name: "target", label: words.compare.columns.target, width: 280, show: (pair) => pair.target[0] && <OpLink name={pair.target[0]} patch={{ d: 0, s: pair.step, g: pair.graph, r: pair.rank }} /> },
-  { name: "golden", label: words.compare.columns.golden, width: 170, show: (pair) => pair.golden[0] && <a href={`#/op?d=1&s=${pair.step}&op=${encodeURIComponent(pair.golden[0])}`}>{end(pair.golden[0])}</a> },
+  { name: "golden", label: words.compare.columns.golden, width: 170, show: (pair) => pair.golden[0] && <OpLink name={pair.golden[0]} patch={{ d: 1, s: pair.step, g: pair.graph, r: pair.rank }} scope={false} /> },
   { name: "step", label: words.watch.columns.step, width: 44, right: true, sortable: true, show: (pair) => pair.step },
   { name: "shape", label: words.op.shape, width: 90, show: (pair) => formatShape(pair.outputs[0]?.shape) },
   { name: "relative_error", label: words.compare.columns.error, width: 100, right: true, show: (pair) => formatNumber(errorOf(pair), 3) },

@@ -90,6 +90,11 @@ test("Q6: two runs: the first difference in words, the curve, every pair", async
     assert.ok(said.length > 30 && (await text(page, ".verdict")).includes(said), `${said} is not in: ${await text(page, ".verdict")}`);
     await page.waitForSelector(".pairs .grid-row .op-link");
     assert.ok((await page.locator(".pairs .grid-row").count()) > 10);
+    const golden = page.locator(".pairs .grid-row").first().locator("a[href*='d=1']");
+    assert.match(await golden.getAttribute("href"), /^#\/op\?d=1&r=0&g=0&s=0&op=/);
+    await golden.click();
+    await page.waitForSelector(".op-page");
+    assert.match(await page.locator(".bar select").first().inputValue(), /^1$/);
   });
 });
 
