@@ -131,6 +131,7 @@ export function Dialog({ title, onClose, children }: { title: string; onClose: (
 function Search({ onClose }: { onClose: () => void }) {
   const [text, setText] = useState("");
   const [q, setQ] = useState("");
+  const [entered, setEntered] = useState(false);
   useEffect(() => {
     const timer = setTimeout(() => setQ(text.trim()), 120);
     return () => clearTimeout(timer);
@@ -140,12 +141,23 @@ function Search({ onClose }: { onClose: () => void }) {
     onClose();
     followHit(hit);
   };
+  // Enter may come before the answer, while the hits of an older text are shown: it waits for those of its own.
+  useEffect(() => {
+    if (!entered || hits.loading || q !== text.trim()) return;
+    setEntered(false);
+    const first = hits.value?.hits[0];
+    if (first) open(first);
+  }, [entered, hits.loading, q]);
   return (
     <Dialog title={words.search.title} onClose={onClose}>
-      <input type="search" autoFocus value={text} placeholder={words.bar.searchHint} aria-label={words.bar.searchHint} onInput={(event) => setText(event.currentTarget.value)}
+      <input type="search" autoFocus value={text} placeholder={words.bar.searchHint} aria-label={words.bar.searchHint} onInput={(event) => {
+          setText(event.currentTarget.value);
+          setEntered(false);
+        }}
         onKeyDown={(event) => {
-          const first = hits.value?.hits[0];
-          if (event.key === "Enter" && first) open(first);
+          if (event.key !== "Enter") return;
+          setQ(text.trim());
+          setEntered(true);
         }} />
       {!q && <Empty>{words.search.hint}</Empty>}
       {q && (
