@@ -11,7 +11,7 @@ import sys
 import time
 
 import pytest
-from processes import CLI, run_alone, run_in
+from processes import CLI, clean_environment, run_alone, run_in
 from serving import serving
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -85,7 +85,7 @@ def training(tmp_path):
     (tmp_path / "train.py").write_text(GROWING)
     command = [CLI, "run", "--out", "live", "--", sys.executable, "train.py"]
     with subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=clean_environment()
     ) as process:
         assert process.stdout.readline() == "begun\n"
         while not list(tmp_path.glob("live/rank_0/.dump_metadata/sonde/journal*")) and process.poll() is None:

@@ -158,6 +158,36 @@ test("a new tab without a token asks the open one; alone it asks the user", asyn
     const second = await context.newPage();
     await second.goto(SICK.replace(/#.*/, ""));
     await second.waitForSelector(".frame");
+    await second.waitForSelector(".verdict.bad");
+  });
+  await withPage(SICK, { allowed: ["401"] }, async (page, context) => {
+    await page.close(); // nobody is left to ask
+    const alone = await context.newPage();
+    await alone.goto(SICK.replace(/#.*/, ""));
+    await alone.getByLabel("Token").fill("0".repeat(32));
+    await alone.getByRole("button", { name: "Open" }).click();
+    await alone.waitForSelector("[role=alert]");
+    assert.match(await text(alone, "[role=alert]"), /does not accept/);
+    await alone.getByLabel("Token").fill(SICK.replace(/.*#token=/, ""));
+    await alone.getByRole("button", { name: "Open" }).click();
+    await alone.waitForSelector(".verdict.bad");
+  });
+});
+
+test("Enter in the search opens the first hit of what is in the field, also before the answer has come", async () => {
+  await withPage(SICK, {}, async (page) => {
+    await page.waitForSelector(".verdict.bad");
+    await page.keyboard.press("/");
+    await page.keyboard.type("softmax-op0");
+    await page.locator(".hits .name", { hasText: "softmax-op0" }).first().waitFor();
+    await page.route("**/api/v1/search*", async (route) => {
+      await new Promise((resolve) => setTimeout(resolve, 400));
+      await route.continue();
+    });
+    await page.getByRole("searchbox").last().fill("log-op0");
+    await page.keyboard.press("Enter");
+    await page.waitForSelector(".op-page");
+    assert.match(await text(page, "h1"), /^log-op0/);
   });
 });
 
