@@ -1,5 +1,6 @@
 #include "serve.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -26,26 +27,33 @@ struct ServeOptions {
   std::vector<std::string> allowed_hosts;
 };
 
+// As browsers write it in an address and in `Host`: IPv6 short and in brackets.
+std::string url_host(const std::string& host) {
+  in6_addr address;
+  char text[INET6_ADDRSTRLEN];
+  if (::inet_pton(AF_INET6, host.c_str(), &address) != 1) return host;
+  return fmt::format("[{}]", ::inet_ntop(AF_INET6, &address, text, sizeof text));
+}
+
 // The line that opens a way to this machine from another one.
 std::string ssh_line(const ServeOptions& options, std::uint16_t port) {
   char host[256] = "HOST";
   ::gethostname(host, sizeof host - 1);
   const std::uint16_t here = port == 0 ? 8765 : port;
-  const std::string there =
-      options.socket.empty() ? fmt::format("127.0.0.1:{}", port) : std::filesystem::absolute(options.socket).string();
+  const std::string there = options.socket.empty() ? fmt::format("{}:{}", url_host(options.address.host), port)
+                                                   : std::filesystem::absolute(options.socket).string();
   return fmt::format("ssh -L {}:{} {}", here, there, host);
 }
 
 void print_address(const ServeOptions& options, const server::HttpServer& http, const std::string& token) {
-  const bool is_local = options.address.host == "127.0.0.1" || options.address.host == "::1";
+  const std::string host = url_host(options.address.host);
+  const bool is_local = host == "127.0.0.1" || host == "[::1]";
   if (!options.socket.empty()) {
     print_text(fmt::format("{}\n", std::filesystem::absolute(options.socket).string()));
     print_notice(fmt::format("sonde: from your own machine: {}\n       then open http://127.0.0.1:8765/\n",
                              ssh_line(options, 0)));
     return;
   }
-  const std::string host =
-      options.address.host.find(':') == std::string::npos ? options.address.host : "[" + options.address.host + "]";
   print_text(fmt::format("http://{}:{}/#token={}\n", host, http.port(), token));
   if (is_local) {
     print_notice(fmt::format("sonde: from another machine: {}\n       then open the same address there\n",
@@ -75,8 +83,9 @@ int serve(const ServeOptions& options) {
     print_error(token.error().message);
     return kUnreadable;
   }
-  std::vector<std::string> allowed = options.allowed_hosts;
-  if (options.socket.empty()) allowed.push_back(options.address.host);
+  std::vector<std::string> allowed;
+  for (const std::string& name : options.allowed_hosts) allowed.push_back(url_host(name));
+  if (options.socket.empty()) allowed.push_back(url_host(options.address.host));
   server::Api api(paths, {*token, allowed});
   Result<server::HttpServer> http = server::HttpServer::open(address);
   if (!http) {

@@ -232,6 +232,23 @@ def test_an_address_for_others_prints_a_warning_and_an_allowed_host_is_accepted(
     assert "the token and the data travel unencrypted" in other.messages
 
 
+def test_an_ipv6_address_is_a_host_in_brackets(server):
+    # ::ffff:127.0.0.1 is this machine, by another name than ::1, which every server accepts
+    for bound, host in (("::ffff:127.0.0.1", "[::ffff:127.0.0.1]"), ("0:0:0:0:0:0:0:1", "[::1]")):
+        with serving(server.dump, "--bind", bound, "--allow-host", "2001:db8:0::7", ready=False) as other:
+            assert other.address == f"http://{host}:{other.port}/"
+            family, *where = (socket.AF_INET6, "::1") if host == "[::1]" else (socket.AF_INET, "127.0.0.1")
+            for name, status in ((host, 200), ("[2001:db8::7]:80", 200), ("[2001:db8::8]", 403)):
+                with socket.socket(family) as connection:
+                    connection.connect((*where, other.port))
+                    lines = ["GET /api/v1/status HTTP/1.1", f"Host: {name}", f"Authorization: Bearer {other.token}"]
+                    connection.sendall(request_bytes(*lines, "Connection: close"))
+                    assert status_of(received(connection)) == status, (bound, name)
+        is_local = host == "[::1]"
+        assert (f"ssh -L {other.port}:[::1]:{other.port} " in other.messages) == is_local
+        assert ("travel unencrypted" in other.messages) != is_local
+
+
 def test_a_link_out_of_the_dump_is_not_read(server, tmp_path):
     shutil.copytree(server.dump, tmp_path / "dump")
     np.save(tmp_path / "secret.npy", np.full(2, 4711, "f4"))
