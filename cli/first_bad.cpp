@@ -12,6 +12,7 @@
 #include "dump.h"
 #include "first_bad/first_bad.h"
 #include "first_bad/next_config.h"
+#include "report/catalog_text.h"
 #include "report/finding.h"
 #include "report/first_bad.h"
 #include "report/page_link.h"
@@ -41,7 +42,7 @@ bool write_next_config(const Catalog& catalog, const FirstBad& report, const std
 
 std::string link_of(const Finding& finding) {
   return link_text({.in_golden = false,
-                    .rank = std::to_string(finding.rank),
+                    .rank = rank_text(finding.rank, finding.dump),
                     .step = finding.step,
                     .op_name = finding.tensor.op_name,
                     .is_input = finding.tensor.is_input,

@@ -69,6 +69,7 @@ struct Finding {
   std::string kind;  // of the analysis' own list: `overflow`, `bad_input`, …
   Severity severity = Severity::error;
   std::uint32_t rank = 0;
+  std::string dump;  // of the rank, if the path holds several dumps
   StepId step;
   Phase phase = Phase::forward;
   FindingTensor tensor;  // the wrong tensor; its `op` is the op that is to blame
@@ -91,9 +92,16 @@ struct AnalysisOptions {
 
 // An infinity that is intended, or does no harm: an op removes it before it reaches a result that matters.
 struct HealthyInfinity {
-  FindingTensor tensor;
-  std::uint32_t rank = 0;
+  struct Place {
+    std::uint32_t rank = 0;
+    std::string dump;  // of the rank, if the path holds several dumps
+    std::uint32_t graph = 0;
+    std::vector<std::uint64_t> steps;
+  };
+  FindingTensor tensor;    // where it is first
+  std::uint32_t rank = 0;  // the same
   StepId step;
+  std::vector<Place> places;  // all of them
   FindingCode code;
   std::string how;                       // "placed", "computed", "from outside"
   std::vector<std::string> absorbed_by;  // full names; empty: no op in the dump reads it

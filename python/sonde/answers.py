@@ -56,6 +56,7 @@ class Finding:
     kind: str
     severity: str
     rank: int
+    dump: str
     graph: int
     step: int
     phase: str
@@ -81,12 +82,24 @@ class Finding:
 
 
 @dataclasses.dataclass(frozen=True)
+class HealthyPlace:
+    """Where a healthy infinity is. `steps` as of `sonde --step`: "0-2|5". `dump`: empty where the path is one dump."""
+
+    rank: int
+    dump: str
+    graph: int
+    steps: str
+
+
+@dataclasses.dataclass(frozen=True)
 class HealthyInfinity:
     """An infinity that does no harm. `how`: "placed", "computed" or "from outside". `absorbed_by`: operators' names."""
 
     tensor: FindingTensor
     rank: int
+    graph: int
     step: int
+    places: tuple[HealthyPlace, ...]
     how: str
     absorbed_by: tuple[str, ...]
     code: Code
@@ -406,7 +419,7 @@ def _finding(document: Mapping[str, Any]) -> Finding:
     return Finding(
         **{
             name: document[name]
-            for name in ("kind", "severity", "rank", "graph", "step", "phase", "op_name", "op_type")
+            for name in ("kind", "severity", "rank", "dump", "graph", "step", "phase", "op_name", "op_type")
         },
         tags=tuple(document["tags"]),
         why=document["why"],
@@ -422,7 +435,9 @@ def _healthy(document: Mapping[str, Any]) -> HealthyInfinity:
     return HealthyInfinity(
         _tensor(document["tensor"]),
         document["rank"],
+        document["graph"],
         document["step"],
+        tuple(HealthyPlace(**place) for place in document["places"]),
         document["how"],
         tuple(document["absorbed_by"]),
         _code(document["code"]),

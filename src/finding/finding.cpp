@@ -32,6 +32,7 @@ FindingTensor finding_tensor(const CatalogRank& rank, const CatalogOp& op, const
 Finding finding_at(const CatalogRank& rank, const CatalogStep& step, const CatalogOp& op, const CatalogTensor* tensor) {
   Finding finding;
   finding.rank = rank.rank;
+  finding.dump = rank.dump;
   finding.step = step.id;
   finding.phase = op.phase;
   finding.tensor = tensor != nullptr ? finding_tensor(rank, op, *tensor) : FindingTensor();

@@ -124,6 +124,15 @@ std::vector<Root> distinct(const std::vector<Root>& roots) {
   return kept;
 }
 
+void add_place(HealthyInfinity& healthy, const CatalogRank& rank, StepId step) {
+  for (HealthyInfinity::Place& place : healthy.places) {
+    if (place.rank != rank.rank || place.dump != rank.dump || place.graph != step.graph) continue;
+    if (place.steps.back() != step.number) place.steps.push_back(step.number);
+    return;
+  }
+  healthy.places.push_back({rank.rank, rank.dump, step.graph, {step.number}});
+}
+
 }  // namespace
 
 RankSearch::RankSearch(const CatalogRank& rank, const FirstBadOptions& options)
@@ -231,11 +240,14 @@ void RankSearch::note_healthy(const ValueFlow& flow, const CatalogStep& step, Fi
     if (std::ranges::any_of(flow.roots(), is_same)) continue;
     FindingTensor tensor = finding_tensor(rank_, *op.op, *root.tensor);
     if (const KnownStatistics* known = health_.statistics(*root.tensor)) tensor.statistics = *known;
-    const bool is_known = std::ranges::any_of(report.healthy, [&](const HealthyInfinity& other) {
+    const auto known_one = std::ranges::find_if(report.healthy, [&](const HealthyInfinity& other) {
       return other.tensor.op_name == tensor.op_name && other.tensor.is_input == tensor.is_input &&
              other.tensor.slot == tensor.slot;
     });
-    if (is_known) continue;
+    if (known_one != report.healthy.end()) {
+      add_place(*known_one, rank_, step.id);
+      continue;
+    }
     if (report.healthy.size() >= kMostHealthy) {
       ++report.healthy_left_out;
       continue;
@@ -244,6 +256,7 @@ void RankSearch::note_healthy(const ValueFlow& flow, const CatalogStep& step, Fi
     healthy.tensor = std::move(tensor);
     healthy.rank = rank_.rank;
     healthy.step = step.id;
+    add_place(healthy, rank_, step.id);
     healthy.code = code_of(*op.op, sources, 0);
     healthy.how = how_of(root.kind);
     for (const std::uint32_t absorber : root.absorbed_by) {

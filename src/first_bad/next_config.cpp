@@ -12,7 +12,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 const CatalogRank& rank_of_finding(const Catalog& catalog, const Finding& finding) {
-  const auto found = std::ranges::find(catalog.ranks, finding.rank, &CatalogRank::rank);
+  const auto found = std::ranges::find_if(
+      catalog.ranks, [&](const CatalogRank& rank) { return rank.rank == finding.rank && rank.dump == finding.dump; });
   return found == catalog.ranks.end() ? catalog.ranks.front() : *found;
 }
 

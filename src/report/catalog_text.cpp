@@ -4,9 +4,11 @@
 
 namespace sonde {
 
-std::string rank_text(const CatalogRank& rank) {
-  return fmt::format("{}{}{}", rank.rank, rank.dump.empty() ? "" : " of ", rank.dump);
+std::string rank_text(std::uint32_t rank, std::string_view dump) {
+  return fmt::format("{}{}{}", rank, dump.empty() ? "" : " of ", dump);
 }
+
+std::string rank_text(const CatalogRank& rank) { return rank_text(rank.rank, rank.dump); }
 
 std::string dtype_text(const CatalogTensor& tensor) {
   return tensor.dtype == DType::undefined ? "?" : std::string(info(tensor.dtype).lower);

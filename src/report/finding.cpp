@@ -62,6 +62,7 @@ Json json_of(const Finding& finding) {
   return {{"kind", finding.kind},
           {"severity", word_of(finding.severity)},
           {"rank", finding.rank},
+          {"dump", finding.dump},
           {"graph", finding.step.graph},
           {"step", finding.step.number},
           {"phase", word_of(finding.phase)},
@@ -95,8 +96,8 @@ std::string page_of(const Finding& finding) {
   std::string text =
       printable(finding.tensor.op_name.empty() ? finding.tensor.parameter : finding.tensor.op_name) + "\n";
   text += code_text(finding.code);
-  text += field("where", fmt::format("rank {}, graph {}, step {}, {}", finding.rank, finding.step.graph,
-                                     finding.step.number, word_of(finding.phase)));
+  text += field("where", fmt::format("rank {}, graph {}, step {}, {}", rank_text(finding.rank, finding.dump),
+                                     finding.step.graph, finding.step.number, word_of(finding.phase)));
   text += field("tensor", tensor_text(finding.tensor));
   text += field("verdict", finding.tags.empty() ? finding.kind : finding.kind + ", " + joined(finding.tags, ", "));
   text += field("why", finding.why);
@@ -115,8 +116,9 @@ Table table_of(const std::vector<Finding>& findings) {
                {"line", Align::left, false, 1},
                {"why", Align::left, true, 2}});
   for (const Finding& finding : findings) {
-    table.add({finding.kind, std::to_string(finding.rank), std::to_string(finding.step.number), finding.tensor.op_name,
-               slot_name(finding.tensor.is_input, finding.tensor.slot), short_line(finding.code), finding.why});
+    table.add({finding.kind, rank_text(finding.rank, finding.dump), std::to_string(finding.step.number),
+               finding.tensor.op_name, slot_name(finding.tensor.is_input, finding.tensor.slot),
+               short_line(finding.code), finding.why});
   }
   return table;
 }

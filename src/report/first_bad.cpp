@@ -95,6 +95,27 @@ std::string looked_text(const FirstBad& report) {
 
 std::string place_text(const FindingCode& code) { return code.file.empty() ? "" : ", " + printable(short_line(code)); }
 
+// "0-2|5", as `--step` takes them. They are in the order of the run.
+std::string ranges_text(const std::vector<std::uint64_t>& steps) {
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; i < steps.size();) {
+    std::size_t end = i + 1;
+    while (end < steps.size() && steps[end] == steps[end - 1] + 1) ++end;
+    parts.push_back(end - i == 1 ? std::to_string(steps[i]) : fmt::format("{}-{}", steps[i], steps[end - 1]));
+    i = end;
+  }
+  return joined(parts, "|");
+}
+
+Json places_json(const HealthyInfinity& healthy) {
+  Json list = Json::array();
+  for (const HealthyInfinity::Place& place : healthy.places) {
+    list.push_back(
+        {{"rank", place.rank}, {"dump", place.dump}, {"graph", place.graph}, {"steps", ranges_text(place.steps)}});
+  }
+  return list;
+}
+
 Json growth_json(const Growth& growth) {
   Json series = Json::array();
   for (const Growth::Point& point : growth.series) {
@@ -152,7 +173,9 @@ Json json_of(const FirstBad& report) {
   for (const HealthyInfinity& one : report.healthy) {
     healthy.push_back({{"tensor", json_of(one.tensor)},
                        {"rank", one.rank},
+                       {"graph", one.step.graph},
                        {"step", one.step.number},
+                       {"places", places_json(one)},
                        {"how", one.how},
                        {"absorbed_by", one.absorbed_by},
                        {"code", json_of(one.code)}});

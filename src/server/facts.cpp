@@ -87,9 +87,14 @@ State judged(State state, const CatalogTensor& tensor, const OpFact& op, const F
              const Judgement& judgement) {
   if (state != State::unjudged_infinity || judgement.infinities.empty()) return state;
   const StepPlaceFact& step = facts.steps[op.step];
-  const auto found = judgement.infinities.find({rank_text(frame.ranks[step.rank]), step.graph, step.number,
-                                                facts.names[op.name].op_name, tensor.is_input, tensor.slot});
-  return found == judgement.infinities.end() ? state : found->second;
+  const auto found = judgement.infinities.find(
+      {rank_text(frame.ranks[step.rank]), step.graph, facts.names[op.name].op_name, tensor.is_input, tensor.slot});
+  if (found == judgement.infinities.end()) return state;
+  for (const Judgement::InSteps& one : found->second) {
+    if (!one.steps.contains(step.number)) continue;
+    state = state == State::unjudged_infinity ? one.state : std::max(state, one.state);
+  }
+  return state;
 }
 
 Status read_tensors(Database& database, const Catalog& frame, const Judgement& judgement, Facts& facts) {

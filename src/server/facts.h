@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "catalog/catalog.h"
+#include "config/plan.h"
 #include "index/sqlite.h"
 #include "measure/health.h"
 #include "sonde/result.h"
@@ -34,8 +35,12 @@ inline std::string_view word_of(State state) { return kStateWords[static_cast<st
 
 // The answers of jobs, which a dump alone does not have.
 struct Judgement {
-  using Place = std::tuple<std::string, std::uint32_t, std::uint64_t, std::string, bool, std::uint32_t>;  // rank … slot
-  std::map<Place, State> infinities;                            // those that first-bad named
+  using Place = std::tuple<std::string, std::uint32_t, std::string, bool, std::uint32_t>;  // rank, graph, name … slot
+  struct InSteps {
+    StepSet steps;
+    State state;
+  };
+  std::map<Place, std::vector<InSteps>> infinities;             // those that first-bad named
   std::unordered_map<std::uint64_t, KnownStatistics> measured;  // by tensor_key
 };
 inline std::uint64_t tensor_key(std::uint64_t op, std::uint64_t position) { return op << 20U | position; }

@@ -25,15 +25,21 @@ void rest(const std::stop_token& stop, Clock::duration time) {
 // The infinities that first-bad named: those of its findings matter, the others are placed and absorbed.
 Judgement judgement_of(const Json& first_bad) {
   Judgement judgement;
-  const auto take = [&](const Json& entry, State state) {
-    const Json& tensor = entry.at("tensor");
-    const Json graph = entry.value("graph", Json(0));
-    judgement.infinities[{std::to_string(entry.at("rank").get<std::uint64_t>()), graph.get<std::uint32_t>(),
-                          entry.at("step").get<std::uint64_t>(), tensor.at("op_name").get<std::string>(),
-                          tensor.at("side") == "input", tensor.at("slot").get<std::uint32_t>()}] = state;
+  const auto take = [&](const Json& tensor, const Json& place, const std::string& steps, State state) {
+    const std::string rank = rank_text(place.at("rank").get<std::uint32_t>(), place.at("dump").get<std::string>());
+    judgement
+        .infinities[{rank, place.at("graph").get<std::uint32_t>(), tensor.at("op_name").get<std::string>(),
+                     tensor.at("side") == "input", tensor.at("slot").get<std::uint32_t>()}]
+        .push_back({StepSet::parse(steps), state});
   };
-  for (const Json& healthy : first_bad.value("healthy", Json::array())) take(healthy, State::healthy_infinity);
-  for (const Json& finding : first_bad.value("findings", Json::array())) take(finding, State::infinity);
+  for (const Json& healthy : first_bad.value("healthy", Json::array())) {
+    for (const Json& place : healthy.at("places")) {
+      take(healthy.at("tensor"), place, place.at("steps").get<std::string>(), State::healthy_infinity);
+    }
+  }
+  for (const Json& finding : first_bad.value("findings", Json::array())) {
+    take(finding.at("tensor"), finding, std::to_string(finding.at("step").get<std::uint64_t>()), State::infinity);
+  }
   return judgement;
 }
 

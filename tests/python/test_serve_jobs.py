@@ -86,6 +86,47 @@ def test_a_first_bad_job_judges_the_infinities_of_the_dump(pair):
     conform(answer_of("/overview")["content"]["application/json"]["schema"], overview)
 
 
+MASKED = """
+    import sys
+    import torch
+    from torch import nn
+
+    net = nn.Linear(4, 4)
+    for step in range(3):
+        scores = net(torch.ones(2, 4)).masked_fill(torch.arange(4) == 0, float("-inf"))
+        unmasked = step == 1 and "--unmasked" in sys.argv
+        (scores if unmasked else scores.softmax(-1)).pow(2).mean().backward()
+"""
+
+
+def test_infinities_are_judged_in_every_step_and_each_dump_of_a_path(tmp_path):
+    (tmp_path / "train.py").write_text(textwrap.dedent(MASKED))
+    for name, options in (("good", []), ("sick", ["--unmasked"])):
+        run = [CLI, "run", "--out", tmp_path / "runs" / name, "--", sys.executable, "train.py", *options]
+        assert run_in(tmp_path, None, *run).status == 0
+    with serving(tmp_path / "runs") as server:
+        unjudged = server.get("tensors", filter="class:unjudged_infinity side:output masked_fill-op0").json["rows"]
+        assert len(unjudged) == 6
+        job = server.job("first-bad")
+        assert job["result"]["first"]["dump"] == "sick"
+        (healthy,) = (one for one in job["result"]["healthy"] if one["tensor"]["op_name"].endswith("masked_fill-op0"))
+        assert healthy["places"] == [
+            {"rank": 0, "dump": "good", "graph": 0, "steps": "0-2"},
+            {"rank": 0, "dump": "sick", "graph": 0, "steps": "0"},
+        ]
+
+        def places(state):
+            rows = server.get("tensors", filter=f"class:{state} side:output masked_fill-op0").json["rows"]
+            return [(row["rank"], row["step"]) for row in rows]
+
+        assert places("healthy_infinity") == [("0 of good", step) for step in range(3)] + [("0 of sick", 0)]
+        assert places("infinity") == [("0 of sick", 1)]
+        assert places("unjudged_infinity") == [("0 of sick", 2)]  # first-bad looks no further
+    shown = run_in(tmp_path, None, CLI, "first-bad", "runs", "--link")
+    assert "where       rank 0 of sick, graph 0, step 1" in shown.stdout
+    assert "page: #/op?r=0%20of%20sick&g=0&s=1&op=Default/" in shown.stdout
+
+
 def test_measuring_fills_in_what_the_dump_lacks(pair, tmp_path):
     shutil.copytree(pair.directory / "nan", tmp_path / "dump")
     for journal in list(tmp_path.rglob(".dump_metadata")):  # files alone are left

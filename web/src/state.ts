@@ -46,12 +46,19 @@ export const change = (patch: Patch, replace = false): void => go(route.value.sc
 export const dump = computed(() => Number(params.value.d ?? 0));
 export const dumpStatus = computed(() => status.value?.dumps.find((entry) => entry.dump === dump.value) ?? null);
 export const ranks = computed(() => overview.value?.ranks.map((entry) => entry.rank) ?? []);
-const first = computed(() => (overview.value?.finding as { first?: { rank?: number; step?: number } | null } | null)?.first ?? null);
-const findingRank = computed(() => ranks.value.find((name) => name === String(first.value?.rank)));
+interface Place {
+  rank: number;
+  dump?: string;
+}
+// As the server names ranks: "0", or "0 of run7" where the path holds several dumps.
+export const rankName = ({ rank, dump }: Place): string => (dump ? `${rank} of ${dump}` : String(rank));
+const first = computed(() => (overview.value?.finding as { first?: (Place & { graph: number; step: number }) | null } | null)?.first ?? null);
+const findingRank = computed(() => ranks.value.find((name) => first.value !== null && name === rankName(first.value)));
 // The chosen rank; without a choice that of the finding.
 export const rank = computed(() => params.value.r ?? findingRank.value ?? ranks.value[0] ?? "0");
 export const graphs = computed(() => [...new Set(overview.value?.steps.map((step) => step.graph) ?? [])].sort((a, b) => a - b));
-export const graph = computed(() => Number(params.value.g ?? graphs.value[0] ?? 0));
+const findingGraph = computed(() => graphs.value.find((number) => number === first.value?.graph));
+export const graph = computed(() => Number(params.value.g ?? findingGraph.value ?? graphs.value[0] ?? 0));
 export const steps = computed(() =>
   [...new Set((overview.value?.steps ?? []).filter((step) => step.rank === rank.value && step.graph === graph.value).map((step) => step.step))].sort(
     (a, b) => a - b,

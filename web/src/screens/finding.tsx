@@ -5,7 +5,7 @@ import { formatCount, formatNumber, formatShape, type Num } from "../numbers.ts"
 import { CodeLines } from "../parts/code.tsx";
 import { OpLink, shortScope, splitName } from "../parts/op_name.tsx";
 import { Card, Copy, lineOf, Problem } from "../parts/ui.tsx";
-import { dump, formatSlot, linkTo } from "../state.ts";
+import { dump, formatSlot, linkTo, rankName } from "../state.ts";
 import { words } from "../words.en.ts";
 
 interface FoundTensor {
@@ -29,6 +29,7 @@ interface FoundCode {
 export interface Finding {
   kind: string;
   rank: number;
+  dump: string;
   graph: number;
   step: number;
   phase: string;
@@ -48,7 +49,7 @@ export interface FirstBad {
   findings: Finding[];
   reaches: string;
   path: string[];
-  healthy: { tensor: FoundTensor; rank: number; step: number; how: string; absorbed_by: string[]; code?: FoundCode | null }[];
+  healthy: { tensor: FoundTensor; rank: number; graph: number; step: number; places: { rank: number; dump: string }[]; how: string; absorbed_by: string[]; code?: FoundCode | null }[];
   notes: string[];
   looked_at: { ranks: number; steps: number; ops: number; tensors: number };
 }
@@ -66,7 +67,7 @@ export function FindingCard({ of }: { of: FirstBad }) {
   }
   const first = of.first;
   const { own, scope } = splitName(first.op_name);
-  const where = { op: first.op_name, r: first.rank, g: first.graph, s: first.step, t: first.tensor ? formatSlot(first.tensor) : undefined };
+  const where = { op: first.op_name, r: rankName(first), g: first.graph, s: first.step, t: first.tensor ? formatSlot(first.tensor) : undefined };
   return (
     <Card class="verdict bad">
       <div class="verdict-columns">
@@ -79,10 +80,10 @@ export function FindingCard({ of }: { of: FirstBad }) {
           <p class="why">{first.why}</p>
           <p class="soft">
             {shortScope(scope) && <>{shortScope(scope)} <span class="dot">·</span> </>}
-            {words.overview.where(String(first.rank), first.step, first.phase)}
+            {words.overview.where(rankName(first), first.step, first.phase)}
             {first.tensor && <> <span class="dot">·</span> {first.tensor.side}.{first.tensor.slot} {first.tensor.dtype} {formatShape(first.tensor.shape)}</>}
           </p>
-          <PathLine of={of} patch={{ s: first.step, r: first.rank, g: first.graph }} />
+          <PathLine of={of} patch={{ s: first.step, r: rankName(first), g: first.graph }} />
           <p class="buttons">
             <a class="button primary" href={linkTo("op", where)}>{words.overview.showOp}</a>
             <a class="button" href={linkTo("graph", { ...where, path: "effect" })}>{words.overview.showPath}</a>
@@ -99,7 +100,7 @@ export function FindingCard({ of }: { of: FirstBad }) {
   );
 }
 
-function PathLine({ of, patch }: { of: FirstBad; patch: Record<string, number> }) {
+function PathLine({ of, patch }: { of: FirstBad; patch: Record<string, string | number> }) {
   if (!of.reaches) return <p class="path-line soft">{words.overview.reachesNothing}</p>;
   return (
     <p class="path-line">
@@ -112,7 +113,7 @@ function PathLine({ of, patch }: { of: FirstBad; patch: Record<string, number> }
 }
 
 function More({ of }: { of: FirstBad }) {
-  const others = of.findings.filter((finding) => finding.op_name !== of.first?.op_name || finding.step !== of.first.step || finding.rank !== of.first.rank);
+  const others = of.findings.filter((finding) => finding.op_name !== of.first?.op_name || finding.step !== of.first.step || rankName(finding) !== rankName(of.first));
   const limits = of.first?.limits ?? [];
   return (
     <div class="more">
@@ -122,7 +123,7 @@ function More({ of }: { of: FirstBad }) {
           <summary>{words.overview.others(others.length)}</summary>
           <ul class="plain-list">
             {others.map((finding, i) => (
-              <li key={i}><OpLink name={finding.op_name} patch={{ s: finding.step, r: finding.rank, g: finding.graph }} /> {finding.why}</li>
+              <li key={i}><OpLink name={finding.op_name} patch={{ s: finding.step, r: rankName(finding), g: finding.graph }} /> {finding.why}</li>
             ))}
           </ul>
         </details>
@@ -146,8 +147,8 @@ function Healthy({ of }: { of: FirstBad }) {
       <ul class="plain-list">
         {of.healthy.map((entry, i) => (
           <li key={i}>
-            <OpLink name={entry.tensor.op_name} patch={{ s: entry.step, r: entry.rank, t: formatSlot(entry.tensor) }} scope={false} /> {entry.how}
-            {entry.absorbed_by.map((name) => <span key={name}> → <OpLink name={name} patch={{ s: entry.step, r: entry.rank }} scope={false} /></span>)}
+            <OpLink name={entry.tensor.op_name} patch={{ s: entry.step, r: rankName(entry.places[0] ?? entry), g: entry.graph, t: formatSlot(entry.tensor) }} scope={false} /> {entry.how}
+            {entry.absorbed_by.map((name) => <span key={name}> → <OpLink name={name} patch={{ s: entry.step, r: rankName(entry.places[0] ?? entry), g: entry.graph }} scope={false} /></span>)}
             {entry.code && <span class="where"> {lineOf(entry.code.source_file, entry.code.source_line)}</span>}
           </li>
         ))}
@@ -185,7 +186,7 @@ function textOf(of: FirstBad): string {
   return [
     `first bad: ${first.op_name}`,
     ...(code ? [`  ${code.source_file}:${code.source_line} in ${code.function}`, ...code.lines.map((line) => `  ${line.number === code.source_line ? ">" : " "} ${line.number}  ${line.text}`)] : []),
-    `  where  rank ${first.rank}, graph ${first.graph}, step ${first.step}, ${first.phase}`,
+    `  where  rank ${rankName(first)}, graph ${first.graph}, step ${first.step}, ${first.phase}`,
     `  why    ${first.why}`,
     ...Object.entries(first.numbers).map(([name, value]) => `  ${name} ${formatNumber(value)}`),
     ...first.evidence.map((line) => `  ${line}`),
