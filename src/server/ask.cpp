@@ -54,6 +54,13 @@ Result<AskedOp> asked_op(Ask& ask, const Facts& facts) {
   return no_op(name, facts);
 }
 
+Result<const CatalogTensor*> tensor_of(const CatalogOp& op, bool is_input, std::uint64_t slot) {
+  for (const CatalogTensor& tensor : op.tensors) {
+    if (tensor.is_input == is_input && tensor.slot == slot) return &tensor;
+  }
+  return Error{ErrorCode::not_found, fmt::format("'{}' has no {}.{}", op.op_name, is_input ? "input" : "output", slot)};
+}
+
 State state_of(const Facts& facts, const AskedOp& op, std::size_t tensor) {
   return facts.tensors[facts.ops[op.op_id].first_tensor + tensor].state;
 }

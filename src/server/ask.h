@@ -35,6 +35,9 @@ struct AskedOp {
 };
 Result<AskedOp> asked_op(Ask& ask, const Facts& facts);
 
+// Fails if the op has no such input or output.
+Result<const CatalogTensor*> tensor_of(const CatalogOp& op, bool is_input, std::uint64_t slot);
+
 // The names of rank, graph, side and class that every answer uses.
 State state_of(const Facts& facts, const AskedOp& op, std::size_t tensor);
 

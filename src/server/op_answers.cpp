@@ -7,6 +7,7 @@
 #include <set>
 
 #include "finding/finding.h"
+#include "first_bad/flow_facts.h"
 #include "index/index_schema.h"
 #include "operators/op_nature.h"
 #include "report/catalog_text.h"
@@ -213,18 +214,31 @@ struct Station {
 
 bool is_bad(State state) { return state > State::not_measured; }
 
+// The tensor from which a path starts; without one, from the whole op.
+struct Start {
+  bool is_input = false;
+  std::optional<std::uint32_t> slot;
+  // Whether the path may leave the first op by this end of an edge.
+  bool takes(bool of_input, std::uint32_t edge_slot) const {
+    return !slot || is_input != of_input || edge_slot == kInnerSlot || edge_slot == *slot;
+  }
+};
+
 // Back along the worst inputs, until nothing bad comes in; of a healthy tensor along the first inputs.
-std::vector<Station> causes(const Facts& facts, const AskedOp& asked, std::uint32_t node, std::string& reaches) {
+std::vector<Station> causes(const Facts& facts, const AskedOp& asked, std::uint32_t node, const Start& start,
+                            std::string& reaches) {
   const StepGraph& graph = asked.part->graph();
   const auto state = [&](std::uint32_t of) { return output_state(facts, asked, of); };
   const bool follow_bad = is_bad(state(node));
   std::vector<Station> stations = {{node, {}, {}}};
+  if (start.is_input) stations[0].input = start.slot;
   std::set<std::uint32_t> seen = {node};
   while (stations.size() < kLongestPath) {
     const Edge* best = nullptr;
     reaches = "";
     for (const std::uint32_t at : graph.incoming[stations.back().node]) {
       const Edge& edge = graph.edges[at];
+      if (stations.size() == 1 && !start.takes(true, edge.to_slot)) continue;
       if (edge.from_parameter) {
         if (reaches.empty()) reaches = graph.graph.parameters[edge.from].name;
       } else if (!seen.contains(edge.from) && (!follow_bad || is_bad(state(edge.from))) &&
@@ -242,8 +256,13 @@ std::vector<Station> causes(const Facts& facts, const AskedOp& asked, std::uint3
   return stations;
 }
 
+// It makes ones like the loss, from which backward begins (docs/first-bad.md).
+bool begins_backward(const CatalogOp& op) {
+  return bare_type(op.op_type) == "oneslike" && !op.tensors.empty() && is_scalar(&op.tensors[0]);
+}
+
 // The shortest way to the loss, else to the optimizer.
-std::vector<Station> effects(const AskedOp& asked, std::uint32_t node, std::string& reaches) {
+std::vector<Station> effects(const AskedOp& asked, std::uint32_t node, const Start& start, std::string& reaches) {
   const StepGraph& graph = asked.part->graph();
   std::vector<const Edge*> came_by(graph.ops.size());
   std::deque<std::uint32_t> open = {node};
@@ -254,10 +273,11 @@ std::vector<Station> effects(const AskedOp& asked, std::uint32_t node, std::stri
     const std::uint32_t at = open.front();
     open.pop_front();
     const CatalogOp& op = asked.part->step().ops[asked.part->op_of(at)];
-    if (bare_type(op.op_type) == "oneslike") loss = at;
     if (op.phase == Phase::optimizer && !update) update = at;
     for (const std::uint32_t edge_number : graph.outgoing[at]) {
       const Edge& edge = graph.edges[edge_number];
+      if (at == node && !start.takes(false, edge.from_slot)) continue;
+      if (begins_backward(asked.part->step().ops[asked.part->op_of(edge.to)])) loss = at;
       if (seen[edge.to]) continue;
       seen[edge.to] = true;
       came_by[edge.to] = &edge;
@@ -364,17 +384,24 @@ Result<Response> graph(Ask& ask) {
 
 Result<Response> path(Ask& ask) {
   const bool to_cause = ask.parameters.word("direction", "cause", {"cause", "effect"}) == "cause";
-  ask.parameters.word("side", "output", {"input", "output"});
-  ask.parameters.number("slot", 0, ~0U);
+  Start start;
+  start.is_input = ask.parameters.word("side", "output", {"input", "output"}) == "input";
+  if (ask.parameters.text("slot")) start.slot = static_cast<std::uint32_t>(ask.parameters.number("slot", 0, ~0U));
   const Result<std::shared_ptr<const Facts>> facts = ask.snapshot->facts();
   if (!facts) return facts.error();
   const Result<AskedOp> asked = asked_op(ask, **facts);
   if (!asked) return asked.error();
+  if (start.slot) {
+    const Result<const CatalogTensor*> tensor = tensor_of(*asked->op, start.is_input, *start.slot);
+    if (!tensor) return tensor.error();
+  }
   asked->part->graph();
   const std::optional<std::uint32_t> node = asked->part->node_of(asked->number);
   std::string reaches;
   std::vector<Station> stations;
-  if (node) stations = to_cause ? causes(**facts, *asked, *node, reaches) : effects(*asked, *node, reaches);
+  if (node) {
+    stations = to_cause ? causes(**facts, *asked, *node, start, reaches) : effects(*asked, *node, start, reaches);
+  }
   Json ops = Json::array();
   for (const Station& station : stations) ops.push_back(station_json(**facts, *asked, station));
   return ask.answer({{"direction", to_cause ? "cause" : "effect"},

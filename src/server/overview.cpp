@@ -50,9 +50,15 @@ Json json_of(const CatalogRank& rank, const CatalogStep& step, State state) {
           {"class", word_of(state)}};
 }
 
-// A scalar's value is its largest element.
-Json scalar_in(const Statement& row) {
-  const KnownStatistics statistics = statistics_in(row, 3, static_cast<std::uint32_t>(row.integer(14)));
+// A scalar's value is its largest element; null: neither the dump nor a `measure` job knows it.
+Json scalar_in(const Statement& row, const Judgement& judgement) {
+  const auto flags = static_cast<std::uint32_t>(row.integer(14));
+  KnownStatistics statistics = statistics_in(row, 3, flags);
+  if ((flags & kHasStatistics) == 0) {
+    const auto measured = judgement.measured.find(tensor_key(row.number(0), row.number(15)));
+    if (measured == judgement.measured.end()) return nullptr;
+    statistics = measured->second;
+  }
   const Health health = health_of(statistics);
   if (health.nan) return "nan";
   if (health.inf()) return health.positive_inf ? "inf" : "-inf";
@@ -62,12 +68,13 @@ Json scalar_in(const Statement& row) {
 // Backward begins with ones_like of the loss (docs/first-bad.md): its input is the loss, and its maker made it.
 Result<Json> losses(Snapshot& snapshot, const Facts& facts) {
   Json list = Json::array();
+  const std::shared_ptr<const Judgement> judgement = snapshot.judgement();
   std::vector<bool> begins(facts.names.size());
   for (std::size_t i = 0; i < begins.size(); ++i) begins[i] = bare_type(facts.names[i].op_type) == "oneslike";
   const Status read = snapshot.with_database([&](Database& database) -> Status {
     Result<Statement> row = database.prepare(
         "SELECT op_id, source, source_slot, max, min, avg, l2norm, count, nan_count, positive_inf_count, "
-        "negative_inf_count, positive_count, negative_count, zero_count, flags FROM tensors "
+        "negative_inf_count, positive_count, negative_count, zero_count, flags, position FROM tensors "
         "WHERE op_id=? AND is_input AND slot=0 AND shape IN ('()', '(1)')");
     Result<Statement> maker = database.prepare(
         "SELECT op_names.op_name FROM ops JOIN op_names ON op_names.id=name_id WHERE sequence=? AND step_id=?");
@@ -87,7 +94,7 @@ Result<Json> losses(Snapshot& snapshot, const Facts& facts) {
                           {"step", step.number},
                           {"op_name", maker->text(0)},
                           {"slot", row->number(2)},
-                          {"value", scalar_in(*row)}});
+                          {"value", scalar_in(*row, *judgement)}});
         }
         maker->reset();
       }

@@ -36,11 +36,9 @@ Result<AskedTensor> asked_tensor(Ask& ask) {
   if (!facts) return facts.error();
   Result<AskedOp> at = asked_op(ask, **facts);
   if (!at) return at.error();
-  for (const CatalogTensor& tensor : at->op->tensors) {
-    if (tensor.is_input == is_input && tensor.slot == slot) return AskedTensor{*at, tensor, nullptr};
-  }
-  return Error{ErrorCode::not_found,
-               fmt::format("'{}' has no {}.{}", at->op->op_name, is_input ? "input" : "output", slot)};
+  const Result<const CatalogTensor*> tensor = tensor_of(*at->op, is_input, slot);
+  if (!tensor) return tensor.error();
+  return AskedTensor{*at, **tensor, nullptr};
 }
 
 // Fails if a link leads from the tensor's file out of the dump. What does not exist fails when it is opened.

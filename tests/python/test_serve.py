@@ -266,6 +266,26 @@ def test_values_are_those_of_the_file(trained):
     assert found["flat"] == known.argmax() and np.float32(found["text"]) == known.max()
 
 
+def test_a_path_starts_from_a_tensor_and_ends_at_the_loss(trained):
+    loss = trained.get("overview").json["loss"][0]
+
+    def stations(name, **query):
+        found = check_json(trained, "path", name=name, step=0, **query)
+        return [(op["op_name"].rsplit("/", 1)[-1].rsplit("-op", 1)[0], op["op_name"]) for op in found["ops"]], found
+
+    kinds, found = stations(loss["op_name"], side="input", slot=1)
+    assert kinds[-1][1] == loss["op_name"] and kinds[-2][0] == "log" and found["ops"][-1]["input_slot"] == 1
+    kinds, found = stations(loss["op_name"], side="input", slot=0)
+    assert kinds[-2][0] == "mean" and found["ops"][-1]["input_slot"] == 0
+    conv = kinds[0][1] if kinds[0][0] == "conv2d" else next(name for kind, name in kinds if kind == "conv2d")
+    for query in ({}, {"slot": 0}):
+        kinds, found = stations(conv, direction="effect", **query)
+        assert (kinds[0][0], kinds[-1][1], found["reaches"]) == ("conv2d", loss["op_name"], "the loss")
+    kinds, found = stations(loss["op_name"], direction="effect")
+    assert len(kinds) == 1 and found["reaches"] == "the loss"
+    assert trained.get("path", name=conv, slot=7).status == 404
+
+
 def test_one_nan_is_never_averaged_away(trained):
     where = {"name": "Default/log-op0", "step": 1}
     heat = trained.get("tensor/heat", w=1, h=1, **where).json["rows"]

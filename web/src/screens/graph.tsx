@@ -45,9 +45,9 @@ async function readGraph(from: Source, query: Query, signal: AbortSignal): Promi
 export function Graph() {
   const direction = params.value.path === "effect" ? "effect" : params.value.path ? "cause" : null;
   const name = params.value.op;
-  const { side, slot } = parseSlot(params.value.t);
+  const start = params.value.t === undefined ? {} : parseSlot(params.value.t); // without a tensor: from the whole operator
   const graph = useData(keyOf("graph", place.value), (from, signal) => readGraph(from, place.value, signal));
-  const path = useJson<Path>(direction && name ? "path" : null, { ...place.value, name, side, slot, direction: direction ?? undefined });
+  const path = useJson<Path>(direction && name ? "path" : null, { ...place.value, name, ...start, direction: direction ?? undefined });
   const slow = useSlow(graph.loading && !graph.value);
   if (graph.error) return <p class="page problem" role="alert">{graph.error.message}</p>;
   if (!graph.value) return slow ? <p class="page empty">{words.states.loading}</p> : null;
