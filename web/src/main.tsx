@@ -50,12 +50,20 @@ function TokenForm() {
   useEffect(() => document.querySelector<HTMLInputElement>("#token")?.focus(), []);
   const open = async (event: Event): Promise<void> => {
     event.preventDefault();
-    keepToken(text.trim());
-    source.value = new HttpSource(text.trim());
+    const token = text.trim();
+    const from = new HttpSource(token);
+    try {
+      await from.json("status");
+    } catch (error) {
+      notice(error);
+      setTried(true);
+      return;
+    }
+    keepToken(token);
+    answerOtherTabs(token);
+    source.value = from;
     tokenRefused.value = false;
     await refresh();
-    if (!tokenRefused.value) answerOtherTabs(text.trim());
-    setTried(true);
   };
   return (
     <main class="token card">
