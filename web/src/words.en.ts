@@ -83,7 +83,7 @@ export const words = {
     parameter: "parameter", path: "To its cause", effect: "To the loss", previous: "Previous operator", next: "Next operator",
     failed: "This operator threw an exception.", open: "Open", close: "Close the pane", more: (count: number) => `${count} more`,
     missing: "The dump has no operator of this name. Search for it:", guess: "found by equal values",
-    tabs: { histogram: "Histogram", values: "Values", heat: "Heat map", trend: "Trend" }, tab: "View of the tensor",
+    tabs: { histogram: "Histogram", values: "Values", heat: "Heat map", trend: "Trend", previous: "Previous step", golden: "Golden" }, tab: "View of the tensor",
     download: "Download .npy", shape: "shape", graph: "Show in the graph", skipped: "not saved",
   },
   histogram: {
@@ -99,6 +99,16 @@ export const words = {
   heat: {
     bad: "a NaN or an infinity is in this cell", shows: "Shows", mean: "mean", min: "smallest", max: "largest",
     cell: (row: number, column: number, text: string) => `row ${row}, column ${column}: ${text}`, onlyBad: "no finite element",
+  },
+  previous: {
+    tolerance: "Tolerance", old: "Previous", now: "Current", difference: "Difference",
+    changed: (count: string, all: string) => `${count} of ${all} elements changed by more than the tolerance, as a part of the previous value.`,
+    shape: (now: string, old: string) => `The shapes differ: (${now}) and (${old}).`,
+  },
+  golden: {
+    first: "The runs were not compared yet. Start it here:", none: "The comparison found no counterpart of this operator in the golden dump.",
+    target: "Target", golden: "Golden", difference: "Difference", over: "Difference over what rounding explains",
+    differ: (count: string, all: string) => `${count} of ${all} elements differ.`, noBound: "The comparison has no bound of rounding for this tensor.",
   },
   trend: { statistics: "Statistics", log: "Logarithm", one: "The dump has this tensor in one step only.", step: "step" },
   graph: {

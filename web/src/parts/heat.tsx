@@ -3,20 +3,13 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { blueOrange, css, viridis } from "../colours.ts";
 import { formatNumber } from "../numbers.ts";
+import type { Cells } from "../difference.ts";
 import type { Table } from "../source/source.ts";
 import { words } from "../words.en.ts";
 import { useSize } from "./ui.tsx";
 
 export type HeatKind = "mean" | "min" | "max";
-
-interface Cells {
-  rows: number;
-  columns: number;
-  values: Float64Array;
-  bad: Uint8Array;
-  low: number;
-  high: number;
-}
+export type Cursor = readonly [row: number, column: number] | null;
 
 const MOST_HEIGHT = 420;
 
@@ -45,9 +38,14 @@ function cellsOf(table: Table, kind: HeatKind): Cells {
 
 export function HeatMap({ table, kind, label }: { table: Table; kind: HeatKind; label: string }) {
   const cells = useMemo(() => cellsOf(table, kind), [table, kind]);
+  const [cursor, setCursor] = useState<Cursor>(null);
+  return <HeatPicture cells={cells} label={label} cursor={cursor} onCursor={setCursor} />;
+}
+
+// Several pictures may share a cursor.
+export function HeatPicture({ cells, label, cursor, onCursor: setCursor }: { cells: Cells; label: string; cursor: Cursor; onCursor: (to: Cursor) => void }) {
   const [frame, size] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
-  const [cursor, setCursor] = useState<readonly [number, number] | null>(null);
   const scale = Math.min(size.width / Math.max(1, cells.columns), MOST_HEIGHT / Math.max(1, cells.rows), 28);
   const width = Math.max(1, Math.floor(cells.columns * scale));
   const height = Math.max(1, Math.floor(cells.rows * scale));
@@ -116,7 +114,7 @@ export function Scale({ low, high }: { low: number; high: number }) {
   );
 }
 
-function paint(canvas: HTMLCanvasElement, cells: Cells, width: number, height: number, cursor: readonly [number, number] | null): void {
+function paint(canvas: HTMLCanvasElement, cells: Cells, width: number, height: number, cursor: Cursor): void {
   const ratio = devicePixelRatio;
   canvas.width = width * ratio;
   canvas.height = height * ratio;

@@ -7,7 +7,8 @@ import { Grid, type Column } from "../parts/grid.tsx";
 import { OpLink } from "../parts/op_name.tsx";
 import { Plot } from "../parts/plot.tsx";
 import { Card, Empty, lineOf, Problem } from "../parts/ui.tsx";
-import { change, forget, go, params, source, status, useData } from "../state.ts";
+import type { Query } from "../source/source.ts";
+import { change, forget, go, type Loaded, params, source, status, useData } from "../state.ts";
 import { words } from "../words.en.ts";
 
 interface PairTensor {
@@ -44,15 +45,31 @@ interface Comparison {
   ops: Pair[];
 }
 
-export function Compare() {
-  const [job, setJob] = useState<Job | null>(null);
-  const [error, setError] = useState<Error | null>(null);
-  const [rtol, setRtol] = useState("");
-  const last = useData("compare", async (from) => {
+function useLastJob(): Loaded<Job | null> {
+  return useData("compare", async (from) => {
     const { jobs } = await from.json<Jobs>("jobs");
     const found = jobs.find((entry) => entry.kind === "compare" && (entry.state === "done" || !isOver(entry)));
     return found ? from.json<Job>(`jobs/${found.job}`) : null;
   });
+}
+
+// The last comparison that ended; null: there was none.
+export function useComparison(): Loaded<Comparison | null> {
+  const last = useLastJob();
+  const job = last.value;
+  return { ...last, value: job === undefined ? undefined : job?.state === "done" ? (job.result as unknown as Comparison) : null };
+}
+
+// The pair of an operator of the target.
+export function pairOf({ ops }: Comparison, { rank, graph, step, name }: Query): Pair | undefined {
+  return ops.find((pair) => pair.target.includes(String(name)) && pair.step === step && pair.graph === graph && String(pair.rank) === rank);
+}
+
+export function Compare() {
+  const [job, setJob] = useState<Job | null>(null);
+  const [error, setError] = useState<Error | null>(null);
+  const [rtol, setRtol] = useState("");
+  const last = useLastJob();
   if ((status.value?.dumps.length ?? 0) < 2) return <div class="page"><h1>{words.screens.compare}</h1><Empty>{words.compare.none}</Empty></div>;
   const run = async (): Promise<void> => {
     setError(null);

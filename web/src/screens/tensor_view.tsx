@@ -6,17 +6,22 @@ import { formatCount, formatNumber, formatShape, type Num, toNumber } from "../n
 import { HeatMap, type HeatKind } from "../parts/heat.tsx";
 import { HistogramPicture } from "../parts/histogram.tsx";
 import { curvesByRank, Plot } from "../parts/plot.tsx";
+import { SliceField, sliceOf } from "../parts/slice.tsx";
 import { Await, Card, Empty, Select, Tabs, useSize } from "../parts/ui.tsx";
 import type { Query } from "../source/source.ts";
-import { change, keyOf, params, place, source, step, useData, useJson } from "../state.ts";
+import { change, dump, keyOf, params, place, source, status, step, useData, useJson } from "../state.ts";
 import { words } from "../words.en.ts";
+import { GoldenTab, PreviousTab } from "./difference.tsx";
 import type { OpTensor } from "./tensor_card.tsx";
 
 type Tab = keyof typeof words.op.tabs;
 
 export function TensorView({ of, op }: { of: OpTensor; op: Op }) {
   const { tensor } = of;
+  const before = op.steps[op.steps.indexOf(step.value) - 1];
   const tabs: Tab[] = of.has_values ? ["histogram", "values", "heat", "trend"] : ["trend"];
+  if (of.has_values && before !== undefined) tabs.push("previous");
+  if (of.has_values && (status.value?.dumps.length ?? 0) > 1 && dump.value === 0) tabs.push("golden");
   const tab = tabs.find((name) => name === params.value.tab) ?? (tabs[0] as Tab);
   const query: Query = { ...place.value, name: op.op_name, side: tensor.side, slot: tensor.slot };
   return (
@@ -31,6 +36,8 @@ export function TensorView({ of, op }: { of: OpTensor; op: Op }) {
         {tab === "values" && <ValuesTab query={query} shape={tensor.shape ?? []} />}
         {tab === "heat" && <HeatTab query={query} shape={tensor.shape ?? []} />}
         {tab === "trend" && <TrendTab query={query} />}
+        {tab === "previous" && before !== undefined && <PreviousTab query={query} shape={tensor.shape ?? []} before={before} />}
+        {tab === "golden" && <GoldenTab query={query} shape={tensor.shape ?? []} of={of} />}
       </div>
     </Card>
   );
@@ -77,27 +84,6 @@ function HistogramTab({ query, op }: { query: Query; op: Op }) {
 
 const MOST_CELLS = 4000;
 type Kind = keyof typeof words.values.kinds;
-
-// The first two axes that are longer than one are shown: ":" for them, 0 before.
-export function firstSlice(shape: readonly number[]): string {
-  return `[${shape.map((_, axis) => (axis < shape.length - 2 ? "0" : ":")).join(",")}]`;
-}
-
-export function sliceOf(shape: readonly number[]): string {
-  const chosen = params.value.at;
-  return chosen ? `[${chosen.replace(/[[\]\s]/g, "")}]` : shape.length > 2 ? firstSlice(shape) : "";
-}
-
-function SliceField({ shape }: { shape: readonly number[] }) {
-  const shown = sliceOf(shape) || `[${shape.map(() => ":").join(",")}]`;
-  return (
-    <label class="slice">
-      <span>{words.values.slice}</span>
-      <input key={shown} defaultValue={shown} title={words.values.sliceHint} spellcheck={false}
-        onChange={(event) => change({ at: event.currentTarget.value.replace(/[[\]\s]/g, "") || undefined })} />
-    </label>
-  );
-}
 
 function ValuesTab({ query, shape }: { query: Query; shape: readonly number[] }) {
   const slice = sliceOf(shape);

@@ -67,6 +67,25 @@ test("Q4: a tensor shows its distribution, its values, and the next NaN", async 
   });
 });
 
+test("a tensor beside itself in the step before: what changed, by more than a tolerance, with one cursor", async () => {
+  await withPage(SICK, {}, async (page) => {
+    await go(page, "#/op?s=1&op=head.weight");
+    await page.waitForSelector(".op-page");
+    const all = () => page.locator(".tab-panel .read-out").first().innerText().then((words) => words.match(/^([\d,]+) of ([\d,]+) elements/).slice(1));
+    await page.getByRole("tab", { name: "Previous step" }).click();
+    await page.waitForFunction(() => document.querySelectorAll(".pictures canvas").length === 3);
+    const [before, elements] = await all();
+    assert.equal(before, elements); // an optimizer with momentum changes every weight
+    await page.getByLabel("Tolerance").fill("1");
+    await page.waitForFunction((old) => !document.querySelector(".tab-panel .read-out").textContent.startsWith(`${old} `), before);
+    await page.locator(".pictures canvas").first().focus();
+    await page.keyboard.press("ArrowRight");
+    const cells = await page.locator(".pictures .read-out").allInnerTexts();
+    assert.equal(cells.length, 3);
+    for (const cell of cells) assert.match(cell, /row 0, column 1: /);
+  });
+});
+
 test("Q5: a trend over the steps, and the norms of gradients", async () => {
   await withPage(SICK, {}, async (page) => {
     await page.waitForSelector(".verdict.bad");
@@ -95,6 +114,12 @@ test("Q6: two runs: the first difference in words, the curve, every pair", async
     await golden.click();
     await page.waitForSelector(".op-page");
     assert.match(await page.locator(".bar select").first().inputValue(), /^1$/);
+    await page.goBack();
+    await page.locator(".verdict.bad .headline .op-link").click();
+    await page.waitForSelector(".op-page");
+    await page.getByRole("tab", { name: "Golden" }).click();
+    await page.waitForFunction(() => document.querySelectorAll(".pictures canvas").length === 4);
+    assert.match(await text(page, ".tab-panel .read-out"), /^[\d,]+ of [\d,]+ elements differ\.$/);
   });
 });
 

@@ -1,0 +1,24 @@
+// The part of a tensor that is shown, as in NumPy: in the address as `at`.
+import { change, params } from "../state.ts";
+import { words } from "../words.en.ts";
+
+// The first two axes that are longer than one are shown: ":" for them, 0 before.
+function firstSlice(shape: readonly number[]): string {
+  return `[${shape.map((_, axis) => (axis < shape.length - 2 ? "0" : ":")).join(",")}]`;
+}
+
+export function sliceOf(shape: readonly number[]): string {
+  const chosen = params.value.at;
+  return chosen ? `[${chosen.replace(/[[\]\s]/g, "")}]` : shape.length > 2 ? firstSlice(shape) : "";
+}
+
+export function SliceField({ shape }: { shape: readonly number[] }) {
+  const shown = sliceOf(shape) || `[${shape.map(() => ":").join(",")}]`;
+  return (
+    <label class="slice">
+      <span>{words.values.slice}</span>
+      <input key={shown} defaultValue={shown} title={words.values.sliceHint} spellcheck={false}
+        onChange={(event) => change({ at: event.currentTarget.value.replace(/[[\]\s]/g, "") || undefined })} />
+    </label>
+  );
+}
