@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -38,5 +40,11 @@ inline std::string shell_quoted(std::string_view text) {
 inline std::string count_text(std::uint64_t count, std::string_view noun) {
   return std::to_string(count).append(" ").append(noun).append(count == 1 ? "" : "s");
 }
+
+// Of a table of texts that is asked with views: std::unordered_map<std::string, T, TextHash, std::equal_to<>>.
+struct TextHash {
+  using is_transparent = void;
+  std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+};
 
 }  // namespace sonde

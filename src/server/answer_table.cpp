@@ -34,8 +34,11 @@ void AnswerColumn::add(std::string_view value) {
     texts.emplace_back(value);
     return;
   }
-  const auto [at, is_new] = numbers_of_texts_.try_emplace(std::string(value), texts.size());
-  if (is_new) texts.emplace_back(value);
+  auto at = numbers_of_texts_.find(value);
+  if (at == numbers_of_texts_.end()) {
+    at = numbers_of_texts_.emplace(value, texts.size()).first;
+    texts.emplace_back(value);
+  }
   numbers.push_back(at->second);
 }
 

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/text.h"
 #include "report/json.h"
 #include "server/message.h"
 #include "sonde/known_statistics.h"
@@ -58,7 +59,7 @@ struct AnswerColumn {
 
  private:
   void note_known(bool is_known);
-  std::unordered_map<std::string, std::uint64_t> numbers_of_texts_;
+  std::unordered_map<std::string, std::uint64_t, TextHash, std::equal_to<>> numbers_of_texts_;
 };
 
 class AnswerTable {

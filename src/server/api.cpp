@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
 #include "base/parse_number.h"
 #include "base/text.h"
 #include "files/mapped_file.h"
@@ -74,6 +75,20 @@ Response finished(const Request& request, Response response) {
     }
   }
   return response;
+}
+
+// Changes whenever the answer may: with the dump, the verdicts of jobs, the question, the form that is asked for, and the server.
+std::string tag_of(const Request& request, const Snapshot& snapshot) {
+  static const std::uint64_t start = now_us();  // generations of another server are other ones
+  std::string text = fmt::format("{}\n{}\n{}\n{}\n{}", start, request.path, request.header("accept"),
+                                 request.header("accept-encoding"), request.header("range"));
+  for (const auto& [name, value] : request.query) text += fmt::format("\n{}\t{}", name, value);
+  return fmt::format("\"{}.{}.{:016x}\"", snapshot.generation(), snapshot.judged(), std::hash<std::string>()(text));
+}
+
+// The answer is the one that the asker has: If-None-Match lists its tag.
+bool is_known(const Request& request, std::string_view tag) {
+  return request.header("if-none-match").find(tag) != std::string_view::npos;
 }
 
 Response with_method(const Request& request, std::string_view allowed) {
@@ -195,8 +210,16 @@ Response Api::answer_dump(const Request& request, std::string_view path) {
     const std::string error = dump.error();
     return error.empty() ? problem(503, "the dump is being read; `status` says how far") : problem(500, error);
   }
-  Ask ask{request, parameters, dump, std::move(snapshot)};
-  return of_result(route->answer(ask));
+  const std::string tag = tag_of(request, *snapshot);  // before the answer, which is then at least as new
+  Response response;
+  if (is_known(request, tag)) {
+    response.status = 304;
+  } else {
+    Ask ask{request, parameters, dump, std::move(snapshot)};
+    response = of_result(route->answer(ask));
+  }
+  if (response.status < 400) response.headers.emplace_back("ETag", tag);
+  return response;
 }
 
 Response Api::answer_job(const Request& request, std::string_view path) {

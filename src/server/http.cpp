@@ -1,6 +1,7 @@
 #include "server/http.h"
 
 #include <fmt/format.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
@@ -17,6 +18,7 @@
 #include <boost/beast/core/basic_stream.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstring>
@@ -121,9 +123,27 @@ class Session : public std::enable_shared_from_this<Session> {
       return write(problem(400, good.error().message));
     }
     stream_.expires_never();  // the answer takes as long as it takes
+    watch_for_end();
     asio::post(*server_.pool, [self = shared_from_this()] {
-      auto response = std::make_shared<Response>((*self->server_.answer)(self->request_));
-      asio::post(self->server_.io, [self, response] { self->write(std::move(*response)); });
+      auto response = std::make_shared<Response>();
+      if (!self->request_.is_gone()) *response = (*self->server_.answer)(self->request_);
+      asio::post(self->server_.io, [self, response] {
+        Code ignored;
+        self->stream_.socket().cancel(ignored);  // watch_for_end
+        if (!self->request_.is_gone()) self->write(std::move(*response));
+      });
+    });
+  }
+
+  // Until the answer is there: a browser that does not want it any more closes the connection.
+  void watch_for_end() {
+    auto gone = std::make_shared<std::atomic<bool>>(false);
+    request_.gone = gone;
+    stream_.socket().async_wait(Protocol::socket::wait_read, [self = shared_from_this(), gone](Code error) {
+      if (error) return;
+      char next = 0;
+      const ssize_t found = ::recv(self->stream_.socket().native_handle(), &next, 1, MSG_PEEK | MSG_DONTWAIT);
+      *gone = found == 0 || (found < 0 && errno != EAGAIN && errno != EINTR);
     });
   }
 

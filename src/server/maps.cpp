@@ -89,7 +89,7 @@ class HealthRows {
 struct HealthCell {
   State state = State::not_recorded;
   bool any = false;
-  std::uint64_t ops = 0, tensors = 0, nan_tensors = 0, inf_tensors = 0, not_measured = 0;
+  std::uint32_t ops = 0, tensors = 0, nan_tensors = 0, inf_tensors = 0, not_measured = 0;
   std::uint32_t worst = 0;  // op
 
   void add(const OpFact& op, std::uint32_t number) {
@@ -107,8 +107,58 @@ struct HealthCell {
 // Row, rank, graph and column of a cell, in the order of the answer.
 using CellPlace = std::tuple<std::size_t, std::uint32_t, std::uint32_t, std::size_t>;
 
+// The cells of a health map: a number in place of a tuple, since a map of operators has as many cells as the run had calls.
+class HealthCells {
+ public:
+  HealthCells(const Snapshot& snapshot, const Facts& facts, const Where& where, const StepColumns& columns)
+      : place_of_step_(facts.steps.size(), kNone) {
+    std::map<CellPlace, std::uint32_t> numbers;  // the row is 0
+    const auto place_of = [&](const StepPlaceFact& step) {
+      return CellPlace(0, step.rank, step.graph, columns.column_of(step.number));
+    };
+    const auto takes = [&](const StepPlaceFact& step) {
+      const CatalogRank& rank = snapshot.frame().ranks[step.rank];
+      return where.takes(rank, rank.steps[step.step]);
+    };
+    for (const StepPlaceFact& step : facts.steps) {
+      if (takes(step)) numbers.try_emplace(place_of(step));
+    }
+    for (auto& [place, number] : numbers) {
+      number = static_cast<std::uint32_t>(places_.size());
+      places_.push_back(place);
+    }
+    for (std::size_t i = 0; i < facts.steps.size(); ++i) {
+      if (takes(facts.steps[i])) place_of_step_[i] = numbers.at(place_of(facts.steps[i]));
+    }
+  }
+
+  bool takes(const OpFact& op) const { return place_of_step_[op.step] != kNone; }
+  void add(std::size_t row, const OpFact& op, std::uint32_t number) {
+    cells_[std::uint64_t{row} << 32U | place_of_step_[op.step]].add(op, number);
+  }
+  // Calls `see` with the place and the cell of each, in the order of the answer.
+  template <typename See>
+  void each(const See& see) const {
+    std::vector<const std::pair<const std::uint64_t, HealthCell>*> sorted;
+    sorted.reserve(cells_.size());
+    for (const auto& cell : cells_) sorted.push_back(&cell);
+    std::ranges::sort(sorted, {}, [](const auto* cell) { return cell->first; });
+    for (const auto* cell : sorted) {
+      CellPlace place = places_[cell->first & 0xffffffffU];
+      std::get<0>(place) = cell->first >> 32U;
+      see(place, cell->second);
+    }
+  }
+
+ private:
+  static constexpr std::uint32_t kNone = ~0U;
+  std::vector<std::uint32_t> place_of_step_;
+  std::vector<CellPlace> places_;
+  std::unordered_map<std::uint64_t, HealthCell> cells_;
+};
+
 void add_health(const Snapshot& snapshot, const Facts& facts, const HealthRows& rows, const StepColumns& columns,
-                const std::map<CellPlace, HealthCell>& cells, std::uint64_t rows_each, AnswerTable& table) {
+                const HealthCells& cells, std::uint64_t rows_each, AnswerTable& table) {
   AnswerColumn& row_text = table.add("row", ColumnType::text);
   AnswerColumn& row_number = table.add("row_number", ColumnType::uint32);
   AnswerColumn& rank_column = table.add("rank", ColumnType::text);
@@ -125,7 +175,7 @@ void add_health(const Snapshot& snapshot, const Facts& facts, const HealthRows& 
   AnswerColumn& worst_op = table.add("worst_op", ColumnType::text);
   AnswerColumn& worst_step = table.add("worst_step", ColumnType::uint64);
   AnswerColumn& has_children = table.add("has_children", ColumnType::boolean);
-  for (const auto& [place, cell] : cells) {
+  cells.each([&](const CellPlace& place, const HealthCell& cell) {
     const auto& [row, rank, graph, column] = place;
     const OpFact& worst = facts.ops[cell.worst];
     row_text.add(rows.name(row * rows_each));
@@ -144,7 +194,7 @@ void add_health(const Snapshot& snapshot, const Facts& facts, const HealthRows& 
     worst_op.add(facts.names[worst.name].op_name);
     worst_step.add_number(facts.steps[worst.step].number);
     has_children.add_number(rows.has_children(row * rows_each) ? 1 : 0);
-  }
+  });
 }
 
 struct GradientRow {
@@ -206,37 +256,16 @@ Result<Response> health(Ask& ask) {
   const Facts& facts = **read;
   const StepColumns columns = columns_of(*ask.snapshot, where, w);
   HealthRows rows(facts, by_op, under);
-  std::map<CellPlace, HealthCell> cells;
-  std::vector<char> takes(facts.steps.size());
-  for (std::size_t i = 0; i < takes.size(); ++i) {
-    const CatalogRank& rank = ask.snapshot->frame().ranks[facts.steps[i].rank];
-    takes[i] = where.takes(rank, rank.steps[facts.steps[i].step]);
-  }
-  for (std::uint32_t i = 0; i < facts.ops.size(); ++i) {
-    const OpFact& op = facts.ops[i];
-    if (!takes[op.step]) continue;
-    const std::size_t row = rows.row_of(op);
-    if (row == HealthRows::kNone) continue;
-    const StepPlaceFact& step = facts.steps[op.step];
-    cells[{row, step.rank, step.graph, columns.column_of(step.number)}].add(op, i);
+  HealthCells cells(*ask.snapshot, facts, where, columns);
+  for (const OpFact& op : facts.ops) {
+    if (cells.takes(op)) rows.row_of(op);  // gives it a number: all rows are known before the first cell
   }
   const std::uint64_t rows_each = h == 0 ? 1 : std::max<std::uint64_t>(1, (rows.size() + h - 1) / h);
-  if (rows_each > 1) {
-    std::map<CellPlace, HealthCell> binned;
-    for (const auto& [place, cell] : cells) {
-      CellPlace in = place;
-      std::get<0>(in) /= rows_each;
-      HealthCell& sum = binned[in];
-      if (!sum.any || cell.state > sum.state) sum.worst = cell.worst;
-      sum.any = true;
-      sum.state = std::max(sum.state, cell.state);
-      sum.ops += cell.ops;
-      sum.tensors += cell.tensors;
-      sum.nan_tensors += cell.nan_tensors;
-      sum.inf_tensors += cell.inf_tensors;
-      sum.not_measured += cell.not_measured;
-    }
-    cells = std::move(binned);
+  for (std::uint32_t i = 0; i < facts.ops.size(); ++i) {
+    const OpFact& op = facts.ops[i];
+    if (!cells.takes(op)) continue;
+    const std::size_t row = rows.row_of(op);
+    if (row != HealthRows::kNone) cells.add(row / rows_each, op, i);
   }
   AnswerTable table;
   add_health(*ask.snapshot, facts, rows, columns, cells, rows_each, table);

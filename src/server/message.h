@@ -1,6 +1,7 @@
 // Request and Response: a question of a browser or a script, and its answer. http.h carries them.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -23,6 +24,9 @@ struct Request {
   std::string body;
   bool over_tcp = true;  // false: through a Unix socket, whose directory decides who may use it
 
+  std::shared_ptr<const std::atomic<bool>> gone;  // set when the connection ends before the answer; null: never
+
+  bool is_gone() const { return gone && *gone; }
   // Empty if there is none; of several the first.
   std::string_view header(std::string_view name) const;
 };

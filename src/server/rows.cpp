@@ -8,7 +8,10 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <string_view>
+#include <unordered_map>
 
+#include "base/text.h"
 #include "catalog/select.h"
 #include "index/index_reader.h"
 #include "index/index_schema.h"
@@ -38,17 +41,32 @@ double number_of(const OpFact& op, std::string_view column) {
 struct SortKeys {
   std::string column;
   bool is_down = false, is_text = false;
-  std::vector<double> numbers;
-  std::vector<bool> known;  // of numbers
-  std::vector<std::string> texts;
+  std::vector<double> numbers;  // of a text its number in `texts`, then its place among the sorted ones
+  std::vector<bool> known;
+  std::unordered_map<std::string, std::uint32_t, TextHash, std::equal_to<>> texts;
 
   void add(std::optional<double> number) {
     known.push_back(number.has_value());
     numbers.push_back(number.value_or(0));
   }
 
+  void add_text(std::string_view text) {
+    auto at = texts.find(text);
+    if (at == texts.end()) at = texts.emplace(text, static_cast<std::uint32_t>(texts.size())).first;
+    add(at->second);
+  }
+
+  // A million rows have few different texts: these are compared once.
+  void sort_texts() {
+    std::vector<const std::pair<const std::string, std::uint32_t>*> sorted;
+    for (const auto& text : texts) sorted.push_back(&text);
+    std::ranges::sort(sorted, {}, [](const auto* text) -> const std::string& { return text->first; });
+    std::vector<double> places(sorted.size());
+    for (std::size_t i = 0; i < sorted.size(); ++i) places[sorted[i]->second] = static_cast<double>(i);
+    for (double& number : numbers) number = places[static_cast<std::size_t>(number)];
+  }
+
   bool before(std::size_t a, std::size_t b) const {
-    if (is_text) return is_down ? texts[a] > texts[b] : texts[a] < texts[b];
     if (known[a] != known[b]) return known[a];
     const double left = is_down ? numbers[b] : numbers[a], right = is_down ? numbers[a] : numbers[b];
     if (std::isnan(left) || std::isnan(right)) return !std::isnan(left) && std::isnan(right);
@@ -74,6 +92,7 @@ class RowSearch {
     } else if (Status good = take_tensors(); !good) {
       return good.error();
     }
+    if (query_.is_gone()) return Error{ErrorCode::busy, "the question was withdrawn"};
     sort();
     return std::make_shared<const std::vector<std::uint32_t>>(std::move(rows_));
   }
@@ -141,7 +160,7 @@ class RowSearch {
   }
 
   void take_ops() {
-    for (std::uint32_t i = 0; i < facts_.ops.size(); ++i) {
+    for (std::uint32_t i = 0; i < facts_.ops.size() && !is_gone_at(i); ++i) {
       const OpFact& op = facts_.ops[i];
       if ((filter_.state && *filter_.state != op.state) || !takes(op)) continue;
       if (!std::ranges::all_of(filter_.numbers, [&](const auto& n) { return n.holds(number_of(op, n.column)); }))
@@ -149,7 +168,7 @@ class RowSearch {
       rows_.push_back(i);
       if (keys_.column.empty()) continue;
       if (keys_.is_text) {
-        keys_.texts.push_back(text_key(op));
+        keys_.add_text(text_key(op));
       } else {
         const auto& numbers = numbers_of(RowsOf::ops);
         const bool is_own = std::ranges::find(numbers, keys_.column) != numbers.end();
@@ -157,6 +176,9 @@ class RowSearch {
       }
     }
   }
+
+  // Looked up now and then; run() says it once.
+  bool is_gone_at(std::uint32_t row) const { return row % 1024 == 0 && query_.is_gone(); }
 
   bool needs_columns() const {
     const auto& numbers = numbers_of(RowsOf::tensors);
@@ -176,6 +198,7 @@ class RowSearch {
     };
     if (!needs_columns()) {
       for (; at < facts_.tensors.size(); ++at) {
+        if (is_gone_at(at)) return {};
         if (takes_fact(facts_.tensors[at])) take_tensor(at);
       }
       return {};
@@ -187,7 +210,7 @@ class RowSearch {
           "negative_count, zero_count, flags, dtype, shape, names.text FROM tensors "
           "LEFT JOIN texts AS names ON names.id=tensors.parameter ORDER BY op_id, position");
       if (!rows) return rows.error();
-      for (; rows->next() && at < facts_.tensors.size(); ++at) {
+      for (; !is_gone_at(at) && rows->next() && at < facts_.tensors.size(); ++at) {
         if (takes_fact(facts_.tensors[at])) take_row(*rows, at, *judgement);
       }
       return rows->failed() ? Status(database.error("cannot read it")) : Status();
@@ -198,7 +221,7 @@ class RowSearch {
     rows_.push_back(at);
     if (keys_.column.empty()) return;
     const TensorFact& tensor = facts_.tensors[at];
-    if (keys_.is_text) return keys_.texts.push_back(text_key(facts_.ops[tensor.op]));
+    if (keys_.is_text) return keys_.add_text(text_key(facts_.ops[tensor.op]));
     keys_.add(number_key(facts_.ops[tensor.op], tensor.state));
   }
 
@@ -216,15 +239,11 @@ class RowSearch {
       const std::optional<double> value = statistic(statistics, condition.column);
       if (!value || !condition.holds(*value)) return;
     }
-    const std::string dtype(row.text(12)), parameter(row.text(14));
-    if (!std::ranges::all_of(filter_.dtypes, [&](const auto& wanted) { return wanted == dtype; })) return;
-    if (!std::ranges::all_of(filter_.parameters, [&](const auto& p) { return glob_matches(p, parameter); })) return;
+    if (!std::ranges::all_of(filter_.dtypes, [&](const auto& wanted) { return wanted == row.text(12); })) return;
+    if (!std::ranges::all_of(filter_.parameters, [&](const auto& p) { return glob_matches(p, row.text(14)); })) return;
     if (keys_.column == "dtype" || keys_.column == "shape" || keys_.column == "parameter") {
       rows_.push_back(at);
-      keys_.texts.push_back(keys_.column == "dtype"   ? dtype
-                            : keys_.column == "shape" ? std::string(row.text(13))
-                                                      : parameter);
-      return;
+      return keys_.add_text(row.text(keys_.column == "dtype" ? 12 : keys_.column == "shape" ? 13 : 14));
     }
     const auto& numbers = numbers_of(RowsOf::tensors);
     if (std::ranges::find(numbers, keys_.column) == numbers.end()) return take_tensor(at);
@@ -234,6 +253,7 @@ class RowSearch {
 
   void sort() {
     if (keys_.column.empty()) return;
+    if (keys_.is_text) keys_.sort_texts();
     std::vector<std::uint32_t> order(rows_.size());
     std::iota(order.begin(), order.end(), 0U);
     std::ranges::stable_sort(order, [&](std::uint32_t a, std::uint32_t b) { return keys_.before(a, b); });

@@ -70,6 +70,7 @@ void Snapshot::judge(std::shared_ptr<const Judgement> judgement) {
   const std::lock_guard lock(facts_mutex_);
   judgement_ = std::move(judgement);
   facts_.reset();
+  ++judged_;
   const std::lock_guard rows_lock(rows_mutex_);
   rows_.clear();
 }

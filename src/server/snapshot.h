@@ -1,6 +1,7 @@
 // Snapshot: a dump as it was at one moment. A dump that changes gets a new one (served_dump.h); answers keep theirs.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -68,6 +69,7 @@ class Snapshot {
   // Made again after a job judged infinities or measured tensors.
   void judge(std::shared_ptr<const Judgement> judgement);
   std::shared_ptr<const Judgement> judgement() const;
+  std::uint64_t judged() const { return judged_; }  // how often
 
   // The rows of the last queries (rows.h); null: not kept, or of other facts.
   std::shared_ptr<const std::vector<std::uint32_t>> kept_rows(const std::string& key, const Facts& facts);
@@ -110,6 +112,7 @@ class Snapshot {
   std::list<std::pair<std::pair<std::size_t, std::size_t>, std::shared_ptr<StepPart>>> steps_;  // newest first
   mutable std::mutex facts_mutex_;
   std::shared_ptr<const Facts> facts_;
+  std::atomic<std::uint64_t> judged_ = 0;
   std::shared_ptr<const Judgement> judgement_ = std::make_shared<Judgement>();
 };
 

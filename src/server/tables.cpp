@@ -91,6 +91,7 @@ Result<Page> page_of(Ask& ask, RowsOf of) {
   query.filter = ask.parameters.text("filter").value_or("");
   query.sort = ask.parameters.text("sort").value_or("");
   Page page;
+  query.is_gone = [&request = ask.request] { return request.is_gone(); };
   page.columns = ask.parameters.text("columns").value_or("");
   page.begin = ask.parameters.number("offset", 0, ~0ULL);
   const std::uint64_t limit = ask.parameters.number("limit", 200, kLimits.rows);

@@ -314,6 +314,26 @@ def test_long_json_is_packed_where_the_reader_accepts_it(trained):
     assert json.loads(gzip.decompress(packed.body)) == plain.json
 
 
+def test_an_answer_that_the_reader_has_is_not_sent_again(trained):
+    first = trained.ask("api/v1/tensors?limit=50", Accept_Encoding="gzip")
+    tag = first.headers["ETag"]
+    again = trained.ask("api/v1/tensors?limit=50", Accept_Encoding="gzip", If_None_Match=f'"0", {tag}')
+    assert (again.status, again.body, again.headers["ETag"]) == (304, b"", tag)
+    others = [
+        trained.ask("api/v1/tensors?limit=50", Accept_Encoding="gzip", Accept=ARROW, If_None_Match=tag),
+        trained.ask("api/v1/tensors?limit=51", Accept_Encoding="gzip", If_None_Match=tag),
+        trained.ask("api/v1/tensors?limit=50&dump=1", Accept_Encoding="gzip", If_None_Match=tag),
+        trained.ask("api/v1/ops?limit=50", Accept_Encoding="gzip", If_None_Match=tag),
+    ]
+    assert [answer.status for answer in others] == [200] * 4
+    assert len({tag, *(answer.headers["ETag"] for answer in others)}) == 5
+    assert trained.ask("api/v1/tensors?limit=x", If_None_Match=tag).headers["ETag"] is None
+    trained.job("first-bad")  # its verdict may change a class
+    assert trained.ask("api/v1/tensors?limit=50", Accept_Encoding="gzip", If_None_Match=tag).status == 200
+    with serving(trained.dump) as other:
+        assert other.ask("api/v1/tensors?limit=50", Accept_Encoding="gzip", If_None_Match=tag).status == 200
+
+
 def test_without_a_page_it_says_how_to_get_it(trained):
     page = urllib.request.urlopen(trained.address)
     assert page.status == 200 and page.headers["Content-Type"].startswith("text/html")

@@ -13,6 +13,7 @@ import { Ops } from "./screens/ops.tsx";
 import { Overview, watchTitle } from "./screens/overview.tsx";
 import { Source } from "./screens/source.tsx";
 import { Watch } from "./screens/watch.tsx";
+import { SharedEvents } from "./source/events.ts";
 import { HttpSource } from "./source/http.ts";
 import { answerOtherTabs, findToken, keepToken } from "./source/token.ts";
 import { connected, dump, dumpStatus, forget, notice, refresh, route, source, status, tokenRefused } from "./state.ts";
@@ -78,28 +79,35 @@ function TokenForm() {
   );
 }
 
+const pause = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+
 // Waits for events; a lost connection is tried again. While a dump is being read, the state is asked for.
 async function listen(): Promise<void> {
-  let last: number | null = null;
+  const events = new SharedEvents({
+    seen: ({ event, data }) => {
+      if (event === "job" && !isOver(data as Pick<Job, "state">)) return; // it has changed no answer yet
+      if (event === "job") forget();
+      void refresh();
+    },
+    connected: () => {
+      if (!connected.value) void refresh();
+    },
+    lost: (error) => {
+      if (error) notice(error);
+      else void refresh(); // another tab has lost its connection: this one looks for itself
+    },
+  });
+  void watchReading();
   for (;;) {
-    const abort = new AbortController();
-    try {
-      if (!source.value || tokenRefused.value) throw new Error("no token");
-      await source.value.events(
-        last,
-        (event, id) => {
-          last = id;
-          if (event.event === "job" && !isOver(event.data as Pick<Job, "state">)) return; // it has changed no answer yet
-          if (event.event === "job") forget();
-          void refresh();
-        },
-        abort.signal,
-      );
-    } catch (error) {
-      notice(error);
-    }
-    await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
-    if (!connected.value || status.value?.state === "indexing") await refresh();
+    await events.listen(() => (tokenRefused.value ? null : source.value), pause);
+    await pause();
+  }
+}
+
+async function watchReading(): Promise<void> {
+  for (;;) {
+    await pause();
+    if (!tokenRefused.value && (!connected.value || status.value?.state === "indexing")) await refresh();
   }
 }
 
