@@ -37,6 +37,12 @@ MSPROBE = {
     "construct.json": '{"a": null, "b": "c", "d": ["e", 1]}',
 }
 
+REQUESTS = (
+    "/api/v1/tensors?filter=phase%3Abackward+l2norm%3E%3D1e3+op%3Aconv.*&sort=-l2norm&limit=3",
+    "/api/v1/tensor/values?slice=%5B-1%2C%3A%2C1%3A4%3A2%5D&name=Default%2Fnet",
+    '/api/v1/ops?filter="two words"+class:nan+side:input+dtype:float16+parameter:conv.*+**/conv*',
+)
+
 
 def kind_of(path):
     """The program that reads it."""
@@ -85,6 +91,9 @@ def main():
     (target / "msprobe").mkdir(parents=True, exist_ok=True)
     for name, text in MSPROBE.items():
         (target / "msprobe" / name).write_text(text)
+    (target / "request").mkdir(parents=True, exist_ok=True)
+    for number, text in enumerate(REQUESTS):
+        (target / "request" / str(number)).write_text(text)
     print(", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())))
 
 

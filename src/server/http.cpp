@@ -304,6 +304,8 @@ Result<HttpServer> HttpServer::open(const HttpAddress& address, HttpLimits limit
 
 std::uint16_t HttpServer::port() const { return state_->port; }
 
+void HttpServer::stop() { state_->io.stop(); }
+
 void HttpServer::run(const Answer& answer, const EventsAfter& events, unsigned threads) {
   asio::thread_pool pool(threads);
   state_->answer = &answer;

@@ -43,8 +43,9 @@ class HttpServer {
   ~HttpServer();
 
   std::uint16_t port() const;
-  // Serves until SIGINT or SIGTERM arrives. `threads` answer.
+  // Serves until SIGINT or SIGTERM arrives, or stop() is called. `threads` answer.
   void run(const Answer& answer, const EventsAfter& events, unsigned threads);
+  void stop();  // ends run(), from any thread
 
   struct State;  // of http.cpp
 
