@@ -283,7 +283,7 @@ function GraphCanvas({ answer, chosen, marked, anchor, onToggle, onSelect }: {
   return (
     <div class="graph-view" ref={frame}>
       <canvas
-        ref={canvas} tabIndex={0} role="application" aria-label={words.graph.canvas} onKeyDown={key}
+        ref={canvas} tabIndex={0} role="application" data-boxes={layout?.boxes.length} aria-label={words.graph.canvas} onKeyDown={key}
         onPointerDown={(event) => {
           drag.current = { x: event.clientX, y: event.clientY, moved: false };
           event.currentTarget.setPointerCapture(event.pointerId);
