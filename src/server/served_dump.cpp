@@ -86,6 +86,7 @@ bool ServedDump::read() {
   {
     const std::lock_guard lock(mutex_);
     next = generation_ + 1;
+    if (!snapshot_) progress_ = {{"work", "looking at the files"}, {"done", 0}, {"all", 0}};
   }
   Result<std::shared_ptr<Snapshot>> read = Snapshot::open(path_, next, progress);
   const std::lock_guard lock(mutex_);

@@ -1,6 +1,7 @@
 """Jobs of `sonde serve` answer what the verbs answer; dumps that grow, end, are damaged or disappear."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -294,3 +295,49 @@ def test_what_is_no_dump_is_an_error_that_names_it(tmp_path):
         assert server.get("ops").status == 500
     missing = run_in(tmp_path, None, CLI, "serve", tmp_path / "nowhere")
     assert missing.status == 3 and re.search("cannot open dump '.*nowhere': no such directory", missing.stderr)
+
+
+def test_a_dump_that_grows_by_itself_and_shrinks_is_shown_as_it_is(pair, tmp_path):
+    """Files without a journal, as another program writes them: each state of the directory is a generation."""
+    shutil.copytree(pair.directory / "good", tmp_path / "all")
+    for journal in list(tmp_path.rglob(".dump_metadata")):
+        shutil.rmtree(journal)
+    steps = sorted(path for path in tmp_path.glob("all/rank_0/*/0/*") if path.is_dir())
+    assert len(steps) >= 2
+    later = [path.rename(tmp_path / f"later{path.name}") for path in steps[1:]]
+    with serving(tmp_path / "all", SONDE_INDEX="off") as server:
+        known = [server.get("status").json["generation"]]
+        shown = {row["step"] for row in server.get("ops").json["rows"]}
+        assert shown == {int(steps[0].name)}
+        later[0].rename(steps[1])
+        server.wait(lambda: {row["step"] for row in server.get("ops", limit=1000).json["rows"]} == {0, 1})
+        known.append(server.get("status").json["generation"])
+        shutil.rmtree(steps[1])
+        server.wait(lambda: {row["step"] for row in server.get("ops", limit=1000).json["rows"]} == {0})
+        known.append(server.get("status").json["generation"])
+        assert known == sorted(set(known))
+        assert server.get("ops", generation=known[0]).status == 409
+
+
+def test_no_index_and_no_right_to_write_one(pair, tmp_path):
+    """The cache is a file: nothing can be saved, and the answers are the same."""
+    (tmp_path / "cache").write_text("")
+    with serving(pair.directory / "nan", XDG_CACHE_HOME=tmp_path / "cache") as server:
+        assert server.get("status").json["dumps"][0]["index"] == "memory"
+        known = pair.get("tensors", limit=1000).json
+        assert server.get("tensors", limit=1000).json["rows"] == known["rows"]
+
+
+def test_a_dump_of_somebody_else_is_an_error_that_names_it(pair, tmp_path):
+    shutil.copytree(pair.directory / "good", tmp_path / "mine" / "dump")
+    (tmp_path / "mine").chmod(0)
+    other = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}  # root may read everything
+    try:
+        command = [CLI, "serve", tmp_path / "mine" / "dump"]
+        shown = subprocess.run([*map(str, command)], check=False, capture_output=True, text=True, timeout=20, **other)
+    except PermissionError:
+        pytest.skip("the command is in a directory that only root may read")
+    finally:
+        (tmp_path / "mine").chmod(0o700)
+    assert shown.returncode == 3
+    assert f"cannot open dump '{tmp_path}/mine/dump': Permission denied" in shown.stderr

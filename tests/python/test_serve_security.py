@@ -10,6 +10,7 @@ import stat
 import sys
 import textwrap
 import time
+import urllib.parse
 
 import numpy as np
 import pytest
@@ -262,6 +263,28 @@ def test_a_link_out_of_the_dump_is_not_read(server, tmp_path):
         for path in ("tensor/values", "tensor/file", "tensor/histogram", "tensor/heat"):
             answer = other.get(path, **where)
             assert answer.status == 422 and "a link that leads out of the dump" in answer.json["detail"]
+
+
+def test_a_question_for_gigabytes_is_answered_in_little_memory(server, tmp_path):
+    """A tensor of 4 GB, which has no bytes on the disk: a browser that asks for all of it gets a limit or a stream."""
+    shutil.copytree(server.dump, tmp_path / "dump")
+    file = next(path for path in sorted((tmp_path / "dump").rglob("*.npy")) if ".output.0." in path.name)
+    shape, file_name = (1 << 30,), str(file)
+    file.chmod(0o600)
+    header = b"\x93NUMPY\x01\x00\x76\x00" + repr({"descr": "<f4", "fortran_order": False, "shape": shape}).encode()
+    with file.open("wb") as out:
+        out.write(header.ljust(127) + b"\n")
+        out.truncate(128 + 4 * shape[0])
+    with serving(tmp_path / "dump", SONDE_INDEX="off") as other:
+        rows = other.get("tensors").json["rows"]
+        row = next(row for row in rows if row["tensor_file"] == file_name)
+        where = {"name": row["op_name"], "step": row["step"], "graph": row["graph"]}
+        refused = other.get("tensor/values", **where)
+        assert refused.status in (413, 422) and "4" in refused.json["detail"]
+        part = other.ask("api/v1/tensor/file?" + urllib.parse.urlencode(where), Range="bytes=4294967296-4294967303")
+        assert part.status == 206 and len(part.body) == 8
+        peak = int(re.search(r"VmHWM:\s+(\d+)", pathlib.Path(f"/proc/{other.process.pid}/status").read_text())[1])
+        assert peak < 200_000  # KB
 
 
 def test_a_request_names_no_path(server):

@@ -19,7 +19,7 @@ export const words = {
     dump: "Dump", rank: "Rank", graph: "Graph", step: "Step", previousStep: "Previous step", nextStep: "Next step",
     search: "Search", searchHint: "Op, scope, parameter or line", keys: "Keys", training: "0 training", evaluation: "evaluation",
     live: (step: number | string) => `live, step ${step}`, follow: "Follow", ended: { killed: "killed" },
-    reading: (work: string, done: number, all: number) => `${work}: ${done} of ${all}`,
+    reading: (work: string, done: number, all: number) => (all ? `${work}: ${done} of ${all}` : `${work}…`),
   },
   states: {
     loading: "Reading…",
