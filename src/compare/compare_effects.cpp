@@ -174,7 +174,7 @@ void StepComparer::find_not_finite_alone() {
     const CompareOp& own = target_.ops[op.target_index];
     const Health made = own.unwritten ? Health{} : health_of_outputs(own, target);
     const bool is_nan = made.nan && !theirs.nan;
-    const bool is_inf = made.positive_inf && !theirs.positive_inf;
+    const bool is_inf = (made.positive_inf && !theirs.positive_inf) || (made.negative_inf && !theirs.negative_inf);
     if ((!is_nan && !is_inf) || health_of_inputs(own, target).bad()) continue;
     if (!is_nan && !reaches_an_end(op.target_index, target)) continue;
     const auto is_known = [&](const CompareFinding& finding) { return finding.culprit == own.op; };

@@ -53,6 +53,8 @@ DUMPS = """
                 loss = loss + sum(p.square().sum() for p in self.parameters()) * 0
             if self.fault == "term_not_a_number":
                 loss = loss + torch.log(sum(p.square().sum() for p in self.parameters()).detach() - 1e9)
+            if self.fault == "term_minus_infinite":
+                loss = loss + torch.log(sum(p.square().sum() for p in self.parameters()).detach() * 0)
             if self.fault == "term_infinite":
                 loss = loss + torch.exp(sum(p.square().sum() for p in self.parameters()).detach() + 1e9)
             return loss
@@ -77,7 +79,7 @@ DUMPS = """
                 optimizer.step()
 
 
-    terms = ("term", "term_not_a_number", "term_infinite")
+    terms = ("term", "term_not_a_number", "term_infinite", "term_minus_infinite")
     for fault in ("none", "epsilon", "cast", "half", "inserted", "activation", "swapped", "transposed", *terms):
         dump(fault)
     dump("none", "statistic", "statistic")
@@ -116,6 +118,7 @@ def test_a_masked_transformer_is_the_same_as_itself(compared, name):
         ("swapped", "parameter q.weight, input.1 of linear Default/network-Block/q-Linear/linear-op0"),
         ("term_not_a_number", "log Default/log-op0, train.py:"),
         ("term_infinite", "exp Default/exp-op0, train.py:"),
+        ("term_minus_infinite", "log Default/log-op0, train.py:"),
         ("transposed", "parameter out.weight, input.1 of linear Default/network-Block/out-Linear/linear-op0"),
     ],
 )
