@@ -53,7 +53,7 @@ MODEL = """
             self.fc = torch.nn.Linear(4, 3)
 
         def forward(self, x):
-            scale = torch.ones(3, device="npu")
+            scale = torch.ones(3, device="npu") * torch.ones(3, device=torch.device("npu", 0))
             return torch.relu(self.fc(x)) * scale
 
 

@@ -1,10 +1,16 @@
-"""The backend that torch_npu gives torch.compile by its name: `torch.compile(model, backend="npugraph_ex")`."""
+"""What torch_npu gives torch.compile: the backend `torch.compile(model, backend="npugraph_ex")`, and the device "npu"."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from torch import fx
 from torch._dynamo.backends.registry import register_backend
+from torch._dynamo.variables import ConstantVariable
+from torch._dynamo.variables.user_defined import UserDefinedClassVariable
+
+from .identity import is_npu
 
 
 def install() -> None:
@@ -19,3 +25,20 @@ def npugraph_ex(module: fx.GraphModule, inputs: Sequence[Any], **options: Any) -
     config = torchair.CompilerConfig()
     config.mode = "npugraph_ex"
     return torchair.get_npu_backend(compiler_config=config)(module, inputs, **options)
+
+
+@functools.cache
+def know_devices() -> None:
+    """Compiled code may make a torch.device("npu"). Dynamo calls torch.device itself, while it traces, where the mode of identity.py is not asked."""
+    variable: Any = UserDefinedClassVariable
+    original = variable.call_function
+
+    @functools.wraps(original)
+    def call_function(self: Any, tx: Any, args: Sequence[Any], kwargs: Any) -> Any:
+        if self.value is torch.device:
+            given = [*args, *kwargs.values()]
+            if given and given[0].is_python_constant() and is_npu(given[0].as_python_constant()):
+                args, kwargs = [ConstantVariable.create("cpu")], {}
+        return original(self, tx, args, kwargs)
+
+    variable.call_function = call_function

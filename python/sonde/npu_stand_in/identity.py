@@ -38,13 +38,13 @@ class _NpuIsCpu(TorchFunctionMode):
         self, func: Callable[..., Any], types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        if any(_is_npu(one) for one in args):
-            args = tuple(_CPU if _is_npu(one) else one for one in args)
+        if any(is_npu(one) for one in args):
+            args = tuple(_CPU if is_npu(one) else one for one in args)
             _announce()
             if func is torch.device:
                 return _CPU
         for key in ("device", "type", "map_location"):
-            if key in kwargs and _is_npu(kwargs[key]):
+            if key in kwargs and is_npu(kwargs[key]):
                 _announce()
                 if func is torch.device:
                     return _CPU
@@ -52,7 +52,8 @@ class _NpuIsCpu(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def _is_npu(value: object) -> bool:
+def is_npu(value: object) -> bool:
+    """True for `npu` and `npu:0`."""
     return isinstance(value, str) and (value == "npu" or value.startswith("npu:"))
 
 
@@ -63,7 +64,7 @@ def _announce() -> None:
 
 def _restored(storage: Any, location: str) -> Any:
     """Loads on the CPU a tensor that was saved on an NPU, or that is to be loaded there."""
-    return storage if _is_npu(location) else None
+    return storage if is_npu(location) else None
 
 
 class _Npu(ModuleType):

@@ -9,6 +9,7 @@ from sonde.npu_stand_in import backends, identity
 __version__ = torch.__version__.partition("+")[0]
 identity.install()
 backends.install()
+backends.know_devices()
 npu = torch.npu  # type: ignore[attr-defined]
 
 
