@@ -1,6 +1,7 @@
 """The page of `sonde serve`: its units under Node, and the page itself in Debian's Chromium (web/tests)."""
 
 import contextlib
+import json
 import os
 import pathlib
 import re
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import time
 
+import mindspore_tree
 import pytest
 from processes import CLI, clean_environment, run_alone, run_in
 from serving import serving
@@ -154,6 +156,46 @@ def test_the_questions_of_a_person_and_accessibility(dumps):
     with serving(dumps / "sick") as sick, serving(dumps / "sick", dumps / "healthy") as pair:
         addresses = {"SONDE_PAGE": sick.line, "SONDE_PAGE_PAIR": pair.line}
         browse("questions", "axe", "tabs", SONDE_FIRST_DIFFERENCE=difference, **addresses)
+
+
+TWO_RANKS = """
+import os, sys, torch
+from torch import nn
+net = nn.Linear(4, 4)
+for step in range(3):
+    x = torch.ones(2, 4)
+    if os.environ["RANK"] == "1" and step == 1:
+        x = torch.log(x - 2)
+    net(x).pow(2).mean().backward()
+    if step == 2 and "--kill" in sys.argv:
+        os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.fixture(scope="module")
+def trees(tmp_path_factory):
+    """Dumps with less in them: {name: (its path, what the first screen says)}."""
+    place = tmp_path_factory.mktemp("trees", numbered=True)
+    (place / "train.py").write_text(TWO_RANKS)
+    for name, rank, options in (("two", 0, []), ("two", 1, []), ("killed", 0, ["--kill"])):
+        command = [CLI, "run", "--out", name, "--", sys.executable, "train.py", *options]
+        run = run_in(place, None, *command, RANK=rank, WORLD_SIZE=2, LOCAL_RANK=rank)
+        assert run.status == (137 if options else 0), run.stderr
+    return {
+        "two ranks": (place / "two", "log-op0.*rank 1, step"),
+        "a killed run": (place / "killed", "Nothing is wrong"),
+        "MindSpore": (mindspore_tree.write(place / "mindspore"), "Nothing is wrong"),
+    }
+
+
+@needs_chromium
+def test_every_screen_of_other_dumps(trees):
+    with contextlib.ExitStack() as stack:
+        pages = {
+            name: {"address": stack.enter_context(serving(path)).line, "first": first}
+            for name, (path, first) in trees.items()
+        }
+        browse("trees", SONDE_PAGES=json.dumps(pages))
 
 
 @needs_chromium

@@ -63,7 +63,9 @@ export function differencesOf(left: Npy, right: Npy, apart: (right: number) => n
       add(difference, at, x - y);
     }
   }
-  return { left: finish(a), right: finish(b), difference: finish(difference), beyond, elements };
+  const [low, high] = [Math.min(finish(a).low, finish(b).low), Math.max(a.high, b.high)];
+  // One scale for both, so that equal colours are equal values.
+  return { left: { ...a, low, high }, right: { ...b, low, high }, difference: finish(difference), beyond, elements };
 }
 
 // Sizes of the differences, in parts of a bound.

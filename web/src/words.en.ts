@@ -56,6 +56,7 @@ export const words = {
     notKnown: "not known",
     map: "Health by scope and step", mapHint: "A column is a step, a row is a scope. Enter opens a scope.",
     gradients: "Norms of gradients", gradientHint: "A row is a parameter. Colour: the logarithm of the norm.",
+    notMeasured: "The dump has no statistics of the hatched tensors.", measure: "Read their values",
     noGradients: "The dump has no gradients of parameters.",
     loss: "Loss", noLoss: "The loss was not recorded.",
     holds: "What the dump holds",

@@ -43,10 +43,12 @@ export function HeatMap({ table, kind, label }: { table: Table; kind: HeatKind; 
 }
 
 // Several pictures may share a cursor.
-export function HeatPicture({ cells, label, cursor, onCursor: setCursor }: { cells: Cells; label: string; cursor: Cursor; onCursor: (to: Cursor) => void }) {
+export function HeatPicture({ cells, label, cursor, onCursor: setCursor, most = MOST_HEIGHT }: {
+  cells: Cells; label: string; cursor: Cursor; onCursor: (to: Cursor) => void; most?: number;
+}) {
   const [frame, size] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
-  const scale = Math.min(size.width / Math.max(1, cells.columns), MOST_HEIGHT / Math.max(1, cells.rows), 28);
+  const scale = Math.min(size.width / Math.max(1, cells.columns), most / Math.max(1, cells.rows), 28);
   const width = Math.max(1, Math.floor(cells.columns * scale));
   const height = Math.max(1, Math.floor(cells.rows * scale));
   useEffect(() => {

@@ -1,5 +1,5 @@
 // Two runs: the first difference in the words of `sonde compare`, the error along the run, and every pair of operators.
-import { useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Job, Jobs } from "../api.ts";
 import { isOver, runJob } from "../jobs.ts";
 import { formatNumber, formatShape, type Num, toNumber } from "../numbers.ts";
@@ -70,7 +70,6 @@ export function Compare() {
   const [error, setError] = useState<Error | null>(null);
   const [rtol, setRtol] = useState("");
   const last = useLastJob();
-  if ((status.value?.dumps.length ?? 0) < 2) return <div class="page"><h1>{words.screens.compare}</h1><Empty>{words.compare.none}</Empty></div>;
   const run = async (): Promise<void> => {
     setError(null);
     try {
@@ -81,6 +80,11 @@ export function Compare() {
       setError(problem as Error);
     }
   };
+  const isFirst = last.value === null && status.value?.state === "ready" && status.value.dumps.length > 1;
+  useEffect(() => {
+    if (isFirst && !job) void run();
+  }, [isFirst]);
+  if ((status.value?.dumps.length ?? 0) < 2) return <div class="page"><h1>{words.screens.compare}</h1><Empty>{words.compare.none}</Empty></div>;
   const shown = job ?? last.value ?? null;
   const result = shown?.state === "done" ? (shown.result as unknown as Comparison) : null;
   return (

@@ -16,6 +16,8 @@ function useValues(query: Query | null) {
   return useData(query && keyOf("tensor/values", query), async (from, signal) => readNpy(await from.bytes("tensor/values", query ?? {}, signal)));
 }
 
+const HEIGHT = 190; // all pictures are in the window at once
+
 interface Picture {
   label: string;
   cells: Cells;
@@ -28,7 +30,7 @@ function Pictures({ of }: { of: readonly Picture[] }) {
       {of.map(({ label, cells }) => (
         <section key={label}>
           <h3>{label}</h3>
-          <HeatPicture cells={cells} label={label} cursor={cursor} onCursor={setCursor} />
+          <HeatPicture cells={cells} label={label} cursor={cursor} onCursor={setCursor} most={HEIGHT} />
         </section>
       ))}
     </div>

@@ -3,7 +3,7 @@ import { effect } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import type { Class, Job, Overview as Document } from "../api.ts";
 import { formatBytes, formatCount, formatNumber, toNumber } from "../numbers.ts";
-import { runJob } from "../jobs.ts";
+import { isOver, runJob } from "../jobs.ts";
 import { curvesByRank, Plot } from "../parts/plot.tsx";
 import { BAD, Card, Copy, Empty } from "../parts/ui.tsx";
 import { change, dump, dumpStatus, forget, graph, notice, overview, rank, refresh, source, status, step } from "../state.ts";
@@ -21,6 +21,7 @@ export function Overview() {
       <div class="overview-columns">
         <div>
           <Card title={words.overview.map} hint={words.overview.mapHint}><HealthMap /></Card>
+          <Measure of={document} />
           <Card title={words.overview.gradients} hint={words.overview.gradientHint}><GradientMatrix /></Card>
         </div>
         <div>
@@ -84,6 +85,33 @@ function Loss({ of }: { of: Document }) {
   return (
     <Card title={words.overview.loss} extra={last && <span class="where">{words.map.step} {last.step}: <strong>{formatNumber(last.value)}</strong></span>}>
       <Plot label={words.overview.loss} x={x} curves={curves} height={150} at={step.value} onPick={(s) => change({ s })} />
+    </Card>
+  );
+}
+
+// Of a dump without statistics nobody has looked at the values: a job reads them.
+function Measure({ of }: { of: Document }) {
+  const [job, setJob] = useState<Job | null>(null);
+  const [failed, setFailed] = useState("");
+  if (!of.steps.some((entry) => entry.class === "not_measured")) return null;
+  const run = async (): Promise<void> => {
+    try {
+      const done = await runJob("measure", { dump: dump.value }, setJob);
+      if (done.state === "failed") setFailed(done.error);
+      forget();
+      await refresh();
+    } catch (error) {
+      notice(error);
+      setFailed((error as Error).message);
+    }
+  };
+  return (
+    <Card>
+      <p class="buttons">
+        <span class="soft">{words.overview.notMeasured}</span>
+        <button type="button" class="small" disabled={job !== null && !isOver(job)} onClick={() => void run()}>{words.overview.measure}</button>
+      </p>
+      {failed && <p class="problem" role="alert">{failed}</p>}
     </Card>
   );
 }
