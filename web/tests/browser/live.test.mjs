@@ -14,7 +14,7 @@ test("a live run grows, becomes NaN, is killed; and then the server ends", async
   await withPage(PAGE, { allowed: ["net::ERR_"] }, async (page) => {
     await page.waitForSelector(".badge.live");
     const first = Number(/step (\d+)/.exec(await text(page, ".badge.live"))?.[1]);
-    await page.getByLabel("Step", { exact: true }).selectOption("0");
+    await page.locator(".stepper select").selectOption("0");
     await page.waitForFunction(() => location.hash.includes("s=0"));
     await page.getByLabel("Follow").check(); // it leaves the chosen step
     assert.doesNotMatch(page.url(), /s=0/);
