@@ -1,5 +1,7 @@
 #include "server/served_dump.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -11,11 +13,11 @@
 namespace sonde::server {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kLook(500);
 constexpr int kShareOfTime = 9;  // rests nine times as long as it read
+constexpr int kFollowNice = 10;  // a training may run beside it
 
-void rest(const std::stop_token& stop, Clock::duration time) {
+void rest(const std::stop_token& stop, std::chrono::steady_clock::duration time) {
   std::mutex mutex;
   std::unique_lock lock(mutex);
   std::condition_variable_any woken;
@@ -104,7 +106,8 @@ bool ServedDump::read() {
 }
 
 void ServedDump::follow(const std::stop_token& stop) {
-  std::string refused;  // the state of the files that could not be read
+  ::setpriority(PRIO_PROCESS, 0, kFollowNice);  // of this thread, and of those that it starts
+  std::string refused;                          // the state of the files that could not be read
   while (!stop.stop_requested()) {
     const auto began = Clock::now();
     const std::shared_ptr<Snapshot> shown = snapshot();
@@ -127,6 +130,8 @@ void ServedDump::follow(const std::stop_token& stop) {
       const std::lock_guard lock(mutex_);
       has_ended = end_ == "live" && end != "live";
       end_ = end;
+      ++looks_;
+      if (!is_first) looking_ += Clock::now() - began;
     }
     if (has_ended) events_.add("ended", {{"dump", number_}, {"ended", end}});
     rest(stop, std::max<Clock::duration>(kLook, kShareOfTime * (Clock::now() - began)));
@@ -162,6 +167,8 @@ Json ServedDump::status() const {
                                             : "memory"},
           {"generation", generation_},
           {"ended", end_},
+          {"looks", looks_},
+          {"looking_seconds", std::chrono::duration<double>(looking_).count()},
           {"has_values", values},
           {"has_statistics", statistics},
           {"has_data_flow", flow}};

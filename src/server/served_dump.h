@@ -2,6 +2,7 @@
 // and then makes a new snapshot; it spends at most a tenth of its time on this.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -36,6 +37,7 @@ class ServedDump {
   void add_measured(const Snapshot& of, std::unordered_map<std::uint64_t, KnownStatistics> measured);
 
  private:
+  using Clock = std::chrono::steady_clock;
   void follow(const std::stop_token& stop);
   bool read();
   std::string look_at_end() const;  // "finished", "killed", "live", "unknown"
@@ -50,7 +52,8 @@ class ServedDump {
   std::string error_, end_ = "unknown";
   Json progress_;
   Json finding_;
-  std::uint64_t generation_ = 0;
+  std::uint64_t generation_ = 0, looks_ = 0;
+  Clock::duration looking_{};  // time that went into all looks and reads after the first
   std::jthread thread_;
 };
 

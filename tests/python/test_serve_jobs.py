@@ -236,13 +236,16 @@ def test_a_running_training_is_followed_and_its_end_is_said(tmp_path):
         Server.wait(lambda: list(out.rglob("journal")))
         with serving(out) as server:
             server.wait(lambda: server.get("status").json["state"] == "live")
+            served = time.monotonic()
             generation = server.get("status").json["generation"]
             (tmp_path / "go2").touch()
             (tmp_path / "go3").touch()
             Server.wait((tmp_path / "done3").exists)
-            began = time.monotonic()
+            looks = server.get("status").json["dumps"][0]["looks"]
             server.wait(lambda: server.get("tensors", filter="nan_count>0").json.get("count", 0) > 0, 30)
-            taken = time.monotonic() - began
+            # The look that goes on, the next one, and one that begins before it is asked here: with half a second between
+            # them a NaN is shown within two seconds of its step's end.
+            assert server.get("status").json["dumps"][0]["looks"] <= looks + 3
             assert server.get("status").json["generation"] > generation
             (tmp_path / "go4").touch()
             server.wait(lambda: server.get("status").json["dumps"][0]["ended"] == "killed")
@@ -250,7 +253,9 @@ def test_a_running_training_is_followed_and_its_end_is_said(tmp_path):
             events = server.events()
             assert {"grown", "ended"} <= {event for event, _ in events}
             assert ("ended", {"dump": 0, "ended": "killed"}) in events
-        print(f"a NaN was shown after {taken:.2f} s")
+            state, seconds = server.get("status").json["dumps"][0], time.monotonic() - served
+            assert 2 <= state["looks"] <= seconds / 0.5 + 3
+            assert state["looking_seconds"] <= 0.1 * seconds + 0.5  # the last one may not have rested yet
     finally:
         run.kill()
         run.wait()

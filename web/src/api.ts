@@ -98,6 +98,8 @@ export interface Status {
     readonly has_values: boolean; // Some tensors have files.
     readonly has_statistics: boolean; // Some tensors have statistics.
     readonly has_data_flow: boolean; // It says which op made an input.
+    readonly looks: number; // How often the server has looked whether it changed.
+    readonly looking_seconds: number; // Time of these looks, and of reading what had changed, without the first reading.
   })[];
   readonly limits: {
     readonly header_bytes: number;
