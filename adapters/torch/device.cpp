@@ -207,29 +207,31 @@ const char* why_unreadable_device(c10::Device device) {
   return (*known)[{type, device.index()}] = probe_device(device);
 }
 
+bool uses_devices() { return g_used.load(std::memory_order_relaxed); }
+
 void await_copies(const TensorDescriptor& written) {
-  if (!g_used.load(std::memory_order_relaxed) || written.device.is_cpu() || is_capturing(written.device)) return;
+  if (!uses_devices() || written.device.is_cpu() || is_capturing(written.device)) return;
   await_copies_of(written.tensor.storage, written.device);
 }
 
 void await_all_copies() {
-  if (g_used.load(std::memory_order_relaxed) && may_ask_devices()) await_copies_everywhere();
+  if (uses_devices() && may_ask_devices()) await_copies_everywhere();
 }
 
 void poll_devices() {
-  if (!g_used.load(std::memory_order_relaxed) || !may_ask_devices()) return;
+  if (!uses_devices() || !may_ask_devices()) return;
   poll_copies();
   poll_rows();
 }
 
 void fetch_statistics() {
-  if (!g_used.load(std::memory_order_relaxed) || !may_ask_devices()) return;
+  if (!uses_devices() || !may_ask_devices()) return;
   fetch_rows();
   poll_devices();
 }
 
 void drain_devices() {
-  if (!g_used.load(std::memory_order_relaxed) || !may_ask_devices()) return;
+  if (!uses_devices() || !may_ask_devices()) return;
   void* python = release_python();  // a thread of the program that works for the device may need it
   drain_rows();
   drain_copies();

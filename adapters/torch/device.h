@@ -19,6 +19,9 @@ void lend_devices();
 // The reason why tensors of this device cannot be read; null if they can. Static text.
 const char* why_unreadable_device(c10::Device device);
 
+// True if a tensor of a device was read, or was to be.
+bool uses_devices();
+
 // A later operator of the current stream writes the memory: it then comes after the copies that still read it.
 void await_copies(const TensorDescriptor& written);
 // All later operators of every stream that was seen: before operators run that are not observed.

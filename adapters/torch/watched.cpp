@@ -6,7 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "device.h"
 #include "leaked.h"
+#include "program.h"
 #include "setup.h"
 #include "tensors.h"
 
@@ -61,9 +63,14 @@ void keep_watched(std::uint32_t name, std::uint32_t slot, const at::Tensor& tens
 }
 
 void report_watched(sonde_op* op) {
-  Table& table = *g_watched;
-  const std::lock_guard lock(table.mutex);
-  std::erase_if(table.kept, [&](const auto& kept) { return !report(op, *kept); });
+  // The engine waits for a device here. No thread that has the GIL may then wait for the lock.
+  void* python = uses_devices() ? release_python() : nullptr;
+  {
+    Table& table = *g_watched;
+    const std::lock_guard lock(table.mutex);
+    std::erase_if(table.kept, [&](const auto& kept) { return !report(op, *kept); });
+  }
+  take_python(python);
 }
 
 void forget_watched() { g_watched.renew(); }

@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "capture/abi.h"
+
 namespace sonde {
 namespace {
 
@@ -97,6 +99,38 @@ void deliver(LateReading& reading, const sonde_device_result& result) {
   reading.failed = result.failed;
   if (nothing && reading.failed == nullptr) reading.failed = "the device gave no result";
   reading.arrived.store(true, std::memory_order_release);
+}
+
+bool begin_reading(const std::shared_ptr<LateReading>& reading, sonde_device_read request, const HostTensor& tensor,
+                   const TensorView& view, const char*& why) {
+  const sonde_tensor described = tensor_on_device(tensor, view);
+  request.ticket = expect_reading(reading);
+  request.tensor = &described;
+  request.item_bytes = info(reading->dtype).item_bytes;
+  if (reading->bytes != nullptr) {
+    request.wants |= SONDE_READ_BYTES;
+    request.bytes = reading->bytes->data;
+    request.owner = reading->bytes->owner;
+  }
+  const std::uint32_t begun = read_on_device(request);
+  if (request.why != nullptr) why = request.why;
+  if (begun == 0) static_cast<void>(take_expected(request.ticket));
+  return begun != 0;
+}
+
+BlockPtr fetch_from_device(BlockPool& blocks, const HostTensor& tensor, const char*& why) {
+  const auto reading = std::make_shared<LateReading>();
+  reading->dtype = tensor.view.dtype;
+  reading->elements = tensor.view.elements();
+  reading->bytes = take_device_block(blocks, tensor.view.bytes(), why);
+  if (reading->bytes == nullptr || !begin_reading(reading, {}, tensor, tensor.view, why)) return nullptr;
+  drain_devices();
+  if (!reading->arrived.load(std::memory_order_acquire)) {
+    why = "the device gave no result";
+    return nullptr;
+  }
+  if (!reading->has_bytes && reading->failed != nullptr) why = reading->failed;
+  return std::move(reading->bytes);
 }
 
 }  // namespace sonde

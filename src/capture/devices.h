@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "capture/host_tensor.h"
 #include "journal/late_reading.h"
 #include "sonde/sonde.h"
 
@@ -29,5 +30,13 @@ void forget_expected();
 
 // Writes the result into `reading`, which has then arrived.
 void deliver(LateReading& reading, const sonde_device_result& result);
+
+// Asks the host for what `request` wants of `tensor`, as `view` describes it. False: the host refuses. `why`: a part is not
+// there.
+bool begin_reading(const std::shared_ptr<LateReading>& reading, sonde_device_read request, const HostTensor& tensor,
+                   const TensorView& view, const char*& why);
+
+// The elements of a tensor in C order, now: the program waits for the device. Null: `why`. Not under the session's lock.
+BlockPtr fetch_from_device(BlockPool& blocks, const HostTensor& tensor, const char*& why);
 
 }  // namespace sonde

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "sonde/sonde.h"
+#include "writer/ring.h"
 
 namespace sonde {
 
@@ -67,6 +68,7 @@ void OpRecorder::shrink() {
 // --- steps -----------------------------------------------------------------------------------------------------------
 
 void OpRecorder::push_step(bool began, StepId step) {
+  if (Ring* ring = began ? recorder_->ring() : nullptr) ring->step_begins();
   Record record;
   record.kind = began ? RecordKind::step_begin : RecordKind::step_end;
   record.sequence = recorder_->next_sequence();

@@ -164,6 +164,7 @@ class OpRecorder {
   void keep_before(Op& op, std::uint32_t slot, const HostTensor& tensor);
   void keep_image(Op& op, std::uint32_t slot, const HostTensor& tensor);
   void settle_before(Op& op, bool kept);
+  Snapshot fetch(const HostTensor& tensor, const char*& why);
   void watch(Op& op, std::uint32_t slot, const HostTensor& output);
   void write_watched(const Op& op, std::uint32_t watch_id, const HostTensor& tensor, const Watcher::Seen& before,
                      Record&& record);

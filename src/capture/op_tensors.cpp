@@ -54,6 +54,8 @@ void OpRecorder::add_tensor(Op& op, bool is_input, std::uint32_t slot, const Hos
   if (reads_ && record.skipped == nullptr) {
     TensorKey key = key_of(tensor);
     if (is_input && plan_.sonde.reread) key.storage = 0;
+    // Its bytes may be dropped with the record, so no other may rely on them. Those of a device stay with its LateReading.
+    if (op.record.undecided && tensor.handle == nullptr) key.storage = 0;
     reading.emplace(rules_, tensor, key, wanted, record, op.depth);
   }
   Companion companion;

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "capture/abi.h"
 #include "capture/devices.h"
 #include "model/not_read.h"
 #include "writer/recorder.h"
@@ -170,22 +169,11 @@ bool TensorReading::begin_late(BlockPool& blocks) {
 
 // False: the host refuses.
 bool TensorReading::ask(const std::shared_ptr<LateReading>& late, bool wants_statistics) {
-  const sonde_tensor tensor = tensor_on_device(tensor_, first_elements_ != 0 ? tensor_.view : view_);
   sonde_device_read request{};
-  request.wants = (late->bytes != nullptr ? SONDE_READ_BYTES : 0U) | (wants_statistics ? SONDE_READ_STATISTICS : 0U);
-  request.ticket = expect_reading(late);
-  request.tensor = &tensor;
+  request.wants = wants_statistics ? SONDE_READ_STATISTICS : 0U;
   request.elements = first_elements_;
   request.overwritten = overwritten_ ? 1 : 0;
-  request.item_bytes = info(view_.dtype).item_bytes;
-  if (late->bytes != nullptr) {
-    request.bytes = late->bytes->data;
-    request.owner = late->bytes->owner;
-  }
-  const std::uint32_t begun = read_on_device(request);
-  if (request.why != nullptr) out_.skipped = request.why;
-  if (begun == 0) static_cast<void>(take_expected(request.ticket));
-  return begun != 0;
+  return begin_reading(late, request, tensor_, first_elements_ != 0 ? tensor_.view : view_, out_.skipped);
 }
 
 // Null: the hashes are made here, from the tensor itself.

@@ -80,11 +80,11 @@ void Ring::add_record(Record&& record) {
 }
 
 void Ring::begin_step(Record&& record) {
+  begun_ = std::max(begun_, ++time_);
   Failing& failing = failing_[record.step.graph];
   failing.before = std::exchange(failing.now, false);
   if (is_passing(record.step)) return pass_on(std::move(record));
   if (Step* known = find(record.step); known != nullptr && !known->ended) return keep(*known, std::move(record));
-  ++time_;
   std::erase_if(gone_, [&](const Gone& gone) { return gone.id == record.step; });
   std::uint64_t held = 0;
   for (const Step& step : steps_) held += step.id.graph == record.step.graph ? 1 : 0;
@@ -124,7 +124,7 @@ void Ring::take_bytes(Record& record) {
     }
     Bytes& bytes = contents_[tensor.content];
     ++bytes.records;
-    bytes.used = time_;
+    bytes.used = std::max(bytes.used, time_);
     if (!tensor.bytes) continue;
     if (bytes.block) bytes_ -= bytes.block->capacity;
     bytes_ += tensor.bytes->capacity;
@@ -139,7 +139,11 @@ void Ring::give_bytes(Record& record) {
     if (!keeps_bytes_ || !wants_bytes(tensor)) continue;
     const auto found = contents_.find(tensor.content);
     if (found == contents_.end() || found->second.state == Bytes::State::lost) {
-      if (!tensor.bytes) tensor.skipped = kLost;
+      if (tensor.bytes) {
+        contents_[tensor.content].state = Bytes::State::written;
+      } else {
+        tensor.skipped = kLost;
+      }
       continue;
     }
     Bytes& bytes = found->second;
@@ -312,10 +316,15 @@ RingReport Ring::report() const {
   return report_;
 }
 
+void Ring::step_begins() {
+  const std::lock_guard lock(mutex_);
+  ++begun_;
+}
+
 void Ring::expect(std::uint64_t content) {
   const std::lock_guard lock(mutex_);
   Bytes& bytes = contents_[content];
-  bytes.used = time_;
+  bytes.used = begun_;
   if (bytes.state == Bytes::State::lost) bytes.state = Bytes::State::expected;
 }
 
@@ -325,7 +334,7 @@ bool Ring::holds(std::uint64_t content) {
   if (found == contents_.end()) return false;
   const Bytes::State state = found->second.state;
   if (state == Bytes::State::lost || (state == Bytes::State::written && passing_.empty())) return false;
-  found->second.used = time_;
+  found->second.used = begun_;
   return true;
 }
 

@@ -46,6 +46,8 @@ class Ring {
   RingReport report() const;
 
   // --- for the reader of the host's memory ---
+  // A step begins in the program. Its record may come much later, when devices have been read.
+  void step_begins();
   // Bytes with this number are on their way to the ring, with a record that is not yet pushed.
   void expect(std::uint64_t content);
   // Whether a record may name these bytes instead of having them. They are kept for it.
@@ -104,7 +106,8 @@ class Ring {
   std::deque<Gone> gone_;        // the last ones, for records that come late
   std::unordered_map<std::uint64_t, Bytes> contents_;
   std::uint64_t bytes_ = 0;  // of all that is held
-  std::uint64_t time_ = 0;   // steps that have begun
+  std::uint64_t time_ = 0;   // steps whose records have come
+  std::uint64_t begun_ = 0;  // steps that have begun in the program
   // Of the last records: those that were defined most recently, and those before.
   std::unordered_map<std::uint32_t, Attributes> attributes_, older_attributes_;
   Forgotten forgotten_;

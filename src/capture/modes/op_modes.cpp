@@ -1,8 +1,14 @@
 // What OpRecorder does in single modes: values before an op overwrites them, and outputs that a watcher reads again.
 #include "base/clock.h"
+#include "capture/devices.h"
 #include "capture/op_recorder.h"
 
 namespace sonde {
+namespace {
+
+std::uint64_t fingerprint_of(const HostTensor& tensor) { return tensor.access->fingerprint(tensor.view); }
+
+}  // namespace
 
 // --- what an op overwrites, where it is decided afterwards whether the op is recorded ---------------------------------
 
@@ -66,17 +72,29 @@ void OpRecorder::settle_before(Op& op, bool kept) {
 
 // --- watcher ---------------------------------------------------------------------------------------------------------
 
+// A tensor of a device as it is now. The watcher is the one mode that waits for the device at each operator: what it looks
+// for may be gone later. No image: `why`.
+Snapshot OpRecorder::fetch(const HostTensor& tensor, const char*& why) {
+  Snapshot snapshot;
+  snapshot.image = fetch_from_device(recorder_->blocks(), tensor, why);
+  snapshot.shape = Dims(tensor.view.shape);
+  snapshot.strides = Dims(c_order_strides(tensor.view.shape));
+  return snapshot;
+}
+
 // A watched op ran. Later reads are compared with the values that output() has just recorded.
 void OpRecorder::watch(Op& op, std::uint32_t slot, const HostTensor& output) {
   const TensorRecord& record = op.record.tensors.back();
   if (record.content == 0) return;
-  if (output.access == nullptr) {
+  const char* why = nullptr;
+  const Snapshot on_host = output.access == nullptr ? fetch(output, why) : Snapshot();
+  if (output.access == nullptr && on_host.image == nullptr) {
     const std::lock_guard guard(lock_);
     const std::uint64_t stamp = steps_[op.record.step.graph].stamp;
-    return watcher_.stopped(watcher_.ran(*op.record.op, op.record.step, stamp), "it is on a device");
+    return watcher_.stopped(watcher_.ran(*op.record.op, op.record.step, stamp), why);
   }
   Watcher::Seen seen;
-  seen.fingerprint = output.access->fingerprint(output.view);
+  seen.fingerprint = on_host.image ? fingerprint_of(on_host.tensor(record)) : fingerprint_of(output);
   seen.content = content_of(record);
   const std::lock_guard guard(lock_);
   const std::uint64_t stamp = steps_[op.record.step.graph].stamp;
@@ -95,8 +113,8 @@ bool OpRecorder::watched(Op& op, std::uint32_t watch_id, std::uint32_t slot, con
     Watcher::Watched* watched = watcher_.find(watch_id);
     if (watched == nullptr || watched->stamp != steps_[watched->step.graph].stamp) return false;
     if (watched->step != op.record.step) return true;
-    if (tensor.skip != nullptr || tensor.access == nullptr) {
-      watcher_.stopped(*watched, tensor.skip != nullptr ? tensor.skip : "it is on a device");
+    if (tensor.skip != nullptr) {
+      watcher_.stopped(*watched, tensor.skip);
       return false;
     }
     const auto seen = watched->seen.find(slot);
@@ -111,8 +129,23 @@ bool OpRecorder::watched(Op& op, std::uint32_t watch_id, std::uint32_t slot, con
   record.thread = op.record.thread;
   record.task_id = op.record.task_id;
   record.timestamp_us = now_us();
-  record.tensors.emplace_back().slot = slot;
-  write_watched(op, watch_id, tensor, before, std::move(record));
+  TensorRecord& out = record.tensors.emplace_back();
+  out.slot = slot;
+  out.dtype = tensor.view.dtype;
+  out.set_shape(Dims(tensor.view.shape));
+  out.timestamp_us = record.timestamp_us;
+  if (tensor.access != nullptr) {
+    write_watched(op, watch_id, tensor, before, std::move(record));
+    return true;
+  }
+  const char* why = nullptr;
+  const Snapshot on_host = fetch(tensor, why);
+  if (on_host.image == nullptr) {
+    const std::lock_guard guard(lock_);
+    if (Watcher::Watched* watched = watcher_.find(watch_id)) watcher_.stopped(*watched, why);
+    return false;
+  }
+  write_watched(op, watch_id, on_host.tensor(out), before, std::move(record));
   return true;
 }
 
@@ -120,10 +153,7 @@ bool OpRecorder::watched(Op& op, std::uint32_t watch_id, std::uint32_t slot, con
 void OpRecorder::write_watched(const Op& op, std::uint32_t watch_id, const HostTensor& tensor,
                                const Watcher::Seen& before, Record&& record) {
   TensorRecord& out = record.tensors.front();
-  out.dtype = tensor.view.dtype;
-  out.set_shape(Dims(tensor.view.shape));
-  out.timestamp_us = record.timestamp_us;
-  const std::uint64_t fingerprint = tensor.access->fingerprint(tensor.view);
+  const std::uint64_t fingerprint = fingerprint_of(tensor);
   const bool same = fingerprint == before.fingerprint;
   // A container is a file of its own. The first one is written even if nothing changed; later ones with the same bytes
   // are links to it.
@@ -147,7 +177,7 @@ void OpRecorder::write_watched(const Op& op, std::uint32_t watch_id, const HostT
     }
     if (watched != nullptr && contained && out.bytes) watched->seen[out.slot].written = record.sequence;
   }
-  recorder_->push(std::move(record));
+  submit(std::move(record));
 }
 
 }  // namespace sonde

@@ -65,7 +65,8 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     check_may_wait(awaited);
     wait(awaited, awaited.end());
   }
-  bool isStreamCapturing(const c10::Stream& stream) const override { return stream_of(stream).is_capturing(); }
+  // No `override`: PyTorch up to 2.11 does not ask for it.
+  bool isStreamCapturing(const c10::Stream& stream) const { return stream_of(stream).is_capturing(); }
   void synchronizeDevice(const c10::DeviceIndex index) const override {
     check_usable(index);
     count(index, Counter::waits);
