@@ -26,7 +26,20 @@ constexpr std::int64_t kTableBytes = 1 << 16;
 constexpr std::int64_t kPiece = 1 << 19;
 
 // The columns of a row.
-enum Column { kNan, kPositiveInf, kNegativeInf, kPositive, kNegative, kZero, kSum, kSquares, kMax, kMin, kColumns };
+enum Column {
+  kNan,
+  kPositiveInf,
+  kNegativeInf,
+  kPositive,
+  kNegative,
+  kZero,
+  kNegativeZero,
+  kSum,
+  kSquares,
+  kMax,
+  kMin,
+  kColumns
+};
 
 // The part of a table that belongs to a tensor.
 struct RowsOf {
@@ -72,8 +85,9 @@ at::ScalarType number_type(c10::Device device) { return device.is_mps() ? at::kF
 at::Tensor row_of(const at::Tensor& piece) {
   constexpr double kInf = std::numeric_limits<double>::infinity();
   const at::Tensor values = piece.to(number_type(piece.device())).reshape({-1});
-  const at::Tensor masks =
-      at::stack({at::isnan(values), values.eq(kInf), values.eq(-kInf), values.gt(0), values.lt(0), values.eq(0)});
+  const at::Tensor zero = values.eq(0);
+  const at::Tensor masks = at::stack({at::isnan(values), values.eq(kInf), values.eq(-kInf), values.gt(0), values.lt(0),
+                                      zero, zero.logical_and(at::signbit(values))});
   const at::Tensor counts = masks.sum({1}, false, values.scalar_type());
   const at::Tensor finite = at::nan_to_num(values, 0, 0, 0);
   const at::Tensor numbers =
@@ -166,6 +180,7 @@ template <typename Number>
 void add_rows_as(const std::byte* data, std::int64_t bytes, sonde_device_result& to) {
   to.max = -std::numeric_limits<double>::infinity();
   to.min = std::numeric_limits<double>::infinity();
+  std::uint64_t negative_zeros = 0;
   for (const std::byte* row = data; row < data + bytes; row += kColumns * sizeof(Number)) {
     const auto number = [&](Column column) {
       return static_cast<double>(reinterpret_cast<const Number*>(row)[column]);
@@ -177,12 +192,19 @@ void add_rows_as(const std::byte* data, std::int64_t bytes, sonde_device_result&
     to.positive_count += counted(kPositive);
     to.negative_count += counted(kNegative);
     to.zero_count += counted(kZero);
+    negative_zeros += counted(kNegativeZero);
     to.sum += number(kSum);
     to.sum_squares += number(kSquares);
     to.max = std::max(to.max, number(kMax));
     to.min = std::min(to.min, number(kMin));
   }
-  if (to.max < to.min) to.max = to.min = 0;  // nothing is finite: as on the CPU
+  if (to.max < to.min) {  // nothing is finite: as on the CPU
+    to.max = to.min = 0;
+    return;
+  }
+  // -0 comes before +0 on the CPU; for reductions they are equal.
+  if (to.max == 0) to.max = to.zero_count > negative_zeros ? 0.0 : -0.0;
+  if (to.min == 0) to.min = negative_zeros > 0 ? -0.0 : 0.0;
 }
 
 void add_rows(const Fetch& fetched, const RowsOf& rows, sonde_device_result& to) {
@@ -230,8 +252,11 @@ std::optional<void*> native_handle(const Guard& guard, const c10::Stream& stream
 
 // By the engine's kernel, in one launch. False: it cannot be used for this tensor or device, or at all.
 bool begin_kernel(const ReadingPtr& reading, const sonde_tensor& tensor, const c10::Stream& stream) {
-  static std::atomic<bool> refused{false};
-  if (!stream.device().is_cuda() || refused) return false;
+  if (!stream.device().is_cuda()) return false;
+  static std::array<std::atomic<bool>, 256>
+      refused_by{};  // by device: another one may have another driver or architecture
+  std::atomic<bool>& refused = refused_by.at(static_cast<std::uint8_t>(stream.device_index()));
+  if (refused) return false;
   const std::int64_t bytes = api().device_record_bytes(&tensor);
   const std::optional<void*> handle = native_handle(c10::impl::VirtualGuardImpl(stream.device_type()), stream);
   if (bytes < 0 || !handle) return false;

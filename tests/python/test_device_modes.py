@@ -1,7 +1,7 @@
 """Every mode of recording on the test device: the values of the CPU's recording, the bits of a run without Sonde.
 
 One training has what trainings use: convolution and norm, writes in place, checkpointing, a second stream, pinned
-batches of a DataLoader, a step that overflows, an operator that throws. A process records it in one mode after the other.
+batches of a DataLoader, a step that overflows, an operator that throws. A process records it in one mode after another.
 """
 
 import json

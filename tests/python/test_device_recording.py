@@ -121,6 +121,32 @@ def test_statistics_are_those_of_the_cpu_wherever_they_are_computed(mode, on_cpu
                 assert float(other[column]) == pytest.approx(float(row[column]), rel=1e-5, abs=1e-7), (key, column)
 
 
+ZEROS = """
+for values in [0.0, -0.0], [-0.0, 0.0], [-0.0], [0.0, -1.0], [-0.0, -1.0], [-0.0, 1.0], [0.0, 1.0], [float("nan"), -0.0]:
+    for dtype in torch.float32, torch.bfloat16, torch.float64:
+        (torch.tensor(values, dtype=dtype).to(DEVICE) * 1).sum()
+"""
+
+
+def test_the_sign_of_a_zero_is_the_cpus(train, config, dump, tmp_path):
+    found = []
+    for device in "cpu", "testdev":
+        where = {"enable": True, "trans_flag": True, "stat_calc_mode": "device"}
+        settings = config(where, saved_data="statistic", path=str(tmp_path / device))
+        assert train(on_device(ZEROS.replace("DEVICE", repr(device))), settings).status == 0
+        table = rows(tmp_path / device)
+        found.append(
+            {
+                key: (row["Max Value"], row["Min Value"])
+                for key, row in table.items()
+                if "mul" in key[1] or "sum" in key[1]
+            }
+        )
+    assert len(found[0]) > 60
+    assert {"-0", "0"} <= {value for pair in found[0].values() for value in pair}
+    assert found[0] == found[1]
+
+
 # --- costs ------------------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,132 @@
+"""Trouble on a device while Sonde records it: the training goes on with its own results, and the dump says why
+something is missing."""
+
+import json
+
+import pytest
+from device_programs import on_device
+
+import sonde
+
+NET = """
+torch.manual_seed(0)
+net = nn.Sequential(nn.Linear(64, 64), nn.ReLU(inplace=True), nn.Linear(64, 64)).to("testdev")
+x = torch.ones(64, 64, device="testdev")
+
+
+def step(between="pass"):
+    loss = net(x).square().mean()
+    exec(between)
+    loss.backward()
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.sub_(parameter.grad)
+            parameter.grad = None
+    return loss
+
+
+"""
+
+
+@pytest.fixture
+def both(train, config):
+    """both(source, saved_data): the program without and with Sonde; it must end alike."""
+
+    def run(source, saved_data="tensor", schedule="shuffled", status=0):
+        program = on_device(NET + source, schedule)
+        bare, recorded = train(program), train(program, config(saved_data=saved_data))
+        assert (bare.status, recorded.status) == (status, status), recorded.stderr
+        assert recorded.stdout == bare.stdout
+        return recorded
+
+    return run
+
+
+def reasons(dump):
+    return {tensor.skipped for tensor in sonde.open(dump).tensors} - {""}
+
+
+# Beyond what the training needs by itself: nothing for copies; for statistics the table of a stream.
+@pytest.mark.parametrize(("saved_data", "more"), [("tensor", 0), ("statistic", 65536)])
+def test_the_memory_of_the_training_comes_first(saved_data, more, both, train, dump):
+    source = """
+losses = [step() for _ in range(3)]
+show([loss.item() for loss in losses])
+"""
+    bare = train(on_device(NET + source + "show(testdev.counters()['reserved_bytes'])", "last"))
+    needed = json.loads(bare.stdout.splitlines()[1])[0]
+    both(f"testdev.set_limit({needed + more})\n{source}", saved_data, "last")
+    kept = [tensor for tensor in sonde.open(dump).tensors if tensor.has_statistics or tensor.tensor_file]
+    assert len(kept) > 50
+    allowed = {"statistics only: the device had no memory for a copy", "the device had no memory for its statistics"}
+    assert reasons(dump) <= allowed
+
+
+def test_a_graph_that_is_captured_is_refused_by_name_and_the_recording_goes_on(both, dump):
+    both(
+        """
+first = step()
+with testdev.graph() as replay:
+    y = net(x)
+    y.mul_(2)
+replay()
+show(y.sum().item(), first.item(), step().item())
+replay()
+show(y.sum().item(), step().item())
+""",
+        schedule="others_last",
+    )
+    assert reasons(dump) == {"a graph of the device is being captured"}
+
+
+@pytest.mark.parametrize(("saved_data", "lost"), [("tensor", 0), ("statistic", 2)])
+def test_a_stream_that_the_program_destroys_loses_only_its_own_statistics(saved_data, lost, both, dump):
+    both(
+        """
+show(step().item())
+side = torch.Stream("testdev")
+side.wait_stream(torch.accelerator.current_stream())
+with side:
+    y = x * 3
+torch.accelerator.current_stream().wait_stream(side)
+testdev.destroy_stream(side)
+y.record_stream(torch.accelerator.current_stream())
+show(y.sum().item(), step().item(), step().item())
+""",
+        saved_data,
+    )
+    without = [tensor for tensor in sonde.open(dump).tensors if tensor.skipped]
+    assert len(without) == lost
+    assert {tensor.skipped for tensor in without} <= {"the device failed before it had been read"}
+
+
+@pytest.mark.parametrize("saved_data", ["tensor", "statistic"])
+def test_a_device_that_is_lost_in_a_step_gives_the_users_error_and_what_was_read_before(saved_data, both, dump):
+    recorded = both("show(step().item())\nstep('testdev.lose()')", saved_data, status=1)
+    assert "testdev: device 0 is lost" in recorded.stderr
+    (line,) = recorded.sonde_lines
+    assert line.startswith("sonde: recorded 41 ops")
+    assert reasons(dump) == {"the device failed before it had been read"}
+    assert sum(tensor.skipped == "" for tensor in sonde.open(dump).tensors) > 50  # of the first step
+
+
+def test_wrapped_tensors_are_named(both, dump):
+    both("""
+class Wrapped(torch.Tensor):
+    @staticmethod
+    def __new__(cls, inside):
+        made = torch.Tensor._make_wrapper_subclass(cls, inside.shape, dtype=inside.dtype, device=inside.device)
+        made.inside = inside
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, operator, types, arguments=(), more=None):
+        return operator(*(a.inside if isinstance(a, cls) else a for a in arguments), **(more or {}))
+
+
+show((Wrapped(x) + 1).sum().item())
+show(torch.vmap(lambda row: row * 2)(x).sum().item())
+z = torch.complex(x, x * 2)
+show((z.conj() * z).real.sum().item(), z.conj().imag.sum().item())
+""")
+    assert {"functorch wrapper", "tensor subclass or fake tensor"} <= reasons(dump)
