@@ -48,6 +48,7 @@ struct RowsOf {
   bool of_kernel = false;      // records of the engine's kernel; else rows of numbers
   std::uint64_t elements = 0;  // of_kernel
   std::uint32_t flags = 0;     // of_kernel: those of the tensor
+  const char* lost = kDeviceFailed;
 };
 
 // The table of one stream. Its kernels and its copies are in the order of that stream.
@@ -142,6 +143,7 @@ void fetch_table(RowTables& all, RowTable& table, std::vector<RowsOf>& lost) {
     const OwnOperators guard;
     const char* why = nullptr;
     if (take_pinned(static_cast<std::uint64_t>(used), &owner, &why) == nullptr) {
+      for (RowsOf& rows : tensors) rows.lost = "no pinned memory for its statistics";
       lost = std::move(tensors);
       return;
     }
@@ -227,7 +229,7 @@ void hand_over_rows(const Fetch& fetched, bool lost) {
 }
 
 void fail_all(const std::vector<RowsOf>& tensors) {
-  for (const RowsOf& rows : tensors) failed(rows.reading, kDeviceFailed);
+  for (const RowsOf& rows : tensors) failed(rows.reading, rows.lost);
 }
 
 // PyTorch for ROCm has devices of the type CUDA too.

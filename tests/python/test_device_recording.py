@@ -122,7 +122,7 @@ def test_statistics_are_those_of_the_cpu_wherever_they_are_computed(mode, on_cpu
 
 
 ZEROS = """
-for values in [0.0, -0.0], [-0.0, 0.0], [-0.0], [0.0, -1.0], [-0.0, -1.0], [-0.0, 1.0], [0.0, 1.0], [float("nan"), -0.0]:
+for values in [0.0, -0.0], [-0.0, 0.0], [-0.0], [0.0, -1.0], [-0.0, -1.0], [-0.0, 1.0], [0.0, 1.0], [torch.nan, -0.0]:
     for dtype in torch.float32, torch.bfloat16, torch.float64:
         (torch.tensor(values, dtype=dtype).to(DEVICE) * 1).sum()
 """

@@ -62,6 +62,19 @@ show([loss.item() for loss in losses])
     assert reasons(dump) <= allowed
 
 
+@pytest.mark.parametrize(
+    ("saved_data", "reason"),
+    [("tensor", "statistics only: no pinned memory"), ("statistic", "no pinned memory for its statistics")],
+)
+def test_a_host_without_pinned_memory_is_named(saved_data, reason, both, dump):
+    # Larger than the pieces of pinned memory that Sonde already has.
+    both(
+        "testdev.set_pinned(False)\nshow(step().item(), (torch.ones(512, 512, device='testdev') * 2).sum().item())",
+        saved_data,
+    )
+    assert reasons(dump) == {reason}
+
+
 def test_a_graph_that_is_captured_is_refused_by_name_and_the_recording_goes_on(both, dump):
     both(
         """

@@ -67,6 +67,11 @@ def set_events(on):
     _library.testdev_set_events(int(on))
 
 
+def set_pinned(on):
+    """False: a host that has no more memory to pin."""
+    _library.testdev_set_pinned(int(on))
+
+
 def destroy_stream(stream):
     """The stream does what it has to do; whoever adds to it gets an error."""
     _call("destroy_stream", stream.device_index, ctypes.c_long(stream.stream_id))
@@ -141,7 +146,7 @@ class device:
 
 
 def synchronize(device=None):
-    torch.accelerator.synchronize(_index(device))
+    _call("synchronize", _index(device))  # PyTorch 2.9's torch.accelerator.synchronize() does not wait for it
 
 
 def current_stream(device=None):

@@ -1,5 +1,7 @@
 // The functions that __init__.py calls, and that a program in C may call.
 
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+
 #include <cstring>
 #include <exception>
 
@@ -69,6 +71,7 @@ void testdev_reset_counters(int device) {
 void testdev_set_limit(int device, unsigned long bytes) { testdev::device(device).limit_bytes = bytes; }
 void testdev_lose(int device) { testdev::device(device).lost = true; }
 void testdev_set_events(int on) { testdev::switches().has_events = on != 0; }
+void testdev_set_pinned(int on) { testdev::switches().has_pinned = on != 0; }
 void testdev_set_schedule(int schedule, unsigned long seed, unsigned long longest_delay_us) {
   testdev::set_schedule(static_cast<testdev::Schedule>(schedule), seed, longest_delay_us);
 }
@@ -79,6 +82,12 @@ void testdev_finish() {
   for (int device = 0; device < testdev::kDevices; ++device) testdev::wait_for_device(device);
 }
 
+int testdev_synchronize(int device) {
+  return answer([=] {
+    c10::impl::getDeviceGuardImpl(c10::DeviceType::PrivateUse1)
+        ->synchronizeDevice(static_cast<c10::DeviceIndex>(device));
+  });
+}
 int testdev_destroy_stream(int device, long id) {
   return answer([=] { stream_at(device, id).destroy(); });
 }

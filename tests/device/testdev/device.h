@@ -58,6 +58,7 @@ struct Device {
 // Switches for all devices.
 struct Switches {
   std::atomic<bool> has_events{true};
+  std::atomic<bool> has_pinned{true};
   std::atomic<bool> in_fork{false};  // this process is a child of one that used the device
 };
 

@@ -85,14 +85,26 @@ void make_free(DeviceMemory& memory, Block* block) {
   memory.free[{block->owner, block->bytes}].push_back(block);
 }
 
-// Blocks whose other streams have done their work.
-void collect(DeviceMemory& memory) {
-  auto ready = std::partition(memory.pending.begin(), memory.pending.end(), [](const Block* block) {
+// Takes the blocks out of `pending` whose streams have done their work.
+std::vector<Block*> take_done(Cache& cache) {
+  auto ready = std::partition(cache.pending.begin(), cache.pending.end(), [](const Block* block) {
     return std::any_of(block->awaited.begin(), block->awaited.end(), [](auto& at) { return !at.is_reached(); });
   });
-  const std::vector<Block*> blocks(ready, memory.pending.end());
-  memory.pending.erase(ready, memory.pending.end());
-  for (Block* block : blocks) make_free(memory, block);
+  std::vector<Block*> blocks(ready, cache.pending.end());
+  cache.pending.erase(ready, cache.pending.end());
+  return blocks;
+}
+
+void collect(DeviceMemory& memory) {
+  for (Block* block : take_done(memory)) make_free(memory, block);
+}
+
+// Until its streams have done their work.
+void make_pending(Cache& cache, Block* block) {
+  block->awaited.clear();
+  for (Stream* stream : block->used_by) block->awaited.push_back(stream->end());
+  block->used_by.clear();
+  cache.pending.push_back(block);
 }
 
 void return_all(int index, DeviceMemory& memory) {
@@ -163,10 +175,7 @@ void free_block(void* context) {
     make_free(memory, block);
     return;
   }
-  block->awaited.clear();
-  for (Stream* stream : block->used_by) block->awaited.push_back(stream->end());
-  block->used_by.clear();
-  memory.pending.push_back(block);
+  make_pending(memory, block);
 }
 
 struct DeviceAllocator final : c10::Allocator {
@@ -188,14 +197,10 @@ struct DeviceAllocator final : c10::Allocator {
 // --- pinned memory of the host: a block is free when the streams that read or write it are done, as CUDA's ------------
 
 void collect_pinned(Cache& cache) {
-  auto ready = std::partition(cache.pending.begin(), cache.pending.end(), [](const Block* block) {
-    return std::any_of(block->awaited.begin(), block->awaited.end(), [](auto& at) { return !at.is_reached(); });
-  });
-  for (auto it = ready; it != cache.pending.end(); ++it) {
-    std::memset((*it)->address, 0xff, (*it)->bytes);
-    cache.free[{nullptr, (*it)->bytes}].push_back(*it);
+  for (Block* block : take_done(cache)) {
+    std::memset(block->address, 0xff, block->bytes);
+    cache.free[{nullptr, block->bytes}].push_back(block);
   }
-  cache.pending.erase(ready, cache.pending.end());
 }
 
 void free_pinned(void* context) {
@@ -204,10 +209,7 @@ void free_pinned(void* context) {
   Cache& cache = pinned_memory();
   const std::lock_guard lock(cache.mutex);
   cache.living.erase(block->address);
-  block->awaited.clear();
-  for (Stream* stream : block->used_by) block->awaited.push_back(stream->end());
-  block->used_by.clear();
-  cache.pending.push_back(block);
+  make_pending(cache, block);
   collect_pinned(cache);
 }
 
@@ -215,6 +217,7 @@ struct PinnedAllocator final : c10::Allocator {
   c10::DataPtr allocate(std::size_t asked) override {
     if (asked == 0) return {nullptr, nullptr, &free_pinned, c10::DeviceType::CPU};
     check_usable(0);
+    TORCH_CHECK(switches().has_pinned, "testdev: no pinned memory");
     Cache& cache = pinned_memory();
     const std::size_t bytes = rounded(asked);
     const std::lock_guard lock(cache.mutex);
