@@ -24,6 +24,7 @@
 #include "info.h"
 #include "ls.h"
 #include "msaccucmp.h"
+#include "report.h"
 #include "run.h"
 #include "serve.h"
 #include "show.h"
@@ -129,6 +130,7 @@ int run_main(int argc, char** argv) {
   add_convert(app, exit_status);
   add_compare(app, exit_status);
   add_serve(app, exit_status);
+  add_report(app, exit_status);
   add_index(app, exit_status);
   add_verify(app, exit_status);
   app.add_subcommand("msaccucmp", "Do the work of CANN's msaccucmp.py, with its own options: convert, overflow, …");

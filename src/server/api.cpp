@@ -1,7 +1,6 @@
 #include "server/api.h"
 
 #include <fmt/format.h>
-#include <zlib.h>
 
 #include <algorithm>
 
@@ -13,6 +12,7 @@
 #include "report/watch.h"
 #include "server/ask.h"
 #include "server/assets.h"
+#include "server/gzip.h"
 #include "server/limits.h"
 
 namespace sonde::server {
@@ -48,28 +48,13 @@ constexpr Route kRoutes[] = {
 
 Response of_result(Result<Response> result) { return result ? std::move(*result) : problem(result.error()); }
 
-std::string gzipped(const std::string& text) {
-  z_stream stream{};
-  constexpr int kGzip = 15 + 16;
-  if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, kGzip, 8, Z_DEFAULT_STRATEGY) != Z_OK) return "";
-  std::string out(deflateBound(&stream, text.size()), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  const bool is_done = deflate(&stream, Z_FINISH) == Z_STREAM_END;
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return is_done ? out : "";
-}
-
 // No browser keeps an answer: it is this user's alone, and the dump may grow.
 Response finished(const Request& request, Response response) {
   response.headers.emplace_back("Cache-Control", "no-store");
   const bool is_text = response.type.find("json") != std::string::npos;
   if (is_text && response.body.size() >= kGzipFrom && response.body.size() < (1U << 30U) &&
       request.header("accept-encoding").find("gzip") != std::string_view::npos) {
-    if (std::string packed = gzipped(response.body); !packed.empty()) {
+    if (std::string packed = gzipped(response.body, GzipLevel::fast); !packed.empty()) {
       response.body = std::move(packed);
       response.headers.emplace_back("Content-Encoding", "gzip");
     }

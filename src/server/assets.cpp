@@ -34,7 +34,18 @@ const LinkedFile* find(std::string_view path) {
 
 bool has_page() { return find("index.html") != nullptr; }
 
-std::string_view openapi_text() { return find("openapi.json")->text; }
+std::vector<std::string_view> asset_paths() {
+  std::vector<std::string_view> paths;
+  for (const LinkedFile& file : linked_files()) paths.push_back(file.path);
+  return paths;
+}
+
+std::string_view asset_text(std::string_view path) {
+  const LinkedFile* const file = find(path);
+  return file == nullptr ? std::string_view() : file->text;
+}
+
+std::string_view openapi_text() { return asset_text("openapi.json"); }
 
 Response asset(const Request& request) {
   const std::string_view path = request.path == "/" ? "index.html" : std::string_view(request.path).substr(1);

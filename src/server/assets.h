@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include "server/message.h"
 
@@ -10,6 +11,8 @@ namespace sonde::server {
 bool has_page();
 // The file with the path of the request; without a page a few words.
 Response asset(const Request& request);
+std::vector<std::string_view> asset_paths();
+std::string_view asset_text(std::string_view path);  // empty: there is no such file
 std::string_view openapi_text();
 
 }  // namespace sonde::server

@@ -103,6 +103,7 @@ ANSWERS = {
     "verify, completed": ["verify", "statistic", "--complete"],
     "index": ["index", "full", "--out", "full.sqlite"],
     "export": ["export", "full", "--to", "full.npz", "--python", sys.executable],
+    "report": ["report", "full", "--html", "full.html"],
     "run": ["run", "--prove", "--out", "proved", "--", sys.executable, "-c", "print(1)"],
 }
 
@@ -125,6 +126,8 @@ def test_the_answer_is_one_document_as_its_schema_says(ask, case):
 def test_an_error_is_a_document_too(ask, verb, wrong):
     more = {"compare": ["nowhere"], "show": ["x"], "convert": ["--out", "x"], "watch": ["--recommended"]}
     arguments = [wrong, *more.get(verb, [])]
+    if verb == "report":
+        arguments += ["--html", "x.html"]
     if verb == "export":
         arguments += ["--to", "x.npz", "--python", sys.executable]
     run = ask(verb, *arguments, "--json")

@@ -199,6 +199,23 @@ def test_every_screen_of_other_dumps(trees):
 
 
 @needs_chromium
+def test_a_report_without_server_or_network(dumps):
+    reports = {
+        "SONDE_REPORT": [],
+        "SONDE_REPORT_PAIR": ["--golden", "healthy"],
+        "SONDE_REPORT_REDACTED": ["--golden", "healthy", "--redact"],
+        "SONDE_REPORT_SMALL": ["--max-size", "350K"],
+    }
+    addresses = {}
+    for name, options in reports.items():
+        file = dumps / f"{name}.html"
+        run = run_in(dumps, dumps, CLI, "report", "sick", "--html", file, *options)
+        assert run.status == 0, run.stderr
+        addresses[name] = file.as_uri()
+    browse("report", **addresses)
+
+
+@needs_chromium
 def test_a_hostile_dump(hostile):
     with serving(hostile) as server:
         browse("hostile", SONDE_PAGE_HOSTILE=server.line)

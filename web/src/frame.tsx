@@ -5,10 +5,11 @@ import type { Hits } from "./api.ts";
 import { keysOff, onKey, setKeysOff, useKeys } from "./keys.ts";
 import type { Screen } from "./link.ts";
 import { OpLink } from "./parts/op_name.tsx";
-import { Await, baseName, Empty, Select } from "./parts/ui.tsx";
+import { Await, baseName, Command, Empty, Select } from "./parts/ui.tsx";
 import { Pane } from "./screens/pane.tsx";
+import type { ReportContents } from "./source/source.ts";
 import {
-  change, dumpStatus, follow, go, graph, graphs, linkTo, params, rank, ranks, route, setFollow, status, step, steps, useJson,
+  change, dumpStatus, follow, go, graph, graphs, linkTo, params, rank, ranks, report, route, setFollow, status, step, steps, useJson,
 } from "./state.ts";
 import { words } from "./words.en.ts";
 
@@ -47,7 +48,7 @@ export function Frame({ children }: { children: ComponentChildren }) {
       <nav class="rail" aria-label={words.rail}>
         <a class="brand" href={linkTo("overview")} aria-hidden="true" tabIndex={-1}>{words.product}</a>
         <ul>
-          {RAIL.filter(([name]) => name !== "compare" || (status.value?.dumps.length ?? 0) > 1).map(([name, path]) => (
+          {RAIL.filter(([name]) => hasScreen(name)).map(([name, path]) => (
             <li key={name}>
               <a href={linkTo(name)} aria-current={name === screen || (name === "ops" && screen === "op") ? "page" : undefined}>
                 <svg viewBox="0 0 24 24" aria-hidden="true"><path d={path} /></svg>
@@ -64,6 +65,12 @@ export function Frame({ children }: { children: ComponentChildren }) {
       {dialog === "keys" && <Keys onClose={() => setDialog(null)} />}
     </div>
   );
+}
+
+// A report starts no job; one dump is compared with nothing.
+function hasScreen(name: Screen): boolean {
+  if (name === "compare") return (status.value?.dumps.length ?? 0) > 1;
+  return !report.value || (name !== "watch" && name !== "jobs");
 }
 
 function moveStep(by: number): void {
@@ -110,10 +117,36 @@ function Bar({ onSearch, onKeys }: { onSearch: () => void; onKeys: () => void })
           <button type="button" aria-label={words.bar.nextStep} disabled={steps.value.indexOf(step.value) >= steps.value.length - 1} onClick={() => moveStep(1)}>›</button>
         </span>
       )}
+      {report.value && <ReportBadge of={report.value} />}
       <span class="spring" />
       <button type="button" class="search-button" onClick={onSearch}>{words.bar.search} <kbd>/</kbd></button>
       <button type="button" aria-label={words.bar.keys} onClick={onKeys}><kbd>?</kbd></button>
     </header>
+  );
+}
+
+function ReportBadge({ of }: { of: ReportContents }) {
+  const [open, setOpen] = useState(false);
+  return (
+    <>
+      <button type="button" class="small" onClick={() => setOpen(true)}>{words.report.badge}</button>
+      {open && (
+        <Dialog title={words.report.about} onClose={() => setOpen(false)}>
+          <h2>{words.report.about}</h2>
+          <p>{words.report.steps}: {of.steps.join(", ")}</p>
+          {of.is_redacted && <p>{words.report.redacted}</p>}
+          {of.left_out.length > 0 && (
+            <>
+              <p>{words.report.leftOut}:</p>
+              <ul class="plain-list">{of.left_out.map(({ what, count }) => <li key={what}>{what}: {count}</li>)}</ul>
+            </>
+          )}
+          <p>{words.report.more}</p>
+          <Command text={of.command} />
+          <div class="buttons"><button type="button" onClick={() => setOpen(false)}>{words.keys.close}</button></div>
+        </Dialog>
+      )}
+    </>
   );
 }
 

@@ -3,6 +3,7 @@ import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Job } from "./api.ts";
 import { Frame } from "./frame.tsx";
+import { useWorker } from "./graph/worker.ts";
 import { isOver } from "./jobs.ts";
 import { Card, Empty, useSlow } from "./parts/ui.tsx";
 import { Compare } from "./screens/compare.tsx";
@@ -13,6 +14,7 @@ import { Ops } from "./screens/ops.tsx";
 import { Overview, watchTitle } from "./screens/overview.tsx";
 import { Source } from "./screens/source.tsx";
 import { Watch } from "./screens/watch.tsx";
+import { EmbeddedSource } from "./source/embedded.ts";
 import { SharedEvents } from "./source/events.ts";
 import { HttpSource } from "./source/http.ts";
 import { answerOtherTabs, findToken, keepToken } from "./source/token.ts";
@@ -111,14 +113,20 @@ async function watchReading(): Promise<void> {
   }
 }
 
+async function useEmbeddedWorker(from: EmbeddedSource): Promise<void> {
+  useWorker(URL.createObjectURL(new Blob([await from.bytes("worker.js")], { type: "text/javascript" })));
+}
+
 async function start(): Promise<void> {
-  const token = await findToken();
-  source.value = new HttpSource(token);
+  const embedded = await EmbeddedSource.find();
+  if (embedded) await useEmbeddedWorker(embedded);
+  const token = embedded ? "" : await findToken();
+  source.value = embedded ?? new HttpSource(token);
   if (token) answerOtherTabs(token);
   watchTitle();
   dump.subscribe(() => void refresh());
   render(<App />, document.getElementById("page") as HTMLElement);
-  await listen();
+  if (!embedded) await listen();
 }
 
 void start();

@@ -11,6 +11,7 @@ export const status = signal<Status | null>(null);
 export const overview = signal<Overview | null>(null);
 export const connected = signal(true);
 export const tokenRefused = signal(false);
+export const report = computed(() => source.value?.report ?? null);
 export const route = signal<Route>(parseLink(location.hash));
 export const params = computed(() => route.value.query);
 export const generation = computed(() => status.value?.generation ?? 0);

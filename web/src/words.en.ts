@@ -33,6 +33,11 @@ export const words = {
     noFlow: "The dump has no data flow: nobody recorded which operator made an input.",
     noValues: "The dump has no values of this tensor. It has statistics only.",
   },
+  report: {
+    badge: "Report", about: "What this report contains", steps: "Steps with graph, operators and tables", leftOut: "Left out, for lack of room",
+    redacted: "Names are numbers. Host, paths, command, source and values are left out.", more: "The rest is shown by",
+    lacks: (command: string) => `This report does not contain it. It is shown by: ${command}`,
+  },
   token: {
     title: "This page needs its token",
     text: "The command `sonde serve` printed an address that ends with the token. Open this address, or paste the token here.",

@@ -2,6 +2,13 @@
 import workerUrl from "./layout.worker.ts?worker&url";
 import type { GraphAnswer, GraphRequest } from "./layout.worker.ts";
 
+let address = workerUrl;
+
+// A report contains the worker: its address is then that of a blob.
+export function useWorker(blob: string): void {
+  address = blob;
+}
+
 interface TrustedTypes {
   createPolicy(name: string, rules: { createScriptURL: (url: string) => string }): { createScriptURL: (url: string) => unknown };
 }
@@ -9,13 +16,13 @@ interface TrustedTypes {
 // The page's policy (Trusted Types) lets this one place make the address of a script.
 const policy = (globalThis as { trustedTypes?: TrustedTypes }).trustedTypes?.createPolicy("sonde-worker", {
   createScriptURL: (url) => {
-    if (url !== workerUrl) throw new TypeError(`'${url}' is not the layout worker`);
+    if (url !== address) throw new TypeError(`'${url}' is not the layout worker`);
     return url;
   },
 });
 
 export class LayoutWorker {
-  private readonly worker = new Worker((policy ? policy.createScriptURL(workerUrl) : workerUrl) as string, { type: "module" });
+  private readonly worker = new Worker((policy ? policy.createScriptURL(address) : address) as string, { type: "module" });
   private last = 0;
 
   constructor(onAnswer: (answer: GraphAnswer) => void) {

@@ -1,5 +1,7 @@
 // The part of a tensor that is shown, as in NumPy: in the address as `at`.
-import { change, params } from "../state.ts";
+import { answerKey } from "../source/embedded.ts";
+import type { Query } from "../source/source.ts";
+import { change, params, report } from "../state.ts";
 import { words } from "../words.en.ts";
 
 // The first two axes that are longer than one are shown: ":" for them, 0 before.
@@ -7,13 +9,16 @@ function firstSlice(shape: readonly number[]): string {
   return `[${shape.map((_, axis) => (axis < shape.length - 2 ? "0" : ":")).join(",")}]`;
 }
 
-export function sliceOf(shape: readonly number[]): string {
+// A report has one slice of a tensor.
+export function sliceOf(shape: readonly number[], query: Query): string {
   const chosen = params.value.at;
+  const embedded = report.value?.slices[answerKey("tensor/values", query)];
+  if (embedded !== undefined && !chosen) return embedded;
   return chosen ? `[${chosen.replace(/[[\]\s]/g, "")}]` : shape.length > 2 ? firstSlice(shape) : "";
 }
 
-export function SliceField({ shape }: { shape: readonly number[] }) {
-  const shown = sliceOf(shape) || `[${shape.map(() => ":").join(",")}]`;
+export function SliceField({ shape, query }: { shape: readonly number[]; query: Query }) {
+  const shown = sliceOf(shape, query) || `[${shape.map(() => ":").join(",")}]`;
   return (
     <label class="slice">
       <span>{words.values.slice}</span>

@@ -8,7 +8,7 @@ import { OpLink } from "../parts/op_name.tsx";
 import { Plot } from "../parts/plot.tsx";
 import { Card, Empty, lineOf, Problem } from "../parts/ui.tsx";
 import type { Query } from "../source/source.ts";
-import { change, forget, go, type Loaded, params, source, status, useData } from "../state.ts";
+import { change, forget, go, type Loaded, params, report, source, status, useData } from "../state.ts";
 import { words } from "../words.en.ts";
 
 interface PairTensor {
@@ -91,11 +91,11 @@ export function Compare() {
     <div class="page">
       <h1 class="hidden">{words.screens.compare}</h1>
       {result && <Differences of={result} />}
-      <div class="toolbar">
+      {!report.value && <div class="toolbar">
         <label class="slice"><span>{words.compare.rtol}</span> <input inputMode="decimal" value={rtol} onInput={(event) => setRtol(event.currentTarget.value)} /></label>
         <button type="button" class={result ? "" : "primary"} disabled={shown !== null && !isOver(shown)} onClick={() => void run()}>{words.compare.run}</button>
         {shown && !isOver(shown) && <span class="soft" role="status">{words.compare.running}</span>}
-      </div>
+      </div>}
       {error && <Problem error={error} />}
       {last.error && <Problem error={last.error} />}
       {result && shown && <Pairs of={result} job={shown} />}

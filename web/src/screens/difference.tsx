@@ -39,13 +39,13 @@ function Pictures({ of }: { of: readonly Picture[] }) {
 
 export function PreviousTab({ query, shape, before }: { query: Query; shape: readonly number[]; before: number }) {
   const [tolerance, setTolerance] = useState(0);
-  const slice = sliceOf(shape);
+  const slice = sliceOf(shape, query);
   const now = useValues({ ...query, slice });
   const old = useValues({ ...query, step: before, slice });
   return (
     <>
       <div class="toolbar">
-        <SliceField shape={shape} />
+        <SliceField shape={shape} query={query} />
         <label class="check">
           {words.previous.tolerance}{" "}
           <input type="range" min="0" max="1" step="0.01" value={tolerance} onInput={(event) => setTolerance(Number(event.currentTarget.value))} />{" "}
@@ -77,7 +77,7 @@ export function GoldenTab({ query, shape, of }: { query: Query; shape: readonly 
   const comparison = useComparison();
   const pair = comparison.value ? pairOf(comparison.value, query) : undefined;
   const name = pair?.golden[0];
-  const slice = sliceOf(shape);
+  const slice = sliceOf(shape, query);
   const target = useValues(name ? { ...query, slice } : null);
   const golden = useValues(name ? { ...query, dump: 1, name, slice } : null);
   if (comparison.error || comparison.loading) return <Await of={comparison}>{() => null}</Await>;
@@ -86,7 +86,7 @@ export function GoldenTab({ query, shape, of }: { query: Query; shape: readonly 
   const bound = toNumber(pair?.outputs.find(({ side, slot }) => side === of.tensor.side && slot === of.tensor.slot)?.rounding_max);
   return (
     <>
-      <div class="toolbar"><SliceField shape={shape} /></div>
+      <div class="toolbar"><SliceField shape={shape} query={query} /></div>
       <Await of={target}>{(mine) => <Await of={golden}>{(other) => <Beside target={mine} golden={other} bound={bound} />}</Await>}</Await>
     </>
   );

@@ -9,7 +9,7 @@ import { curvesByRank, Plot } from "../parts/plot.tsx";
 import { SliceField, sliceOf } from "../parts/slice.tsx";
 import { Await, Card, Empty, Select, Tabs, useSize } from "../parts/ui.tsx";
 import type { Query } from "../source/source.ts";
-import { change, dump, keyOf, params, place, source, status, step, useData, useJson } from "../state.ts";
+import { change, dump, keyOf, params, place, report, source, status, step, useData, useJson } from "../state.ts";
 import { words } from "../words.en.ts";
 import { GoldenTab, PreviousTab } from "./difference.tsx";
 import type { OpTensor } from "./tensor_card.tsx";
@@ -27,7 +27,7 @@ export function TensorView({ of, op }: { of: OpTensor; op: Op }) {
   return (
     <Card
       title={`${tensor.side}.${tensor.slot}  ${tensor.dtype} ${formatShape(tensor.shape)}`}
-      extra={of.has_values && <Download query={query} name={`${op.op_type}.${tensor.side}.${tensor.slot}.npy`} />}
+      extra={of.has_values && !report.value && <Download query={query} name={`${op.op_type}.${tensor.side}.${tensor.slot}.npy`} />}
     >
       <Tabs label={words.op.tab} value={tab} choices={tabs.map((value) => ({ value, label: words.op.tabs[value] }))} onChange={(value) => change({ tab: value })} />
       <div role="tabpanel" aria-label={words.op.tabs[tab]} class="tab-panel">
@@ -73,7 +73,7 @@ function HistogramTab({ query, op }: { query: Query; op: Op }) {
       <div class="toolbar">
         <Select label={words.histogram.scale} value={scale} onChange={(value) => change({ scale: value === "linear" ? undefined : value }, true)}
           choices={(["linear", "log", "symlog"] as const).map((value) => ({ value, label: words.histogram[value] }))} />
-        {before !== undefined && (
+        {before !== undefined && !report.value && (
           <label class="check"><input type="checkbox" checked={ghost} onChange={(event) => setGhost(event.currentTarget.checked)} /> {words.histogram.ghost}</label>
         )}
       </div>
@@ -86,7 +86,7 @@ const MOST_CELLS = 4000;
 type Kind = keyof typeof words.values.kinds;
 
 function ValuesTab({ query, shape }: { query: Query; shape: readonly number[] }) {
-  const slice = sliceOf(shape);
+  const slice = sliceOf(shape, query);
   const values = useData(keyOf("tensor/values", { ...query, slice }), async (from, signal) => readNpy(await from.bytes("tensor/values", { ...query, slice }, signal)));
   const [message, setMessage] = useState("");
   const [mark, setMark] = useState<readonly number[] | null>(null);
@@ -94,21 +94,21 @@ function ValuesTab({ query, shape }: { query: Query; shape: readonly number[] })
   const jump = async (of: Kind): Promise<void> => {
     if (!source.value) return;
     const ask = (start: number): Promise<Element> => (source.value as NonNullable<typeof source.value>).json<Element>("tensor/next", { ...query, of, from: start });
-    let found = await ask(from);
+    let found = await ask(report.value ? 0 : from);
     if (!found.index && from) found = await ask(0);
     if (!found.index || found.flat === null) {
       setMessage(words.values.none);
       return;
     }
     setMessage(`[${found.index.join(",")}] = ${found.text}`);
-    setMark(found.index);
+    if (!report.value || !/\d/.test(slice)) setMark(found.index);
     setFrom(found.flat + 1);
-    if (shape.length > 2) change({ at: [...found.index.slice(0, -2), ":", ":"].join(",") }, true);
+    if (shape.length > 2 && !report.value) change({ at: [...found.index.slice(0, -2), ":", ":"].join(",") }, true);
   };
   return (
     <>
       <div class="toolbar">
-        <SliceField shape={shape} />
+        <SliceField shape={shape} query={query} />
         <span class="buttons">
           <span class="soft">{words.values.next}</span>
           {(Object.keys(words.values.kinds) as Kind[]).map((kind) => (
@@ -158,13 +158,14 @@ const scrollTo = (element: HTMLElement | null): void => element?.scrollIntoView(
 function HeatTab({ query, shape }: { query: Query; shape: readonly number[] }) {
   const [kind, setKind] = useState<HeatKind>("mean");
   const [frame, size] = useSize<HTMLDivElement>();
-  const slice = sliceOf(shape);
-  const cells = { ...query, slice, w: 256, h: 256 };
+  const slice = sliceOf(shape, query);
+  const side = report.value ? 64 : 256;
+  const cells = { ...query, slice, w: side, h: side };
   const table = useData(size.width ? keyOf("tensor/heat", cells) : null, (from, signal) => from.table("tensor/heat", cells, signal));
   return (
     <div ref={frame}>
       <div class="toolbar">
-        <SliceField shape={shape} />
+        <SliceField shape={shape} query={query} />
         <Select label={words.heat.shows} value={kind} onChange={setKind} choices={(["mean", "min", "max"] as const).map((value) => ({ value, label: words.heat[value] }))} />
       </div>
       <Await of={table}>{(value) => <HeatMap table={value} kind={kind} label={words.op.tabs.heat} />}</Await>

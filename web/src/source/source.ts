@@ -15,7 +15,17 @@ export interface ServerEvent {
   data: Record<string, unknown>;
 }
 
+// Of a report: what it contains, and the command that shows the rest.
+export interface ReportContents {
+  command: string;
+  is_redacted: boolean;
+  steps: readonly number[];
+  left_out: readonly { what: string; count: number }[];
+  slices: Readonly<Record<string, string>>; // of tensors with values: the part that the file has
+}
+
 export interface Source {
+  readonly report?: ReportContents; // absent: a server answers
   json<T>(path: string, query?: Query, signal?: AbortSignal): Promise<T>;
   table(path: string, query?: Query, signal?: AbortSignal): Promise<Table>;
   bytes(path: string, query?: Query, signal?: AbortSignal): Promise<ArrayBuffer>;

@@ -1,11 +1,9 @@
 // axe-core finds nothing on any screen, light and dark, wide and narrow.
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
-import { go, startBrowser, stopBrowser, withPage } from "./browser.mjs";
+import { axeFindings, go, startBrowser, stopBrowser, withPage } from "./browser.mjs";
 
 const PAGE = process.env.SONDE_PAGE;
-const AXE = readFileSync("node_modules/axe-core/axe.min.js", "utf8");
 const OP = "op=Default/network-Network/log-op0";
 const SCREENS = {
   overview: ["#/overview", ".verdict.bad"],
@@ -32,12 +30,7 @@ for (const [kind, options] of [["light", {}], ["dark", { dark: true }], ["narrow
         await go(page, fragment);
         await page.waitForSelector(ready);
         await page.waitForTimeout(150);
-        await page.evaluate(AXE); // by the debugger's protocol, which the page's policy does not concern
-        const found = await page.evaluate(async () => {
-          const { violations } = await globalThis.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] });
-          return violations.map((violation) => `${violation.id}: ${violation.nodes.slice(0, 3).map((node) => node.html.slice(0, 160)).join(" | ")}`);
-        });
-        assert.deepEqual(found, [], `${name}, ${kind}`);
+        assert.deepEqual(await axeFindings(page), [], `${name}, ${kind}`);
         const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
         assert.ok(wide <= 0, `${name}, ${kind}: the page is ${wide} px wider than the window`);
       }

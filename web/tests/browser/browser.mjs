@@ -1,6 +1,7 @@
 // A page of a running server in Debian's Chromium. Whatever the page does wrong on the way fails the test: an error on the console, a
 // breach of its policy, a request to somewhere else.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { chromium } from "playwright-core";
 
 const CHROMIUM = process.env.SONDE_CHROMIUM ?? "/usr/bin/chromium";
@@ -21,14 +22,14 @@ export async function stopBrowser() {
   browser = null;
 }
 
-// withPage(address, {width, height, dark}, body): `address` is what `sonde serve` printed.
+// withPage(address, {width, height, dark}, body): `address` is what `sonde serve` printed, or that of a report.
 export async function withPage(address, options, body) {
   const { width = 1280, height = 800, dark = false, allowed = [] } = options;
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: dark ? "dark" : "light", reducedMotion: "reduce" });
   const page = await context.newPage();
   page.setDefaultTimeout(10_000);
   const wrong = [];
-  const origin = new URL(address).origin;
+  const origin = address.startsWith("file:") ? address : new URL(address).origin;
   page.on("console", (message) => {
     if (message.type() === "error" && !allowed.some((part) => message.text().includes(part))) wrong.push(message.text());
   });
@@ -45,6 +46,16 @@ export async function withPage(address, options, body) {
   } finally {
     await context.close();
   }
+}
+
+const AXE = readFileSync("node_modules/axe-core/axe.min.js", "utf8");
+
+export async function axeFindings(page) {
+  await page.evaluate(AXE); // by the debugger's protocol, which the page's policy does not concern
+  return page.evaluate(async () => {
+    const { violations } = await globalThis.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] });
+    return violations.map((violation) => `${violation.id}: ${violation.nodes.slice(0, 3).map((node) => node.html.slice(0, 160)).join(" | ")}`);
+  });
 }
 
 export const go = async (page, fragment) => {

@@ -1,0 +1,161 @@
+#include "report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+
+#include "base/parse_number.h"
+#include "base/text.h"
+#include "dump.h"
+#include "report/text.h"
+#include "server/html_report.h"
+
+namespace sonde {
+namespace {
+
+constexpr std::uint64_t kLargest = 100'000'000;
+
+struct ReportOptions : DumpOptions {
+  std::string html, golden, values = "suspects", max_size = "10M";
+  bool redact = false;
+};
+
+// "10M", "500K", "2000000"; empty if it is none of them.
+std::optional<std::uint64_t> size_of(std::string text) {
+  std::uint64_t unit = 1;
+  if (!text.empty() && (text.back() == 'K' || text.back() == 'M')) {
+    unit = text.back() == 'K' ? 1000 : 1'000'000;
+    text.pop_back();
+  }
+  std::uint64_t number = 0;
+  if (!parse_number(std::string_view(text), number) || number > kLargest) return std::nullopt;
+  return number * unit;
+}
+
+bool write_new(const std::string& path, const std::string& text) {
+  std::FILE* file = std::fopen(path.c_str(), "wxe");
+  const bool is_made = file != nullptr;
+  bool written = is_made && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  int why = errno;
+  if (is_made && std::fclose(file) != 0 && written) {
+    written = false;
+    why = errno;
+  }
+  if (written) return true;
+  if (is_made) ::unlink(path.c_str());
+  print_error(fmt::format("cannot write '{}': {}", path, std::strerror(why)));
+  return false;
+}
+
+std::string contents_text(const Json& contains) {
+  std::vector<std::string> parts = {fmt::format("statistics, {}", count_text(contains["operators"], "page"))};
+  parts.back() += " of operators";
+  const std::uint64_t values = contains["tensors_with_values"];
+  parts.push_back(values == 0 ? "no values" : "values of " + count_text(values, "tensor"));
+  const std::uint64_t lines = contains["source_lines"];
+  parts.push_back(lines == 0 ? "no source" : count_text(lines, "line") + " of source");
+  parts.emplace_back(contains["paths"].get<bool>() ? "paths" : "no paths");
+  for (const Json& host : contains["hosts"]) parts.push_back("host " + host.get<std::string>());
+  for (const Json& command : contains["commands"]) parts.push_back("command " + command.get<std::string>());
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+void print_report(const ReportOptions& options, const server::HtmlReport& report) {
+  if (options.json) {
+    Answer::get().add("file", std::filesystem::absolute(options.html).string());
+    Answer::get().add("bytes", report.html.size());
+    for (const char* name : {"steps", "is_redacted", "contains", "left_out"})
+      Answer::get().add(name, report.about[name]);
+    return;
+  }
+  std::string text = fmt::format("{}: {}\n  steps     ", options.html, bytes_text(report.html.size()));
+  for (const Json& step : report.about["steps"]) text += step.dump() + " ";
+  text += "\n  contains  " + contents_text(report.about["contains"]) + "\n";
+  for (const Json& entry : report.about["left_out"]) {
+    text += fmt::format("  left out  {} of {}: no room in {}\n", entry["count"].get<std::uint64_t>(),
+                        entry["what"].get<std::string>(), options.max_size);
+  }
+  print_text(text);
+}
+
+int run(const ReportOptions& options) {
+  server::HtmlReportOptions wanted;
+  const std::optional<std::uint64_t> most = size_of(options.max_size);
+  if (!most || *most > kLargest) {
+    print_error(
+        fmt::format("--max-size '{}': expected a size up to 100M, as 500K or 10M; browsers cannot show a larger page",
+                    options.max_size));
+    return kBadUsage;
+  }
+  std::error_code ignored;
+  if (std::filesystem::exists(options.html, ignored)) {
+    print_error(fmt::format("cannot write '{}': {}", options.html, std::strerror(EEXIST)));
+    return kBadUsage;
+  }
+  for (const std::string& dump : {options.dump, options.golden}) {
+    if (dump.empty()) continue;
+    if (!std::filesystem::exists(dump, ignored)) {
+      print_error(fmt::format("cannot open dump '{}': no such directory", dump));
+      return kUnreadable;
+    }
+    std::filesystem::path path = std::filesystem::absolute(dump).lexically_normal();
+    wanted.dumps.push_back(path.has_filename() ? path : path.parent_path());
+  }
+  wanted.steps = options.step;
+  wanted.graph = options.graph;
+  wanted.rank = options.rank;
+  wanted.select = options.select;
+  wanted.most_bytes = *most;
+  wanted.is_redacted = options.redact;
+  wanted.values = options.values == "none"       ? server::ReportValues::none
+                  : options.values == "selected" ? server::ReportValues::selected
+                                                 : server::ReportValues::suspects;
+  const Result<server::HtmlReport> report = server::html_report(wanted);
+  if (!report) {
+    print_error(report.error().message);
+    const bool is_usage =
+        report.error().code == ErrorCode::invalid_argument || report.error().code == ErrorCode::unsupported;
+    return is_usage ? kBadUsage : kUnreadable;
+  }
+  if (!write_new(options.html, report->html)) return kBadUsage;
+  print_report(options, *report);
+  return kNothingFound;
+}
+
+}  // namespace
+
+void add_report(CLI::App& app, int& exit_status) {
+  auto options = std::make_shared<ReportOptions>();
+  CLI::App* verb =
+      app.add_subcommand("report", "Write a dump as one HTML file, for a browser without server or network.");
+  add_dump_options(*verb, *options, true);
+  verb->add_option("--html", options->html, "file to write; it must not exist")->required()->type_name("FILE");
+  verb->add_option("--golden", options->golden, "a second dump, to compare the first with")->type_name("DUMP");
+  verb->add_option("--values", options->values,
+                   "elements of tensors: none; suspects (default): of what first-bad and compare name;\n"
+                   "selected: of the operators of --select too")
+      ->check(CLI::IsMember({"none", "suspects", "selected"}));
+  verb->add_option("--max-size", options->max_size, "largest file, as 500K or 10M (default: 10M; at most 100M)")
+      ->type_name("SIZE");
+  verb->add_flag("--redact", options->redact,
+                 "leave out host, paths, command, source and values, and turn names into numbers");
+  verb->footer(
+      "Holds the steps of the finding and those before them, or the steps of --step. Where it becomes too large, "
+      "leaves out in this\n"
+      "order: pages of other operators, source, tables, next configuration, values, graphs, maps. Says what it left "
+      "out.\n"
+      "Exit status: 0 written, 2 bad usage or FILE cannot be written, 3 dump unreadable.\n"
+      "Example: sonde report run7 --html run7.html\n"
+      "         sonde report run7 --golden good7 --step 0-2 --redact --html issue.html");
+  verb->callback([options, &exit_status] { exit_status = run(*options); });
+}
+
+}  // namespace sonde

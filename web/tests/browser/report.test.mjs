@@ -1,0 +1,109 @@
+// Q9: a report opens from file://, without server or network, and shows what was embedded; what it lacks it says.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { axeFindings, go, startBrowser, stopBrowser, text, withPage } from "./browser.mjs";
+
+const REPORT = process.env.SONDE_REPORT;
+const PAIR = process.env.SONDE_REPORT_PAIR;
+const REDACTED = process.env.SONDE_REPORT_REDACTED;
+const SMALL = process.env.SONDE_REPORT_SMALL;
+const LOG = "Default/network-Network/log-op0";
+
+before(startBrowser);
+after(stopBrowser);
+
+test("the sentence, the operator with values, the graph with its path, the tables and the source are in it", async () => {
+  await withPage(REPORT, {}, async (page) => {
+    await page.waitForSelector(".verdict.bad");
+    const verdict = await text(page, ".verdict");
+    for (const part of ["log-op0", "train.py:45", "log of a negative number", "the loss"]) assert.ok(verdict.includes(part), verdict);
+    assert.ok((await page.locator(".matrix canvas").count()) >= 2);
+    await page.getByRole("button", { name: "Next configuration" }).click();
+    assert.match(await text(page, ".next-config pre"), /"iteration"/);
+    await page.getByRole("link", { name: "Show the operator" }).click();
+    await page.waitForSelector(".histogram .nan");
+    await page.getByRole("tab", { name: "Values" }).click();
+    await page.waitForSelector(".values td.nan");
+    await page.locator(".tab-panel").getByRole("button", { name: "NaN" }).click();
+    await page.waitForFunction(() => /\] = nan/i.test(document.querySelector(".read-out")?.textContent ?? ""));
+    await page.getByRole("tab", { name: "Heat map" }).click();
+    await page.waitForSelector(".heat canvas");
+    await page.getByRole("tab", { name: "Trend" }).click();
+    await page.waitForSelector(".uplot");
+    await go(page, `#/graph?s=2&op=${LOG}&path=effect`);
+    await page.waitForSelector(".stations li");
+    const stations = await page.locator(".stations li a").allInnerTexts();
+    assert.deepEqual(stations.slice(0, 3), ["log-op0", "tanh-op0", "div-op0"]);
+    await page.getByRole("button", { name: "Tree" }).click(); // placed by the worker
+    await page.waitForSelector("[role=treeitem]");
+    await go(page, "#/source");
+    await page.waitForSelector(".source-line.has");
+  });
+});
+
+test("the tables are sorted and filtered without a server", async () => {
+  await withPage(REPORT, {}, async (page) => {
+    await go(page, "#/ops?s=2&k=ops&f=class:nan");
+    await page.waitForSelector(".grid-row");
+    const bad = await page.locator(".count").innerText();
+    assert.match(bad, /^[1-9]\d* rows/);
+    await go(page, "#/ops?s=2&sort=-l2norm&f=side:output l2norm>0");
+    await page.waitForFunction((before) => document.querySelector(".count")?.textContent !== before, bad);
+    const norms = await page.locator(".grid-row [role=gridcell]:nth-child(9)").allInnerTexts();
+    const numbers = norms.map(Number).filter((value) => !Number.isNaN(value));
+    assert.ok(numbers.length > 10);
+    assert.deepEqual(numbers, [...numbers].sort((a, b) => b - a));
+    await page.keyboard.press("/");
+    await page.keyboard.type("tanh-op0");
+    await page.locator(".hits button").first().click();
+    await page.waitForFunction(() => document.querySelector("h1")?.textContent?.includes("tanh-op0"));
+  });
+});
+
+test("what it lacks is said, with the command that shows it", async () => {
+  await withPage(REPORT, {}, async (page) => {
+    await page.waitForSelector(".verdict.bad");
+    assert.equal(await page.locator(".rail").getByText("Watch").count(), 0);
+    await go(page, "#/graph?s=0");
+    await page.waitForSelector(".problem");
+    assert.match(await text(page, ".problem"), /This report does not contain it. It is shown by: sonde serve '.*sick'/);
+    await go(page, "#/ops?s=2&f=**/attention*/**");
+    await page.waitForSelector(".problem");
+  });
+  await withPage(SMALL, {}, async (page) => {
+    await page.getByRole("button", { name: "Report" }).click();
+    assert.match(await text(page, "dialog"), /Left out.*operators: \d+/);
+  });
+});
+
+test("two runs: the first difference and the table of pairs", async () => {
+  await withPage(PAIR, {}, async (page) => {
+    await go(page, "#/compare");
+    await page.waitForSelector(".verdict.bad");
+    await page.waitForSelector(".pairs .grid-row");
+    await page.locator(".verdict .headline a").click();
+    await page.waitForSelector(".tensor-card");
+  });
+});
+
+test("a redacted one is still of use", async () => {
+  await withPage(REDACTED, {}, async (page) => {
+    await page.waitForSelector(".verdict.bad");
+    assert.match(await text(page, ".verdict .headline"), /log-op0/);
+    await page.getByRole("link", { name: "Show the path" }).click();
+    await page.waitForSelector(".stations li");
+    assert.doesNotMatch(await page.locator("body").innerText(), /Network|train\.py|torch\.log/);
+  });
+});
+
+for (const [kind, options] of [["light", {}], ["dark", { dark: true }], ["narrow", { width: 390, height: 844 }]]) {
+  test(`axe finds nothing, ${kind}`, async () => {
+    await withPage(REPORT, options, async (page) => {
+      await page.waitForSelector(".verdict.bad");
+      assert.deepEqual(await axeFindings(page), [], `overview, ${kind}`);
+      await page.getByRole("button", { name: "Report" }).click();
+      await page.waitForSelector("dialog[open]");
+      assert.deepEqual(await axeFindings(page), [], `what it contains, ${kind}`);
+    });
+  });
+}
