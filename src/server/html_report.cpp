@@ -160,7 +160,7 @@ bool Reporter::put(std::string_view what, std::string_view path, const Fields& q
   return put_body(what, key, answer.type, answer.body);
 }
 
-// What a reader may not expect in the file.
+// Notes what a reader may not expect in the file.
 void Reporter::note_content(const Json& answer) {
   if (!answer.is_object()) return;
   for (const Json& rank : answer.value("ranks", Json::array())) {
@@ -174,7 +174,7 @@ void Reporter::note_content(const Json& answer) {
   for (const Json& line : answer.value("lines", Json::array())) source_lines_ += line.value("text", "").empty() ? 0 : 1;
 }
 
-// What the first screen shows.
+// Puts what the first screen shows.
 void Reporter::put_first() {
   Json status = *ask_json("status", {});
   for (Json& dump : status["dumps"]) {

@@ -1,7 +1,7 @@
 // Redactor: answers without host, paths, command, source, values and names. A name becomes numbers, the same one each time:
 // "Default/network-Net/relu-op0" -> "n1/n2/relu-op0". Types of operators that Sonde knows stay.
 //
-// What is not known to be harmless is left out: of texts only the words of a few members stay.
+// Everything that is not known to be harmless is left out: of texts only the words of a few members stay.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// What a report is about: its steps, and the operators that first-bad and compare name.
+// The focus of a report: its steps, and the operators that first-bad and compare name.
 #pragma once
 
 #include <compare>
