@@ -2,17 +2,20 @@
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 #include "answer.h"
 #include "server/api.h"
 #include "server/assets.h"
+#include "server/guard.h"
 #include "server/http.h"
 
 namespace sonde {
@@ -24,7 +27,8 @@ struct ServeOptions {
   std::vector<std::string> dumps;
   server::HttpAddress address;
   std::string socket;
-  std::vector<std::string> allowed_hosts;
+  std::vector<std::string> allowed_hosts, frames;
+  bool until_input_ends = false;
 };
 
 // As browsers write it in an address and in `Host`: IPv6 short and in brackets.
@@ -66,6 +70,16 @@ void print_address(const ServeOptions& options, const server::HttpServer& http, 
   }
 }
 
+// A program that started the server holds the other end: it closes however the program ends.
+void end_with_input() {
+  std::thread([] {
+    char ignored[64];
+    while (::read(STDIN_FILENO, ignored, sizeof ignored) > 0) {
+    }
+    ::kill(::getpid(), SIGTERM);
+  }).detach();
+}
+
 int serve(const ServeOptions& options) {
   std::vector<std::filesystem::path> paths;
   for (const std::string& dump : options.dumps) {
@@ -75,6 +89,10 @@ int serve(const ServeOptions& options) {
       return kUnreadable;
     }
     paths.push_back(std::filesystem::absolute(dump).lexically_normal());
+  }
+  if (Status good = server::allow_frames(options.frames); !good) {
+    print_error(good.error().message);
+    return kBadUsage;
   }
   server::HttpAddress address = options.address;
   address.socket = options.socket;
@@ -99,6 +117,7 @@ int serve(const ServeOptions& options) {
         "sonde: this build has no page; install Node 20.19 or later and call scripts/setup, or use the REST "
         "interface (docs/rest.md)\n");
   }
+  if (options.until_input_ends) end_with_input();
   http->run([&](const server::Request& request) { return api.answer(request); },
             [&](std::uint64_t after, std::uint64_t& last) { return api.events(after, last); }, kAnswerThreads);
   return kNothingFound;
@@ -127,6 +146,14 @@ void add_serve(CLI::App& app, int& exit_status) {
       ->type_name("NAME")
       ->take_all()
       ->allow_extra_args(false);
+  verb->add_option("--frame", options->frames,
+                   "an origin whose pages may show this one in a frame, as http://localhost:8888 or\n"
+                   "http://localhost:* (default: none may); repeatable")
+      ->type_name("ORIGIN")
+      ->take_all()
+      ->allow_extra_args(false);
+  verb->add_flag("--until-input-ends", options->until_input_ends,
+                 "end when standard input ends, for programs that start the server");
   verb->footer(
       "Prints the address, with a token that the page needs; ends with Ctrl-C. Programs: docs/rest.md.\n"
       "Exit status: 0 ended, 2 bad usage or a port in use, 3 dump unreadable.\n"

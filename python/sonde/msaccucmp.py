@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 
 
-def _sonde() -> str | None:
+def sonde_program() -> str | None:
     """The program that was installed with this file, or the one on the path."""
     for directory in [*_beside(), *os.environ.get("PATH", "").split(os.pathsep)]:
         program = os.path.join(directory, "sonde")
@@ -36,7 +36,7 @@ def _beside() -> Iterator[str]:
 
 def main() -> int:
     """Replaces this process by `sonde msaccucmp`. Returns the status if the program does not exist."""
-    program = _sonde()
+    program = sonde_program()
     if program is None:
         sys.stderr.write("msaccucmp.py: the program 'sonde' is neither beside this file nor on PATH\n")
         return 1

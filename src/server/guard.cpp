@@ -95,12 +95,44 @@ std::optional<Response> Guard::refuse(const Request& request, bool is_api) const
                  "`sonde serve` printed");
 }
 
+namespace {
+
+std::string frame_ancestors = "'none'";
+
+// "http://localhost:8888", "https://[::1]:*"
+bool is_origin(std::string_view text) {
+  const std::string_view host = host_of_origin(text);
+  const std::string_view name = without_port(host);
+  const std::string_view port = host.substr(std::min(host.size(), name.size() + 1));
+  const bool has_port = name.size() < host.size();
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const auto is_name = [&](char c) {
+    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == '-';
+  };
+  const bool is_port = port == "*" || (!port.empty() && std::ranges::all_of(port, is_digit));
+  return !name.empty() && (name == "[::1]" || std::ranges::all_of(name, is_name)) && (!has_port || is_port);
+}
+
+}  // namespace
+
+Status allow_frames(const std::vector<std::string>& origins) {
+  for (const std::string& origin : origins) {
+    if (!is_origin(origin)) {
+      return Error{ErrorCode::invalid_argument,
+                   fmt::format("--frame '{}': expected an origin, as http://localhost:8888", origin)};
+    }
+    frame_ancestors = origin == origins.front() ? origin : frame_ancestors + " " + origin;
+  }
+  return {};
+}
+
 const Fields& security_headers() {
   static const Fields headers = {
       {"Content-Security-Policy",
        "default-src 'none'; script-src 'self'; worker-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
-       "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-       "require-trusted-types-for 'script'; trusted-types sonde-worker"},
+       "connect-src 'self'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; "
+       "trusted-types sonde-worker; frame-ancestors " +
+           frame_ancestors},
       {"X-Content-Type-Options", "nosniff"},
       {"Referrer-Policy", "no-referrer"},
       {"Cross-Origin-Opener-Policy", "same-origin"},

@@ -31,5 +31,8 @@ class Guard {
 
 // Headers of every answer: what the page may do, and that nobody else may use it.
 const Fields& security_headers();
+// Lets pages of these origins show the page in a frame, as http://localhost:8888 or http://localhost:*. Without a call no page
+// may. Before the first request.
+Status allow_frames(const std::vector<std::string>& origins);
 
 }  // namespace sonde::server

@@ -16,6 +16,8 @@ import pytest
 from processes import CLI, clean_environment, run_alone, run_in
 from serving import serving
 
+import sonde
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WEB = ROOT / "web"
 CHROMIUM = shutil.which("chromium")
@@ -213,6 +215,12 @@ def test_a_report_without_server_or_network(dumps):
         assert run.status == 0, run.stderr
         addresses[name] = file.as_uri()
     browse("report", **addresses)
+
+
+@needs_chromium
+def test_a_frame_of_an_allowed_origin(dumps):
+    with sonde.open(dumps / "sick").serve() as framed, serving(dumps / "sick") as refused:
+        browse("frame", SONDE_PAGE_FRAMED=framed.url, SONDE_PAGE_REFUSED=refused.line)
 
 
 @needs_chromium

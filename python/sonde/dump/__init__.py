@@ -13,6 +13,7 @@ from .dump import Dump, open
 from .graph import Edge, Graph
 from .records import COUNTS, REALS, Problem, Source, Statistics, Step
 from .rows import Op, Ops, Tensor, Tensors
+from .server import Server
 
 __all__ = [
     "COUNTS",
@@ -23,6 +24,7 @@ __all__ = [
     "Op",
     "Ops",
     "Problem",
+    "Server",
     "Source",
     "Statistics",
     "Step",

@@ -1,6 +1,7 @@
 """An open dump."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from .. import _core
@@ -9,6 +10,7 @@ from ..html_table import html_table
 from .graph import Graph
 from .records import Problem, Step
 from .rows import Ops, Tensors
+from .server import LOCAL_NOTEBOOKS, Server
 from .tables import Numbers, Pattern, Tables, numbers, pattern
 
 
@@ -118,3 +120,13 @@ class Dump:
     def problems(self) -> list[Problem]:
         """The files that could not be read."""
         return [Problem(*problem) for problem in self.tables.core.problems()]
+
+    def serve(
+        self, golden: "str | os.PathLike[str] | Dump | None" = None, frame: Sequence[str] = LOCAL_NOTEBOOKS
+    ) -> Server:
+        """Starts `sonde serve` for the whole dump; a notebook shows the page in the cell. `golden` is a dump to compare
+        with. `frame` lists the origins whose pages may show this one: that of a notebook on another machine, or ()."""
+        dumps = [self.path]
+        if golden is not None:
+            dumps.append(golden.path if isinstance(golden, Dump) else Path(golden))
+        return Server(dumps, frame)
