@@ -1,4 +1,4 @@
-"""What torch_npu gives torch.compile: the backend `torch.compile(model, backend="npugraph_ex")`, and the device "npu"."""
+"""Gives torch.compile, as torch_npu does: the backend of the name "npugraph_ex", and "npu" as a device in compiled code."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -29,7 +29,10 @@ def npugraph_ex(module: fx.GraphModule, inputs: Sequence[Any], **options: Any) -
 
 @functools.cache
 def know_devices() -> None:
-    """Compiled code may make a torch.device("npu"). Dynamo calls torch.device itself, while it traces, where the mode of identity.py is not asked."""
+    """Compiled code may make a torch.device("npu").
+
+    Dynamo calls torch.device itself, while it traces, where the mode of identity.py is not asked.
+    """
     variable: Any = UserDefinedClassVariable
     original = variable.call_function
 
