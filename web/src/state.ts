@@ -146,7 +146,8 @@ export function useData<T>(key: string | null, load: (from: Source, signal: Abor
     const abort = new AbortController();
     load(from, abort.signal).then(
       (value) => {
-        keep(key, value);
+        // An answer from before a job or a growth is not kept: the question is asked again in a moment.
+        if (epoch.peek() === times && generation.peek() === now) keep(key, value);
         if (!abort.signal.aborted) setState({ key, value });
       },
       (error: Error) => {

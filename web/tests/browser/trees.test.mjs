@@ -4,7 +4,7 @@ import { after, before, test } from "node:test";
 import { go, startBrowser, stopBrowser, text, withPage } from "./browser.mjs";
 
 const PAGES = JSON.parse(process.env.SONDE_PAGES); // {name: {address, first: what the overview's first words match}}
-const SETTLED_MS = 350;
+const SETTLED_MS = 150;
 
 before(startBrowser);
 after(stopBrowser);
