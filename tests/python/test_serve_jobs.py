@@ -243,8 +243,8 @@ def test_a_running_training_is_followed_and_its_end_is_said(tmp_path):
             Server.wait((tmp_path / "done3").exists)
             looks = server.get("status").json["dumps"][0]["looks"]
             server.wait(lambda: server.get("tensors", filter="nan_count>0").json.get("count", 0) > 0, 30)
-            # The look that goes on, the next one, and one that begins before the question here. Half a second lies between
-            # two, so a NaN is shown within two seconds of its step's end.
+            # The look that goes on, the next one, and one that begins before the question here. Half a second lies
+            # between two, so a NaN is shown within two seconds of its step's end.
             assert server.get("status").json["dumps"][0]["looks"] <= looks + 3
             assert server.get("status").json["generation"] > generation
             (tmp_path / "go4").touch()
