@@ -2,7 +2,7 @@
 
     python benchmarks/page_dumps.py DIRECTORY [--files 1000000] [--blocks 290]
 
-million: that of many_files.py with names of a thousand files, and its saved index. graph: three recorded steps of a
+million: that of many_files.py with names of a thousand files, and its saved index, made once. graph: three recorded steps of a
 model of equal blocks, 10,000 operators each, statistics alone. large: one tensor of 100 MB.
 """
 
@@ -53,7 +53,7 @@ def main():
     if not (place / "million").exists():
         files = ["--make", "--links", "--files", str(options.files)]
         subprocess.run([sys.executable, HERE / "many_files.py", place / "million", *files], check=True)
-    subprocess.run(["sonde", "index", place / "million"], check=True)
+        subprocess.run(["sonde", "index", place / "million"], check=True)
     if not (place / "graph").exists():
         record(place / "graph", GRAPH, str(options.blocks), saved_data="statistic")
     if not (place / "large").exists():
