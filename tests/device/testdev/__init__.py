@@ -146,7 +146,7 @@ class device:
 
 
 def synchronize(device=None):
-    _call("synchronize", _index(device))  # PyTorch 2.9's torch.accelerator.synchronize() does not wait for it
+    _call("synchronize", _index(device))
 
 
 def current_stream(device=None):
