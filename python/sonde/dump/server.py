@@ -23,9 +23,9 @@ class Server:
             raise Error("the program 'sonde' is neither beside this package nor on PATH")
         frames = [f"--frame={origin}" for origin in frame]
         command = [program, "serve", *map(str, dumps), "--until-input-ends", *frames]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+        pipe = subprocess.PIPE
+        # In a session of its own: Ctrl-C is for this process.
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
         assert self._process.stdout and self._process.stderr
         self.url = self._process.stdout.readline().strip()
         if not self.url:
