@@ -1,4 +1,4 @@
-"""Gives torch.compile, as torch_npu does: the backend of the name "npugraph_ex", and "npu" as a device in compiled code."""
+"""Gives torch.compile what torch_npu gives it: the backend "npugraph_ex", and the device "npu" in compiled code."""
 
 import functools
 from collections.abc import Callable, Sequence
