@@ -45,4 +45,30 @@ struct SavedError {
   }
 };
 
+// Around a compiled call Dynamo compiles every Python function that is called, ours too: not within this.
+struct Untraced {
+  PyObject* before = nullptr;
+  Untraced() {
+    if (function() != nullptr) before = PyObject_CallOneArg(function(), Py_None);
+    if (before == nullptr) PyErr_Clear();
+  }
+  ~Untraced() {
+    if (before == nullptr || !python_is_alive()) return;
+    PyObject* result = PyObject_CallOneArg(function(), before);
+    if (result == nullptr) PyErr_Clear();
+    Py_XDECREF(result);
+    Py_DECREF(before);
+  }
+  Untraced(const Untraced&) = delete;
+  static PyObject* function() {
+    static PyObject* const found = [] {
+      PyObject* module = PyImport_ImportModule("torch._C._dynamo.eval_frame");
+      PyObject* set = module != nullptr ? PyObject_GetAttrString(module, "set_eval_frame") : nullptr;
+      PyErr_Clear();
+      return set;
+    }();
+    return found;
+  }
+};
+
 }  // namespace sonde_torch

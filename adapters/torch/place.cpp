@@ -75,6 +75,7 @@ SiteText resolve(const Walk& walk, FrameMark mark) {
   SiteText out;
   const Gil gil;
   const SavedError saved;
+  const Untraced here;
   if (walk.module_count > 0) {
     PyObject* chain = PyTuple_New(walk.module_count);
     for (int i = 0; i < walk.module_count; ++i) {
@@ -148,6 +149,7 @@ void see_root(ThreadState& state, PyObject* module) {
   {
     const Gil gil;
     const SavedError saved;
+    const Untraced here;
     PyObject* result = PyObject_CallOneArg(setup().python.new_root, module);
     Py_XDECREF(result);
   }
@@ -161,6 +163,7 @@ bool says_yes(ThreadState& state, PyObject* question) {
   {
     const Gil gil;
     const SavedError saved;
+    const Untraced here;
     PyObject* result = PyObject_CallNoArgs(question);
     answer = result == Py_True;
     Py_XDECREF(result);
