@@ -161,7 +161,7 @@ def test_the_questions_of_a_person_and_accessibility(dumps):
 
 
 TWO_RANKS = """
-import os, sys, torch
+import glob, os, sys, time, torch
 from torch import nn
 net = nn.Linear(4, 4)
 for step in range(3):
@@ -170,6 +170,9 @@ for step in range(3):
         x = torch.log(x - 2)
     net(x).pow(2).mean().backward()
     if step == 2 and "--kill" in sys.argv:
+        while not glob.glob("killed/rank_0/.dump_metadata/sonde/journal*"):
+            time.sleep(0.05)  # the writer has a thread of its own
+        time.sleep(0.5)
         os.kill(os.getpid(), 9)
 """
 
