@@ -67,10 +67,11 @@ std::string Redactor::type(std::string_view op_type) {
 }
 
 std::string Redactor::text(std::string_view member, const std::string& text) {
-  if (text == "nan" || text == "inf" || text == "-inf" || text == kLoss) return text;
+  if (text == kLoss) return text;
   if (member == "rank") return rank(text);
   if (member == "op_type") return type(text);
   if (is_in(kNames, member)) return name(text);
+  if (text == "nan" || text == "inf" || text == "-inf") return text;  // numbers
   return is_in(kWords, member) ? text : "";
 }
 

@@ -121,6 +121,7 @@ def test_a_redacted_one_has_no_name_of_the_dump(report, place):
     for name in names:
         assert not re.search(rf"(?<![\w]){re.escape(name)}(?![\w])", text), name
     assert "log-op0" in text
+    assert run.file.json("status?")["dumps"][0]["name"] not in ("nan", "")
     assert not run.file.keys("tensor/values") and not run.file.keys("source") and not run.file.keys("tensor/histogram")
 
 
