@@ -3,6 +3,8 @@
 
 #include <Python.h>
 
+#include <atomic>
+
 namespace sonde_torch {
 
 inline bool python_is_alive() {
@@ -60,14 +62,18 @@ struct Untraced {
     Py_DECREF(before);
   }
   Untraced(const Untraced&) = delete;
+  // torch._C._dynamo.eval_frame.set_eval_frame, or null. Not a static with an initializer: an import may give up the GIL,
+  // and another thread would wait for the initializer while it has it.
   static PyObject* function() {
-    static PyObject* const found = [] {
+    static std::atomic<PyObject*> found{nullptr};
+    if (found.load(std::memory_order_acquire) == nullptr) {
       PyObject* module = PyImport_ImportModule("torch._C._dynamo.eval_frame");
       PyObject* set = module != nullptr ? PyObject_GetAttrString(module, "set_eval_frame") : nullptr;
       PyErr_Clear();
-      return set;
-    }();
-    return found;
+      found.store(set != nullptr ? set : Py_None, std::memory_order_release);
+    }
+    PyObject* known = found.load(std::memory_order_acquire);
+    return known != Py_None ? known : nullptr;
   }
 };
 

@@ -7,6 +7,7 @@ import sys
 import textwrap
 
 import pytest
+from processes import CLI, run_alone
 
 pytestmark = pytest.mark.cold  # Inductor starts processes and threads of its own
 
@@ -200,3 +201,40 @@ def test_an_inductor_that_is_not_known_is_named_in_one_line(cases):
     said = [line for line in cases[1].splitlines() if "'Scheduler' has no attribute 'can_fuse'" in line]
     assert len(said) == 1
     assert "recorded as a whole, not node by node" in said[0]
+
+
+BREAKS = """
+    import torch
+    from torch import nn
+
+    torch.set_num_threads(1)
+
+
+    class Broken(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.two = nn.Linear(4, 6), nn.Linear(6, 2)
+
+        def forward(self, x):
+            x = torch.sin(self.one(x))
+            if x.mean().item() > 1e9:  # the graph breaks
+                x = x * 3
+            return self.two(x)
+
+
+    model = Broken()
+    call = torch.compile(model)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(3):
+        call(torch.randn(5, 4)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+def test_dynamo_compiles_nothing_of_ours_where_a_graph_breaks(tmp_path):
+    (tmp_path / "train.py").write_text(textwrap.dedent(BREAKS))
+    command = [CLI, "run", "--out", "dump", "--", sys.executable, "train.py"]
+    done = run_alone(tmp_path, *command, TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "cache"))
+    assert "_getframe" not in done.stderr + done.stdout
+    assert len(list(tmp_path.glob("dump/rank_0/*/0/[0-9]*"))) == 3
