@@ -2,8 +2,8 @@
 
     python benchmarks/page_dumps.py DIRECTORY [--files 1000000] [--blocks 290]
 
-million: that of many_files.py with names of a thousand files, and its saved index, made once. graph: three recorded steps of a
-model of equal blocks, 10,000 operators each, statistics alone. large: one tensor of 100 MB.
+million: that of many_files.py with names of a thousand files, and its saved index, made once. graph: three recorded
+steps of a model of equal blocks, 10,000 operators each, statistics alone. large: one tensor of 100 MB.
 """
 
 import argparse

@@ -195,6 +195,8 @@ void Reporter::put_suspect(const FocusOp& suspect) {
   const Fields named = with(suspect.place.query(), {{"name", suspect.op_name}});
   if (put("operators", "op", named)) ++op_pages_;
   for (const char* direction : {"effect", "cause"}) {
+    // From the whole operator, and from the tensor that a link names.
+    put("paths", "path", with(named, {{"direction", direction}}));
     put("paths", "path", with(named, {{"side", "output"}, {"slot", "0"}, {"direction", direction}}));
   }
 }

@@ -25,7 +25,9 @@ class Server:
         command = [program, "serve", *map(str, dumps), "--until-input-ends", *frames]
         pipe = subprocess.PIPE
         # In a session of its own: Ctrl-C is for this process.
-        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+        self._process = subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+        )
         assert self._process.stdout and self._process.stderr
         self.url = self._process.stdout.readline().strip()
         if not self.url:
