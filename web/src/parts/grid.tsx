@@ -45,6 +45,14 @@ export function Grid<Row>(props: GridProps<Row>) {
   const height = useSignal(400);
   const active = useSignal(0);
   const { count, error, rowAt, want } = usePages(props);
+  // The row that Enter asked for while its page was on the way; it opens when it is there.
+  const awaited = useRef<number | null>(null);
+  useEffect(() => {
+    const row = awaited.current === null ? undefined : rowAt(awaited.current);
+    if (row === undefined) return;
+    awaited.current = null;
+    props.onOpen(row);
+  });
   useEffect(() => {
     const element = scroller.current;
     if (!element) return undefined;
@@ -55,6 +63,7 @@ export function Grid<Row>(props: GridProps<Row>) {
   useEffect(() => {
     scroller.current?.scrollTo({ top: 0 });
     active.value = 0;
+    awaited.current = null;
   }, [props.name]);
   const total = count ?? 0;
   const view = rowsAt(scrollTop.value, height.value, total);
@@ -64,6 +73,7 @@ export function Grid<Row>(props: GridProps<Row>) {
 
   const moveTo = (row: number): void => {
     active.value = Math.min(Math.max(row, 0), total - 1);
+    awaited.current = null;
     const element = scroller.current as HTMLDivElement;
     element.scrollTop = positionOf(active.value, element.scrollTop, height.value, total);
     const known = rowAt(active.value);
@@ -80,6 +90,7 @@ export function Grid<Row>(props: GridProps<Row>) {
     else if (event.key === "Enter") {
       const row = rowAt(active.value);
       if (row) props.onOpen(row);
+      else awaited.current = active.value;
     } else return;
     event.preventDefault();
     event.stopPropagation();

@@ -215,6 +215,24 @@ test("Enter in the search opens the first hit of what is in the field, also befo
   });
 });
 
+test("Enter opens a row of a table as soon as the row has come", async () => {
+  await withPage(SICK, {}, async (page) => {
+    await page.waitForSelector(".verdict.bad");
+    await go(page, "#/ops?k=ops&all=1");
+    await page.waitForSelector(".grid-row .op-link");
+    const rows = Number(await page.locator(".grid").getAttribute("aria-rowcount")) - 1;
+    assert.ok(rows > 200, `${rows} rows are one page`);
+    await page.route("**/api/v1/ops*", async (route) => {
+      await new Promise((resolve) => setTimeout(resolve, 400));
+      await route.continue();
+    });
+    await page.locator(".grid").focus();
+    await page.keyboard.press("End");
+    await page.keyboard.press("Enter");
+    await page.waitForSelector(".op-page");
+  });
+});
+
 test("the keyboard alone: search, open, tabs, screens, the graph and its tree", async () => {
   await withPage(SICK, {}, async (page) => {
     await page.waitForSelector(".verdict.bad");
