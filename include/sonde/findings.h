@@ -122,6 +122,20 @@ struct Growth {
   std::vector<Point> series;
 };
 
+// A rank whose last run did not end the recording itself: its last step may lack operators.
+struct UnfinishedRun {
+  enum class State : std::uint8_t {
+    killed,
+    stopped,  // by an error of the recording; the program went on
+    running,
+  };
+  State state = State::killed;
+  std::uint32_t rank = 0;
+  std::string dump;  // of the rank, if the path holds several
+  StepId step;       // the last one
+  bool in_step = false;  // false: after its end
+};
+
 struct FirstBad {
   std::vector<Finding> findings;         // the first is the answer; then others of the same step that it does not cause
   std::vector<Finding> expected;         // findings of a loss scaler, which skipped the step
@@ -133,7 +147,8 @@ struct FirstBad {
   std::string reaches;                // "the loss", "a gradient", …
   std::vector<std::string> notes;     // the ways in which the search filled gaps of the dump
   std::vector<DumpProblem> problems;  // parts that could not be examined
-  bool complete = false;              // everything was examined: without a finding, nothing is wrong
+  bool complete = false;              // everything recorded was examined: without a finding, nothing in it is wrong
+  std::vector<UnfinishedRun> unfinished;  // in the analysed steps
   bool only_overflows = false;        // the dump holds nothing but operators that overflowed
   std::vector<std::string> suspects;  // ops whose tensors would show more, for another run
   // The scope of the analysis.

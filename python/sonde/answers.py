@@ -106,6 +106,19 @@ class HealthyInfinity:
 
 
 @dataclasses.dataclass(frozen=True)
+class UnfinishedRun:
+    """A rank whose last run did not end the recording itself. `state`: `killed`, `stopped` (by an error of the
+    recording) or `running`. `step` is its last one; `in_step` is False if that step had ended."""
+
+    state: str
+    rank: int
+    dump: str
+    graph: int
+    step: int
+    in_step: bool
+
+
+@dataclasses.dataclass(frozen=True)
 class Growth:
     """The first tensor whose norm grew far beyond its earlier values: `before` is the median of the steps
     before, `now` is that of this one. `of_norm` is False if the dump has no norm: then the numbers are largest
@@ -134,8 +147,8 @@ class _Answer:
 @dataclasses.dataclass(frozen=True, repr=False)
 class FirstBad(_Answer):
     """The answer of `first_bad`. `findings[0]` is `first`; the others are of the same step. If there is no finding and
-    `complete` is True, nothing is wrong; if `complete` is False, `problems` and `notes` name the parts that could not
-    be examined."""
+    `complete` is True, nothing is wrong in what was recorded; `unfinished` names the ranks that were killed or go on.
+    If `complete` is False, `problems` and `notes` name the parts that could not be examined."""
 
     first: Finding | None
     findings: tuple[Finding, ...]
@@ -148,15 +161,16 @@ class FirstBad(_Answer):
     suspects: tuple[str, ...]
     notes: tuple[str, ...]
     looked_at: Mapping[str, int]
+    unfinished: tuple[UnfinishedRun, ...]
     complete: bool
     text: str
     document: Mapping[str, Any]
 
     def __repr__(self) -> str:
-        return f"<sonde.FirstBad: {self.first or _nothing(self.complete)}>"
+        return f"<sonde.FirstBad: {self.first or _nothing(self.complete, bool(self.unfinished))}>"
 
     def _repr_html_(self) -> str:
-        return _findings_html(self.findings, self.complete)
+        return _findings_html(self.findings, self.complete, bool(self.unfinished))
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -344,6 +358,7 @@ def first_bad_of(document: Mapping[str, Any], text: str) -> FirstBad:
         suspects=tuple(document["suspects"]),
         notes=tuple(document["notes"]),
         looked_at=document["looked_at"],
+        unfinished=tuple(UnfinishedRun(**run) for run in document["unfinished"]),
         complete=document["complete"],
         text=text,
         document=document,
@@ -468,8 +483,10 @@ _FINDING_COLUMNS = ("verdict", "rank", "step", "operator", "slot", "line", "why"
 _DIFFERENCE_COLUMNS = ("kind", "rank", "step", "operator", "line", "text")
 
 
-def _nothing(complete: bool) -> str:
-    return "nothing wrong" if complete else "nothing found in the part that could be examined"
+def _nothing(complete: bool, unfinished: bool = False) -> str:
+    if not complete:
+        return "nothing found in the part that could be examined"
+    return "nothing wrong in what was recorded" if unfinished else "nothing wrong"
 
 
 def _finding_row(finding: Finding) -> tuple[object, ...]:
@@ -482,7 +499,7 @@ def _difference_row(one: Difference) -> tuple[object, ...]:
     return one.kind, one.rank, one.step, one.op_name, line, one.text
 
 
-def _findings_html(findings: Sequence[Finding], complete: bool) -> str:
+def _findings_html(findings: Sequence[Finding], complete: bool, unfinished: bool = False) -> str:
     if not findings:
-        return f"<p>{_nothing(complete)}</p>"
+        return f"<p>{_nothing(complete, unfinished)}</p>"
     return html_table(_FINDING_COLUMNS, [_finding_row(finding) for finding in findings])

@@ -8,7 +8,9 @@
 
 #include "catalog/step_graph.h"
 #include "first_bad/first_bad_search.h"
+#include "layout/side_names.h"
 #include "model/not_read.h"
+#include "writer/live_run.h"
 
 namespace sonde {
 namespace {
@@ -50,6 +52,18 @@ void add_left_out(const CatalogRank& rank, FirstBad& report) {
     const auto last = std::find_if(run.notes.rbegin(), run.notes.rend(), is_one);
     if (last != run.notes.rend()) report.notes.push_back(*last);
   }
+}
+
+// A rank whose last run did not close the dump, and whose last step was analysed.
+void add_unfinished(const CatalogRank& rank, const DumpPart& part, FirstBad& report) {
+  if (!rank.has_journal || rank.runs.empty() || rank.steps.empty()) return;
+  const CatalogRun& run = rank.runs.back();
+  const CatalogStep& last = rank.steps.back();
+  if ((run.finished && run.error.empty()) || !part.takes(last)) return;
+  using enum UnfinishedRun::State;
+  const bool is_running = run.error.empty() && is_recording(own_directory_in(rank.metadata));
+  report.unfinished.push_back(
+      {!run.error.empty() ? stopped : is_running ? running : killed, rank.rank, rank.dump, last.id, !last.ended});
 }
 
 // An infinity caused only by a loss scale that is too large. NaN that was not made from an infinity would appear with
@@ -282,6 +296,7 @@ FirstBad first_bad(const Catalog& catalog, const FirstBadOptions& options) {
     searches.push_back(std::make_unique<RankSearch>(rank, options));
     searches.back()->run(report);
     add_left_out(rank, report);
+    add_unfinished(rank, options.part, report);
     report.only_overflows = report.only_overflows || searches.back()->settings().only_overflows;
   }
   const bool any = std::ranges::any_of(searches, [](const auto& search) { return search->found(); });

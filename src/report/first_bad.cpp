@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "report/catalog_text.h"
 #include "report/finding.h"
 #include "report/table.h"
 #include "report/text.h"
@@ -93,6 +94,28 @@ std::string looked_text(const FirstBad& report) {
                      report.files_read > 0 ? fmt::format(", {} read", count_text(report.files_read, "file")) : "");
 }
 
+std::string_view state_text(UnfinishedRun::State state) {
+  using enum UnfinishedRun::State;
+  return state == killed ? "killed" : state == stopped ? "stopped" : "running";
+}
+
+// "the run was killed in step 2", of several ranks "rank 0 was killed in step 2, rank 3 in step 1"
+std::string unfinished_text(const FirstBad& report) {
+  std::vector<std::string> parts;
+  std::string_view before;
+  for (const UnfinishedRun& run : report.unfinished) {
+    std::string text = report.ranks == 1 ? "the run" : "rank " + rank_text(run.rank, run.dump);
+    const std::string_view state = state_text(run.state);
+    using enum UnfinishedRun::State;
+    if (state != before) {
+      text += run.state == killed ? " was killed" : run.state == stopped ? " stopped recording" : " goes on";
+    }
+    before = state;
+    parts.push_back(fmt::format("{} {} step {}", text, run.in_step ? "in" : "after", run.step.number));
+  }
+  return joined(parts, ", ");
+}
+
 std::string place_text(const FindingCode& code) { return code.file.empty() ? "" : ", " + printable(short_line(code)); }
 
 // "0-2|5", as `--step` takes them. They are in the order of the run.
@@ -150,9 +173,13 @@ std::string text_of(const FirstBad& report, std::size_t width) {
                     printable(finding.why), finding.step.number, place_text(finding.code));
   }
   if (report.findings.empty()) {
+    const std::string unfinished = unfinished_text(report);
     text += fmt::format("{}: no NaN or infinity that matters in {}",
-                        report.complete ? "nothing wrong" : "nothing found in the part that could be examined",
+                        !report.complete      ? "nothing found in the part that could be examined"
+                        : !unfinished.empty() ? "nothing wrong in what was recorded"
+                                              : "nothing wrong",
                         looked_text(report));
+    if (!unfinished.empty()) text += "; " + unfinished;
     if (!report.healthy.empty()) {
       const std::uint64_t healthy = report.healthy.size() + report.healthy_left_out;
       text += fmt::format("; {} healthy {}", healthy, healthy == 1 ? "infinity" : "infinities");
@@ -166,7 +193,16 @@ std::string text_of(const FirstBad& report, std::size_t width) {
 }
 
 Json json_of(const FirstBad& report) {
-  Json findings = Json::array(), expected = Json::array(), asides = Json::array(), healthy = Json::array();
+  Json findings = Json::array(), expected = Json::array(), asides = Json::array(), healthy = Json::array(),
+       unfinished = Json::array();
+  for (const UnfinishedRun& run : report.unfinished) {
+    unfinished.push_back({{"state", state_text(run.state)},
+                          {"rank", run.rank},
+                          {"dump", run.dump},
+                          {"graph", run.step.graph},
+                          {"step", run.step.number},
+                          {"in_step", run.in_step}});
+  }
   for (const Finding& finding : report.asides) asides.push_back(json_of(finding));
   for (const Finding& finding : report.findings) findings.push_back(json_of(finding));
   for (const Finding& finding : report.expected) expected.push_back(json_of(finding));
@@ -181,6 +217,7 @@ Json json_of(const FirstBad& report) {
                        {"code", json_of(one.code)}});
   }
   return {{"complete", report.complete},
+          {"unfinished", unfinished},
           {"first", report.findings.empty() ? Json() : json_of(report.findings.front())},
           {"findings", findings},
           {"reaches", report.reaches},

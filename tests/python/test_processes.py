@@ -227,8 +227,17 @@ def test_a_killed_process_leaves_what_it_had_written(script, config, dump, sonde
     deadline = time.monotonic() + 60
     while not table.exists() and time.monotonic() < deadline:
         time.sleep(0.02)
+    (going_on,) = json.loads(sonde("first-bad", dump, "--json").stdout)["unfinished"]
+    assert going_on["state"] == "running" and going_on["step"] >= 3
     process.send_signal(signal.SIGKILL)
     process.wait()
+    (ended,) = json.loads(sonde("first-bad", dump, "--json").stdout)["unfinished"]
+    assert ended["state"] == "killed" and ended["step"] >= going_on["step"]
+    said = sonde("first-bad", dump)
+    assert said.stdout.startswith("nothing wrong in what was recorded: "), said.stdout
+    where = "in" if ended["in_step"] else "after"
+    assert said.stdout.splitlines()[0].endswith(f"; the run was killed {where} step {ended['step']}"), said.stdout
+    assert json.loads(sonde("first-bad", dump, "--json", "--step", 0).stdout)["unfinished"] == []
     listed = sonde("ls", dump, "--json")
     assert listed.status == 0, listed.stderr
     for step in range(3):

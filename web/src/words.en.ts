@@ -50,6 +50,9 @@ export const words = {
     live: "The run goes on.",
     cancel: "Cancel", run: "Look for the first bad value",
     healthy: "Nothing is wrong: no NaN and no infinity matters.",
+    healthySoFar: "In what was recorded, no NaN and no infinity matters.",
+    unfinished: (state: "killed" | "stopped" | "running", rank: string, step: number, inStep: boolean) =>
+      `${rank ? `Rank ${rank}` : "The run"} ${{ killed: "was killed", stopped: "stopped recording", running: "goes on" }[state]} ${inStep ? "in" : "after"} step ${step}.`,
     incomplete: "Nothing was found, but not everything could be examined.",
     first: "First bad value",
     where: (rank: string, step: number, phase: string) => `rank ${rank}, step ${step}, ${phase}`,

@@ -4,6 +4,7 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { formatNumber } from "../numbers.ts";
 import { words } from "../words.en.ts";
+import { xRange, yRange } from "./ranges.ts";
 import { useSize } from "./ui.tsx";
 
 export interface Curve {
@@ -44,7 +45,7 @@ export function Plot({ label, x, curves, height = 180, log = false, dots = false
         height,
         legend: { show: false },
         cursor: { points: { size: 7 } },
-        scales: { x: { time: false, range: widen }, y: log ? { distr: 3 } : { range: (_plot, low, high) => range(curves, low, high) } },
+        scales: { x: { time: false, range: (_plot, low, high) => xRange(x, low, high) }, y: log ? { distr: 3 } : { range: (_plot, low, high) => yRange(curves.flatMap((curve) => curve.values), low, high) } },
         axes: [
           { ...axis, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000], label: xLabel ?? "", labelSize: xLabel ? 16 : 0, size: 28, labelFont: `11px ${style.fontFamily}` },
           { ...axis, ...(log ? { filter: decades, grid: { ...axis.grid, filter: decades }, ticks: { ...axis.ticks, filter: decades } } : {}), size: 64, values: (_plot, ticks) => ticks.map((tick) => (tick === null ? "" : formatNumber(tick, 4))) },
@@ -95,23 +96,6 @@ function decades(_plot: uPlot, ticks: number[]): (number | null)[] {
   const whole = powers.filter(Number.isInteger);
   const every = Math.ceil(whole.length / 5);
   return ticks.map((tick, i) => (Number.isInteger(powers[i]) && (powers[i] as number) % every === 0 ? tick : null));
-}
-
-function widen(_plot: uPlot, low: number, high: number): [number, number] {
-  return low === high ? [low - 1, high + 1] : [low, high];
-}
-
-// From the 1st to the 99th percentile, so that a few early steps do not spoil the rest.
-function range(curves: readonly Curve[], low: number, high: number): [number, number] {
-  const values = curves.flatMap((curve) => curve.values.filter((value): value is number => value !== null && Number.isFinite(value)));
-  if (!values.length) return [0, 1];
-  values.sort((a, b) => a - b);
-  if (values.length >= 100) {
-    low = values[Math.floor(values.length * 0.01)] as number;
-    high = values[Math.floor(values.length * 0.99)] as number;
-  }
-  const room = (high - low || Math.abs(high) || 1) * 0.08;
-  return [low - room, high + room];
 }
 
 function drawMarks(plot: uPlot, colour: string, mark: number | undefined, at: number | undefined): void {

@@ -45,6 +45,7 @@ export interface Finding {
 // docs/json/first-bad.schema.json, as far as the page shows it.
 export interface FirstBad {
   complete: boolean;
+  unfinished: { state: "killed" | "stopped" | "running"; rank: number; dump: string; graph: number; step: number; in_step: boolean }[];
   first: Finding | null;
   findings: Finding[];
   reaches: string;
@@ -56,9 +57,12 @@ export interface FirstBad {
 
 export function FindingCard({ of }: { of: FirstBad }) {
   if (!of.first) {
+    const whole = of.complete && of.unfinished.length === 0;
+    const headline = !of.complete ? words.overview.incomplete : whole ? words.overview.healthy : words.overview.healthySoFar;
     return (
-      <Card class={`verdict ${of.complete ? "good" : "unsure"}`}>
-        <p class="headline"><span class="big-sign" aria-hidden="true">{of.complete ? "✓" : "?"}</span> {of.complete ? words.overview.healthy : words.overview.incomplete}</p>
+      <Card class={`verdict ${whole ? "good" : "unsure"}`}>
+        <p class="headline"><span class="big-sign" aria-hidden="true">{whole ? "✓" : "?"}</span> {headline}</p>
+        {of.unfinished.map((run) => <p key={rankName(run)} class="why">{words.overview.unfinished(run.state, of.looked_at.ranks > 1 ? rankName(run) : "", run.step, run.in_step)}</p>)}
         <p class="soft">{words.overview.looked(formatCount(of.looked_at.ops), formatCount(of.looked_at.tensors))}</p>
         {of.notes.map((note) => <p key={note} class="soft">{note}</p>)}
         <Healthy of={of} />

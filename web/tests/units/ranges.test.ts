@@ -1,0 +1,17 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { xRange, yRange } from "../../src/parts/ranges.ts";
+
+test("the axis of one step has this step in its middle, whatever uPlot proposes", () => {
+  assert.deepEqual(xRange([0], 0, 100), [-1, 1]);
+  assert.deepEqual(xRange([7], 0, 14), [6, 8]);
+  assert.deepEqual(xRange([0, 1, 2], 0, 2), [0, 2]);
+  assert.deepEqual(xRange([0, 1, 2, 3], 1, 2), [1, 2]); // chosen with the mouse
+});
+
+test("an axis of values leaves room, and a few early steps do not spoil it", () => {
+  assert.deepEqual(yRange([null, NaN], 0, 0), [0, 1]);
+  const [low, high] = yRange([2, 2], 2, 2);
+  assert.ok(low < 2 && high > 2 && high < 3);
+  assert.ok(yRange([1e9, ...Array.from({ length: 200 }, (_, i) => i)], 0, 1e9)[1] < 1000);
+});
