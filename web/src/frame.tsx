@@ -41,7 +41,9 @@ export function Frame({ children }: { children: ComponentChildren }) {
     Escape: () => route.value.screen !== "op" && change({ op: undefined, t: undefined }),
   });
   const screen = route.value.screen;
-  const hasPane = screen !== "op" && params.value.op && !(screen === "graph" && params.value.path);
+  // A path and two graphs need the room, and say themselves what is chosen.
+  const isWide = (screen === "graph" && params.value.path) || (screen === "compare" && params.value.view === "graphs");
+  const hasPane = screen !== "op" && params.value.op && !isWide;
   return (
     <div class={`frame${hasPane ? " with-pane" : ""}`}>
       <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); document.getElementById("main")?.focus(); }}>{words.skip}</a>

@@ -125,11 +125,16 @@ export const words = {
     working: "Placing the boxes…", many: (count: number) => `This shows ${count} boxes. Open all the same?`, openAll: "Open", list: "Show the list", asTree: "Tree",
     path: "Path", pathTo: "Leave the path", pathEmpty: "The dump does not record the way of this tensor.", pathOf: (name: string) => `Path of ${name}`, ends: (what: string) => `It ends at ${what}.`,
     partly: "The dump lacks the data flow of a part of the way.",
+    colour: "Colour", colours: { class: "class", norm: "norm of the output", change: "change of the norm since the step before", type: "type", verdict: "verdict of the comparison", error: "error over rounding" },
     lanes: { forward: "Forward", backward: "Backward", optimizer: "Optimizer", outside: "Outside", recompute: "Recomputed" },
   },
   compare: {
     none: "One dump is open. To compare two runs: sonde serve TARGET GOLDEN", run: "Compare", rtol: "Relative tolerance", first: "First difference", same: "The runs are equal.",
     curve: "Error along the run", curveHint: "Error over what rounding explains; 1 is marked.", table: "All operators",
+    graphs: "Both graphs", graphsHint: "An operator chosen in one graph is chosen with its counterpart in the other. Both move together.", sides: { target: "Target", golden: "Golden" },
+    choose: (step: number) => `Step ${step}. Choose an operator in one graph: the other shows its counterpart.`, graphOf: (side: string) => `Graph of ${side}`,
+    noCounterpart: (name: string, side: string, other: string) => `${name} of ${side} has no counterpart in ${other}.`,
+    notCompared: (name: string, side: string) => `The comparison does not contain ${name} of ${side} in this step.`, view: "Pairs as",
     running: "Comparing…", columns: { verdict: "verdict", target: "target", golden: "golden", error: "relative error", over: "over rounding", source: "line" },
   },
   watch: {

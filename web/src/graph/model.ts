@@ -7,6 +7,7 @@ export interface GraphOp {
   phase: string;
   state: string; // its class, as in the health map
   rank: number; // of the class: the larger is the worse
+  norm?: number; // of its first output; NaN: the dump does not say
 }
 
 export interface GraphEdge {
@@ -138,6 +139,54 @@ function foldOf(parent: Item, run: Item[], items: Map<string, Item>): Item {
   }
   items.set(group.key, group);
   return group;
+}
+
+// Another colour of each box than its class: of a scope the one with the largest rank in it.
+export interface Shade {
+  state: string; // a name of graph/looks.ts
+  rank: number;
+  cells?: string[]; // of a fold: the state of each member
+}
+
+export type Shades = ReadonlyMap<string, Shade>;
+
+export function shadesOf(model: GraphModel, of: (op: GraphOp) => Shade | undefined): Shades {
+  const shades = new Map<string, Shade>();
+  const visit = (item: Item): Shade => {
+    if (item.op) return of(item.op) ?? { state: "", rank: -1 };
+    const inner = item.children.map((child) => {
+      const shade = visit(child);
+      shades.set(child.key, shade);
+      return shade;
+    });
+    const worst = inner.reduce((most, shade) => (shade.rank > most.rank ? shade : most), { state: "", rank: -1 });
+    return { state: worst.state, rank: worst.rank, ...(item.kind === "fold" ? { cells: inner.map((shade) => shade.state) } : {}) };
+  };
+  visit(model.root);
+  return shades;
+}
+
+export const HEATS = 12;
+export type Range = readonly [number, number] | null; // null: no number
+
+// As many colours as HEATS from the smallest to the largest number; null and NaN have none.
+export function heatShades(model: GraphModel, of: (op: GraphOp) => number | null): { shades: Shades; range: Range } {
+  let [low, high] = [Infinity, -Infinity];
+  const values = new Map<string, number>();
+  for (const item of model.opItems.values()) {
+    const value = item.op && of(item.op);
+    if (!item.op || value === null || !Number.isFinite(value)) continue;
+    values.set(item.op.name, value);
+    low = Math.min(low, value);
+    high = Math.max(high, value);
+  }
+  const shades = shadesOf(model, (op) => {
+    const value = values.get(op.name);
+    if (value === undefined) return undefined;
+    const heat = high > low ? Math.min(HEATS - 1, Math.floor(((value - low) / (high - low)) * HEATS)) : 0;
+    return { state: `heat-${heat}`, rank: value - low };
+  });
+  return { shades, range: low <= high ? [low, high] : null };
 }
 
 // "Block" of "3-Block": MindSpore's names of scopes are the attribute and the class.

@@ -1,7 +1,7 @@
 // Draws a layout on a canvas. Boxes outside of the view are left out; far away there is no text.
-import type { Class } from "../api.ts";
-import { SIGNS } from "../parts/ui.tsx";
 import type { Box, Layout } from "./layout.ts";
+import { lookOf } from "./looks.ts";
+import type { Shades } from "./model.ts";
 
 export interface Camera {
   x: number; // of the graph, at the left edge of the view
@@ -14,6 +14,7 @@ export interface Scene {
   camera: Camera;
   selected: string; // a key
   marked: ReadonlySet<string>; // boxes of a path
+  shades?: Shades | null; // instead of the classes
   text: { ops: (count: number) => string; lane: (label: string) => string };
 }
 
@@ -85,11 +86,10 @@ export class Painter {
 
   private box(draw: CanvasRenderingContext2D, box: Box, scene: Scene): void {
     const { camera, selected, marked } = scene;
-    const state = box.state as Class;
     const { x, y, width, height } = box;
     const chosen = box.key === selected;
     const far = camera.scale < TEXT_SCALE;
-    draw.fillStyle = box.open ? this.colour(box.depth % 2 ? "back" : "panel") : this.fill(state);
+    draw.fillStyle = box.open ? this.colour(box.depth % 2 ? "back" : "panel") : this.paint(lookOf(stateOf(box, scene)).fill);
     draw.beginPath();
     if (far) draw.rect(x, y, width, height);
     else draw.roundRect(x, y, width, height, box.kind === "op" ? 6 : 9);
@@ -105,20 +105,21 @@ export class Painter {
     this.label(draw, box, scene);
   }
 
-  private fill(state: Class): string {
-    return state === "fine" || state === "not_recorded" || state === "not_measured" || !state ? this.colour("panel") : this.colour(`${state}-soft`);
+  // "--nan" is a colour of the style sheet.
+  private paint(colour: string): string {
+    return colour.startsWith("--") ? this.colour(colour.slice(2)) : colour;
   }
 
-  private label(draw: CanvasRenderingContext2D, box: Box, { camera, text }: Scene): void {
+  private label(draw: CanvasRenderingContext2D, box: Box, scene: Scene): void {
+    const { camera, text } = scene;
     const { x, y, width, height } = box;
-    const state = box.state as Class;
-    const ink = this.colour("ink");
+    const look = lookOf(stateOf(box, scene));
+    const ink = box.open ? this.colour("ink") : this.paint(look.ink);
     const size = box.open ? Math.min(13 / Math.min(camera.scale, 1), 40) : 12.5;
     draw.font = `${box.open || box.kind !== "op" ? 600 : 400} ${size}px ${this.family}`;
     draw.fillStyle = ink;
     draw.textBaseline = "middle";
     draw.textAlign = "left";
-    const sign = SIGNS[state] ?? "";
     const title = box.kind === "lane" ? text.lane(box.label) : box.label;
     if (box.open) {
       draw.fillText(`− ${title}`, x + 10, y + 8 + size / 2);
@@ -132,25 +133,30 @@ export class Painter {
       draw.globalAlpha = 0.8;
       draw.fillText(text.ops(box.ops), x + 10, y + 28);
       draw.globalAlpha = 1;
-      this.strip(draw, box);
+      this.strip(draw, box, scene);
     }
-    if (state !== "fine") {
+    if (look.sign) {
       draw.textAlign = "center";
       draw.font = `700 12px ${this.family}`;
-      draw.fillStyle = this.colour(state === "nan" ? "nan-text" : "ink");
-      draw.fillText(sign, x + width - 13, y + 13);
+      draw.fillStyle = this.paint(look.signInk);
+      draw.fillText(look.sign, x + width - 13, y + 13);
     }
   }
 
   // A cell for each member of a fold.
-  private strip(draw: CanvasRenderingContext2D, box: Box): void {
+  private strip(draw: CanvasRenderingContext2D, box: Box, scene: Scene): void {
     if (!box.cells.length) return;
-    const cell = (box.width - 20) / box.cells.length;
-    box.cells.forEach((state, i) => {
-      draw.fillStyle = state === "fine" ? this.colour("fine") : this.colour(state) || this.colour("line");
+    const cells = scene.shades?.get(box.key)?.cells ?? box.cells;
+    const cell = (box.width - 20) / cells.length;
+    cells.forEach((state, i) => {
+      draw.fillStyle = this.paint(lookOf(state).cell) || this.colour("line");
       draw.fillRect(box.x + 10 + i * cell, box.y + box.height - 9, Math.max(0.5, cell - (cell > 3 ? 1 : 0)), 5);
     });
   }
+}
+
+function stateOf(box: Box, { shades }: Scene): string {
+  return shades ? (shades.get(box.key)?.state ?? "") : box.state;
 }
 
 function curve(path: Path2D, points: readonly number[]): void {

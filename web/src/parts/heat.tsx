@@ -1,7 +1,7 @@
 // A slice of a tensor as a picture. A cell knows the smallest, mean and largest of its elements and whether a bad one is among them:
 // a NaN is never averaged away.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { blueOrange, css, viridis } from "../colours.ts";
+import { blueOrange, css, type Rgb, viridis } from "../colours.ts";
 import { formatNumber } from "../numbers.ts";
 import type { Cells } from "../difference.ts";
 import type { Table } from "../source/source.ts";
@@ -85,7 +85,7 @@ export function HeatPicture({ cells, label, cursor, onCursor: setCursor, most = 
       />
       <p class="read-out">
         <span aria-live="polite">{cursor ? text(cursor[0], cursor[1]) : " "}</span>
-        {cells.low <= cells.high && <Scale low={cells.low} high={cells.high} />}
+        {cells.low <= cells.high && <Scale low={cells.low} high={cells.high} colour={colourOf} />}
       </p>
     </div>
   );
@@ -93,16 +93,18 @@ export function HeatPicture({ cells, label, cursor, onCursor: setCursor, most = 
 
 const signed = (low: number, high: number): boolean => low < 0 && high > 0;
 
-function colourOf(value: number, low: number, high: number): readonly [number, number, number] {
+function colourOf(value: number, low: number, high: number): Rgb {
   if (signed(low, high)) {
     const most = Math.max(-low, high);
     return blueOrange(0.5 + value / most / 2);
   }
-  return viridis(high > low ? (value - low) / (high - low) : 0.5);
+  return sizeColour(value, low, high);
 }
 
-export function Scale({ low, high }: { low: number; high: number }) {
-  const stops = Array.from({ length: 24 }, (_, i) => css(colourOf(low + ((high - low) * i) / 23, low, high)));
+const sizeColour = (value: number, low: number, high: number): Rgb => viridis(high > low ? (value - low) / (high - low) : 0.5);
+
+export function Scale({ low, high, colour = sizeColour }: { low: number; high: number; colour?: (value: number, low: number, high: number) => Rgb }) {
+  const stops = Array.from({ length: 24 }, (_, i) => css(colour(low + ((high - low) * i) / 23, low, high)));
   return (
     <span class="scale">
       {formatNumber(low, 4)}

@@ -1,69 +1,16 @@
 // Two runs: the first difference in the words of `sonde compare`, the error along the run, and every pair of operators.
 import { useEffect, useMemo, useState } from "preact/hooks";
-import type { Job, Jobs } from "../api.ts";
+import type { Job } from "../api.ts";
 import { isOver, runJob } from "../jobs.ts";
-import { formatNumber, formatShape, type Num, toNumber } from "../numbers.ts";
+import { formatNumber, formatShape } from "../numbers.ts";
 import { Grid, type Column } from "../parts/grid.tsx";
 import { OpLink } from "../parts/op_name.tsx";
 import { Plot } from "../parts/plot.tsx";
-import { Card, Empty, lineOf, Problem } from "../parts/ui.tsx";
-import type { Query } from "../source/source.ts";
-import { change, forget, go, type Loaded, params, report, source, status, useData } from "../state.ts";
+import { Card, Empty, lineOf, Problem, Tabs } from "../parts/ui.tsx";
+import { change, forget, go, params, report, source, status } from "../state.ts";
 import { words } from "../words.en.ts";
-
-interface PairTensor {
-  side: string;
-  slot: number;
-  shape: number[];
-  equal: boolean;
-  beyond: boolean;
-  relative_error?: Num;
-  max_error?: Num;
-  rounding_max?: Num;
-}
-
-interface Pair {
-  rank: number;
-  graph: number;
-  step: number;
-  verdict: string;
-  target: string[];
-  golden: string[];
-  op_type: string;
-  source_file: string;
-  source_line: number;
-  outputs: PairTensor[];
-  reason?: string;
-}
-
-// docs/json/compare.schema.json, as far as the page shows it.
-interface Comparison {
-  complete: boolean;
-  findings: { rank: number; graph: number; step: number; op_name: string; text: string; golden: string; tensor?: PairTensor; in_golden: boolean }[];
-  summary: Record<string, number>;
-  notes: string[];
-  ops: Pair[];
-}
-
-function useLastJob(): Loaded<Job | null> {
-  return useData("compare", async (from) => {
-    const { jobs } = await from.json<Jobs>("jobs");
-    const found = jobs.find((entry) => entry.kind === "compare" && (entry.state === "done" || !isOver(entry)));
-    return found ? from.json<Job>(`jobs/${found.job}`) : null;
-  });
-}
-
-// The last comparison that ended; null: there was none.
-export function useComparison(): Loaded<Comparison | null> {
-  const last = useLastJob();
-  const job = last.value;
-  return { ...last, value: job === undefined ? undefined : job?.state === "done" ? (job.result as unknown as Comparison) : null };
-}
-
-// The pair of an operator of the target.
-export function pairOf({ ops }: Comparison, { rank, graph, step, name }: Query): Pair | undefined {
-  return ops.find((pair) => pair.target.includes(String(name)) && pair.step === step && pair.graph === graph && String(pair.rank) === rank);
-}
+import { type Comparison, errorOf, overRounding, type Pair, useLastJob } from "./comparison.ts";
+import { LinkedGraphs } from "./linked_graphs.tsx";
 
 export function Compare() {
   const [job, setJob] = useState<Job | null>(null);
@@ -124,18 +71,6 @@ function Differences({ of }: { of: Comparison }) {
   );
 }
 
-// The largest error of an operator's outputs, over what rounding explains of it.
-function overRounding(pair: Pair): number | null {
-  let most: number | null = null;
-  for (const { max_error: error, rounding_max: rounding } of pair.outputs) {
-    const value = toNumber(error) / toNumber(rounding);
-    if (Number.isFinite(value) && value > (most ?? 0)) most = value;
-  }
-  return most;
-}
-
-const errorOf = (pair: Pair): Num => pair.outputs.reduce<Num>((most, output) => (toNumber(output.relative_error) > (toNumber(most) || 0) ? output.relative_error : most), undefined);
-
 const COLUMNS: readonly Column<Pair>[] = [
   { name: "verdict", label: words.compare.columns.verdict, width: 110, sortable: true, show: (pair) => <span class={`verdict-word ${pair.verdict}`}>{pair.verdict.replaceAll("_", " ")}</span> },
   { name: "target", label: words.compare.columns.target, width: 280, show: (pair) => pair.target[0] && <OpLink name={pair.target[0]} patch={{ d: 0, s: pair.step, g: pair.graph, r: pair.rank }} /> },
@@ -159,17 +94,23 @@ function Pairs({ of, job }: { of: Comparison; job: Job }) {
   };
   return (
     <>
-      {curve.some((value) => value !== null) && (
-        <Card title={words.compare.curve} hint={words.compare.curveHint}>
-          <Plot label={words.compare.curve} x={x} curves={[{ label: words.compare.columns.over, values: curve }]} log dots mark={1} height={170} onPick={(i) => open(of.ops[i])} />
-        </Card>
+      <Tabs label={words.compare.view} value={params.value.view === "graphs" ? "graphs" : "table"} onChange={(view) => change({ view: view === "graphs" ? view : undefined })}
+        choices={[{ value: "table", label: words.compare.table }, { value: "graphs", label: words.compare.graphs }]} />
+      {params.value.view === "graphs" ? <LinkedGraphs of={of} /> : (
+        <>
+          {curve.some((value) => value !== null) && (
+            <Card title={words.compare.curve} hint={words.compare.curveHint}>
+              <Plot label={words.compare.curve} x={x} curves={[{ label: words.compare.columns.over, values: curve }]} log dots mark={1} height={170} onPick={(i) => open(of.ops[i])} />
+            </Card>
+          )}
+          <Card title={words.compare.table}>
+            <div class="pairs">
+              <Grid<Pair> label={words.compare.table} name={JSON.stringify([job.job, filter, sort])} columns={COLUMNS} fetch={read} sort={sort}
+                onSort={(by) => change({ sort: by || undefined })} onOpen={open} empty={words.table.empty} />
+            </div>
+          </Card>
+        </>
       )}
-      <Card title={words.compare.table}>
-        <div class="pairs">
-          <Grid<Pair> label={words.compare.table} name={JSON.stringify([job.job, filter, sort])} columns={COLUMNS} fetch={read} sort={sort}
-            onSort={(by) => change({ sort: by || undefined })} onOpen={open} empty={words.table.empty} />
-        </div>
-      </Card>
     </>
   );
 }

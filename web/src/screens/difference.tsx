@@ -9,7 +9,7 @@ import { Await, Empty } from "../parts/ui.tsx";
 import type { Query } from "../source/source.ts";
 import { keyOf, linkTo, useData } from "../state.ts";
 import { words } from "../words.en.ts";
-import { pairOf, useComparison } from "./compare.tsx";
+import { pairOf, useComparison } from "./comparison.ts";
 import type { OpTensor } from "./tensor_card.tsx";
 
 function useValues(query: Query | null) {

@@ -4,6 +4,7 @@ import { after, before, test } from "node:test";
 import { axeFindings, go, startBrowser, stopBrowser, withPage } from "./browser.mjs";
 
 const PAGE = process.env.SONDE_PAGE;
+const PAIR = process.env.SONDE_PAGE_PAIR;
 const OP = "op=Default/network-Network/log-op0";
 const SCREENS = {
   overview: ["#/overview", ".verdict.bad"],
@@ -13,27 +14,37 @@ const SCREENS = {
   values: [`#/op?s=2&${OP}&tab=values`, ".values td"],
   "heat map": [`#/op?s=2&${OP}&tab=heat`, ".heat canvas"],
   graph: ["#/graph?s=2", ".graph-view canvas"],
+  "coloured graph": ["#/graph?s=2&colour=norm", ".graph-scale"],
   path: [`#/graph?s=2&${OP}&path=effect`, ".stations li"],
   watch: ["#/watch", ".conditions li"],
   source: ["#/source", ".source-line"],
   jobs: ["#/jobs", ".list-table"],
 };
+const TWO = {
+  compare: ["#/compare", ".pairs .grid-row .op-link"],
+  "two graphs": ["#/compare?view=graphs", ".linked canvas[data-boxes]"],
+};
 
 before(startBrowser);
 after(stopBrowser);
+
+async function look(page, kind, screens) {
+  for (const [name, [fragment, ready]] of Object.entries(screens)) {
+    await go(page, fragment);
+    await page.waitForSelector(ready);
+    await page.waitForTimeout(150);
+    assert.deepEqual(await axeFindings(page), [], `${name}, ${kind}`);
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    assert.ok(wide <= 0, `${name}, ${kind}: the page is ${wide} px wider than the window`);
+  }
+}
 
 for (const [kind, options] of [["light", {}], ["dark", { dark: true }], ["narrow", { width: 390, height: 844 }]]) {
   test(`every screen, ${kind}`, async () => {
     await withPage(PAGE, options, async (page) => {
       await page.waitForSelector(".verdict.bad");
-      for (const [name, [fragment, ready]] of Object.entries(SCREENS)) {
-        await go(page, fragment);
-        await page.waitForSelector(ready);
-        await page.waitForTimeout(150);
-        assert.deepEqual(await axeFindings(page), [], `${name}, ${kind}`);
-        const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-        assert.ok(wide <= 0, `${name}, ${kind}: the page is ${wide} px wider than the window`);
-      }
+      await look(page, kind, SCREENS);
     });
+    await withPage(PAIR, options, (page) => look(page, kind, TWO));
   });
 }

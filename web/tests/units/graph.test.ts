@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { layOut, LayoutCache, type Layout } from "../../src/graph/layout.ts";
-import { buildModel, type GraphEdge, type GraphModel, type GraphOp, neighbourhood, openAtFirst, openedFor, opKey } from "../../src/graph/model.ts";
+import { buildModel, type GraphEdge, type GraphModel, type GraphOp, HEATS, heatShades, neighbourhood, openAtFirst, openedFor, opKey, shadesOf } from "../../src/graph/model.ts";
 
 // A chain of equal blocks in a network, as a transformer is.
 function transformer(blocks: number, opsOfBlock: number): { ops: GraphOp[]; edges: GraphEdge[] } {
@@ -20,6 +20,22 @@ function transformer(blocks: number, opsOfBlock: number): { ops: GraphOp[]; edge
 }
 
 const all = (model: GraphModel): Set<string> => new Set([...model.items.values()].filter((item) => !item.op).map((item) => item.key));
+
+test("a box has the largest shade in it, and a fold one for each member", () => {
+  const { ops, edges } = transformer(8, 3);
+  const model = buildModel(ops, edges);
+  const shades = shadesOf(model, (op) => (op.scope.includes("6-Block") ? { state: "introduced", rank: 6 } : { state: "identical", rank: 2 }));
+  const fold = [...model.items.values()].find((item) => item.kind === "fold");
+  assert.deepEqual(shades.get(fold?.key ?? "")?.cells, [...Array(6).fill("identical"), "introduced", "identical"]);
+  assert.equal(shades.get("forward")?.state, "introduced");
+  assert.equal(shades.get(opKey(ops[0]?.name ?? ""))?.state, "identical");
+  const heat = heatShades(model, (op) => (op.id === 3 ? null : op.id));
+  assert.deepEqual(heat.range, [0, 23]);
+  assert.equal(heat.shades.get(opKey(ops[23]?.name ?? ""))?.state, `heat-${HEATS - 1}`);
+  assert.equal(heat.shades.get(opKey(ops[0]?.name ?? ""))?.state, "heat-0");
+  assert.equal(heat.shades.get(opKey(ops[3]?.name ?? ""))?.state, "");
+  assert.equal(heatShades(model, () => NaN).range, null);
+});
 
 test("equal blocks fold to one box that knows the worst of them", () => {
   const { ops, edges } = transformer(96, 10);

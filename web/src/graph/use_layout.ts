@@ -1,0 +1,98 @@
+// The graph of a step from the server, and its layout by the worker: what is open, and what opens.
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { Class } from "../api.ts";
+import { type Num, toNumber } from "../numbers.ts";
+import { useSlow, WORSE } from "../parts/ui.tsx";
+import type { Query, Source } from "../source/source.ts";
+import type { GraphAnswer } from "./layout.worker.ts";
+import { buildModel, type GraphEdge, type GraphModel, type GraphOp, type Item } from "./model.ts";
+import { LayoutWorker } from "./worker.ts";
+
+export const MANY = 3000;
+
+export interface GraphData {
+  ops: GraphOp[];
+  edges: GraphEdge[];
+}
+
+export async function readGraph(from: Source, query: Query, signal: AbortSignal): Promise<GraphData> {
+  const [nodes, edges] = await Promise.all([
+    from.table("graph", { ...query, part: "nodes" }, signal),
+    from.table("graph", { ...query, part: "edges" }, signal),
+  ]);
+  const ops = Array.from({ length: nodes.rows }, (_, i): GraphOp => {
+    const state = String(nodes.get("class", i)) as Class;
+    return {
+      id: Number(nodes.get("node", i)), name: String(nodes.get("op_name", i)), type: String(nodes.get("op_type", i)), scope: String(nodes.get("scope", i)),
+      phase: String(nodes.get("phase", i)), state, rank: WORSE[state] ?? 0,
+      norm: toNumber(nodes.get("l2norm", i) as Num),
+    };
+  });
+  const links: GraphEdge[] = [];
+  for (let i = 0; i < edges.rows; i += 1) {
+    const maker = edges.get("from_node", i);
+    if (maker !== null && maker !== undefined) links.push({ from: Number(maker), to: Number(edges.get("to_node", i)) });
+  }
+  return { ops, edges: links };
+}
+
+export interface OpenGraph {
+  model: GraphModel;
+  answer: GraphAnswer | null;
+  anchor: { current: string }; // the box that keeps its place
+  slow: boolean;
+  many: string[] | null; // so many boxes that the user is asked
+  toggle: (key: string, all: boolean) => void;
+  openMany: () => void;
+}
+
+// `chosen`: a key, whose scopes open.
+export function useLayout(shown: GraphData, openAll: boolean, chosen: string): OpenGraph {
+  const model = useMemo(() => buildModel(shown.ops, shown.edges), [shown]);
+  const [answer, setAnswer] = useState<GraphAnswer | null>(null);
+  const [asked, setAsked] = useState(false);
+  const [many, setMany] = useState<string[] | null>(null);
+  const worker = useRef<LayoutWorker | null>(null);
+  const anchor = useRef<string>("");
+  useEffect(() => {
+    worker.current = new LayoutWorker((got) => {
+      setAnswer(got);
+      setAsked(false);
+    });
+    return () => worker.current?.stop();
+  }, []);
+  useEffect(() => {
+    anchor.current = "";
+    setAsked(true);
+    worker.current?.ask({ graph: { ...shown, openAll }, open: null, show: chosen });
+  }, [shown]);
+  useEffect(() => {
+    // Chosen elsewhere, by the search, the path or the other picture: its scopes open.
+    if (answer && chosen && model.items.has(chosen) && !answer.layout.boxes.some((box) => box.key === chosen)) {
+      worker.current?.ask({ open: answer.open, show: chosen });
+    }
+  }, [chosen]);
+  const setOpen = (open: string[], around: string): void => {
+    anchor.current = around;
+    setAsked(true);
+    worker.current?.ask({ open });
+  };
+  const toggle = (key: string, all: boolean): void => {
+    const item = model.items.get(key);
+    if (!answer || !item || item.op) return;
+    const open = new Set(answer.open);
+    if (open.has(key) && !all) open.delete(key);
+    else for (const inner of all ? scopesIn(item) : [item]) open.add(inner.key);
+    if (all && item.ops > MANY) setMany([...open]);
+    else setOpen([...open], key);
+  };
+  const openMany = (): void => {
+    if (many) setOpen(many, "");
+    setMany(null);
+  };
+  return { model, answer, anchor, slow: useSlow(asked, 400), many, toggle, openMany };
+}
+
+function scopesIn(item: Item): Item[] {
+  return item.op ? [] : [item, ...item.children.flatMap(scopesIn)];
+}

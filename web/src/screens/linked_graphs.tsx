@@ -1,0 +1,141 @@
+// The graphs of two runs side by side: an operator that is chosen in one is chosen with its counterpart in the other.
+import { useMemo } from "preact/hooks";
+import { Cameras, GraphCanvas } from "../graph/canvas.tsx";
+import { lookOf } from "../graph/looks.ts";
+import { heatShades, opKey, shadesOf } from "../graph/model.ts";
+import { type GraphData, readGraph, useLayout } from "../graph/use_layout.ts";
+import { formatNumber } from "../numbers.ts";
+import { OpLink, splitName } from "../parts/op_name.tsx";
+import { Card, Empty, Select } from "../parts/ui.tsx";
+import { change, dump, graph, keyOf, params, rank, step, useData } from "../state.ts";
+import { words } from "../words.en.ts";
+import { type Comparison, errorOf, overRounding, type Pair } from "./comparison.ts";
+import { ColourScale, logOver, verdictShade } from "./graph_colours.tsx";
+
+type Side = "target" | "golden";
+const SIDES: readonly Side[] = ["target", "golden"];
+const LEGEND = ["introduced", "propagated", "within_tolerance", "identical", "unmatched", "unknown"];
+
+interface Place {
+  rank: string;
+  graph: number;
+  step: number;
+}
+
+// The chosen step; without a choice that of the first difference.
+function placeOf(of: Comparison): Place {
+  const first = of.findings[0];
+  const { r, g, s } = params.value;
+  return {
+    rank: r ?? (first ? String(first.rank) : rank.value),
+    graph: g === undefined && first ? first.graph : graph.value,
+    step: s === undefined && first ? first.step : step.value,
+  };
+}
+
+export function LinkedGraphs({ of }: { of: Comparison }) {
+  const at = placeOf(of);
+  const pairs = useMemo(() => {
+    const found: Record<Side, Map<string, Pair>> = { target: new Map(), golden: new Map() };
+    for (const pair of of.ops) {
+      if (String(pair.rank) !== at.rank || pair.graph !== at.graph || pair.step !== at.step) continue;
+      for (const side of SIDES) for (const name of pair[side]) found[side].set(name, pair);
+    }
+    return found;
+  }, [of, at.rank, at.graph, at.step]);
+  const cameras = useMemo(() => new Cameras(), []);
+  // Without a choice the first difference is shown.
+  const first = params.value.op === undefined ? of.findings[0] : undefined;
+  const side: Side = (first ? first.in_golden : dump.value === 1) ? "golden" : "target";
+  const name = params.value.op ?? first?.op_name ?? "";
+  const pair = pairs[side].get(name);
+  const byError = params.value.colour === "error";
+  return (
+    <Card title={words.compare.graphs} hint={words.compare.graphsHint}
+      extra={(
+        <Select label={words.graph.colour} value={byError ? "error" : "verdict"} onChange={(by) => change({ colour: by === "error" ? by : undefined }, true)}
+          choices={(["verdict", "error"] as const).map((value) => ({ value, label: words.graph.colours[value] }))} />
+      )}>
+      <p class="linked-said" role="status">{name ? <Said name={name} side={side} pair={pair} /> : words.compare.choose(at.step)}</p>
+      <div class="linked">
+        {SIDES.map((own) => (
+          <Half key={own} side={own} at={at} pairs={pairs[own]} chosen={own === side ? name : (pair?.[own][0] ?? "")} also={pair?.[own] ?? []} cameras={cameras} byError={byError} />
+        ))}
+      </div>
+      {!byError && (
+        <ul class="legend">
+          {LEGEND.map((verdict) => (
+            <li key={verdict}><span class="swatch" style={{ background: colour(lookOf(verdict).fill) }} aria-hidden="true">{lookOf(verdict).sign}</span> {verdict.replaceAll("_", " ")}</li>
+          ))}
+        </ul>
+      )}
+    </Card>
+  );
+}
+
+const colour = (name: string): string => (name.startsWith("--") ? `var(${name})` : name);
+const other = (side: Side): Side => (side === "target" ? "golden" : "target");
+
+// What the comparison says of the chosen operator.
+function Said({ name, side, pair }: { name: string; side: Side; pair: Pair | undefined }) {
+  const { own } = splitName(name);
+  if (!pair) return <>{words.compare.notCompared(own, side)}</>;
+  const there = pair[other(side)];
+  if (!there.length) return <><strong>{words.compare.noCounterpart(own, side, other(side))}</strong> {pair.reason}</>;
+  const over = overRounding(pair);
+  return (
+    <>
+      {pair.target.map((entry) => <OpLink key={entry} name={entry} patch={{ d: 0 }} scope={false} />)} <span aria-hidden="true">↔</span>{" "}
+      {pair.golden.map((entry) => <span key={entry}><OpLink name={entry} patch={{ d: 1 }} scope={false} /> </span>)}
+      <span class={`verdict-word ${pair.verdict}`}>{pair.verdict.replaceAll("_", " ")}</span>
+      <span class="soft">
+        {errorOf(pair) !== undefined && <> · {words.compare.columns.error} {formatNumber(errorOf(pair), 3)}</>}
+        {over !== null && <> · {words.compare.columns.over} {formatNumber(over, 3)}</>}
+      </span>
+    </>
+  );
+}
+
+interface HalfProps {
+  side: Side;
+  at: Place;
+  pairs: ReadonlyMap<string, Pair>;
+  chosen: string;
+  also: readonly string[];
+  cameras: Cameras;
+  byError: boolean;
+}
+
+function Half(props: HalfProps) {
+  const query = { dump: props.side === "golden" ? 1 : undefined, rank: props.at.rank, graph: props.at.graph, step: props.at.step };
+  const data = useData(keyOf("graph", query), (from, signal) => readGraph(from, query, signal));
+  return (
+    <section class="linked-half" aria-label={words.compare.sides[props.side]}>
+      <h3>{words.compare.sides[props.side]}</h3>
+      {data.error && <Empty>{data.error.message}</Empty>}
+      {data.value && (data.value.ops.length ? <Picture {...props} data={data.value} /> : <Empty>{words.states.nothing}</Empty>)}
+    </section>
+  );
+}
+
+function Picture({ data, side, at, pairs, chosen, also, cameras, byError }: HalfProps & { data: GraphData }) {
+  const key = chosen ? opKey(chosen) : "";
+  const { model, answer, anchor, many, toggle, openMany } = useLayout(data, false, key);
+  const marked = useMemo(() => new Set(also.map(opKey)), [also]);
+  const { shades, range } = useMemo(
+    () => (byError ? heatShades(model, (op) => logOver(pairs.get(op.name))) : { shades: shadesOf(model, (op) => verdictShade(pairs.get(op.name)?.verdict)), range: null }),
+    [model, pairs, byError],
+  );
+  return (
+    <div class="graph-view" data-chosen={chosen}>
+      <GraphCanvas answer={answer} chosen={key} marked={marked} anchor={anchor} shades={shades} cameras={cameras} keys={side === "target"}
+        label={words.compare.graphOf(side)} onToggle={toggle}
+        onSelect={(box) => {
+          const op = model.items.get(box)?.op;
+          if (op) change({ op: op.name, t: undefined, d: side === "golden" ? 1 : 0, r: at.rank, g: at.graph, s: at.step });
+        }} />
+      <ColourScale range={range} />
+      {many && <p class="graph-note" role="alert">{words.graph.many(many.length)} <button type="button" class="small" onClick={openMany}>{words.graph.openAll}</button></p>}
+    </div>
+  );
+}
