@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "config/nearest.h"
+#include "report/text.h"
 #include "server/arrow.h"
 
 namespace sonde::server {
@@ -87,6 +88,29 @@ Json AnswerColumn::json(std::size_t row) const {
   }
 }
 
+std::string AnswerColumn::csv(std::size_t row) const {
+  if (!known.empty() && !known[row]) return "";
+  switch (type) {
+    case ColumnType::text:
+    case ColumnType::unique: {
+      const std::string& text = type == ColumnType::text ? texts[numbers[row]] : texts[row];
+      const bool computes = !text.empty() && std::string_view("=+-@\t\r").find(text.front()) != std::string_view::npos;
+      return csv_cell(computes ? "'" + text : text);
+    }
+    case ColumnType::shape:
+      return csv_cell(texts[row]);
+    case ColumnType::float64:
+      return fmt::format("{}", reals[row]);
+    default:
+      return std::to_string(numbers[row]);
+  }
+}
+
+bool is_export(const Request& request) {
+  const std::string_view accept = request.header("accept");
+  return accept.find(kCsvType) != std::string_view::npos || accept.find(kArrowType) != std::string_view::npos;
+}
+
 AnswerColumn& AnswerTable::add(std::string_view name, ColumnType type, bool nullable) {
   AnswerColumn& column = columns.emplace_back();
   column.name = name;
@@ -123,6 +147,19 @@ Response AnswerTable::response(const Request& request, std::uint64_t generation)
   if (request.header("accept").find(kArrowType) != std::string_view::npos) {
     response.type = kArrowType;
     response.body = arrow_stream(columns);
+    return response;
+  }
+  if (request.header("accept").find(kCsvType) != std::string_view::npos) {
+    response.type = kCsvType;
+    for (const AnswerColumn& column : columns) response.body += (response.body.empty() ? "" : ",") + column.name;
+    for (std::size_t row = 0; row < rows(); ++row) {
+      response.body += '\n';
+      for (const AnswerColumn& column : columns) {
+        if (&column != &columns.front()) response.body += ',';
+        response.body += column.csv(row);
+      }
+    }
+    response.body += '\n';
     return response;
   }
   Json rows_json = Json::array();

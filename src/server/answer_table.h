@@ -56,6 +56,8 @@ struct AnswerColumn {
   }
   std::size_t rows() const;
   Json json(std::size_t row) const;
+  // As `sonde` writes tables; a text that a spreadsheet would compute has `'` before it.
+  std::string csv(std::size_t row) const;
 
  private:
   void note_known(bool is_known);
@@ -78,6 +80,11 @@ class AnswerTable {
   // As `request` accepts it.
   Response response(const Request& request, std::uint64_t generation) const;
 };
+
+inline constexpr std::string_view kCsvType = "text/csv";
+
+// Asks for a table as a file, CSV or Arrow, which may have more rows.
+bool is_export(const Request& request);
 
 // The eleven statistics, max to zero_count.
 class StatisticColumns {

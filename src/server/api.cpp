@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/clock.h"
 #include "base/parse_number.h"
@@ -10,6 +11,7 @@
 #include "files/mapped_file.h"
 #include "measure/measure.h"
 #include "report/watch.h"
+#include "server/answer_table.h"
 #include "server/ask.h"
 #include "server/assets.h"
 #include "server/gzip.h"
@@ -19,6 +21,7 @@ namespace sonde::server {
 namespace {
 
 constexpr std::string_view kApi = "/api/v1/";
+constexpr std::string_view kFileOfJob = "/file";
 constexpr std::size_t kGzipFrom = 4096;
 
 struct Route {
@@ -51,7 +54,7 @@ Response of_result(Result<Response> result) { return result ? std::move(*result)
 // No browser keeps an answer: it is this user's alone, and the dump may grow.
 Response finished(const Request& request, Response response) {
   response.headers.emplace_back("Cache-Control", "no-store");
-  const bool is_text = response.type.find("json") != std::string::npos;
+  const bool is_text = response.type.find("json") != std::string::npos || response.type == kCsvType;
   if (is_text && response.body.size() >= kGzipFrom && response.body.size() < (1U << 30U) &&
       request.header("accept-encoding").find("gzip") != std::string_view::npos) {
     if (std::string packed = gzipped(response.body, GzipLevel::fast); !packed.empty()) {
@@ -129,6 +132,7 @@ Json Api::status() const {
             {"request_seconds", http.request_seconds},
             {"jobs_waiting", kJobsWaiting},
             {"rows", kLimits.rows},
+            {"exported_rows", kLimits.exported_rows},
             {"histogram_bins", kLimits.histogram_bins},
             {"values_bytes", kLimits.values_bytes},
             {"picture_cells", kLimits.picture_cells}}}};
@@ -226,8 +230,11 @@ Response Api::answer_job(const Request& request, std::string_view path) {
     return started;
   }
   std::uint64_t number = 0;
-  const std::string_view digits = path.substr(std::string_view("jobs/").size());
+  std::string_view digits = path.substr(std::string_view("jobs/").size());
+  const bool of_file = digits.ends_with(kFileOfJob);
+  if (of_file) digits.remove_suffix(kFileOfJob.size());
   if (!parse_number(digits, number)) return problem(404, fmt::format("there is no job '{}'", digits));
+  if (of_file) return request.method == "GET" ? of_result(job_file(number)) : with_method(request, "GET");
   if (request.method == "GET") {
     Result<std::string> job = jobs_->one(number);
     return job ? json_response(std::move(*job)) : problem(job.error());
@@ -237,28 +244,78 @@ Response Api::answer_job(const Request& request, std::string_view path) {
   return job ? text(*job) : problem(job.error());
 }
 
+// To be saved: it is not shown in the place of the page.
+Result<Response> Api::job_file(std::uint64_t number) const {
+  const auto file = jobs_->file(number);
+  if (!file) return file.error();
+  Response response;
+  response.type = "application/octet-stream";
+  response.headers.emplace_back("Content-Disposition", fmt::format("attachment; filename=\"{}\"", file->first));
+  response.owner = file->second;
+  response.tail = *file->second;
+  return response;
+}
+
+namespace {
+
+// The largest error of the outputs. NaN and infinities are the largest, and what has no error the least.
+double error_of(const Json& row) {
+  double most = -1;
+  for (const Json& output : row.value("outputs", Json::array())) {
+    const auto error = output.find("relative_error");
+    if (error == output.end() || error->is_null()) continue;
+    most = std::max(most, error->is_number() ? error->get<double>() : std::numeric_limits<double>::infinity());
+  }
+  return most;
+}
+
+// By `verdict`, `step`, `source_line` or `relative_error`; `-` in front: the largest first. Empty: the order of the run.
+Status sort_pairs(std::string_view sort, std::vector<const Json*>& rows) {
+  if (sort.empty()) return {};
+  const bool is_reverse = sort.starts_with('-');
+  const std::string name(sort.substr(is_reverse ? 1 : 0));
+  const bool by_error = name == "relative_error";
+  if (!by_error && name != "verdict" && name != "step" && name != "source_line") {
+    return Error{ErrorCode::invalid_argument,
+                 fmt::format("sort={}: expected verdict, step, source_line or relative_error", sort)};
+  }
+  std::vector<std::pair<Json, const Json*>> keyed;
+  for (const Json* row : rows) keyed.emplace_back(by_error ? Json(error_of(*row)) : row->value(name, Json()), row);
+  std::ranges::stable_sort(keyed, [&](const auto& a, const auto& b) {
+    return is_reverse ? b.first < a.first : a.first < b.first;
+  });
+  std::ranges::transform(keyed, rows.begin(), [](const auto& entry) { return entry.second; });
+  return {};
+}
+
+}  // namespace
+
 Result<Response> Api::pairs(const Request& request) const {
   Parameters parameters(request);
   const std::uint64_t wanted = parameters.number("job").value_or(0);
   const std::string verdict = parameters.text("verdict").value_or("");
   const std::string query = parameters.text("filter").value_or("");
+  const std::string sort = parameters.text("sort").value_or("");
   const std::uint64_t offset = parameters.number("offset", 0, ~0ULL);
   const std::uint64_t limit = parameters.number("limit", 200, kLimits.rows);
   if (Status good = parameters.finish(); !good) return good.error();
   const auto job = jobs_->comparison(wanted);
   if (!job) return job.error();
   const Json document = Json::parse(*job->second, nullptr, false);
-  Json rows = Json::array();
-  std::uint64_t count = 0;
-  for (const Json& row : document.value("ops", Json::array())) {
-    const bool is_taken =
-        (verdict.empty() || row.value("verdict", "") == verdict) &&
-        (query.empty() || row.dump(-1, ' ', false, Json::error_handler_t::replace).find(query) != std::string::npos);
-    if (!is_taken) continue;
-    if (count >= offset && rows.size() < limit) rows.push_back(row);
-    ++count;
+  std::vector<const Json*> taken;
+  const auto all = document.find("ops");
+  if (all != document.end()) {
+    for (const Json& row : *all) {
+      const bool is_taken =
+          (verdict.empty() || row.value("verdict", "") == verdict) &&
+          (query.empty() || row.dump(-1, ' ', false, Json::error_handler_t::replace).find(query) != std::string::npos);
+      if (is_taken) taken.push_back(&row);
+    }
   }
-  const Json json = {{"job", job->first}, {"count", count}, {"offset", offset}, {"rows", rows}};
+  if (Status good = sort_pairs(sort, taken); !good) return good.error();
+  Json rows = Json::array();
+  for (std::uint64_t i = offset; i < taken.size() && rows.size() < limit; ++i) rows.push_back(*taken[i]);
+  const Json json = {{"job", job->first}, {"count", taken.size()}, {"offset", offset}, {"rows", rows}};
   return json_response(json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 

@@ -33,6 +33,7 @@ class Api {
   Response answer_job(const Request& request, std::string_view path);
   Response answer_dump(const Request& request, std::string_view path);
   Json status() const;
+  Result<Response> job_file(std::uint64_t number) const;
   Result<Response> pairs(const Request& request) const;
   Result<Json> measure(std::size_t dump, const std::atomic<bool>& is_cancelled);
   void job_done(const Job& job);

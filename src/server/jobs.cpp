@@ -29,64 +29,18 @@ constexpr int kNice = 10;
 
 bool is_over(const Job& job) { return job.state != "waiting" && job.state != "running"; }
 
-// The option of the command for each argument of a job.
-struct JobOption {
-  std::string_view argument, option;
-  std::vector<std::string_view> kinds;
-  enum class Type : std::uint8_t { text, number, real, texts, flag } type;
-};
-
-const std::vector<JobOption>& job_options() {
-  using enum JobOption::Type;
-  static const std::vector<std::string_view> all = {"first-bad", "compare", "watch", "stomp", "next-config"};
-  static const std::vector<JobOption> options = {
-      {"steps", "--step", all, text},
-      {"graph", "--graph", all, number},
-      {"rank", "--rank", all, number},
-      {"rtol", "--rtol", {"compare"}, real},
-      {"atol", "--atol", {"compare"}, real},
-      {"select", "--select", {"watch"}, texts},
-      {"conditions", "--condition", {"watch"}, texts},
-      {"recommended", "--recommended", {"watch"}, flag},
-      {"op", "--op", {"watch"}, text},
-      {"category", "--category", {"watch"}, text},
-      {"source", "--source", {"watch"}, text},
-      {"side", "--side", {"watch"}, text},
-  };
-  return options;
-}
-
-Error wrong_argument(std::string_view name, std::string_view expected) {
-  return Error{ErrorCode::invalid_argument, fmt::format("the job's argument '{}': expected {}", name, expected)};
-}
-
-// Appends the option with its value, as one word: a value that begins with `-` stays a value.
-Status add_option(const JobOption& option, const Json& value, std::vector<std::string>& command) {
-  using enum JobOption::Type;
-  const auto add = [&](const std::string& text) { command.push_back(fmt::format("{}={}", option.option, text)); };
-  const auto has_zero = [](const std::string& text) { return text.find('\0') != std::string::npos; };
-  if (option.type == flag) {
-    if (!value.is_boolean()) return wrong_argument(option.argument, "true or false");
-    if (value.get<bool>()) command.emplace_back(option.option);
-  } else if (option.type == text) {
-    if (!value.is_string() || has_zero(value.get<std::string>())) return wrong_argument(option.argument, "a text");
-    if (!value.get<std::string>().empty()) add(value.get<std::string>());
-  } else if (option.type == number) {
-    if (!value.is_number_unsigned()) return wrong_argument(option.argument, "a number, 0 or more");
-    add(value.dump());
-  } else if (option.type == real) {
-    if (!value.is_number()) return wrong_argument(option.argument, "a number");
-    add(value.dump());
-  } else {
-    if (!value.is_array()) return wrong_argument(option.argument, "a list of texts");
-    for (const Json& entry : value) {
-      if (!entry.is_string() || has_zero(entry.get<std::string>())) {
-        return wrong_argument(option.argument, "a list of texts");
-      }
-      add(entry.get<std::string>());
-    }
+// Nothing was looked at: the document says why, and nothing else.
+bool is_only_error(const Json& answer) {
+  if (!answer.contains("error")) return false;
+  for (const auto& [name, ignored] : answer.items()) {
+    if (name != "error" && name != "problems" && name != "warnings") return false;
   }
-  return {};
+  return true;
+}
+
+// The directory of a job means nothing to a reader.
+void forget_path(const std::string& path, std::string& text) {
+  for (std::size_t at = text.find(path); at != std::string::npos; at = text.find(path, at)) text.erase(at, path.size());
 }
 
 std::string all_of(int fd, const std::atomic<bool>& is_cancelled, bool& too_large) {
@@ -117,46 +71,6 @@ std::string shell_text(const std::vector<std::string>& words) {
 
 }  // namespace
 
-Result<std::vector<std::string>> job_command(const std::string& kind, const Json& arguments,
-                                             const std::vector<std::filesystem::path>& dumps) {
-  if (kind != "first-bad" && kind != "compare" && kind != "watch" && kind != "stomp" && kind != "measure" &&
-      kind != "next-config") {
-    return Error{
-        ErrorCode::invalid_argument,
-        fmt::format("there is no job '{}'; first-bad, compare, watch, stomp, measure and next-config are", kind)};
-  }
-  if (!arguments.is_object()) return wrong_argument("arguments", "an object");
-  std::vector<std::string> command = {kind == "next-config" ? "first-bad" : kind == "measure" ? "stats" : kind};
-  std::size_t dump = 0;
-  if (arguments.contains("dump")) {
-    if (!arguments["dump"].is_number_unsigned()) return wrong_argument("dump", "a number, 0 or more");
-    dump = arguments["dump"].get<std::size_t>();
-  }
-  if (dump >= dumps.size()) return Error{ErrorCode::not_found, fmt::format("there is no dump {}", dump)};
-  if (kind == "compare" && dumps.size() < 2) {
-    return Error{ErrorCode::invalid_argument,
-                 "there is nothing to compare with: start `sonde serve TARGET GOLDEN` with two dumps"};
-  }
-  if (kind == "compare") {
-    command.push_back(dumps[0].string());
-    command.push_back(dumps[1].string());
-  } else {
-    command.push_back(dumps[dump].string());
-  }
-  command.emplace_back("--json");
-  for (const auto& [name, value] : arguments.items()) {
-    if (name == "dump" && kind != "compare") continue;
-    const auto option = std::ranges::find_if(job_options(), [&, &wanted = name](const JobOption& o) {
-      return o.argument == wanted && std::ranges::find(o.kinds, kind) != o.kinds.end();
-    });
-    if (option == job_options().end()) {
-      return Error{ErrorCode::invalid_argument, fmt::format("a job '{}' has no argument '{}'", kind, name)};
-    }
-    if (Status good = add_option(*option, value, command); !good) return good.error();
-  }
-  return command;
-}
-
 Jobs::Jobs(std::vector<std::filesystem::path> dumps, Events& events, Hooks hooks)
     : dumps_(std::move(dumps)), events_(events), hooks_(std::move(hooks)) {
   const unsigned threads = std::max(2U, std::thread::hardware_concurrency()) - 1;
@@ -185,6 +99,7 @@ Json Jobs::describe(const Job& job) const {
           {"ended_us", job.ended_us},
           {"exit_status", job.exit_status ? Json(*job.exit_status) : Json()},
           {"error", job.error},
+          {"file", job.file_name},
           {"result", nullptr}};
 }
 
@@ -242,6 +157,13 @@ Result<std::string> Jobs::one(std::uint64_t number) const {
     text.replace(text.size() - kNone.size(), kNone.size(), *job->result + "}");
   }
   return text;
+}
+
+Result<std::pair<std::string, std::shared_ptr<const std::string>>> Jobs::file(std::uint64_t number) const {
+  const std::lock_guard lock(mutex_);
+  const std::shared_ptr<Job> job = find(number);
+  if (!job || !job->file) return Error{ErrorCode::not_found, fmt::format("job {} has no file", number)};
+  return std::pair(job->file_name, job->file);
 }
 
 Result<Json> Jobs::cancel(std::uint64_t number) {
@@ -324,9 +246,18 @@ void Jobs::run_command(Job& job) {
   std::vector<std::string> words = job.command;
   words.insert(words.begin(), "sonde");
   std::optional<Scratch> scratch;
-  if (job.kind == "next-config") {
-    if (scratch.emplace().path().empty()) return fail(job, "cannot make a directory in TMPDIR or /tmp");
-    words.push_back("--next-config=" + (scratch->path() / "next.json").string());
+  std::filesystem::path written;
+  for (std::string& word : words) {
+    const auto option = std::ranges::find_if(kFileOptions, [&](std::string_view o) { return word.starts_with(o); });
+    if (option == kFileOptions.end()) continue;
+    if (!scratch && scratch.emplace().path().empty()) return fail(job, "cannot make a directory in TMPDIR or /tmp");
+    const std::filesystem::path file = scratch->path() / word.substr(option->size());
+    word = std::string(*option) + file.string();
+    if (*option != kMappingOption) {
+      written = file;
+    } else if (!(std::ofstream(file) << job.arguments["mapping"].get_ref<const std::string&>()).flush()) {
+      return fail(job, "cannot write the mapping to a file in TMPDIR or /tmp");
+    }
   }
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
@@ -366,13 +297,21 @@ void Jobs::run_command(Job& job) {
     job.process = 0;
   }
   Json answer = child > 0 && !too_large ? Json::parse(text, nullptr, false) : Json();
-  if (scratch) {
-    std::ifstream file(scratch->path() / "next.json");
-    if (file) {
-      text.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-    } else if (answer.is_object() && !answer.contains("error")) {
-      answer["error"] = {{"message", "nothing wrong was found, so there is no next configuration"}};
-    }
+  std::string file_text;
+  bool has_file = false;
+  if (!written.empty()) {
+    std::ifstream file(written);
+    has_file = file.good();
+    if (has_file) file_text.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  }
+  if (job.kind == "next-config" && has_file) {
+    text = std::exchange(file_text, "");
+    has_file = false;
+  } else if (job.kind == "next-config" && answer.is_object() && !answer.contains("error")) {
+    answer["error"] = {{"message", "nothing wrong was found, so there is no next configuration"}};
+  } else if (job.kind == "report" && answer.is_object() && has_file) {
+    answer["file"] = written.filename().string();
+    text = answer.dump(-1, ' ', false, Json::error_handler_t::replace);
   }
   const std::lock_guard lock(mutex_);
   job.ended_us = now_us();
@@ -388,8 +327,13 @@ void Jobs::run_command(Job& job) {
                                     : fmt::format("the job ended with status {} and no answer", WEXITSTATUS(status));
   } else {
     job.error = answer.contains("error") ? answer["error"].value("message", "") : "";
+    if (scratch) forget_path(scratch->path().string() + "/", job.error);
+    if (has_file) {
+      job.file_name = written.filename().string();
+      job.file = std::make_shared<std::string>(std::move(file_text));
+    }
     job.result = std::make_shared<std::string>(std::move(text));
-    if (job.exit_status.value_or(2) != 2) job.state = "done";
+    if (job.exit_status.value_or(2) != 2 && !is_only_error(answer)) job.state = "done";
   }
 }
 

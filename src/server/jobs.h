@@ -3,6 +3,7 @@
 // stays. `measure` alone runs here, since its numbers go into the maps and tables of this server.
 #pragma once
 
+#include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <filesystem>
@@ -33,6 +34,8 @@ struct Job {
   std::optional<int> exit_status;
   std::string error;
   std::shared_ptr<const std::string> result;  // a JSON document; null: there is none yet
+  std::string file_name;                      // of a file that the command wrote too; empty: there is none
+  std::shared_ptr<const std::string> file;
   std::atomic<int> process = 0;
   std::atomic<bool> is_cancelled = false;
 };
@@ -52,6 +55,7 @@ class Jobs {
   Result<Json> start(const std::string& body);
   Json list() const;
   Result<std::string> one(std::uint64_t number) const;  // with its result
+  Result<std::pair<std::string, std::shared_ptr<const std::string>>> file(std::uint64_t number) const;  // name, text
   Result<Json> cancel(std::uint64_t number);
   // The result of a compare job, the last that is done if 0; fails with `not_found`.
   Result<std::pair<std::uint64_t, std::shared_ptr<const std::string>>> comparison(std::uint64_t number) const;
@@ -73,6 +77,10 @@ class Jobs {
   std::uint64_t last_ = 0;
   std::vector<std::jthread> threads_;
 };
+
+inline constexpr std::string_view kMappingOption = "--mapping=";
+// Options whose value is a name in a directory of the job: a request never gives a path.
+inline constexpr std::array<std::string_view, 4> kFileOptions = {"--next-config=", "--html=", "--csv=", kMappingOption};
 
 // The command line of a job, without the program: {"first-bad", "/data/run7", "--json"}. Fails on arguments that the kind
 // does not have.

@@ -8,6 +8,7 @@ namespace sonde::server {
 
 struct Limits {
   std::uint64_t rows = 1000;
+  std::uint64_t exported_rows = 100'000;  // of a table as CSV or Arrow
   std::uint64_t histogram_bins = 512;
   std::uint64_t values_bytes = 4 << 20;
   std::uint64_t picture_cells = 4096;  // each way

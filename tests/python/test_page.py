@@ -157,7 +157,7 @@ def test_the_questions_of_a_person_and_accessibility(dumps):
     difference = run_in(dumps, dumps, CLI, "compare", "sick", "healthy").stdout.splitlines()[0]
     with serving(dumps / "sick") as sick, serving(dumps / "sick", dumps / "healthy") as pair:
         addresses = {"SONDE_PAGE": sick.line, "SONDE_PAGE_PAIR": pair.line}
-        browse("questions", "axe", "tabs", SONDE_FIRST_DIFFERENCE=difference, **addresses)
+        browse("questions", "save", "axe", "tabs", SONDE_FIRST_DIFFERENCE=difference, **addresses)
 
 
 TWO_RANKS = """

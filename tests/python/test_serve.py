@@ -1,5 +1,6 @@
 """Every answer of `sonde serve` is as src/server/openapi.json says, on dumps of every layout."""
 
+import csv
 import gzip
 import io
 import json
@@ -52,6 +53,22 @@ def arrow_table(answer):
     table = pyarrow.ipc.open_stream(io.BytesIO(answer.body)).read_all()
     table.validate(full=True)
     return table
+
+
+def test_a_table_as_csv_has_all_rows_in_the_order_that_was_asked_for(trained):
+    query = {"filter": "side:output phase:forward", "sort": "-l2norm"}
+    reply = trained.get("tensors", accept="text/csv", limit=100_000, **query)
+    assert reply.status == 200 and reply.headers["Content-Type"] == "text/csv"
+    rows = list(csv.DictReader(io.StringIO(reply.body.decode())))
+    shown = trained.get("tensors", limit=1000, **query).json["rows"]
+    assert [(row["op_name"], row["step"], row["shape"]) for row in rows] == [
+        (row["op_name"], str(row["step"]), "(" + ",".join(map(str, row["shape"])) + ")") for row in shown
+    ]
+    assert [row["l2norm"] for row in rows] == [
+        "" if row["l2norm"] is None else str(float(row["l2norm"])).removesuffix(".0") for row in shown
+    ]
+    assert trained.get("tensors", limit=100_000).status == 422  # of JSON a page has 1000
+    assert len(arrow_table(trained.get("tensors", accept=ARROW, limit=100_000, **query))) == len(rows)
 
 
 def json_cell(value, column):

@@ -1,6 +1,7 @@
 """Jobs of `sonde serve` answer what the verbs answer; dumps that grow, end, are damaged or disappear."""
 
 import json
+import math
 import os
 import re
 import shutil
@@ -158,6 +159,55 @@ def test_the_pairs_of_a_comparison_are_paged(pair):
     page = pair.get("pairs", job=job["job"], offset=2, limit=3).json
     conform(answer_of("/pairs")["content"]["application/json"]["schema"], page)
     assert page["count"] == len(everything) and page["rows"] == everything[2:5]
+
+
+def test_the_pairs_of_a_comparison_are_sorted(pair):
+    job = pair.job("compare", rtol=1e-3)
+    everything = job["result"]["ops"]
+    lines = [row["source_line"] for row in pair.get("pairs", job=job["job"], sort="-source_line").json["rows"]]
+    assert lines == sorted((row["source_line"] for row in everything), reverse=True) and len(set(lines)) > 3
+    sizes = []
+    for row in pair.get("pairs", job=job["job"], sort="-relative_error", limit=1000).json["rows"]:
+        errors = [output.get("relative_error") for output in row["outputs"]]
+        sizes.append(max((-1 if e is None else math.inf if isinstance(e, str) else e for e in errors), default=-1))
+    assert sizes == sorted(sizes, reverse=True) and len(sizes) == len(everything) and sizes[0] > sizes[-1]
+    refused = pair.get("pairs", job=job["job"], sort="golden")
+    assert refused.status == 422 and "expected verdict, step, source_line or relative_error" in refused.json["detail"]
+
+
+def test_a_comparison_keeps_the_table_of_the_verb(pair, tmp_path):
+    job = pair.job("compare", csv=True)
+    assert job["file"] == "compare.csv" and job["command"].endswith(" --csv=compare.csv")
+    run_in(tmp_path, None, CLI, "compare", pair.directory / "nan", pair.directory / "good", "--csv", tmp_path / "c.csv")
+    reply = pair.get(f"jobs/{job['job']}/file")
+    assert reply.body == (tmp_path / "c.csv").read_bytes() and len(reply.body) > 1000
+    assert 'attachment; filename="compare.csv"' in reply.headers["content-disposition"]
+    assert "job 999 has no file" in pair.get("jobs/999/file").json["detail"]
+
+
+def test_a_mapping_is_a_text_and_no_path(pair):
+    name = "Default/network-Small/relu-op0"
+    plain = pair.job("compare", steps="0")["result"]["ops"]
+    assert name in [row["target"][0] for row in plain if row["target"] and row["matched_by"] == "name"]
+    mapped = pair.job("compare", steps="0", mapping=json.dumps({name: name}))
+    assert mapped["state"] == "done" and mapped["command"].endswith(" --mapping=mapping.txt")
+    assert [row["matched_by"] for row in mapped["result"]["ops"] if row["target"] == [name]] == ["mapping"]
+    for wrong in (str(pair.directory / "mapping.json"), "{"):
+        failed = pair.job("compare", mapping=wrong)
+        assert failed["state"] == "failed" and "mapping 'mapping.txt'" in failed["error"], failed["error"]
+    body = json.dumps({"kind": "compare", "arguments": {"mapping": 3}}).encode()
+    refused = pair.ask("api/v1/jobs", "POST", body, Content_Type="application/json").json["detail"]
+    assert "'mapping': expected the text of a mapping file" in refused
+
+
+def test_a_report_is_made_as_a_job(pair):
+    job = pair.job("report", golden=True, redact=True, values="none")
+    conform("job", job)
+    assert job["state"] == "done" and job["result"]["is_redacted"] and job["result"]["file"] == job["file"] == "report.html"
+    page = pair.get(f"jobs/{job['job']}/file").body
+    assert len(page) == job["result"]["bytes"] and page.startswith(b"<!doctype html>")
+    assert str(pair.directory).encode() not in page
+    assert "max-size" in pair.job("report", max_size="10000M")["error"]
 
 
 def test_jobs_are_listed_forgotten_and_refused_with_the_reason(pair):

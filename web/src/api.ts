@@ -109,6 +109,7 @@ export interface Status {
     readonly request_seconds: number;
     readonly jobs_waiting: number;
     readonly rows: number;
+    readonly exported_rows: number; // The largest `limit` of a table as CSV or Arrow.
     readonly histogram_bins: number;
     readonly values_bytes: number;
     readonly picture_cells: number;
@@ -297,7 +298,7 @@ export interface Path {
 
 export interface Job {
   readonly job: number;
-  readonly kind: "first-bad" | "compare" | "watch" | "stomp" | "measure" | "next-config";
+  readonly kind: "first-bad" | "compare" | "watch" | "stomp" | "measure" | "report" | "next-config";
   readonly arguments: Record<string, unknown>;
   readonly command: string; // The command that gives the same answer.
   readonly state: "waiting" | "running" | "done" | "failed" | "cancelled";
@@ -306,6 +307,7 @@ export interface Job {
   readonly ended_us: number;
   readonly exit_status: number | null; // That of the verb: 0 nothing wrong, 1 a finding, 2 bad usage, 3 something could not be read.
   readonly error: string; // Empty: none.
+  readonly file: string; // Name of the file that `jobs/{job}/file` gives; empty: there is none.
   readonly result: Record<string, unknown> | null; // The document of the verb's --json; null until it is done, and in the list of jobs. `measure`: `measured`, the number of tensors, and `problems`. `next-config`: the configuration.
 }
 
@@ -314,15 +316,21 @@ export interface Jobs {
 }
 
 export interface JobRequest {
-  readonly kind: "first-bad" | "compare" | "watch" | "stomp" | "measure" | "next-config";
+  readonly kind: "first-bad" | "compare" | "watch" | "stomp" | "measure" | "report" | "next-config";
   readonly arguments?: {
     readonly dump?: number; // Not of compare. `measure` has no other argument.
     readonly steps?: string; // 3, 0-5 or 1|4
     readonly graph?: number;
     readonly rank?: number;
-    readonly select?: readonly (string)[]; // watch: patterns.
+    readonly select?: readonly (string)[]; // watch, report: patterns.
     readonly rtol?: number;
     readonly atol?: number;
+    readonly mapping?: string; // compare: the text of a mapping file (docs/compare.md).
+    readonly csv?: boolean; // compare: keep the verb's table as `file`.
+    readonly golden?: boolean; // report: with the other dump.
+    readonly values?: "none" | "suspects" | "selected"; // report
+    readonly max_size?: string; // report: `10M`
+    readonly redact?: boolean; // report
     readonly conditions?: readonly (string)[]; // watch: `tensor_too_large:abs_mean_gt=10`
     readonly recommended?: boolean; // watch
     readonly op?: string; // watch: regular expression.

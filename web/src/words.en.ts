@@ -44,6 +44,13 @@ export const words = {
     label: "Token", open: "Open", wrong: "The server does not accept this token.",
   },
   copy: { copy: "Copy", copied: "Copied", text: "Copy as text", python: "Copy as Python" },
+  save: {
+    csv: "CSV", csvHint: "Save all rows of this table, in this order", arrow: "Arrow", arrowHint: "Save this table as a stream of Arrow", save: "Save",
+    part: (most: string) => `Save the first ${most} rows as a stream of Arrow`,
+    report: "Report in one file", reportHint: "The page and its data in one HTML file, without server and network", make: "Make the report",
+    redact: "without names, paths, source and values", golden: "with the comparison",
+    making: (seconds: number) => `Making it… ${seconds} s`, made: (name: string, size: string) => `${name}, ${size}, was saved by the browser.`,
+  },
   overview: {
     title: "Overview",
     looking: "Looking for the first bad value…",
@@ -135,6 +142,7 @@ export const words = {
     choose: (step: number) => `Step ${step}. Choose an operator in one graph: the other shows its counterpart.`, graphOf: (side: string) => `Graph of ${side}`,
     noCounterpart: (name: string, side: string, other: string) => `${name} of ${side} has no counterpart in ${other}.`,
     notCompared: (name: string, side: string) => `The comparison does not contain ${name} of ${side} in this step.`, view: "Pairs as",
+    mapping: "Pairs of operators", mappingHint: '{"target operator": "golden operator"} or lines of target,golden', mappingFile: "A file with pairs", csvHint: "Save the table that sonde compare --csv writes",
     running: "Comparing…", columns: { verdict: "verdict", target: "target", golden: "golden", error: "relative error", over: "over rounding", source: "line" },
   },
   watch: {

@@ -98,6 +98,18 @@ export function useSlow(waiting: boolean, after = 250): boolean {
   return slow;
 }
 
+// Whole seconds since `running` became true.
+export function useSeconds(running: boolean): number {
+  const [seconds, setSeconds] = useState(0);
+  useEffect(() => {
+    setSeconds(0);
+    if (!running) return undefined;
+    const timer = setInterval(() => setSeconds((now) => now + 1), 1000);
+    return () => clearInterval(timer);
+  }, [running]);
+  return seconds;
+}
+
 export function useSize<E extends HTMLElement>(): [preact.RefObject<E | null>, { width: number; height: number }] {
   const ref = useRef<E>(null);
   const [size, setSize] = useState({ width: 0, height: 0 });

@@ -1,11 +1,12 @@
 // Two runs: the first difference in the words of `sonde compare`, the error along the run, and every pair of operators.
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Job } from "../api.ts";
 import { isOver, runJob } from "../jobs.ts";
 import { formatNumber, formatShape } from "../numbers.ts";
 import { Grid, type Column } from "../parts/grid.tsx";
 import { OpLink } from "../parts/op_name.tsx";
 import { Plot } from "../parts/plot.tsx";
+import { Save, saveJobFile } from "../parts/save.tsx";
 import { Card, Empty, lineOf, Problem, Tabs } from "../parts/ui.tsx";
 import { change, forget, go, params, report, source, status } from "../state.ts";
 import { words } from "../words.en.ts";
@@ -16,32 +17,46 @@ export function Compare() {
   const [job, setJob] = useState<Job | null>(null);
   const [error, setError] = useState<Error | null>(null);
   const [rtol, setRtol] = useState("");
+  const [mapping, setMapping] = useState("");
   const last = useLastJob();
   const run = async (): Promise<void> => {
     setError(null);
     try {
-      const done = await runJob("compare", rtol ? { rtol: Number(rtol) } : {}, setJob);
+      const done = await runJob("compare", { csv: true, ...(rtol ? { rtol: Number(rtol) } : {}), ...(mapping.trim() ? { mapping } : {}) }, setJob);
       if (done.state === "failed") setError(new Error(done.error));
       forget();
     } catch (problem) {
       setError(problem as Error);
     }
   };
+  // While another one runs, and when it fails, the one before it stays.
+  const now = job ?? last.value ?? null;
+  const kept = useRef<Job | null>(null);
+  if (now?.state === "done") kept.current = now;
+  const shown = kept.current;
+  const runs = now !== null && !isOver(now);
   const isFirst = last.value === null && status.value?.state === "ready" && status.value.dumps.length > 1;
   useEffect(() => {
     if (isFirst && !job) void run();
   }, [isFirst]);
   if ((status.value?.dumps.length ?? 0) < 2) return <div class="page"><h1>{words.screens.compare}</h1><Empty>{words.compare.none}</Empty></div>;
-  const shown = job ?? last.value ?? null;
-  const result = shown?.state === "done" ? (shown.result as unknown as Comparison) : null;
+  const result = shown ? (shown.result as unknown as Comparison) : null;
   return (
     <div class="page">
       <h1 class="hidden">{words.screens.compare}</h1>
       {result && <Differences of={result} />}
       {!report.value && <div class="toolbar">
         <label class="slice"><span>{words.compare.rtol}</span> <input inputMode="decimal" value={rtol} onInput={(event) => setRtol(event.currentTarget.value)} /></label>
-        <button type="button" class={result ? "" : "primary"} disabled={shown !== null && !isOver(shown)} onClick={() => void run()}>{words.compare.run}</button>
-        {shown && !isOver(shown) && <span class="soft" role="status">{words.compare.running}</span>}
+        <button type="button" class={result ? "" : "primary"} disabled={runs} onClick={() => void run()}>{words.compare.run}</button>
+        <details class="mapping">
+          <summary>{words.compare.mapping}</summary>
+          <textarea rows={5} value={mapping} aria-label={words.compare.mapping} placeholder={words.compare.mappingHint} spellcheck={false}
+            onInput={(event) => setMapping(event.currentTarget.value)} />
+          <input type="file" aria-label={words.compare.mappingFile}
+            onChange={(event) => void event.currentTarget.files?.[0]?.text().then(setMapping)} />
+        </details>
+        {runs && <span class="soft" role="status">{words.compare.running}</span>}
+        {shown?.file && <Save label={words.save.csv} title={words.compare.csvHint} run={() => saveJobFile(shown)} />}
       </div>}
       {error && <Problem error={error} />}
       {last.error && <Problem error={last.error} />}
@@ -77,7 +92,7 @@ const COLUMNS: readonly Column<Pair>[] = [
   { name: "golden", label: words.compare.columns.golden, width: 170, show: (pair) => pair.golden[0] && <OpLink name={pair.golden[0]} patch={{ d: 1, s: pair.step, g: pair.graph, r: pair.rank }} scope={false} /> },
   { name: "step", label: words.watch.columns.step, width: 44, right: true, sortable: true, show: (pair) => pair.step },
   { name: "shape", label: words.op.shape, width: 90, show: (pair) => formatShape(pair.outputs[0]?.shape) },
-  { name: "relative_error", label: words.compare.columns.error, width: 100, right: true, show: (pair) => formatNumber(errorOf(pair), 3) },
+  { name: "relative_error", label: words.compare.columns.error, width: 100, right: true, sortable: true, show: (pair) => formatNumber(errorOf(pair), 3) },
   { name: "over", label: words.compare.columns.over, width: 100, right: true, show: (pair) => formatNumber(overRounding(pair), 3) },
   { name: "source_line", label: words.compare.columns.source, width: 110, show: (pair) => lineOf(pair.source_file, pair.source_line) },
 ];

@@ -2,6 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import type { Job, Jobs as Document } from "../api.ts";
 import { isOver } from "../jobs.ts";
+import { Save, saveJobFile } from "../parts/save.tsx";
 import { Card, Copy, Empty, Problem } from "../parts/ui.tsx";
 import { notice, source } from "../state.ts";
 import { words } from "../words.en.ts";
@@ -50,6 +51,7 @@ export function Jobs() {
                       <button type="button" class="small" onClick={() => void source.value?.send("DELETE", `jobs/${job.job}`).then(read, setError)}>
                         {isOver(job) ? words.jobs.forget : words.jobs.cancel}
                       </button>
+                      {job.file && <Save label={words.save.save} title={job.file} run={() => saveJobFile(job)} />}
                       {job.state === "done" && (
                         <button type="button" class="small" onClick={() => void source.value?.json<Job>(`jobs/${job.job}`).then(setShown, setError)}>{words.jobs.result}</button>
                       )}

@@ -5,6 +5,7 @@ import { formatCount, formatNumber, formatShape, toNumber, type Num } from "../n
 import { useKeys } from "../keys.ts";
 import { Grid, type Column } from "../parts/grid.tsx";
 import { OpLink } from "../parts/op_name.tsx";
+import { SaveTable } from "../parts/save.tsx";
 import { BAD, ClassMark, Command, lineOf, Tabs } from "../parts/ui.tsx";
 import { change, formatSlot, go, params, place, source, step } from "../state.ts";
 import { words } from "../words.en.ts";
@@ -79,6 +80,7 @@ export function Ops() {
         <FilterField value={filter} />
         <label class="check"><input type="checkbox" checked={all} onChange={(event) => change({ all: event.currentTarget.checked ? 1 : undefined })} /> {words.table.allSteps}</label>
         <span class="count" aria-live="polite">{found ? words.table.rows(formatCount(found.count)) : ""}</span>
+        {found && <SaveTable path={kind} query={query} count={found.count} />}
       </div>
       {kind === "tensors" ? (
         <Grid<TensorsRow> {...shared} columns={withHeat(all ? TENSOR_COLUMNS : ofOneStep(TENSOR_COLUMNS), sort, rows as readonly TensorsRow[])} fetch={(o, l, s) => fetchPage<TensorsRow>(o, l, s)}

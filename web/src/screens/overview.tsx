@@ -10,6 +10,7 @@ import { change, dump, dumpStatus, forget, graph, notice, overview, rank, refres
 import { words } from "../words.en.ts";
 import { FindingCard, type FirstBad } from "./finding.tsx";
 import { GradientMatrix, HealthMap } from "./maps.tsx";
+import { ReportCard } from "./report_card.tsx";
 
 export function Overview() {
   const document = overview.value;
@@ -28,6 +29,7 @@ export function Overview() {
           <Loss of={document} />
           <Holds of={document} />
           <Notes of={document} />
+          <ReportCard />
         </div>
       </div>
     </div>

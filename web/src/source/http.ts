@@ -27,8 +27,8 @@ export class HttpSource implements Source {
     return rowTable((await answer.json()) as RowDocument);
   }
 
-  async bytes(path: string, query?: Query, signal?: AbortSignal): Promise<ArrayBuffer> {
-    return (await this.ask("GET", path, query, signal, "*/*")).arrayBuffer();
+  async bytes(path: string, query?: Query, signal?: AbortSignal, accept = "*/*"): Promise<ArrayBuffer> {
+    return (await this.ask("GET", path, query, signal, accept)).arrayBuffer();
   }
 
   async send<T>(method: "POST" | "DELETE", path: string, body?: unknown): Promise<T> {

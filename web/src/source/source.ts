@@ -28,7 +28,7 @@ export interface Source {
   readonly report?: ReportContents; // absent: a server answers
   json<T>(path: string, query?: Query, signal?: AbortSignal): Promise<T>;
   table(path: string, query?: Query, signal?: AbortSignal): Promise<Table>;
-  bytes(path: string, query?: Query, signal?: AbortSignal): Promise<ArrayBuffer>;
+  bytes(path: string, query?: Query, signal?: AbortSignal, accept?: string): Promise<ArrayBuffer>;
   send<T>(method: "POST" | "DELETE", path: string, body?: unknown): Promise<T>;
   // Ends with the signal, or by an error when the connection is lost.
   events(after: number | null, seen: (event: ServerEvent, id: number) => void, signal: AbortSignal): Promise<void>;
