@@ -106,8 +106,9 @@ class RowSearch {
     }
     if (keys_.column.empty()) return {};
     std::vector<std::string_view> known = numbers_of(query_.of);
+    if (query_.of == RowsOf::tensors) known.emplace_back("source_line");
     const bool is_number = std::ranges::find(known, keys_.column) != known.end();
-    for (const std::string_view name : {"op_name", "op_type", "scope", "class", "step", "source_line"})
+    for (const std::string_view name : {"op_name", "op_type", "scope", "phase", "class", "step"})
       known.push_back(name);
     if (query_.of == RowsOf::tensors) {
       for (const std::string_view name : {"dtype", "shape", "parameter"}) known.push_back(name);
@@ -116,7 +117,7 @@ class RowSearch {
       return Error{ErrorCode::invalid_argument,
                    fmt::format("cannot sort by '{}'; known: {}", keys_.column, fmt::join(known, ", "))};
     }
-    keys_.is_text = !is_number && keys_.column != "class" && keys_.column != "step" && keys_.column != "source_line";
+    keys_.is_text = !is_number && keys_.column != "class" && keys_.column != "phase" && keys_.column != "step" && keys_.column != "source_line";
     return {};
   }
 
@@ -151,6 +152,9 @@ class RowSearch {
 
   std::optional<double> number_key(const OpFact& op, State state) const {
     if (keys_.column == "class") return static_cast<double>(state);
+    if (keys_.column == "phase") {
+      return (op.flags & kIsParameter) != 0 ? std::nullopt : std::optional<double>(op.phase);
+    }
     if (keys_.column == "step") return static_cast<double>(facts_.steps[op.step].number);
     return op.line == 0 ? std::nullopt : std::optional<double>(op.line);
   }

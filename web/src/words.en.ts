@@ -62,7 +62,7 @@ export const words = {
       `${rank ? `Rank ${rank}` : "The run"} ${{ killed: "was killed", stopped: "stopped recording", running: "goes on" }[state]} ${inStep ? "in" : "after"} step ${step}.`,
     incomplete: "Nothing was found, but not everything could be examined.",
     first: "First bad value",
-    where: (rank: string, step: number, phase: string) => `rank ${rank}, step ${step}, ${phase}`,
+    where: (rank: string, step: number, phase: string) => `rank ${rank}, step ${step}${phase ? `, ${phase}` : ""}`,
     reaches: (what: string) => `reaches ${what}`,
     reachesNothing: "reaches neither the loss nor a parameter",
     showOp: "Show the operator", showPath: "Show the path", nextConfig: "Next configuration",

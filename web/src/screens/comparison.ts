@@ -69,4 +69,4 @@ export function overRounding(pair: Pair): number | null {
   return most;
 }
 
-export const errorOf = (pair: Pair): Num => pair.outputs.reduce<Num>((most, output) => (toNumber(output.relative_error) > (toNumber(most) || 0) ? output.relative_error : most), undefined);
+export const errorOf = (pair: Pair): Num => pair.outputs.reduce<Num>((most, output) => (most === undefined || toNumber(output.relative_error) > toNumber(most) ? output.relative_error : most), undefined);

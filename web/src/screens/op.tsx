@@ -60,7 +60,7 @@ function Page({ op }: { op: OpDocument }) {
       <header class="op-head">
         <div>
           <h1 title={op.op_name}>{own} <ClassMark state={op.class} word /></h1>
-          <p class="scope">{scope && <>{shortScope(scope)} <span class="dot">·</span> </>}{op.op_type} <span class="dot">·</span> {words.overview.where(op.rank, op.step, op.phase)}</p>
+          <p class="scope">{scope && <>{shortScope(scope)} <span class="dot">·</span> </>}{op.op_type} <span class="dot">·</span> {words.overview.where(op.rank, op.step, op.is_parameter ? "" : op.phase)}</p>
         </div>
         <div class="buttons">
           {op.previous && <a class="button" href={linkTo("op", { op: op.previous, t: undefined })} aria-label={words.op.previous} title={op.previous}>‹</a>}

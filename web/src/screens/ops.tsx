@@ -37,7 +37,7 @@ const OP_COLUMNS: readonly Column<OpsRow>[] = [
   { name: "class", label: "class", narrow: true, width: 26, sortable: true, show: (row) => row.class && <ClassMark state={row.class} /> },
   { name: "op_name", label: "operator", width: 340, sortable: true, show: (row) => <OpLink name={row.op_name ?? ""} patch={{ s: row.step }} /> },
   { name: "op_type", label: "type", width: 140, sortable: true, show: (row) => row.op_type },
-  { name: "phase", label: "phase", width: 84, sortable: true, show: (row) => row.phase },
+  { name: "phase", label: "phase", width: 84, sortable: true, show: (row) => !row.is_parameter && row.phase }, // no part of the step runs a parameter
   { name: "step", label: "step", width: 44, right: true, sortable: true, show: (row) => row.step },
   { name: "tensors", label: "tensors", width: 64, right: true, sortable: true, show: (row) => row.tensors },
   { name: "nan_tensors", label: "nan", width: 72, right: true, sortable: true, show: (row) => count(row.nan_tensors) },

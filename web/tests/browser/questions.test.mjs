@@ -160,6 +160,23 @@ test("the table sorts and filters all tensors, and shows the command of the same
   });
 });
 
+test("every column that offers it sorts the table; a parameter has no phase", async () => {
+  await withPage(SICK, {}, async (page) => {
+    for (const kind of ["ops", "tensors"]) {
+      await go(page, `#/ops?all=1&k=${kind}`);
+      await page.waitForSelector(".grid-row .op-link");
+      for (const column of await page.locator("[role=columnheader] button").all()) {
+        await column.click();
+        await page.waitForSelector(".grid-row .op-link");
+        assert.equal(await page.locator(".problem").count(), 0, `${kind}: ${await column.innerText()}: ${await page.locator(".problem").allInnerTexts()}`);
+      }
+    }
+    await go(page, "#/ops?s=2&k=ops&f=head.weight");
+    await page.waitForFunction(() => document.querySelectorAll(".grid-row .op-link").length === 1);
+    assert.doesNotMatch(await text(page, ".grid-row:not([aria-rowindex='1'])"), /forward/);
+  });
+});
+
 test("links, back and forward, and a name that the dump does not have", async () => {
   await withPage(SICK, { allowed: ["404"] }, async (page) => {
     await go(page, `#/op?s=2&op=${LOG}`);
