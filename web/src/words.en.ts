@@ -67,7 +67,7 @@ export const words = {
     reachesNothing: "reaches neither the loss nor a parameter",
     showOp: "Show the operator", showPath: "Show the path", nextConfig: "Next configuration",
     others: (count: number) => (count === 1 ? "1 more finding" : `${count} more findings`),
-    looked: (ops: string, tensors: string) => `${ops} operators and ${tensors} tensors were looked at`,
+    looked: (ops: string, tensors: string) => `${ops} operators and ${tensors} tensors were looked at.`,
     notKnown: "not known",
     map: "Health by scope and step", mapHint: "A column is a step, a row is a scope. Enter opens a scope.",
     gradients: "Norms of gradients", gradientHint: "A row is a parameter. Colour: the logarithm of the norm.",

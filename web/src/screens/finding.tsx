@@ -19,7 +19,7 @@ interface FoundTensor {
   negative_inf_count?: number | null;
 }
 
-interface FoundCode {
+export interface FoundCode {
   source_file: string;
   source_line: number;
   function: string;

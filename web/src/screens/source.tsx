@@ -2,13 +2,14 @@
 import type { SourceFile, SourceFiles } from "../api.ts";
 import { CodeText } from "../parts/code.tsx";
 import { Await, baseName, Card, ClassMark, Empty, WORSE } from "../parts/ui.tsx";
-import { dump, linkTo, params, rank, useJson } from "../state.ts";
+import { dump, linkTo, overview, params, rank, useJson } from "../state.ts";
 import { words } from "../words.en.ts";
+import type { FirstBad, FoundCode } from "./finding.tsx";
 
 export function Source() {
   const where = { dump: dump.value || undefined, rank: rank.value };
   const files = useJson<SourceFiles>("source", where);
-  const chosen = params.value.file ?? files.value?.files[0]?.source_file;
+  const chosen = params.value.file ?? files.value?.files.find((entry) => entry.source_file === code()?.source_file)?.source_file ?? files.value?.files[0]?.source_file;
   const file = useJson<SourceFile>(chosen ? "source" : null, { ...where, file: chosen });
   return (
     <div class="page">
@@ -44,7 +45,7 @@ export function Source() {
                     {!value.has_text && <Empty>{words.source.noText}</Empty>}
                     <div class="source-lines" tabIndex={0} role="region" aria-label={baseName(chosen)}>
                       {value.lines.map((line) => (
-                        <div key={line.number} class={`source-line${line.ops ? " has" : ""}`} ref={line === most ? show : null}>
+                        <div key={line.number} class={`source-line${line.ops ? " has" : ""}${isFinding(value, line.number) ? " marked" : ""}`} ref={line === most ? show : null}>
                           <span>{line.ops > 0 && <ClassMark state={line.class} />}</span>
                           <span class="right soft">{line.number}</span>
                           <span class="right">
@@ -67,11 +68,24 @@ export function Source() {
   );
 }
 
-// The line that a person came for: the first one of the worst class.
+const code = (): FoundCode | null | undefined => (overview.value?.finding as FirstBad | null)?.first?.code;
+
+function isFinding(file: SourceFile, line: number): boolean {
+  const found = code();
+  return found?.source_file === file.source_file && found.source_line === line;
+}
+
+// The line that a person came for: that of the finding, else the first one of the worst class.
 function worst(file: SourceFile): SourceFile["lines"][number] | undefined {
+  const found = file.lines.find((line) => isFinding(file, line.number));
+  if (found) return found;
   const withOps = file.lines.filter((line) => line.ops > 0);
   const most = Math.max(...withOps.map((line) => WORSE[line.class]));
   return withOps.find((line) => WORSE[line.class] === most);
 }
 
-const show = (element: HTMLElement | null): void => element?.scrollIntoView({ block: "center" });
+// Scrolls the screen alone: scrollIntoView would move the bar out of the window too.
+function show(element: HTMLElement | null): void {
+  const screen = element?.closest("main");
+  if (element && screen) screen.scrollTop += element.getBoundingClientRect().top - screen.getBoundingClientRect().top - screen.clientHeight / 2;
+}

@@ -177,6 +177,19 @@ test("every column that offers it sorts the table; a parameter has no phase", as
   });
 });
 
+test("the source begins with the line of the finding, and the bar stays in its place", async () => {
+  await withPage(SICK, {}, async (page) => {
+    await page.waitForSelector(".verdict.bad");
+    await go(page, "#/source");
+    await page.waitForSelector(".source-line.marked");
+    assert.match(await text(page, ".source-line.marked"), /^✕.* 45 \d+ .*torch\.log\(certainty - margin\)/);
+    const { y, height } = await page.locator(".source-line.marked").boundingBox();
+    assert.ok(y > 48 && y + height < 800, `the line is at ${y}`);
+    assert.equal((await page.locator(".bar").boundingBox()).y, 0);
+    assert.ok((await page.locator(".card", { hasText: "Files" }).first().boundingBox()).y > 0);
+  });
+});
+
 test("links, back and forward, and a name that the dump does not have", async () => {
   await withPage(SICK, { allowed: ["404"] }, async (page) => {
     await go(page, `#/op?s=2&op=${LOG}`);
