@@ -131,8 +131,8 @@ struct UnfinishedRun {
   };
   State state = State::killed;
   std::uint32_t rank = 0;
-  std::string dump;  // of the rank, if the path holds several
-  StepId step;       // the last one
+  std::string dump;      // of the rank, if the path holds several
+  StepId step;           // the last one
   bool in_step = false;  // false: after its end
 };
 
@@ -143,14 +143,14 @@ struct FirstBad {
   std::vector<HealthyInfinity> healthy;  // of the step of the answer, or of all steps where there is none
   std::uint64_t healthy_left_out = 0;
   std::optional<Growth> growth;
-  std::vector<std::string> path;      // ops from the answer to where it matters, by full name
-  std::string reaches;                // "the loss", "a gradient", …
-  std::vector<std::string> notes;     // the ways in which the search filled gaps of the dump
-  std::vector<DumpProblem> problems;  // parts that could not be examined
-  bool complete = false;              // everything recorded was examined: without a finding, nothing in it is wrong
+  std::vector<std::string> path;          // ops from the answer to where it matters, by full name
+  std::string reaches;                    // "the loss", "a gradient", …
+  std::vector<std::string> notes;         // the ways in which the search filled gaps of the dump
+  std::vector<DumpProblem> problems;      // parts that could not be examined
+  bool complete = false;                  // everything recorded was examined: without a finding, nothing in it is wrong
   std::vector<UnfinishedRun> unfinished;  // in the analysed steps
-  bool only_overflows = false;        // the dump holds nothing but operators that overflowed
-  std::vector<std::string> suspects;  // ops whose tensors would show more, for another run
+  bool only_overflows = false;            // the dump holds nothing but operators that overflowed
+  std::vector<std::string> suspects;      // ops whose tensors would show more, for another run
   // The scope of the analysis.
   std::uint64_t ops_not_recorded = 0;  // of `ops`: only their place in the graph is known
   std::uint64_t ranks = 0, steps = 0, ops = 0, tensors = 0, files_read = 0;

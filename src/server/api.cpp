@@ -281,9 +281,8 @@ Status sort_pairs(std::string_view sort, std::vector<const Json*>& rows) {
   }
   std::vector<std::pair<Json, const Json*>> keyed;
   for (const Json* row : rows) keyed.emplace_back(by_error ? Json(error_of(*row)) : row->value(name, Json()), row);
-  std::ranges::stable_sort(keyed, [&](const auto& a, const auto& b) {
-    return is_reverse ? b.first < a.first : a.first < b.first;
-  });
+  std::ranges::stable_sort(
+      keyed, [&](const auto& a, const auto& b) { return is_reverse ? b.first < a.first : a.first < b.first; });
   std::ranges::transform(keyed, rows.begin(), [](const auto& entry) { return entry.second; });
   return {};
 }

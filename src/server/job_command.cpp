@@ -19,8 +19,7 @@ struct JobOption {
 
 const std::vector<JobOption>& job_options() {
   using enum JobOption::Type;
-  static const std::vector<std::string_view> all = {"first-bad", "compare", "watch",
-                                                    "stomp",     "report",  "next-config"};
+  static const std::vector<std::string_view> all = {"first-bad", "compare", "watch", "stomp", "report", "next-config"};
   static const std::vector<JobOption> options = {
       {"steps", "--step", all, text},
       {"graph", "--graph", all, number},

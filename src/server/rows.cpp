@@ -108,8 +108,7 @@ class RowSearch {
     std::vector<std::string_view> known = numbers_of(query_.of);
     if (query_.of == RowsOf::tensors) known.emplace_back("source_line");
     const bool is_number = std::ranges::find(known, keys_.column) != known.end();
-    for (const std::string_view name : {"op_name", "op_type", "scope", "phase", "class", "step"})
-      known.push_back(name);
+    for (const std::string_view name : {"op_name", "op_type", "scope", "phase", "class", "step"}) known.push_back(name);
     if (query_.of == RowsOf::tensors) {
       for (const std::string_view name : {"dtype", "shape", "parameter"}) known.push_back(name);
     }
@@ -117,7 +116,8 @@ class RowSearch {
       return Error{ErrorCode::invalid_argument,
                    fmt::format("cannot sort by '{}'; known: {}", keys_.column, fmt::join(known, ", "))};
     }
-    keys_.is_text = !is_number && keys_.column != "class" && keys_.column != "phase" && keys_.column != "step" && keys_.column != "source_line";
+    keys_.is_text = !is_number && keys_.column != "class" && keys_.column != "phase" && keys_.column != "step" &&
+                    keys_.column != "source_line";
     return {};
   }
 

@@ -94,7 +94,8 @@ Result<Page> page_of(Ask& ask, RowsOf of) {
   query.is_gone = [&request = ask.request] { return request.is_gone(); };
   page.columns = ask.parameters.text("columns").value_or("");
   page.begin = ask.parameters.number("offset", 0, ~0ULL);
-  const std::uint64_t limit = ask.parameters.number("limit", 200, is_export(ask.request) ? kLimits.exported_rows : kLimits.rows);
+  const std::uint64_t limit =
+      ask.parameters.number("limit", 200, is_export(ask.request) ? kLimits.exported_rows : kLimits.rows);
   const std::optional<std::uint64_t> generation = ask.parameters.number("generation");
   if (Status good = ask.parameters.finish(); !good) return good.error();
   if (generation && *generation != ask.snapshot->generation()) {

@@ -203,7 +203,11 @@ def test_a_mapping_is_a_text_and_no_path(pair):
 def test_a_report_is_made_as_a_job(pair):
     job = pair.job("report", golden=True, redact=True, values="none")
     conform("job", job)
-    assert job["state"] == "done" and job["result"]["is_redacted"] and job["result"]["file"] == job["file"] == "report.html"
+    assert (
+        job["state"] == "done"
+        and job["result"]["is_redacted"]
+        and job["result"]["file"] == job["file"] == "report.html"
+    )
     page = pair.get(f"jobs/{job['job']}/file").body
     assert len(page) == job["result"]["bytes"] and page.startswith(b"<!doctype html>")
     assert str(pair.directory).encode() not in page
