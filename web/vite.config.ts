@@ -4,7 +4,7 @@ import { defineConfig } from "vite";
 export default defineConfig({
   base: "./", // the page also works below /user/x/proxy/8765/
   oxc: { jsx: { importSource: "preact" } },
-  worker: { format: "es" },
+  worker: { format: "iife" },
   build: {
     outDir: "../build/web",
     emptyOutDir: true,

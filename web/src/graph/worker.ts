@@ -22,7 +22,8 @@ const policy = (globalThis as { trustedTypes?: TrustedTypes }).trustedTypes?.cre
 });
 
 export class LayoutWorker {
-  private readonly worker = new Worker((policy ? policy.createScriptURL(address) : address) as string, { type: "module" });
+  // Not a module: Chromium does not load a module from a blob of a file, as a report is.
+  private readonly worker = new Worker((policy ? policy.createScriptURL(address) : address) as string);
   private last = 0;
 
   constructor(onAnswer: (answer: GraphAnswer) => void) {

@@ -34,7 +34,8 @@ test("the sentence, the operator with values, the graph with its path, the table
     await page.waitForSelector(".stations li");
     const stations = await page.locator(".stations li a").allInnerTexts();
     assert.deepEqual(stations.slice(0, 3), ["log-op0", "tanh-op0", "div-op0"]);
-    await page.getByRole("button", { name: "Tree" }).click(); // placed by the worker
+    await page.waitForFunction(() => Number(document.querySelector(".graph-view canvas")?.dataset.boxes) > 5); // placed by the worker
+    await page.getByRole("button", { name: "Tree" }).click();
     await page.waitForSelector("[role=treeitem]");
     await go(page, "#/source");
     await page.waitForSelector(".source-line.has");
