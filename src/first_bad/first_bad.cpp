@@ -61,11 +61,13 @@ void add_unfinished(const CatalogRank& rank, const DumpPart& part, FirstBad& rep
   const CatalogStep& last = rank.steps.back();
   if ((run.finished && run.error.empty()) || !part.takes(last)) return;
   using enum UnfinishedRun::State;
-  const bool is_running = run.error.empty() && is_recording(own_directory_in(rank.metadata));
-  report.unfinished.push_back({!run.error.empty() ? stopped
-                               : is_running       ? running
-                                                  : killed,
-                               rank.rank, rank.dump, last.id, !last.ended});
+  UnfinishedRun::State state = killed;
+  if (!run.error.empty()) {
+    state = stopped;
+  } else if (is_recording(own_directory_in(rank.metadata))) {
+    state = running;
+  }
+  report.unfinished.push_back({state, rank.rank, rank.dump, last.id, !last.ended});
 }
 
 // An infinity caused only by a loss scale that is too large. NaN that was not made from an infinity would appear with

@@ -94,23 +94,31 @@ std::string looked_text(const FirstBad& report) {
                      report.files_read > 0 ? fmt::format(", {} read", count_text(report.files_read, "file")) : "");
 }
 
-std::string_view state_text(UnfinishedRun::State state) {
+struct StateText {
+  std::string_view name, says;
+};
+
+StateText text_of(UnfinishedRun::State state) {
   using enum UnfinishedRun::State;
-  return state == killed ? "killed" : state == stopped ? "stopped" : "running";
+  switch (state) {
+    case killed:
+      return {"killed", "was killed"};
+    case stopped:
+      return {"stopped", "stopped recording"};
+    case running:
+      break;
+  }
+  return {"running", "goes on"};
 }
 
 // "the run was killed in step 2", of several ranks "rank 0 was killed in step 2, rank 3 in step 1"
 std::string unfinished_text(const FirstBad& report) {
   std::vector<std::string> parts;
-  std::string_view before;
+  std::optional<UnfinishedRun::State> before;
   for (const UnfinishedRun& run : report.unfinished) {
     std::string text = report.ranks == 1 ? "the run" : "rank " + rank_text(run.rank, run.dump);
-    const std::string_view state = state_text(run.state);
-    using enum UnfinishedRun::State;
-    if (state != before) {
-      text += run.state == killed ? " was killed" : run.state == stopped ? " stopped recording" : " goes on";
-    }
-    before = state;
+    if (run.state != before) text += fmt::format(" {}", text_of(run.state).says);
+    before = run.state;
     parts.push_back(fmt::format("{} {} step {}", text, run.in_step ? "in" : "after", run.step.number));
   }
   return joined(parts, ", ");
@@ -196,7 +204,7 @@ Json json_of(const FirstBad& report) {
   Json findings = Json::array(), expected = Json::array(), asides = Json::array(), healthy = Json::array(),
        unfinished = Json::array();
   for (const UnfinishedRun& run : report.unfinished) {
-    unfinished.push_back({{"state", state_text(run.state)},
+    unfinished.push_back({{"state", text_of(run.state).name},
                           {"rank", run.rank},
                           {"dump", run.dump},
                           {"graph", run.step.graph},

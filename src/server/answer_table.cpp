@@ -10,6 +10,13 @@
 #include "server/arrow.h"
 
 namespace sonde::server {
+namespace {
+
+bool accepts(const Request& request, std::string_view type) {
+  return request.header("accept").find(type) != std::string_view::npos;
+}
+
+}  // namespace
 
 void AnswerColumn::note_known(bool is_known) {
   if (is_known && known.empty()) return;
@@ -106,10 +113,7 @@ std::string AnswerColumn::csv(std::size_t row) const {
   }
 }
 
-bool is_export(const Request& request) {
-  const std::string_view accept = request.header("accept");
-  return accept.find(kCsvType) != std::string_view::npos || accept.find(kArrowType) != std::string_view::npos;
-}
+bool is_export(const Request& request) { return accepts(request, kCsvType) || accepts(request, kArrowType); }
 
 AnswerColumn& AnswerTable::add(std::string_view name, ColumnType type, bool nullable) {
   AnswerColumn& column = columns.emplace_back();
@@ -144,12 +148,12 @@ Response AnswerTable::response(const Request& request, std::uint64_t generation)
   const std::uint64_t all = counts_itself ? rows() : count;
   response.headers = {
       {"Sonde-Count", std::to_string(all)}, {"Sonde-Generation", std::to_string(generation)}, {"Vary", "Accept"}};
-  if (request.header("accept").find(kArrowType) != std::string_view::npos) {
+  if (accepts(request, kArrowType)) {
     response.type = kArrowType;
     response.body = arrow_stream(columns);
     return response;
   }
-  if (request.header("accept").find(kCsvType) != std::string_view::npos) {
+  if (accepts(request, kCsvType)) {
     response.type = kCsvType;
     for (const AnswerColumn& column : columns) response.body += (response.body.empty() ? "" : ",") + column.name;
     for (std::size_t row = 0; row < rows(); ++row) {

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -18,6 +17,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "files/files.h"
+#include "files/mapped_file.h"
 #include "files/scratch.h"
 
 namespace sonde::server {
@@ -67,6 +67,79 @@ std::string shell_text(const std::vector<std::string>& words) {
     out += ' ' + (is_plain ? word : shell_quoted(word));
   }
   return out;
+}
+
+// The files of a command, in a directory of the job.
+struct CommandFiles {
+  std::optional<Scratch> directory;
+  std::filesystem::path written;  // by the command; empty: it writes none
+};
+
+// Gives the options of kFileOptions paths in the directory, and writes the file of the mapping.
+Status place_files(const Json& arguments, std::vector<std::string>& words, CommandFiles& files) {
+  for (std::string& word : words) {
+    const auto option = std::ranges::find_if(kFileOptions, [&](std::string_view o) { return word.starts_with(o); });
+    if (option == kFileOptions.end()) continue;
+    if (!files.directory && files.directory.emplace().path().empty()) {
+      return Error{ErrorCode::io, "cannot make a directory in TMPDIR or /tmp"};
+    }
+    const std::filesystem::path file = files.directory->path() / word.substr(option->size());
+    word = std::string(*option) + file.string();
+    if (*option != kMappingOption) {
+      files.written = file;
+    } else if (!(std::ofstream(file) << arguments["mapping"].get_ref<const std::string&>()).flush()) {
+      return Error{ErrorCode::io, "cannot write the mapping to a file in TMPDIR or /tmp"};
+    }
+  }
+  return {};
+}
+
+// Starts this program as a command; -1 with errno if it cannot. `output` is what the command prints.
+pid_t start_command(std::vector<std::string>& words, Fd& output) {
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  int pipe[2] = {-1, -1};
+  if (::pipe2(pipe, O_CLOEXEC) != 0) return -1;
+  output = Fd(pipe[0]);
+  const Fd input_of_pipe(pipe[1]), nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  const pid_t child = ::fork();
+  if (child == 0) {  // only functions that a fork of a program with threads may call
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ::setpriority(PRIO_PROCESS, 0, kNice);
+    ::dup2(nothing.get(), 0);
+    ::dup2(input_of_pipe.get(), 1);
+    ::dup2(nothing.get(), 2);
+    sigset_t none;
+    ::sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    ::execv("/proc/self/exe", arguments.data());
+    ::_exit(127);
+  }
+  return child;
+}
+
+// The file that the command wrote, to be saved. That of `next-config` becomes the answer itself, in `text`; a report's name
+// comes into the answer, which does not name its directory then.
+std::optional<std::string> take_file(const std::string& kind, const CommandFiles& files, Json& answer,
+                                     std::string& text) {
+  std::optional<std::string> file;
+  if (!files.written.empty()) {
+    if (Result<std::string> read = read_whole_file(files.written)) file = std::move(*read);
+  }
+  if (kind == "next-config") {
+    if (file) {
+      text = std::move(*file);
+    } else if (answer.is_object() && !answer.contains("error")) {
+      answer["error"] = {{"message", "nothing wrong was found, so there is no next configuration"}};
+    }
+    return std::nullopt;
+  }
+  if (kind == "report" && file && answer.is_object()) {
+    answer["file"] = files.written.filename().string();
+    text = answer.dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
+  return file;
 }
 
 }  // namespace
@@ -245,42 +318,11 @@ void Jobs::fail(Job& job, std::string error) {
 void Jobs::run_command(Job& job) {
   std::vector<std::string> words = job.command;
   words.insert(words.begin(), "sonde");
-  std::optional<Scratch> scratch;
-  std::filesystem::path written;
-  for (std::string& word : words) {
-    const auto option = std::ranges::find_if(kFileOptions, [&](std::string_view o) { return word.starts_with(o); });
-    if (option == kFileOptions.end()) continue;
-    if (!scratch && scratch.emplace().path().empty()) return fail(job, "cannot make a directory in TMPDIR or /tmp");
-    const std::filesystem::path file = scratch->path() / word.substr(option->size());
-    word = std::string(*option) + file.string();
-    if (*option != kMappingOption) {
-      written = file;
-    } else if (!(std::ofstream(file) << job.arguments["mapping"].get_ref<const std::string&>()).flush()) {
-      return fail(job, "cannot write the mapping to a file in TMPDIR or /tmp");
-    }
-  }
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  int pipe[2] = {-1, -1};
-  const bool has_pipe = ::pipe2(pipe, O_CLOEXEC) == 0;
-  const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-  const pid_t child = has_pipe ? ::fork() : -1;
-  if (child == 0) {  // only functions that a fork of a program with threads may call
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    ::setpriority(PRIO_PROCESS, 0, kNice);
-    ::dup2(nothing, 0);
-    ::dup2(pipe[1], 1);
-    ::dup2(nothing, 2);
-    sigset_t none;
-    ::sigemptyset(&none);
-    ::sigprocmask(SIG_SETMASK, &none, nullptr);
-    ::execv("/proc/self/exe", arguments.data());
-    ::_exit(127);
-  }
+  CommandFiles files;
+  if (Status good = place_files(job.arguments, words, files); !good) return fail(job, good.error().message);
+  Fd output;
+  const pid_t child = start_command(words, output);
   const int why = errno;
-  Fd output(pipe[0]), closed_at_once(pipe[1]), closed_too(nothing);
-  closed_at_once.reset();
   int status = 0;
   bool too_large = false;
   std::string text;
@@ -297,22 +339,7 @@ void Jobs::run_command(Job& job) {
     job.process = 0;
   }
   Json answer = child > 0 && !too_large ? Json::parse(text, nullptr, false) : Json();
-  std::string file_text;
-  bool has_file = false;
-  if (!written.empty()) {
-    std::ifstream file(written);
-    has_file = file.good();
-    if (has_file) file_text.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-  }
-  if (job.kind == "next-config" && has_file) {
-    text = std::exchange(file_text, "");
-    has_file = false;
-  } else if (job.kind == "next-config" && answer.is_object() && !answer.contains("error")) {
-    answer["error"] = {{"message", "nothing wrong was found, so there is no next configuration"}};
-  } else if (job.kind == "report" && answer.is_object() && has_file) {
-    answer["file"] = written.filename().string();
-    text = answer.dump(-1, ' ', false, Json::error_handler_t::replace);
-  }
+  std::optional<std::string> file = take_file(job.kind, files, answer, text);
   const std::lock_guard lock(mutex_);
   job.ended_us = now_us();
   if (job.is_cancelled) return;
@@ -327,10 +354,10 @@ void Jobs::run_command(Job& job) {
                                     : fmt::format("the job ended with status {} and no answer", WEXITSTATUS(status));
   } else {
     job.error = answer.contains("error") ? answer["error"].value("message", "") : "";
-    if (scratch) forget_path(scratch->path().string() + "/", job.error);
-    if (has_file) {
-      job.file_name = written.filename().string();
-      job.file = std::make_shared<std::string>(std::move(file_text));
+    if (files.directory) forget_path(files.directory->path().string() + "/", job.error);
+    if (file) {
+      job.file_name = files.written.filename().string();
+      job.file = std::make_shared<std::string>(std::move(*file));
     }
     job.result = std::make_shared<std::string>(std::move(text));
     if (job.exit_status.value_or(2) != 2 && !is_only_error(answer)) job.state = "done";
