@@ -26,7 +26,7 @@ from torch.optim.optimizer import (
 )
 from torch.utils.hooks import RemovableHandle
 
-from . import _core, adapter, flags, graph_modules, optimizers, past_operators
+from . import _core, adapter, custom_ops, flags, graph_modules, optimizers, past_operators
 from . import host as session_facts
 from .compiled import activation
 from .console import number_from, report, say_once
@@ -94,6 +94,7 @@ class TorchHost(Host):
             optimizers.watch_scaler(library),
             _watch_waits(library),
             past_operators.watch(library),
+            custom_ops.watch(),
             activation.watch(self),
             self.optimizers.close,
         ]

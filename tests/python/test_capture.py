@@ -297,6 +297,47 @@ def test_under_autocast_the_cast_computation_is_the_op(train, config):
     assert any(n.startswith("to.") for n in (p.name for p in dumps.step_directory(run.dump).iterdir()))
 
 
+CUSTOM_OPS = """
+    import sonde, torch
+
+
+    def define(name):
+        @torch.library.custom_op(f"capture::{name}", mutates_args=())
+        def twice(x: torch.Tensor) -> torch.Tensor:
+            return (x + x).clone()
+
+        twice.register_autograd(lambda context, grad: grad + grad)
+        return twice
+
+
+    def are_direct(*operators):  # called without the C++ dispatcher
+        return [getattr(operator._opoverload, "_pyobj_dispatcher", None) is not None for operator in operators]
+
+
+    before = define("before")
+    bare = are_direct(before)
+    settings = sonde.session.settings("dump")
+    settings["common_dump_settings"]["net_name"] = "Net"
+    sonde.start(settings)
+    x = torch.ones(2, requires_grad=True)
+    inside = define("inside")
+    inside(before(x)).sum().backward()
+    sonde.stop()
+    assert are_direct(before, inside, define("after")) == bare * 3
+    print(x.grad.tolist())
+"""
+
+
+def test_an_operator_written_in_python_is_one_op_wherever_it_was_defined(train, tmp_path):
+    run = train(CUSTOM_OPS)
+    assert run.status == 0, run.stderr
+    assert "[4.0, 4.0]" in run.stdout
+    names = [row["Op Name"] for row in dumps.statistics(tmp_path / "dump", 0)]
+    forward = list(dict.fromkeys(name for name in names if not name.startswith("Gradients")))
+    assert forward[:4] == [f"Default/{op}-op0" for op in ("ones", "before", "inside", "sum")], names
+    assert {"Gradients/Default/Grad_before/add-op0", "Gradients/Default/Grad_inside/add-op0"} <= set(names)
+
+
 @pytest.mark.parametrize("guard", ["torch.no_grad()", "torch.inference_mode()"])
 def test_evaluation_is_graph_one(guard, train, config):
     run = train(
