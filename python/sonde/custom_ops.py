@@ -18,10 +18,10 @@ def watch() -> Callable[[], None]:
     original = getattr(OpOverload, "_enable_pyobj_dispatch", None)
     if original is None:
         return lambda: None
-    changed: weakref.WeakSet[OpOverload[..., Any]] = weakref.WeakSet()
+    changed: weakref.WeakSet[Any] = weakref.WeakSet()
 
     @functools.wraps(original)
-    def enable(op: OpOverload[..., Any], enabled: bool = True) -> None:
+    def enable(op: Any, enabled: bool = True) -> None:
         """Of an operator that is defined from now on."""
         if enabled:
             changed.add(op)

@@ -140,8 +140,10 @@ def test_the_configuration_of_the_packaging_selects_the_taps(packages, recorded)
 
 
 def test_a_program_without_python_records_a_package(packages):
-    torch = adapter.find_torch().directory
+    found = adapter.find_torch()
+    torch = found.directory
     flags = [f"-I{torch}/include", f"-L{torch}/lib", f"-Wl,-rpath,{torch}/lib", "-Wl,--no-as-needed"]
+    flags.append(f"-D_GLIBCXX_USE_CXX11_ABI={int(found.cxx11_abi)}")
     source = pathlib.Path(__file__).parents[2] / "examples/libtorch/package.cpp"
     libraries = ["-ltorch", "-ltorch_cpu", "-lc10"]
     run(packages, "c++", "-std=c++20", "-O0", source, *flags, *libraries, "-o", "package")

@@ -192,6 +192,13 @@ INTERPRETED = (
 
 
     class Values(torch.fx.Interpreter):
+        def call_function(self, target, args, kwargs):
+            if getattr(target, "__name__", "") != "scatter_upon_const_tensor":
+                return super().call_function(target, args, kwargs)
+            # A lowering in the graph: PyTorch up to 2.9 replaces full() and scatter() by it.
+            whole = torch.full(kwargs["shape"], kwargs["background_val"], dtype=kwargs["dtype"])
+            return whole.scatter(kwargs["dim"], kwargs["selector"], kwargs["val"])
+
         def run_node(self, node):
             result = super().run_node(node)
             if node.op == "call_function" and node.target is not operator.getitem:

@@ -9,6 +9,8 @@ import textwrap
 import pytest
 from processes import CLI, run_alone
 
+from sonde import adapter
+
 pytestmark = pytest.mark.cold  # Inductor starts processes and threads of its own
 
 CASES = """
@@ -170,7 +172,9 @@ def test_recording_changes_no_bit(cases, name):
 def test_code_in_cpp_alone_has_its_nodes(cases):
     answer = cases[0]["cpp_wrapper"][1]
     assert len(answer) == 3
-    assert all(ADDMM in names for names in answer.values())
+    is_refused = "C++ wrapper cannot call operators without results" in cases[1]
+    assert is_refused == (adapter.find_torch().minor == "2.6"), cases[1]
+    assert all((ADDMM in names) != is_refused for names in answer.values())
 
 
 def test_a_convolution_net_under_autocast_has_its_nodes_in_the_chosen_steps(cases):
@@ -207,6 +211,7 @@ BREAKS = """
     import torch
     from torch import nn
 
+    torch._dynamo.config.specialize_float = True  # PyTorch 2.6 fails without it where a graph breaks at a number
     torch.set_num_threads(1)
 
 

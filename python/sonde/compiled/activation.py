@@ -112,8 +112,8 @@ def _wrap_compile_fx(module: ModuleType, host: Program) -> Callable[[], None]:
 
     @functools.wraps(original)
     def compile_fx(model: Any, example_inputs: Any, inner_compile: Any = default, *args: Any, **kwargs: Any) -> Any:
-        ours = getattr(inner_compile, "sonde_forms", False)  # Inductor calls itself again, with a changed configuration
-        if ours or host.closed or host.library is None:
+        # Inductor calls itself again, with a changed configuration.
+        if _is_ours(inner_compile) or host.closed or host.library is None:
             return original(model, example_inputs, inner_compile, *args, **kwargs)
         inner = Compilation(host, model, inner_compile).compile
         from torch._functorch import config
@@ -129,6 +129,12 @@ def _wrap_compile_fx(module: ModuleType, host: Program) -> Callable[[], None]:
             module.compile_fx = original  # type: ignore[attr-defined]
 
     return undo
+
+
+def _is_ours(inner_compile: Any) -> bool:
+    while isinstance(inner_compile, functools.partial):
+        inner_compile = inner_compile.func
+    return getattr(inner_compile, "sonde_forms", False)
 
 
 def _graphs() -> int:

@@ -8,6 +8,7 @@ the form without taps, and their results are the same bits, whatever a fused ker
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -226,6 +227,18 @@ def _tensor_of(value: _Value) -> Any:
     return value.tensor
 
 
+@functools.cache
+def _cpp_can_call_taps() -> bool:
+    """False with PyTorch 2.6, whose generated C++ would fail when it runs."""
+    from torch._inductor.codecache import custom_op_wrapper
+
+    try:
+        custom_op_wrapper("torch.ops.sonde.dump_scope.default", 0)
+    except AssertionError:
+        return False
+    return True
+
+
 @contextlib.contextmanager
 def taps_are_lowered() -> Iterator[None]:
     """Within the block, Inductor knows the taps. Raises AttributeError if it is not as we know it."""
@@ -245,6 +258,8 @@ def taps_are_lowered() -> Iterator[None]:
         if table.package:
             packages.begin_kernel().create(begin, order, "")
             return
+        if graph.cpp_wrapper and not _cpp_can_call_taps():
+            raise RuntimeError("its C++ wrapper cannot call operators without results in this version of PyTorch")
         handler: Any = lowering.fallback_handler
         handler(begin, add_to_fallback_set=False)(order, nodes.IN_CPP if graph.cpp_wrapper else text)
 

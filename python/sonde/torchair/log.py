@@ -33,7 +33,7 @@ class _Formatter(logging.Formatter):
         return f"{time:%Y-%m-%d %H:%M:%S}.{time.microsecond // 1000:03d}.{time.microsecond % 1000:03d}"
 
 
-class _Handler(logging.StreamHandler[Any]):
+class _Handler(logging.StreamHandler):  # type: ignore[type-arg]  # no generic class in CPython 3.10
     """Writes to sys.stdout as it is at that moment."""
 
     def __init__(self) -> None:
