@@ -329,7 +329,7 @@ CASES = (
             compiled(torch.randn(5, 4)).sum().backward()
             step()
             optimizer.zero_grad()
-    with case("selected", dump_mode=1, kernels=["addmm"]):
+    with case("selected", dump_mode=1, kernels=["addmm", "threshold_backward"]):
         model = Small()
         training(model, torch.compile(model))
     with case("inputs", input_output=1):
@@ -423,6 +423,11 @@ def test_a_compiled_step_of_an_optimizer_ends_the_step(cases):
 
 def test_selected_nodes_have_taps_and_the_others_do_not(cases):
     assert cases[0]["selected"] == {"0/0": [ONE, TWO], "0/1": [ONE, TWO]}
+
+
+def test_a_chosen_operator_that_decomposition_replaced_is_named_once(cases):
+    line = "sonde: 'threshold_backward' is chosen, but a compiled graph computes it by le, full, where; choose one of "
+    assert cases[1].count(line) == 1
 
 
 def test_inputs_alone_are_read_from_their_makers(cases):

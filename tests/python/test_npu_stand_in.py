@@ -81,7 +81,7 @@ def test_a_script_for_ascend_runs_unchanged(run, tmp_path):
     ran = run(MODEL)
     assert ran.status == 0, ran.stderr
     assert ran.stdout.splitlines() == ["True cpu"]
-    assert ran.stderr.splitlines() == [
+    assert ran.sonde_lines == [
         "sonde: --npu-stand-in: torch_npu is Sonde's, for the CPU",
         "sonde: --npu-stand-in: torchair is Sonde's, for the CPU",
         'sonde: --npu-stand-in: the device "npu" is the CPU',

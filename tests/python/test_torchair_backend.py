@@ -91,7 +91,7 @@ def dumped(tmp_path_factory):
 def test_a_graph_run_node_by_node_has_the_bits_of_the_eager_model(dumped):
     _, run = dumped
     assert run.stdout.splitlines() == ["Block same bits", "Net same bits"]
-    assert run.stderr.splitlines() == [
+    assert run.sonde_lines == [
         "sonde: torchair: debug.data_dump and debug.fx_summary: the graph runs node by node, without Inductor"
     ]
 
@@ -251,7 +251,7 @@ def test_where_nothing_can_be_written_one_line_says_so(small, tmp_path):
     assert run.status == 0
     assert "[[8.0, 8.0], [8.0, 8.0]]" in run.stdout
     assert run.stderr.count("debug.data_dump cannot write the files of add in") == 1
-    assert run.stderr.count("\n") == 2  # beside the line that the graph runs node by node
+    assert len(run.sonde_lines) == 2  # beside the line that the graph runs node by node
 
 
 def test_sizes_that_are_known_only_at_run_time_are_negative(train, tmp_path):

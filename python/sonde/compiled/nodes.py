@@ -84,6 +84,8 @@ class Node:
     attributes: list[Attribute]
     scoped: bool = False  # inside sonde.dump_scope()
     tapped: bool = True
+    # Types of operators that the program called and that are not in the graph: this node computes a part of them.
+    part_of: list[str] = dataclasses.field(default_factory=list)
 
     @property
     def scope(self) -> str:
@@ -302,7 +304,17 @@ def _node(node: fx.Node, backward: bool, types: Mapping[int, str], places: Mappi
         inputs=inputs,
         outputs=_outputs(node),
         attributes=attributes,
+        part_of=_part_of(node),
     )
+
+
+def _part_of(node: fx.Node) -> list[str]:
+    """["native_layer_norm", "layer_norm"]: the operator of ATen that was decomposed, the function that Dynamo met."""
+    original = node.meta.get("original_aten")
+    functions = node.meta.get("source_fn_stack") or []
+    names = [op_type_of(original)] if original is not None else []
+    names += [re.sub(r"_\d+$", "", str(functions[-1][0]))] if functions else []
+    return [name for name in dict.fromkeys(names) if name != op_type_of(node.target)]
 
 
 def is_view(target: Any) -> bool:
