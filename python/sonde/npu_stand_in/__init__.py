@@ -1,7 +1,8 @@
 """`sonde run --npu-stand-in`: scripts for Ascend run on the CPU as they are.
 
 The modules torch_npu and torchair are those in `modules` here, if no others are installed. `.npu()` and the device
-"npu" give the tensor itself, on the CPU. One line announces each when it is first used.
+"npu" give the tensor itself, on the CPU. One line announces each when it is first used. All of it steps back where
+PyTorch has a backend named npu.
 """
 
 import importlib.machinery
@@ -21,7 +22,7 @@ def find(name: str) -> importlib.machinery.ModuleSpec | None:
     """The spec of a module of NAMES; None if there is a real one, which then is imported."""
     if name == "torchair" and "torch_npu" not in sys.modules:
         _announce_the_real("torch_npu")  # a real torch_npu brings its devices
-    if _announce_the_real(name):
+    if _announce_the_real(name) or _a_backend_is_npu():
         return None
     said_once(name, f"{name} is Sonde's, for the CPU")
     return importlib.machinery.PathFinder.find_spec(name, [_MODULES])
@@ -44,6 +45,14 @@ def _announce_the_real(name: str) -> bool:
     if place:
         said_once(f"the real {name}", f"{name} is installed in '{place}', and is used")
     return bool(place)
+
+
+def _a_backend_is_npu() -> bool:
+    if "torch" not in sys.modules:
+        return False
+    from . import identity
+
+    return identity.a_backend_is_npu()
 
 
 def _place_of(name: str) -> str:

@@ -10,7 +10,7 @@ from torch._dynamo.backends.registry import register_backend
 from torch._dynamo.variables import ConstantVariable
 from torch._dynamo.variables.user_defined import UserDefinedClassVariable
 
-from .identity import is_npu
+from .identity import a_backend_is_npu, is_npu
 
 
 def install() -> None:
@@ -38,7 +38,7 @@ def know_devices() -> None:
 
     @functools.wraps(original)
     def call_function(self: Any, tx: Any, args: Sequence[Any], kwargs: Any) -> Any:
-        if self.value is torch.device:
+        if self.value is torch.device and not a_backend_is_npu():
             given = [*args, *kwargs.values()]
             if given and given[0].is_python_constant() and is_npu(given[0].as_python_constant()):
                 args, kwargs = [ConstantVariable.create("cpu")], {}

@@ -1,5 +1,6 @@
-"""`.npu()` and the device "npu" as the identity: everything stays on the CPU."""
+"""`.npu()` and the device "npu" as the identity: everything stays on the CPU, until a backend has the name."""
 
+import functools
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
@@ -15,13 +16,45 @@ _CPU = torch.device("cpu")
 
 def install() -> None:
     """Adds `.npu()`, `torch.npu` and the device "npu"; a second call changes nothing."""
-    if hasattr(torch, "npu"):
+    if a_backend_is_npu() or hasattr(torch, "npu"):
         return
     torch.Tensor.npu = _npu  # type: ignore[attr-defined]
     torch.nn.Module.npu = _npu  # type: ignore[attr-defined]
     torch.npu = sys.modules["torch.npu"] = _Npu("torch.npu")  # type: ignore[attr-defined]
     torch.serialization.register_package(0, lambda _storage: None, _restored)
     _NpuIsCpu().__enter__()  # type: ignore[no-untyped-call]
+    for owner, name in (
+        (torch.utils, "rename_privateuse1_backend"),
+        (torch.utils.backend_registration, "rename_privateuse1_backend"),
+        (torch, "_register_device_module"),
+    ):
+        setattr(owner, name, _stepping_back(getattr(owner, name)))
+
+
+def a_backend_is_npu() -> bool:
+    """True if a backend of PyTorch has the name: it is used, and one line says so."""
+    if torch._C._get_privateuse1_backend_name() != "npu":
+        return False
+    said_once("backend", 'PyTorch has a backend "npu", which is used')
+    if isinstance(getattr(torch, "npu", None), _Npu):
+        del sys.modules["torch.npu"]
+        for owner in (torch, torch.Tensor, torch.nn.Module):
+            delattr(owner, "npu")
+    return True
+
+
+def _stepping_back(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A backend that takes the name calls such a function; PyTorch refuses it while a torch.npu exists."""
+
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        a_backend_is_npu()
+        try:
+            return original(*args, **kwargs)
+        finally:
+            a_backend_is_npu()
+
+    return call
 
 
 def _npu(self: Any, *_args: object, **_kwargs: object) -> Any:
@@ -38,6 +71,8 @@ class _NpuIsCpu(TorchFunctionMode):
         self, func: Callable[..., Any], types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
+        if any(is_npu(one) for one in (*args, *kwargs.values())) and a_backend_is_npu():
+            return func(*args, **kwargs)
         if any(is_npu(one) for one in args):
             args = tuple(_CPU if is_npu(one) else one for one in args)
             _announce()
@@ -64,7 +99,7 @@ def _announce() -> None:
 
 def _restored(storage: Any, location: str) -> Any:
     """Loads on the CPU a tensor that was saved on an NPU, or that is to be loaded there."""
-    return storage if is_npu(location) else None
+    return storage if is_npu(location) and not a_backend_is_npu() else None
 
 
 class _Npu(ModuleType):

@@ -1,7 +1,7 @@
 """TorchAir's backend of torch.compile, on PyTorch's own compilers.
 
-Inductor compiles the graph, and Sonde records its nodes. Options under `debug` run it node by node instead, with
-PyTorch's interpreter of FX graphs and PyTorch's own kernels.
+Inductor compiles the graph, and Sonde records its nodes. Options under `debug`, and devices that Inductor has no
+code for, run it node by node instead, with PyTorch's interpreter of FX graphs and PyTorch's own kernels.
 """
 
 import contextlib
@@ -46,7 +46,7 @@ class Backend:
     def __call__(self, module: fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
         """Compiles a graph of Dynamo's. `options` are those of torch.compile."""
         config = with_options(self.config, options.get("options") or {})
-        reasons = config.reasons_to_interpret()
+        reasons = [*config.reasons_to_interpret(), *_devices_without_inductor(inputs)]
         if reasons:
             say(f"{' and '.join(reasons)}: the graph runs node by node, without Inductor")
             compiler = Compiler(config)
@@ -79,6 +79,15 @@ class Compiler:
         elif self.config.saves_tensors():
             run = TensorSaver(module, self.config.dump_config.dump_path)
         return _first_writes(run, self.config, graph_id, module.graph)
+
+
+def _devices_without_inductor(inputs: Sequence[Any]) -> list[str]:
+    """What to say about devices of the graph's inputs that Inductor has no code for, as a backend named npu."""
+    from torch._inductor.codegen.common import get_scheduling_for_device, init_backend_registration
+
+    init_backend_registration()
+    types = {value.device.type for value in inputs if isinstance(value, torch.Tensor)}
+    return [f"Inductor has no code for {one}" for one in sorted(types) if get_scheduling_for_device(one) is None]
 
 
 def _with_inductor(

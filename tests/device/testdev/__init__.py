@@ -2,7 +2,8 @@
 
 It is stricter than a GPU. The host cannot read its memory: a read faults. Its streams are threads that run late, in an
 order between them that schedule() chooses. Freed memory is overwritten, and given to the next who asks. Its kernels are
-the CPU's. counters() says what a program did. Its module is `torch.testdev`, as `torch.cuda` is CUDA's.
+the CPU's. counters() says what a program did. Its module is `torch.testdev`, as `torch.cuda` is CUDA's. TESTDEV_NAME
+gives the device another name before the import: torch_npu is a backend of this kind with the name "npu".
 """
 
 import atexit
@@ -21,6 +22,7 @@ _library.testdev_counter_name.restype = ctypes.c_char_p
 _library.testdev_counter.restype = ctypes.c_ulong
 _library.testdev_end_capture.restype = ctypes.c_void_p
 _NAMES = [_library.testdev_counter_name(which).decode() for which in range(_library.testdev_counters())]
+NAME = os.environ.get("TESTDEV_NAME", "testdev")
 _SCHEDULES = ("eager", "shuffled", "main_last", "others_last", "last")
 _pid = None
 _initialized = True  # torch.utils.checkpoint looks at it
@@ -80,7 +82,7 @@ def destroy_stream(stream):
 @contextlib.contextmanager
 def graph(device=0):
     """Launches inside are captured and not run: `with graph() as replay: …`, then `replay()`."""
-    stream = torch.accelerator.current_stream(torch.device("testdev", device))
+    stream = torch.accelerator.current_stream(torch.device(NAME, device))
     number = ctypes.c_long(stream.stream_id)
     _call("begin_capture", device, number)
     captured = []
@@ -197,9 +199,9 @@ def get_amp_supported_dtype():
 def _register():
     global _pid
     _pid = os.getpid()
-    torch.utils.rename_privateuse1_backend("testdev")
+    torch.utils.rename_privateuse1_backend(NAME)
     _library.testdev_register()
-    torch._register_device_module("testdev", sys.modules[__name__])
+    torch._register_device_module(NAME, sys.modules[__name__])
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
     atexit.register(_library.testdev_finish)
 
