@@ -272,6 +272,10 @@ void TensorDescriptor::fill(const at::TensorBase& t, bool keep_alive_mark) {
     device = t.device();
     keys = impl->key_set();
     dtype = impl->dtype();
+    if (t.is_quantized()) {  // it is read as its codes
+      keys = keys.remove(c10::DispatchKey::Quantized).add(c10::DispatchKey::Dense);
+      dtype = c10::scalarTypeToTypeMeta(c10::toUnderlying(t.scalar_type()));
+    }
     tensor.device = device.is_cuda() ? SONDE_DEVICE_CUDA : SONDE_DEVICE_OTHER;
   }
   const StorageIdentity identity = storage_identity(storage);

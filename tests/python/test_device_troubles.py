@@ -3,6 +3,7 @@ something is missing."""
 
 import json
 
+import dumps
 import pytest
 from device_programs import on_device
 
@@ -143,3 +144,37 @@ z = torch.complex(x, x * 2)
 show((z.conj() * z).real.sum().item(), z.conj().imag.sum().item())
 """)
     assert {"functorch wrapper", "tensor subclass or fake tensor"} <= reasons(dump)
+
+
+KINDS = """
+import warnings
+warnings.simplefilter("ignore")
+loss = step()  # what comes before is not part of a step
+on, values = dict(device="testdev"), torch.tensor([1.5, 2.5], device="testdev")
+made = [
+    torch.sparse_coo_tensor(torch.tensor([[0, 1], [1, 0]], **on), values, (2, 2), check_invariants=False),
+    torch.sparse_csr_tensor(torch.tensor([0, 1, 2], **on), torch.tensor([1, 0], **on), values),
+    torch.nested.nested_tensor([values, values[:1]]),
+    torch.nested.nested_tensor_from_jagged(values.reshape(2, 1), torch.tensor([0, 1, 2], **on)) * 2,
+]
+codes = torch.tensor([[1, 2], [3, 200]], dtype=torch.uint8, **on)
+quantized = torch._make_per_tensor_quantized_tensor(codes * 1, 0.5, 3).detach()
+codes.fill_(7)
+show([str(one.layout) for one in made], quantized.is_quantized, loss.item())
+"""
+
+
+@pytest.mark.parametrize("saved_data", ["tensor", "statistic"])
+def test_sparse_and_nested_tensors_are_named_and_quantised_ones_are_their_codes(saved_data, both, dump):
+    both(KINDS, saved_data, "others_last")
+    names = {"sparse tensor", "compressed sparse tensor", "nested tensor", "tensor subclass or fake tensor"}
+    assert reasons(dump) - {"uninitialised memory", "meta tensor"} == names
+    if saved_data == "tensor":
+        (array,) = (
+            a for (_, name, *_), a in all_tensors(dump).items() if "_make_per_tensor" in name and a.dtype == "u1"
+        )
+        assert array.tolist() == [[1, 2], [3, 200]]
+
+
+def all_tensors(dump):
+    return {(step, *key): array for step in dumps.steps(dump) for key, array in dumps.tensors(dump, step).items()}

@@ -7,6 +7,7 @@
 #include <ATen/native/Resize.h>
 #include <ATen/native/TensorShape.h>
 #include <ATen/ops/_reshape_alias_native.h>
+#include <ATen/ops/_sparse_coo_tensor_with_dims_and_tensors_native.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/bernoulli.h>
 #include <ATen/ops/convolution.h>
@@ -18,6 +19,7 @@
 #include <ATen/ops/view_as_complex_native.h>
 #include <ATen/ops/view_as_real_native.h>
 #include <ATen/ops/view_native.h>
+#include <ATen/quantized/Quantizer.h>
 #include <torch/library.h>
 
 #include "device.h"
@@ -171,6 +173,18 @@ void convolution_backward(const c10::OperatorHandle&, c10::DispatchKeySet keys, 
   launch(op, keys, stack);
 }
 
+// The codes, with a scale. No kernel reads them.
+at::Tensor make_quantized(const at::Tensor& codes, double scale, std::int64_t zero_point) {
+  const c10::ScalarType type = c10::toQIntType(codes.scalar_type());
+  at::Tensor made = at::new_qtensor(codes.sizes(), codes.options().dtype(type),
+                                    at::make_per_tensor_affine_quantizer(scale, zero_point, type));
+  const int index = codes.device().index();
+  current_stream(index).enqueue([to = real(index, made.data_ptr()), from = elements_of(codes), bytes = codes.nbytes()] {
+    std::memcpy(to, from.const_data_ptr(), bytes);
+  });
+  return made;
+}
+
 template <void (*kernel)(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack*)>
 torch::CppFunction boxed() {
   return torch::CppFunction::makeFromBoxedFunction<kernel>();
@@ -200,6 +214,7 @@ void register_own(torch::Library& m) {
   m.impl("view_as_real", &at::native::view_as_real);
   m.impl("view_as_complex", &at::native::view_as_complex);
   m.impl("native_dropout", &native_dropout);
+  m.impl("_make_per_tensor_quantized_tensor", &make_quantized);
   m.impl("convolution_overrideable", boxed<&convolution>());
   m.impl("convolution_backward_overrideable", boxed<&convolution_backward>());
 }
@@ -267,6 +282,8 @@ void register_ops() {
     auto* lazy = new Library(Library::IMPL, "aten", bit, __FILE__, __LINE__);
     lazy->impl("_copy_from", torch::CppFunction::makeFallthrough());
   }
+  auto* sparse = new Library(Library::IMPL, "aten", DispatchKey::SparsePrivateUse1, __FILE__, __LINE__);
+  sparse->impl("_sparse_coo_tensor_with_dims_and_tensors", &at::native::new_with_dims_and_tensor_sparse_symint);
   auto* cast = new Library(Library::IMPL, "aten", DispatchKey::AutocastPrivateUse1, __FILE__, __LINE__);
   register_autocast(*cast);
   auto* uncast = new Library(Library::IMPL, "_", DispatchKey::AutocastPrivateUse1, __FILE__, __LINE__);
