@@ -24,13 +24,14 @@ def test_the_host_cannot_read_its_memory(train):
     assert train(on_device(read)).status == -signal.SIGSEGV
 
 
-def test_a_copy_is_there_only_after_the_host_has_waited(answers):
-    source = """
+@pytest.mark.parametrize("wait", ["torch.testdev", "torch.accelerator"])
+def test_a_copy_is_there_only_after_the_host_has_waited(wait, answers):
+    source = f"""
         x = torch.ones(4, device="testdev")
         host = torch.zeros(4).pin_memory()
         host.copy_(x, non_blocking=True)
         show(host.tolist())
-        torch.testdev.synchronize()
+        {wait}.synchronize()
         show(host.tolist())
     """
     assert answers(source) == [[[0, 0, 0, 0]], [[1, 1, 1, 1]]]

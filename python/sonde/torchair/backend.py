@@ -82,7 +82,7 @@ class Compiler:
 
 
 def _devices_without_inductor(inputs: Sequence[Any]) -> list[str]:
-    """What to say about devices of the graph's inputs that Inductor has no code for, as a backend named npu."""
+    """A reason for each kind of device of the graph's inputs that Inductor has no code for, as a backend named npu."""
     from torch._inductor.codegen.common import get_scheduling_for_device, init_backend_registration
 
     init_backend_registration()

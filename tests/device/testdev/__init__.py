@@ -114,6 +114,10 @@ def init():
     pass
 
 
+def _lazy_init():
+    """PyTorch up to 2.9 waits for a device in torch.accelerator.synchronize() only if it has called this."""
+
+
 def device_count():
     return _library.testdev_devices()
 
