@@ -22,7 +22,7 @@ def find(name: str) -> importlib.machinery.ModuleSpec | None:
     """The spec of a module of NAMES; None if there is a real one, which then is imported."""
     if name == "torchair" and "torch_npu" not in sys.modules:
         _announce_the_real("torch_npu")  # a real torch_npu brings its devices
-    if _announce_the_real(name) or _a_backend_is_npu():
+    if _announce_the_real(name) or a_backend_is_npu():
         return None
     said_once(name, f"{name} is Sonde's, for the CPU")
     return importlib.machinery.PathFinder.find_spec(name, [_MODULES])
@@ -31,6 +31,15 @@ def find(name: str) -> importlib.machinery.ModuleSpec | None:
 def the_real_one() -> str:
     """Where an installed torch_npu is; '' if there is none."""
     return _place_of("torch_npu")
+
+
+def a_backend_is_npu() -> bool:
+    """True if a backend of PyTorch has the name: it is used, and one line says so."""
+    torch = sys.modules.get("torch")
+    if torch is None or torch._C._get_privateuse1_backend_name() != "npu":
+        return False
+    said_once("backend", 'PyTorch has a backend "npu", which is used')
+    return True
 
 
 def said_once(subject: str, text: str) -> None:
@@ -45,14 +54,6 @@ def _announce_the_real(name: str) -> bool:
     if place:
         said_once(f"the real {name}", f"{name} is installed in '{place}', and is used")
     return bool(place)
-
-
-def _a_backend_is_npu() -> bool:
-    if "torch" not in sys.modules:
-        return False
-    from . import identity
-
-    return identity.a_backend_is_npu()
 
 
 def _place_of(name: str) -> str:

@@ -10,7 +10,8 @@ from torch._dynamo.backends.registry import register_backend
 from torch._dynamo.variables import ConstantVariable
 from torch._dynamo.variables.user_defined import UserDefinedClassVariable
 
-from .identity import a_backend_is_npu, is_npu
+from . import a_backend_is_npu
+from .identity import is_npu
 
 
 def install() -> None:

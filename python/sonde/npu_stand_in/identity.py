@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from . import said_once
+from . import a_backend_is_npu, said_once
 
 _CPU = torch.device("cpu")
 
 
 def install() -> None:
     """Adds `.npu()`, `torch.npu` and the device "npu"; a second call changes nothing."""
-    if a_backend_is_npu() or hasattr(torch, "npu"):
+    if _steps_back() or hasattr(torch, "npu"):
         return
     torch.Tensor.npu = _npu  # type: ignore[attr-defined]
     torch.nn.Module.npu = _npu  # type: ignore[attr-defined]
@@ -31,11 +31,10 @@ def install() -> None:
         setattr(owner, name, _stepping_back(getattr(owner, name)))
 
 
-def a_backend_is_npu() -> bool:
-    """True if a backend of PyTorch has the name: it is used, and one line says so."""
-    if torch._C._get_privateuse1_backend_name() != "npu":
+def _steps_back() -> bool:
+    """True if a backend has the name; then nothing here does, for PyTorch refuses a backend whose module exists."""
+    if not a_backend_is_npu():
         return False
-    said_once("backend", 'PyTorch has a backend "npu", which is used')
     if isinstance(getattr(torch, "npu", None), _Npu):
         del sys.modules["torch.npu"]
         for owner in (torch, torch.Tensor, torch.nn.Module):
@@ -44,15 +43,15 @@ def a_backend_is_npu() -> bool:
 
 
 def _stepping_back(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A backend that takes the name calls such a function; PyTorch refuses it while a torch.npu exists."""
+    """Of a function that a backend calls to take the name."""
 
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
-        a_backend_is_npu()
+        _steps_back()
         try:
             return original(*args, **kwargs)
         finally:
-            a_backend_is_npu()
+            _steps_back()
 
     return call
 
@@ -71,7 +70,7 @@ class _NpuIsCpu(TorchFunctionMode):
         self, func: Callable[..., Any], types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        if any(is_npu(one) for one in (*args, *kwargs.values())) and a_backend_is_npu():
+        if any(is_npu(one) for one in (*args, *kwargs.values())) and _steps_back():
             return func(*args, **kwargs)
         if any(is_npu(one) for one in args):
             args = tuple(_CPU if is_npu(one) else one for one in args)
@@ -99,7 +98,7 @@ def _announce() -> None:
 
 def _restored(storage: Any, location: str) -> Any:
     """Loads on the CPU a tensor that was saved on an NPU, or that is to be loaded there."""
-    return storage if is_npu(location) and not a_backend_is_npu() else None
+    return storage if is_npu(location) and not _steps_back() else None
 
 
 class _Npu(ModuleType):
