@@ -45,7 +45,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   void uncheckedSetDevice(c10::Device device) const noexcept override { current_device = index_of(device); }
   c10::DeviceIndex deviceCount() const noexcept override { return kDevices; }
 
-  c10::Stream getStream(c10::Device device) const override { return packed(current_stream(index_of(device))); }
+  c10::Stream getStream(c10::Device device) const noexcept override { return packed(current_stream(index_of(device))); }
   c10::Stream getDefaultStream(c10::Device device) const override {
     return c10::Stream(c10::Stream::UNSAFE, device_at(index_of(device)), 0);
   }
@@ -53,7 +53,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     return packed(pooled_stream(index_of(device)));
   }
   c10::Stream getNewStream(c10::Device device, int) const override { return packed(new_stream(index_of(device))); }
-  c10::Stream exchangeStream(c10::Stream stream) const override { return exchange_current(stream); }
+  c10::Stream exchangeStream(c10::Stream stream) const noexcept override { return exchange_current(stream); }
   bool queryStream(const c10::Stream& stream) const override {
     Stream& asked = stream_of(stream);
     check_may_wait(asked);
@@ -111,8 +111,9 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 };
 
 struct Hooks final : at::PrivateUse1HooksInterface {
-  bool isBuilt() const override { return true; }
-  bool isAvailable() const override { return true; }
+  // No `override`: PyTorch 2.6 does not ask.
+  bool isBuilt() const { return true; }
+  bool isAvailable() const { return true; }
   bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
   c10::DeviceIndex deviceCount() const override { return kDevices; }
   c10::DeviceIndex getCurrentDevice() const override { return current_device; }
