@@ -53,7 +53,7 @@ void add_step(const SelectedStep& selected, bool from_index, StepCounter& counte
 }
 
 std::string state_of(const CatalogRun& run) {
-  if (!run.error.empty()) return "stopped: " + run.error;
+  if (const std::string_view failure = failure_of(run); !failure.empty()) return "stopped: " + std::string(failure);
   return run.finished ? "finished" : "not finished (killed, or still running)";
 }
 
@@ -147,7 +147,7 @@ Json json_of(const CatalogRun& run) {
           {"layout", run.layout},
           {"saved_data", run.saved_data},
           {"net_name", run.net_name},
-          {"error", run.error},
+          {"error", failure_of(run)},
           {"pid", run.pid},
           {"started_us", run.started_us},
           {"ended_us", run.ended_us},

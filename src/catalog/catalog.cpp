@@ -177,10 +177,8 @@ void add_unentered(const RankTree& tree, const StepFilter& filter, const Journal
     what += (what.empty() ? "" : " and ") + std::to_string(added.rows) + " rows of tables";
   }
   // Rows come after their entry: if an entry is missing, the journal was truncated later.
-  const bool has_failed = std::ranges::any_of(rank.runs, [](const CatalogRun& run) {
-    const auto is_end = [](const std::string& note) { return note.starts_with("recording stopped"); };
-    return !run.error.empty() || std::ranges::any_of(run.notes, is_end);  // the note alone, if no more fitted
-  });
+  const bool has_failed =
+      std::ranges::any_of(rank.runs, [](const CatalogRun& run) { return !failure_of(run).empty(); });
   const bool is_lost = remains.is_damaged || (added.rows > 0 && !has_failed);
   catalog.problems.push_back({journal_in(place.metadata),
                               what + " are not entered here, since " +
@@ -425,6 +423,15 @@ bool Catalog::has_lost() const { return std::ranges::any_of(problems, &CatalogPr
 const CatalogOp* find_op(const CatalogStep& step, std::string_view op_name) {
   const auto found = std::ranges::find(step.ops, op_name, &CatalogOp::op_name);
   return found == step.ops.end() ? nullptr : &*found;
+}
+
+std::string_view failure_of(const CatalogRun& run) {
+  if (!run.error.empty()) return run.error;
+  constexpr std::string_view kStopped = "recording stopped: ";
+  for (const std::string& note : run.notes) {
+    if (note.starts_with(kStopped)) return std::string_view(note).substr(kStopped.size());
+  }
+  return "";
 }
 
 }  // namespace sonde

@@ -123,6 +123,10 @@ struct CatalogRun {
   std::shared_ptr<const std::vector<Attributes>> attributes;
 };
 
+// The error that stopped the recording of the run: `error`, or the note about it where no more fitted on the disk. Empty:
+// no error did.
+std::string_view failure_of(const CatalogRun& run);
+
 // The writer of the dump.
 enum class DumpKind : std::uint8_t {
   journal,  // Sonde

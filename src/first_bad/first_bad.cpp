@@ -59,10 +59,11 @@ void add_unfinished(const CatalogRank& rank, const DumpPart& part, FirstBad& rep
   if (!rank.has_journal || rank.runs.empty() || rank.steps.empty()) return;
   const CatalogRun& run = rank.runs.back();
   const CatalogStep& last = rank.steps.back();
-  if ((run.finished && run.error.empty()) || !part.takes(last)) return;
+  const bool has_failed = !failure_of(run).empty();
+  if ((run.finished && !has_failed) || !part.takes(last)) return;
   using enum UnfinishedRun::State;
   UnfinishedRun::State state = killed;
-  if (!run.error.empty()) {
+  if (has_failed) {
     state = stopped;
   } else if (is_recording(own_directory_in(rank.metadata))) {
     state = running;

@@ -23,7 +23,7 @@ Json json_of(const CatalogRun& run, std::size_t number) {
           {"layout", run.layout},
           {"saved_data", run.saved_data},
           {"net_name", run.net_name},
-          {"error", run.error},
+          {"error", failure_of(run)},
           {"started_us", run.started_us},
           {"ended_us", run.ended_us},
           {"notes", run.notes}};

@@ -73,8 +73,12 @@ std::string ServedDump::look_at_end() const {
   for (const CatalogRank& rank : shown->frame().ranks) {
     if (!rank.has_journal || rank.runs.empty()) continue;
     if (is_recording(own_directory_in(rank.metadata))) return "live";
-    if (!rank.runs.back().finished) end = "killed";
-    if (end != "killed") end = "finished";
+    const CatalogRun& run = rank.runs.back();
+    const bool has_failed = !failure_of(run).empty();
+    if (!run.finished && !has_failed) end = "killed";
+    if (end == "killed") continue;
+    if (has_failed) end = "stopped";
+    if (end == "unknown") end = "finished";
   }
   return end;
 }

@@ -324,3 +324,23 @@ def test_inductor_compiles_and_its_graphs_are_written_before_and_after(small, tm
     assert keys == ["other", "[i]self", "[o]y"]
     assert "mul" in {node["op"][0] for node in text_protobuf.parse(optimized.read_text())["node"]}
     assert len(list(tmp_path.glob("summary_*.csv"))) == 1
+
+
+@pytest.mark.parametrize("setting", ["debug.run_eagerly = True", "debug.run_eagerly = False"])
+def test_the_debug_folder_has_each_stage_of_each_graph(tmp_path, setting):
+    (tmp_path / "train.py").write_text(textwrap.dedent(TWO_MODELS))
+    run = run_in(tmp_path, None, sys.executable, "train.py", setting, TORCH_COMPILE_DEBUG="1", timeout=300)
+    assert run.status == 0, run.stderr
+    (folder,) = (tmp_path / "torch_compile_debug").glob("run_*-pid_*/torchair")
+    stages = ["graph.txt", "original_ge_graph.pbtxt", "optimized_ge_graph.pbtxt"]
+    for model in ("model__0", "model__1"):
+        for phase in ("forward", "backward"):
+            names = sorted(path.name for path in (folder / model / phase).iterdir())
+            assert names == [f"{n:03}_aot_{phase}_{stage}" for n, stage in enumerate(stages)]
+    assert "self.norm(x)" in (folder / "model__0" / "dynamo_out_graph.txt").read_text()
+    assert "aten.convolution.default(" in (folder / "model__1/forward/000_aot_forward_graph.txt").read_text()
+    assert (
+        'op: "convolution_backward"'
+        in (folder / "model__1/backward/001_aot_backward_original_ge_graph.pbtxt").read_text()
+    )
+    assert (folder / "debug.log").read_text().count("graph: ") == 4

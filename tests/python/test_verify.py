@@ -315,7 +315,7 @@ def record_entry(kind, sequence, note=""):
     return struct.pack("<I", xxh32(rest)) + rest
 
 
-def test_files_of_a_run_whose_journal_has_nothing_but_why_it_stopped_are_entered(copy):
+def test_files_of_a_run_whose_journal_has_nothing_but_why_it_stopped_are_entered(copy, sonde):
     dump = copy("hashed")
     journal = one(dump, "journal")
     data = journal.read_bytes()
@@ -324,6 +324,9 @@ def test_files_of_a_run_whose_journal_has_nothing_but_why_it_stopped_are_entered
     for table in dump.rglob("statistic.csv"):  # its rows would come after their records
         table.unlink()
     assert {issue["kind"] for issue in issues(dump)} == {"unentered"}
+    assert "stopped: file too large" in sonde("ls", dump).stdout
+    (unfinished,) = json.loads(sonde("first-bad", dump, "--json").stdout)["unfinished"]
+    assert unfinished["state"] == "stopped"
     assert issues(dump, "--complete", status=NOTHING) == []
 
 

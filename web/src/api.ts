@@ -94,7 +94,7 @@ export interface Status {
     } | null;
     readonly index: "none" | "saved" | "memory"; // Where its index is.
     readonly generation: number;
-    readonly ended: "finished" | "killed" | "live" | "unknown"; // How its last run ended.
+    readonly ended: "finished" | "killed" | "stopped" | "live" | "unknown"; // How its last run ended; `stopped`: an error ended the recording, `runs` of `overview` name it.
     readonly has_values: boolean; // Some tensors have files.
     readonly has_statistics: boolean; // Some tensors have statistics.
     readonly has_data_flow: boolean; // It says which op made an input.

@@ -103,7 +103,7 @@ function Bar({ onSearch, onKeys }: { onSearch: () => void; onKeys: () => void })
           <label><input type="checkbox" checked={follow.value} onChange={(event) => setFollow(event.currentTarget.checked)} /> {words.bar.follow}</label>
         </span>
       )}
-      {now?.ended === "killed" && <span class="badge killed">{words.bar.ended.killed}</span>}
+      {(now?.ended === "killed" || now?.ended === "stopped") && <span class="badge killed">{words.bar.ended[now.ended]}</span>}
       {ranks.value.length > 1 && (
         <Select label={words.bar.rank} value={rank.value} choices={ranks.value.map((value) => ({ value, label: value }))} onChange={(r) => change({ r })} />
       )}

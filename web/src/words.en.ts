@@ -18,7 +18,7 @@ export const words = {
   bar: {
     dump: "Dump", rank: "Rank", graph: "Graph", step: "Step", previousStep: "Previous step", nextStep: "Next step",
     search: "Search", searchHint: "Op, scope, parameter or line", keys: "Keys", training: "0 training", evaluation: "evaluation",
-    live: (step: number | string) => `live, step ${step}`, follow: "Follow", ended: { killed: "killed" },
+    live: (step: number | string) => `live, step ${step}`, follow: "Follow", ended: { killed: "killed", stopped: "recording stopped" },
     reading: (work: string, done: number, all: number) => (all ? `${work}: ${done} of ${all}` : `${work}…`),
   },
   states: {
@@ -81,7 +81,7 @@ export const words = {
   holds: {
     ranks: "ranks", steps: "steps", ops: "operators", tensors: "tensors", files: "files with values", bytes: "bytes of values",
     unknown: "tensors that nobody measured", data: "saved data", host: "recorded with", ended: "run",
-    finished: "finished", killed: "cut off", running: "running", started: "started",
+    finished: "finished", killed: "cut off", stopped: (error: string) => `recording stopped: ${error}`, running: "running", started: "started",
   },
   map: {
     table: "As a table", picture: "As a picture", step: "step", steps: (first: number, last: number) => (first === last ? `step ${first}` : `steps ${first} to ${last}`),

@@ -19,6 +19,7 @@ from torch._functorch.partitioners import default_partition
 from ..console import say_once
 from ..ge import text
 from .config import CompilerConfig
+from .debug_folder import GraphFolder, ModelFolder
 from .fx_data import DataDumper, TensorSaver, timestamp
 from .fx_graph import ge_graph
 from .fx_python import python_text
@@ -26,6 +27,7 @@ from .fx_summary import write_summary
 from .log import logger
 from .notices import say_once as say
 from .npugraph_ex import with_options
+from .text_files import write_text
 
 _ids = itertools.count(1)  # of the graphs of this process
 
@@ -49,7 +51,7 @@ class Backend:
         reasons = [*config.reasons_to_interpret(), *_devices_without_inductor(inputs)]
         if reasons:
             say(f"{' and '.join(reasons)}: the graph runs node by node, without Inductor")
-            compiler = Compiler(config)
+            compiler = Compiler(config, ModelFolder(module))
             compiled: Callable[..., Any] = aot_autograd(
                 fw_compiler=compiler,
                 bw_compiler=compiler,
@@ -65,20 +67,23 @@ class Backend:
 class Compiler:
     """Compiles one graph of AOTAutograd's: forward, backward or inference; the result of torchair.get_compiler()."""
 
-    def __init__(self, config: CompilerConfig) -> None:
+    def __init__(self, config: CompilerConfig, folder: ModelFolder | None = None) -> None:
+        """`folder`: of the graph of Dynamo's that is compiled; None if it is not known."""
         self.config = config
+        self.folder = folder or ModelFolder()
 
     def __call__(self, module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         """The function that runs the graph."""
         graph_id = next(_ids)
-        _prepare(self.config, graph_id, module, inputs)
+        folder = self.folder.of_graph()
+        _prepare(self.config, graph_id, module, inputs, folder)
         debug = self.config.debug
         run: Callable[..., Any] = module.forward
         if debug.data_dump.type is not None:
             run = DataDumper(module, debug.data_dump, graph_id)
         elif self.config.saves_tensors():
             run = TensorSaver(module, self.config.dump_config.dump_path)
-        return _first_writes(run, self.config, graph_id, module.graph)
+        return _first_writes(run, self.config, graph_id, module.graph, folder)
 
 
 def _devices_without_inductor(inputs: Sequence[Any]) -> list[str]:
@@ -101,6 +106,7 @@ def _with_inductor(
     from torch._inductor.decomposition import select_decomp_table
 
     known: set[str] = set()
+    model_folder = ModelFolder(module)
 
     def compile_inner(graph_module: fx.GraphModule, example_inputs: Any, **rest: Any) -> Any:
         text_of_graph = str(graph_module.graph)
@@ -108,8 +114,9 @@ def _with_inductor(
             return compile_fx_inner(graph_module, example_inputs, **rest)
         known.add(text_of_graph)
         graph_id = next(_ids)
-        _prepare(config, graph_id, graph_module, example_inputs)
-        with _optimized_is_written(config, graph_id):
+        folder = model_folder.of_graph()
+        _prepare(config, graph_id, graph_module, example_inputs, folder)
+        with _optimized_is_written(config, graph_id, folder):
             return compile_fx_inner(graph_module, example_inputs, **rest)
 
     arguments: dict[str, Any] = {}
@@ -120,9 +127,9 @@ def _with_inductor(
 
 
 @contextlib.contextmanager
-def _optimized_is_written(config: CompilerConfig, graph_id: int) -> Iterator[None]:
+def _optimized_is_written(config: CompilerConfig, graph_id: int, folder: GraphFolder) -> Iterator[None]:
     """Inductor shows its optimized graph to a pass of ours, before any other of this kind that was there already."""
-    if config.debug.graph_dump.type is None:
+    if config.debug.graph_dump.type is None and not folder.is_written:
         yield
         return
     from torch._inductor import config as inductor
@@ -131,7 +138,7 @@ def _optimized_is_written(config: CompilerConfig, graph_id: int) -> Iterator[Non
     others = list(present) if isinstance(present, list | tuple) else [present] if present is not None else []
 
     def write(graph: fx.Graph) -> None:
-        _dump_graph(config, "optimized", graph_id, graph)
+        _dump_graph(config, "optimized", graph_id, graph, folder)
         for other in others:
             other(graph)
 
@@ -139,43 +146,51 @@ def _optimized_is_written(config: CompilerConfig, graph_id: int) -> Iterator[Non
         yield
 
 
-def _prepare(config: CompilerConfig, graph_id: int, module: fx.GraphModule, inputs: Sequence[Any]) -> None:
+def _prepare(
+    config: CompilerConfig, graph_id: int, module: fx.GraphModule, inputs: Sequence[Any], folder: GraphFolder
+) -> None:
     """The user's passes; the files about the graph as it comes."""
     logger.info("  graph: %s", module.graph)
-    for own in (config.post_grad_custom_pre_pass, config.post_grad_custom_post_pass):
+    folder.write("graph", lambda: module.print_readable(print_output=False))
+    for name in ("post_grad_custom_pre_pass", "post_grad_custom_post_pass"):
+        own = getattr(config, name)
         if own is not None:
             own(module, inputs, config)
             module.recompile()
-    _dump_graph(config, "original", graph_id, module.graph)
+            folder.write(f"graph_after_{name}", lambda: module.print_readable(print_output=False))
+    _dump_graph(config, "original", graph_id, module.graph, folder)
     if config.debug.fx_summary.type is not None:
         _summarize(module.graph)
 
 
 def _first_writes(
-    run: Callable[..., Any], config: CompilerConfig, graph_id: int, graph: fx.Graph
+    run: Callable[..., Any], config: CompilerConfig, graph_id: int, graph: fx.Graph, folder: GraphFolder
 ) -> Callable[..., Any]:
     """`run`, which takes its arguments as a list; before the first run the optimized graph is written."""
-    written = config.debug.graph_dump.type is None
+    written = config.debug.graph_dump.type is None and not folder.is_written
     boxed = make_boxed_func(run)
 
     def call(arguments: list[Any]) -> Any:
         nonlocal written
         if not written:
             written = True
-            _dump_graph(config, "optimized", graph_id, graph)
+            _dump_graph(config, "optimized", graph_id, graph, folder)
         return boxed(arguments)
 
     call._boxed_call = True  # type: ignore[attr-defined]
     return call
 
 
-def _dump_graph(config: CompilerConfig, stage: str, graph_id: int, graph: fx.Graph) -> None:
-    """Writes the file of `config.debug.graph_dump`, if it asks for one."""
+def _dump_graph(config: CompilerConfig, stage: str, graph_id: int, graph: fx.Graph, folder: GraphFolder) -> None:
+    """Writes the file of `config.debug.graph_dump`, if it asks for one, and that of the folder for debugging."""
+    graph_name = f"graph_{graph_id}"
+    folder.write(f"{stage}_ge_graph", lambda: _FORMS["pbtxt"](graph_name, graph))
     options = config.debug.graph_dump
     if options.type is None:
         return
     name = f"dynamo_{stage}_graph_{graph_id}_{_process()}_ts_{timestamp()}.{options.type}"
-    _write(os.path.join(options.path or os.getcwd(), name), _FORMS[options.type](f"graph_{graph_id}", graph))
+    path = os.path.join(options.path or os.getcwd(), name)
+    write_text(path, _FORMS[options.type](graph_name, graph), "the graph is missing; set debug.graph_dump.path")
 
 
 def _process() -> str:
@@ -189,13 +204,3 @@ def _summarize(graph: fx.Graph) -> None:
         write_summary(path, graph)
     except OSError as error:
         say_once(f"sonde: cannot write '{path}': {error.strerror}; the summary is missing")
-
-
-def _write(path: str, content: str) -> None:
-    """Writes the file under another name first, so that it appears as a whole."""
-    try:
-        with open(f"{path}.partial", "w", encoding="utf-8") as file:
-            file.write(content)
-        os.replace(f"{path}.partial", path)
-    except OSError as error:
-        say_once(f"sonde: cannot write '{path}': {error.strerror}; the graph is missing; set debug.graph_dump.path")

@@ -53,11 +53,16 @@ def _make() -> _Logger:
     logging.addLevelName(EVENT_LEVEL, "EVENT")
     made = _Logger("torchair", logging.DEBUG if os.environ.get("TORCH_COMPILE_DEBUG") == "1" else logging.ERROR)
     handler = _Handler()
-    program = f"{os.getpid()},{os.path.basename(sys.executable)}"
-    place = "[%(filename)s:%(lineno)d]%(thread)d"
-    handler.setFormatter(_Formatter(f"[%(levelname)s] TORCHAIR({program}):%(asctime)s {place} %(message)s"))
+    handler.setFormatter(formatter())
     made.addHandler(handler)
     return made
+
+
+def formatter() -> logging.Formatter:
+    """The form of TorchAir's lines."""
+    program = f"{os.getpid()},{os.path.basename(sys.executable)}"
+    place = "[%(filename)s:%(lineno)d]%(thread)d"
+    return _Formatter(f"[%(levelname)s] TORCHAIR({program}):%(asctime)s {place} %(message)s")
 
 
 logger = _make()

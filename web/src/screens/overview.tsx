@@ -129,7 +129,8 @@ function Holds({ of }: { of: Document }) {
   if (sum("bytes")) facts.push([words.holds.bytes, formatBytes(sum("bytes"))]);
   if (sum("tensors") > sum("known")) facts.push([words.holds.unknown, formatCount(sum("tensors") - sum("known"))]);
   if (run) {
-    facts.push([words.holds.ended, run.finished ? words.holds.finished : dumpStatus.value?.ended === "live" ? words.holds.running : words.holds.killed]);
+    const ended = run.finished ? words.holds.finished : dumpStatus.value?.ended === "live" ? words.holds.running : words.holds.killed;
+    facts.push([words.holds.ended, run.error ? words.holds.stopped(run.error) : ended]);
     if (run.saved_data) facts.push([words.holds.data, run.saved_data]);
     if (run.host) facts.push([words.holds.host, run.host]);
     if (run.started_us) facts.push([words.holds.started, new Date(run.started_us / 1000).toISOString().slice(0, 19).replace("T", " ")]);
