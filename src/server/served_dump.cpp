@@ -24,6 +24,16 @@ void rest(const std::stop_token& stop, std::chrono::steady_clock::duration time)
   woken.wait_for(lock, stop, time, [] { return false; });
 }
 
+Json json_of(const FirstNan& nan, unsigned dump) {
+  return {{"dump", dump},
+          {"rank", rank_text(nan.rank, nan.dump)},
+          {"graph", nan.step.graph},
+          {"step", nan.step.number},
+          {"op_name", nan.op_name},
+          {"side", nan.is_input ? "input" : "output"},
+          {"slot", nan.slot}};
+}
+
 // The infinities that first-bad named: those of its findings matter, the others are placed and absorbed.
 Judgement judgement_of(const Json& first_bad) {
   Judgement judgement;
@@ -49,6 +59,7 @@ Judgement judgement_of(const Json& first_bad) {
 
 void ServedDump::start() {
   thread_ = std::jthread([this](const std::stop_token& stop) { follow(stop); });
+  watcher_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
 }
 
 std::shared_ptr<Snapshot> ServedDump::snapshot() const {
@@ -142,6 +153,26 @@ void ServedDump::follow(const std::stop_token& stop) {
   }
 }
 
+void ServedDump::watch(const std::stop_token& stop) {
+  ::setpriority(PRIO_PROCESS, 0, kFollowNice);
+  NanWatch nans;
+  while (!stop.stop_requested()) {
+    const auto began = Clock::now();
+    const std::shared_ptr<Snapshot> shown = snapshot();
+    std::optional<FirstNan> found;
+    if (shown && look_at_end() == "live") found = nans.look(shown->frame());
+    bool is_new = false;
+    {
+      const std::lock_guard lock(mutex_);
+      is_new = found && !first_nan_;
+      if (is_new) first_nan_ = found;
+      looking_ += Clock::now() - began;
+    }
+    if (is_new) events_.add("nan", json_of(*found, number_));
+    rest(stop, std::max<Clock::duration>(kLook, kShareOfTime * (Clock::now() - began)));
+  }
+}
+
 std::string ServedDump::state() const {
   const std::lock_guard lock(mutex_);
   if (!snapshot_) return error_.empty() ? "indexing" : "failed";
@@ -171,6 +202,7 @@ Json ServedDump::status() const {
                                             : "memory"},
           {"generation", generation_},
           {"ended", end_},
+          {"first_nan", first_nan_ ? json_of(*first_nan_, number_) : Json()},
           {"looks", looks_},
           {"looking_seconds", std::chrono::duration<double>(looking_).count()},
           {"has_values", values},

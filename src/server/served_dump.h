@@ -1,5 +1,6 @@
 // ServedDump: a dump that is shown while it may still grow. A thread reads it, looks each half second whether it has changed,
-// and then makes a new snapshot; it spends at most a tenth of its time on this.
+// and then makes a new snapshot; it spends at most a tenth of its time on this. Another one looks for the first NaN of a run that
+// goes on, in what was appended.
 #pragma once
 
 #include <chrono>
@@ -7,10 +8,12 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
 #include "server/events.h"
+#include "server/nan_watch.h"
 #include "server/snapshot.h"
 
 namespace sonde::server {
@@ -40,7 +43,8 @@ class ServedDump {
   using Clock = std::chrono::steady_clock;
   void follow(const std::stop_token& stop);
   bool read();
-  std::string look_at_end() const;  // "finished", "killed", "live", "unknown"
+  void watch(const std::stop_token& stop);
+  std::string look_at_end() const;  // "finished", "killed", "stopped", "live", "unknown"
 
   unsigned number_;
   std::string role_;
@@ -53,8 +57,9 @@ class ServedDump {
   Json progress_;
   Json finding_;
   std::uint64_t generation_ = 0, looks_ = 0;
+  std::optional<FirstNan> first_nan_;
   Clock::duration looking_{};  // time that went into all looks and reads after the first
-  std::jthread thread_;
+  std::jthread thread_, watcher_;
 };
 
 }  // namespace sonde::server

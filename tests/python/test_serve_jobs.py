@@ -301,12 +301,16 @@ def test_a_running_training_is_followed_and_its_end_is_said(tmp_path):
             # between two, so a NaN is shown within two seconds of its step's end.
             assert server.get("status").json["dumps"][0]["looks"] <= looks + 3
             assert server.get("status").json["generation"] > generation
+            server.wait(lambda: server.get("status").json["dumps"][0]["first_nan"])
+            first = server.get("status").json["dumps"][0]["first_nan"]
+            assert first["step"] == min(row["step"] for row in server.get("tensors", filter="nan_count>0").json["rows"])
             (tmp_path / "go4").touch()
             server.wait(lambda: server.get("status").json["dumps"][0]["ended"] == "killed")
             assert server.get("status").json["state"] == "ready"
             events = server.events()
             assert {"grown", "ended"} <= {event for event, _ in events}
             assert ("ended", {"dump": 0, "ended": "killed"}) in events
+            assert ("nan", first) in events
             state, seconds = server.get("status").json["dumps"][0], time.monotonic() - served
             assert 2 <= state["looks"] <= seconds / 0.5 + 3
             assert state["looking_seconds"] <= 0.1 * seconds + 0.5  # the last one may not have rested yet

@@ -95,6 +95,15 @@ export interface Status {
     readonly index: "none" | "saved" | "memory"; // Where its index is.
     readonly generation: number;
     readonly ended: "finished" | "killed" | "stopped" | "live" | "unknown"; // How its last run ended; `stopped`: an error ended the recording, `runs` of `overview` name it.
+    readonly first_nan: {
+      readonly dump: number;
+      readonly rank: string;
+      readonly graph: number;
+      readonly step: number;
+      readonly op_name: string;
+      readonly side: "input" | "output";
+      readonly slot: number;
+    } | null; // The first NaN of a run that goes on, by its statistics: known before the tables are read again. Null: none was seen while it went on.
     readonly has_values: boolean; // Some tensors have files.
     readonly has_statistics: boolean; // Some tensors have statistics.
     readonly has_data_flow: boolean; // It says which op made an input.

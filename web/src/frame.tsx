@@ -103,6 +103,11 @@ function Bar({ onSearch, onKeys }: { onSearch: () => void; onKeys: () => void })
           <label><input type="checkbox" checked={follow.value} onChange={(event) => setFollow(event.currentTarget.checked)} /> {words.bar.follow}</label>
         </span>
       )}
+      {now?.first_nan && !steps.value.includes(now.first_nan.step) && (
+        <span class="badge killed" title={words.bar.firstNan(now.first_nan.step, now.first_nan.op_name)}>
+          {words.bar.firstNan(now.first_nan.step, now.first_nan.op_name.slice(now.first_nan.op_name.lastIndexOf("/") + 1))}
+        </span>
+      )}
       {(now?.ended === "killed" || now?.ended === "stopped") && <span class="badge killed">{words.bar.ended[now.ended]}</span>}
       {ranks.value.length > 1 && (
         <Select label={words.bar.rank} value={rank.value} choices={ranks.value.map((value) => ({ value, label: value }))} onChange={(r) => change({ r })} />

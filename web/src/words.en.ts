@@ -18,7 +18,7 @@ export const words = {
   bar: {
     dump: "Dump", rank: "Rank", graph: "Graph", step: "Step", previousStep: "Previous step", nextStep: "Next step",
     search: "Search", searchHint: "Op, scope, parameter or line", keys: "Keys", training: "0 training", evaluation: "evaluation",
-    live: (step: number | string) => `live, step ${step}`, follow: "Follow", ended: { killed: "killed", stopped: "recording stopped" },
+    live: (step: number | string) => `live, step ${step}`, follow: "Follow", firstNan: (step: number, op: string) => `NaN in step ${step}: ${op}`, ended: { killed: "killed", stopped: "recording stopped" },
     reading: (work: string, done: number, all: number) => (all ? `${work}: ${done} of ${all}` : `${work}…`),
   },
   states: {
