@@ -153,8 +153,8 @@ void ServedDump::follow(const std::stop_token& stop) {
   }
 }
 
+// With ordinary priority: what it does is little, and must not wait while all cores are busy.
 void ServedDump::watch(const std::stop_token& stop) {
-  ::setpriority(PRIO_PROCESS, 0, kFollowNice);
   NanWatch nans;
   while (!stop.stop_requested()) {
     const auto began = Clock::now();
@@ -169,7 +169,8 @@ void ServedDump::watch(const std::stop_token& stop) {
       looking_ += Clock::now() - began;
     }
     if (is_new) events_.add("nan", json_of(*found, number_));
-    rest(stop, std::max<Clock::duration>(kLook, kShareOfTime * (Clock::now() - began)));
+    rest(stop,
+         kLook);  // a look takes as long as what was appended needs: a small part of the time in which it was written
   }
 }
 
