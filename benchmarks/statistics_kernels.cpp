@@ -1,5 +1,5 @@
-// Statistics kernels beside memory bandwidth: every dtype in cache and out of it, strided views, the copy. MD5 and SHA-1
-// of several tensors at once, with every kernel, beside OpenSSL, which takes one after the other.
+// Statistics kernels beside memory bandwidth: every dtype in cache and out of it, just written, strided views, the copy.
+// MD5 and SHA-1 of several tensors at once, with every kernel, beside OpenSSL, which takes one after the other.
 //
 //   statistics_kernels --benchmark_filter=f32       (SONDE_KERNEL=avx2 measures another kernel)
 //
@@ -7,6 +7,7 @@
 #include <benchmark/benchmark.h>
 #include <openssl/evp.h>
 
+#include <chrono>
 #include <cstring>
 #include <random>
 #include <string>
@@ -74,6 +75,25 @@ void summarize(benchmark::State& state, DType dtype, std::size_t bytes) {
   const Shape shape = flat(dtype, bytes);
   const TensorView view = view_of(dtype, data, shape);
   for (auto _ : state) benchmark::DoNotOptimize(sonde::summarize(view));
+  set_bytes(state, bytes);
+}
+
+// Tensors that were just written, several in turn: how far they are still in the caches depends on their bytes.
+void summarize_written(benchmark::State& state, DType dtype, std::size_t bytes) {
+  constexpr std::size_t kTurns = 16;
+  const std::vector<std::byte> data = finite_elements(dtype, bytes);
+  std::vector<std::byte> written(kTurns * bytes);
+  const Shape shape = flat(dtype, bytes);
+  TensorView view = view_of(dtype, data, shape);
+  std::size_t turn = 0;
+  for (auto _ : state) {
+    std::byte* const tensor = written.data() + turn++ % kTurns * bytes;
+    std::memcpy(tensor, data.data(), bytes);
+    view.data = tensor;
+    const auto start = std::chrono::steady_clock::now();
+    benchmark::DoNotOptimize(sonde::summarize(view));
+    state.SetIterationTime(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
   set_bytes(state, bytes);
 }
 
@@ -183,6 +203,16 @@ void add_hashes(std::size_t tensors, std::size_t bytes) {
   }
 }
 
+void add_written(std::size_t kilobytes) {
+  for (const DType dtype : {DType::float32, DType::bfloat16}) {
+    const std::string name =
+        "written/" + std::string(sonde::info(dtype).lower) + "/" + std::to_string(kilobytes) + "_KB";
+    benchmark::RegisterBenchmark(name.c_str(), [=](auto& state) {
+      summarize_written(state, dtype, kilobytes << 10);
+    })->UseManualTime();
+  }
+}
+
 void add_all(const std::string& place, std::size_t bytes) {
   add("plain_read/" + place, [=](auto& state) { plain_read(state, bytes); });
   add("memcpy/" + place, [=](auto& state) { plain_copy(state, bytes); });
@@ -220,6 +250,7 @@ int main(int argc, char** argv) {
   }
   add_all("cache", kCacheBytes);
   add_all("memory", kMemoryBytes);
+  for (const std::size_t kilobytes : {512, 1024, 2048, 4096, 8192}) add_written(kilobytes);
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   benchmark::RunSpecifiedBenchmarks();

@@ -114,16 +114,16 @@ struct Blocks {
   std::size_t elements = static_cast<std::size_t>(walk.elements());
 
   std::size_t count() const { return (elements + kBlock - 1) / kBlock; }
-  void add(Summary& summary, std::size_t block, bool reads_on) const;
+  const std::byte* at(std::size_t block) const { return walk.data + block * kBlock * walk.item_bytes; }  // of one run
+  void add(Summary& summary, std::size_t block) const;
   Moments read(std::size_t first, std::size_t last, BlockSums* sums) const;
   void read_group(std::size_t first, std::size_t last, Moments& total) const;
 };
 
-void Blocks::add(Summary& summary, std::size_t block, bool reads_on) const {
+void Blocks::add(Summary& summary, std::size_t block) const {
   const std::size_t first = block * kBlock, size = std::min(kBlock, elements - first), item_bytes = walk.item_bytes;
   if (walk.is_one_run()) {
-    const std::byte* from = walk.data + first * item_bytes;
-    if (reads_on) prefetch(from - kBlock * item_bytes, kBlock * item_bytes);
+    const std::byte* from = at(block);
     summary.add_within_block(from, size);
     if (copy != nullptr) std::memcpy(copy + first * item_bytes, from, size * item_bytes);
   } else if (copy != nullptr) {
@@ -145,14 +145,22 @@ void Blocks::add(Summary& summary, std::size_t block, bool reads_on) const {
   }
 }
 
-// Reads blocks [first, last); `sums` gets the sums of each. The last block comes first: the operator that wrote the
-// tensor has left its end in the cache, and reading from the beginning would push it out.
+// So many bytes are surely in the cache of a core that has just written them.
+constexpr std::size_t kTailBytes = 512 << 10;
+
+// Reads blocks [first, last); `sums` gets the sums of each. The last ones come first: the operator that wrote the tensor
+// has left its end in the cache, and reading from the beginning would push it out. The others come in their order,
+// as prefetching expects.
 Moments Blocks::read(std::size_t first, std::size_t last, BlockSums* sums) const {
   const DefaultFloatEnvironment environment;
   Summary summary{kernel, dtype};
-  for (std::size_t block = last; block-- > first;) {
+  const std::size_t blocks = last - first;
+  const std::size_t tail = std::min(blocks, kTailBytes / (kBlock * walk.item_bytes));
+  for (std::size_t i = 0; i < blocks; ++i) {
+    const std::size_t block = first + (i + blocks - tail) % blocks;
     summary.moments.count = 0;  // the block begins with lane 0
-    add(summary, block, block > first);
+    if (i + 1 == tail && walk.is_one_run()) prefetch(at(first), kBlock * walk.item_bytes);
+    add(summary, block);
     sums[block - first] = take_block(summary.moments);
   }
   summary.moments.count = std::min(last * kBlock, elements) - first * kBlock;
@@ -182,7 +190,7 @@ void Blocks::read_group(std::size_t first, std::size_t last, Moments& total) con
 }
 
 void add_blocks(Summary& summary, const Blocks& blocks) {
-  if (blocks.elements < kBlock) return blocks.add(summary, 0, false);
+  if (blocks.elements < kBlock) return blocks.add(summary, 0);
   for (std::size_t first = 0; first < blocks.count(); first += kGroup) {
     blocks.read_group(first, std::min(first + kGroup, blocks.count()), summary.moments);
   }

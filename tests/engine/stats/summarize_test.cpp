@@ -150,6 +150,24 @@ Tensor columns_of(DType dtype, std::int64_t rows, std::int64_t columns, std::int
   return tensor;
 }
 
+// In whatever order the blocks of a large tensor are read.
+TEST(Summaries, AddTheSumsOfTheBlocksInTheirOrder) {
+  std::mt19937_64 random(5);
+  const std::int64_t block = 8192;
+  const Tensor tensor = sample::contiguous(DType::float32, {50 * block + 77}, Mix::ordinary, random);
+  double sum = 0, squares = 0;
+  for (std::int64_t first = 0; first < tensor.shape[0]; first += block) {
+    Tensor part = tensor;
+    part.offset = static_cast<std::size_t>(first) * sizeof(float);
+    part.shape[0] = std::min(block, tensor.shape[0] - first);
+    const Statistics found = summarize(part.view());
+    sum += found.sum;
+    squares += found.sum_squares;
+  }
+  EXPECT_EQ(summarize(tensor.view()).sum, sum);
+  EXPECT_EQ(summarize(tensor.view()).sum_squares, squares);
+}
+
 TEST(StridedSummaries, EqualThoseOfTheCopyWhenThereAreGaps) {
   std::mt19937_64 random(9);
   for (const DType dtype : sample::dtypes_with_statistics()) {
