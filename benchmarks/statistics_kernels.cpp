@@ -97,6 +97,15 @@ void summarize_written(benchmark::State& state, DType dtype, std::size_t bytes) 
   set_bytes(state, bytes);
 }
 
+// A tensor of zeros, as masks and gradients are.
+void summarize_zeros(benchmark::State& state, DType dtype, std::size_t bytes) {
+  const std::vector<std::byte> data(bytes);
+  const Shape shape = flat(dtype, bytes);
+  const TensorView view = view_of(dtype, data, shape);
+  for (auto _ : state) benchmark::DoNotOptimize(sonde::summarize(view));
+  set_bytes(state, bytes);
+}
+
 // One NaN in every block: each is done again with care.
 void summarize_nans(benchmark::State& state, std::size_t bytes) {
   std::vector<std::byte> data = finite_elements(DType::float32, bytes);
@@ -220,6 +229,10 @@ void add_all(const std::string& place, std::size_t bytes) {
     if (!row.has_statistics) continue;
     const DType dtype = row.dtype;
     add("summarize/" + std::string(row.lower) + "/" + place, [=](auto& state) { summarize(state, dtype, bytes); });
+  }
+  for (const DType dtype : {DType::float32, DType::float16, DType::bfloat16, DType::float8_e4m3fn}) {
+    const std::string name = "summarize/zeros_of_" + std::string(sonde::info(dtype).lower) + "/";
+    add(name + place, [=](auto& state) { summarize_zeros(state, dtype, bytes); });
   }
   add("summarize/float32_with_nans/" + place, [=](auto& state) { summarize_nans(state, bytes); });
   add("summarize_and_copy/float32/" + place, [=](auto& state) { summarize_and_copy(state, bytes); });

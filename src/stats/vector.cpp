@@ -15,6 +15,7 @@
 
 #if HWY_TARGET != HWY_EMU128 && HWY_TARGET != HWY_SCALAR
 #include "stats/vector_float-inl.h"
+#include "stats/vector_float8-inl.h"
 #include "stats/vector_integer-inl.h"
 #include "stats/vector_narrow-inl.h"
 #endif
@@ -40,10 +41,10 @@ void fill_kernel([[maybe_unused]] Kernel& kernel) {
   set(DType::float32, add_float32<LoadFloat32>);
   set(DType::float64, add_float64<LoadFloat64>);
   set(DType::bfloat16, add_narrow<LoadBFloat16, std::int16_t, bfloat16_value>);
-  set(DType::float8_e4m3fn, add_narrow<LoadFloat8E4M3FN, std::int8_t, float8_value<DType::float8_e4m3fn>>);
-  set(DType::float8_e5m2, add_narrow<LoadFloat8E5M2, std::int8_t, float8_value<DType::float8_e5m2>>);
-  set(DType::float8_e4m3fnuz, add_narrow<LoadFloat8E4M3FNUZ, std::int8_t, float8_value<DType::float8_e4m3fnuz>>);
-  set(DType::float8_e5m2fnuz, add_narrow<LoadFloat8E5M2FNUZ, std::int8_t, float8_value<DType::float8_e5m2fnuz>>);
+  set(DType::float8_e4m3fn, add_float8<LoadFloat8E4M3FN, float8_value<DType::float8_e4m3fn>>);
+  set(DType::float8_e5m2, add_float8<LoadFloat8E5M2, float8_value<DType::float8_e5m2>>);
+  set(DType::float8_e4m3fnuz, add_float8<LoadFloat8E4M3FNUZ, float8_value<DType::float8_e4m3fnuz>>);
+  set(DType::float8_e5m2fnuz, add_float8<LoadFloat8E5M2FNUZ, float8_value<DType::float8_e5m2fnuz>>);
   set(DType::float8_e8m0fnu, add_float32<LoadFloat8E8M0>);
   set(DType::qint8, add_integer8<std::int8_t>);
   set(DType::quint8, add_integer8<std::uint8_t>);

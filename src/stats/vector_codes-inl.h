@@ -81,22 +81,30 @@ struct SignedCodes {
     zeros += hn::CountTrue(D8(), hn::Eq(bytes, hn::Zero(D8())));
   }
 
+  HWY_INLINE Code top() const {
+    return reduced(greatest, [](Code a, Code b) { return a > b; });
+  }
+  HWY_INLINE Code bottom() const {
+    return reduced(least, [](Code a, Code b) { return a < b; });
+  }
+  HWY_INLINE Code most_negative() const {
+    using Unsigned = std::make_unsigned_t<Code>;
+    return reduced(hn::BitCast(DI(), greatest_unsigned),
+                   [](Code a, Code b) { return static_cast<Unsigned>(a) > static_cast<Unsigned>(b); });
+  }
+
   // `data`: the elements once more, read only if one of them is -0. Value::of gives the number of a code.
   template <class Value>
   HWY_INLINE void store(Moments& moments, const std::byte* data, std::size_t elements) const {
-    const Code top = reduced(greatest, [](Code a, Code b) { return a > b; });
-    const Code bottom = reduced(least, [](Code a, Code b) { return a < b; });
-    using Unsigned = std::make_unsigned_t<Code>;
-    const Code most_negative = reduced(hn::BitCast(DI(), greatest_unsigned), [](Code a, Code b) {
-      return static_cast<Unsigned>(a) > static_cast<Unsigned>(b);
-    });
-    moments.take_max(Value::of(top >= 0 ? top : bottom));
-    moments.take_min(Value::of(bottom >= 0 ? bottom : most_negative));
+    const Code first = top();
+    const Code last = bottom();
+    moments.take_max(Value::of(first >= 0 ? first : last));
+    moments.take_min(Value::of(last >= 0 ? last : most_negative()));
     std::uint64_t negative_zeros = 0;
-    if (bottom == std::numeric_limits<Code>::min()) {
+    if (last == std::numeric_limits<Code>::min()) {
       for (std::size_t i = 0; i < elements; i += hn::Lanes(DI())) {
         const VI codes = hn::LoadU(DI(), reinterpret_cast<const Code*>(data + i * sizeof(Code)));
-        negative_zeros += hn::CountTrue(DI(), hn::Eq(codes, hn::Set(DI(), bottom)));
+        negative_zeros += hn::CountTrue(DI(), hn::Eq(codes, hn::Set(DI(), last)));
       }
     }
     moments.negative += signs - negative_zeros;

@@ -9,6 +9,8 @@
 
 #include <hwy/highway.h>
 
+#include <type_traits>
+
 #include "stats/moments.h"
 #include "stats/vector_float-inl.h"
 
@@ -58,6 +60,14 @@ struct Group {
     squares[1][v] = hn::MulAdd(b, b, squares[1][v]);
   }
 
+  HWY_INLINE void finish(V32 (&lane_sum)[kVectors32], V32 (&lane_squares)[kVectors32]) const {
+#pragma GCC unroll 8
+    for (std::size_t v = 0; v < kVectors32; ++v) {
+      lane_sum[v] = hn::Add(sum[0][v], sum[1][v]);
+      lane_squares[v] = hn::Add(squares[0][v], squares[1][v]);
+    }
+  }
+
   static HWY_INLINE hn::Mask<D32> has_room(V32 squares) {
     return hn::And(hn::Ge(squares, hn::Set(D32(), kLeastGroupSquares)),
                    hn::Le(squares, hn::Set(D32(), kMostGroupSquares)));
@@ -67,25 +77,42 @@ struct Group {
 HWY_INLINE V64 promote_lower(V32 value) { return hn::PromoteTo(D64(), hn::LowerHalf(value)); }
 HWY_INLINE V64 promote_upper(V32 value) { return hn::PromoteTo(D64(), hn::UpperHalf(hn::Half<D32>(), value)); }
 
-// Adds the floats of a group to the lanes. False, and nothing is added, if some lane must be added as doubles.
-HWY_INLINE bool add_group(Lanes& lanes, const Group& group) {
-  V32 squares[kVectors32];
-  auto all = hn::Eq(hn::Zero(D32()), hn::Zero(D32()));
+// Adds the floats of a group to the lanes.
+HWY_INLINE void add_floats(Lanes& lanes, const V32 (&sum)[kVectors32], const V32 (&squares)[kVectors32]) {
 #pragma GCC unroll 8
   for (std::size_t v = 0; v < kVectors32; ++v) {
-    squares[v] = hn::Add(group.squares[0][v], group.squares[1][v]);
-    all = hn::And(all, Group::has_room(squares[v]));
-  }
-  if (!hn::AllTrue(D32(), all)) return false;
-#pragma GCC unroll 8
-  for (std::size_t v = 0; v < kVectors32; ++v) {
-    const V32 sum = hn::Add(group.sum[0][v], group.sum[1][v]);
-    lanes.sum[2 * v] = hn::Add(lanes.sum[2 * v], promote_lower(sum));
-    lanes.sum[2 * v + 1] = hn::Add(lanes.sum[2 * v + 1], promote_upper(sum));
+    lanes.sum[2 * v] = hn::Add(lanes.sum[2 * v], promote_lower(sum[v]));
+    lanes.sum[2 * v + 1] = hn::Add(lanes.sum[2 * v + 1], promote_upper(sum[v]));
     lanes.squares[2 * v] = hn::Add(lanes.squares[2 * v], promote_lower(squares[v]));
     lanes.squares[2 * v + 1] = hn::Add(lanes.squares[2 * v + 1], promote_upper(squares[v]));
   }
+}
+
+// Adds a group of any other type than bfloat16, whose squares always have room.
+HWY_INLINE void add_roomy_group(Lanes& lanes, const Group& group) {
+  V32 sum[kVectors32], squares[kVectors32];
+  group.finish(sum, squares);
+  add_floats(lanes, sum, squares);
+}
+
+// False, and nothing is added, if some lane must be added as doubles.
+HWY_INLINE bool add_group(Lanes& lanes, const Group& group) {
+  V32 sum[kVectors32], squares[kVectors32];
+  group.finish(sum, squares);
+  auto all = Group::has_room(squares[0]);
+#pragma GCC unroll 8
+  for (std::size_t v = 1; v < kVectors32; ++v) all = hn::And(all, Group::has_room(squares[v]));
+  if (!hn::AllTrue(D32(), all)) return false;
+  add_floats(lanes, sum, squares);
   return true;
+}
+
+// Of bfloat16. Such groups are frequent, and their squares have no room.
+HWY_INLINE bool is_group_of_zeros(const std::byte* data) {
+  const hn::RebindToUnsigned<D32> du;
+  auto bits = hn::Zero(du);
+  for (std::size_t at = 0; at < 2 * kGroupElements; at += 4 * kLanes32) bits = hn::Or(bits, load_bytes(du, data + at));
+  return hn::AllTrue(du, hn::Eq(hn::And(bits, hn::Set(du, 0x7FFF7FFFU)), hn::Zero(du)));
 }
 
 // A group as floats and as doubles; each lane takes the floats if its squares have room there. Elements that are not
@@ -154,6 +181,21 @@ HWY_INLINE void add_codes(SignedCodes<Code>& found, const std::byte* data) {
   }
 }
 
+// The rows of one group.
+template <class Rows>
+HWY_INLINE void add_rows(Group& group, const std::byte* data) {
+#pragma GCC unroll 8
+  for (std::size_t row = 0; row < kGroupElements; row += 2 * kLanes) {
+    prefetch_ahead<2 * kLanes * Rows::kItemBytes>(data + row * Rows::kItemBytes);
+#pragma GCC unroll 8
+    for (std::size_t v = 0; v < kVectors32; ++v) {
+      V32 a, b;
+      Rows::load(data + row * Rows::kItemBytes, v * kLanes32, a, b);
+      group.add(v, a, b);
+    }
+  }
+}
+
 // One pass over whole groups. Stores nothing and returns false if an element was not finite.
 template <class Load, typename Code, class Value>
 HWY_INLINE bool pass_narrow(Moments& moments, const std::byte* data, std::size_t elements) {
@@ -162,18 +204,13 @@ HWY_INLINE bool pass_narrow(Moments& moments, const std::byte* data, std::size_t
   for (std::size_t i = 0; i < elements; i += kGroupElements) {
     const std::byte* from = data + i * sizeof(Code);
     Group group;
-#pragma GCC unroll 8
-    for (std::size_t row = 0; row < kGroupElements; row += 2 * kLanes) {
-      prefetch_ahead<2 * kLanes * sizeof(Code)>(from + row * sizeof(Code));
-#pragma GCC unroll 8
-      for (std::size_t v = 0; v < kVectors32; ++v) {
-        V32 a, b;
-        RowOf<Load>::load(from + row * sizeof(Code), v * kLanes32, a, b);
-        group.add(v, a, b);
-      }
-    }
+    add_rows<RowOf<Load>>(group, from);
     add_codes<Code>(found, from);
-    if (!add_group(lanes, group)) add_group_with_care<Load>(lanes, nullptr, from);
+    if constexpr (std::is_same_v<Load, LoadBFloat16>) {
+      if (!add_group(lanes, group) && !is_group_of_zeros(from)) add_group_with_care<Load>(lanes, nullptr, from);
+    } else {
+      add_roomy_group(lanes, group);
+    }
   }
   if (!lanes.squares_are_finite()) return false;
   lanes.store(moments);

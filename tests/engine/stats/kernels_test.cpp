@@ -88,6 +88,30 @@ TEST_P(NarrowKernels, AgreeOnEveryCode) {
   }
 }
 
+TEST_P(NarrowKernels, AgreeOnEveryCodeAmongOthers) {
+  std::mt19937_64 random(11);
+  const std::size_t item_bytes = info(GetParam()).item_bytes;
+  const Tensor ordinary = sample::contiguous(GetParam(), {2 * kGroupElements}, Mix::ordinary, random);
+  for (std::uint32_t code = 0; code < 1U << (8 * item_bytes); code += item_bytes == 1 ? 1 : 251) {
+    Tensor tensor = ordinary;
+    std::memcpy(tensor.memory.data() + random() % (2 * kGroupElements) * item_bytes, &code, item_bytes);
+    expect_equal_to_scalar(tensor, Mix::ordinary);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(NarrowKernels, AgreeOnZeros) {
+  std::mt19937_64 random(12);
+  for (const std::size_t period : {1U, 2U, 5U, 16U, 32U, 250U}) {  // every so many elements are not zero
+    Tensor tensor = sample::contiguous(GetParam(), {3 * kGroupElements + 5}, Mix::ordinary, random);
+    const std::size_t item_bytes = info(tensor.dtype).item_bytes;
+    for (std::size_t i = 0; i < 3 * kGroupElements; ++i) {
+      if (i % period != 1 || i < kGroupElements) std::memset(tensor.memory.data() + i * item_bytes, 0, item_bytes);
+    }
+    expect_equal_to_scalar(tensor, Mix::ordinary);
+  }
+}
+
 // Groups of bfloat16 whose squares are too small or too large for a float, in all lanes, in some, and between others.
 TEST(GroupedKernels, AgreeWhereSquaresLeaveTheRangeOfFloats) {
   const auto code_of = [](float value) {

@@ -1,6 +1,7 @@
 // The values of the statistics; neither geometry nor the host's settings change them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <limits>
