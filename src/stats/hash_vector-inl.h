@@ -213,26 +213,38 @@ HWY_INLINE void sha1_step(HashVec (&s)[5], HashVec (&words)[16]) {
   s[kB] = rotate<30>(s[kB]);
 }
 
-template <int... kSteps>
-HWY_INLINE void sha1_block(HashVec (&s)[5], HashVec (&words)[16], std::integer_sequence<int, kSteps...>) {
-  (sha1_step<kSteps>(s, words), ...);
+template <std::size_t kSets, int... kSteps>
+HWY_INLINE void sha1_block(HashVec (&s)[kSets][5], HashVec (&words)[kSets][16], std::integer_sequence<int, kSteps...>) {
+  if constexpr (kSets == 2) {
+    ((sha1_step<kSteps>(s[0], words[0]), sha1_step<kSteps>(s[1], words[1])), ...);
+  } else {
+    (sha1_step<kSteps>(s[0], words[0]), ...);
+  }
 }
 
-// One set: its steps wait little for each other, and more words would not fit in the registers.
-inline void add_sha1_blocks(HashStates& states, const std::byte* const* data, std::size_t blocks) {
+template <std::size_t kSets>
+void add_sha1_blocks(HashStates& states, const std::byte* const* data, std::size_t blocks) {
   const HashTag d;
-  HashVec s[5];
-  for (std::size_t i = 0; i < 5; ++i) s[i] = hashing::Load(d, states.words[i]);
-  for (std::size_t block = 0; block < blocks; ++block) {
-    HashVec before[5];
-    HashVec words[16];
-    prefetch(data, block * kHashBlock);
-    load_words<true>(data, block * kHashBlock, words);
-    for (std::size_t i = 0; i < 5; ++i) before[i] = s[i];
-    sha1_block(s, words, std::make_integer_sequence<int, 80>());
-    for (std::size_t i = 0; i < 5; ++i) s[i] = hashing::Add(s[i], before[i]);
+  HashVec s[kSets][5];
+  for (std::size_t set = 0; set < kSets; ++set) {
+    for (std::size_t i = 0; i < 5; ++i) s[set][i] = hashing::Load(d, states.words[i] + set * kHashLanes);
   }
-  for (std::size_t i = 0; i < 5; ++i) hashing::Store(s[i], d, states.words[i]);
+  for (std::size_t block = 0; block < blocks; ++block) {
+    HashVec before[kSets][5];
+    HashVec words[kSets][16];
+    for (std::size_t set = 0; set < kSets; ++set) {
+      prefetch(data + set * kHashLanes, block * kHashBlock);
+      load_words<true>(data + set * kHashLanes, block * kHashBlock, words[set]);
+      for (std::size_t i = 0; i < 5; ++i) before[set][i] = s[set][i];
+    }
+    sha1_block<kSets>(s, words, std::make_integer_sequence<int, 80>());
+    for (std::size_t set = 0; set < kSets; ++set) {
+      for (std::size_t i = 0; i < 5; ++i) s[set][i] = hashing::Add(s[set][i], before[set][i]);
+    }
+  }
+  for (std::size_t set = 0; set < kSets; ++set) {
+    for (std::size_t i = 0; i < 5; ++i) hashing::Store(s[set][i], d, states.words[i] + set * kHashLanes);
+  }
 }
 
 }  // namespace HWY_NAMESPACE

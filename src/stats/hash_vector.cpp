@@ -22,7 +22,7 @@ namespace HWY_NAMESPACE {
 void fill_hash_kernel([[maybe_unused]] HashKernel& kernel) {
 #if HWY_TARGET != HWY_EMU128 && HWY_TARGET != HWY_SCALAR
   kernel.md5 = {HashWidth{kHashLanes, add_md5_blocks<1>}, HashWidth{2 * kHashLanes, add_md5_blocks<2>}};
-  kernel.sha1[0] = {kHashLanes, add_sha1_blocks};
+  kernel.sha1 = {HashWidth{kHashLanes, add_sha1_blocks<1>}, HashWidth{2 * kHashLanes, add_sha1_blocks<2>}};
 #endif
 }
 
