@@ -28,10 +28,12 @@ struct HashWidth {
   AddHashBlocks add = nullptr;
 };
 
+using HashWidths = std::array<HashWidth, 8>;  // narrowest first, the last ones may be missing
+
 struct HashKernel {
-  std::string_view name;         // as in SONDE_KERNEL
-  std::array<HashWidth, 2> md5;  // narrow, wide; the wide one may be missing
-  std::array<HashWidth, 2> sha1;
+  std::string_view name;  // as in SONDE_KERNEL
+  HashWidths md5;
+  HashWidths sha1;
 };
 
 // The kernels that this CPU can run, fastest first; the last is the scalar one.

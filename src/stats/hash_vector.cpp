@@ -1,8 +1,10 @@
 // The vector kernels of multi_hash.h, compiled once for each instruction set (Highway includes this file again for each).
+#include <algorithm>
 #include <vector>
 
 #include "stats/hash_kernels.h"
 #include "stats/kernels.h"
+#include "stats/sha1_instructions.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "stats/hash_vector.cpp"
@@ -22,7 +24,9 @@ namespace HWY_NAMESPACE {
 void fill_hash_kernel([[maybe_unused]] HashKernel& kernel) {
 #if HWY_TARGET != HWY_EMU128 && HWY_TARGET != HWY_SCALAR
   kernel.md5 = {HashWidth{kHashLanes, add_md5_blocks<1>}, HashWidth{2 * kHashLanes, add_md5_blocks<2>}};
-  kernel.sha1 = {HashWidth{kHashLanes, add_sha1_blocks<1>}, HashWidth{2 * kHashLanes, add_sha1_blocks<2>}};
+  auto* const next = std::ranges::copy(sha1_instruction_widths(), kernel.sha1.begin()).out;
+  next[0] = {kHashLanes, add_sha1_blocks<1>};
+  next[1] = {2 * kHashLanes, add_sha1_blocks<2>};
 #endif
 }
 

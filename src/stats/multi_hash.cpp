@@ -104,7 +104,7 @@ std::size_t words_of(HashAlgorithm algorithm) { return algorithm == HashAlgorith
 }  // namespace
 
 const HashKernel& scalar_hash_kernel() {
-  static constexpr HashKernel kScalar = {"scalar", {{{1, add_md5_blocks}, {}}}, {{{1, add_sha1_blocks}, {}}}};
+  static constexpr HashKernel kScalar = {"scalar", {{{1, add_md5_blocks}}}, {{{1, add_sha1_blocks}}}};
   return kScalar;
 }
 
@@ -121,10 +121,11 @@ std::string hex_of(const HashMessage& message) {
 
 MultiHash::MultiHash(HashAlgorithm algorithm, const HashKernel& kernel) : algorithm_(algorithm) {
   const auto of = [&](const HashKernel& one) { return algorithm == HashAlgorithm::md5 ? one.md5 : one.sha1; };
-  widths_[0] = of(scalar_hash_kernel())[0];  // alone, a message is faster in ordinary registers
-  std::size_t count = 1;
+  std::size_t count = 0;
+  // Alone, a message is faster in ordinary registers than in a lane of many.
+  if (of(kernel)[0].lanes > 1) widths_[count++] = of(scalar_hash_kernel())[0];
   for (const HashWidth& width : of(kernel)) {
-    if (width.lanes > widths_[count - 1].lanes) widths_[count++] = width;
+    if (count == 0 || width.lanes > widths_[count - 1].lanes) widths_[count++] = width;
   }
   most_ = widths_[count - 1].lanes;
 }

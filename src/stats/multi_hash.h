@@ -60,8 +60,8 @@ class MultiHash {
   const HashWidth& width() const;
 
   const HashAlgorithm algorithm_;
-  std::array<HashWidth, 3> widths_;  // narrowest first, the last ones may be missing
-  std::size_t most_ = 1;             // lanes of the widest
+  HashWidths widths_{};
+  std::size_t most_ = 1;  // lanes of the widest
   std::vector<HashMessage*> waiting_;
   std::size_t next_ = 0;    // of those in waiting_
   std::size_t sorted_ = 0;  // of those in waiting_, in the order in which they begin

@@ -45,7 +45,7 @@ void fill_kernel([[maybe_unused]] Kernel& kernel) {
   set(DType::float8_e5m2, add_float8<LoadFloat8E5M2, float8_value<DType::float8_e5m2>>);
   set(DType::float8_e4m3fnuz, add_float8<LoadFloat8E4M3FNUZ, float8_value<DType::float8_e4m3fnuz>>);
   set(DType::float8_e5m2fnuz, add_float8<LoadFloat8E5M2FNUZ, float8_value<DType::float8_e5m2fnuz>>);
-  set(DType::float8_e8m0fnu, add_float32<LoadFloat8E8M0>);
+  set(DType::float8_e8m0fnu, add_exponents);
   set(DType::qint8, add_integer8<std::int8_t>);
   set(DType::quint8, add_integer8<std::uint8_t>);
   set(DType::qint32, add_integer32<std::int32_t>);

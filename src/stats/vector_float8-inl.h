@@ -9,7 +9,11 @@
 
 #include <hwy/highway.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "stats/moments.h"
+#include "stats/narrow_values.h"
 #include "stats/vector_narrow-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -55,6 +59,40 @@ struct Quick<LoadFloat8E4M3FNUZ> : QuickFloat8<3, 8, 0x7F, true> {};
 template <>
 struct Quick<LoadFloat8E5M2FNUZ> : QuickFloat8<2, 16, 0x7B, true> {};
 
+// Exponents of positive numbers: their order is that of the codes, and a double has room for each. In steps of kQuickStep
+// elements; stores nothing and returns false if one of them is NaN.
+HWY_INLINE bool pass_exponents(Moments& moments, const std::byte* data, std::size_t elements) {
+  const hn::RebindToUnsigned<D8> d8;
+  const hn::RebindToUnsigned<D64> d64;
+  Lanes lanes(moments);
+  auto greatest = hn::Zero(d8);
+  auto least = hn::Set(d8, 0xFF);
+  for (std::size_t i = 0; i < elements; i += kQuickStep) {
+    prefetch_ahead<kQuickStep>(data + i);
+#pragma GCC unroll 16
+    for (std::size_t v = 0; v < 4 * kVectors64; ++v) {
+      const auto codes = load_bytes(hn::Rebind<std::uint8_t, D64>(), data + i + v * kLanes64);
+      const auto wide = hn::PromoteTo(d64, hn::PromoteTo(hn::Rebind<std::uint32_t, D64>(), codes));
+      lanes.add_short(v % kVectors64, hn::BitCast(D64(), hn::ShiftLeft<52>(hn::Add(wide, hn::Set(d64, 1023 - 127)))));
+    }
+    for (std::size_t at = 0; at < kQuickStep; at += hn::MaxLanes(d8)) {
+      const auto codes = load_bytes(d8, data + i + at);
+      greatest = hn::Max(greatest, codes);
+      least = hn::Min(least, codes);
+    }
+  }
+  HWY_ALIGN std::uint8_t most[hn::MaxLanes(d8)], fewest[hn::MaxLanes(d8)];
+  hn::Store(greatest, d8, most);
+  hn::Store(least, d8, fewest);
+  const std::uint8_t top = *std::max_element(std::begin(most), std::end(most));
+  if (top == 0xFF) return false;
+  lanes.store(moments);
+  moments.take_max(float8_value<DType::float8_e8m0fnu>(top));
+  moments.take_min(float8_value<DType::float8_e8m0fnu>(*std::min_element(std::begin(fewest), std::end(fewest))));
+  moments.positive += elements;
+  return true;
+}
+
 // Stores nothing and returns false if an element does not fit. Squares never need doubles, since the least is 2^-34.
 template <class Rows, class Value>
 HWY_INLINE bool pass_float8(Moments& moments, const std::byte* data, std::size_t elements) {
@@ -88,6 +126,14 @@ std::size_t add_float8(Moments& moments, const std::byte* data, std::size_t elem
     return whole;
 #endif
   return add_narrow<Load, std::int8_t, kWiden>(moments, data, elements);
+}
+
+inline std::size_t add_exponents(Moments& moments, const std::byte* data, std::size_t elements) {
+#if HWY_TARGET <= HWY_AVX2
+  const std::size_t whole = elements - elements % kQuickStep;
+  if (moments.expect_finite && whole != 0 && pass_exponents(moments, data, whole)) return whole;
+#endif
+  return add_float32<LoadFloat8E8M0>(moments, data, elements);
 }
 
 }  // namespace HWY_NAMESPACE
