@@ -1,7 +1,9 @@
 // The tables of a saved index. See docs/catalog.md; index_writer.cpp fills them, index_reader.cpp reads them.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -33,5 +35,11 @@ enum OpFlag : std::uint32_t { kIsParameter = 1U << 0U, kHasFailed = 1U << 1U, kI
 // ops.phase and ranks.kind, by their numbers.
 inline constexpr std::array<std::string_view, 5> kPhases = {"forward", "backward", "optimizer", "outside", "recompute"};
 inline constexpr std::array<std::string_view, 4> kDumpKinds = {"journal", "tree", "msprobe", "files"};
+// The number of a name; 0 if it is none of them.
+template <std::size_t Size>
+std::size_t number_in(const std::array<std::string_view, Size>& names, std::string_view name) {
+  const auto found = std::ranges::find(names, name);
+  return found == names.end() ? 0 : static_cast<std::size_t>(found - names.begin());
+}
 
 }  // namespace sonde
