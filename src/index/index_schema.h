@@ -7,14 +7,24 @@
 #include <cstdint>
 #include <string_view>
 
+#include "catalog/catalog.h"
+
 namespace sonde {
 
 inline constexpr std::int64_t kIndexApplication = 0x536E6449;  // "SndI", in the header of the file
-inline constexpr std::int64_t kIndexVersion = 6;               // of the schema; another one is not read
+inline constexpr std::int64_t kIndexVersion = 7;               // of the schema; another one is not read
 
 // Executed before the rows are written, and after: an index of a full table is made faster.
 extern const char* const kIndexTables;
 extern const char* const kIndexLookups;  // and views, which are for people
+
+// Those of a part of the tensors. Where no tensor belongs to it, the index is made before the rows: made afterwards, it
+// would take a look at each of them.
+struct PartialLookup {
+  const char* sql;
+  bool (*has)(const CatalogTensor&);
+};
+extern const std::array<PartialLookup, 3> kPartialLookups;
 
 // tensors.flags
 enum TensorFlag : std::uint32_t {
