@@ -12,6 +12,7 @@
 #include "dump.h"
 #include "first_bad/first_bad.h"
 #include "first_bad/next_config.h"
+#include "index/partial_catalog.h"
 #include "report/catalog_text.h"
 #include "report/finding.h"
 #include "report/first_bad.h"
@@ -49,6 +50,29 @@ std::string link_of(const Finding& finding) {
                     .slot = finding.tensor.slot});
 }
 
+// Reads of a saved index only what it needs; empty if that was not possible.
+std::optional<FirstBad> search_index(PartialCatalog& source, FirstBadOptions wanted) {
+  wanted.source = &source;
+  FirstBad report = first_bad(source.catalog(), wanted);
+  return source.check() ? std::optional(std::move(report)) : std::nullopt;
+}
+
+int print(const FirstBadVerb& options, const Catalog& catalog, const FirstBad& report) {
+  add_unreadable(report.problems);
+  for (const std::string& note : report.notes) {
+    if (!options.json) print_warning(note);
+  }
+  if (options.json) Answer::get().add(json_of(report));
+  if (!options.json && !print_text(text_of(report, terminal_width()))) return kUnreadable;
+  if (options.link && !report.findings.empty()) print_text(link_of(report.findings.front()));
+  if (!options.next_config.empty() && !write_next_config(catalog, report, options.next_config)) return kBadUsage;
+  if (report.tensors == 0 && !report.only_overflows) {
+    print_error("no value and no statistic of any tensor is in this dump");
+  }
+  if (!report.complete) return kUnreadable;
+  return has_fault(report.findings) ? kFinding : kNothingFound;
+}
+
 int run(const FirstBadVerb& options) {
   int status = kNothingFound;
   CatalogQuery without_ops;
@@ -57,7 +81,14 @@ int run(const FirstBadVerb& options) {
   if (!catalog) return status;
   const std::optional<DumpPart> part = chosen_part(*catalog, options, status);
   if (!part) return status;
+  FirstBadOptions wanted;
+  wanted.part = *part;
+  wanted.trend = !options.no_trend;
   if (comes_from_index(*catalog) && needs_ops(*catalog, *part)) {
+    if (Result<PartialCatalog> source = PartialCatalog::open(options.dump)) {
+      const std::optional<FirstBad> report = search_index(*source, wanted);
+      if (report) return print(options, source->catalog(), *report);
+    }
     Result<Catalog> whole = open_catalog(options.dump, CatalogQuery());
     if (!whole) {
       print_error(whole.error().message);
@@ -65,23 +96,7 @@ int run(const FirstBadVerb& options) {
     }
     catalog = std::move(*whole);
   }
-  FirstBadOptions wanted;
-  wanted.part = *part;
-  wanted.trend = !options.no_trend;
-  const FirstBad report = first_bad(*catalog, wanted);
-  add_unreadable(report.problems);
-  for (const std::string& note : report.notes) {
-    if (!options.json) print_warning(note);
-  }
-  if (options.json) Answer::get().add(json_of(report));
-  if (!options.json && !print_text(text_of(report, terminal_width()))) return kUnreadable;
-  if (options.link && !report.findings.empty()) print_text(link_of(report.findings.front()));
-  if (!options.next_config.empty() && !write_next_config(*catalog, report, options.next_config)) return kBadUsage;
-  if (report.tensors == 0 && !report.only_overflows) {
-    print_error("no value and no statistic of any tensor is in this dump");
-  }
-  if (!report.complete) return kUnreadable;
-  return has_fault(report.findings) ? kFinding : kNothingFound;
+  return print(options, *catalog, first_bad(*catalog, wanted));
 }
 
 }  // namespace

@@ -1,7 +1,10 @@
 #include "catalog/find_dumps.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
+#include "base/parallel.h"
 #include "catalog/dump_tree.h"
 #include "formats/file_names.h"
 #include "formats/free_names.h"
@@ -14,6 +17,8 @@ namespace fs = std::filesystem;
 
 constexpr int kDeepestTree = 12;                 // levels below the path that was given
 constexpr std::size_t kMostDirectories = 20000;  // searched without finding anything
+constexpr std::size_t kReadAhead = 64;           // directories side by side that are read before they are visited
+constexpr std::size_t kFewDirectories = 4;       // not worth threads
 
 bool is_beside_steps(const std::string& name) {
   return name.starts_with('.') || name == kGraphsDirectory || name == kOrderDirectory || name == kConstantsDirectory;
@@ -28,34 +33,82 @@ struct Kinds {
   bool is_step = false, is_msprobe = false, is_loose = false, is_distinct = false;
 };
 
+// One directory, without those below it.
+struct Scan {
+  std::vector<fs::path> journals;  // directories .dump_metadata
+  bool is_shared = false;          // o2: directories with a number as name are steps of it; the rest belongs to another
+  Kinds kinds;
+  std::vector<fs::path> below, constants;
+  std::vector<CatalogProblem> problems;
+  std::size_t files = 0;
+  std::string first, unreadable;
+
+  bool is_of_journal() const { return !journals.empty() && !is_shared; }
+};
+
+void add_file(const fs::path& path, const std::string& name, Kinds& kinds) {
+  if (name == "dump.json" || name == "debug.json") {
+    kinds.is_msprobe = true;
+    return;
+  }
+  if (!kinds.is_step) kinds.is_step = is_of_a_step(path, name);
+  if (kinds.is_step) return;
+  const bool is_free = is_free_tensor_name(name);
+  if (!is_free && !(name.ends_with(".bin") && is_atb_file(path))) return;
+  kinds.is_loose = true;
+  kinds.is_distinct = kinds.is_distinct || !is_free || name.ends_with(".npy") || has_free_grammar(name);
+}
+
+void add_directory(const fs::directory_entry& entry, Scan& scan) {
+  const std::string name = entry.path().filename();
+  std::error_code ignored;
+  if (entry.is_symlink(ignored)) {
+    scan.problems.push_back({entry.path(), "a symbolic link to a directory; it is not followed"});
+    return;
+  }
+  if (name == kConstantsDirectory) scan.constants.push_back(entry.path());
+  if (!is_beside_steps(name) && !(scan.is_shared && is_step_number(name))) scan.below.push_back(entry.path());
+}
+
+void scan_files(const fs::path& directory, Scan& scan) {
+  std::error_code error;
+  for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
+    std::error_code ignored;
+    if (at->is_directory(ignored)) {
+      add_directory(*at, scan);
+      continue;
+    }
+    ++scan.files;
+    const std::string& path = at->path().native();
+    // Of a step only names of msprobe's records are of further interest.
+    if (scan.kinds.is_step && !path.ends_with("dump.json") && !path.ends_with("debug.json")) continue;
+    const std::string name = at->path().filename();
+    if (scan.first.empty()) scan.first = name;
+    add_file(at->path(), name, scan.kinds);
+  }
+  if (!error) return;
+  scan.problems.push_back({directory, "cannot look into it: " + error.message()});
+  scan.unreadable = "'" + directory.string() + "': " + error.message();
+}
+
+Scan scan_of(const fs::path& directory, bool trust_journals) {
+  Scan scan;
+  if (trust_journals) scan.journals = journals_of(directory);
+  scan.is_shared = !scan.journals.empty() && scan.journals.front().parent_path() != directory;
+  if (scan.is_of_journal()) return scan;
+  scan_files(directory, scan);
+  if (scan.kinds.is_msprobe) {
+    std::erase_if(scan.below, [](const fs::path& path) { return path.filename() == "dump_tensor_data"; });
+  }
+  std::ranges::sort(scan.below);
+  return scan;
+}
+
 class Finder {
  public:
   explicit Finder(bool trust_journals) : trust_journals_(trust_journals) {}
 
-  void look(const fs::path& directory, int depth) {
-    bool shared = false;  // o2: directories with a number as name are steps of it; the rest belongs to another
-    if (trust_journals_) {
-      const std::vector<fs::path> journals = journals_of(directory);
-      for (const fs::path& metadata : journals) found_.journals.push_back({directory, metadata});
-      shared = !journals.empty() && journals.front().parent_path() != directory;
-      if (!journals.empty() && !shared) return;
-    }
-    if (found_.directories >= kMostDirectories && found_.empty()) return;
-    ++found_.directories;
-    std::vector<fs::path> below;
-    const Kinds kinds = look_at_files(directory, shared, below);
-    if (kinds.is_step) found_.steps.push_back(directory);
-    if (kinds.is_msprobe) {
-      found_.msprobe.push_back(directory);
-      std::erase_if(below, [](const fs::path& path) { return path.filename() == "dump_tensor_data"; });
-    }
-    if (kinds.is_loose && !kinds.is_step) found_.loose.push_back(directory);
-    if (kinds.is_loose && !kinds.is_step && kinds.is_distinct) distinct_.push_back(directory);
-    std::ranges::sort(below);
-    for (const fs::path& child : below) {
-      if (depth < kDeepestTree) look(child, depth + 1);
-    }
-  }
+  void look(const fs::path& root) { visit(root, scan_of(root, trust_journals_), 0); }
 
   Findings take() {
     // Beside a dump, a .pt with a free name is a checkpoint or something else.
@@ -64,47 +117,33 @@ class Finder {
   }
 
  private:
-  Kinds look_at_files(const fs::path& directory, bool shared, std::vector<fs::path>& below) {
-    Kinds kinds;
-    std::error_code error;
-    for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
-      std::error_code ignored;
-      if (at->is_directory(ignored)) {
-        const std::string name = at->path().filename();
-        if (at->is_symlink(ignored)) {
-          found_.problems.push_back({at->path(), "a symbolic link to a directory; it is not followed"});
-        } else {
-          if (name == kConstantsDirectory) found_.constants.push_back(at->path());
-          if (!is_beside_steps(name) && !(shared && is_step_number(name))) below.push_back(at->path());
-        }
-        continue;
-      }
-      ++found_.files;
-      const std::string& path = at->path().native();
-      // Of a step only names of msprobe's records are of further interest.
-      if (kinds.is_step && !path.ends_with("dump.json") && !path.ends_with("debug.json")) continue;
-      const std::string name = at->path().filename();
-      if (found_.first.empty()) found_.first = name;
-      add_file(at->path(), name, kinds);
-    }
-    if (error) {
-      found_.problems.push_back({directory, "cannot look into it: " + error.message()});
-      if (found_.unreadable.empty()) found_.unreadable = "'" + directory.string() + "': " + error.message();
-    }
-    return kinds;
+  bool is_hopeless() const { return found_.directories >= kMostDirectories && found_.empty(); }
+
+  // The order of the visits is that of the paths, however many threads read the directories.
+  void visit(const fs::path& directory, Scan scan, int depth) {
+    for (const fs::path& metadata : scan.journals) found_.journals.push_back({directory, metadata});
+    if (scan.is_of_journal() || is_hopeless()) return;
+    ++found_.directories;
+    found_.files += scan.files;
+    if (found_.first.empty()) found_.first = scan.first;
+    if (found_.unreadable.empty()) found_.unreadable = scan.unreadable;
+    std::ranges::move(scan.problems, std::back_inserter(found_.problems));
+    std::ranges::move(scan.constants, std::back_inserter(found_.constants));
+    const bool is_loose = scan.kinds.is_loose && !scan.kinds.is_step;
+    if (scan.kinds.is_step) found_.steps.push_back(directory);
+    if (scan.kinds.is_msprobe) found_.msprobe.push_back(directory);
+    if (is_loose) found_.loose.push_back(directory);
+    if (is_loose && scan.kinds.is_distinct) distinct_.push_back(directory);
+    if (depth < kDeepestTree) visit_below(scan.below, depth + 1);
   }
 
-  void add_file(const fs::path& path, const std::string& name, Kinds& kinds) {
-    if (name == "dump.json" || name == "debug.json") {
-      kinds.is_msprobe = true;
-      return;
+  void visit_below(const std::vector<fs::path>& below, int depth) {
+    for (std::size_t first = 0; first < below.size() && !is_hopeless(); first += kReadAhead) {
+      std::vector<Scan> scans(std::min(kReadAhead, below.size() - first));
+      const Threads threads(scans.size() < kFewDirectories ? 1 : 0);
+      threads.for_each(scans.size(), [&](std::size_t i) { scans[i] = scan_of(below[first + i], trust_journals_); });
+      for (std::size_t i = 0; i < scans.size(); ++i) visit(below[first + i], std::move(scans[i]), depth);
     }
-    if (!kinds.is_step) kinds.is_step = is_of_a_step(path, name);
-    if (kinds.is_step) return;
-    const bool is_free = is_free_tensor_name(name);
-    if (!is_free && !(name.ends_with(".bin") && is_atb_file(path))) return;
-    kinds.is_loose = true;
-    kinds.is_distinct = kinds.is_distinct || !is_free || name.ends_with(".npy") || has_free_grammar(name);
   }
 
   bool trust_journals_;
@@ -116,7 +155,7 @@ class Finder {
 
 Findings find_dumps(const fs::path& root, bool trust_journals) {
   Finder finder(trust_journals);
-  finder.look(root, 0);
+  finder.look(root);
   return finder.take();
 }
 

@@ -212,6 +212,22 @@ void add_pack(const fs::path& file, const fs::path& rank, const std::map<std::st
   }
 }
 
+// By time, side, slot and path.
+void sort_tensors(std::vector<FoundTensor>& tensors) {
+  std::vector<FoundTensor*> order;
+  order.reserve(tensors.size());
+  for (FoundTensor& tensor : tensors) order.push_back(&tensor);
+  std::ranges::sort(order, [](const FoundTensor* a, const FoundTensor* b) {
+    if (a->name.timestamp_us != b->name.timestamp_us) return a->name.timestamp_us < b->name.timestamp_us;
+    if (a->name.is_input != b->name.is_input) return a->name.is_input;
+    return a->name.slot != b->name.slot ? a->name.slot < b->name.slot : a->path < b->path;
+  });
+  std::vector<FoundTensor> sorted;
+  sorted.reserve(tensors.size());
+  for (FoundTensor* const tensor : order) sorted.push_back(std::move(*tensor));
+  tensors = std::move(sorted);
+}
+
 FoundFiles files_of(const fs::path& directory, const fs::path& rank, Catalog& catalog) {
   const std::map<std::string, std::string> mapping = long_names(directory, catalog);
   FoundFiles found;
@@ -231,12 +247,7 @@ FoundFiles files_of(const fs::path& directory, const fs::path& rank, Catalog& ca
     }
   }
   if (error) catalog.problems.push_back({directory, "cannot look into it: " + error.message()});
-  std::ranges::sort(found.tensors, [](const FoundTensor& a, const FoundTensor& b) {
-    const auto key = [](const FoundTensor& f) {
-      return std::tuple(f.name.timestamp_us, !f.name.is_input, f.name.slot);
-    };
-    return key(a) != key(b) ? key(a) < key(b) : a.path < b.path;
-  });
+  sort_tensors(found.tensors);
   count_items_of_lists(found.tensors);
   std::ranges::sort(found.tables, {}, [](const auto& table) { return table.first.timestamp_us; });
   return found;
@@ -269,7 +280,7 @@ class StepReader {
   // Joins the row with the same op, side, slot and time, if there is one.
   void add_file(const FoundTensor& file) {
     const TensorFileName& name = file.name;
-    const auto row = rows_.find(Place{key_of(name.op_type, name.op_name), name.is_input, name.slot, name.timestamp_us});
+    const auto row = rows_.find(Place{key_of(name.op_type, name.op_name), name.slot, name.is_input, name.timestamp_us});
     CatalogTensor& tensor = row != rows_.end()
                                 ? step_.ops[row->second.first].tensors[row->second.second]
                                 : slot_of(name.op_type, name.op_name, name.is_input, name.slot, name.timestamp_us);
@@ -296,27 +307,33 @@ class StepReader {
  private:
   // The parts of a file name.
   struct Place {
-    std::string key;
+    std::uint32_t key = 0, slot = 0;
     bool is_input = false;
-    std::uint32_t slot = 0;
     std::uint64_t timestamp_us = 0;
     bool operator==(const Place&) const = default;
   };
   struct PlaceHash {
     std::size_t operator()(const Place& place) const {
       const std::size_t slot = 2 * std::size_t{place.slot} + (place.is_input ? 1 : 0);
-      return std::hash<std::string>()(place.key) ^ (slot + place.timestamp_us) * 0x9E3779B97F4A7C15ULL;
+      const std::size_t mixed = (std::size_t{place.key} << 20U) + slot + place.timestamp_us;
+      return mixed * 0x9E3779B97F4A7C15ULL;
     }
   };
 
-  // A parameter may have the name of an op whose scope is left out.
-  static std::string key_of(const std::string& op_type, const std::string& op_name) {
-    return (op_type == "Parameter" ? "Parameter." : "") + comparable_name(op_name);
+  // A number for each name. A parameter may have the name of an op whose scope is left out. Neighbours mostly have one
+  // name.
+  std::uint32_t key_of(const std::string& op_type, const std::string& op_name) {
+    if (op_name == last_name_ && op_type == last_type_) return last_key_;
+    last_name_ = op_name;
+    last_type_ = op_type;
+    const std::string key = (op_type == "Parameter" ? "Parameter." : "") + comparable_name(op_name);
+    last_key_ = keys_.try_emplace(key, static_cast<std::uint32_t>(keys_.size())).first->second;
+    return last_key_;
   }
 
   CatalogTensor& slot_of(const std::string& op_type, const std::string& op_name, bool is_input, std::uint32_t slot,
                          std::uint64_t timestamp_us) {
-    std::string key = key_of(op_type, op_name);
+    const std::uint32_t key = key_of(op_type, op_name);
     auto at = last_.find(key);
     if (at == last_.end() || has_slot(step_.ops[at->second], is_input, slot)) {
       at = last_.insert_or_assign(key, step_.ops.size()).first;
@@ -324,7 +341,7 @@ class StepReader {
       step_.ops.back().tensors.reserve(3);  // as most ops have
     }
     std::vector<CatalogTensor>& tensors = step_.ops[at->second].tensors;
-    rows_.insert_or_assign(Place{std::move(key), is_input, slot, timestamp_us}, std::pair(at->second, tensors.size()));
+    rows_.insert_or_assign(Place{key, slot, is_input, timestamp_us}, std::pair(at->second, tensors.size()));
     CatalogTensor tensor;
     tensor.is_input = is_input;
     tensor.slot = slot;
@@ -339,7 +356,7 @@ class StepReader {
   }
 
   // The contents of a container have priority over its name.
-  void name_op(const std::string& key, const std::string& real_name) {
+  void name_op(std::uint32_t key, const std::string& real_name) {
     const auto at = last_.find(key);
     if (at == last_.end()) return;
     CatalogOp& op = step_.ops[at->second];
@@ -360,7 +377,10 @@ class StepReader {
   CatalogStep& step_;
   TextPool& texts_;
   const OrderNames& names_;
-  std::unordered_map<std::string, std::size_t> last_;  // the op that a name currently means
+  std::unordered_map<std::string, std::uint32_t> keys_;
+  std::string last_name_, last_type_;
+  std::uint32_t last_key_ = 0;
+  std::unordered_map<std::uint32_t, std::size_t> last_;  // the op that a name currently means
   std::unordered_map<Place, std::pair<std::size_t, std::size_t>, PlaceHash> rows_;  // op and tensor
 };
 

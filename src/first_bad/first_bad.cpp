@@ -154,8 +154,8 @@ void add_place(HealthyInfinity& healthy, const CatalogRank& rank, StepId step) {
 
 }  // namespace
 
-RankSearch::RankSearch(const CatalogRank& rank, const FirstBadOptions& options)
-    : rank_(rank), options_(options), settings_(settings_of(rank)), health_(rank, options.threads) {}
+RankSearch::RankSearch(const CatalogRank& rank, std::size_t number, const FirstBadOptions& options)
+    : rank_(rank), number_(number), options_(options), settings_(settings_of(rank)), health_(rank, options.threads) {}
 
 void RankSearch::run(FirstBad& report) {
   for (std::size_t step = 0; step < rank_.steps.size(); ++step) {
@@ -164,6 +164,43 @@ void RankSearch::run(FirstBad& report) {
   }
   report.files_read += health_.files_read();
   for (const CatalogProblem& problem : health_.problems()) report.problems.push_back({problem.path, problem.message});
+}
+
+const CatalogStep& RankSearch::step_at(std::size_t index) {
+  if (options_.source != nullptr) options_.source->read_ops(number_, index);
+  return rank_.steps[index];
+}
+
+void RankSearch::each_output(std::size_t index, const std::function<void(const OutputSize&)>& take) const {
+  if (options_.source != nullptr) return options_.source->each_output(number_, index, take);
+  const std::vector<CatalogOp>& ops = rank_.steps[index].ops;
+  for (std::size_t place = 0; place < ops.size(); ++place) {
+    for (std::size_t position = 0; position < ops[place].tensors.size(); ++position) {
+      const CatalogTensor& tensor = ops[place].tensors[position];
+      if (tensor.is_input || !tensor.statistics || !is_floating(tensor.dtype)) continue;
+      const KnownStatistics& known = *tensor.statistics;
+      take({ops[place].op_name, place, position, tensor.slot, known.max, known.min, known.l2norm});
+    }
+  }
+}
+
+const LossPlaces& RankSearch::losses() {
+  if (losses_) return *losses_;
+  if (options_.source == nullptr) return losses_.emplace(loss_places(rank_));
+  Result<Catalog> makers = options_.source->with_makers(number_, begins_backward);
+  if (makers) loss_makers_ = std::move(*makers);
+  return losses_.emplace(loss_makers_ ? loss_places(loss_makers_->ranks[number_]) : LossPlaces());
+}
+
+std::unique_ptr<ValueFlow> RankSearch::flow_of(std::size_t index) {
+  ValueFlow::Options options;
+  options.only_overflows = settings_.only_overflows;
+  options.losses = &losses();
+  // Other tools read inputs after the operator has run.
+  options.inputs_before = rank_.has_journal && !settings_.inputs_after;
+  const bool has_next = index + 1 < rank_.steps.size() && rank_.steps[index + 1].run == rank_.steps[index].run;
+  if (rank_.has_journal && has_next) step_at(index + 1);
+  return std::make_unique<ValueFlow>(rank_, index, health_, options);
 }
 
 bool RankSearch::look_at(std::size_t index, FirstBad& report) {
@@ -175,6 +212,7 @@ bool RankSearch::look_at(std::size_t index, FirstBad& report) {
     report.tensors += step.health->known;
     return false;
   }
+  step_at(index);
   health_.prepare(step.ops);
   ++report.steps;
   report.ops += static_cast<std::uint64_t>(std::ranges::count(step.ops, false, &CatalogOp::is_parameter));
@@ -187,13 +225,7 @@ bool RankSearch::look_at(std::size_t index, FirstBad& report) {
         std::ranges::count_if(op.tensors, [](const CatalogTensor& tensor) { return tensor.skipped == kNotRead; }));
   }
   if (!any_bad(step, health_)) return false;
-  ValueFlow::Options options;
-  options.only_overflows = settings_.only_overflows;
-  if (!losses_) losses_ = loss_places(rank_);
-  options.losses = &*losses_;
-  // Other tools read inputs after the operator has run.
-  options.inputs_before = rank_.has_journal && !settings_.inputs_after;
-  auto flow = std::make_unique<ValueFlow>(rank_, index, health_, options);
+  std::unique_ptr<ValueFlow> flow = flow_of(index);
   if (flow->inferred()) {
     const std::string note = fmt::format(
         "rank {}: the dump records no complete data flow; it was inferred from equal values and the order of execution",
@@ -295,10 +327,11 @@ bool needs_ops(const Catalog& catalog, const DumpPart& part) {
 FirstBad first_bad(const Catalog& catalog, const FirstBadOptions& options) {
   FirstBad report;
   std::vector<std::unique_ptr<RankSearch>> searches;
-  for (const CatalogRank& rank : catalog.ranks) {
+  for (std::size_t number = 0; number < catalog.ranks.size(); ++number) {
+    const CatalogRank& rank = catalog.ranks[number];
     if (!options.part.takes(rank)) continue;
     ++report.ranks;
-    searches.push_back(std::make_unique<RankSearch>(rank, options));
+    searches.push_back(std::make_unique<RankSearch>(rank, number, options));
     searches.back()->run(report);
     add_left_out(rank, report);
     add_unfinished(rank, options.part, report);

@@ -12,13 +12,18 @@
 
 namespace sonde {
 
+class PartialCatalog;
+
 struct FirstBadOptions {
   DumpPart part;
   unsigned threads = 0;  // for reading files; 0: one per core
   bool trend = true;
+  // Reads the ops of a catalog that lacks them, which must be source->catalog(). Null: the catalog has all ops. If
+  // source->check() fails afterwards, the result is worthless.
+  PartialCatalog* source = nullptr;
 };
 
-// Whether first_bad must see the ops of a catalog that was read without them (CatalogQuery::with_ops): a saved index
+// Whether first_bad must see ops of a catalog that was read without them (CatalogQuery::with_ops): a saved index
 // knows of most steps that all of their tensors are finite.
 bool needs_ops(const Catalog& catalog, const DumpPart& part);
 

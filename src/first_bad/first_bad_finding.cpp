@@ -100,10 +100,10 @@ void FindingWriter::add_positions(const CatalogTensor& tensor) {
 
 // The op of an earlier step that made a tensor; null: none in the dump.
 const CatalogOp* FindingWriter::made_before(const CatalogTensor& tensor) const {
-  for (std::size_t step = 0; step < search_.step_index(); ++step) {
-    const CatalogStep& earlier = search_.rank().steps[step];
-    if (earlier.run != search_.step().run) continue;
-    if (const auto maker = DataFlow(search_.rank(), earlier).maker(tensor)) return maker->op;
+  if (!tensor.is_input || tensor.source == kNoSequence) return nullptr;
+  for (std::size_t step = search_.step_index(); step-- > 0;) {
+    if (search_.rank().steps[step].run != search_.step().run) continue;
+    if (const auto maker = DataFlow(search_.rank(), search_.step_at(step)).maker(tensor)) return maker->op;
   }
   return nullptr;
 }
@@ -112,7 +112,7 @@ const CatalogOp* FindingWriter::made_before(const CatalogTensor& tensor) const {
 void FindingWriter::add_earlier(std::string_view name) {
   const std::uint64_t number = search_.step().id.number;
   for (std::size_t step = search_.step_index(); step-- > 0;) {
-    const CatalogStep& earlier = search_.rank().steps[step];
+    const CatalogStep& earlier = search_.step_at(step);
     for (const CatalogOp& op : earlier.ops) {
       for (const CatalogTensor& tensor : op.tensors) {
         if (tensor.parameter != name) continue;

@@ -51,16 +51,17 @@ RootPosition root_position(RankSearch& search) {
   return position;
 }
 
-const CatalogStep* step_of(const CatalogRank& rank, StepId id) {
-  const auto found = std::ranges::find(rank.steps, id, &CatalogStep::id);
-  return found == rank.steps.end() ? nullptr : &*found;
+const CatalogStep* step_of(RankSearch& search, StepId id) {
+  const std::vector<CatalogStep>& steps = search.rank().steps;
+  const auto found = std::ranges::find(steps, id, &CatalogStep::id);
+  return found == steps.end() ? nullptr : &search.step_at(static_cast<std::size_t>(found - steps.begin()));
 }
 
 // The ranks that gave bad data to the collective; by number.
 std::vector<std::uint32_t> givers(const Searches& searches, StepId step, const Collective& collective) {
   std::vector<std::uint32_t> ranks;
   for (const auto& search : searches) {
-    const CatalogStep* of_rank = step_of(search->rank(), step);
+    const CatalogStep* of_rank = step_of(*search, step);
     if (of_rank == nullptr) continue;
     for (const Collective& other : collectives_of(*of_rank)) {
       if (other.type != collective.type || other.ordinal != collective.ordinal) continue;
@@ -87,7 +88,7 @@ void add_spread(Searches& searches, RankVerdict& verdict) {
     if (!gave) continue;
     std::vector<std::uint32_t> got;
     for (const auto& search : searches) {
-      const CatalogStep* step = step_of(search->rank(), first.step().id);
+      const CatalogStep* step = step_of(*search, first.step().id);
       if (search.get() == &first || step == nullptr) continue;
       for (const Collective& other : collectives_of(*step)) {
         if (other.type != collective.type || other.ordinal != collective.ordinal) continue;

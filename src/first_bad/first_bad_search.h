@@ -1,6 +1,7 @@
 // The parts of first_bad: the search of one rank, and the text for a root that it found.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,6 +10,7 @@
 #include "catalog/catalog.h"
 #include "first_bad/first_bad.h"
 #include "first_bad/value_flow.h"
+#include "index/partial_catalog.h"
 #include "measure/health.h"
 
 namespace sonde {
@@ -16,7 +18,8 @@ namespace sonde {
 // One rank, step by step, up to the first step with an error.
 class RankSearch {
  public:
-  RankSearch(const CatalogRank& rank, const FirstBadOptions& options);
+  // `number`: the place of the rank in the catalog.
+  RankSearch(const CatalogRank& rank, std::size_t number, const FirstBadOptions& options);
 
   // Fills in the searched, healthy and expected items. Stops after the step with the first finding.
   void run(FirstBad& report);
@@ -25,6 +28,10 @@ class RankSearch {
   const CatalogRank& rank() const { return rank_; }
   std::size_t step_index() const { return step_; }
   const CatalogStep& step() const { return rank_.steps[step_]; }
+  // A step with its ops, which are read first if the catalog lacks them.
+  const CatalogStep& step_at(std::size_t index);
+  // The outputs of a step whose statistics are known, in order.
+  void each_output(std::size_t index, const std::function<void(const OutputSize&)>& take) const;
   ValueFlow& flow() { return *flow_; }
   HealthReader& health() { return health_; }
   std::uint64_t tensors_not_read() const { return tensors_not_read_; }  // by max_overhead
@@ -39,8 +46,11 @@ class RankSearch {
   void note_asides(FirstBad& report);
   void find_maker_of_data();
   void note_healthy(const ValueFlow& flow, const CatalogStep& step, FirstBad& report);
+  const LossPlaces& losses();
+  std::unique_ptr<ValueFlow> flow_of(std::size_t index);
 
   const CatalogRank& rank_;
+  std::size_t number_;
   const FirstBadOptions& options_;
   DumpSettings settings_;
   HealthReader health_;
@@ -48,6 +58,7 @@ class RankSearch {
   std::size_t step_ = 0;
   std::vector<Root> roots_;
   std::optional<LossPlaces> losses_;
+  std::optional<Catalog> loss_makers_;  // owns texts of losses_
   bool made_as_in_next_ = false;
   std::uint64_t tensors_not_read_ = 0;
 };

@@ -1,9 +1,9 @@
 // Finds the norm that grew first, in the steps up to the first bad one.
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <string_view>
 #include <tuple>
+#include <unordered_map>
 
 #include "first_bad/first_bad_search.h"
 
@@ -14,21 +14,17 @@ constexpr double kGrown = 10;        // times its earlier value
 constexpr double kSmallest = 1e-20;  // smaller norms give no information
 
 struct Series {
-  const CatalogOp* op = nullptr;  // of the latest step
-  const CatalogTensor* tensor = nullptr;
   bool of_norm = true;
   struct Point {
     std::size_t step = 0;
-    std::size_t place = 0;  // of the op in its step
+    std::size_t place = 0, position = 0;  // of the op in its step, of the tensor in its op
     double value = 0;
-    const CatalogOp* op = nullptr;
-    const CatalogTensor* tensor = nullptr;
   };
   std::vector<Point> points;  // finite ones, in order
   bool went_bad = false;
 };
 
-std::optional<double> size_of(const KnownStatistics& s, bool& of_norm) {
+std::optional<double> size_of(const OutputSize& s, bool& of_norm) {
   if (s.l2norm && std::isfinite(*s.l2norm)) {
     of_norm = true;
     return s.l2norm;
@@ -58,29 +54,32 @@ std::optional<std::size_t> grown_at(const Series& series, double& before) {
   return std::nullopt;
 }
 
-using Key = std::tuple<std::string_view, bool, std::uint32_t>;
+struct Slot {
+  std::string_view op_name;
+  std::uint32_t slot = 0;
+  bool operator==(const Slot&) const = default;
+};
+struct SlotHash {
+  std::size_t operator()(const Slot& slot) const { return std::hash<std::string_view>()(slot.op_name) + slot.slot; }
+};
+using AllSeries = std::unordered_map<Slot, Series, SlotHash>;
 
-std::map<Key, Series> series_of(RankSearch& search) {
-  std::map<Key, Series> all;
-  const std::size_t last = search.step_index();
-  for (std::size_t index = 0; index <= last; ++index) {
+AllSeries series_of(RankSearch& search) {
+  AllSeries all;
+  for (std::size_t index = 0; index <= search.step_index(); ++index) {
     const CatalogStep& step = search.rank().steps[index];
     if (step.run != search.step().run || step.id.graph != search.step().id.graph) continue;
-    for (std::size_t place = 0; place < step.ops.size(); ++place) {
-      const CatalogOp& op = step.ops[place];
-      for (const CatalogTensor& tensor : op.tensors) {
-        if (tensor.is_input || !tensor.statistics || !is_floating(tensor.dtype)) continue;
-        Series& series = all[{op.op_name, tensor.is_input, tensor.slot}];
-        bool of_norm = true;
-        const auto value = size_of(*tensor.statistics, of_norm);
-        if (!value || series.went_bad || (!series.points.empty() && series.of_norm != of_norm)) {
-          series.went_bad = true;
-          continue;
-        }
-        series.of_norm = of_norm;
-        series.points.push_back({index, place, *value, &op, &tensor});
+    search.each_output(index, [&](const OutputSize& output) {
+      Series& series = all[{output.op_name, output.slot}];
+      bool of_norm = true;
+      const auto value = size_of(output, of_norm);
+      if (!value || series.went_bad || (!series.points.empty() && series.of_norm != of_norm)) {
+        series.went_bad = true;
+        return;
       }
-    }
+      series.of_norm = of_norm;
+      series.points.push_back({index, output.place, output.position, *value});
+    });
   }
   return all;
 }
@@ -88,15 +87,15 @@ std::map<Key, Series> series_of(RankSearch& search) {
 }  // namespace
 
 std::optional<Growth> growth_before(RankSearch& search, SourceTexts& sources) {
-  const std::map<Key, Series> all = series_of(search);
+  const AllSeries all = series_of(search);
   const Series* first = nullptr;
-  std::tuple<std::size_t, std::size_t> first_at;
+  std::tuple<std::size_t, std::size_t, std::uint32_t> first_at;
   double first_before = 0;
-  for (const auto& [key, series] : all) {
+  for (const auto& [slot, series] : all) {
     double before = 0;
     const auto at = grown_at(series, before);
     if (!at) continue;
-    const std::tuple where(series.points[*at].step, series.points[*at].place);
+    const std::tuple where(series.points[*at].step, series.points[*at].place, slot.slot);
     if (first != nullptr && first_at <= where) continue;
     first = &series;
     first_at = where;
@@ -108,8 +107,9 @@ std::optional<Growth> growth_before(RankSearch& search, SourceTexts& sources) {
     const CatalogStep& step = search.rank().steps[point.step];
     growth.series.push_back({step.id.number, point.value});
     if (point.step != std::get<0>(first_at)) continue;
-    growth.tensor = finding_tensor(search.rank(), *point.op, *point.tensor);
-    growth.code = code_of(*point.op, sources, 0);
+    const CatalogOp& op = search.step_at(point.step).ops[point.place];
+    growth.tensor = finding_tensor(search.rank(), op, op.tensors[point.position]);
+    growth.code = code_of(op, sources, 0);
     growth.step = step.id;
     growth.now = point.value;
   }

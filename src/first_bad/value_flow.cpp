@@ -25,13 +25,15 @@ std::string_view word_of(End end) {
   return "";
 }
 
+bool begins_backward(std::string_view op_type) { return bare_type(op_type) == "oneslike"; }
+
 LossPlaces loss_places(const CatalogRank& rank) {
   LossPlaces places;
   for (const CatalogStep& step : rank.steps) {
     DataFlow flow(rank);
     for (const CatalogOp& op : step.ops) {
       if (op.is_parameter) continue;
-      if (bare_type(op.op_type) == "oneslike" && !op.tensors.empty() && is_scalar(&op.tensors[0])) {
+      if (begins_backward(op.op_type) && !op.tensors.empty() && is_scalar(&op.tensors[0])) {
         const std::optional<DataFlow::Maker> maker = flow.maker(op.tensors[0]);
         if (maker && maker->op->line != 0) places.insert({maker->op->source_file, maker->op->line, maker->op->op_type});
       }

@@ -59,6 +59,8 @@ struct Root {
 // The start of backward, for all steps of a run: line, file and type of the op that makes the loss.
 using LossPlaces = std::set<std::tuple<std::string_view, std::uint32_t, std::string_view>>;
 LossPlaces loss_places(const CatalogRank& rank);
+// Ops of this type may read the loss and make its gradient.
+bool begins_backward(std::string_view op_type);
 
 class ValueFlow {
  public:

@@ -17,6 +17,7 @@
 #include "index/index_file.h"
 #include "index/index_reader.h"
 #include "index/index_writer.h"
+#include "index/sealed_file.h"
 #include "index/sqlite.h"
 #include "index/tree_snapshot.h"
 #include "layout/side_names.h"
@@ -168,8 +169,7 @@ Result<Index> Index::open(const fs::path& dump, const fs::path& given_file) {
   if (!root) return root.error();
   const fs::path file = given_file.empty() ? index_file_of(*root) : given_file;
   if (file.empty()) return Error{ErrorCode::not_found, "there is no directory for indexes: HOME is not set"};
-  if (Status whole = check_seal(file); !whole) return whole.error();
-  Result<Database> database = Database::open(file);
+  Result<Database> database = Database::open_sealed(file);
   if (!database) return database.error();
   if (Status right = check_index(*database, file, *root); !right) return right.error();
   Result<std::vector<SourceState>> sources = read_sources(*database);
@@ -181,11 +181,12 @@ Result<Index> Index::open(const fs::path& dump, const fs::path& given_file) {
 }
 
 Result<Index> Index::open_or_make(const fs::path& dump, const IndexProgress& progress) {
-  if (!is_switched_off()) {
-    if (Result<Index> saved = open(dump)) return saved;
-  }
   const Result<fs::path> root = real_path(dump);
   if (!root) return root.error();
+  // It is used for long: damage shows at once, and not when a page of it is read.
+  if (!is_switched_off() && check_seal(index_file_of(*root))) {
+    if (Result<Index> saved = open(dump)) return saved;
+  }
   const auto began = Clock::now();
   const std::uint64_t began_us = now_us();
   // Before it is read: what changes meanwhile is seen as a change.

@@ -1,49 +1,16 @@
 #include "index/index_reader.h"
 
 #include <algorithm>
-#include <charconv>
-#include <limits>
 #include <map>
 #include <set>
 #include <unordered_map>
 
 #include "graph/host_graph.h"
+#include "index/index_rows.h"
 #include "index/index_schema.h"
 
 namespace sonde {
 namespace {
-
-// Data that ops point to (traces and attributes), and file names, each stored once.
-struct Kept {
-  std::deque<std::vector<SourceLine>> traces;
-  std::deque<std::vector<Attribute>> attributes;
-  std::deque<std::string> files;
-};
-
-// The numbers in a text, whatever separates them.
-template <typename Number>
-std::vector<Number> numbers_in(std::string_view text) {
-  std::vector<Number> numbers;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  while (at != end) {
-    Number number{};
-    const auto [next, error] = std::from_chars(at, end, number);
-    if (next == at) {
-      ++at;
-      continue;
-    }
-    if (error == std::errc()) numbers.push_back(number);
-    at = next;
-  }
-  return numbers;
-}
-
-template <std::size_t Size>
-std::size_t index_in(const std::array<std::string_view, Size>& names, std::string_view name) {
-  const auto found = std::ranges::find(names, name);
-  return found == names.end() ? 0 : static_cast<std::size_t>(found - names.begin());
-}
 
 // The place of a step in the catalog and in the table of ops.
 struct StepPlaceInIndex {
@@ -52,52 +19,26 @@ struct StepPlaceInIndex {
   bool is_asked_for = false;
 };
 
-double value_in(const Statement& row, int column) {
-  return row.is_null(column) ? std::numeric_limits<double>::quiet_NaN() : row.real(column);
-}
-
 class Reader {
  public:
   Reader(Database& database, const CatalogQuery& query) : database_(database), query_(query) {}
 
   Result<Catalog> read() {
-    catalog_.owner = kept_;
-    Status status = prepare();
-    if (status) status = read_frame();
+    catalog_.owner = rows_.owner();
+    Status status = read_frame();
+    if (status && query_.with_ops) status = rows_.prepare();
     if (status && query_.with_ops) {
       status = query_.first_of_name     ? read_first_of_names()
                : query_.takes_all_ops() ? read_all_ops()
                                         : read_chosen_ops();
     }
+    if (status) status = rows_.check();
     if (!status) return status.error();
-    for (const Statement* statement : {&text_, &name_, &trace_, &attribute_, &tensors_}) {
-      if (statement->failed()) return database_.error("cannot read it");
-    }
     return std::move(catalog_);
   }
 
  private:
   // --- everything except ops -----------------------------------------------------------------------------------------
-
-  Status prepare() {
-    const std::pair<Statement*, const char*> all[] = {
-        {&text_, "SELECT text FROM texts WHERE id=?"},
-        {&name_, "SELECT op_name, op_type FROM op_names WHERE id=?"},
-        {&trace_, "SELECT lines FROM traces WHERE id=?"},
-        {&attribute_, "SELECT name, kind, integers, reals, text FROM attributes WHERE id=? ORDER BY position"},
-        {&tensors_,
-         "SELECT op_id, is_input, slot, dtype, shape, max, min, avg, l2norm, count, nan_count, positive_inf_count,"
-         " negative_inf_count, positive_count, negative_count, zero_count, md5, sha1, parameter, key, skipped, "
-         "directory,"
-         " stem, file_end, content, source, source_slot, constant, timestamp_us, flags"
-         " FROM tensors WHERE op_id>=? AND op_id<? ORDER BY op_id, position"}};
-    for (const auto& [statement, sql] : all) {
-      Result<Statement> prepared = database_.prepare(sql);
-      if (!prepared) return prepared.error();
-      *statement = std::move(*prepared);
-    }
-    return {};
-  }
 
   // Calls `take` for each row.
   template <typename Take>
@@ -153,7 +94,7 @@ class Reader {
     rank.metadata = std::string(row.text(3));
     rank.has_journal = row.integer(4) != 0;
     rank.has_host_data_flow = row.integer(5) != 0;
-    rank.kind = static_cast<DumpKind>(index_in(kDumpKinds, row.text(6)));
+    rank.kind = static_cast<DumpKind>(number_in(kDumpKinds, row.text(6)));
     rank.dump = row.text(7);
   }
 
@@ -219,51 +160,18 @@ class Reader {
 
   // --- ops ---------------------------------------------------------------------------------------------------------
 
-  static constexpr const char* kOps =
-      "SELECT id, name_id, phase, flags, sequence, timestamp_us, thread, scope, parent, source_file, source_line, "
-      "function, "
-      "trace,"
-      " attributes FROM ops WHERE id>=? AND id<? ORDER BY id";
-
   Status read_all_ops() {
-    Result<Statement> ops = database_.prepare(kOps);
-    if (!ops) return ops.error();
     for (const StepPlaceInIndex& place : places_) {
-      if (place.is_asked_for)
-        read_ops(*ops, place.first_op, place.end_op, catalog_.ranks[place.rank].steps[place.step]);
+      std::vector<CatalogOp>& ops = catalog_.ranks[place.rank].steps[place.step].ops;
+      if (place.is_asked_for) rows_.read_ops(place.first_op, place.end_op, ops);
     }
-    if (ops->failed()) return database_.error("cannot read it");
     return {};
-  }
-
-  // Ops [first, end) and their tensors.
-  void read_ops(Statement& rows, std::int64_t first, std::int64_t end, CatalogStep& step) {
-    const std::size_t before = step.ops.size();
-    std::vector<std::int64_t> ids;
-    rows.set(0, first);
-    rows.set(1, end);
-    while (rows.next()) {
-      ids.push_back(rows.integer(0));
-      step.ops.push_back(op_of(rows));
-    }
-    rows.reset();
-    tensors_.set(0, first);
-    tensors_.set(1, end);
-    std::size_t at = 0;
-    while (tensors_.next()) {
-      const std::int64_t id = tensors_.integer(0);
-      while (at < ids.size() && ids[at] < id) ++at;
-      if (at < ids.size() && ids[at] == id) step.ops[before + at].tensors.push_back(tensor_of(tensors_));
-    }
-    tensors_.reset();
   }
 
   Status read_chosen_ops() {
     std::set<std::int64_t> chosen;
     Status status = choose(chosen);
     if (status && query_.with_neighbours) status = add_neighbours(chosen);
-    Result<Statement> ops = database_.prepare(kOps);
-    if (!ops) return ops.error();
     if (!status) return status;
     for (const StepPlaceInIndex& place : places_) {
       if (!place.is_asked_for) continue;
@@ -273,10 +181,9 @@ class Reader {
         const std::int64_t first = *at;
         std::int64_t end = first;
         for (; at != chosen.end() && *at == end && end < place.end_op; ++at) ++end;
-        read_ops(*ops, first, end, step);
+        rows_.read_ops(first, end, step.ops);
       }
     }
-    if (ops->failed()) return database_.error("cannot read it");
     return {};
   }
 
@@ -323,15 +230,12 @@ class Reader {
       rows->reset();
     }
     if (rows->failed()) return database_.error("cannot read it");
-    Result<Statement> ops = database_.prepare(kOps);
-    if (!ops) return ops.error();
     for (const std::size_t line : order) {
       const FirstOfName& first = found[line];
       CatalogStep& step = catalog_.ranks[first.rank].steps[first.step];
-      read_ops(*ops, first.id, first.id + 1, step);
+      rows_.read_ops(first.id, first.id + 1, step.ops);
       if (!step.ops.empty()) step.ops.back().sum = first.sum;
     }
-    if (ops->failed()) return database_.error("cannot read it");
     return {};
   }
 
@@ -422,145 +326,12 @@ class Reader {
     return status;
   }
 
-  CatalogOp op_of(const Statement& row) {
-    const auto flags = static_cast<std::uint32_t>(row.integer(3));
-    CatalogOp op;
-    const auto& [op_name, op_type] = name_of(row.integer(1));
-    op.op_name = op_name;
-    op.op_type = op_type;
-    op.is_parameter = (flags & kIsParameter) != 0;
-    op.failed = (flags & kHasFailed) != 0;
-    op.is_module = (flags & kIsModule) != 0;
-    op.phase = static_cast<Phase>(index_in(kPhases, row.text(2)));
-    op.sequence = row.number(4);
-    op.timestamp_us = row.number(5);
-    op.thread = static_cast<std::uint16_t>(row.integer(6));
-    op.scope = text_in(row, 7);
-    op.parent = text_in(row, 8);
-    op.source_file = text_in(row, 9);
-    op.line = static_cast<std::uint32_t>(row.integer(10));
-    op.function = text_in(row, 11);
-    if (!row.is_null(12)) op.trace = trace_of(row.integer(12));
-    if (!row.is_null(13)) op.attributes = attributes_of(row.integer(13));
-    return op;
-  }
-
-  CatalogTensor tensor_of(const Statement& row) {
-    const auto flags = static_cast<std::uint32_t>(row.integer(29));
-    CatalogTensor tensor;
-    tensor.is_input = row.integer(1) != 0;
-    tensor.slot = static_cast<std::uint32_t>(row.integer(2));
-    if (!row.is_null(3)) tensor.dtype = dtype_of(row.text(3));
-    tensor.has_shape = (flags & kHasShape) != 0;
-    if (tensor.has_shape) tensor.shape = numbers_in<std::int64_t>(row.text(4));
-    if ((flags & kHasStatistics) != 0) tensor.statistics = statistics_in(row, 5, flags);
-    tensor.md5 = kept_text(row, 16);
-    tensor.sha1 = kept_text(row, 17);
-    tensor.parameter = text_in(row, 18);
-    tensor.key = text_in(row, 19);
-    tensor.skipped = text_in(row, 20);
-    if (!row.is_null(21)) {
-      std::string& file = kept_->files.emplace_back(text_in(row, 21));
-      file.append(text_in(row, 22)).append(row.text(23));
-      tensor.file = file;
-    }
-    tensor.content = row.number(24);
-    if (!row.is_null(25)) tensor.source = row.number(25);
-    tensor.source_slot = static_cast<std::uint32_t>(row.integer(26));
-    if ((flags & kHasConstant) != 0) {
-      tensor.constant = (flags & kConstantIsNegativeZero) != 0 ? -0.0 : value_in(row, 27);
-    }
-    tensor.timestamp_us = row.number(28);
-    tensor.wanted = (flags & kIsWanted) != 0;
-    tensor.source_is_likely = (flags & kSourceIsLikely) != 0;
-    return tensor;
-  }
-
-  // --- data that is stored once --------------------------------------------------------------------------------------
-
-  std::string_view text_in(const Statement& row, int column) {
-    return row.is_null(column) ? std::string_view() : text_of(row.integer(column));
-  }
-
-  std::string_view kept_text(const Statement& row, int column) {
-    return row.is_null(column) ? std::string_view() : std::string_view(kept_->files.emplace_back(row.text(column)));
-  }
-
-  std::string_view text_of(std::int64_t id) {
-    const auto [at, is_new] = texts_.try_emplace(id);
-    if (!is_new) return at->second;
-    text_.set(0, id);
-    if (text_.next()) at->second = catalog_.texts->keep(text_.text(0));
-    text_.reset();
-    return at->second;
-  }
-
-  const std::pair<std::string_view, std::string_view>& name_of(std::int64_t id) {
-    const auto [at, is_new] = names_.try_emplace(id);
-    if (!is_new) return at->second;
-    name_.set(0, id);
-    if (name_.next()) at->second = {catalog_.texts->keep(name_.text(0)), catalog_.texts->keep(name_.text(1))};
-    name_.reset();
-    return at->second;
-  }
-
-  DType dtype_of(std::string_view name) {
-    if (name != last_dtype_name_) {
-      last_dtype_name_ = name;
-      last_dtype_ = dtype_from_name(name);
-    }
-    return last_dtype_;
-  }
-
-  const std::vector<SourceLine>* trace_of(std::int64_t id) {
-    const auto [at, is_new] = traces_.try_emplace(id, nullptr);
-    if (!is_new) return at->second;
-    trace_.set(0, id);
-    if (trace_.next()) {
-      const std::vector<std::int64_t> numbers = numbers_in<std::int64_t>(trace_.text(0));
-      std::vector<SourceLine>& trace = kept_->traces.emplace_back();
-      for (std::size_t i = 0; i + 6 <= numbers.size(); i += 6) {
-        const auto number = [&](std::size_t part) { return static_cast<std::uint32_t>(numbers[i + part]); };
-        trace.push_back({std::string(text_of(numbers[i])), std::string(text_of(numbers[i + 1])), number(2), number(3),
-                         number(4), number(5)});
-      }
-      at->second = &trace;
-    }
-    trace_.reset();
-    return at->second;
-  }
-
-  const std::vector<Attribute>* attributes_of(std::int64_t id) {
-    const auto [at, is_new] = attribute_sets_.try_emplace(id, nullptr);
-    if (!is_new) return at->second;
-    std::vector<Attribute>& attributes = kept_->attributes.emplace_back();
-    attribute_.set(0, id);
-    while (attribute_.next()) {
-      Attribute& attribute = attributes.emplace_back();
-      attribute.name = attribute_.text(0);
-      attribute.kind = static_cast<AttributeKind>(attribute_.integer(1));
-      attribute.integers = numbers_in<std::int64_t>(attribute_.text(2));
-      attribute.reals = numbers_in<double>(attribute_.text(3));
-      attribute.text = attribute_.text(4);
-    }
-    attribute_.reset();
-    at->second = &attributes;
-    return at->second;
-  }
-
   Database& database_;
   const CatalogQuery& query_;
   Catalog catalog_;
-  std::shared_ptr<Kept> kept_ = std::make_shared<Kept>();
+  IndexRows rows_ = IndexRows(database_, *catalog_.texts);
   std::vector<StepPlaceInIndex> places_;  // in the order of the steps' ids
   bool any_asked_for_ = false;
-  Statement text_, name_, trace_, attribute_, tensors_;
-  std::string last_dtype_name_;
-  DType last_dtype_ = DType::undefined;
-  std::unordered_map<std::int64_t, std::string_view> texts_;
-  std::unordered_map<std::int64_t, std::pair<std::string_view, std::string_view>> names_;
-  std::unordered_map<std::int64_t, const std::vector<SourceLine>*> traces_;
-  std::unordered_map<std::int64_t, const std::vector<Attribute>*> attribute_sets_;
 };
 
 // The first column of the first row.
@@ -571,25 +342,6 @@ std::optional<std::string> value_of(Database& database, const char* sql) {
 }
 
 }  // namespace
-
-KnownStatistics statistics_in(const Statement& row, int first, std::uint32_t flags) {
-  KnownStatistics s;
-  std::uint32_t bit = 0;
-  for (std::optional<double>* value : {&s.max, &s.min, &s.avg, &s.l2norm}) {
-    const bool is_negative_zero = (flags & (kFirstNegativeZero << bit)) != 0;
-    if ((flags & (kFirstKnown << bit)) != 0) {
-      *value = is_negative_zero ? -0.0 : value_in(row, first + static_cast<int>(bit));
-    }
-    ++bit;
-  }
-  int column = first + 4;
-  for (std::optional<std::uint64_t>* count : {&s.count, &s.nan_count, &s.positive_inf_count, &s.negative_inf_count,
-                                              &s.positive_count, &s.negative_count, &s.zero_count}) {
-    if (!row.is_null(column)) *count = row.number(column);
-    ++column;
-  }
-  return s;
-}
 
 Status check_index(Database& database, const std::filesystem::path& file, const std::filesystem::path& root) {
   const auto wrong = [&](const std::string& why) {

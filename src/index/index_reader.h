@@ -12,9 +12,6 @@ Status check_index(Database& database, const std::filesystem::path& file, const 
 
 Result<std::vector<SourceState>> read_sources(Database& database);
 
-// The statistics in eleven columns, max to zero_count, of a row of `tensors` with these flags.
-KnownStatistics statistics_in(const Statement& row, int first, std::uint32_t flags);
-
 Result<Catalog> read_index(Database& database, const CatalogQuery& query);
 
 }  // namespace sonde

@@ -39,9 +39,6 @@ CREATE INDEX op_names_by_name ON op_names(op_name);
 CREATE INDEX ops_by_name ON ops(name_id, step_id);
 CREATE INDEX ops_by_sequence ON ops(sequence);
 CREATE INDEX tensors_by_norm ON tensors(l2norm);
-CREATE INDEX tensors_by_nan ON tensors(nan_count) WHERE nan_count > 0;
-CREATE INDEX tensors_by_parameter ON tensors(parameter) WHERE parameter IS NOT NULL;
-CREATE INDEX tensors_by_source ON tensors(source) WHERE source IS NOT NULL;
 
 CREATE VIEW all_ops AS
   SELECT ranks.rank, steps.run, steps.graph, steps.step, op_names.op_name, op_names.op_type, ops.phase,
@@ -80,5 +77,14 @@ CREATE VIEW gradients AS
     LEFT JOIN texts AS files ON files.id = ops.source_file
   WHERE NOT tensors.is_input AND (ops.phase = 'backward' OR op_names.op_name LIKE '%.grad');
 )sql";
+
+const std::array<PartialLookup, 3> kPartialLookups = {
+    PartialLookup{
+        "CREATE INDEX tensors_by_nan ON tensors(nan_count) WHERE nan_count > 0",
+        [](const CatalogTensor& tensor) { return tensor.statistics && tensor.statistics->nan_count.value_or(0) > 0; }},
+    PartialLookup{"CREATE INDEX tensors_by_parameter ON tensors(parameter) WHERE parameter IS NOT NULL",
+                  [](const CatalogTensor& tensor) { return !tensor.parameter.empty(); }},
+    PartialLookup{"CREATE INDEX tensors_by_source ON tensors(source) WHERE source IS NOT NULL",
+                  [](const CatalogTensor& tensor) { return tensor.source != kNoSequence; }}};
 
 }  // namespace sonde

@@ -1,18 +1,30 @@
 // The tables of a saved index. See docs/catalog.md; index_writer.cpp fills them, index_reader.cpp reads them.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
+
+#include "catalog/catalog.h"
 
 namespace sonde {
 
 inline constexpr std::int64_t kIndexApplication = 0x536E6449;  // "SndI", in the header of the file
-inline constexpr std::int64_t kIndexVersion = 6;               // of the schema; another one is not read
+inline constexpr std::int64_t kIndexVersion = 7;               // of the schema; another one is not read
 
 // Executed before the rows are written, and after: an index of a full table is made faster.
 extern const char* const kIndexTables;
 extern const char* const kIndexLookups;  // and views, which are for people
+
+// Those of a part of the tensors. Where no tensor belongs to it, the index is made before the rows: made afterwards, it
+// would take a look at each of them.
+struct PartialLookup {
+  const char* sql;
+  bool (*has)(const CatalogTensor&);
+};
+extern const std::array<PartialLookup, 3> kPartialLookups;
 
 // tensors.flags
 enum TensorFlag : std::uint32_t {
@@ -33,5 +45,11 @@ enum OpFlag : std::uint32_t { kIsParameter = 1U << 0U, kHasFailed = 1U << 1U, kI
 // ops.phase and ranks.kind, by their numbers.
 inline constexpr std::array<std::string_view, 5> kPhases = {"forward", "backward", "optimizer", "outside", "recompute"};
 inline constexpr std::array<std::string_view, 4> kDumpKinds = {"journal", "tree", "msprobe", "files"};
+// The number of a name; 0 if it is none of them.
+template <std::size_t Size>
+std::size_t number_in(const std::array<std::string_view, Size>& names, std::string_view name) {
+  const auto found = std::ranges::find(names, name);
+  return found == names.end() ? 0 : static_cast<std::size_t>(found - names.begin());
+}
 
 }  // namespace sonde

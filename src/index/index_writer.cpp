@@ -4,15 +4,16 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <future>
 #include <system_error>
 #include <unordered_map>
 
 #include "graph/host_graph.h"
-#include "index/index_file.h"
 #include "index/index_schema.h"
 #include "index/index_sums.h"
+#include "index/sealed_file.h"
 #include "index/sqlite.h"
 
 namespace sonde {
@@ -91,7 +92,9 @@ class Writer {
 
   Status write(const Catalog& catalog, const fs::path& root, const TreeSnapshot& snapshot) {
     if (Status status = begin(); !status) return status;
-    Status status = prepare();
+    std::vector<const char*> later;
+    Status status = make_empty_lookups(catalog, later);
+    if (status) status = prepare();
     if (!status) return status;
     for (const CatalogRank& rank : catalog.ranks) all_steps_ += rank.steps.size();
     // Looks at every file while the ops are written.
@@ -109,6 +112,9 @@ class Writer {
     if (!written) return database_.error("cannot write it");
     status = database_.execute("COMMIT; BEGIN;");
     if (status) status = database_.execute(kIndexLookups);
+    for (const char* const sql : later) {
+      if (status) status = database_.execute(sql);
+    }
     if (status) status = database_.execute("PRAGMA analysis_limit=400; ANALYZE; COMMIT;");
     return status;
   }
@@ -124,6 +130,29 @@ class Writer {
     }
     if (status) status = database_.execute("BEGIN");
     return status ? database_.execute(kIndexTables) : status;
+  }
+
+  // Those that will have rows are `later`.
+  Status make_empty_lookups(const Catalog& catalog, std::vector<const char*>& later) {
+    std::array<bool, kPartialLookups.size()> has{};
+    for (const CatalogRank& rank : catalog.ranks) {
+      for (const CatalogStep& step : rank.steps) {
+        for (const CatalogOp& op : step.ops) {
+          for (std::size_t i = 0; i < has.size(); ++i) {
+            has[i] = has[i] || std::ranges::any_of(op.tensors, kPartialLookups[i].has);
+          }
+        }
+      }
+    }
+    Status status;
+    for (std::size_t i = 0; status && i < has.size(); ++i) {
+      if (has[i]) {
+        later.push_back(kPartialLookups[i].sql);
+      } else {
+        status = database_.execute(kPartialLookups[i].sql);
+      }
+    }
+    return status;
   }
 
   Status prepare() {
@@ -152,9 +181,7 @@ class Writer {
   }
 
   bool write_meta(const fs::path& root, const TreeSnapshot& snapshot) {
-    // The seal comes first, because readers search for it at the beginning of the file.
-    bool written = Row(meta_).add("a_seal").add(kUnsealed).run();
-    written &= Row(meta_).add("dump").add(root.native()).run();
+    bool written = Row(meta_).add("dump").add(root.native()).run();
     written &= Row(meta_).add("sonde_version").add(SONDE_VERSION).run();
     written &= Row(meta_).add("files").add(snapshot.files).run();
     for (const SourceState& source : snapshot.sources) {
@@ -313,7 +340,11 @@ class Writer {
       last_directory_ = file.directory;
       last_directory_id_ = text_id(file.directory);
     }
-    const std::uint64_t directory = last_directory_id_, stem = text_id(file.stem);
+    if (file.stem != last_stem_ || !last_stem_.data()) {
+      last_stem_ = file.stem;
+      last_stem_id_ = text_id(file.stem);
+    }
+    const std::uint64_t directory = last_directory_id_, stem = last_stem_id_;
     if (tensor.has_shape) shape_ = text_of(tensor.shape);
     return Row(tensor_)
         .add(op_id)
@@ -416,6 +447,8 @@ class Writer {
   std::uint64_t step_row_ = 0, first_op_ = 0;  // of the next step that is written
   std::string_view last_directory_;
   std::uint64_t last_directory_id_ = 0;
+  std::string_view last_stem_;
+  std::uint64_t last_stem_id_ = 0;
   std::unordered_map<std::string_view, std::uint64_t> texts_;
   std::unordered_map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t, PairHash> names_;
   std::unordered_map<const std::vector<SourceLine>*, std::uint64_t> traces_;

@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "index/sealed_vfs.h"
+
 namespace sonde {
 namespace {
 
@@ -27,7 +29,11 @@ struct Library {
   decltype(&sqlite3_column_double) column_double = nullptr;
   decltype(&sqlite3_column_text) column_text = nullptr;
   decltype(&sqlite3_column_bytes) column_bytes = nullptr;
+  decltype(&sqlite3_vfs_find) vfs_find = nullptr;
+  decltype(&sqlite3_vfs_register) vfs_register = nullptr;
   std::string problem;  // the reason why it cannot be used
+
+  std::string add_vfs() const;
 
   Library() {
     void* const handle = ::dlopen("libsqlite3.so.0", RTLD_NOW | RTLD_LOCAL);
@@ -56,8 +62,18 @@ struct Library {
     find(column_double, "sqlite3_column_double");
     find(column_text, "sqlite3_column_text");
     find(column_bytes, "sqlite3_column_bytes");
+    find(vfs_find, "sqlite3_vfs_find");
+    find(vfs_register, "sqlite3_vfs_register");
+    if (problem.empty()) problem = add_vfs();
   }
 };
+
+// Lets SQLite read sealed files; the reason why it cannot, or empty.
+std::string Library::add_vfs() const {
+  sqlite3_vfs* const own = vfs_find(nullptr);
+  if (own == nullptr) return "libsqlite3.so.0 has no way to read files";
+  return vfs_register(sealed_vfs(own), 0) == SQLITE_OK ? "" : "libsqlite3.so.0 refuses another way to read files";
+}
 
 const Library& library() {
   static const Library* const loaded = new Library();  // never unloaded: statements may outlive main
@@ -171,6 +187,14 @@ Result<Database> Database::create_in_memory() {
 
 Result<Database> Database::open(const std::filesystem::path& file) {
   return open_as(file, "file:" + escaped(file.string()) + "?immutable=1", SQLITE_OPEN_READONLY);
+}
+
+Result<Database> Database::open_sealed(const std::filesystem::path& file) {
+  Result<SealedFile> sealed = SealedFile::open(file);
+  if (!sealed) return sealed.error();
+  if (!library().problem.empty()) return Error{ErrorCode::unsupported, library().problem};
+  pass_to_sqlite(std::move(*sealed));
+  return open_as(file, "file:" + escaped(file.string()) + "?immutable=1&vfs=" + kSealedVfs, SQLITE_OPEN_READONLY);
 }
 
 Status Database::execute(const char* sql) {

@@ -61,6 +61,9 @@ class Database {
   static Result<Database> create_in_memory();
   // Never writes, and takes no lock: the file must not be changed meanwhile.
   static Result<Database> open(const std::filesystem::path& file);
+  // The same for a sealed file (index/sealed_file.h). Each page is checked when it is read: where it is not as it was
+  // sealed, statements fail.
+  static Result<Database> open_sealed(const std::filesystem::path& file);
 
   Status execute(const char* sql);  // several statements, no rows
   Result<Statement> prepare(const char* sql);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "index/index_reader.h"
+#include "index/index_rows.h"
 #include "index/index_schema.h"
 #include "report/catalog_text.h"
 #include "report/json.h"

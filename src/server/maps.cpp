@@ -4,7 +4,7 @@
 #include <set>
 #include <unordered_map>
 
-#include "index/index_reader.h"
+#include "index/index_rows.h"
 #include "index/index_schema.h"
 #include "report/catalog_text.h"
 #include "server/ask.h"

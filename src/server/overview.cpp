@@ -5,7 +5,7 @@
 #include <set>
 
 #include "base/text.h"
-#include "index/index_reader.h"
+#include "index/index_rows.h"
 #include "index/index_schema.h"
 #include "operators/op_nature.h"
 #include "report/catalog_text.h"

@@ -13,7 +13,7 @@
 
 #include "base/text.h"
 #include "catalog/select.h"
-#include "index/index_reader.h"
+#include "index/index_rows.h"
 #include "index/index_schema.h"
 #include "measure/trend.h"
 #include "server/filter.h"

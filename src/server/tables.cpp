@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "index/index_reader.h"
+#include "index/index_rows.h"
 #include "index/index_schema.h"
 #include "report/catalog_text.h"
 #include "server/ask.h"
