@@ -14,9 +14,8 @@ namespace {
 bool is_bare(const CatalogRank& rank) {
   return std::ranges::all_of(rank.steps, [](const CatalogStep& step) {
     return std::ranges::all_of(step.ops, [](const CatalogOp& op) {
-      return op.source_file.empty() && std::ranges::all_of(op.tensors, [](const CatalogTensor& tensor) {
-               return tensor.source == kNoSequence;
-             });
+      return op.source_file.empty() &&
+             std::ranges::all_of(op.tensors, [](const CatalogTensor& tensor) { return tensor.source == kNoSequence; });
     });
   });
 }
@@ -32,9 +31,8 @@ GrowingRank::GrowingRank(const CatalogRank& like) : tail_(journal_in(like.metada
 }
 
 bool GrowingRank::read(const Take& take) {
-  const JournalTail::Look look = tail_.read([&](Journal& journal) {
-    is_good_ = is_good_ && take_entries(journal) && close(take);
-  });
+  const JournalTail::Look look =
+      tail_.read([&](Journal& journal) { is_good_ = is_good_ && take_entries(journal) && close(take); });
   is_good_ = is_good_ && look == JournalTail::Look::as_before;
   return is_good_;
 }

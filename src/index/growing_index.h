@@ -22,8 +22,8 @@ class GrowingIndex {
 
   // False: there is nothing new. Fails with `unsupported` where the dump must be read anew.
   Result<bool> grow();
-  bool has_finished() const;         // all of its runs have ended by themselves
-  std::uint64_t ops_over() const;    // the ops with smaller ids do not change any more
+  bool has_finished() const;       // all of its runs have ended by themselves
+  std::uint64_t ops_over() const;  // the ops with smaller ids do not change any more
   Database& database();
 
  private:

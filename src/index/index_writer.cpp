@@ -530,7 +530,9 @@ Result<GrowingTables> GrowingTables::create(const fs::path& root) {
   return GrowingTables(std::move(state));
 }
 
-Status GrowingTables::add(const CatalogRank& over, std::size_t rank) { return state_->writer.write_steps_of(over, rank); }
+Status GrowingTables::add(const CatalogRank& over, std::size_t rank) {
+  return state_->writer.write_steps_of(over, rank);
+}
 Status GrowingTables::set_rest(const Catalog& rest) { return state_->writer.write_rest(rest); }
 std::uint64_t GrowingTables::ops_over() const { return state_->writer.ops_over(); }
 Database& GrowingTables::database() { return state_->writer.database(); }

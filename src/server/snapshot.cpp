@@ -103,9 +103,8 @@ const Snapshot::Content& Snapshot::content() {
 Result<std::shared_ptr<const Facts>> Snapshot::facts() {
   const std::lock_guard lock(facts_mutex_);
   if (facts_) return facts_;
-  Result<std::shared_ptr<const Facts>> read = with_database([&](Database& database) {
-    return Facts::read(database, frame_, *judgement_, earlier_.get(), earlier_ops_);
-  });
+  Result<std::shared_ptr<const Facts>> read = with_database(
+      [&](Database& database) { return Facts::read(database, frame_, *judgement_, earlier_.get(), earlier_ops_); });
   if (read) facts_ = *read;
   earlier_.reset();
   return read;
