@@ -59,7 +59,7 @@ JournalTail::Look JournalTail::read(const std::function<void(Journal&)>& take) {
 
 std::uint64_t JournalTail::take_from(std::string_view bytes, const std::function<void(Journal&)>& take) const {
   Result<Journal> journal = parse_journal(bytes, file_);
-  if (!journal) return bytes.size();  // not a journal
+  if (!journal) return 0;  // less than an entry, or not a journal
   const std::uint64_t whole = bytes.size() - take_incomplete_end(*journal, bytes.size());
   if (whole > 0) take(*journal);
   return whole;
