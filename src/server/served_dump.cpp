@@ -119,6 +119,7 @@ bool ServedDump::read() {
   }
   snapshot_ = std::move(*read);
   generation_ = next;
+  if (!watched_) end_ = is_live ? "live" : end_in(snapshot_->frame());
   return true;
 }
 
