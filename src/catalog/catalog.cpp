@@ -10,6 +10,7 @@
 #include "catalog/catalog_readers.h"
 #include "catalog/dump_tree.h"
 #include "catalog/find_dumps.h"
+#include "catalog/growing_rank.h"
 #include "catalog/host_graphs.h"
 #include "catalog/likely_sources.h"
 #include "catalog/read_progress.h"
@@ -194,11 +195,7 @@ void read_journal_rank(const JournalPlace& place, const StepFilter& filter, cons
   rank.metadata = place.metadata;
   JournalRemains remains;
   const Status read = read_rank_journal(journal_in(place.metadata), filter, rank, remains, catalog);
-  // The name of the directory has priority: it may be a copy.
-  if (std::uint32_t number = 0; place.directory.filename().native().starts_with("rank_") &&
-                                rank_number(place.directory.filename().native(), number)) {
-    rank.rank = number;
-  }
+  rank.rank = rank_in_name(place.directory).value_or(rank.rank);
   if (!read) {
     const fs::path journal = journal_in(place.metadata);
     const std::size_t at = catalog.problems.size();
@@ -380,6 +377,33 @@ void drop_empty_ranks(Catalog& catalog) {
 
 }  // namespace
 
+std::optional<std::uint32_t> rank_in_name(const fs::path& directory) {
+  const std::string name = directory.filename();
+  std::uint32_t number = 0;
+  return name.starts_with("rank_") && rank_number(name, number) ? std::optional(number) : std::nullopt;
+}
+
+Catalog journals_of_dump(const fs::path& path) {
+  Catalog catalog;
+  catalog.path = path;
+  std::error_code error;
+  const fs::path real = fs::canonical(path, error);
+  if (error || !fs::is_directory(real, error) || !inside_of(real).ranks.empty()) return catalog;
+  const Findings found = find_dumps(real, true);
+  if (!found.steps.empty() || !found.msprobe.empty() || !found.loose.empty()) return catalog;
+  catalog.problems = found.problems;
+  for (const JournalPlace& place : found.journals) {
+    CatalogRank& rank = catalog.ranks.emplace_back();
+    rank.directory = place.directory;
+    rank.metadata = place.metadata;
+    rank.has_journal = true;
+    rank.rank = rank_in_name(place.directory).value_or(0);
+  }
+  name_dumps(real, catalog);
+  std::ranges::stable_sort(catalog.ranks, {}, &CatalogRank::rank);
+  return catalog;
+}
+
 Result<Catalog> open_catalog(const fs::path& path) { return open_catalog(path, ReadProgress()); }
 
 Result<Catalog> open_catalog(const fs::path& path, const ReadProgress& progress) {
@@ -427,9 +451,8 @@ const CatalogOp* find_op(const CatalogStep& step, std::string_view op_name) {
 
 std::string_view failure_of(const CatalogRun& run) {
   if (!run.error.empty()) return run.error;
-  constexpr std::string_view kStopped = "recording stopped: ";
   for (const std::string& note : run.notes) {
-    if (note.starts_with(kStopped)) return std::string_view(note).substr(kStopped.size());
+    if (note.starts_with(kRecordingStopped)) return std::string_view(note).substr(kRecordingStopped.size());
   }
   return "";
 }

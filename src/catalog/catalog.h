@@ -123,6 +123,8 @@ struct CatalogRun {
   std::shared_ptr<const std::vector<Attributes>> attributes;
 };
 
+// Begins the note of a recording that an error stopped.
+inline constexpr std::string_view kRecordingStopped = "recording stopped: ";
 // The error that stopped the recording of the run: `error`, or the note about it where no more fitted on the disk. Empty:
 // no error did.
 std::string_view failure_of(const CatalogRun& run);

@@ -8,12 +8,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <optional>
 #include <system_error>
 #include <thread>
 
 #include "base/clock.h"
 #include "catalog/read_progress.h"
 #include "files/files.h"
+#include "index/growing_index.h"
 #include "index/index_file.h"
 #include "index/index_reader.h"
 #include "index/index_writer.h"
@@ -152,11 +154,14 @@ void save_if_at_rest(const Catalog& catalog, const fs::path& root, std::uint64_t
 }  // namespace
 
 struct Index::State {
-  Database database;
+  std::optional<Database> own_database;
   fs::path dump;                     // as given
   fs::path root;                     // its real path
-  std::vector<SourceState> sources;  // as they were
+  std::vector<SourceState> sources;  // as they were; none while it grows
   bool is_saved = true;
+  std::optional<GrowingIndex> growing = std::nullopt;
+
+  Database& database() { return growing ? growing->database() : *own_database; }
 };
 
 Index::Index(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -204,13 +209,32 @@ Result<Index> Index::open_or_make(const fs::path& dump, const IndexProgress& pro
   return Index(std::make_unique<State>(State{std::move(*database), dump, *root, std::move(before->sources), false}));
 }
 
-Database& Index::database() { return state_->database; }
+Result<Index> Index::open_growing(const fs::path& dump) {
+  const Result<fs::path> root = real_path(dump);
+  if (!root) return root.error();
+  Result<GrowingIndex> growing = GrowingIndex::open(dump);
+  if (!growing) return growing.error();
+  return Index(std::make_unique<State>(State{std::nullopt, dump, *root, {}, false, std::move(*growing)}));
+}
+
+Result<bool> Index::grow() { return state_->growing->grow(); }
+bool Index::grows() const { return state_->growing && state_->sources.empty(); }
+std::uint64_t Index::ops_over() const { return state_->growing ? state_->growing->ops_over() : 0; }
+
+bool Index::settle() {
+  Result<TreeSnapshot> snapshot = TreeSnapshot::take(state_->root, {});
+  if (!snapshot || !state_->growing->grow() || !state_->growing->has_finished()) return false;
+  state_->sources = std::move(snapshot->sources);
+  return true;
+}
+
+Database& Index::database() { return state_->database(); }
 bool Index::is_saved() const { return state_->is_saved; }
 
 std::string Index::changed() const { return changed_source(state_->root, state_->sources); }
 
 Result<Catalog> Index::load(const CatalogQuery& query) {
-  Result<Catalog> catalog = read_index(state_->database, query);
+  Result<Catalog> catalog = read_index(state_->database(), query);
   if (catalog) catalog->path = state_->dump;
   return catalog;
 }

@@ -55,6 +55,17 @@ class Index {
   // A saved index; else one in memory, which shows the dump as it is now. Saves one where open_catalog would.
   static Result<Index> open_or_make(const std::filesystem::path& dump, const IndexProgress& progress = {});
 
+  // One in memory of a dump that is being recorded: grow() reads what its journals got, and no more. Fails with
+  // `unsupported` where only the whole dump can be read.
+  static Result<Index> open_growing(const std::filesystem::path& dump);
+  // False: there is nothing new. Fails where the dump must be read anew.
+  Result<bool> grow();
+  bool grows() const;
+  // It has grown for the last time, since all runs have finished: from now on changed() compares files. False: some run
+  // did not finish, so the dump must be read as a whole.
+  bool settle();
+  std::uint64_t ops_over() const;  // of one that grows: the ops with smaller ids do not change any more
+
   Index(Index&&) noexcept;
   Index& operator=(Index&&) noexcept;
   ~Index();

@@ -123,6 +123,12 @@ StepSum StepCounter::count(const CatalogRank& rank, const std::vector<CatalogOp*
   return counted.sum;
 }
 
+StepSum StepCounter::count(const CatalogRank& rank, const std::vector<CatalogOp>& ops) {
+  CountedStep counted = count_ops(rank, ops);
+  add_new(counted, seen_);
+  return counted.sum;
+}
+
 std::vector<std::vector<StepFacts>> step_facts(const Catalog& catalog) {
   Steps steps;
   for (const CatalogRank& rank : catalog.ranks) {

@@ -25,6 +25,7 @@ class StepCounter {
  public:
   // `ops`: the ops to count, from one step of the rank. `new_bytes` leaves out the files of earlier calls.
   StepSum count(const CatalogRank& rank, const std::vector<CatalogOp*>& ops);
+  StepSum count(const CatalogRank& rank, const std::vector<CatalogOp>& ops);
 
  private:
   DiskFiles seen_;

@@ -15,6 +15,7 @@
 #include "index/index_sums.h"
 #include "index/sealed_file.h"
 #include "index/sqlite.h"
+#include "measure/health.h"
 
 namespace sonde {
 namespace {
@@ -121,7 +122,72 @@ class Writer {
 
   Database& database() { return database_; }
 
+  // The tables of a dump that grows: first this, then write_steps_of for what is over; write_rest replaces what it wrote
+  // the last time.
+  Status begin_growing(const fs::path& root) {
+    owns_texts_ = true;
+    Status status = begin();
+    if (status) status = prepare();
+    if (status && !write_meta(root, {})) status = database_.error("cannot write it");
+    return status ? database_.execute("COMMIT") : status;
+  }
+
+  Status write_steps_of(const CatalogRank& rank, std::size_t id) {
+    if (Status status = forget_rest(); !status) return status;
+    const bool written = write_growing(rank, id, counter_);
+    Status status = written ? Status() : database_.error("cannot write it");
+    if (status) status = database_.execute("COMMIT");
+    over_ = {next_step_, next_op_};
+    return status;
+  }
+
+  Status write_rest(const Catalog& catalog) {
+    if (Status status = forget_rest(); !status) return status;
+    bool written = true;
+    for (const CatalogProblem& problem : catalog.problems) {
+      written &= Row(problem_).add(problem.path.native()).add(problem.message).add(problem.is_lost).run();
+    }
+    for (std::size_t i = 0; written && i < catalog.ranks.size(); ++i) {
+      StepCounter counter;
+      written = write_frame(catalog.ranks[i], i) && write_growing(catalog.ranks[i], i, counter);
+    }
+    if (!written) return database_.error("cannot write it");
+    Status status = database_.execute("COMMIT");
+    if (status && !has_lookups_) status = database_.execute(kIndexLookups);
+    has_lookups_ = has_lookups_ || status;
+    return status;
+  }
+
+  std::uint64_t ops_over() const { return over_.ops; }
+
  private:
+  struct Over {
+    std::uint64_t steps = 0, ops = 0;
+  };
+
+  // Begins a transaction.
+  Status forget_rest() {
+    last_directory_ = {};
+    next_step_ = step_row_ = over_.steps;
+    next_op_ = first_op_ = over_.ops;
+    const std::string sql = fmt::format(
+        "BEGIN; DELETE FROM problems; DELETE FROM ranks; DELETE FROM runs; DELETE FROM notes;"
+        "DELETE FROM steps WHERE id>={}; DELETE FROM ops WHERE id>={}; DELETE FROM tensors WHERE op_id>={}",
+        over_.steps, over_.ops, over_.ops);
+    return database_.execute(sql.c_str());
+  }
+
+  bool write_growing(const CatalogRank& rank, std::size_t id, StepCounter& counter) {
+    bool written = true;
+    for (const CatalogStep& step : rank.steps) {
+      for (const CatalogOp& op : step.ops) written = written && write_op(op, next_step_);
+      ++next_step_;
+      written = written && write_step(step, id, {counter.count(rank, step.ops), health_of(step)});
+      last_directory_ = {};  // it is the step's
+    }
+    return written;
+  }
+
   Status begin() {
     Status status = database_.execute(kFast);
     if (status) {
@@ -197,7 +263,7 @@ class Writer {
     return written;
   }
 
-  bool write_rank(const CatalogRank& rank, std::size_t id) {
+  bool write_frame(const CatalogRank& rank, std::size_t id) {
     bool written = Row(rank_)
                        .add(id)
                        .add(rank.rank)
@@ -216,6 +282,11 @@ class Writer {
         }
       }
     }
+    return written;
+  }
+
+  bool write_rank(const CatalogRank& rank, std::size_t id) {
+    bool written = write_frame(rank, id);
     for (std::size_t step = 0; written && step < rank.steps.size(); ++step, ++next_step_) {
       const std::vector<CatalogOp>& ops = rank.steps[step].ops;
       for (std::size_t i = 0; written && i < ops.size(); ++i) written = write_op(ops[i], next_step_);
@@ -383,9 +454,11 @@ class Writer {
 
   // The numbers of values that are stored once; a value is written at its first use.
   std::uint64_t text_id(std::string_view text) {
-    const auto [at, is_new] = texts_.try_emplace(text, texts_.size());
-    if (is_new) failed_ |= !Row(text_).add(at->second).add(text).run();
-    return at->second;
+    if (const auto known = texts_.find(text); known != texts_.end()) return known->second;
+    const std::uint64_t id = texts_.size();
+    texts_.emplace(owns_texts_ ? own_texts_.keep_unique(text) : text, id);
+    failed_ |= !Row(text_).add(id).add(text).run();
+    return id;
   }
 
   std::uint64_t name_id(const CatalogOp& op) {
@@ -442,6 +515,10 @@ class Writer {
   Statement meta_, source_, problem_, text_, op_name_, trace_, attribute_, source_line_, rank_, run_, note_, step_, op_,
       tensor_;
   bool failed_ = false;
+  bool owns_texts_ = false, has_lookups_ = false;  // of a dump that grows
+  TextPool own_texts_;
+  StepCounter counter_;
+  Over over_;
   std::string shape_;
   std::uint64_t next_step_ = 0, next_op_ = 0;  // of the next op that is written
   std::uint64_t step_row_ = 0, first_op_ = 0;  // of the next step that is written
@@ -455,6 +532,8 @@ class Writer {
   std::unordered_map<const std::vector<Attribute>*, std::uint64_t> attribute_sets_;
 };
 
+const StepsWritten kNoProgress;
+
 Status write_file(const Catalog& catalog, const fs::path& root, const TreeSnapshot& snapshot, const fs::path& file,
                   const StepsWritten& written) {
   Result<Database> database = Database::create(file);
@@ -465,6 +544,31 @@ Status write_file(const Catalog& catalog, const fs::path& root, const TreeSnapsh
 }
 
 }  // namespace
+
+struct GrowingTables::State {
+  explicit State(Database database) : writer(std::move(database), kNoProgress) {}
+  Writer writer;
+};
+
+GrowingTables::GrowingTables(std::unique_ptr<State> state) : state_(std::move(state)) {}
+GrowingTables::GrowingTables(GrowingTables&&) noexcept = default;
+GrowingTables& GrowingTables::operator=(GrowingTables&&) noexcept = default;
+GrowingTables::~GrowingTables() = default;
+
+Result<GrowingTables> GrowingTables::create(const fs::path& root) {
+  Result<Database> database = Database::create_in_memory();
+  if (!database) return database.error();
+  auto state = std::make_unique<State>(std::move(*database));
+  if (Status status = state->writer.begin_growing(root); !status) return status.error();
+  return GrowingTables(std::move(state));
+}
+
+Status GrowingTables::add(const CatalogRank& over, std::size_t rank) {
+  return state_->writer.write_steps_of(over, rank);
+}
+Status GrowingTables::set_rest(const Catalog& rest) { return state_->writer.write_rest(rest); }
+std::uint64_t GrowingTables::ops_over() const { return state_->writer.ops_over(); }
+Database& GrowingTables::database() { return state_->writer.database(); }
 
 Result<Database> make_index(const Catalog& catalog, const fs::path& root, const TreeSnapshot& snapshot,
                             const StepsWritten& written) {

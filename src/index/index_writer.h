@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 
 #include "catalog/catalog.h"
 #include "index/sqlite.h"
@@ -19,7 +20,30 @@ using StepsWritten = std::function<void(std::uint64_t done, std::uint64_t all)>;
 Status write_index(const Catalog& catalog, const std::filesystem::path& root, const TreeSnapshot& snapshot,
                    const std::filesystem::path& file, const StepsWritten& written = {});
 
-// The same tables in memory.
+// The same tables in memory, of a dump that grows: steps come as they are over.
+class GrowingTables {
+ public:
+  // `root`: the real path of the dump.
+  static Result<GrowingTables> create(const std::filesystem::path& root);
+  GrowingTables(GrowingTables&&) noexcept;
+  GrowingTables& operator=(GrowingTables&&) noexcept;
+  ~GrowingTables();
+
+  // Steps of the rank with this index, after all that were added.
+  Status add(const CatalogRank& over, std::size_t rank);
+  // What may still change: the ranks with their runs, the problems, and the steps that are not over. Replaces what the
+  // last call gave. Needed after add().
+  Status set_rest(const Catalog& rest);
+  std::uint64_t ops_over() const;  // the ops of the steps that were added; the ids of others are larger
+  Database& database();
+
+ private:
+  struct State;
+  explicit GrowingTables(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+// The tables in memory.
 Result<Database> make_index(const Catalog& catalog, const std::filesystem::path& root, const TreeSnapshot& snapshot,
                             const StepsWritten& written = {});
 

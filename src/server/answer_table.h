@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -30,12 +31,34 @@ enum class ColumnType : std::uint8_t {
   float64,
 };
 
+// Numbers in four bytes each, as long as all of them fit.
+class ColumnNumbers {
+ public:
+  void push_back(std::uint64_t value) {
+    if (wide_.empty() && value <= std::numeric_limits<std::uint32_t>::max()) {
+      narrow_.push_back(static_cast<std::uint32_t>(value));
+      return;
+    }
+    if (wide_.empty()) {
+      wide_.assign(narrow_.begin(), narrow_.end());
+      narrow_ = {};
+    }
+    wide_.push_back(value);
+  }
+  std::uint64_t operator[](std::size_t i) const { return wide_.empty() ? narrow_[i] : wide_[i]; }
+  std::size_t size() const { return narrow_.size() + wide_.size(); }
+
+ private:
+  std::vector<std::uint32_t> narrow_;
+  std::vector<std::uint64_t> wide_;
+};
+
 struct AnswerColumn {
   std::string name;
   ColumnType type = ColumnType::text;
   bool nullable = false;
   // One entry a row. Of the three vectors the type uses one: text has numbers of `texts`.
-  std::vector<std::uint64_t> numbers;
+  ColumnNumbers numbers;
   std::vector<double> reals;
   std::vector<std::string> texts;  // of `text` the dictionary
   std::vector<bool> known;         // empty: all are

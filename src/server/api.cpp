@@ -199,12 +199,19 @@ Response Api::answer_dump(const Request& request, std::string_view path) {
     const std::string error = dump.error();
     return error.empty() ? problem(503, "the dump is being read; `status` says how far") : problem(500, error);
   }
+  auto held = snapshot->hold();
+  while (std::shared_ptr<Snapshot> last = dump.snapshot()) {
+    if (last == snapshot) break;
+    held.unlock();  // it grew before it was held
+    snapshot = std::move(last);
+    held = snapshot->hold();
+  }
   const std::string tag = tag_of(request, *snapshot);  // before the answer, which is then at least as new
   Response response;
   if (is_known(request, tag)) {
     response.status = 304;
   } else {
-    Ask ask{request, parameters, dump, std::move(snapshot)};
+    Ask ask{request, parameters, dump, snapshot};  // `held` needs it longer
     response = of_result(route->answer(ask));
   }
   if (response.status < 400) response.headers.emplace_back("ETag", tag);

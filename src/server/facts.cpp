@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kTensorFacts =
     "SELECT op_id, position, is_input, slot, dtype, max, min, avg, l2norm, count, nan_count, positive_inf_count, "
     "negative_inf_count, positive_count, negative_count, zero_count, flags, directory, constant, source "
-    "FROM tensors ORDER BY op_id, position";
+    "FROM tensors WHERE op_id>=? ORDER BY op_id, position";
 
 CatalogTensor tensor_in(const Statement& row, std::string_view& last_name, DType& last_dtype) {
   CatalogTensor tensor;
@@ -35,8 +35,9 @@ CatalogTensor tensor_in(const Statement& row, std::string_view& last_name, DType
 }
 
 Status read_names(Database& database, Facts& facts) {
-  Result<Statement> rows = database.prepare("SELECT id, op_name, op_type FROM op_names ORDER BY id");
+  Result<Statement> rows = database.prepare("SELECT id, op_name, op_type FROM op_names WHERE id>=? ORDER BY id");
   if (!rows) return rows.error();
+  rows->set(0, std::uint64_t{facts.names.size()});
   while (rows->next()) {
     OpName& name = facts.names.emplace_back();
     name.op_name = rows->text(1);
@@ -45,20 +46,28 @@ Status read_names(Database& database, Facts& facts) {
   return rows->failed() ? Status(database.error("cannot read it")) : Status();
 }
 
-void place_steps(const Catalog& frame, Facts& facts) {
-  for (std::uint32_t rank = 0; rank < frame.ranks.size(); ++rank) {
-    const std::vector<CatalogStep>& steps = frame.ranks[rank].steps;
-    for (std::uint32_t step = 0; step < steps.size(); ++step) {
-      facts.steps.push_back({rank, step, steps[step].id.graph, steps[step].id.number});
+Status place_steps(Database& database, const Catalog& frame, Facts& facts) {
+  Result<Statement> rows = database.prepare("SELECT rank_id FROM steps ORDER BY id");
+  if (!rows) return rows.error();
+  std::vector<std::uint32_t> next(frame.ranks.size());  // a rank's steps in the frame have the order of their ids
+  while (rows->next()) {
+    const std::uint64_t rank = rows->number(0);
+    if (rank >= next.size() || next[rank] >= frame.ranks[rank].steps.size()) {
+      return database.error("cannot read it: a step has no rank");
     }
+    const std::uint32_t step = next[rank]++;
+    const StepId id = frame.ranks[rank].steps[step].id;
+    facts.steps.push_back({static_cast<std::uint32_t>(rank), step, id.graph, id.number});
   }
+  return rows->failed() ? Status(database.error("cannot read it")) : Status();
 }
 
 Status read_ops(Database& database, Facts& facts) {
   Result<Statement> rows = database.prepare(
       "SELECT ops.id, step_id, name_id, phase, flags, source_file, source_line, scopes.text "
-      "FROM ops LEFT JOIN texts AS scopes ON scopes.id=ops.scope ORDER BY ops.id");
+      "FROM ops LEFT JOIN texts AS scopes ON scopes.id=ops.scope WHERE ops.id>=? ORDER BY ops.id");
   if (!rows) return rows.error();
+  rows->set(0, std::uint64_t{facts.ops.size()});
   while (rows->next()) {
     if (rows->number(1) >= facts.steps.size() || rows->number(2) >= facts.names.size()) {
       return database.error("cannot read it: an op has no step or no name");
@@ -97,13 +106,15 @@ State judged(State state, const CatalogTensor& tensor, const OpFact& op, const F
   return state;
 }
 
-Status read_tensors(Database& database, const Catalog& frame, const Judgement& judgement, Facts& facts) {
+Status read_tensors(Database& database, const Catalog& frame, const Judgement& judgement, std::uint64_t first_new,
+                    Facts& facts) {
   Result<Statement> rows = database.prepare(kTensorFacts);
   if (!rows) return rows.error();
   std::string_view last_name;
   DType last_dtype = DType::undefined;
-  std::uint64_t next_op = 0;
-  std::vector<State> worst_of_others(facts.ops.size());
+  rows->set(0, first_new);
+  std::uint64_t next_op = first_new;
+  std::vector<State> worst_of_others(facts.ops.size() - first_new);
   while (rows->next()) {
     const std::uint64_t id = rows->number(0);
     if (id >= facts.ops.size()) return database.error("cannot read it: a tensor has no op");
@@ -119,7 +130,8 @@ Status read_tensors(Database& database, const Catalog& frame, const Judgement& j
         {static_cast<std::uint32_t>(id), static_cast<std::uint16_t>(rows->number(1)), tensor.is_input, state});
     // The output of another op is judged at that op.
     if (tensor.is_input && !rows->is_null(19)) {
-      worst_of_others[id] = std::max(worst_of_others[id], state);
+      State& worst = worst_of_others[id - first_new];
+      worst = std::max(worst, state);
     } else {
       op.state = std::max(op.state, state);
     }
@@ -129,8 +141,8 @@ Status read_tensors(Database& database, const Catalog& frame, const Judgement& j
     op.not_measured += state == State::not_measured;
   }
   for (; next_op < facts.ops.size(); ++next_op) facts.ops[next_op].first_tensor = facts.tensors.size();
-  for (std::size_t i = 0; i < facts.ops.size(); ++i) {
-    if (facts.ops[i].state == State::not_recorded) facts.ops[i].state = worst_of_others[i];
+  for (std::size_t i = first_new; i < facts.ops.size(); ++i) {
+    if (facts.ops[i].state == State::not_recorded) facts.ops[i].state = worst_of_others[i - first_new];
   }
   return rows->failed() ? Status(database.error("cannot read it")) : Status();
 }
@@ -145,12 +157,22 @@ State state_of(const CatalogTensor& tensor) {
   return health->inf() ? State::unjudged_infinity : State::fine;
 }
 
-Result<std::shared_ptr<const Facts>> Facts::read(Database& database, const Catalog& frame, const Judgement& judgement) {
+Result<std::shared_ptr<const Facts>> Facts::read(Database& database, const Catalog& frame, const Judgement& judgement,
+                                                 const Facts* earlier, std::uint64_t first_new) {
   auto facts = std::make_shared<Facts>();
-  place_steps(frame, *facts);
-  Status status = read_names(database, *facts);
+  if (earlier != nullptr && first_new <= earlier->ops.size()) {
+    facts->names = earlier->names;
+    facts->ops.assign(earlier->ops.begin(), earlier->ops.begin() + static_cast<std::ptrdiff_t>(first_new));
+    const std::uint64_t tensors =
+        first_new < earlier->ops.size() ? earlier->ops[first_new].first_tensor : earlier->tensors.size();
+    facts->tensors.assign(earlier->tensors.begin(), earlier->tensors.begin() + static_cast<std::ptrdiff_t>(tensors));
+  } else {
+    first_new = 0;
+  }
+  Status status = place_steps(database, frame, *facts);
+  if (status) status = read_names(database, *facts);
   if (status) status = read_ops(database, *facts);
-  if (status) status = read_tensors(database, frame, judgement, *facts);
+  if (status) status = read_tensors(database, frame, judgement, first_new, *facts);
   if (!status) return status.error();
   return std::shared_ptr<const Facts>(std::move(facts));
 }

@@ -76,8 +76,10 @@ struct OpName {
 
 class Facts : public std::enable_shared_from_this<Facts> {
  public:
-  static Result<std::shared_ptr<const Facts>> read(Database& database, const Catalog& frame,
-                                                   const Judgement& judgement);
+  // `earlier`: of the same tables before they grew, where the ops with smaller ids than `first_new` are the same. Null:
+  // there is none.
+  static Result<std::shared_ptr<const Facts>> read(Database& database, const Catalog& frame, const Judgement& judgement,
+                                                   const Facts* earlier = nullptr, std::uint64_t first_new = 0);
 
   std::vector<StepPlaceFact> steps;  // by `steps.id`
   std::vector<OpName> names;         // by `op_names.id`

@@ -6,6 +6,7 @@
 #include <sys/un.h>
 
 #include <algorithm>
+#include <atomic>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -43,7 +44,8 @@ constexpr auto kHeartbeat = std::chrono::seconds(15);
 
 struct HttpServer::State {
   HttpLimits limits;
-  std::size_t connections = 0;  // outlives `io`, which owns the connections
+  // Outlives `io`, which owns the connections. The last owner of one may be a thread of the pool.
+  std::atomic<std::size_t> connections = 0;
   asio::io_context io{1};
   asio::basic_socket_acceptor<Protocol> acceptor{io};
   std::filesystem::path socket;  // removed at the end

@@ -256,19 +256,21 @@ Result<Response> health(Ask& ask) {
   const Facts& facts = **read;
   const StepColumns columns = columns_of(*ask.snapshot, where, w);
   HealthRows rows(facts, by_op, under);
-  HealthCells cells(*ask.snapshot, facts, where, columns);
-  for (const OpFact& op : facts.ops) {
-    if (cells.takes(op)) rows.row_of(op);  // gives it a number: all rows are known before the first cell
-  }
-  const std::uint64_t rows_each = h == 0 ? 1 : std::max<std::uint64_t>(1, (rows.size() + h - 1) / h);
-  for (std::uint32_t i = 0; i < facts.ops.size(); ++i) {
-    const OpFact& op = facts.ops[i];
-    if (!cells.takes(op)) continue;
-    const std::size_t row = rows.row_of(op);
-    if (row != HealthRows::kNone) cells.add(row / rows_each, op, i);
-  }
   AnswerTable table;
-  add_health(*ask.snapshot, facts, rows, columns, cells, rows_each, table);
+  {  // the cells are gone before the answer is made
+    HealthCells cells(*ask.snapshot, facts, where, columns);
+    for (const OpFact& op : facts.ops) {
+      if (cells.takes(op)) rows.row_of(op);  // gives it a number: all rows are known before the first cell
+    }
+    const std::uint64_t rows_each = h == 0 ? 1 : std::max<std::uint64_t>(1, (rows.size() + h - 1) / h);
+    for (std::uint32_t i = 0; i < facts.ops.size(); ++i) {
+      const OpFact& op = facts.ops[i];
+      if (!cells.takes(op)) continue;
+      const std::size_t row = rows.row_of(op);
+      if (row != HealthRows::kNone) cells.add(row / rows_each, op, i);
+    }
+    add_health(*ask.snapshot, facts, rows, columns, cells, rows_each, table);
+  }
   return table.response(ask.request, ask.snapshot->generation());
 }
 

@@ -1,5 +1,5 @@
-// NanWatch: the first NaN of a run that goes on, from the entries that its journals get. To read a large dump again takes
-// longer than the two seconds in which a NaN should be known (served_dump.h).
+// NanWatch: the first NaN of a run that goes on, and how it ends, from the entries that its journals get. The tables of a
+// large dump need longer than the two seconds in which a NaN should be known (served_dump.h).
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "catalog/catalog.h"
+#include "journal/journal_tail.h"
 #include "sonde/step.h"
 
 namespace sonde::server {
@@ -33,14 +34,21 @@ class NanWatch {
   // execution, whose statistics count a NaN; the same from then on. A journal that cannot be read is left out.
   const std::optional<FirstNan>& look(const Catalog& frame);
 
+  // How the last runs of those journals ended, once nobody records any more: "finished", "stopped" (by an error),
+  // "killed".
+  std::string end() const;
+
  private:
   struct Tail {
-    std::uint64_t offset = 0;                              // everything before it was read
+    explicit Tail(const CatalogRank& rank, std::size_t chunk_bytes);
+    JournalTail journal;
     std::unordered_map<std::uint32_t, std::string> names;  // of ops, by id
     std::optional<FirstNan> found;
+    bool has_ended = false, has_failed = false;  // the last run
+
+    void begin();  // a run
   };
-  void read(const CatalogRank& rank, Tail& tail) const;
-  static void take(std::string_view bytes, const CatalogRank& rank, Tail& tail);
+  static void take(const JournalRun& run, const CatalogRank& rank, Tail& tail);
 
   std::size_t chunk_bytes_;
   std::map<std::filesystem::path, Tail> tails_;

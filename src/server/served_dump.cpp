@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 
+#include "catalog/growing_rank.h"
 #include "layout/side_names.h"
 #include "report/catalog_text.h"
 #include "writer/live_run.h"
@@ -17,11 +17,23 @@ constexpr std::chrono::milliseconds kLook(500);
 constexpr int kShareOfTime = 9;  // rests nine times as long as it read
 constexpr int kFollowNice = 10;  // a training may run beside it
 
-void rest(const std::stop_token& stop, std::chrono::steady_clock::duration time) {
-  std::mutex mutex;
-  std::unique_lock lock(mutex);
-  std::condition_variable_any woken;
-  woken.wait_for(lock, stop, time, [] { return false; });
+bool is_recorded(const Catalog& journals) {
+  return std::ranges::any_of(journals.ranks, [](const CatalogRank& rank) {
+    return rank.has_journal && is_recording(own_directory_in(rank.metadata));
+  });
+}
+
+// How the last run of each rank ended, as far as the dump says; "unknown" of dumps without a journal.
+std::string end_in(const Catalog& frame) {
+  std::string end = "unknown";
+  for (const CatalogRank& rank : frame.ranks) {
+    if (!rank.has_journal || rank.runs.empty()) continue;
+    const bool has_failed = !failure_of(rank.runs.back()).empty();
+    if (!rank.runs.back().finished && !has_failed) return "killed";
+    if (has_failed) end = "stopped";
+    if (end == "unknown") end = "finished";
+  }
+  return end;
 }
 
 Json json_of(const FirstNan& nan, unsigned dump) {
@@ -77,21 +89,10 @@ Json ServedDump::finding() const {
   return finding_;
 }
 
-std::string ServedDump::look_at_end() const {
-  const std::shared_ptr<Snapshot> shown = snapshot();
-  if (!shown) return "unknown";
-  std::string end = "unknown";
-  for (const CatalogRank& rank : shown->frame().ranks) {
-    if (!rank.has_journal || rank.runs.empty()) continue;
-    if (is_recording(own_directory_in(rank.metadata))) return "live";
-    const CatalogRun& run = rank.runs.back();
-    const bool has_failed = !failure_of(run).empty();
-    if (!run.finished && !has_failed) end = "killed";
-    if (end == "killed") continue;
-    if (has_failed) end = "stopped";
-    if (end == "unknown") end = "finished";
-  }
-  return end;
+void ServedDump::show(std::shared_ptr<Snapshot> next, std::uint64_t generation) {
+  const std::lock_guard lock(mutex_);
+  snapshot_ = std::move(next);
+  generation_ = generation;
 }
 
 bool ServedDump::read() {
@@ -105,7 +106,8 @@ bool ServedDump::read() {
     next = generation_ + 1;
     if (!snapshot_) progress_ = {{"work", "looking at the files"}, {"done", 0}, {"all", 0}};
   }
-  Result<std::shared_ptr<Snapshot>> read = Snapshot::open(path_, next, progress);
+  const bool is_live = is_recorded(journals_of_dump(path_));
+  Result<std::shared_ptr<Snapshot>> read = Snapshot::open(path_, next, progress, is_live);
   const std::lock_guard lock(mutex_);
   progress_ = nullptr;
   error_ = read ? "" : read.error().message;
@@ -117,7 +119,44 @@ bool ServedDump::read() {
   }
   snapshot_ = std::move(*read);
   generation_ = next;
+  if (!watched_) end_ = is_live ? "live" : end_in(snapshot_->frame());
   return true;
+}
+
+// Of a run that goes on, only what is new is read. False: nothing changed.
+bool ServedDump::grow(Snapshot& shown) {
+  std::unique_lock<std::shared_mutex> tables;
+  const std::uint64_t next = shown.generation() + 1;
+  if (!is_recorded(shown.frame())) {
+    std::shared_ptr<Snapshot> last = shown.settle(next, tables);
+    if (!last) {
+      if (tables) tables.unlock();
+      return read();
+    }
+    show(std::move(last), next);
+    return true;
+  }
+  Result<std::shared_ptr<Snapshot>> grown = shown.grow(next, tables);
+  if (grown && !*grown) return false;
+  if (grown) {
+    show(std::move(*grown), next);
+    return true;
+  }
+  tables.unlock();
+  return read();
+}
+
+bool ServedDump::read_what_changed(std::string& refused) {
+  const std::shared_ptr<Snapshot> shown = snapshot();
+  if (shown && shown->grows()) return grow(*shown);
+  const std::string changed = shown ? shown->changed() : "everything";
+  const bool is_tried = shown && changed == refused;
+  refused.clear();
+  if (changed.empty()) return false;
+  if (!is_tried && read()) return true;
+  refused = changed;
+  if (!shown && !is_tried) events_.add("failed", {{"dump", number_}, {"error", error()}});
+  return false;
 }
 
 void ServedDump::follow(const std::stop_token& stop) {
@@ -125,52 +164,55 @@ void ServedDump::follow(const std::stop_token& stop) {
   std::string refused;                          // the state of the files that could not be read
   while (!stop.stop_requested()) {
     const auto began = Clock::now();
-    const std::shared_ptr<Snapshot> shown = snapshot();
-    const bool is_first = !shown;
-    const std::string changed = is_first ? "everything" : shown->changed();
-    if (changed.empty()) {
-      refused.clear();
-    } else if (changed != refused || is_first) {
-      if (read()) {
-        refused.clear();
-        events_.add("grown", {{"dump", number_}, {"generation", snapshot()->generation()}});
-      } else {
-        refused = changed;
-        if (is_first) events_.add("failed", {{"dump", number_}, {"error", error()}});
-      }
-    }
-    std::string end = look_at_end();
-    bool has_ended = false;
+    const bool is_first = !snapshot();
+    std::uint64_t ends = 0;
     {
       const std::lock_guard lock(mutex_);
-      has_ended = end_ == "live" && end != "live";
-      end_ = end;
-      ++looks_;
-      if (!is_first) looking_ += Clock::now() - began;
+      ends = ends_;
     }
-    if (has_ended) events_.add("ended", {{"dump", number_}, {"ended", end}});
-    rest(stop, std::max<Clock::duration>(kLook, kShareOfTime * (Clock::now() - began)));
+    if (read_what_changed(refused)) {
+      events_.add("grown", {{"dump", number_}, {"generation", snapshot()->generation()}});
+    }
+    std::unique_lock lock(mutex_);
+    ++looks_;
+    if (!is_first) looking_ += Clock::now() - began;
+    const auto rest = std::max<Clock::duration>(kLook, kShareOfTime * (Clock::now() - began));
+    woken_.wait_for(lock, stop, rest, [&] { return ends_ != ends; });  // what a run left when it ended is read at once
   }
 }
 
 // With ordinary priority: what it does is little, and must not wait while all cores are busy.
 void ServedDump::watch(const std::stop_token& stop) {
   NanWatch nans;
+  bool was_live = false;
   while (!stop.stop_requested()) {
     const auto began = Clock::now();
     const std::shared_ptr<Snapshot> shown = snapshot();
+    const Catalog journals = shown ? Catalog() : journals_of_dump(path_);
+    const Catalog& frame = shown ? shown->frame() : journals;
+    const bool is_live = is_recorded(frame);
     std::optional<FirstNan> found;
-    if (shown && look_at_end() == "live") found = nans.look(shown->frame());
+    if (is_live || was_live) found = nans.look(frame);  // once more after its end
+    std::string end = is_live ? "live" : was_live ? nans.end() : "";
     bool is_new = false;
-    {
-      const std::lock_guard lock(mutex_);
-      is_new = found && !first_nan_;
-      if (is_new) first_nan_ = found;
-      looking_ += Clock::now() - began;
-    }
+    std::unique_lock lock(mutex_);
+    if (end.empty()) end = shown && !watched_ ? end_in(shown->frame()) : end_;
+    is_new = found && !first_nan_;
+    if (is_new) first_nan_ = found;
+    end_ = end;
+    watched_ |= is_live;
+    if (was_live && !is_live) ++ends_;
+    looking_ += Clock::now() - began;
+    lock.unlock();
     if (is_new) events_.add("nan", json_of(*found, number_));
-    rest(stop,
-         kLook);  // a look takes as long as what was appended needs: a small part of the time in which it was written
+    if (was_live && !is_live) {
+      events_.add("ended", {{"dump", number_}, {"ended", end}});
+      woken_.notify_all();
+    }
+    was_live = is_live;
+    // A look takes as long as what was appended needs: a small part of the time in which it was written.
+    lock.lock();
+    woken_.wait_for(lock, stop, kLook, [] { return false; });
   }
 }
 

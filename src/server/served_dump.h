@@ -1,9 +1,10 @@
 // ServedDump: a dump that is shown while it may still grow. A thread reads it, looks each half second whether it has changed,
-// and then makes a new snapshot; it spends at most a tenth of its time on this. Another one looks for the first NaN of a run that
-// goes on, in what was appended.
+// and then makes a new snapshot; it spends at most a tenth of its time on this. Of a run that goes on it reads what was
+// appended, where that is possible (index/growing_index.h). Another thread looks for the first NaN and the end of such a run.
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -42,9 +43,11 @@ class ServedDump {
  private:
   using Clock = std::chrono::steady_clock;
   void follow(const std::stop_token& stop);
+  bool read_what_changed(std::string& refused);
   bool read();
+  bool grow(Snapshot& shown);
+  void show(std::shared_ptr<Snapshot> next, std::uint64_t generation);
   void watch(const std::stop_token& stop);
-  std::string look_at_end() const;  // "finished", "killed", "stopped", "live", "unknown"
 
   unsigned number_;
   std::string role_;
@@ -53,7 +56,11 @@ class ServedDump {
 
   mutable std::mutex mutex_;
   std::shared_ptr<Snapshot> snapshot_;
-  std::string error_, end_ = "unknown";
+  std::condition_variable_any woken_;
+  std::string error_;
+  std::string end_ = "unknown";  // or "finished", "killed", "stopped", "live"
+  bool watched_ = false;         // `end_` comes from the journals, which are newer than the snapshot
+  std::uint64_t ends_ = 0;       // how often a run has ended
   Json progress_;
   Json finding_;
   std::uint64_t generation_ = 0, looks_ = 0;

@@ -33,14 +33,55 @@ std::optional<std::uint32_t> StepPart::node_of(std::size_t op) const {
 }
 
 Result<std::shared_ptr<Snapshot>> Snapshot::open(const std::filesystem::path& dump, std::uint64_t generation,
-                                                 const IndexProgress& progress) {
+                                                 const IndexProgress& progress, bool is_recorded) {
+  if (is_recorded) {
+    if (Result<Index> growing = Index::open_growing(dump)) {
+      return of(std::make_shared<Tables>(std::move(*growing)), generation);
+    }
+  }
   Result<Index> index = Index::open_or_make(dump, progress);
   if (!index) return index.error();
+  return of(std::make_shared<Tables>(std::move(*index)), generation);
+}
+
+Result<std::shared_ptr<Snapshot>> Snapshot::of(std::shared_ptr<Tables> tables, std::uint64_t generation) {
   CatalogQuery query;
   query.with_ops = false;
-  Result<Catalog> frame = index->load(query);
+  Result<Catalog> frame = tables->index.load(query);
   if (!frame) return frame.error();
-  return std::shared_ptr<Snapshot>(new Snapshot(std::move(*index), std::move(*frame), generation));
+  return std::shared_ptr<Snapshot>(new Snapshot(std::move(tables), std::move(*frame), generation));
+}
+
+Result<std::shared_ptr<Snapshot>> Snapshot::grow(std::uint64_t generation, std::unique_lock<std::shared_mutex>& lock) {
+  lock = std::unique_lock(tables_->growth);
+  const std::scoped_lock both(facts_mutex_, tables_->mutex);
+  const Result<bool> grown = tables_->index.grow();
+  if (!grown) return grown.error();
+  if (!*grown) return std::shared_ptr<Snapshot>();
+  return next(generation);
+}
+
+std::shared_ptr<Snapshot> Snapshot::settle(std::uint64_t generation, std::unique_lock<std::shared_mutex>& lock) {
+  lock = std::unique_lock(tables_->growth);
+  const std::scoped_lock both(facts_mutex_, tables_->mutex);
+  if (!tables_->index.settle()) return nullptr;
+  Result<std::shared_ptr<Snapshot>> last = next(generation);
+  return last ? std::move(*last) : nullptr;
+}
+
+Result<std::shared_ptr<Snapshot>> Snapshot::next(std::uint64_t generation) {
+  Result<std::shared_ptr<Snapshot>> made = of(tables_, generation);
+  if (!made) return made;
+  Snapshot& next = **made;
+  next.earlier_ = facts_ ? facts_ : earlier_;
+  next.earlier_ops_ = facts_ ? ops_over_ : earlier_ops_;
+  next.content_ = content_;
+  next.content_from_ = knows_content_ ? ops_over_ : content_from_;
+  auto judgement = std::make_shared<Judgement>(*judgement_);
+  std::erase_if(judgement->measured, [&](const auto& tensor) { return tensor.first >= tensor_key(ops_over_, 0); });
+  next.judgement_ = std::move(judgement);
+  next.judged_ = judged_.load();
+  return made;
 }
 
 const Snapshot::Content& Snapshot::content() {
@@ -48,10 +89,12 @@ const Snapshot::Content& Snapshot::content() {
     with_database([this](Database& database) {
       const auto any = [&](const char* sql) {
         Result<Statement> row = database.prepare(sql);
+        if (row) row->set(0, content_from_);
         return row && row->next();
       };
-      content_.values = any("SELECT 1 FROM tensors WHERE directory IS NOT NULL LIMIT 1");
-      content_.statistics = any("SELECT 1 FROM tensors WHERE max IS NOT NULL LIMIT 1");
+      content_.values |= any("SELECT 1 FROM tensors WHERE op_id>=? AND directory IS NOT NULL LIMIT 1");
+      content_.statistics |= any("SELECT 1 FROM tensors WHERE op_id>=? AND max IS NOT NULL LIMIT 1");
+      knows_content_ = true;
     });
   });
   return content_;
@@ -60,9 +103,10 @@ const Snapshot::Content& Snapshot::content() {
 Result<std::shared_ptr<const Facts>> Snapshot::facts() {
   const std::lock_guard lock(facts_mutex_);
   if (facts_) return facts_;
-  Result<std::shared_ptr<const Facts>> read =
-      with_database([&](Database& database) { return Facts::read(database, frame_, *judgement_); });
+  Result<std::shared_ptr<const Facts>> read = with_database(
+      [&](Database& database) { return Facts::read(database, frame_, *judgement_, earlier_.get(), earlier_ops_); });
   if (read) facts_ = *read;
+  earlier_.reset();
   return read;
 }
 
@@ -70,6 +114,7 @@ void Snapshot::judge(std::shared_ptr<const Judgement> judgement) {
   const std::lock_guard lock(facts_mutex_);
   judgement_ = std::move(judgement);
   facts_.reset();
+  earlier_.reset();
   ++judged_;
   const std::lock_guard rows_lock(rows_mutex_);
   rows_.clear();
@@ -114,8 +159,8 @@ Result<Catalog> Snapshot::load_step(std::size_t rank, std::size_t step) {
   query.rank = frame_.ranks[rank].rank;
   query.graph = id.graph;
   query.steps = [number = id.number](std::uint64_t asked) { return asked == number; };
-  const std::lock_guard lock(database_mutex_);
-  return index_.load(query);
+  const std::lock_guard lock(tables_->mutex);
+  return tables_->index.load(query);
 }
 
 Result<std::shared_ptr<StepPart>> Snapshot::step(std::size_t rank, std::size_t step) {

@@ -1,4 +1,5 @@
-// Snapshot: a dump as it was at one moment. A dump that changes gets a new one (served_dump.h); answers keep theirs.
+// Snapshot: a dump as it was at one moment. A dump that changes gets a new one (served_dump.h); answers keep theirs. The
+// snapshots of a dump that grows share its tables: while one is used, they are held (hold()).
 #pragma once
 
 #include <atomic>
@@ -10,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <shared_mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,13 +53,23 @@ class StepPart {
 
 class Snapshot {
  public:
+  // `is_recorded`: by a run that goes on, so that only what is new is read later, where that is possible.
   static Result<std::shared_ptr<Snapshot>> open(const std::filesystem::path& dump, std::uint64_t generation,
-                                                const IndexProgress& progress);
+                                                const IndexProgress& progress, bool is_recorded = false);
+
+  bool grows() const { return grows_; }
+  // The tables do not grow meanwhile. A snapshot that is not the last one any more when it is held must not be used.
+  std::shared_lock<std::shared_mutex> hold() const { return std::shared_lock(tables_->growth); }
+  // Reads what is new. Null: nothing. Fails where the dump must be read anew. The tables are locked until `lock` is
+  // released: the caller shows the new snapshot before.
+  Result<std::shared_ptr<Snapshot>> grow(std::uint64_t generation, std::unique_lock<std::shared_mutex>& lock);
+  // The same for the last time; null too if the dump must be read anew.
+  std::shared_ptr<Snapshot> settle(std::uint64_t generation, std::unique_lock<std::shared_mutex>& lock);
 
   std::uint64_t generation() const { return generation_; }
   const Catalog& frame() const { return frame_; }  // ranks, runs and steps, without ops
-  bool is_saved() const { return index_.is_saved(); }
-  std::string changed() const { return index_.changed(); }  // as Index::changed
+  bool is_saved() const { return tables_->index.is_saved(); }
+  std::string changed() const { return tables_->index.changed(); }  // as Index::changed
 
   struct Content {
     bool values = false, statistics = false;  // some tensor has a file, or statistics
@@ -87,20 +99,37 @@ class Snapshot {
   // Calls `ask` with the tables of the index; one caller at a time.
   template <typename Ask>
   auto with_database(const Ask& ask) {
-    const std::lock_guard lock(database_mutex_);
-    return ask(index_.database());
+    const std::lock_guard lock(tables_->mutex);
+    return ask(tables_->index.database());
   }
 
  private:
-  Snapshot(Index index, Catalog frame, std::uint64_t generation)
-      : index_(std::move(index)), frame_(std::move(frame)), generation_(generation) {}
+  struct Tables {
+    explicit Tables(Index of) : index(std::move(of)) {}
+    Index index;
+    std::mutex mutex;          // one question at a time
+    std::shared_mutex growth;  // held by questions, locked while the tables grow
+  };
+  static Result<std::shared_ptr<Snapshot>> of(std::shared_ptr<Tables> tables, std::uint64_t generation);
+  Result<std::shared_ptr<Snapshot>> next(std::uint64_t generation);  // both mutexes are held
+  Snapshot(std::shared_ptr<Tables> tables, Catalog frame, std::uint64_t generation)
+      : tables_(std::move(tables)),
+        frame_(std::move(frame)),
+        generation_(generation),
+        grows_(tables_->index.grows()),
+        ops_over_(tables_->index.ops_over()) {}
 
-  std::mutex database_mutex_;
+  std::shared_ptr<Tables> tables_;
   std::once_flag content_once_;
   Content content_;
-  Index index_;
   Catalog frame_;
   std::uint64_t generation_;
+  bool grows_;
+  std::uint64_t ops_over_;                // those with smaller ids are in the next snapshot too
+  std::shared_ptr<const Facts> earlier_;  // of a snapshot before, and the ops that are the same
+  std::uint64_t earlier_ops_ = 0;
+  bool knows_content_ = false;      // under the tables' mutex
+  std::uint64_t content_from_ = 0;  // the ops before were looked at
   struct KeptRows {
     std::string key;
     std::weak_ptr<const Facts> facts;

@@ -266,29 +266,61 @@ GROWING = """
         loss.backward()
         optimizer.step()
         (here / f"done{step}").touch()
-        if step == 4:
+        if step == 4 and "--finish" not in sys.argv:
             os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_a_running_training_is_followed_and_its_end_is_said(tmp_path):
-    (tmp_path / "train.py").write_text(textwrap.dedent(GROWING))
-    out = tmp_path / "dump"
-    command = [CLI, "run", "--out", out, "--", sys.executable, "train.py"]
-    (tmp_path / "go0").touch()
+def started(directory, *options):
+    """The training in a process that records into `directory`/dump, in its second step."""
+    (directory / "train.py").write_text(textwrap.dedent(GROWING))
+    (directory / "go0").touch()
+    command = [CLI, "run", "--out", directory / "dump", "--", sys.executable, "train.py", *options]
     run = subprocess.Popen(
         [str(part) for part in command],
-        cwd=tmp_path,
+        cwd=directory,
         env=clean_environment(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
+    Server.wait((directory / "done0").exists, 60)
+    (directory / "go1").touch()
+    Server.wait((directory / "done1").exists)
+    Server.wait(lambda: list((directory / "dump").rglob("journal")))
+    return run
+
+
+def test_what_a_server_followed_is_what_a_new_one_reads(tmp_path):
+    run = started(tmp_path, "--finish")
     try:
-        Server.wait((tmp_path / "done0").exists, 60)
-        (tmp_path / "go1").touch()
-        Server.wait((tmp_path / "done1").exists)
-        Server.wait(lambda: list(out.rglob("journal")))
-        with serving(out) as server:
+        with serving(tmp_path / "dump") as server:
+            server.wait(lambda: server.get("status").json["state"] == "live")
+            for step in (2, 3, 4):
+                (tmp_path / f"go{step}").touch()
+                Server.wait((tmp_path / f"done{step}").exists)
+                server.wait(lambda step=step: server.get("overview").json["steps"][-1]["step"] >= step - 1)
+            server.wait(lambda: server.get("status").json["dumps"][0]["ended"] != "live")
+            assert server.get("status").json["dumps"][0]["ended"] == "finished"
+            run.wait()
+            with serving(tmp_path / "dump") as anew:
+                anew.wait(lambda: anew.get("status").json["state"] == "ready")
+                for path in ("overview", "tensors", "ops", "health", "gradients", "graph"):
+                    query = {"limit": 1000} if path in ("tensors", "ops") else {"step": 3} if path == "graph" else {}
+                    wanted = anew.get(path, **query).json
+                    server.wait(lambda path=path, query=query, wanted=wanted: same(server.get(path, **query).json, wanted))
+    finally:
+        run.kill()
+        run.wait()
+
+
+def same(answer, wanted):
+    return {**answer, "generation": 0} == {**wanted, "generation": 0}
+
+
+def test_a_running_training_is_followed_and_its_end_is_said(tmp_path):
+    run = started(tmp_path)
+    try:
+        with serving(tmp_path / "dump") as server:
             server.wait(lambda: server.get("status").json["state"] == "live")
             served = time.monotonic()
             generation = server.get("status").json["generation"]
