@@ -46,6 +46,14 @@ export const change = (patch: Patch, replace = false): void => go(route.value.sc
 
 export const dump = computed(() => Number(params.value.d ?? 0));
 export const dumpStatus = computed(() => status.value?.dumps.find((entry) => entry.dump === dump.value) ?? null);
+// The regular expression of this name alone.
+export const exactly = (name: string): string => `^${name.replace(/[.^$*+?()[\]{}|\\]/g, "\\$&")}$`;
+
+// The path of the shown dump as a word of a command.
+export function dumpWord(): string {
+  const path = dumpStatus.value?.path ?? "DUMP";
+  return /^[\w./:=,+@%-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
+}
 export const ranks = computed(() => overview.value?.ranks.map((entry) => entry.rank) ?? []);
 interface Place {
   rank: number;
