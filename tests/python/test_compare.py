@@ -83,7 +83,8 @@ DUMPS = """
 
 
     terms = ("term", "term_not_a_number", "term_infinite", "term_minus_infinite")
-    for fault in ("none", "epsilon", "cast", "half", "inserted", "activation", "swapped", "transposed", "reordered", *terms):
+    others = ("cast", "half", "inserted", "activation", "swapped", "transposed", "reordered")
+    for fault in ("none", "epsilon", *others, *terms):
         dump(fault)
     dump("none", "statistic", "statistic")
     dump("inserted", "statistic", "statistic_inserted")

@@ -65,6 +65,13 @@ export function Watch() {
         <Card title={words.watch.conditions}>
           <form onSubmit={(event) => void run(event)}>
             <label class="check"><input type="checkbox" checked={recommended} onChange={(event) => setRecommended(event.currentTarget.checked)} /> {words.watch.recommended}</label>
+            <div class="toolbar watch-foot">
+              <label class="slice"><span>{words.watch.select}</span> <input value={op} placeholder={words.watch.selectHint} onInput={(event) => setOp(event.currentTarget.value)} spellcheck={false} /></label>
+              {params.value.op && <button type="button" class="small" title={params.value.op} onClick={() => setOp(exactly(params.value.op ?? ""))}>{words.watch.selected(baseName(params.value.op))}</button>}
+              <label class="slice"><span>{words.watch.source}</span> <input value={line} placeholder={words.watch.sourceHint} onInput={(event) => setLine(event.currentTarget.value)} spellcheck={false} /></label>
+              <Select label={words.watch.category} value={category} onChange={setCategory} choices={CATEGORIES.map((name) => ({ value: name, label: name || words.watch.any }))} />
+              <button type="submit" class="primary" disabled={job !== null && !isOver(job)}>{words.watch.run}</button>
+            </div>
             <Await of={conditions}>
               {(value) => (
                 <ul class="conditions">
@@ -79,13 +86,6 @@ export function Watch() {
                 </ul>
               )}
             </Await>
-            <div class="toolbar watch-foot">
-              <label class="slice"><span>{words.watch.select}</span> <input value={op} placeholder={words.watch.selectHint} onInput={(event) => setOp(event.currentTarget.value)} spellcheck={false} /></label>
-              {params.value.op && <button type="button" class="small" title={params.value.op} onClick={() => setOp(exactly(params.value.op ?? ""))}>{words.watch.selected(baseName(params.value.op))}</button>}
-              <label class="slice"><span>{words.watch.source}</span> <input value={line} placeholder={words.watch.sourceHint} onInput={(event) => setLine(event.currentTarget.value)} spellcheck={false} /></label>
-              <Select label={words.watch.category} value={category} onChange={setCategory} choices={CATEGORIES.map((name) => ({ value: name, label: name || words.watch.any }))} />
-              <button type="submit" class="primary" disabled={job !== null && !isOver(job)}>{words.watch.run}</button>
-            </div>
           </form>
         </Card>
         <div>
