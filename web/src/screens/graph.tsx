@@ -97,7 +97,7 @@ function GraphView({ data, path }: { data: GraphData; path: Path | null }) {
         {!asTree && <ColourChoice range={range} />}
         {params.value.op && !path && <a class="button small" href={linkTo("graph", { path: "cause" })}>{words.op.path}</a>}
       </div>
-      <div class="graph-foot"><Command text={command("graph", path && params.value.op ? [params.value.op, "--distance", String(path.ops.length)] : [])} /></div>
+      <div class="graph-foot"><Command text={command("graph", path && params.value.op ? [params.value.op, "--distance", String(path.ops.length), "--json"] : [])} /></div>
       {slow && <p class="graph-note" role="status">{words.graph.working}</p>}
       {many && (
         <p class="graph-note" role="alert">

@@ -123,6 +123,7 @@ test("each view says the command or the line of Python that gives its numbers", 
     await page.waitForSelector(".verdict.bad");
     const expected = [
       ["#/overview", /^sonde first-bad .*sick$/], ["#/ops?s=2", /^sonde stats .*--step '?2/], ["#/graph?s=2", /^sonde graph .* --step 2 --graph 0 --rank 0$/],
+      [`#/graph?s=2&op=${LOG}&path=effect`, /^sonde graph .*log-op0 --distance \d+ --json --step 2/],
       ["#/source", /^sonde ls .* --ops/], ["#/compare", /^sonde compare .*sick .*healthy/],
     ];
     for (const [tab, wanted] of [["histogram", /^sonde show .*log-op0:output\.0 --step 2/], ["values", /^sonde\.open\(.*numpy\(\)/], ["heat", /^sonde\.open/],
