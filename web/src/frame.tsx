@@ -47,6 +47,8 @@ export function Frame({ children }: { children: ComponentChildren }) {
     Enter: () => params.value.op && go("op"),
     Escape: () => route.value.screen !== "op" && change({ op: undefined, t: undefined }),
   });
+  // A dialog says that it is closed a moment later, when a key may have opened another one.
+  const close = (name: typeof dialog) => (): void => setDialog((now) => (now === name ? null : now));
   const copied = (text: string, note: string): void => {
     if (!text) return;
     void navigator.clipboard.writeText(text).then(() => {
@@ -78,16 +80,16 @@ export function Frame({ children }: { children: ComponentChildren }) {
       <main id="main" tabIndex={-1} class={`screen-${screen}`}>{children}</main>
       {hasPane && <Pane />}
       <p class={`toast${said ? "" : " hidden"}`} role="status">{said}</p>
-      {dialog === "search" && <Search onClose={() => setDialog(null)} />}
+      {dialog === "search" && <Search onClose={close("search")} />}
       {dialog === "report" && (
-        <Dialog title={words.save.report} onClose={() => setDialog(null)}>
+        <Dialog title={words.save.report} onClose={close("report")}>
           <h2>{words.save.report}</h2>
           <p class="soft">{words.save.reportHint}</p>
           <ReportForm />
-          <div class="buttons"><button type="button" onClick={() => setDialog(null)}>{words.keys.close}</button></div>
+          <div class="buttons"><button type="button" onClick={close("report")}>{words.keys.close}</button></div>
         </Dialog>
       )}
-      {dialog === "keys" && <Keys onClose={() => setDialog(null)} />}
+      {dialog === "keys" && <Keys onClose={close("keys")} />}
     </div>
   );
 }
