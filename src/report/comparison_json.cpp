@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <set>
+
 #include "compare/compare_words.h"
 #include "report/catalog_text.h"
 #include "report/comparison.h"
@@ -37,7 +40,33 @@ Json json_of_tensor(const ComparedTensor& tensor) {
   return json;
 }
 
-Json json_of_op(const ComparedStep& step, const ComparedOp& op) {
+// The fewest pairs of a step without which the others have the same order in both dumps: those outside a longest increasing
+// sequence of places in golden.
+std::set<const ComparedOp*> moved_ops(const ComparedStep& step) {
+  struct Pair {
+    const ComparedOp* op;
+    std::size_t before;  // the pair before it in the longest sequence that ends with it
+  };
+  constexpr std::size_t kFirst = ~std::size_t{0};
+  std::vector<Pair> pairs;
+  for (const ComparedOp& op : step.ops) {
+    if (!op.target.empty() && !op.golden.empty() && !op.target.back()->is_parameter) pairs.push_back({&op, kFirst});
+  }
+  std::ranges::stable_sort(pairs, {}, [](const Pair& pair) { return pair.op->target_index; });
+  std::vector<std::size_t> ends;  // of the sequences of each length, the one that ends earliest
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const auto place = [&](std::size_t pair) { return pairs[pair].op->golden_index; };
+    const auto at = std::ranges::lower_bound(ends, place(i), {}, place);
+    if (at != ends.begin()) pairs[i].before = *std::prev(at);
+    at == ends.end() ? ends.push_back(i) : void(*at = i);
+  }
+  std::set<const ComparedOp*> moved;
+  for (const Pair& pair : pairs) moved.insert(pair.op);
+  for (std::size_t i = ends.empty() ? kFirst : ends.back(); i != kFirst; i = pairs[i].before) moved.erase(pairs[i].op);
+  return moved;
+}
+
+Json json_of_op(const ComparedStep& step, const ComparedOp& op, bool is_moved) {
   Json json = {{"rank", step.target->rank->rank},
                {"graph", step.target->step->id.graph},
                {"step", step.target->step->id.number},
@@ -54,6 +83,7 @@ Json json_of_op(const ComparedStep& step, const ComparedOp& op) {
   json["kind"] = word_of(op.kind);
   json["matched_by"] = word_of(op.how);
   json.update(json_of_source(named));
+  if (is_moved) json["moved"] = true;
   if (!op.reason.empty()) json["reason"] = op.reason;
   if (op.nearest.op != kNoOp) {
     const CompareSide& other = op.target.empty() ? *step.target : *step.golden;
@@ -107,7 +137,8 @@ Json json_of(const DumpComparison& comparison, const CompareOptions& options) {
 
 void for_each_op(const DumpComparison& comparison, const std::function<void(const Json&)>& row) {
   for (const ComparedStep& step : comparison.steps) {
-    for (const ComparedOp& op : step.ops) row(json_of_op(step, op));
+    const std::set<const ComparedOp*> moved = moved_ops(step);
+    for (const ComparedOp& op : step.ops) row(json_of_op(step, op, moved.contains(&op)));
   }
 }
 

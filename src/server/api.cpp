@@ -40,6 +40,7 @@ constexpr Route kRoutes[] = {
     {"source", source},
     {"search", search},
     {"trend", trend},
+    {"curves", curves},
     {"gradients", gradients},
     {"tensor/statistics", tensor_statistics},
     {"tensor/histogram", tensor_histogram},

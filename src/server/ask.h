@@ -8,6 +8,7 @@
 #include "server/answer_table.h"
 #include "server/message.h"
 #include "server/parameters.h"
+#include "server/rows.h"
 #include "server/served_dump.h"
 #include "server/snapshot.h"
 
@@ -46,12 +47,16 @@ inline constexpr std::string_view kParameterScope = "(parameters)";
 std::string_view shown_scope(const Facts& facts, const OpFact& op);
 
 // --- tables.cpp
+// The rows that `rank`, `graph`, `step`, `filter` and `sort` mean.
+RowQuery asked_rows(Ask& ask, RowsOf of);
 Result<Response> ops(Ask& ask);
 Result<Response> tensors(Ask& ask);
 // --- maps.cpp
 Result<Response> health(Ask& ask);
 Result<Response> gradients(Ask& ask);
 Result<Response> trend(Ask& ask);
+// --- curves.cpp
+Result<Response> curves(Ask& ask);
 // --- overview.cpp
 Result<Response> overview(Ask& ask);
 Result<Response> scopes(Ask& ask);

@@ -26,6 +26,9 @@ Fields with(Fields fields, const Fields& more) {
   return fields;
 }
 
+constexpr std::uint64_t kHealthRows = 100;       // of a page of the health map, as web/src/screens/maps.tsx asks
+constexpr std::uint64_t kMostHealthRows = 2000;  // of a level
+
 std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 class Reporter {
@@ -54,6 +57,7 @@ class Reporter {
   void put_health(const Fields& query, const std::string& under, int depth);
   Result<Json> rows_of(std::string_view table, const Place& place, const std::string& filter = "");
   Status put_tables(const Place& place);
+  std::vector<Place> golden_places() const;
   void put_source();
   void note_content(const Json& answer);
   Json about() const;
@@ -180,6 +184,8 @@ void Reporter::put_first() {
   for (Json& dump : status["dumps"]) {
     dump["index"] = "none";
     dump["generation"] = 1;
+    dump["looks"] = 0;
+    dump["looking_seconds"] = 0.0;
     dump["state"] = "ready";
     dump["progress"] = nullptr;
   }
@@ -239,14 +245,19 @@ void Reporter::put_values(const FocusOp& suspect, const Json& op) {
 
 // The levels of the health map: those that the page opens first come first.
 void Reporter::put_health(const Fields& query, const std::string& under, int depth) {
-  const Fields asked = with(query, {{"under", under}, {"w", "400"}, {"h", "60"}});
-  if (!put("levels of the health map", "health", asked) || depth > 12) return;
-  const Result<Json> level = ask_json("health", asked);
-  if (!level) return;
   std::vector<std::string> open;
-  for (const Json& cell : (*level)["rows"]) {
-    const std::string scope = cell.value("scope", cell.value("row", ""));
-    if (cell.value("has_children", false) && std::ranges::find(open, scope) == open.end()) open.push_back(scope);
+  for (std::uint64_t first = 0, all = 1; first < std::min(all, kMostHealthRows); first += kHealthRows) {
+    const std::string rows = std::to_string(kHealthRows);
+    const Fields asked =
+        with(query, {{"under", under}, {"w", "400"}, {"first_row", std::to_string(first)}, {"rows", rows}});
+    if (!put("levels of the health map", "health", asked) || depth > 12) return;
+    const Result<Json> level = ask_json("health", asked);
+    if (!level) return;
+    for (const Json& cell : (*level)["rows"]) {
+      all = cell.value("row_count", all);
+      const std::string scope = cell.value("row", "");
+      if (cell.value("has_children", false) && std::ranges::find(open, scope) == open.end()) open.push_back(scope);
+    }
   }
   for (const std::string& scope : open) put_health(query, scope, depth + 1);
 }
@@ -279,6 +290,20 @@ Status Reporter::put_tables(const Place& place) {
     put_json(fmt::format("tables of {}", table), table, place.query(), std::move(*rows));
   }
   return {};
+}
+
+// The places in golden that the page shows beside those of the target: same rank, graph and step.
+std::vector<Place> Reporter::golden_places() const {
+  std::vector<Place> places;
+  if (overviews_.size() < 2) return places;
+  for (const Json& step : overviews_[1]["steps"]) {
+    const Place place = {1, step["rank"], step["graph"], step["step"]};
+    const bool is_shown = std::ranges::any_of(places_, [&](const Place& of) {
+      return of.rank == place.rank && of.graph == place.graph && of.step == place.step;
+    });
+    if (is_shown) places.push_back(place);
+  }
+  return places;
 }
 
 void Reporter::put_source() {
@@ -356,6 +381,9 @@ Result<HtmlReport> Reporter::make() {
   }
   for (const Place& place : places_) {
     for (const char* part : {"nodes", "edges"}) put("graphs of steps", "graph", with(place.query(), {{"part", part}}));
+  }
+  for (const Place& place : golden_places()) {
+    for (const char* part : {"nodes", "edges"}) put("graphs of golden", "graph", with(place.query(), {{"part", part}}));
   }
   for (const FocusOp& suspect : suspects_) {
     const Result<Json> op = ask_json("op", with(suspect.place.query(), {{"name", suspect.op_name}}));

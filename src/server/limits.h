@@ -16,4 +16,7 @@ struct Limits {
 };
 inline constexpr Limits kLimits;
 
+inline constexpr std::uint64_t kMostCurves = 200;        // of an answer of `curves`
+inline constexpr std::uint64_t kMostCurveColumns = 400;  // each
+
 }  // namespace sonde::server

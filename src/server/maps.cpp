@@ -175,6 +175,7 @@ void add_health(const Snapshot& snapshot, const Facts& facts, const HealthRows& 
   AnswerColumn& worst_op = table.add("worst_op", ColumnType::text);
   AnswerColumn& worst_step = table.add("worst_step", ColumnType::uint64);
   AnswerColumn& has_children = table.add("has_children", ColumnType::boolean);
+  AnswerColumn& row_count = table.add("row_count", ColumnType::uint32);
   cells.each([&](const CellPlace& place, const HealthCell& cell) {
     const auto& [row, rank, graph, column] = place;
     const OpFact& worst = facts.ops[cell.worst];
@@ -194,6 +195,7 @@ void add_health(const Snapshot& snapshot, const Facts& facts, const HealthRows& 
     worst_op.add(facts.names[worst.name].op_name);
     worst_step.add_number(facts.steps[worst.step].number);
     has_children.add_number(rows.has_children(row * rows_each) ? 1 : 0);
+    row_count.add_number(rows.size());
   });
 }
 
@@ -250,6 +252,8 @@ Result<Response> health(Ask& ask) {
   const std::string under = ask.parameters.text("under").value_or("");
   const std::uint64_t w = ask.parameters.number("w", 0, kLimits.picture_cells),
                       h = ask.parameters.number("h", 0, kLimits.picture_cells);
+  const std::uint64_t first_row = ask.parameters.number("first_row", 0, ~0ULL),
+                      most_rows = ask.parameters.number("rows", 0, kLimits.picture_cells);  // 0: all
   if (Status good = ask.parameters.finish(); !good) return good.error();
   const Result<std::shared_ptr<const Facts>> read = ask.snapshot->facts();
   if (!read) return read.error();
@@ -267,7 +271,9 @@ Result<Response> health(Ask& ask) {
       const OpFact& op = facts.ops[i];
       if (!cells.takes(op)) continue;
       const std::size_t row = rows.row_of(op);
-      if (row != HealthRows::kNone) cells.add(row / rows_each, op, i);
+      const bool is_shown =
+          row != HealthRows::kNone && row >= first_row && (most_rows == 0 || row - first_row < most_rows);
+      if (is_shown) cells.add(row / rows_each, op, i);
     }
     add_health(*ask.snapshot, facts, rows, columns, cells, rows_each, table);
   }

@@ -85,13 +85,8 @@ std::string command_of(const Ask& ask, const RowQuery& query) {
 }
 
 Result<Page> page_of(Ask& ask, RowsOf of) {
-  RowQuery query;
-  query.of = of;
-  query.where = Where::of(ask.parameters);
-  query.filter = ask.parameters.text("filter").value_or("");
-  query.sort = ask.parameters.text("sort").value_or("");
+  const RowQuery query = asked_rows(ask, of);
   Page page;
-  query.is_gone = [&request = ask.request] { return request.is_gone(); };
   page.columns = ask.parameters.text("columns").value_or("");
   page.begin = ask.parameters.number("offset", 0, ~0ULL);
   const std::uint64_t limit =
@@ -102,10 +97,6 @@ Result<Page> page_of(Ask& ask, RowsOf of) {
     return Error{ErrorCode::busy, fmt::format("the dump has changed: generation {} is gone, it is {} now", *generation,
                                               ask.snapshot->generation())};
   }
-  for (const std::string_view name : {"rank", "graph", "step"}) {
-    query.key += fmt::format("{}\n", ask.parameters.text(name).value_or("-"));
-  }
-  query.key += fmt::format("{}\n{}\n{}", static_cast<int>(of), query.sort, query.filter);
   Result<std::shared_ptr<const Facts>> facts = ask.snapshot->facts();
   if (!facts) return facts.error();
   page.facts = *facts;
@@ -148,6 +139,20 @@ void add_text(AnswerColumn& column, const Statement& row, int at) {
 }
 
 }  // namespace
+
+RowQuery asked_rows(Ask& ask, RowsOf of) {
+  RowQuery query;
+  query.of = of;
+  query.where = Where::of(ask.parameters);
+  query.filter = ask.parameters.text("filter").value_or("");
+  query.sort = ask.parameters.text("sort").value_or("");
+  query.is_gone = [&request = ask.request] { return request.is_gone(); };
+  for (const std::string_view name : {"rank", "graph", "step"}) {
+    query.key += fmt::format("{}\n", ask.parameters.text(name).value_or("-"));
+  }
+  query.key += fmt::format("{}\n{}\n{}", static_cast<int>(of), query.sort, query.filter);
+  return query;
+}
 
 Result<Response> ops(Ask& ask) {
   Result<Page> page = page_of(ask, RowsOf::ops);

@@ -33,7 +33,10 @@ DUMPS = """
 
         def forward(self, x, mask):
             h = self.norm(x)
-            q, k, v = self.q(h), self.k(h), self.v(h)
+            if self.fault == "reordered":
+                v, q, k = self.v(h), self.q(h), self.k(h)
+            else:
+                q, k, v = self.q(h), self.k(h), self.v(h)
             if self.fault == "cast":
                 v = v.to(torch.float64).to(torch.float32)
             scores = (q @ k.transpose(-1, -2) / 4).masked_fill(mask, float("-inf"))
@@ -80,7 +83,8 @@ DUMPS = """
 
 
     terms = ("term", "term_not_a_number", "term_infinite", "term_minus_infinite")
-    for fault in ("none", "epsilon", "cast", "half", "inserted", "activation", "swapped", "transposed", *terms):
+    others = ("cast", "half", "inserted", "activation", "swapped", "transposed", "reordered")
+    for fault in ("none", "epsilon", *others, *terms):
         dump(fault)
     dump("none", "statistic", "statistic")
     dump("inserted", "statistic", "statistic_inserted")
@@ -150,6 +154,14 @@ def test_ops_without_a_counterpart_are_not_called_the_same(compared):
     assert re.match(r"no difference .*in the ops that both dumps have", run.stdout), run.stdout
     assert "gives NaN from finite inputs" in compared("term_not_a_number", "none").stdout.splitlines()[0]
     assert "gives infinity from finite inputs" in compared("term_infinite", "none").stdout.splitlines()[0]
+
+
+def test_an_operator_that_runs_at_another_place_is_marked(compared):
+    answer = json.loads(compared("reordered", "none", "--json").stdout)
+    moved = [op for op in answer["ops"] if op.get("moved")]
+    forward = {op["target"][0] for op in moved if op["target"][0].startswith("Default/")}
+    assert forward == {"Default/network-Block/v-Linear/linear-op0"}
+    assert not [op for op in json.loads(compared("none", "none", "--json").stdout)["ops"] if "moved" in op]
 
 
 def test_the_answer_is_short_and_all_of_it_is_there_on_request(compared):

@@ -205,6 +205,84 @@ def test_every_screen_of_other_dumps(trees):
         browse("trees", "linked", SONDE_PAGES=json.dumps(pages), SONDE_PAGE_ODD=odd)
 
 
+WIDE = """
+import sys, torch
+from torch import nn
+class Block(nn.Module):
+    def forward(self, x):
+        for _ in range(8):
+            x = x * 1.01
+        return x
+class Wide(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+        self.blocks = nn.ModuleList([Block() for _ in range(350)])
+    def forward(self, x):
+        if "--big" in sys.argv:
+            x = self.a(x)
+            for block in self.blocks:
+                x = block(x)
+            return x
+        if "--swapped" in sys.argv:
+            other = torch.sigmoid(x)
+            mask = torch.tanh(x)
+        else:
+            mask = torch.tanh(x)
+            other = torch.sigmoid(x)
+        y = self.a(x) + other
+        for _ in range(130):
+            y = y + mask
+        return y
+net = Wide()
+if "--big" in sys.argv:
+    net(torch.ones(2, 4))
+    sys.exit()
+with torch.no_grad():
+    for p in net.parameters():
+        p.fill_(0.5)
+optimizer = torch.optim.SGD(net.parameters(), 0.01)
+for step in range(30):
+    x = torch.ones(2, 4) * (step + 1)
+    if step == 20:
+        x[0, 0] = float("nan")
+    optimizer.zero_grad()
+    net(x).mean().backward()
+    optimizer.step()
+"""
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory):
+    """Dumps with many steps, rows and readers: one, one with two operators in another order, and one of many boxes."""
+    place = tmp_path_factory.mktemp("wide")
+    (place / "train.py").write_text(WIDE)
+    for name, options in (("wide", []), ("swapped", ["--swapped"]), ("big", ["--big"])):
+        run = run_in(place, None, CLI, "run", "--out", name, "--", sys.executable, "train.py", *options)
+        assert run.status == 0, run.stderr
+    return place
+
+
+@needs_chromium
+def test_wide_maps_tables_and_graphs(wide, trees):
+    with (
+        serving(wide / "wide", wide / "swapped") as pair,
+        serving(wide / "big") as big,
+        serving(trees["two ranks"][0]) as two,
+    ):
+        browse("wide", SONDE_PAGE_WIDE=pair.line, SONDE_PAGE_BIG=big.line, SONDE_PAGE_RANKS=two.line)
+
+
+@needs_chromium
+def test_every_key_and_other_words(dumps, trees):
+    with (
+        serving(dumps / "sick") as sick,
+        serving(dumps / "sick", dumps / "healthy") as pair,
+        serving(trees["two ranks"][0]) as two,
+    ):
+        browse("keys", SONDE_PAGE=sick.line, SONDE_PAGE_PAIR=pair.line, SONDE_PAGE_RANKS=two.line)
+
+
 @needs_chromium
 def test_a_report_without_server_or_network(dumps):
     reports = {

@@ -137,6 +137,9 @@ def test_every_answer_is_as_described_on_every_layout(dumps):
             assert name == "graph-only" or tensors["rows"], name
             check_table(server, "health")
             check_table(server, "health", by="op", w=1, h=2)
+            check_table(server, "health", rows=2, first_row=1)
+            check_table(server, "curves", limit=20)
+            check_table(server, "curves", of="ops", column="max", w=2)
             check_table(server, "gradients")
             check_json(server, "scopes")
             check_json(server, "source")
@@ -187,6 +190,41 @@ def test_a_table_of_tensors_is_that_of_stats(trained):
         assert {key: row[key] for key in stats if key not in ("rank", "dump")} == {
             key: value for key, value in stats.items() if key not in ("rank", "dump")
         }
+
+
+def test_a_map_is_given_by_rows_and_by_steps(trained):
+    whole = trained.get("health", under="Default").json["rows"]
+    names = list(dict.fromkeys(row["row"] for row in whole))
+    assert len(names) > 3 and {row["row_count"] for row in whole} == {len(names)}
+    parts = [
+        trained.get("health", under="Default", rows=2, first_row=first).json["rows"]
+        for first in range(0, len(names), 2)
+    ]
+    assert [row for part in parts for row in part] == whole
+    step = whole[0]["first_step"]
+    one = trained.get("health", under="Default", steps=f"{step}-{step}").json["rows"]
+    assert [(row["row"], row["class"]) for row in whole if row["first_step"] == step] == [
+        (row["row"], row["class"]) for row in one
+    ]
+
+
+def test_a_curve_is_the_trend_of_its_row(trained):
+    query = {"filter": "side:output", "sort": "-l2norm", "offset": 3, "limit": 9}
+    rows = trained.get("tensors", **query).json["rows"]
+    curves = trained.get("curves", **query).json["rows"]
+    assert sorted({point["row"] for point in curves}) == list(range(3, 12))
+    for number, row in enumerate(rows, 3):
+        trend = trained.get("trend", name=row["op_name"], side=row["side"], slot=row["slot"]).json["rows"]
+        same = [at for at in trend if (at["rank"], at["graph"]) == (row["rank"], row["graph"])]
+        course = [point for point in curves if point["row"] == number]
+        assert [(at["step"], at["l2norm"], at["class"]) for at in same] == [
+            (point["first_step"], point["value"], point["class"]) for point in course
+        ]
+    # Several steps in a column have the largest of their numbers, and a NaN before all.
+    binned = [point for point in trained.get("curves", **query, w=1).json["rows"] if point["row"] == 3]
+    values = [point["value"] for point in curves if point["row"] == 3]
+    assert len(binned) == 1 and binned[0]["value"] == ("nan" if "nan" in values else max(values, key=float))
+    assert trained.get("curves", column="shape").status == 422
 
 
 def test_rows_are_filtered_and_sorted(trained):

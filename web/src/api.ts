@@ -370,6 +370,7 @@ export interface HealthRow {
   readonly worst_op?: string; // The first op of the worst class.
   readonly worst_step?: number; // The step of that op.
   readonly has_children?: boolean; // It has scopes or ops below.
+  readonly row_count?: number; // All rows of this map, also those that `rows` leaves out.
 }
 
 export interface OpsRow {
@@ -473,6 +474,15 @@ export interface TrendRow {
   readonly negative_count?: number | null; // Elements.
   readonly zero_count?: number | null; // Elements.
   readonly class?: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded"; // Of a tensor its own; of an op the worst of what it made, and of what it read from outside the step.
+}
+
+export interface CurvesRow {
+  readonly row?: number; // The row of the table, with `offset`.
+  readonly column?: number; // Columns from 0.
+  readonly first_step?: number; // First step of the column that has the tensor.
+  readonly last_step?: number; // Last step of the column that has the tensor.
+  readonly value?: Number | null; // The statistic; null: nobody measured it.
+  readonly class?: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded"; // The worst class of the tensor in these steps.
 }
 
 export interface GradientsRow {

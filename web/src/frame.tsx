@@ -6,12 +6,14 @@ import { keysOff, onKey, setKeysOff, useKeys } from "./keys.ts";
 import type { Screen } from "./link.ts";
 import { OpLink } from "./parts/op_name.tsx";
 import { Await, baseName, Command, Empty, Select } from "./parts/ui.tsx";
+import { nextBad } from "./screens/ops.tsx";
 import { Pane } from "./screens/pane.tsx";
+import { ReportForm } from "./screens/report_form.tsx";
 import type { ReportContents } from "./source/source.ts";
 import {
   change, dumpStatus, follow, go, graph, graphs, linkTo, params, rank, ranks, report, route, setFollow, status, step, steps, useJson,
 } from "./state.ts";
-import { words } from "./words.en.ts";
+import { chooseLanguage, type Language, language, LANGUAGES, words } from "./words.ts";
 
 const RAIL: readonly (readonly [Screen, string])[] = [
   ["overview", "M3 11l9-8 9 8v9a1 1 0 0 1-1 1h-5v-6H9v6H4a1 1 0 0 1-1-1z"],
@@ -23,8 +25,11 @@ const RAIL: readonly (readonly [Screen, string])[] = [
   ["jobs", "M12 3a9 9 0 1 0 9 9M12 7v5l3 2"],
 ];
 
+const SAID_MS = 1500;
+
 export function Frame({ children }: { children: ComponentChildren }) {
-  const [dialog, setDialog] = useState<"search" | "keys" | null>(null);
+  const [dialog, setDialog] = useState<"search" | "keys" | "report" | null>(null);
+  const [said, setSaid] = useState("");
   useLayoutEffect(() => {
     addEventListener("keydown", onKey);
     return () => removeEventListener("keydown", onKey);
@@ -35,11 +40,22 @@ export function Frame({ children }: { children: ComponentChildren }) {
     "g o": () => go("overview"), "g t": () => go("ops"), "g g": () => go("graph"), "g c": () => go("compare"),
     "g w": () => go("watch"), "g s": () => go("source"), "g j": () => go("jobs"),
     "[": () => moveStep(-1), "]": () => moveStep(1), "{": () => moveRank(-1), "}": () => moveRank(1),
-    y: () => void navigator.clipboard.writeText(location.href),
+    n: () => void nextBad(1), N: () => void nextBad(-1), p: () => params.value.op && go("graph", { path: "cause" }),
+    c: () => copied(document.querySelector("main .command code")?.textContent ?? "", words.keys.copiedCommand),
+    y: () => copied(location.href, words.keys.copiedLink),
     ".": () => setFollow(!follow.value),
     Enter: () => params.value.op && go("op"),
     Escape: () => route.value.screen !== "op" && change({ op: undefined, t: undefined }),
   });
+  // A dialog says that it is closed a moment later, when a key may have opened another one.
+  const close = (name: typeof dialog) => (): void => setDialog((now) => (now === name ? null : now));
+  const copied = (text: string, note: string): void => {
+    if (!text) return;
+    void navigator.clipboard.writeText(text).then(() => {
+      setSaid(note);
+      setTimeout(() => setSaid(""), SAID_MS);
+    });
+  };
   const screen = route.value.screen;
   // A path and two graphs need the room, and say themselves what is chosen.
   const isWide = (screen === "graph" && params.value.path) || (screen === "compare" && params.value.view === "graphs");
@@ -60,11 +76,20 @@ export function Frame({ children }: { children: ComponentChildren }) {
           ))}
         </ul>
       </nav>
-      <Bar onSearch={() => setDialog("search")} onKeys={() => setDialog("keys")} />
+      <Bar onReport={() => setDialog("report")} onSearch={() => setDialog("search")} onKeys={() => setDialog("keys")} />
       <main id="main" tabIndex={-1} class={`screen-${screen}`}>{children}</main>
       {hasPane && <Pane />}
-      {dialog === "search" && <Search onClose={() => setDialog(null)} />}
-      {dialog === "keys" && <Keys onClose={() => setDialog(null)} />}
+      <p class={`toast${said ? "" : " hidden"}`} role="status">{said}</p>
+      {dialog === "search" && <Search onClose={close("search")} />}
+      {dialog === "report" && (
+        <Dialog title={words.save.report} onClose={close("report")}>
+          <h2>{words.save.report}</h2>
+          <p class="soft">{words.save.reportHint}</p>
+          <ReportForm />
+          <div class="buttons"><button type="button" onClick={close("report")}>{words.keys.close}</button></div>
+        </Dialog>
+      )}
+      {dialog === "keys" && <Keys onClose={close("keys")} />}
     </div>
   );
 }
@@ -86,7 +111,7 @@ function moveRank(by: number): void {
   if (next !== undefined) change({ r: next });
 }
 
-function Bar({ onSearch, onKeys }: { onSearch: () => void; onKeys: () => void }) {
+function Bar({ onReport, onSearch, onKeys }: { onReport: () => void; onSearch: () => void; onKeys: () => void }) {
   const dumps = status.value?.dumps ?? [];
   const now = dumpStatus.value;
   return (
@@ -126,6 +151,7 @@ function Bar({ onSearch, onKeys }: { onSearch: () => void; onKeys: () => void })
       )}
       {report.value && <ReportBadge of={report.value} />}
       <span class="spring" />
+      {!report.value && now && now.state !== "indexing" && <button type="button" class="bar-report" onClick={onReport} title={words.save.reportHint}>{words.report.badge}</button>}
       <button type="button" class="search-button" onClick={onSearch}>{words.bar.search} <kbd>/</kbd></button>
       <button type="button" aria-label={words.bar.keys} onClick={onKeys}><kbd>?</kbd></button>
     </header>
@@ -241,6 +267,9 @@ function Keys({ onClose }: { onClose: () => void }) {
         ))}
       </dl>
       <div class="buttons">
+        {(Object.keys(LANGUAGES) as Language[]).filter((name) => name !== language).map((name) => (
+          <button key={name} type="button" lang={name} aria-label={`${words.keys.language}: ${LANGUAGES[name]}`} onClick={() => chooseLanguage(name)}>{LANGUAGES[name]}</button>
+        ))}
         <button type="button" onClick={() => setKeysOff(!keysOff.value)}>{keysOff.value ? words.keys.on : words.keys.off}</button>
         <button type="button" onClick={onClose}>{words.keys.close}</button>
       </div>

@@ -19,7 +19,7 @@ import { SharedEvents } from "./source/events.ts";
 import { HttpSource } from "./source/http.ts";
 import { answerOtherTabs, findToken, keepToken } from "./source/token.ts";
 import { connected, dump, dumpStatus, forget, notice, refresh, route, source, status, tokenRefused } from "./state.ts";
-import { words } from "./words.en.ts";
+import { language, words } from "./words.ts";
 import "./style.css";
 
 const RETRY_MS = 2000;
@@ -123,6 +123,7 @@ async function start(): Promise<void> {
   const token = embedded ? "" : await findToken();
   source.value = embedded ?? new HttpSource(token);
   if (token) answerOtherTabs(token);
+  document.documentElement.lang = language;
   watchTitle();
   dump.subscribe(() => void refresh());
   render(<App />, document.getElementById("page") as HTMLElement);

@@ -3,6 +3,7 @@ export interface Npy {
   dtype: string;
   shape: number[];
   values: ArrayLike<number | bigint>;
+  bytes: Uint8Array; // of the elements
 }
 
 const READERS: Readonly<Record<string, (bytes: ArrayBuffer) => ArrayLike<number | bigint>>> = {
@@ -36,7 +37,8 @@ export function readNpy(bytes: ArrayBuffer): Npy {
   const read = READERS[dtype];
   if (!read || shape === undefined) throw new Error(`the header of this .npy file is not understood: ${header.trim()}`);
   const sizes = shape.split(",").filter((part) => part.trim() !== "").map(Number);
-  return { dtype, shape: sizes, values: read(bytes.slice(start + length)) };
+  const elements = bytes.slice(start + length);
+  return { dtype, shape: sizes, values: read(elements), bytes: new Uint8Array(elements) };
 }
 
 function halves(bytes: ArrayBuffer): Float32Array {
@@ -52,4 +54,15 @@ function halves(bytes: ArrayBuffer): Float32Array {
 // One element as text: complex ones have two numbers, booleans words.
 export function elementAt({ dtype, values }: Npy, index: number): number {
   return Number(dtype.startsWith("<c") ? values[index * 2] : values[index]);
+}
+
+// The bits of one element in hexadecimal digits, the highest first; of a complex one those of both numbers.
+export function bitsOf({ dtype, bytes }: Npy, index: number): string {
+  const size = Number(/\d+$/.exec(dtype)?.[0] ?? 1);
+  const part = dtype.startsWith("<c") ? size / 2 : size;
+  const words: string[] = [];
+  for (let at = index * size; at < (index + 1) * size; at += part) {
+    words.push([...bytes.subarray(at, at + part)].reverse().map((byte) => byte.toString(16).padStart(2, "0")).join(""));
+  }
+  return words.join(" ");
 }

@@ -17,7 +17,8 @@ export const params = computed(() => route.value.query);
 export const generation = computed(() => status.value?.generation ?? 0);
 
 addEventListener("hashchange", () => {
-  route.value = parseLink(location.hash);
+  const next = parseLink(location.hash);
+  if (formatLink(next) !== formatLink(route.value)) route.value = next;
 });
 
 export type Patch = Readonly<Record<string, string | number | undefined>>;
@@ -36,16 +37,23 @@ export function linkTo(screen: Screen, patch: Patch = {}): string {
 export function go(screen: Screen, patch: Patch = {}, replace = false): void {
   const link = linkTo(screen, patch);
   if (link === location.hash) return;
-  if (replace) {
-    history.replaceState(null, "", link);
-    route.value = parseLink(link);
-  } else location.hash = link;
+  if (replace) history.replaceState(null, "", link);
+  else location.hash = link;
+  route.value = parseLink(link); // before the browser says so: the next key may come at once
 }
 
 export const change = (patch: Patch, replace = false): void => go(route.value.screen, patch, replace);
 
 export const dump = computed(() => Number(params.value.d ?? 0));
 export const dumpStatus = computed(() => status.value?.dumps.find((entry) => entry.dump === dump.value) ?? null);
+// The regular expression of this name alone.
+export const exactly = (name: string): string => `^${name.replace(/[.^$*+?()[\]{}|\\]/g, "\\$&")}$`;
+
+// The path of the shown dump as a word of a command.
+export function dumpWord(): string {
+  const path = dumpStatus.value?.path ?? "DUMP";
+  return /^[\w./:=,+@%-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
+}
 export const ranks = computed(() => overview.value?.ranks.map((entry) => entry.rank) ?? []);
 interface Place {
   rank: number;

@@ -1,4 +1,4 @@
-// All words of the page.
+// All words of the page; words.zh.ts has the same ones.
 export const words = {
   product: "Sonde",
   screens: {
@@ -48,6 +48,7 @@ export const words = {
     csv: "CSV", csvHint: "Save all rows of this table, in this order", arrow: "Arrow", arrowHint: "Save this table as a stream of Arrow", save: "Save",
     part: (most: string) => `Save the first ${most} rows as a stream of Arrow`,
     report: "Report in one file", reportHint: "The page and its data in one HTML file, without server and network", make: "Make the report",
+    seen: (step: number, op: string) => (op ? `step ${step} and ${op}, as on the screen` : `step ${step}, as on the screen`),
     redact: "without names, paths, source and values", golden: "with the comparison",
     making: (seconds: number) => `Making it… ${seconds} s`, made: (name: string, size: string) => `${name}, ${size}, was saved by the browser.`,
   },
@@ -64,6 +65,7 @@ export const words = {
     first: "First bad value",
     where: (rank: string, step: number, phase: string) => `rank ${rank}, step ${step}${phase ? `, ${phase}` : ""}`,
     reaches: (what: string) => `reaches ${what}`,
+    between: (count: number) => `${count} operators`,
     reachesNothing: "reaches neither the loss nor a parameter",
     showOp: "Show the operator", showPath: "Show the path", nextConfig: "Next configuration",
     others: (count: number) => (count === 1 ? "1 more finding" : `${count} more findings`),
@@ -86,11 +88,16 @@ export const words = {
   map: {
     table: "As a table", picture: "As a picture", step: "step", steps: (first: number, last: number) => (first === last ? `step ${first}` : `steps ${first} to ${last}`),
     cell: (row: string, when: string, state: string) => `${row}, ${when}: ${state}`, row: "Row", legend: "Legend",
+    more: (count: string) => `… ${count} more`, earlier: "Earlier steps", later: "Later steps", closer: "Fewer steps", wider: "More steps", allSteps: "All steps",
   },
   table: {
     tensors: "Tensors", ops: "Operators", rows: (count: string) => `${count} rows`, filter: "Filter",
     filterHint: "conv  op:REGEX  type:log  source:train.py:29  phase:backward  class:nan  nan_count>0  l2norm>1e3",
-    allSteps: "All steps",
+    columns: {
+      class: "class", op_name: "operator", side: "slot", step: "step", dtype: "type", shape: "shape", nan_count: "nan", source_line: "line", op_type: "type", phase: "phase",
+      tensors: "tensors", nan_tensors: "nan", inf_tensors: "inf", curve: "over steps",
+    },
+    allSteps: "All steps", curve: (column: string) => `${column} over steps`, curveOf: (values: string) => `Course over the steps: ${values}`,
     empty: "No row has these properties.", clear: "Clear the filter",
   },
   op: {
@@ -100,7 +107,7 @@ export const words = {
     failed: "This operator threw an exception.", open: "Open", close: "Close the pane", more: (count: number) => `${count} more`,
     missing: "The dump has no operator of this name. Search for it:", guess: "found by equal values",
     tabs: { histogram: "Histogram", values: "Values", heat: "Heat map", trend: "Trend", previous: "Previous step", golden: "Golden" }, tab: "View of the tensor",
-    download: "Download .npy", shape: "shape", graph: "Show in the graph", skipped: "not saved",
+    download: "Download .npy", shape: "shape", graph: "Show in the graph", skipped: "not saved", watch: "Check this line",
   },
   histogram: {
     scale: "Scale", linear: "linear", log: "logarithm", symlog: "symmetric logarithm", ghost: "previous step",
@@ -109,7 +116,7 @@ export const words = {
   },
   values: {
     slice: "Slice", sliceHint: "as in NumPy: [0,0,:,1:10]", next: "Next", kinds: { nan: "NaN", inf: "infinity", max: "largest", min: "smallest" },
-    none: "There is no further one.",
+    none: "There is no further one.", bits: "Bits in hexadecimal",
     rest: (count: string) => `${count} more elements; take a smaller slice`,
   },
   heat: {
@@ -126,13 +133,14 @@ export const words = {
     target: "Target", golden: "Golden", difference: "Difference", over: "Difference over what rounding explains",
     differ: (count: string, all: string) => `${count} of ${all} elements differ.`, noBound: "The comparison has no bound of rounding for this tensor.",
   },
-  trend: { statistics: "Statistics", log: "Logarithm", one: "The dump has this tensor in one step only.", step: "step" },
+  trend: { edges: (count: number) => (count === 1 ? "1 number lies outside of the picture, at its edge" : `${count} numbers lie outside of the picture, at its edge`), statistics: "Statistics", log: "Logarithm", one: "The dump has this tensor in one step only.", step: "step" },
   graph: {
     fit: "Show all", in: "Larger", out: "Smaller", tree: "Graph as a tree", canvas: "Picture of the graph", ops: (count: number) => (count === 1 ? "1 op" : `${count} ops`),
     working: "Placing the boxes…", many: (count: number) => `This shows ${count} boxes. Open all the same?`, openAll: "Open", list: "Show the list", asTree: "Tree",
     path: "Path", pathTo: "Leave the path", pathEmpty: "The dump does not record the way of this tensor.", pathOf: (name: string) => `Path of ${name}`, ends: (what: string) => `It ends at ${what}.`,
     partly: "The dump lacks the data flow of a part of the way.",
-    colour: "Colour", colours: { class: "class", norm: "norm of the output", change: "change of the norm since the step before", type: "type", verdict: "verdict of the comparison", error: "error over rounding" },
+    colour: "Colour", colours: { class: "class", norm: "norm of the output", change: "change of the norm since the step before", type: "type", rank: "rank that differs", verdict: "verdict of the comparison", error: "error over rounding" },
+    rankHint: "A number: only this rank differs. ≠: the ranks differ.", find: "Find an operator", found: (at: number, all: number) => (at > 0 ? `${at} of ${all}` : `${all} found`),
     lanes: { forward: "Forward", backward: "Backward", optimizer: "Optimizer", outside: "Outside", recompute: "Recomputed" },
   },
   compare: {
@@ -143,10 +151,13 @@ export const words = {
     noCounterpart: (name: string, side: string, other: string) => `${name} of ${side} has no counterpart in ${other}.`,
     notCompared: (name: string, side: string) => `The comparison does not contain ${name} of ${side} in this step.`, view: "Pairs as",
     mapping: "Pairs of operators", mappingHint: '{"target operator": "golden operator"} or lines of target,golden', mappingFile: "A file with pairs", csvHint: "Save the table that sonde compare --csv writes",
+    filterHint: "conv*  op:REGEX  type:log  source:train.py:29  verdict:introduced  over>1  moved:yes", badFilter: "The filter has a word that is none: see the words in the empty field.",
+    moved: (count: number) => (count === 1 ? "1 operator moved" : `${count} operators moved`), movedHint: "runs at another place than its counterpart",
     running: "Comparing…", columns: { verdict: "verdict", target: "target", golden: "golden", error: "relative error", over: "over rounding", source: "line" },
   },
   watch: {
     title: "Watch", conditions: "Conditions", recommended: "Recommended set", run: "Check", select: "Operators", selectHint: "regular expression; empty: all",
+    selected: (name: string) => `Only ${name}`, source: "Line", sourceHint: "train.py:29",
     hits: "Hits", none: "No tensor meets these conditions.", notJudged: "Not judged", running: "Checking…", hint: "Choose conditions, then check every tensor of the dump.",
     columns: { step: "step", condition: "condition", op: "operator", tensor: "tensor", setting: "setting", found: "found" }, category: "Tensors", any: "as the condition says",
     needed: "Choose a condition or the recommended set.",
@@ -158,10 +169,10 @@ export const words = {
   },
   search: { title: "Search", none: "No hit.", more: "There are more hits.", kinds: { op: "op", scope: "scope", parameter: "parameter", line: "line" }, hint: "Enter opens the first hit." },
   keys: {
-    title: "Keys", close: "Close", off: "Switch the keys off", on: "Switch the keys on",
+    title: "Keys", close: "Close", copiedCommand: "The command was copied", copiedLink: "The link was copied", off: "Switch the keys off", on: "Switch the keys on", language: "Language",
     list: [
       ["/", "search"], ["?", "these keys"], ["g o", "overview"], ["g t", "ops"], ["g g", "graph"], ["g c", "compare"], ["g w", "watch"], ["g s", "source"], ["g j", "jobs"],
-      ["[ ]", "previous and next step"], ["{ }", "previous and next rank"], ["j k", "next and previous row"], ["Enter", "open"],
+      ["[ ]", "previous and next step"], ["{ }", "previous and next rank"], ["j k", "next and previous row"], ["↑ ↓ ← →", "cursor of a graph, a map or a table"], ["Enter", "open"],
       ["Backspace", "close the scope"], ["n N", "next and previous bad operator"], ["p", "path to the cause"], ["f", "show all of the graph"],
       ["+ -", "larger and smaller"], ["c", "copy the command"], ["y", "copy the link"], [".", "follow a live run"], ["Esc", "close"],
     ] as readonly (readonly [string, string])[],

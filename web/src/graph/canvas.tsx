@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { useKeys } from "../keys.ts";
 import { useSize } from "../parts/ui.tsx";
 import { go } from "../state.ts";
-import { words } from "../words.en.ts";
+import { words } from "../words.ts";
 import type { GraphAnswer } from "./layout.worker.ts";
 import type { Box } from "./layout.ts";
 import type { Shades } from "./model.ts";
@@ -27,10 +27,10 @@ export class Cameras {
   }
 }
 
-export function GraphCanvas({ answer, chosen, marked, anchor, shades = null, label = words.graph.canvas, cameras, keys = true, onToggle, onSelect }: {
+export function GraphCanvas({ answer, chosen, marked, anchor, shades = null, label = words.graph.canvas, cameras, keys = true, onToggle, onClose, onSelect }: {
   answer: GraphAnswer | null; chosen: string; marked: ReadonlySet<string>; anchor: { current: string }; shades?: Shades | null; label?: string;
   cameras?: Cameras; keys?: boolean; // keys: of the screen, not of this picture alone
-  onToggle: (key: string, all: boolean) => void; onSelect: (key: string) => void;
+  onToggle: (key: string, all: boolean) => void; onClose?: (key: string) => void; onSelect: (key: string) => void;
 }) {
   const [frame, size] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -107,11 +107,19 @@ export function GraphCanvas({ answer, chosen, marked, anchor, shades = null, lab
     zoom(by, atX, atY);
     cameras?.move(own.current, by, 0, 0);
   };
+  const step = (arrow: string): void => {
+    const next = layout && neighbour(layout.boxes, active, arrow);
+    if (!next) return;
+    setCursor(next.key);
+    if (next.kind === "op") onSelect(next.key);
+    if (camera.current && !inView(next, camera.current, size)) camera.current = look(next, size, camera.current.scale);
+  };
   const showAll = (): void => {
     if (layout) camera.current = fit(layout, size.width, size.height);
     redraw((count) => count + 1);
   };
-  useKeys(keys ? { f: showAll, "+": () => zoomBoth(1.3), "=": () => zoomBoth(1.3), "-": () => zoomBoth(1 / 1.3) } : {});
+  const arrows = Object.fromEntries(["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"].map((name) => [name, () => step(name)]));
+  useKeys(keys ? { ...arrows, f: showAll, "+": () => zoomBoth(1.3), "=": () => zoomBoth(1.3), "-": () => zoomBoth(1 / 1.3) } : {});
 
   const under = (event: MouseEvent): Box | null => {
     const box = (canvas.current as HTMLCanvasElement).getBoundingClientRect();
@@ -131,23 +139,19 @@ export function GraphCanvas({ answer, chosen, marked, anchor, shades = null, lab
   };
   const key = (event: KeyboardEvent): void => {
     if (!layout) return;
-    if (event.key.startsWith("Arrow")) {
-      const next = neighbour(layout.boxes, active, event.key);
-      if (!next) return;
-      setCursor(next.key);
-      if (next.kind === "op") onSelect(next.key);
-      if (camera.current && !inView(next, camera.current, size)) camera.current = look(next, size, camera.current.scale);
-    } else if (event.key === "Enter" && active) {
+    if (event.key.startsWith("Arrow")) step(event.key);
+    else if (event.key === "Enter" && active) {
       if (layout.boxes.find((box) => box.key === active)?.kind === "op") go("op");
       else onToggle(active, event.shiftKey);
-    } else return;
+    } else if (event.key === "Backspace" && active && onClose) onClose(active);
+    else return;
     event.preventDefault();
     event.stopPropagation();
   };
   return (
     <div class="graph-view" ref={frame}>
       <canvas
-        ref={canvas} tabIndex={0} role="application" data-boxes={layout?.boxes.length} aria-label={label} onKeyDown={key}
+        ref={canvas} tabIndex={0} role="application" data-boxes={layout?.boxes.length} data-pins={layout?.boxes.reduce((sum, box) => sum + box.pins.length, 0)} aria-label={label} onKeyDown={key}
         onPointerDown={(event) => {
           drag.current = { x: event.clientX, y: event.clientY, moved: false };
           event.currentTarget.setPointerCapture(event.pointerId);

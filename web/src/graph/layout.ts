@@ -1,7 +1,7 @@
 // Places the visible part of a graph. Every open scope is laid out by itself, so opening one moves nothing inside the others, and
 // equal scopes are laid out once. The same input gives the same coordinates, in Node and in browsers.
 import dagre from "@dagrejs/dagre";
-import { type GraphModel, hash, type Item } from "./model.ts";
+import { type GraphModel, hash, type Item, MOST_READERS, type Pin, pinsOf } from "./model.ts";
 
 export interface Box {
   key: string;
@@ -16,6 +16,7 @@ export interface Box {
   width: number;
   height: number;
   cells: string[]; // of a fold: the class of each member
+  pins: readonly Pin[]; // of an operator: what it reads without a line
 }
 
 export interface Line {
@@ -45,7 +46,6 @@ const OP_HEIGHT = 26;
 const SCOPE_HEIGHT = 38;
 const FOLD_HEIGHT = 46;
 const MOST_FOR_DAGRE = 300; // above, dagre takes seconds
-const MOST_READERS = 8;
 
 export class LayoutCache {
   readonly scopes = new Map<number, Placed>();
@@ -54,11 +54,12 @@ export class LayoutCache {
 
 export function layOut(model: GraphModel, open: ReadonlySet<string>, cache = new LayoutCache()): Layout {
   const sizes = new Map<Item, Placed>();
-  const lifted = liftEdges(model, open);
+  const { pins, makers } = pinsOf(model);
+  const lifted = liftEdges(model, open, makers);
   measure(model.root, open, lifted, sizes, cache, true);
   const boxes: Box[] = [];
   const lines: Line[] = [];
-  place(model.root, 0, 0, 0, open, sizes, boxes, lines);
+  place(model.root, 0, 0, 0, open, sizes, boxes, lines, pins);
   const { width, height } = sizes.get(model.root) as Placed;
   return { width, height, boxes, lines };
 }
@@ -66,7 +67,7 @@ export function layOut(model: GraphModel, open: ReadonlySet<string>, cache = new
 type Lifted = Map<Item, Map<string, [Item, Item]>>;
 
 // Each edge between operators becomes one between two children of the innermost scope that contains both.
-function liftEdges(model: GraphModel, open: ReadonlySet<string>): Lifted {
+function liftEdges(model: GraphModel, open: ReadonlySet<string>, pinned: ReadonlySet<number>): Lifted {
   const lifted: Lifted = new Map();
   const paths = new Map<Item, Item[]>();
   const pathOf = (item: Item): Item[] => {
@@ -79,7 +80,7 @@ function liftEdges(model: GraphModel, open: ReadonlySet<string>): Lifted {
   for (const { from, to } of model.edges) {
     const source = model.opItems.get(from);
     const target = model.opItems.get(to);
-    if (!source || !target || source === target) continue;
+    if (!source || !target || source === target || pinned.has(from)) continue;
     const left = pathOf(source);
     const right = pathOf(target);
     let depth = 0;
@@ -128,7 +129,7 @@ function measure(
   return placed;
 }
 
-// A value with many readers would tie the picture together: its lines are left out, and the pane lists its readers.
+// A scope that many others read from would tie the picture together too.
 function withoutPins(edges: [number, number][]): [number, number][] {
   const readers = new Map<number, number>();
   for (const [from] of edges) readers.set(from, (readers.get(from) ?? 0) + 1);
@@ -235,6 +236,7 @@ function extent(children: { width: number; height: number }[], at: { x: number; 
 
 function place(
   item: Item, x: number, y: number, depth: number, open: ReadonlySet<string>, sizes: Map<Item, Placed>, boxes: Box[], lines: Line[],
+  pins: ReadonlyMap<number, Pin[]>,
 ): void {
   const placed = sizes.get(item) as Placed;
   for (const line of placed.lines) {
@@ -252,7 +254,8 @@ function place(
       key: child.key, kind: child.kind, label: child.label, ops: child.ops, state: child.state, open: opened, depth,
       x: x + at.x, y: y + at.y, width, height,
       cells: child.kind === "fold" ? child.children.map((member) => member.state) : [],
+      pins: (child.op && pins.get(child.op.id)) ?? [],
     });
-    if (opened) place(child, x + at.x, y + at.y, depth + 1, open, sizes, boxes, lines);
+    if (opened) place(child, x + at.x, y + at.y, depth + 1, open, sizes, boxes, lines, pins);
   });
 }

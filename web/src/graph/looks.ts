@@ -21,13 +21,14 @@ const VERDICTS: Readonly<Record<string, Partial<Look>>> = {
   unmatched: { fill: "--accent-soft", sign: "≠", signInk: "--accent", cell: "--accent" },
   propagated: { fill: "--infinity-soft", sign: "→", cell: "--infinity" },
   within_tolerance: { fill: "--unjudged_infinity-soft", sign: "≈", cell: "--unjudged_infinity" },
+  all_differ: { fill: "--accent-soft", sign: "≠", signInk: "--accent", cell: "--accent" },
   identical: { sign: "=", cell: "--fine" },
   unknown: { sign: "?" },
 };
 
 const looks = new Map<string, Look>();
 
-// "heat-3": the fourth of `HEATS` sizes; "hue-3": the fourth of `HUES` types; else a class or a verdict.
+// "heat-3": the fourth of `HEATS` sizes; "hue-3": the fourth of `HUES` types; "rank-3": a rank; else a class or a verdict.
 export function lookOf(state: string): Look {
   let look = looks.get(state);
   if (!look) {
@@ -48,6 +49,10 @@ function make(state: string): Look {
   if (kind === "hue") {
     const fill = `hsl(${(Number(number) * 360) / HUES} 60% 78%)`;
     return { fill, ink: "#1c1c1a", sign: "", signInk: "#1c1c1a", cell: fill };
+  }
+  if (kind === "rank") {
+    const fill = `hsl(${(Number(number) * 137 + 20) % 360} 62% 76%)`;
+    return { fill, ink: "#1c1c1a", sign: number ?? "", signInk: "#1c1c1a", cell: fill };
   }
   const verdict = VERDICTS[state];
   if (verdict) return { ...PLAIN, ...verdict };

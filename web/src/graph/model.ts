@@ -8,6 +8,7 @@ export interface GraphOp {
   state: string; // its class, as in the health map
   rank: number; // of the class: the larger is the worse
   norm?: number; // of its first output; NaN: the dump does not say
+  parameters?: string[]; // that it reads
 }
 
 export interface GraphEdge {
@@ -76,6 +77,34 @@ export function buildModel(ops: readonly GraphOp[], edges: readonly GraphEdge[])
 function laneRank(phase: string): number {
   const rank = LANES.indexOf(phase);
   return rank < 0 ? LANES.length : rank;
+}
+
+// A value with more readers than these is a pin at each of them: its lines would tie the picture together.
+export const MOST_READERS = 8;
+
+export interface Pin {
+  key: string; // of the operator that made it; empty: a parameter
+  label: string;
+}
+
+// Parameters, and values with many readers, by the operator that reads them.
+export function pinsOf(model: GraphModel): { pins: ReadonlyMap<number, Pin[]>; makers: ReadonlySet<number> } {
+  const readers = new Map<number, Set<number>>();
+  for (const { from, to } of model.edges) readers.set(from, (readers.get(from) ?? new Set()).add(to));
+  const makers = new Set([...readers].filter(([, of]) => of.size > MOST_READERS).map(([from]) => from));
+  const pins = new Map<number, Pin[]>();
+  const add = (reader: number, pin: Pin): void => void pins.set(reader, [...(pins.get(reader) ?? []), pin]);
+  for (const [id, { op }] of model.opItems) for (const name of op?.parameters ?? []) add(id, { key: "", label: name.slice(name.lastIndexOf(".") + 1) });
+  for (const maker of makers) {
+    const item = model.opItems.get(maker);
+    if (item) for (const reader of readers.get(maker) ?? []) add(reader, { key: item.key, label: item.label });
+  }
+  return { pins, makers };
+}
+
+// The boxes that a picture with these open scopes has.
+export function countBoxes(item: Item, open: ReadonlySet<string>): number {
+  return item.children.reduce((sum, child) => sum + 1 + (child.op || !open.has(child.key) ? 0 : countBoxes(child, open)), 0);
 }
 
 // Counts, the worst class and the shape from below; then equal neighbours are folded. Scopes are at most a few hundred deep.
@@ -164,6 +193,21 @@ export function shadesOf(model: GraphModel, of: (op: GraphOp) => Shade | undefin
   };
   visit(model.root);
   return shades;
+}
+
+// Of an operator on several ranks the one that differs: its class alone is the worst, or most of the others have one norm that it has
+// not. "all": they differ, and no rank alone. Null: they are equal, or fewer than two ranks have it.
+export function oddRank(of: readonly ({ badness: number; norm: number } | undefined)[]): number | "all" | null {
+  const known = of.flatMap((op, rank) => (op ? [{ rank, ...op }] : []));
+  if (known.length < 2) return null;
+  const worst = Math.max(...known.map(({ badness }) => badness));
+  const bad = known.filter(({ badness }) => badness === worst);
+  if (bad.length < known.length) return bad.length === 1 ? (bad[0]?.rank ?? null) : "all";
+  const groups = new Map<string, number[]>();
+  for (const { rank, norm } of known) groups.set(String(norm), [...(groups.get(String(norm)) ?? []), rank]);
+  if (groups.size === 1) return null;
+  const [least] = [...groups.values()].filter((ranks) => ranks.length === 1);
+  return groups.size === 2 && known.length > 2 && least ? (least[0] ?? null) : "all";
 }
 
 export const HEATS = 12;

@@ -87,7 +87,7 @@ export class Painter {
   private box(draw: CanvasRenderingContext2D, box: Box, scene: Scene): void {
     const { camera, selected, marked } = scene;
     const { x, y, width, height } = box;
-    const chosen = box.key === selected;
+    const chosen = box.key === selected || (!box.open && box.pins.some(({ key }) => key !== "" && key === selected));
     const far = camera.scale < TEXT_SCALE;
     draw.fillStyle = box.open ? this.colour(box.depth % 2 ? "back" : "panel") : this.paint(lookOf(stateOf(box, scene)).fill);
     draw.beginPath();
@@ -126,6 +126,7 @@ export class Painter {
       return;
     }
     if (box.kind === "op") {
+      this.pins(draw, box, scene);
       draw.fillText(title, x + 10, y + height / 2 + 0.5);
     } else {
       draw.fillText(`+ ${title}`, x + 10, y + 13);
@@ -141,6 +142,24 @@ export class Painter {
       draw.fillStyle = this.paint(look.signInk);
       draw.fillText(look.sign, x + width - 13, y + 13);
     }
+  }
+
+  // What an operator reads without a line, above its left corner.
+  private pins(draw: CanvasRenderingContext2D, { x, y, width, pins, depth }: Box, { selected }: Scene): void {
+    if (!pins.length) return;
+    draw.save();
+    draw.beginPath();
+    draw.rect(x, y - 12, width, 12);
+    draw.clip();
+    draw.font = `400 9.5px ${this.family}`;
+    draw.fillStyle = this.colour(pins.some(({ key }) => key !== "" && key === selected) ? "accent" : "ink-soft");
+    const text = `◆ ${pins.map(({ label }) => label).join(", ")}`;
+    const ink = draw.fillStyle;
+    draw.fillStyle = this.colour(depth % 2 ? "panel" : "back"); // a line may pass below
+    draw.fillRect(x + 1, y - 11, draw.measureText(text).width + 2, 10);
+    draw.fillStyle = ink;
+    draw.fillText(text, x + 2, y - 5);
+    draw.restore();
   }
 
   // A cell for each member of a fold.

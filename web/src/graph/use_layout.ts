@@ -5,7 +5,7 @@ import { type Num, toNumber } from "../numbers.ts";
 import { useSlow, WORSE } from "../parts/ui.tsx";
 import type { Query, Source } from "../source/source.ts";
 import type { GraphAnswer } from "./layout.worker.ts";
-import { buildModel, type GraphEdge, type GraphModel, type GraphOp, type Item } from "./model.ts";
+import { buildModel, countBoxes, type GraphEdge, type GraphModel, type GraphOp, type Item } from "./model.ts";
 import { LayoutWorker } from "./worker.ts";
 
 export const MANY = 3000;
@@ -28,10 +28,14 @@ export async function readGraph(from: Source, query: Query, signal: AbortSignal)
       norm: toNumber(nodes.get("l2norm", i) as Num),
     };
   });
+  const byId = new Map(ops.map((op) => [op.id, op]));
   const links: GraphEdge[] = [];
   for (let i = 0; i < edges.rows; i += 1) {
     const maker = edges.get("from_node", i);
-    if (maker !== null && maker !== undefined) links.push({ from: Number(maker), to: Number(edges.get("to_node", i)) });
+    const to = Number(edges.get("to_node", i));
+    const parameter = String(edges.get("parameter", i) ?? "");
+    if (maker !== null && maker !== undefined) links.push({ from: Number(maker), to });
+    else if (parameter) (byId.get(to) ?? { parameters: [] as string[] }).parameters = [...(byId.get(to)?.parameters ?? []), parameter];
   }
   return { ops, edges: links };
 }
@@ -41,7 +45,7 @@ export interface OpenGraph {
   answer: GraphAnswer | null;
   anchor: { current: string }; // the box that keeps its place
   slow: boolean;
-  many: string[] | null; // so many boxes that the user is asked
+  many: number | null; // so many boxes that the user is asked
   toggle: (key: string, all: boolean) => void;
   openMany: () => void;
 }
@@ -51,7 +55,7 @@ export function useLayout(shown: GraphData, openAll: boolean, chosen: string): O
   const model = useMemo(() => buildModel(shown.ops, shown.edges), [shown]);
   const [answer, setAnswer] = useState<GraphAnswer | null>(null);
   const [asked, setAsked] = useState(false);
-  const [many, setMany] = useState<string[] | null>(null);
+  const [many, setMany] = useState<{ open: string[]; boxes: number } | null>(null);
   const worker = useRef<LayoutWorker | null>(null);
   const anchor = useRef<string>("");
   useEffect(() => {
@@ -83,14 +87,15 @@ export function useLayout(shown: GraphData, openAll: boolean, chosen: string): O
     const open = new Set(answer.open);
     if (open.has(key) && !all) open.delete(key);
     else for (const inner of all ? scopesIn(item) : [item]) open.add(inner.key);
-    if (all && item.ops > MANY) setMany([...open]);
+    const boxes = countBoxes(model.root, open);
+    if (all && boxes > MANY) setMany({ open: [...open], boxes });
     else setOpen([...open], key);
   };
   const openMany = (): void => {
-    if (many) setOpen(many, "");
+    if (many) setOpen(many.open, "");
     setMany(null);
   };
-  return { model, answer, anchor, slow: useSlow(asked, 400), many, toggle, openMany };
+  return { model, answer, anchor, slow: useSlow(asked, 400), many: many && many.boxes, toggle, openMany };
 }
 
 function scopesIn(item: Item): Item[] {

@@ -2,17 +2,19 @@
 import { signal, useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useKeys } from "../keys.ts";
 import { PAGE_ROWS, positionOf, ROW_HEIGHT, rowsAt, scrollHeight } from "../scroll.ts";
 import { notice } from "../state.ts";
 
 export interface Column<Row> {
   name: string;
   label: string;
+  hint?: string;
   width: number; // px; the table is wider where there is room
   right?: boolean;
   narrow?: boolean; // its title is for readers of the screen alone
   sortable?: boolean;
-  show: (row: Row) => ComponentChildren;
+  show: (row: Row, at: number) => ComponentChildren; // at: the number of the row
   background?: (row: Row) => string | undefined;
 }
 
@@ -74,7 +76,8 @@ export function Grid<Row>(props: GridProps<Row>) {
   const moveTo = (row: number): void => {
     active.value = Math.min(Math.max(row, 0), total - 1);
     awaited.current = null;
-    const element = scroller.current as HTMLDivElement;
+    const element = scroller.current;
+    if (!element || !total) return;
     element.scrollTop = positionOf(active.value, element.scrollTop, height.value, total);
     const known = rowAt(active.value);
     if (known) props.onSelect?.(known);
@@ -96,6 +99,7 @@ export function Grid<Row>(props: GridProps<Row>) {
     event.stopPropagation();
   };
 
+  useKeys({ j: () => moveTo(active.value + 1), k: () => moveTo(active.value - 1) });
   if (error) return <p class="problem" role="alert">{error.message}</p>;
   const rows: ComponentChildren[] = [];
   for (let i = view.first; i < view.first + view.count; i += 1) {
@@ -113,7 +117,7 @@ export function Grid<Row>(props: GridProps<Row>) {
       >
         {columns.map((column) => (
           <div key={column.name} role="gridcell" class={column.right ? "right" : ""} style={{ background: (row && column.background?.(row)) || "" }}>
-            {row === undefined ? "…" : column.show(row)}
+            {row === undefined ? "…" : column.show(row, i)}
           </div>
         ))}
       </div>,
@@ -151,7 +155,7 @@ function Head<Row>({ column, sort, onSort }: { column: Column<Row>; sort: string
           <span aria-hidden="true">{down ? " ↓" : up ? " ↑" : column.narrow ? "◦" : ""}</span>
         </button>
       ) : (
-        column.label
+        <span title={column.hint}>{column.label}</span>
       )}
     </div>
   );

@@ -5,7 +5,7 @@ import { blueOrange, css, type Rgb, viridis } from "../colours.ts";
 import { formatNumber } from "../numbers.ts";
 import type { Cells } from "../difference.ts";
 import type { Table } from "../source/source.ts";
-import { words } from "../words.en.ts";
+import { words } from "../words.ts";
 import { useSize } from "./ui.tsx";
 
 export type HeatKind = "mean" | "min" | "max";

@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import type { Histogram } from "../api.ts";
 import { formatCount, formatNumber, toNumber } from "../numbers.ts";
-import { words } from "../words.en.ts";
+import { words } from "../words.ts";
 import { useSize } from "./ui.tsx";
 
 const HEIGHT = 190;

@@ -1,7 +1,7 @@
 // A picture of cells: rows with names, columns that are steps. The cursor moves by mouse and arrows, one line says what is below it,
 // and the same cells are there as a table.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { words } from "../words.en.ts";
+import { words } from "../words.ts";
 import { useSize } from "./ui.tsx";
 
 export interface MatrixCell {
@@ -18,10 +18,13 @@ export interface MatrixProps {
   onOpen?: (row: number, column: number) => void; // a cell
   onRow?: (row: number) => void; // its name
   marked?: number; // the column of the chosen step
+  onZoom?: (by: number, column: number) => void; // larger or smaller about a column
+  onRange?: (first: number, last: number) => void; // columns that were drawn over
   wide?: number; // the width of the names
 }
 
 const ROW = 24;
+const MOST_SHOWN = 40; // rows in the window; the others are reached by scrolling, and painted then
 const HEAD = 20;
 const WIDEST = 100;
 const LETTER = 7;
@@ -35,37 +38,53 @@ export function Matrix(props: MatrixProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const [cursor, setCursor] = useState<readonly [number, number] | null>(null);
   const [asTable, setAsTable] = useState(false);
+  const [top, setTop] = useState(0); // pixels above the shown part
+  const scroller = useRef<HTMLDivElement>(null);
+  const pressed = useRef<number | null>(null); // the column at which the mouse was pressed
+  const shownRows = Math.min(rows.length, MOST_SHOWN);
   const longest = Math.max(0, ...rows.map((row) => row.name.length * LETTER + (row.depth ?? 0) * INDENT + 34));
   const names = Math.min(wide, longest, Math.round(size.width * 0.45));
   const cellWidth = columns.length ? Math.min(WIDEST, (size.width - names) / columns.length) : 0;
   const width = Math.max(0, Math.floor(cellWidth * columns.length));
   useEffect(() => {
-    if (canvas.current && width) paint(canvas.current, props, cellWidth, width, cursor);
+    if (canvas.current && width) paint(canvas.current, props, { cellWidth, width, cursor, top, shown: shownRows });
   });
   const at = (event: MouseEvent): readonly [number, number] | null => {
     const box = (canvas.current as HTMLCanvasElement).getBoundingClientRect();
-    const row = Math.floor((event.clientY - box.top - HEAD) / ROW);
+    const row = event.clientY < box.top + HEAD ? -1 : Math.floor((event.clientY - box.top - HEAD + top) / ROW);
     const column = Math.floor((event.clientX - box.left) / cellWidth);
     return row >= 0 && row < rows.length && column >= 0 && column < columns.length ? [row, column] : null;
+  };
+  const reveal = (row: number): void => {
+    const element = scroller.current;
+    if (!element) return;
+    const least = (row + 1 - shownRows) * ROW;
+    element.scrollTop = Math.min(Math.max(element.scrollTop, least), row * ROW);
   };
   const key = (event: KeyboardEvent): void => {
     const [row, column] = cursor ?? [0, 0];
     const moves: Record<string, readonly [number, number]> = {
+      PageUp: [row - shownRows, column], PageDown: [row + shownRows, column],
       ArrowUp: [row - 1, column], ArrowDown: [row + 1, column], ArrowLeft: [row, column - 1], ArrowRight: [row, column + 1],
       Home: [row, 0], End: [row, columns.length - 1],
     };
     const next = moves[event.key];
-    if (next) setCursor([clamp(next[0], rows.length), clamp(next[1], columns.length)]);
+    if (next) {
+      const row = clamp(next[0], rows.length);
+      setCursor([row, clamp(next[1], columns.length)]);
+      reveal(row);
+    } else if ((event.key === "+" || event.key === "=" || event.key === "-") && props.onZoom) props.onZoom(event.key === "-" ? 0.5 : 2, column);
     else if (event.key === "Enter" && cursor) props.onOpen?.(cursor[0], cursor[1]);
     else return;
     event.preventDefault();
     event.stopPropagation();
   };
   const under = cursor && props.cell(cursor[0], cursor[1]);
-  if (asTable) return <MatrixTable {...props} onPicture={() => setAsTable(false)} />;
+  if (asTable) return <div class="matrix" ref={frame}><MatrixTable {...props} onPicture={() => setAsTable(false)} /></div>;
   return (
     <div class="matrix" ref={frame}>
-      <div class="matrix-body">
+      <div class={`matrix-body${rows.length > shownRows ? " long" : ""}`} ref={scroller} style={{ maxHeight: `${HEAD + shownRows * ROW}px` }}
+        onScroll={(event) => setTop(event.currentTarget.scrollTop)}>
         <ul class="matrix-names" style={{ width: `${names}px`, paddingTop: `${HEAD}px` }}>
           {rows.map((row, i) => (
             <li key={row.title} style={{ height: `${ROW}px` }} class={cursor?.[0] === i ? "under" : ""}>
@@ -82,10 +101,16 @@ export function Matrix(props: MatrixProps) {
         </ul>
         <canvas
           ref={canvas} tabIndex={0} role="application" aria-label={label} aria-describedby="matrix-read-out"
-          style={{ width: `${width}px`, height: `${HEAD + rows.length * ROW}px` }}
-          onMouseMove={(event) => setCursor(at(event))} onMouseLeave={() => setCursor(null)} onKeyDown={key} onFocus={() => setCursor(cursor ?? [0, 0])}
+          style={{ width: `${width}px`, height: `${HEAD + shownRows * ROW}px` }}
+          onMouseMove={(event) => setCursor(at(event))}
+          onPointerDown={(event) => (pressed.current = at(event)?.[1] ?? null)} onMouseLeave={() => setCursor(null)} onKeyDown={key} onFocus={() => setCursor(cursor ?? [0, 0])}
           onClick={(event) => {
             const cell = at(event);
+            const from = pressed.current;
+            if (cell && from !== null && from !== cell[1] && props.onRange) {
+              props.onRange(Math.min(from, cell[1]), Math.max(from, cell[1]));
+              return;
+            }
             if (cell) props.onOpen?.(cell[0], cell[1]);
           }}
         />
@@ -100,11 +125,19 @@ export function Matrix(props: MatrixProps) {
 
 const clamp = (value: number, length: number): number => Math.min(Math.max(value, 0), length - 1);
 
-function paint(canvas: HTMLCanvasElement, { rows, columns, cell, marked }: MatrixProps, cellWidth: number, width: number, cursor: readonly [number, number] | null): void {
+interface View {
+  cellWidth: number;
+  width: number;
+  cursor: readonly [number, number] | null;
+  top: number; // pixels of rows above the view
+  shown: number; // rows
+}
+
+// The rows in the view; the names of the columns stay above them.
+function paint(canvas: HTMLCanvasElement, { rows, columns, cell, marked }: MatrixProps, { cellWidth, width, cursor, top, shown: shownRows }: View): void {
   const scale = devicePixelRatio;
-  const height = HEAD + rows.length * ROW;
   canvas.width = width * scale;
-  canvas.height = height * scale;
+  canvas.height = (HEAD + shownRows * ROW) * scale;
   const draw = canvas.getContext("2d") as CanvasRenderingContext2D;
   const style = getComputedStyle(canvas);
   const ink = style.getPropertyValue("--ink-soft");
@@ -113,18 +146,12 @@ function paint(canvas: HTMLCanvasElement, { rows, columns, cell, marked }: Matri
   draw.textAlign = "center";
   draw.textBaseline = "middle";
   const gap = cellWidth > 6 ? 1 : 0;
-  const every = Math.ceil(34 / cellWidth);
-  columns.forEach((column, i) => {
-    const near = marked === undefined || Math.abs(i - marked) >= every;
-    if (i !== marked && (i % every || !near)) return;
-    draw.fillStyle = i === marked ? style.getPropertyValue("--accent") : ink;
-    draw.fillText(column.name, Math.min(Math.max((i + 0.5) * cellWidth, 8), width - 8), HEAD / 2);
-  });
-  for (let row = 0; row < rows.length; row += 1) {
+  const first = Math.floor(top / ROW);
+  for (let row = first; row < Math.min(rows.length, first + shownRows + 1); row += 1) {
     for (let column = 0; column < columns.length; column += 1) {
       const shown = cell(row, column);
       if (!shown) continue;
-      const [x, y, w, h] = [column * cellWidth, HEAD + row * ROW + 1, cellWidth - gap, ROW - 2];
+      const [x, y, w, h] = [column * cellWidth, HEAD + row * ROW - top + 1, cellWidth - gap, ROW - 2];
       if (shown.colour === "hatch") hatch(draw, x, y, w, h, ink);
       else {
         draw.fillStyle = resolve(shown.colour, style);
@@ -139,8 +166,16 @@ function paint(canvas: HTMLCanvasElement, { rows, columns, cell, marked }: Matri
   if (cursor) {
     draw.strokeStyle = style.getPropertyValue("--accent");
     draw.lineWidth = 2;
-    draw.strokeRect(cursor[1] * cellWidth, HEAD + cursor[0] * ROW, cellWidth - gap, ROW);
+    draw.strokeRect(cursor[1] * cellWidth, HEAD + cursor[0] * ROW - top, cellWidth - gap, ROW);
   }
+  draw.clearRect(0, 0, width, HEAD);
+  const every = Math.ceil(34 / cellWidth);
+  columns.forEach((column, i) => {
+    const near = marked === undefined || Math.abs(i - marked) >= every;
+    if (i !== marked && (i % every || !near)) return;
+    draw.fillStyle = i === marked ? style.getPropertyValue("--accent") : ink;
+    draw.fillText(column.name, Math.min(Math.max((i + 0.5) * cellWidth, 8), width - 8), HEAD / 2);
+  });
 }
 
 // "--nan" is a colour of the style sheet, which knows light and dark.
@@ -166,7 +201,7 @@ function hatch(draw: CanvasRenderingContext2D, x: number, y: number, width: numb
 
 function MatrixTable({ label, rows, columns, cell, onPicture }: MatrixProps & { onPicture: () => void }) {
   return (
-    <div class="matrix">
+    <>
       <div class="scroll-x" tabIndex={0} role="region" aria-label={label}>
         <table>
           <thead>
@@ -193,6 +228,6 @@ function MatrixTable({ label, rows, columns, cell, onPicture }: MatrixProps & { 
         <span />
         <button type="button" class="small" onClick={onPicture}>{words.map.picture}</button>
       </p>
-    </div>
+    </>
   );
 }

@@ -1,9 +1,9 @@
 // Curves over the steps, by uPlot.
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { formatNumber } from "../numbers.ts";
-import { words } from "../words.en.ts";
+import { words } from "../words.ts";
 import { xRange, yRange } from "./ranges.ts";
 import { useSize } from "./ui.tsx";
 
@@ -31,6 +31,7 @@ export function Plot({ label, x, curves, height = 180, log = false, dots = false
 }) {
   const [frame, size] = useSize<HTMLDivElement>();
   const place = useRef<HTMLDivElement>(null);
+  const [edges, setEdges] = useState(0);
   const pick = useRef(onPick);
   pick.current = onPick;
   const key = JSON.stringify([x, curves, log, mark, at]);
@@ -59,7 +60,12 @@ export function Plot({ label, x, curves, height = 180, log = false, dots = false
           })),
         ],
         hooks: {
-          draw: [(drawn: uPlot) => drawMarks(drawn, colour("--accent"), mark, at)],
+          draw: [
+            (drawn: uPlot) => {
+              drawMarks(drawn, colour("--accent"), mark, at);
+              setEdges(drawEdges(drawn, x, curves, colour("--nan-text"), colour("--ink-soft")));
+            },
+          ],
           ready: [
             (made: uPlot) =>
               made.over.addEventListener("click", () => {
@@ -77,6 +83,7 @@ export function Plot({ label, x, curves, height = 180, log = false, dots = false
   return (
     <div class="plot" ref={frame}>
       <div ref={place} role="img" aria-label={`${label}: ${summary(x, curves)}`} />
+      {edges > 0 && <p class="soft edges">{words.trend.edges(edges)}</p>}
       {curves.length > 1 && (
         <ul class="legend">
           {curves.map((curve, i) => (
@@ -119,6 +126,37 @@ function drawMarks(plot: uPlot, colour: string, mark: number | undefined, at: nu
     line(x, bbox.top, x, bbox.top + bbox.height);
   }
   draw.restore();
+}
+
+// What has no place in the picture is marked at its edge: NaN and infinities as ✕, numbers outside of the range as triangles.
+function drawEdges(plot: uPlot, x: readonly number[], curves: readonly Curve[], bad: string, outside: string): number {
+  const { ctx: draw, bbox } = plot;
+  const [left, right] = [plot.scales.x?.min ?? -Infinity, plot.scales.x?.max ?? Infinity];
+  const [low, high] = [plot.scales.y?.min ?? -Infinity, plot.scales.y?.max ?? Infinity];
+  let count = 0;
+  draw.save();
+  draw.font = `${11 * devicePixelRatio}px sans-serif`;
+  draw.textAlign = "center";
+  for (const { values } of curves) {
+    let before = { sign: "", at: 0 }; // of several in a row the first has the sign, and a line goes to the last
+    values.forEach((value, i) => {
+      const at = x[i] as number;
+      const sign = value === null || at < left || at > right || (value >= low && value <= high) ? "" : Number.isNaN(value) ? "✕" : value < low ? "▾" : Number.isFinite(value) ? "▴" : "∞";
+      const place = plot.valToPos(at, "x", true);
+      if (sign) {
+        count += 1;
+        const isLow = sign === "▾";
+        draw.fillStyle = sign === "▾" || sign === "▴" ? outside : bad;
+        draw.textBaseline = isLow ? "bottom" : "top";
+        const y = isLow ? bbox.top + bbox.height : bbox.top;
+        if (sign !== before.sign) draw.fillText(sign, place, y);
+        else draw.fillRect(before.at, y + (isLow ? -5 : 4) * devicePixelRatio, place - before.at, devicePixelRatio);
+      }
+      before = { sign, at: place };
+    });
+  }
+  draw.restore();
+  return count;
 }
 
 function summary(x: readonly number[], curves: readonly Curve[]): string {

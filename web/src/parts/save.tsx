@@ -4,7 +4,7 @@ import type { Job } from "../api.ts";
 import { formatCount } from "../numbers.ts";
 import type { Query } from "../source/source.ts";
 import { notice, report, source, status } from "../state.ts";
-import { words } from "../words.en.ts";
+import { words } from "../words.ts";
 
 const KEPT_MS = 60_000;
 

@@ -2,7 +2,7 @@
 import { answerKey } from "../source/embedded.ts";
 import type { Query } from "../source/source.ts";
 import { change, params, report } from "../state.ts";
-import { words } from "../words.en.ts";
+import { words } from "../words.ts";
 
 // The first two axes that are longer than one are shown: ":" for them, 0 before.
 function firstSlice(shape: readonly number[]): string {

@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Class } from "../api.ts";
 import type { Loaded } from "../state.ts";
-import { words } from "../words.en.ts";
+import { words } from "../words.ts";
 
 export const SIGNS: Readonly<Record<Class, string>> = {
   fine: "·", healthy_infinity: "◦", unjudged_infinity: "∞", infinity: "∞", nan: "✕", not_measured: "▨", not_recorded: "",

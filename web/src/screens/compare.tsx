@@ -2,15 +2,16 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Job } from "../api.ts";
 import { isOver, runJob } from "../jobs.ts";
-import { formatNumber, formatShape } from "../numbers.ts";
+import { formatCount, formatNumber, formatShape } from "../numbers.ts";
+import { FilterField } from "../parts/filter.tsx";
 import { Grid, type Column } from "../parts/grid.tsx";
 import { OpLink } from "../parts/op_name.tsx";
 import { Plot } from "../parts/plot.tsx";
 import { Save, saveJobFile } from "../parts/save.tsx";
-import { Card, Empty, lineOf, Problem, Tabs } from "../parts/ui.tsx";
-import { change, forget, go, params, report, source, status } from "../state.ts";
-import { words } from "../words.en.ts";
-import { type Comparison, errorOf, overRounding, type Pair, useLastJob } from "./comparison.ts";
+import { Card, Command, Empty, lineOf, Problem, Tabs } from "../parts/ui.tsx";
+import { change, forget, go, params, report, status } from "../state.ts";
+import { words } from "../words.ts";
+import { choosePairs, type Comparison, errorOf, overRounding, type Pair, useLastJob } from "./comparison.ts";
 import { LinkedGraphs } from "./linked_graphs.tsx";
 
 export function Compare() {
@@ -87,13 +88,13 @@ function Differences({ of }: { of: Comparison }) {
 }
 
 const COLUMNS: readonly Column<Pair>[] = [
-  { name: "verdict", label: words.compare.columns.verdict, width: 110, sortable: true, show: (pair) => <span class={`verdict-word ${pair.verdict}`}>{pair.verdict.replaceAll("_", " ")}</span> },
-  { name: "target", label: words.compare.columns.target, width: 280, show: (pair) => pair.target[0] && <OpLink name={pair.target[0]} patch={{ d: 0, s: pair.step, g: pair.graph, r: pair.rank }} /> },
+  { name: "verdict", label: words.compare.columns.verdict, width: 122, sortable: true, show: (pair) => <><span class={`verdict-word ${pair.verdict}`}>{pair.verdict.replaceAll("_", " ")}</span>{pair.moved && <span class="moved" title={words.compare.movedHint}> ⇅ <span class="hidden">{words.compare.movedHint}</span></span>}</> },
+  { name: "target", label: words.compare.columns.target, width: 280, sortable: true, show: (pair) => pair.target[0] && <OpLink name={pair.target[0]} patch={{ d: 0, s: pair.step, g: pair.graph, r: pair.rank }} /> },
   { name: "golden", label: words.compare.columns.golden, width: 170, show: (pair) => pair.golden[0] && <OpLink name={pair.golden[0]} patch={{ d: 1, s: pair.step, g: pair.graph, r: pair.rank }} scope={false} /> },
   { name: "step", label: words.watch.columns.step, width: 44, right: true, sortable: true, show: (pair) => pair.step },
   { name: "shape", label: words.op.shape, width: 90, show: (pair) => formatShape(pair.outputs[0]?.shape) },
   { name: "relative_error", label: words.compare.columns.error, width: 100, right: true, sortable: true, show: (pair) => formatNumber(errorOf(pair), 3) },
-  { name: "over", label: words.compare.columns.over, width: 100, right: true, show: (pair) => formatNumber(overRounding(pair), 3) },
+  { name: "over", label: words.compare.columns.over, width: 100, right: true, sortable: true, show: (pair) => formatNumber(overRounding(pair), 3) },
   { name: "source_line", label: words.compare.columns.source, width: 110, show: (pair) => lineOf(pair.source_file, pair.source_line) },
 ];
 
@@ -102,8 +103,15 @@ function Pairs({ of, job }: { of: Comparison; job: Job }) {
   const x = useMemo(() => of.ops.map((_, i) => i), [of]);
   const sort = params.value.sort ?? "";
   const filter = params.value.f ?? "";
-  const read = async (offset: number, limit: number, signal: AbortSignal): Promise<{ count: number; rows: readonly Pair[] }> =>
-    source.value ? source.value.json("pairs", { job: job.job, filter, sort, offset, limit }, signal) : { count: 0, rows: [] };
+  const chosen = useMemo((): { pairs: readonly Pair[]; error: Error | null } => {
+    try {
+      return { pairs: choosePairs(of, filter, sort), error: null };
+    } catch (error) {
+      return { pairs: [], error: error as Error };
+    }
+  }, [of, filter, sort]);
+  const read = (offset: number, limit: number): Promise<{ count: number; rows: readonly Pair[] }> =>
+    Promise.resolve({ count: chosen.pairs.length, rows: chosen.pairs.slice(offset, offset + limit) });
   const open = (pair: Pair | undefined): void => {
     if (pair?.target[0]) go("op", { op: pair.target[0], d: 0, s: pair.step, g: pair.graph, r: pair.rank, t: undefined });
   };
@@ -118,11 +126,19 @@ function Pairs({ of, job }: { of: Comparison; job: Job }) {
               <Plot label={words.compare.curve} x={x} curves={[{ label: words.compare.columns.over, values: curve }]} log dots mark={1} height={170} onPick={(i) => open(of.ops[i])} />
             </Card>
           )}
-          <Card title={words.compare.table}>
+          <Card title={words.compare.table} extra={<span class="count" aria-live="polite">{words.table.rows(formatCount(chosen.pairs.length))}</span>}>
+            <div class="toolbar">
+              <FilterField value={filter} hint={words.compare.filterHint} />
+              {of.ops.some((pair) => pair.moved) && (
+                <button type="button" class="small" onClick={() => change({ f: "moved:yes" })}>{words.compare.moved(of.ops.filter((pair) => pair.moved).length)}</button>
+              )}
+            </div>
+            {chosen.error && <Problem error={chosen.error} />}
             <div class="pairs">
               <Grid<Pair> label={words.compare.table} name={JSON.stringify([job.job, filter, sort])} columns={COLUMNS} fetch={read} sort={sort}
                 onSort={(by) => change({ sort: by || undefined })} onOpen={open} empty={words.table.empty} />
             </div>
+            <Command text={job.command} />
           </Card>
         </>
       )}

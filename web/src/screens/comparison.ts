@@ -2,8 +2,10 @@
 import type { Job, Jobs } from "../api.ts";
 import { isOver } from "../jobs.ts";
 import { type Num, toNumber } from "../numbers.ts";
+import { filterRows, type Row, sortRows } from "../source/rows.ts";
 import type { Query } from "../source/source.ts";
 import { type Loaded, useData } from "../state.ts";
+import { words } from "../words.ts";
 
 export interface PairTensor {
   side: string;
@@ -28,6 +30,9 @@ export interface Pair {
   source_line: number;
   outputs: PairTensor[];
   reason?: string;
+  moved?: boolean; // it runs at another place than its counterpart
+  kind: string;
+  matched_by: string;
 }
 
 // docs/json/compare.schema.json, as far as the page shows it.
@@ -70,3 +75,29 @@ export function overRounding(pair: Pair): number | null {
 }
 
 export const errorOf = (pair: Pair): Num => pair.outputs.reduce<Num>((most, output) => (most === undefined || toNumber(output.relative_error) > toNumber(most) ? output.relative_error : most), undefined);
+
+// The words of a filter of pairs, beside those of tables: a pattern of the names of either side, op:REGEX, verdict:, matched_by:, kind:, moved:yes.
+function pairCondition(word: string): ((row: Row) => boolean) | null {
+  const pair = (row: Row): Pair => row.pair as Pair;
+  const [, name = "", value = ""] = /^(op|verdict|kind|matched_by|moved):(.*)$/.exec(word) ?? [];
+  const named = (test: RegExp) => (row: Row): boolean => [...pair(row).target, ...pair(row).golden].some((entry) => test.test(entry));
+  if (name === "op") return named(new RegExp(value)); // throws: no pattern
+  if (name === "moved") return (row) => Boolean(pair(row).moved) === (value !== "no");
+  if (name) return (row) => String(row[name]) === value.replaceAll(" ", "_");
+  if (/[:<>=!"]/.test(word)) return null;
+  const glob = word.replace(/[.+?^${}()|[\]\\]/g, "\\$&").replace(/\*\*?/g, (stars) => (stars === "**" ? ".*" : "[^/]*"));
+  const byName = named(new RegExp(`^(.*/)?${glob}$`));
+  const byType = new RegExp(`^${glob}$`, "i");
+  return (row) => byName(row) || byType.test(pair(row).op_type);
+}
+
+// Fails on a filter that is none.
+export function choosePairs(of: Comparison, filter: string, sort: string): Pair[] {
+  const rows = of.ops.map((pair): Row => ({
+    pair, verdict: pair.verdict, kind: pair.kind, matched_by: pair.matched_by, op_type: pair.op_type, step: pair.step, rank: pair.rank, graph: pair.graph,
+    source_file: pair.source_file, source_line: pair.source_line, relative_error: errorOf(pair), over: overRounding(pair), target: pair.target[0] ?? "",
+  }));
+  const chosen = filterRows(rows, filter, pairCondition);
+  if (!chosen) throw new Error(words.compare.badFilter);
+  return sortRows(chosen, sort).map((row) => row.pair as Pair);
+}

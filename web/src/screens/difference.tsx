@@ -8,7 +8,7 @@ import { SliceField, sliceOf } from "../parts/slice.tsx";
 import { Await, Empty } from "../parts/ui.tsx";
 import type { Query } from "../source/source.ts";
 import { keyOf, linkTo, useData } from "../state.ts";
-import { words } from "../words.en.ts";
+import { words } from "../words.ts";
 import { pairOf, useComparison } from "./comparison.ts";
 import type { OpTensor } from "./tensor_card.tsx";
 

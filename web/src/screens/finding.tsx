@@ -1,12 +1,13 @@
 // The answer of first-bad, in its own words.
 import { useState } from "preact/hooks";
+import { plainCommand } from "../commands.ts";
 import { runJob } from "../jobs.ts";
 import { formatCount, formatNumber, formatShape, type Num } from "../numbers.ts";
 import { CodeLines } from "../parts/code.tsx";
 import { OpLink, shortScope, splitName } from "../parts/op_name.tsx";
-import { Card, Copy, lineOf, Problem } from "../parts/ui.tsx";
+import { Card, Command, Copy, lineOf, Problem } from "../parts/ui.tsx";
 import { dump, formatSlot, linkTo, rankName } from "../state.ts";
-import { words } from "../words.en.ts";
+import { words } from "../words.ts";
 
 interface FoundTensor {
   op_name: string;
@@ -66,6 +67,7 @@ export function FindingCard({ of }: { of: FirstBad }) {
         <p class="soft">{words.overview.looked(formatCount(of.looked_at.ops), formatCount(of.looked_at.tensors))}</p>
         {of.notes.map((note) => <p key={note} class="soft">{note}</p>)}
         <Healthy of={of} />
+        <Command text={plainCommand("first-bad")} />
       </Card>
     );
   }
@@ -100,18 +102,29 @@ export function FindingCard({ of }: { of: FirstBad }) {
         </div>
       </div>
       <More of={of} />
+      <Command text={plainCommand("first-bad")} />
     </Card>
   );
 }
+
+const MOST_OF_PATH = 14; // of a longer one the first and the last are shown
 
 function PathLine({ of, patch }: { of: FirstBad; patch: Record<string, string | number> }) {
   if (!of.reaches) return <p class="path-line soft">{words.overview.reachesNothing}</p>;
   return (
     <p class="path-line">
       <span class="soft">{words.overview.reaches(of.reaches)}: </span>
-      {of.path.map((name, i) => (
-        <span key={name}>{i > 0 && <span aria-hidden="true"> → </span>}<OpLink name={name} patch={patch} scope={false} /></span>
-      ))}
+      {of.path.map((name, i) => {
+        const isLong = of.path.length > MOST_OF_PATH;
+        if (isLong && i > MOST_OF_PATH - 4 && i < of.path.length - 3) return null;
+        const left = isLong && i === MOST_OF_PATH - 4;
+        return (
+          <span key={name}>
+            {i > 0 && <span aria-hidden="true"> → </span>}
+            {left ? <a href={linkTo("graph", { ...patch, op: of.path[0], path: "effect" })}>… {words.overview.between(of.path.length - MOST_OF_PATH + 1)} …</a> : <OpLink name={name} patch={patch} scope={false} />}
+          </span>
+        );
+      })}
     </p>
   );
 }

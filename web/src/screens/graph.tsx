@@ -1,17 +1,18 @@
 // The graph of a step: scopes in scopes, drawn on a canvas, and the same as a tree for the keyboard and for readers of the screen.
 import { useMemo, useState } from "preact/hooks";
 import type { Path } from "../api.ts";
+import { command } from "../commands.ts";
 import { GraphCanvas } from "../graph/canvas.tsx";
 import { neighbourhood, opKey } from "../graph/model.ts";
 import { type GraphData, readGraph, useLayout } from "../graph/use_layout.ts";
 import { useKeys } from "../keys.ts";
 import { formatNumber } from "../numbers.ts";
-import { Await, baseName, ClassMark, Empty, lineOf, useSlow } from "../parts/ui.tsx";
+import { Await, baseName, ClassMark, Command, Empty, lineOf, useSlow } from "../parts/ui.tsx";
 import { change, dumpStatus, formatSlot, keyOf, linkTo, params, parseSlot, place, useData, useJson } from "../state.ts";
-import { words } from "../words.en.ts";
+import { words } from "../words.ts";
 import { ColourChoice, useColouring } from "./graph_colours.tsx";
+import { GraphSearch } from "./graph_search.tsx";
 import { GraphTree } from "./graph_tree.tsx";
-import { nextBad } from "./ops.tsx";
 
 export function Graph() {
   const direction = params.value.path === "effect" ? "effect" : params.value.path ? "cause" : null;
@@ -77,29 +78,30 @@ function GraphView({ data, path }: { data: GraphData; path: Path | null }) {
     const op = model.items.get(key)?.op;
     if (op) change({ op: op.name, t: undefined });
   };
-  useKeys({
-    p: () => params.value.op && change({ path: "cause" }), n: () => void nextBad(1), N: () => void nextBad(-1),
-    Backspace: () => {
-      const parent = model.items.get(chosen)?.parent;
-      if (parent?.key && answer?.open.includes(parent.key)) toggle(parent.key, false);
-    },
-  });
+  const close = (key: string): void => {
+    const item = model.items.get(key);
+    const scope = item && !item.op && answer?.open.includes(key) ? item : item?.parent;
+    if (scope?.key && answer?.open.includes(scope.key)) toggle(scope.key, false);
+  };
+  useKeys({ Backspace: () => close(chosen) });
   return (
     <div class="graph-view">
       {asTree ? (
         <GraphTree model={model} open={answer?.open ?? []} chosen={chosen} onToggle={toggle} onSelect={select} />
       ) : (
-        <GraphCanvas answer={answer} chosen={chosen} marked={marked} anchor={anchor} shades={shades} onToggle={toggle} onSelect={select} />
+        <GraphCanvas answer={answer} chosen={chosen} marked={marked} anchor={anchor} shades={shades} onToggle={toggle} onClose={close} onSelect={select} />
       )}
       <div class="graph-tools">
         <button type="button" class="small" onClick={() => setAsTree(!asTree)}>{asTree ? words.graph.canvas : words.graph.asTree}</button>
+        <GraphSearch of={model} />
         {!asTree && <ColourChoice range={range} />}
         {params.value.op && !path && <a class="button small" href={linkTo("graph", { path: "cause" })}>{words.op.path}</a>}
       </div>
+      <div class="graph-foot"><Command text={command("graph", path && params.value.op ? [params.value.op, "--distance", String(path.ops.length), "--json"] : [])} /></div>
       {slow && <p class="graph-note" role="status">{words.graph.working}</p>}
       {many && (
         <p class="graph-note" role="alert">
-          {words.graph.many(many.length)}{" "}
+          {words.graph.many(many)}{" "}
           <button type="button" class="small" onClick={openMany}>{words.graph.openAll}</button>{" "}
           <a class="button small" href={linkTo("ops")}>{words.graph.list}</a>
         </p>

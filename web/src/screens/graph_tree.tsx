@@ -3,7 +3,7 @@ import { useRef, useState } from "preact/hooks";
 import type { Class } from "../api.ts";
 import type { GraphModel, Item } from "../graph/model.ts";
 import { ClassMark } from "../parts/ui.tsx";
-import { words } from "../words.en.ts";
+import { words } from "../words.ts";
 
 interface TreeProps {
   model: GraphModel;

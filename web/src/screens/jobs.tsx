@@ -5,7 +5,7 @@ import { isOver } from "../jobs.ts";
 import { Save, saveJobFile } from "../parts/save.tsx";
 import { Card, Copy, Empty, Problem } from "../parts/ui.tsx";
 import { notice, source } from "../state.ts";
-import { words } from "../words.en.ts";
+import { words } from "../words.ts";
 
 const EVERY_MS = 1000;
 

@@ -2,13 +2,13 @@
 import { useMemo } from "preact/hooks";
 import { Cameras, GraphCanvas } from "../graph/canvas.tsx";
 import { lookOf } from "../graph/looks.ts";
-import { heatShades, opKey, shadesOf } from "../graph/model.ts";
+import { type GraphModel, heatShades, type Item, opKey, shadesOf } from "../graph/model.ts";
 import { type GraphData, readGraph, useLayout } from "../graph/use_layout.ts";
 import { formatNumber } from "../numbers.ts";
 import { OpLink, splitName } from "../parts/op_name.tsx";
 import { Card, Empty, Select } from "../parts/ui.tsx";
 import { change, dump, graph, keyOf, params, rank, step, useData } from "../state.ts";
-import { words } from "../words.en.ts";
+import { words } from "../words.ts";
 import { type Comparison, errorOf, overRounding, type Pair } from "./comparison.ts";
 import { ColourScale, logOver, verdictShade } from "./graph_colours.tsx";
 
@@ -44,6 +44,7 @@ export function LinkedGraphs({ of }: { of: Comparison }) {
     return found;
   }, [of, at.rank, at.graph, at.step]);
   const cameras = useMemo(() => new Cameras(), []);
+  const twins = useMemo((): Twins => ({}), []);
   // Without a choice the first difference is shown.
   const first = params.value.op === undefined ? of.findings[0] : undefined;
   const side: Side = (first ? first.in_golden : dump.value === 1) ? "golden" : "target";
@@ -59,7 +60,7 @@ export function LinkedGraphs({ of }: { of: Comparison }) {
       <p class="linked-said" role="status">{name ? <Said name={name} side={side} pair={pair} /> : words.compare.choose(at.step)}</p>
       <div class="linked">
         {SIDES.map((own) => (
-          <Half key={own} side={own} at={at} pairs={pairs[own]} chosen={own === side ? name : (pair?.[own][0] ?? "")} also={pair?.[own] ?? []} cameras={cameras} byError={byError} />
+          <Half key={own} twins={twins} side={own} at={at} pairs={pairs[own]} chosen={own === side ? name : (pair?.[own][0] ?? "")} also={pair?.[own] ?? []} cameras={cameras} byError={byError} />
         ))}
       </div>
       {!byError && (
@@ -96,7 +97,34 @@ function Said({ name, side, pair }: { name: string; side: Side; pair: Pair | und
   );
 }
 
+// The two pictures open and close scopes together: each knows how to find the counterpart of the other's.
+interface Twin {
+  model: GraphModel;
+  isOpen: (key: string) => boolean;
+  toggle: (key: string, all: boolean) => void;
+}
+type Twins = Partial<Record<Side, Twin>>;
+
+// The scope with the same key, else the innermost one that contains the counterparts of its operators.
+function counterpartOf(key: string, own: Twin, pairs: ReadonlyMap<string, Pair>, side: Side, twin: Twin): string | null {
+  if (twin.model.items.has(key)) return key;
+  const item = own.model.items.get(key);
+  let common: Item[] | null = null;
+  for (const name of item ? namesIn(item) : []) {
+    const there = twin.model.items.get(opKey(pairs.get(name)?.[other(side)][0] ?? ""));
+    if (!there) continue;
+    const way: Item[] = [];
+    for (let at = there.parent; at?.key; at = at.parent) way.unshift(at);
+    const before: Item[] | null = common;
+    common = before ? way.filter((entry, i) => before[i] === entry) : way;
+  }
+  return common?.at(-1)?.key ?? null;
+}
+
+const namesIn = (item: Item): string[] => (item.op ? [item.op.name] : item.children.flatMap(namesIn));
+
 interface HalfProps {
+  twins: Twins;
   side: Side;
   at: Place;
   pairs: ReadonlyMap<string, Pair>;
@@ -118,24 +146,33 @@ function Half(props: HalfProps) {
   );
 }
 
-function Picture({ data, side, at, pairs, chosen, also, cameras, byError }: HalfProps & { data: GraphData }) {
+function Picture({ data, twins, side, at, pairs, chosen, also, cameras, byError }: HalfProps & { data: GraphData }) {
   const key = chosen ? opKey(chosen) : "";
   const { model, answer, anchor, many, toggle, openMany } = useLayout(data, false, key);
   const marked = useMemo(() => new Set(also.map(opKey)), [also]);
+  const own: Twin = { model, toggle, isOpen: (box) => answer?.open.includes(box) ?? false };
+  twins[side] = own;
+  const toggleBoth = (box: string, all: boolean): void => {
+    const twin = twins[other(side)];
+    const there = twin && counterpartOf(box, own, pairs, side, twin);
+    const opens = all || !own.isOpen(box);
+    toggle(box, all);
+    if (twin && there && (all || twin.isOpen(there) !== opens)) twin.toggle(there, all);
+  };
   const { shades, range } = useMemo(
     () => (byError ? heatShades(model, (op) => logOver(pairs.get(op.name))) : { shades: shadesOf(model, (op) => verdictShade(pairs.get(op.name)?.verdict)), range: null }),
     [model, pairs, byError],
   );
   return (
-    <div class="graph-view" data-chosen={chosen}>
+    <div class="graph-view" data-chosen={chosen} data-open={answer?.open.length}>
       <GraphCanvas answer={answer} chosen={key} marked={marked} anchor={anchor} shades={shades} cameras={cameras} keys={side === "target"}
-        label={words.compare.graphOf(side)} onToggle={toggle}
+        label={words.compare.graphOf(side)} onToggle={toggleBoth}
         onSelect={(box) => {
           const op = model.items.get(box)?.op;
           if (op) change({ op: op.name, t: undefined, d: side === "golden" ? 1 : 0, r: at.rank, g: at.graph, s: at.step });
         }} />
       <ColourScale range={range} />
-      {many && <p class="graph-note" role="alert">{words.graph.many(many.length)} <button type="button" class="small" onClick={openMany}>{words.graph.openAll}</button></p>}
+      {many && <p class="graph-note" role="alert">{words.graph.many(many)} <button type="button" class="small" onClick={openMany}>{words.graph.openAll}</button></p>}
     </div>
   );
 }

@@ -1,14 +1,14 @@
 // One operator: its line, what it read and wrote, and one of its tensors from near.
 import type { Op as OpDocument } from "../api.ts";
+import { pythonOp, pythonTensor } from "../commands.ts";
 import { Suggestions } from "../frame.tsx";
 import { useKeys } from "../keys.ts";
 import { CodeLines, CodeText } from "../parts/code.tsx";
 import { OpLink, shortScope, splitName } from "../parts/op_name.tsx";
 import { Await, Card, ClassMark, Copy, Empty, lineOf, Problem } from "../parts/ui.tsx";
 import { Refusal } from "../source/source.ts";
-import { change, dumpStatus, formatSlot, go, linkTo, params, parseSlot, place, step, useJson } from "../state.ts";
-import { words } from "../words.en.ts";
-import { nextBad } from "./ops.tsx";
+import { change, dumpStatus, formatSlot, linkTo, params, parseSlot, place, report, useJson } from "../state.ts";
+import { words } from "../words.ts";
 import { TensorCard, type OpTensor } from "./tensor_card.tsx";
 import { TensorView } from "./tensor_view.tsx";
 
@@ -16,9 +16,6 @@ export function Op() {
   const name = params.value.op ?? "";
   const op = useJson<OpDocument>(name ? "op" : null, { ...place.value, name });
   useKeys({
-    n: () => void nextBad(1),
-    N: () => void nextBad(-1),
-    p: () => go("graph", { path: "cause" }),
     j: () => op.value && moveSlot(op.value, 1),
     k: () => op.value && moveSlot(op.value, -1),
   });
@@ -68,7 +65,7 @@ function Page({ op }: { op: OpDocument }) {
           <a class="button" href={linkTo("graph", { path: "cause" })}>{words.op.path}</a>
           <a class="button" href={linkTo("graph", { path: "effect" })}>{words.op.effect}</a>
           <a class="button" href={linkTo("graph", { path: undefined })}>{words.op.graph}</a>
-          <Copy text={pythonLine(op, chosen)} label={words.copy.python} />
+          <Copy text={chosen ? pythonTensor(chosen.tensor) : pythonOp(op.op_name)} label={words.copy.python} />
         </div>
       </header>
       {op.failed && <p class="problem">{words.op.failed}</p>}
@@ -96,7 +93,12 @@ function Page({ op }: { op: OpDocument }) {
 function SourceCard({ op }: { op: OpDocument }) {
   const { code } = op;
   return (
-    <Card title={words.op.source} extra={<span class="where">{lineOf(code.source_file, code.source_line)} {code.function}</span>}>
+    <Card title={words.op.source} extra={(
+      <span class="where">
+        {lineOf(code.source_file, code.source_line)} {code.function}{" "}
+        {code.source_file && !report.value && <a class="button small" href={linkTo("watch", { source: lineOf(code.source_file, code.source_line) })}>{words.op.watch}</a>}
+      </span>
+    )}>
       {code.source_file ? <CodeLines lines={code.lines} marked={code.source_line} /> : <Empty>{words.op.noSource}</Empty>}
       {op.attributes.length > 0 && (
         <p class="attributes">
@@ -125,12 +127,4 @@ function SourceCard({ op }: { op: OpDocument }) {
       )}
     </Card>
   );
-}
-
-// The line of Python that opens the same tensor.
-function pythonLine(op: OpDocument, chosen: OpTensor | undefined): string {
-  const [path, name] = [JSON.stringify(dumpStatus.value?.path ?? ""), JSON.stringify(`^${op.op_name.replace(/[.^$*+?()[\]{}|\\]/g, "\\$&")}$`)];
-  if (!chosen) return `sonde.open(${path}).ops.select(op=${name}, step=${step.value})[0]`;
-  const { side, slot } = chosen.tensor;
-  return `sonde.open(${path}).tensors.select(op=${name}, step=${step.value}, side="${side}", slot=${slot})[0].numpy()`;
 }

@@ -2,13 +2,15 @@
 import { useState } from "preact/hooks";
 import type { OpsRow, TensorsRow } from "../api.ts";
 import { formatCount, formatNumber, formatShape, toNumber, type Num } from "../numbers.ts";
-import { useKeys } from "../keys.ts";
+import { FilterField } from "../parts/filter.tsx";
 import { Grid, type Column } from "../parts/grid.tsx";
 import { OpLink } from "../parts/op_name.tsx";
 import { SaveTable } from "../parts/save.tsx";
+import { Spark } from "../parts/spark.tsx";
 import { BAD, ClassMark, Command, lineOf, Tabs } from "../parts/ui.tsx";
-import { change, formatSlot, go, params, place, source, step } from "../state.ts";
-import { words } from "../words.en.ts";
+import type { Query } from "../source/source.ts";
+import { change, formatSlot, go, params, place, report, source, step, steps } from "../state.ts";
+import { words } from "../words.ts";
 
 interface Answer<Row> {
   count: number;
@@ -16,37 +18,52 @@ interface Answer<Row> {
   command?: string;
 }
 
+const COLUMN = words.table.columns;
 const number = (value: unknown): string => formatNumber(value as Num);
 
 const TENSOR_COLUMNS: readonly Column<TensorsRow>[] = [
-  { name: "class", label: "class", narrow: true, width: 26, sortable: true, show: (row) => row.class && <ClassMark state={row.class} /> },
-  { name: "op_name", label: "operator", width: 236, sortable: true, show: (row) => <OpLink name={row.op_name ?? ""} patch={{ t: slotOf(row), s: row.step }} /> },
-  { name: "side", label: "slot", width: 72, show: (row) => `${row.side}.${row.slot}` },
-  { name: "step", label: "step", width: 44, right: true, sortable: true, show: (row) => row.step },
-  { name: "dtype", label: "type", width: 62, sortable: true, show: (row) => row.dtype },
-  { name: "shape", label: "shape", width: 92, show: (row) => formatShape(row.shape) },
-  { name: "max", label: "max", width: 92, right: true, sortable: true, show: (row) => number(row.max) },
-  { name: "min", label: "min", width: 92, right: true, sortable: true, show: (row) => number(row.min) },
-  { name: "avg", label: "avg", width: 92, right: true, sortable: true, show: (row) => number(row.avg) },
+  { name: "class", label: COLUMN.class, narrow: true, width: 26, sortable: true, show: (row) => row.class && <ClassMark state={row.class} /> },
+  { name: "op_name", label: COLUMN.op_name, width: 196, sortable: true, show: (row) => <OpLink name={row.op_name ?? ""} patch={{ t: slotOf(row), s: row.step }} /> },
+  { name: "side", label: COLUMN.side, width: 72, show: (row) => `${row.side}.${row.slot}` },
+  { name: "step", label: COLUMN.step, width: 44, right: true, sortable: true, show: (row) => row.step },
+  { name: "dtype", label: COLUMN.dtype, width: 62, sortable: true, show: (row) => row.dtype },
+  { name: "shape", label: COLUMN.shape, width: 92, show: (row) => formatShape(row.shape) },
+  { name: "max", label: "max", width: 86, right: true, sortable: true, show: (row) => number(row.max) },
+  { name: "min", label: "min", width: 86, right: true, sortable: true, show: (row) => number(row.min) },
+  { name: "avg", label: "avg", width: 86, right: true, sortable: true, show: (row) => number(row.avg) },
   { name: "l2norm", label: "l2norm", width: 84, right: true, sortable: true, show: (row) => number(row.l2norm) },
-  { name: "nan_count", label: "nan", width: 58, right: true, sortable: true, show: (row) => count(row.nan_count) },
-  { name: "source_line", label: "line", width: 104, show: (row) => lineOf(row.source_file ?? "", row.source_line ?? 0) },
+  { name: "nan_count", label: COLUMN.nan_count, width: 58, right: true, sortable: true, show: (row) => count(row.nan_count) },
+  { name: "source_line", label: COLUMN.source_line, width: 104, show: (row) => lineOf(row.source_file ?? "", row.source_line ?? 0) },
 ];
 
 const OP_COLUMNS: readonly Column<OpsRow>[] = [
-  { name: "class", label: "class", narrow: true, width: 26, sortable: true, show: (row) => row.class && <ClassMark state={row.class} /> },
-  { name: "op_name", label: "operator", width: 340, sortable: true, show: (row) => <OpLink name={row.op_name ?? ""} patch={{ s: row.step }} /> },
-  { name: "op_type", label: "type", width: 140, sortable: true, show: (row) => row.op_type },
-  { name: "phase", label: "phase", width: 84, sortable: true, show: (row) => !row.is_parameter && row.phase }, // no part of the step runs a parameter
-  { name: "step", label: "step", width: 44, right: true, sortable: true, show: (row) => row.step },
-  { name: "tensors", label: "tensors", width: 64, right: true, sortable: true, show: (row) => row.tensors },
-  { name: "nan_tensors", label: "nan", width: 72, right: true, sortable: true, show: (row) => count(row.nan_tensors) },
-  { name: "inf_tensors", label: "inf", width: 72, right: true, sortable: true, show: (row) => count(row.inf_tensors) },
-  { name: "source_line", label: "line", width: 120, show: (row) => lineOf(row.source_file ?? "", row.source_line ?? 0) },
+  { name: "class", label: COLUMN.class, narrow: true, width: 26, sortable: true, show: (row) => row.class && <ClassMark state={row.class} /> },
+  { name: "op_name", label: COLUMN.op_name, width: 340, sortable: true, show: (row) => <OpLink name={row.op_name ?? ""} patch={{ s: row.step }} /> },
+  { name: "op_type", label: COLUMN.op_type, width: 140, sortable: true, show: (row) => row.op_type },
+  { name: "phase", label: COLUMN.phase, width: 84, sortable: true, show: (row) => !row.is_parameter && row.phase }, // no part of the step runs a parameter
+  { name: "step", label: COLUMN.step, width: 44, right: true, sortable: true, show: (row) => row.step },
+  { name: "tensors", label: COLUMN.tensors, width: 64, right: true, sortable: true, show: (row) => row.tensors },
+  { name: "nan_tensors", label: COLUMN.nan_tensors, width: 72, right: true, sortable: true, show: (row) => count(row.nan_tensors) },
+  { name: "inf_tensors", label: COLUMN.inf_tensors, width: 72, right: true, sortable: true, show: (row) => count(row.inf_tensors) },
+  { name: "source_line", label: COLUMN.source_line, width: 120, show: (row) => lineOf(row.source_file ?? "", row.source_line ?? 0) },
 ];
 
 // The bar says which step it is.
 const ofOneStep = <Row,>(columns: readonly Column<Row>[]): readonly Column<Row>[] => columns.filter((column) => column.name !== "step");
+
+const CURVES = ["max", "min", "avg", "l2norm"];
+
+// The course over the steps of the statistic that sorts the table, else of the norm.
+function withCurve<Row extends { step?: number }>(columns: readonly Column<Row>[], of: "tensors" | "ops", query: Query): readonly Column<Row>[] {
+  if (report.value || steps.value.length < 2) return columns;
+  const by = String(query.sort).replace(/^-/, "");
+  const column = of === "tensors" && CURVES.includes(by) ? by : "l2norm";
+  const curve: Column<Row> = {
+    name: "curve", label: COLUMN.curve, hint: words.table.curve(column), width: 88, show: (row, at) => <Spark query={{ ...query, of, column }} row={at} step={row.step} />,
+  };
+  const before = columns.findIndex(({ name }) => name === "source_line");
+  return [...columns.slice(0, before), curve, ...columns.slice(before)];
+}
 
 const count = (value: number | null | undefined): string => (value ? formatCount(value) : value === 0 ? "0" : "");
 const slotOf = (row: TensorsRow): string => formatSlot({ side: row.side ?? "output", slot: row.slot ?? 0 });
@@ -58,7 +75,6 @@ export function Ops() {
   const filter = params.value.f ?? "";
   const [found, setFound] = useState<{ count: number; command: string } | null>(null);
   const [rows, setRows] = useState<readonly (TensorsRow | OpsRow)[]>([]);
-  useKeys({ c: () => found?.command && void navigator.clipboard.writeText(found.command), n: () => nextBad(1), N: () => nextBad(-1) });
   const query = { ...place.value, step: all ? undefined : step.value, filter, sort };
   const fetchPage = async <Row,>(offset: number, limit: number, signal: AbortSignal): Promise<Answer<Row>> => {
     if (!source.value) throw new Error(words.states.lost);
@@ -77,29 +93,22 @@ export function Ops() {
       <div class="toolbar">
         <Tabs label={words.screens.ops} value={kind} choices={[{ value: "tensors", label: words.table.tensors }, { value: "ops", label: words.table.ops }]}
           onChange={(value) => change({ k: value === "ops" ? "ops" : undefined, sort: undefined })} />
-        <FilterField value={filter} />
+        <FilterField value={filter} hint={words.table.filterHint} />
         <label class="check"><input type="checkbox" checked={all} onChange={(event) => change({ all: event.currentTarget.checked ? 1 : undefined })} /> {words.table.allSteps}</label>
         <span class="count" aria-live="polite">{found ? words.table.rows(formatCount(found.count)) : ""}</span>
         {found && <SaveTable path={kind} query={query} count={found.count} />}
       </div>
       {kind === "tensors" ? (
-        <Grid<TensorsRow> {...shared} columns={withHeat(all ? TENSOR_COLUMNS : ofOneStep(TENSOR_COLUMNS), sort, rows as readonly TensorsRow[])} fetch={(o, l, s) => fetchPage<TensorsRow>(o, l, s)}
+        <Grid<TensorsRow> {...shared} columns={withCurve(withHeat(all ? TENSOR_COLUMNS : ofOneStep(TENSOR_COLUMNS), sort, rows as readonly TensorsRow[]), kind, query)} fetch={(o, l, s) => fetchPage<TensorsRow>(o, l, s)}
           onOpen={(row) => go("op", { op: row.op_name, t: slotOf(row), s: row.step })} onSelect={(row) => change({ op: row.op_name, t: slotOf(row) }, true)}
           selected={(row) => row.op_name === params.value.op && slotOf(row) === (params.value.t ?? "o0")} />
       ) : (
-        <Grid<OpsRow> {...shared} columns={all ? OP_COLUMNS : ofOneStep(OP_COLUMNS)} fetch={(o, l, s) => fetchPage<OpsRow>(o, l, s)}
+        <Grid<OpsRow> {...shared} columns={withCurve(all ? OP_COLUMNS : ofOneStep(OP_COLUMNS), kind, query)} fetch={(o, l, s) => fetchPage<OpsRow>(o, l, s)}
           onOpen={(row) => go("op", { op: row.op_name, t: undefined, s: row.step })} onSelect={(row) => change({ op: row.op_name, t: undefined }, true)}
           selected={(row) => row.op_name === params.value.op} />
       )}
       {found && <Command text={found.command} />}
     </div>
-  );
-}
-
-function FilterField({ value }: { value: string }) {
-  return (
-    <input class="filter" type="search" key={value} defaultValue={value} placeholder={words.table.filterHint} aria-label={words.table.filter} spellcheck={false}
-      onChange={(event) => change({ f: event.currentTarget.value.trim() || undefined })} />
   );
 }
 

@@ -7,10 +7,9 @@ import { isOver, runJob } from "../jobs.ts";
 import { curvesByRank, Plot } from "../parts/plot.tsx";
 import { BAD, Card, Copy, Empty } from "../parts/ui.tsx";
 import { change, dump, dumpStatus, forget, graph, notice, overview, rank, refresh, source, status, step } from "../state.ts";
-import { words } from "../words.en.ts";
+import { words } from "../words.ts";
 import { FindingCard, type FirstBad } from "./finding.tsx";
 import { GradientMatrix, HealthMap } from "./maps.tsx";
-import { ReportCard } from "./report_card.tsx";
 
 export function Overview() {
   const document = overview.value;
@@ -29,7 +28,6 @@ export function Overview() {
           <Loss of={document} />
           <Holds of={document} />
           <Notes of={document} />
-          <ReportCard />
         </div>
       </div>
     </div>

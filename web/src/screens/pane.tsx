@@ -1,10 +1,12 @@
 // The selected operator beside another screen.
 import type { Op } from "../api.ts";
+import { Suggestions } from "../frame.tsx";
 import { CodeLines } from "../parts/code.tsx";
 import { shortScope, splitName } from "../parts/op_name.tsx";
 import { Await, ClassMark, lineOf } from "../parts/ui.tsx";
+import { Refusal } from "../source/source.ts";
 import { change, linkTo, params, parseSlot, place, useJson } from "../state.ts";
-import { words } from "../words.en.ts";
+import { words } from "../words.ts";
 import { TensorCard } from "./tensor_card.tsx";
 
 export function Pane() {
@@ -25,6 +27,7 @@ export function Pane() {
         <a class="button primary" href={linkTo("op")}>{words.op.open}</a>
         <a class="button" href={linkTo("graph", { path: "cause" })}>{words.op.path}</a>
       </p>
+      {op.error instanceof Refusal && op.error.status === 404 && <><p>{words.op.missing}</p><Suggestions name={name} /></>}
       <Await of={op}>
         {(value) => (
           <>

@@ -1,9 +1,10 @@
 // The program's files, with the operators of each line in the margin.
 import type { SourceFile, SourceFiles } from "../api.ts";
+import { command } from "../commands.ts";
 import { CodeText } from "../parts/code.tsx";
-import { Await, baseName, Card, ClassMark, Empty, WORSE } from "../parts/ui.tsx";
+import { Await, baseName, Card, ClassMark, Command, Empty, WORSE } from "../parts/ui.tsx";
 import { dump, linkTo, overview, params, rank, useJson } from "../state.ts";
-import { words } from "../words.en.ts";
+import { words } from "../words.ts";
 import type { FirstBad, FoundCode } from "./finding.tsx";
 
 export function Source() {
@@ -34,6 +35,7 @@ export function Source() {
               </>
             )}
           </Await>
+          <Command text={command("ls", ["--ops"], null)} />
         </Card>
         {chosen && (
           <Card title={baseName(chosen)} hint={chosen}>

@@ -4,7 +4,7 @@ import { formatCount, formatNumber, formatShape } from "../numbers.ts";
 import { OpLink } from "../parts/op_name.tsx";
 import { ClassMark } from "../parts/ui.tsx";
 import { formatSlot, linkTo } from "../state.ts";
-import { words } from "../words.en.ts";
+import { words } from "../words.ts";
 
 export type OpTensor = Op["tensors"][number];
 

@@ -1,16 +1,17 @@
 // One tensor: its distribution, values, picture, and its way over the steps.
 import { useState } from "preact/hooks";
 import type { Element, Histogram, Op } from "../api.ts";
-import { elementAt, type Npy, readNpy } from "../npy.ts";
+import { plainCommand, pythonTensor, showCommand } from "../commands.ts";
+import { bitsOf, elementAt, type Npy, readNpy } from "../npy.ts";
 import { formatCount, formatNumber, formatShape, type Num, toNumber } from "../numbers.ts";
 import { HeatMap, type HeatKind } from "../parts/heat.tsx";
 import { HistogramPicture } from "../parts/histogram.tsx";
 import { curvesByRank, Plot } from "../parts/plot.tsx";
 import { SliceField, sliceOf } from "../parts/slice.tsx";
-import { Await, Card, Empty, Select, Tabs, useSize } from "../parts/ui.tsx";
+import { Await, Card, Command, Empty, Select, Tabs, useSize } from "../parts/ui.tsx";
 import type { Query } from "../source/source.ts";
 import { change, dump, keyOf, params, place, report, source, status, step, useData, useJson } from "../state.ts";
-import { words } from "../words.en.ts";
+import { words } from "../words.ts";
 import { GoldenTab, PreviousTab } from "./difference.tsx";
 import type { OpTensor } from "./tensor_card.tsx";
 
@@ -39,8 +40,18 @@ export function TensorView({ of, op }: { of: OpTensor; op: Op }) {
         {tab === "previous" && before !== undefined && <PreviousTab query={query} shape={tensor.shape ?? []} before={before} />}
         {tab === "golden" && <GoldenTab query={query} shape={tensor.shape ?? []} of={of} />}
       </div>
+      <Command text={commandOf(tab, of, before, sliceOf(tensor.shape ?? [], query))} />
     </Card>
   );
+}
+
+// What gives the numbers of a tab.
+function commandOf(tab: Tab, { tensor }: OpTensor, before: number | undefined, slice: string): string {
+  if (tab === "histogram") return showCommand(tensor);
+  if (tab === "trend") return showCommand(tensor, ["--trend", "max,min,avg,l2norm"], null);
+  if (tab === "golden") return plainCommand("compare") && `${plainCommand("compare")} ${status.value?.dumps[1]?.path ?? "GOLDEN"}`;
+  const values = pythonTensor(tensor, slice);
+  return tab === "previous" && values ? `${values} - ${pythonTensor(tensor, slice, before)}` : values;
 }
 
 function Download({ query, name }: { query: Query; name: string }) {
@@ -91,6 +102,7 @@ function ValuesTab({ query, shape }: { query: Query; shape: readonly number[] })
   const [message, setMessage] = useState("");
   const [mark, setMark] = useState<readonly number[] | null>(null);
   const [from, setFrom] = useState(0);
+  const [bits, setBits] = useState(false);
   const jump = async (of: Kind): Promise<void> => {
     if (!source.value) return;
     const ask = (start: number): Promise<Element> => (source.value as NonNullable<typeof source.value>).json<Element>("tensor/next", { ...query, of, from: start });
@@ -115,14 +127,15 @@ function ValuesTab({ query, shape }: { query: Query; shape: readonly number[] })
             <button key={kind} type="button" class="small" onClick={() => void jump(kind)}>{words.values.kinds[kind]}</button>
           ))}
         </span>
+        <label class="check"><input type="checkbox" checked={bits} onChange={(event) => setBits(event.currentTarget.checked)} /> {words.values.bits}</label>
       </div>
       <p class="read-out" aria-live="polite">{message || " "}</p>
-      <Await of={values}>{(value) => <ValueTable of={value} mark={mark && mark.slice(-2)} />}</Await>
+      <Await of={values}>{(value) => <ValueTable of={value} mark={mark && mark.slice(-2)} bits={bits} />}</Await>
     </>
   );
 }
 
-function ValueTable({ of, mark }: { of: Npy; mark: readonly number[] | null }) {
+function ValueTable({ of, mark, bits }: { of: Npy; mark: readonly number[] | null; bits: boolean }) {
   const columns = of.shape.at(-1) ?? 1;
   const all = of.shape.reduce((product, size) => product * size, 1);
   const rows = columns ? Math.min(all / columns, Math.max(1, Math.floor(MOST_CELLS / columns))) : 0;
@@ -142,7 +155,7 @@ function ValueTable({ of, mark }: { of: Npy; mark: readonly number[] | null }) {
                 const value = elementAt(of, row * columns + column);
                 const marked = mark !== null && mark.at(-1) === column && (mark.length < 2 || mark[0] === row);
                 const kind = Number.isNaN(value) ? "nan" : Number.isFinite(value) ? "" : "infinity";
-                return <td key={column} class={`${kind}${marked ? " marked" : ""}`} ref={marked ? scrollTo : null}>{formatNumber(value)}</td>;
+                return <td key={column} class={`${kind}${marked ? " marked" : ""}`} ref={marked ? scrollTo : null}>{bits ? bitsOf(of, row * columns + column) : formatNumber(value)}</td>;
               })}
             </tr>
           ))}

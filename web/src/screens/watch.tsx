@@ -4,9 +4,9 @@ import type { Conditions, Job } from "../api.ts";
 import { isOver, runJob } from "../jobs.ts";
 import { formatNumber, type Num } from "../numbers.ts";
 import { OpLink } from "../parts/op_name.tsx";
-import { Await, Card, Command, Empty, lineOf, Problem, Select } from "../parts/ui.tsx";
-import { dump, formatSlot, useJson } from "../state.ts";
-import { words } from "../words.en.ts";
+import { Await, baseName, Card, Command, Empty, lineOf, Problem, Select } from "../parts/ui.tsx";
+import { dump, exactly, formatSlot, params, useJson } from "../state.ts";
+import { words } from "../words.ts";
 
 // `sonde watch --list --json` and `sonde watch --json`, as far as the page shows them.
 interface Condition {
@@ -35,6 +35,7 @@ export function Watch() {
   const [chosen, setChosen] = useState<Chosen>({});
   const [recommended, setRecommended] = useState(true);
   const [op, setOp] = useState("");
+  const [line, setLine] = useState(params.value.source ?? "");
   const [category, setCategory] = useState<(typeof CATEGORIES)[number]>("");
   const [job, setJob] = useState<Job | null>(null);
   const [error, setError] = useState<Error | null>(null);
@@ -50,7 +51,7 @@ export function Watch() {
       return;
     }
     try {
-      const done = await runJob("watch", { dump: dump.value, conditions: names, recommended, ...(op ? { op } : {}), ...(category ? { category } : {}) }, setJob);
+      const done = await runJob("watch", { dump: dump.value, conditions: names, recommended, ...(op ? { op } : {}), ...(line ? { source: line } : {}), ...(category ? { category } : {}) }, setJob);
       if (done.state === "failed") setError(new Error(done.error));
     } catch (problem) {
       setError(problem as Error);
@@ -64,6 +65,13 @@ export function Watch() {
         <Card title={words.watch.conditions}>
           <form onSubmit={(event) => void run(event)}>
             <label class="check"><input type="checkbox" checked={recommended} onChange={(event) => setRecommended(event.currentTarget.checked)} /> {words.watch.recommended}</label>
+            <div class="toolbar watch-foot">
+              <label class="slice"><span>{words.watch.select}</span> <input value={op} placeholder={words.watch.selectHint} onInput={(event) => setOp(event.currentTarget.value)} spellcheck={false} /></label>
+              {params.value.op && <button type="button" class="small" title={params.value.op} onClick={() => setOp(exactly(params.value.op ?? ""))}>{words.watch.selected(baseName(params.value.op))}</button>}
+              <label class="slice"><span>{words.watch.source}</span> <input value={line} placeholder={words.watch.sourceHint} onInput={(event) => setLine(event.currentTarget.value)} spellcheck={false} /></label>
+              <Select label={words.watch.category} value={category} onChange={setCategory} choices={CATEGORIES.map((name) => ({ value: name, label: name || words.watch.any }))} />
+              <button type="submit" class="primary" disabled={job !== null && !isOver(job)}>{words.watch.run}</button>
+            </div>
             <Await of={conditions}>
               {(value) => (
                 <ul class="conditions">
@@ -78,11 +86,6 @@ export function Watch() {
                 </ul>
               )}
             </Await>
-            <div class="toolbar watch-foot">
-              <label class="slice"><span>{words.watch.select}</span> <input value={op} placeholder={words.watch.selectHint} onInput={(event) => setOp(event.currentTarget.value)} spellcheck={false} /></label>
-              <Select label={words.watch.category} value={category} onChange={setCategory} choices={CATEGORIES.map((name) => ({ value: name, label: name || words.watch.any }))} />
-              <button type="submit" class="primary" disabled={job !== null && !isOver(job)}>{words.watch.run}</button>
-            </div>
           </form>
         </Card>
         <div>

@@ -1,8 +1,8 @@
 // The data of a report: answers inside this file, in compressed pieces that are read when they are needed. What it does not
 // contain is a refusal that names the command of the server.
-import { words } from "../words.en.ts";
+import { words } from "../words.ts";
 import { arrowTable, type RowDocument, rowTable } from "./http.ts";
-import { filterRows, sortRows, type Row } from "./rows.ts";
+import { filterRows, sortRows } from "./rows.ts";
 import type { Query, ReportContents, ServerEvent, Source, Table } from "./source.ts";
 import { Refusal } from "./source.ts";
 
@@ -13,10 +13,6 @@ interface Contents {
   about: ReportContents;
   piece_bytes: number;
   answers: Record<string, [type: string, offset: number, length: number]>;
-}
-
-interface Pair extends Row {
-  verdict: string;
 }
 
 export class EmbeddedSource implements Source {
@@ -35,7 +31,6 @@ export class EmbeddedSource implements Source {
 
   async json<T>(path: string, query: Query = {}): Promise<T> {
     if (path === "ops" || path === "tensors") return (await this.rows(path, query)) as T;
-    if (path === "pairs") return (await this.pairs(query)) as T;
     if (path === "search") return (await this.search(query)) as T;
     return (await this.document(path, query)) as T;
   }
@@ -102,14 +97,6 @@ export class EmbeddedSource implements Source {
     const first = Number(offset ?? 0);
     const plain = !filter && !sort ? (all.command ?? "") : "";
     return { ...all, command: plain, count: sorted.length, rows: sorted.slice(first, first + Number(limit ?? 200)) };
-  }
-
-  private async pairs(query: Query): Promise<unknown> {
-    const job = (await this.document(`jobs/${query.job}`, {})) as { result: { ops: Pair[] } };
-    const filter = String(query.filter ?? "");
-    const rows = job.result.ops.filter((row) => (!query.verdict || row.verdict === query.verdict) && (!filter || JSON.stringify(row).includes(filter)));
-    const first = Number(query.offset ?? 0);
-    return { job: query.job, count: rows.length, offset: first, rows: rows.slice(first, first + Number(query.limit ?? 200)) };
   }
 
   // Operators of the steps that the file has.

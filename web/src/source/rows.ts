@@ -18,15 +18,17 @@ const KINDS: Readonly<Record<string, (row: Row, value: string) => boolean>> = {
   },
 };
 
-// Null: the filter has words that only a server understands.
-export function filterRows(rows: readonly Row[], filter: string): readonly Row[] | null {
+type Condition = (row: Row) => boolean;
+
+// Null: the filter has words that only a server understands. `other` knows further words.
+export function filterRows(rows: readonly Row[], filter: string, other: (word: string) => Condition | null = () => null): readonly Row[] | null {
   const words = filter.split(" ").filter(Boolean);
-  const conditions = words.map(conditionOf);
+  const conditions = words.map((word) => other(word) ?? conditionOf(word));
   if (conditions.some((condition) => condition === null)) return null;
   return rows.filter((row) => conditions.every((condition) => condition?.(row)));
 }
 
-function conditionOf(word: string): ((row: Row) => boolean) | null {
+function conditionOf(word: string): Condition | null {
   if (word.includes('"')) return null;
   const colon = word.indexOf(":");
   const kind = colon > 0 ? KINDS[word.slice(0, colon)] : undefined;
@@ -49,7 +51,7 @@ function holds(value: number, sign: string, number: number): boolean {
 }
 
 const CLASSES = ["not_recorded", "fine", "not_measured", "healthy_infinity", "unjudged_infinity", "infinity", "nan"];
-const NOT_NUMBERS = new Set(["op_name", "op_type", "scope", "phase", "dtype", "side", "parameter", "shape", "source_file"]);
+const NOT_NUMBERS = new Set(["op_name", "op_type", "scope", "phase", "dtype", "side", "parameter", "shape", "source_file", "verdict", "target"]);
 
 // "-max": the largest first. Rows without a value are the last.
 export function sortRows(rows: readonly Row[], sort: string): readonly Row[] {

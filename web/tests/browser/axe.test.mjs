@@ -12,6 +12,8 @@ const SCREENS = {
   "table with the pane": [`#/ops?s=2&${OP}`, ".pane .tensor-card"],
   operator: [`#/op?s=2&${OP}`, ".histogram svg"],
   values: [`#/op?s=2&${OP}&tab=values`, ".values td"],
+  trend: [`#/op?s=2&${OP}&tab=trend`, ".plot canvas"],
+  "previous step": ["#/op?s=1&op=head.weight&tab=previous", ".pictures canvas"],
   "heat map": [`#/op?s=2&${OP}&tab=heat`, ".heat canvas"],
   graph: ["#/graph?s=2", ".graph-view canvas"],
   "coloured graph": ["#/graph?s=2&colour=norm", ".graph-scale"],
@@ -44,6 +46,12 @@ for (const [kind, options] of [["light", {}], ["dark", { dark: true }], ["narrow
     await withPage(PAGE, options, async (page) => {
       await page.waitForSelector(".verdict.bad");
       await look(page, kind, SCREENS);
+      for (const name of [/^Search/, /^Keys$/, /^Report$/]) {
+        await page.locator(".bar").getByRole("button", { name }).click();
+        await page.waitForSelector("dialog[open]");
+        assert.deepEqual(await axeFindings(page), [], `the dialog ${name}, ${kind}`);
+        await page.keyboard.press("Escape");
+      }
     });
     await withPage(PAIR, options, (page) => look(page, kind, TWO));
   });

@@ -84,6 +84,10 @@ test("two runs: the first difference and the table of pairs", async () => {
     await page.waitForSelector(".pairs .grid-row");
     await page.locator(".verdict .headline a").click();
     await page.waitForSelector(".tensor-card");
+    await go(page, "#/compare?view=graphs");
+    await page.waitForFunction(() => [...document.querySelectorAll(".linked canvas")].filter((canvas) => Number(canvas.dataset.boxes) > 5).length === 2);
+    await go(page, "#/compare?f=type:log");
+    await page.waitForFunction(() => document.querySelectorAll(".pairs .grid-row").length > 0 && [...document.querySelectorAll(".pairs .grid-row")].every((row) => row.textContent.includes("log-op")));
   });
 });
 

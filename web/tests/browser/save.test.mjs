@@ -30,11 +30,15 @@ test("a table is saved with its filter and its order, and a report with the comp
     assert.equal(arrow.name, "tensors.arrow");
     assert.equal(arrow.bytes.readUInt32LE(0), 0xffffffff); // a stream begins so
 
-    await go(page, "#/overview");
+    await go(page, "#/op?s=1&op=head.weight");
+    await page.waitForSelector(".op-page");
+    await page.getByRole("button", { name: "Report", exact: true }).click();
+    await page.getByLabel("step 1 and head.weight, as on the screen").waitFor();
     const report = await saved(page, () => page.getByRole("button", { name: "Make the report" }).click());
     assert.equal(report.name, "report.html");
     assert.match(report.bytes.subarray(0, 200).toString(), /^<!doctype html>/);
     await page.getByText(/report\.html, .*was saved/).waitFor();
+    assert.match(await text(page, "dialog .command code"), /--step=1 --graph=0 --rank=0 --select=head\.weight --values=selected$/);
   });
 });
 

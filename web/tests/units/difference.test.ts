@@ -3,7 +3,7 @@ import test from "node:test";
 import { differencesOf, over } from "../../src/difference.ts";
 import type { Npy } from "../../src/npy.ts";
 
-const npy = (shape: number[], values: readonly number[]): Npy => ({ dtype: "<f8", shape, values });
+const npy = (shape: number[], values: readonly number[]): Npy => ({ dtype: "<f8", shape, values, bytes: new Uint8Array() });
 
 test("differences of two tensors: by size, with a tolerance that is a part of the right one", () => {
   const [left, right] = [npy([2, 2], [1, 2, -3, 4]), npy([2, 2], [1, 1, 1, 5])];
@@ -27,7 +27,7 @@ test("of many elements in a cell the largest difference and every NaN stay visib
   const left = new Float64Array(size);
   left[123_457] = -7;
   left[999_999] = NaN;
-  const found = differencesOf({ dtype: "<f8", shape: [1000, 1000], values: left }, { dtype: "<f8", shape: [1000, 1000], values: new Float64Array(size) }, () => 0);
+  const found = differencesOf({ dtype: "<f8", shape: [1000, 1000], values: left, bytes: new Uint8Array() }, { dtype: "<f8", shape: [1000, 1000], values: new Float64Array(size), bytes: new Uint8Array() }, () => 0);
   assert.deepEqual([found.difference.rows, found.difference.columns], [256, 256]);
   assert.equal(found.difference.low, -7);
   assert.equal(found.difference.bad.at(-1), 1);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { layOut, LayoutCache, type Layout } from "../../src/graph/layout.ts";
-import { buildModel, type GraphEdge, type GraphModel, type GraphOp, HEATS, heatShades, neighbourhood, openAtFirst, openedFor, opKey, shadesOf } from "../../src/graph/model.ts";
+import { buildModel, countBoxes, type GraphEdge, type GraphModel, type GraphOp, HEATS, heatShades, neighbourhood, openAtFirst, oddRank, openedFor, opKey, pinsOf, shadesOf } from "../../src/graph/model.ts";
 
 // A chain of equal blocks in a network, as a transformer is.
 function transformer(blocks: number, opsOfBlock: number): { ops: GraphOp[]; edges: GraphEdge[] } {
@@ -35,6 +35,32 @@ test("a box has the largest shade in it, and a fold one for each member", () => 
   assert.equal(heat.shades.get(opKey(ops[0]?.name ?? ""))?.state, "heat-0");
   assert.equal(heat.shades.get(opKey(ops[3]?.name ?? ""))?.state, "");
   assert.equal(heatShades(model, () => NaN).range, null);
+});
+
+test("a value with more than 8 readers, and a parameter, are pins at their readers and have no lines", () => {
+  const { ops } = transformer(1, 12);
+  const edges = ops.slice(1).map((op) => ({ from: 0, to: op.id })); // of 11 readers
+  edges.push({ from: 3, to: 4 });
+  (ops[5] as GraphOp).parameters = ["network.blocks.0.weight"];
+  const model = buildModel(ops, edges);
+  const { pins, makers } = pinsOf(model);
+  assert.deepEqual([...makers], [0]);
+  assert.deepEqual(pins.get(5)?.map(({ label }) => label), ["weight", "linear-op0"]);
+  const layout = layOut(model, all(model));
+  assert.deepEqual(layout.lines.map(({ from, to }) => [from, to]), [[opKey(ops[3]?.name ?? ""), opKey(ops[4]?.name ?? "")]]);
+  assert.equal(layout.boxes.filter((box) => box.pins.some(({ key }) => key === opKey(ops[0]?.name ?? ""))).length, 11);
+  assert.equal(countBoxes(model.root, all(model)), layout.boxes.length);
+});
+
+test("the rank that differs: by its class alone, or by a norm that the others share", () => {
+  const of = (...ranks: [badness: number, norm: number][]) => ranks.map(([badness, norm]) => ({ badness, norm }));
+  assert.equal(oddRank(of([2, 1], [2, 1], [2, 1])), null);
+  assert.equal(oddRank(of([2, 1], [6, NaN])), 1);
+  assert.equal(oddRank(of([2, 1], [2, 3], [2, 1])), 1);
+  assert.equal(oddRank(of([2, 1], [2, 3])), "all"); // of two nobody says which
+  assert.equal(oddRank(of([2, 1], [2, 2], [2, 3])), "all");
+  assert.equal(oddRank(of([6, NaN], [6, NaN])), null);
+  assert.equal(oddRank([undefined, { badness: 2, norm: 1 }]), null);
 });
 
 test("equal blocks fold to one box that knows the worst of them", () => {

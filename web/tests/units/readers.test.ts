@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import test from "node:test";
-import { elementAt, readNpy } from "../../src/npy.ts";
+import { bitsOf, elementAt, readNpy } from "../../src/npy.ts";
 import { arrowTable, parseEvent, rowTable } from "../../src/source/http.ts";
 
 function file(name: string): ArrayBuffer {
@@ -20,6 +20,13 @@ test("npy files of every type that the server sends", () => {
   assert.deepEqual([0, 1, 2, 3].map((i) => elementAt(special, i)), [NaN, Infinity, -Infinity, 5.960464477539063e-8]);
   assert.deepEqual(readNpy(file("scalar.npy")).shape, []);
   assert.equal(elementAt(readNpy(file("complex.npy")), 1), 3);
+});
+
+test("the bits of an element, the highest first", () => {
+  assert.equal(bitsOf(readNpy(file("f4.npy")), 1), "3f800000");
+  assert.equal(bitsOf(readNpy(file("f8.npy")), 2), "4000000000000000");
+  assert.equal(bitsOf(readNpy(file("i2.npy")), 5), "0005");
+  assert.match(bitsOf(readNpy(file("complex.npy")), 1), /^40400000(0{8})? [0-9a-f]{8,16}$/);
 });
 
 test("what is no npy file is refused with a reason", () => {
