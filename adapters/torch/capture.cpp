@@ -118,6 +118,7 @@ void start_op(ThreadState& state, const RecordFunction& fn, const OpInfo& info) 
       drop_inputs(state, frame);
     }
     const std::uint64_t attributes = info.has_attributes ? attributes_hash(info, values) : 0;
+    frame.early = early_return(info, values);
     const unsigned wanted = api().op_begin(place.site, place.graph, attributes, &frame.op);
     frame.wanted = wanted;
     state.catches = (wanted & SONDE_WANT_FAILURE) != 0;
@@ -252,6 +253,7 @@ void on_end(const RecordFunction& fn, at::ObserverContext*) {
   if (frame.kind == FrameKind::op) {
     if (frame.quiet) at::enableRecordFunction(true);
     try {
+      if (frame.early) results_come_later(*frame.early, results_of(fn));
       if (frame.op != nullptr) end_op(state, frame, fn);  // also when another thread ends the session meanwhile
     } catch (...) {  // the frame must be removed in any case, otherwise later events are lost
       api().op_end(frame.op, 1);
@@ -332,7 +334,6 @@ void switch_operators(bool on) {
   } else {
     at::disableCallback(callbacks().operators);
     fetch_statistics();
-    await_all_copies();
   }
 }
 

@@ -37,17 +37,12 @@ const char* probe_device(c10::Device device) {
 
 // In a capture the stream collects its work for later, and an event must not be asked for. PyTorch up to 2.11 cannot say.
 template <class Guard>
-bool is_capturing(const Guard& guard, const c10::Stream& stream) {
+bool stream_captures(const Guard& guard, const c10::Stream& stream) {
   if constexpr (requires { guard.isStreamCapturing(stream); }) {
     return guard.isStreamCapturing(stream);
   } else {
     return false;
   }
-}
-
-bool is_capturing(c10::Device device) {
-  const c10::impl::VirtualGuardImpl guard(device.type());
-  return is_capturing(*c10::impl::getDeviceGuardImpl(device.type()), guard.getStream(device));
 }
 
 // Nothing is asked of a device, and no stream waits, while the program captures a graph: that would end the capture.
@@ -150,6 +145,11 @@ std::uint32_t read_device(sonde_device_read* request) {
 
 }  // namespace
 
+bool is_capturing(c10::Device device) {
+  const c10::impl::VirtualGuardImpl guard(device.type());
+  return stream_captures(*c10::impl::getDeviceGuardImpl(device.type()), guard.getStream(device));
+}
+
 void arrived(const ReadingPtr& reading, std::uint32_t what) {
   {
     const std::lock_guard lock(reading->mutex);
@@ -209,15 +209,6 @@ const char* why_unreadable_device(c10::Device device) {
 
 bool uses_devices() { return g_used.load(std::memory_order_relaxed); }
 
-void await_copies(const TensorDescriptor& written) {
-  if (!uses_devices() || written.device.is_cpu() || is_capturing(written.device)) return;
-  await_copies_of(written.tensor.storage, written.device);
-}
-
-void await_all_copies() {
-  if (uses_devices() && may_ask_devices()) await_copies_everywhere();
-}
-
 void poll_devices() {
   if (!uses_devices() || !may_ask_devices()) return;
   poll_copies();
@@ -244,6 +235,7 @@ void forget_devices() {
   forget_copies();
   forget_rows();
   forget_pinned();
+  forget_results();
 }
 
 }  // namespace sonde_torch

@@ -2,13 +2,18 @@
 // cannot read them. The engine asks for bytes or statistics, a stream of ours or the program's own brings them, and the
 // program's thread hands them over at one of its next operators. It waits for the device only in drain_devices().
 //
-// device_copy.cpp makes the copies, device_statistics.cpp the statistics, device_pinned.cpp has the host's memory for them.
+// device_copy.cpp makes the copies, device_statistics.cpp the statistics, device_pinned.cpp has the host's memory for them;
+// device_results.cpp knows the memory of the host to which the program's own copies are under way.
 #pragma once
 
+#include <ATen/core/ivalue.h>
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <memory>
+#include <vector>
 
+#include "ops.h"
 #include "tensors.h"
 
 namespace sonde_torch {
@@ -22,17 +27,25 @@ const char* why_unreadable_device(c10::Device device);
 // True if a tensor of a device was read, or was to be.
 bool uses_devices();
 
-// A later operator of the current stream writes the memory: it then comes after the copies that still read it.
-void await_copies(const TensorDescriptor& written);
-// All later operators of every stream that was seen: before operators run that are not observed.
-void await_all_copies();
-
 // Hands over what has arrived, without waiting.
 void poll_devices();
 // A step is over: its statistics are fetched.
 void fetch_statistics();
 // Waits for everything that has begun, and hands it over.
 void drain_devices();
+// A call that does not wait until a device has copied to the host.
+struct EarlyReturn {
+  c10::Device device;
+  std::vector<std::uint64_t> storages;  // of the host, to which it copies
+};
+// Null: the operator is not called so.
+std::unique_ptr<EarlyReturn> early_return(const OpInfo& info, c10::ArrayRef<const c10::IValue> values);
+// It has returned.
+void results_come_later(EarlyReturn& early, c10::ArrayRef<const c10::IValue> results);
+// The memory has no meaning yet.
+bool is_on_its_way(std::uint64_t storage);
+
+bool is_capturing(c10::Device device);
 // In a forked child, which has no device.
 void forget_devices();
 

@@ -1,26 +1,28 @@
 // Copies of whole tensors to the host, on a stream of ours.
 //
-//   program's stream   kernel that makes the tensor | event `ready` | …                  | kernel that writes it again
-//   our stream                                        waits for it  | copy | event `done`    (waits for `done`)
+//   program's stream   kernel that makes the tensor | copy on the device | event `ready` | ...
+//   our stream                                                             waits for it  | copy to the host | event `done`
 //
-// The allocator knows that our stream reads the memory: that of a tensor that dies meanwhile is kept. A tensor that the next
-// kernel overwrites, or whose elements do not lie in C order, is first copied on the device, in the program's stream.
+// So the program may write or free the tensor at once, also by kernels that PyTorch does not show. The allocator knows that
+// our stream reads the copy. If too many bytes of such copies are under way, or the device has no memory for one, the tensor
+// itself is copied to the host, and the program's stream waits for `done`.
 #include <ATen/Functions.h>
 
-#include <algorithm>
+#include <atomic>
 #include <map>
 #include <mutex>
-#include <vector>
 
 #include "device_work.h"
 
 namespace sonde_torch {
 namespace {
 
+constexpr std::uint64_t kMostStagedBytes = 64 << 20;  // of copies on all devices
+
 struct Copy {
   ReadingPtr reading;
-  std::uint64_t storage;  // that it reads directly; 0: a copy of ours
-  c10::Stream stream;     // ours, of the device
+  std::uint64_t staged_bytes;
+  c10::Stream stream;  // ours, of the device
   c10::Event done;
 };
 
@@ -28,7 +30,7 @@ struct Copies {
   std::mutex mutex;
   InFlight<Copy> in_flight{mutex};
   std::map<c10::DeviceIndex, c10::Stream> streams;  // of ours
-  std::vector<c10::Stream> producers;               // streams of the program with tensors that we read
+  std::atomic<std::uint64_t> staged_bytes{0};       // under way
 };
 
 Leaked<Copies> g_copies;
@@ -43,12 +45,8 @@ c10::Stream stream_of_ours(Copies& all, c10::Device device) {
   return made;
 }
 
-// Locked. Streams that the program waits on later, where operators are not observed.
-void remember_producer(Copies& all, const c10::Stream& producer) {
-  if (std::ranges::find(all.producers, producer) == all.producers.end()) all.producers.push_back(producer);
-}
-
 void hand_over_copy(const Copy& copy, bool lost) {
+  g_copies->staged_bytes -= copy.staged_bytes;
   lost ? failed(copy.reading, kDeviceFailed) : arrived(copy.reading, SONDE_READ_BYTES);
 }
 
@@ -58,22 +56,21 @@ void begin_copy(const ReadingPtr& reading, const at::Tensor& source, const sonde
   const c10::Device device = source.device();
   const c10::impl::VirtualGuardImpl guard(device.type());
   const c10::Stream producer = guard.getStream(device);
+  Copies& all = *g_copies;
   at::Tensor from = source;
+  std::uint64_t staged_bytes = 0;
   const bool as_it_lies = from.is_contiguous() && !from.is_conj() && !from.is_neg();
-  bool direct = as_it_lies && request.overwritten == 0;
-  bool program_waits = false;
-  if (!direct) {
+  if (!as_it_lies || all.staged_bytes + from.nbytes() <= kMostStagedBytes) {
     try {
       at::Tensor staged = at::empty(from.sizes(), from.options());
       staged.copy_(from, true);
       from = std::move(staged);
+      staged_bytes = from.nbytes();
     } catch (const c10::OutOfMemoryError&) {
       if (!as_it_lies) throw;
-      direct = program_waits = true;
     }
   }
   const at::Tensor to = pinned_tensor(request.owner, from.sizes(), from.scalar_type());
-  Copies& all = *g_copies;
   const std::lock_guard lock(all.mutex);
   const c10::Stream ours = stream_of_ours(all, device);
   c10::Event ready(device.type());
@@ -86,43 +83,10 @@ void begin_copy(const ReadingPtr& reading, const at::Tensor& source, const sonde
     done.record(ours);
   }
   guard.recordDataPtrOnStream(from.storage().data_ptr(), ours);
-  if (program_waits) done.block(producer);
-  remember_producer(all, producer);
+  if (staged_bytes == 0) done.block(producer);
   reading->parts.fetch_add(1);
-  all.in_flight.add({reading, direct ? request.tensor->storage : 0, ours, std::move(done)});
-}
-
-void await_copies_of(std::uint64_t storage, c10::Device device) {
-  Copies& all = *g_copies;
-  if (all.in_flight.is_empty()) return;
-  const std::lock_guard lock(all.mutex);
-  // The last copy of a memory comes after the others: they share a stream.
-  const auto& parts = all.in_flight.parts();
-  const auto last = std::find_if(parts.rbegin(), parts.rend(), [&](const auto& copy) {
-    return copy->storage == storage && copy->stream.device() == device;
-  });
-  if (last == parts.rend()) return;
-  const c10::impl::VirtualGuardImpl guard(device.type());
-  (*last)->done.block(guard.getStream(device));
-}
-
-void await_copies_everywhere() {
-  Copies& all = *g_copies;
-  if (all.in_flight.is_empty()) return;
-  const std::lock_guard lock(all.mutex);
-  std::map<c10::DeviceIndex, const Copy*> last;
-  for (const auto& copy : all.in_flight.parts()) {
-    if (copy->storage != 0) last[copy->stream.device_index()] = copy.get();
-  }
-  for (const auto& [index, copy] : last) {
-    for (const c10::Stream& stream : all.producers) {
-      if (stream.device() != copy->stream.device()) continue;
-      try {
-        copy->done.block(stream);
-      } catch (...) {  // a stream that the program has destroyed
-      }
-    }
-  }
+  all.staged_bytes += staged_bytes;
+  all.in_flight.add({reading, staged_bytes, ours, std::move(done)});
 }
 
 void poll_copies() { g_copies->in_flight.poll(hand_over_copy); }

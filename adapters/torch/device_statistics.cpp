@@ -9,6 +9,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <limits>
 #include <list>
 #include <mutex>
@@ -24,6 +25,10 @@ namespace {
 constexpr std::int64_t kTableBytes = 1 << 16;
 // Elements of a piece: PyTorch's reductions take some copies of it in double precision, so 48 MB at most.
 constexpr std::int64_t kPiece = 1 << 19;
+// Smaller tensors wait in rows of numbers, which are reduced together.
+constexpr std::int64_t kWaitingRow = 1 << 12;
+constexpr std::int64_t kWaitingRows = kPiece / kWaitingRow;
+constexpr std::int64_t kMostWaiting = kPiece / 4;
 
 // The columns of a row.
 enum Column {
@@ -48,15 +53,26 @@ struct RowsOf {
   bool of_kernel = false;      // records of the engine's kernel; else rows of numbers
   std::uint64_t elements = 0;  // of_kernel
   std::uint32_t flags = 0;     // of_kernel: those of the tensor
+  std::uint64_t padding = 0;   // NaN that are not the tensor's
   const char* lost = kDeviceFailed;
+};
+
+// A tensor whose elements wait to be reduced with those of others.
+struct Waiting {
+  ReadingPtr reading;
+  std::int64_t first_row, rows, elements;
 };
 
 // The table of one stream. Its kernels and its copies are in the order of that stream.
 struct RowTable {
   c10::Stream stream;
-  at::Tensor memory;  // bytes
+  at::Tensor memory{};  // bytes; undefined: nothing is in it
   std::int64_t used = 0;
-  std::vector<RowsOf> tensors;
+  std::vector<RowsOf> tensors{};
+  at::Tensor numbers{};  // rows of those that wait, NaN behind them; undefined: none wait
+  std::int64_t rows = 0;
+  std::vector<Waiting> waiting{};
+  bool waits = true;  // there is memory for them
 };
 
 // A table on its way to the host.
@@ -81,20 +97,24 @@ Leaked<RowTables> g_row_tables;
 // Devices without double precision compute in float.
 at::ScalarType number_type(c10::Device device) { return device.is_mps() ? at::kFloat : at::kDouble; }
 
-// --- one piece: the row of its numbers ------------------------------------------------------------------------------
+// --- the numbers of some elements -----------------------------------------------------------------------------------
 
-at::Tensor row_of(const at::Tensor& piece) {
+// A row of the result for each row of `values`.
+at::Tensor numbers_of(const at::Tensor& values) {
   constexpr double kInf = std::numeric_limits<double>::infinity();
-  const at::Tensor values = piece.to(number_type(piece.device())).reshape({-1});
   const at::Tensor zero = values.eq(0);
   const at::Tensor masks = at::stack({at::isnan(values), values.eq(kInf), values.eq(-kInf), values.gt(0), values.lt(0),
                                       zero, zero.logical_and(at::signbit(values))});
-  const at::Tensor counts = masks.sum({1}, false, values.scalar_type());
+  const at::Tensor counts = masks.sum({2}, false, values.scalar_type());
   const at::Tensor finite = at::nan_to_num(values, 0, 0, 0);
   const at::Tensor numbers =
-      at::stack({finite.sum(), finite.square().sum(), at::nan_to_num(values, -kInf, -kInf, -kInf).amax(),
-                 at::nan_to_num(values, kInf, kInf, kInf).amin()});
-  return at::cat({counts, numbers});
+      at::stack({finite.sum(1), finite.square().sum(1), at::nan_to_num(values, -kInf, -kInf, -kInf).amax(1),
+                 at::nan_to_num(values, kInf, kInf, kInf).amin(1)});
+  return at::cat({counts, numbers}).t();
+}
+
+at::Tensor numbers_of_piece(const at::Tensor& piece) {
+  return numbers_of(piece.to(number_type(piece.device())).reshape({1, -1}));
 }
 
 // Calls take(piece) for pieces of at most kPiece elements.
@@ -127,7 +147,7 @@ RowTable& table_of(RowTables& all, const c10::Stream& stream) {
   for (RowTable& table : all.tables) {
     if (table.stream == stream) return table;
   }
-  all.tables.push_back({stream, table_memory(stream, kTableBytes), 0, {}});
+  all.tables.push_back({.stream = stream});
   return all.tables.back();
 }
 
@@ -144,7 +164,7 @@ void fetch_table(RowTables& all, RowTable& table, std::vector<RowsOf>& lost) {
     const char* why = nullptr;
     if (take_pinned(static_cast<std::uint64_t>(used), &owner, &why) == nullptr) {
       for (RowsOf& rows : tensors) rows.lost = "no pinned memory for its statistics";
-      lost = std::move(tensors);
+      std::ranges::move(tensors, std::back_inserter(lost));
       return;
     }
     at::Tensor host = pinned_tensor(owner, {used}, at::kByte);
@@ -152,26 +172,27 @@ void fetch_table(RowTables& all, RowTable& table, std::vector<RowsOf>& lost) {
     const OnStream current(table.stream);
     host.copy_(table.memory.narrow(0, 0, used), true);
     done.record(table.stream);
+    table.memory.reset();  // freed in the order of the stream
     all.in_flight.add({owner, std::move(host), number_type(table.stream.device()), std::move(tensors), table.stream,
                        std::move(done)});
   } catch (...) {  // the stream was destroyed, or the device is gone; what it may still write is not used again
-    lost = std::move(tensors);
+    std::ranges::move(tensors, std::back_inserter(lost));
   }
 }
 
 // Locked. A table of the stream with room for so many bytes more. What it had may have to be fetched before.
 RowTable& room_for(RowTables& all, const c10::Stream& stream, std::int64_t bytes, std::vector<RowsOf>& lost) {
   RowTable& table = table_of(all, stream);
-  if (table.used + bytes <= table.memory.numel()) return table;
+  if (table.memory.defined() && table.used + bytes <= table.memory.numel()) return table;
   fetch_table(all, table, lost);
-  if (bytes > table.memory.numel()) table.memory = table_memory(stream, bytes);  // the old one is freed in stream order
+  const std::int64_t room = table.memory.defined() ? table.memory.numel() : 0;
+  if (bytes > room) table.memory = table_memory(stream, std::max(bytes, kTableBytes));
   return table;
 }
 
 // Locked.
 void add_to(RowTables& all, RowTable& table, RowsOf rows) {
   constexpr std::int64_t kAlignment = 16;
-  rows.reading->parts.fetch_add(1);
   rows.first = table.used;
   table.used = std::min((table.used + rows.bytes + kAlignment - 1) / kAlignment * kAlignment, table.memory.numel());
   table.tensors.push_back(std::move(rows));
@@ -213,11 +234,14 @@ void add_rows(const Fetch& fetched, const RowsOf& rows, sonde_device_result& to)
   const auto* data = static_cast<const std::byte*>(fetched.bytes.const_data_ptr()) + rows.first;
   if (rows.of_kernel) {
     api().device_fold(data, rows.elements, rows.flags, &to);
-  } else if (fetched.number_type == at::kFloat) {
+    return;
+  }
+  if (fetched.number_type == at::kFloat) {
     add_rows_as<float>(data, rows.bytes, to);
   } else {
     add_rows_as<double>(data, rows.bytes, to);
   }
+  to.nan_count -= rows.padding;
 }
 
 void hand_over_rows(const Fetch& fetched, bool lost) {
@@ -279,7 +303,10 @@ bool begin_kernel(const ReadingPtr& reading, const sonde_tensor& tensor, const c
     const sonde_tensor* const tensors[] = {&tensor};
     auto* records = static_cast<std::byte*>(table.memory.data_ptr()) + table.used;
     launched = api().device_statistics(&queue, tensors, 1, records, message.data(), message.size()) == 0;
-    if (launched) add_to(all, table, std::move(rows));
+    if (launched) {
+      reading->parts.fetch_add(1);
+      add_to(all, table, std::move(rows));
+    }
   }
   fail_all(lost);
   if (!launched && !refused.exchange(true)) {
@@ -288,20 +315,109 @@ bool begin_kernel(const ReadingPtr& reading, const sonde_tensor& tensor, const c
   return launched;
 }
 
-// A row for each piece of the tensor.
+// Locked. Into the table; throws what PyTorch throws.
+void add_numbers(RowTables& all, RowTable& table, const at::Tensor& numbers, std::vector<RowsOf>& lost) {
+  const auto bytes = static_cast<std::int64_t>(numbers.nbytes());
+  room_for(all, table.stream, bytes, lost);
+  const at::Tensor place = table.memory.narrow(0, table.used, bytes).view(numbers.scalar_type());
+  place.view(numbers.sizes()).copy_(numbers, true);
+}
+
+// Locked. Reduces those that wait from `first` to `last`; in two halves if the device has no memory for all at once.
+void reduce_some(RowTables& all, RowTable& table, const Waiting* first, const Waiting* last,
+                 std::vector<RowsOf>& lost) {
+  const std::int64_t row = first->first_row;
+  const std::int64_t rows = last[-1].first_row + last[-1].rows - row;
+  try {
+    const at::Tensor numbers = numbers_of(table.numbers.narrow(0, row, rows));
+    add_numbers(all, table, numbers, lost);
+    const std::int64_t bytes_of_row = static_cast<std::int64_t>(numbers.nbytes()) / rows;
+    const std::int64_t start = table.used;
+    for (const Waiting* one = first; one != last; ++one) {
+      table.used = start + (one->first_row - row) * bytes_of_row;
+      add_to(all, table,
+             {.reading = one->reading,
+              .bytes = one->rows * bytes_of_row,
+              .padding = static_cast<std::uint64_t>(one->rows * kWaitingRow - one->elements)});
+    }
+  } catch (const c10::OutOfMemoryError&) {
+    if (last - first == 1) {
+      lost.push_back({.reading = first->reading, .lost = "the device had no memory for its statistics"});
+      return;
+    }
+    const Waiting* const middle = first + (last - first) / 2;
+    reduce_some(all, table, first, middle, lost);
+    reduce_some(all, table, middle, last, lost);
+  } catch (...) {
+    for (const Waiting* one = first; one != last; ++one) lost.push_back({.reading = one->reading});
+  }
+}
+
+// Locked.
+void reduce_waiting(RowTables& all, RowTable& table, std::vector<RowsOf>& lost) {
+  const std::vector<Waiting> waiting = std::move(table.waiting);
+  table.waiting.clear();
+  table.rows = 0;
+  if (!waiting.empty()) {
+    const OwnOperators guard;
+    try {
+      const OnStream current(table.stream);
+      reduce_some(all, table, waiting.data(), waiting.data() + waiting.size(), lost);
+    } catch (...) {  // the stream was destroyed, or the device is gone
+      for (const Waiting& one : waiting) lost.push_back({.reading = one.reading});
+    }
+  }
+  table.numbers.reset();  // freed in the order of the stream
+}
+
+// Locked. False: the tensor is too large, or there is no memory.
+bool add_waiting(RowTables& all, const ReadingPtr& reading, const at::Tensor& numbers, const c10::Stream& stream,
+                 std::vector<RowsOf>& lost) {
+  const std::int64_t elements = numbers.numel();
+  const std::int64_t rows = (elements + kWaitingRow - 1) / kWaitingRow;
+  RowTable& table = table_of(all, stream);
+  if (elements > kMostWaiting || !table.waits) return false;
+  if (table.rows + rows > kWaitingRows) reduce_waiting(all, table, lost);
+  if (!table.numbers.defined()) {
+    try {
+      const auto options = at::TensorOptions(number_type(stream.device())).device(stream.device());
+      table.numbers = at::full({kWaitingRows, kWaitingRow}, std::numeric_limits<double>::quiet_NaN(), options);
+    } catch (const c10::OutOfMemoryError&) {
+      table.waits = false;
+      return false;
+    }
+  }
+  const at::Tensor place = table.numbers.view({-1}).narrow(0, table.rows * kWaitingRow, elements);
+  place.view(numbers.sizes()).copy_(numbers, true);
+  reading->parts.fetch_add(1);
+  table.waiting.push_back({reading, table.rows, rows, elements});
+  table.rows += rows;
+  all.has_rows = true;
+  return true;
+}
+
+// Small tensors wait, so that many are reduced together. Others have a row for each piece.
 void begin_reductions(const ReadingPtr& reading, const at::Tensor& source, const c10::Stream& stream) {
   const at::Tensor numbers = flat_in_memory(source.is_complex() ? at::view_as_real(source.resolve_conj()) : source);
-  std::vector<at::Tensor> pieces;
-  for_each_piece(numbers, [&](const at::Tensor& piece) { pieces.push_back(row_of(piece)); });
-  const at::Tensor rows = pieces.size() == 1 ? pieces.front() : at::cat(pieces);
   RowTables& all = *g_row_tables;
   std::vector<RowsOf> lost;
+  bool waits = false;
   {
     const std::lock_guard lock(all.mutex);
-    const auto bytes = static_cast<std::int64_t>(rows.nbytes());
-    RowTable& table = room_for(all, stream, bytes, lost);
-    table.memory.narrow(0, table.used, bytes).view(rows.scalar_type()).copy_(rows, true);
-    add_to(all, table, {.reading = reading, .bytes = bytes});
+    waits = add_waiting(all, reading, numbers, stream, lost);
+  }
+  fail_all(lost);
+  if (waits) return;
+  lost.clear();
+  std::vector<at::Tensor> pieces;
+  for_each_piece(numbers, [&](const at::Tensor& piece) { pieces.push_back(numbers_of_piece(piece)); });
+  const at::Tensor rows = pieces.size() == 1 ? pieces.front() : at::cat(pieces);
+  {
+    const std::lock_guard lock(all.mutex);
+    RowTable& table = table_of(all, stream);
+    add_numbers(all, table, rows, lost);
+    reading->parts.fetch_add(1);
+    add_to(all, table, {.reading = reading, .bytes = static_cast<std::int64_t>(rows.nbytes())});
   }
   fail_all(lost);
 }
@@ -320,9 +436,9 @@ void fetch_rows() {
   {
     const std::lock_guard lock(all.mutex);
     for (RowTable& table : all.tables) {
-      std::vector<RowsOf> of_table;
-      fetch_table(all, table, of_table);
-      std::ranges::move(of_table, std::back_inserter(lost));
+      reduce_waiting(all, table, lost);
+      table.waits = true;
+      fetch_table(all, table, lost);
     }
   }
   fail_all(lost);

@@ -73,7 +73,6 @@ class InFlight {
     parts_.push_back(std::make_shared<Part>(std::move(part)));
     count_ = parts_.size();
   }
-  const std::deque<std::shared_ptr<Part>>& parts() const { return parts_; }  // of one stream: in its order
 
   bool is_empty() const { return count_.load(std::memory_order_relaxed) == 0; }
 
@@ -134,8 +133,6 @@ inline constexpr const char* kDeviceFailed = "the device failed before it had be
 
 // device_copy.cpp. All throw what PyTorch throws.
 void begin_copy(const ReadingPtr& reading, const at::Tensor& source, const sonde_device_read& request);
-void await_copies_of(std::uint64_t storage, c10::Device device);
-void await_copies_everywhere();
 void poll_copies();
 void drain_copies();
 void forget_copies();
@@ -153,5 +150,8 @@ void* take_pinned(std::uint64_t bytes, void** owner, const char** why);
 void give_pinned(void* owner);
 at::Tensor pinned_tensor(void* owner, c10::IntArrayRef sizes, c10::ScalarType type);
 void forget_pinned();
+
+// device_results.cpp
+void forget_results();
 
 }  // namespace sonde_torch

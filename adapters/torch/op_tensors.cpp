@@ -22,6 +22,15 @@ InputArgument& next_input(ThreadState& state) {
   return *state.inputs[state.input_count++];
 }
 
+// Memory of the host to which a device still copies.
+bool is_coming(const TensorDescriptor& described) {
+  return described.device.is_cpu() && described.tensor.skip == nullptr && is_on_its_way(described.tensor.storage);
+}
+
+void skip_unless_there(TensorDescriptor& described) {
+  if (is_coming(described)) described.tensor.skip = "a copy from a device, not yet complete";
+}
+
 void collect_tensor(ThreadState& state, const c10::IValue& value, std::uint32_t slot, const ArgumentInfo& argument) {
   if (!value.isTensor()) return;
   const at::Tensor& tensor = value.toTensor();  // a reference: copying the handle may take the GIL
@@ -34,7 +43,7 @@ void collect_tensor(ThreadState& state, const c10::IValue& value, std::uint32_t 
   input.reported = false;
   input.descriptor.describe(tensor, true);
   meet_collectives(input.descriptor.tensor);
-  if (argument.written) await_copies(input.descriptor);
+  skip_unless_there(input.descriptor);
 }
 
 void collect_list(ThreadState& state, const c10::IValue& list, std::uint32_t& slot, const ArgumentInfo& argument) {
@@ -56,6 +65,18 @@ bool is_input_storage(const ThreadState& state, const Frame& frame, std::uint64_
   return false;
 }
 
+// A result of a copy that is under way has the elements of the only tensor of a device among the arguments.
+void read_at_source(const ThreadState& state, const Frame& frame, TensorDescriptor& result) {
+  const TensorDescriptor* source = nullptr;
+  for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
+    const TensorDescriptor& input = state.inputs[i]->descriptor;
+    if (input.device.is_cpu()) continue;
+    if (source != nullptr) return;
+    source = &input;
+  }
+  if (source != nullptr) static_cast<void>(result.read_at(*source));
+}
+
 // `tensor` in the thread's scratch, as a result of the op. Checked outputs were reported before.
 TensorDescriptor& describe_output(ThreadState& state, Frame& frame, const at::Tensor& tensor) {
   TensorDescriptor& out = state.scratch;
@@ -64,6 +85,8 @@ TensorDescriptor& describe_output(ThreadState& state, Frame& frame, const at::Te
   if (!frame.looked && out.tensor.storage != 0 && !is_input_storage(state, frame, out.tensor.storage)) {
     api().op_mutated(frame.op, out.tensor.storage);
   }
+  if (frame.early && is_coming(out)) read_at_source(state, frame, out);
+  skip_unless_there(out);
   if (frame.info->uninitialised && out.tensor.skip == nullptr) {
     out.tensor.skip = "uninitialised memory";
     out.tensor.flags |= SONDE_TENSOR_UNINITIALISED;
@@ -123,6 +146,7 @@ void report_written_arguments(ThreadState& state, Frame& frame) {
   for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
     InputArgument& input = *state.inputs[i];
     if (!input.written) continue;
+    skip_unless_there(input.descriptor);
     if (input.descriptor.still_valid()) api().op_output(frame.op, slot, input.descriptor.get());
     ++slot;
   }
@@ -174,6 +198,12 @@ c10::ArrayRef<const c10::IValue> arguments_of(const at::RecordFunction& fn) {
   const c10::ArrayRef<const c10::IValue> values = fn.inputs();
   const std::size_t count = std::min<std::size_t>(fn.num_inputs(), values.size());
   return values.slice(values.size() - count, count);  // boxed calls give the whole stack
+}
+
+c10::ArrayRef<const c10::IValue> results_of(const at::RecordFunction& fn) {
+  const std::vector<c10::IValue>& outputs = fn.outputs();
+  const std::size_t count = std::min<std::size_t>(fn.num_outputs(), outputs.size());
+  return c10::ArrayRef<const c10::IValue>(outputs.data() + (outputs.size() - count), count);
 }
 
 void report_unrecorded_writes(ThreadState& state, const at::RecordFunction& fn, const OpInfo& info, sonde_op* op) {

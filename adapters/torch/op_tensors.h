@@ -13,6 +13,7 @@
 namespace sonde_torch {
 
 c10::ArrayRef<const c10::IValue> arguments_of(const at::RecordFunction& fn);
+c10::ArrayRef<const c10::IValue> results_of(const at::RecordFunction& fn);
 
 // Describes the tensors among `values` on top of the thread's inputs; drop_inputs() removes those of `frame`.
 void collect_inputs(ThreadState& state, const OpInfo& info, c10::ArrayRef<const c10::IValue> values);

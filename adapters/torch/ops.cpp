@@ -77,6 +77,7 @@ OpInfo* make(const c10::FunctionSchema& schema) {
     // A backend may use its input as scratch memory; only the input of a send is safe.
     entry.written = entry.kind != ArgumentKind::other && (marked || (info->collective && info->name != "c10d::send"));
     entry.result = info->collective && !info->barrier && entry.written && !starts_with(argument.name(), "input");
+    if (entry.name == "non_blocking") info->non_blocking = static_cast<int>(info->arguments.size());
     info->arguments.push_back(entry);
   }
   info->schema_says_all = starts_with(info->name, "aten::");

@@ -41,6 +41,7 @@ struct OpInfo {
   bool unfinished = false;       // its results have their values only after `wait_tensor`
   bool waits = false;            // `wait_tensor`: its argument may still be written while it begins
   bool barrier = false;          // its tensor has no meaning
+  int non_blocking = -1;         // the place of the argument of this name; true: the host does not wait for a device
   c10::DispatchKeySet autocast;  // of the devices whose autocast makes this op cast and call itself again
   std::uint32_t number = 0;      // for cheap hashing, from 1
 };

@@ -296,6 +296,27 @@ void TensorDescriptor::fill(const at::TensorBase& t, bool keep_alive_mark) {
   if (keep_alive_mark) alive = weak_of(storage);
 }
 
+bool TensorDescriptor::read_at(const TensorDescriptor& source) {
+  constexpr std::uint32_t kForms = SONDE_TENSOR_CONJUGATE | SONDE_TENSOR_NEGATIVE;
+  const sonde_tensor& from = source.tensor;
+  const std::int64_t* sizes = source.sizes();
+  if (from.skip != nullptr || !source.still_valid() || from.dtype != tensor.dtype ||
+      ((from.flags ^ tensor.flags) & kForms) != 0 ||
+      !std::equal(sizes, sizes + from.ndim, this->sizes(), this->sizes() + tensor.ndim)) {
+    return false;
+  }
+  std::copy(sizes, sizes + 2 * from.ndim, take_sizes({sizes, from.ndim}));
+  tensor.data = from.data;
+  tensor.storage_data = from.storage_data;
+  tensor.storage_bytes = from.storage_bytes;
+  tensor.device = from.device;
+  storage = source.storage;
+  device = source.device;
+  keys = source.keys;
+  dtype = source.dtype;
+  return true;
+}
+
 bool TensorDescriptor::still_valid() const {
   if (tensor.data == nullptr) return true;
   if (alive.expired()) return false;
@@ -304,9 +325,8 @@ bool TensorDescriptor::still_valid() const {
 }
 
 const sonde_tensor* TensorDescriptor::get() {
-  const std::int64_t* sizes = tensor.ndim > kInline ? heap_.data() : inline_;
-  tensor.shape = sizes;
-  tensor.strides = sizes + tensor.ndim;
+  tensor.shape = sizes();
+  tensor.strides = sizes() + tensor.ndim;
   tensor.handle = device.is_cpu() ? nullptr : this;
   return &tensor;
 }

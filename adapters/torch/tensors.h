@@ -29,6 +29,8 @@ struct TensorDescriptor {
   TensorDescriptor();
   // Never throws: a refusal by PyTorch becomes the reason why the tensor is skipped.
   void describe(const at::TensorBase& t, bool keep_alive_mark);
+  // It gets the elements of `source`, a tensor of a device, later: they are read there. False: it has others.
+  bool read_at(const TensorDescriptor& source);
   // True if the memory still exists in the same place: it is read after the kernel only then.
   bool still_valid() const;
 
@@ -40,6 +42,7 @@ struct TensorDescriptor {
   std::int64_t inline_[2 * kInline];
   std::vector<std::int64_t> heap_;
 
+  const std::int64_t* sizes() const { return tensor.ndim > kInline ? heap_.data() : inline_; }  // strides follow
   void fill(const at::TensorBase& t, bool keep_alive_mark);
   std::int64_t* take_sizes(c10::IntArrayRef sizes);  // at their present address; room for as many strides follows
 };

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "device.h"
 #include "ops.h"
 #include "program.h"
 #include "sites.h"
@@ -36,6 +37,7 @@ struct Frame {
   unsigned wanted = 0;                   // op: the answer of op_begin
   bool looked = false;                   // op: its outputs have been looked at
   bool quiet = false;                    // op: the operators that it calls are not observed
+  std::unique_ptr<EarlyReturn> early;    // op: its results in the host's memory may come later
   bool outermost_step = false;           // optimizer: Optimizer.step, not nested
   std::string scope;                     // optimizer: `optimizer-SGD`
   std::vector<TensorDescriptor> inputs;  // node: its arguments, if the plan wants operators that throw

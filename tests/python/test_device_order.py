@@ -1,0 +1,111 @@
+"""Sonde's reads on the test device where the program makes no order: writes that PyTorch does not show, streams that
+nobody joins, copies to the host that nobody has waited for."""
+
+import dumps
+import numpy as np
+import pytest
+from device_programs import on_device
+
+import sonde
+
+# As a kernel of Triton does, which PyTorch does not show. For the larger tensors there is no copy on the device.
+UNSEEN = """
+def overwritten(size):
+    x = torch.arange(size, dtype=torch.float32).to("testdev") * 2
+    torch.autograd._enable_record_function(False)
+    x.data.fill_(50.0)
+    torch.autograd._enable_record_function(True)
+    return x[:3] * 1
+
+show(overwritten(1000).tolist(), overwritten(17_000_000).tolist())
+"""
+
+
+@pytest.mark.parametrize("schedule", ["main_last", "others_last"])
+def test_a_write_that_nobody_sees_comes_after_the_copy(schedule, train, config, dump):
+    run = train(on_device(UNSEEN, schedule), config(saved_data="tensor", dump_mode=1, kernels=["mul"]))
+    assert run.stdout == "[[50.0, 50.0, 50.0], [50.0, 50.0, 50.0]]\n", run.stderr
+    found = dumps.tensors(dump)
+    for number, size in ((0, 1000), (2, 17_000_000)):
+        assert np.array_equal(found[f"Default_mul-op{number}", "output", 0], np.arange(size, dtype=np.float32) * 2)
+
+
+# Each way to copy to the host without waiting; and views of what has not come.
+TO_THE_HOST = """
+x = torch.arange(6, device="testdev", dtype=torch.float32).reshape(2, 3) * 2
+pinned = torch.zeros(2, 3).pin_memory()
+pinned.copy_(x, non_blocking=True)
+turned = x.t().to("cpu", non_blocking=True)
+wider = x.to("cpu", torch.float64, non_blocking=True)
+first = turned[0]
+torch.testdev.synchronize()
+show((pinned + 1).tolist(), (turned + 2).tolist(), (wider + 3).tolist(), (first + 4).tolist())
+"""
+
+
+@pytest.mark.parametrize("kernels", [[], ["select", "add"]], ids=["everything", "selected"])
+def test_a_copy_to_the_host_is_read_where_its_elements_are(kernels, train, config, dump):
+    source, chosen = on_device(TO_THE_HOST), {"dump_mode": int(bool(kernels)), "kernels": kernels}
+    bare, run = train(source), train(source, config(saved_data="tensor", **chosen))
+    assert (run.status, run.stdout) == (0, bare.stdout), run.stderr
+    x = np.arange(6, dtype=np.float32).reshape(2, 3) * 2
+    found = dumps.tensors(dump)
+    if not kernels:
+        assert np.array_equal(found["Default_copy_-op0", "output", 0], x)
+        assert np.array_equal(found["Default_to-op0", "output", 0], x.T)
+    for number, value in enumerate([x, x.T, x, x.T[0]]):
+        assert np.array_equal(found[f"Default_add-op{number}", "input", 0], value)
+    skipped = {
+        (tensor.op.op_name, tensor.side): tensor.skipped
+        for tensor in sonde.open(dump).tensors
+        if "copy" in tensor.skipped
+    }
+    late = [("Default/select-op0", "input"), ("Default/select-op0", "output"), ("Default/to-op1", "output")]
+    assert sorted(skipped) == late
+    assert set(skipped.values()) == {"a copy from a device, not yet complete"}
+
+
+# Each stream has a table of statistics; nothing in the program orders the streams after the multiplications.
+STREAMS = """
+x = torch.arange(1000, device="testdev", dtype=torch.float32)
+streams = [torch.Stream("testdev") for _ in range(2)]
+kept = [x * 3]
+for factor, stream in enumerate(streams, 4):
+    stream.wait_stream(torch.accelerator.current_stream())
+    with stream:
+        kept.append(x * factor)
+"""
+
+
+@pytest.mark.parametrize("schedule", ["main_last", "others_last", "last"])
+@pytest.mark.parametrize("saved_data", ["tensor", "statistic"])
+def test_streams_that_nobody_joins_are_read_each_in_its_order(saved_data, schedule, train, config, dump):
+    settings = config({"enable": True, "trans_flag": True, "stat_calc_mode": "device"}, saved_data=saved_data)
+    assert train(on_device(STREAMS, schedule), settings).status == 0
+    if saved_data == "tensor":
+        found = dumps.tensors(dump)
+        largest = [found[f"Default_mul-op{number}", "output", 0].max() for number in range(3)]
+    else:
+        rows = {(row["Op Name"], row["IO"]): row for row in dumps.statistics(dump)}
+        largest = [float(rows[f"Default/mul-op{number}", "output"]["Max Value"]) for number in range(3)]
+    assert largest == [999 * 3, 999 * 4, 999 * 5]
+
+
+# --- a program that ends at once has on the disk what it was promised -------------------------------------------------
+
+AT_ONCE = {
+    "op_debug_mode 4": "try:\n    y @ x\nexcept RuntimeError:\n    os._exit(3)",
+    "ring": "torch.relu(y)\nsonde.write_ring()\nos._exit(3)",
+}
+
+
+@pytest.mark.parametrize("promised", AT_ONCE)
+def test_a_program_that_ends_at_once_has_what_it_was_promised(promised, train, config, dump):
+    source = f"import sonde\nx = torch.ones(2, 3, device='testdev')\ny = x * 2\n{AT_ONCE[promised]}"
+    more = {"op_debug_mode": 4} if promised != "ring" else {}
+    settings = config(sonde_settings=None if more else {"ring": 1}, saved_data="tensor", **more)
+    run = train(on_device(source), settings)
+    assert run.status == 3, run.stderr
+    name = "relu" if promised == "ring" else "matmul"
+    (found,) = dump.rglob(f"*{name}-op0*.input.0.*.npy")
+    assert np.load(found).tolist() == [[2.0] * 3] * 2
