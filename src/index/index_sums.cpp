@@ -124,7 +124,7 @@ StepSum StepCounter::count(const CatalogRank& rank, const std::vector<CatalogOp*
 }
 
 StepSum StepCounter::count(const CatalogRank& rank, const std::vector<CatalogOp>& ops) {
-  CountedStep counted = count_ops(rank, ops);
+  CountedStep counted = count_ops(rank, ops, false);
   add_new(counted, seen_);
   return counted.sum;
 }

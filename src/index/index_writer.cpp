@@ -154,6 +154,9 @@ class Writer {
     if (!written) return database_.error("cannot write it");
     Status status = database_.execute("COMMIT");
     if (status && !has_lookups_) status = database_.execute(kIndexLookups);
+    for (const PartialLookup& lookup : kPartialLookups) {
+      if (status && !has_lookups_) status = database_.execute(lookup.sql);
+    }
     has_lookups_ = has_lookups_ || status;
     return status;
   }
@@ -167,7 +170,7 @@ class Writer {
 
   // Begins a transaction.
   Status forget_rest() {
-    last_directory_ = {};
+    last_directory_ = last_stem_ = {};
     next_step_ = step_row_ = over_.steps;
     next_op_ = first_op_ = over_.ops;
     const std::string sql = fmt::format(
