@@ -11,6 +11,7 @@
 #include "catalog/catalog_text.h"
 #include "catalog/dump_files.h"
 #include "index/index_reader.h"
+#include "index/index_writer.h"
 #include "journal/journal.h"
 #include "layout/side_names.h"
 
@@ -140,6 +141,21 @@ class Growing : public testing::Test {
 
 TEST_F(Growing, HasTheTablesOfTheWholeDumpInSmallPieces) { expect_same_in_pieces(37); }
 TEST_F(Growing, HasTheTablesOfTheWholeDumpInOnePiece) { expect_same_in_pieces(1 << 20); }
+
+TEST_F(Growing, HasTheLookupsOfAWholeIndex) {
+  append("rank_0", run_of(3));
+  const auto lookups_of = [](Database& database) {
+    std::string names;
+    Result<Statement> rows = database.prepare("SELECT name FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name");
+    while (rows && rows->next()) names += std::string(rows->text(0)) + " ";
+    return names;
+  };
+  Result<GrowingIndex> index = GrowingIndex::open(dump_.path());
+  ASSERT_TRUE(index);
+  Result<Database> whole = make_index(*open_catalog(dump_.path()), dump_.path(), {});
+  ASSERT_TRUE(whole);
+  EXPECT_EQ(lookups_of(index->database()), lookups_of(*whole));
+}
 
 TEST_F(Growing, ShowsAStepThatGoesOn) {
   MadeJournal run;
