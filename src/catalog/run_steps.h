@@ -26,7 +26,7 @@ class RunSteps {
   // `run`: its index in the rank.
   RunSteps(std::size_t run, const StepFilter& filter) : run_(run), filter_(filter) {}
 
-  // What the records refer to, before the first that does. Ops point to it: `kept` owns it.
+  // The data that records refer to, before the first that does. Ops point to it: `kept` owns it.
   void define(JournalRun& journal);
   struct Kept {
     std::shared_ptr<const std::vector<Site>> sites;
