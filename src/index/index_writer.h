@@ -31,8 +31,8 @@ class GrowingTables {
 
   // Steps of the rank with this index, after all that were added.
   Status add(const CatalogRank& over, std::size_t rank);
-  // The part that may still change: the ranks with their runs, the problems, and the steps that are not over. Replaces what the
-  // last call gave. Needed after add().
+  // The part that may still change: the ranks with their runs, the problems, and the steps that are not over. Replaces
+  // that of the last call. Needed after add().
   Status set_rest(const Catalog& rest);
   std::uint64_t ops_over() const;  // the ops of the steps that were added; the ids of others are larger
   Database& database();
