@@ -30,7 +30,8 @@ class PartialCatalog {
   void read_ops(std::size_t rank, std::size_t step);
   // The floating-point outputs of the step that have statistics.
   void each_output(std::size_t rank, std::size_t step, const std::function<void(const OutputSize&)>& take);
-  // A catalog with the same ranks and steps: ops of this rank of the accepted types, those that feed them, perhaps more.
+  // A catalog with the same ranks and steps: ops of this rank of the accepted types, those that feed them, and perhaps
+  // more.
   Result<Catalog> with_makers(std::size_t rank, const std::function<bool(std::string_view op_type)>& accepts);
   Status check() const;  // fails if any of it could not be read
 

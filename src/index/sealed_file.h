@@ -1,8 +1,8 @@
-// SealedFile: a database of SQLite that is followed by a checksum of each of its pages, so that a reader checks only the
-// pages that it reads. Other programs do not see the checksums: SQLite ignores what follows the last page.
+// SealedFile: a database of SQLite that is followed by a checksum of each of its pages, so that a reader checks only
+// the pages that it reads. Other programs do not see the checksums: SQLite ignores what follows the last page.
 //
-// After the pages, in the byte order of the machine: a checksum (XXH3, 64 bits) of each page, 16 bytes `Sonde page seals`,
-// the bytes of a page (64 bits), the number of pages (64 bits), and a checksum of all of this.
+// After the pages, in the byte order of the machine: a checksum (XXH3, 64 bits) of each page, 16 bytes `Sonde page
+// seals`, the bytes of a page (64 bits), the number of pages (64 bits), and a checksum of all of this.
 #pragma once
 
 #include <cstddef>
