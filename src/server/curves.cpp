@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "index/index_reader.h"
+#include "index/index_rows.h"
 #include "index/index_schema.h"
 #include "server/ask.h"
 #include "server/limits.h"
