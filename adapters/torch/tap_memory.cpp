@@ -16,7 +16,7 @@ namespace sonde_torch {
 namespace {
 
 constexpr std::size_t kMostKept = std::size_t{128} << 20;  // bytes; when they are full, all are given back
-constexpr std::size_t kLeast = std::size_t{128} << 10;    // smaller blocks are PyTorch's own
+constexpr std::size_t kLeast = std::size_t{128} << 10;     // smaller blocks are PyTorch's own
 
 // A block of memory and its length. `data` is of PyTorch's allocator.
 struct Block {
@@ -98,7 +98,8 @@ struct MemoryOperator {
     all.impl("memory", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, TORCH_FN(tap_memory)));
   }
 };
-[[maybe_unused]] const MemoryOperator& g_memory_operator = *new MemoryOperator;  // never taken back: threads may outlive static destruction
+[[maybe_unused]] const MemoryOperator& g_memory_operator =
+    *new MemoryOperator;  // never taken back: threads may outlive static destruction
 
 }  // namespace
 
