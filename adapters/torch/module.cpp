@@ -15,6 +15,7 @@
 #include "memory.h"
 #include "place.h"
 #include "python_setup.h"
+#include "tap_memory.h"
 #include "tensors.h"
 #include "thread_state.h"
 
@@ -83,6 +84,7 @@ PyObject* install(PyObject*, PyObject* args) {
 PyObject* uninstall(PyObject*, PyObject*) {
   Py_BEGIN_ALLOW_THREADS;  // it may wait until a collective's values are read
   sonde_torch::uninstall();
+  sonde_torch::release_tap_memory();
   Py_END_ALLOW_THREADS;
   Py_RETURN_NONE;
 }

@@ -219,24 +219,64 @@ INTERPRETED = (
 )
 
 
-def test_values_of_a_training_s_nodes_are_those_of_the_interpreted_graphs(train, config, dump, cache):
-    """In the order of both graphs; equal bits where a kernel computes a node alone from the graph's inputs."""
-    plan = config(saved_data="statistic", statistic_category=["max", "min", "l2norm"])
-    done = train(INTERPRETED, plan, TORCHINDUCTOR_CACHE_DIR=cache)
+COPIES = """
+    class Copies(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up = nn.Linear(8, 64)
+            self.head = nn.Linear(64, 3)
+
+        def forward(self, x):
+            x = self.up(x).view(512, 8, 8).transpose(0, 1).contiguous()
+            x = torch.where(x.view(8, 4096) > 1, 2.0, x.view(8, 4096).sin())
+            x = x + torch.full((8, 4096), 0.5)
+            return self.head(x.view(8, 512, 8).transpose(0, 1).reshape(512, 64))
+
+
+    net = Copies()
+    x, y = torch.randn(512, 8), torch.randint(0, 3, (512,))
+"""
+
+
+def interpreted_values(done, dump):
+    """[(operator, slot, values, whether a kernel computes it alone)] of the interpreter, and the rows of the dump."""
     assert done.status == 0, done.stderr
     expected = [json.loads(line) for line in done.stdout.splitlines()]
     rows = [row for row in dumps.statistics(dump, 0) if row["IO"] == "output" and row["Op Type"] != "Parameter"]
     eager = {"ones_like", "detach"}  # autograd's own, around the compiled graphs
     rows = [row for row in rows if row["Op Type"] not in eager]
-    assert {kind for kind, *_ in expected} > {"addmm", "mm", "erf", "rsqrt", "sum"}
     found = [(row["Op Type"], int(row["Slot"])) for row in rows]
     assert found == [(kind, slot) for kind, slot, *_ in expected]
-    assert sum(unfused for *_, unfused in expected) > 3
-    for row, (kind, _, *values, unfused) in zip(rows, expected, strict=True):
+    for row, (_, _, *values, _) in zip(rows, expected, strict=True):
         recorded = [float(row[f"{name} Value"]) for name in ("Max", "Min", "L2Norm")]
         assert recorded == pytest.approx(values, rel=1e-5, abs=1e-7), row["Op Name"]
+    return expected, rows
+
+
+VALUES = {"saved_data": "statistic", "statistic_category": ["max", "min", "l2norm"]}
+
+
+def test_values_of_a_training_s_nodes_are_those_of_the_interpreted_graphs(train, config, dump, cache):
+    """In the order of both graphs; equal bits where a kernel computes a node alone from the graph's inputs."""
+    done = train(INTERPRETED, config(**VALUES), TORCHINDUCTOR_CACHE_DIR=cache)
+    expected, rows = interpreted_values(done, dump)
+    assert {kind for kind, *_ in expected} > {"addmm", "mm", "erf", "rsqrt", "sum"}
+    assert sum(unfused for *_, unfused in expected) > 3
+    for row, (kind, _, *values, unfused) in zip(rows, expected, strict=True):
         if unfused:
+            recorded = [float(row[f"{name} Value"]) for name in ("Max", "Min", "L2Norm")]
             assert [f"{one:g}" for one in recorded] == [f"{one:g}" for one in values], (kind, row["Op Name"])
+
+
+def test_a_copy_is_one_memory_with_its_views_and_a_constant_is_one_element(train, config, dump, tmp_path):
+    program = INTERPRETED.replace("    torch.compile(lambda", f"{COPIES}\n    torch.compile(lambda")
+    done = train(program, config(**VALUES), TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "cache"))
+    expected, _ = interpreted_values(done, dump)
+    assert {kind for kind, *_ in expected} > {"clone", "full", "sin", "where"}
+    code = "".join(file.read_text() for file in tmp_path.glob("cache/*/*.py"))
+    copies = re.findall(r"(buf\d+) = sonde_memory\(\(8, 512, 8\), \(4096, 8, 1\)", code)
+    assert any(f"[reinterpret_tensor({copy}, (8, 4096), (4096, 1), 0)]" in code for copy in copies)
+    assert re.search(r"\[reinterpret_tensor\(buf\d+, \(8, 4096\), \(0, 0\), 0\)\]", code)
 
 
 CASES = (

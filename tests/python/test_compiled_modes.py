@@ -46,6 +46,18 @@ CASES = """
             return self.head(torch.relu(self.norm(self.conv(x))).flatten(1))
 
 
+    class Large(nn.Module):  # results of more than 128 KiB, whose memory Sonde keeps between calls
+        def __init__(self):
+            super().__init__()
+            self.up = nn.Linear(8, 64)
+            self.head = nn.Linear(64, 3)
+
+        def forward(self, x):
+            x = self.up(x).view(-1, 8, 8).transpose(0, 1).contiguous()
+            x = torch.where(x > 1, torch.full_like(x, 2.0), x.sin()) + x.mean(1, keepdim=True)
+            return self.head(x.transpose(0, 1).reshape(-1, 64))
+
+
     def bytes_of(tensor):
         return tensor.detach().float().numpy().tobytes()
 
@@ -67,6 +79,17 @@ CASES = """
             optimizer.step()
             optimizer.zero_grad()
         return b"".join(map(bytes_of, model.parameters()))
+
+
+    def large():
+        model, results = Large(), []
+        call = torch.compile(model)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for i in range(4):
+            results.append(call(torch.randn(900 + 100 * i, 8)))  # sizes that are known only at run time
+            results[-1].square().mean().backward()
+            optimizer.step()
+        return b"".join(map(bytes_of, [*results, *model.parameters()]))
 
 
     def threads():
@@ -139,6 +162,7 @@ CASES = """
     with inductor.patch(cpp_wrapper=True):
         case("cpp_wrapper", inference)
     case("autocast", convolutions, iteration="0|2")
+    case("large", large)
     case("threads", threads)
     case("own_backend", own_backend)
     case("no_plain_form", inference, iteration="0", trouble=no_plain_form)
@@ -163,7 +187,7 @@ ADDMM = "Default/network-Small/one-Linear/addmm-op0"
 
 
 @pytest.mark.parametrize(
-    "name", ["cpp_wrapper", "autocast", "threads", "own_backend", "no_plain_form", "unknown_inductor"]
+    "name", ["cpp_wrapper", "autocast", "large", "threads", "own_backend", "no_plain_form", "unknown_inductor"]
 )
 def test_recording_changes_no_bit(cases, name):
     assert cases[0][name][0]
@@ -183,6 +207,12 @@ def test_a_convolution_net_under_autocast_has_its_nodes_in_the_chosen_steps(case
     for names in answer.values():
         assert "Default/network-Convolutions/conv-Conv2d/convolution-op0" in names
         assert any(name.startswith("Gradients/Default/network-Convolutions/norm-BatchNorm2d/") for name in names)
+
+
+def test_calls_with_large_results_of_changing_sizes_have_their_nodes(cases):
+    answer = cases[0]["large"][1]
+    assert list(answer) == ["0/0", "0/1", "0/2", "0/3"]
+    assert all("Default/network-Large/sin-op0" in names for names in answer.values())
 
 
 def test_two_threads_compile_at_once(cases):

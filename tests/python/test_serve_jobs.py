@@ -307,7 +307,9 @@ def test_what_a_server_followed_is_what_a_new_one_reads(tmp_path):
                 for path in ("overview", "tensors", "ops", "health", "gradients", "graph"):
                     query = {"limit": 1000} if path in ("tensors", "ops") else {"step": 3} if path == "graph" else {}
                     wanted = anew.get(path, **query).json
-                    server.wait(lambda path=path, query=query, wanted=wanted: same(server.get(path, **query).json, wanted))
+                    server.wait(
+                        lambda path=path, query=query, wanted=wanted: same(server.get(path, **query).json, wanted)
+                    )
     finally:
         run.kill()
         run.wait()

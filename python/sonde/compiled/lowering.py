@@ -9,6 +9,8 @@ the form without taps, and their results are the same bits, whatever a fused ker
 import contextlib
 import dataclasses
 import functools
+import math
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,6 +33,8 @@ class _Value:
     box: Any  # ir.TensorBox
     computes: tuple[Any, ...] | None  # (function, size, dtype, device) of one that is not memory
     tensor: Any = None  # given to the tap; values are shared between taps
+    strides: list[int] | None = None  # of its own memory, where they matter
+    is_constant: bool = False  # every element is the same
     # (value, function, further arguments) of one that is a view of another value
     view: tuple["_Value", Any, list[Any], dict[str, Any]] | None = None
 
@@ -81,15 +85,17 @@ class Taps:
             if value is None:
                 return None
             if value.computes is not None:
-                value.view = self._view(graph, name)
+                self._nodes = self._nodes or {node.name: node for node in graph.module.graph.nodes}
+                value.view = self._view(name)
+                value.strides = _strides_of_copy(self._nodes.get(name))
+                value.is_constant = getattr(self._nodes.get(name), "target", None) is torch.ops.aten.full.default
             self.values[name, slot] = value
         return self.values[name, slot]
 
-    def _view(self, graph: Any, name: str) -> Any:
+    def _view(self, name: str) -> Any:
         """A view of a value that a tap has got needs no memory of its own."""
         from torch._inductor import lowering
 
-        self._nodes = self._nodes or {node.name: node for node in graph.module.graph.nodes}
         node: Any = self._nodes.get(name)
         base = node.args[0] if node is not None and node.args else None
         if not nodes.is_view(getattr(node, "target", None)) or not isinstance(base, fx.Node):
@@ -213,7 +219,7 @@ def _memory_of(box: Any) -> str:
 
 
 def _tensor_of(value: _Value) -> Any:
-    from torch._inductor import ir
+    from torch._inductor import ir, lowering
 
     if value.tensor is None:
         value.tensor = value.box
@@ -222,9 +228,49 @@ def _tensor_of(value: _Value) -> Any:
             value.tensor = function(base.tensor, *arguments, **options)
         elif value.computes is not None:
             function, size, dtype, device = value.computes
-            value.tensor = ir.Pointwise.create(device=device, dtype=dtype, inner_fn=function, ranges=size)
+            memory = [1] * len(size) if value.is_constant else size
+            value.tensor = ir.Pointwise.create(device=device, dtype=dtype, inner_fn=function, ranges=memory)
             value.tensor.realize()
+            if value.strides is not None:
+                value.tensor.freeze_layout_with_exact_strides(value.strides)
+            if value.is_constant:
+                value.tensor = lowering.lowerings[torch.ops.aten.expand.default](value.tensor, size)
     return value.tensor
+
+
+def _strides_of_copy(node: Any) -> list[int] | None:
+    """Of a copy in another order: views of it are views of its memory only if it lies as the graph says."""
+    if getattr(node, "target", None) is not torch.ops.aten.clone.default:
+        return None
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor) or not all(type(one) is int for one in (*value.shape, *value.stride())):
+        return None
+    expected = 1
+    for stride, size in sorted(zip(value.stride(), value.shape, strict=True)):
+        if size != 1 and stride != expected:
+            return None  # parts of its memory are not its own
+        expected *= size
+    return list(value.stride())
+
+
+_ALLOCATES = re.compile(r"^( +)(buf\d+) = empty_strided_cpu\(\(([^)]*)\)", re.MULTILINE)
+_FEW_ELEMENTS = 1 << 14  # memory that malloc keeps anyway
+
+
+def with_kept_memory(code: str, own: set[str]) -> str:
+    """Generated Python in which the buffers of the taps' kernels come from memory that is kept between runs."""
+
+    def replaced(found: re.Match[str]) -> str:
+        space, name, sizes = found.groups()
+        numbers = [one.strip() for one in sizes.split(",") if one.strip()]
+        is_small = all(one.isdigit() for one in numbers) and math.prod(map(int, numbers)) < _FEW_ELEMENTS
+        return found[0] if name not in own or is_small else f"{space}{name} = sonde_memory(({sizes})"
+
+    function = "empty_strided_cpu = torch._C._dynamo.guards._empty_strided_cpu"
+    if function not in code:
+        return code
+    code = code.replace(function, f"{function}; sonde_memory = torch.ops.sonde.memory.default", 1)  # on the same line
+    return _ALLOCATES.sub(replaced, code)
 
 
 @functools.cache
@@ -327,8 +373,9 @@ def _kernels_are_named() -> Iterator[None]:
         taps.table.kernels = taps.kernels
         complete = packages.with_table if taps.table.package else nodes.with_kernels
         if isinstance(code, str):  # PyTorch 2.6
-            return complete(code, taps.table), *result[1:]
-        return type(code)(complete(code.value, taps.table), code.line_map), *result[1:]
+            return with_kept_memory(complete(code, taps.table), taps.own), *result[1:]
+        text = with_kept_memory(complete(code.value, taps.table), taps.own)
+        return type(code)(text, code.line_map), *result[1:]
 
     lowered.codegen = codegen_with_kernels
     scheduling.define_kernel = define_kernel_and_keep

@@ -17,7 +17,7 @@ from torch._inductor.custom_graph_pass import CustomGraphPass
 from . import nodes
 from .nodes import Table
 
-_FORMAT = 9  # of the table and the taps: code of another one is not taken from a cache
+_FORMAT = 11  # of the table and the taps: code of another one is not taken from a cache
 
 
 @dataclasses.dataclass
