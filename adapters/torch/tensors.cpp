@@ -9,9 +9,9 @@
 #include <array>
 #include <atomic>
 #include <mutex>
-#include <unordered_map>
 
 #include "device.h"
+#include "storage_table.h"
 
 namespace sonde_torch {
 namespace {
@@ -61,19 +61,13 @@ sonde_dtype dtype_of(c10::ScalarType type) {
   return number < kDtypeOf.size() ? kDtypeOf[number] : SONDE_DTYPE_UNDEFINED;
 }
 
-struct Known {
-  std::uint64_t id;
-  bool given_away;
-  c10::weak_intrusive_ptr<c10::StorageImpl> alive;
-};
-
 // Purged when its size has doubled, so that it follows the number of living storages, and stays in the cache.
 constexpr std::size_t kLeastPurge = 1024;
 
 struct Registry {
   std::atomic<std::size_t> count{0}, purge_at{kLeastPurge};
   std::mutex mutex;
-  std::unordered_map<c10::StorageImpl*, Known> known;
+  StorageTable known;
   std::uint64_t next = 1;
 };
 
@@ -135,10 +129,10 @@ bool share_memory(const sonde_tensor& a, const sonde_tensor& b) {
 StorageIdentity storage_identity(c10::StorageImpl* storage) {
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
-  const auto it = r.known.find(storage);
-  if (it != r.known.end()) return {it->second.id, it->second.given_away, false};
+  const StorageTable::Known& known = r.known.find(storage);
+  if (known.storage != nullptr) return {known.id, known.given_away, false};
   const std::uint64_t id = r.next++;
-  r.known.emplace(storage, Known{id, false, weak_of(storage)});
+  r.known.add({storage, id, false, weak_of(storage)});
   r.count.store(r.known.size(), std::memory_order_relaxed);
   return {id, false, true};
 }
@@ -147,23 +141,15 @@ void give_away(c10::StorageImpl* storage) {
   storage_identity(storage);
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
-  r.known.find(storage)->second.given_away = true;
+  r.known.find(storage).given_away = true;
 }
 
 std::vector<std::uint64_t> purge_storages() {
   Registry& r = registry();
   std::vector<std::uint64_t> ids;
-  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> dead;  // destroyed after the lock
+  std::vector<StorageTable::Weak> dead;  // destroyed after the lock
   const std::lock_guard lock(r.mutex);
-  for (auto it = r.known.begin(); it != r.known.end();) {
-    if (it->second.alive.expired()) {
-      ids.push_back(it->second.id);
-      dead.push_back(std::move(it->second.alive));
-      it = r.known.erase(it);
-    } else {
-      ++it;
-    }
-  }
+  r.known.purge(ids, dead);
   r.purge_at.store(std::max(kLeastPurge, 2 * r.known.size()), std::memory_order_relaxed);
   r.count.store(r.known.size(), std::memory_order_relaxed);
   return ids;

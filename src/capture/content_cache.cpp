@@ -42,26 +42,55 @@ bool ContentCache::have_same_elements(const Entry& entry, const TensorKey& key) 
   return walk_of(entry.shape.values(), entry.strides.values()) == walk_of(key.shape, key.strides);
 }
 
+void ContentCache::Storage::forget_contents() {
+  entries.clear();
+  finite.clear();
+}
+
+// Keeps the memory of its lists, unless they have grown.
+void ContentCache::Storage::recycle() {
+  constexpr std::size_t kUsual = 32;
+  known.clear();
+  forget_contents();
+  if (known.capacity() > kUsual) known = {};
+  if (entries.capacity() > kUsual) entries = {};
+  if (finite.capacity() > kUsual) finite = {};
+  uninitialised = written = false;
+  writer = before = {};
+  touched = epoch = 0;
+}
+
+// What it knows from earlier steps goes when it is needed again, so that the end of a step need not look at all.
+void ContentCache::touch(Storage& storage) const {
+  if (storage.touched == step_) return;
+  if (storage.touched + kStepsKept < step_) storage.forget_contents();
+  storage.known.clear();
+  storage.touched = step_;
+}
+
 ContentCache::Storage& ContentCache::storage_of(std::uint64_t storage_id) {
-  const auto [it, fresh] = storages_.try_emplace(storage_id);
-  if (fresh) it->second.epoch = epoch_of_others_;
-  it->second.touched = step_;
-  return it->second;
+  const auto [storage, fresh] = storages_.obtain(storage_id);
+  if (fresh) {
+    storage->epoch = epoch_of_others_;
+    storage->touched = step_;
+  }
+  touch(*storage);
+  return *storage;
 }
 
 std::uint64_t ContentCache::epoch_of(std::uint64_t storage_id) const {
-  const auto it = storages_.find(storage_id);
-  return it != storages_.end() ? it->second.epoch : epoch_of_others_;
+  const Storage* storage = storages_.find(storage_id);
+  return storage != nullptr ? storage->epoch : epoch_of_others_;
 }
 
 ContentCache::Found ContentCache::find(const TensorKey& key) {
   Found found;
   if (key.storage == 0) return found;
   found.epoch = epoch_of_others_;
-  const auto it = storages_.find(key.storage);
-  if (it == storages_.end()) return found;
-  Storage& storage = it->second;
-  storage.touched = step_;
+  Storage* known = storages_.find(key.storage);
+  if (known == nullptr) return found;
+  Storage& storage = *known;
+  touch(storage);
   found.epoch = storage.epoch;
   found.uninitialised = storage.uninitialised;
   for (const Entry& entry : storage.entries) {
@@ -100,21 +129,20 @@ void ContentCache::wrote(std::uint64_t storage_id, std::uint64_t sequence) {
     storage.before = storage.known.empty() ? storage.writer : storage.known.back().origin;
   storage.writer = {sequence, kInnerSlot};  // until made() sets the output
   storage.known.clear();
-  storage.entries.clear();
-  storage.finite.clear();
+  storage.forget_contents();
 }
 
 bool ContentCache::is_written(std::uint64_t storage_id) const {
-  const auto it = storages_.find(storage_id);
-  return it != storages_.end() && it->second.written;
+  const Storage* storage = storages_.find(storage_id);
+  return storage != nullptr && storage->written;
 }
 
 bool ContentCache::known_finite(std::uint64_t storage_id, const void* data, std::uint64_t bytes) const {
-  const auto it = storages_.find(storage_id);
-  if (storage_id == 0 || it == storages_.end()) return false;
+  const Storage* storage = storages_.find(storage_id);
+  if (storage_id == 0 || storage == nullptr || storage->touched + kStepsKept < step_) return false;
   const auto* begin = static_cast<const std::byte*>(data);
   return std::ranges::any_of(
-      it->second.finite, [&](const Extent& extent) { return extent.begin <= begin && begin + bytes <= extent.end; });
+      storage->finite, [&](const Extent& extent) { return extent.begin <= begin && begin + bytes <= extent.end; });
 }
 
 void ContentCache::set_finite(std::uint64_t storage_id, const void* data, std::uint64_t bytes, std::uint64_t epoch) {
@@ -169,31 +197,33 @@ void ContentCache::made(const ViewIdentity& view, Origin origin) {
 void ContentCache::end_step() {
   ++step_;
   without_storage_.clear();
-  const auto is_old = [&](const Storage& storage) { return storage.touched + 2 < step_; };
-  for (auto& [id, storage] : storages_) {
-    storage.known.clear();
-    if (!is_old(storage)) continue;
-    storage.entries = {};
-    storage.finite = {};
-  }
-  const auto forgotten =
-      std::erase_if(storages_, [&](const auto& item) { return !item.second.written && is_old(item.second); });
+  if (step_ % kStepsBetweenSearches != 0) return;
+  const auto is_old = [&](const Storage& storage) { return storage.touched + kStepsKept < step_; };
+  storages_.for_each([&](std::uint64_t, Storage& storage) {
+    if (is_old(storage)) storage.forget_contents();
+  });
+  const std::size_t forgotten =
+      storages_.erase_if([&](const Storage& storage) { return !storage.written && is_old(storage); });
   if (forgotten > 0) epoch_of_others_ = ++writes_;
 }
 
 void ContentCache::forget_contents() {
   epoch_of_others_ = ++writes_;
-  for (auto& [id, storage] : storages_) {
+  storages_.for_each([&](std::uint64_t, Storage& storage) {
     storage.epoch = writes_;
-    storage.entries.clear();
-    storage.finite.clear();
-  }
+    storage.forget_contents();
+  });
 }
 
 void ContentCache::clear() {
   storages_.clear();
   without_storage_.clear();
   epoch_of_others_ = ++writes_;
+}
+
+void ContentCache::release() {
+  clear();
+  storages_.release();
 }
 
 }  // namespace sonde

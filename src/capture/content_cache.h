@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/recycled_map.h"
 #include "journal/record.h"
 
 namespace sonde {
@@ -99,8 +100,10 @@ class ContentCache {
   void end_step();
   // Any bytes may have changed; the origins of tensors are still known.
   void forget_contents();
-  // Everything may have changed: operators ran unobserved.
+  // Everything may have changed: operators ran unobserved. The memory is kept for later.
   void clear();
+  // The same, and gives the memory back.
+  void release();
   std::size_t size() const { return storages_.size(); }
 
  private:
@@ -124,20 +127,26 @@ class ContentCache {
     bool written = false;
     Origin writer;
     Origin before;              // its origin when its writer wrote it
-    std::vector<Known> known;   // tensors seen since it was written, latest last
+    std::vector<Known> known;   // tensors seen in this step since it was written, latest last
     std::uint64_t touched = 0;  // step counter of this table
     std::uint64_t epoch = 0;    // changes with every write
     std::vector<Entry> entries;
     std::vector<Extent> finite;
+
+    void forget_contents();
+    void recycle();
   };
   // For one storage; a sequence cut into its time steps has hundreds.
   static constexpr std::size_t kMostKnown = 1024;
+  // Contents of storages that no op of so many steps touched are forgotten; those are looked for as often.
+  static constexpr std::uint64_t kStepsKept = 2, kStepsBetweenSearches = 16;
   static void remember(std::vector<Known>& known, const ViewIdentity& view, Origin origin);
 
-  std::unordered_map<std::uint64_t, Storage> storages_;
+  RecycledMap<Storage> storages_;
   std::unordered_map<std::uint64_t, Known> without_storage_;  // by object; for this step
   static bool have_same_elements(const Entry& entry, const TensorKey& key);
   Storage& storage_of(std::uint64_t storage);
+  void touch(Storage& storage) const;
   std::uint64_t epoch_of(std::uint64_t storage) const;
 
   std::atomic<std::uint64_t> next_content_{1};

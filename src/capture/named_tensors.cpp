@@ -6,7 +6,7 @@ namespace sonde {
 
 NamedTensors::Named& NamedTensors::name(const OpName& name, const HostTensor& tensor, std::uint64_t step,
                                         bool& is_new) {
-  std::vector<Named>& here = named_[tensor.storage];
+  std::vector<Named>& here = named_.obtain(tensor.storage).first->tensors;
   auto known = std::ranges::find(here, &name, &Named::name);
   is_new = known == here.end();
   Named& named = is_new ? here.emplace_back() : *known;
@@ -23,29 +23,30 @@ NamedTensors::Named& NamedTensors::name(const OpName& name, const HostTensor& te
 }
 
 NamedTensors::Named* NamedTensors::find(const HostTensor& tensor) {
-  const auto here = named_.find(tensor.storage);
-  if (here == named_.end()) return nullptr;
+  NamedHere* here = named_.find(tensor.storage);
+  if (here == nullptr) return nullptr;
   const std::uint64_t bytes = std::max<std::uint64_t>(tensor.view.bytes(), 1);
-  const auto found = std::ranges::find_if(here->second, [&](const Named& named) {
+  const auto found = std::ranges::find_if(here->tensors, [&](const Named& named) {
     return overlaps(tensor.view.data, bytes, named.data, named.extent_bytes);
   });
-  return found != here->second.end() ? &*found : nullptr;
+  return found != here->tensors.end() ? &*found : nullptr;
 }
 
 std::optional<std::uint32_t> NamedTensors::data_number(std::uint64_t storage, std::uint32_t graph,
                                                        std::uint64_t step_stamp, bool backward, bool has_constants,
                                                        bool& fresh) {
   auto& numbers = data_[graph];
-  const bool known = numbers.contains(storage);
+  const bool known = numbers.find(storage) != nullptr;
   if (backward && !known) return std::nullopt;
   if (has_constants) {
     std::uint64_t& collected_in = constants_stamp_[graph];
     if (collected_in == 0) collected_in = step_stamp;
     if (collected_in != step_stamp && !known) return std::nullopt;
   }
-  const auto [it, is_new] = numbers.try_emplace(storage, static_cast<std::uint32_t>(numbers.size()));
+  const auto [number, is_new] = numbers.obtain(storage);
+  if (is_new) number->value = static_cast<std::uint32_t>(numbers.size() - 1);
   fresh = is_new;
-  return it->second;
+  return number->value;
 }
 
 // Constants keep their numbers as long as the graph lives.
@@ -54,14 +55,14 @@ void NamedTensors::begin_step(std::uint32_t graph, bool has_constants) {
 }
 
 void NamedTensors::forget_older_than(std::uint64_t step) {
-  for (auto& [storage, tensors] : named_) {
-    std::erase_if(tensors, [&](const Named& named) { return named.named_in_step < step; });
-  }
-  std::erase_if(named_, [](const auto& item) { return item.second.empty(); });
+  named_.for_each([&](std::uint64_t, NamedHere& here) {
+    std::erase_if(here.tensors, [&](const Named& named) { return named.named_in_step < step; });
+  });
+  named_.erase_if([](const NamedHere& here) { return here.tensors.empty(); });
 }
 
 void NamedTensors::clear() {
-  named_.clear();
+  named_.release();
   data_.clear();
 }
 

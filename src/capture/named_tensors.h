@@ -3,9 +3,9 @@
 
 #include <cstdint>
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
+#include "base/recycled_map.h"
 #include "capture/host_tensor.h"
 #include "capture/per_graph.h"
 #include "journal/record.h"
@@ -45,9 +45,17 @@ class NamedTensors {
   void clear();
 
  private:
-  std::unordered_map<std::uint64_t, std::vector<Named>> named_;      // by storage
-  PerGraph<std::unordered_map<std::uint64_t, std::uint32_t>> data_;  // storage -> data-N
-  PerGraph<std::uint64_t> constants_stamp_;                          // the step whose data-N are its constants
+  struct NamedHere {
+    std::vector<Named> tensors;
+    void recycle() { tensors.clear(); }
+  };
+  struct DataNumber {
+    std::uint32_t value = 0;
+    void recycle() { value = 0; }
+  };
+  RecycledMap<NamedHere> named_;             // by storage
+  PerGraph<RecycledMap<DataNumber>> data_;   // storage -> data-N
+  PerGraph<std::uint64_t> constants_stamp_;  // the step whose data-N are its constants
 };
 
 // A whole named tensor, recorded with the op that reads `reader`, a part of it. Owns its shape.

@@ -119,10 +119,10 @@ void OpNames::add_producer(std::uint64_t sequence) {
   entry.wanted = selector_.decide_op({.op_name = entry.name->op_name, .op_type = entry.name->op_type});
 }
 
-const OpName& OpNames::parameter(const std::string& text) {
+const OpName& OpNames::parameter(std::string_view text) {
   const auto known = named_once_.find(text);
   if (known != named_once_.end()) return names_[known->second - 1];
-  const OpName& name = add("Parameter", text);
+  const OpName& name = add("Parameter", std::string(text));
   named_once_.emplace(text, name.id);
   return name;
 }

@@ -4,12 +4,14 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "base/text.h"
 #include "capture/sites.h"
 #include "capture/step_clock.h"
 #include "config/selector.h"
@@ -46,7 +48,7 @@ class OpNames {
   void begin_step() { ops_of_step_.clear(); }
 
   // A parameter, input data, a constant: equal texts give equal names.
-  const OpName& parameter(const std::string& text);
+  const OpName& parameter(std::string_view text);
   // `watched` after `reader`, in the dump of a watcher.
   const OpName& pair(const OpName& reader, const OpName& watched);
   // An op under the host's own name, renumbered if the layout numbers all ops consecutively.
@@ -82,7 +84,7 @@ class OpNames {
   std::vector<bool> site_defined_;             // already reported to the recorder
   // If the plan follows producers: the ops of the current steps, by sequence, as (series, number).
   std::unordered_map<std::uint64_t, std::pair<std::uint32_t, std::uint32_t>> ops_of_step_;
-  std::unordered_map<std::string, std::uint32_t> named_once_;  // parameters and pairs, by text
+  std::unordered_map<std::string, std::uint32_t, TextHash, std::equal_to<>> named_once_;  // parameters and pairs
 };
 
 }  // namespace sonde

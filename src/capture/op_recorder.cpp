@@ -57,7 +57,7 @@ void OpRecorder::discard() {
 }
 
 void OpRecorder::shrink() {
-  cache_.clear();
+  cache_.release();
   late_.clear();
   attribute_ids_.clear();
   named_tensors_.clear();
@@ -110,7 +110,7 @@ void OpRecorder::end_step(StepId step) {
 // --- memory ----------------------------------------------------------------------------------------------------------
 
 void OpRecorder::name_tensor(std::string_view name, const HostTensor& tensor) {
-  const OpName& parameter = names_.parameter(std::string(name));
+  const OpName& parameter = names_.parameter(name);
   bool is_new = false;
   NamedTensors::Named& named = named_tensors_.name(parameter, tensor, counts_.steps_begun, is_new);
   if (is_new) named.wanted = records_parameter(parameter.op_name);

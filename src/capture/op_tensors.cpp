@@ -14,8 +14,9 @@ bool is_huge(const HostTensor& tensor, std::uint64_t budget_bytes) {
   return bytes > budget_bytes && tensor.storage_data != nullptr && bytes > tensor.storage_bytes;
 }
 
-Record parameter_record(const OpName& name, StepId step, const HostTensor& tensor) {
+Record parameter_record(const OpName& name, StepId step, const HostTensor& tensor, Recorder& recorder) {
   Record record;
+  record.tensors = recorder.spare_tensors();
   record.kind = RecordKind::parameter;
   record.op = &name;
   record.step = step;
@@ -142,7 +143,7 @@ void OpRecorder::find_data(const Op& op, const HostTensor& tensor, TensorRecord&
 bool OpRecorder::add_companion(const Op& op, const HostTensor& tensor, const Companion& companion,
                                std::optional<TensorReading>& reading) {
   const HostTensor& source = companion.whole ? companion.whole->tensor() : tensor;
-  Record record = parameter_record(*companion.name, op.record.step, source);
+  Record record = parameter_record(*companion.name, op.record.step, source, *recorder_);
   record.in_constants = companion.in_constants;
   record.reader = op.record.op;
   bool to_read = false;
@@ -157,7 +158,7 @@ bool OpRecorder::add_companion(const Op& op, const HostTensor& tensor, const Com
 }
 
 void OpRecorder::add_parameter(const OpName& name, StepId step, const HostTensor& tensor) {
-  Record record = parameter_record(name, step, tensor);
+  Record record = parameter_record(name, step, tensor, *recorder_);
   if (reads_) read(tensor, key_of(tensor), record.tensors.front());
   record.sequence = recorder_->next_sequence();
   submit(std::move(record));

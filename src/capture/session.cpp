@@ -465,7 +465,7 @@ void Session::named_parameter(const NamedOp& named, const HostTensor& tensor) {
     apply(named_host_.steps().at(named.step), Host::naming);
     ops_->announce(named.step);
     ops = ops_.get();
-    name = &ops->names().parameter(std::string(named.op_name));
+    name = &ops->names().parameter(named.op_name);
   }
   ops->add_parameter(*name, named.step, tensor);
 }

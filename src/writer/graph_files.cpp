@@ -77,8 +77,12 @@ void GraphFiles::define(const SourceText& text) {
 }
 
 void GraphFiles::begin_step(StepId step) {
-  GraphState& state = graphs_[step.graph];
-  state.step = Step{step, 0, {}, {}};
+  Step& begun = graphs_[step.graph].step.emplace(std::exchange(last_, {}));
+  begun.id = step;
+  begun.hash = 0;
+  begun.ops.clear();
+  begun.tensors.clear();
+  begun.too_long = false;
 }
 
 void GraphFiles::add(const Record& record) {
@@ -87,11 +91,11 @@ void GraphFiles::add(const Record& record) {
   Step& step = *at->second.step;
   if (step.too_long) return;
   if (record.completes) return complete(step, record);
-  StepOp op{record.sequence, record.op->id, record.site, record.attributes, {}};
-  add_tensors(op, record);
+  StepOp op{record.sequence, record.op->id, record.site, record.attributes};
+  step.add_tensors(op, record);
   hash_op(step, op);
-  step.index.emplace(op.sequence, static_cast<std::uint32_t>(step.ops.size()));
-  step.ops.push_back(std::move(op));
+  // After a flush that could not wait for it, a record may come after later ones.
+  step.ops.insert(std::ranges::upper_bound(step.ops, op.sequence, {}, &StepOp::sequence), op);
   if (step.ops.size() > kMostOps) leave_out(step);
 }
 
@@ -99,22 +103,32 @@ void GraphFiles::add(const Record& record) {
 void GraphFiles::leave_out(Step& step) {
   step.too_long = true;
   std::vector<StepOp>().swap(step.ops);
-  step.index = {};
+  std::vector<StepTensor>().swap(step.tensors);
   notes_.push_back(fmt::format("graphs: step {} of graph {} has more than {} ops: it has no graph files",
                                step.id.number, step.id.graph, kMostOps));
 }
 
 // The time of completion is not deterministic, so it does not change the step's hash.
 void GraphFiles::complete(Step& step, const Record& record) {
-  const auto found = step.index.find(record.sequence);
-  if (found != step.index.end()) add_tensors(step.ops[found->second], record);
+  if (const std::optional<std::uint32_t> op = step.find(record.sequence)) step.add_tensors(step.ops[*op], record);
 }
 
-void GraphFiles::add_tensors(StepOp& op, const Record& record) {
-  op.tensors.reserve(op.tensors.size() + record.tensors.size());
-  for (const TensorRecord& tensor : record.tensors) {
-    op.tensors.push_back({tensor, tensor.parameter});
+std::optional<std::uint32_t> GraphFiles::Step::find(std::uint64_t sequence) const {
+  const auto found = std::ranges::lower_bound(ops, sequence, {}, &StepOp::sequence);
+  if (found == ops.end() || found->sequence != sequence) return std::nullopt;
+  return static_cast<std::uint32_t>(found - ops.begin());
+}
+
+// The tensors of an op lie beside each other: those of an op that is completed move to the end.
+void GraphFiles::Step::add_tensors(StepOp& op, const Record& record) {
+  if (op.count == 0) op.first = tensors.size();
+  if (op.first + op.count != tensors.size()) {
+    const std::size_t end = tensors.size();
+    for (std::size_t i = 0; i < op.count; ++i) tensors.push_back(StepTensor(tensors[op.first + i]));
+    op.first = end;
   }
+  for (const TensorRecord& tensor : record.tensors) tensors.push_back({tensor, tensor.parameter});
+  op.count += record.tensors.size();
 }
 
 const OpName& GraphFiles::name_of(std::uint32_t id) const {
@@ -125,14 +139,13 @@ const OpName& GraphFiles::name_of(std::uint32_t id) const {
 // The op of the step that made an input. In a dump that is read, DataFlow finds it; here the step is still being
 // recorded, and there is no catalog. Both follow `source`.
 std::optional<std::uint32_t> GraphFiles::maker_of(const Step& step, const StepTensor& tensor) {
-  const auto made = tensor.is_input ? step.index.find(tensor.source) : step.index.end();
-  return made == step.index.end() ? std::nullopt : std::optional(made->second);
+  return tensor.is_input ? step.find(tensor.source) : std::nullopt;
 }
 
 // Hashes names and data flow, but not shapes, values or attributes, which change from step to step in most programs.
 void GraphFiles::hash_op(Step& step, const StepOp& op) {
   mix(step.hash, op.name);
-  for (const StepTensor& tensor : op.tensors) {
+  for (const StepTensor& tensor : step.tensors_of(op)) {
     mix(step.hash, tensor.slot * 2 + (tensor.is_input ? 1 : 0));
     if (!tensor.is_input) continue;
     if (const std::optional<std::uint32_t> maker = maker_of(step, tensor)) {
@@ -154,7 +167,7 @@ Graph GraphFiles::graph_of(const Step& step) const {
       op.attributes = &found->second.values;
     }
     if (from.site < sites_.size()) op.trace = &sites_[from.site].trace;
-    for (const StepTensor& tensor : from.tensors) {
+    for (const StepTensor& tensor : step.tensors_of(from)) {
       const std::string_view name = tensor.name != 0 ? name_of(tensor.name).op_name : std::string_view();
       op.tensors.push_back({tensor, maker_of(step, tensor), name});
     }
@@ -216,6 +229,8 @@ Status GraphFiles::end_step(StepId id) {
                     "differs from all of them has no graph files",
                     kMostGraphs, id.graph, id.number));
   }
+  constexpr std::size_t kUsualOps = 1 << 14;
+  if (state.step->ops.size() <= kUsualOps) last_ = std::move(*state.step);
   state.step.reset();
   forget_old_attributes();
   return status;

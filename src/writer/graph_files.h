@@ -6,8 +6,8 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -53,15 +53,22 @@ class GraphFiles {
   struct StepOp {
     std::uint64_t sequence;
     std::uint32_t name, site, attributes;  // ids
-    std::vector<StepTensor> tensors;
+    std::size_t first = 0, count = 0;      // its tensors, in those of the step
   };
   // An open step.
   struct Step {
     StepId id;
-    std::uint64_t hash = 0;  // of its ops, in order, and of their inputs
-    std::vector<StepOp> ops;
-    std::unordered_map<std::uint64_t, std::uint32_t> index;  // of an op, by sequence
-    bool too_long = false;                                   // its ops were dropped
+    std::uint64_t hash = 0;   // of its ops, in order, and of their inputs
+    std::vector<StepOp> ops;  // by sequence
+    std::vector<StepTensor> tensors;
+    bool too_long = false;  // its ops were dropped
+
+    std::span<const StepTensor> tensors_of(const StepOp& op) const {
+      return std::span(tensors).subspan(op.first, op.count);
+    }
+    // The index of an op; empty if it is not in this step.
+    std::optional<std::uint32_t> find(std::uint64_t sequence) const;
+    void add_tensors(StepOp& op, const Record& record);
   };
   struct GraphState {
     std::optional<Step> step;
@@ -71,10 +78,9 @@ class GraphFiles {
   };
 
   const OpName& name_of(std::uint32_t id) const;
-  void hash_op(Step& step, const StepOp& op);
+  static void hash_op(Step& step, const StepOp& op);
   static void complete(Step& step, const Record& record);
   static std::optional<std::uint32_t> maker_of(const Step& step, const StepTensor& tensor);
-  static void add_tensors(StepOp& op, const Record& record);
   Graph graph_of(const Step& step) const;
   void forget_old_attributes();
   Status write(const Step& step, bool first);
@@ -95,6 +101,7 @@ class GraphFiles {
   std::set<std::string> sources_seen_;
   std::vector<std::string> sources_to_write_;
   std::map<std::uint32_t, GraphState> graphs_;
+  Step last_;  // the memory of a step that has ended, for the next one
   std::vector<std::string> notes_;
 };
 

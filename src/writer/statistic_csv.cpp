@@ -1,11 +1,9 @@
 #include "writer/statistic_csv.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdint>
-#include <iterator>
 
 namespace sonde {
 namespace {
@@ -28,7 +26,8 @@ constexpr std::array<RowForm, 6> kForms = {{
 }};
 
 void append_cell(std::string_view text, std::string& out) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) {
+  const auto is_special = [](char c) { return c == ',' || c == '"' || c == '\r' || c == '\n'; };
+  if (std::ranges::none_of(text, is_special)) {
     out.append(text);
     return;
   }
@@ -38,6 +37,23 @@ void append_cell(std::string_view text, std::string& out) {
     out.push_back(c);
   }
   out.push_back('"');
+}
+
+// Rows are many, and fmt reads its format again for each.
+void append_number(std::uint64_t number, std::string& out) {
+  std::array<char, 20> digits;
+  const auto [end, error] = std::to_chars(digits.data(), digits.data() + digits.size(), number);
+  out.append(digits.data(), end);
+}
+
+// As shape_text().
+void append_shape(std::span<const std::int64_t> shape, char open, char close, std::string& out) {
+  out.push_back(open);
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (i > 0) out.push_back(',');
+    append_number(static_cast<std::uint64_t>(shape[i]), out);
+  }
+  out.push_back(close);
 }
 
 std::uint64_t data_bytes(const TensorRecord& tensor) {
@@ -101,15 +117,32 @@ const std::string& StatisticRows::cells_of(const TensorRecord& tensor) {
   return known.cells;
 }
 
-void StatisticRows::append(const Record& record, const TensorRecord& tensor, std::string& out) {
+void StatisticRows::append_op(const Record& record, std::string& out) {
   const OpName& op = *record.op;
+  if (op_ != &op) {
+    op_ = &op;
+    op_cells_.clear();
+    append_cell(op.op_type, op_cells_);
+    op_cells_.push_back(',');
+    const RowForm& form = kForms[static_cast<std::size_t>(layout_.release())];
+    append_cell(form.name_as_in_file ? layout_.name_in_files(op) : op.op_name, op_cells_);
+  }
+  out.append(op_cells_).push_back(',');
+  append_number(layout_.shown_task(record), out);
+}
+
+void StatisticRows::append(const Record& record, const TensorRecord& tensor, std::string& out) {
   const RowForm& form = kForms[static_cast<std::size_t>(layout_.release())];
-  append_cell(op.op_type, out);
+  append_op(record, out);
+  out.append(",0,");
+  append_number(tensor.timestamp_us, out);
+  out.append(tensor.is_input ? ",input," : ",output,");
+  append_number(tensor.slot, out);
   out.push_back(',');
-  append_cell(form.name_as_in_file ? layout_.name_in_files(op) : op.op_name, out);
-  fmt::format_to(std::back_inserter(out), ",{},0,{},{},{},{},{},\"{}\"", layout_.shown_task(record),
-                 tensor.timestamp_us, tensor.is_input ? "input" : "output", tensor.slot, data_bytes(tensor),
-                 info(tensor.dtype).lower, shape_text(tensor.shape.values(), form.open, form.close));
+  append_number(data_bytes(tensor), out);
+  out.append(",").append(info(tensor.dtype).lower).append(",\"");
+  append_shape(tensor.shape.values(), form.open, form.close, out);
+  out.push_back('"');
   out.append(cells_of(tensor));
 }
 

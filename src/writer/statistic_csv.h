@@ -41,6 +41,7 @@ class StatisticRows {
   };
   static constexpr std::size_t kKnown = 1024;
 
+  void append_op(const Record& record, std::string& out);
   const std::string& cells_of(const TensorRecord& tensor);
   void append_cells(const TensorRecord& tensor, std::string& out) const;
 
@@ -48,7 +49,9 @@ class StatisticRows {
   const std::vector<Category> categories_;
   const bool low_precision_;
   std::vector<Known> known_;
-  std::string unknown_;  // the cells of a tensor without content
+  std::string unknown_;         // the cells of a tensor without content
+  const OpName* op_ = nullptr;  // of the last row; names live as long as the run
+  std::string op_cells_;        // its type and name
 };
 
 }  // namespace sonde

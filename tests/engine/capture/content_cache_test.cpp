@@ -96,12 +96,37 @@ TEST(ContentCache, WhatNoRecentStepTouchedIsForgotten) {
   ContentCache cache;
   insert(cache, key(7), content(1));
   insert(cache, key(8), content(2));
-  for (int step = 0; step < 4; ++step) {
+  for (int step = 0; step < 20; ++step) {
     EXPECT_NE(cache.find(key(8)).same, nullptr);
     cache.end_step();
   }
-  EXPECT_EQ(cache.find(key(7)).same, nullptr);
   EXPECT_EQ(cache.size(), 1u);
+  EXPECT_EQ(cache.find(key(7)).same, nullptr);
+}
+
+TEST(ContentCache, ContentsAreForgottenAfterTwoStepsThatDidNotTouchTheMemory) {
+  ContentCache cache;
+  insert(cache, key(7), content(1));
+  cache.set_finite(7, &kMemory, 4, cache.epoch(7));
+  for (int step = 0; step < 3; ++step) cache.end_step();
+  EXPECT_FALSE(cache.known_finite(7, &kMemory, 4));
+  EXPECT_EQ(cache.find(key(7)).same, nullptr);
+  EXPECT_EQ(cache.find(key(7)).same, nullptr);
+}
+
+TEST(ContentCache, StoragesThatTakeThePlaceOfOthersKnowNothingOfThem) {
+  ContentCache cache;
+  for (std::uint64_t id = 1; id <= 3000; ++id) {  // the table grows, and its objects are used again and again
+    cache.wrote(id, id);
+    insert(cache, key(id), content(id));
+    if (id > 1000) cache.forget(id - 1000);
+  }
+  EXPECT_EQ(cache.size(), 1000u);
+  for (std::uint64_t id = 1; id <= 3000; ++id) {
+    const Content* same = cache.find(key(id)).same;
+    EXPECT_EQ(same != nullptr ? same->id : 0, id > 2000 ? id : 0);
+    EXPECT_EQ(cache.is_written(id), id > 2000);
+  }
 }
 
 TEST(ContentCache, WhoWroteMemoryIsKnownAsLongAsItLives) {
