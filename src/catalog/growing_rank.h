@@ -35,7 +35,8 @@ class GrowingRank {
 
   const CatalogRank& frame() const { return frame_; }  // with its run, without steps
   bool has_finished() const { return !frame_.runs.empty() && frame_.runs.back().finished; }
-  std::uint64_t offset() const { return tail_.offset(); }  // of what was read
+  std::uint64_t offset() const { return tail_.offset(); }  // of what was read, of `size`
+  std::uint64_t size() const { return tail_.size(); }
 
  private:
   using Key = std::pair<std::uint32_t, std::uint64_t>;

@@ -37,7 +37,7 @@ GrowingIndex::GrowingIndex(GrowingIndex&&) noexcept = default;
 GrowingIndex& GrowingIndex::operator=(GrowingIndex&&) noexcept = default;
 GrowingIndex::~GrowingIndex() = default;
 
-Result<GrowingIndex> GrowingIndex::open(const std::filesystem::path& dump) {
+Result<GrowingIndex> GrowingIndex::open(const std::filesystem::path& dump, const ReadProgress& progress) {
   const Catalog journals = journals_of_dump(dump);
   if (journals.ranks.empty() || !journals.problems.empty()) return as_a_whole(dump);
   std::error_code error;
@@ -45,13 +45,13 @@ Result<GrowingIndex> GrowingIndex::open(const std::filesystem::path& dump) {
   if (!tables) return tables.error();
   GrowingIndex index(std::make_unique<State>(State{dump, std::move(*tables), {}, places_of(journals)}));
   for (const CatalogRank& rank : journals.ranks) index.state_->ranks.emplace_back(rank);
-  Result<bool> read = index.grow();
+  Result<bool> read = index.grow(progress);
   if (!read) return read.error();
   if (!*read) return as_a_whole(dump);  // nothing is there
   return index;
 }
 
-Result<bool> GrowingIndex::grow() {
+Result<bool> GrowingIndex::grow(const ReadProgress& progress) {
   State& state = *state_;
   if (places_of(journals_of_dump(state.dump)) != state.places) return as_a_whole(state.dump);  // one more rank
   Status written;
@@ -59,6 +59,8 @@ Result<bool> GrowingIndex::grow() {
   for (std::size_t i = 0; i < state.ranks.size(); ++i) {
     const auto take = [&](const CatalogRank& over) {
       if (written) written = state.tables.add(over, i);
+      const GrowingRank& rank = state.ranks[i];
+      if (progress) progress((read_bytes + rank.offset()) >> 20U, (read_bytes + rank.size()) >> 20U);
     };
     if (!state.ranks[i].read(take)) return as_a_whole(state.dump);
     read_bytes += state.ranks[i].offset();

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "catalog/catalog.h"
+#include "catalog/read_progress.h"
 #include "index/sqlite.h"
 #include "sonde/result.h"
 
@@ -13,15 +14,15 @@ namespace sonde {
 
 class GrowingIndex {
  public:
-  // Reads what is there. Fails with `unsupported` for a dump without a journal, or beside other ones, or whose journals
+  // Reads what is there; progress in megabytes. Fails with `unsupported` for a dump without a journal, or beside other ones, or whose journals
   // must be read as a whole.
-  static Result<GrowingIndex> open(const std::filesystem::path& dump);
+  static Result<GrowingIndex> open(const std::filesystem::path& dump, const ReadProgress& progress = {});
   GrowingIndex(GrowingIndex&&) noexcept;
   GrowingIndex& operator=(GrowingIndex&&) noexcept;
   ~GrowingIndex();
 
   // False: there is nothing new. Fails with `unsupported` where the dump must be read anew.
-  Result<bool> grow();
+  Result<bool> grow() { return grow({}); }
   bool has_finished() const;       // all of its runs have ended by themselves
   std::uint64_t ops_over() const;  // the ops with smaller ids do not change any more
   Database& database();
@@ -29,6 +30,7 @@ class GrowingIndex {
  private:
   struct State;
   explicit GrowingIndex(std::unique_ptr<State> state);
+  Result<bool> grow(const ReadProgress& progress);
   std::unique_ptr<State> state_;
 };
 

@@ -209,10 +209,10 @@ Result<Index> Index::open_or_make(const fs::path& dump, const IndexProgress& pro
   return Index(std::make_unique<State>(State{std::move(*database), dump, *root, std::move(before->sources), false}));
 }
 
-Result<Index> Index::open_growing(const fs::path& dump) {
+Result<Index> Index::open_growing(const fs::path& dump, const IndexProgress& progress) {
   const Result<fs::path> root = real_path(dump);
   if (!root) return root.error();
-  Result<GrowingIndex> growing = GrowingIndex::open(dump);
+  Result<GrowingIndex> growing = GrowingIndex::open(dump, shown(progress, "reading the journal, MB"));
   if (!growing) return growing.error();
   return Index(std::make_unique<State>(State{std::nullopt, dump, *root, {}, false, std::move(*growing)}));
 }

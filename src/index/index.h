@@ -57,7 +57,7 @@ class Index {
 
   // One in memory of a dump that is being recorded: grow() reads what its journals got, and no more. Fails with
   // `unsupported` where only the whole dump can be read.
-  static Result<Index> open_growing(const std::filesystem::path& dump);
+  static Result<Index> open_growing(const std::filesystem::path& dump, const IndexProgress& progress = {});
   // False: there is nothing new. Fails where the dump must be read anew.
   Result<bool> grow();
   bool grows() const;

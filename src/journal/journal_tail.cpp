@@ -40,14 +40,14 @@ JournalTail::Look JournalTail::read(const std::function<void(Journal&)>& take) {
   const Fd file(::open(file_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
   if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return Look::missing;
-  const auto size = static_cast<std::uint64_t>(status.st_size);
-  if (size < offset_) {
+  size_ = static_cast<std::uint64_t>(status.st_size);
+  if (size_ < offset_) {
     offset_ = 0;
     return Look::anew;
   }
   std::size_t most = chunk_bytes_;
-  while (offset_ < size) {
-    const std::string bytes = read_from(file.get(), offset_, std::min<std::uint64_t>(most, size - offset_));
+  while (offset_ < size_) {
+    const std::string bytes = read_from(file.get(), offset_, std::min<std::uint64_t>(most, size_ - offset_));
     const std::uint64_t taken = take_from(bytes, take);
     offset_ += taken;
     if (taken > 0) continue;

@@ -27,13 +27,14 @@ class JournalTail {
   Look read(const std::function<void(Journal&)>& take);
 
   std::uint64_t offset() const { return offset_; }  // everything before it was read
+  std::uint64_t size() const { return size_; }      // of the file at the last look
 
  private:
   std::uint64_t take_from(std::string_view bytes, const std::function<void(Journal&)>& take) const;
 
   std::filesystem::path file_;
   std::size_t chunk_bytes_;
-  std::uint64_t offset_ = 0;
+  std::uint64_t offset_ = 0, size_ = 0;
 };
 
 }  // namespace sonde

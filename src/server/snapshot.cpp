@@ -35,7 +35,7 @@ std::optional<std::uint32_t> StepPart::node_of(std::size_t op) const {
 Result<std::shared_ptr<Snapshot>> Snapshot::open(const std::filesystem::path& dump, std::uint64_t generation,
                                                  const IndexProgress& progress, bool is_recorded) {
   if (is_recorded) {
-    if (Result<Index> growing = Index::open_growing(dump)) {
+    if (Result<Index> growing = Index::open_growing(dump, progress)) {
       return of(std::make_shared<Tables>(std::move(*growing)), generation);
     }
   }
