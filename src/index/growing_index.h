@@ -14,8 +14,8 @@ namespace sonde {
 
 class GrowingIndex {
  public:
-  // Reads what is there; progress in megabytes. Fails with `unsupported` for a dump without a journal, or beside other ones, or whose journals
-  // must be read as a whole.
+  // Reads what is there; progress in megabytes. Fails with `unsupported` for a dump without a journal, or beside other
+  // ones, or whose journals must be read as a whole.
   static Result<GrowingIndex> open(const std::filesystem::path& dump, const ReadProgress& progress = {});
   GrowingIndex(GrowingIndex&&) noexcept;
   GrowingIndex& operator=(GrowingIndex&&) noexcept;

@@ -36,8 +36,8 @@ CurveOf curve_of(const Facts& facts, const OpFact& op, bool is_input, std::uint3
 // The statistic of the tensors of one curve, read by the steps that have it.
 class CurveReader {
  public:
-  CurveReader(Ask& ask, const Facts& facts, std::string column, std::uint64_t most_columns)
-      : ask_(ask), facts_(facts), column_(std::move(column)), judgement_(ask.snapshot->judgement()) {
+  CurveReader(const Ask& ask, const Facts& facts, std::string column, std::uint64_t most_columns)
+      : facts_(facts), column_(std::move(column)), judgement_(ask.snapshot->judgement()) {
     std::set<std::uint64_t> steps;
     for (const StepPlaceFact& step : facts.steps) steps.insert(step.number);
     steps_.assign(steps.begin(), steps.end());
@@ -80,7 +80,6 @@ class CurveReader {
     if (value && !(point.value && (std::isnan(*point.value) || *value <= *point.value))) point.value = value;
   }
 
-  Ask& ask_;
   const Facts& facts_;
   std::string column_;
   std::shared_ptr<const Judgement> judgement_;
