@@ -60,7 +60,7 @@ void ContentCache::Storage::recycle() {
   touched = epoch = 0;
 }
 
-// What it knows from earlier steps goes when it is needed again, so that the end of a step need not look at all.
+// Knowledge from earlier steps goes when the storage is needed again, so that the end of a step need not look at all.
 void ContentCache::touch(Storage& storage) const {
   if (storage.touched == step_) return;
   if (storage.touched + kStepsKept < step_) storage.forget_contents();
