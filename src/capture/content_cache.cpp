@@ -52,9 +52,9 @@ void ContentCache::Storage::recycle() {
   constexpr std::size_t kUsual = 32;
   known.clear();
   forget_contents();
-  if (known.capacity() > kUsual) known = {};
-  if (entries.capacity() > kUsual) entries = {};
-  if (finite.capacity() > kUsual) finite = {};
+  if (known.capacity() > kUsual) known.shrink_to_fit();
+  if (entries.capacity() > kUsual) entries.shrink_to_fit();
+  if (finite.capacity() > kUsual) finite.shrink_to_fit();
   uninitialised = written = false;
   writer = before = {};
   touched = epoch = 0;
@@ -148,7 +148,7 @@ bool ContentCache::known_finite(std::uint64_t storage_id, const void* data, std:
 void ContentCache::set_finite(std::uint64_t storage_id, const void* data, std::uint64_t bytes, std::uint64_t epoch) {
   if (storage_id == 0 || epoch_of(storage_id) != epoch) return;
   constexpr std::size_t kMostExtents = 64;
-  std::vector<Extent>& finite = storage_of(storage_id).finite;
+  std::pmr::vector<Extent>& finite = storage_of(storage_id).finite;
   if (finite.size() == kMostExtents) finite.erase(finite.begin());
   const auto* begin = static_cast<const std::byte*>(data);
   finite.push_back({begin, begin + bytes});
@@ -158,7 +158,7 @@ void ContentCache::uninitialised(std::uint64_t storage_id) {
   if (storage_id != 0) storage_of(storage_id).uninitialised = true;
 }
 
-void ContentCache::remember(std::vector<Known>& known, const ViewIdentity& view, Origin origin) {
+void ContentCache::remember(std::pmr::vector<Known>& known, const ViewIdentity& view, Origin origin) {
   std::erase_if(known, [&](const Known& one) { return one.object == view.object && one.object != 0; });
   if (known.size() == kMostKnown) known.erase(known.begin(), known.begin() + kMostKnown / 2);
   known.push_back({view.object, view.geometry, origin});

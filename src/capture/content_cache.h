@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <memory_resource>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -123,15 +124,18 @@ class ContentCache {
     Origin origin;
   };
   struct Storage {
+    using allocator_type = std::pmr::polymorphic_allocator<>;
+    explicit Storage(allocator_type memory) : known(memory), entries(memory), finite(memory) {}
+
     bool uninitialised = false;
     bool written = false;
     Origin writer;
-    Origin before;              // its origin when its writer wrote it
-    std::vector<Known> known;   // tensors seen in this step since it was written, latest last
-    std::uint64_t touched = 0;  // step counter of this table
-    std::uint64_t epoch = 0;    // changes with every write
-    std::vector<Entry> entries;
-    std::vector<Extent> finite;
+    Origin before;                  // its origin when its writer wrote it
+    std::pmr::vector<Known> known;  // tensors seen in this step since it was written, latest last
+    std::uint64_t touched = 0;      // step counter of this table
+    std::uint64_t epoch = 0;        // changes with every write
+    std::pmr::vector<Entry> entries;
+    std::pmr::vector<Extent> finite;
 
     void forget_contents();
     void recycle();
@@ -140,7 +144,7 @@ class ContentCache {
   static constexpr std::size_t kMostKnown = 1024;
   // Contents of storages that no op of so many steps touched are forgotten; those are looked for as often.
   static constexpr std::uint64_t kStepsKept = 2, kStepsBetweenSearches = 16;
-  static void remember(std::vector<Known>& known, const ViewIdentity& view, Origin origin);
+  static void remember(std::pmr::vector<Known>& known, const ViewIdentity& view, Origin origin);
 
   RecycledMap<Storage> storages_;
   std::unordered_map<std::uint64_t, Known> without_storage_;  // by object; for this step

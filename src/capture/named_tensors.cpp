@@ -6,7 +6,7 @@ namespace sonde {
 
 NamedTensors::Named& NamedTensors::name(const OpName& name, const HostTensor& tensor, std::uint64_t step,
                                         bool& is_new) {
-  std::vector<Named>& here = named_.obtain(tensor.storage).first->tensors;
+  std::pmr::vector<Named>& here = named_.obtain(tensor.storage).first->tensors;
   auto known = std::ranges::find(here, &name, &Named::name);
   is_new = known == here.end();
   Named& named = is_new ? here.emplace_back() : *known;

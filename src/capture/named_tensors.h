@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory_resource>
 #include <optional>
 #include <vector>
 
@@ -46,7 +47,9 @@ class NamedTensors {
 
  private:
   struct NamedHere {
-    std::vector<Named> tensors;
+    using allocator_type = std::pmr::polymorphic_allocator<>;
+    explicit NamedHere(allocator_type memory) : tensors(memory) {}
+    std::pmr::vector<Named> tensors;
     void recycle() { tensors.clear(); }
   };
   struct DataNumber {

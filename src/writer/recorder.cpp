@@ -72,7 +72,7 @@ struct Recorder::State {
         recording(std::in_place, plan, run, naming, spare, hasher) {
     // Every container has the bytes of all its tensors.
     const bool shares_bytes = plan.wants_tensors() && naming.tensor_form() != TensorForm::container;
-    if (plan.sonde.ring > 0) ring.emplace(plan, shares_bytes, [this](Item&& item) { pass_on(std::move(item)); });
+    if (plan.sonde.ring > 0) ring.emplace(plan, shares_bytes, spare, [this](Item&& item) { pass_on(std::move(item)); });
   }
 
   Layout layout;

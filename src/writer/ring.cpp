@@ -28,11 +28,12 @@ std::string megabytes(std::uint64_t bytes) { return fmt::format("{:.1f} MB", sta
 
 }  // namespace
 
-Ring::Ring(const Plan& plan, bool keeps_bytes, std::function<void(Item&&)> hand_on)
+Ring::Ring(const Plan& plan, bool keeps_bytes, SpareTensors& spare, std::function<void(Item&&)> hand_on)
     : most_steps_(plan.sonde.ring),
       most_bytes_(plan.sonde.ring_bytes),
       most_writes_(plan.sonde.ring_writes),
       keeps_bytes_(keeps_bytes),
+      spare_(spare),
       hand_on_(std::move(hand_on)) {}
 
 void Ring::add(Item&& item) {
@@ -108,7 +109,12 @@ void Ring::begin_step(Record&& record) {
 void Ring::keep(Step& step, Record&& record) {
   if (record.kind == RecordKind::step_end) step.ended = true;
   take_bytes(record);
-  if (record.tensors.capacity() > record.tensors.size() + 2) record.tensors.shrink_to_fit();
+  if (record.tensors.capacity() > record.tensors.size() + 2) {
+    std::vector<TensorRecord> roomy(record.tensors.size());
+    roomy.swap(record.tensors);
+    std::ranges::move(roomy, record.tensors.begin());
+    spare_.give(std::move(roomy));
+  }
   const std::uint64_t bytes = bytes_of(record);
   step.bytes += bytes;
   bytes_ += bytes;

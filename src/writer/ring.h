@@ -22,6 +22,7 @@
 #include "writer/failure_watch.h"
 #include "writer/forgotten.h"
 #include "writer/item.h"
+#include "writer/spare_tensors.h"
 
 namespace sonde {
 
@@ -36,7 +37,7 @@ struct RingReport {
 // Any thread. `hand_on` is called with the ring's lock held.
 class Ring {
  public:
-  Ring(const Plan& plan, bool keeps_bytes, std::function<void(Item&&)> hand_on);
+  Ring(const Plan& plan, bool keeps_bytes, SpareTensors& spare, std::function<void(Item&&)> hand_on);
 
   void add(Item&& item);
   // Everything that is held goes to the writer; returns the number of steps. `why`: "SIGUSR2".
@@ -98,6 +99,7 @@ class Ring {
 
   const std::uint64_t most_steps_, most_bytes_, most_writes_;
   const bool keeps_bytes_;  // records name bytes that came with another one
+  SpareTensors& spare_;
   const std::function<void(Item&&)> hand_on_;
 
   mutable std::mutex mutex_;
