@@ -257,7 +257,7 @@ def test_what_cannot_be_combined_is_refused_by_one_line(train, config, dump, set
 
 
 def test_a_step_that_never_ends_is_bounded(train, config, dump, sonde):
-    """260 MB of results, and a ring of 4 MiB: the step loses its beginning, and says so. The heap may get some holes."""
+    """260 MB of results, and a ring of 4 MiB: the step loses its beginning, and says so. The heap gets some holes."""
     source = """
         import resource
         import torch
