@@ -10,7 +10,11 @@ const OPTIONS = [
   "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 ];
 
+const PATIENCE_MS = 60_000; // a slow machine takes its time; only what never comes fails
+const FRAMES = 12;
+
 let browser = null;
+const underWay = new WeakMap(); // page: its requests that have no answer yet
 
 export async function startBrowser() {
   const root = process.getuid?.() === 0 ? ["--no-sandbox"] : []; // Chromium's sandbox refuses root
@@ -26,8 +30,9 @@ export async function stopBrowser() {
 export async function withPage(address, options, body) {
   const { width = 1280, height = 800, dark = false, allowed = [], mayAsk = null } = options;
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: dark ? "dark" : "light", reducedMotion: "reduce" });
+  context.setDefaultTimeout(PATIENCE_MS);
   const page = await context.newPage();
-  page.setDefaultTimeout(10_000);
+  watchRequests(page);
   const wrong = [];
   const origin = address.startsWith("file:") ? address : new URL(address).origin;
   page.on("console", (message) => {
@@ -45,6 +50,25 @@ export async function withPage(address, options, body) {
     assert.deepEqual(wrong, []);
   } finally {
     await context.close();
+  }
+}
+
+function watchRequests(page) {
+  const asked = new Set();
+  underWay.set(page, asked);
+  page.on("request", (request) => !request.url().includes("/api/v1/events") && asked.add(request)); // the events never end
+  for (const end of ["requestfinished", "requestfailed"]) page.on(end, (request) => asked.delete(request));
+}
+
+// Until the page has all its answers and shows the same for some frames, its pictures included.
+export async function settled(page) {
+  for (let same = 0, before = ""; same < FRAMES;) {
+    const now = await page.evaluate(() => new Promise((resolve) => {
+      const seen = () => [location.hash, document.querySelector("main")?.innerText, ...[...document.querySelectorAll("canvas")].map((canvas) => canvas.toDataURL())];
+      requestAnimationFrame(() => setTimeout(() => resolve(seen().join("\n"))));
+    }));
+    same = now === before && underWay.get(page).size === 0 ? same + 1 : 0;
+    before = now;
   }
 }
 

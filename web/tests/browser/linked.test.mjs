@@ -1,7 +1,7 @@
 // The graphs of two runs side by side. The target has two operators that golden lacks: sub-op0 and log-op0 of rank 1.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { go, startBrowser, stopBrowser, text, withPage } from "./browser.mjs";
+import { go, settled, startBrowser, stopBrowser, text, withPage } from "./browser.mjs";
 
 const ODD = process.env.SONDE_PAGE_ODD;
 const LINEAR = "Default/network-Linear/linear-op0";
@@ -27,7 +27,7 @@ const pixels = (page, side, name) => page.evaluate(([half, variable]) => {
 test("an operator chosen in one graph is chosen in the other, and one without a counterpart says so", async () => {
   await withPage(ODD, {}, async (page) => {
     await go(page, "#/compare?r=1");
-    await page.waitForSelector(".pairs .grid-row .op-link", { timeout: 30_000 });
+    await page.waitForSelector(".pairs .grid-row .op-link");
     await page.getByRole("tab", { name: "Both graphs" }).click();
     await page.waitForFunction(() => document.querySelectorAll(".linked canvas[data-boxes]").length === 2);
     await go(page, `#/compare?view=graphs&r=1&s=2&op=${LINEAR}`);
@@ -36,7 +36,7 @@ test("an operator chosen in one graph is chosen in the other, and one without a 
     assert.ok((await pixels(page, "Golden", "--infinity-soft")) > 300); // the colour of "propagated"
     await go(page, "#/compare?d=1&view=graphs&r=1&s=2&op=Default/mean-op0"); // of golden
     await page.waitForFunction(() => document.querySelector(".linked-half[aria-label=Target] [data-chosen='Default/mean-op0'] canvas[data-boxes]"));
-    await page.waitForTimeout(300); // its scopes open in both
+    await settled(page); // its scopes open in both
     await page.locator(".linked-half[aria-label=Golden] canvas").focus();
     await page.keyboard.press("ArrowUp");
     await page.waitForFunction(() => document.querySelector(".linked-half[aria-label=Target] [data-chosen='Default/pow-op0']"));
@@ -56,7 +56,7 @@ test("zoom and pan of one graph move the other", async () => {
   await withPage(ODD, {}, async (page) => {
     await go(page, `#/compare?view=graphs&r=1&s=2&op=${LINEAR}`);
     await page.waitForFunction((name) => [...document.querySelectorAll(".linked [data-chosen]")].filter((half) => half.dataset.chosen === name).length === 2, LINEAR);
-    await page.waitForTimeout(200);
+    await settled(page);
     await page.evaluate(() => { globalThis.seen = [...document.querySelectorAll(".linked canvas")].map((canvas) => canvas.toDataURL()); });
     await page.locator(".linked-half[aria-label=Target]").getByRole("button", { name: "Larger" }).click();
     await page.waitForFunction(() => [...document.querySelectorAll(".linked canvas")].every((canvas, i) => canvas.toDataURL() !== globalThis.seen[i]));
