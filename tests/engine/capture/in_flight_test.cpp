@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <future>
+#include <map>
 #include <mutex>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -16,11 +19,13 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 
 struct Device {
   std::atomic<int> ended{0};  // events up to this one
   std::atomic<int> queries{0};
   std::atomic<bool> lost{false};
+  std::function<void(const char*)> asked;
 };
 
 struct Event {
@@ -29,10 +34,12 @@ struct Event {
 
   bool query() const {
     ++device->queries;
+    if (device->asked) device->asked("query");
     if (device->lost) throw std::runtime_error("lost");
     return number <= device->ended;
   }
   void synchronize() const {
+    if (device->asked) device->asked("synchronize");
     if (device->lost) throw std::runtime_error("lost");
     if (device->ended < number) device->ended = number;
   }
@@ -117,12 +124,28 @@ TEST_F(InFlightParts, ADrainWaitsForPartsThatAnotherThreadHandsOver) {
     drain();
     drained = true;
   });
-  for (int turn = 0; turn < 1000; ++turn) std::this_thread::yield();
+  for (int turn = 0; turn < 200; ++turn) std::this_thread::yield();
   EXPECT_FALSE(drained);
   may_go_on.set_value();
   waits.join();
   EXPECT_THAT(taken_, ElementsAre(1));
   other.join();
+}
+
+// The table is locked while it is asked. Other threads need the lock to finish an operator, so nobody waits with it, or calls
+// the engine.
+TEST_F(InFlightParts, NobodyWaitsWithTheLock) {
+  std::map<std::string, bool> locked;
+  const auto look = [&](const char* where) {
+    std::thread([&] {
+      locked[where] = !mutex_.try_lock();
+      if (!locked[where]) mutex_.unlock();
+    }).join();
+  };
+  add(0, 1);
+  device_.asked = look;
+  parts_.drain([&](const Part&, bool) { look("hand over"); });
+  EXPECT_THAT(locked, ElementsAre(Pair("hand over", false), Pair("query", true), Pair("synchronize", false)));
 }
 
 TEST_F(InFlightParts, ThreadsThatAddAndTakeLoseNothing) {
