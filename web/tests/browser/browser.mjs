@@ -87,3 +87,17 @@ export const go = async (page, fragment) => {
 };
 
 export const text = async (page, selector) => (await page.locator(selector).first().innerText()).replaceAll(/\s+/g, " ");
+
+// How many pixels of a canvas have a colour that the style sheet names.
+export const pixels = (page, selector, name) => page.evaluate(([of, variable]) => {
+  const canvas = document.querySelector(of);
+  const draw = canvas.getContext("2d");
+  draw.save();
+  draw.fillStyle = getComputedStyle(canvas).getPropertyValue(variable).trim();
+  const [red, green, blue] = [1, 3, 5].map((at) => Number.parseInt(draw.fillStyle.slice(at, at + 2), 16));
+  draw.restore();
+  const { data } = draw.getImageData(0, 0, canvas.width, canvas.height);
+  let count = 0;
+  for (let i = 0; i < data.length; i += 4) if (data[i] === red && data[i + 1] === green && data[i + 2] === blue) count += 1;
+  return count;
+}, [selector, name]);

@@ -2,7 +2,7 @@
 // of examples/first_bad, beside its healthy run.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { go, startBrowser, stopBrowser, text, withPage } from "./browser.mjs";
+import { go, pixels, settled, startBrowser, stopBrowser, text, withPage } from "./browser.mjs";
 
 const SICK = process.env.SONDE_PAGE;
 const PAIR = process.env.SONDE_PAGE_PAIR;
@@ -48,6 +48,16 @@ test("Q3: two clicks lead from the finding along the path, and to what the opera
     await input.getByRole("link", { name: "sub-op0" }).click();
     await page.waitForFunction(() => document.querySelector("h1")?.textContent?.includes("sub-op0"));
     assert.match(await page.locator(".tensor-card", { hasText: "output.0" }).innerText(), /read by\s+log-op0/);
+  });
+});
+
+test("Q3: a closed scope of the graph has a strip with its class in each step", async () => {
+  await withPage(SICK, {}, async (page) => {
+    await go(page, "#/graph?s=1");
+    await page.waitForSelector("canvas[data-boxes]");
+    await settled(page);
+    assert.ok((await pixels(page, ".graph-view canvas", "--nan")) > 20); // of step 2: no box of step 1 has the colour
+    assert.ok((await pixels(page, ".graph-view canvas", "--fine")) > 100);
   });
 });
 

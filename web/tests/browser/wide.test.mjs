@@ -151,6 +151,12 @@ test("pairs are filtered by the words of the tables, moved operators are marked,
     await page.getByLabel("Filter").fill("op:(");
     await page.getByLabel("Filter").press("Enter");
     await page.waitForSelector(".card .problem");
+    await page.getByLabel("Filter").fill("op:^(([\\w/-]+)+)+!$"); // would take for ever
+    await page.getByLabel("Filter").press("Enter");
+    await page.getByText(/were given up after 3 s/).waitFor();
+    await page.getByLabel("Filter").fill("type:linear step<3");
+    await page.getByLabel("Filter").press("Enter");
+    await page.waitForFunction(() => document.querySelector(".card .count").textContent === "3 rows");
 
     await go(page, "#/compare?view=graphs&s=1");
     await page.waitForFunction(() => document.querySelectorAll(".linked [data-open]").length === 2 && [...document.querySelectorAll(".linked [data-open]")].every((half) => Number(half.dataset.open) > 0));
