@@ -40,7 +40,7 @@ def merged(nodes: Sequence[Any], program: Sequence[Any]) -> list[Any] | None:
     """All `nodes` of Inductor's scheduler: those of `program` in its order, the others where a C++ function of the
     program ends and what they need is there. None: one of the program needs one that cannot run yet."""
     makers = {name: node for node in nodes for name in node.get_buffer_names()}
-    needs = {node: {makers[dep.name] for dep in node.unmet_dependencies if dep.name in makers} for node in nodes}
+    needs = {node: {makers.get(dep.name) for dep in node.unmet_dependencies} - {None, node} for node in nodes}
     known = set(program)
     waiting = [node for node in nodes if node not in known]
     waiting.sort(key=lambda node: bool(node.is_extern()))  # calls end a function
@@ -54,7 +54,7 @@ def merged(nodes: Sequence[Any], program: Sequence[Any]) -> list[Any] | None:
     def run_ready() -> None:
         left = []
         for node in waiting:
-            if needs[node] <= done | {node}:
+            if needs[node] <= done:
                 run(node)
             else:
                 left.append(node)
