@@ -103,8 +103,10 @@ def _refuse(error: Exception) -> None:
 
 def _wrap_compile_fx(module: ModuleType, host: Program) -> Callable[[], None]:
     """Every graph for Inductor passes its function compile_fx, which calls `inner_compile` for forward and backward."""
+    from . import packages
     from .calls import Compilation, Family, Tracing
 
+    packages.is_packaged()  # raises here, not within a compilation, if Inductor's state is not as we know it
     Family.host = host
 
     original = module.compile_fx

@@ -51,11 +51,13 @@ class Forms:
         """The compiled object for AOTAutograd, in the form that is needed now; each of its calls comes to run()."""
         compiled = failure = None
         if choice is not None:
+            symbols = list(_pending_symbols())
             try:
                 compiled = self._compile(choice)
             except Exception as error:
                 failure = error
                 _forget_strides()
+                _pending_symbols()[:] = symbols
         form = "tapped" if compiled is not None else "plain"
         if compiled is None:
             compiled = self._compile(None)  # a compilation that fails by itself raises here
@@ -143,30 +145,38 @@ def compile_copy(  # noqa: PLR0917
         return inner(module, examples, **options)
     backward = bool(options.get("is_backward"))
     users = config.post_grad_custom_post_pass
-    own = taps.TapPass(users, module.graph, backward, forward_types or {}, choice)
-    patch: dict[str, Any] = {"post_grad_custom_post_pass": own}
-    if hasattr(config, "reorder_for_peak_memory"):
-        patch["reorder_for_peak_memory"] = False  # it would move taps between the kernels of one C++ function
-    with config.patch(patch), lowering.taps_are_lowered():
+    own = taps.TapPass(users, module, backward, forward_types or {}, choice)
+    with config.patch({"post_grad_custom_post_pass": own}), lowering.taps_are_lowered():
         return inner(module, examples, **options)
 
 
 def copy_of(module: fx.GraphModule) -> fx.GraphModule:
-    """Compiling changes the graph. Constants are shared."""
+    """Compiling changes the graph, and the graphs inside it (`torch.cond`, attention). Constants are shared."""
     twin = fx.GraphModule(module, copy.deepcopy(module.graph))
     twin.meta = dict(getattr(module, "meta", {}))
+    for name, inner in twin.named_children():
+        if isinstance(inner, fx.GraphModule):
+            setattr(twin, name, copy_of(inner))
     return twin
 
 
 def _strides() -> list[Any] | None:
-    context = TracingContext.try_get()
-    return list(context.output_strides) if context is not None and context.output_strides is not None else None
+    strides: list[Any] | None = getattr(TracingContext.try_get(), "output_strides", None)
+    return list(strides) if strides is not None else None
 
 
 def _forget_strides() -> None:
-    context = TracingContext.try_get()
-    if context is not None and context.output_strides is not None:
-        context.output_strides.clear()
+    strides: list[Any] | None = getattr(TracingContext.try_get(), "output_strides", None)
+    if strides is not None:
+        strides.clear()
+
+
+def _pending_symbols() -> list[Any]:
+    """Sizes that the compiler has named and not used yet. Those of a compilation that failed make the next one fail."""
+    from torch._inductor.virtualized import V
+
+    pending: Any = getattr(getattr(V.fake_mode, "shape_env", None), "pending_fresh_unbacked_symbols", None)
+    return pending if isinstance(pending, list) else []
 
 
 class _Surroundings:

@@ -19,6 +19,7 @@ from torch import fx
 
 from . import nodes, packages
 from .nodes import Input, Table
+from .order import program_keeps_its_order
 
 # A result that becomes memory within so many taps is handed over then, instead of being computed again.
 _MOST_WAITED = 8
@@ -257,14 +258,15 @@ _ALLOCATES = re.compile(r"^( +)(buf\d+) = empty_strided_cpu\(\(([^)]*)\)", re.MU
 _FEW_ELEMENTS = 1 << 14  # memory that malloc keeps anyway
 
 
-def with_kept_memory(code: str, own: set[str]) -> str:
-    """Generated Python in which the buffers of the taps' kernels come from memory that is kept between runs."""
+def with_kept_memory(code: str, returned: set[str]) -> str:
+    """Generated Python in which buffers come from memory that is kept between runs, except those that it returns. Taps
+    hold memory longer, so that less of it is used again within a run."""
 
     def replaced(found: re.Match[str]) -> str:
         space, name, sizes = found.groups()
         numbers = [one.strip() for one in sizes.split(",") if one.strip()]
         is_small = all(one.isdigit() for one in numbers) and math.prod(map(int, numbers)) < _FEW_ELEMENTS
-        return found[0] if name not in own or is_small else f"{space}{name} = sonde_memory(({sizes})"
+        return found[0] if name in returned or is_small else f"{space}{name} = sonde_memory(({sizes})"
 
     function = "empty_strided_cpu = torch._C._dynamo.guards._empty_strided_cpu"
     if function not in code:
@@ -297,17 +299,19 @@ def taps_are_lowered() -> Iterator[None]:
     run_node, finalize, can_fuse = GraphLowering.run_node, GraphLowering.finalize, Scheduler.can_fuse
     begin, tap = torch.ops.sonde.graph.default, torch.ops.sonde.tap.default
 
-    def lower_begin(order: Any, text: str) -> None:
+    def lower_begin(shared: Any, text: str) -> None:
         graph: Any = V.graph
         table = Table.from_json(text)
-        graph.sonde_taps = Taps(order, table)
+        graph.sonde_taps = Taps(shared, table)
+        known = len(graph.buffers)
         if table.package:
-            packages.begin_kernel().create(begin, order, "")
-            return
-        if graph.cpp_wrapper and not _cpp_can_call_taps():
+            packages.begin_kernel().create(begin, shared, "")
+        elif graph.cpp_wrapper and not _cpp_can_call_taps():
             raise RuntimeError("its C++ wrapper cannot call operators without results in this version of PyTorch")
-        handler: Any = lowering.fallback_handler
-        handler(begin, add_to_fallback_set=False)(order, nodes.IN_CPP if graph.cpp_wrapper else text)
+        else:
+            handler: Any = lowering.fallback_handler
+            handler(begin, add_to_fallback_set=False)(shared, nodes.IN_CPP if graph.cpp_wrapper else text)
+        graph.sonde_taps.own |= {shared.get_name(), *(buffer.get_name() for buffer in graph.buffers[known:])}
 
     def lower_tap(_order: Any, number: int, _results: Any, _given: Any) -> None:
         graph: Any = V.graph
@@ -324,13 +328,12 @@ def taps_are_lowered() -> Iterator[None]:
         if taps is not None:
             taps.place(self)
 
-    def can_fuse_with_taps(self: Any, node1: Any, node2: Any, *args: Any, **kwargs: Any) -> bool:
+    def is_ours(node: Any) -> bool:
         taps = getattr(V.graph, "sonde_taps", None)
-        if taps is not None:
-            ours = [bool(set(node.get_buffer_names()) & taps.own) for node in (node1, node2)]
-            if ours[0] != ours[1]:
-                return False
-        return bool(can_fuse(self, node1, node2, *args, **kwargs))
+        return taps is not None and bool(set(node.get_buffer_names()) & taps.own)
+
+    def can_fuse_with_taps(self: Any, node1: Any, node2: Any, *args: Any, **kwargs: Any) -> bool:
+        return is_ours(node1) == is_ours(node2) and bool(can_fuse(self, node1, node2, *args, **kwargs))
 
     lowering.lowerings[begin] = lower_begin
     lowering.lowerings[tap] = lower_tap
@@ -338,7 +341,7 @@ def taps_are_lowered() -> Iterator[None]:
     lowered.finalize = finalize_with_taps
     Scheduler.can_fuse = can_fuse_with_taps  # type: ignore[method-assign]
     try:
-        with _kernels_are_named():
+        with _kernels_are_named(), program_keeps_its_order(is_ours):
             yield
     finally:
         lowered.run_node = run_node
@@ -372,9 +375,10 @@ def _kernels_are_named() -> Iterator[None]:
             return result
         taps.table.kernels = taps.kernels
         complete = packages.with_table if taps.table.package else nodes.with_kernels
+        returned = set(self.get_output_names())
         if isinstance(code, str):  # PyTorch 2.6
-            return with_kept_memory(complete(code, taps.table), taps.own), *result[1:]
-        text = with_kept_memory(complete(code.value, taps.table), taps.own)
+            return with_kept_memory(complete(code, taps.table), returned), *result[1:]
+        text = with_kept_memory(complete(code.value, taps.table), returned)
         return type(code)(text, code.line_map), *result[1:]
 
     lowered.codegen = codegen_with_kernels

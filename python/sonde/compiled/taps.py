@@ -17,7 +17,7 @@ from torch._inductor.custom_graph_pass import CustomGraphPass
 from . import nodes
 from .nodes import Table
 
-_FORMAT = 11  # of the table and the taps: code of another one is not taken from a cache
+_FORMAT = 13  # of the table and the taps: code of another one is not taken from a cache
 
 
 @dataclasses.dataclass
@@ -34,18 +34,21 @@ class TapPass(CustomGraphPass):
     """Inductor's last pass over a graph: runs the user's own passes, if any, then inserts the taps."""
 
     def __init__(
-        self, users: Any, graph: fx.Graph, backward: bool, forward_types: Mapping[int, str], choice: Choice
+        self, users: Any, module: fx.GraphModule, backward: bool, forward_types: Mapping[int, str], choice: Choice
     ) -> None:
         self._users = list(users) if isinstance(users, tuple | list) else [users] if users is not None else []
         self._backward = backward
         self._forward_types = forward_types
         self._choice = choice
-        self._source = _fingerprint(graph)
+        self._source = _fingerprint(module.graph)
+        self._inner = [one.graph for one in module.modules() if isinstance(one, fx.GraphModule) and one is not module]
 
     def __call__(self, graph: fx.Graph) -> None:
         """Called by Inductor."""
         for users in self._users:
             _run_users_pass(users, graph)
+        if any(graph is inner for inner in self._inner):
+            return  # of a node of the graph, as torch.cond: it has no place for taps
         insert(graph, self._backward, self._forward_types, self._choice)
 
     def uuid(self) -> Any | None:
