@@ -124,8 +124,8 @@ def test_a_copy_to_the_host_is_read_where_its_elements_are(kernels, train, confi
     assert set(skipped.values()) == {"a copy from a device, not yet complete"}
 
 
-# Each stream has a table of statistics; nothing in the program orders the streams after the multiplications. At the end of
-# the program the test device would wait for them.
+# Each stream has a table of statistics; nothing in the program orders the streams after the multiplications. At the end
+# of the program the test device would wait for them.
 STREAMS = """
 import sonde
 x = torch.arange(1000, device="testdev", dtype=torch.float32)
@@ -222,8 +222,8 @@ def test_tensors_that_have_arrived_are_written_while_the_program_goes_on(train, 
     assert run.stdout == "[true]\n", run.stderr
 
 
-# torch.tensor() holds the GIL where it calls detach_(). The second one waits until the device has read the first, and that
-# waits for the function.
+# torch.tensor() holds the GIL where it calls detach_(). The second one waits until the device has read the first, and
+# that waits for the function.
 GIL = """
 import warnings
 warnings.simplefilter("ignore")
