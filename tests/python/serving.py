@@ -65,11 +65,11 @@ class Server:
         assert started.status == 202, started.body
         conform("job", started.json)
         number = started.json["job"]
-        self.wait(lambda: self.get(f"jobs/{number}").json["state"] not in ("waiting", "running"), 60)
+        self.wait(lambda: self.get(f"jobs/{number}").json["state"] not in ("waiting", "running"), 120)
         return self.get(f"jobs/{number}").json
 
     @staticmethod
-    def wait(holds, seconds=20):
+    def wait(holds, seconds=60):
         end = time.monotonic() + seconds
         while not holds():
             assert time.monotonic() < end, "it did not come"

@@ -5,7 +5,6 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,56 +12,19 @@ import time
 
 import mindspore_tree
 import pytest
-from processes import CLI, clean_environment, run_alone, run_in
+from page_dumps import WEB, browse, needs_chromium, needs_node, node, write_first_bad, write_ranks
+from processes import CLI, clean_environment, run_in
 from serving import serving
 
 import sonde
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-WEB = ROOT / "web"
-CHROMIUM = shutil.which("chromium")
-EXAMPLE = ROOT / "examples/first_bad/train.py"
-
-
-def _missing():
-    """The thing that the tests of the page need and this machine lacks; None: it has all."""
-    if shutil.which("node") is None:
-        return "Node 20.19 or later is not installed"
-    if not (WEB / "node_modules").exists():
-        return "web/node_modules is missing; scripts/setup fetches it where Node is new enough"
-    return None
-
-
-MISSING = _missing()
-pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
-needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed; scripts/setup --page does it")
-
-
-def node(*arguments, **environment):
-    return run_alone(WEB, "node", *arguments, timeout=240, **environment).stdout
+pytestmark = needs_node
 
 
 @pytest.fixture(scope="module")
-def dumps(tmp_path_factory):
+def dumps(once_per_run):
     """The example whose loss becomes NaN, and the same one healthy."""
-    place = tmp_path_factory.mktemp("page")
-    for name, options in (("sick", []), ("healthy", ["--healthy"])):
-        run = run_in(
-            place,
-            place / name,
-            CLI,
-            "run",
-            "--out",
-            name,
-            "--saved-data",
-            "full",
-            "--",
-            sys.executable,
-            EXAMPLE,
-            *options,
-        )
-        assert run.status == 0, run.stderr
-    return place
+    return once_per_run("page-first-bad", write_first_bad)
 
 
 GROWING = """
@@ -145,13 +107,6 @@ def test_nothing_makes_html_of_text_or_asks_another_server():
         assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text), file
 
 
-def browse(*names, **environment):
-    """Runs these files of web/tests/browser; none of their tests may be left out."""
-    files = [f"tests/browser/{name}.test.mjs" for name in names]
-    out = node("--test", "--test-concurrency=1", *files, SONDE_CHROMIUM=str(CHROMIUM), **environment)
-    assert re.search(r"^# pass [1-9]", out, re.M) and re.search(r"^# skipped 0$", out, re.M), out
-
-
 @needs_chromium
 def test_the_questions_of_a_person_and_accessibility(dumps):
     difference = run_in(dumps, dumps, CLI, "compare", "sick", "healthy").stdout.splitlines()[0]
@@ -160,48 +115,25 @@ def test_the_questions_of_a_person_and_accessibility(dumps):
         browse("questions", "save", "axe", "tabs", SONDE_FIRST_DIFFERENCE=difference, **addresses)
 
 
-TWO_RANKS = """
-import glob, os, sys, time, torch
-from torch import nn
-net = nn.Linear(4, 4)
-for step in range(3):
-    x = torch.ones(2, 4)
-    if os.environ["RANK"] == "1" and step == 1 and "--plain" not in sys.argv:
-        x = torch.log(x - 2)
-    net(x).pow(2).mean().backward()
-    if step == 2 and "--kill" in sys.argv:
-        while not glob.glob("killed/rank_0/.dump_metadata/sonde/journal*"):
-            time.sleep(0.05)  # the writer has a thread of its own
-        time.sleep(0.5)
-        os.kill(os.getpid(), 9)
-"""
-
-
 @pytest.fixture(scope="module")
-def trees(tmp_path_factory):
-    """Dumps with less in them: {name: (its path, what the first screen says)}."""
-    place = tmp_path_factory.mktemp("trees", numbered=True)
-    (place / "train.py").write_text(TWO_RANKS)
-    for name, rank, options in (("two", 0, []), ("two", 1, []), ("plain", 1, ["--plain"]), ("killed", 0, ["--kill"])):
-        command = [CLI, "run", "--out", name, "--", sys.executable, "train.py", *options]
-        run = run_in(place, None, *command, RANK=rank, WORLD_SIZE=2, LOCAL_RANK=rank)
-        assert run.status == (137 if name == "killed" else 0), run.stderr
-    return {
-        "two ranks": (place / "two", "log-op0.*rank 1, step"),
-        "a killed run": (place / "killed", "In what was recorded, .* The run was killed in step 2. 53 operators"),
-        "MindSpore": (mindspore_tree.write(place / "mindspore"), "Nothing is wrong"),
-    }
+def trees(once_per_run):
+    """Dumps of two ranks, and of a run that was killed."""
+    return once_per_run("page-ranks", write_ranks)
 
 
 @needs_chromium
-def test_every_screen_of_other_dumps(trees):
+def test_every_screen_of_other_dumps(trees, tmp_path):
+    shown = {
+        "two ranks": (trees / "two", "log-op0.*rank 1, step"),
+        "a killed run": (trees / "killed", "In what was recorded, .* The run was killed in step 2. 53 operators"),
+        "MindSpore": (mindspore_tree.write(tmp_path / "mindspore"), "Nothing is wrong"),
+    }
     with contextlib.ExitStack() as stack:
         pages = {
             name: {"address": stack.enter_context(serving(path)).line, "first": first}
-            for name, (path, first) in trees.items()
+            for name, (path, first) in shown.items()
         }
-        two = trees["two ranks"][0]
-        odd = stack.enter_context(serving(two, two.parent / "plain")).line
+        odd = stack.enter_context(serving(trees / "two", trees / "plain")).line
         browse("trees", "linked", SONDE_PAGES=json.dumps(pages), SONDE_PAGE_ODD=odd)
 
 
@@ -268,7 +200,7 @@ def test_wide_maps_tables_and_graphs(wide, trees):
     with (
         serving(wide / "wide", wide / "swapped") as pair,
         serving(wide / "big") as big,
-        serving(trees["two ranks"][0]) as two,
+        serving(trees / "two") as two,
     ):
         browse("wide", SONDE_PAGE_WIDE=pair.line, SONDE_PAGE_BIG=big.line, SONDE_PAGE_RANKS=two.line)
 
@@ -278,7 +210,7 @@ def test_every_key_and_other_words(dumps, trees):
     with (
         serving(dumps / "sick") as sick,
         serving(dumps / "sick", dumps / "healthy") as pair,
-        serving(trees["two ranks"][0]) as two,
+        serving(trees / "two") as two,
     ):
         browse("keys", SONDE_PAGE=sick.line, SONDE_PAGE_PAIR=pair.line, SONDE_PAGE_RANKS=two.line)
 

@@ -215,6 +215,7 @@ def test_a_report_is_made_as_a_job(pair):
 
 
 def test_jobs_are_listed_forgotten_and_refused_with_the_reason(pair):
+    pair.job("stomp", rank=0)
     listed = pair.get("jobs").json
     conform("jobs", listed)
     number = listed["jobs"][0]["job"]

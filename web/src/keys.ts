@@ -28,8 +28,9 @@ export function useKeys(actions: Actions): void {
 
 export function onKey(event: KeyboardEvent): void {
   if (keysOff.value || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+  if (document.querySelector("dialog[open]")) return; // its keys are its own, also when nothing in it has the focus
   const target = event.target as HTMLElement;
-  if (target.closest("input, textarea, select, dialog, [contenteditable]")) return;
+  if (target.closest("input, textarea, select, [contenteditable]")) return;
   if ((event.key === "Enter" || event.key === " ") && target.closest("button, a, summary")) return;
   const key = event.timeStamp - firstAt < SEQUENCE_MS && first ? `${first} ${event.key}` : event.key;
   first = "";

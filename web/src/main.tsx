@@ -3,7 +3,6 @@ import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Job } from "./api.ts";
 import { Frame } from "./frame.tsx";
-import { useWorker } from "./graph/worker.ts";
 import { isOver } from "./jobs.ts";
 import { Card, Empty, useSlow } from "./parts/ui.tsx";
 import { Compare } from "./screens/compare.tsx";
@@ -20,6 +19,7 @@ import { HttpSource } from "./source/http.ts";
 import { answerOtherTabs, findToken, keepToken } from "./source/token.ts";
 import { connected, dump, dumpStatus, forget, notice, refresh, route, source, status, tokenRefused } from "./state.ts";
 import { language, words } from "./words.ts";
+import { useWorker } from "./worker.ts";
 import "./style.css";
 
 const RETRY_MS = 2000;

@@ -101,7 +101,7 @@ export const words = {
     empty: "No row has these properties.", clear: "Clear the filter",
   },
   op: {
-    none: "No operator is selected.", source: "Source", noSource: "The source line is unknown.", stack: "Stack", sameLine: "Operators of this line",
+    none: "No operator is selected.", source: "Source", noSource: "The source line is unknown.", noText: "The dump has no text of this file.", stack: "Stack", sameLine: "Operators of this line",
     attributes: "Called with", inputs: "Inputs", outputs: "Outputs", maker: "from", readers: "read by",
     parameter: "parameter", path: "To its cause", effect: "To the loss", previous: "Previous operator", next: "Next operator",
     failed: "This operator threw an exception.", open: "Open", close: "Close the pane", more: (count: number) => `${count} more`,
@@ -151,7 +151,8 @@ export const words = {
     noCounterpart: (name: string, side: string, other: string) => `${name} of ${side} has no counterpart in ${other}.`,
     notCompared: (name: string, side: string) => `The comparison does not contain ${name} of ${side} in this step.`, view: "Pairs as",
     mapping: "Pairs of operators", mappingHint: '{"target operator": "golden operator"} or lines of target,golden', mappingFile: "A file with pairs", csvHint: "Save the table that sonde compare --csv writes",
-    filterHint: "conv*  op:REGEX  type:log  source:train.py:29  verdict:introduced  over>1  moved:yes", badFilter: "The filter has a word that is none: see the words in the empty field.",
+    filterHint: "conv*  op:REGEX  type:log  source:train.py:29  verdict:introduced  over>1  moved:yes", badFilter: "The filter has a word that is none: see the words in the empty field.", slowFilter: (seconds: number) => `The filter's patterns were given up after ${seconds} s. Try a simpler one.`,
+    verdicts: { identical: "identical", within_tolerance: "within tolerance", propagated: "propagated", introduced: "introduced", unmatched: "unmatched", unknown: "unknown" },
     moved: (count: number) => (count === 1 ? "1 operator moved" : `${count} operators moved`), movedHint: "runs at another place than its counterpart",
     running: "Comparing…", columns: { verdict: "verdict", target: "target", golden: "golden", error: "relative error", over: "over rounding", source: "line" },
   },

@@ -103,7 +103,7 @@ export const words: Words = {
     empty: "没有符合条件的行。", clear: "清除筛选",
   },
   op: {
-    none: "没有选择算子。", source: "源码", noSource: "源码行未知。", stack: "调用栈", sameLine: "同一行的算子",
+    none: "没有选择算子。", source: "源码", noSource: "源码行未知。", noText: "数据中没有此文件的文本。", stack: "调用栈", sameLine: "同一行的算子",
     attributes: "调用参数", inputs: "输入", outputs: "输出", maker: "来自", readers: "被读取：",
     parameter: "参数", path: "追溯原因", effect: "追踪到损失", previous: "前一个算子", next: "后一个算子",
     failed: "此算子抛出了异常。", open: "打开", close: "关闭面板", more: (count) => `另有 ${count} 个`,
@@ -156,7 +156,8 @@ export const words: Words = {
     noCounterpart: (name, side, other) => `${side} 的 ${name} 在 ${other} 中没有对应算子。`,
     notCompared: (name, side) => `比对中没有 ${side} 这一步的 ${name}。`, view: "显示方式",
     mapping: "算子对应关系", mappingHint: '{"target operator": "golden operator"} 或每行 target,golden', mappingFile: "对应关系文件", csvHint: "保存 sonde compare --csv 写出的表格",
-    filterHint: "conv*  op:REGEX  type:log  source:train.py:29  verdict:introduced  over>1  moved:yes", badFilter: "筛选中有不认识的词：可用的词见空白输入框。",
+    filterHint: "conv*  op:REGEX  type:log  source:train.py:29  verdict:introduced  over>1  moved:yes", badFilter: "筛选中有不认识的词：可用的词见空白输入框。", slowFilter: (seconds) => `筛选的模式在 ${seconds} 秒后仍未完成，已放弃。请改用更简单的模式。`,
+    verdicts: { identical: "完全相同", within_tolerance: "在容差内", propagated: "由前面传来", introduced: "由此产生", unmatched: "无对应算子", unknown: "未知" },
     moved: (count) => `${count} 个算子换了位置`, movedHint: "与对应算子的执行位置不同",
     running: "正在比对…", columns: { verdict: "结论", target: "待测", golden: "基准", error: "相对误差", over: "与舍入之比", source: "代码行" },
   },

@@ -4,13 +4,15 @@ import { useKeys } from "../keys.ts";
 import { useSize } from "../parts/ui.tsx";
 import { go } from "../state.ts";
 import { words } from "../words.ts";
-import type { GraphAnswer } from "./layout.worker.ts";
-import type { Box } from "./layout.ts";
+import type { GraphAnswer } from "./layout_answer.ts";
+import type { Box, Layout } from "./layout.ts";
 import type { Shades } from "./model.ts";
 import { boxAt, type Camera, fit, Painter } from "./painter.ts";
+import type { Strips } from "./strips.ts";
 
 const LEAST_SCALE = 0.02;
 const MOST_SCALE = 2.5;
+const NO_STRIPS: Strips = new Map();
 
 // Two pictures that move together: each calls the other's function.
 export class Cameras {
@@ -27,8 +29,8 @@ export class Cameras {
   }
 }
 
-export function GraphCanvas({ answer, chosen, marked, anchor, shades = null, label = words.graph.canvas, cameras, keys = true, onToggle, onClose, onSelect }: {
-  answer: GraphAnswer | null; chosen: string; marked: ReadonlySet<string>; anchor: { current: string }; shades?: Shades | null; label?: string;
+export function GraphCanvas({ answer, chosen, marked, anchor, shades = null, strips = NO_STRIPS, label = words.graph.canvas, cameras, keys = true, onToggle, onClose, onSelect }: {
+  answer: GraphAnswer | null; chosen: string; marked: ReadonlySet<string>; anchor: { current: string }; shades?: Shades | null; strips?: Strips; label?: string;
   cameras?: Cameras; keys?: boolean; // keys: of the screen, not of this picture alone
   onToggle: (key: string, all: boolean) => void; onClose?: (key: string) => void; onSelect: (key: string) => void;
 }) {
@@ -51,7 +53,7 @@ export function GraphCanvas({ answer, chosen, marked, anchor, shades = null, lab
     } else {
       camera.current = fit(layout, size.width, size.height);
       const box = layout.boxes.find((entry) => entry.key === chosen);
-      if (camera.current.scale < 0.6) camera.current = look(box ?? layout.boxes.find((entry) => entry.state === "nan" && !entry.open) ?? layout.boxes[0], size);
+      if (camera.current.scale < 0.6) camera.current = within(layout, size, look(box ?? layout.boxes.find((entry) => entry.state === "nan" && !entry.open) ?? layout.boxes[0], size));
     }
     before.current = layout.boxes;
     redraw((count) => count + 1);
@@ -79,7 +81,7 @@ export function GraphCanvas({ answer, chosen, marked, anchor, shades = null, lab
       painter.current.readStyle();
     }
     painter.current.draw({
-      layout, camera: camera.current, selected: active, marked, shades,
+      layout, camera: camera.current, selected: active, marked, shades, strips,
       text: { ops: words.graph.ops, lane: (label) => words.graph.lanes[label as keyof typeof words.graph.lanes] ?? label },
     });
   });
@@ -194,6 +196,19 @@ function look(box: Box | undefined, size: Size, scale = 0.9): Camera {
   if (!box) return { x: 0, y: 0, scale };
   const y = box.open ? box.y - 60 / scale : box.y + box.height / 2 - size.height / 2 / scale;
   return { scale, x: box.x + box.width / 2 - size.width / 2 / scale, y };
+}
+
+const MARGIN = 20;
+const TOOLS = 56; // the height of what lies over the picture
+
+// The picture begins and ends with the graph: half of an empty one would be shown for a box at its edge.
+function within({ width, height }: Layout, size: Size, { x, y, scale }: Camera): Camera {
+  const clamped = (at: number, before: number, after: number, length: number): number => Math.min(Math.max(at, -before / scale), Math.max(-before / scale, length + after / scale));
+  return {
+    scale,
+    x: clamped(x, MARGIN, MARGIN - size.width, width),
+    y: clamped(y, TOOLS, TOOLS - size.height, height),
+  };
 }
 
 function inView(box: Box, { x, y, scale }: Camera, size: Size): boolean {

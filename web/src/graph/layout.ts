@@ -43,8 +43,7 @@ const LETTER = 7.6; // the width of a letter; measuring text would differ betwee
 const PADDING = 14;
 const TITLE = 24;
 const OP_HEIGHT = 26;
-const SCOPE_HEIGHT = 38;
-const FOLD_HEIGHT = 46;
+const SCOPE_HEIGHT = 46; // with a strip of steps, or of the members of a fold
 const MOST_FOR_DAGRE = 300; // above, dagre takes seconds
 
 export class LayoutCache {
@@ -105,7 +104,7 @@ function closedSize(item: Item): { width: number; height: number } {
   const strip = item.kind === "fold" ? Math.min(item.children.length, 96) * 4 + 24 : 0;
   return {
     width: Math.max(110, Math.round(letters * LETTER * 1.12) + 58, strip),
-    height: item.kind === "fold" ? FOLD_HEIGHT : SCOPE_HEIGHT,
+    height: SCOPE_HEIGHT,
   };
 }
 

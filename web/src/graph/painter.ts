@@ -2,6 +2,7 @@
 import type { Box, Layout } from "./layout.ts";
 import { lookOf } from "./looks.ts";
 import type { Shades } from "./model.ts";
+import { scopePath, type Strips } from "./strips.ts";
 
 export interface Camera {
   x: number; // of the graph, at the left edge of the view
@@ -15,6 +16,7 @@ export interface Scene {
   selected: string; // a key
   marked: ReadonlySet<string>; // boxes of a path
   shades?: Shades | null; // instead of the classes
+  strips: Strips;
   text: { ops: (count: number) => string; lane: (label: string) => string };
 }
 
@@ -162,10 +164,10 @@ export class Painter {
     draw.restore();
   }
 
-  // A cell for each member of a fold.
+  // A cell for each member of a fold, or for each step of a scope.
   private strip(draw: CanvasRenderingContext2D, box: Box, scene: Scene): void {
-    if (!box.cells.length) return;
-    const cells = scene.shades?.get(box.key)?.cells ?? box.cells;
+    const cells = box.kind === "fold" ? (scene.shades?.get(box.key)?.cells ?? box.cells) : (scene.strips.get(scopePath(box.key)) ?? []);
+    if (!cells.length) return;
     const cell = (box.width - 20) / cells.length;
     cells.forEach((state, i) => {
       draw.fillStyle = this.paint(lookOf(state).cell) || this.colour("line");

@@ -4,9 +4,9 @@ import type { Class } from "../api.ts";
 import { type Num, toNumber } from "../numbers.ts";
 import { useSlow, WORSE } from "../parts/ui.tsx";
 import type { Query, Source } from "../source/source.ts";
-import type { GraphAnswer } from "./layout.worker.ts";
+import type { GraphAnswer } from "./layout_answer.ts";
+import { LayoutWorker } from "./layout_worker.ts";
 import { buildModel, countBoxes, type GraphEdge, type GraphModel, type GraphOp, type Item } from "./model.ts";
-import { LayoutWorker } from "./worker.ts";
 
 export const MANY = 3000;
 

@@ -9,9 +9,9 @@ import { OpLink } from "../parts/op_name.tsx";
 import { Plot } from "../parts/plot.tsx";
 import { Save, saveJobFile } from "../parts/save.tsx";
 import { Card, Command, Empty, lineOf, Problem, Tabs } from "../parts/ui.tsx";
-import { change, forget, go, params, report, status } from "../state.ts";
+import { change, forget, go, keyOf, params, report, status, useData } from "../state.ts";
 import { words } from "../words.ts";
-import { choosePairs, type Comparison, errorOf, overRounding, type Pair, useLastJob } from "./comparison.ts";
+import { choosePairs, type Comparison, errorOf, overRounding, type Pair, useLastJob, verdictWord } from "./comparison.ts";
 import { LinkedGraphs } from "./linked_graphs.tsx";
 
 export function Compare() {
@@ -76,7 +76,7 @@ function Differences({ of }: { of: Comparison }) {
       <p class="eyebrow">{words.compare.first}</p>
       <h2 class="headline"><OpLink name={first.op_name} patch={{ s: first.step, g: first.graph, r: first.rank, d: first.in_golden ? 1 : 0 }} scope={false} /></h2>
       <p class="why">{first.text}</p>
-      <p class="soft">{Object.entries(of.summary).filter(([, count]) => count > 0).map(([name, count]) => `${count} ${name.replaceAll("_", " ")}`).join(" · ")}</p>
+      <p class="soft">{Object.entries(of.summary).filter(([, count]) => count > 0).map(([name, count]) => `${count} ${verdictWord(name)}`).join(" · ")}</p>
       {of.findings.length > 1 && (
         <details>
           <summary>{words.overview.others(of.findings.length - 1)}</summary>
@@ -88,7 +88,7 @@ function Differences({ of }: { of: Comparison }) {
 }
 
 const COLUMNS: readonly Column<Pair>[] = [
-  { name: "verdict", label: words.compare.columns.verdict, width: 122, sortable: true, show: (pair) => <><span class={`verdict-word ${pair.verdict}`}>{pair.verdict.replaceAll("_", " ")}</span>{pair.moved && <span class="moved" title={words.compare.movedHint}> ⇅ <span class="hidden">{words.compare.movedHint}</span></span>}</> },
+  { name: "verdict", label: words.compare.columns.verdict, width: 122, sortable: true, show: (pair) => <><span class={`verdict-word ${pair.verdict}`}>{verdictWord(pair.verdict)}</span>{pair.moved && <span class="moved" title={words.compare.movedHint}> ⇅ <span class="hidden">{words.compare.movedHint}</span></span>}</> },
   { name: "target", label: words.compare.columns.target, width: 280, sortable: true, show: (pair) => pair.target[0] && <OpLink name={pair.target[0]} patch={{ d: 0, s: pair.step, g: pair.graph, r: pair.rank }} /> },
   { name: "golden", label: words.compare.columns.golden, width: 170, show: (pair) => pair.golden[0] && <OpLink name={pair.golden[0]} patch={{ d: 1, s: pair.step, g: pair.graph, r: pair.rank }} scope={false} /> },
   { name: "step", label: words.watch.columns.step, width: 44, right: true, sortable: true, show: (pair) => pair.step },
@@ -103,15 +103,11 @@ function Pairs({ of, job }: { of: Comparison; job: Job }) {
   const x = useMemo(() => of.ops.map((_, i) => i), [of]);
   const sort = params.value.sort ?? "";
   const filter = params.value.f ?? "";
-  const chosen = useMemo((): { pairs: readonly Pair[]; error: Error | null } => {
-    try {
-      return { pairs: choosePairs(of, filter, sort), error: null };
-    } catch (error) {
-      return { pairs: [], error: error as Error };
-    }
-  }, [of, filter, sort]);
+  const name = JSON.stringify([job.job, filter, sort]);
+  const chosen = useData(keyOf("chosen pairs", { name }), async () => ({ name, pairs: await choosePairs(of, filter, sort) }));
+  const shown = (chosen.error ? undefined : chosen.value) ?? { name: "", pairs: [] };
   const read = (offset: number, limit: number): Promise<{ count: number; rows: readonly Pair[] }> =>
-    Promise.resolve({ count: chosen.pairs.length, rows: chosen.pairs.slice(offset, offset + limit) });
+    Promise.resolve({ count: shown.pairs.length, rows: shown.pairs.slice(offset, offset + limit) });
   const open = (pair: Pair | undefined): void => {
     if (pair?.target[0]) go("op", { op: pair.target[0], d: 0, s: pair.step, g: pair.graph, r: pair.rank, t: undefined });
   };
@@ -126,7 +122,7 @@ function Pairs({ of, job }: { of: Comparison; job: Job }) {
               <Plot label={words.compare.curve} x={x} curves={[{ label: words.compare.columns.over, values: curve }]} log dots mark={1} height={170} onPick={(i) => open(of.ops[i])} />
             </Card>
           )}
-          <Card title={words.compare.table} extra={<span class="count" aria-live="polite">{words.table.rows(formatCount(chosen.pairs.length))}</span>}>
+          <Card title={words.compare.table} extra={<span class="count" aria-live="polite">{words.table.rows(formatCount(shown.pairs.length))}</span>}>
             <div class="toolbar">
               <FilterField value={filter} hint={words.compare.filterHint} />
               {of.ops.some((pair) => pair.moved) && (
@@ -135,7 +131,7 @@ function Pairs({ of, job }: { of: Comparison; job: Job }) {
             </div>
             {chosen.error && <Problem error={chosen.error} />}
             <div class="pairs">
-              <Grid<Pair> label={words.compare.table} name={JSON.stringify([job.job, filter, sort])} columns={COLUMNS} fetch={read} sort={sort}
+              <Grid<Pair> label={words.compare.table} name={shown.name} columns={COLUMNS} fetch={read} sort={sort}
                 onSort={(by) => change({ sort: by || undefined })} onOpen={open} empty={words.table.empty} />
             </div>
             <Command text={job.command} />

@@ -2,10 +2,12 @@
 import type { Job, Jobs } from "../api.ts";
 import { isOver } from "../jobs.ts";
 import { type Num, toNumber } from "../numbers.ts";
+import { matchNames, type Pattern } from "../patterns.ts";
 import { filterRows, type Row, sortRows } from "../source/rows.ts";
 import type { Query } from "../source/source.ts";
 import { type Loaded, useData } from "../state.ts";
 import { words } from "../words.ts";
+import { openWorker } from "../worker.ts";
 
 export interface PairTensor {
   side: string;
@@ -59,6 +61,9 @@ export function useComparison(wanted = true): Loaded<Comparison | null> {
   return { ...last, value: job === undefined ? undefined : job?.state === "done" ? (job.result as unknown as Comparison) : null };
 }
 
+// "within tolerance" of within_tolerance, in the page's language.
+export const verdictWord = (verdict: string): string => words.compare.verdicts[verdict as keyof typeof words.compare.verdicts] ?? verdict;
+
 // The pair of an operator of the target.
 export function pairOf({ ops }: Comparison, { rank, graph, step, name }: Query): Pair | undefined {
   return ops.find((pair) => pair.target.includes(String(name)) && pair.step === step && pair.graph === graph && String(pair.rank) === rank);
@@ -76,28 +81,39 @@ export function overRounding(pair: Pair): number | null {
 
 export const errorOf = (pair: Pair): Num => pair.outputs.reduce<Num>((most, output) => (most === undefined || toNumber(output.relative_error) > toNumber(most) ? output.relative_error : most), undefined);
 
-// The words of a filter of pairs, beside those of tables: a pattern of the names of either side, op:REGEX, verdict:, matched_by:, kind:, moved:yes.
-function pairCondition(word: string): ((row: Row) => boolean) | null {
-  const pair = (row: Row): Pair => row.pair as Pair;
-  const [, name = "", value = ""] = /^(op|verdict|kind|matched_by|moved):(.*)$/.exec(word) ?? [];
-  const named = (test: RegExp) => (row: Row): boolean => [...pair(row).target, ...pair(row).golden].some((entry) => test.test(entry));
-  if (name === "op") return named(new RegExp(value)); // throws: no pattern
-  if (name === "moved") return (row) => Boolean(pair(row).moved) === (value !== "no");
-  if (name) return (row) => String(row[name]) === value.replaceAll(" ", "_");
+type Matches = (row: Row) => boolean;
+const pairOfRow = (row: Row): Pair => row.pair as Pair;
+
+// What of a word of a filter of pairs is a pattern: op:REGEX, or a glob of the names of either side, or of a type. Null: nothing.
+function patternsOf(word: string): Pattern[] | null {
+  if (word.startsWith("op:")) return [{ source: word.slice(3), flags: "" }];
   if (/[:<>=!"]/.test(word)) return null;
   const glob = word.replace(/[.+?^${}()|[\]\\]/g, "\\$&").replace(/\*\*?/g, (stars) => (stars === "**" ? ".*" : "[^/]*"));
-  const byName = named(new RegExp(`^(.*/)?${glob}$`));
-  const byType = new RegExp(`^${glob}$`, "i");
-  return (row) => byName(row) || byType.test(pair(row).op_type);
+  return [{ source: `^(.*/)?${glob}$`, flags: "" }, { source: `^${glob}$`, flags: "i" }];
 }
 
-// Fails on a filter that is none.
-export function choosePairs(of: Comparison, filter: string, sort: string): Pair[] {
+// The words beside those of tables: patterns, verdict:, matched_by:, kind:, moved:yes.
+function pairCondition(word: string, found: ReadonlyMap<string, readonly ReadonlySet<string>[]>): Matches | null {
+  const [names, types] = found.get(word) ?? [];
+  if (names) return (row) => [...pairOfRow(row).target, ...pairOfRow(row).golden].some((name) => names.has(name)) || Boolean(types?.has(pairOfRow(row).op_type));
+  const [, name = "", value = ""] = /^(verdict|kind|matched_by|moved):(.*)$/.exec(word) ?? [];
+  if (name === "moved") return (row) => Boolean(pairOfRow(row).moved) === (value !== "no");
+  return name ? (row) => String(row[name]) === value.replaceAll(" ", "_") : null;
+}
+
+// Fails on a filter that is none, and on a pattern that takes too long.
+export async function choosePairs(of: Comparison, filter: string, sort: string): Promise<Pair[]> {
+  const parts = filter.split(" ").filter(Boolean);
+  const patterns = parts.flatMap((word) => patternsOf(word)?.map((pattern) => ({ word, pattern })) ?? []);
+  const names = [...new Set(of.ops.flatMap((pair) => [...pair.target, ...pair.golden, pair.op_type]))];
+  const sets = await matchNames(patterns.map(({ pattern }) => pattern), names, openWorker, words.compare.slowFilter);
+  const found = new Map<string, ReadonlySet<string>[]>();
+  patterns.forEach(({ word }, i) => found.set(word, [...(found.get(word) ?? []), sets[i] as ReadonlySet<string>]));
   const rows = of.ops.map((pair): Row => ({
     pair, verdict: pair.verdict, kind: pair.kind, matched_by: pair.matched_by, op_type: pair.op_type, step: pair.step, rank: pair.rank, graph: pair.graph,
     source_file: pair.source_file, source_line: pair.source_line, relative_error: errorOf(pair), over: overRounding(pair), target: pair.target[0] ?? "",
   }));
-  const chosen = filterRows(rows, filter, pairCondition);
+  const chosen = filterRows(rows, filter, (word) => pairCondition(word, found));
   if (!chosen) throw new Error(words.compare.badFilter);
-  return sortRows(chosen, sort).map((row) => row.pair as Pair);
+  return sortRows(chosen, sort).map(pairOfRow);
 }

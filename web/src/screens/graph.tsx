@@ -4,6 +4,7 @@ import type { Path } from "../api.ts";
 import { command } from "../commands.ts";
 import { GraphCanvas } from "../graph/canvas.tsx";
 import { neighbourhood, opKey } from "../graph/model.ts";
+import { useStrips } from "../graph/strips.ts";
 import { type GraphData, readGraph, useLayout } from "../graph/use_layout.ts";
 import { useKeys } from "../keys.ts";
 import { formatNumber } from "../numbers.ts";
@@ -13,6 +14,7 @@ import { words } from "../words.ts";
 import { ColourChoice, useColouring } from "./graph_colours.tsx";
 import { GraphSearch } from "./graph_search.tsx";
 import { GraphTree } from "./graph_tree.tsx";
+import { healthQuery } from "./maps.tsx";
 
 export function Graph() {
   const direction = params.value.path === "effect" ? "effect" : params.value.path ? "cause" : null;
@@ -73,6 +75,7 @@ function GraphView({ data, path }: { data: GraphData; path: Path | null }) {
   const chosen = params.value.op ? opKey(params.value.op) : "";
   const { model, answer, anchor, slow, many, toggle, openMany } = useLayout(shown, Boolean(path), chosen);
   const { shades, range } = useColouring(model);
+  const strips = useStrips(answer, healthQuery());
   const [asTree, setAsTree] = useState(false);
   const select = (key: string): void => {
     const op = model.items.get(key)?.op;
@@ -89,7 +92,7 @@ function GraphView({ data, path }: { data: GraphData; path: Path | null }) {
       {asTree ? (
         <GraphTree model={model} open={answer?.open ?? []} chosen={chosen} onToggle={toggle} onSelect={select} />
       ) : (
-        <GraphCanvas answer={answer} chosen={chosen} marked={marked} anchor={anchor} shades={shades} onToggle={toggle} onClose={close} onSelect={select} />
+        <GraphCanvas answer={answer} chosen={chosen} marked={marked} anchor={anchor} shades={shades} strips={strips} onToggle={toggle} onClose={close} onSelect={select} />
       )}
       <div class="graph-tools">
         <button type="button" class="small" onClick={() => setAsTree(!asTree)}>{asTree ? words.graph.canvas : words.graph.asTree}</button>

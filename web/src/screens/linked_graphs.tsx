@@ -9,7 +9,7 @@ import { OpLink, splitName } from "../parts/op_name.tsx";
 import { Card, Empty, Select } from "../parts/ui.tsx";
 import { change, dump, graph, keyOf, params, rank, step, useData } from "../state.ts";
 import { words } from "../words.ts";
-import { type Comparison, errorOf, overRounding, type Pair } from "./comparison.ts";
+import { type Comparison, errorOf, overRounding, type Pair, verdictWord } from "./comparison.ts";
 import { ColourScale, logOver, verdictShade } from "./graph_colours.tsx";
 
 type Side = "target" | "golden";
@@ -66,7 +66,7 @@ export function LinkedGraphs({ of }: { of: Comparison }) {
       {!byError && (
         <ul class="legend">
           {LEGEND.map((verdict) => (
-            <li key={verdict}><span class="swatch" style={{ background: colour(lookOf(verdict).fill) }} aria-hidden="true">{lookOf(verdict).sign}</span> {verdict.replaceAll("_", " ")}</li>
+            <li key={verdict}><span class="swatch" style={{ background: colour(lookOf(verdict).fill) }} aria-hidden="true">{lookOf(verdict).sign}</span> {verdictWord(verdict)}</li>
           ))}
         </ul>
       )}
@@ -88,7 +88,7 @@ function Said({ name, side, pair }: { name: string; side: Side; pair: Pair | und
     <>
       {pair.target.map((entry) => <OpLink key={entry} name={entry} patch={{ d: 0 }} scope={false} />)} <span aria-hidden="true">↔</span>{" "}
       {pair.golden.map((entry) => <span key={entry}><OpLink name={entry} patch={{ d: 1 }} scope={false} /> </span>)}
-      <span class={`verdict-word ${pair.verdict}`}>{pair.verdict.replaceAll("_", " ")}</span>
+      <span class={`verdict-word ${pair.verdict}`}>{verdictWord(pair.verdict)}</span>
       <span class="soft">
         {errorOf(pair) !== undefined && <> · {words.compare.columns.error} {formatNumber(errorOf(pair), 3)}</>}
         {over !== null && <> · {words.compare.columns.over} {formatNumber(over, 3)}</>}

@@ -96,9 +96,11 @@ async function readLevels(from: Source, query: Query, all: readonly string[], ch
   return levels;
 }
 
+export const healthQuery = (): Query => ({ dump: dump.value || undefined, rank: rank.value, graph: graph.value, w: MOST_COLUMNS });
+
 export function HealthMap() {
   const zoomed = zoomedSteps();
-  const query = { dump: dump.value || undefined, rank: rank.value, graph: graph.value, steps: params.value.hm, w: MOST_COLUMNS };
+  const query = { ...healthQuery(), steps: params.value.hm };
   const chosen = opened.value;
   const pages = JSON.stringify([...pagesOf.value]);
   const key = keyOf("health", { ...query, pages, ranks: ranks.value.join(), opened: chosen ? [...chosen].sort().join("\n") : "first" });

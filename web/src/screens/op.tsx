@@ -57,7 +57,7 @@ function Page({ op }: { op: OpDocument }) {
       <header class="op-head">
         <div>
           <h1 title={op.op_name}>{own} <ClassMark state={op.class} word /></h1>
-          <p class="scope">{scope && <>{shortScope(scope)} <span class="dot">·</span> </>}{op.op_type} <span class="dot">·</span> {words.overview.where(op.rank, op.step, op.is_parameter ? "" : op.phase)}</p>
+          <p class="scope">{shortScope(scope) && <>{shortScope(scope)} <span class="dot">·</span> </>}{op.op_type} <span class="dot">·</span> {words.overview.where(op.rank, op.step, op.is_parameter ? "" : op.phase)}</p>
         </div>
         <div class="buttons">
           {op.previous && <a class="button" href={linkTo("op", { op: op.previous, t: undefined })} aria-label={words.op.previous} title={op.previous}>‹</a>}
@@ -99,7 +99,7 @@ function SourceCard({ op }: { op: OpDocument }) {
         {code.source_file && !report.value && <a class="button small" href={linkTo("watch", { source: lineOf(code.source_file, code.source_line) })}>{words.op.watch}</a>}
       </span>
     )}>
-      {code.source_file ? <CodeLines lines={code.lines} marked={code.source_line} /> : <Empty>{words.op.noSource}</Empty>}
+      {code.lines.length ? <CodeLines lines={code.lines} marked={code.source_line} /> : <Empty>{code.source_file ? words.op.noText : words.op.noSource}</Empty>}
       {op.attributes.length > 0 && (
         <p class="attributes">
           <span class="soft">{words.op.attributes}</span>{" "}

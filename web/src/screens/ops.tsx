@@ -23,17 +23,17 @@ const number = (value: unknown): string => formatNumber(value as Num);
 
 const TENSOR_COLUMNS: readonly Column<TensorsRow>[] = [
   { name: "class", label: COLUMN.class, narrow: true, width: 26, sortable: true, show: (row) => row.class && <ClassMark state={row.class} /> },
-  { name: "op_name", label: COLUMN.op_name, width: 196, sortable: true, show: (row) => <OpLink name={row.op_name ?? ""} patch={{ t: slotOf(row), s: row.step }} /> },
+  { name: "op_name", label: COLUMN.op_name, width: 170, sortable: true, show: (row) => <OpLink name={row.op_name ?? ""} patch={{ t: slotOf(row), s: row.step }} /> },
   { name: "side", label: COLUMN.side, width: 72, show: (row) => `${row.side}.${row.slot}` },
   { name: "step", label: COLUMN.step, width: 44, right: true, sortable: true, show: (row) => row.step },
-  { name: "dtype", label: COLUMN.dtype, width: 62, sortable: true, show: (row) => row.dtype },
-  { name: "shape", label: COLUMN.shape, width: 92, show: (row) => formatShape(row.shape) },
-  { name: "max", label: "max", width: 86, right: true, sortable: true, show: (row) => number(row.max) },
-  { name: "min", label: "min", width: 86, right: true, sortable: true, show: (row) => number(row.min) },
-  { name: "avg", label: "avg", width: 86, right: true, sortable: true, show: (row) => number(row.avg) },
+  { name: "dtype", label: COLUMN.dtype, width: 58, sortable: true, show: (row) => row.dtype },
+  { name: "shape", label: COLUMN.shape, width: 84, show: (row) => formatShape(row.shape) },
+  { name: "max", label: "max", width: 80, right: true, sortable: true, show: (row) => number(row.max) },
+  { name: "min", label: "min", width: 80, right: true, sortable: true, show: (row) => number(row.min) },
+  { name: "avg", label: "avg", width: 80, right: true, sortable: true, show: (row) => number(row.avg) },
   { name: "l2norm", label: "l2norm", width: 84, right: true, sortable: true, show: (row) => number(row.l2norm) },
   { name: "nan_count", label: COLUMN.nan_count, width: 58, right: true, sortable: true, show: (row) => count(row.nan_count) },
-  { name: "source_line", label: COLUMN.source_line, width: 104, show: (row) => lineOf(row.source_file ?? "", row.source_line ?? 0) },
+  { name: "source_line", label: COLUMN.source_line, width: 92, show: (row) => lineOf(row.source_file ?? "", row.source_line ?? 0) },
 ];
 
 const OP_COLUMNS: readonly Column<OpsRow>[] = [
@@ -59,7 +59,7 @@ function withCurve<Row extends { step?: number }>(columns: readonly Column<Row>[
   const by = String(query.sort).replace(/^-/, "");
   const column = of === "tensors" && CURVES.includes(by) ? by : "l2norm";
   const curve: Column<Row> = {
-    name: "curve", label: COLUMN.curve, hint: words.table.curve(column), width: 88, show: (row, at) => <Spark query={{ ...query, of, column }} row={at} step={row.step} />,
+    name: "curve", label: COLUMN.curve, hint: words.table.curve(column), width: 92, show: (row, at) => <Spark query={{ ...query, of, column }} row={at} step={row.step} />,
   };
   const before = columns.findIndex(({ name }) => name === "source_line");
   return [...columns.slice(0, before), curve, ...columns.slice(before)];

@@ -1,7 +1,7 @@
 // axe-core finds nothing on any screen, light and dark, wide and narrow.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { axeFindings, go, startBrowser, stopBrowser, withPage } from "./browser.mjs";
+import { axeFindings, go, settled, startBrowser, stopBrowser, withPage } from "./browser.mjs";
 
 const PAGE = process.env.SONDE_PAGE;
 const PAIR = process.env.SONDE_PAGE_PAIR;
@@ -34,7 +34,7 @@ async function look(page, kind, screens) {
   for (const [name, [fragment, ready]] of Object.entries(screens)) {
     await go(page, fragment);
     await page.waitForSelector(ready);
-    await page.waitForTimeout(150);
+    await settled(page);
     assert.deepEqual(await axeFindings(page), [], `${name}, ${kind}`);
     const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
     assert.ok(wide <= 0, `${name}, ${kind}: the page is ${wide} px wider than the window`);

@@ -10,7 +10,11 @@ const OPTIONS = [
   "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 ];
 
+const PATIENCE_MS = 60_000; // a slow machine takes its time; only what never comes fails
+const FRAMES = 12;
+
 let browser = null;
+const underWay = new WeakMap(); // page: its requests that have no answer yet
 
 export async function startBrowser() {
   const root = process.getuid?.() === 0 ? ["--no-sandbox"] : []; // Chromium's sandbox refuses root
@@ -26,8 +30,9 @@ export async function stopBrowser() {
 export async function withPage(address, options, body) {
   const { width = 1280, height = 800, dark = false, allowed = [], mayAsk = null } = options;
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: dark ? "dark" : "light", reducedMotion: "reduce" });
+  context.setDefaultTimeout(PATIENCE_MS);
   const page = await context.newPage();
-  page.setDefaultTimeout(10_000);
+  watchRequests(page);
   const wrong = [];
   const origin = address.startsWith("file:") ? address : new URL(address).origin;
   page.on("console", (message) => {
@@ -48,6 +53,25 @@ export async function withPage(address, options, body) {
   }
 }
 
+function watchRequests(page) {
+  const asked = new Set();
+  underWay.set(page, asked);
+  page.on("request", (request) => !request.url().includes("/api/v1/events") && asked.add(request)); // the events never end
+  for (const end of ["requestfinished", "requestfailed"]) page.on(end, (request) => asked.delete(request));
+}
+
+// Until the page has all its answers and shows the same for some frames, its pictures included.
+export async function settled(page) {
+  for (let same = 0, before = ""; same < FRAMES;) {
+    const now = await page.evaluate(() => new Promise((resolve) => {
+      const seen = () => [location.hash, document.querySelector("main")?.innerText, ...[...document.querySelectorAll("canvas")].map((canvas) => canvas.toDataURL())];
+      requestAnimationFrame(() => setTimeout(() => resolve(seen().join("\n"))));
+    }));
+    same = now === before && underWay.get(page).size === 0 ? same + 1 : 0;
+    before = now;
+  }
+}
+
 const AXE = readFileSync("node_modules/axe-core/axe.min.js", "utf8");
 
 export async function axeFindings(page) {
@@ -63,3 +87,17 @@ export const go = async (page, fragment) => {
 };
 
 export const text = async (page, selector) => (await page.locator(selector).first().innerText()).replaceAll(/\s+/g, " ");
+
+// How many pixels of a canvas have a colour that the style sheet names.
+export const pixels = (page, selector, name) => page.evaluate(([of, variable]) => {
+  const canvas = document.querySelector(of);
+  const draw = canvas.getContext("2d");
+  draw.save();
+  draw.fillStyle = getComputedStyle(canvas).getPropertyValue(variable).trim();
+  const [red, green, blue] = [1, 3, 5].map((at) => Number.parseInt(draw.fillStyle.slice(at, at + 2), 16));
+  draw.restore();
+  const { data } = draw.getImageData(0, 0, canvas.width, canvas.height);
+  let count = 0;
+  for (let i = 0; i < data.length; i += 4) if (data[i] === red && data[i + 1] === green && data[i + 2] === blue) count += 1;
+  return count;
+}, [selector, name]);

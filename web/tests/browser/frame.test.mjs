@@ -34,7 +34,9 @@ test("an allowed page shows it", async () => {
 
 test("another one does not", async () => {
   await withFrame(REFUSED, ["frame-ancestors"], async (page) => {
-    await page.waitForTimeout(1500);
+    const refused = page.waitForEvent("console", (message) => message.text().includes("frame-ancestors"));
+    await page.reload();
+    await refused;
     assert.equal(await page.frameLocator("iframe").locator(".frame").count(), 0);
   });
 });

@@ -1,7 +1,7 @@
 // A dump is foreign data: names that are HTML stay text, on every screen, and the page's policy has nothing to report.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { go, startBrowser, stopBrowser, withPage } from "./browser.mjs";
+import { go, settled, startBrowser, stopBrowser, withPage } from "./browser.mjs";
 
 const PAGE = process.env.SONDE_PAGE_HOSTILE;
 
@@ -16,7 +16,7 @@ test("names that are HTML are shown as they are", async () => {
     });
     for (const fragment of ["#/overview", "#/ops", "#/ops?k=ops", "#/graph", "#/source", "#/jobs"]) {
       await go(page, fragment);
-      await page.waitForTimeout(500);
+      await settled(page);
       assert.equal(await page.locator("main img, main script, main iframe, main b").count(), 0, fragment);
     }
     await go(page, "#/ops");

@@ -1,7 +1,7 @@
 // Every key that the page lists, the switch that takes them away, the words of another language, and what each view is computed by.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { go, startBrowser, stopBrowser, text, withPage } from "./browser.mjs";
+import { go, settled, startBrowser, stopBrowser, text, withPage } from "./browser.mjs";
 
 const { SONDE_PAGE: SICK, SONDE_PAGE_PAIR: PAIR, SONDE_PAGE_RANKS: RANKS } = process.env;
 const LOG = "Default/network-Network/log-op0";
@@ -58,7 +58,7 @@ test("every key of the list", async () => {
     await press(page, "+ - f ArrowDown");
     await go(page, `#/graph?s=2&op=${LOG}`);
     await page.waitForFunction(() => !document.querySelector(".stations") && Number(document.querySelector("canvas[data-boxes]")?.dataset.boxes) > 5);
-    await page.waitForTimeout(300);
+    await settled(page);
     const boxes = Number(await page.locator("canvas[data-boxes]").getAttribute("data-boxes"));
     await press(page, "Backspace");
     await page.waitForFunction((before) => Number(document.querySelector("canvas[data-boxes]").dataset.boxes) < before, boxes);

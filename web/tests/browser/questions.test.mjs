@@ -2,7 +2,7 @@
 // of examples/first_bad, beside its healthy run.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { go, startBrowser, stopBrowser, text, withPage } from "./browser.mjs";
+import { go, pixels, settled, startBrowser, stopBrowser, text, withPage } from "./browser.mjs";
 
 const SICK = process.env.SONDE_PAGE;
 const PAIR = process.env.SONDE_PAGE_PAIR;
@@ -48,6 +48,16 @@ test("Q3: two clicks lead from the finding along the path, and to what the opera
     await input.getByRole("link", { name: "sub-op0" }).click();
     await page.waitForFunction(() => document.querySelector("h1")?.textContent?.includes("sub-op0"));
     assert.match(await page.locator(".tensor-card", { hasText: "output.0" }).innerText(), /read by\s+log-op0/);
+  });
+});
+
+test("Q3: a closed scope of the graph has a strip with its class in each step", async () => {
+  await withPage(SICK, {}, async (page) => {
+    await go(page, "#/graph?s=1");
+    await page.waitForSelector("canvas[data-boxes]");
+    await settled(page);
+    assert.ok((await pixels(page, ".graph-view canvas", "--nan")) > 20); // of step 2: no box of step 1 has the colour
+    assert.ok((await pixels(page, ".graph-view canvas", "--fine")) > 100);
   });
 });
 
@@ -103,7 +113,7 @@ test("Q5: a trend over the steps, and the norms of gradients", async () => {
 test("Q6: two runs: the first difference in words, the curve, every pair", async () => {
   await withPage(PAIR, {}, async (page) => {
     await page.getByRole("link", { name: "Compare" }).click();
-    await page.waitForSelector(".verdict.bad", { timeout: 30_000 });
+    await page.waitForSelector(".verdict.bad");
     const said = process.env.SONDE_FIRST_DIFFERENCE.replace(/^first difference: /, "").replaceAll(/\s+/g, " ");
     assert.ok(said.length > 30 && (await text(page, ".verdict")).includes(said), `${said} is not in: ${await text(page, ".verdict")}`);
     await page.waitForSelector(".pairs .grid-row .op-link");

@@ -10,7 +10,7 @@ before(startBrowser);
 after(stopBrowser);
 
 async function saved(page, click) {
-  const [download] = await Promise.all([page.waitForEvent("download", { timeout: 30_000 }), click()]);
+  const [download] = await Promise.all([page.waitForEvent("download"), click()]);
   return { name: download.suggestedFilename(), bytes: readFileSync(await download.path()) };
 }
 
@@ -45,7 +45,7 @@ test("a table is saved with its filter and its order, and a report with the comp
 test("a comparison takes the pairs that a user gives, and says what is wrong with them", async () => {
   await withPage(PAIR, {}, async (page) => {
     await go(page, "#/compare");
-    await page.waitForSelector(".pairs .grid-row .op-link", { timeout: 30_000 });
+    await page.waitForSelector(".pairs .grid-row .op-link");
     await page.getByText("Pairs of operators").click();
     const field = page.getByRole("textbox", { name: "Pairs of operators" });
     const run = page.getByRole("button", { name: "Compare", exact: true });

@@ -18,7 +18,6 @@ test("seven tabs share one stream of events, and another tab goes on when the fi
     const tabs = [];
     for (let i = 0; i < 6; i += 1) {
       const tab = await context.newPage();
-      tab.setDefaultTimeout(10_000);
       await tab.goto(SICK.replace(/#.*/, ""));
       await tab.waitForSelector(".verdict.bad");
       tabs.push(tab);

@@ -1,10 +1,9 @@
 // Every screen on dumps of other writers and with less in them: nothing fails, and the first thing that is seen says what is known.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { go, startBrowser, stopBrowser, text, withPage } from "./browser.mjs";
+import { go, settled, startBrowser, stopBrowser, text, withPage } from "./browser.mjs";
 
 const PAGES = JSON.parse(process.env.SONDE_PAGES); // {name: {address, first: what the overview's first words match}}
-const SETTLED_MS = 150;
 
 before(startBrowser);
 after(stopBrowser);
@@ -22,7 +21,7 @@ for (const [name, { address, first }] of Object.entries(PAGES)) {
       } else assert.notEqual(name, "MindSpore"); // it has no statistics
       const look = async (fragment) => {
         await go(page, fragment);
-        await page.waitForTimeout(SETTLED_MS);
+        await settled(page);
         const problems = await page.locator(".problem").allInnerTexts();
         assert.deepEqual(problems, [], `${name} ${fragment}`);
         assert.ok((await page.locator("main").innerText()).trim().length > 10, `${name} ${fragment} is empty`);

@@ -1,4 +1,4 @@
-// Lays graphs out beside the page's own thread. A graph is sent once; then only what is open in it.
+// What the worker does for a graph: it is sent once; then only what is open in it.
 import { buildModel, openAtFirst, openedFor, type GraphEdge, type GraphModel, type GraphOp } from "./model.ts";
 import { layOut, LayoutCache, type Layout } from "./layout.ts";
 
@@ -19,17 +19,17 @@ const MOST_OPEN_PATH = 400;
 let model: GraphModel = buildModel([], []);
 let cache = new LayoutCache();
 
-addEventListener("message", ({ data }: MessageEvent<GraphRequest>) => {
-  if (data.graph) {
-    model = buildModel(data.graph.ops, data.graph.edges);
+export function answerGraph(request: GraphRequest): GraphAnswer {
+  if (request.graph) {
+    model = buildModel(request.graph.ops, request.graph.edges);
     cache = new LayoutCache();
   }
-  let open = data.open;
+  let open = request.open;
   if (!open) {
-    const all = data.graph?.openAll && data.graph.ops.length <= MOST_OPEN_PATH;
+    const all = request.graph?.openAll && request.graph.ops.length <= MOST_OPEN_PATH;
     open = all ? [...model.items.values()].filter((item) => !item.op).map((item) => item.key) : openAtFirst(model);
   }
-  const shown = data.show ? model.items.get(data.show) : undefined;
+  const shown = request.show ? model.items.get(request.show) : undefined;
   if (shown) open = [...new Set([...open, ...openedFor(shown)])];
-  postMessage({ id: data.id, open, layout: layOut(model, new Set(open), cache) } satisfies GraphAnswer);
-});
+  return { id: request.id, open, layout: layOut(model, new Set(open), cache) };
+}
