@@ -80,6 +80,15 @@ def test_the_bytes_that_wait_on_the_device_are_bounded(train, config, dump):
     assert len(dumps.tensors(dump)) == 13
 
 
+@pytest.mark.parametrize("schedule", ["main_last", "others_last"])
+def test_an_input_that_the_operator_writes_has_the_value_from_before(schedule, train, config, dump):
+    source = on_device('x = torch.full((4,), 3.0, device="testdev")\nx.mul_(2)', schedule)
+    assert train(source, config(saved_data="tensor")).status == 0
+    found = dumps.tensors(dump)
+    assert found["Default_mul_-op0", "input", 0].tolist() == [3.0] * 4
+    assert found["Default_mul_-op0", "output", 0].tolist() == [6.0] * 4
+
+
 # Each way to copy to the host without waiting; and views of what has not come.
 TO_THE_HOST = """
 x = torch.arange(6, device="testdev", dtype=torch.float32).reshape(2, 3) * 2
@@ -115,8 +124,10 @@ def test_a_copy_to_the_host_is_read_where_its_elements_are(kernels, train, confi
     assert set(skipped.values()) == {"a copy from a device, not yet complete"}
 
 
-# Each stream has a table of statistics; nothing in the program orders the streams after the multiplications.
+# Each stream has a table of statistics; nothing in the program orders the streams after the multiplications. At the end
+# of the program the test device would wait for them.
 STREAMS = """
+import sonde
 x = torch.arange(1000, device="testdev", dtype=torch.float32)
 streams = [torch.Stream("testdev") for _ in range(2)]
 kept = [x * 3]
@@ -124,6 +135,7 @@ for factor, stream in enumerate(streams, 4):
     stream.wait_stream(torch.accelerator.current_stream())
     with stream:
         kept.append(x * factor)
+sonde.stop()
 """
 
 
@@ -210,14 +222,17 @@ def test_tensors_that_have_arrived_are_written_while_the_program_goes_on(train, 
     assert run.stdout == "[true]\n", run.stderr
 
 
-# detach_() holds the GIL. The second one waits until the device has read the first, and that waits for the function.
+# torch.tensor() holds the GIL where it calls detach_(). The second one waits until the device has read the first, and
+# that waits for the function.
 GIL = """
+import warnings
+warnings.simplefilter("ignore")
 called = []
 kept = []
 for value in 2, 3:
     y = torch.ones(300_000, device="testdev") * value
     testdev.call(lambda: called.append(1))
-    kept.append(y.detach_())
+    kept.append(torch.tensor(y))
 torch.testdev.synchronize()
 show(len(called))
 """

@@ -223,7 +223,7 @@ TEST_F(Devices, DataFromOutsideWaitsToo) {
   EXPECT_EQ(files(), 1u) << "the output: data-0 and the input never arrived";
 }
 
-// What came before modules would be forgotten with them.
+// Modules that appear later forget everything before them.
 TEST_F(Devices, AnOverflowThatArrivesBelongsToTheDumpWhateverTheProgramIs) {
   plan_.op_debug_mode = 3;
   session_ = std::make_unique<Session>(plan_);

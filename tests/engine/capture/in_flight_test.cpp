@@ -1,4 +1,4 @@
-// The adapter's table of work on its way from devices. A device of the test ends its work when it is told to.
+// The adapter's table of work on its way from devices. The device ends its work when a test says so.
 #include "in_flight.h"
 
 #include <gmock/gmock.h>
