@@ -369,7 +369,6 @@ void uninstall() {
     at::disableCallback(callbacks().users);
   }
   end_collectives();
-  drain_devices();
 }
 
 // Asks the clock again: another thread may have changed it.

@@ -12,7 +12,8 @@
 namespace sonde_torch {
 namespace {
 
-std::atomic<bool> g_used{false};  // some tensor of a device was asked for
+std::atomic<bool> g_used{false};          // some tensor of a device was asked for
+std::atomic<bool> g_lost_by_fork{false};  // by the process that this one is a child of
 
 struct Used {
   std::mutex mutex;
@@ -145,9 +146,14 @@ std::uint32_t read_device(sonde_device_read* request) {
 
 }  // namespace
 
+// False if the device cannot say, since it is lost: whatever is asked of it next fails.
 bool is_capturing(c10::Device device) {
-  const c10::impl::VirtualGuardImpl guard(device.type());
-  return stream_captures(*c10::impl::getDeviceGuardImpl(device.type()), guard.getStream(device));
+  try {
+    const c10::impl::VirtualGuardImpl guard(device.type());
+    return stream_captures(*c10::impl::getDeviceGuardImpl(device.type()), guard.getStream(device));
+  } catch (...) {
+    return false;
+  }
 }
 
 void arrived(const ReadingPtr& reading, std::uint32_t what) {
@@ -196,14 +202,11 @@ const char* why_unreadable_device(c10::Device device) {
       type != c10::DeviceType::MPS && type != c10::DeviceType::PrivateUse1) {
     return "not in host memory";
   }
+  if (g_lost_by_fork) return "in a forked child, which has no device";
   const std::lock_guard lock(*mutex);
   const auto found = known->find({type, device.index()});
   if (found != known->end()) return found->second;
-  try {
-    if (is_capturing(device)) return "a graph of the device is being captured";
-  } catch (...) {
-    return "on a device without streams and events";
-  }
+  if (is_capturing(device)) return "a graph of the device is being captured";
   return (*known)[{type, device.index()}] = probe_device(device);
 }
 
@@ -229,12 +232,9 @@ void drain_devices() {
   take_python(python);
 }
 
+// The tables stay as they are: their locks may have been another thread's, and nothing uses them again.
 void forget_devices() {
-  g_used = false;
-  g_devices.renew();
-  forget_copies();
-  forget_rows();
-  forget_pinned();
+  if (g_used.exchange(false)) g_lost_by_fork = true;
   forget_results();
 }
 

@@ -5,9 +5,11 @@
 //
 // So the program may write or free the tensor at once, also by kernels that PyTorch does not show. The allocator knows that
 // our stream reads the copy. If too many bytes of such copies are under way, or the device has no memory for one, the tensor
-// itself is copied to the host, and the program's stream waits for `done`.
+// itself is copied to the host, and the program's stream waits for `done`: as a whole, or piece by piece if its elements do
+// not lie in the order of the file.
 #include <ATen/Functions.h>
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <mutex>
@@ -18,6 +20,7 @@ namespace sonde_torch {
 namespace {
 
 constexpr std::uint64_t kMostStagedBytes = 64 << 20;  // of copies on all devices
+constexpr std::int64_t kPieceBytes = 8 << 20;
 
 struct Copy {
   ReadingPtr reading;
@@ -50,6 +53,54 @@ void hand_over_copy(const Copy& copy, bool lost) {
   lost ? failed(copy.reading, kDeviceFailed) : arrived(copy.reading, SONDE_READ_BYTES);
 }
 
+// Undefined: too many bytes of such copies are under way, or the device has no memory.
+at::Tensor staged_copy(const Copies& all, const at::Tensor& source) {
+  if (all.staged_bytes + source.nbytes() > kMostStagedBytes) return {};
+  try {
+    at::Tensor staged = at::empty(source.sizes(), source.options());
+    staged.copy_(source, true);
+    return staged;
+  } catch (const c10::OutOfMemoryError&) {
+    return {};
+  }
+}
+
+at::Tensor memory_of_piece(const at::Tensor& source) {
+  const std::int64_t most = kPieceBytes / static_cast<std::int64_t>(source.element_size());
+  return at::empty({std::min(most, source.numel())}, source.options());
+}
+
+// From the program's stream to ours, and back by `done`.
+struct Way {
+  const c10::Stream producer, ours;
+  c10::Event done;
+
+  void send(const at::Tensor& to, const at::Tensor& from) {
+    c10::Event ready(producer.device_type());
+    ready.record(producer);
+    ready.block(ours);
+    const OnStream current(ours);
+    to.copy_(from, true);
+    done.record(ours);
+  }
+
+  // In C order. Each piece is put in order in the memory of `piece`, which the next one takes when it has been copied.
+  void send_in_pieces(const at::Tensor& to, const at::Tensor& from, const at::Tensor& piece) {
+    if (from.numel() <= piece.numel()) {
+      const at::Tensor ordered = piece.narrow(0, 0, from.numel()).view(from.sizes());
+      ordered.copy_(from, true);
+      send(to, ordered);
+      done.block(producer);
+      return;
+    }
+    std::int64_t dim = 0;
+    while (from.size(dim) == 1) ++dim;
+    const std::int64_t half = from.size(dim) / 2;
+    send_in_pieces(to.narrow(dim, 0, half), from.narrow(dim, 0, half), piece);
+    send_in_pieces(to.narrow(dim, half, from.size(dim) - half), from.narrow(dim, half, from.size(dim) - half), piece);
+  }
+};
+
 }  // namespace
 
 void begin_copy(const ReadingPtr& reading, const at::Tensor& source, const sonde_device_read& request) {
@@ -57,42 +108,30 @@ void begin_copy(const ReadingPtr& reading, const at::Tensor& source, const sonde
   const c10::impl::VirtualGuardImpl guard(device.type());
   const c10::Stream producer = guard.getStream(device);
   Copies& all = *g_copies;
-  at::Tensor from = source;
-  std::uint64_t staged_bytes = 0;
-  const bool as_it_lies = from.is_contiguous() && !from.is_conj() && !from.is_neg();
-  if (!as_it_lies || all.staged_bytes + from.nbytes() <= kMostStagedBytes) {
-    try {
-      at::Tensor staged = at::empty(from.sizes(), from.options());
-      staged.copy_(from, true);
-      from = std::move(staged);
-      staged_bytes = from.nbytes();
-    } catch (const c10::OutOfMemoryError&) {
-      if (!as_it_lies) throw;
-    }
-  }
-  const at::Tensor to = pinned_tensor(request.owner, from.sizes(), from.scalar_type());
+  const at::Tensor staged = staged_copy(all, source);
+  const bool as_it_lies = source.is_contiguous() && !source.is_conj() && !source.is_neg();
+  const at::Tensor piece = staged.defined() || as_it_lies ? at::Tensor() : memory_of_piece(source);
+  const at::Tensor to = pinned_tensor(request.owner, source.sizes(), source.scalar_type());
   const std::lock_guard lock(all.mutex);
-  const c10::Stream ours = stream_of_ours(all, device);
-  c10::Event ready(device.type());
-  ready.record(producer);
-  ready.block(ours);
-  c10::Event done(device.type());
-  {
-    const OnStream current(ours);
-    to.copy_(from, true);
-    done.record(ours);
+  Way way{producer, stream_of_ours(all, device), c10::Event(device.type())};
+  if (piece.defined()) {
+    way.send_in_pieces(to, source, piece);
+  } else {
+    way.send(to, staged.defined() ? staged : source);
   }
-  guard.recordDataPtrOnStream(from.storage().data_ptr(), ours);
-  if (staged_bytes == 0) done.block(producer);
+  if (staged.defined()) {
+    guard.recordDataPtrOnStream(staged.storage().data_ptr(), way.ours);
+  } else {
+    way.done.block(producer);
+  }
+  const std::uint64_t staged_bytes = staged.defined() ? staged.nbytes() : 0;
   reading->parts.fetch_add(1);
   all.staged_bytes += staged_bytes;
-  all.in_flight.add({reading, staged_bytes, ours, std::move(done)});
+  all.in_flight.add({reading, staged_bytes, way.ours, std::move(way.done)});
 }
 
 void poll_copies() { g_copies->in_flight.poll(hand_over_copy); }
 
 void drain_copies() { g_copies->in_flight.drain(hand_over_copy); }
-
-void forget_copies() { g_copies.renew(); }
 
 }  // namespace sonde_torch

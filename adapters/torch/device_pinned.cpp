@@ -99,6 +99,4 @@ at::Tensor pinned_tensor(void* owner, c10::IntArrayRef sizes, c10::ScalarType ty
   return tensor;
 }
 
-void forget_pinned() { g_pinned_pool.renew(); }
-
 }  // namespace sonde_torch

@@ -2,12 +2,9 @@
 // PyTorch's own reductions. Their numbers are in a table on the device: the kernel's records, or a row for each piece of a
 // tensor. The table is copied to the host when it is full and when a step ends.
 #include <ATen/Functions.h>
-#include <ATen/ops/isnan.h>
 #include <dlfcn.h>
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdio>
 #include <iterator>
 #include <limits>
@@ -16,6 +13,7 @@
 #include <optional>
 #include <vector>
 
+#include "device_numbers.h"
 #include "device_work.h"
 #include "setup.h"
 
@@ -23,28 +21,10 @@ namespace sonde_torch {
 namespace {
 
 constexpr std::int64_t kTableBytes = 1 << 16;
-// Elements of a piece: PyTorch's reductions take some copies of it in double precision, so 48 MB at most.
-constexpr std::int64_t kPiece = 1 << 19;
 // Smaller tensors wait in rows of numbers, which are reduced together.
 constexpr std::int64_t kWaitingRow = 1 << 12;
 constexpr std::int64_t kWaitingRows = kPiece / kWaitingRow;
 constexpr std::int64_t kMostWaiting = kPiece / 4;
-
-// The columns of a row.
-enum Column {
-  kNan,
-  kPositiveInf,
-  kNegativeInf,
-  kPositive,
-  kNegative,
-  kZero,
-  kNegativeZero,
-  kSum,
-  kSquares,
-  kMax,
-  kMin,
-  kColumns
-};
 
 // The part of a table that belongs to a tensor.
 struct RowsOf {
@@ -93,50 +73,6 @@ struct RowTables {
 };
 
 Leaked<RowTables> g_row_tables;
-
-// Devices without double precision compute in float.
-at::ScalarType number_type(c10::Device device) { return device.is_mps() ? at::kFloat : at::kDouble; }
-
-// --- the numbers of some elements -----------------------------------------------------------------------------------
-
-// A row of the result for each row of `values`.
-at::Tensor numbers_of(const at::Tensor& values) {
-  constexpr double kInf = std::numeric_limits<double>::infinity();
-  const at::Tensor zero = values.eq(0);
-  const at::Tensor masks = at::stack({at::isnan(values), values.eq(kInf), values.eq(-kInf), values.gt(0), values.lt(0),
-                                      zero, zero.logical_and(at::signbit(values))});
-  const at::Tensor counts = masks.sum({2}, false, values.scalar_type());
-  const at::Tensor finite = at::nan_to_num(values, 0, 0, 0);
-  const at::Tensor numbers =
-      at::stack({finite.sum(1), finite.square().sum(1), at::nan_to_num(values, -kInf, -kInf, -kInf).amax(1),
-                 at::nan_to_num(values, kInf, kInf, kInf).amin(1)});
-  return at::cat({counts, numbers}).t();
-}
-
-at::Tensor numbers_of_piece(const at::Tensor& piece) {
-  return numbers_of(piece.to(number_type(piece.device())).reshape({1, -1}));
-}
-
-// Calls take(piece) for pieces of at most kPiece elements.
-template <typename Take>
-void for_each_piece(const at::Tensor& tensor, Take take) {
-  if (tensor.numel() <= kPiece) return take(tensor);
-  const auto sizes = tensor.sizes();
-  const std::int64_t longest = std::ranges::max_element(sizes) - sizes.begin();
-  const std::int64_t size = tensor.size(longest);
-  const std::int64_t length = std::max<std::int64_t>(1, size * kPiece / tensor.numel());
-  for (std::int64_t first = 0; first < size; first += length) {
-    for_each_piece(tensor.narrow(longest, first, std::min(length, size - first)), take);
-  }
-}
-
-// The elements in the order of their memory, if they fill it: pieces are then cut from one row.
-at::Tensor flat_in_memory(const at::Tensor& tensor) {
-  if (!tensor.is_non_overlapping_and_dense()) return tensor;
-  return tensor.as_strided({tensor.numel()}, {1});
-}
-
-// --- tables -----------------------------------------------------------------------------------------------------------
 
 at::Tensor table_memory(const c10::Stream& stream, std::int64_t bytes) {
   return at::empty({bytes}, at::TensorOptions(at::kByte).device(stream.device()));
@@ -199,57 +135,22 @@ void add_to(RowTables& all, RowTable& table, RowsOf rows) {
   all.has_rows = true;
 }
 
-template <typename Number>
-void add_rows_as(const std::byte* data, std::int64_t bytes, sonde_device_result& to) {
-  to.max = -std::numeric_limits<double>::infinity();
-  to.min = std::numeric_limits<double>::infinity();
-  std::uint64_t negative_zeros = 0;
-  for (const std::byte* row = data; row < data + bytes; row += kColumns * sizeof(Number)) {
-    const auto number = [&](Column column) {
-      return static_cast<double>(reinterpret_cast<const Number*>(row)[column]);
-    };
-    const auto counted = [&](Column column) { return static_cast<std::uint64_t>(number(column)); };
-    to.nan_count += counted(kNan);
-    to.positive_inf_count += counted(kPositiveInf);
-    to.negative_inf_count += counted(kNegativeInf);
-    to.positive_count += counted(kPositive);
-    to.negative_count += counted(kNegative);
-    to.zero_count += counted(kZero);
-    negative_zeros += counted(kNegativeZero);
-    to.sum += number(kSum);
-    to.sum_squares += number(kSquares);
-    to.max = std::max(to.max, number(kMax));
-    to.min = std::min(to.min, number(kMin));
-  }
-  if (to.max < to.min) {  // nothing is finite: as on the CPU
-    to.max = to.min = 0;
-    return;
-  }
-  // -0 comes before +0 on the CPU; for reductions they are equal.
-  if (to.max == 0) to.max = to.zero_count > negative_zeros ? 0.0 : -0.0;
-  if (to.min == 0) to.min = negative_zeros > 0 ? -0.0 : 0.0;
-}
-
-void add_rows(const Fetch& fetched, const RowsOf& rows, sonde_device_result& to) {
+void add_up(const Fetch& fetched, const RowsOf& rows, sonde_device_result& to) {
   const auto* data = static_cast<const std::byte*>(fetched.bytes.const_data_ptr()) + rows.first;
   if (rows.of_kernel) {
     api().device_fold(data, rows.elements, rows.flags, &to);
     return;
   }
-  if (fetched.number_type == at::kFloat) {
-    add_rows_as<float>(data, rows.bytes, to);
-  } else {
-    add_rows_as<double>(data, rows.bytes, to);
-  }
+  add_rows(data, rows.bytes, fetched.number_type, to);
   to.nan_count -= rows.padding;
 }
 
 void hand_over_rows(const Fetch& fetched, bool lost) {
   for (const RowsOf& rows : fetched.tensors) {
-    if (!lost) add_rows(fetched, rows, rows.reading->result);
+    if (!lost) add_up(fetched, rows, rows.reading->result);
     lost ? failed(rows.reading, kDeviceFailed) : arrived(rows.reading, SONDE_READ_STATISTICS);
   }
-  if (!lost) give_pinned(fetched.owner);
+  give_pinned(fetched.owner);
 }
 
 void fail_all(const std::vector<RowsOf>& tensors) {
@@ -450,7 +351,5 @@ void drain_rows() {
   fetch_rows();
   g_row_tables->in_flight.drain(hand_over_rows);
 }
-
-void forget_rows() { g_row_tables.renew(); }
 
 }  // namespace sonde_torch

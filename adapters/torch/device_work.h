@@ -8,15 +8,12 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include <algorithm>
 #include <atomic>
-#include <deque>
+#include <cstdint>
 #include <memory>
 #include <mutex>
-#include <thread>
-#include <utility>
-#include <vector>
 
+#include "in_flight.h"
 #include "leaked.h"
 #include "sonde/sonde.h"
 #include "tensors.h"
@@ -61,81 +58,12 @@ void failed(const ReadingPtr& reading, const char* why);
 // A tensor over the same storage, made without the host's own handle: it takes no GIL, and nothing notices it.
 at::Tensor alias_of(const TensorDescriptor& descriptor, const sonde_tensor& view);
 
-// Work on its way from devices: parts with an event `done` on a `stream`, whose work ends in order.
-template <typename Part>
-class InFlight {
- public:
-  // `mutex` is the owner's.
-  explicit InFlight(std::mutex& mutex) : mutex_(mutex) {}
-
-  // Locked.
-  void add(Part&& part) {
-    parts_.push_back(std::make_shared<Part>(std::move(part)));
-    count_ = parts_.size();
-  }
-
-  bool is_empty() const { return count_.load(std::memory_order_relaxed) == 0; }
-
-  // Calls hand_over(part, lost) for the parts that have ended, without the lock. `lost`: the device has failed.
-  template <typename HandOver>
-  void poll(HandOver hand_over) {
-    if (is_empty()) return;
-    std::vector<std::pair<std::shared_ptr<Part>, bool>> ended;
-    {
-      const std::lock_guard lock(mutex_);
-      std::vector<c10::Stream> busy;
-      std::erase_if(parts_, [&](const std::shared_ptr<Part>& part) {
-        if (std::ranges::find(busy, part->stream) != busy.end()) return false;
-        bool ends = true, lost = false;
-        try {
-          ends = part->done.query();
-        } catch (...) {
-          lost = true;
-        }
-        if (ends) ended.emplace_back(part, lost);
-        if (!ends) busy.push_back(part->stream);
-        return ends;
-      });
-      count_ = parts_.size();
-      handing_over_.fetch_add(1);
-    }
-    for (const auto& [part, lost] : ended) hand_over(*part, lost);
-    handing_over_.fetch_sub(1);
-  }
-
-  // Waits for all parts, and for the other threads that hand some over.
-  template <typename HandOver>
-  void drain(HandOver hand_over) {
-    std::deque<std::shared_ptr<Part>> waiting;
-    {
-      const std::lock_guard lock(mutex_);
-      waiting = parts_;
-    }
-    // Outside the lock: other threads may need it to finish an operator. Meanwhile writers still find the parts.
-    for (const auto& part : waiting) {
-      try {
-        part->done.synchronize();
-      } catch (...) {  // poll() finds out
-      }
-    }
-    poll(hand_over);
-    while (handing_over_.load() > 0) std::this_thread::yield();
-  }
-
- private:
-  std::mutex& mutex_;
-  std::deque<std::shared_ptr<Part>> parts_;
-  std::atomic<std::size_t> count_{0};
-  std::atomic<int> handing_over_{0};  // threads that have taken ended parts
-};
-
 inline constexpr const char* kDeviceFailed = "the device failed before it had been read";
 
 // device_copy.cpp. All throw what PyTorch throws.
 void begin_copy(const ReadingPtr& reading, const at::Tensor& source, const sonde_device_read& request);
 void poll_copies();
 void drain_copies();
-void forget_copies();
 
 // device_statistics.cpp
 // `tensor` describes `source`.
@@ -143,13 +71,11 @@ void begin_statistics(const ReadingPtr& reading, const at::Tensor& source, const
 void fetch_rows();
 void poll_rows();
 void drain_rows();
-void forget_rows();
 
 // device_pinned.cpp: as in sonde_devices; and the memory as a tensor.
 void* take_pinned(std::uint64_t bytes, void** owner, const char** why);
 void give_pinned(void* owner);
 at::Tensor pinned_tensor(void* owner, c10::IntArrayRef sizes, c10::ScalarType type);
-void forget_pinned();
 
 // device_results.cpp
 void forget_results();

@@ -156,7 +156,6 @@ void report_written_arguments(ThreadState& state, Frame& frame) {
 void end_recorded(sonde_op* op, unsigned wanted, bool failed) {
   const bool waits = failed && (wanted & SONDE_WANT_FAILURE) != 0;
   void* python = waits ? release_python() : nullptr;
-  if (waits) drain_devices();
   api().op_end(op, failed ? 1 : 0);
   take_python(python);
 }
@@ -246,10 +245,7 @@ void end_op(ThreadState& state, Frame& frame, const at::RecordFunction& fn) {
   }
   if (failed) {
     state.failed_last = true;
-    if ((frame.wanted & SONDE_WANT_FAILURE) != 0) {
-      drain_devices();  // the records before it come first
-      api().op_failed(frame.op);
-    }
+    if ((frame.wanted & SONDE_WANT_FAILURE) != 0) api().op_failed(frame.op);
   } else if ((frame.wanted & SONDE_WANT_CHECK) != 0 && !frame.info->collective) {
     look_at_outputs(state, frame, outputs, fn.num_outputs());
   }

@@ -294,9 +294,9 @@ struct sonde_device_read {
   const struct sonde_tensor*
       tensor;        /* for the length of the call; its handle is that of the host's tensor, whose memory it lies in */
   uint64_t elements; /* only the first elements in C order; 0: all */
-  uint32_t overwritten; /* the operator that runs next writes this memory */
-  uint32_t item_bytes;  /* of one element */
-  void* bytes;          /* SONDE_READ_BYTES: where they will be, from take(); with its owner */
+  uint32_t item_bytes; /* of one element */
+  uint32_t reserved;
+  void* bytes; /* SONDE_READ_BYTES: where they will be, from take(); with its owner */
   void* owner;
   /* --- the host's answer --- */
   const char* why; /* static text: why something that was wanted will not be read; null if all will */

@@ -8,7 +8,7 @@
 namespace sonde {
 
 // Pages of the system. Any thread.
-class Pages : public std::pmr::memory_resource {
+class SystemPages : public std::pmr::memory_resource {
   void* do_allocate(std::size_t bytes, std::size_t alignment) override;
   void do_deallocate(void* memory, std::size_t bytes, std::size_t alignment) override;
   bool do_is_equal(const memory_resource& other) const noexcept override { return this == &other; }
@@ -21,7 +21,7 @@ class MemoryApart {
 
  private:
   static constexpr std::size_t kFirstBytes = 64 << 10;
-  Pages pages_;
+  SystemPages pages_;
   std::pmr::monotonic_buffer_resource chunks_{kFirstBytes, &pages_};
   std::pmr::unsynchronized_pool_resource pool_{&chunks_};
 };

@@ -23,7 +23,6 @@ struct Op {
   Depth depth = Depth::full;                             // max_overhead: what is read of it
   std::uint64_t read_nanoseconds = 0, copied_bytes = 0;  // the same: what that cost
   std::vector<Snapshot> before;
-  bool writes_next = false;  // its kernel, which runs next, writes the tensor that is being reported
   Session* session = nullptr;
   OpRecorder* recorder = nullptr;  // the recorder of the beginning that it belongs to
 };

@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "base/clock.h"
+#include "capture/devices.h"
 #include "sonde/sonde.h"
 #include "writer/ring.h"
 
@@ -158,7 +159,7 @@ std::uint32_t OpRecorder::begin_named(Op& op, const OpName& name, const Site& si
 // Ops are reused: every field of the last one is set.
 void OpRecorder::fill_record(Op& op, const OpName& name, std::uint32_t site, StepId step) {
   op.recorder = this;
-  op.deferred = op.writes_next = false;
+  op.deferred = false;
   op.depth = Depth::full;
   op.read_nanoseconds = op.copied_bytes = 0;
   op.before.clear();
@@ -230,8 +231,10 @@ void OpRecorder::submit_locked(Record&& record) {
 }
 
 void OpRecorder::end(Op& op, bool failed) {
+  const bool must_be_written = exception_only_ && failed;  // the program may end a moment later
+  if (must_be_written) drain_devices();
   op.record.failed = failed;
-  settle_before(op, op.record.overflowed || op.record.undecided || (exception_only_ && failed));
+  settle_before(op, op.record.overflowed || op.record.undecided || must_be_written);
   // Slots in order, inputs first: the host reports them in the best order for reading their bytes.
   sort_by_slot(op.record.tensors);
   for (TensorRecord& tensor : op.record.tensors) tensor.timestamp_us = op.record.timestamp_us;
@@ -240,8 +243,7 @@ void OpRecorder::end(Op& op, bool failed) {
     overhead_->ended(op.record.step.graph, op.record.op->id, op.depth, op.read_nanoseconds, op.copied_bytes);
   }
   submit(std::move(op.record));
-  // The program may end a moment later: the records that explain why must be written by then.
-  if (exception_only_ && failed) recorder_->flush();
+  if (must_be_written) recorder_->flush();
 }
 
 std::unique_ptr<Op> OpRecorder::defer(Op& op) {

@@ -157,8 +157,7 @@ class OpRecorder {
   void find_data(const Op& op, const HostTensor& tensor, TensorRecord& record, Companion& companion);
   bool add_companion(const Op& op, const HostTensor& tensor, const Companion& companion,
                      std::optional<TensorReading>& reading);
-  // `overwritten`: by the kernel that runs next.
-  void read(const HostTensor& tensor, const TensorKey& key, TensorRecord& out, bool overwritten = false);
+  void read(const HostTensor& tensor, const TensorKey& key, TensorRecord& out);
   std::unique_lock<std::mutex> lock_for(const TensorKey& key);
   // Modes: op_modes.cpp
   void keep_before(Op& op, std::uint32_t slot, const HostTensor& tensor);

@@ -69,7 +69,6 @@ void OpRecorder::add_tensor(Op& op, bool is_input, std::uint32_t slot, const Hos
   if (companion.name != nullptr) to_read = add_companion(op, tensor, companion, reading);
   if (!to_read) return;
   if (tensor.handle != nullptr) reads_late_ = true;
-  if (op.writes_next) reading->is_overwritten();
   if (!reading->read(*recorder_)) return;
   const std::unique_lock guard = lock_for(reading->key());
   reading->publish(cache_);
@@ -148,7 +147,7 @@ bool OpRecorder::add_companion(const Op& op, const HostTensor& tensor, const Com
   record.reader = op.record.op;
   bool to_read = false;
   if (reads_) {
-    read(source, key_of(source), record.tensors.front(), op.writes_next);
+    read(source, key_of(source), record.tensors.front());
     const std::lock_guard guard(lock_);
     to_read = reading && reading->look_up(cache_, true);
   }
@@ -169,9 +168,8 @@ void OpRecorder::output(Op& op, std::uint32_t slot, const HostTensor& tensor) {
   if (op.wanted.watched) watch(op, slot, tensor);
 }
 
-void OpRecorder::read(const HostTensor& tensor, const TensorKey& key, TensorRecord& out, bool overwritten) {
+void OpRecorder::read(const HostTensor& tensor, const TensorKey& key, TensorRecord& out) {
   TensorReading reading(rules_, tensor, key, true, out);
-  if (overwritten) reading.is_overwritten();
   {
     const std::unique_lock guard = lock_for(key);
     if (!reading.look_up(cache_)) return;

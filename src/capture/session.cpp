@@ -380,6 +380,7 @@ void Session::op_output(Op& op, std::uint32_t slot, const HostTensor& tensor) {
 
 void Session::op_failed(Op& op) {
   if (!plan_.exception_only()) return;
+  drain_devices();  // records that wait for a device belong to the steps before
   const std::lock_guard guard(lock_);
   if (!is_current(op)) return;
   settle();

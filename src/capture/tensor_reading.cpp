@@ -126,10 +126,12 @@ BlockPtr TensorReading::late_block(BlockPool& blocks, const char*& why) const {
   const std::uint64_t bytes = view_.bytes();
   const WhenFull when_full = rules_.plan->sonde.when_full;
   if (!blocks.has_room(bytes)) {
-    why = when_full == WhenFull::drop ? kDropped : kBudgetFull;
-    if (when_full != WhenFull::wait) return nullptr;
-    drain_devices();
-    if (!blocks.wait_for_room(bytes)) return nullptr;
+    const bool waits = when_full == WhenFull::wait;
+    if (waits) drain_devices();
+    if (!waits || !blocks.wait_for_room(bytes)) {
+      why = when_full == WhenFull::drop ? kDropped : kBudgetFull;
+      return nullptr;
+    }
   }
   return take_device_block(blocks, bytes, why);
 }
@@ -172,7 +174,6 @@ bool TensorReading::ask(const std::shared_ptr<LateReading>& late, bool wants_sta
   sonde_device_read request{};
   request.wants = wants_statistics ? SONDE_READ_STATISTICS : 0U;
   request.elements = first_elements_;
-  request.overwritten = overwritten_ ? 1 : 0;
   return begin_reading(late, request, tensor_, first_elements_ != 0 ? tensor_.view : view_, out_.skipped);
 }
 

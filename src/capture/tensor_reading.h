@@ -48,8 +48,6 @@ class TensorReading {
   TensorReading& operator=(const TensorReading&) = delete;
 
   const TensorKey& key() const { return key_; }
-  // Before read(): the operator that runs next writes this memory.
-  void is_overwritten() { overwritten_ = true; }
   // True if its bytes must be read. `skips_uninitialised`: except those of memory that was never written.
   bool look_up(ContentCache& cache, bool skips_uninitialised = false);
   bool read(Recorder& recorder);  // false: the read failed, and `out` says why
@@ -75,7 +73,6 @@ class TensorReading {
   std::uint64_t first_elements_ = 0;           // a sample that the device takes; 0: everything
   Content content_;
   std::uint64_t epoch_ = 0;
-  bool overwritten_ = false;
 };
 
 }  // namespace sonde

@@ -1,6 +1,8 @@
 """Sonde's reads on the test device where the program makes no order: writes that PyTorch does not show, streams that
 nobody joins, copies to the host that nobody has waited for."""
 
+import json
+
 import dumps
 import numpy as np
 import pytest
@@ -28,6 +30,54 @@ def test_a_write_that_nobody_sees_comes_after_the_copy(schedule, train, config, 
     found = dumps.tensors(dump)
     for number, size in ((0, 1000), (2, 17_000_000)):
         assert np.array_equal(found[f"Default_mul-op{number}", "output", 0], np.arange(size, dtype=np.float32) * 2)
+
+
+# Elements in another order than that of the file, beyond the bytes that may be copied on the device at once.
+TURNED = """
+x = torch.arange(17_000_000, dtype=torch.float32).to("testdev").reshape(4250, 4000)
+testdev.synchronize()
+testdev.reset_counters()
+before = testdev.counters()["allocated_bytes"]
+y = x.t() * 2
+torch.autograd._enable_record_function(False)
+y.data.fill_(50.0)
+torch.autograd._enable_record_function(True)
+show(testdev.counters()["peak_bytes"] - before)
+"""
+
+
+@pytest.mark.parametrize("schedule", ["main_last", "others_last"])
+def test_a_large_tensor_in_another_order_is_copied_in_pieces(schedule, train, config, dump):
+    chosen = {"dump_mode": 1, "kernels": ["mul"], "input_output": 2}
+    run = train(on_device(TURNED, schedule), config(saved_data="tensor", **chosen))
+    assert run.status == 0, run.stderr
+    assert json.loads(run.stdout)[0] <= 17_000_000 * 4 + (8 << 20)
+    expected = np.arange(17_000_000, dtype=np.float32).reshape(4250, 4000).T * 2
+    assert np.array_equal(dumps.tensors(dump)["Default_mul-op0", "output", 0], expected)
+
+
+# More than may be copied on the device at once; then one more when these have been fetched.
+STAGED = """
+def staged(number):
+    before = testdev.counters()["stream_waits"]
+    x = torch.full((2 << 20,), float(number), device="testdev")
+    return testdev.counters()["stream_waits"] - before
+
+waits = [staged(number) for number in range(12)]
+testdev.synchronize()
+torch.zeros(1, device="testdev")
+show(waits, staged(12), testdev.counters()["reserved_bytes"])
+"""
+
+
+def test_the_bytes_that_wait_on_the_device_are_bounded(train, config, dump):
+    chosen = {"dump_mode": 1, "kernels": ["full"], "input_output": 2}
+    run = train(on_device(STAGED, "last"), config(saved_data="tensor", **chosen))
+    waits, later, reserved = json.loads(run.stdout)
+    assert waits == [1] * 8 + [2] * 4  # a tensor that is not copied on the device makes the program's stream wait, too
+    assert later == 1
+    assert reserved <= (64 << 20) + 3 * (8 << 20)
+    assert len(dumps.tensors(dump)) == 13
 
 
 # Each way to copy to the host without waiting; and views of what has not come.
@@ -109,3 +159,104 @@ def test_a_program_that_ends_at_once_has_what_it_was_promised(promised, train, c
     name = "relu" if promised == "ring" else "matmul"
     (found,) = dump.rglob(f"*{name}-op0*.input.0.*.npy")
     assert np.load(found).tolist() == [[2.0] * 3] * 2
+
+
+# --- when results are fetched, and who waits --------------------------------------------------------------------------
+
+FETCHES = """
+import sonde
+net = nn.Linear(4, 4).to("testdev")
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+x = torch.ones(2, 4, device="testdev")
+
+
+def copies(call, *arguments):
+    before = testdev.counters()["copies_to_host"]
+    call(*arguments)
+    return testdev.counters()["copies_to_host"] - before
+
+
+net(x).sum().backward()
+found = [copies(optimizer.step)]
+bare = nn.Linear(4, 4).to("testdev")
+bare(x)
+found.append(copies(bare, x))
+found.append(copies(sonde.dump_stop))
+show(found)
+"""
+
+
+def test_statistics_are_fetched_once_where_a_step_or_the_recording_ends(train, config):
+    where = {"enable": True, "trans_flag": True, "stat_calc_mode": "device"}
+    run = train(on_device(FETCHES), config(where, saved_data="statistic"))
+    assert run.stdout == "[[1, 1, 1]]\n", run.stderr
+
+
+ARRIVES = """
+import pathlib, time
+dump = pathlib.Path(os.environ["DUMP"])
+nn.Linear(3, 3).to("testdev")(torch.ones(3, device="testdev"))
+for turn in range(1000):
+    torch.zeros(1)
+    if list(dump.rglob("*linear*.npy")):
+        break
+    time.sleep(0.01)
+show(turn < 999)
+"""
+
+
+def test_tensors_that_have_arrived_are_written_while_the_program_goes_on(train, config, dump):
+    run = train(on_device(ARRIVES, "eager"), config(saved_data="tensor"), DUMP=dump)
+    assert run.stdout == "[true]\n", run.stderr
+
+
+# detach_() holds the GIL. The second one waits until the device has read the first, and that waits for the function.
+GIL = """
+called = []
+kept = []
+for value in 2, 3:
+    y = torch.ones(300_000, device="testdev") * value
+    testdev.call(lambda: called.append(1))
+    kept.append(y.detach_())
+torch.testdev.synchronize()
+show(len(called))
+"""
+
+
+def test_who_waits_for_a_device_does_not_hold_the_gil(train, config, dump):
+    settings = config(saved_data="tensor", sonde_settings={"budget_bytes": 1 << 20}, dump_mode=1, kernels=["detach_"])
+    run = train(on_device(GIL), settings)
+    assert run.stdout == "[2]\n", run.stderr
+    assert {float(array.max()) for array in dumps.tensors(dump).values()} == {2.0, 3.0}
+
+
+THREADS = """
+import threading
+
+
+def work(first):
+    for value in range(first, first + 100):
+        torch.full((64,), float(value), device="testdev") * 2
+
+
+threads = [threading.Thread(target=work, args=(number * 100,)) for number in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+
+@pytest.mark.parametrize("saved_data", ["tensor", "statistic"])
+def test_threads_that_share_a_device_lose_nothing(saved_data, train, config, dump):
+    where = {"enable": True, "trans_flag": True, "stat_calc_mode": "device"}
+    chosen = {"dump_mode": 1, "kernels": ["mul"], "input_output": 2}
+    run = train(on_device(THREADS, "eager"), config(where, saved_data=saved_data, **chosen))
+    assert (run.status, run.stdout) == (0, ""), run.stderr
+    if saved_data == "tensor":
+        values = list(dumps.tensors(dump).values())
+        assert all((array == array[0]).all() for array in values)
+        found = sorted(float(array[0]) for array in values)
+    else:
+        found = sorted(float(row["Max Value"]) for row in dumps.statistics(dump))
+    assert found == [value * 2.0 for value in range(400)]

@@ -118,10 +118,43 @@ show(y.sum().item(), step().item(), step().item())
 def test_a_device_that_is_lost_in_a_step_gives_the_users_error_and_what_was_read_before(saved_data, both, dump):
     recorded = both("show(step().item(), step().item())\nstep('testdev.lose()')", saved_data, status=1)
     assert "testdev: device 0 is lost" in recorded.stderr
+    assert "RecordFunction" not in recorded.stderr  # PyTorch's warning of a callback that threw
     (line,) = recorded.sonde_lines
     assert line.startswith("sonde: recorded ")
     assert reasons(dump) == {"the device failed before it had been read"}
     assert sum(tensor.skipped == "" for tensor in sonde.open(dump).tensors) > 50  # of the first step
+
+
+FORK = """
+import sonde
+x = torch.ones(3, device="testdev") * 2
+pinned = torch.zeros(3).pin_memory()
+pinned.copy_(x, non_blocking=True)
+child = os.fork()
+if child == 0:
+    sonde.start(os.environ["OF_CHILD"])
+    pinned + 1
+    try:
+        x * 3
+    except RuntimeError:
+        pass
+    sonde.stop()
+    os._exit(0)
+show(os.waitpid(child, 0)[1], (x + 1).tolist())
+"""
+
+
+def test_a_forked_child_records_its_own_memory_and_names_the_devices(train, config, dump, tmp_path):
+    of_child = config(saved_data="tensor", path=str(tmp_path / "child")).rename(tmp_path / "child.json")
+    run = train(on_device(FORK), config(saved_data="tensor"), OF_CHILD=of_child)
+    assert run.stdout == "[0, [3.0, 3.0, 3.0]]\n", run.stderr
+    found = {
+        (tensor.op.op_name, tensor.side, tensor.slot): tensor.skipped
+        for tensor in sonde.open(tmp_path / "child").tensors
+    }
+    assert found["Default/add-op0", "input", 0] == found["Default/add-op0", "output", 0] == ""
+    assert found["Default/mul-op0", "input", 0] == "in a forked child, which has no device"
+    assert any("mul" in path.name for path in dump.rglob("*.npy"))
 
 
 def test_wrapped_tensors_are_named(both, dump):

@@ -131,3 +131,26 @@ def test_comments_documents_and_messages_have_ordinary_words():
         for hit in re.finditer(odd, text)
     ]
     assert not found, "\n".join(found)
+
+
+def classes(file):
+    """The classes of one source file that others see, with their namespaces: `namespace {` hides what is in it."""
+    spaces = []
+    for line in file.read_text().splitlines():
+        if opened := re.match(r"namespace\s*([\w:]*)\s*\{(?!.*\})", line):
+            spaces.append(opened[1])
+        elif line.startswith("}  // namespace"):
+            spaces.pop()
+        elif (found := re.match(r"(?:class|struct|union)\s+(\w+)(?!::)\b[^;(]*\{", line)) and "" not in spaces:
+            yield "::".join([*spaces, found[1]])
+
+
+def test_two_classes_of_the_engine_never_have_the_same_name():
+    """The linker keeps one of two destructors with the same name, and it frees the members of the other class."""
+    files = {}
+    for file in sorted((ROOT / "src").rglob("*.[hc]*")):
+        if "-inl." not in file.name:  # compiled once for each kind of processor
+            for name in classes(file):
+                files.setdefault(name, []).append(str(file.relative_to(ROOT)))
+    assert len(files) > 300
+    assert {name: found for name, found in files.items() if len(found) > 1} == {}

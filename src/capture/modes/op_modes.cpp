@@ -14,13 +14,11 @@ std::uint64_t fingerprint_of(const HostTensor& tensor) { return tensor.access->f
 
 // Statistics are taken at once, which costs less than a copy. Bytes and hashes need a copy.
 void OpRecorder::input_before(Op& op, std::uint32_t slot, const HostTensor& tensor) {
-  op.writes_next = true;
   if (buffers_step_) {
     keep_before(op, slot, tensor);
   } else {
     input(op, slot, tensor);
   }
-  op.writes_next = false;
 }
 
 void OpRecorder::keep_before(Op& op, std::uint32_t slot, const HostTensor& tensor) {

@@ -25,6 +25,7 @@ _NAMES = [_library.testdev_counter_name(which).decode() for which in range(_libr
 NAME = os.environ.get("TESTDEV_NAME", "testdev")
 _SCHEDULES = ("eager", "shuffled", "main_last", "others_last", "last")
 _pid = None
+_called = []  # kept until the end: nobody knows when a stream is there
 _initialized = True  # torch.utils.checkpoint looks at it
 
 
@@ -97,6 +98,13 @@ def copy_to_host_unguarded(tensor, address):
     stream = torch.accelerator.current_stream(tensor.device)
     arguments = ctypes.c_void_p(address), ctypes.c_void_p(tensor.data_ptr()), _long(tensor.nbytes)
     _call("copy_to_host", tensor.device.index, ctypes.c_long(stream.stream_id), *arguments)
+
+
+def call(function, device=0):
+    """The current stream calls `function()` when it is there, as with cudaLaunchHostFunc. Its thread needs the GIL."""
+    stream = torch.accelerator.current_stream(torch.device(NAME, device))
+    _called.append(ctypes.CFUNCTYPE(None)(function))
+    _call("call", device, ctypes.c_long(stream.stream_id), _called[-1])
 
 
 # --- torch.testdev ---------------------------------------------------------------------------------------------------

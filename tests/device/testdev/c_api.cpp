@@ -113,6 +113,11 @@ int testdev_copy_to_host(int device, long stream, void* to, const void* from, un
   });
 }
 
+// When the stream is there, on its thread.
+int testdev_call(int device, long stream, void (*function)()) {
+  return answer([=] { stream_at(device, stream).enqueue(function); });
+}
+
 void testdev_seed(int device, unsigned long seed) {
   at::Generator generator = testdev::default_generator(device);
   generator.set_current_seed(seed);

@@ -66,7 +66,10 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     wait(awaited, awaited.end());
   }
   // No `override`: PyTorch up to 2.11 does not ask for it.
-  bool isStreamCapturing(const c10::Stream& stream) const { return stream_of(stream).is_capturing(); }
+  bool isStreamCapturing(const c10::Stream& stream) const {
+    check_usable(stream.device_index());
+    return stream_of(stream).is_capturing();
+  }
   void synchronizeDevice(const c10::DeviceIndex index) const override {
     check_usable(index);
     count(index, Counter::waits);

@@ -189,7 +189,7 @@ void run_kernel(const c10::OperatorHandle& op, IValues stack, const std::vector<
   op.callBoxed(stack);
   const std::vector<at::Tensor> results = tensors_of(stack);
   for (std::size_t i = 0; i < into.size(); ++i) {
-    if (!into[i].defined()) continue;
+    if (!into[i].defined() || into[i].numel() == 0) continue;  // embedding_bag of the CPU has one that no device has
     if (results[i].numel() ==
         0) {  // the meta kernel knows a result that the CPU's leaves out: batch_norm's in evaluation
       into[i].zero_();

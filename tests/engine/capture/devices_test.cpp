@@ -4,9 +4,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -27,26 +34,38 @@ struct Begun {
   std::vector<float> values;
   void* bytes;
 };
+std::mutex g_mutex;  // guards g_begun
 std::vector<Begun> g_begun;
 const char* g_refusal = nullptr;
-int g_taken = 0;
+std::atomic<int> g_taken{0}, g_most_taken{0};  // the writer gives back
+std::function<void()> g_wait;                  // of drain()
 
 std::uint32_t read(sonde_device_read* request) {
   request->why = g_refusal;
   if (g_refusal != nullptr) return 0;
   const auto* values = static_cast<const std::vector<float>*>(request->tensor->handle);
+  const std::lock_guard lock(g_mutex);
   g_begun.push_back({request->ticket, request->wants, *values, request->bytes});
   return request->wants;
 }
+std::optional<Begun> first_begun() {
+  const std::lock_guard lock(g_mutex);
+  if (g_begun.empty()) return std::nullopt;
+  Begun first = std::move(g_begun.front());
+  g_begun.erase(g_begun.begin());
+  return first;
+}
 void* take(std::uint64_t bytes, void** owner, const char**) {
-  ++g_taken;
+  g_most_taken = std::max<int>(g_most_taken, ++g_taken);
   return *owner = new char[bytes];
 }
 void release(void* owner) {
   --g_taken;
   delete[] static_cast<char*>(owner);
 }
-void drain() {}
+void drain() {
+  if (g_wait) g_wait();
+}
 
 class Devices : public ::testing::Test {
  protected:
@@ -57,6 +76,8 @@ class Devices : public ::testing::Test {
     plan_.support_device = {0};
     g_begun.clear();
     g_refusal = nullptr;
+    g_wait = nullptr;
+    g_most_taken = 0;
     set_devices({sizeof(sonde_devices), 0, read, take, release, drain});
   }
   void TearDown() override {
@@ -96,11 +117,8 @@ class Devices : public ::testing::Test {
   }
 
   void run(const char* type, const std::vector<Tensor*>& inputs, const Tensor& result) {
-    Site site;
-    site.op_type = type;
-    site.scope = "network-Net";
     Op op;
-    session_->op_begin(op, session_->site(site), SONDE_GRAPH_TRAINING, 0);
+    session_->op_begin(op, site(type), SONDE_GRAPH_TRAINING, 0);
     op.recorder->mutated(op, result.storage);
     if (plan_.overflow_only()) session_->op_check_output(op, result.view());
     for (std::uint32_t i = 0; i < inputs.size(); ++i) op.recorder->input(op, i, inputs[i]->view());
@@ -108,11 +126,36 @@ class Devices : public ::testing::Test {
     op.recorder->end(op, false);
   }
 
+  // An operator without results, which writes its argument.
+  void write_in_place(const char* type, const Tensor& tensor) {
+    Op op;
+    session_->op_begin(op, site(type), SONDE_GRAPH_TRAINING, 0);
+    op.recorder->input_before(op, 0, tensor.view());
+    op.recorder->mutated(op, tensor.storage);
+    op.recorder->end(op, false);
+  }
+
+  void fail(const char* type, const Tensor& input) {
+    Op op;
+    session_->op_begin(op, site(type), SONDE_GRAPH_TRAINING, 0);
+    session_->op_failed(op);
+    op.recorder->input(op, 0, input.view());
+    op.recorder->end(op, true);
+  }
+
+  std::uint32_t site(const char* type) {
+    Site made;
+    made.op_type = type;
+    made.scope = "network-Net";
+    return session_->site(made);
+  }
+
   // The reads from the first on end now.
   void arrive(std::size_t count = ~std::size_t{0}) {
-    for (; count > 0 && !g_begun.empty(); --count) {
-      const Begun read = std::move(g_begun.front());
-      g_begun.erase(g_begun.begin());
+    for (; count > 0; --count) {
+      const std::optional<Begun> begun = first_begun();
+      if (!begun) return;
+      const Begun& read = *begun;
       sonde_device_result result{};
       result.has = read.wants;
       if (read.bytes != nullptr) std::memcpy(read.bytes, read.values.data(), read.values.size() * sizeof(float));
@@ -123,12 +166,26 @@ class Devices : public ::testing::Test {
     }
   }
 
-  // Waits for the writer.
-  std::vector<std::string> written() const {
+  Journal journal() const {
     Result<Journal> read = read_journal(plan_.path / "rank_0/.dump_metadata/sonde/journal");
     EXPECT_TRUE(read) << read.error().message;
+    return std::move(*read);
+  }
+
+  // The steps that have operators.
+  std::set<std::uint64_t> steps() const {
+    std::set<std::uint64_t> numbers;
+    for (const auto& record : journal().runs.at(0).records) {
+      if (record.kind == RecordKind::op) numbers.insert(record.step.number);
+    }
+    return numbers;
+  }
+
+  // Waits for the writer.
+  std::vector<std::string> written() const {
     std::vector<std::string> lines;
-    for (const auto& record : read->runs.at(0).records) {
+    const Journal read = journal();
+    for (const auto& record : read.runs.at(0).records) {
       if (record.kind != RecordKind::op) continue;
       for (const TensorEntry& tensor : record.tensors) {
         std::string line = tensor.is_input ? "in " : "out ";
@@ -156,6 +213,27 @@ TEST_F(Devices, RecordsWaitInTheOrderOfTheRunUntilTheirTensorsArrive) {
   session_->stop();
   EXPECT_THAT(written(), ElementsAre("out 6", "in 6", "out 9"));
   EXPECT_EQ(files(), 3u);
+}
+
+TEST_F(Devices, DataFromOutsideWaitsToo) {
+  start();
+  Tensor outside = tensor({1, 2}), here = tensor({4}, false);
+  run("mul", {&outside}, here);
+  session_->stop();
+  EXPECT_EQ(files(), 1u) << "the output: data-0 and the input never arrived";
+}
+
+// What came before modules would be forgotten with them.
+TEST_F(Devices, AnOverflowThatArrivesBelongsToTheDumpWhateverTheProgramIs) {
+  plan_.op_debug_mode = 3;
+  session_ = std::make_unique<Session>(plan_);
+  session_->set_run_info({});
+  Tensor a = tensor({INFINITY});
+  run("exp", {}, a);
+  arrive();
+  session_->root_forward(true, true, false);
+  EXPECT_THAT(session_->stop(), ::testing::HasSubstr("exp-op0"));
+  EXPECT_EQ(files(), 1u);
 }
 
 TEST_F(Devices, AnOverflowIsFoundWhenItsValuesArrive) {
@@ -222,6 +300,97 @@ TEST_F(Devices, ARefusalOfTheHostIsTheReason) {
   run("mul", {}, there);
   session_->stop();
   EXPECT_THAT(written(), ElementsAre("out -"));
+}
+
+// --- who waits for the device ----------------------------------------------------------------------------------------
+
+TEST_F(Devices, TheEndWaitsForTheDevice) {
+  start();
+  Tensor there = tensor({1, 2, 3});
+  run("mul", {}, there);
+  g_wait = [this] { arrive(); };
+  session_->stop();
+  EXPECT_THAT(written(), ElementsAre("out 6"));
+  EXPECT_EQ(files(), 1u);
+}
+
+TEST_F(Devices, WhatComesAfterTheEndIsForNobody) {
+  start();
+  Tensor there = tensor({1, 2, 3});
+  run("mul", {}, there);
+  session_->stop();
+  EXPECT_EQ(g_taken, 0) << "its memory was given back";
+  EXPECT_EQ(take_expected(g_begun.at(0).ticket), nullptr);
+}
+
+TEST_F(Devices, ARingThatIsWrittenHasTheTensorsThatTheDeviceStillReads) {
+  plan_.sonde.ring = 1;
+  start();
+  Tensor there = tensor({1, 2, 3});
+  run("mul", {}, there);
+  g_wait = [this] { arrive(); };
+  EXPECT_EQ(session_->write_ring("asked"), 1u);
+  EXPECT_EQ(files(), 1u);
+  session_->stop();
+}
+
+TEST_F(Devices, AFullBudgetWaitsForTheTensorsThatTheDeviceStillReads) {
+  plan_.sonde.budget_bytes = 4096;
+  start();
+  g_wait = [this] { arrive(); };
+  for (float value = 1; value <= 4; ++value) run("mul", {}, tensor(std::vector<float>(1024, value)));
+  session_->stop();
+  EXPECT_EQ(files(), 4u);
+  EXPECT_EQ(g_most_taken, 1) << "one tensor fills the budget";
+}
+
+TEST_F(Devices, AFullBudgetThatNobodyWaitsForIsTheReason) {
+  plan_.sonde.budget_bytes = 4096;
+  plan_.sonde.when_full = WhenFull::statistics;
+  start();
+  g_wait = [this] { arrive(); };
+  for (float value = 1; value <= 2; ++value) run("mul", {}, tensor(std::vector<float>(1024, value)));
+  session_->stop();
+  EXPECT_EQ(files(), 1u);
+  EXPECT_THAT(written(), ElementsAre("out 1024", "out 0")) << "the host of the test brings no sum";
+}
+
+// The step in which the operator throws has begun behind records that wait.
+TEST_F(Devices, AnOperatorThatThrowsKeepsItsOwnStep) {
+  plan_.op_debug_mode = 4;
+  start();
+  Tensor a = tensor({1, 2}), b = tensor({3, 4});
+  write_in_place("mul_", a);
+  session_->optimizer_end();
+  session_->root_forward(true, true, true);
+  g_wait = [this] { arrive(); };
+  fail("add", b);
+  g_wait = nullptr;
+  EXPECT_EQ(files(), 1u) << "its input is there before the program can end";
+  session_->stop();
+  EXPECT_THAT(steps(), ElementsAre(1u));
+}
+
+// Many threads deliver while many others run operators.
+TEST_F(Devices, AnyThreadMayBringResults) {
+  start();
+  constexpr std::size_t kThreads = 4, kEach = 50;
+  std::vector<std::vector<Tensor>> tensors(kThreads);
+  for (std::vector<Tensor>& own : tensors) {
+    for (std::size_t i = 0; i < kEach; ++i) own.push_back(tensor({1, 2, 3}));
+  }
+  std::vector<std::thread> threads;
+  for (const std::vector<Tensor>& own : tensors) {
+    threads.emplace_back([this, &own] {
+      for (const Tensor& result : own) {
+        run("mul", {}, result);
+        arrive(1);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  session_->stop();
+  EXPECT_EQ(written(), std::vector<std::string>(kThreads * kEach, "out 6"));
 }
 
 }  // namespace
