@@ -1,6 +1,6 @@
 // How fast `sonde serve` and its page are, in Debian's Chromium; the rows of docs/performance.md, "The page".
 //
-//   node benchmarks/page.mjs DIRECTORY [--rounds 5] [--only bundle|tensor|graph|questions|firstPaint|withoutIndex] [--json FILE]
+//   node benchmarks/page.mjs DIRECTORY [--rounds 5] [--only bundle|tensor|report|graph|questions|firstPaint|withoutIndex] [--json FILE]
 //
 // DIRECTORY gets the dumps of page_dumps.py, 4 GB of names and 300 MB of bytes; python and sonde are those of the path. Times are by
 // the clock, medians of the rounds, from the request or the click until the page shows it.
@@ -8,7 +8,7 @@ import { spawn, spawnSync } from "node:child_process";
 import { readFileSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { cpus, loadavg } from "node:os";
 import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { go, startBrowser, stopBrowser, withPage } from "../web/tests/browser/browser.mjs";
 
 const HERE = dirname(fileURLToPath(import.meta.url));
@@ -49,6 +49,9 @@ class Served {
     const bytes = await answer.arrayBuffer();
     if (!answer.ok) throw new Error(`${path}: ${answer.status} ${new TextDecoder().decode(bytes)}`);
     return bytes;
+  }
+  async ready() {
+    while (new TextDecoder().decode(await this.ask("status", "*/*")).includes('"indexing"')) await new Promise((resolve) => setTimeout(resolve, 20));
   }
   // Megabytes: the most that were used.
   memory() {
@@ -91,7 +94,7 @@ async function withoutIndex() {
 // Each question once as the first one, then again: the median of the rounds.
 async function questions() {
   const server = await Served.start("million");
-  while (String.fromCharCode(...new Uint8Array(await server.ask("status", "*/*"))).includes('"indexing"'));
+  await server.ready();
   const first = await timed(() => server.ask("health"));
   note("health map, first", first / 1000, "s", "1.5");
   const again = async (what, target, path) => {
@@ -168,7 +171,7 @@ async function graph() {
     await go(page, "#/graph?s=1");
     await page.waitForFunction(() => !document.querySelector(".stations"));
     let seen = 0;
-    const switched = page.locator(".graph-tools button").first();
+    const switched = page.locator(".graph-tools:not(.at-end) button").first();
     for (const lane of [0, 1, 2]) {
       await switched.click(); // to the tree
       const item = page.locator("[role=treeitem][aria-level='1']").nth(lane);
@@ -197,7 +200,7 @@ async function graph() {
 async function tensor() {
   const server = await Served.start("large");
   const kinds = { histogram: [], heat: [], op: [] };
-  await server.ask("status", "*/*");
+  await server.ready();
   const ops = JSON.parse(new TextDecoder().decode(await server.ask("ops", "application/json"))).rows;
   const name = ops.find((row) => row.op_type === "exp").op_name;
   for (let round = 0; round < ROUNDS; round += 1) {
@@ -209,6 +212,25 @@ async function tensor() {
   note("histogram of 100 MB", median(kinds.histogram), "ms", "250");
   note("heat map of 100 MB", median(kinds.heat), "ms", "250");
   await server.stop();
+}
+
+// A report of the graph's dump, as large as it may be without being asked for.
+async function report() {
+  const file = join(directory, "report.html");
+  const made = spawnSync("sonde", ["report", join(directory, "graph"), "--html", file], { encoding: "utf8" });
+  if (made.status !== 0) throw new Error(made.stderr);
+  const painted = [], usable = [];
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const began = performance.now();
+    await withPage(pathToFileURL(file).href, {}, async (page) => {
+      await page.waitForSelector(".matrix canvas");
+      usable.push((performance.now() - began) / 1000);
+      painted.push((await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0].startTime)) / 1000);
+    });
+  }
+  const size = `report of ${(statSync(file).size / 1e6).toFixed(1)} MB`;
+  note(`${size}: first paint`, median(painted), "s", "1");
+  note(`${size}: the health map, with the browser's new window`, median(usable), "s", "2");
 }
 
 function bundle() {
@@ -223,6 +245,6 @@ if (made.status !== 0) throw new Error("the dumps could not be made");
 console.log(`${cpus().length} processors, load ${loadavg()[0].toFixed(1)}`);
 await startBrowser();
 const only = option("--only");
-for (const part of [bundle, tensor, graph, questions, firstPaint, withoutIndex]) if (!only || part.name === only) await part();
+for (const part of [bundle, tensor, report, graph, questions, firstPaint, withoutIndex]) if (!only || part.name === only) await part();
 await stopBrowser();
 if (option("--json")) writeFileSync(option("--json"), JSON.stringify({ processors: cpus().length, load: loadavg()[0], rows }, null, 1));

@@ -21,7 +21,7 @@ struct ExportOptions {
   bool no_measure = false, json = false;
 };
 
-constexpr const char* kFooter =
+constexpr const char* kExportFooter =
     "The format follows the extension of FILE:\n"
     "  .parquet, .arrow   one row for each tensor: names, types, shapes, statistics (needs pyarrow)\n"
     "  .safetensors       values, with bfloat16 and 8-bit floats in their own types\n"
@@ -94,7 +94,7 @@ void add_export(CLI::App& app, int& exit_status) {
   verb->add_option("--python", options->python, "interpreter (default: the one beside this program)")
       ->type_name("PROGRAM");
   add_json_options(*verb, options->json);
-  verb->footer(kFooter);
+  verb->footer(kExportFooter);
   verb->callback([options, &exit_status] { exit_status = export_dump(*options); });
 }
 

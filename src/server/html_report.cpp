@@ -48,6 +48,8 @@ class Reporter {
   bool put(std::string_view what, std::string_view path, const Fields& query, std::string_view accept = kJson);
   bool put_json(std::string_view what, std::string_view path, const Fields& query, Json answer);
   bool put_body(std::string_view what, const std::string& key, std::string_view type, std::string_view body);
+  void leave_out(std::string_view what);
+  void put_other_ops();
   Fields shown(Fields query);
 
   void put_first();
@@ -143,8 +145,12 @@ Fields Reporter::shown(Fields query) {
 bool Reporter::put_body(std::string_view what, const std::string& key, std::string_view type, std::string_view body) {
   if (file_.has(key)) return true;
   if (file_.add(key, type, body)) return true;
-  if (left_out_[std::string(what)]++ == 0) left_out_order_.emplace_back(what);
+  leave_out(what);
   return false;
+}
+
+void Reporter::leave_out(std::string_view what) {
+  if (left_out_[std::string(what)]++ == 0) left_out_order_.emplace_back(what);
 }
 
 bool Reporter::put_json(std::string_view what, std::string_view path, const Fields& query, Json answer) {
@@ -306,6 +312,26 @@ std::vector<Place> Reporter::golden_places() const {
   return places;
 }
 
+// After so many pages in a row without room the next ones are not made: each takes milliseconds, and a step has thousands.
+constexpr int kMostWithoutRoom = 50;
+
+void Reporter::put_other_ops() {
+  int without_room = 0;
+  for (const FocusOp& other : others_) {
+    const Fields named = with(other.place.query(), {{"name", other.op_name}});
+    if (file_.has(answer_key("op", shown(named)))) continue;
+    if (without_room == kMostWithoutRoom) {
+      leave_out("operators");
+      continue;
+    }
+    const bool is_put = put("operators", "op", named);
+    without_room = is_put ? 0 : without_room + 1;
+    if (is_put) ++op_pages_;
+    if (options_.values != ReportValues::selected) continue;
+    if (const Result<Json> op = ask_json("op", named)) put_values(other, *op);
+  }
+}
+
 void Reporter::put_source() {
   if (options_.is_redacted) return;
   for (const Json& rank : overviews_[0]["ranks"]) {
@@ -408,13 +434,7 @@ Result<HtmlReport> Reporter::make() {
       return Error{ErrorCode::invalid_argument, fmt::format("--select '{}': no operator of the chosen steps", pattern)};
     }
   }
-  for (const FocusOp& other : others_) {
-    const Fields named = with(other.place.query(), {{"name", other.op_name}});
-    if (file_.has(answer_key("op", shown(named)))) continue;
-    if (put("operators", "op", named)) ++op_pages_;
-    if (options_.values != ReportValues::selected) continue;
-    if (const Result<Json> op = ask_json("op", named)) put_values(other, *op);
-  }
+  put_other_ops();
   HtmlReport report;
   report.about = about();
   Json for_page = report.about;

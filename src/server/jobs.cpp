@@ -285,7 +285,6 @@ void Jobs::work(const std::stop_token& stop) {
     events_.add("job", {{"job", job->number}, {"state", "running"}});
     try {
       run(*job);
-      if (!job->is_cancelled && job->state == "done" && hooks_.done) hooks_.done(*job);
     } catch (const std::exception& error) {  // memory, in practice
       const std::lock_guard lock(mutex_);
       job->state = "failed";
@@ -340,11 +339,11 @@ void Jobs::run_command(Job& job) {
   }
   Json answer = child > 0 && !too_large ? Json::parse(text, nullptr, false) : Json();
   std::optional<std::string> file = take_file(job.kind, files, answer, text);
-  const std::lock_guard lock(mutex_);
+  bool is_done = false;
+  std::unique_lock lock(mutex_);
   job.ended_us = now_us();
   if (job.is_cancelled) return;
   if (WIFEXITED(status)) job.exit_status = WEXITSTATUS(status);
-  job.state = "failed";
   if (child < 0) {
     job.error = std::string("cannot start the job: ") + std::strerror(why);
   } else if (too_large) {
@@ -360,8 +359,12 @@ void Jobs::run_command(Job& job) {
       job.file = std::make_shared<std::string>(std::move(*file));
     }
     job.result = std::make_shared<std::string>(std::move(text));
-    if (job.exit_status.value_or(2) != 2 && !is_only_error(answer)) job.state = "done";
+    is_done = job.exit_status.value_or(2) != 2 && !is_only_error(answer);
   }
+  lock.unlock();
+  if (is_done && hooks_.done) hooks_.done(job);  // first: who sees that it is done sees what follows from it, too
+  lock.lock();
+  if (!job.is_cancelled) job.state = is_done ? "done" : "failed";
 }
 
 }  // namespace sonde::server

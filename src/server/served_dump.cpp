@@ -155,7 +155,7 @@ bool ServedDump::read_what_changed(std::string& refused) {
   if (changed.empty()) return false;
   if (!is_tried && read()) return true;
   refused = changed;
-  if (!shown && !is_tried) events_.add("failed", {{"dump", number_}, {"error", error()}});
+  if (!is_tried) events_.add("failed", {{"dump", number_}, {"error", error()}});
   return false;
 }
 

@@ -385,6 +385,18 @@ def test_a_dump_that_disappears_leaves_what_was_read(pair, tmp_path):
         assert lost.status in (404, 500) and "fc" in lost.json["detail"]
 
 
+def test_a_dump_that_disappears_and_comes_back_is_said(pair, tmp_path):
+    shutil.copytree(pair.directory / "good", tmp_path / "dump")
+    with serving(tmp_path / "dump", XDG_CACHE_HOME=tmp_path / "cache") as server:
+        (tmp_path / "dump").rename(tmp_path / "away")
+        server.wait(lambda: server.get("status").json["dumps"][0]["error"])
+        (tmp_path / "away").rename(tmp_path / "dump")
+        server.wait(lambda: not server.get("status").json["dumps"][0]["error"])
+        said = [(kind, data.get("error", "")) for kind, data in server.events()]
+        assert ("failed", f"cannot open dump '{tmp_path}/dump': No such file or directory") in said
+        assert said[-1] == ("grown", "")
+
+
 def test_what_is_no_dump_is_an_error_that_names_it(tmp_path):
     (tmp_path / "notes.txt").write_text("hello")
     with serving(tmp_path) as server:

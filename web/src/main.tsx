@@ -38,9 +38,9 @@ function App() {
   return (
     <>
       <Frame>
-        {failed && <div class="page"><Card title={words.states.failed}><p class="problem" role="alert">{failed}</p></Card></div>}
+        {failed && <div class="page failed"><Card title={words.states.failed}><p class="problem" role="alert">{failed}</p></Card></div>}
         {reading && <p class="page empty" role="status">{words.bar.reading(reading.work, reading.done, reading.all)}</p>}
-        {!failed && <Screen />}
+        {dumpStatus.value?.state !== "failed" && <Screen />}
       </Frame>
       {!connected.value && <p class="lost" role="alert">{words.states.lost}</p>}
     </>

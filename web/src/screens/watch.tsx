@@ -140,7 +140,7 @@ function Hits({ of, command }: { of: Watched; command: string }) {
                     <td>{point.watch_condition.id}</td>
                     <td><OpLink name={hit.op_name} patch={{ s: hit.step, g: hit.graph, r: hit.rank, t: formatSlot(tensor) }} /> <span class="where">{lineOf(hit.source_file, hit.source_line)}</span></td>
                     <td>{tensor.side}.{tensor.slot}</td>
-                    <td>{point.watch_condition.params.map((param) => `${param.name} ${formatNumber(param.value)}`).join(", ")}</td>
+                    <td class="setting">{point.watch_condition.params.map((param) => `${param.name} ${formatNumber(param.value)}`).join(", ")}</td>
                     <td class="found">{point.hit_detail ?? point.watch_condition.params.filter((param) => param.is_hit && param.actual_value !== undefined).map((param) => formatNumber(param.actual_value)).join(", ")}</td>
                   </tr>
                 ))}

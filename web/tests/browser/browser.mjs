@@ -72,7 +72,7 @@ export async function settled(page) {
   }
 }
 
-const AXE = readFileSync("node_modules/axe-core/axe.min.js", "utf8");
+const AXE = readFileSync(new URL("../../node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
 
 export async function axeFindings(page) {
   await page.evaluate(AXE); // by the debugger's protocol, which the page's policy does not concern
