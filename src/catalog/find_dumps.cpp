@@ -6,6 +6,7 @@
 
 #include "base/parallel.h"
 #include "catalog/dump_tree.h"
+#include "files/directory.h"
 #include "formats/file_names.h"
 #include "formats/free_names.h"
 #include "layout/side_names.h"
@@ -59,33 +60,31 @@ void add_file(const fs::path& path, const std::string& name, Kinds& kinds) {
   kinds.is_distinct = kinds.is_distinct || !is_free || name.ends_with(".npy") || has_free_grammar(name);
 }
 
-void add_directory(const fs::directory_entry& entry, Scan& scan) {
-  const std::string name = entry.path().filename();
-  std::error_code ignored;
-  if (entry.is_symlink(ignored)) {
-    scan.problems.push_back({entry.path(), "a symbolic link to a directory; it is not followed"});
+void add_directory(const fs::path& path, bool is_link, Scan& scan) {
+  const std::string name = path.filename();
+  if (is_link) {
+    scan.problems.push_back({path, "a symbolic link to a directory; it is not followed"});
     return;
   }
-  if (name == kConstantsDirectory) scan.constants.push_back(entry.path());
-  if (!is_beside_steps(name) && !(scan.is_shared && is_step_number(name))) scan.below.push_back(entry.path());
+  if (name == kConstantsDirectory) scan.constants.push_back(path);
+  if (!is_beside_steps(name) && !(scan.is_shared && is_step_number(name))) scan.below.push_back(path);
 }
 
 void scan_files(const fs::path& directory, Scan& scan) {
-  std::error_code error;
-  for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
+  const std::error_code error = for_each_entry(directory, [&](std::string_view entry, fs::file_type type) {
     std::error_code ignored;
-    if (at->is_directory(ignored)) {
-      add_directory(*at, scan);
-      continue;
+    const bool is_link = type == fs::file_type::symlink;
+    if (type == fs::file_type::directory || (is_link && fs::is_directory(directory / entry, ignored))) {
+      add_directory(directory / entry, is_link, scan);
+      return;
     }
     ++scan.files;
-    const std::string& path = at->path().native();
     // Of a step only names of msprobe's records are of further interest.
-    if (scan.kinds.is_step && !path.ends_with("dump.json") && !path.ends_with("debug.json")) continue;
-    const std::string name = at->path().filename();
+    if (scan.kinds.is_step && !entry.ends_with("dump.json") && !entry.ends_with("debug.json")) return;
+    const std::string name(entry);
     if (scan.first.empty()) scan.first = name;
-    add_file(at->path(), name, scan.kinds);
-  }
+    add_file(directory / name, name, scan.kinds);
+  });
   if (!error) return;
   scan.problems.push_back({directory, "cannot look into it: " + error.message()});
   scan.unreadable = "'" + directory.string() + "': " + error.message();

@@ -13,6 +13,7 @@
 #include "catalog/name_mapping.h"
 #include "catalog/recorded_settings.h"
 #include "catalog/statistic_table.h"
+#include "files/directory.h"
 #include "files/mapped_file.h"
 #include "formats/cann_types.h"
 #include "formats/file_names.h"
@@ -130,27 +131,36 @@ void add_container(const fs::path& file, const OpFileName& name, const std::stri
   }
 }
 
+// A file of a directory. Its path costs as much as to read its name, and few files need it.
+struct FilePlace {
+  const fs::path& directory;
+  std::string_view entry;
+  fs::path path() const { return directory / entry; }
+};
+
 // Reports entries that are not regular files, and links that lead out of the rank; false: do not read it.
-bool may_read(const fs::directory_entry& entry, const fs::path& rank, Catalog& catalog) {
+bool may_read(const FilePlace& place, fs::file_type type, const fs::path& rank, Catalog& catalog) {
+  if (type == fs::file_type::regular) return true;
+  const fs::path path = place.path();
   std::error_code ignored;
-  if (entry.is_directory(ignored)) return false;
-  if (entry.is_symlink(ignored)) {
-    if (Status inside = check_link(entry.path(), rank); !inside) {
-      catalog.problems.push_back({entry.path(), inside.error().message});
+  if (fs::is_directory(path, ignored)) return false;
+  if (type == fs::file_type::symlink) {
+    if (Status inside = check_link(path, rank); !inside) {
+      catalog.problems.push_back({path, inside.error().message});
       return false;
     }
   }
-  if (entry.is_regular_file(ignored)) return true;
-  catalog.problems.push_back({entry.path(), "it is not a regular file; it is not read"});
+  if (fs::is_regular_file(path, ignored)) return true;
+  catalog.problems.push_back({path, "it is not a regular file; it is not read"});
   return false;
 }
 
 // The name of an op's file; if the name is not certain, its first bytes decide.
-bool is_op_file(const fs::path& file, const std::string& name, OpFileName& op) {
+bool is_op_file(const FilePlace& file, const std::string& name, OpFileName& op) {
   if (parse_op_file_name(name, op)) return true;
-  if (parse_op_file_name(name, op, true)) return op.is_table || is_container_file(file);
+  if (parse_op_file_name(name, op, true)) return op.is_table || is_container_file(file.path());
   const bool is_hash = name.find_first_not_of("0123456789") == std::string::npos;
-  if (!is_hash || !is_container_file(file)) return false;
+  if (!is_hash || !is_container_file(file.path())) return false;
   op = OpFileName();
   op.op_name = name;  // until the container says its own
   return true;
@@ -181,15 +191,15 @@ void count_items_of_lists(std::vector<FoundTensor>& tensors) {
   }
 }
 
-void add_file(const fs::path& file, const std::string& name, const std::string& path, FoundFiles& found,
+void add_file(const FilePlace& file, const std::string& name, const std::string& path, FoundFiles& found,
               Catalog& catalog) {
   OpFileName op;
   if (!is_op_file(file, name, op)) {
     add_tensor_file(name, path, found.tensors);
   } else if (op.is_table) {
-    found.tables.emplace_back(op, file);
+    found.tables.emplace_back(op, file.path());
   } else if (!op.is_overflow_record()) {
-    add_container(file, op, path, found, catalog);
+    add_container(file.path(), op, path, found, catalog);
   }
 }
 
@@ -208,7 +218,7 @@ void add_pack(const fs::path& file, const fs::path& rank, const std::map<std::st
   for (const std::string& path : contents->paths) {
     std::string name = fs::path(path).filename();
     if (const auto mapped = mapping.find(name); mapped != mapping.end()) name = mapped->second;
-    add_file(rank / path, name, path, found, catalog);
+    add_file({rank, path}, name, path, found, catalog);
   }
 }
 
@@ -233,19 +243,18 @@ FoundFiles files_of(const fs::path& directory, const fs::path& rank, Catalog& ca
   FoundFiles found;
   const std::string relative = directory.lexically_relative(rank).native();
   const std::string prefix = relative == "." ? "" : relative + "/";
-  std::error_code error;
-  for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
-    const fs::directory_entry& entry = *at;
-    if (!may_read(entry, rank, catalog)) continue;
-    std::string name = entry.path().filename();
+  const std::error_code error = for_each_entry(directory, [&](std::string_view entry, fs::file_type type) {
+    const FilePlace place{directory, entry};
+    if (!may_read(place, type, rank, catalog)) return;
+    std::string name(entry);
     const std::string path = prefix + name;
     if (const auto mapped = mapping.find(name); mapped != mapping.end()) name = mapped->second;
     if (is_pack_name(name)) {
-      add_pack(entry.path(), rank, mapping, found, catalog);
+      add_pack(place.path(), rank, mapping, found, catalog);
     } else {
-      add_file(entry.path(), name, path, found, catalog);
+      add_file(place, name, path, found, catalog);
     }
-  }
+  });
   if (error) catalog.problems.push_back({directory, "cannot look into it: " + error.message()});
   sort_tensors(found.tensors);
   count_items_of_lists(found.tensors);
