@@ -175,7 +175,8 @@ class Devices : public ::testing::Test {
   // The steps that have operators.
   std::set<std::uint64_t> steps() const {
     std::set<std::uint64_t> numbers;
-    for (const auto& record : journal().runs.at(0).records) {
+    const Journal read = journal();
+    for (const auto& record : read.runs.at(0).records) {
       if (record.kind == RecordKind::op) numbers.insert(record.step.number);
     }
     return numbers;
