@@ -114,14 +114,13 @@ void begin_copy(const ReadingPtr& reading, const at::Tensor& source, const sonde
   const at::Tensor to = pinned_tensor(request.owner, source.sizes(), source.scalar_type());
   const std::lock_guard lock(all.mutex);
   Way way{producer, stream_of_ours(all, device), c10::Event(device.type())};
-  if (piece.defined()) {
+  if (staged.defined()) {
+    way.send(to, staged);
+    guard.recordDataPtrOnStream(staged.storage().data_ptr(), way.ours);
+  } else if (piece.defined()) {
     way.send_in_pieces(to, source, piece);
   } else {
-    way.send(to, staged.defined() ? staged : source);
-  }
-  if (staged.defined()) {
-    guard.recordDataPtrOnStream(staged.storage().data_ptr(), way.ours);
-  } else {
+    way.send(to, source);
     way.done.block(producer);
   }
   const std::uint64_t staged_bytes = staged.defined() ? staged.nbytes() : 0;

@@ -34,8 +34,13 @@ fs::file_type type_of(DIR* directory, const dirent& entry) {
 
 std::error_code for_each_entry(const fs::path& directory,
                                const std::function<void(std::string_view, fs::file_type)>& take) {
-  const std::unique_ptr<DIR, Close> open(::opendir(directory.c_str()));
+  return for_each_entry(Fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)), take);
+}
+
+std::error_code for_each_entry(Fd directory, const std::function<void(std::string_view, fs::file_type)>& take) {
+  const std::unique_ptr<DIR, Close> open(directory ? ::fdopendir(directory.get()) : nullptr);
   if (!open) return {errno, std::generic_category()};
+  static_cast<void>(directory.release());
   while (true) {
     errno = 0;
     const dirent* const entry = ::readdir(open.get());

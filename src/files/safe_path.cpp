@@ -1,6 +1,5 @@
 #include "files/safe_path.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/magic.h>
@@ -15,6 +14,8 @@
 #include <deque>
 #include <string>
 #include <vector>
+
+#include "files/directory.h"
 
 namespace sonde {
 namespace {
@@ -208,30 +209,22 @@ Error cannot_open(int directory, const fs::path& path, int error_number) {
   return io_error("open", path, error_number);
 }
 
-struct Entry {
-  std::string name;
-  mode_t mode = 0;
-};
-
-// All entries of `directory`, without `.` and `..`.
-std::vector<Entry> entries_of(int directory) {
-  std::vector<Entry> found;
-  Fd copy(::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  DIR* const entries = copy ? ::fdopendir(copy.get()) : nullptr;
-  if (entries == nullptr) return found;
-  static_cast<void>(copy.release());
-  while (const dirent* entry = ::readdir(entries)) {
-    struct stat status {};
-    const std::string name = entry->d_name;
-    if (name == "." || name == ".." || ::fstatat(directory, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
-    found.push_back({name, status.st_mode});
-  }
-  ::closedir(entries);
-  return found;
-}
-
 Fd open_entry(int directory, const std::string& name) {
   return Fd(::openat(directory, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+}
+
+struct Entry {
+  std::string name;
+  fs::file_type type;
+};
+
+// A copy, since entries are removed on the way. Empty if the directory cannot be read.
+std::vector<Entry> entries_of(int directory) {
+  std::vector<Entry> found;
+  for_each_entry(open_entry(directory, "."), [&](std::string_view name, fs::file_type type) {
+    found.push_back({std::string(name), type});
+  });
+  return found;
 }
 
 // A link in it is removed and not followed.
@@ -239,7 +232,7 @@ void remove_tree(int directory, const std::string& name) {
   const Fd tree = open_entry(directory, name);
   if (!tree) return;
   for (const Entry& entry : entries_of(tree.get())) {
-    if (S_ISDIR(entry.mode)) {
+    if (entry.type == fs::file_type::directory) {
       remove_tree(tree.get(), entry.name);
     } else {
       ::unlinkat(tree.get(), entry.name.c_str(), 0);
@@ -359,8 +352,8 @@ Result<Fd> open_output(const fs::path& path, OutputMode how, mode_t mode) {
 void remove_numbered(int directory, int levels) {
   for (const Entry& entry : entries_of(directory)) {
     if (!is_number(entry.name)) continue;
-    if (S_ISREG(entry.mode)) ::unlinkat(directory, entry.name.c_str(), 0);
-    if (!S_ISDIR(entry.mode) || levels < 2) continue;
+    if (entry.type == fs::file_type::regular) ::unlinkat(directory, entry.name.c_str(), 0);
+    if (entry.type != fs::file_type::directory || levels < 2) continue;
     if (const Fd below = open_entry(directory, entry.name)) {
       remove_tree(below.get(), kMadeAgain);
       remove_numbered(below.get(), levels - 1);

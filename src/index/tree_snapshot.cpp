@@ -1,9 +1,7 @@
 #include "index/tree_snapshot.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -12,6 +10,7 @@
 #include <mutex>
 
 #include "base/parallel.h"
+#include "files/directory.h"
 
 namespace sonde {
 namespace {
@@ -57,20 +56,7 @@ void for_pieces(const Threads& threads, std::size_t count, const Work& work) {
   });
 }
 
-// An open directory.
-class Root {
- public:
-  explicit Root(const fs::path& path) : descriptor_(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {}
-  ~Root() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  Root(const Root&) = delete;
-  Root& operator=(const Root&) = delete;
-  int descriptor() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
+Fd open_root(const fs::path& path) { return Fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)); }
 
 class Walk {
  public:
@@ -99,43 +85,35 @@ class Walk {
 
   Found look_into(const std::string& directory) {
     Found found;
-    const int descriptor =
-        ::openat(root_, directory.empty() ? "." : directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR* const open = descriptor < 0 ? nullptr : ::fdopendir(descriptor);
-    if (open == nullptr) {  // not a directory, or not readable
-      if (descriptor >= 0) ::close(descriptor);
+    const char* const name = directory.empty() ? "." : directory.c_str();
+    Fd open(::openat(root_, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!open) {  // not a directory, or not readable
       found.states.push_back(look_at(root_, directory));
       return found;
     }
     // Taken before the directory is read: a change in between shows at the next check.
     struct stat status {};
-    if (::fstat(descriptor, &status) == 0) found.states.push_back(state_of(directory, status));
+    if (::fstat(open.get(), &status) == 0) found.states.push_back(state_of(directory, status));
     const std::string prefix = directory.empty() ? "" : directory + "/";
-    while (const dirent* const entry = ::readdir(open)) {
-      const std::string_view name = entry->d_name;
-      if (name != "." && name != "..") add(descriptor, *entry, prefix, found);
-    }
-    ::closedir(open);
+    const int descriptor = open.get();
+    for_each_entry(std::move(open), [&](std::string_view entry, fs::file_type type) {
+      add(descriptor, std::string(entry), type, prefix, found);
+    });
     return found;
   }
 
-  void add(int directory, const dirent& entry, const std::string& prefix, Found& found) {
-    const std::string_view name = entry.d_name;
-    struct stat status {};
-    bool is_directory = entry.d_type == DT_DIR;
-    if (entry.d_type == DT_UNKNOWN && ::fstatat(directory, entry.d_name, &status, AT_SYMLINK_NOFOLLOW) == 0) {
-      is_directory = S_ISDIR(status.st_mode);
-    }
-    if (is_directory) {
-      found.directories.push_back(prefix + entry.d_name);
+  void add(int directory, const std::string& name, fs::file_type type, const std::string& prefix, Found& found) {
+    if (type == fs::file_type::directory) {
+      found.directories.push_back(prefix + name);
       return;
     }
     ++found.files;
+    struct stat status {};
     if (holds_one_tensor(name)) {
       ++found.tensor_files;
-      if (tensor_files_ <= kMostTensorFiles) found.tensors.push_back(prefix + entry.d_name);
-    } else if (::fstatat(directory, entry.d_name, &status, 0) == 0 && !S_ISDIR(status.st_mode)) {
-      found.states.push_back(state_of(prefix + entry.d_name, status));
+      if (tensor_files_ <= kMostTensorFiles) found.tensors.push_back(prefix + name);
+    } else if (::fstatat(directory, name.c_str(), &status, 0) == 0 && !S_ISDIR(status.st_mode)) {
+      found.states.push_back(state_of(prefix + name, status));
     }
   }
 
@@ -168,16 +146,16 @@ class Walk {
 }  // namespace
 
 Result<TreeSnapshot> TreeSnapshot::take(const fs::path& root, const std::vector<fs::path>& outside) {
-  const Root open(root);
-  if (open.descriptor() < 0) {
+  const Fd open = open_root(root);
+  if (!open) {
     return Error{ErrorCode::io, "cannot look into '" + root.string() + "': " + std::strerror(errno)};
   }
   TreeSnapshot snapshot;
-  Walk(open.descriptor(), snapshot).run({""});
+  Walk(open.get(), snapshot).run({""});
   const std::uint64_t files = snapshot.files;
   std::vector<std::string> further;
   for (const fs::path& path : outside) further.push_back(path.native());
-  Walk(open.descriptor(), snapshot).run(std::move(further));
+  Walk(open.get(), snapshot).run(std::move(further));
   snapshot.files = files;
   std::ranges::sort(snapshot.sources, {}, &SourceState::path);
   for (const SourceState& state : snapshot.sources) {
@@ -187,18 +165,18 @@ Result<TreeSnapshot> TreeSnapshot::take(const fs::path& root, const std::vector<
 }
 
 std::string changed_source(const fs::path& root, const std::vector<SourceState>& sources) {
-  const Root open(root);
-  if (open.descriptor() < 0) return "'" + root.string() + "': " + std::strerror(errno);
+  const Fd open = open_root(root);
+  if (!open) return "'" + root.string() + "': " + std::strerror(errno);
   std::atomic<std::size_t> first = sources.size();
   for_pieces(Threads(), sources.size(), [&](std::size_t i) {
-    if (i > first || look_at(open.descriptor(), sources[i].path) == sources[i]) return;
+    if (i > first || look_at(open.get(), sources[i].path) == sources[i]) return;
     std::size_t least = first;
     while (i < least && !first.compare_exchange_weak(least, i)) {
     }
   });
   if (first == sources.size()) return "";
   const SourceState& source = sources[first];
-  const bool is_gone = look_at(open.descriptor(), source.path).kind == SourceState::Kind::missing;
+  const bool is_gone = look_at(open.get(), source.path).kind == SourceState::Kind::missing;
   return "'" + (source.path.empty() ? root.string() : source.path) + (is_gone ? "' is gone" : "' has changed");
 }
 

@@ -160,13 +160,19 @@ def copy_of(module: fx.GraphModule) -> fx.GraphModule:
     return twin
 
 
-def _strides() -> list[Any] | None:
+def _reported_strides() -> list[Any] | None:
+    """The list in which the compiler puts the strides of a graph's results; None: nobody asks for them."""
     strides: list[Any] | None = getattr(TracingContext.try_get(), "output_strides", None)
+    return strides
+
+
+def _strides() -> list[Any] | None:
+    strides = _reported_strides()
     return list(strides) if strides is not None else None
 
 
 def _forget_strides() -> None:
-    strides: list[Any] | None = getattr(TracingContext.try_get(), "output_strides", None)
+    strides = _reported_strides()
     if strides is not None:
         strides.clear()
 
