@@ -56,18 +56,21 @@ export async function withPage(address, options, body) {
 function watchRequests(page) {
   const asked = new Set();
   underWay.set(page, asked);
-  page.on("request", (request) => !request.url().includes("/api/v1/events") && asked.add(request)); // the events never end
+  // The events never end; Chromium says nothing of the end of a worker's script, when the page ends the worker before.
+  page.on("request", (request) => request.resourceType() === "fetch" && !request.url().includes("/api/v1/events") && asked.add(request));
   for (const end of ["requestfinished", "requestfailed"]) page.on(end, (request) => asked.delete(request));
 }
 
 // Until the page has all its answers and shows the same for some frames, its pictures included.
 export async function settled(page) {
+  const until = Date.now() + PATIENCE_MS;
   for (let same = 0, before = ""; same < FRAMES;) {
     const now = await page.evaluate(() => new Promise((resolve) => {
       const seen = () => [location.hash, document.querySelector("main")?.innerText, ...[...document.querySelectorAll("canvas")].map((canvas) => canvas.toDataURL())];
       requestAnimationFrame(() => setTimeout(() => resolve(seen().join("\n"))));
     }));
     same = now === before && underWay.get(page).size === 0 ? same + 1 : 0;
+    assert.ok(Date.now() < until, `no rest: ${[...underWay.get(page)].map((request) => request.url())} ${now.slice(0, 400)}`);
     before = now;
   }
 }
