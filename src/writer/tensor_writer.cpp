@@ -6,10 +6,8 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
-#include <climits>
 #include <cstring>
 #include <optional>
 #include <unordered_map>
@@ -21,27 +19,19 @@
 #include "files/write_method.h"
 #include "formats/npy.h"
 #include "writer/container_file.h"
+#include "writer/fingerprint.h"
 #include "writer/lru_table.h"
+#include "writer/packs.h"
 
 namespace sonde {
 namespace {
 
 constexpr std::size_t kWidenElements = 16 << 10;  // per piece: stays in cache
-constexpr std::size_t kMostPacks = 16;            // open ones: layouts with several directories for a step
-constexpr int kPackAttempts = 1000;
 
 // The first file with certain bytes; links point to it.
 struct Primary {
   std::string path;  // relative to the rank directory; in a pack: the prefix of its path
   DType dtype = DType::undefined;
-};
-
-struct Fingerprint {
-  std::uint64_t low = 0, high = 0;
-  friend bool operator==(const Fingerprint&, const Fingerprint&) = default;
-};
-struct FingerprintHash {
-  std::size_t operator()(const Fingerprint& key) const { return key.low; }
 };
 
 // A tensor that equals another one whose bytes have not arrived yet.
@@ -51,35 +41,9 @@ struct Waiting {
   bool old = false;  // a step has ended since
 };
 
-Fingerprint fingerprint(std::string_view header, XXH128_hash_t data) {
-  return {data.low64 ^ XXH3_64bits(header.data(), header.size()), data.high64};
-}
-
-Fingerprint fingerprint(std::string_view header, const Block& block) {
-  return fingerprint(header, XXH3_128bits(block.data, block.bytes));
-}
-
-// Of a large tensor: a part of its bytes. Nearly all large tensors differ there, and need no more.
-constexpr std::size_t kSampledBytes = 256 << 10, kSamples = 64, kSampleBytes = 256;
-
-Fingerprint sample(std::string_view header, const Block& block) {
-  std::array<std::byte, kSamples * kSampleBytes> bytes;
-  const std::size_t last = block.bytes - kSampleBytes;
-  for (std::size_t i = 0; i < kSamples; ++i) {
-    std::memcpy(&bytes[i * kSampleBytes], block.data + last * i / (kSamples - 1), kSampleBytes);
-  }
-  return fingerprint(header, XXH3_128bits_withSeed(bytes.data(), bytes.size(), block.bytes));
-}
-
 // The tensors with one sample.
 struct Sampled {
   std::shared_ptr<Primary> first;  // its fingerprint is not known; null: it is known, as that of all later ones
-};
-
-struct OpenPack {
-  std::string directory;  // of the step
-  StepId step;            // the last one with tensors here
-  PackFile file;
 };
 
 }  // namespace
@@ -90,7 +54,8 @@ struct TensorWriter::State {
         options(chosen),
         contents(chosen.remembered_contents),
         fingerprints(chosen.remembered_fingerprints),
-        samples(chosen.remembered_fingerprints) {}
+        samples(chosen.remembered_fingerprints),
+        packs(naming) {}
 
   Layout layout;
   TensorWriterOptions options;
@@ -100,7 +65,7 @@ struct TensorWriter::State {
   LruTable<std::uint64_t, std::shared_ptr<Primary>> contents;
   LruTable<Fingerprint, std::shared_ptr<Primary>, FingerprintHash> fingerprints;
   LruTable<Fingerprint, Sampled, FingerprintHash> samples;
-  std::vector<OpenPack> packs;
+  Packs packs;
   std::unordered_multimap<std::uint64_t, Waiting> waiting;  // by content
   std::vector<std::byte> scratch;
   WriteMethod method;
@@ -128,13 +93,13 @@ struct TensorWriter::State {
   std::optional<Fingerprint> read_back(const Primary& primary, std::string_view header, std::size_t bytes);
   Status store_bytes(OpenDirectory& step, const NamedRecord& record, TensorRecord& tensor, std::string& path,
                      std::vector<StoredFile>& stored);
-  Result<PackFile*> pack_of(OpenDirectory& step, StepId id, std::size_t bytes, std::vector<StoredFile>& stored);
+  Result<PackFile*> pack_of(const OpenDirectory& step, StepId id, std::size_t bytes, std::vector<StoredFile>& stored) {
+    return packs.open(step, id, bytes, *places, method, stored);
+  }
   int put_in_pack(OpenDirectory& step, const NamedRecord& record, TensorRecord& tensor, std::string_view header,
                   std::string& path, std::string& prefix);
   int link_in_pack(OpenDirectory& step, const NamedRecord& record, RecordedTensor& tensor, const Primary& primary,
                    std::string& path);
-  PackFile& pack_in(const OpenDirectory& step);
-  Status flush_packs(std::vector<StoredFile>& stored);
   void enter(std::string path, const OpenDirectory& step, std::uint64_t sequence, const RecordedTensor& tensor,
              std::vector<StoredFile>& stored);
   Status store_container(Record& record, std::vector<StoredFile>& stored);
@@ -289,7 +254,7 @@ Status TensorWriter::State::store_bytes(OpenDirectory& step, const NamedRecord& 
   const Fingerprint part = large ? sample(header, *tensor.bytes) : Fingerprint();
   Sampled* const seen = large ? samples.find(part) : nullptr;
   if (seen != nullptr && seen->first != nullptr) {  // the first tensor like this one: now all its bytes count
-    if (Status flushed = flush_packs(stored); !flushed) return flushed.error();
+    if (Status flushed = packs.flush(method, stored); !flushed) return flushed.error();
     if (const auto of_first = read_back(*seen->first, header, bytes)) fingerprints.put(*of_first, seen->first);
     seen->first = nullptr;
   }
@@ -325,41 +290,9 @@ Status TensorWriter::State::store_bytes(OpenDirectory& step, const NamedRecord& 
 
 // --- packs -----------------------------------------------------------------------------------------------------------
 
-// The pack for tensors in the directory `step`, with room for `bytes`.
-Result<PackFile*> TensorWriter::State::pack_of(OpenDirectory& step, StepId id, std::size_t bytes,
-                                               std::vector<StoredFile>& stored) {
-  const std::size_t path_bytes = 3 * step.path.size() + 2 * NAME_MAX;
-  for (OpenPack& pack : packs) {
-    if (pack.directory != step.path) continue;
-    pack.step = id;
-    if (!pack.file.has_room(path_bytes, bytes)) {
-      if (Status flushed = flush_packs(stored); !flushed) return flushed.error();
-    }
-    return &pack.file;
-  }
-  if (packs.size() >= kMostPacks) {
-    if (Status flushed = flush_packs(stored); !flushed) return flushed.error();
-    packs.erase(packs.begin());
-  }
-  for (int attempt = 0; attempt < kPackAttempts; ++attempt) {
-    const std::string name = attempt == 0 ? kPackName : "tensors." + std::to_string(attempt) + ".pack";
-    constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
-    Fd file(::openat(step.directory.get(), name.c_str(), kFlags, kFinishedMode));
-    if (!file && errno == EEXIST) continue;
-    if (!file) return places->error("make a pack in", step, errno);
-    packs.push_back({step.path, id, PackFile(std::move(file), step.path + name)});
-    return &packs.back().file;
-  }
-  return places->error("make a pack in", step, EEXIST);
-}
-
-PackFile& TensorWriter::State::pack_in(const OpenDirectory& step) {
-  return std::ranges::find(packs, step.path, &OpenPack::directory)->file;
-}
-
 int TensorWriter::State::put_in_pack(OpenDirectory& step, const NamedRecord& record, TensorRecord& tensor,
                                      std::string_view header, std::string& path, std::string& prefix) {
-  PackFile& pack = pack_in(step);
+  PackFile& pack = packs.in(step);
   std::string own;
   const int error_number =
       place(step, record, tensor, own, [&](int, const char* name) { return pack.take_name(name) ? 0 : EEXIST; });
@@ -383,7 +316,7 @@ int TensorWriter::State::put_in_pack(OpenDirectory& step, const NamedRecord& rec
 
 int TensorWriter::State::link_in_pack(OpenDirectory& step, const NamedRecord& record, RecordedTensor& tensor,
                                       const Primary& primary, std::string& path) {
-  PackFile& pack = pack_in(step);
+  PackFile& pack = packs.in(step);
   std::string own;
   const int error_number =
       place(step, record, tensor, own, [&](int, const char* name) { return pack.take_name(name) ? 0 : EEXIST; });
@@ -393,23 +326,13 @@ int TensorWriter::State::link_in_pack(OpenDirectory& step, const NamedRecord& re
   return 0;
 }
 
-Status TensorWriter::State::flush_packs(std::vector<StoredFile>& stored) {
-  Status status;
-  for (OpenPack& pack : packs) {  // all of them, also after an error: they give their memory back
-    const int error_number = pack.file.flush(method, stored);
-    if (error_number == 0 || !status) continue;
-    status = io_error("write", layout.rank_directory() / pack.file.path(), error_number);
-  }
-  return status;
-}
-
 // A pack's tensors are on the disk only when the pack is flushed.
 void TensorWriter::State::enter(std::string path, const OpenDirectory& step, std::uint64_t sequence,
                                 const RecordedTensor& tensor, std::vector<StoredFile>& stored) {
   ++files;
   StoredFile file{sequence, tensor.is_input, tensor.slot, std::move(path)};
   if (options.pack) {
-    pack_in(step).expect(std::move(file));
+    packs.in(step).expect(std::move(file));
   } else {
     stored.push_back(std::move(file));
   }
@@ -593,10 +516,10 @@ Status TensorWriter::store(Record& record, std::vector<StoredFile>& stored) {
   return {};
 }
 
-Status TensorWriter::flush(std::vector<StoredFile>& stored) { return state_->flush_packs(stored); }
+Status TensorWriter::flush(std::vector<StoredFile>& stored) { return state_->packs.flush(state_->method, stored); }
 
 void TensorWriter::close_step(StepId step) {
-  std::erase_if(state_->packs, [&](const OpenPack& pack) { return pack.step == step; });
+  state_->packs.close_step(step);
   state_->places->close_step(step);
   state_->lost += std::erase_if(state_->waiting, [](const auto& entry) { return entry.second.old; });
   for (auto& entry : state_->waiting) entry.second.old = true;
