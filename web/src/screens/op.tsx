@@ -96,7 +96,7 @@ function MissingSlot({ of }: { of: OpDocument }) {
   const { t } = params.value;
   const there = of.tensors.map(({ tensor }) => formatSlot(tensor));
   if (t === undefined || there.includes(t)) return null;
-  return <p class="problem" role="alert">{words.address.fault(words.address.parts.t, t, there.join(", ") || words.states.nothing)}</p>;
+  return <p class="problem" role="alert">{words.address.fault(words.address.parts.t, t, there.join(", ") || "–")}</p>;
 }
 
 function SourceCard({ op }: { op: OpDocument }) {
