@@ -30,11 +30,8 @@ Result<AskedOp> asked_op(Ask& ask, const Facts& facts) {
   const Where where = Where::of(ask.parameters);
   const std::string name = ask.parameters.required("name");
   if (Status good = ask.parameters.finish(); !good) return good.error();
-  std::vector<bool> is_meant(facts.names.size());
-  for (std::size_t i = 0; i < is_meant.size(); ++i) is_meant[i] = facts.names[i].op_name == name;
-  for (std::uint64_t id = 0; id < facts.ops.size(); ++id) {
+  for (const std::uint32_t id : facts.ops_named(name)) {
     const OpFact& fact = facts.ops[id];
-    if (!is_meant[fact.name]) continue;
     const StepPlaceFact& place = facts.steps[fact.step];
     const CatalogRank& rank = ask.snapshot->frame().ranks[place.rank];
     if (!where.takes(rank, rank.steps[place.step])) continue;

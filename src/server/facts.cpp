@@ -1,6 +1,7 @@
 #include "server/facts.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "index/index_rows.h"
 #include "index/index_schema.h"
@@ -175,6 +176,30 @@ Result<std::shared_ptr<const Facts>> Facts::read(Database& database, const Catal
   if (status) status = read_tensors(database, frame, judgement, first_new, *facts);
   if (!status) return status.error();
   return std::shared_ptr<const Facts>(std::move(facts));
+}
+
+Facts::ByName Facts::by_name() const {
+  ByName table;
+  std::vector<std::uint32_t> number_of(names.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto next = static_cast<std::uint32_t>(table.numbers.size());
+    number_of[i] = table.numbers.try_emplace(names[i].op_name, next).first->second;
+  }
+  table.begin.resize(table.numbers.size() + 1);
+  for (const OpFact& op : ops) ++table.begin[number_of[op.name] + 1];
+  std::partial_sum(table.begin.begin(), table.begin.end(), table.begin.begin());
+  std::vector<std::uint32_t> next = table.begin;
+  table.ops.resize(ops.size());
+  for (std::uint32_t id = 0; id < ops.size(); ++id) table.ops[next[number_of[ops[id].name]]++] = id;
+  return table;
+}
+
+std::span<const std::uint32_t> Facts::ops_named(std::string_view name) const {
+  std::call_once(by_name_once_, [this] { by_name_ = by_name(); });
+  const auto found = by_name_.numbers.find(name);
+  if (found == by_name_.numbers.end()) return {};
+  const std::uint32_t begin = by_name_.begin[found->second];
+  return std::span(by_name_.ops).subspan(begin, by_name_.begin[found->second + 1] - begin);
 }
 
 }  // namespace sonde::server

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -81,10 +83,24 @@ class Facts : public std::enable_shared_from_this<Facts> {
   static Result<std::shared_ptr<const Facts>> read(Database& database, const Catalog& frame, const Judgement& judgement,
                                                    const Facts* earlier = nullptr, std::uint64_t first_new = 0);
 
+  // The ids of the ops with this name, in the order of the run. The first call makes a table of all names.
+  std::span<const std::uint32_t> ops_named(std::string_view name) const;
+
   std::vector<StepPlaceFact> steps;  // by `steps.id`
   std::vector<OpName> names;         // by `op_names.id`
   std::vector<OpFact> ops;           // by `ops.id`
   std::vector<TensorFact> tensors;   // in the order of the run
+
+ private:
+  struct ByName {
+    std::unordered_map<std::string_view, std::uint32_t> numbers;  // of `names`; several may have one text
+    std::vector<std::uint32_t> begin;                             // in `ops`, by number; one more for the end
+    std::vector<std::uint32_t> ops;
+  };
+  ByName by_name() const;
+
+  mutable std::once_flag by_name_once_;
+  mutable ByName by_name_;
 };
 
 // The state that health alone gives.

@@ -256,9 +256,8 @@ void Reporter::put_health(const Fields& query, const std::string& under, int dep
     const std::string rows = std::to_string(kHealthRows);
     const Fields asked =
         with(query, {{"under", under}, {"w", "400"}, {"first_row", std::to_string(first)}, {"rows", rows}});
-    if (!put("levels of the health map", "health", asked) || depth > 12) return;
     const Result<Json> level = ask_json("health", asked);
-    if (!level) return;
+    if (!level || !put_json("levels of the health map", "health", asked, *level) || depth > 12) return;
     for (const Json& cell : (*level)["rows"]) {
       all = cell.value("row_count", all);
       const std::string scope = cell.value("row", "");

@@ -1,7 +1,9 @@
 // Maps over the steps: the health of scopes, the norms of gradients, the statistics of one tensor.
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
+#include <span>
 #include <unordered_map>
 
 #include "index/index_rows.h"
@@ -85,6 +87,25 @@ class HealthRows {
   std::vector<std::string> names_;
   std::vector<bool> is_scope_;
 };
+
+// The ops that may be in a row below `under`, in the order of the run: a level of a large dump needs few of all.
+std::vector<std::uint32_t> ops_below(const Facts& facts, const std::string& under) {
+  std::vector<std::uint32_t> ids;
+  if (under.empty() || under == kParameterScope) {
+    ids.resize(facts.ops.size());
+    std::iota(ids.begin(), ids.end(), 0U);
+    return ids;
+  }
+  for (const OpName& name : facts.names) {
+    if (!name.scope.starts_with(under)) continue;
+    const std::span<const std::uint32_t> named = facts.ops_named(name.op_name);
+    ids.insert(ids.end(), named.begin(), named.end());
+  }
+  std::ranges::sort(ids);
+  const auto same = std::ranges::unique(ids);  // names of several types
+  ids.erase(same.begin(), same.end());
+  return ids;
+}
 
 struct HealthCell {
   State state = State::not_recorded;
@@ -263,11 +284,13 @@ Result<Response> health(Ask& ask) {
   AnswerTable table;
   {  // the cells are gone before the answer is made
     HealthCells cells(*ask.snapshot, facts, where, columns);
-    for (const OpFact& op : facts.ops) {
+    const std::vector<std::uint32_t> ids = ops_below(facts, under);
+    for (const std::uint32_t id : ids) {
+      const OpFact& op = facts.ops[id];
       if (cells.takes(op)) rows.row_of(op);  // gives it a number: all rows are known before the first cell
     }
     const std::uint64_t rows_each = h == 0 ? 1 : std::max<std::uint64_t>(1, (rows.size() + h - 1) / h);
-    for (std::uint32_t i = 0; i < facts.ops.size(); ++i) {
+    for (const std::uint32_t i : ids) {
       const OpFact& op = facts.ops[i];
       if (!cells.takes(op)) continue;
       const std::size_t row = rows.row_of(op);

@@ -102,11 +102,9 @@ Json attributes_json(const CatalogOp& op) {
 Json steps_of(const Facts& facts, const AskedOp& asked) {
   std::set<std::uint64_t> numbers;
   const OpFact& own = facts.ops[asked.op_id];
-  const std::string& name = facts.names[own.name].op_name;
-  for (const OpFact& op : facts.ops) {
-    const StepPlaceFact& step = facts.steps[op.step];
-    const bool is_there = step.rank == asked.rank && step.graph == facts.steps[own.step].graph;
-    if (is_there && (op.name == own.name || facts.names[op.name].op_name == name)) numbers.insert(step.number);
+  for (const std::uint32_t id : facts.ops_named(facts.names[own.name].op_name)) {
+    const StepPlaceFact& step = facts.steps[facts.ops[id].step];
+    if (step.rank == asked.rank && step.graph == facts.steps[own.step].graph) numbers.insert(step.number);
   }
   return Json(numbers);
 }

@@ -41,7 +41,7 @@ for step in range(1000):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-    time.sleep(0.2)
+    time.sleep(0.1)
 """
 
 
@@ -108,11 +108,12 @@ def test_nothing_makes_html_of_text_or_asks_another_server():
 
 
 @needs_chromium
-def test_the_questions_of_a_person_and_accessibility(dumps):
+@pytest.mark.parametrize("name", ["questions", "save", "axe", "tabs"])
+def test_the_questions_of_a_person_and_accessibility(dumps, name):
     difference = run_in(dumps, dumps, CLI, "compare", "sick", "healthy").stdout.splitlines()[0]
     with serving(dumps / "sick") as sick, serving(dumps / "sick", dumps / "healthy") as pair:
         addresses = {"SONDE_PAGE": sick.line, "SONDE_PAGE_PAIR": pair.line}
-        browse("questions", "save", "axe", "tabs", SONDE_FIRST_DIFFERENCE=difference, **addresses)
+        browse(name, SONDE_FIRST_DIFFERENCE=difference, **addresses)
 
 
 @pytest.fixture(scope="module")

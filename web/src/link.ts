@@ -6,6 +6,7 @@ export type Screen = (typeof SCREENS)[number];
 export interface Route {
   screen: Screen;
   query: Readonly<Record<string, string>>;
+  unknown?: string; // the name of a screen that there is not
 }
 
 // The order of the names in an address, so that equal states have equal addresses.
@@ -22,13 +23,13 @@ export function formatLink({ screen, query }: Route): string {
 
 export function parseLink(fragment: string): Route {
   const [path = "", search = ""] = split(fragment.replace(/^#?\/?/, ""), "?");
-  const screen = SCREENS.find((name) => name === path) ?? "overview";
+  const screen = SCREENS.find((name) => name === path);
   const query: Record<string, string> = {};
   for (const part of search.split("&")) {
     const [name = "", value = ""] = split(part, "=");
     if (name) query[decode(name)] = decode(value);
   }
-  return { screen, query };
+  return { screen: screen ?? "overview", query, ...(screen || !path ? {} : { unknown: decode(path) }) };
 }
 
 function rank(name: string): number {

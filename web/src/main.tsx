@@ -17,12 +17,13 @@ import { EmbeddedSource } from "./source/embedded.ts";
 import { SharedEvents } from "./source/events.ts";
 import { HttpSource } from "./source/http.ts";
 import { answerOtherTabs, findToken, keepToken } from "./source/token.ts";
-import { connected, dump, dumpStatus, forget, notice, refresh, route, source, status, tokenRefused } from "./state.ts";
+import { connected, dump, dumpStatus, faults, forget, linkWithoutFaults, notice, refresh, route, source, status, tokenRefused } from "./state.ts";
 import { language, words } from "./words.ts";
 import { useWorker } from "./worker.ts";
 import "./style.css";
 
 const RETRY_MS = 2000;
+const MOST_SHOWN = 80; // letters of a wrong word
 const SCREENS = { overview: Overview, ops: Ops, op: Op, graph: Graph, compare: Compare, watch: Watch, source: Source, jobs: Jobs };
 
 function App() {
@@ -40,10 +41,22 @@ function App() {
       <Frame>
         {failed && <div class="page failed"><Card title={words.states.failed}><p class="problem" role="alert">{failed}</p></Card></div>}
         {reading && <p class="page empty" role="status">{words.bar.reading(reading.work, reading.done, reading.all)}</p>}
+        {faults.value.length > 0 && <Faults />}
         {dumpStatus.value?.state !== "failed" && <Screen />}
       </Frame>
       {!connected.value && <p class="lost" role="alert">{words.states.lost}</p>}
     </>
+  );
+}
+
+function Faults() {
+  return (
+    <div class="faults" role="alert">
+      {faults.value.map(({ name, found, expected }) => (
+        <p key={name} class="problem">{words.address.fault((words.address.parts as Readonly<Record<string, string>>)[name] ?? name, found.slice(0, MOST_SHOWN), expected)}</p>
+      ))}
+      <a class="button small" href={linkWithoutFaults.value}>{words.address.without}</a>
+    </div>
   );
 }
 

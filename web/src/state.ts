@@ -2,9 +2,11 @@
 import { computed, effect, signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import type { Overview, Status } from "./api.ts";
+import { faultsOf, type Known, understood } from "./address.ts";
 import { formatLink, parseLink, type Route, type Screen } from "./link.ts";
 import type { Query, Source } from "./source/source.ts";
 import { Refusal, Unreachable } from "./source/source.ts";
+import { splitToken } from "./source/token.ts";
 
 export const source = signal<Source | null>(null);
 export const status = signal<Status | null>(null);
@@ -12,13 +14,15 @@ export const overview = signal<Overview | null>(null);
 export const connected = signal(true);
 export const tokenRefused = signal(false);
 export const report = computed(() => source.value?.report ?? null);
-export const route = signal<Route>(parseLink(location.hash));
-export const params = computed(() => route.value.query);
+const readAddress = (): Route => parseLink(splitToken(location.hash).rest); // no link has the token
+export const route = signal<Route>(readAddress());
+export const params = computed(() => understood(route.value.query));
 export const generation = computed(() => status.value?.generation ?? 0);
 
 addEventListener("hashchange", () => {
-  const next = parseLink(location.hash);
-  if (formatLink(next) !== formatLink(route.value)) route.value = next;
+  if (splitToken(location.hash).token) location.reload(); // pasted, as after a new start of the server
+  const next = readAddress();
+  if (formatLink(next) !== formatLink(route.value) || next.unknown !== route.value.unknown) route.value = next;
 });
 
 export type Patch = Readonly<Record<string, string | number | undefined>>;
@@ -27,7 +31,8 @@ export type Patch = Readonly<Record<string, string | number | undefined>>;
 const KEPT = ["d", "r", "g", "s", "op", "t"];
 
 export function linkTo(screen: Screen, patch: Patch = {}): string {
-  const { screen: now, query } = route.value;
+  const now = route.value.screen;
+  const query = params.value;
   const next: Record<string, string> = {};
   for (const [name, value] of Object.entries(query)) if (screen === now || KEPT.includes(name)) next[name] = value;
   for (const [name, value] of Object.entries(patch)) next[name] = value === undefined ? "" : String(value);
@@ -44,7 +49,11 @@ export function go(screen: Screen, patch: Patch = {}, replace = false): void {
 
 export const change = (patch: Patch, replace = false): void => go(route.value.screen, patch, replace);
 
-export const dump = computed(() => Number(params.value.d ?? 0));
+// A number of the address that no dump has is not asked for: `faults` names it.
+export const dump = computed(() => {
+  const asked = Number(params.value.d ?? 0);
+  return status.value && !status.value.dumps.some((entry) => entry.dump === asked) ? 0 : asked;
+});
 export const dumpStatus = computed(() => status.value?.dumps.find((entry) => entry.dump === dump.value) ?? null);
 // The regular expression of this name alone.
 export const exactly = (name: string): string => `^${name.replace(/[.^$*+?()[\]{}|\\]/g, "\\$&")}$`;
@@ -63,11 +72,17 @@ interface Place {
 export const rankName = ({ rank, dump }: Place): string => (dump ? `${rank} of ${dump}` : String(rank));
 const first = computed(() => (overview.value?.finding as { first?: (Place & { graph: number; step: number }) | null } | null)?.first ?? null);
 const findingRank = computed(() => ranks.value.find((name) => first.value !== null && name === rankName(first.value)));
+// Until the overview of a dump has come, everything that the address names may be there.
+const chosen = (name: "r" | "g" | "s", there: readonly (string | number)[]): string | undefined => {
+  const asked = params.value[name];
+  const isKnown = overview.value?.dump === dump.value && there.length > 0;
+  return asked === undefined || (isKnown && !there.some((entry) => String(entry) === (name === "r" ? asked : String(Number(asked))))) ? undefined : asked;
+};
 // The chosen rank; without a choice that of the finding.
-export const rank = computed(() => params.value.r ?? findingRank.value ?? ranks.value[0] ?? "0");
+export const rank = computed(() => chosen("r", ranks.value) ?? findingRank.value ?? ranks.value[0] ?? "0");
 export const graphs = computed(() => [...new Set(overview.value?.steps.map((step) => step.graph) ?? [])].sort((a, b) => a - b));
 const findingGraph = computed(() => graphs.value.find((number) => number === first.value?.graph));
-export const graph = computed(() => Number(params.value.g ?? findingGraph.value ?? graphs.value[0] ?? 0));
+export const graph = computed(() => Number(chosen("g", graphs.value) ?? findingGraph.value ?? graphs.value[0] ?? 0));
 export const steps = computed(() =>
   [...new Set((overview.value?.steps ?? []).filter((step) => step.rank === rank.value && step.graph === graph.value).map((step) => step.step))].sort(
     (a, b) => a - b,
@@ -79,10 +94,22 @@ export const findingStep = computed(() => {
 });
 // The chosen step; without a choice that of the finding, else the last one of a live run, else the first.
 export const step = computed(() => {
-  if (params.value.s !== undefined) return Number(params.value.s);
+  const asked = chosen("s", steps.value);
+  if (asked !== undefined) return Number(asked);
   if (dumpStatus.value?.state === "live" && follow.value) return steps.value.at(-1) ?? 0;
   return findingStep.value ?? steps.value[0] ?? 0;
 });
+
+// What the address asks for and nobody has.
+export const faults = computed(() => {
+  const isKnown = status.value && overview.value?.dump === dump.value;
+  const texts = (numbers: readonly number[]): string[] => numbers.map(String);
+  const known: Known | null = isKnown
+    ? { d: texts(status.value?.dumps.map((entry) => entry.dump) ?? []), r: ranks.value, g: texts(graphs.value), s: texts(steps.value) } : null;
+  return faultsOf(route.value, known);
+});
+// The same address without them.
+export const linkWithoutFaults = computed(() => linkTo(route.value.screen, Object.fromEntries(faults.value.map(({ name }) => [name, undefined]))));
 
 // A live run is followed until a step is chosen, by whatever link or key.
 export const follow = signal(false);

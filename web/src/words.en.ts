@@ -38,6 +38,13 @@ export const words = {
     redacted: "Names are numbers. Host, paths, command, source and values are left out.", more: "The rest is shown by",
     lacks: (command: string) => `This report does not contain it. It is shown by: ${command}`,
   },
+  address: {
+    fault: (part: string, found: string, expected: string) => `There is no ${part} "${found}", which the address asks for. Expected: ${expected}.`, without: "Leave it out",
+    parts: {
+      "": "screen", d: "dump", r: "rank", g: "graph", s: "step", t: "tensor", hm: "steps of the health map", tab: "view of a tensor", path: "direction of a path", colour: "colour",
+      scale: "scale", k: "kind of table", view: "view of the pairs",
+    },
+  },
   token: {
     title: "This page needs its token",
     text: "The command `sonde serve` printed an address that ends with the token. Open this address, or paste the token here.",

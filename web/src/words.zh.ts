@@ -40,6 +40,13 @@ export const words: Words = {
     redacted: "名称已换成数字。主机、路径、命令、源码和值已省略。", more: "其余内容由以下命令显示",
     lacks: (command) => `报告中没有这项内容。可用命令查看：${command}`,
   },
+  address: {
+    fault: (part, found, expected) => `地址中的${part}“${found}”不存在。应为：${expected}。`, without: "忽略",
+    parts: {
+      "": "页面", d: "数据", r: "Rank", g: "图", s: "步", t: "张量", hm: "健康图的步", tab: "张量视图", path: "路径方向", colour: "颜色",
+      scale: "刻度", k: "表格类型", view: "配对视图",
+    },
+  },
   token: {
     title: "此页面需要令牌",
     text: "命令 `sonde serve` 输出的地址末尾带有令牌。请打开该地址，或在此粘贴令牌。",

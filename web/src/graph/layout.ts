@@ -43,6 +43,7 @@ const LETTER = 7.6; // the width of a letter; measuring text would differ betwee
 const PADDING = 14;
 const TITLE = 24;
 const OP_HEIGHT = 26;
+const BETWEEN_LAYERS = 22;
 const SCOPE_HEIGHT = 46; // with a strip of steps, or of the members of a fold
 const MOST_FOR_DAGRE = 300; // above, dagre takes seconds
 
@@ -147,7 +148,7 @@ function sideBySide(children: { width: number; height: number }[]): Placed {
 }
 
 function layers(children: { width: number; height: number }[], edges: [number, number][], letters: number): Placed {
-  const placed = children.length > MOST_FOR_DAGRE ? byLongestPath(children, edges) : byDagre(children, edges);
+  const placed = isChain(children, edges) ? asChain(children) : children.length > MOST_FOR_DAGRE ? byLongestPath(children, edges) : byDagre(children, edges);
   const least = Math.round(letters * LETTER * 1.12) + 90;
   const shift = Math.max(0, (least - placed.width) / 2) + PADDING;
   for (const place of placed.at) {
@@ -164,9 +165,29 @@ function layers(children: { width: number; height: number }[], edges: [number, n
   };
 }
 
+// Each child is read by the next one alone, as the blocks of a fold mostly are.
+function isChain(children: readonly unknown[], edges: [number, number][]): boolean {
+  return edges.length === children.length - 1 && edges.every(([from, to], i) => from === i && to === i + 1);
+}
+
+// What dagre gives for a chain, which takes it 100 ms for 300 boxes.
+function asChain(children: { width: number; height: number }[]): Placed {
+  const middle = Math.max(0, ...children.map(({ width }) => width)) / 2;
+  let y = 0;
+  const at = children.map(({ width, height }) => {
+    const place = { x: middle - width / 2, y };
+    y += height + BETWEEN_LAYERS;
+    return place;
+  });
+  const lines = at.slice(1).map((below, from) => ({
+    from, to: from + 1, points: [middle, below.y - BETWEEN_LAYERS, middle, below.y - BETWEEN_LAYERS / 2, middle, below.y],
+  }));
+  return { ...extent(children, at), at, lines };
+}
+
 function byDagre(children: { width: number; height: number }[], edges: [number, number][]): Placed {
   const graph = new dagre.graphlib.Graph();
-  graph.setGraph({ rankdir: "TB", nodesep: 18, ranksep: 22, edgesep: 8, marginx: 0, marginy: 0 });
+  graph.setGraph({ rankdir: "TB", nodesep: 18, ranksep: BETWEEN_LAYERS, edgesep: 8, marginx: 0, marginy: 0 });
   graph.setDefaultEdgeLabel(() => ({}));
   children.forEach(({ width, height }, i) => graph.setNode(String(i), { width, height }));
   for (const [from, to] of edges) graph.setEdge(String(from), String(to));
@@ -203,7 +224,7 @@ function byLongestPath(children: { width: number; height: number }[], edges: [nu
         x += size.width + 18;
         height = Math.max(height, size.height);
       }
-      y += height + 22;
+      y += height + BETWEEN_LAYERS;
     }
   }
   centre(children, at);

@@ -5,6 +5,7 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import { useKeys } from "../keys.ts";
 import { PAGE_ROWS, positionOf, ROW_HEIGHT, rowsAt, scrollHeight } from "../scroll.ts";
 import { notice } from "../state.ts";
+import { Problem } from "./ui.tsx";
 
 export interface Column<Row> {
   name: string;
@@ -100,7 +101,7 @@ export function Grid<Row>(props: GridProps<Row>) {
   };
 
   useKeys({ j: () => moveTo(active.value + 1), k: () => moveTo(active.value - 1) });
-  if (error) return <p class="problem" role="alert">{error.message}</p>;
+  if (error) return <Problem error={error} />;
   const rows: ComponentChildren[] = [];
   for (let i = view.first; i < view.first + view.count; i += 1) {
     const row = rowAt(i);

@@ -170,11 +170,16 @@ function paint(canvas: HTMLCanvasElement, { rows, columns, cell, marked }: Matri
   }
   draw.clearRect(0, 0, width, HEAD);
   const every = Math.ceil(34 / cellWidth);
+  let end = -Infinity; // of the name before
   columns.forEach((column, i) => {
     const near = marked === undefined || Math.abs(i - marked) >= every;
     if (i !== marked && (i % every || !near)) return;
+    const half = draw.measureText(column.name).width / 2;
+    const middle = Math.min(Math.max((i + 0.5) * cellWidth, half), width - half);
+    if (i !== marked && middle - half < end + 4) return;
+    end = middle + half;
     draw.fillStyle = i === marked ? style.getPropertyValue("--accent") : ink;
-    draw.fillText(column.name, Math.min(Math.max((i + 0.5) * cellWidth, 8), width - 8), HEAD / 2);
+    draw.fillText(column.name, middle, HEAD / 2);
   });
 }
 

@@ -2,6 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Class } from "../api.ts";
+import { Lacking } from "../source/source.ts";
 import type { Loaded } from "../state.ts";
 import { words } from "../words.ts";
 
@@ -70,6 +71,14 @@ export function Card({ title, hint, children, class: kind = "", extra }: {
 export const Empty = ({ children }: { children: ComponentChildren }) => <p class="empty">{children}</p>;
 
 export function Problem({ error }: { error: Error }) {
+  if (error instanceof Lacking) {
+    return (
+      <div class="problem lacking" role="status">
+        <p>{words.report.lacks("").trim()}</p>
+        <Command text={error.command} />
+      </div>
+    );
+  }
   return (
     <p class="problem" role="alert">
       {error.message}

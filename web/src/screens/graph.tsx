@@ -8,7 +8,7 @@ import { useStrips } from "../graph/strips.ts";
 import { type GraphData, readGraph, useLayout } from "../graph/use_layout.ts";
 import { useKeys } from "../keys.ts";
 import { formatNumber } from "../numbers.ts";
-import { Await, baseName, ClassMark, Command, Empty, lineOf, useSlow } from "../parts/ui.tsx";
+import { Await, baseName, ClassMark, Command, Empty, lineOf, Problem, useSlow } from "../parts/ui.tsx";
 import { change, dumpStatus, formatSlot, keyOf, linkTo, params, parseSlot, place, useData, useJson } from "../state.ts";
 import { words } from "../words.ts";
 import { ColourChoice, useColouring } from "./graph_colours.tsx";
@@ -17,13 +17,13 @@ import { GraphTree } from "./graph_tree.tsx";
 import { healthQuery } from "./maps.tsx";
 
 export function Graph() {
-  const direction = params.value.path === "effect" ? "effect" : params.value.path ? "cause" : null;
+  const direction = (params.value.path as "cause" | "effect" | undefined) ?? null;
   const name = params.value.op;
   const start = params.value.t === undefined ? {} : parseSlot(params.value.t); // without a tensor: from the whole operator
   const graph = useData(keyOf("graph", place.value), (from, signal) => readGraph(from, place.value, signal));
   const path = useJson<Path>(direction && name ? "path" : null, { ...place.value, name, ...start, direction: direction ?? undefined });
   const slow = useSlow(graph.loading && !graph.value);
-  if (graph.error) return <p class="page problem" role="alert">{graph.error.message}</p>;
+  if (graph.error) return <div class="page"><Problem error={graph.error} /></div>;
   if (!graph.value) return slow ? <p class="page empty">{words.states.loading}</p> : null;
   if (!graph.value.ops.length) return <div class="page"><Empty>{words.states.nothing}</Empty></div>;
   return (

@@ -69,6 +69,7 @@ function Page({ op }: { op: OpDocument }) {
         </div>
       </header>
       {op.failed && <p class="problem">{words.op.failed}</p>}
+      <MissingSlot of={op} />
       <div class="op-columns">
         <div class="op-left">
           <SourceCard op={op} />
@@ -88,6 +89,14 @@ function Page({ op }: { op: OpDocument }) {
       </div>
     </div>
   );
+}
+
+// A tensor that the address names and the operator has not.
+function MissingSlot({ of }: { of: OpDocument }) {
+  const { t } = params.value;
+  const there = of.tensors.map(({ tensor }) => formatSlot(tensor));
+  if (t === undefined || there.includes(t)) return null;
+  return <p class="problem" role="alert">{words.address.fault(words.address.parts.t, t, there.join(", ") || "–")}</p>;
 }
 
 function SourceCard({ op }: { op: OpDocument }) {

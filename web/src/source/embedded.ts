@@ -4,7 +4,7 @@ import { words } from "../words.ts";
 import { arrowTable, type RowDocument, rowTable } from "./http.ts";
 import { filterRows, sortRows } from "./rows.ts";
 import type { Query, ReportContents, ServerEvent, Source, Table } from "./source.ts";
-import { Refusal } from "./source.ts";
+import { Lacking } from "./source.ts";
 
 const CONTENTS = "sonde-contents";
 const MOST_PIECES = 12;
@@ -69,8 +69,8 @@ export class EmbeddedSource implements Source {
     return new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason as Error)));
   }
 
-  lacks(): Refusal {
-    return new Refusal(404, words.report.lacks(this.report.command));
+  lacks(): Lacking {
+    return new Lacking(this.report.command, words.report.lacks(this.report.command));
   }
 
   private async document(path: string, query: Query): Promise<unknown> {

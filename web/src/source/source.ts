@@ -44,5 +44,15 @@ export class Refusal extends Error {
   }
 }
 
+// What a report does not contain, and the command that shows it.
+export class Lacking extends Refusal {
+  constructor(
+    readonly command: string,
+    detail: string,
+  ) {
+    super(404, detail);
+  }
+}
+
 // No answer at all.
 export class Unreachable extends Error {}

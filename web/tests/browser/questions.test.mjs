@@ -20,6 +20,14 @@ test("Q1 and Q2: the first look shows the first bad operator, its line, its reas
     }
     assert.match(await text(page, ".code .marked"), /torch\.log\(certainty - margin\)/);
     assert.equal(new URL(page.url()).hash.includes("token"), false);
+    assert.equal(await page.locator(".faults").count(), 0);
+    const token = SICK.replace(/.*#token=/, "");
+    await page.evaluate((pasted) => { location.hash = `#/ops?s=1&token=${pasted}`; }, token); // the page begins again
+    await page.waitForSelector(".grid-row .op-link");
+    assert.equal(new URL(page.url()).hash, "#/ops?s=1");
+    await page.getByRole("tab", { name: "Operators" }).click();
+    await page.waitForFunction(() => location.hash.includes("k=ops"));
+    assert.equal((await page.content()).includes(token), false);
   });
 });
 
@@ -214,6 +222,24 @@ test("links, back and forward, and a name that the dump does not have", async ()
     await go(page, "#/op?s=2&op=Default/network-Old/log-op0");
     await page.locator(".card", { hasText: "The dump has no operator of this name" }).getByRole("link", { name: "log-op0" }).first().click();
     await page.waitForSelector(".op-page");
+  });
+});
+
+test("an address that asks for what there is not: it is said, with what is expected, and the rest is shown", async () => {
+  await withPage(SICK, {}, async (page) => {
+    await page.waitForSelector(".verdict.bad");
+    for (const [fragment, said, shown] of [
+      ["#/ops?s=abc", /step "abc".* Expected: 0-2\./, ".grid-row .op-link"], ["#/graph?s=99&colour=red", /step "99".* colour "red"/, "canvas[data-boxes]"],
+      [`#/op?s=2&op=${LOG}&t=o9`, /tensor "o9".* Expected: i0, o0\./, ".histogram svg"], ["#/nowhere", /screen "nowhere".* overview, ops,/, ".verdict.bad"],
+      ["#/overview?r=7&g=8&hm=z", /rank "7".*graph "8".*steps of the health map "z"/, ".matrix canvas"],
+    ]) {
+      await go(page, fragment);
+      await page.waitForFunction((source) => new RegExp(source, "s").test(document.querySelector("main")?.innerText), said.source);
+      await page.waitForSelector(shown);
+    }
+    await page.getByRole("link", { name: "Leave it out" }).click();
+    await page.waitForFunction(() => !document.querySelector(".faults"));
+    assert.equal(new URL(page.url()).hash, "#/overview");
   });
 });
 

@@ -68,8 +68,9 @@ test("what it lacks is said, with the command that shows it", async () => {
     await go(page, "#/graph?s=0");
     await page.waitForSelector(".problem");
     assert.match(await text(page, ".problem"), /This report does not contain it. It is shown by: sonde serve '.*sick'/);
+    assert.match(await text(page, ".problem .command code"), /^sonde serve '.*sick'$/); // to copy
     await go(page, "#/ops?s=2&f=**/attention*/**");
-    await page.waitForSelector(".problem");
+    await page.waitForSelector(".ops .problem");
   });
   await withPage(SMALL, {}, async (page) => {
     await page.getByRole("button", { name: "Report" }).click();

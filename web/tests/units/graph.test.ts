@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { layOut, LayoutCache, type Layout } from "../../src/graph/layout.ts";
+import dagre from "@dagrejs/dagre";
+import { layOut, LayoutCache, type Box, type Layout } from "../../src/graph/layout.ts";
 import { buildModel, countBoxes, type GraphEdge, type GraphModel, type GraphOp, HEATS, heatShades, neighbourhood, openAtFirst, oddRank, openedFor, opKey, pinsOf, shadesOf } from "../../src/graph/model.ts";
 
 // A chain of equal blocks in a network, as a transformer is.
@@ -123,6 +124,29 @@ test("boxes are inside their scopes and do not overlap, also in a scope with ver
   const flat = transformer(1, 700);
   const large = buildModel(flat.ops, flat.edges);
   assertNested(layOut(large, all(large)), large);
+});
+
+test("a chain lies where dagre puts it", () => {
+  const { ops } = transformer(1, 12);
+  const edges = ops.slice(1).map(({ id }) => ({ from: id - 1, to: id }));
+  const model = buildModel(ops, edges);
+  const layout = layOut(model, all(model));
+  const boxes = ops.map(({ name }) => layout.boxes.find(({ key }) => key === opKey(name)) as Box);
+  const graph = new dagre.graphlib.Graph();
+  graph.setGraph({ rankdir: "TB", nodesep: 18, ranksep: 22, edgesep: 8 });
+  graph.setDefaultEdgeLabel(() => ({}));
+  boxes.forEach(({ width, height }, i) => graph.setNode(String(i), { width, height }));
+  for (const { from, to } of edges) graph.setEdge(String(from), String(to));
+  dagre.layout(graph);
+  const from = [boxes[0]!.x + boxes[0]!.width / 2 - graph.node("0").x, boxes[0]!.y + boxes[0]!.height / 2 - graph.node("0").y] as const;
+  boxes.forEach(({ x, y, width, height }, i) => {
+    assert.deepEqual([x + width / 2 - from[0], y + height / 2 - from[1]], [graph.node(String(i)).x, graph.node(String(i)).y]);
+  });
+  layout.lines.forEach(({ points }, i) => {
+    const wanted = (graph.edge(String(i), String(i + 1)) as { points: { x: number; y: number }[] }).points;
+    assert.deepEqual(points, wanted.flatMap(({ x, y }) => [x + from[0], y + from[1]]));
+  });
+  assert.equal(layout.lines.length, 11);
 });
 
 test("opening a scope leaves the inside of the others as it is", () => {
