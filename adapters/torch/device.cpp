@@ -1,6 +1,7 @@
 #include "device.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <map>
 #include <mutex>
 #include <set>
@@ -36,14 +37,30 @@ const char* probe_device(c10::Device device) {
   }
 }
 
-// In a capture the stream collects its work for later, and an event must not be asked for. PyTorch up to 2.11 cannot say.
+// PyTorch up to 2.11 cannot say whether a stream captures a graph.
+template <class Guard>
+constexpr bool kSaysCaptures = requires(const Guard& guard, const c10::Stream& stream) {
+  guard.isStreamCapturing(stream);
+};
+
+// In a capture the stream collects its work for later, and an event must not be asked for.
 template <class Guard>
 bool stream_captures(const Guard& guard, const c10::Stream& stream) {
-  if constexpr (requires { guard.isStreamCapturing(stream); }) {
+  if constexpr (kSaysCaptures<Guard>) {
     return guard.isStreamCapturing(stream);
   } else {
     return false;
   }
+}
+
+// The user must take care of it then.
+void warn_of_captures() {
+  static std::once_flag once;
+  if constexpr (kSaysCaptures<c10::impl::DeviceGuardImplInterface>) return;
+  std::call_once(once, [] {
+    std::fputs("sonde: this PyTorch cannot say whether a graph of a device is being captured: do not record then\n",
+               stderr);
+  });
 }
 
 // Nothing is asked of a device, and no stream waits, while the program captures a graph: that would end the capture.
@@ -207,7 +224,9 @@ const char* why_unreadable_device(c10::Device device) {
   const auto found = known->find({type, device.index()});
   if (found != known->end()) return found->second;
   if (is_capturing(device)) return "a graph of the device is being captured";
-  return (*known)[{type, device.index()}] = probe_device(device);
+  const char* why = probe_device(device);
+  if (why == nullptr) warn_of_captures();
+  return (*known)[{type, device.index()}] = why;
 }
 
 bool uses_devices() { return g_used.load(std::memory_order_relaxed); }

@@ -38,6 +38,13 @@ class Dims {
   Dims& operator=(Dims&&) noexcept = default;
   ~Dims() = default;
 
+  // As `*this = Dims(values)`, without a second object.
+  void assign(std::span<const std::int64_t> values) {
+    if (values.size() > kInline) heap_ = std::make_unique<std::int64_t[]>(values.size());
+    size_ = values.size();
+    std::ranges::copy(values, size_ > kInline ? heap_.get() : inline_);
+  }
+
   std::span<const std::int64_t> values() const { return {size_ <= kInline ? inline_ : heap_.get(), size_}; }
   const_iterator begin() const { return values().begin(); }
   const_iterator end() const { return values().end(); }

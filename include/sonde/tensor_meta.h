@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "sonde/dims.h"
@@ -35,6 +36,10 @@ struct TensorMeta {
   TensorMeta& meta() { return *this; }
   void set_shape(Dims sizes) {
     shape = std::move(sizes);
+    has_shape = true;
+  }
+  void copy_shape(std::span<const std::int64_t> sizes) {
+    shape.assign(sizes);
     has_shape = true;
   }
 };

@@ -20,8 +20,8 @@ template <typename T>
 class RecycledMap {
  public:
   T* find(std::uint64_t key) {
-    const std::size_t at = place_of(key);
-    return size() != 0 && places()[at].key == key ? &object(places()[at]) : nullptr;
+    const Place* place = tables_->size != 0 ? &places()[place_of(key)] : nullptr;
+    return place != nullptr && place->key == key ? place->object : nullptr;
   }
   const T* find(std::uint64_t key) const { return const_cast<RecycledMap*>(this)->find(key); }
 
@@ -31,7 +31,7 @@ class RecycledMap {
     Place& place = places()[place_of(key)];
     const bool is_new = place.key != key;
     if (is_new) place = {key, take()};
-    return {&object(place), is_new};
+    return {place.object, is_new};
   }
 
   void erase(std::uint64_t key) {
@@ -53,7 +53,7 @@ class RecycledMap {
   template <typename F>
   void for_each(F visit) {
     for (const Place& place : places()) {
-      if (place.key != 0) visit(place.key, object(place));
+      if (place.key != 0) visit(place.key, *place.object);
     }
   }
 
@@ -68,7 +68,7 @@ class RecycledMap {
     return old.size();
   }
 
-  std::size_t size() const { return tables_->objects.size() - tables_->unused.size(); }
+  std::size_t size() const { return tables_->size; }
 
   // Erases all, and keeps the memory.
   void clear() {
@@ -84,19 +84,19 @@ class RecycledMap {
  private:
   struct Place {
     std::uint64_t key = 0;  // 0: empty
-    std::uint32_t object = 0;
+    T* object = nullptr;
   };
   struct Tables {
     MemoryApart memory;
     std::pmr::vector<Place> places{memory.resource()};  // a power of two, at most half of them used
     std::pmr::deque<T> objects{memory.resource()};
-    std::pmr::vector<std::uint32_t> unused{memory.resource()};
+    std::pmr::vector<T*> unused{memory.resource()};
+    std::size_t size = 0;  // kept, as a search asks for it: that of a deque is computed
   };
   static constexpr std::size_t kFirst = 64;
 
   std::pmr::vector<Place>& places() { return tables_->places; }
   const std::pmr::vector<Place>& places() const { return tables_->places; }
-  T& object(const Place& place) { return tables_->objects[place.object]; }
   std::size_t mask() const { return places().size() - 1; }
   std::size_t next(std::size_t place) const { return (place + 1) & mask(); }
   // Neighbouring numbers lie apart.
@@ -118,19 +118,18 @@ class RecycledMap {
     }
   }
 
-  std::uint32_t take() {
-    if (!tables_->unused.empty()) {
-      const std::uint32_t object = tables_->unused.back();
-      tables_->unused.pop_back();
-      return object;
-    }
-    tables_->objects.emplace_back();
-    return static_cast<std::uint32_t>(tables_->objects.size() - 1);
+  T* take() {
+    if (tables_->unused.empty()) tables_->unused.push_back(&tables_->objects.emplace_back());
+    T* object = tables_->unused.back();
+    tables_->unused.pop_back();
+    ++tables_->size;
+    return object;
   }
 
-  void give(std::uint32_t object) {
-    tables_->objects[object].recycle();
+  void give(T* object) {
+    object->recycle();
     tables_->unused.push_back(object);
+    --tables_->size;
   }
 
   std::unique_ptr<Tables> tables_ = std::make_unique<Tables>();

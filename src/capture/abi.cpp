@@ -56,6 +56,13 @@ SourceLine line_of(const sonde_source_line& in) {
   return {string_of(in.file), string_of(in.function), in.line, in.column, in.end_line, in.end_column};
 }
 
+void give_strides(HostTensor& tensor) {
+  const std::size_t dims = tensor.view.shape.size();
+  tensor.own_strides = std::make_unique<std::int64_t[]>(dims);
+  c_order_strides(tensor.view.shape, {tensor.own_strides.get(), dims});
+  tensor.view.strides = {tensor.own_strides.get(), dims};
+}
+
 }  // namespace
 
 void copy_text(const std::string& text, char* out, std::size_t bytes) {
@@ -66,29 +73,31 @@ void copy_text(const std::string& text, char* out, std::size_t bytes) {
 }
 
 HostTensor tensor_of(const sonde_tensor& in) {
-  HostTensor out;
-  TensorView& view = out.view;
-  view.dtype = in.dtype <= SONDE_DTYPE_QINT32 ? static_cast<DType>(in.dtype) : DType::undefined;
-  view.device = in.device <= SONDE_DEVICE_OTHER ? static_cast<DeviceType>(in.device) : DeviceType::other;
-  view.conjugate = (in.flags & SONDE_TENSOR_CONJUGATE) != 0;
-  view.negative = (in.flags & SONDE_TENSOR_NEGATIVE) != 0;
-  view.data = static_cast<const std::byte*>(in.data);
-  view.shape = {in.shape, in.ndim};
-  if (in.strides == nullptr) out.own_strides = c_order_strides(view.shape);
-  view.strides =
-      in.strides != nullptr ? std::span(in.strides, in.ndim) : std::span<const std::int64_t>(out.own_strides);
-  out.access = device_access(view.device);
-  out.skip = in.skip;
-  if (out.access == nullptr && reads_devices()) out.handle = in.handle;
-  if (out.skip == nullptr && out.access == nullptr && out.handle == nullptr)
-    out.skip = "on a device that this build cannot read";
-  out.foreign = (in.flags & SONDE_TENSOR_FOREIGN) != 0;
-  out.constant = (in.flags & SONDE_TENSOR_CONSTANT) != 0;
-  out.uninitialised = (in.flags & SONDE_TENSOR_UNINITIALISED) != 0;
-  out.storage = in.storage;
-  out.object = in.object;
-  out.storage_data = static_cast<const std::byte*>(in.storage_data);
-  out.storage_bytes = in.storage_bytes;
+  const std::span<const std::int64_t> shape(in.shape, in.ndim);
+  const auto device = in.device <= SONDE_DEVICE_OTHER ? static_cast<DeviceType>(in.device) : DeviceType::other;
+  const DeviceAccess* access = device_access(device);
+  const void* handle = access == nullptr && reads_devices() ? in.handle : nullptr;
+  const bool unreadable = in.skip == nullptr && access == nullptr && handle == nullptr;
+  // All fields at once: this is called for every tensor, and the object is large.
+  HostTensor out{.view = {.dtype = in.dtype <= SONDE_DTYPE_QINT32 ? static_cast<DType>(in.dtype) : DType::undefined,
+                          .device = device,
+                          .conjugate = (in.flags & SONDE_TENSOR_CONJUGATE) != 0,
+                          .negative = (in.flags & SONDE_TENSOR_NEGATIVE) != 0,
+                          .data = static_cast<const std::byte*>(in.data),
+                          .shape = shape,
+                          .strides = {in.strides, in.strides != nullptr ? in.ndim : 0}},
+                 .access = access,
+                 .handle = handle,
+                 .skip = unreadable ? "on a device that this build cannot read" : in.skip,
+                 .foreign = (in.flags & SONDE_TENSOR_FOREIGN) != 0,
+                 .constant = (in.flags & SONDE_TENSOR_CONSTANT) != 0,
+                 .uninitialised = (in.flags & SONDE_TENSOR_UNINITIALISED) != 0,
+                 .storage = in.storage,
+                 .object = in.object,
+                 .storage_data = static_cast<const std::byte*>(in.storage_data),
+                 .storage_bytes = in.storage_bytes,
+                 .own_strides = nullptr};
+  if (in.strides == nullptr) give_strides(out);
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <exception>
@@ -270,10 +271,17 @@ void on_op(sonde_op* op, F body) {
   });
 }
 
+// The tensor of an op has its strides on the stack, if the host gives none: no memory is allocated for it.
 template <typename F>
 void on_op(sonde_op* op, const sonde_tensor* tensor, F body) {
-  with_struct_void(tensor, [&](Session& s, const sonde_tensor& all) {
-    if (op_of(op).session == &s) body(s, op_of(op), tensor_of(all));
+  with_struct_void(tensor, [&](Session& s, sonde_tensor all) {
+    if (op_of(op).session != &s) return;
+    std::array<std::int64_t, 8> strides;
+    if (all.strides == nullptr && all.ndim <= strides.size()) {
+      c_order_strides({all.shape, all.ndim}, strides);
+      all.strides = strides.data();
+    }
+    body(s, op_of(op), tensor_of(all));
   });
 }
 

@@ -132,6 +132,11 @@ void ContentCache::wrote(std::uint64_t storage_id, std::uint64_t sequence) {
   storage.forget_contents();
 }
 
+bool ContentCache::knows_contents(std::uint64_t storage_id) const {
+  const Storage* storage = storages_.find(storage_id);
+  return storage != nullptr && (storage->uninitialised || !storage->entries.empty());
+}
+
 bool ContentCache::is_written(std::uint64_t storage_id) const {
   const Storage* storage = storages_.find(storage_id);
   return storage != nullptr && storage->written;

@@ -81,6 +81,9 @@ class ContentCache {
   void wrote(std::uint64_t storage, std::uint64_t sequence);
   void uninitialised(std::uint64_t storage);
 
+  // False: find() knows nothing of any tensor there.
+  bool knows_contents(std::uint64_t storage) const;
+
   // An op of this dump wrote the storage.
   bool is_written(std::uint64_t storage) const;
 

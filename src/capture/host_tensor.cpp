@@ -7,14 +7,18 @@
 
 namespace sonde {
 
-std::vector<std::int64_t> c_order_strides(std::span<const std::int64_t> shape) {
-  std::vector<std::int64_t> strides(shape.size());
+void c_order_strides(std::span<const std::int64_t> shape, std::span<std::int64_t> out) {
   std::uint64_t stride = 1;  // wraps around if the sizes are nonsense
   for (std::size_t d = shape.size(); d-- > 0;) {
-    strides[d] = static_cast<std::int64_t>(stride);
+    out[d] = static_cast<std::int64_t>(stride);
     stride *= static_cast<std::uint64_t>(std::max<std::int64_t>(shape[d], 1));
   }
-  return strides;
+}
+
+Dims c_order_strides(std::span<const std::int64_t> shape) {
+  const auto strides = std::make_unique<std::int64_t[]>(shape.size());
+  c_order_strides(shape, {strides.get(), shape.size()});
+  return Dims(std::span<const std::int64_t>(strides.get(), shape.size()));
 }
 
 TensorKey key_of(const HostTensor& tensor) {

@@ -3,8 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
-#include <vector>
+#include <span>
 
 #include "capture/content_cache.h"
 #include "sonde/tensor.h"
@@ -23,14 +24,12 @@ struct HostTensor {
   std::uint64_t storage = 0, object = 0;  // as in sonde_tensor; 0: unknown
   const std::byte* storage_data = nullptr;
   std::uint64_t storage_bytes = 0;
-  std::vector<std::int64_t> own_strides;
-
-  HostTensor() = default;
-  HostTensor(HostTensor&&) = default;  // a copy would borrow the strides of the first
+  std::unique_ptr<std::int64_t[]> own_strides;  // a copy of the object would borrow them: it can only be moved
 };
 
-// Strides in elements, in C order.
-std::vector<std::int64_t> c_order_strides(std::span<const std::int64_t> shape);
+// Strides in elements, in C order; `out` has one for each size.
+void c_order_strides(std::span<const std::int64_t> shape, std::span<std::int64_t> out);
+Dims c_order_strides(std::span<const std::int64_t> shape);
 
 // The key of the tensor for finding equal bytes. `storage` is 0 for memory that may change unnoticed.
 TensorKey key_of(const HostTensor& tensor);

@@ -32,21 +32,21 @@ NamedTensors::Named* NamedTensors::find(const HostTensor& tensor) {
   return found != here->tensors.end() ? &*found : nullptr;
 }
 
-std::optional<std::uint32_t> NamedTensors::data_number(std::uint64_t storage, std::uint32_t graph,
-                                                       std::uint64_t step_stamp, bool backward, bool has_constants,
-                                                       bool& fresh) {
+NamedTensors::DataNumber* NamedTensors::data_number(std::uint64_t storage, std::uint32_t graph,
+                                                    std::uint64_t step_stamp, bool backward, bool has_constants,
+                                                    bool& fresh) {
   auto& numbers = data_[graph];
   const bool known = numbers.find(storage) != nullptr;
-  if (backward && !known) return std::nullopt;
+  if (backward && !known) return nullptr;
   if (has_constants) {
     std::uint64_t& collected_in = constants_stamp_[graph];
     if (collected_in == 0) collected_in = step_stamp;
-    if (collected_in != step_stamp && !known) return std::nullopt;
+    if (collected_in != step_stamp && !known) return nullptr;
   }
   const auto [number, is_new] = numbers.obtain(storage);
   if (is_new) number->value = static_cast<std::uint32_t>(numbers.size() - 1);
   fresh = is_new;
-  return number->value;
+  return number;
 }
 
 // Constants keep their numbers as long as the graph lives.

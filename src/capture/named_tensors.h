@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory_resource>
-#include <optional>
 #include <vector>
 
 #include "base/recycled_map.h"
@@ -33,11 +32,16 @@ class NamedTensors {
   // The one that shares memory with `tensor`; null: none.
   Named* find(const HostTensor& tensor);
 
-  // The N of `data-N` for this storage; `fresh`: it is new. Empty if it gets none: a number is given to data that
+  struct DataNumber {
+    std::uint32_t value = 0;
+    const OpName* name = nullptr;  // the caller's, who gives it once
+    void recycle() { *this = {}; }
+  };
+  // The N of `data-N` for this storage; `fresh`: it is new. Null if it gets none: a number is given to data that
   // the forward reads (in backward it may be something a forward op saved inside) and, where the layout collects
   // the constants of a graph, in the first step only, since later ones are data.
-  std::optional<std::uint32_t> data_number(std::uint64_t storage, std::uint32_t graph, std::uint64_t step_stamp,
-                                           bool backward, bool has_constants, bool& fresh);
+  DataNumber* data_number(std::uint64_t storage, std::uint32_t graph, std::uint64_t step_stamp, bool backward,
+                          bool has_constants, bool& fresh);
   void begin_step(std::uint32_t graph, bool has_constants);
 
   void freed(std::uint64_t storage) { named_.erase(storage); }
@@ -51,10 +55,6 @@ class NamedTensors {
     explicit NamedHere(allocator_type memory) : tensors(memory) {}
     std::pmr::vector<Named> tensors;
     void recycle() { tensors.clear(); }
-  };
-  struct DataNumber {
-    std::uint32_t value = 0;
-    void recycle() { value = 0; }
   };
   RecycledMap<NamedHere> named_;             // by storage
   PerGraph<RecycledMap<DataNumber>> data_;   // storage -> data-N

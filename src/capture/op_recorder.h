@@ -150,13 +150,16 @@ class OpRecorder {
                                 : add_timed(op, is_input, slot, tensor, wanted);
   }
   void add_tensor(Op& op, bool is_input, std::uint32_t slot, const HostTensor& tensor, bool wanted);
+  void add_wanted(Op& op, const HostTensor& tensor, TensorRecord& record);
+  void add_unwanted(Op& op, const HostTensor& tensor, TensorRecord& record);
   void add_timed(Op& op, bool is_input, std::uint32_t slot, const HostTensor& tensor, bool wanted);
   void relate(const Op& op, const HostTensor& tensor, const ViewIdentity& identity, TensorRecord& record,
               Companion& companion);
   void find_parameter(const Op& op, const HostTensor& tensor, TensorRecord& record, Companion& companion);
   void find_data(const Op& op, const HostTensor& tensor, TensorRecord& record, Companion& companion);
-  bool add_companion(const Op& op, const HostTensor& tensor, const Companion& companion,
-                     std::optional<TensorReading>& reading);
+  void add_companion(const Op& op, const HostTensor& tensor, const Companion& companion);
+  void give_known(const Op& op, const HostTensor& tensor, TensorRecord& record);
+  TensorKey key_for(const Op& op, const HostTensor& tensor, bool is_input) const;
   void read(const HostTensor& tensor, const TensorKey& key, TensorRecord& out);
   std::unique_lock<std::mutex> lock_for(const TensorKey& key);
   // Modes: op_modes.cpp

@@ -38,7 +38,7 @@ TensorRecord& OpRecorder::add_record(Op& op, bool is_input, std::uint32_t slot, 
   record.is_input = is_input;
   record.slot = slot;
   record.dtype = tensor.view.dtype;
-  record.set_shape(Dims(tensor.view.shape));
+  record.copy_shape(tensor.view.shape);
   record.wanted = op.wanted.slot(is_input, slot);
   if (is_input) record.constant = constant_of(tensor);
   record.skipped = tensor.skip;
@@ -50,14 +50,46 @@ TensorRecord& OpRecorder::add_record(Op& op, bool is_input, std::uint32_t slot, 
 
 void OpRecorder::add_tensor(Op& op, bool is_input, std::uint32_t slot, const HostTensor& tensor, bool wanted) {
   TensorRecord& record = add_record(op, is_input, slot, tensor);
+  if (wanted) {
+    add_wanted(op, tensor, record);
+  } else {
+    add_unwanted(op, tensor, record);
+  }
+}
+
+// Most tensors of a step, if the plan selects few operators: only what is known already.
+void OpRecorder::add_unwanted(Op& op, const HostTensor& tensor, TensorRecord& record) {
+  const ViewIdentity identity = identity_of(tensor);
+  Companion companion;
+  {
+    const std::lock_guard guard(lock_);
+    relate(op, tensor, identity, record, companion);
+    if (companion.name == nullptr) return give_known(op, tensor, record);
+  }
+  add_companion(op, tensor, companion);
+  const std::lock_guard guard(lock_);
+  give_known(op, tensor, record);
+}
+
+// Locked.
+void OpRecorder::give_known(const Op& op, const HostTensor& tensor, TensorRecord& record) {
+  if (!reads_ || record.skipped != nullptr || !cache_.knows_contents(tensor.storage)) return;
+  TensorReading::give_known(cache_, key_for(op, tensor, record.is_input), record);
+}
+
+TensorKey OpRecorder::key_for(const Op& op, const HostTensor& tensor, bool is_input) const {
+  TensorKey key = key_of(tensor);
+  if (is_input && plan_.sonde.reread) key.storage = 0;
+  // Its bytes may be dropped with the record, so no other may rely on them. Those of a device stay with its LateReading.
+  if (op.record.undecided && tensor.handle == nullptr) key.storage = 0;
+  return key;
+}
+
+void OpRecorder::add_wanted(Op& op, const HostTensor& tensor, TensorRecord& record) {
   const ViewIdentity identity = identity_of(tensor);
   std::optional<TensorReading> reading;
   if (reads_ && record.skipped == nullptr) {
-    TensorKey key = key_of(tensor);
-    if (is_input && plan_.sonde.reread) key.storage = 0;
-    // Its bytes may be dropped with the record, so no other may rely on them. Those of a device stay with its LateReading.
-    if (op.record.undecided && tensor.handle == nullptr) key.storage = 0;
-    reading.emplace(rules_, tensor, key, wanted, record, op.depth);
+    reading.emplace(rules_, tensor, key_for(op, tensor, record.is_input), record, op.depth);
   }
   Companion companion;
   bool to_read = false;
@@ -66,7 +98,11 @@ void OpRecorder::add_tensor(Op& op, bool is_input, std::uint32_t slot, const Hos
     relate(op, tensor, identity, record, companion);
     to_read = reading && companion.name == nullptr && reading->look_up(cache_, true);
   }
-  if (companion.name != nullptr) to_read = add_companion(op, tensor, companion, reading);
+  if (companion.name != nullptr) {
+    add_companion(op, tensor, companion);
+    const std::lock_guard guard(lock_);
+    to_read = reading && reading->look_up(cache_, true);
+  }
   if (!to_read) return;
   if (tensor.handle != nullptr) reads_late_ = true;
   if (!reading->read(*recorder_)) return;
@@ -128,32 +164,26 @@ void OpRecorder::find_data(const Op& op, const HostTensor& tensor, TensorRecord&
   const std::uint32_t graph = op.record.step.graph;
   const bool has_constants = recorder_->layout().has_constants();
   bool fresh = false;
-  const std::optional<std::uint32_t> number =
+  NamedTensors::DataNumber* number =
       named_tensors_.data_number(tensor.storage, graph, steps_[graph].stamp, op.backward, has_constants, fresh);
-  if (!number) return;
-  const OpName& name = names_.parameter(fmt::format("data-{}", *number));
+  if (number == nullptr) return;
+  if (number->name == nullptr) number->name = &names_.parameter(fmt::format("data-{}", number->value));
+  const OpName& name = *number->name;
   record.parameter = name.id;
   if (!fresh || !records_parameter(name.op_name)) return;
   companion.name = &name;
   companion.in_constants = has_constants;
 }
 
-// Records it before the op's own tensor, which is then found to be equal. Returns whether it must still be read.
-bool OpRecorder::add_companion(const Op& op, const HostTensor& tensor, const Companion& companion,
-                               std::optional<TensorReading>& reading) {
+// Records it before the op's own tensor, which is then found to be equal.
+void OpRecorder::add_companion(const Op& op, const HostTensor& tensor, const Companion& companion) {
   const HostTensor& source = companion.whole ? companion.whole->tensor() : tensor;
   Record record = parameter_record(*companion.name, op.record.step, source, *recorder_);
   record.in_constants = companion.in_constants;
   record.reader = op.record.op;
-  bool to_read = false;
-  if (reads_) {
-    read(source, key_of(source), record.tensors.front());
-    const std::lock_guard guard(lock_);
-    to_read = reading && reading->look_up(cache_, true);
-  }
+  if (reads_) read(source, key_of(source), record.tensors.front());
   record.sequence = recorder_->next_sequence();
   submit(std::move(record));
-  return to_read;
 }
 
 void OpRecorder::add_parameter(const OpName& name, StepId step, const HostTensor& tensor) {
@@ -169,7 +199,7 @@ void OpRecorder::output(Op& op, std::uint32_t slot, const HostTensor& tensor) {
 }
 
 void OpRecorder::read(const HostTensor& tensor, const TensorKey& key, TensorRecord& out) {
-  TensorReading reading(rules_, tensor, key, true, out);
+  TensorReading reading(rules_, tensor, key, out);
   {
     const std::unique_lock guard = lock_for(key);
     if (!reading.look_up(cache_)) return;

@@ -10,6 +10,7 @@
 namespace sonde {
 namespace {
 
+constexpr const char* kUninitialised = "uninitialised memory";
 constexpr const char* kDropped = "dropped: the budget was full";
 constexpr const char* kBudgetFull = "statistics only: the budget was full";
 
@@ -31,10 +32,10 @@ ReadRules::ReadRules(const Plan& of)
       on_device(of.device_statistics && !needs_bytes && !hashes && !of.sonde.acl_quirks),
       looks_on_device(of.overflow_only()) {}
 
-TensorReading::TensorReading(const ReadRules& rules, const HostTensor& tensor, const TensorKey& key, bool wanted,
-                             TensorRecord& out, Depth depth)
-    : rules_(rules), key_(key), tensor_(tensor), wanted_(wanted), depth_(depth), out_(out), view_(tensor.view) {
-  if (!rules.reshapes || !wanted) return;
+TensorReading::TensorReading(const ReadRules& rules, const HostTensor& tensor, const TensorKey& key, TensorRecord& out,
+                             Depth depth)
+    : rules_(rules), key_(key), tensor_(tensor), depth_(depth), out_(out), view_(tensor.view) {
+  if (!rules.reshapes) return;
   recorded_view_.emplace(tensor.view, *rules.plan, tensor.access);
   if (recorded_view_->is_sample()) first_elements_ = static_cast<std::uint64_t>(recorded_view_->view().elements());
   view_ = recorded_view_->view();
@@ -42,21 +43,29 @@ TensorReading::TensorReading(const ReadRules& rules, const HostTensor& tensor, c
   out.format = recorded_view_->format();
 }
 
+void TensorReading::give_known(ContentCache& cache, const TensorKey& key, TensorRecord& out) {
+  const ContentCache::Found found = cache.find(key);
+  if (found.uninitialised) {
+    out.skipped = kUninitialised;
+  } else if (found.same != nullptr) {
+    give_content(*found.same, out);
+  }
+}
+
 bool TensorReading::look_up(ContentCache& cache, bool skips_uninitialised) {
   const ContentCache::Found found = cache.find(key_);
   if (found.uninitialised && skips_uninitialised) {
-    out_.skipped = "uninitialised memory";
+    out_.skipped = kUninitialised;
     return false;
   }
   const bool again = rules_.bytes_each_time;
   const auto has_bytes = [&] {
     return found.same->has_bytes && (rules_.ring == nullptr || rules_.ring->holds(found.same->id));
   };
-  if (found.same != nullptr && (!wanted_ || !rules_.needs_bytes || (!again && has_bytes()))) {
+  if (found.same != nullptr && (!rules_.needs_bytes || (!again && has_bytes()))) {
     give_content(*found.same, out_);
     return false;
   }
-  if (!wanted_) return false;
   if (found.same != nullptr && depth_ == Depth::statistics) {
     give_content(*found.same, out_);
     out_.skipped = kStatisticsOnly;

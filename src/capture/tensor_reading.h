@@ -1,7 +1,7 @@
 // TensorReading: fills the record of one tensor from known facts about its elements, or by reading them.
 //
-//   TensorReading reading(rules, tensor, key, wanted, record);
-//   { lock; if (!reading.look_up(cache)) return; }   // known, not wanted, or not to be read: `record` is complete
+//   TensorReading reading(rules, tensor, key, record);
+//   { lock; if (!reading.look_up(cache)) return; }   // known, or not to be read: `record` is complete
 //   if (!reading.read(recorder)) return;               // without the lock: this may take long, and may wait
 //   { lock; reading.publish(cache); }
 //
@@ -40,12 +40,14 @@ class Recorder;
 
 class TensorReading {
  public:
-  // Borrows all of them. `wanted`: otherwise `out` gets only known facts.
-  // `depth`: a wanted tensor is read to this depth, and `out` says so if it is not the full one.
-  TensorReading(const ReadRules& rules, const HostTensor& tensor, const TensorKey& key, bool wanted, TensorRecord& out,
+  // Borrows all of them. `depth`: the tensor is read to this depth, and `out` says so if it is not the full one.
+  TensorReading(const ReadRules& rules, const HostTensor& tensor, const TensorKey& key, TensorRecord& out,
                 Depth depth = Depth::full);
   TensorReading(const TensorReading&) = delete;
   TensorReading& operator=(const TensorReading&) = delete;
+
+  // For a tensor that is not to be read: `out` gets what is known of it. With the lock.
+  static void give_known(ContentCache& cache, const TensorKey& key, TensorRecord& out);
 
   const TensorKey& key() const { return key_; }
   // True if its bytes must be read. `skips_uninitialised`: except those of memory that was never written.
@@ -65,7 +67,6 @@ class TensorReading {
   const ReadRules& rules_;
   const TensorKey key_;
   const HostTensor& tensor_;
-  const bool wanted_;
   const Depth depth_;
   TensorRecord& out_;
   TensorView view_;                            // in recorded form

@@ -53,6 +53,8 @@ struct HashTexts {
 
 // A slot on its way to the journal and the files.
 struct TensorRecord : TensorEntry {
+  // Not `= default`: then emplace_back() would first set all its bytes to 0.
+  TensorRecord() {}  // NOLINT(modernize-use-equals-default)
   // If the writer makes md5 and sha1: their place.
   std::shared_ptr<HashTexts> hashes;
   // On a device: its elements, which the host is still reading. Null when the record has all facts.

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "journal/record.h"
+#include "writer/brief_ops.h"
 
 namespace sonde {
 
@@ -19,6 +20,6 @@ struct Note {
   std::string text;
 };
 
-using Item = std::variant<Record, Site, OpName, Attributes, SourceText, Skip, Note>;
+using Item = std::variant<Record, BriefOps, Site, OpName, Attributes, SourceText, Skip, Note>;
 
 }  // namespace sonde

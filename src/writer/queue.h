@@ -18,15 +18,26 @@ class Queue {
   // Waits while there are `most` items. This is safe only if the reader keeps taking.
   void push(Item&& item, std::size_t most = kNever) {
     std::unique_lock lock(mutex_);
-    if (items_.size() >= most) taken_.wait_for(lock, kForever, [&] { return items_.size() < most; });
+    if (size() >= most) taken_.wait_for(lock, kForever, [&] { return size() < most; });
     append(std::move(item), lock);
   }
 
   // Returns false, and leaves `item` unchanged, if there are `most` items.
   bool try_push(Item&& item, std::size_t most) {
     std::unique_lock lock(mutex_);
-    if (items_.size() >= most) return false;
+    if (size() >= most) return false;
     append(std::move(item), lock);
+    return true;
+  }
+
+  // `joins(last item)` may take what is pushed into that item, and returns whether it did; it counts as one more item.
+  // Returns false if it did not, or if there are `most` items.
+  template <typename Joins>
+  bool join(Joins joins, std::size_t most) {
+    std::unique_lock lock(mutex_);
+    if (items_.empty() || size() >= most || !joins(items_.back())) return false;
+    ++joined_;
+    wake(lock);
     return true;
   }
 
@@ -42,6 +53,7 @@ class Queue {
     }
     woken_ = false;
     std::swap(out, items_);
+    joined_ = 0;
     lock.unlock();
     taken_.notify_all();
   }
@@ -61,21 +73,29 @@ class Queue {
 
   void append(Item&& item, std::unique_lock<std::mutex>& lock) {
     items_.push_back(std::move(item));
-    const bool wake = items_.size() >= wake_at_;
-    if (wake) wake_at_ = kNever;
-    lock.unlock();
-    if (wake) filled_.notify_one();
+    wake(lock);
   }
+
+  // Wakes the reader if there are as many items as it waits for.
+  void wake(std::unique_lock<std::mutex>& lock) {
+    const bool enough = size() >= wake_at_;
+    if (enough) wake_at_ = kNever;
+    lock.unlock();
+    if (enough) filled_.notify_one();
+  }
+
+  std::size_t size() const { return items_.size() + joined_; }
 
   void wait(std::unique_lock<std::mutex>& lock, std::size_t items, std::chrono::milliseconds at_most) {
     wake_at_ = items;
-    filled_.wait_for(lock, at_most, [&] { return items_.size() >= items || woken_; });
+    filled_.wait_for(lock, at_most, [&] { return size() >= items || woken_; });
     wake_at_ = kNever;
   }
 
   std::mutex mutex_;
   std::condition_variable filled_, taken_;
   std::vector<Item> items_;
+  std::size_t joined_ = 0;        // what was taken into an item
   std::size_t wake_at_ = kNever;  // so that a push without a waiting reader needs no system call
   bool woken_ = false;
 };

@@ -118,6 +118,7 @@ struct Recorder::State {
 
   void accept(Item&& item);
   bool hold(Item& item);
+  bool push_brief(const Record& record);
   void hand_on(Item&& item);
   void pass_on(Item&& item);
   void wait_for_choice(Record&& record);
@@ -137,6 +138,26 @@ struct Recorder::State {
 void Recorder::State::accept(Item&& item) {
   if (abandoned.load(std::memory_order_relaxed) || hold(item)) return;
   hand_on(std::move(item));
+}
+
+// Returns false if the record must be pushed as it is. The plan's choice, the ring and a dump that is not yet certain
+// look at whole records.
+bool Recorder::State::push_brief(const Record& record) {
+  if (ring || holds.load(std::memory_order_acquire) || abandoned.load(std::memory_order_relaxed)) return false;
+  if (!BriefOps::can_hold(record)) return false;
+  if (!running.load(std::memory_order_acquire)) {
+    // The thread starts with a record that is pushed as it is.
+    const bool waits_on = waits_for_choice && !chosen.load() && !is_chosen(record);
+    if (!waits_on || held_records.fetch_add(1) >= kMostQueued) return false;
+  }
+  const auto joins = [&](Item& last) {
+    auto* ops = std::get_if<BriefOps>(&last);
+    return ops != nullptr && ops->add(record);
+  };
+  if (queue.join(joins, kMostQueued)) return true;
+  BriefOps ops(record.step);
+  ops.add(record);
+  return queue.try_push(Item(std::move(ops)), kMostQueued);
 }
 
 // Returns whether the item was accepted, to be recorded later or never.
@@ -204,6 +225,11 @@ void Recorder::State::forget(StepId step) {
     const auto* record = std::get_if<Record>(&item);
     if (const auto* skip = std::get_if<Skip>(&item)) {
       forgotten.add(skip->from, skip->to);
+    } else if (const auto* brief = std::get_if<BriefOps>(&item); brief != nullptr && brief->step() == step) {
+      ops_forgotten += brief->size();
+      brief->sequences([this](std::uint64_t from, std::uint64_t to) { forgotten.add(from, to); });
+    } else if (brief != nullptr) {
+      queue.push(std::move(item));
     } else if (record == nullptr) {
       known.push_back(std::move(item));
     } else if (record->step == step && record->kind != RecordKind::note) {
@@ -296,6 +322,8 @@ void Recorder::State::work() {
 void Recorder::State::handle(Item& item) {
   if (auto* record = std::get_if<Record>(&item)) {
     recording->add(std::move(*record));
+  } else if (const auto* brief = std::get_if<BriefOps>(&item)) {
+    brief->expand([this] { return spare.take(); }, [this](Record&& op) { recording->add(std::move(op)); });
   } else if (const auto* skip = std::get_if<Skip>(&item)) {
     recording->skip(skip->from, skip->to);
   } else if (const auto* note = std::get_if<Note>(&item)) {
@@ -303,8 +331,8 @@ void Recorder::State::handle(Item& item) {
   } else {
     std::visit(
         [this]<typename T>(const T& definition) {
-          constexpr bool is_definition =
-              !std::is_same_v<T, Record> && !std::is_same_v<T, Skip> && !std::is_same_v<T, Note>;
+          constexpr bool is_definition = !std::is_same_v<T, Record> && !std::is_same_v<T, BriefOps> &&
+                                         !std::is_same_v<T, Skip> && !std::is_same_v<T, Note>;
           if constexpr (is_definition) recording->define(definition);
         },
         item);
@@ -451,7 +479,8 @@ std::vector<TensorRecord> Recorder::spare_tensors() { return state_->spare.take(
 std::uint64_t Recorder::next_sequence() { return state_->sequence.fetch_add(1, std::memory_order_relaxed); }
 
 void Recorder::push(Record&& record) {
-  if (!state_->stopping.load()) state_->accept(Item(std::move(record)));
+  if (state_->stopping.load() || state_->push_brief(record)) return;
+  state_->accept(Item(std::move(record)));
 }
 
 void Recorder::skip(std::uint64_t sequence) { skip(sequence, sequence + 1); }

@@ -6,7 +6,7 @@ import textwrap
 DEVICE = pathlib.Path(__file__).resolve().parents[1] / "device"
 
 _BEGIN = f"""
-import ctypes, json, os, sys
+import contextlib, ctypes, json, os, sys
 sys.path.insert(0, {str(DEVICE)!r})
 import torch
 import testdev
@@ -17,6 +17,19 @@ torch.manual_seed(0)
 
 def show(*values):
     print(json.dumps(values))
+
+
+@contextlib.contextmanager
+def switched_to(stream):
+    before = torch.accelerator.current_stream()
+    torch.accelerator.set_stream(stream)
+    yield
+    torch.accelerator.set_stream(before)
+
+
+def on(stream):
+    # PyTorch 2.6 has no `with stream:`
+    return stream if hasattr(stream, "__enter__") else switched_to(stream)
 
 """
 

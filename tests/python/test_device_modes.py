@@ -60,7 +60,7 @@ def beside():
         return
     main = torch.accelerator.current_stream()
     side.wait_stream(main)
-    with side:
+    with on(side):
         yield main
     main.wait_stream(side)
 

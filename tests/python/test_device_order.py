@@ -133,7 +133,7 @@ streams = [torch.Stream("testdev") for _ in range(2)]
 kept = [x * 3]
 for factor, stream in enumerate(streams, 4):
     stream.wait_stream(torch.accelerator.current_stream())
-    with stream:
+    with on(stream):
         kept.append(x * factor)
 sonde.stop()
 """

@@ -76,7 +76,8 @@ def test_the_results_are_those_without_sonde_and_nothing_is_skipped(on_cpu, reco
     assert recorded.bare.status == recorded.recorded.status == 0, recorded.recorded.stderr
     assert recorded.recorded.stdout == recorded.bare.stdout == on_cpu.bare.stdout
     assert recorded.bare.stderr == ""
-    (line,) = recorded.recorded.sonde_lines
+    *captures, line = recorded.recorded.sonde_lines
+    assert all("is being captured" in one for one in captures)  # PyTorch up to 2.11
     assert line.startswith("sonde: recorded ")
     assert "skipped" not in line
 

@@ -44,7 +44,7 @@ SIDE_COPY = """
         host = torch.zeros(4).pin_memory()
         if after_producer:
             side.wait_event(torch.accelerator.current_stream().record_event())
-        with side:
+        with on(side):
             host.copy_(x, non_blocking=True)
             done = side.record_event()
         if keeps_memory:
@@ -80,7 +80,7 @@ def test_the_allocator_must_know_of_the_side_stream(answers):
             x = torch.full((4,), 2.0, device="testdev") + 1
             host = torch.zeros(4).pin_memory()
             side.wait_stream(torch.accelerator.current_stream())
-            with side:
+            with on(side):
                 host.copy_(x, non_blocking=True)
             if records:
                 x.record_stream(side)
@@ -246,7 +246,9 @@ net, (images, _) = convolution("testdev")
 show(list(net.eval()(images).shape), list(net.train()(images).shape))
 
 net, (x, y) = transformer("testdev", dropout=0.1)
-loader = DataLoader(TensorDataset(torch.arange(8.0)), batch_size=4, pin_memory=True)
+# PyTorch 2.6 pins for CUDA, unless a device is named.
+pins_for = {"pin_memory_device": "testdev"} if torch.__version__.startswith("2.6.") else {}
+loader = DataLoader(TensorDataset(torch.arange(8.0)), batch_size=4, pin_memory=True, **pins_for)
 show([(batch.is_pinned(), batch.to("testdev", non_blocking=True).tolist()) for batch, in loader])
 
 file = io.BytesIO()
@@ -299,7 +301,7 @@ def test_its_errors_are_those_of_a_gpu(answers):
     attempt(lambda: torch.testdev.synchronize())
     stream = torch.Stream("testdev")
     testdev.destroy_stream(stream)
-    with stream:
+    with on(stream):
         attempt(lambda: x.add_(1))
     testdev.set_events(False)
     attempt(lambda: torch.accelerator.current_stream().record_event())

@@ -76,7 +76,7 @@ Snapshot OpRecorder::fetch(const HostTensor& tensor, const char*& why) {
   Snapshot snapshot;
   snapshot.image = fetch_from_device(recorder_->blocks(), tensor, why);
   snapshot.shape = Dims(tensor.view.shape);
-  snapshot.strides = Dims(c_order_strides(tensor.view.shape));
+  snapshot.strides = c_order_strides(tensor.view.shape);
   return snapshot;
 }
 

@@ -12,7 +12,7 @@ bool OverflowCheck::can_look(const HostTensor& output) {
 
 OverflowCheck::OverflowCheck(const ReadRules& rules, const HostTensor& output, bool with_statistics)
     : output_(output), key_(key_of(output)), extent_(extent_bytes(output.view)) {
-  if (with_statistics && info(output.view.dtype).has_statistics) reading_.emplace(rules, output, key_, true, record_);
+  if (with_statistics && info(output.view.dtype).has_statistics) reading_.emplace(rules, output, key_, record_);
 }
 
 bool OverflowCheck::look_up(ContentCache& cache) {

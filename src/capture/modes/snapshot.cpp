@@ -15,7 +15,7 @@ Snapshot take_snapshot(const HostTensor& tensor, const TensorKey& key, BlockPtr 
     snapshot.negative = view.negative;
   } else {
     tensor.access->copy_c_order(view, image->data);
-    snapshot.strides = Dims(c_order_strides(view.shape));
+    snapshot.strides = c_order_strides(view.shape);
   }
   snapshot.image = std::move(image);
   return snapshot;

@@ -83,6 +83,45 @@ TEST_F(Dump, OfAPlanThatChoosesByNameBeginsWithTheFirstOpItChooses) {
   ASSERT_EQ(journal->runs[0].op_names.size(), 1U) << "what was defined before is known";
 }
 
+TEST_F(Dump, HasThePlaceInTheGraphOfEveryOpThatThePlanDoesNotSelect) {
+  Plan plan = plan_for(root);
+  plan.dump_mode = DumpMode::kernels;
+  Host run(plan);
+  std::vector<std::uint64_t> sequences;
+  const auto push_op = [&](StepId step, bool chosen) {
+    Record record = run.record(run.op("Default/add-op0"), step, run.structure({2, 3}));
+    record.selected = chosen;
+    record.tensors.front().wanted = chosen;
+    record.tensors.front().timestamp_us = record.timestamp_us;
+    record.tensors.front().source = record.sequence - 1;
+    sequences.push_back(record.sequence);
+    run->push(std::move(record));
+  };
+  // Two graphs at once; the first step of one ends with nothing chosen, while the other goes on.
+  const StepId other{1, 0};
+  run.begin(kFirst);
+  run.begin(other);
+  for (int i = 0; i < 200; ++i) push_op(kFirst, false);
+  run.end(kFirst);
+  sequences.clear();
+  for (int i = 0; i < 200; ++i) push_op(other, false);
+  run.begin(kSecond);
+  for (int i = 0; i < 300; ++i) push_op(i % 3 == 0 ? other : kSecond, i == 150);
+  run.end(kSecond);
+  run.end(other);
+  EXPECT_EQ(run->finish().ops, 500U);
+  std::vector<std::uint64_t> found;
+  const Journal journal = this->journal();
+  for (const JournalRecord& record : journal.runs.at(0).records) {
+    if (record.kind != RecordKind::op) continue;
+    found.push_back(record.sequence);
+    ASSERT_EQ(record.tensors.size(), 1U);
+    EXPECT_EQ(record.tensors[0].source, record.sequence - 1);
+    EXPECT_EQ(record.tensors[0].shape, Dims({2, 3}));
+  }
+  EXPECT_EQ(found, sequences);
+}
+
 TEST_F(Dump, HasTheTreeOfMindSpore) {
   Host run(plan_for(root));
   two_ops(run, kFirst);
