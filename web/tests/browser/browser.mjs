@@ -57,6 +57,7 @@ const UNLIMITED = {
   page: ["evaluate", "close"],
   keyboard: ["press", "type"],
   mouse: ["move", "down", "up"],
+  download: ["path", "saveAs"],
   locator: ["count", "all", "allInnerTexts", "allTextContents", "evaluateAll"],
 };
 const limited = new WeakSet();
@@ -78,6 +79,7 @@ function limitAll(page) {
   limit("keyboard", page.keyboard);
   limit("mouse", page.mouse);
   limit("locator", page.locator("main"));
+  page.on("download", (download) => limit("download", download));
 }
 
 // withPage(address, {width, height, dark}, body): `address` is what `sonde serve` printed, or that of a report.
