@@ -22,7 +22,7 @@ const oneOf = (names: readonly string[]): Form => [new RegExp(`^(${names.join("|
 const NUMBER: Form = [/^\d{1,15}$/, "0, 1, 2 …"];
 
 // Parts that the server does not see, or would call by another name. It says itself what is wrong with a filter, a slice, an order.
-const FORMS: Readonly<Record<string, Form>> = {
+const FORMS: ReadonlyMap<string, Form> = new Map(Object.entries<Form>({
   d: NUMBER,
   g: NUMBER,
   s: NUMBER,
@@ -34,9 +34,9 @@ const FORMS: Readonly<Record<string, Form>> = {
   scale: oneOf(["linear", "log", "symlog"]),
   k: oneOf(["tensors", "ops"]),
   view: oneOf(["table", "graphs"]),
-};
+}));
 
-const isRight = (name: string, value: string): boolean => FORMS[name]?.[0].test(value) ?? true;
+const isRight = (name: string, value: string): boolean => FORMS.get(name)?.[0].test(value) ?? true;
 
 // The parts that mean something.
 export function understood(query: Route["query"]): Route["query"] {
@@ -46,8 +46,8 @@ export function understood(query: Route["query"]): Route["query"] {
 export function faultsOf({ unknown, query }: Route, known: Known | null): Fault[] {
   const faults: Fault[] = unknown === undefined ? [] : [{ name: "", found: unknown, expected: SCREENS.join(", ") }];
   for (const [name, found] of Object.entries(query)) {
-    const has = known?.[name as keyof Known];
-    if (!isRight(name, found)) faults.push({ name, found, expected: has ? inWords(has) : (FORMS[name]?.[1] ?? "") });
+    const has = known && Object.hasOwn(known, name) ? known[name as keyof Known] : undefined; // not "constructor"
+    if (!isRight(name, found)) faults.push({ name, found, expected: has ? inWords(has) : (FORMS.get(name)?.[1] ?? "") });
     else if (has?.length && !has.includes(name === "r" ? found : String(Number(found)))) faults.push({ name, found, expected: inWords(has) });
   }
   return faults;

@@ -20,6 +20,12 @@ test("what the dump does not have is a fault once the dump is known", () => {
   assert.deepEqual(faultsOf(route, { d: ["1"], r: [], g: [], s: [] }), []); // an empty dump expects nothing
 });
 
+test("a part with the name of a method of all objects is a part like others", () => {
+  const route = parseLink("#/ops?constructor=1&toString=2&k=ops");
+  assert.deepEqual(faultsOf(route, KNOWN), []);
+  assert.equal(understood(route.query).k, "ops");
+});
+
 test("a screen that there is not", () => {
   const [fault] = faultsOf(parseLink("#/nowhere?s=1"), KNOWN);
   assert.deepEqual([fault?.name, fault?.found], ["", "nowhere"]);
