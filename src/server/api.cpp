@@ -98,6 +98,10 @@ Api::Api(const std::vector<std::filesystem::path>& dumps, ApiOptions options)
   hooks.measure = [this](std::size_t dump, const std::atomic<bool>& is_cancelled) {
     return measure(dump, is_cancelled);
   };
+  hooks.generation = [this](std::size_t dump) {
+    const std::shared_ptr<Snapshot> shown = dumps_.at(dump)->snapshot();
+    return shown ? shown->generation() : 0;
+  };
   hooks.done = [this](const Job& job) { job_done(job); };
   jobs_ = std::make_unique<Jobs>(dumps, events_, std::move(hooks));
 }
@@ -367,7 +371,7 @@ Result<Json> Api::measure(std::size_t number, const std::atomic<bool>& is_cancel
 void Api::job_done(const Job& job) {
   if (job.kind != "first-bad" || !job.result || job.exit_status.value_or(2) == 2) return;
   const Json answer = Json::parse(*job.result, nullptr, false);
-  if (answer.is_object() && !answer.contains("error")) dumps_.at(job.dump)->judge(answer);
+  if (answer.is_object() && !answer.contains("error")) dumps_.at(job.dump)->judge(answer, job.generation);
 }
 
 }  // namespace sonde::server

@@ -295,6 +295,7 @@ void Jobs::work(const std::stop_token& stop) {
 }
 
 void Jobs::run(Job& job) {
+  job.generation = hooks_.generation(job.dump);
   if (job.kind != "measure") return run_command(job);
   Result<Json> measured = hooks_.measure(job.dump, job.is_cancelled);
   const std::lock_guard lock(mutex_);

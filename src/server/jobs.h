@@ -29,6 +29,7 @@ struct Job {
   Json arguments = Json::object();
   std::vector<std::string> command;
   std::size_t dump = 0;
+  std::uint64_t generation = 0;  // of the dump, when the job began: it sees this one or a later one
   std::string state = "waiting";
   std::uint64_t created_us = 0, started_us = 0, ended_us = 0;
   std::optional<int> exit_status;
@@ -45,6 +46,7 @@ class Jobs {
   struct Hooks {
     // Measures the tensors of a dump that have no statistics; returns the document, or throws nothing and fails.
     std::function<Result<Json>(std::size_t dump, const std::atomic<bool>& is_cancelled)> measure;
+    std::function<std::uint64_t(std::size_t dump)> generation;
     std::function<void(const Job&)> done;
   };
   // `dumps`: absolute paths; of compare the first is the target, the second golden.

@@ -211,13 +211,15 @@ Result<Response> overview(Ask& ask) {
   }
   Result<Json> loss = losses(*ask.snapshot, **facts);
   if (!loss) return loss.error();
+  const ServedDump::Finding finding = ask.dump.finding();
   return ask.answer({{"dump", ask.dump.number()},
                      {"ranks", ranks},
                      {"steps", steps},
                      {"loss", *loss},
                      {"problems", problems},
                      {"warnings", warnings},
-                     {"finding", ask.dump.finding()}});
+                     {"finding", finding.first_bad},
+                     {"finding_generation", finding.first_bad.is_null() ? Json() : Json(finding.generation)}});
 }
 
 Result<Response> scopes(Ask& ask) {

@@ -84,7 +84,7 @@ std::string ServedDump::error() const {
   return error_;
 }
 
-Json ServedDump::finding() const {
+ServedDump::Finding ServedDump::finding() const {
   const std::lock_guard lock(mutex_);
   return finding_;
 }
@@ -253,10 +253,10 @@ Json ServedDump::status() const {
           {"has_data_flow", flow}};
 }
 
-void ServedDump::judge(const Json& first_bad) {
+void ServedDump::judge(const Json& first_bad, std::uint64_t generation) {
   auto judgement = std::make_shared<Judgement>(judgement_of(first_bad));
   const std::lock_guard lock(mutex_);
-  finding_ = first_bad;
+  finding_ = {first_bad, generation};
   if (!snapshot_) return;
   judgement->measured = snapshot_->judgement()->measured;
   snapshot_->judge(std::move(judgement));

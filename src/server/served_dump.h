@@ -34,9 +34,13 @@ class ServedDump {
   Json status() const;        // as in `dumps` of the status
   std::string state() const;  // "indexing", "ready", "live", "failed"
 
-  // The last first-bad of the dump, which judges its infinities.
-  void judge(const Json& first_bad);
-  Json finding() const;
+  // The last first-bad of the dump, which judges its infinities, and the generation that it has seen at least.
+  void judge(const Json& first_bad, std::uint64_t generation);
+  struct Finding {
+    Json first_bad;  // null: none has run
+    std::uint64_t generation = 0;
+  };
+  Finding finding() const;
   // Statistics of tensors of this snapshot; ignored if there is a newer one.
   void add_measured(const Snapshot& of, std::unordered_map<std::uint64_t, KnownStatistics> measured);
 
@@ -62,7 +66,7 @@ class ServedDump {
   bool watched_ = false;         // `end_` comes from the journals, which are newer than the snapshot
   std::uint64_t ends_ = 0;       // how often a run has ended
   Json progress_;
-  Json finding_;
+  Finding finding_;
   std::uint64_t generation_ = 0, looks_ = 0;
   std::optional<FirstNan> first_nan_;
   Clock::duration looking_{};  // time that went into all looks and reads after the first

@@ -100,10 +100,10 @@ show(y.sum().item(), step().item())
     assert reasons(dump) == {"a graph of the device is being captured"}
 
 
-@pytest.mark.skipif(SAYS_CAPTURES, reason="this PyTorch says whether a graph is captured")
 def test_a_pytorch_that_does_not_show_captures_is_named_once(both):
     recorded = both("show(step().item(), step().item())")
-    assert recorded.stderr.count("cannot say whether a graph of a device is being captured") == 1
+    lines = recorded.stderr.count("cannot say whether a graph of a device is being captured")
+    assert lines == (0 if SAYS_CAPTURES else 1)
 
 
 @pytest.mark.parametrize(("saved_data", "lost"), [("tensor", 0), ("statistic", 2)])

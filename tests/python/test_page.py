@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -33,7 +34,7 @@ from torch import nn
 net = nn.Linear(4, 4)
 optimizer = torch.optim.SGD(net.parameters(), 0.1)
 print("begun", flush=True)
-for step in range(1000):
+for step in range(10_000):
     x = torch.randn(2, 4)
     if step == 40:
         x[0, 0] = float("nan")
@@ -246,8 +247,12 @@ def test_a_hostile_dump(hostile):
 
 
 @needs_chromium
-def test_a_live_run_that_is_killed_and_a_server_that_ends(training):
+def test_a_live_run_that_is_killed_a_server_that_ends_and_a_rank_that_comes_later(training, once_per_run, tmp_path):
     number, live = training
-    with serving(live) as server:
+    shutil.copytree(once_per_run("page-ranks", write_ranks) / "two", tmp_path / "grows")
+    place, later = tmp_path / "grows" / "rank_1", tmp_path / "later"
+    place.rename(later)
+    with serving(live) as server, serving(tmp_path / "grows") as growing:
         numbers = {"SONDE_TRAINING": str(number), "SONDE_SERVER": str(server.process.pid)}
-        browse("live", SONDE_PAGE_LIVE=server.line, **numbers)
+        moved = {"SONDE_PAGE_GROWS": growing.line, "SONDE_LATER": str(later), "SONDE_PLACE": str(place)}
+        browse("live", SONDE_PAGE_LIVE=server.line, **numbers, **moved)

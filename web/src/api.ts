@@ -175,6 +175,7 @@ export interface Overview {
   readonly problems: readonly (Problem)[];
   readonly warnings: readonly (string)[];
   readonly finding: Record<string, unknown> | null; // The result of the last first-bad job of this dump, as in docs/json/first-bad.schema.json.
+  readonly finding_generation: number | null; // The generation that this job has seen at least; null without a finding. If it is not that of the answer, the dump has changed since.
 }
 
 export interface Scopes {

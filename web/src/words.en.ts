@@ -64,6 +64,7 @@ export const words = {
     looking: "Looking for the first bad value…",
     live: "The run goes on.",
     cancel: "Cancel", run: "Look for the first bad value",
+    changed: "The dump has changed since.", again: "Look again",
     healthy: "Nothing is wrong: no NaN and no infinity matters.",
     healthySoFar: "In what was recorded, no NaN and no infinity matters.",
     unfinished: (state: "killed" | "stopped" | "running", rank: string, step: number, inStep: boolean) =>

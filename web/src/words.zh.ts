@@ -66,6 +66,7 @@ export const words: Words = {
     looking: "正在查找第一个异常值…",
     live: "运行仍在继续。",
     cancel: "取消", run: "查找第一个异常值",
+    changed: "此后数据已有变化。", again: "重新查找",
     healthy: "没有问题：没有需要关注的 NaN 或无穷。",
     healthySoFar: "在已记录的内容中，没有需要关注的 NaN 或无穷。",
     unfinished: (state, rank, step, inStep) =>

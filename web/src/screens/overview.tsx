@@ -6,7 +6,7 @@ import { formatBytes, formatCount, formatNumber, toNumber } from "../numbers.ts"
 import { isOver, runJob } from "../jobs.ts";
 import { curvesByRank, Plot } from "../parts/plot.tsx";
 import { BAD, Card, Copy, Empty } from "../parts/ui.tsx";
-import { change, dump, dumpStatus, forget, graph, notice, overview, rank, refresh, source, status, step } from "../state.ts";
+import { change, dump, dumpStatus, forget, graph, notice, overview, rank, refresh, report, source, status, step } from "../state.ts";
 import { words } from "../words.ts";
 import { FindingCard, type FirstBad } from "./finding.tsx";
 import { GradientMatrix, HealthMap } from "./maps.tsx";
@@ -34,7 +34,7 @@ export function Overview() {
   );
 }
 
-// The result of first-bad; where none has run, the page starts one.
+// The result of first-bad; where none has run, or the dump has changed since, the page starts one.
 function Verdict({ of }: { of: Document }) {
   const finding = of.finding as FirstBad | null;
   const [job, setJob] = useState<Job | null>(null);
@@ -42,10 +42,15 @@ function Verdict({ of }: { of: Document }) {
   const state = dumpStatus.value?.state;
   // A live run is asked once it has something bad; until then the user may.
   const ready = state === "ready" || (state === "live" && of.steps.some((entry) => BAD.includes(entry.class)));
+  const isOld = finding !== null && !report.value && of.finding_generation !== of.generation;
+  const isDue = !finding || (isOld && !(state === "live" && finding.first)); // what was first in a run stays first while it goes on
   const start = async (): Promise<void> => {
     if (!source.value) return;
+    const look = { generation: of.generation, at: Date.now(), isRunning: true };
+    asked.set(dump.value, look);
+    setFailed("");
     try {
-      const done = await runJob("first-bad", { dump: dump.value }, setJob);
+      const done = await runJob("first-bad", { dump: dump.value }, setJob).finally(() => (look.isRunning = false));
       if (done.state !== "done") setFailed(done.error || words.jobs.states[done.state]);
       else {
         await refresh();
@@ -56,13 +61,15 @@ function Verdict({ of }: { of: Document }) {
       setFailed((error as Error).message);
     }
   };
+  const isIdle = job === null || isOver(job);
   useEffect(() => {
-    if (!finding && ready && source.value && !started.has(dump.value)) {
-      started.add(dump.value);
-      void start();
-    }
-  }, [finding, ready, of.generation, source.value]);
-  if (finding) return <FindingCard of={finding} />;
+    const last = asked.get(dump.value);
+    if (!isDue || !ready || !source.value || last?.isRunning || last?.generation === of.generation) return;
+    const timer = setTimeout(() => void start(), last ? Math.max(0, last.at + AGAIN_MS - Date.now()) : 0);
+    return () => clearTimeout(timer);
+  }, [isDue, ready, isIdle, of.generation, of.finding_generation, source.value]);
+  const isSaid = finding && (finding.first || !isOld || state === "live"); // "nothing is wrong" holds for what was looked at alone
+  if (isSaid) return <><FindingCard of={finding} />{isOld && <Changed job={job} start={start} />}</>;
   if (failed) return <Card><p class="problem" role="alert">{failed}</p></Card>;
   return (
     <Card class="verdict waiting">
@@ -75,7 +82,18 @@ function Verdict({ of }: { of: Document }) {
   );
 }
 
-const started = new Set<number>();
+const AGAIN_MS = 10_000; // a dump that keeps changing is not looked at without a pause
+const asked = new Map<number, { generation: number; at: number; isRunning: boolean }>(); // of each dump: the last look
+
+function Changed({ job, start }: { job: Job | null; start: () => Promise<void> }) {
+  const isRunning = job !== null && !isOver(job);
+  return (
+    <p class="buttons soft">
+      {isRunning ? words.overview.looking : words.overview.changed}{" "}
+      {!isRunning && <button type="button" class="small" onClick={() => void start()}>{words.overview.again}</button>}
+    </p>
+  );
+}
 
 function Loss({ of }: { of: Document }) {
   const points = of.loss.filter((point) => point.graph === graph.value);

@@ -21,6 +21,7 @@ test("an operator chosen in one graph is chosen in the other, and one without a 
     await go(page, `#/compare?view=graphs&r=1&s=2&op=${LINEAR}`);
     await page.waitForFunction((name) => [...document.querySelectorAll(".linked [data-chosen]")].every((half) => half.dataset.chosen === name), LINEAR);
     assert.match(await text(page, ".linked-said"), /^linear-op0 ↔ linear-op0 propagated · relative error/);
+    await settled(page);
     assert.ok((await pixels(page, half("Golden"), "--infinity-soft")) > 300); // the colour of "propagated"
     await go(page, "#/compare?d=1&view=graphs&r=1&s=2&op=Default/mean-op0"); // of golden
     await page.waitForFunction(() => document.querySelector(".linked-half[aria-label=Target] [data-chosen='Default/mean-op0'] canvas[data-boxes]"));
@@ -35,6 +36,7 @@ test("an operator chosen in one graph is chosen in the other, and one without a 
     await page.waitForFunction(() => document.querySelector(".linked-said").textContent.includes("no counterpart"));
     assert.match(await text(page, ".linked-said"), /^log-op0 of target has no counterpart in golden\./);
     assert.equal(await chosen(page, "Golden"), "");
+    await settled(page);
     assert.ok((await pixels(page, half("Target"), "--accent-soft")) > 300); // the colour of "unmatched"
     assert.equal(await pixels(page, half("Golden"), "--accent-soft"), 0);
   });

@@ -1,11 +1,13 @@
 // A training that runs: new steps appear by themselves, the title says when it goes wrong, and a killed run says so.
 import assert from "node:assert/strict";
+import { renameSync } from "node:fs";
 import { after, before, test } from "node:test";
 import { startBrowser, stopBrowser, text, withPage } from "./browser.mjs";
 
 const PAGE = process.env.SONDE_PAGE_LIVE;
 const TRAINING = Number(process.env.SONDE_TRAINING);
 const SERVER = Number(process.env.SONDE_SERVER);
+const { SONDE_PAGE_GROWS: GROWS, SONDE_LATER: LATER, SONDE_PLACE: PLACE } = process.env;
 
 before(startBrowser);
 after(stopBrowser);
@@ -32,5 +34,14 @@ test("a live run grows, becomes NaN, is killed; and then the server ends", async
     await page.waitForSelector(".lost");
     assert.match(await text(page, ".lost"), /does not answer/);
     await page.waitForSelector(".verdict.bad"); // what was read stays
+  });
+});
+
+test("a verdict of before a change is not shown as one of the whole dump", async () => {
+  await withPage(GROWS, {}, async (page) => {
+    await page.waitForSelector(".verdict.good");
+    renameSync(LATER, PLACE);
+    await page.waitForSelector(".verdict.bad");
+    assert.match(await text(page, ".verdict"), /log-op0.*rank 1, step 0/);
   });
 });
