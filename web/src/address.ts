@@ -43,12 +43,15 @@ export function understood(query: Route["query"]): Route["query"] {
   return Object.fromEntries(Object.entries(query).filter(([name, value]) => isRight(name, value)));
 }
 
+// Whether the dump has it. Numbers may be written with zeros in front; a rank is a name.
+export const isThere = (name: string, asked: string, there: readonly string[]): boolean => there.includes(name === "r" ? asked : String(Number(asked)));
+
 export function faultsOf({ unknown, query }: Route, known: Known | null): Fault[] {
   const faults: Fault[] = unknown === undefined ? [] : [{ name: "", found: unknown, expected: SCREENS.join(", ") }];
   for (const [name, found] of Object.entries(query)) {
     const has = known && Object.hasOwn(known, name) ? known[name as keyof Known] : undefined; // not "constructor"
     if (!isRight(name, found)) faults.push({ name, found, expected: has ? inWords(has) : (FORMS.get(name)?.[1] ?? "") });
-    else if (has?.length && !has.includes(name === "r" ? found : String(Number(found)))) faults.push({ name, found, expected: inWords(has) });
+    else if (has?.length && !isThere(name, found, has)) faults.push({ name, found, expected: inWords(has) });
   }
   return faults;
 }

@@ -2,7 +2,7 @@
 import { computed, effect, signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import type { Overview, Status } from "./api.ts";
-import { faultsOf, type Known, understood } from "./address.ts";
+import { faultsOf, isThere, type Known, understood } from "./address.ts";
 import { formatLink, parseLink, type Route, type Screen } from "./link.ts";
 import type { Query, Source } from "./source/source.ts";
 import { Refusal, Unreachable } from "./source/source.ts";
@@ -76,7 +76,7 @@ const findingRank = computed(() => ranks.value.find((name) => first.value !== nu
 const chosen = (name: "r" | "g" | "s", there: readonly (string | number)[]): string | undefined => {
   const asked = params.value[name];
   const isKnown = overview.value?.dump === dump.value && there.length > 0;
-  return asked === undefined || (isKnown && !there.some((entry) => String(entry) === (name === "r" ? asked : String(Number(asked))))) ? undefined : asked;
+  return asked !== undefined && isKnown && !isThere(name, asked, there.map(String)) ? undefined : asked;
 };
 // The chosen rank; without a choice that of the finding.
 export const rank = computed(() => chosen("r", ranks.value) ?? findingRank.value ?? ranks.value[0] ?? "0");

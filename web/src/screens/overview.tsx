@@ -69,7 +69,7 @@ function Verdict({ of }: { of: Document }) {
     return () => clearTimeout(timer);
   }, [isDue, ready, isIdle, of.generation, of.finding_generation, source.value]);
   const isSaid = finding && (finding.first || !isOld || state === "live"); // "nothing is wrong" holds for what was looked at alone
-  if (isSaid) return <><FindingCard of={finding} />{isOld && <Changed job={job} start={start} />}</>;
+  if (isSaid) return <><FindingCard of={finding} />{isOld && <Changed isLooking={!isIdle} start={start} />}</>;
   if (failed) return <Card><p class="problem" role="alert">{failed}</p></Card>;
   return (
     <Card class="verdict waiting">
@@ -85,12 +85,11 @@ function Verdict({ of }: { of: Document }) {
 const AGAIN_MS = 10_000; // a dump that keeps changing is not looked at without a pause
 const asked = new Map<number, { generation: number; at: number; isRunning: boolean }>(); // of each dump: the last look
 
-function Changed({ job, start }: { job: Job | null; start: () => Promise<void> }) {
-  const isRunning = job !== null && !isOver(job);
+function Changed({ isLooking, start }: { isLooking: boolean; start: () => Promise<void> }) {
   return (
     <p class="buttons soft">
-      {isRunning ? words.overview.looking : words.overview.changed}{" "}
-      {!isRunning && <button type="button" class="small" onClick={() => void start()}>{words.overview.again}</button>}
+      {isLooking ? words.overview.looking : words.overview.changed}{" "}
+      {!isLooking && <button type="button" class="small" onClick={() => void start()}>{words.overview.again}</button>}
     </p>
   );
 }
