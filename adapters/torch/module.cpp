@@ -13,6 +13,7 @@
 #include "flags.h"
 #include "frames.h"
 #include "memory.h"
+#include "model_tensors.h"
 #include "place.h"
 #include "python_setup.h"
 #include "tap_memory.h"
@@ -139,18 +140,39 @@ PyObject* modules_exist(PyObject*, PyObject* with_parameters) {
   Py_RETURN_NONE;
 }
 
-// name_tensor(name, tensor)
-PyObject* name_tensor(PyObject*, PyObject* args) {
-  const char* name;
-  PyObject* tensor;
-  if (!PyArg_ParseTuple(args, "sO", &name, &tensor)) return nullptr;
-  if (!THPVariable_Check(tensor)) return fail("name_tensor wants a tensor");
-  const at::Tensor& value = THPVariable_Unpack(tensor);
-  if (value.defined()) {
-    sonde_torch::TensorDescriptor descriptor;
-    descriptor.describe(value, false);
-    api().name_tensor(name, descriptor.get());
-  }
+// model_tensors(root, "_parameters" or "_buffers") -> [(name, tensor)] of a module and all below it
+PyObject* model_tensors(PyObject*, PyObject* args) {
+  PyObject* root;
+  const char* table;
+  if (!PyArg_ParseTuple(args, "Os", &root, &table)) return nullptr;
+  PyObject* list = PyList_New(0);
+  bool complete = list != nullptr;
+  sonde_torch::for_each_tensor(root, table, [&](const std::string& name, PyObject* tensor) {
+    PyObject* text = PyUnicode_DecodeUTF8(name.data(), static_cast<Py_ssize_t>(name.size()), "replace");
+    PyObject* entry = text != nullptr ? PyTuple_Pack(2, text, tensor) : nullptr;
+    complete = complete && entry != nullptr && PyList_Append(list, entry) == 0;
+    Py_XDECREF(entry);
+    Py_XDECREF(text);
+  });
+  if (complete) return list;
+  Py_XDECREF(list);
+  return PyErr_NoMemory();
+}
+
+// name_model(root, prefix): parameters and buffers get their names
+PyObject* name_model(PyObject*, PyObject* args) {
+  PyObject* root;
+  const char* prefix;
+  if (!PyArg_ParseTuple(args, "Os", &root, &prefix)) return nullptr;
+  sonde_torch::name_model(root, prefix);
+  Py_RETURN_NONE;
+}
+
+// name_optimizer(its __dict__, [(root, prefix)]): gradients and states get theirs
+PyObject* name_optimizer(PyObject*, PyObject* args) {
+  PyObject *attributes, *models;
+  if (!PyArg_ParseTuple(args, "O!O!", &PyDict_Type, &attributes, &PyList_Type, &models)) return nullptr;
+  sonde_torch::name_optimizer(attributes, models);
   Py_RETURN_NONE;
 }
 
@@ -271,7 +293,9 @@ PyMethodDef kMethods[] = {
     {"set_run_info", set_run_info, METH_VARARGS, nullptr},
     {"root_forward", root_forward, METH_VARARGS, nullptr},
     {"modules_exist", modules_exist, METH_O, nullptr},
-    {"name_tensor", name_tensor, METH_VARARGS, nullptr},
+    {"model_tensors", model_tensors, METH_VARARGS, nullptr},
+    {"name_model", name_model, METH_VARARGS, nullptr},
+    {"name_optimizer", name_optimizer, METH_VARARGS, nullptr},
     {"memory_written", memory_written, METH_VARARGS, nullptr},
     {"memory_of", memory_of, METH_O, nullptr},
     {"forget_dead_storages", forget_dead_storages, METH_NOARGS, nullptr},

@@ -125,16 +125,24 @@ const OpInfo* op_info(const at::RecordFunction& fn) {
     const char* name = nullptr;
     const OpInfo* info = nullptr;
   };
-  constexpr std::size_t kKnown = 1024;  // a table that one look-up reads in one place
+  // One look-up reads one line of the cache, as a rule. If the places of four names are taken, the first one makes room.
+  constexpr std::size_t kKnown = 2048, kTried = 4;
   thread_local std::vector<Known> known(kKnown);
   const char* name = fn.name();
-  Known& entry = known[(reinterpret_cast<std::uintptr_t>(name) * 0x9E3779B97F4A7C15ULL) >> 54];
-  // A library of operators may be unloaded, and another take its place.
-  if (entry.info != nullptr && entry.name == name && entry.info->name == name) return entry.info;
+  const std::size_t home = (reinterpret_cast<std::uintptr_t>(name) * 0x9E3779B97F4A7C15ULL) >> 53;
+  Known* place = &known[home];
+  for (std::size_t i = 0; i < kTried; ++i) {
+    Known& entry = known[(home + i) % kKnown];
+    // A library of operators may be unloaded, and another take its place.
+    if (entry.name == name && entry.info->name == name) return entry.info;
+    if (entry.name != nullptr && entry.name != name) continue;
+    place = &entry;
+    break;
+  }
   const auto schema = fn.operator_schema();
   if (!schema.has_value()) return nullptr;
-  entry = {name, intern(*schema)};
-  return entry.info;
+  *place = {name, intern(*schema)};
+  return place->info;
 }
 
 }  // namespace sonde_torch

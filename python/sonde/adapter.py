@@ -243,7 +243,7 @@ class Libtorch(Torch):
 
 
 # Files of adapters/torch that libtorch's adapter has others for, or does without.
-_OF_PYTHON = {"compiled_python", "frames", "memory", "module", "place", "python_program"}
+_OF_PYTHON = {"compiled_python", "frames", "memory", "model_tensors", "module", "place", "python_program"}
 
 
 def find_libtorch(directory: str) -> Libtorch:

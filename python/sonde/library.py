@@ -56,8 +56,15 @@ class Library(Protocol):
     def modules_exist(self, with_parameters: bool, /) -> None:
         """Steps were counted by calls of modules without parameters; whether some module has any."""
 
-    def name_tensor(self, name: str, tensor: torch.Tensor, /) -> None:
-        """The tensor is a parameter, buffer, gradient or optimizer state with this name."""
+    def model_tensors(self, root: torch.nn.Module, table: str, /) -> list[tuple[str, torch.Tensor]]:
+        """(name, tensor) of the `_parameters` or `_buffers` of `root` and all below it: `features.0.weight`."""
+
+    def name_model(self, root: torch.nn.Module, prefix: str, /) -> None:
+        """The parameters and buffers of `root` and all below it have their names from now on."""
+
+    def name_optimizer(self, attributes: dict[str, object], models: list[tuple[torch.nn.Module, str]], /) -> None:
+        """The same for the gradients and states of an optimizer, whose `__dict__` is given; `models` with their
+        prefixes."""
 
     def memory_written(self, tensor: object, given_away: bool, /) -> None:
         """The elements of a tensor changed without an operator; `given_away`: from now on they may do so without

@@ -1,11 +1,12 @@
 """Modules and their members, read without running user code: it may override methods of nn.Module."""
 
-import itertools
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import nn
+
+from . import adapter
 
 
 def attributes(module: nn.Module) -> dict[str, Any]:
@@ -55,13 +56,9 @@ def program_module(module: nn.Module) -> nn.Module:
     return module
 
 
-def tensors_of(root: nn.Module, table: str) -> Iterator[tuple[str, torch.Tensor]]:
+def tensors_of(root: nn.Module, table: str) -> list[tuple[str, torch.Tensor]]:
     """(name, tensor) of the `_parameters` or `_buffers` of `root` and all below it: `features.0.weight`."""
-    own: tuple[tuple[str, ...], nn.Module] = ((), root)
-    for path, module in itertools.chain([own], modules_below(root)):
-        for name, tensor in list(_members(module).get(table, {}).items()):
-            if issubclass(type(tensor), torch.Tensor):
-                yield ".".join((*path, name)), tensor
+    return adapter.load().model_tensors(root, table)
 
 
 def has_parameters(root: nn.Module) -> bool:

@@ -33,7 +33,7 @@ from .console import number_from, report, say_once
 from .host import Host
 from .library import Library
 from .module_names import ModuleNames, printable
-from .modules import attributes, has_parameters, in_training, may_train, tensors_of
+from .modules import attributes, has_parameters, in_training, may_train
 
 # Calls of modules without parameters, before any module with parameters: then it is decided whether they are steps.
 _MOST_CALLS_OPEN = 8
@@ -278,30 +278,11 @@ class TorchHost(Host):
 
     def _name_parameters(self, module: nn.Module) -> None:
         owner = self.names.owner_of(module)
-        prefix = self.names.parameter_prefix(owner)
-        for table in ("_parameters", "_buffers"):
-            for name, tensor in tensors_of(owner, table):
-                self.library.name_tensor(printable(prefix + name), tensor)
+        self.library.name_model(owner, printable(self.names.parameter_prefix(owner)))
 
     def _name_optimizer(self, optimizer: Optimizer) -> None:
-        names: dict[int, str] = {}
-        for module in self.names.root_modules():
-            prefix = self.names.parameter_prefix(module)
-            for name, parameter in tensors_of(module, "_parameters"):
-                names.setdefault(id(parameter), printable(prefix + name))
-        # By identity: runs neither hash nor comparison of the user's own parameters.
-        states = {id(parameter): state for parameter, state in vars(optimizer).get("state", {}).items()}
-        for g, group in enumerate(vars(optimizer).get("param_groups", ())):
-            for i, parameter in enumerate(group["params"]):
-                name = names.get(id(parameter)) or f"optimizer.{g}.{i}"
-                if id(parameter) not in names:  # not in any module: a bare parameter
-                    self.library.name_tensor(name, parameter)
-                if parameter.grad is not None:
-                    self.library.name_tensor(f"{name}.grad", parameter.grad)
-                state = states.get(id(parameter))
-                for key, value in state.items() if isinstance(state, dict) else ():
-                    if isinstance(value, torch.Tensor):
-                        self.library.name_tensor(f"{key}.{name}", value)
+        models = [(module, printable(self.names.parameter_prefix(module))) for module in self.names.root_modules()]
+        self.library.name_optimizer(vars(optimizer), models)
 
     # --- messages -------------------------------------------------------------------------------------------------
 

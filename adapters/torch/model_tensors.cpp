@@ -1,0 +1,229 @@
+#include "model_tensors.h"
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <algorithm>
+#include <cstring>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "setup.h"
+#include "tensors.h"
+
+namespace sonde_torch {
+namespace {
+
+// A reference of our own: while the models are walked, a collection of garbage may run code that changes them.
+class Owned {
+ public:
+  explicit Owned(PyObject* object) : object_(object) {}
+  static Owned borrowed(PyObject* object) {
+    Py_XINCREF(object);
+    return Owned(object);
+  }
+  Owned(Owned&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Owned& operator=(Owned&& other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~Owned() { Py_XDECREF(object_); }
+  PyObject* get() const { return object_; }
+
+ private:
+  PyObject* object_;
+};
+
+// object.__getattribute__(object, "__dict__")
+Owned attributes_of(PyObject* object) {
+  Owned found(PyObject_GenericGetDict(object, nullptr));
+  if (found.get() == nullptr) PyErr_Clear();
+  return found;
+}
+
+Owned attribute_of(PyObject* object, const char* name) {
+  const Owned attributes = attributes_of(object);
+  PyObject* found = attributes.get() != nullptr ? PyDict_GetItemString(attributes.get(), name) : nullptr;
+  return Owned::borrowed(found);
+}
+
+using Items = std::vector<std::pair<Owned, Owned>>;  // (key, value)
+
+Items items_of(PyObject* mapping) {
+  Items items;
+  if (mapping == nullptr) return items;
+  if (PyDict_CheckExact(mapping)) {
+    items.reserve(static_cast<std::size_t>(PyDict_Size(mapping)));
+    PyObject *key = nullptr, *value = nullptr;
+    for (Py_ssize_t at = 0; PyDict_Next(mapping, &at, &key, &value) != 0;) {
+      items.emplace_back(Owned::borrowed(key), Owned::borrowed(value));
+    }
+    return items;
+  }
+  const Owned list(PyMapping_Items(mapping));  // an OrderedDict has an order of its own; TorchScript has another class
+  if (list.get() == nullptr) PyErr_Clear();
+  for (Py_ssize_t i = 0; list.get() != nullptr && i < PyList_GET_SIZE(list.get()); ++i) {
+    PyObject* item = PyList_GET_ITEM(list.get(), i);
+    if (!PyTuple_Check(item) || PyTuple_GET_SIZE(item) != 2) continue;
+    items.emplace_back(Owned::borrowed(PyTuple_GET_ITEM(item, 0)), Owned::borrowed(PyTuple_GET_ITEM(item, 1)));
+  }
+  return items;
+}
+
+// `_modules`, `_parameters` or `_buffers`. A module that torch.jit.trace has made keeps another one with them.
+Items members_of(PyObject* module, const char* table) {
+  const Owned script = attribute_of(module, "_actual_script_module");
+  const bool traced = script.get() != nullptr && script.get() != Py_None;
+  return items_of(attribute_of(traced ? script.get() : module, table).get());
+}
+
+bool is_optimized_module(PyObject* module) {
+  const char* name = std::strrchr(Py_TYPE(module)->tp_name, '.');
+  if (std::strcmp(name != nullptr ? name + 1 : Py_TYPE(module)->tp_name, "OptimizedModule") != 0) return false;
+  const Owned place(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(module)), "__module__"));
+  if (place.get() == nullptr) PyErr_Clear();
+  return place.get() != nullptr && PyUnicode_Check(place.get()) &&
+         PyUnicode_CompareWithASCIIString(place.get(), "torch._dynamo.eval_frame") == 0;
+}
+
+// The program's module: torch.compile puts an OptimizedModule around it, which is not a level of any name.
+Owned program_module(Owned module) {
+  while (is_optimized_module(module.get())) {
+    const Owned modules = attribute_of(module.get(), "_modules");
+    PyObject* inner = modules.get() != nullptr && PyDict_Check(modules.get())
+                          ? PyDict_GetItemString(modules.get(), "_orig_mod")
+                          : nullptr;
+    if (inner == nullptr) break;
+    module = Owned::borrowed(inner);
+  }
+  return module;
+}
+
+// Attribute names may contain any characters; those that a file name cannot contain become `?`.
+void append_printable(std::string& out, PyObject* text) {
+  const std::size_t before = out.size();
+  Py_ssize_t length = 0;
+  if (const char* utf8 = PyUnicode_AsUTF8AndSize(text, &length)) {
+    out.append(utf8, static_cast<std::size_t>(length));
+  } else {  // half a surrogate pair
+    PyErr_Clear();
+    const Owned replaced(PyUnicode_AsEncodedString(text, "utf-8", "replace"));
+    if (replaced.get() == nullptr) return PyErr_Clear();
+    out.append(PyBytes_AS_STRING(replaced.get()), static_cast<std::size_t>(PyBytes_GET_SIZE(replaced.get())));
+  }
+  std::replace(out.begin() + static_cast<std::ptrdiff_t>(before), out.end(), '\0', '?');
+}
+
+struct ModuleLevel {
+  Items children;
+  std::size_t next = 0;
+  std::size_t path = 0;  // the length of the path of these children's parent, with its dot
+};
+
+void visit_own(PyObject* module, const char* table, std::string& path, const VisitTensor& visit) {
+  const std::size_t length = path.size();
+  for (const auto& [name, tensor] : members_of(module, table)) {
+    if (!PyUnicode_Check(name.get()) || !THPVariable_Check(tensor.get())) continue;
+    append_printable(path, name.get());
+    visit(path, tensor.get());
+    path.resize(length);
+  }
+}
+
+void name_tensor(const std::string& name, const at::TensorBase& tensor) {
+  if (!tensor.defined()) return;
+  TensorDescriptor descriptor;
+  descriptor.describe(tensor, false);
+  api().name_tensor(name.c_str(), descriptor.get());
+}
+
+// `exp_avg.features.0.weight`, for each tensor in the state of a parameter. By identity: neither hash nor comparison of
+// the user's own parameters runs.
+void name_state(PyObject* state, const std::string& parameter) {
+  for (const auto& [key, value] : items_of(state)) {
+    if (!THPVariable_Check(value.get())) continue;
+    const Owned text(PyObject_Str(key.get()));
+    if (text.get() == nullptr) {
+      PyErr_Clear();
+      continue;
+    }
+    std::string name;
+    append_printable(name, text.get());
+    name_tensor(name + "." + parameter, THPVariable_Unpack(value.get()));
+  }
+}
+
+}  // namespace
+
+void for_each_tensor(PyObject* root, const char* table, const VisitTensor& visit) {
+  std::unordered_set<PyObject*> seen{root};
+  std::string path;
+  visit_own(root, table, path, visit);
+  std::vector<ModuleLevel> levels;
+  levels.push_back({members_of(root, "_modules"), 0, 0});
+  while (!levels.empty()) {
+    ModuleLevel& level = levels.back();
+    if (level.next == level.children.size()) {
+      levels.pop_back();
+      continue;
+    }
+    const auto& [name, child] = level.children[level.next++];
+    if (child.get() == Py_None || !PyUnicode_Check(name.get())) continue;
+    const Owned module = program_module(Owned::borrowed(child.get()));
+    if (!seen.insert(module.get()).second) continue;
+    path.resize(level.path);
+    append_printable(path, name.get());
+    path += '.';
+    visit_own(module.get(), table, path, visit);
+    levels.push_back({members_of(module.get(), "_modules"), 0, path.size()});
+  }
+}
+
+void name_model(PyObject* root, const std::string& prefix) {
+  for (const char* table : {"_parameters", "_buffers"}) {
+    for_each_tensor(root, table, [&](const std::string& name, PyObject* tensor) {
+      name_tensor(prefix + name, THPVariable_Unpack(tensor));
+    });
+  }
+}
+
+void name_optimizer(PyObject* attributes, PyObject* models) {
+  std::unordered_map<PyObject*, std::string> names;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(models); ++i) {
+    PyObject *root = nullptr, *text = nullptr;
+    if (PyArg_ParseTuple(PyList_GET_ITEM(models, i), "OU", &root, &text) == 0) return PyErr_Clear();
+    std::string prefix;
+    append_printable(prefix, text);
+    for_each_tensor(root, "_parameters",
+                    [&](const std::string& name, PyObject* tensor) { names.try_emplace(tensor, prefix + name); });
+  }
+  std::unordered_map<PyObject*, PyObject*> states;
+  const Items state_items = items_of(PyDict_GetItemString(attributes, "state"));
+  for (const auto& [parameter, state] : state_items) states[parameter.get()] = state.get();
+  PyObject* all = PyDict_GetItemString(attributes, "param_groups");
+  const Owned groups(all != nullptr ? PySequence_List(all) : PyList_New(0));
+  if (groups.get() == nullptr) return PyErr_Clear();
+  for (Py_ssize_t g = 0; g < PyList_GET_SIZE(groups.get()); ++g) {
+    PyObject* group = PyList_GET_ITEM(groups.get(), g);
+    PyObject* trained = PyDict_Check(group) ? PyDict_GetItemString(group, "params") : nullptr;
+    const Owned parameters(trained != nullptr ? PySequence_List(trained) : PyList_New(0));
+    if (parameters.get() == nullptr) return PyErr_Clear();
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(parameters.get()); ++i) {
+      PyObject* parameter = PyList_GET_ITEM(parameters.get(), i);
+      if (!THPVariable_Check(parameter)) continue;
+      const at::Tensor& tensor = THPVariable_Unpack(parameter);
+      const auto [known, is_bare] =
+          names.try_emplace(parameter, "optimizer." + std::to_string(g) + "." + std::to_string(i));
+      const std::string& name = known->second;
+      if (is_bare) name_tensor(name, tensor);  // it is in no module
+      // Not Tensor::grad(), which warns of tensors that have none for good.
+      if (tensor.defined()) name_tensor(name + ".grad", tensor.unsafeGetTensorImpl()->grad());
+      const auto state = states.find(parameter);
+      if (state != states.end() && PyDict_Check(state->second)) name_state(state->second, name);
+    }
+  }
+}
+
+}  // namespace sonde_torch
