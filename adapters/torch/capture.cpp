@@ -83,10 +83,11 @@ bool observes_alone() {
 }
 
 // Whether nothing would be learnt from the operators that this one calls: they make no nodes for backward, and write
-// only what its schema says. Each would cost half a microsecond. Python code inside an operator may write anything.
+// only what its schema says. Each would cost half a microsecond, and so does the switch, so an operator that calls none is
+// left alone. Python code inside an operator may write anything.
 bool can_be_quiet(const OpInfo& info) {
-  return info.schema_says_all && !at::GradMode::is_enabled() && !c10::impl::TorchDispatchModeTLS::any_modes_set() &&
-         observes_alone();
+  return info.schema_says_all && info.calls_operators.load(std::memory_order_relaxed) && !at::GradMode::is_enabled() &&
+         !c10::impl::TorchDispatchModeTLS::any_modes_set() && observes_alone();
 }
 
 // A tracer runs the program on tensors without values: Dynamo, AOTAutograd, torch.export.
@@ -189,9 +190,13 @@ void start_event(ThreadState& state, const RecordFunction& fn) {
   if (nested) {
     // The last event that started with a sequence number owns its backward node; the op at depth 0 names it.
     if (fn.seqNr() >= 0) owners_of(state).set(fn.seqNr(), state.frames.back().site);
-    if (std::strncmp(fn.name(), "autograd::engine::", 18) == 0) start_range(state, fn);
     const OpInfo* inner = op_info(fn);
-    if (inner != nullptr && inner->writes && state.frames.back().op != nullptr) {
+    if (inner == nullptr) {
+      if (std::strncmp(fn.name(), "autograd::engine::", 18) == 0) start_range(state, fn);
+      return;
+    }
+    state.frames.back().info->calls_operators.store(true, std::memory_order_relaxed);
+    if (inner->writes && state.frames.back().op != nullptr) {
       report_unrecorded_writes(state, fn, *inner, state.frames.back().op);
     }
     return;

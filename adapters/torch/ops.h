@@ -3,6 +3,7 @@
 
 #include <ATen/record_function.h>
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -32,8 +33,9 @@ struct OpInfo {
   // PyTorch's own, and its schema says all that it writes: the operators that it calls have nothing to add, unless they
   // make nodes for backward.
   bool schema_says_all = false;
-  bool returns_nothing = false;  // `-> ()`: the results are the written arguments
-  bool uninitialised = false;    // `empty`: the bytes of the result have no meaning
+  mutable std::atomic<bool> calls_operators{false};  // one was seen while it ran
+  bool returns_nothing = false;                      // `-> ()`: the results are the written arguments
+  bool uninitialised = false;                        // `empty`: the bytes of the result have no meaning
   // `lift_fresh`: torch.tensor and similar functions have filled their result without an operator
   bool initialises = false;
   bool ignored = false;          // bookkeeping that computes nothing (`profiler::…`)

@@ -111,7 +111,12 @@ class Writer {
       written = write_steps(catalog.ranks[i], i, of_steps[i]);
     }
     if (!written) return database_.error("cannot write it");
-    status = database_.execute("COMMIT; BEGIN;");
+    status = database_.execute("COMMIT");
+    // Sorts on two threads, which the library does only with a file.
+    if (status && !owns_texts_) {
+      status = database_.execute("PRAGMA temp_store=FILE; PRAGMA threads=2; PRAGMA cache_size=-16384;");
+    }
+    if (status) status = database_.execute("BEGIN");
     if (status) status = database_.execute(kIndexLookups);
     for (const char* const sql : later) {
       if (status) status = database_.execute(sql);
@@ -363,8 +368,9 @@ class Writer {
     const std::uint64_t id = next_op_++;
     const std::uint32_t flags =
         (op.is_parameter ? kIsParameter : 0U) | (op.failed ? kHasFailed : 0U) | (op.is_module ? kIsModule : 0U);
-    const std::uint64_t name = name_id(op), scope = text_id(op.scope), parent = text_id(op.parent);
-    const std::uint64_t file = text_id(op.source_file), function = text_id(op.function);
+    const std::uint64_t name = name_id(op);
+    const std::optional<std::uint64_t> scope = known_text(op.scope), parent = known_text(op.parent);
+    const std::optional<std::uint64_t> file = known_text(op.source_file), function = known_text(op.function);
     const std::uint64_t trace = trace_id(op.trace), attributes = attributes_id(op.attributes);
     bool written = Row(op_)
                        .add(id)
@@ -375,11 +381,11 @@ class Writer {
                        .add(op.sequence)
                        .add(op.timestamp_us)
                        .add(op.thread)
-                       .add_unless(op.scope.empty(), scope)
-                       .add_unless(op.parent.empty(), parent)
-                       .add_unless(op.source_file.empty(), file)
+                       .add_known(scope)
+                       .add_known(parent)
+                       .add_known(file)
                        .add(op.line)
-                       .add_unless(op.function.empty(), function)
+                       .add_known(function)
                        .add_unless(op.trace == nullptr, trace)
                        .add_unless(op.attributes == nullptr, attributes)
                        .add(std::ranges::count_if(op.tensors, &CatalogTensor::recorded))
@@ -409,7 +415,8 @@ class Writer {
     const KnownStatistics s = tensor.statistics.value_or(KnownStatistics());
     const FilePath file = split(tensor.file);
     const bool no_file = tensor.file.empty();
-    const std::uint64_t name = text_id(tensor.parameter), key = text_id(tensor.key), skipped = text_id(tensor.skipped);
+    const std::optional<std::uint64_t> name = known_text(tensor.parameter), key = known_text(tensor.key);
+    const std::optional<std::uint64_t> skipped = known_text(tensor.skipped);
     if (file.directory != last_directory_ || !last_directory_.data()) {
       last_directory_ = file.directory;
       last_directory_id_ = text_id(file.directory);
@@ -419,7 +426,10 @@ class Writer {
       last_stem_id_ = text_id(file.stem);
     }
     const std::uint64_t directory = last_directory_id_, stem = last_stem_id_;
-    if (tensor.has_shape) shape_ = text_of(tensor.shape);
+    if (tensor.has_shape && (shape_.empty() || !std::ranges::equal(tensor.shape, last_shape_))) {
+      last_shape_.assign(tensor.shape.begin(), tensor.shape.end());
+      shape_ = text_of(tensor.shape);
+    }
     return Row(tensor_)
         .add(op_id)
         .add(position)
@@ -440,9 +450,9 @@ class Writer {
         .add_known(s.zero_count)
         .add_unless(tensor.md5.empty(), tensor.md5)
         .add_unless(tensor.sha1.empty(), tensor.sha1)
-        .add_unless(tensor.parameter.empty(), name)
-        .add_unless(tensor.key.empty(), key)
-        .add_unless(tensor.skipped.empty(), skipped)
+        .add_known(name)
+        .add_known(key)
+        .add_known(skipped)
         .add_unless(no_file, directory)
         .add_unless(no_file, stem)
         .add_unless(no_file, file.end)
@@ -462,6 +472,11 @@ class Writer {
     texts_.emplace(owns_texts_ ? own_texts_.keep_unique(text) : text, id);
     failed_ |= !Row(text_).add(id).add(text).run();
     return id;
+  }
+
+  // Empty texts are null in the tables.
+  std::optional<std::uint64_t> known_text(std::string_view text) {
+    return text.empty() ? std::nullopt : std::optional(text_id(text));
   }
 
   std::uint64_t name_id(const CatalogOp& op) {
@@ -522,7 +537,8 @@ class Writer {
   TextPool own_texts_;
   StepCounter counter_;
   Over over_;
-  std::string shape_;
+  std::vector<std::int64_t> last_shape_;
+  std::string shape_;                          // as text
   std::uint64_t next_step_ = 0, next_op_ = 0;  // of the next op that is written
   std::uint64_t step_row_ = 0, first_op_ = 0;  // of the next step that is written
   std::string_view last_directory_;

@@ -97,12 +97,19 @@ std::string escaped(const std::string& path) {
 
 }  // namespace
 
+namespace {
+
+std::uint64_t bit_of(int parameter) { return parameter < 64 ? std::uint64_t{1} << parameter : 0; }
+
+}  // namespace
+
 Statement::Statement(Statement&& other) noexcept
-    : statement_(std::exchange(other.statement_, nullptr)), failed_(other.failed_) {}
+    : statement_(std::exchange(other.statement_, nullptr)), failed_(other.failed_), not_null_(other.not_null_) {}
 
 Statement& Statement::operator=(Statement&& other) noexcept {
   std::swap(statement_, other.statement_);
   std::swap(failed_, other.failed_);
+  std::swap(not_null_, other.not_null_);
   return *this;
 }
 
@@ -111,20 +118,28 @@ Statement::~Statement() {
 }
 
 void Statement::set(int parameter, std::int64_t value) {
+  not_null_ |= bit_of(parameter);
   failed_ |= library().bind_int64(statement_, parameter + 1, value) != SQLITE_OK;
 }
 
 void Statement::set(int parameter, double value) {
+  not_null_ |= bit_of(parameter);
   failed_ |= library().bind_double(statement_, parameter + 1, value) != SQLITE_OK;
 }
 
 void Statement::set(int parameter, std::string_view text) {
+  not_null_ |= bit_of(parameter);
   const char* const data = text.data() == nullptr ? "" : text.data();
   failed_ |=
       library().bind_text(statement_, parameter + 1, data, static_cast<int>(text.size()), SQLITE_STATIC) != SQLITE_OK;
 }
 
-void Statement::set_null(int parameter) { failed_ |= library().bind_null(statement_, parameter + 1) != SQLITE_OK; }
+// Most columns of most rows are null: those that are so already are left alone.
+void Statement::set_null(int parameter) {
+  if (parameter < 64 && (not_null_ & bit_of(parameter)) == 0) return;
+  not_null_ &= ~bit_of(parameter);
+  failed_ |= library().bind_null(statement_, parameter + 1) != SQLITE_OK;
+}
 
 bool Statement::next() {
   if (failed_) return false;

@@ -47,6 +47,7 @@ class Statement {
   friend class Database;
   sqlite3_stmt* statement_ = nullptr;
   bool failed_ = false;
+  std::uint64_t not_null_ = 0;  // bits of the first 64 parameters, which are null at first
 };
 
 class Database {
