@@ -24,6 +24,7 @@ import training
 import sonde
 
 MODES = {mode: training.MODES[mode] for mode in ("off", "idle", "statistics of everything", "tensors of everything")}
+ROUNDS = 3  # of all modes
 WARM_UP = 3  # steps after each start that are not counted: models are searched for, and memory grows
 
 
@@ -67,21 +68,42 @@ def count(model, steps):
     return results
 
 
+def launched(step, device):
+    """What one step launches on the device: kernels, and those of Sonde, with their time there."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[getattr(ProfilerActivity, device.upper())]) as profiler:
+        step()
+    events = [event for event in profiler.events() if event.device_type != torch.autograd.DeviceType.CPU]
+    own = [event for event in events if "sonde_statistics" in event.name]
+    return {
+        "launches": len(events),
+        "launches_ms": sum(event.time_range.elapsed_us() for event in events) / 1e3,
+        "own_kernels": len(own),
+        "own_kernels_ms": sum(event.time_range.elapsed_us() for event in own) / 1e3,
+    }
+
+
 def measure(model, steps, device):
-    """{mode: {"ms": median of the steps, "ratio": to those without Sonde}}"""
+    """{mode: {"ms": median of the steps, "ratio": to those without Sonde, and what a step launches}}"""
     step = models.training(model, device)
     results = {}
-    for mode in MODES:
-        times = []
-        with dump_of(mode):
-            for _ in range(WARM_UP):
-                step()
-            for _ in range(steps):
-                started = time.perf_counter()
-                step()  # ends with a wait for the device: loss.item()
-                times.append(time.perf_counter() - started)
-        milliseconds = statistics.median(times) * 1e3
-        results[mode] = {"ms": milliseconds, "ratio": milliseconds / results["off"]["ms"] if results else 1.0}
+    times = {mode: [] for mode in MODES}
+    for _ in range(ROUNDS):
+        for mode in MODES:
+            with dump_of(mode) as directory:
+                for _ in range(WARM_UP):
+                    step()
+                for _ in range(steps):
+                    started = time.perf_counter()
+                    step()  # ends with a wait for the device: loss.item()
+                    times[mode].append(time.perf_counter() - started)
+                results[mode] = launched(step, device)
+                sonde.stop()
+                results[mode]["rows"] = rows_of(directory)
+    for mode, row in results.items():
+        row["ms"] = statistics.median(times[mode]) * 1e3
+        row["ratio"] = row["ms"] / (statistics.median(times["off"]) * 1e3)
     return results
 
 

@@ -1,7 +1,6 @@
 #include "device.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <mutex>
 #include <set>
@@ -35,32 +34,6 @@ const char* probe_device(c10::Device device) {
   } catch (...) {
     return "on a device without streams and events";
   }
-}
-
-// PyTorch up to 2.11 cannot say whether a stream captures a graph.
-template <class Guard>
-constexpr bool kSaysCaptures = requires(const Guard& guard, const c10::Stream& stream) {
-  guard.isStreamCapturing(stream);
-};
-
-// In a capture the stream collects its work for later, and an event must not be asked for.
-template <class Guard>
-bool stream_captures(const Guard& guard, const c10::Stream& stream) {
-  if constexpr (kSaysCaptures<Guard>) {
-    return guard.isStreamCapturing(stream);
-  } else {
-    return false;
-  }
-}
-
-// The user must take care of it then.
-void warn_of_captures() {
-  static std::once_flag once;
-  if constexpr (kSaysCaptures<c10::impl::DeviceGuardImplInterface>) return;
-  std::call_once(once, [] {
-    std::fputs("sonde: this PyTorch cannot say whether a graph of a device is being captured: do not record then\n",
-               stderr);
-  });
 }
 
 // Nothing is asked of a device, and no stream waits, while the program captures a graph: that would end the capture.
@@ -163,16 +136,6 @@ std::uint32_t read_device(sonde_device_read* request) {
 
 }  // namespace
 
-// False if the device cannot say, since it is lost: whatever is asked of it next fails.
-bool is_capturing(c10::Device device) {
-  try {
-    const c10::impl::VirtualGuardImpl guard(device.type());
-    return stream_captures(*c10::impl::getDeviceGuardImpl(device.type()), guard.getStream(device));
-  } catch (...) {
-    return false;
-  }
-}
-
 void arrived(const ReadingPtr& reading, std::uint32_t what) {
   {
     const std::lock_guard lock(reading->mutex);
@@ -225,7 +188,7 @@ const char* why_unreadable_device(c10::Device device) {
   if (found != known->end()) return found->second;
   if (is_capturing(device)) return "a graph of the device is being captured";
   const char* why = probe_device(device);
-  if (why == nullptr) warn_of_captures();
+  if (why == nullptr) warn_of_captures(device);
   return (*known)[{type, device.index()}] = why;
 }
 
@@ -233,18 +196,21 @@ bool uses_devices() { return g_used.load(std::memory_order_relaxed); }
 
 void poll_devices() {
   if (!uses_devices() || !may_ask_devices()) return;
+  const BesideCaptures beside;
   poll_copies();
   poll_rows();
 }
 
 void fetch_statistics() {
   if (!uses_devices() || !may_ask_devices()) return;
+  const BesideCaptures beside;
   fetch_rows();
   poll_devices();
 }
 
 void drain_devices() {
   if (!uses_devices() || !may_ask_devices()) return;
+  const BesideCaptures beside;
   void* python = release_python();  // a thread of the program that works for the device may need it
   drain_rows();
   drain_copies();

@@ -3,7 +3,8 @@
 // program's thread hands them over at one of its next operators. It waits for the device only in drain_devices().
 //
 // device_copy.cpp makes the copies, device_statistics.cpp the statistics, device_pinned.cpp has the host's memory for them;
-// device_results.cpp knows the memory of the host to which the program's own copies are under way.
+// device_results.cpp knows the memory of the host to which the program's own copies are under way; device_driver.cpp asks the
+// driver what PyTorch does not say.
 #pragma once
 
 #include <ATen/core/ivalue.h>

@@ -25,6 +25,7 @@ Leaked<Results> g_results;
 
 bool has_come(const std::optional<c10::Event>& event) {
   try {
+    const BesideCaptures beside;
     return event && event->query();
   } catch (...) {  // the device is lost
     return false;

@@ -2,7 +2,6 @@
 // PyTorch's own reductions. Their numbers are in a table on the device: the kernel's records, or a row for each piece of a
 // tensor. The table is copied to the host when it is full and when a step ends.
 #include <ATen/Functions.h>
-#include <dlfcn.h>
 
 #include <array>
 #include <cstdio>
@@ -157,26 +156,6 @@ void fail_all(const std::vector<RowsOf>& tensors) {
   for (const RowsOf& rows : tensors) failed(rows.reading, rows.lost);
 }
 
-// PyTorch for ROCm has devices of the type CUDA too.
-std::uint32_t runtime_of_torch() {
-  static const bool rocm = [] {
-    void* const library = dlopen("libtorch_hip.so", RTLD_LAZY | RTLD_NOLOAD);
-    if (library != nullptr) dlclose(library);
-    return library != nullptr;
-  }();
-  return rocm ? SONDE_RUNTIME_ROCM : SONDE_RUNTIME_CUDA;
-}
-
-// The driver's own handle of a stream. Nothing: this PyTorch does not give it.
-template <class Guard>
-std::optional<void*> native_handle(const Guard& guard, const c10::Stream& stream) {
-  if constexpr (requires { guard.getStreamNativeHandle(stream); }) {
-    return guard.getStreamNativeHandle(stream);
-  } else {
-    return std::nullopt;
-  }
-}
-
 // By the engine's kernel, in one launch. False: it cannot be used for this tensor or device, or at all.
 bool begin_kernel(const ReadingPtr& reading, const sonde_tensor& tensor, const c10::Stream& stream) {
   if (!stream.device().is_cuda()) return false;
@@ -185,11 +164,11 @@ bool begin_kernel(const ReadingPtr& reading, const sonde_tensor& tensor, const c
   std::atomic<bool>& refused = refused_by.at(static_cast<std::uint8_t>(stream.device_index()));
   if (refused) return false;
   const std::int64_t bytes = api().device_record_bytes(&tensor);
-  const std::optional<void*> handle = native_handle(c10::impl::VirtualGuardImpl(stream.device_type()), stream);
+  const std::optional<void*> handle = native_handle(stream);
   if (bytes < 0 || !handle) return false;
   sonde_device_queue queue{};
   queue.size = sizeof queue;
-  queue.runtime = runtime_of_torch();
+  queue.runtime = is_rocm() ? SONDE_RUNTIME_ROCM : SONDE_RUNTIME_CUDA;
   queue.stream = *handle;
   queue.device = static_cast<std::uint32_t>(stream.device_index());
   RowsOf rows{.reading = reading, .bytes = bytes, .of_kernel = true, .elements = 1, .flags = tensor.flags};

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "in_flight.h"
 #include "leaked.h"
@@ -20,8 +21,31 @@
 
 namespace sonde_torch {
 
+// device_driver.cpp: what the driver of CUDA or ROCm is asked.
+
+// PyTorch for ROCm has devices of the type CUDA too.
+bool is_rocm();
+// The driver's own handle of a stream. Nothing: this PyTorch does not give it.
+std::optional<void*> native_handle(const c10::Stream& stream);
+// Says once that the program must not capture while it is recorded, if nobody can say when this device does.
+void warn_of_captures(c10::Device device);
+
+// While a thread captures a graph of CUDA, the driver refuses others what may disturb it, and ends the capture. Nothing
+// that this thread asks meanwhile disturbs it.
+class BesideCaptures {
+ public:
+  BesideCaptures();
+  ~BesideCaptures();
+  BesideCaptures(const BesideCaptures&) = delete;
+  BesideCaptures& operator=(const BesideCaptures&) = delete;
+
+ private:
+  int before_;
+};
+
 // Our operators are seen by nobody: no callback, no autograd, no autocast, no mode of Python, no transform.
 struct OwnOperators {
+  BesideCaptures beside;
   at::RecordFunctionGuard quiet{false};
   c10::impl::ForceDispatchKeyGuard below{c10::DispatchKeySet(c10::DispatchKey::BackendSelect),
                                          c10::autograd_dispatch_keyset_with_ADInplaceOrView |

@@ -11,7 +11,7 @@
 #include "device/kernel_layout.h"
 
 #ifndef SONDE_EMULATED
-#define SONDE_KERNEL extern "C" __global__ void __launch_bounds__(256)
+#define SONDE_KERNEL extern "C" __global__ void __launch_bounds__(256, 4)
 #define SONDE_FUNCTION static __device__ __forceinline__
 #define SONDE_OWN_FUNCTION static __device__ __noinline__  // not copied into each caller
 #define SONDE_SHARED __shared__
@@ -206,23 +206,30 @@ struct Found {
   Order max, min;  // 0 and ~0: no element is finite
 };
 
-// Returns whether the value is finite, so that it has a part in the sums.
+// Counts a value that is finite.
 template <class Order, class Value>
-SONDE_FUNCTION bool count(Found<Order>& found, Value value) {
-  if (value != value) {
-    ++found.nan;
-    return false;
-  }
+SONDE_FUNCTION void count_finite(Found<Order>& found, Value value) {
   found.positive += value > 0;
   found.negative += value < 0;
-  if (value - value != 0) {
-    ++(value > 0 ? found.positive_inf : found.negative_inf);
-    return false;
-  }
   const Order order = order_of(value);
   found.max = order > found.max ? order : found.max;
   found.min = order < found.min ? order : found.min;
-  return true;
+}
+
+// Returns whether the value is finite, so that it has a part in the sums.
+template <class Order, class Value>
+SONDE_FUNCTION bool count(Found<Order>& found, Value value) {
+  if (value - value == 0) {
+    count_finite(found, value);
+    return true;
+  }
+  if (value != value) {
+    ++found.nan;
+  } else {
+    ++(value > 0 ? found.positive_inf : found.negative_inf);
+    ++(value > 0 ? found.positive : found.negative);
+  }
+  return false;
 }
 
 struct Shared {
@@ -316,10 +323,19 @@ SONDE_FUNCTION double add_lane(const Shared& shared, const typename Adding::Valu
   if constexpr (kSame<Adding, Groups> || kSame<Adding, NeighbourGroups>) {
     for (u32 group = 0; group * kGroup < present; ++group) total += shared.of_groups[of_squares][group][lane];
   } else {
-    for (u32 row = 0; row < present; row += kLanes) {
-      const auto value = static_cast<double>(values[row + lane]);
-      const double factor = of_squares ? value : 1.0;
-      total = kSame<Adding, ExactLanes> ? fma(value, factor, total) : total + value * factor;
+    // The values are on their way before the sum needs them. Those behind the last one are 0.
+    constexpr u32 kAhead = 16;
+#pragma unroll 1
+    for (u32 row = 0; row < present; row += kAhead * kLanes) {
+      typename Adding::Value ahead[kAhead];
+#pragma unroll
+      for (u32 k = 0; k < kAhead; ++k) ahead[k] = values[row + k * kLanes + lane];
+#pragma unroll
+      for (u32 k = 0; k < kAhead; ++k) {
+        const auto value = static_cast<double>(ahead[k]);
+        const double factor = of_squares ? value : 1.0;
+        total = kSame<Adding, ExactLanes> ? fma(value, factor, total) : total + value * factor;
+      }
     }
   }
   return total;
@@ -394,11 +410,22 @@ SONDE_FUNCTION void add_block(Shared& shared, const Source& source, u32 block) {
     SONDE_EACH_THREAD(thread) {
       Value widened[kPerThread];
       widen(Adding{}, source.element, SONDE_OWN(fetched, thread).raw, widened);
+      bool all_finite = present == kChunk;
 #pragma unroll
-      for (u32 k = 0; k < kPerThread; ++k) {
-        const u32 place = k * kThreads + thread;
-        const bool is_finite = place < present && count(SONDE_OWN(found, thread), widened[k]);
-        values[place] = is_finite ? widened[k] : 0;  // adding 0 changes no bit
+      for (u32 k = 0; k < kPerThread; ++k) all_finite &= widened[k] - widened[k] == 0;
+      if (all_finite) {
+#pragma unroll
+        for (u32 k = 0; k < kPerThread; ++k) {
+          count_finite(SONDE_OWN(found, thread), widened[k]);
+          values[k * kThreads + thread] = widened[k];
+        }
+      } else {
+#pragma unroll
+        for (u32 k = 0; k < kPerThread; ++k) {
+          const u32 place = k * kThreads + thread;
+          const bool is_finite = place < present && count(SONDE_OWN(found, thread), widened[k]);
+          values[place] = is_finite ? widened[k] : 0;  // adding 0 changes no bit
+        }
       }
       fetch(SONDE_OWN(fetched, thread).raw, shared, source, first + kChunk + thread, end);
     }

@@ -19,6 +19,7 @@ from .program import Program
 _known = 0  # graphs that were compiled while a session ran
 
 _INDUCTOR, _DYNAMO = "torch._inductor.compile_fx", "torch._dynamo.callback"
+_CUDA_GRAPHS = "torch._inductor.cudagraph_trees"
 
 
 def watch(host: Program) -> Callable[[], None]:
@@ -40,7 +41,9 @@ class _Watcher:
         self._host = host
         self._undo: list[Callable[[], None]] = []
         self._before = _graphs()
-        self._finder = _Finder({_INDUCTOR: self._meet_inductor, _DYNAMO: self._meet_dynamo})
+        self._finder = _Finder(
+            {_INDUCTOR: self._meet_inductor, _DYNAMO: self._meet_dynamo, _CUDA_GRAPHS: self._meet_cuda_graphs}
+        )
 
     def begin(self) -> None:
         for name, meet in self._finder.waiting.copy().items():
@@ -67,6 +70,35 @@ class _Watcher:
             self._undo.append(_wrap_compile_fx(module, self._host))
         except Exception as error:
             _refuse(error)
+
+    def _meet_cuda_graphs(self, module: ModuleType) -> None:
+        """Where the memory of Inductor's CUDA graphs is used, also before a capture, nothing is recorded.
+
+        Inductor counts what lives there, and a tensor of ours would be too much.
+        """
+        name = "_use_cuda_memory_pool_manager"
+        original: Any = getattr(module, name, None)
+        if original is None:
+            return
+        tracing = self._host.library.tracing
+
+        @functools.wraps(original)
+        @contextlib.contextmanager
+        def unrecorded(*args: Any, **kwargs: Any) -> Any:
+            with original(*args, **kwargs) as value:
+                tracing(1)
+                try:
+                    yield value
+                finally:
+                    tracing(-1)
+
+        setattr(module, name, unrecorded)
+
+        def undo() -> None:
+            if getattr(module, name) is unrecorded:
+                setattr(module, name, original)
+
+        self._undo.append(undo)
 
     def _meet_dynamo(self, module: ModuleType) -> None:
         """Operators that the compiler runs for itself are not the program's."""

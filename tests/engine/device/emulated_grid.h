@@ -1,5 +1,5 @@
 // The text of src/device/statistics.cu on the CPU: its threads are a loop, its memory is the host's. So the algorithm is
-// tested where no GPU is; that a GPU does the same is not.
+// tested where no GPU is; tests/python/test_device_cuda.py tests it on one.
 #pragma once
 
 #include <cstdint>
