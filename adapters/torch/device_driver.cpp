@@ -2,8 +2,10 @@
 // leave to ask for events while another thread captures one.
 #include <dlfcn.h>
 
+#include <atomic>
 #include <cstdio>
 #include <mutex>
+#include <optional>
 #include <type_traits>
 
 #include "device.h"
