@@ -155,6 +155,49 @@ void name_state(PyObject* state, const std::string& parameter) {
   }
 }
 
+using Names = std::unordered_map<PyObject*, std::string>;
+
+// The parameters of `models`: [(root, prefix)].
+Names names_in(PyObject* models) {
+  Names names;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(models); ++i) {
+    PyObject *root = nullptr, *text = nullptr;
+    if (PyArg_ParseTuple(PyList_GET_ITEM(models, i), "OU", &root, &text) == 0) {
+      PyErr_Clear();
+      continue;
+    }
+    std::string prefix;
+    append_printable(prefix, text);
+    for_each_tensor(root, "_parameters",
+                    [&](const std::string& name, PyObject* tensor) { names.try_emplace(tensor, prefix + name); });
+  }
+  return names;
+}
+
+// A copy of a sequence as a list, empty if it is none.
+Owned list_of(PyObject* sequence) {
+  PyObject* list = sequence != nullptr ? PySequence_List(sequence) : nullptr;
+  if (list == nullptr) PyErr_Clear();
+  return Owned(list != nullptr ? list : PyList_New(0));
+}
+
+struct Trained {
+  Names names;
+  std::unordered_map<PyObject*, PyObject*> states;  // by parameter
+
+  // `place`: the name of a parameter that is in no module.
+  void name(PyObject* parameter, const std::string& place) {
+    if (!THPVariable_Check(parameter)) return;
+    const at::Tensor& tensor = THPVariable_Unpack(parameter);
+    const auto [known, is_bare] = names.try_emplace(parameter, place);
+    if (is_bare) name_tensor(place, tensor);
+    // Not Tensor::grad(), which warns of tensors that have none for good.
+    if (tensor.defined()) name_tensor(known->second + ".grad", tensor.unsafeGetTensorImpl()->grad());
+    const auto state = states.find(parameter);
+    if (state != states.end() && PyDict_Check(state->second)) name_state(state->second, known->second);
+  }
+};
+
 }  // namespace
 
 void for_each_tensor(PyObject* root, const char* table, const VisitTensor& visit) {
@@ -190,38 +233,15 @@ void name_model(PyObject* root, const std::string& prefix) {
 }
 
 void name_optimizer(PyObject* attributes, PyObject* models) {
-  std::unordered_map<PyObject*, std::string> names;
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(models); ++i) {
-    PyObject *root = nullptr, *text = nullptr;
-    if (PyArg_ParseTuple(PyList_GET_ITEM(models, i), "OU", &root, &text) == 0) return PyErr_Clear();
-    std::string prefix;
-    append_printable(prefix, text);
-    for_each_tensor(root, "_parameters",
-                    [&](const std::string& name, PyObject* tensor) { names.try_emplace(tensor, prefix + name); });
-  }
-  std::unordered_map<PyObject*, PyObject*> states;
-  const Items state_items = items_of(PyDict_GetItemString(attributes, "state"));
-  for (const auto& [parameter, state] : state_items) states[parameter.get()] = state.get();
-  PyObject* all = PyDict_GetItemString(attributes, "param_groups");
-  const Owned groups(all != nullptr ? PySequence_List(all) : PyList_New(0));
-  if (groups.get() == nullptr) return PyErr_Clear();
+  Trained trained{names_in(models), {}};
+  const Items states = items_of(PyDict_GetItemString(attributes, "state"));
+  for (const auto& [parameter, state] : states) trained.states[parameter.get()] = state.get();
+  const Owned groups = list_of(PyDict_GetItemString(attributes, "param_groups"));
   for (Py_ssize_t g = 0; g < PyList_GET_SIZE(groups.get()); ++g) {
     PyObject* group = PyList_GET_ITEM(groups.get(), g);
-    PyObject* trained = PyDict_Check(group) ? PyDict_GetItemString(group, "params") : nullptr;
-    const Owned parameters(trained != nullptr ? PySequence_List(trained) : PyList_New(0));
-    if (parameters.get() == nullptr) return PyErr_Clear();
+    const Owned parameters = list_of(PyDict_Check(group) ? PyDict_GetItemString(group, "params") : nullptr);
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(parameters.get()); ++i) {
-      PyObject* parameter = PyList_GET_ITEM(parameters.get(), i);
-      if (!THPVariable_Check(parameter)) continue;
-      const at::Tensor& tensor = THPVariable_Unpack(parameter);
-      const auto [known, is_bare] =
-          names.try_emplace(parameter, "optimizer." + std::to_string(g) + "." + std::to_string(i));
-      const std::string& name = known->second;
-      if (is_bare) name_tensor(name, tensor);  // it is in no module
-      // Not Tensor::grad(), which warns of tensors that have none for good.
-      if (tensor.defined()) name_tensor(name + ".grad", tensor.unsafeGetTensorImpl()->grad());
-      const auto state = states.find(parameter);
-      if (state != states.end() && PyDict_Check(state->second)) name_state(state->second, name);
+      trained.name(PyList_GET_ITEM(parameters.get(), i), "optimizer." + std::to_string(g) + "." + std::to_string(i));
     }
   }
 }
