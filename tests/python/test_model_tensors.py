@@ -8,6 +8,9 @@ from torch import nn
 
 from sonde.modules import tensors_of
 
+# PyTorch would rather compile than script.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
+
 
 def names_of(root, table="_parameters"):
     return [name for name, _ in tensors_of(root, table)]
@@ -31,7 +34,6 @@ def test_names_are_those_of_pytorch():
     assert names_of(model)[:3] == ["own", "first.weight", "first.bias"]
 
 
-@pytest.mark.filterwarnings("ignore")  # PyTorch would rather compile
 @pytest.mark.parametrize("make", [torch.jit.script, lambda net: torch.jit.trace(net, torch.ones(2, 2))])
 def test_modules_of_torchscript(make):
     net = make(nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)))
