@@ -48,6 +48,7 @@ test("every key of the list", async () => {
     await press(page, "Enter");
     await becomes(page, "^#/op");
     await page.waitForSelector(".op-page");
+    await settled(page);
     await press(page, "k");
     await becomes(page, "t=i\\d");
     await press(page, "j");
