@@ -8,9 +8,9 @@
 namespace sonde {
 namespace {
 
-constexpr double kOpCost = 5000;       // nanoseconds of an op's callbacks without reading; the factor corrects it
-constexpr double kFirstCost = 130000;  // the same, when it is seen first: its line and module are looked up
-constexpr double kByteCost = 1;        // nanoseconds of the writer for a byte
+constexpr double kOpCost = 5000;      // nanoseconds of an op's callbacks without reading; the factor corrects it
+constexpr double kFirstCost = 60000;  // the same, when it is seen first: its line and module are looked up
+constexpr double kByteCost = 1;       // nanoseconds of the writer for a byte
 constexpr std::size_t kFreeTimes = 31, kSamples = 25;
 constexpr std::uint64_t kMostInARow = 12;  // recorded steps, before one that is left out to see the time without
 constexpr std::uint64_t kFirstFree = 4;    // steps that are left out after the first
