@@ -116,6 +116,12 @@ void append_printable(std::string& out, PyObject* text) {
   std::replace(out.begin() + static_cast<std::ptrdiff_t>(before), out.end(), '\0', '?');
 }
 
+std::string printable(PyObject* text) {
+  std::string out;
+  append_printable(out, text);
+  return out;
+}
+
 struct ModuleLevel {
   Items children;
   std::size_t next = 0;
@@ -149,9 +155,7 @@ void name_state(PyObject* state, const std::string& parameter) {
       PyErr_Clear();
       continue;
     }
-    std::string name;
-    append_printable(name, text.get());
-    name_tensor(name + "." + parameter, THPVariable_Unpack(value.get()));
+    name_tensor(printable(text.get()) + "." + parameter, THPVariable_Unpack(value.get()));
   }
 }
 
@@ -166,8 +170,7 @@ Names names_in(PyObject* models) {
       PyErr_Clear();
       continue;
     }
-    std::string prefix;
-    append_printable(prefix, text);
+    const std::string prefix = printable(text);
     for_each_tensor(root, "_parameters",
                     [&](const std::string& name, PyObject* tensor) { names.try_emplace(tensor, prefix + name); });
   }
@@ -224,10 +227,11 @@ void for_each_tensor(PyObject* root, const char* table, const VisitTensor& visit
   }
 }
 
-void name_model(PyObject* root, const std::string& prefix) {
+void name_model(PyObject* root, PyObject* prefix) {
+  const std::string beginning = printable(prefix);
   for (const char* table : {"_parameters", "_buffers"}) {
     for_each_tensor(root, table, [&](const std::string& name, PyObject* tensor) {
-      name_tensor(prefix + name, THPVariable_Unpack(tensor));
+      name_tensor(beginning + name, THPVariable_Unpack(tensor));
     });
   }
 }

@@ -15,7 +15,7 @@ using VisitTensor = std::function<void(const std::string& name, PyObject* tensor
 void for_each_tensor(PyObject* root, const char* table, const VisitTensor& visit);
 
 // Reports the names of a model's parameters and buffers to the engine.
-void name_model(PyObject* root, const std::string& prefix);
+void name_model(PyObject* root, PyObject* prefix);
 
 // Reports those of the gradients and states of an optimizer, whose `__dict__` is given, just before it reads them.
 // `models`: [(root, prefix)]. A parameter of none of them has a name by its place: `optimizer.0.1`.

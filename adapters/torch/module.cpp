@@ -161,9 +161,8 @@ PyObject* model_tensors(PyObject*, PyObject* args) {
 
 // name_model(root, prefix): parameters and buffers get their names
 PyObject* name_model(PyObject*, PyObject* args) {
-  PyObject* root;
-  const char* prefix;
-  if (!PyArg_ParseTuple(args, "Os", &root, &prefix)) return nullptr;
+  PyObject *root, *prefix;
+  if (!PyArg_ParseTuple(args, "OU", &root, &prefix)) return nullptr;
   sonde_torch::name_model(root, prefix);
   Py_RETURN_NONE;
 }

@@ -32,7 +32,7 @@ from .compiled import activation
 from .console import number_from, report, say_once
 from .host import Host
 from .library import Library
-from .module_names import ModuleNames, printable
+from .module_names import ModuleNames
 from .modules import attributes, has_parameters, in_training, may_train
 
 # Calls of modules without parameters, before any module with parameters: then it is decided whether they are steps.
@@ -278,10 +278,10 @@ class TorchHost(Host):
 
     def _name_parameters(self, module: nn.Module) -> None:
         owner = self.names.owner_of(module)
-        self.library.name_model(owner, printable(self.names.parameter_prefix(owner)))
+        self.library.name_model(owner, self.names.parameter_prefix(owner))
 
     def _name_optimizer(self, optimizer: Optimizer) -> None:
-        models = [(module, printable(self.names.parameter_prefix(module))) for module in self.names.root_modules()]
+        models = [(module, self.names.parameter_prefix(module)) for module in self.names.root_modules()]
         self.library.name_optimizer(vars(optimizer), models)
 
     # --- messages -------------------------------------------------------------------------------------------------

@@ -77,12 +77,7 @@ class Writer {
       written = write_steps(catalog.ranks[i], i, of_steps[i]);
     }
     if (!written) return database_.error("cannot write it");
-    status = database_.execute("COMMIT");
-    // Sorts on two threads, which the library does only with a file.
-    if (status && !owns_texts_) {
-      status = database_.execute("PRAGMA temp_store=FILE; PRAGMA threads=2; PRAGMA cache_size=-16384;");
-    }
-    if (status) status = database_.execute("BEGIN");
+    status = database_.execute("COMMIT; BEGIN;");
     if (status) status = database_.execute(kIndexLookups);
     for (const char* const sql : later) {
       if (status) status = database_.execute(sql);

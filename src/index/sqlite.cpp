@@ -95,10 +95,6 @@ std::string escaped(const std::string& path) {
   return out;
 }
 
-}  // namespace
-
-namespace {
-
 std::uint64_t bit_of(int parameter) { return parameter < 64 ? std::uint64_t{1} << parameter : 0; }
 
 }  // namespace

@@ -642,7 +642,6 @@ def test_no_operator_waits_for_the_device(saved_data, train, config):
 
 
 PROVED = """
-recording = "SONDE_CONFIG" in os.environ
 net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(inplace=True), nn.Linear(8, 4)).to(DEVICE)
 optimizer = torch.optim.AdamW(net.parameters(), lr=0.1, fused=True)
 scaler = torch.amp.GradScaler(DEVICE, init_scale=2.0**10)
