@@ -117,7 +117,12 @@ std::string numbers_text(std::vector<std::size_t> lines) {
   return ranges_text(std::vector<std::uint64_t>(lines.begin(), lines.end()));
 }
 
+std::string_view word_of(Reordered reordered) { return reordered == Reordered::lines ? "lines" : "characters"; }
+
 std::string output_text(const Proof& proof) {
+  if (proof.output.reordered != Reordered::nothing)
+    return fmt::format("stdout has the same {} in another order, as several processes write it",
+                       word_of(proof.output.reordered));
   if (proof.output.different.empty()) return "stdout identical";
   if (!proof.output_of_sonde.empty())
     return fmt::format("stdout differs in line {}", numbers_text(proof.output_of_sonde));
@@ -180,7 +185,9 @@ Json json_of(const Proof& proof, const Reported& reported) {
   json["without_sonde"] = proof.by_itself ? json_of(*proof.by_itself) : Json();
   json["stdout"] = {{"lines", proof.output.lines},
                     {"different", proof.output.different},
-                    {"different_by_sonde", proof.output_of_sonde}};
+                    {"different_by_sonde", proof.output_of_sonde},
+                    {"reordered", proof.output.reordered != Reordered::nothing ? Json(word_of(proof.output.reordered))
+                                                                               : Json()}};
   json["exit_status"] = {{"without_sonde", proof.status_without}, {"recording", proof.status_recording}};
   json["seconds"] = {{"without_sonde", proof.seconds_without}, {"recording", proof.seconds_recording}};
   json["recorded"] = reported.recorded;

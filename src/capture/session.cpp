@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/host_heap.h"
 #include "capture/devices.h"
 #include "capture/modes/overflow.h"
 #include "capture/summary.h"
@@ -94,6 +95,7 @@ bool Session::open_recorder(Host host) {
     note_failure(opened.error());
     return false;
   }
+  keep_freed_memory();
   ops_->open(std::move(*opened));
   owner_ = host;
   announce_modes();

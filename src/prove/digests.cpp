@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <tuple>
 
 namespace sonde {
@@ -113,6 +115,34 @@ std::vector<std::string> lines_of(const fs::path& file) {
   return lines;
 }
 
+using Characters = std::array<std::size_t, 256>;
+
+// How often each occurs.
+Characters characters_of(const std::vector<std::string>& lines) {
+  Characters characters{};
+  for (const std::string& line : lines)
+    for (const char c : line) ++characters[static_cast<unsigned char>(c)];
+  characters['\n'] = lines.size();
+  return characters;
+}
+
+// The lines of `a` that `b` does not have, in any place; then one number for each line that `b` has more.
+std::vector<std::size_t> unmatched(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+  std::map<std::string_view, std::size_t> left;
+  for (const std::string& line : b) ++left[line];
+  std::vector<std::size_t> numbers;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const auto found = left.find(a[i]);
+    if (found == left.end() || found->second == 0) {
+      numbers.push_back(i + 1);
+    } else {
+      --found->second;
+    }
+  }
+  for (std::size_t i = a.size(); i < b.size(); ++i) numbers.push_back(i + 1);
+  return numbers;
+}
+
 }  // namespace
 
 DigestComparison compare_digests(const fs::path& first, const fs::path& second) {
@@ -125,13 +155,18 @@ DigestComparison compare_digests(const fs::path& first, const fs::path& second) 
 }
 
 OutputComparison compare_output(const fs::path& first, const fs::path& second, bool any_order) {
-  std::vector<std::string> a = lines_of(first), b = lines_of(second);
-  if (any_order) {
-    std::ranges::sort(a);
-    std::ranges::sort(b);
-  }
+  const std::vector<std::string> a = lines_of(first), b = lines_of(second);
   OutputComparison result;
   result.lines = std::max(a.size(), b.size());
+  if (any_order) {
+    const std::vector<std::size_t> without_match = unmatched(a, b);
+    if (characters_of(a) != characters_of(b)) {
+      result.different = without_match;
+    } else if (a != b) {
+      result.reordered = without_match.empty() ? Reordered::lines : Reordered::characters;
+    }
+    return result;
+  }
   for (std::size_t i = 0; i < result.lines; ++i)
     if (i >= a.size() || i >= b.size() || a[i] != b[i]) result.different.push_back(i + 1);
   return result;

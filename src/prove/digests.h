@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -31,11 +32,16 @@ struct DigestComparison {
 // Two directories that runs wrote with SONDE_PROVE.
 DigestComparison compare_digests(const std::filesystem::path& first, const std::filesystem::path& second);
 
+// What has another order, though several processes wrote the same.
+enum class Reordered : std::uint8_t { nothing, lines, characters };
+
 struct OutputComparison {
   std::size_t lines = 0;
-  std::vector<std::size_t> different;  // line numbers from 1; those of `first` where one text has more lines
+  std::vector<std::size_t> different;  // line numbers from 1 in `first`; greater ones for lines that `second` has more
+  Reordered reordered = Reordered::nothing;
 };
-// `any_order`: several processes wrote, so the order of their lines is not defined.
+// `any_order`: several processes wrote, so neither the order of their lines is defined nor, if they write without
+// buffers, the order of the pieces of a line. It is enough that the characters are the same.
 OutputComparison compare_output(const std::filesystem::path& first, const std::filesystem::path& second,
                                 bool any_order);
 

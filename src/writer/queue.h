@@ -1,6 +1,7 @@
 // Queue: many threads push, one thread takes all items.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -43,13 +44,17 @@ class Queue {
 
   // Replaces `out`, whose memory is used again, by all items in the order in which they were pushed. Waits for one
   // item, for wake(), or for `at_most`. If it had to wait, it waits a little longer for further items: waking this
-  // thread costs the pushing thread more than the push itself.
+  // thread costs the pushing thread more than the push itself. After items more are expected soon: it looks by itself.
   void take_all(std::vector<Item>& out, std::chrono::milliseconds at_most) {
+    const bool more_soon = !out.empty();
     out.clear();
     std::unique_lock lock(mutex_);
     if (items_.empty() && !woken_) {
-      wait(lock, 1, at_most);
-      if (!items_.empty() && !woken_) wait(lock, kManyItems, kGathers);
+      if (more_soon) wait(lock, kManyItems, std::min(kGathers, at_most));
+      if (items_.empty() && !woken_) {
+        wait(lock, 1, at_most);
+        if (!items_.empty() && !woken_) wait(lock, kManyItems, kGathers);
+      }
     }
     woken_ = false;
     std::swap(out, items_);

@@ -337,11 +337,53 @@ def test_every_rank_of_torchrun_is_compared(sonde, script, dump):
             optimizer.zero_grad()
             model(torch.randn(2, 4)).sum().backward()
             optimizer.step()
-        if dist.get_rank() == 0:  # two would print in any order
-            print("rank", dist.get_rank(), flush=True)
+        print("rank", dist.get_rank(), flush=True)
         dist.destroy_process_group()
     """
     command = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", script(source))
     run = sonde("run", "--prove", "--out", dump, "--", *command, timeout=280)
     assert run.status == 0, run.stdout + run.stderr
     assert run.stdout.startswith("identical bit for bit: 2 processes, 6 steps, ")
+
+
+def two_processes(first, second):
+    """A training in two processes, one after the other; each is a rank, and writes what is given for it."""
+    before = f"""
+        import subprocess, sys
+        if "RANK" not in os.environ:
+            for rank in (1, 0) if recording else (0, 1):
+                subprocess.run([sys.executable, __file__], env={{**os.environ, "RANK": str(rank)}}, check=True)
+            raise SystemExit
+        sys.stdout.write(({first!r}, {second!r})[int(os.environ["RANK"])])
+    """
+    return training(before=textwrap.dedent(before), steps=1)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "reordered"),
+    [("of one\n", "of two\n", "lines"), ("a piece, ", "the end\n", "characters")],
+)
+def test_another_order_of_what_several_processes_write_is_not_a_difference(prove, first, second, reordered):
+    run = prove(two_processes(first, second), "--json")
+    assert run.status == 0, run.stdout + run.stderr
+    found = json.loads(run.stdout)
+    assert found["compared"]["processes"] == ["rank 0", "rank 1"]
+    assert found["stdout"]["reordered"] == reordered
+    assert found["stdout"]["different"] == []
+
+
+def test_the_order_of_what_one_process_writes_is_a_difference(prove):
+    source = training(before="print(*('ab' if recording else 'ba'), sep=chr(10))", steps=1)
+    run = prove(source, "--json")
+    assert run.status == 1, run.stdout + run.stderr
+    stdout = json.loads(run.stdout)["stdout"]
+    assert stdout["different_by_sonde"] == [1, 2]
+    assert stdout["reordered"] is None
+
+
+def test_another_line_of_several_processes_is_a_difference(prove):
+    first = "of one\n"
+    source = two_processes(first, "of two\n") + "\nprint('recorded' if recording else 'not recorded')\n"
+    run = prove(source)
+    assert run.status == 1, run.stdout + run.stderr
+    assert "stdout differs in line 2, 4" in run.stdout
