@@ -2,17 +2,38 @@
 #include <xxhash.h>
 
 #include <array>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 
 #include "stats/device.h"
 #include "stats/finite.h"
+#include "stats/host_pool.h"
+#include "stats/stream_copy.h"
 #include "tensor/walk.h"
 
 namespace sonde {
 namespace {
 
-void copy_block(const std::byte* from, std::size_t bytes, std::byte* out) { std::memcpy(out, from, bytes); }
+// Large ones on the host's pool.
+void copy_block(const std::byte* from, std::size_t bytes, std::byte* out) {
+  if (bytes < kLeastStreamedBytes) {
+    std::memcpy(out, from, bytes);
+    return;
+  }
+  const std::uint32_t pieces = host_pool_pieces(bytes);
+  run_on_host_pool(pieces, [&](std::uint32_t piece) {
+    constexpr std::size_t kPage = 4096;
+    const auto begin = [&](std::size_t i) { return i == pieces ? bytes : bytes * i / pieces / kPage * kPage; };
+    stream_copy(out + begin(piece), from + begin(piece), begin(piece + 1) - begin(piece));
+  });
+}
+
+void copy_tensor(const TensorView& view, std::byte* out) {
+  if (!view.is_c_contiguous() || view.elements() == 0) return copy_c_order(view, out);
+  copy_block(view.data, view.bytes(), out);
+  resolve_bits(view, out, static_cast<std::size_t>(view.elements()));
+}
 
 void copy_first(const TensorView& view, std::size_t elements, std::byte* out) {
   const std::size_t item_bytes = info(view.dtype).item_bytes;
@@ -45,7 +66,7 @@ constexpr DeviceAccess kHost = {
     .name = "host",
     .summarize = summarize,
     .summarize_and_copy = summarize_and_copy,
-    .copy_c_order = copy_c_order,
+    .copy_c_order = copy_tensor,
     .copy_block = copy_block,
     .copy_first = copy_first,
     .all_finite = all_finite,
