@@ -183,11 +183,11 @@ Json json_of(const DigestComparison& compared) {
 Json json_of(const Proof& proof, const Reported& reported) {
   Json json = {{"verdict", word_of(proof.verdict)}, {"compared", json_of(proof.tensors)}};
   json["without_sonde"] = proof.by_itself ? json_of(*proof.by_itself) : Json();
-  json["stdout"] = {{"lines", proof.output.lines},
-                    {"different", proof.output.different},
-                    {"different_by_sonde", proof.output_of_sonde},
-                    {"reordered", proof.output.reordered != Reordered::nothing ? Json(word_of(proof.output.reordered))
-                                                                               : Json()}};
+  json["stdout"] = {
+      {"lines", proof.output.lines},
+      {"different", proof.output.different},
+      {"different_by_sonde", proof.output_of_sonde},
+      {"reordered", proof.output.reordered != Reordered::nothing ? Json(word_of(proof.output.reordered)) : Json()}};
   json["exit_status"] = {{"without_sonde", proof.status_without}, {"recording", proof.status_recording}};
   json["seconds"] = {{"without_sonde", proof.seconds_without}, {"recording", proof.seconds_recording}};
   json["recorded"] = reported.recorded;

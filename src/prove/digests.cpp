@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <tuple>
@@ -117,12 +118,11 @@ std::vector<std::string> lines_of(const fs::path& file) {
 
 using Characters = std::array<std::size_t, 256>;
 
-// How often each occurs.
-Characters characters_of(const std::vector<std::string>& lines) {
+// How often each occurs in a file.
+Characters characters_of(const fs::path& file) {
   Characters characters{};
-  for (const std::string& line : lines)
-    for (const char c : line) ++characters[static_cast<unsigned char>(c)];
-  characters['\n'] = lines.size();
+  std::ifstream stream(file, std::ios::binary);
+  for (std::istreambuf_iterator<char> at(stream), end; at != end; ++at) ++characters[static_cast<unsigned char>(*at)];
   return characters;
 }
 
@@ -160,7 +160,7 @@ OutputComparison compare_output(const fs::path& first, const fs::path& second, b
   result.lines = std::max(a.size(), b.size());
   if (any_order) {
     const std::vector<std::size_t> without_match = unmatched(a, b);
-    if (characters_of(a) != characters_of(b)) {
+    if (characters_of(first) != characters_of(second)) {
       result.different = without_match;
     } else if (a != b) {
       result.reordered = without_match.empty() ? Reordered::lines : Reordered::characters;

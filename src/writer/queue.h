@@ -50,7 +50,11 @@ class Queue {
     out.clear();
     std::unique_lock lock(mutex_);
     if (items_.empty() && !woken_) {
-      if (more_soon) wait(lock, kManyItems, std::min(kGathers, at_most));
+      if (more_soon) {
+        const std::chrono::milliseconds first = std::min(kGathers, at_most);
+        wait(lock, kManyItems, first);
+        at_most -= first;
+      }
       if (items_.empty() && !woken_) {
         wait(lock, 1, at_most);
         if (!items_.empty() && !woken_) wait(lock, kManyItems, kGathers);

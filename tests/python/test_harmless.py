@@ -137,3 +137,32 @@ def test_an_exception_in_the_users_forward_reaches_the_user(train, config):
     assert on.status == 1
     assert re.search(r"RuntimeError: (mm: )?mat1 and mat2 shapes cannot be multiplied", on.stderr)
     assert on.dump.exists()  # earlier steps are there
+
+
+def test_a_recorded_step_uses_the_memory_that_the_last_one_has_freed(train, config):
+    """Otherwise each step gets thousands of pages from the system, and gives them back at its end."""
+    source = """
+        import resource
+        import torch
+        from torch import nn
+        torch.set_num_threads(1)
+        net = nn.Linear(4, 2)
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+        def step():
+            optimizer.zero_grad()
+            activations = [torch.ones(1 << 19) for _ in range(16)]  # 32 MB
+            net(torch.ones(3, 4)).sum().backward()
+            del activations
+            optimizer.step()
+
+        for _ in range(4):
+            step()
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        for _ in range(8):
+            step()
+        print((resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) // 8)
+    """
+    recorded = train(source, config(saved_data="statistic", statistic_category=["max", "avg"]))
+    assert recorded.status == 0, recorded.stderr
+    assert int(recorded.stdout) < 1000  # without Sonde 8,000

@@ -367,7 +367,7 @@ def test_another_order_of_what_several_processes_write_is_not_a_difference(prove
     run = prove(two_processes(first, second), "--json")
     assert run.status == 0, run.stdout + run.stderr
     found = json.loads(run.stdout)
-    assert found["compared"]["processes"] == ["rank 0", "rank 1"]
+    assert {"rank 0", "rank 1"} <= set(found["compared"]["processes"])
     assert found["stdout"]["reordered"] == reordered
     assert found["stdout"]["different"] == []
 

@@ -291,7 +291,10 @@ TEST_F(Trouble, AKilledRunThatHadMuchToWriteLosesOnlyTheLastMomentOfItsJournal) 
     for (Record& record : records) run->push(std::move(record));
     for (;;) ::pause();
   }
-  while (npy_files(rank).size() < kTensors * 3 / 4) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const auto sleep_ms = [](int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); };
+  while (npy_files(rank).empty()) sleep_ms(1);
+  sleep_ms(100);  // a fast disk has taken them all then
+  while (npy_files(rank).size() < kTensors * 3 / 4) sleep_ms(1);
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
   const std::size_t whole = npy_files(rank).size();
