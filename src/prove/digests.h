@@ -31,7 +31,7 @@ struct DigestComparison {
 // Two directories that runs wrote with SONDE_PROVE.
 DigestComparison compare_digests(const std::filesystem::path& first, const std::filesystem::path& second);
 
-// What has another order, though several processes wrote the same.
+// Several processes may write the same lines, or the same characters, in another order.
 enum class Reordered : std::uint8_t { nothing, lines, characters };
 
 struct OutputComparison {

