@@ -159,11 +159,14 @@ OutputComparison compare_output(const fs::path& first, const fs::path& second, b
   OutputComparison result;
   result.lines = std::max(a.size(), b.size());
   if (any_order) {
+    if (a == b) return result;
     const std::vector<std::size_t> without_match = unmatched(a, b);
-    if (characters_of(first) != characters_of(second)) {
+    if (without_match.empty()) {
+      result.reordered = Reordered::lines;
+    } else if (characters_of(first) == characters_of(second)) {
+      result.reordered = Reordered::characters;
+    } else {
       result.different = without_match;
-    } else if (a != b) {
-      result.reordered = without_match.empty() ? Reordered::lines : Reordered::characters;
     }
     return result;
   }
