@@ -51,7 +51,8 @@ const TensorDescriptor& descriptor_of(const sonde_tensor& tensor) {
 void use(c10::Device device) {
   Used& used = *g_devices;
   const std::lock_guard lock(used.mutex);
-  used.devices.emplace(device.type(), device.index());
+  const std::pair one(device.type(), device.index());
+  if (!used.devices.contains(one)) used.devices.insert(one);
   g_used = true;
 }
 
@@ -96,11 +97,19 @@ struct Source {
   Source& operator=(const Source&) = delete;
 };
 
+// Statistics of a whole tensor, by the kernel: most reads. They need no operator of PyTorch.
+bool begin_by_kernel_alone(const ReadingPtr& reading, const sonde_device_read& request, c10::Device device) {
+  if (request.wants != SONDE_READ_STATISTICS || request.elements != 0) return false;
+  return begin_kernel(reading, *request.tensor, c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+}
+
 // SONDE_READ_* of what has begun. Statistics come instead of bytes that cannot be had.
 std::uint32_t begin_reads(const ReadingPtr& reading, sonde_device_read& request) {
+  const c10::Device device = descriptor_of(*request.tensor).device;
+  use(device);
+  if (begin_by_kernel_alone(reading, request, device)) return SONDE_READ_STATISTICS;
   const OwnOperators guard;
   const Source source(request);
-  use(source.tensor.device());
   std::uint32_t begun = 0;
   if ((request.wants & SONDE_READ_BYTES) != 0) {
     request.why = try_part([&] { begin_copy(reading, source.tensor, request); },
@@ -195,7 +204,7 @@ const char* why_unreadable_device(c10::Device device) {
 bool uses_devices() { return g_used.load(std::memory_order_relaxed); }
 
 void poll_devices() {
-  if (!uses_devices() || !may_ask_devices()) return;
+  if (!uses_devices() || (!are_copies_under_way() && !are_rows_under_way()) || !may_ask_devices()) return;
   const BesideCaptures beside;
   poll_copies();
   poll_rows();

@@ -2,8 +2,8 @@
 // cannot read them. The engine asks for bytes or statistics, a stream of ours or the program's own brings them, and the
 // program's thread hands them over at one of its next operators. It waits for the device only in drain_devices().
 //
-// device_copy.cpp makes the copies, device_statistics.cpp the statistics, device_pinned.cpp has the host's memory for them;
-// device_results.cpp knows the memory of the host to which the program's own copies are under way; device_driver.cpp asks the
+// device_copy.cpp makes the copies; device_statistics.cpp and device_kernel.cpp the statistics, which device_tables.cpp
+// brings to the host; device_pinned.cpp has the host's memory for them; device_results.cpp knows the memory of the host to which the program's own copies are under way; device_driver.cpp asks the
 // driver what PyTorch does not say.
 #pragma once
 
@@ -27,6 +27,16 @@ const char* why_unreadable_device(c10::Device device);
 
 // True if a tensor of a device was read, or was to be.
 bool uses_devices();
+
+// While one lives, statistics that this thread asks for may wait; then one launch takes them all. Until then the program must
+// not run: it could write or free the tensors.
+class LaunchTogether {
+ public:
+  LaunchTogether();
+  ~LaunchTogether();
+  LaunchTogether(const LaunchTogether&) = delete;
+  LaunchTogether& operator=(const LaunchTogether&) = delete;
+};
 
 // Hands over what has arrived, without waiting.
 void poll_devices();

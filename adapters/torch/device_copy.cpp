@@ -129,6 +129,8 @@ void begin_copy(const ReadingPtr& reading, const at::Tensor& source, const sonde
   all.in_flight.add({reading, staged_bytes, way.ours, std::move(way.done)});
 }
 
+bool are_copies_under_way() { return !g_copies->in_flight.is_empty(); }
+
 void poll_copies() { g_copies->in_flight.poll(hand_over_copy); }
 
 void drain_copies() { g_copies->in_flight.drain(hand_over_copy); }

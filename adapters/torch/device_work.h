@@ -89,12 +89,23 @@ void begin_copy(const ReadingPtr& reading, const at::Tensor& source, const sonde
 void poll_copies();
 void drain_copies();
 
+bool are_copies_under_way();
+
 // device_statistics.cpp
 // `tensor` describes `source`.
 void begin_statistics(const ReadingPtr& reading, const at::Tensor& source, const sonde_tensor& tensor);
+
+// device_kernel.cpp
+// False: the kernel cannot be used for this tensor or device, or at all.
+bool begin_kernel(const ReadingPtr& reading, const sonde_tensor& tensor, const c10::Stream& stream);
+// Launches what waits on this thread.
+void launch_queued();
+
+// device_tables.cpp
 void fetch_rows();
 void poll_rows();
 void drain_rows();
+bool are_rows_under_way();
 
 // device_pinned.cpp: as in sonde_devices; and the memory as a tensor.
 void* take_pinned(std::uint64_t bytes, void** owner, const char** why);

@@ -160,6 +160,25 @@ void end_recorded(sonde_op* op, unsigned wanted, bool failed) {
   take_python(python);
 }
 
+void report_inputs(ThreadState& state, const Frame& frame) {
+  for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
+    InputArgument& input = *state.inputs[i];
+    if (input.reported) continue;
+    if (!input.descriptor.still_valid())
+      input.descriptor.tensor.skip = "its memory was released before it could be read";
+    api().op_input(frame.op, input.slot, input.descriptor.get());
+  }
+}
+
+// Of an op that has not thrown, and is no collective.
+void report_results(ThreadState& state, Frame& frame, const at::RecordFunction& fn) {
+  if (frame.info->returns_nothing) {
+    report_written_arguments(state, frame);
+  } else {
+    report_outputs(state, frame, fn.outputs(), fn.num_outputs());
+  }
+}
+
 // A collective's results are among its arguments, and there when its work is complete.
 void end_collective(ThreadState& state, Frame& frame, const std::vector<c10::IValue>& outputs) {
   std::vector<TensorDescriptor> results;
@@ -220,6 +239,7 @@ void report_unrecorded_writes(ThreadState& state, const at::RecordFunction& fn, 
 }
 
 void report_before(ThreadState& state, const Frame& frame) {
+  const LaunchTogether together;
   for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
     InputArgument& input = *state.inputs[i];
     bool overwritten = input.written;
@@ -243,29 +263,22 @@ void end_op(ThreadState& state, Frame& frame, const at::RecordFunction& fn) {
     if (has_aliases(input)) api().storage_changed(0);
     api().op_mutated(frame.op, input.descriptor.tensor.storage);
   }
+  const bool completes_later = frame.info->collective && !failed;
   if (failed) {
     state.failed_last = true;
     if ((frame.wanted & SONDE_WANT_FAILURE) != 0) api().op_failed(frame.op);
-  } else if ((frame.wanted & SONDE_WANT_CHECK) != 0 && !frame.info->collective) {
-    look_at_outputs(state, frame, outputs, fn.num_outputs());
   }
-  for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
-    InputArgument& input = *state.inputs[i];
-    if (input.reported) continue;
-    if (!input.descriptor.still_valid())
-      input.descriptor.tensor.skip = "its memory was released before it could be read";
-    api().op_input(frame.op, input.slot, input.descriptor.get());
-  }
-  if (failed) {
+  {
+    const LaunchTogether together;
+    if ((frame.wanted & SONDE_WANT_CHECK) != 0 && !failed && !completes_later) {
+      look_at_outputs(state, frame, outputs, fn.num_outputs());
+    }
+    report_inputs(state, frame);
     // Memory that it wrote before it threw is not a result.
-  } else if (frame.info->collective) {
-    return end_collective(state, frame, outputs);
-  } else if (frame.info->returns_nothing) {
-    report_written_arguments(state, frame);
-  } else {
-    report_outputs(state, frame, outputs, fn.num_outputs());
+    if (!failed && !completes_later) report_results(state, frame, fn);
+    if (!completes_later && (frame.wanted & SONDE_WANT_WATCHED) != 0) report_watched(frame.op);
   }
-  if ((frame.wanted & SONDE_WANT_WATCHED) != 0) report_watched(frame.op);
+  if (completes_later) return end_collective(state, frame, outputs);
   end_recorded(frame.op, frame.wanted, failed);
 }
 
