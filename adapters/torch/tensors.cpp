@@ -82,17 +82,15 @@ c10::weak_intrusive_ptr<c10::StorageImpl> weak_of(c10::StorageImpl* storage) {
   return c10::weak_intrusive_ptr<c10::StorageImpl>::reclaim(storage);
 }
 
-bool has_any(const c10::DispatchKeySet& keys, std::initializer_list<c10::DispatchKey> list) {
-  return std::any_of(list.begin(), list.end(), [&](c10::DispatchKey key) { return keys.has(key); });
-}
+using K = c10::DispatchKey;
+constexpr c10::DispatchKeySet kOfPython{K::Python, K::PythonTLSSnapshot};
+constexpr c10::DispatchKeySet kOfFunctorch{K::FuncTorchBatched, K::FuncTorchGradWrapper, K::Functionalize, K::Batched,
+                                           K::BatchedNestedTensor};
 
 // Kinds that cannot be read, but whose sizes are plain numbers, available without running the user's code.
 bool has_plain_sizes(const at::TensorBase& t) {
   const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
-  using K = c10::DispatchKey;
-  return !has_any(impl->key_set(), {K::Python, K::PythonTLSSnapshot, K::FuncTorchBatched, K::FuncTorchGradWrapper,
-                                    K::Functionalize, K::Batched, K::BatchedNestedTensor}) &&
-         !t.is_nested() && !impl->has_symbolic_sizes_strides();
+  return !impl->key_set().has_any(kOfPython | kOfFunctorch) && !t.is_nested() && !impl->has_symbolic_sizes_strides();
 }
 
 }  // namespace
@@ -100,12 +98,8 @@ bool has_plain_sizes(const at::TensorBase& t) {
 const char* why_unreadable(const at::TensorBase& t) {
   const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
   const c10::DispatchKeySet keys = impl->key_set();
-  using K = c10::DispatchKey;
-  if (has_any(keys, {K::Python, K::PythonTLSSnapshot})) return "tensor subclass or fake tensor";
-  if (has_any(keys,
-              {K::FuncTorchBatched, K::FuncTorchGradWrapper, K::Functionalize, K::Batched, K::BatchedNestedTensor})) {
-    return "functorch wrapper";
-  }
+  if (keys.has_any(kOfPython)) return "tensor subclass or fake tensor";
+  if (keys.has_any(kOfFunctorch)) return "functorch wrapper";
   if (t.is_sparse()) return "sparse tensor";
   if (impl->is_sparse_compressed()) return "compressed sparse tensor";  // CSR, CSC, BSR, BSC
   if (t.is_mkldnn()) return "opaque MKLDNN tensor";
@@ -237,7 +231,7 @@ void TensorDescriptor::fill(const at::TensorBase& t, bool keep_alive_mark) {
   tensor.object = reinterpret_cast<std::uint64_t>(t.unsafeGetTensorImpl());
   tensor.dtype = dtype_of(t.scalar_type());
   const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
-  subclass = has_any(impl->key_set(), {c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot});
+  subclass = impl->key_set().has_any(kOfPython);
   tensor.skip = why_unreadable(t);
   if (tensor.skip != nullptr) {
     if (has_plain_sizes(t)) take_sizes(impl->sizes());
