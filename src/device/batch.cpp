@@ -1,6 +1,5 @@
 #include "device/batch.h"
 
-#include <algorithm>
 #include <limits>
 #include <optional>
 #include <string>
@@ -137,19 +136,6 @@ Status launch_batches(std::span<const TensorView> views, const Launch& launch) {
     filling.add(walk, *element_of(view.dtype), blocks);
   }
   return filling.is_empty() ? Status() : filling.finish(launch, first_record);
-}
-
-std::optional<SmallBatch> small_batch(const Batch& batch) {
-  if (batch.count == 0 || batch.count > SmallBatch::kMostSources) return std::nullopt;
-  const std::span sources(batch.sources, batch.count);
-  const Source& last = sources.back();
-  const std::span dimensions(batch.dimensions, last.first_dimension + last.rank);
-  if (dimensions.size() > SmallBatch::kMostDimensions) return std::nullopt;
-  SmallBatch small;
-  small.count = batch.count;
-  std::ranges::copy(sources, small.sources);
-  std::ranges::copy(dimensions, small.dimensions);
-  return small;
 }
 
 Statistics fold(std::span<const Record> records, std::uint64_t elements, bool negative) {

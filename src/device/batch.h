@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <span>
 
 #include "device/kernel_layout.h"
@@ -28,9 +27,6 @@ using Launch = std::function<Status(const Batch& batch, std::uint32_t blocks, st
 // Launches the kernel for all tensors: once, or more often if a batch cannot hold them. Nothing is launched if there is a
 // tensor that it cannot read.
 Status launch_batches(std::span<const TensorView> views, const Launch& launch);
-
-// The same sources, if they fit.
-std::optional<SmallBatch> small_batch(const Batch& batch);
 
 // The statistics of a tensor of `elements` elements, of which these are the records.
 Statistics fold(std::span<const Record> records, std::uint64_t elements, bool negative);

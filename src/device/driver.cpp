@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "device/batch.h"
 #include "device/compiler.h"
 #include "device/library.h"
 
@@ -154,7 +153,6 @@ struct Loaded {
   const Driver* driver = nullptr;
   void* context = nullptr;  // CUDA's
   void* function = nullptr;
-  void* small_function = nullptr;
   std::shared_ptr<const std::string> code = nullptr;  // some drivers read it later
 };
 
@@ -187,9 +185,9 @@ Result<Loaded> load(const Driver& driver, int number) {
   void* module = nullptr;
   if (const int error = driver.common.load(&module, loaded.code->data()))
     return driver.failure("loading the kernel", error);
-  int error = driver.common.function(&loaded.function, module, kKernelName);
-  if (error == 0) error = driver.common.function(&loaded.small_function, module, kSmallKernelName);
-  if (error != 0) return driver.failure("finding the kernel", error);
+  if (const int error = driver.common.function(&loaded.function, module, kKernelName)) {
+    return driver.failure("finding the kernel", error);
+  }
   return loaded;
 }
 
@@ -238,11 +236,9 @@ Status launch_kernel(const Queue& queue, const Batch& batch, std::uint32_t block
   const Driver& driver = *loaded->driver;
   const CurrentDevice current(driver, queue.device, loaded->context);
   if (!current.status()) return current.status().error();
-  std::optional<SmallBatch> small = small_batch(batch);
-  void* sources = small ? static_cast<void*>(&*small) : const_cast<Batch*>(&batch);
-  void* function = small ? loaded->small_function : loaded->function;
-  void* parameters[] = {sources, static_cast<void*>(&records)};
-  const int code = driver.common.launch(function, blocks, 1, 1, kThreads, 1, 1, 0, queue.stream, parameters, nullptr);
+  void* parameters[] = {const_cast<Batch*>(&batch), static_cast<void*>(&records)};
+  const int code =
+      driver.common.launch(loaded->function, blocks, 1, 1, kThreads, 1, 1, 0, queue.stream, parameters, nullptr);
   if (code == 0) return {};
   return Error{ErrorCode::unsupported, std::string("cannot launch the statistics kernel on ") +
                                            runtime_name(queue.runtime) + " device " + std::to_string(queue.device) +

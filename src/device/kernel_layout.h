@@ -7,8 +7,7 @@ namespace sonde::device {
 inline constexpr unsigned int kBlockElements = 8192;  // kBlock of stats/moments.h: each has a thread block and a record
 inline constexpr unsigned int kThreads = 256;         // of a thread block
 
-inline constexpr char kKernelName[] = "sonde_statistics";            // of a Batch
-inline constexpr char kSmallKernelName[] = "sonde_statistics_small";  // of a SmallBatch
+inline constexpr char kKernelName[] = "sonde_statistics";
 
 // The element types that the kernel distinguishes.
 enum class Element : unsigned char {
@@ -48,19 +47,15 @@ struct Source {
   Element element;
 };
 
-// The tensors of one launch, passed by value.
-template <unsigned int kSources, unsigned int kDimensions>
-struct BatchOf {
-  static constexpr unsigned int kMostSources = kSources;
-  static constexpr unsigned int kMostDimensions = kDimensions;
+// The tensors of one launch, passed by value: the parameters of a kernel have 4096 bytes.
+struct Batch {
+  static constexpr unsigned int kMostSources = 128;
+  static constexpr unsigned int kMostDimensions = 56;
 
   Source sources[kMostSources];  // none is empty
   Dimension dimensions[kMostDimensions];
   unsigned int count;  // sources
 };
-using Batch = BatchOf<128, 56>;  // the parameters of a kernel have 4096 bytes
-// All parameters are copied at each launch, which takes longer than the rest of it; most launches have one tensor.
-using SmallBatch = BatchOf<2, 8>;
 
 // The statistics of a block: what the same block gives on a CPU, bit for bit.
 struct Record {

@@ -245,6 +245,7 @@ struct Shared {
   };
   double of_groups[2][kChunk / kGroup][kLanes];  // sums and squares, added to the lanes one after the other
   double lanes[2][kLanes];
+  Dimension dimensions[Batch::kMostDimensions];  // of the source
 };
 
 SONDE_FUNCTION float* values_of(Shared& shared, float /*kind*/) { return shared.floats; }
@@ -262,34 +263,31 @@ SONDE_OWN_FUNCTION long long offset_of(const Dimension* dimensions, u32 rank, lo
 }
 
 template <class Stored, class Raw>
-SONDE_FUNCTION void fetch_as(Raw* raw, const Source& source, const Dimension* dimensions, long long first,
-                             long long end) {
+SONDE_FUNCTION void fetch_as(Raw* raw, const Shared& shared, const Source& source, long long first, long long end) {
   const auto* data = static_cast<const Stored*>(source.data);
 #pragma unroll
   for (u32 k = 0; k < kPerThread; ++k) {
     const long long index = first + k * kThreads;
     raw[k] = 0;
     if (index >= end) continue;
-    raw[k] = data[source.rank == 0 ? index : offset_of(dimensions, source.rank, index)];
+    raw[k] = data[source.rank == 0 ? index : offset_of(shared.dimensions, source.rank, index)];
   }
 }
 
 // Reads the codes of one chunk that belong to a thread. `first` is the first of them.
-SONDE_FUNCTION void fetch(u32* raw, const Source& source, const Dimension* dimensions, long long first,
-                          long long end) {
+SONDE_FUNCTION void fetch(u32* raw, const Shared& shared, const Source& source, long long first, long long end) {
   switch (bytes_of(source.element)) {
     case 1:
-      return fetch_as<u8>(raw, source, dimensions, first, end);
+      return fetch_as<u8>(raw, shared, source, first, end);
     case 2:
-      return fetch_as<u16>(raw, source, dimensions, first, end);
+      return fetch_as<u16>(raw, shared, source, first, end);
     default:
-      return fetch_as<u32>(raw, source, dimensions, first, end);
+      return fetch_as<u32>(raw, shared, source, first, end);
   }
 }
-SONDE_FUNCTION void fetch(u64* raw, const Source& source, const Dimension* dimensions, long long first,
-                          long long end) {
-  if (bytes_of(source.element) == 4) return fetch_as<u32>(raw, source, dimensions, first, end);
-  fetch_as<u64>(raw, source, dimensions, first, end);
+SONDE_FUNCTION void fetch(u64* raw, const Shared& shared, const Source& source, long long first, long long end) {
+  if (bytes_of(source.element) == 4) return fetch_as<u32>(raw, shared, source, first, end);
+  fetch_as<u64>(raw, shared, source, first, end);
 }
 
 // The sums of one lane of one group, as floats; as doubles if bits were lost or an infinity may have come up.
@@ -387,7 +385,7 @@ SONDE_FUNCTION void write_record(const Shared& shared, Record& record) {
 
 // Leaves the sums of the lanes, and what each thread found, in shared memory.
 template <class Adding>
-SONDE_FUNCTION void add_block(Shared& shared, const Source& source, const Dimension* dimensions, u32 block) {
+SONDE_FUNCTION void add_block(Shared& shared, const Source& source, u32 block) {
   using Raw = typename Adding::Raw;
   using Value = typename Adding::Value;
   using Order = decltype(order_of(Value{}));
@@ -404,7 +402,7 @@ SONDE_FUNCTION void add_block(Shared& shared, const Source& source, const Dimens
   SONDE_EACH_THREAD(thread) {
     SONDE_OWN(found, thread) = {0, 0, 0, 0, 0, 0, static_cast<Order>(~Order{0})};
     SONDE_OWN(total, thread) = 0;
-    fetch(SONDE_OWN(fetched, thread).raw, source, dimensions, begin + thread, end);
+    fetch(SONDE_OWN(fetched, thread).raw, shared, source, begin + thread, end);
   }
 #pragma unroll 1
   for (long long first = begin; first < end; first += kChunk) {
@@ -429,7 +427,7 @@ SONDE_FUNCTION void add_block(Shared& shared, const Source& source, const Dimens
           values[place] = is_finite ? widened[k] : 0;  // adding 0 changes no bit
         }
       }
-      fetch(SONDE_OWN(fetched, thread).raw, source, dimensions, first + kChunk + thread, end);
+      fetch(SONDE_OWN(fetched, thread).raw, shared, source, first + kChunk + thread, end);
     }
     if constexpr (kSame<Adding, Groups> || kSame<Adding, NeighbourGroups>) {
       SONDE_EACH_THREAD(thread) {
@@ -453,30 +451,29 @@ SONDE_FUNCTION void add_block(Shared& shared, const Source& source, const Dimens
   }
 }
 
-SONDE_FUNCTION void add_block_of_type(Shared& shared, const Source& source, const Dimension* dimensions, u32 block) {
+SONDE_FUNCTION void add_block_of_type(Shared& shared, const Source& source, u32 block) {
   switch (source.element) {
     case Element::int32:
     case Element::uint32:
     case Element::int64:
     case Element::uint64:
     case Element::float64:
-      return add_block<Lanes>(shared, source, dimensions, block);
+      return add_block<Lanes>(shared, source, block);
     case Element::bfloat16:
-      return add_block<NeighbourGroups>(shared, source, dimensions, block);
+      return add_block<NeighbourGroups>(shared, source, block);
     case Element::float16:
     case Element::float8_e4m3fn:
     case Element::float8_e5m2:
     case Element::float8_e4m3fnuz:
     case Element::float8_e5m2fnuz:
-      return add_block<Groups>(shared, source, dimensions, block);
+      return add_block<Groups>(shared, source, block);
     default:
-      return add_block<ExactLanes>(shared, source, dimensions, block);
+      return add_block<ExactLanes>(shared, source, block);
   }
 }
 
 // The last source that begins at or before this block.
-template <class Sources>
-SONDE_FUNCTION u32 source_of(const Sources& batch, u32 block) {
+SONDE_FUNCTION u32 source_of(const Batch& batch, u32 block) {
   u32 first = 0, last = batch.count;
   while (last - first > 1) {
     const u32 middle = (first + last) / 2;
@@ -489,10 +486,17 @@ SONDE_FUNCTION u32 source_of(const Sources& batch, u32 block) {
   return first;
 }
 
-// Not inlined into the two kernels: they compile in 1.4 s instead of 1.8.
-SONDE_OWN_FUNCTION void read_block(const Source source, const Dimension* dimensions, u32 block, Record& record) {
+}  // namespace
+
+// Gets as many thread blocks as the sources have blocks; each writes one record.
+SONDE_KERNEL sonde_statistics(const Batch batch, Record* records) {
   SONDE_SHARED Shared shared;
-  add_block_of_type(shared, source, dimensions, block);
+  const u32 thread_block = SONDE_THREAD_BLOCK;
+  const Source source = batch.sources[source_of(batch, thread_block)];
+  SONDE_EACH_THREAD(thread) {
+    if (thread < source.rank) shared.dimensions[thread] = batch.dimensions[source.first_dimension + thread];
+  }
+  add_block_of_type(shared, source, thread_block - source.first_block);
 #pragma unroll 1
   for (u32 half = kThreads / 2; half > 0; half /= 2) {
     SONDE_EACH_THREAD(thread) {
@@ -500,28 +504,8 @@ SONDE_OWN_FUNCTION void read_block(const Source source, const Dimension* dimensi
     }
   }
   SONDE_EACH_THREAD(thread) {
-    if (thread == 0) write_record(shared, record);
+    if (thread == 0) write_record(shared, records[thread_block]);
   }
-}
-
-template <class Sources>
-SONDE_FUNCTION void read_one_of(const Sources& batch, u32 thread_block, Record* records) {
-  SONDE_SHARED Dimension dimensions[Sources::kMostDimensions];
-  const Source source = batch.sources[source_of(batch, thread_block)];
-  SONDE_EACH_THREAD(thread) {
-    if (thread < source.rank) dimensions[thread] = batch.dimensions[source.first_dimension + thread];
-  }
-  read_block(source, dimensions, thread_block - source.first_block, records[thread_block]);
-}
-
-}  // namespace
-
-// They get as many thread blocks as the sources have blocks; each writes one record.
-SONDE_KERNEL sonde_statistics(const Batch batch, Record* records) {
-  read_one_of(batch, SONDE_THREAD_BLOCK, records);
-}
-SONDE_KERNEL sonde_statistics_small(const SmallBatch batch, Record* records) {
-  read_one_of(batch, SONDE_THREAD_BLOCK, records);
 }
 
 }  // namespace sonde::device

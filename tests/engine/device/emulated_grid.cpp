@@ -43,24 +43,15 @@ std::vector<unsigned int> in_order(std::uint32_t count, ThreadOrder order, std::
   return numbers;
 }
 
-template <class Kernel>
-void run_blocks(std::uint32_t blocks, ThreadOrder order, Kernel kernel) {
+}  // namespace
+
+void run_grid(const Batch& batch, std::uint32_t blocks, Record* records, ThreadOrder order) {
   std::mt19937 random(blocks);
   for (const unsigned int block : in_order(blocks, order, random)) {
     threads_in_order = in_order(kThreads, order, random);
     running_block = block;
-    kernel();
+    sonde_statistics(batch, records);
   }
-}
-
-}  // namespace
-
-void run_grid(const Batch& batch, std::uint32_t blocks, Record* records, ThreadOrder order) {
-  run_blocks(blocks, order, [&] { sonde_statistics(batch, records); });
-}
-
-void run_grid(const SmallBatch& batch, std::uint32_t blocks, Record* records, ThreadOrder order) {
-  run_blocks(blocks, order, [&] { sonde_statistics_small(batch, records); });
 }
 
 }  // namespace sonde::device

@@ -13,7 +13,5 @@ enum class ThreadOrder { ascending, descending, shuffled };
 
 // Runs `blocks` thread blocks one after the other.
 void run_grid(const Batch& batch, std::uint32_t blocks, Record* records, ThreadOrder order = ThreadOrder::shuffled);
-void run_grid(const SmallBatch& batch, std::uint32_t blocks, Record* records,
-              ThreadOrder order = ThreadOrder::shuffled);
 
 }  // namespace sonde::device

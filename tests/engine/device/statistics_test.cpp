@@ -33,11 +33,7 @@ Outcome run(const std::vector<TensorView>& views, ThreadOrder order = ThreadOrde
   for (Record& record : records) std::memset(static_cast<void*>(&record), 0xA5, sizeof record);  // not zeroed
   Outcome outcome;
   const Status status = launch_batches(views, [&](const Batch& batch, std::uint32_t blocks, std::uint64_t first) {
-    if (const auto small = small_batch(batch)) {
-      run_grid(*small, blocks, records.data() + first, order);
-    } else {
-      run_grid(batch, blocks, records.data() + first, order);
-    }
+    run_grid(batch, blocks, records.data() + first, order);
     ++outcome.launches;
     return Status();
   });
@@ -154,34 +150,6 @@ TEST(EmulatedKernel, TakesAnotherLaunchWhereABatchIsFull) {
     EXPECT_EQ(outcome.launches, launches) << count;
     for (const Statistics& found : outcome.statistics) EXPECT_EQ(bits_of(found), bits_of(summarize(tensor->view())));
   }
-}
-
-TEST(Batches, AreSmallIfTheirTensorsAndDimensionsAreFew) {
-  std::mt19937_64 random(7);
-  const Tensor dense = sample::contiguous(DType::float32, {10}, Mix::ordinary, random);
-  Tensor strided = sample::contiguous(DType::float32, {400}, Mix::ordinary, random);
-  const auto is_small = [&](std::int64_t rank, std::vector<const Tensor*> tensors) {
-    strided.shape.assign(static_cast<std::size_t>(rank), 2);
-    strided.strides.assign(static_cast<std::size_t>(rank), 1);
-    for (std::size_t i = strided.strides.size() - 1; i-- > 0;) strided.strides[i] = 3 * strided.strides[i + 1];
-    std::vector<TensorView> views;
-    for (const Tensor* tensor : tensors) views.push_back(tensor->view());
-    bool small = false;
-    EXPECT_TRUE(launch_batches(views, [&](const Batch& batch, std::uint32_t, std::uint64_t) {
-      small = small_batch(batch).has_value();
-      return Status();
-    }));
-    const Outcome outcome = run(views);
-    for (std::size_t i = 0; i < views.size(); ++i) {
-      EXPECT_EQ(bits_of(outcome.statistics[i]), bits_of(summarize(views[i])));
-    }
-    return small;
-  };
-  EXPECT_TRUE(is_small(1, {&dense}));
-  EXPECT_TRUE(is_small(1, {&dense, &dense}));
-  EXPECT_FALSE(is_small(1, {&dense, &dense, &dense}));
-  EXPECT_TRUE(is_small(3, {&dense, &strided}));
-  EXPECT_FALSE(is_small(6, {&strided, &strided}));
 }
 
 TEST(Batches, RefuseWhatTheKernelCannotRead) {

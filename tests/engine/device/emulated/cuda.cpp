@@ -4,8 +4,6 @@
 
 #include <cstdint>
 #include <cstring>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "device/emulated_grid.h"
@@ -13,7 +11,6 @@
 using sonde::device::Batch;
 using sonde::device::EmulatedCuda;
 using sonde::device::Record;
-using sonde::device::SmallBatch;
 
 namespace {
 
@@ -90,13 +87,11 @@ EMULATED int cuModuleLoadData(void** module, const void* code) {
 
 EMULATED int cuModuleGetFunction(void** function, void* module, const char* name) {
   ++state.calls;
-  // As the emulated NVRTC leaves it, the module is the text.
-  const std::string declared = std::string(" ") + name + "(";
-  *function = const_cast<char*>(std::strstr(static_cast<const char*>(module), declared.c_str()));
-  return *function != nullptr ? kSuccess : kNoImage;
+  *function = module;  // as the emulated NVRTC leaves it: the text
+  return std::strstr(static_cast<const char*>(module), name) != nullptr ? kSuccess : kNoImage;
 }
 
-EMULATED int cuLaunchKernel(void* function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+EMULATED int cuLaunchKernel(void* /*function*/, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
                             unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,
                             void* stream, void** parameters, void** extra) {
   ++state.calls;
@@ -107,12 +102,6 @@ EMULATED int cuLaunchKernel(void* function, unsigned int grid_x, unsigned int gr
   if (shared_bytes != 0 || extra != nullptr || grid_x == 0) return kInvalidValue;
   ++state.launches;
   state.stream = stream;
-  auto* records = *static_cast<Record**>(parameters[1]);
-  const std::string_view kernel = static_cast<const char*>(function) + 1;
-  if (kernel.starts_with(std::string(sonde::device::kSmallKernelName) + "(")) {
-    sonde::device::run_grid(*static_cast<const SmallBatch*>(parameters[0]), grid_x, records);
-  } else {
-    sonde::device::run_grid(*static_cast<const Batch*>(parameters[0]), grid_x, records);
-  }
+  sonde::device::run_grid(*static_cast<const Batch*>(parameters[0]), grid_x, *static_cast<Record**>(parameters[1]));
   return kSuccess;
 }
