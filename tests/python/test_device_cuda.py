@@ -641,6 +641,35 @@ def test_no_operator_waits_for_the_device(saved_data, train, config):
     assert issued < waited / 2
 
 
+LAUNCHES = """
+from torch.profiler import ProfilerActivity, profile
+
+weights = [nn.Parameter(torch.randn(64 + i, device=DEVICE)) for i in range(40)]
+optimizer = torch.optim.AdamW(weights, lr=1e-3, fused=True)
+for step in range(3):
+    optimizer.zero_grad()
+    sum((weight * weight).sum() for weight in weights).backward()
+    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+        optimizer.step()
+        torch.cuda.synchronize()
+    show(sum("sonde_statistics" in event.name for event in profiler.events()))
+show(digest(weights))
+"""
+
+
+def test_the_tensors_of_an_operator_are_read_by_few_launches(train, config, dump):
+    """After the first step, which makes the optimizer's state, two operators write 160 tensors; a launch takes 128."""
+    bare = train(program(LAUNCHES))
+    run = train(program(LAUNCHES), config(saved_data="statistic", statistic_category=CATEGORIES))
+    kernel_is_used(run)
+    _first, *launches, weights = run.stdout.splitlines()
+    assert all(2 <= json.loads(count)[0] <= 10 for count in launches), launches
+    assert weights == bare.stdout.splitlines()[-1]
+    rows = [tensor for tensor in sonde.open(dump).tensors if tensor.op.op_name.endswith("_fused_adamw_-op0")]
+    assert len(rows) == 3 * 360
+    assert all(tensor.has_statistics for tensor in rows)
+
+
 PROVED = """
 net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(inplace=True), nn.Linear(8, 4)).to(DEVICE)
 optimizer = torch.optim.AdamW(net.parameters(), lr=0.1, fused=True)
