@@ -170,7 +170,7 @@ void report_inputs(ThreadState& state, const Frame& frame) {
   }
 }
 
-// Of an op that has not thrown, and is no collective.
+// Collectives report later, and an op that has thrown has no results.
 void report_results(ThreadState& state, Frame& frame, const at::RecordFunction& fn) {
   if (frame.info->returns_nothing) {
     report_written_arguments(state, frame);
