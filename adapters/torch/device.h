@@ -3,8 +3,8 @@
 // program's thread hands them over at one of its next operators. It waits for the device only in drain_devices().
 //
 // device_copy.cpp makes the copies; device_statistics.cpp and device_kernel.cpp the statistics, which device_tables.cpp
-// brings to the host; device_pinned.cpp has the host's memory for them; device_results.cpp knows the memory of the host to which the program's own copies are under way; device_driver.cpp asks the
-// driver what PyTorch does not say.
+// brings to the host; device_pinned.cpp has the host's memory for them; device_results.cpp knows the memory of the host
+// to which the program's own copies are under way; device_driver.cpp asks the driver what PyTorch does not say.
 #pragma once
 
 #include <ATen/core/ivalue.h>
@@ -28,8 +28,8 @@ const char* why_unreadable_device(c10::Device device);
 // True if a tensor of a device was read, or was to be.
 bool uses_devices();
 
-// While one lives, statistics that this thread asks for may wait; then one launch takes them all. Until then the program must
-// not run: it could write or free the tensors.
+// While one lives, statistics that this thread asks for may wait; then one launch takes them all. Until then the
+// program must not run: it could write or free the tensors.
 class LaunchTogether {
  public:
   LaunchTogether();

@@ -10,6 +10,9 @@
 namespace sonde_torch {
 namespace {
 
+// More records do not wait: an optimizer's step may have gigabytes of parameters, and the training needs the memory.
+constexpr std::int64_t kMostQueuedBytes = 1 << 20;
+
 // Whether the kernel works, by device: another one may have another driver or architecture.
 enum class Kernel : std::uint8_t { unknown, works, refused };
 
@@ -85,8 +88,8 @@ std::optional<std::string> launch(Queued& queued) {
   return message.data();
 }
 
-// The first tensor of a device is launched at once: there may be no kernel for it.
-bool try_first(Queued& queued, std::atomic<Kernel>& kernel) {
+// One tensor, at once. The first of a device must be: there may be no kernel for it.
+bool launch_alone(Queued& queued, std::atomic<Kernel>& kernel) {
   const auto problem = launch(queued);
   const Kernel before = kernel.exchange(problem ? Kernel::refused : Kernel::works);
   if (problem && before != Kernel::refused) {
@@ -106,12 +109,15 @@ bool begin_kernel(const ReadingPtr& reading, const sonde_tensor& tensor, const c
   if (bytes < 0 || !native) return false;
   Reports& reports = t_reports;
   const bool waits = reports.depth > 0 && kernel == Kernel::works;
-  if (!waits || (reports.queued && reports.queued->stream != stream)) launch_queued();
+  const auto fits = [&](const Queued& queued) {
+    return queued.stream == stream && queued.bytes + bytes <= kMostQueuedBytes;
+  };
+  if (reports.queued && (!waits || !fits(*reports.queued))) launch_queued();
   if (!waits) {
     Queued alone{stream, *native};
     add(alone, reading, tensor, bytes);
     reading->parts.fetch_add(1);
-    if (try_first(alone, kernel)) return true;
+    if (launch_alone(alone, kernel)) return true;
     reading->parts.fetch_sub(1);
     return false;
   }
@@ -132,6 +138,7 @@ void launch_queued() {
     lost = "the device had no memory for its statistics";
   } catch (...) {  // the stream was destroyed, or the device is gone
   }
+  std::erase_if(queued->rows, [](const RowsOf& rows) { return rows.reading == nullptr; });  // those are in the table
   for (RowsOf& rows : queued->rows) rows.lost = lost;
   fail_all(queued->rows);
 }
