@@ -51,8 +51,7 @@ const TensorDescriptor& descriptor_of(const sonde_tensor& tensor) {
 void use(c10::Device device) {
   Used& used = *g_devices;
   const std::lock_guard lock(used.mutex);
-  const std::pair one(device.type(), device.index());
-  if (!used.devices.contains(one)) used.devices.insert(one);
+  used.devices.insert({device.type(), device.index()});  // emplace() would allocate for one that is known
   g_used = true;
 }
 
@@ -97,17 +96,13 @@ struct Source {
   Source& operator=(const Source&) = delete;
 };
 
-// Statistics of a whole tensor, by the kernel: most reads. They need no operator of PyTorch.
-bool begin_by_kernel_alone(const ReadingPtr& reading, const sonde_device_read& request, c10::Device device) {
-  if (request.wants != SONDE_READ_STATISTICS || request.elements != 0) return false;
-  return begin_kernel(reading, *request.tensor, c10::impl::VirtualGuardImpl(device.type()).getStream(device));
-}
-
 // SONDE_READ_* of what has begun. Statistics come instead of bytes that cannot be had.
 std::uint32_t begin_reads(const ReadingPtr& reading, sonde_device_read& request) {
   const c10::Device device = descriptor_of(*request.tensor).device;
   use(device);
-  if (begin_by_kernel_alone(reading, request, device)) return SONDE_READ_STATISTICS;
+  // Statistics of a whole tensor, which most reads are, need no operator of PyTorch.
+  const bool summarises_all = request.wants == SONDE_READ_STATISTICS && request.elements == 0;
+  if (summarises_all && begin_kernel(reading, *request.tensor, device)) return SONDE_READ_STATISTICS;
   const OwnOperators guard;
   const Source source(request);
   std::uint32_t begun = 0;

@@ -101,8 +101,7 @@ std::optional<void*> native_handle(const c10::Stream& stream) {
 // False if the device cannot say, since it is lost: whatever is asked of it next fails.
 bool is_capturing(c10::Device device) {
   try {
-    const c10::impl::VirtualGuardImpl guard(device.type());
-    return stream_captures(*c10::impl::getDeviceGuardImpl(device.type()), guard.getStream(device));
+    return stream_captures(*c10::impl::getDeviceGuardImpl(device.type()), current_stream(device));
   } catch (...) {
     return false;
   }
@@ -111,8 +110,7 @@ bool is_capturing(c10::Device device) {
 void warn_of_captures(c10::Device device) {
   static std::once_flag once;
   if constexpr (kSaysCaptures<c10::impl::DeviceGuardImplInterface>) return;
-  const c10::impl::VirtualGuardImpl guard(device.type());
-  if (device.is_cuda() && native_handle(guard.getStream(device)) && driver().is_capturing != nullptr) return;
+  if (device.is_cuda() && native_handle(current_stream(device)) && driver().is_capturing != nullptr) return;
   std::call_once(once, [] {
     std::fputs("sonde: this PyTorch cannot say whether a graph of a device is being captured: do not record then\n",
                stderr);

@@ -1,7 +1,11 @@
 // The engine's statistics kernel, on CUDA and ROCm. One launch costs the host some 4 us, so the tensors that an operator's
 // callback asks for are launched together at its end: an optimizer's step has hundreds.
 #include <array>
+#include <atomic>
 #include <cstdio>
+#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "device_tables.h"
@@ -57,8 +61,8 @@ void add(Queued& queued, const ReadingPtr& reading, const sonde_tensor& tensor, 
   queued.bytes += bytes;
 }
 
-// Returns why not, or nothing. Throws what PyTorch throws if there is no memory for the records.
-std::optional<std::string> launch(Queued& queued) {
+// Returns why the kernel refuses, or nothing. Throws what PyTorch throws if there is no memory for the records.
+std::optional<std::string> enqueue(Queued& queued) {
   std::vector<const sonde_tensor*> tensors;
   const std::int64_t* geometry = queued.geometry.data();
   for (sonde_tensor& tensor : queued.tensors) {
@@ -79,31 +83,50 @@ std::optional<std::string> launch(Queued& queued) {
     auto* records = static_cast<std::byte*>(table.memory.data_ptr()) + table.used;
     launched = api().device_statistics(&queue, tensors.data(), static_cast<std::uint32_t>(tensors.size()), records,
                                        message.data(), message.size()) == 0;
-    for (RowsOf& rows : queued.rows) {
-      if (launched) add_to(all, table, std::move(rows));
+    if (launched) {
+      for (RowsOf& rows : queued.rows) add_to(all, table, std::move(rows));
     }
   }
   fail_all(lost);
-  if (launched) return {};
-  return message.data();
+  if (!launched) return message.data();
+  kernel_of(queued.stream.device_index()) = Kernel::works;
+  return {};
+}
+
+void fail(Queued& queued, const char* why) {
+  std::erase_if(queued.rows, [](const RowsOf& rows) { return rows.reading == nullptr; });  // those are in the table
+  for (RowsOf& rows : queued.rows) rows.lost = why;
+  fail_all(queued.rows);
+}
+
+// Returns why the kernel refuses. Otherwise the tensors are read, or have been reported as failed.
+std::optional<std::string> launch(Queued& queued) {
+  try {
+    return enqueue(queued);
+  } catch (const c10::OutOfMemoryError&) {
+    fail(queued, "the device had no memory for its statistics");
+  } catch (...) {  // the stream was destroyed, or the device is gone
+    fail(queued, kDeviceFailed);
+  }
+  return {};
 }
 
 // One tensor, at once. The first of a device must be: there may be no kernel for it.
 bool launch_alone(Queued& queued, std::atomic<Kernel>& kernel) {
-  const auto problem = launch(queued);
-  const Kernel before = kernel.exchange(problem ? Kernel::refused : Kernel::works);
-  if (problem && before != Kernel::refused) {
-    std::fprintf(stderr, "sonde: %s; PyTorch's reductions take the statistics, which is slower\n", problem->c_str());
+  const auto refusal = launch(queued);
+  if (refusal && kernel.exchange(Kernel::refused) != Kernel::refused) {
+    std::fprintf(stderr, "sonde: %s; PyTorch's reductions take the statistics, which is slower\n", refusal->c_str());
   }
-  return !problem;
+  return !refusal;
 }
 
 }  // namespace
 
-bool begin_kernel(const ReadingPtr& reading, const sonde_tensor& tensor, const c10::Stream& stream) {
-  if (!stream.device().is_cuda()) return false;
-  std::atomic<Kernel>& kernel = kernel_of(stream.device_index());
+bool begin_kernel(const ReadingPtr& reading, const sonde_tensor& tensor, c10::Device device) {
+  if (!device.is_cuda()) return false;
+  std::atomic<Kernel>& kernel = kernel_of(device.index());
   if (kernel == Kernel::refused) return false;
+  const c10::Stream stream = current_stream(device);
   const std::int64_t bytes = api().device_record_bytes(&tensor);
   const std::optional<void*> native = native_handle(stream);
   if (bytes < 0 || !native) return false;
@@ -131,16 +154,7 @@ void launch_queued() {
   std::optional<Queued> queued;
   std::swap(queued, t_reports.queued);
   if (!queued) return;
-  const char* lost = kDeviceFailed;
-  try {
-    if (!launch(*queued)) return;
-  } catch (const c10::OutOfMemoryError&) {
-    lost = "the device had no memory for its statistics";
-  } catch (...) {  // the stream was destroyed, or the device is gone
-  }
-  std::erase_if(queued->rows, [](const RowsOf& rows) { return rows.reading == nullptr; });  // those are in the table
-  for (RowsOf& rows : queued->rows) rows.lost = lost;
-  fail_all(queued->rows);
+  if (launch(*queued)) fail(*queued, kDeviceFailed);  // it has worked before
 }
 
 LaunchTogether::LaunchTogether() { ++t_reports.depth; }

@@ -1,7 +1,6 @@
 // Memory of the host to which a device still copies: `copy_` and `to` with non_blocking=True return before it is complete.
 #include <ATen/core/Tensor.h>
 #include <c10/core/Event.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <atomic>
 #include <map>
@@ -36,7 +35,7 @@ std::optional<c10::Event> event_now(c10::Device device) {
   try {
     if (is_capturing(device)) return std::nullopt;
     c10::Event event(device.type());
-    event.record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+    event.record(current_stream(device));
     return event;
   } catch (...) {  // a device without events
     return std::nullopt;

@@ -130,8 +130,8 @@ void begin_reductions(const ReadingPtr& reading, const at::Tensor& source, const
 }  // namespace
 
 void begin_statistics(const ReadingPtr& reading, const at::Tensor& source, const sonde_tensor& tensor) {
-  const c10::Stream stream = c10::impl::VirtualGuardImpl(source.device().type()).getStream(source.device());
-  if (!begin_kernel(reading, tensor, stream)) begin_reductions(reading, source, stream);
+  const c10::Device device = source.device();
+  if (!begin_kernel(reading, tensor, device)) begin_reductions(reading, source, current_stream(device));
 }
 
 }  // namespace sonde_torch

@@ -43,6 +43,11 @@ class BesideCaptures {
   int before_;
 };
 
+// Of this thread.
+inline c10::Stream current_stream(c10::Device device) {
+  return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+}
+
 // Our operators are seen by nobody: no callback, no autograd, no autocast, no mode of Python, no transform.
 struct OwnOperators {
   BesideCaptures beside;
@@ -88,7 +93,6 @@ inline constexpr const char* kDeviceFailed = "the device failed before it had be
 void begin_copy(const ReadingPtr& reading, const at::Tensor& source, const sonde_device_read& request);
 void poll_copies();
 void drain_copies();
-
 bool are_copies_under_way();
 
 // device_statistics.cpp
@@ -97,7 +101,7 @@ void begin_statistics(const ReadingPtr& reading, const at::Tensor& source, const
 
 // device_kernel.cpp
 // False: the kernel cannot be used for this tensor or device, or at all.
-bool begin_kernel(const ReadingPtr& reading, const sonde_tensor& tensor, const c10::Stream& stream);
+bool begin_kernel(const ReadingPtr& reading, const sonde_tensor& tensor, c10::Device device);
 // Launches what waits on this thread.
 void launch_queued();
 
