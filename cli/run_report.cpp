@@ -8,12 +8,15 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "catalog/catalog.h"
 #include "config/environment.h"
 #include "dump.h"
+#include "operators/op_nature.h"
 #include "report/catalog_text.h"
 #include "report/table.h"
 #include "report/text.h"
@@ -65,6 +68,8 @@ std::vector<const CatalogStep*> steps_of_last_run(const CatalogRank& rank) {
   return steps;
 }
 
+bool is_not_finite(const CatalogTensor& tensor) { return tensor.statistics && !tensor.statistics->all_finite(); }
+
 struct Sum {
   std::size_t steps = 0, ops = 0, tensors = 0, not_finite = 0;
 };
@@ -77,24 +82,43 @@ Sum sum_of(const std::vector<const CatalogStep*>& steps) {
       sum.ops += op.is_parameter ? 0 : 1;
       for (const CatalogTensor& tensor : op.tensors) {
         sum.tensors += tensor.recorded() ? 1 : 0;
-        sum.not_finite += tensor.statistics && !tensor.statistics->all_finite() ? 1 : 0;
+        sum.not_finite += is_not_finite(tensor) ? 1 : 0;
       }
     }
   }
   return sum;
 }
 
-// The first NaN or infinity, in the order of the run.
-std::string first_not_finite(const std::vector<const CatalogStep*>& steps) {
-  for (const CatalogStep* step : steps)
-    for (const CatalogOp& op : step->ops)
-      for (const CatalogTensor& tensor : op.tensors)
-        if (tensor.statistics && !tensor.statistics->all_finite()) {
-          const std::string source = source_text(op);
-          return fmt::format("NaN or infinity first in step {}: {}:{}{}{}", step->id.number, op.op_name,
-                             slot_text(tensor), source.empty() ? "" : ", ", source);
-        }
-  return "";
+// The first NaN or infinity of a rank, in the order of its run.
+struct FirstNotFinite {
+  const CatalogRank* rank = nullptr;
+  const CatalogStep* step = nullptr;
+  const CatalogOp* op = nullptr;
+  const CatalogTensor* tensor = nullptr;
+  std::size_t collectives = 0;  // before it, in its step
+
+  // Bad values that a collective gave to this rank are another's.
+  bool is_received() const { return !tensor->is_input && nature_of(op->op_type).collective; }
+  auto order() const { return std::tuple(step->id.number, step->id.graph, is_received(), collectives); }
+};
+
+std::optional<FirstNotFinite> first_not_finite(const CatalogRank& rank, const std::vector<const CatalogStep*>& steps) {
+  for (const CatalogStep* step : steps) {
+    std::size_t collectives = 0;
+    for (const CatalogOp& op : step->ops) {
+      const auto tensor = std::ranges::find_if(op.tensors, is_not_finite);
+      if (tensor != op.tensors.end()) return FirstNotFinite{&rank, step, &op, &*tensor, collectives};
+      collectives += !op.is_parameter && nature_of(op.op_type).collective ? 1 : 0;
+    }
+  }
+  return std::nullopt;
+}
+
+std::string text_of(const FirstNotFinite& first, bool with_rank) {
+  const std::string source = source_text(*first.op);
+  return fmt::format("NaN or infinity first in step {}{}: {}:{}{}{}", first.step->id.number,
+                     with_rank ? " of rank " + rank_text(*first.rank) : "", first.op->op_name, slot_text(*first.tensor),
+                     source.empty() ? "" : ", ", source);
 }
 
 // Says whether it named a tensor that is not finite.
@@ -105,7 +129,7 @@ bool print_contents(const Catalog& catalog) {
                {"ops", Align::right},
                {"tensors", Align::right},
                {"not finite", Align::right}});
-  std::string first;
+  std::optional<FirstNotFinite> first;
   for (const CatalogRank& rank : catalog.ranks) {
     std::map<std::uint32_t, std::vector<const CatalogStep*>> graphs;
     for (const CatalogStep* step : steps_of_last_run(rank)) graphs[step->id.graph].push_back(step);
@@ -114,13 +138,14 @@ bool print_contents(const Catalog& catalog) {
       table.add({fmt::format("{}", rank.rank), fmt::format("{} {}", graph, graph == 0 ? "training" : "no gradients"),
                  fmt::format("{}", sum.steps), fmt::format("{}", sum.ops), fmt::format("{}", sum.tensors),
                  fmt::format("{}", sum.not_finite)});
-      if (first.empty()) first = first_not_finite(steps);
+      const std::optional<FirstNotFinite> of_rank = first_not_finite(rank, steps);
+      if (of_rank && (!first || of_rank->order() < first->order())) first = of_rank;
     }
   }
   if (table.empty()) return false;
   print_notice(table.text(terminal_width(STDERR_FILENO)));
-  if (first.empty()) return false;
-  say(first);
+  if (!first) return false;
+  say(text_of(*first, catalog.ranks.size() > 1));
   return true;
 }
 

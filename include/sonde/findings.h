@@ -137,7 +137,10 @@ struct UnfinishedRun {
 };
 
 struct FirstBad {
-  std::vector<Finding> findings;         // the first is the answer; then others of the same step that it does not cause
+  std::vector<Finding> findings;  // the first is the answer; then others of the same step that it does not cause
+  // The first finding of each rank that its own operators caused, the answer's rank first. A rank is left out if all it
+  // has came from other ranks: through a collective, or in its parameters.
+  std::vector<Finding> by_rank;
   std::vector<Finding> expected;         // findings of a loss scaler, which skipped the step
   std::vector<Finding> asides;           // notes: metrics and numbers that are printed, which no training reads
   std::vector<HealthyInfinity> healthy;  // of the step of the answer, or of all steps where there is none

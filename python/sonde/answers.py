@@ -146,12 +146,14 @@ class _Answer:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class FirstBad(_Answer):
-    """The answer of `first_bad`. `findings[0]` is `first`; the others are of the same step. If there is no finding and
+    """The answer of `first_bad`. `findings[0]` is `first`; the others are of the same step. `by_rank` has the first
+    finding of each rank that went wrong by itself, that of `first` at the beginning. If there is no finding and
     `complete` is True, nothing is wrong in what was recorded; `unfinished` names the ranks that were killed or go on.
     If `complete` is False, `problems` and `notes` name the parts that could not be examined."""
 
     first: Finding | None
     findings: tuple[Finding, ...]
+    by_rank: tuple[Finding, ...]
     expected: tuple[Finding, ...]
     asides: tuple[Finding, ...]
     healthy: tuple[HealthyInfinity, ...]
@@ -349,6 +351,7 @@ def first_bad_of(document: Mapping[str, Any], text: str) -> FirstBad:
     return FirstBad(
         first=findings[0] if findings else None,
         findings=findings,
+        by_rank=tuple(_finding(one) for one in document["by_rank"]),
         expected=tuple(_finding(one) for one in document["expected"]),
         asides=tuple(_finding(one) for one in document["asides"]),
         healthy=tuple(_healthy(one) for one in document["healthy"]),

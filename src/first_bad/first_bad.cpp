@@ -101,17 +101,22 @@ std::string fused_kernels_of(const CatalogOp& op) {
   return found != op.attributes->end() ? found->text : "";
 }
 
+Finding with_code(RankSearch& search, const Root& root, SourceTexts& sources) {
+  Finding finding = finding_of(search, root);
+  const CatalogOp& op = *search.flow().ops()[root.op].op;
+  finding.code = code_of(op, sources);
+  if (const std::string kernels = fused_kernels_of(op); !kernels.empty()) {
+    finding.evidence.push_back("in the compiled code it is part of " + kernels);
+  }
+  return finding;
+}
+
 // The answer, and the other errors in its step.
 void add_findings(RankSearch& search, const RankVerdict& verdict, FirstBad& report) {
   SourceTexts sources = sources_of(search.rank());
   for (const Root& root : search.roots()) {
     if (report.findings.size() >= kMostFindings) break;
-    Finding finding = finding_of(search, root);
-    const CatalogOp& op = *search.flow().ops()[root.op].op;
-    finding.code = code_of(op, sources);
-    if (const std::string kernels = fused_kernels_of(op); !kernels.empty()) {
-      finding.evidence.push_back("in the compiled code it is part of " + kernels);
-    }
+    Finding finding = with_code(search, root, sources);
     // One write of memory is visible in many places.
     const bool again = !report.findings.empty() && finding.kind == "memory_overwritten" &&
                        report.findings.front().kind == finding.kind;
@@ -131,6 +136,18 @@ void add_findings(RankSearch& search, const RankVerdict& verdict, FirstBad& repo
   add_path(search.flow(), root, report);
   add_suspects(search.flow(), root, report);
   report.reaches = reaches_of(search, root);
+}
+
+// Ranks may go wrong by themselves, each in its own data.
+void add_other_ranks(std::vector<std::unique_ptr<RankSearch>>& searches, const RankSearch& first, FirstBad& report) {
+  report.by_rank.push_back(report.findings.front());
+  for (const std::unique_ptr<RankSearch>& search : searches) {
+    if (search.get() == &first) continue;
+    const Root* root = own_root(*search, first);
+    if (root == nullptr) continue;
+    SourceTexts sources = sources_of(search->rank());
+    report.by_rank.push_back(with_code(*search, *root, sources));
+  }
 }
 
 // Skips roots with an op and bad kind already reported: NaN and infinity of one op are one story.
@@ -352,6 +369,7 @@ FirstBad first_bad(const Catalog& catalog, const FirstBadOptions& options) {
   const RankVerdict verdict = first_rank(searches);
   RankSearch& first = *searches[verdict.first];
   add_findings(first, verdict, report);
+  add_other_ranks(searches, first, report);
   if (options.trend) {
     SourceTexts sources = sources_of(first.rank());
     report.growth = growth_before(first, sources);

@@ -127,6 +127,18 @@ void add_others(Searches& searches, RankVerdict& verdict) {
 
 }  // namespace
 
+const Root* own_root(RankSearch& search, const RankSearch& first) {
+  if (!search.found()) return nullptr;
+  const bool is_later = search.step().id.number > first.step().id.number;
+  for (const Root& root : search.roots()) {
+    const ValueFlow::Op& op = search.flow().ops()[root.op];
+    const bool is_received = op.nature.collective && root.kind == RootKind::created;
+    // Of a later step: bad parameters and data may come from the update that the ranks made together.
+    if (!is_received && !(is_later && root.kind == RootKind::external)) return &root;
+  }
+  return nullptr;
+}
+
 RankVerdict first_rank(Searches& searches) {
   RankVerdict verdict;
   std::optional<std::tuple<std::uint64_t, std::uint32_t, bool, std::size_t, std::uint32_t>> best;

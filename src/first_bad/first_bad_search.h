@@ -76,6 +76,9 @@ struct RankVerdict {
   std::vector<std::string> tags;
 };
 RankVerdict first_rank(std::vector<std::unique_ptr<RankSearch>>& searches);
+// The first root of another rank that its own operators caused; null: all of its roots came from the rank that was bad
+// first.
+const Root* own_root(RankSearch& search, const RankSearch& first);
 
 std::optional<Growth> growth_before(RankSearch& search, SourceTexts& sources);
 

@@ -10,8 +10,10 @@
 namespace sonde {
 namespace {
 
-constexpr double kGrown = 10;        // times its earlier value
-constexpr double kSmallest = 1e-20;  // smaller norms give no information
+constexpr double kGrown = 10;  // times its earlier value
+// Tensors change most in the first steps of a training. If those before are few beside those after, they are no measure.
+constexpr std::size_t kMostAfter = 8;  // for each point before
+constexpr double kSmallest = 1e-20;    // smaller norms give no information
 
 struct Series {
   bool of_norm = true;
@@ -43,7 +45,7 @@ double median(std::vector<double> values) {
 std::optional<std::size_t> grown_at(const Series& series, double& before) {
   std::vector<double> earlier;
   for (std::size_t i = 0; i < series.points.size(); ++i) {
-    if (!earlier.empty()) {
+    if (kMostAfter * earlier.size() >= series.points.size() - i) {
       before = median(earlier);
       const bool stays = std::all_of(series.points.begin() + static_cast<std::ptrdiff_t>(i), series.points.end(),
                                      [&](const Series::Point& point) { return point.value > kGrown * before; });
@@ -53,6 +55,9 @@ std::optional<std::size_t> grown_at(const Series& series, double& before) {
   }
   return std::nullopt;
 }
+
+// Moments begin at zero and grow in every training. A parameter that grows is seen where the model reads it.
+bool is_of_optimizer(std::string_view op_name) { return op_name.find("optimizer-") != std::string_view::npos; }
 
 struct Slot {
   std::string_view op_name;
@@ -70,6 +75,7 @@ AllSeries series_of(RankSearch& search) {
     const CatalogStep& step = search.rank().steps[index];
     if (step.run != search.step().run || step.id.graph != search.step().id.graph) continue;
     search.each_output(index, [&](const OutputSize& output) {
+      if (is_of_optimizer(output.op_name)) return;
       Series& series = all[{output.op_name, output.slot}];
       bool of_norm = true;
       const auto value = size_of(output, of_norm);

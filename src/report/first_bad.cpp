@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::size_t kHealthyShown = 12;
 constexpr std::size_t kPathShown = 8;
+constexpr std::size_t kRanksShown = 4;
 
 std::string last_part(const std::string& name) {
   const std::size_t slash = name.rfind('/');
@@ -70,6 +71,27 @@ std::string healthy_text(const FirstBad& report, std::size_t width) {
   std::string text = "\n" + table.text(width);
   const std::uint64_t more = report.healthy.size() - shown + report.healthy_left_out;
   if (more > 0) text += fmt::format("and {} more (--json)\n", more);
+  return text;
+}
+
+bool is_alike(const Finding& a, const Finding& b) {
+  return a.tensor.op_name == b.tensor.op_name && a.step == b.step && a.kind == b.kind;
+}
+
+// The findings of other ranks; equal ones are in the answer's evidence.
+std::string ranks_text(const FirstBad& report) {
+  std::string text;
+  std::size_t shown = 0, more = 0;
+  for (const Finding& finding : report.by_rank) {
+    if (is_alike(finding, report.by_rank.front())) continue;
+    if (shown == kRanksShown) {
+      ++more;
+      continue;
+    }
+    ++shown;
+    text += fmt::format("\nrank {} went wrong by itself:\n{}", rank_text(finding.rank, finding.dump), page_of(finding));
+  }
+  if (more > 0) text += fmt::format("and {} (--json)\n", count_text(more, "more rank"));
   return text;
 }
 
@@ -171,6 +193,7 @@ std::string text_of(const FirstBad& report, std::size_t width) {
     text += (i == 0 ? "first bad: " : "") + page_of(report.findings[i]);
     if (i == 0) text += fmt::format("  {:<11} {}: {}\n", "reaches", report.reaches, printable(path_text(report)));
   }
+  text += ranks_text(report);
   for (const Finding& finding : report.expected) {
     text += fmt::format("expected: {}: {} (step {}); the loss scaler found it and skipped the step\n",
                         printable(finding.tensor.op_name), printable(finding.why), finding.step.number);
@@ -202,7 +225,8 @@ std::string text_of(const FirstBad& report, std::size_t width) {
 
 Json json_of(const FirstBad& report) {
   Json findings = Json::array(), expected = Json::array(), asides = Json::array(), healthy = Json::array(),
-       unfinished = Json::array();
+       unfinished = Json::array(), by_rank = Json::array();
+  for (const Finding& finding : report.by_rank) by_rank.push_back(json_of(finding));
   for (const UnfinishedRun& run : report.unfinished) {
     unfinished.push_back({{"state", text_of(run.state).name},
                           {"rank", run.rank},
@@ -228,6 +252,7 @@ Json json_of(const FirstBad& report) {
           {"unfinished", unfinished},
           {"first", report.findings.empty() ? Json() : json_of(report.findings.front())},
           {"findings", findings},
+          {"by_rank", by_rank},
           {"reaches", report.reaches},
           {"path", report.path},
           {"expected", expected},

@@ -284,6 +284,59 @@ TEST(FirstBad, NamesTheNormThatGrewFirst) {
   EXPECT_EQ(report.growth->now, 50);
 }
 
+// The second moments of Adam begin at zero.
+TEST(FirstBad, NoStateOfAnOptimizerGrewFirst) {
+  MadeRun run;
+  for (int step = 0; step < 4; ++step) {
+    if (step > 0) run.next_step();
+    const Bad bad = step == 3 ? kHuge : Bad();
+    run.loss("mse_loss", {run.op("exp", {run.outside("x")}, bad)}, bad);
+    run.phase(Phase::optimizer);
+    run.op("addcmul_", {run.outside("exp_avg_sq.weight")});
+    run.last_output().statistics->l2norm = step == 0 ? 1e-6 : step;
+    run.phase(Phase::forward);
+  }
+  for (CatalogStep& step : run.rank().steps) {
+    for (std::size_t i = 0; i < step.ops.size(); ++i) step.ops[i].op_name = run.rank().steps[0].ops[i].op_name;
+    step.ops[2].op_name = "Default/optimizer-Adam/addcmul_-op0";
+  }
+  EXPECT_FALSE(first_bad(run.catalog()).growth);
+}
+
+TEST(FirstBad, AStepBeforeHundredsOfOthersIsNoMeasureOfGrowth) {
+  MadeRun run;
+  for (int step = 0; step < 40; ++step) {
+    if (step > 0) run.next_step();
+    const Bad bad = step == 39 ? kHuge : Bad();
+    const Made y = run.op("linear", {run.outside("x")});
+    run.last_output().statistics->l2norm = step == 0 ? 0.01 : 1;  // the first update makes it what it is
+    run.loss("mse_loss", {run.op("exp", {y}, bad)}, bad);
+  }
+  for (CatalogStep& step : run.rank().steps) {
+    for (std::size_t i = 0; i < step.ops.size(); ++i) step.ops[i].op_name = run.rank().steps[0].ops[i].op_name;
+  }
+  EXPECT_FALSE(first_bad(run.catalog()).growth);
+}
+
+TEST(FirstBad, EachRankHasAFindingOfItsOwn) {
+  const auto train = [](MadeRun& run, const std::string& op, Bad made, std::uint32_t rank) {
+    const Made x = run.op(op, {run.outside("x")}, made);
+    run.loss("mse_loss", {run.op("allreduce_", {x}, kNan)}, kNan);
+    run.rank().rank = rank;
+  };
+  MadeRun log, div, victim;
+  train(log, "log", kNan, 0);
+  train(div, "div", kNan, 1);
+  train(victim, "exp", {}, 2);
+  log.catalog().ranks.push_back(std::move(div.rank()));
+  log.catalog().ranks.push_back(std::move(victim.rank()));
+  const FirstBad report = first_bad(log.catalog());
+  ASSERT_THAT(report.by_rank, SizeIs(2)) << "rank 2 only received them";
+  EXPECT_EQ(report.by_rank[0].tensor.op_name, first_op(report));
+  EXPECT_EQ(report.by_rank[1].tensor.op_name, "Default/div-op0");
+  EXPECT_EQ(report.by_rank[1].rank, 1U);
+}
+
 TEST(FirstBad, OfRanksTheOneThatGaveACollectiveSomethingBad) {
   MadeRun good, bad;
   const auto train = [](MadeRun& run, Bad made) {
