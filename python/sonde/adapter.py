@@ -66,7 +66,7 @@ def load() -> "Library":
                 _require_self_test(torch, library)
             load_file(library)
         finally:
-            if library.parent not in (_BUILT, _cache_directory()):  # built for this run only, which has it open by now
+            if library.parent not in (_BUILT, _own_cache()):  # built for this run only, which has it open by now
                 shutil.rmtree(library.parent, ignore_errors=True)
     loaded: Library = sys.modules[_NAME]
     return loaded
@@ -115,9 +115,8 @@ def find_or_build(torch: "Torch | None" = None) -> pathlib.Path:
 
 def find(torch: "Torch") -> pathlib.Path | None:
     """The path of a library already built for `torch` and this Python; None if there is none."""
-    for directory in (_BUILT, _cache_directory()):
-        library = directory / _file_name(torch)
-        if _usable(library) and (directory == _BUILT or _trusted(directory)):
+    for directory in (_BUILT, _own_cache()):
+        if directory is not None and _usable(library := directory / _file_name(torch)):
             return library
     return None
 
@@ -309,13 +308,13 @@ def _require_self_test(torch: Torch, library: pathlib.Path) -> None:
     """The adapter was not tested with this torch, or this Python: tests it once, in a separate process, and keeps the
     result. Raises AdapterError if the test fails."""
     untried = f"Python {platform.python_version()}" if torch.is_tested else f"PyTorch {torch.version}"
-    kept = _cache_directory() / f"{library.stem}.self-test"
-    result = _kept_result(kept)
+    name = f"{library.stem}.self-test"
+    result = _kept_result(name)
     if result is None:
         _say(f"sonde: {untried} is not a tested version; testing the adapter (only once) ... ", end="")
         result = run_self_test(library)
         _say("passed" if result == _PASSED else "failed")
-        _keep_result(kept, result)
+        _keep_result(name, result)
     elif result == _PASSED:
         _say(f"sonde: {untried} is not a tested version; the adapter's self-test passed")
     if result != _PASSED:
@@ -360,23 +359,23 @@ def _own_path() -> list[str]:
     return [entry or os.getcwd() for entry in sys.path]
 
 
-def _kept_result(path: pathlib.Path) -> str | None:
-    if not _usable(path) or not _trusted(path.parent):
+def _kept_result(name: str) -> str | None:
+    directory = _own_cache()
+    if directory is None or not _usable(directory / name):
         return None
     try:
-        return path.read_text(encoding="utf-8").strip() or None
+        return (directory / name).read_text(encoding="utf-8").strip() or None
     except (OSError, UnicodeDecodeError):
         return None
 
 
-def _keep_result(path: pathlib.Path, result: str) -> None:
+def _keep_result(name: str, result: str) -> None:
     """If the cache cannot be written, the next run tests again."""
     with contextlib.suppress(OSError):
-        _make_directory(path.parent)
-        if _trusted(path.parent):
-            with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:
-                file.write(result + "\n")
-            os.replace(file.name, path)
+        directory = _own_directory(_cache_directory(), make=True)
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=directory, delete=False) as file:
+            file.write(result + "\n")
+        os.replace(file.name, directory / name)
 
 
 def build(torch: Torch, directory: pathlib.Path, announce: bool = False) -> pathlib.Path:
@@ -384,13 +383,15 @@ def build(torch: Torch, directory: pathlib.Path, announce: bool = False) -> path
     `announce`: prints a line on stderr, since it takes a minute. Raises AdapterError."""
     compiler = _check_can_build(torch)
     try:
-        _make_directory(directory)
-        if directory != _BUILT:
-            _check_trusted(directory)
+        if directory == _BUILT:
+            directory.mkdir(parents=True, exist_ok=True)
+        else:
+            directory = _own_directory(directory, make=True)
         lock = _open_lock(directory)
     except OSError as error:
         try:
-            directory = pathlib.Path(tempfile.mkdtemp(prefix="sonde-adapter-"))
+            temporary = _real_path(pathlib.Path(tempfile.gettempdir()))
+            directory = pathlib.Path(tempfile.mkdtemp(prefix="sonde-adapter-", dir=temporary))
             lock = _open_lock(directory)
         except OSError as other:
             raise AdapterError(f"cannot build the adapter: {_reason(error)}, and {_reason(other)}; {_CURE}") from other
@@ -426,13 +427,6 @@ def _check_can_build(torch: Torch) -> list[str]:
 _CURE = "XDG_CACHE_HOME can name a directory of your own"
 
 
-def _make_directory(directory: pathlib.Path) -> None:
-    """Also makes the missing ones above it, whose mode Path.mkdir would leave to the umask."""
-    for place in [*reversed(directory.parents), directory]:
-        if not place.is_dir():
-            place.mkdir(mode=0o700, exist_ok=True)
-
-
 def _open_lock(directory: pathlib.Path) -> IO[bytes]:
     """The file `.lock`, only used as a lock: it is never emptied, and anything but a file of this user is refused."""
     path = directory / ".lock"
@@ -445,19 +439,59 @@ def _open_lock(directory: pathlib.Path) -> IO[bytes]:
     return file
 
 
-def _check_trusted(directory: pathlib.Path) -> None:
-    """Raise PermissionError if anybody except root and this user can put a library into `directory`, or another
-    directory into its place."""
-    own = directory.resolve()
-    for place in [own, *own.parents]:
-        status = os.stat(place)
-        if status.st_uid not in ((os.geteuid(),) if place == own else (0, os.geteuid())):
-            raise PermissionError(errno.EPERM, f"it belongs to user {status.st_uid}", str(place))
-        # A user's private group, as assumed by umask 002, has no other members.
-        others = status.st_mode & (0o002 if status.st_gid == os.getegid() and place != own else 0o022)
-        if others and (place == own or not status.st_mode & stat.S_ISVTX):
-            mode = stat.S_IMODE(status.st_mode)
-            raise PermissionError(errno.EPERM, f"others may write to it (mode {mode:04o})", str(place))
+def _own_directory(directory: pathlib.Path, make: bool = False) -> pathlib.Path:
+    """_real_path() of a directory of this user that others cannot put anything into. Raises OSError."""
+    path = _real_path(directory, make)
+    _check_place(path, os.lstat(path), is_last=True)
+    return path
+
+
+def _real_path(directory: pathlib.Path, make: bool = False) -> pathlib.Path:
+    """The path of `directory` without links, of which only root and this user can exchange a part: what is checked
+    there is what is loaded later. Raises OSError for a link of another user, or a directory on the way that others may
+    change. `make`: makes missing directories, whose mode is never left to the umask."""
+    at, names, links = pathlib.Path("/"), list(reversed(directory.absolute().parts[1:])), 0
+    _check_place(at, os.lstat(at))
+    while names:
+        name = names.pop()
+        place = at.parent if name == ".." else at / name
+        status = _made(place) if make else os.lstat(place)
+        if not stat.S_ISLNK(status.st_mode):
+            _check_place(place, status)
+            at = place
+            continue
+        links += 1
+        if links > _MOST_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(directory))
+        if status.st_uid not in (0, os.geteuid()):
+            raise PermissionError(errno.EPERM, f"it is a symbolic link of user {status.st_uid}", str(place))
+        target = pathlib.PurePath(os.readlink(place))
+        at = pathlib.Path("/") if target.is_absolute() else at
+        names += reversed(target.parts[1:] if target.is_absolute() else target.parts)
+    return at
+
+
+def _made(directory: pathlib.Path) -> os.stat_result:
+    if not os.path.lexists(directory):
+        directory.mkdir(mode=0o700, exist_ok=True)
+    return os.lstat(directory)
+
+
+_MOST_LINKS = 40  # as the kernel
+
+
+def _check_place(place: pathlib.Path, status: os.stat_result, is_last: bool = False) -> None:
+    """Raise OSError unless `place` is a directory in which others cannot exchange what belongs to this user or root;
+    the last one is this user's, and others can put nothing into it."""
+    if not stat.S_ISDIR(status.st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(place))
+    if status.st_uid not in ((os.geteuid(),) if is_last else (0, os.geteuid())):
+        raise PermissionError(errno.EPERM, f"it belongs to user {status.st_uid}", str(place))
+    # A user's private group, as assumed by umask 002, has no other members.
+    others = status.st_mode & (0o002 if status.st_gid == os.getegid() and not is_last else 0o022)
+    if others and (is_last or not status.st_mode & stat.S_ISVTX):
+        mode = stat.S_IMODE(status.st_mode)
+        raise PermissionError(errno.EPERM, f"others may write to it (mode {mode:04o})", str(place))
 
 
 def _reason(error: OSError) -> str:
@@ -473,11 +507,12 @@ def _compile(compiler: Sequence[str], torch: Torch, library: pathlib.Path) -> No
         for unit in _write_units(torch, pathlib.Path(scratch)):
             objects.append(str(unit.with_suffix(".o")))
             jobs.append([*compiler, *flags, "-c", str(unit), "-o", objects[-1]])
-        _run_all(jobs)
+        _run_all(jobs, scratch)
         built = os.path.join(scratch, library.name)
         # A symbol that this torch lacks must fail the load: found at the first call, it would end the training.
         at_once = "-Wl,-z,now"
-        _run_all([[*compiler, "-shared", at_once, "-o", built, *objects, *torch.link_flags(), *_more_flags()]])
+        link = [*compiler, "-shared", at_once, "-o", built, *objects, *torch.link_flags(), *_more_flags()]
+        _run_all([link], scratch)
         if not os.path.exists(built):
             raise AdapterError(f"cannot build the adapter: {compiler[0]} wrote no library; is CXX a C++ compiler?")
         os.chmod(built, 0o755)  # whatever the umask: see _usable
@@ -514,18 +549,24 @@ def _more_flags() -> list[str]:
     return shlex.split(os.environ.get("SONDE_ADAPTER_CXXFLAGS", ""))
 
 
-def _run_all(commands: Sequence[list[str]]) -> None:
-    """Run as many at once as there are cores; raise with the compiler's output if one fails."""
+def _run_all(commands: Sequence[list[str]], scratch: str) -> None:
+    """Run as many at once as there are cores; raise with the compiler's output if one fails. The compiler's own files
+    are in `scratch` too: others may change them in TMPDIR."""
+
+    def run(command: list[str]) -> "subprocess.CompletedProcess[str]":
+        return _run(command, os.environ | {"TMPDIR": scratch})
+
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        for command, done in zip(commands, pool.map(_run, commands), strict=True):
+        for command, done in zip(commands, pool.map(run, commands), strict=True):
             if done.returncode != 0:
                 raise AdapterError(_compiler_failure(command, done.stdout))
 
 
-def _run(command: list[str]) -> "subprocess.CompletedProcess[str]":
+def _run(command: list[str], environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         command,
         check=False,
+        env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -583,12 +624,12 @@ def _usable(library: pathlib.Path) -> bool:
     return stat.S_ISREG(status.st_mode) and status.st_uid in (0, os.geteuid()) and not status.st_mode & 0o022
 
 
-def _trusted(directory: pathlib.Path) -> bool:
+def _own_cache() -> pathlib.Path | None:
+    """The cache's path as _own_directory() gives it; None if there is none that can be used."""
     try:
-        _check_trusted(directory)
+        return _own_directory(_cache_directory())
     except OSError:
-        return False
-    return True
+        return None
 
 
 def _say(text: str, end: str = "\n") -> None:
@@ -628,8 +669,8 @@ def build_in_background(torch: Torch) -> None:
 
 def _is_being_built() -> bool:
     """Whether a process has the lock of the user's cache."""
-    directory = _cache_directory()
-    if not directory.is_dir() or not _trusted(directory):
+    directory = _own_cache()
+    if directory is None:
         return False
     try:
         with _open_lock(directory) as lock:

@@ -349,6 +349,17 @@ Result<Fd> open_output(const fs::path& path, OutputMode how, mode_t mode) {
   return fd;
 }
 
+bool only_ours_to_exchange(const fs::path& path) {
+  fs::path at;
+  return path.is_absolute() && std::ranges::all_of(path, [&](const fs::path& name) {
+           at /= name;
+           struct stat status {};
+           if (::lstat(at.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) return false;
+           if (status.st_uid != 0 && status.st_uid != ::geteuid()) return false;
+           return !others_may_write(status) || (status.st_mode & S_ISVTX) != 0;
+         });
+}
+
 void remove_numbered(int directory, int levels) {
   for (const Entry& entry : entries_of(directory)) {
     if (!is_number(entry.name)) continue;

@@ -45,6 +45,10 @@ Result<Fd> open_output(const std::filesystem::path& path, OutputMode how, mode_t
 // `sonde verify --complete` makes its files in a directory of this name, below one whose name is a number.
 inline constexpr const char* kMadeAgain = "tree";
 
+// Whether only root and this user can exchange a part of `path`, an absolute one: all are directories of theirs, which
+// others may not write to unless they are sticky. A link is no such part.
+bool only_ours_to_exchange(const std::filesystem::path& path);
+
 // Removes the regular files in `directory` whose names are decimal numbers, and, with a second level, those in
 // directories with such names, their kMadeAgain with its contents, and these.
 void remove_numbered(int directory, int levels);

@@ -7,7 +7,7 @@ namespace sonde {
 
 class Scratch {
  public:
-  Scratch();  // in TMPDIR, else in /tmp
+  Scratch();  // in TMPDIR; in /tmp if there is none, or if others can exchange it
   ~Scratch();
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;

@@ -1,5 +1,7 @@
 """The library that watches PyTorch: found, built on first use, refused if it would not fit."""
 
+import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -7,6 +9,7 @@ import platform
 import shutil
 import stat
 import sys
+import threading
 import time
 
 import pytest
@@ -14,6 +17,9 @@ from processes import CLI
 
 import sonde
 from sonde import adapter
+
+OTHER_USER = 65534
+needs_a_second_user = pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user: runs as root")
 
 
 @pytest.fixture
@@ -143,6 +149,83 @@ def test_a_library_that_is_a_link_is_not_loaded(package):
     library.symlink_to(elsewhere)
     assert adapter.find(adapter.find_torch()) is None
     assert adapter.find_or_build() == library and not library.is_symlink()
+
+
+@needs_a_second_user
+@pytest.mark.parametrize("case", ["a link of another user", "a directory of another user", "one that others write"])
+def test_a_cache_reached_through_what_another_user_can_exchange_is_not_used(package, monkeypatch, capfd, case):
+    library = adapter.find_or_build()
+    others = package / "others"
+    others.mkdir()
+    (others / "link").symlink_to(package / "cache")
+    if case == "a link of another user":
+        os.lchown(others / "link", OTHER_USER, OTHER_USER)
+    elif case == "a directory of another user":
+        os.chown(others, OTHER_USER, OTHER_USER)
+    else:
+        others.chmod(0o777)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(others / "link"))
+    capfd.readouterr()
+    assert adapter.find(adapter.find_torch()) is None
+    other = adapter.find_or_build()
+    assert other.parent != library.parent
+    shutil.rmtree(other.parent)
+    place = others / "link" if case == "a link of another user" else others
+    assert f"sonde: cannot keep the adapter: '{place}': " in capfd.readouterr().err
+
+
+def test_links_of_this_user_are_followed_and_the_library_is_named_without_them(package, monkeypatch):
+    library = adapter.find_or_build()
+    (package / "one").symlink_to("two")
+    (package / "two").symlink_to(package / "cache" / ".." / "cache")
+    (package / "loop").symlink_to("loop")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(package / "one"))
+    assert adapter.find(adapter.find_torch()) == library
+    monkeypatch.setenv("XDG_CACHE_HOME", str(package / "loop"))
+    assert adapter.find(adapter.find_torch()) is None
+
+
+@needs_a_second_user
+def test_a_link_that_turns_while_the_cache_is_looked_at_never_gives_another_library(package, monkeypatch):
+    library = adapter.find_or_build()
+    others, evil = package / "others", package / "evil"
+    (evil / "sonde").mkdir(parents=True)
+    shutil.copy(library, evil / "sonde" / library.name)
+    others.mkdir()
+    for path in (others, evil, evil / "sonde", evil / "sonde" / library.name):
+        os.chown(path, OTHER_USER, OTHER_USER)
+    others.chmod(0o755)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(others / "link"))
+    stop = threading.Event()
+
+    def turn():
+        for target in itertools.cycle([evil, package / "cache"]):
+            if stop.is_set():
+                return
+            with contextlib.suppress(FileExistsError):
+                (others / "new").symlink_to(target)
+            os.rename(others / "new", others / "link")
+
+    attacker = threading.Thread(target=turn)
+    attacker.start()
+    torch = adapter.find_torch()
+    found = {adapter.find(torch) for _ in range(300)}
+    os.chown(others, 0, 0)  # a directory of one's own, whose links others make
+    found |= {adapter.find(torch) for _ in range(300)}
+    stop.set()
+    attacker.join()
+    assert found <= {None, library}
+
+
+@needs_a_second_user
+def test_a_temporary_directory_that_others_can_exchange_is_not_built_in(package, monkeypatch):
+    (package / "tmp").mkdir()
+    os.chown(package / "tmp", OTHER_USER, OTHER_USER)
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/no-cache")
+    monkeypatch.setattr(adapter.tempfile, "tempdir", str(package / "tmp"))
+    with pytest.raises(adapter.AdapterError, match=f"'{package}/tmp': it belongs to user {OTHER_USER}; XDG_CACHE_HOME"):
+        adapter.find_or_build()
+    assert list((package / "tmp").iterdir()) == []
 
 
 def test_a_cache_that_cannot_be_made_does_not_stop_the_build(package, monkeypatch):

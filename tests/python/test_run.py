@@ -167,6 +167,22 @@ def test_nothing_is_left_in_the_temporary_directory(sonde, dump, tmp_path):
     assert os.listdir(temporary) == []
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user: runs as root")
+@pytest.mark.parametrize("case", ["a directory of another user", "a link of another user", "a link in one of theirs"])
+def test_the_temporary_directory_is_not_where_another_user_could_exchange_it(sonde, dump, tmp_path, case):
+    mine, theirs = tmp_path / "mine", tmp_path / "theirs"
+    mine.mkdir()
+    theirs.mkdir()
+    (theirs / "link").symlink_to(mine)
+    os.lchown(theirs / "link", 65534, 65534)
+    if case != "a link of another user":
+        os.chown(theirs, 65534, 65534)
+    chosen = theirs if case == "a directory of another user" else theirs / "link"
+    show = ["sh", "-c", "echo $SONDE_CONFIG"]
+    config = sonde("run", "--out", dump, "--", *show, TMPDIR=chosen).stdout
+    assert "theirs" not in config and config.startswith("/tmp/" if chosen == theirs else f"{mine}/"), config
+
+
 def test_info_shows_build_machine_and_python(sonde):
     run = sonde("info", "--json", "--python", sys.executable, SONDE_KERNEL="scalar", CXX="some compiler")
     info = json.loads(run.stdout)
