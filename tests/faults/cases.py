@@ -10,6 +10,11 @@
 A program is a function of one of the modules in programs/. The true line is marked `# FAULT`; several marks are as many
 right answers. Programs of the kinds `differs` and `rounding` take one argument: True in the run under test, False in
 the golden one.
+
+    @family.fault("log", report="pytorch/pytorch#22442", cause="log of 0")
+
+`cause` is in the answer: its verdict, or some of its words; of several, one is enough. `report` names the public bug
+that the program rebuilds: repository and number. The first line of the docstring says what happened.
 """
 
 import dataclasses
@@ -33,6 +38,8 @@ class Case:
     program: object
     ops: tuple = ()  # types of operators; each of them is right
     verdicts: tuple = ()  # of first-bad; empty: any
+    causes: tuple = ()  # verdicts or words of the answer; each of them is right; empty: any
+    report: str = ""  # the public bug: owner/name#number
     evidence: tuple = (TENSORS, STATISTICS)
     ranks: int = 1
     short: bool = False  # in the short form too
@@ -48,6 +55,11 @@ class Case:
         return [first + i for i, line in enumerate(text) if line.rstrip().endswith("# FAULT")]
 
     @property
+    def what(self):
+        """What happened, in a sentence."""
+        return (inspect.getdoc(self.program) or "").split("\n\n")[0].replace("\n", " ")
+
+    @property
     def has_golden(self):
         return self.kind in ("differs", "rounding")
 
@@ -56,25 +68,27 @@ class Family:
     def __init__(self, name):
         self.name = name
 
-    def fault(self, *ops, verdicts=(), evidence=(TENSORS, STATISTICS, OVERFLOW), ranks=1, short=False):
+    def fault(self, *ops, evidence=(TENSORS, STATISTICS, OVERFLOW), **what):
         """A NaN or an infinity that one of `ops` makes, on a marked line."""
-        return self._add(kind="non_finite", ops=ops, verdicts=verdicts, evidence=evidence, ranks=ranks, short=short)
+        return self._add("non_finite", ops=ops, evidence=evidence, **what)
 
-    def differs(self, *ops, evidence=(TENSORS, STATISTICS), ranks=1, short=False):
+    def differs(self, *ops, **what):
         """Finite numbers that differ from the golden run's, because of one of `ops`, on a marked line."""
-        return self._add(kind="differs", ops=ops, evidence=evidence, ranks=ranks, short=short)
+        return self._add("differs", ops=ops, **what)
 
-    def healthy(self, evidence=(TENSORS, STATISTICS, OVERFLOW), ranks=1, short=False):
+    def healthy(self, evidence=(TENSORS, STATISTICS, OVERFLOW), **what):
         """Nothing is wrong, whatever NaN and infinities there are."""
-        return self._add(kind="healthy", evidence=evidence, ranks=ranks, short=short)
+        return self._add("healthy", evidence=evidence, **what)
 
-    def rounding(self, evidence=(TENSORS, STATISTICS), ranks=1, short=False):
+    def rounding(self, **what):
         """The two runs differ by rounding only."""
-        return self._add(kind="rounding", evidence=evidence, ranks=ranks, short=short)
+        return self._add("rounding", **what)
 
-    def _add(self, **what):
+    def _add(self, kind, cause=(), **what):
+        causes = (cause,) if isinstance(cause, str) else tuple(cause)
+
         def add(program):
-            case = Case(name=program.__name__, family=self.name, program=program, **what)
+            case = Case(name=program.__name__, family=self.name, kind=kind, program=program, causes=causes, **what)
             if case.name in _cases:
                 raise ValueError(f"two programs are called {case.name}")
             if case.kind in ("non_finite", "differs") and not case.lines:

@@ -8,9 +8,9 @@ import sysconfig
 
 CLI = os.environ.get("SONDE_CLI") or os.path.join(sysconfig.get_path("scripts"), "sonde")
 
-# With a fault: `first`: the true operator and line come first. `listed`: another one first, marked as uncertain, and
-# the true one among the others. `doubted`: another one first, marked as uncertain. `wrong`: another one first, not
-# marked. `silent`: nothing. Without a fault: `clean` or `blamed`. `failed`: no answer.
+# With a fault: `first`: the true operator and line come first, with the true cause. `listed`: another one first, marked
+# as uncertain, and the true one among the others. `doubted`: another one first, marked as uncertain. `wrong`: another
+# one first, not marked. `silent`: nothing. Without a fault: `clean` or `blamed`. `failed`: no answer.
 OF_FAULTS = ("first", "listed", "doubted", "wrong", "silent", "failed")
 OF_HEALTHY = ("clean", "blamed", "failed")
 
@@ -41,10 +41,17 @@ def place_of(finding):
     return finding["op_type"], file, line, finding["kind"]
 
 
+def names_the_cause(case, finding):
+    """True if the answer has one of the causes: its verdict is one, or its sentences contain one."""
+    said = " ".join([finding.get("why", ""), finding.get("text", ""), *finding.get("attributes", ())])
+    return not case.causes or any(cause == finding["kind"] or cause in said for cause in case.causes)
+
+
 def is_true(case, finding):
     op_type, file, line, verdict = place_of(finding)
     is_there = pathlib.Path(file).name == pathlib.Path(case.file).name and line in case.lines
-    return op_type in case.ops and is_there and (not case.verdicts or verdict in case.verdicts)
+    is_right = op_type in case.ops and is_there and (not case.verdicts or verdict in case.verdicts)
+    return is_right and names_the_cause(case, finding)
 
 
 def is_doubted(finding):
