@@ -9,9 +9,10 @@ import sysconfig
 CLI = os.environ.get("SONDE_CLI") or os.path.join(sysconfig.get_path("scripts"), "sonde")
 
 # With a fault: `first`: the true operator and line come first, with the true cause. `listed`: another one first, marked
-# as uncertain, and the true one among the others. `doubted`: another one first, marked as uncertain. `wrong`: another
-# one first, not marked. `silent`: nothing. Without a fault: `clean` or `blamed`. `failed`: no answer.
-OF_FAULTS = ("first", "listed", "doubted", "wrong", "silent", "failed")
+# as uncertain, and the true one among the others. `doubted`: another one first, marked as uncertain. `unexplained`: the
+# true operator and line come first, without the cause. `wrong`: another one first, not marked. `silent`: nothing.
+# Without a fault: `clean` or `blamed`. `failed`: no answer.
+OF_FAULTS = ("first", "listed", "doubted", "unexplained", "wrong", "silent", "failed")
 OF_HEALTHY = ("clean", "blamed", "failed")
 
 
@@ -47,11 +48,14 @@ def names_the_cause(case, finding):
     return not case.causes or any(cause == finding["kind"] or cause in said for cause in case.causes)
 
 
-def is_true(case, finding):
+def is_there(case, finding):
     op_type, file, line, verdict = place_of(finding)
-    is_there = pathlib.Path(file).name == pathlib.Path(case.file).name and line in case.lines
-    is_right = op_type in case.ops and is_there and (not case.verdicts or verdict in case.verdicts)
-    return is_right and names_the_cause(case, finding)
+    of_line = pathlib.Path(file).name == pathlib.Path(case.file).name and line in case.lines
+    return op_type in case.ops and of_line and (not case.verdicts or verdict in case.verdicts)
+
+
+def is_true(case, finding):
+    return is_there(case, finding) and names_the_cause(case, finding)
 
 
 def is_doubted(finding):
@@ -72,8 +76,8 @@ def outcome(case, answer):
 
 def _outcome_of_fault(case, findings):
     first, *others = findings
-    if is_true(case, first):
-        return "first"
+    if is_there(case, first):
+        return "first" if names_the_cause(case, first) else "unexplained"
     if not is_doubted(first):
         return "wrong"
     return "listed" if any(is_true(case, other) for other in others) else "doubted"

@@ -9,7 +9,7 @@ from torch.utils.checkpoint import checkpoint
 
 family = Family("reports")
 INF = float("inf")
-NEW_TYPE = ("type", "bfloat16", "float16", "parameter", "data")
+NEW_TYPE = ("type", "bfloat16", "float16", "parameter", "data", "inserted")  # a cast
 
 
 def qkv(**more):
@@ -22,7 +22,7 @@ def half_turned(x):
 
 @family.differs(
     "outer", "mul", "ger", "to", "_to_copy", "type_as", "arange",
-    report="huggingface/transformers#29496", cause=NEW_TYPE, short=True,
+    report="huggingface/transformers#29496", cause=NEW_TYPE,
 )  # fmt: skip
 def rotary_frequencies_in_bfloat16(wrong):
     """The buffer of rotary frequencies is bfloat16 in mixed precision, and so are the angles."""
@@ -57,7 +57,7 @@ def rotary_positions_in_half(wrong):
     training(network_of(forward, **qkv()), rows(2, 12, 8))
 
 
-@family.differs("mul", report="Dao-AILab/flash-attention#845", cause=("parameter", "data", "type"))
+@family.differs("mul", "unsqueeze", report="Dao-AILab/flash-attention#845", cause=("parameter", "data", "type"))
 def slopes_cast_with_the_module(wrong):
     """ALiBi's slopes are a buffer, and a cast of the module rounds them to float16."""
 
@@ -119,7 +119,10 @@ def rotary_pairs_of_another_layout(wrong):
     def forward(s, x):
         angles = torch.outer(torch.arange(6.0), 1 / 100 ** (torch.arange(0, 8, 2) / 8)).repeat_interleave(2, -1)
         q = s.q(x)
-        turned = half_turned(q) if wrong else torch.stack([-q[..., 1::2], q[..., ::2]], -1).flatten(-2)  # FAULT
+        if wrong:
+            turned = torch.cat([-q[..., 4:], q[..., :4]], -1)  # FAULT
+        else:
+            turned = torch.stack([-q[..., 1::2], q[..., ::2]], -1).flatten(-2)  # FAULT
         q = q * angles.cos() + turned * angles.sin()  # FAULT
         return s.out((q @ s.k(x).transpose(1, 2)).softmax(-1) @ s.v(x))
 

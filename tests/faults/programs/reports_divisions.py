@@ -10,10 +10,11 @@ from training import Small, batch, train
 
 family = Family("reports")
 
-ROOT = ("divided by 0", "sqrt of 0", "root of 0", "derivative")
+ZERO = ("0 divided by 0", "division by 0")
+ROOT = (*ZERO, "sqrt of 0", "root of 0", "derivative")
 
 
-@family.fault("div", report="Project-MONAI/MONAI#8427", cause="divided by 0")
+@family.fault("div", report="Project-MONAI/MONAI#8427", cause=("divided by 0", "division by 0"))
 def cosine_schedule_starts_at_one():
     """The cumulated alphas of a cosine schedule begin with exactly 1; the posterior's coefficients divide by 1 - 1."""
 
@@ -31,7 +32,7 @@ def cosine_schedule_starts_at_one():
     train(Small(body))
 
 
-@family.fault("div", report="TiankaiHang/Min-SNR-Diffusion-Training#4", cause="0 divided by 0")
+@family.fault("div", report="TiankaiHang/Min-SNR-Diffusion-Training#4", cause=ZERO)
 def min_snr_weight_of_the_last_step():
     """With a terminal signal-to-noise ratio of zero the weight min(snr, 5) / snr is 0 / 0."""
 
@@ -88,7 +89,7 @@ def focal_loss_with_gamma_one_half():
     train(nn.Linear(4, 4), loss_of=loss_of)
 
 
-@family.fault("div", "mul", report="pytorch/pytorch#96813", cause=("divided by 0", "0 times"))
+@family.fault("div", "mul", report="pytorch/pytorch#96813", cause=(*ZERO, "0 times"))
 def smooth_l1_with_beta_zero():
     """The quadratic branch divides by beta = 0; torch.where drops its value, not its gradient."""
 
@@ -105,7 +106,7 @@ def length_of_a_zero_vector():
     """The length of a vector by square, sum and sqrt has no gradient where the vector is zero."""
 
     def loss_of(out):
-        out = torch.relu(out - torch.tensor([[0.0], [0], [0], [90], [0], [0]]))
+        out = out * torch.tensor([[1.0], [1], [1], [0], [1], [1]])
         return out.pow(2).sum(1).sqrt().mean()  # FAULT
 
     train(nn.Linear(4, 4), loss_of=loss_of)
@@ -132,15 +133,16 @@ def magnitude_of_a_silent_frame():
     """The magnitude of a spectrogram by sqrt: a silent frame has an infinite gradient."""
 
     def loss_of(out):
-        signal = F.pad(out.flatten(), (0, 40))
-        spectrum = torch.view_as_real(torch.stft(signal, 8, 8, window=torch.ones(8), return_complex=True))
+        signal = out.flatten() * (torch.arange(24) < 16)
+        frames = torch.stft(signal, 8, 8, window=torch.ones(8), center=False, return_complex=True)
+        spectrum = torch.view_as_real(frames)
         magnitude = torch.sqrt(spectrum.pow(2).sum(-1))  # FAULT
         return magnitude.square().mean()
 
     train(nn.Linear(4, 4), loss_of=loss_of)
 
 
-@family.fault("div", report="KohakuBlueleaf/LyCORIS#166", cause="0 divided by 0")
+@family.fault("div", report="KohakuBlueleaf/LyCORIS#166", cause=ZERO)
 def decomposed_adapter_of_a_zero_column():
     """DoRA divides the weight by the norm of its columns, and one column is zero."""
     base = torch.randn(4, 4)
@@ -160,7 +162,7 @@ def decomposed_adapter_of_a_zero_column():
     train(Adapter())
 
 
-@family.fault("div", report="InternLM/lmdeploy#3652", cause="0 divided by 0")
+@family.fault("div", report="InternLM/lmdeploy#3652", cause=ZERO)
 def quantised_row_of_zeros():
     """The scale of a row of zeros is zero, and the row is divided by it."""
 
@@ -173,7 +175,7 @@ def quantised_row_of_zeros():
     train(Small(body))
 
 
-@family.fault("div", report="VeriSilicon/TIM-VX#589", cause="0 divided by 0")
+@family.fault("div", report="VeriSilicon/TIM-VX#589", cause=ZERO)
 def epsilon_that_became_an_integer():
     """A layer norm's epsilon passes through an integer and is 0; a constant row is 0 / 0."""
     epsilon = int(1e-5)
@@ -186,7 +188,7 @@ def epsilon_that_became_an_integer():
     train(Small(body))
 
 
-@family.fault("mul", "acos", report="kornia/kornia#4228", cause=("0 times", "times 0", "acos"))
+@family.fault("mul", "rsqrt", report="kornia/kornia#4228", cause=("0 times", "times 0", "acos", "square root of 0"))
 def rotation_at_the_identity():
     """The logarithm of the identity quaternion: the infinite derivative of acos(1) meets a vector part of zero."""
 
@@ -223,7 +225,7 @@ def utterance_shorter_than_its_text():
     train(nn.Linear(4, 4), loss_of=loss_of)
 
 
-@family.fault("div", report="chainer/chainer#6299", cause="0 divided by 0")
+@family.fault("div", report="chainer/chainer#6299", cause=ZERO)
 def adam_in_half_precision():
     """Adam's epsilon of 1e-8 is 0 in float16; a weight without gradient gets 0 / 0."""
     w = nn.Parameter(torch.randn(4, 4).half())

@@ -10,8 +10,17 @@ family = Family("reports")
 INF = float("inf")
 
 # A row without a single finite score, in the words of an answer.
-ALL_MASKED = ("all masked", "fully masked", "all -inf", "only -inf", "row is -inf", "-inf minus -inf", "masks all")
-MINUS = ("-inf minus -inf", "-inf - -inf", "inf minus inf")
+ALL_MASKED = (
+    "all masked",
+    "fully masked",
+    "are -inf",
+    "is all -inf",
+    "only -inf",
+    "row is -inf",
+    "-inf minus -inf",
+    "masks all",
+)
+MINUS = ("-inf minus -inf", "-inf - -inf", "inf minus inf", "infinity subtracted from itself")
 ZERO_TIMES = ("0 times inf", "0 times -inf", "-inf times 0", "inf times 0", "0 * inf", "0 * -inf", "0 times infinity")
 
 
