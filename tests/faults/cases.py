@@ -56,7 +56,7 @@ class Case:
 
     @property
     def what(self):
-        """What happened, in a sentence."""
+        """The event, in a sentence."""
         return (inspect.getdoc(self.program) or "").split("\n\n")[0].replace("\n", " ")
 
     @property

@@ -59,7 +59,7 @@ def not_right(results):
 
 
 def rest(results):
-    """What is not right yet, by name."""
+    """The answers that are not right yet, by name."""
     rows = [[r["case"], r["family"], r["evidence"], r["outcome"]] for r in not_right(results)]
     if not rows:
         return "Every program has the right answer."
