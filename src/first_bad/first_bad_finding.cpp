@@ -227,7 +227,9 @@ void FindingWriter::explain_made() {
         "; the memory was written between the recording of its inputs and its run, or the operator is wrong";
   }
   if (root_.lost) {
-    finding_.why += "; the results divided by it are all zero, although the dividends are not";
+    const ValueFlow::Op& last = flow_.ops()[root_.path.back()];
+    finding_.why += fmt::format("; divided by it, what {} gives is zero, although it should not be", last.op->op_name);
+    finding_.evidence.push_back(fmt::format("the zeros are made by {}{}", last.op->op_name, line_text(*last.op)));
   }
   if (root_.kind == RootKind::converted) explain_infinities();
   if (op_.phase == Phase::backward) explain_backward(finding_.why);
@@ -308,6 +310,17 @@ void FindingWriter::add_limits() {
 
 }  // namespace
 
+namespace {
+
+bool reads_gradient(const ValueFlow::Op& op, const ValueFlow& flow) {
+  return std::ranges::any_of(op.inputs, [&](const ValueFlow::Input& input) {
+    const ValueFlow::Op* maker = flow.maker(input);
+    return input.tensor->parameter.ends_with(".grad") || (maker != nullptr && maker->phase == Phase::backward);
+  });
+}
+
+}  // namespace
+
 Finding finding_of(RankSearch& search, const Root& root) { return FindingWriter(search, root).write(); }
 
 std::string reaches_of(RankSearch& search, const Root& root) {
@@ -315,7 +328,7 @@ std::string reaches_of(RankSearch& search, const Root& root) {
   switch (root.end) {
     case End::matters:
     case End::scaler:
-      if (root.lost) return "a normalisation";
+      if (root.lost) return reads_gradient(last, search.flow()) ? "a gradient" : "a normalisation";
       if (last.phase == Phase::backward) return "a gradient";
       if (last.phase == Phase::optimizer) return "a parameter";
       return "the loss";

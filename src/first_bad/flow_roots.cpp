@@ -13,8 +13,6 @@ namespace {
 
 constexpr std::size_t kAbsorbersShown = 3;
 
-bool is_all_zero(const KnownStatistics* known) { return known != nullptr && known->max == 0.0 && known->min == 0.0; }
-
 }  // namespace
 
 void ValueFlow::find_roots() {
@@ -51,9 +49,10 @@ void ValueFlow::add_root(RootKind kind, std::uint32_t value, BadKind bad, std::u
   root.value = value;
   root.end = values_[value].ends[at(bad)];
   inputs_of(ops_[op], values_[value].slot, &root.inputs_known);
-  if (root.end == End::absorbed && bad == BadKind::inf && kind == RootKind::created && normalises_to_nothing(value)) {
-    root.end = End::matters;
-    root.lost = true;
+  if (root.end < End::scaler && bad == BadKind::inf && kind == RootKind::created) {
+    root.path = lost_behind(value);
+    root.lost = !root.path.empty();
+    if (root.lost) root.end = scaler_skipped_ ? End::scaler : End::matters;
   }
   if (const std::uint32_t empty = kind == RootKind::created ? unwritten(ops_[op]) : kOutside; empty != kOutside) {
     root.op = empty;
@@ -90,57 +89,6 @@ std::uint32_t ValueFlow::unwritten(const Op& op) const {
   return kOutside;
 }
 
-// Whether the op's only output is all zeros. A dump of overflows only has no values of it: finite numbers divided by
-// infinities are zeros, and so are results of moving or multiplying zeros.
-bool ValueFlow::is_zero_behind(const Op& op, const Input& input, const std::set<std::uint32_t>& zeros) {
-  const Value& output = values_[op.outputs[0]];
-  const KnownStatistics* known = output.tensor == nullptr ? nullptr : health_.statistics(*output.tensor);
-  if (known != nullptr || !options_.only_overflows) return is_all_zero(known);
-  const std::string type = bare_type(op.op->op_type);
-  if (zeros.contains(input.value)) return op.nature.only_moves || type == "to" || type == "tocopy" || type == "mul";
-  const CatalogTensor* read = values_[input.value].tensor;
-  const Health health = health_of_value(input.value);
-  const bool is_infinite = read != nullptr && health.known &&
-                           health.positive_inf_count + health.negative_inf_count > 0 &&
-                           health.positive_inf_count + health.negative_inf_count == element_count(read->shape);
-  const bool divides = type == "rsqrt" || type == "reciprocal" || (type == "div" && input.tensor->slot == 1);
-  return is_infinite && divides;
-}
-
-// Finds x / sqrt(mean(x ** 2)) where x ** 2 is too large for its type: the divisor is infinite, so that an x without
-// zeros gives only zeros.
-bool ValueFlow::normalises_to_nothing(std::uint32_t value) {
-  if (options_.only_overflows && !has_edges_) return false;
-  std::set<std::uint32_t> sources;
-  for (const Input& input : ops_[values_[value].op].inputs) {
-    if (input.is_read && !input.tensor->constant) sources.insert(input.value);
-  }
-  std::vector<std::uint32_t> open = {value};
-  std::set<std::uint32_t> seen, zeros;
-  while (!open.empty() && seen.size() < kLongestPath) {
-    const std::uint32_t index = open.back();
-    open.pop_back();
-    if (!seen.insert(index).second) continue;
-    for (const Reader& reader : values_[index].readers) {
-      const Op& op = ops_[reader.op];
-      const std::string type = bare_type(op.op->op_type);
-      if (op.phase == Phase::backward || op.outputs.size() != 1 || !op.inputs[reader.input].is_read) continue;
-      const bool is_zero = is_zero_behind(op, op.inputs[reader.input], zeros);
-      if (is_zero) zeros.insert(op.outputs[0]);
-      const bool is_quotient = type == "mul" || type == "div";
-      const bool has_source = std::ranges::any_of(op.inputs, [&](const Input& input) {
-        return sources.contains(input.value) && !is_all_zero(health_.statistics(*input.tensor));
-      });
-      if (is_quotient && is_zero && has_source && reader.op != values_[value].op) return true;
-      const bool goes_on = is_zero ? type == "rsqrt" || type == "reciprocal" || type == "div" || type == "to" ||
-                                         type == "tocopy" || op.nature.only_moves
-                                   : has(health_of_value(op.outputs[0]), BadKind::inf);
-      if (goes_on) open.push_back(op.outputs[0]);
-    }
-  }
-  return false;
-}
-
 bool ValueFlow::reaches_next(const Root& root, std::string_view op_name, std::uint32_t slot) {
   std::vector<std::uint32_t> open = {root.value};
   std::set<std::uint32_t> seen;
@@ -164,7 +112,9 @@ void ValueFlow::sort_roots() {
   };
   std::ranges::stable_sort(roots_, [&](const Root& a, const Root& b) { return key(a) < key(b); });
   std::ranges::stable_sort(healthy_, {}, &Root::op);
-  for (Root& root : roots_) trace(root);
+  for (Root& root : roots_) {
+    if (!root.lost) trace(root);
+  }
   for (Root& root : healthy_) trace(root);
 }
 

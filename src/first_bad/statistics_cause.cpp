@@ -3,6 +3,7 @@
 
 #include <cfloat>
 #include <cmath>
+#include <set>
 
 #include "first_bad/bad_cause.h"
 
@@ -113,6 +114,19 @@ bool explain_two_inputs(OpValues& values, const KnownStatistics& a, const KnownS
   return false;
 }
 
+// The statistics have the true norm; on the way there the squares are added.
+bool explain_norm(OpValues& values, const KnownStatistics& s, std::uint32_t slot, Cause& cause) {
+  static const std::set<std::string_view> kNorms = {"norm", "linalgvectornorm", "foreachnorm", "frobeniusnorm"};
+  if (!kNorms.contains(values.type()) || !s.l2norm || !std::isfinite(*s.l2norm)) return false;
+  const double squares = *s.l2norm * *s.l2norm;
+  if (!overflows(values.output_type(), squares)) return false;
+  cause.why = fmt::format("the norm of input.{} is {}, and the sum of squares on the way to it {}", slot,
+                          number_text(*s.l2norm), number_text(squares));
+  explain_overflow(values.output_type(), squares, cause);
+  cause.evidence.push_back(range_text(slot, s));
+  return true;
+}
+
 std::optional<KnownStatistics> statistics_of(OpValues& values, std::uint32_t slot) {
   const CatalogTensor* tensor = values.input(slot);
   if (tensor == nullptr) return std::nullopt;
@@ -126,6 +140,10 @@ std::optional<KnownStatistics> statistics_of(OpValues& values, std::uint32_t slo
 }  // namespace
 
 bool statistics_cause(OpValues& values, BadKind bad, Cause& cause) {
+  const bool is_list = values.flow().nature.is_list && values.output() != nullptr;
+  const std::uint32_t slot = is_list ? values.output()->slot : 0;
+  const auto of_slot = statistics_of(values, slot);
+  if (of_slot && bad == BadKind::inf && explain_norm(values, *of_slot, slot, cause)) return true;
   const auto first = statistics_of(values, 0);
   if (!first) return false;
   const auto second = statistics_of(values, 1);

@@ -50,7 +50,7 @@ struct Root {
   End end = End::absorbed;
   bool inputs_known = true;                // false: some inputs of the op were not recorded
   bool aside = false;                      // unread, beside a training that continues: a metric, a printed number
-  bool lost = false;                       // its overflow makes a normalisation return only zeros
+  bool lost = false;                       // through a quotient it makes zeros of tensors that were not zero
   bool drowned = false;                    // its readers give NaN or infinities for another reason
   std::vector<std::uint32_t> absorbed_by;  // ops, the first few
   std::vector<std::uint32_t> path;         // ops from the root to the end, the root's first
@@ -182,10 +182,21 @@ class ValueFlow {
   void add_root(RootKind root, std::uint32_t value, BadKind kind, std::uint32_t op, const CatalogTensor* tensor);
   bool is_aside(const Root& root) const;
   std::uint32_t unwritten(const Op& op) const;
-  bool is_zero_behind(const Op& op, const Input& input, const std::set<std::uint32_t>& zeros);
-  bool normalises_to_nothing(std::uint32_t value);
   void sort_roots();
   void trace(Root& root);
+
+  // flow_lost.cpp: infinities that a quotient turns into zeros
+  struct Passing {
+    bool is_zero = false, has_log = false;  // has_log: it is a logarithm of the infinity
+  };
+  std::vector<std::uint32_t> lost_behind(std::uint32_t value);
+  std::optional<Passing> passing(const Op& op, const Input& input, std::uint32_t output, bool is_zero, bool has_log);
+  std::optional<std::uint64_t> zeros_in(const CatalogTensor* tensor);
+  static bool ends_proportion(const Op& op, const std::string& type);
+  std::set<std::uint32_t> powers_of(std::uint32_t value) const;
+  bool is_related(std::uint32_t value, const std::set<std::uint32_t>& sources) const;
+  bool zeroes(const Op& op, const Input& factor, std::uint32_t output, const std::set<std::uint32_t>& sources);
+  std::optional<std::uint32_t> zeroed_by_number(std::uint32_t after, const std::set<std::uint32_t>& sources);
 
   HealthReader& health_;
   Options options_;

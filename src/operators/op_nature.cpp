@@ -254,6 +254,59 @@ const Names kMixes = {"linear",
                       "mseloss",
                       "cosinesimilarity"};
 
+// Also `_foreach_…` of them.
+const Names kPowers = {"norm",
+                       "linalgvectornorm",
+                       "linalgnorm",
+                       "linalgmatrixnorm",
+                       "frobeniusnorm",
+                       "nuclearnorm",
+                       "pow",
+                       "power",
+                       "square",
+                       "mul",
+                       "multiply",
+                       "muls",
+                       "sum",
+                       "mean",
+                       "nansum",
+                       "nanmean",
+                       "reducesum",
+                       "reducemean",
+                       "cumsum",
+                       "prod",
+                       "cumprod",
+                       "add",
+                       "addcmul",
+                       "addn",
+                       "dot",
+                       "vdot",
+                       "inner",
+                       "outer",
+                       "mv",
+                       "mm",
+                       "bmm",
+                       "addmm",
+                       "addmv",
+                       "baddbmm",
+                       "matmul",
+                       "linear",
+                       "einsum",
+                       "tensordot",
+                       "var",
+                       "std",
+                       "varmean",
+                       "stdmean",
+                       "cdist",
+                       "dist",
+                       "pdist",
+                       "mseloss",
+                       "trace",
+                       "lpnorm",
+                       "indexadd",
+                       "scatteradd",
+                       "squaresumall"};
+
 const Names kNumbers = {"item", "localscalardense", "equal", "allclose", "isnonzero", "tolist"};
 
 const Names kChecksGradients = {"ampforeachnonfinitecheckandunscale", "ampnonfinitecheckandunscale",
@@ -392,6 +445,7 @@ OpNature nature_of(std::string_view op_type) {
   if (kWritesStatistics.contains(type)) nature.first_state = 3;
   if (type == "batchnormupdatestats") nature.first_state = 1;
   nature.mixes = kMixes.contains(type);
+  nature.is_power = kPowers.contains(type.starts_with("foreach") ? type.substr(7) : type);
   nature.skips_nan = kSkipsNan.contains(type);
   const bool adds_the_first =
       type == "addmm" || type == "baddbmm" || type == "addbmm" || type == "addmv" || type == "addr";

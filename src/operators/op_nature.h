@@ -16,7 +16,8 @@ struct OpNature {
   // its results are elements of its inputs, or no larger, so finite inputs give finite results
   bool only_moves = false;
   bool skips_nan = false;  // leaves NaN out: nanmean, nansum; a NaN in its output is made by the op itself
-  bool mixes = false;  // adds up all of its inputs: an infinity in one is not a mask, and spreads as infinity or NaN
+  bool mixes = false;     // adds up all of its inputs: an infinity in one is not a mask, and spreads as infinity or NaN
+  bool is_power = false;  // a sum, product, power or norm: of finite inputs it is infinite only by its size
   bool shape_only = false;        // does not read the values of its input: ones_like, empty_like, …
   bool overwrites = false;        // does not read the values of input 0, which it writes: fill_, copy_, …
   bool tests_finite = false;      // tests for NaN or infinity: isnan, isfinite, …

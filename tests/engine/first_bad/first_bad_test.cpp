@@ -284,6 +284,96 @@ TEST(FirstBad, NamesTheNormThatGrewFirst) {
   EXPECT_EQ(report.growth->now, 50);
 }
 
+void all_zero(MadeRun& run) { run.last_output().statistics->max = run.last_output().statistics->min = 0; }
+
+// gradient / norm, where the norm is made by `power` and divides as `quotient` does.
+FirstBad clipped_by(const std::string& power, const std::string& quotient, const std::string& product) {
+  MadeRun run;
+  run.loss("mse_loss", {run.op("linear", {run.outside("x")})});
+  run.phase(Phase::backward);
+  const Made gradient = run.op("mm", {run.outside("x")});
+  run.phase(Phase::outside);
+  const Made norm = run.op(power, {gradient}, kHuge);
+  const Made factor = quotient.empty() ? norm : run.op(quotient, {norm});
+  if (!quotient.empty()) all_zero(run);
+  run.op(product, {gradient, factor});
+  all_zero(run);
+  return first_bad(run.catalog());
+}
+
+TEST(FirstBad, AnInfiniteNormThatMakesZerosOfGradientsMatters) {
+  for (const char* power : {"norm",
+                            "linalg_vector_norm",
+                            "linalg_norm",
+                            "linalg_matrix_norm",
+                            "frobenius_norm",
+                            "nuclear_norm",
+                            "pow",
+                            "square",
+                            "mul",
+                            "sum",
+                            "mean",
+                            "nansum",
+                            "cumsum",
+                            "prod",
+                            "cumprod",
+                            "add",
+                            "addcmul",
+                            "dot",
+                            "vdot",
+                            "inner",
+                            "outer",
+                            "mv",
+                            "mm",
+                            "bmm",
+                            "addmm",
+                            "addmv",
+                            "baddbmm",
+                            "matmul",
+                            "linear",
+                            "einsum",
+                            "var",
+                            "std",
+                            "var_mean",
+                            "std_mean",
+                            "cdist",
+                            "dist",
+                            "pdist",
+                            "mse_loss",
+                            "trace",
+                            "tensordot",
+                            "_foreach_norm",
+                            "_foreach_mul",
+                            "LpNorm",
+                            "ReduceSum",
+                            "ReduceMean",
+                            "Muls",
+                            "SquareSumAll",
+                            "_foreach_pow",
+                            "power",
+                            "multiply",
+                            "index_add",
+                            "scatter_add",
+                            "AddN",
+                            "nanmean"}) {
+    const FirstBad report = clipped_by(power, "reciprocal", "mul");
+    EXPECT_THAT(first_op(report), HasSubstr(power)) << power;
+    EXPECT_EQ(report.reaches, "a gradient") << power;
+  }
+}
+
+TEST(FirstBad, EveryQuotientMakesZerosOfAnInfinity) {
+  for (const char* quotient : {"reciprocal", "Inv", "rsqrt", "pow", "Power", "_foreach_reciprocal", "_foreach_rsqrt"}) {
+    EXPECT_EQ(first_op(clipped_by("norm", quotient, "mul")), "Default/norm-op3") << quotient;
+  }
+  for (const char* product : {"div", "divide", "true_divide", "RealDiv", "DivNoNan", "div_", "_foreach_div_"}) {
+    EXPECT_EQ(first_op(clipped_by("norm", "", product)), "Default/norm-op3") << product;
+  }
+  for (const char* pole : {"exp", "div", "log", "rsqrt", "reciprocal", "expm1", "cosh"}) {
+    EXPECT_THAT(clipped_by(pole, "reciprocal", "mul").findings, IsEmpty()) << pole << ": 1 / inf is 0 for good reasons";
+  }
+}
+
 // The second moments of Adam begin at zero.
 TEST(FirstBad, NoStateOfAnOptimizerGrewFirst) {
   MadeRun run;
