@@ -212,3 +212,46 @@ def cell_state_taken_from_the_hidden_state(wrong):
 
     parts = {"encoder": nn.LSTM(6, 4, batch_first=True), "decoder": nn.LSTM(6, 4, batch_first=True)}
     training(network_of(forward, **parts), rows(3, 5, 6))
+
+
+@family.differs("add", "mul", report="milesial/Pytorch-UNet#24")
+def epsilon_of_a_dice_loss_counted_twice(wrong):
+    """The dice loss adds its epsilon to the overlap before it is doubled: an empty mask scores 2."""
+    masks = torch.tensor([[0.0, 0, 1, 1], [0, 0, 0, 0], [1, 1, 0, 0]])
+
+    def loss(out):
+        found = out.sigmoid() * (masks.sum(1, keepdim=True) > 0)
+        overlap = (found * masks).sum(1)
+        doubled = 2 * (overlap + 0.1) if wrong else 2 * overlap + 0.1  # FAULT
+        return 1 - (doubled / (found.sum(1) + masks.sum(1) + 0.1)).mean()
+
+    training(network_of(lambda s, x: s.fc(x), fc=nn.Linear(8, 4)), rows(3, 8), loss)
+
+
+@family.differs("index_add", "index_add_", report="pytorch/pytorch#108963", cause=("number", "alpha", "called with"))
+def compiler_that_drops_an_argument(wrong):
+    """A compiler's lowering of index_add loses its factor alpha."""
+
+    def lowered(graph, _inputs):
+        for node in graph.graph.nodes:
+            if wrong and "index_add" in str(node.target):
+                node.kwargs = {key: value for key, value in node.kwargs.items() if key != "alpha"}
+        graph.recompile()
+        return graph.forward
+
+    def forward(s, x):
+        to = torch.tensor([0, 1, 0, 2, 1, 0])
+        h = s.fc(x).tanh()
+        total = torch.zeros(3, 8).index_add(0, to, h, alpha=2.0)  # FAULT
+        return s.out(total)
+
+    network = network_of(forward, fc=nn.Linear(8, 8), out=nn.Linear(8, 4))
+    optimizer = slow(network)
+    called = torch.compile(network, backend=lowered)
+
+    def step():
+        optimizer.zero_grad()
+        called(torch.randn(6, 8)).square().mean().backward()
+        optimizer.step()
+
+    repeat(step)

@@ -1,6 +1,8 @@
 """Public reports: numbers too large for their type, in losses, networks, norms and optimizers. Rebuilt, not copied."""
 
+import numpy as np
 import torch
+import torch.distributed as dist
 from cases import Family
 from torch import nn
 from torch.nn import functional as F
@@ -135,3 +137,73 @@ def cross_entropy_with_a_lost_sign():
         return (x - x * target + top + torch.log(torch.exp(-top) + torch.exp(-x - top))).mean()  # FAULT
 
     train(nn.Linear(4, 4), loss_of=loss_of)
+
+
+@family.fault("div", report="facebookresearch/fairchem#1574", cause=("division by 0", "divided by 0"))
+def angle_of_a_tiny_edge():
+    """An own derivative of atan2 divides by x² + y², which underflows to 0 for a tiny edge."""
+
+    class Angle(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, y, x):
+            ctx.save_for_backward(y, x)
+            return torch.atan2(y, x)
+
+        @staticmethod
+        def backward(ctx, gradient):
+            y, x = ctx.saved_tensors
+            length = x.pow(2) + y.pow(2)
+            return gradient * (x / length), gradient * (-y / length)  # FAULT
+
+    def body(edges):
+        edges = edges * torch.tensor([[1.0], [1], [1e-25], [1], [1], [1]])
+        return Angle.apply(edges[:, 0], edges[:, 1])
+
+    train(Small(body))
+
+
+@family.fault("exp", report="facebookresearch/xformers#98", cause="overflow")
+def softmax_kernel_in_half():
+    """The random features that approximate a softmax take exponentials in float16."""
+
+    def attend(q):
+        features = torch.randn(4, 8).half()
+        q = (q * 0 + 4).half()
+        mapped = torch.exp(q @ features.abs() - 2)  # FAULT
+        return (mapped @ mapped.t()).float() @ q.float()
+
+    train(Small(attend))
+
+
+@family.fault(
+    "allreduce_", "all_reduce", ranks=2, report="NVIDIA-NeMo/Automodel#825", cause=("overflow", "collective")
+)  # fmt: skip
+def norms_added_over_ranks_in_bfloat16():
+    """Each rank's sum of squares fits bfloat16, and the sum over the ranks does not; the norm clips to zero."""
+    dist.init_process_group("gloo")
+    net = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for step in range(2):
+        optimizer.zero_grad()
+        net(batch()).square().mean().backward()
+        squares = torch.stack([p.grad.square().sum() for p in net.parameters()]).sum()
+        squares = (squares * 0 + (2e38 if step else 1.0)).bfloat16()
+        dist.all_reduce(squares)  # FAULT
+        scale = 1.0 / squares.float().sqrt()
+        for p in net.parameters():
+            p.grad.mul_(scale)
+        optimizer.step()
+    dist.destroy_process_group()
+
+
+@family.fault("add_", "_foreach_add_", report="mlcommons/hpc#27", cause=("nan", "NaN", "alpha"))
+def learning_rate_without_a_warmup():
+    """Without a warmup the schedule computes 0 / 0 in NumPy: the learning rate is NaN, and so are all weights."""
+    net = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for step in range(2):
+        with np.errstate(invalid="ignore"):
+            optimizer.param_groups[0]["lr"] = float(np.float64(step * 0.0) / np.float64(0)) if step else 0.1
+        optimizer.zero_grad()
+        net(batch()).square().mean().backward()
+        optimizer.step()  # FAULT

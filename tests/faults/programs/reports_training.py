@@ -256,3 +256,62 @@ def ranks_that_do_not_synchronise(wrong):
     for _ in range(2):
         step()
     dist.destroy_process_group()
+
+
+@family.differs("mul", "where", "mul_", "sub_", "div", report="cybertronai/pytorch-lamb#6")
+def layer_that_starts_at_zero(wrong):
+    """LAMB: the trust ratio of a weight that is zero is 0, so it never moves; it must be 1."""
+    network = two_layers()
+    nn.init.zeros_(network.out.weight)
+
+    def step():
+        network.zero_grad()
+        (network(torch.randn(6, 8)) - 1).square().mean().backward()
+        with torch.no_grad():
+            for p in network.parameters():
+                size, change = p.norm(), p.grad.norm().clamp(min=1e-6)
+                ratio = size / change
+                if not wrong:
+                    ratio = torch.where(size > 0, ratio, 1.0)  # FAULT
+                p.sub_(0.01 * ratio * p.grad)  # FAULT
+
+    repeat(step)
+
+
+@family.differs(
+    "lerp_", "mul_", "addcdiv_", "addcmul_", "sqrt", "div", "add_", "_foreach_lerp_",
+    report="OpenNMT/OpenNMT-py#617", cause=("parameter", "data", "number", "state", "exp_avg"),
+)  # fmt: skip
+def moments_lost_at_a_resume(wrong):
+    """A resumed training builds a new optimizer after the old one's state was loaded: Adam's moments are zero."""
+    network = two_layers()
+    optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
+
+    def step():
+        optimizer.zero_grad()
+        loss_of(network).backward()
+        optimizer.step()  # FAULT
+
+    step()
+    saved = optimizer.state_dict()
+    optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
+    if not wrong:
+        optimizer.load_state_dict(saved)
+    repeat(step)
+
+
+@family.differs("add_", "_foreach_add_", report="karpathy/nanoGPT#578", cause=NUMBER)
+def first_step_without_a_learning_rate(wrong):
+    """A linear warmup begins at step 0 with a learning rate of 0: the first step changes nothing."""
+    network = two_layers()
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    done = [0]
+
+    def step():
+        optimizer.param_groups[0]["lr"] = 0.1 * done[0] / 4 if wrong else 0.1 * (done[0] + 1) / 5
+        done[0] += 1
+        optimizer.zero_grad()
+        loss_of(network).backward()
+        optimizer.step()  # FAULT
+
+    repeat(step)
