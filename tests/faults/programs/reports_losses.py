@@ -239,13 +239,18 @@ def compiler_that_drops_an_argument(wrong):
         graph.recompile()
         return graph.forward
 
-    def forward(s, x):
-        to = torch.tensor([0, 1, 0, 2, 1, 0])
-        h = s.fc(x).tanh()
-        total = torch.zeros(3, 8).index_add(0, to, h, alpha=2.0)  # FAULT
-        return s.out(total)
+    class Messages(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc, self.out = nn.Linear(8, 8), nn.Linear(8, 4)
 
-    network = network_of(forward, fc=nn.Linear(8, 8), out=nn.Linear(8, 4))
+        def forward(self, x):
+            to = torch.tensor([0, 1, 0, 2, 1, 0])
+            h = self.fc(x).tanh()
+            total = torch.zeros(3, 8).index_add(0, to, h, alpha=2.0)  # FAULT
+            return self.out(total)
+
+    network = Messages()
     optimizer = slow(network)
     called = torch.compile(network, backend=lowered)
 

@@ -54,14 +54,14 @@ def overlap_of_two_empty_masks():
 @family.fault("div", report="RBLN-SW/vllm-rbln#615", cause=ZERO)
 def padded_row_with_temperature_zero():
     """The rows that pad a batch of a sampler have logits 0 and temperature 0."""
-    net = nn.Linear(4, 5)
+    net = nn.Sequential(nn.Embedding(5, 4), nn.Linear(4, 5))
     temperature = torch.tensor([[0.7], [1.0], [0.0]])
-    tokens = []
+    tokens = torch.tensor([1, 2, 0])
     for _ in range(3):
         with torch.no_grad():
-            logits = net(torch.randn(3, 4)) * torch.tensor([[1.0], [1.0], [0.0]])
+            logits = net(tokens) * torch.tensor([[1.0], [1.0], [0.0]])
             scaled = logits / temperature  # FAULT
-            tokens.append(scaled.softmax(-1).argmax(-1))
+            tokens = scaled.softmax(-1).argmax(-1)
 
 
 @family.differs(
