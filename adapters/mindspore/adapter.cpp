@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "file_path.h"
+#include "memory_type.h"
 
 namespace sonde_mindspore {
 namespace {
@@ -121,12 +122,13 @@ void fill(Tensor& out, const FilePath& place, const void* data, std::size_t byte
   }
 }
 
+// MindSpore gives every tensor memory of exactly its size. With another size, the type or the shape is not the kernel's.
 bool fits(const Tensor& tensor) {
-  std::uint64_t elements = 1;
+  std::uint64_t bytes = tensor.type.bytes;
   for (const std::int64_t size : tensor.shape) {
-    if (size < 0 || __builtin_mul_overflow(elements, static_cast<std::uint64_t>(size), &elements)) return false;
+    if (size < 0 || __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(size), &bytes)) return false;
   }
-  return elements <= tensor.bytes / tensor.type.bytes;
+  return bytes == tensor.bytes;
 }
 
 sonde_tensor view_of(const Tensor& tensor) {
@@ -142,7 +144,7 @@ sonde_tensor view_of(const Tensor& tensor) {
   } else if (tensor.data == nullptr) {
     out.skip = "MindSpore keeps no memory for it";
   } else if (!fits(tensor)) {
-    out.skip = "its memory is smaller than its shape";
+    out.skip = "the kernel has another type or shape";
   }
   return out;
 }
@@ -341,7 +343,7 @@ bool take(const std::string& path, const void* data, std::size_t bytes, const st
     report_run(*api, place.rank);
     const std::size_t index = of.source == Source::op ? of.count : 0;
     if (index == of.tensors.size()) of.tensors.emplace_back();
-    fill(of.tensors[index], place, data, bytes, shape, type_id);
+    fill(of.tensors[index], place, data, bytes, shape, memory_type(place.slot, type_id));
     if (of.source == Source::op) {
       ++of.count;
     } else {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "adapter.h"
+#include "memory_type.h"
 #include "originals.h"
 
 #define SONDE_INTERPOSED __attribute__((visibility("default")))
@@ -29,6 +30,8 @@ constexpr const char* kDumpCNodeData = "_ZN9mindspore10CPUE2eDump13DumpCNodeData
 constexpr const char* kDumpCNodeInputs = "_ZN9mindspore10CPUE2eDump15DumpCNodeInputsERKSt10shared_ptrINS_5CNodeEERKSs";
 constexpr const char* kDumpCNodeOutputs =
     "_ZN9mindspore10CPUE2eDump16DumpCNodeOutputsERKSt10shared_ptrINS_5CNodeEERKSs";
+constexpr const char* kDumpSingleAnfNode =
+    "_ZN9mindspore10CPUE2eDump17DumpSingleAnfNodeERKSt10shared_ptrINS_7AnfNodeEEmRKSs";
 constexpr const char* kDumpParametersData = "_ZN9mindspore10CPUE2eDump18DumpParametersDataEv";
 
 // MindSpore's only DumpJsonParser, which counts the steps; set by the first call of a function below.
@@ -50,6 +53,7 @@ bool runs_chosen_step() {
 namespace mindspore {
 
 enum TypeId : int {};
+class AnfNode;
 class CNode;
 
 class SONDE_INTERPOSED DumpJsonParser {
@@ -67,8 +71,18 @@ class SONDE_INTERPOSED CPUE2eDump {
   static void DumpCNodeData(const std::shared_ptr<CNode>& node, std::uint32_t graph);
   static void DumpCNodeInputs(const std::shared_ptr<CNode>& node, const std::string& path);
   static void DumpCNodeOutputs(const std::shared_ptr<CNode>& node, const std::string& path);
+  static void DumpSingleAnfNode(const std::shared_ptr<AnfNode>& node, std::size_t output, const std::string& path);
   static void DumpParametersData();
 };
+
+namespace {
+
+// A CNode begins with its AnfNode.
+const std::shared_ptr<AnfNode>& as_node(const std::shared_ptr<CNode>& node) {
+  return reinterpret_cast<const std::shared_ptr<AnfNode>&>(node);
+}
+
+}  // namespace
 
 bool DumpJsonParser::DumpToFile(const std::string& path, const void* data, std::size_t bytes,
                                 const std::vector<std::int64_t>& shape, TypeId type) {
@@ -119,12 +133,24 @@ void CPUE2eDump::DumpCNodeData(const std::shared_ptr<CNode>& node, std::uint32_t
 // The two parts of DumpCNodeData: an operator's inputs may have been reported before its kernel (launch.cpp).
 void CPUE2eDump::DumpCNodeInputs(const std::shared_ptr<CNode>& node, const std::string& path) {
   static auto* const theirs = original<void(const std::shared_ptr<CNode>&, const std::string&)>(kDumpCNodeInputs);
-  if (theirs != nullptr && sonde_mindspore::is_due(sonde_mindspore::Side::inputs)) theirs(node, path);
+  if (theirs == nullptr || !sonde_mindspore::is_due(sonde_mindspore::Side::inputs)) return;
+  const sonde_mindspore::Visit visit(as_node(node), true);
+  theirs(node, path);
 }
 
 void CPUE2eDump::DumpCNodeOutputs(const std::shared_ptr<CNode>& node, const std::string& path) {
   static auto* const theirs = original<void(const std::shared_ptr<CNode>&, const std::string&)>(kDumpCNodeOutputs);
-  if (theirs != nullptr && sonde_mindspore::is_due(sonde_mindspore::Side::outputs)) theirs(node, path);
+  if (theirs == nullptr || !sonde_mindspore::is_due(sonde_mindspore::Side::outputs)) return;
+  const sonde_mindspore::Visit visit(as_node(node), false);
+  theirs(node, path);
+}
+
+void CPUE2eDump::DumpSingleAnfNode(const std::shared_ptr<AnfNode>& node, std::size_t output, const std::string& path) {
+  static auto* const theirs =
+      original<void(const std::shared_ptr<AnfNode>&, std::size_t, const std::string&)>(kDumpSingleAnfNode);
+  if (theirs == nullptr) return;
+  const sonde_mindspore::Visit visit(node, false);
+  theirs(node, output, path);
 }
 
 void CPUE2eDump::DumpParametersData() {
