@@ -322,8 +322,8 @@ def accumulated_by_hand(other):
         for _ in range(2):
             loss = mean_square(network(torch.randn(4, 6)))
             if other:
-                for total, gradient in zip(sums, torch.autograd.grad(loss, list(network.parameters())), strict=True):
-                    total += gradient
+                gradients = torch.autograd.grad(loss, list(network.parameters()))
+                sums = [total + gradient for total, gradient in zip(sums, gradients, strict=True)]
             else:
                 loss.backward()
         if other:
@@ -351,8 +351,13 @@ def optimizer_in_the_backward_pass(other):
     network = network_of_two()
     if other:
         optimizers = {p: torch.optim.SGD([p], lr=0.1) for p in network.parameters()}
+
+        def update(p):
+            optimizers[p].step()
+            optimizers[p].zero_grad()
+
         for p in network.parameters():
-            p.register_post_accumulate_grad_hook(lambda p: (optimizers[p].step(), optimizers[p].zero_grad()))
+            p.register_post_accumulate_grad_hook(update)
     else:
         optimizer = sgd(network)
     for step in range(3):

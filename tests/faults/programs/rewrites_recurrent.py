@@ -113,10 +113,8 @@ def both_directions_by_two_modules(other):
 
         def forward(self, x):
             if other:
-                y = torch.cat([self.there(x)[0], self.back(x.flip(1))[0].flip(1)], -1)
-            else:
-                y = self.both(x)[0]
-            return self.head(y)
+                return self.head(torch.cat([self.there(x)[0], self.back(x.flip(1))[0].flip(1)], -1))
+            return self.head(self.both(x)[0])
 
     train(Net(), rows(2, 5, 4))
 
