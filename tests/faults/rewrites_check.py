@@ -57,7 +57,7 @@ def main():
             is_right = one and other and are_equal(one, other) == (case.kind == "rounding")
             if not is_right:
                 wrong += 1
-                print(f"{case.name} ({case.kind}): {one} and {other}")
+                print(f"{case.name} ({case.kind}): {one} and {other}", flush=True)
     return 1 if wrong else 0
 
 
