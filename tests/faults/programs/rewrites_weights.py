@@ -31,7 +31,7 @@ class Adapted(nn.Module):
         self.merged = True
 
 
-@family.rounding(short=True)
+@family.rounding()
 def adapters_merged_or_beside(other):
     network = nn.Sequential(Adapted(), nn.ReLU(), Adapted(), nn.ReLU(), nn.Linear(8, 3))
     if other:
