@@ -57,3 +57,31 @@ def same_weights(*layers):
 
 def lines(width, *names):
     return {name: nn.Linear(width, width) for name in names}
+
+
+class Chain(nn.Module):
+    """A layer, a rewrite, a layer, the function with the fault, and a layer."""
+
+    def __init__(self, rewrite, faulty, width=8, **parts):
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(6, width), nn.Linear(width, width), nn.Linear(width, 4)
+        self.rewrite, self.faulty = rewrite, faulty
+        for name, part in parts.items():
+            self.add_module(name, part)
+
+    def forward(self, x):
+        h = self.rewrite(self, self.a(x))
+        return self.c(self.faulty(self, self.b(h)))
+
+
+def chain(wrong, one, another, faulty, shape=(2, 5, 6), **parts):
+    network = Chain(one if wrong else another, faulty, **parts)
+    train(network, rows(*shape), optimizer=sgd(network, lr=0.05))
+
+
+def heads(x):
+    return x.unflatten(-1, (2, -1)).transpose(1, 2)
+
+
+def joined(x):
+    return x.transpose(1, 2).flatten(2)

@@ -35,7 +35,7 @@ def merge(layer, times=1):
     layer["base"].weight += times * layer["up"].weight @ layer["down"].weight
 
 
-@family.differs("linear", short=True)
+@family.differs("linear")
 def adapter_merged_twice(wrong):
     def forward(s, x):
         h = s.a["base"](x) if wrong else s.a["base"](x) + s.a["up"](s.a["down"](x))
