@@ -219,7 +219,8 @@ class Comparison {
   SONDE_EXPORT const std::vector<std::pair<std::string, std::size_t>>& summary() const;
   SONDE_EXPORT const std::vector<std::string>& notes() const;  // ranks and steps that only one dump has
   SONDE_EXPORT std::vector<std::string> left_out() const;      // parts that could not be examined
-  SONDE_EXPORT bool complete() const;                          // without a finding, the two agree
+  SONDE_EXPORT std::vector<DumpProblem> problems() const;  // the same, with the files of both dumps that are damaged
+  SONDE_EXPORT bool complete() const;                      // without a finding, the two agree
 
   SONDE_EXPORT std::string text(bool all = false) const;  // the page that the command prints; `all`: as with --all
   SONDE_EXPORT std::string json() const;

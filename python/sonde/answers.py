@@ -6,6 +6,7 @@ import dataclasses
 import html
 import io
 import json
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,17 @@ class Code:
 
     def __str__(self) -> str:
         return f"{self.source_file}:{self.source_line}" if self.source_file else ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """A part of a dump that could not be read. `path` is empty if the message names the place."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,14 +83,11 @@ class Finding:
     code: Code
 
     def __str__(self) -> str:
-        return (
-            f"{self.op_name} ({self.code}), step {self.step}: {self.why}"
-            if str(self.code)
-            else (f"{self.op_name}, step {self.step}: {self.why}")
-        )
+        line = f" ({self.code})" if str(self.code) else ""
+        return f"{self.op_name or self.tensor}{line}, step {self.step}{_tag_words(self.tags)}: {self.why}"
 
     def _repr_html_(self) -> str:
-        return html_table(_FINDING_COLUMNS, [_finding_row(self)])
+        return html_table(_FINDING_COLUMNS, [_finding_row(self)]) + _code_html(self.code)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,10 +142,18 @@ class Growth:
     series: tuple[tuple[int, float], ...]
     code: Code
 
+    def __str__(self) -> str:
+        line = f" ({self.code})" if str(self.code) else ""
+        kind = "norm" if self.of_norm else "largest"
+        return f"grew first: {self.tensor} in step {self.step}{line}: {kind} {self.now:.4g} after {self.before:.4g}"
+
 
 class _Answer:
-    """The common part of all answers: `text` is the page that the command prints, `document` that of its --json."""
+    """The common part of all answers: `text` is the page that the command prints, `document` that of its --json.
+    `problems` are the parts that could not be read, `warnings` the command's own."""
 
+    problems: tuple[Problem, ...]
+    warnings: tuple[str, ...]
     text: str
     document: Mapping[str, Any]
 
@@ -149,7 +166,8 @@ class FirstBad(_Answer):
     """The answer of `first_bad`. `findings[0]` is `first`; the others are of the same step. `by_rank` has the first
     finding of each rank that went wrong by itself, that of `first` at the beginning. If there is no finding and
     `complete` is True, nothing is wrong in what was recorded; `unfinished` names the ranks that were killed or go on.
-    If `complete` is False, `problems` and `notes` name the parts that could not be examined."""
+    If `complete` is False, `problems` and `notes` name the parts that could not be examined. `healthy_left_out`: how
+    many more healthy infinities there are than `healthy` lists."""
 
     first: Finding | None
     findings: tuple[Finding, ...]
@@ -157,6 +175,7 @@ class FirstBad(_Answer):
     expected: tuple[Finding, ...]
     asides: tuple[Finding, ...]
     healthy: tuple[HealthyInfinity, ...]
+    healthy_left_out: int
     growth: Growth | None
     reaches: str
     path: tuple[str, ...]
@@ -165,6 +184,8 @@ class FirstBad(_Answer):
     looked_at: Mapping[str, int]
     unfinished: tuple[UnfinishedRun, ...]
     complete: bool
+    problems: tuple[Problem, ...]
+    warnings: tuple[str, ...]
     text: str
     document: Mapping[str, Any]
 
@@ -172,7 +193,7 @@ class FirstBad(_Answer):
         return f"<sonde.FirstBad: {self.first or _nothing(self.complete, bool(self.unfinished))}>"
 
     def _repr_html_(self) -> str:
-        return _findings_html(self.findings, self.complete, bool(self.unfinished))
+        return _first_bad_html(self)
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -187,6 +208,8 @@ class StompReport(_Answer):
     not_observable: int
     not_known: int
     complete: bool
+    problems: tuple[Problem, ...]
+    warnings: tuple[str, ...]
     text: str
     document: Mapping[str, Any]
 
@@ -194,7 +217,7 @@ class StompReport(_Answer):
         return f"<sonde.StompReport: {self.findings[0] if self.findings else _nothing(self.complete)}>"
 
     def _repr_html_(self) -> str:
-        return _findings_html(self.findings, self.complete)
+        return _findings_html(self.findings, self.complete) + _problems_html(self.problems)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -219,7 +242,7 @@ class Difference:
     tensor: Mapping[str, Any] | None = None
 
     def __str__(self) -> str:
-        return self.text
+        return f"{', '.join(map(_plain, self.tags))}: {self.text}" if self.tags else self.text
 
     def _repr_html_(self) -> str:
         return html_table(_DIFFERENCE_COLUMNS, [_difference_row(self)])
@@ -229,7 +252,7 @@ class Comparison(_Answer):
     """The answer of `compare`. `findings`: the earliest error comes first. `summary` counts operators by verdict.
     `ops`: every operator with the errors of its inputs and outputs, as in docs/json/compare.schema.json. If there is no
     finding and `complete` is True, the two dumps agree; if `complete` is False, `left_out` and `notes` name the parts
-    that could not be compared."""
+    that could not be compared. `rtol`, `atol`: the tolerances that were given; None: derived ones."""
 
     def __init__(self, native: _core.Comparison) -> None:
         self._native = native
@@ -238,17 +261,23 @@ class Comparison(_Answer):
         self.complete: bool = self.document["complete"]
         self.findings: tuple[Difference, ...] = tuple(_made(Difference, one) for one in self.document["findings"])
         self.summary: dict[str, int] = self.document["summary"]
+        self.rtol: float | None = self.document["rtol"]
+        self.atol: float | None = self.document["atol"]
         self.ops: list[dict[str, Any]] = self.document["ops"]
         self.notes: list[str] = self.document["notes"]
+        self.problems = _problems(self.document)
+        self.warnings = tuple(self.document["warnings"])
         self.left_out: list[str] = native.left_out()
 
     def __repr__(self) -> str:
-        return f"<sonde.Comparison: {self.findings[0] if self.findings else _nothing(self.complete)}>"
+        return f"<sonde.Comparison: {self.findings[0] if self.findings else _no_difference(self.complete)}>"
 
     def _repr_html_(self) -> str:
         counts = ", ".join(f"{count} {verdict}" for verdict, count in self.summary.items() if count)
         table = html_table(_DIFFERENCE_COLUMNS, [_difference_row(one) for one in self.findings])
-        return (table if self.findings else f"<p>{_nothing(self.complete)}</p>") + f"<p>{html.escape(counts)}</p>"
+        found = table if self.findings else f"<p>{_no_difference(self.complete)}</p>"
+        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
+        return f"{found}<p>{html.escape(counts)}</p>{notes}{_problems_html(self.problems)}"
 
     def details(self) -> str:
         """The page of `sonde compare --all`: every finding and every operator with its numbers."""
@@ -355,6 +384,7 @@ def first_bad_of(document: Mapping[str, Any], text: str) -> FirstBad:
         expected=tuple(_finding(one) for one in document["expected"]),
         asides=tuple(_finding(one) for one in document["asides"]),
         healthy=tuple(_healthy(one) for one in document["healthy"]),
+        healthy_left_out=document["healthy_left_out"],
         growth=None if document["growth"] is None else _growth(document["growth"]),
         reaches=document["reaches"],
         path=tuple(document["path"]),
@@ -363,6 +393,8 @@ def first_bad_of(document: Mapping[str, Any], text: str) -> FirstBad:
         looked_at=document["looked_at"],
         unfinished=tuple(UnfinishedRun(**run) for run in document["unfinished"]),
         complete=document["complete"],
+        problems=_problems(document),
+        warnings=tuple(document["warnings"]),
         text=text,
         document=document,
     )
@@ -374,6 +406,8 @@ def stomp_report_of(document: Mapping[str, Any], text: str) -> StompReport:
     return StompReport(
         findings=tuple(_finding(one) for one in document["findings"]),
         **{name: document[name] for name in counts},
+        problems=_problems(document),
+        warnings=tuple(document["warnings"]),
         text=text,
         document=document,
     )
@@ -397,6 +431,10 @@ def conversion_of(found: Mapping[str, Any]) -> Conversion:
         lost=tuple(found["lost"]),
         notes=tuple(found["notes"]),
     )
+
+
+def _problems(document: Mapping[str, Any]) -> tuple[Problem, ...]:
+    return tuple(Problem(**problem) for problem in document["problems"])
 
 
 def _number(value: float | str) -> float:
@@ -482,8 +520,9 @@ def _watch_finding(document: Mapping[str, Any]) -> WatchFinding:
 
 # --- notebooks --------------------------------------------------------------------------------------------------------
 
-_FINDING_COLUMNS = ("verdict", "rank", "step", "operator", "slot", "line", "why")
-_DIFFERENCE_COLUMNS = ("kind", "rank", "step", "operator", "line", "text")
+_FINDING_COLUMNS = ("verdict", "tags", "rank", "step", "operator", "slot", "line", "why")
+_DIFFERENCE_COLUMNS = ("kind", "tags", "rank", "step", "operator", "line", "text")
+_PROBLEMS_SHOWN = 20
 
 
 def _nothing(complete: bool, unfinished: bool = False) -> str:
@@ -492,17 +531,68 @@ def _nothing(complete: bool, unfinished: bool = False) -> str:
     return "nothing wrong in what was recorded" if unfinished else "nothing wrong"
 
 
+def _no_difference(complete: bool) -> str:
+    return "no difference" if complete else "no difference found in the part that could be compared"
+
+
+def _plain(tag: str) -> str:
+    """`one rank only` of `one_rank_only`."""
+    return tag.replace("_", " ")
+
+
+def _tag_words(tags: Sequence[str]) -> str:
+    """ " (uncertain, one rank only)", as the command prints it."""
+    return f" ({', '.join(map(_plain, tags))})" if tags else ""
+
+
 def _finding_row(finding: Finding) -> tuple[object, ...]:
     slot = f"{finding.tensor.side}.{finding.tensor.slot}"
-    return finding.kind, finding.rank, finding.step, finding.op_name, slot, str(finding.code), finding.why
+    name, tags = finding.op_name or str(finding.tensor), ", ".join(map(_plain, finding.tags))
+    return finding.kind, tags, finding.rank, finding.step, name, slot, _short_line(finding.code), finding.why
 
 
 def _difference_row(one: Difference) -> tuple[object, ...]:
-    line = f"{one.source_file}:{one.source_line}" if one.source_file else ""
-    return one.kind, one.rank, one.step, one.op_name, line, one.text
+    line = f"{os.path.basename(one.source_file)}:{one.source_line}" if one.source_file else ""
+    return one.kind, ", ".join(map(_plain, one.tags)), one.rank, one.step, one.op_name, line, one.text
+
+
+def _short_line(code: Code) -> str:
+    return f"{os.path.basename(code.source_file)}:{code.source_line}" if code.source_file else ""
+
+
+def _code_html(code: Code) -> str:
+    """The line and its neighbours."""
+    lines = [f"{'>' if number == code.source_line else ' '} {number:5} | {text}" for number, text in code.lines]
+    return f"<p>{html.escape(str(code))}</p><pre>{html.escape(chr(10).join(lines))}</pre>" if lines else ""
 
 
 def _findings_html(findings: Sequence[Finding], complete: bool, unfinished: bool = False) -> str:
     if not findings:
         return f"<p>{_nothing(complete, unfinished)}</p>"
-    return html_table(_FINDING_COLUMNS, [_finding_row(finding) for finding in findings])
+    return html_table(_FINDING_COLUMNS, [_finding_row(finding) for finding in findings]) + _code_html(findings[0].code)
+
+
+def _problems_html(problems: Sequence[Problem]) -> str:
+    if not problems:
+        return ""
+    shown = "".join(f"<li>{html.escape(str(problem))}</li>" for problem in problems[:_PROBLEMS_SHOWN])
+    more = len(problems) - _PROBLEMS_SHOWN
+    return f"<p>could not be read:</p><ul>{shown}{f'<li>and {more} more</li>' if more > 0 else ''}</ul>"
+
+
+def _first_bad_html(report: FirstBad) -> str:
+    """As much as the command prints: the findings, each rank's own, what grew first, what is expected or aside."""
+    parts = [_findings_html(report.findings, report.complete, bool(report.unfinished))]
+    ranks = [finding for finding in report.by_rank[1:] if finding not in report.findings]
+    for title, findings in (
+        ("ranks that went wrong by themselves", ranks),
+        ("expected: the loss scaler skipped the step", report.expected),
+        ("aside: nothing that is trained reads it", report.asides),
+    ):
+        if findings:
+            table = html_table(_FINDING_COLUMNS, [_finding_row(finding) for finding in findings])
+            parts.append(f"<p>{html.escape(title)}</p>{table}")
+    if report.growth:
+        parts.append(f"<p>{html.escape(str(report.growth))}</p>")
+    parts += [f"<p>{html.escape(note)}</p>" for note in report.notes]
+    return "".join(parts) + _problems_html(report.problems)

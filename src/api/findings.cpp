@@ -31,6 +31,28 @@ Result<DumpPart> part_of(const Catalog& catalog, const AnalysisOptions& options)
 
 std::string document(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
+// The verbs report what they could not read when they open a dump; an answer has these problems before its own.
+void add_problems_of(const Catalog& catalog, std::vector<DumpProblem>& problems) {
+  std::vector<DumpProblem> all;
+  for (const CatalogProblem& problem : catalog.problems) all.push_back({problem.path, problem.message});
+  all.insert(all.end(), problems.begin(), problems.end());
+  problems.clear();
+  std::set<std::pair<std::string, std::string>> known;
+  for (DumpProblem& problem : all) {
+    if (known.emplace(problem.path, problem.message).second) problems.push_back(std::move(problem));
+  }
+}
+
+// The members that every document has (docs/json/README.md).
+Json with_problems(Json json, const std::vector<DumpProblem>& problems, const std::vector<std::string>& warnings) {
+  json["problems"] = Json::array();
+  for (const DumpProblem& problem : problems) {
+    json["problems"].push_back({{"path", problem.path.string()}, {"message", problem.message}});
+  }
+  json["warnings"] = warnings;
+  return json;
+}
+
 }  // namespace
 
 Result<FirstBad> first_bad(const Dump& dump, const AnalysisOptions& options) {
@@ -41,21 +63,29 @@ Result<FirstBad> first_bad(const Dump& dump, const AnalysisOptions& options) {
   FirstBadOptions wanted;
   wanted.part = *part;
   wanted.threads = static_cast<unsigned>(options.threads);
-  return first_bad(catalog, wanted);
+  FirstBad report = first_bad(catalog, wanted);
+  add_problems_of(catalog, report.problems);
+  return report;
 }
 
 std::string text_of(const FirstBad& report) { return text_of(report, 0); }
-std::string json_text_of(const FirstBad& report) { return document(json_of(report)); }
+std::string json_text_of(const FirstBad& report) {
+  return document(with_problems(json_of(report), report.problems, {}));
+}
 
 Result<StompReport> stomp(const Dump& dump, const AnalysisOptions& options) {
   const std::lock_guard lock(DumpAccess::mutex(dump));
   const Catalog& catalog = DumpAccess::catalog(dump);
   const Result<DumpPart> part = part_of(catalog, options);
   if (!part) return part.error();
-  return memory_stomp(catalog, *part);
+  StompReport report = memory_stomp(catalog, *part);
+  add_problems_of(catalog, report.problems);
+  return report;
 }
 
-std::string json_text_of(const StompReport& report) { return document(json_of(report)); }
+std::string json_text_of(const StompReport& report) {
+  return document(with_problems(json_of(report), report.problems, {}));
+}
 
 // --- compare ---------------------------------------------------------------------------------------------------------
 
@@ -132,6 +162,15 @@ std::vector<std::string> Comparison::left_out() const {
   return all;
 }
 
+std::vector<DumpProblem> Comparison::problems() const {
+  std::vector<DumpProblem> all;
+  for (const std::string& message : state_->found.unreadable) all.push_back({{}, message});
+  for (const std::string& message : state_->found.left_out) all.push_back({{}, message});
+  add_problems_of(DumpAccess::catalog(state_->golden), all);
+  add_problems_of(DumpAccess::catalog(state_->target), all);
+  return all;
+}
+
 std::string Comparison::text(bool all) const {
   return state_->locked([&] { return report_of(state_->found, state_->options, all, 0); });
 }
@@ -142,7 +181,7 @@ std::string Comparison::json() const {
     Json ops = Json::array();
     for_each_op(state_->found, [&](const Json& op) { ops.push_back(op); });
     json["ops"] = std::move(ops);
-    return document(json);
+    return document(with_problems(std::move(json), problems(), state_->found.notes));
   });
 }
 

@@ -279,11 +279,15 @@ std::string all_clear_of(const DumpComparison& comparison) {
   return fmt::format("{}: relative errors are at most {:.3g}\n", said, largest);
 }
 
+std::string headline_of(std::string_view what, const DumpComparison& comparison, const CompareFinding& finding) {
+  return fmt::format("{}{}: {}\n", what, finding.uncertain ? " (uncertain)" : "", line_of(comparison, finding));
+}
+
 std::string findings_of(const DumpComparison& comparison, bool all) {
   const CompareFinding& first = comparison.findings.front();
-  std::string text = "first difference: " + line_of(comparison, first) + "\n" + details_of(comparison, first);
+  std::string text = headline_of("first difference", comparison, first) + details_of(comparison, first);
   const std::size_t shown = all ? comparison.findings.size() : std::min(comparison.findings.size(), kMostFindings + 1);
-  for (std::size_t i = 1; i < shown; ++i) text += "also: " + line_of(comparison, comparison.findings[i]) + "\n";
+  for (std::size_t i = 1; i < shown; ++i) text += headline_of("also", comparison, comparison.findings[i]);
   if (shown < comparison.findings.size()) {
     text += fmt::format("and {} more (--all)\n", comparison.findings.size() - shown);
   }

@@ -87,8 +87,8 @@ std::string junit_of(const DumpComparison& comparison) {
         ++failures;
         cases += ">\n";
         const CompareFinding& first = *found->second.front();
-        cases += fmt::format("      <failure type=\"{}\" message=\"{}\">", word_of(first.kind),
-                             xml_text(line_of(comparison, first)));
+        cases += fmt::format("      <failure type=\"{}\" message=\"{}{}\">", word_of(first.kind),
+                             first.uncertain ? "uncertain: " : "", xml_text(line_of(comparison, first)));
         for (const CompareFinding* finding : found->second) cases += xml_text(line_of(comparison, *finding)) + "\n";
         cases += "</failure>\n    </testcase>\n";
       } else if (op.verdict == OpVerdict::unmatched || op.verdict == OpVerdict::unknown) {

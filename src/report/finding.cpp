@@ -92,14 +92,21 @@ std::string code_text(const FindingCode& code) {
   return text;
 }
 
+std::string tags_text(const std::vector<std::string>& tags) {
+  if (tags.empty()) return "";
+  std::string words = joined(tags, ", ");
+  std::ranges::replace(words, '_', ' ');
+  return " (" + words + ")";
+}
+
 std::string page_of(const Finding& finding) {
-  std::string text =
-      printable(finding.tensor.op_name.empty() ? finding.tensor.parameter : finding.tensor.op_name) + "\n";
+  std::string text = printable(finding.tensor.op_name.empty() ? finding.tensor.parameter : finding.tensor.op_name);
+  text += tags_text(finding.tags) + "\n";
   text += code_text(finding.code);
   text += field("where", fmt::format("rank {}, graph {}, step {}, {}", rank_text(finding.rank, finding.dump),
                                      finding.step.graph, finding.step.number, word_of(finding.phase)));
   text += field("tensor", tensor_text(finding.tensor));
-  text += field("verdict", finding.tags.empty() ? finding.kind : finding.kind + ", " + joined(finding.tags, ", "));
+  text += field("verdict", finding.kind);
   text += field("why", finding.why);
   if (!finding.numbers.empty()) text += field("numbers", numbers_text(finding.numbers));
   text += list_text("evidence", finding.evidence);

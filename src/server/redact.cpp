@@ -17,14 +17,14 @@ bool is_in(const std::array<std::string_view, Size>& names, std::string_view nam
 }
 
 // Words of a short list, which Sonde chose.
-constexpr std::array<std::string_view, 14> kWords = {"class",   "side",       "phase", "dtype",      "kind",
-                                                     "verdict", "state",      "role",  "version",    "layout",
-                                                     "ended",   "saved_data", "index", "compared_by"};
-constexpr std::array<std::string_view, 16> kNames = {
-    "row",  "op_name", "scope",     "parameter", "worst_op", "previous",    "next",    "under",
-    "name", "path",    "same_line", "target",    "golden",   "absorbed_by", "nearest", "reaches"};
-constexpr std::array<std::string_view, 9> kLists = {"attributes", "lines",    "stack",  "notes", "warnings",
-                                                    "problems",   "evidence", "limits", "tags"};
+constexpr std::array<std::string_view, 16> kWords = {
+    "class", "side", "phase",   "dtype",  "kind",  "severity",   "tags",  "verdict",
+    "state", "role", "version", "layout", "ended", "saved_data", "index", "compared_by"};
+constexpr std::array<std::string_view, 17> kNames = {
+    "row",  "op_name",   "scope",  "parameter", "worst_op",    "previous", "next",    "under",   "name",
+    "path", "same_line", "target", "golden",    "absorbed_by", "nearest",  "reaches", "suspects"};
+constexpr std::array<std::string_view, 8> kLists = {"attributes", "lines",    "stack",    "notes",
+                                                    "warnings",   "problems", "evidence", "limits"};
 // Elements of tensors, hashes of them, and places in files.
 constexpr std::array<std::string_view, 8> kLeftOut = {"numbers", "worst_value", "worst_golden", "md5",
                                                       "sha1",    "arguments",   "key",          "tensor_file"};

@@ -1,6 +1,9 @@
 """sonde.first_bad, compare, stomp, watch and convert: the command's answers as objects, in Python and in C++."""
 
+import dataclasses
 import json
+import pathlib
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -12,6 +15,7 @@ from processes import CLI, run_in, settings_of
 from test_cpp_api import compiled
 
 import sonde
+from sonde import answers
 from sonde.html_table import html_table
 
 PROGRAM = """
@@ -73,9 +77,9 @@ def command(verb, *arguments):
 
 
 def document(verb, *arguments):
-    """The document of --json, without the members that only the command adds."""
+    """The document of --json, without the member that only a failed command adds."""
     answer = json.loads(command(verb, *arguments, "--json"))
-    return {name: value for name, value in answer.items() if name not in ("problems", "warnings", "error")}
+    return {name: value for name, value in answer.items() if name != "error"}
 
 
 def test_first_bad_is_the_answer_of_the_command(bad):
@@ -194,6 +198,73 @@ def test_a_condition_without_a_tensor_is_noted_in_the_words_of_the_command(bad):
     (note,) = sonde.watch(bad, ["tensor_overflow", "weight_not_changed"], op="log-op0").notes
     assert note.startswith("condition 'weight_not_changed' has nothing to watch")
     assert f"sonde: warning: {note}\n" in said
+
+
+SCHEMAS = pathlib.Path(__file__).parents[2] / "docs/json"
+
+
+def members(verb, *path):
+    """The members that docs/json/ gives an answer, or a part of it."""
+    part = json.loads((SCHEMAS / f"{verb}.schema.json").read_text())
+    for name in path:
+        part = part[name]
+    return set(part["properties"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "place"),
+    [
+        (answers.FirstBad, ["first-bad"]),
+        (answers.StompReport, ["stomp"]),
+        (answers.Finding, ["common", "$defs", "finding"]),
+        (answers.Code, ["common", "$defs", "code"]),
+        (answers.Problem, ["common", "$defs", "problems", "items"]),
+        (answers.HealthyInfinity, ["first-bad", "properties", "healthy", "items"]),
+        (answers.HealthyPlace, ["first-bad", "properties", "healthy", "items", "properties", "places", "items"]),
+        (answers.Growth, ["first-bad", "properties", "growth", "anyOf", 0]),
+        (answers.UnfinishedRun, ["first-bad", "properties", "unfinished", "items"]),
+        (answers.Difference, ["compare", "properties", "findings", "items"]),
+    ],
+)
+def test_the_classes_have_every_member_of_the_documents(kind, place):
+    assert members(*place) - {"error"} <= {field.name for field in dataclasses.fields(kind)}
+
+
+def test_a_tensor_and_a_comparison_have_every_member_of_the_documents(bad, good):
+    fields = {field.name for field in dataclasses.fields(answers.FindingTensor)}
+    statistics = {"max", "min", "avg", "l2norm"} | {
+        name for name in members("common", "$defs", "tensor") if name.endswith("count")
+    }
+    assert members("common", "$defs", "finding_tensor") - statistics <= fields
+    assert members("compare") - {"error"} <= set(vars(sonde.compare(bad, good, step=0)))
+
+
+def test_what_could_not_be_read_is_in_the_answers(bad, tmp_path):
+    damaged = tmp_path / "damaged"
+    shutil.copytree(bad, damaged)
+    files = sorted(damaged.rglob("*.npy"))
+    for file in files[::3]:
+        file.write_bytes(file.read_bytes()[:-3])
+    journal = next(damaged.rglob("journal"))
+    journal.write_bytes(journal.read_bytes()[:-40] + b"garbage" * 5)
+    for verb, answer, dumps in (
+        ("first-bad", sonde.first_bad(damaged), [damaged]),
+        ("stomp", sonde.stomp(damaged), [damaged]),
+        ("compare", sonde.compare(damaged, bad), [damaged, bad]),
+    ):
+        assert answer.document == document(verb, *dumps)
+        assert answer.problems
+        assert [(problem.path, problem.message) for problem in answer.problems] == [
+            (problem["path"], problem["message"]) for problem in answer.document["problems"]
+        ]
+        assert "could not be read" in answer._repr_html_()
+
+
+def test_tags_are_words_in_every_form(bad):
+    first = sonde.first_bad(bad, step=1).first
+    doubted = dataclasses.replace(first, tags=("backward_only", "uncertain"))
+    assert " (backward only, uncertain): log of 0" in str(doubted)
+    assert "<td>backward only, uncertain</td>" in doubted._repr_html_()
 
 
 def test_answers_show_themselves_in_a_notebook(bad, good):

@@ -13,7 +13,7 @@ import time
 
 import mindspore_tree
 import pytest
-from page_dumps import WEB, browse, needs_chromium, needs_node, node, write_first_bad, write_ranks
+from page_dumps import WEB, browse, needs_chromium, needs_node, node, record, write_first_bad, write_ranks
 from processes import CLI, clean_environment, run_in
 from serving import serving
 
@@ -94,9 +94,11 @@ def test_two_builds_are_the_same_bytes(tmp_path):
     assert len(states[0]) >= 4
 
 
-def test_the_types_are_those_of_openapi(tmp_path):
+def test_the_types_are_those_of_openapi_and_of_the_verbs(tmp_path):
     node("scripts/api_types.mjs", "../src/server/openapi.json", str(tmp_path / "api.ts"))
     assert (tmp_path / "api.ts").read_text() == (WEB / "src/api.ts").read_text()
+    node("scripts/answer_types.mjs", "../docs/json", str(tmp_path / "answers.ts"))
+    assert (tmp_path / "answers.ts").read_text() == (WEB / "src/answers.ts").read_text()
 
 
 def test_nothing_makes_html_of_text_or_asks_another_server():
@@ -121,6 +123,75 @@ def test_the_questions_of_a_person_and_accessibility(dumps, name):
 def trees(once_per_run):
     """Dumps of two ranks, and of a run that was killed."""
     return once_per_run("page-ranks", write_ranks)
+
+
+RANKS = """
+import os, torch
+from torch import nn
+net = nn.Linear(4, 4)
+for step in range(3):
+    x = torch.ones(2, 4)
+    if step == 1 and os.environ["RANK"] == "0":
+        x = torch.log(x - 2)
+    if step == 1 and os.environ["RANK"] == "1":
+        x = torch.sqrt(x - 3)
+    net(x).pow(2).mean().backward()
+""".lstrip()
+GROW = """
+import torch
+from torch import nn
+class Block(nn.Module):
+    def forward(self, x, scale):
+        return torch.tanh(x) * scale
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks, self.head = nn.ModuleList([Block(), Block()]), nn.Linear(8, 2)
+    def forward(self, x, scale):
+        return self.head(self.blocks[1](self.blocks[0](x, 1.0), scale))
+torch.manual_seed(0)
+net = Net()
+optimizer = torch.optim.SGD(net.parameters(), 1e-5)
+for step in range(12):
+    metric = torch.zeros(()) / 0.0 + step
+    loss = (net(torch.randn(4, 8), 10.0 ** (4 * max(0, step - 5))) ** 2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""".lstrip()
+PAIR = """
+import sys, torch
+from torch import nn
+torch.manual_seed(0)
+net = nn.Sequential(nn.Linear(4, 8), nn.GELU(approximate=sys.argv[1]))
+for step in range(2):
+    net(torch.randn(3, 4)).square().mean().backward()
+""".lstrip()
+
+
+def write_findings(place):
+    """Dumps `two`, of ranks that both go wrong; `grew`; `exact` and `tanh`, which differ and have no bad value."""
+    for name, text in (("train.py", RANKS), ("grow.py", GROW), ("pair.py", PAIR)):
+        (place / name).write_text(text)
+    for rank in (0, 1):
+        record(place, "two", "train.py", saved_data="full", RANK=rank, WORLD_SIZE=2, LOCAL_RANK=rank)
+    record(place, "grew", "grow.py", saved_data="full")
+    for name, kind in (("exact", "none"), ("tanh", "tanh")):
+        record(place, name, "pair.py", kind, saved_data="full")
+
+
+@needs_chromium
+def test_no_face_says_less_than_the_verb(once_per_run):
+    place = once_per_run("page-findings", write_findings)
+    run = run_in(place, place, CLI, "report", "tanh", "--golden", "exact", "--html", place / "report.html")
+    assert run.status == 0, run.stderr
+    with contextlib.ExitStack() as stack:
+        dumps = {"RANKS": ["two"], "GREW": ["grew"], "PAIR": ["tanh", "exact"], "EQUAL": ["exact", "exact"]}
+        pages = {
+            f"SONDE_PAGE_{name}": stack.enter_context(serving(*[place / dump for dump in given])).line
+            for name, given in dumps.items()
+        }
+        browse("findings", SONDE_REPORT=(place / "report.html").as_uri(), **pages)
 
 
 @needs_chromium

@@ -59,6 +59,14 @@ export const words = {
     redact: "without names, paths, source and values", golden: "with the comparison",
     making: (seconds: number) => `Making it… ${seconds} s`, made: (name: string, size: string) => `${name}, ${size}, was saved by the browser.`,
   },
+  tags: {
+    uncertain: { word: "uncertain", hint: "Another operator may be to blame: a part of the evidence was not recorded, or does not explain the result" },
+    one_rank_only: { word: "one rank only", hint: "The other ranks have good values in this operator" },
+    backward_only: { word: "backward only", hint: "The values of the forward pass are good" },
+    optimizer_only: { word: "optimizer only", hint: "The values of the forward and backward pass are good" },
+    aside: { word: "aside", hint: "Nothing that is trained reads it" },
+    written_by_operator: { word: "written by an operator", hint: "An operator wrote this memory, and its record does not say so" },
+  },
   overview: {
     title: "Overview",
     looking: "Looking for the first bad value…",
@@ -66,6 +74,7 @@ export const words = {
     cancel: "Cancel", run: "Look for the first bad value",
     changed: "The dump has changed since.", again: "Look again",
     healthy: "Nothing is wrong: no NaN and no infinity matters.",
+    noBadValue: "No NaN and no infinity matters in this run.",
     healthySoFar: "In what was recorded, no NaN and no infinity matters.",
     unfinished: (state: "killed" | "stopped" | "running", rank: string, step: number, inStep: boolean) =>
       `${rank ? `Rank ${rank}` : "The run"} ${{ killed: "was killed", stopped: "stopped recording", running: "goes on" }[state]} ${inStep ? "in" : "after"} step ${step}.`,
@@ -75,6 +84,10 @@ export const words = {
     reaches: (what: string) => `reaches ${what}`,
     between: (count: number) => `${count} operators`,
     reachesNothing: "reaches neither the loss nor a parameter",
+    rank: (rank: string) => `Rank ${rank}`, otherRanks: "Other ranks went wrong by themselves", moreRanks: (count: number) => (count === 1 ? "1 more rank" : `${count} more ranks`),
+    grew: "Grew first", growth: (step: number, ofNorm: boolean, now: string, before: string, times: string) => `in step ${step}: ${ofNorm ? "norm" : "largest value"} ${now} after ${before} (${times} times)`,
+    expected: "Expected: the loss scaler found it and skipped the step", asides: "Aside: nothing that is trained reads it", inSteps: (step: number, times: number) => (times === 1 ? `step ${step}` : `step ${step}, ${times} times in all`),
+    suspects: (count: number) => `suspects that the next configuration records: ${count}`,
     showOp: "Show the operator", showPath: "Show the path", nextConfig: "Next configuration",
     others: (count: number) => (count === 1 ? "1 more finding" : `${count} more findings`),
     looked: (ops: string, tensors: string) => `${ops} operators and ${tensors} tensors were looked at.`,
@@ -152,7 +165,8 @@ export const words = {
     lanes: { forward: "Forward", backward: "Backward", optimizer: "Optimizer", outside: "Outside", recompute: "Recomputed" },
   },
   compare: {
-    none: "One dump is open. To compare two runs: sonde serve TARGET GOLDEN", run: "Compare", rtol: "Relative tolerance", first: "First difference", same: "The runs are equal.",
+    none: "One dump is open. To compare two runs: sonde serve TARGET GOLDEN", run: "Compare", rtol: "Relative tolerance", first: "First difference", same: "The runs are equal.", show: "Show the comparison", failed: "The two runs could not be compared.",
+    due: "The two runs were not compared yet.", incomplete: "No difference was found, but not everything could be compared.",
     curve: "Error along the run", curveHint: "Error over what rounding explains; 1 is marked.", table: "All operators",
     graphs: "Both graphs", graphsHint: "An operator chosen in one graph is chosen with its counterpart in the other. Both move together.", sides: { target: "Target", golden: "Golden" },
     choose: (step: number) => `Step ${step}. Choose an operator in one graph: the other shows its counterpart.`, graphOf: (side: string) => `Graph of ${side}`,

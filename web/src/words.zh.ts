@@ -61,6 +61,14 @@ export const words: Words = {
     redact: "不含名称、路径、源码和值", golden: "包含比对",
     making: (seconds) => `正在生成… ${seconds} 秒`, made: (name, size) => `浏览器已保存 ${name}（${size}）。`,
   },
+  tags: {
+    uncertain: { word: "不确定", hint: "原因也可能在别的算子：部分证据没有记录，或不能解释结果" },
+    one_rank_only: { word: "仅此 rank", hint: "其他 rank 的这个算子数值正常" },
+    backward_only: { word: "仅反向", hint: "前向数值正常" },
+    optimizer_only: { word: "仅优化器", hint: "前向和反向数值正常" },
+    aside: { word: "旁支", hint: "训练不读取它" },
+    written_by_operator: { word: "由算子写入", hint: "某个算子写了这块内存，而它的记录没有说明" },
+  },
   overview: {
     title: "总览",
     looking: "正在查找第一个异常值…",
@@ -68,6 +76,7 @@ export const words: Words = {
     cancel: "取消", run: "查找第一个异常值",
     changed: "此后数据已有变化。", again: "重新查找",
     healthy: "没有问题：没有需要关注的 NaN 或无穷。",
+    noBadValue: "本次运行中没有需要关注的 NaN 或无穷。",
     healthySoFar: "在已记录的内容中，没有需要关注的 NaN 或无穷。",
     unfinished: (state, rank, step, inStep) =>
       `${rank ? `Rank ${rank}` : "运行"}在第 ${step} 步${inStep ? "中" : "之后"}${{ killed: "被终止", stopped: "停止了记录", running: "仍在继续" }[state]}。`,
@@ -77,6 +86,10 @@ export const words: Words = {
     reaches: (what) => `影响到 ${what}`,
     between: (count) => `${count} 个算子`,
     reachesNothing: "既没有影响到损失，也没有影响到参数",
+    rank: (rank) => `Rank ${rank}`, otherRanks: "其他 rank 自身也出现了异常", moreRanks: (count) => `另有 ${count} 个 rank`,
+    grew: "最先增长", growth: (step, ofNorm, now, before, times) => `第 ${step} 步：${ofNorm ? "范数" : "最大值"} ${now}，此前为 ${before}（${times} 倍）`,
+    expected: "预期之内：损失缩放器发现了它并跳过了这一步", asides: "旁支：训练不读取它", inSteps: (step, times) => (times === 1 ? `第 ${step} 步` : `第 ${step} 步，共 ${times} 次`),
+    suspects: (count) => `下一次的配置会记录的可疑算子：${count}`,
     showOp: "查看算子", showPath: "查看路径", nextConfig: "下一次的配置",
     others: (count) => `另有 ${count} 项发现`,
     looked: (ops, tensors) => `已检查 ${ops} 个算子和 ${tensors} 个张量。`,
@@ -157,7 +170,8 @@ export const words: Words = {
     lanes: { forward: "前向", backward: "反向", optimizer: "优化器", outside: "其他", recompute: "重计算" },
   },
   compare: {
-    none: "只打开了一份数据。比对两次运行：sonde serve TARGET GOLDEN", run: "比对", rtol: "相对容差", first: "第一处差异", same: "两次运行相同。",
+    none: "只打开了一份数据。比对两次运行：sonde serve TARGET GOLDEN", run: "比对", rtol: "相对容差", first: "第一处差异", same: "两次运行相同。", show: "查看比对", failed: "两次运行无法比对。",
+    due: "两次运行尚未比对。", incomplete: "没有发现差异，但并非所有内容都能比对。",
     curve: "沿运行的误差", curveHint: "误差与舍入误差之比；1 处有标记。", table: "所有算子",
     graphs: "两张图", graphsHint: "在一张图中选择算子时，另一张图选中其对应算子。两张图一起移动。", sides: { target: "待测", golden: "基准" },
     choose: (step) => `第 ${step} 步。在一张图中选择算子，另一张图会显示其对应算子。`, graphOf: (side) => `${side} 的计算图`,

@@ -186,3 +186,13 @@ export function Tabs<T extends string>({ label, value, choices, onChange }: {
 // "train.py" of a path, and the end of an op's name.
 export const baseName = (path: string): string => path.slice(path.lastIndexOf("/") + 1);
 export const lineOf = (file: string, line: number): string => (file ? `${baseName(file)}:${line}` : "");
+
+// "backward only" of backward_only.
+export const plainTag = (tag: string): string => tag.replaceAll("_", " ");
+type TagWords = Readonly<Record<string, { readonly word: string; readonly hint: string }>>;
+
+// The further properties of a finding, as words beside its headline.
+export function Tags({ of }: { of: readonly string[] }) {
+  const known = words.tags as TagWords;
+  return <>{of.map((tag) => <span key={tag} class={`tag ${tag}`} title={known[tag]?.hint}>{known[tag]?.word ?? plainTag(tag)}</span>)}</>;
+}

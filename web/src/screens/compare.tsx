@@ -1,7 +1,6 @@
 // Two runs: the first difference in the words of `sonde compare`, the error along the run, and every pair of operators.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import type { Job } from "../api.ts";
-import { isOver, runJob } from "../jobs.ts";
 import { formatCount, formatNumber, formatShape } from "../numbers.ts";
 import { FilterField } from "../parts/filter.tsx";
 import { Grid, type Column } from "../parts/grid.tsx";
@@ -9,43 +8,23 @@ import { OpLink } from "../parts/op_name.tsx";
 import { Plot } from "../parts/plot.tsx";
 import { Save, saveJobFile } from "../parts/save.tsx";
 import { Card, Command, Empty, lineOf, Problem, Tabs } from "../parts/ui.tsx";
-import { change, forget, go, keyOf, params, report, status, useData } from "../state.ts";
+import { change, go, keyOf, params, report, useData } from "../state.ts";
 import { words } from "../words.ts";
-import { choosePairs, type Comparison, errorOf, overRounding, type Pair, useLastJob, verdictWord } from "./comparison.ts";
+import { choosePairs, type Comparison, errorOf, overRounding, type Pair, verdictWord } from "./comparison.ts";
+import { DifferenceCard, isPair, useCompare } from "./first_difference.tsx";
 import { LinkedGraphs } from "./linked_graphs.tsx";
 
 export function Compare() {
-  const [job, setJob] = useState<Job | null>(null);
-  const [error, setError] = useState<Error | null>(null);
   const [rtol, setRtol] = useState("");
   const [mapping, setMapping] = useState("");
-  const last = useLastJob();
-  const run = async (): Promise<void> => {
-    setError(null);
-    try {
-      const done = await runJob("compare", { csv: true, ...(rtol ? { rtol: Number(rtol) } : {}), ...(mapping.trim() ? { mapping } : {}) }, setJob);
-      if (done.state === "failed") setError(new Error(done.error));
-      forget();
-    } catch (problem) {
-      setError(problem as Error);
-    }
-  };
-  // While another one runs, and when it fails, the one before it stays.
-  const now = job ?? last.value ?? null;
-  const kept = useRef<Job | null>(null);
-  if (now?.state === "done") kept.current = now;
-  const shown = kept.current;
-  const runs = now !== null && !isOver(now);
-  const isFirst = last.value === null && status.value?.state === "ready" && status.value.dumps.length > 1;
-  useEffect(() => {
-    if (isFirst && !job) void run();
-  }, [isFirst]);
-  if ((status.value?.dumps.length ?? 0) < 2) return <div class="page"><h1>{words.screens.compare}</h1><Empty>{words.compare.none}</Empty></div>;
-  const result = shown ? (shown.result as unknown as Comparison) : null;
+  const compared = useCompare();
+  const { result, shown, runs } = compared;
+  const run = (): Promise<void> => compared.run({ ...(rtol ? { rtol: Number(rtol) } : {}), ...(mapping.trim() ? { mapping } : {}) });
+  if (!isPair()) return <div class="page"><h1>{words.screens.compare}</h1><Empty>{words.compare.none}</Empty></div>;
   return (
     <div class="page">
       <h1 class="hidden">{words.screens.compare}</h1>
-      {result && <Differences of={result} />}
+      {result && <DifferenceCard of={result} />}
       {!report.value && <div class="toolbar">
         <label class="slice"><span>{words.compare.rtol}</span> <input inputMode="decimal" value={rtol} onInput={(event) => setRtol(event.currentTarget.value)} /></label>
         <button type="button" class={result ? "" : "primary"} disabled={runs} onClick={() => void run()}>{words.compare.run}</button>
@@ -59,31 +38,9 @@ export function Compare() {
         {runs && <span class="soft" role="status">{words.compare.running}</span>}
         {shown?.file && <Save label={words.save.csv} title={words.compare.csvHint} run={() => saveJobFile(shown)} />}
       </div>}
-      {error && <Problem error={error} />}
-      {last.error && <Problem error={last.error} />}
+      {compared.error && <Problem error={compared.error} />}
       {result && shown && <Pairs of={result} job={shown} />}
     </div>
-  );
-}
-
-function Differences({ of }: { of: Comparison }) {
-  const first = of.findings[0];
-  if (!first) {
-    return <Card class={`verdict ${of.complete ? "good" : "unsure"}`}><p class="headline">{of.complete ? words.compare.same : words.overview.incomplete}</p></Card>;
-  }
-  return (
-    <Card class="verdict bad">
-      <p class="eyebrow">{words.compare.first}</p>
-      <h2 class="headline"><OpLink name={first.op_name} patch={{ s: first.step, g: first.graph, r: first.rank, d: first.in_golden ? 1 : 0 }} scope={false} /></h2>
-      <p class="why">{first.text}</p>
-      <p class="soft">{Object.entries(of.summary).filter(([, count]) => count > 0).map(([name, count]) => `${count} ${verdictWord(name)}`).join(" · ")}</p>
-      {of.findings.length > 1 && (
-        <details>
-          <summary>{words.overview.others(of.findings.length - 1)}</summary>
-          <ul class="plain-list">{of.findings.slice(1).map((finding, i) => <li key={i}>{finding.text}</li>)}</ul>
-        </details>
-      )}
-    </Card>
   );
 }
 

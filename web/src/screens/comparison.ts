@@ -1,4 +1,5 @@
 // The last comparison of the server: pairs of operators, with verdict and error.
+import type { Comparison } from "../answers.ts";
 import type { Job, Jobs } from "../api.ts";
 import { isOver } from "../jobs.ts";
 import { type Num, toNumber } from "../numbers.ts";
@@ -9,47 +10,16 @@ import { type Loaded, useData } from "../state.ts";
 import { words } from "../words.ts";
 import { openWorker } from "../worker.ts";
 
-export interface PairTensor {
-  side: string;
-  slot: number;
-  shape: number[];
-  equal: boolean;
-  beyond: boolean;
-  relative_error?: Num;
-  max_error?: Num;
-  rounding_max?: Num;
-}
+export type { Comparison };
+export type Difference = Comparison["findings"][number];
+export type Pair = Comparison["ops"][number];
 
-export interface Pair {
-  rank: number;
-  graph: number;
-  step: number;
-  verdict: string;
-  target: string[];
-  golden: string[];
-  op_type: string;
-  source_file: string;
-  source_line: number;
-  outputs: PairTensor[];
-  reason?: string;
-  moved?: boolean; // it runs at another place than its counterpart
-  kind: string;
-  matched_by: string;
-}
-
-// docs/json/compare.schema.json, as far as the page shows it.
-export interface Comparison {
-  complete: boolean;
-  findings: { rank: number; graph: number; step: number; op_name: string; text: string; golden: string; tensor?: PairTensor; in_golden: boolean }[];
-  summary: Record<string, number>;
-  notes: string[];
-  ops: Pair[];
-}
-
+// The newest one that ended well or still runs; else the newest.
 export function useLastJob(wanted = true): Loaded<Job | null> {
   return useData(wanted ? "compare" : null, async (from) => {
     const { jobs } = await from.json<Jobs>("jobs");
-    const found = jobs.find((entry) => entry.kind === "compare" && (entry.state === "done" || !isOver(entry)));
+    const all = jobs.filter((entry) => entry.kind === "compare");
+    const found = all.find((entry) => entry.state === "done" || !isOver(entry)) ?? all[0];
     return found ? from.json<Job>(`jobs/${found.job}`) : null;
   });
 }

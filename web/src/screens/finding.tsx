@@ -1,95 +1,60 @@
 // The answer of first-bad, in its own words.
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
+import type { Finding, FirstBad } from "../answers.ts";
 import { plainCommand } from "../commands.ts";
 import { runJob } from "../jobs.ts";
-import { formatCount, formatNumber, formatShape, type Num } from "../numbers.ts";
+import { formatCount, formatNumber, formatShape, toNumber } from "../numbers.ts";
 import { CodeLines } from "../parts/code.tsx";
 import { OpLink, shortScope, splitName } from "../parts/op_name.tsx";
-import { Card, Command, Copy, lineOf, Problem } from "../parts/ui.tsx";
+import { Card, Command, Copy, lineOf, plainTag, Problem, Tags } from "../parts/ui.tsx";
 import { dump, formatSlot, linkTo, rankName } from "../state.ts";
 import { words } from "../words.ts";
 
-interface FoundTensor {
-  op_name: string;
-  side: string;
-  slot: number;
-  dtype: string;
-  shape: number[] | null;
-  nan_count?: number | null;
-  positive_inf_count?: number | null;
-  negative_inf_count?: number | null;
+// `mayDiffer`: from a golden run, as another card says; then this one never says that nothing is wrong.
+export function FindingCard({ of, mayDiffer }: { of: FirstBad; mayDiffer: boolean }) {
+  return of.first ? <Found of={of} first={of.first} /> : <NothingFound of={of} mayDiffer={mayDiffer} />;
 }
 
-export interface FoundCode {
-  source_file: string;
-  source_line: number;
-  function: string;
-  lines: { number: number; text: string }[];
-}
-
-export interface Finding {
-  kind: string;
-  rank: number;
-  dump: string;
-  graph: number;
-  step: number;
-  phase: string;
-  op_name: string;
-  why: string;
-  tensor?: FoundTensor | null;
-  numbers: Record<string, Num>;
-  evidence: string[];
-  limits: string[];
-  code?: FoundCode | null;
-}
-
-// docs/json/first-bad.schema.json, as far as the page shows it.
-export interface FirstBad {
-  complete: boolean;
-  unfinished: { state: "killed" | "stopped" | "running"; rank: number; dump: string; graph: number; step: number; in_step: boolean }[];
-  first: Finding | null;
-  findings: Finding[];
-  reaches: string;
-  path: string[];
-  healthy: { tensor: FoundTensor; rank: number; graph: number; step: number; places: { rank: number; dump: string }[]; how: string; absorbed_by: string[]; code?: FoundCode | null }[];
-  notes: string[];
-  looked_at: { ranks: number; steps: number; ops: number; tensors: number };
-}
-
-export function FindingCard({ of }: { of: FirstBad }) {
-  if (!of.first) {
-    const whole = of.complete && of.unfinished.length === 0;
-    const headline = !of.complete ? words.overview.incomplete : whole ? words.overview.healthy : words.overview.healthySoFar;
-    return (
-      <Card class={`verdict ${whole ? "good" : "unsure"}`}>
-        <p class="headline"><span class="big-sign" aria-hidden="true">{whole ? "✓" : "?"}</span> {headline}</p>
-        {of.unfinished.map((run) => <p key={rankName(run)} class="why">{words.overview.unfinished(run.state, of.looked_at.ranks > 1 ? rankName(run) : "", run.step, run.in_step)}</p>)}
-        <p class="soft">{words.overview.looked(formatCount(of.looked_at.ops), formatCount(of.looked_at.tensors))}</p>
-        {of.notes.map((note) => <p key={note} class="soft">{note}</p>)}
-        <Healthy of={of} />
-        <Command text={plainCommand("first-bad")} />
-      </Card>
-    );
-  }
-  const first = of.first;
-  const { own, scope } = splitName(first.op_name);
-  const where = { op: first.op_name, r: rankName(first), g: first.graph, s: first.step, t: first.tensor ? formatSlot(first.tensor) : undefined };
+function NothingFound({ of, mayDiffer }: { of: FirstBad; mayDiffer: boolean }) {
+  const whole = of.complete && of.unfinished.length === 0;
+  const healthy = mayDiffer ? words.overview.noBadValue : words.overview.healthy;
+  const headline = !of.complete ? words.overview.incomplete : whole ? healthy : words.overview.healthySoFar;
   return (
-    <Card class="verdict bad">
+    <Card class={`verdict first-bad ${!whole ? "unsure" : mayDiffer ? "quiet" : "good"}`}>
+      <p class="headline">{!(whole && mayDiffer) && <span class="big-sign" aria-hidden="true">{whole ? "✓" : "?"}</span>} {headline}</p>
+      {of.unfinished.map((run) => <p key={rankName(run)} class="why">{words.overview.unfinished(run.state, of.looked_at.ranks > 1 ? rankName(run) : "", run.step, run.in_step)}</p>)}
+      <p class="soft">{words.overview.looked(formatCount(of.looked_at.ops), formatCount(of.looked_at.tensors))}</p>
+      {of.notes.map((note) => <p key={note} class="soft">{note}</p>)}
+      <Beside of={of} />
+      <div class="more"><Healthy of={of} /><Problems of={of} /></div>
+      <Command text={plainCommand("first-bad")} />
+    </Card>
+  );
+}
+
+const nameOf = ({ op_name, tensor }: Pick<Finding, "op_name" | "tensor">): string => op_name || tensor.parameter;
+const placeOf = (finding: Pick<Finding, "rank" | "dump" | "graph" | "step">) => ({ r: rankName(finding), g: finding.graph, s: finding.step });
+
+function Found({ of, first }: { of: FirstBad; first: Finding }) {
+  const { own, scope } = splitName(nameOf(first));
+  const where = { op: first.op_name, ...placeOf(first), t: formatSlot(first.tensor) };
+  return (
+    <Card class={`verdict first-bad bad${first.tags.includes("uncertain") ? " uncertain" : ""}`}>
       <div class="verdict-columns">
         <div>
-          <p class="eyebrow">{words.overview.first}</p>
+          <p class="eyebrow">{words.overview.first} <Tags of={first.tags} /></p>
           <h2 class="headline">
             <span class="big-sign" aria-hidden="true">✕</span> <a href={linkTo("op", where)}>{own}</a>
-            {first.code && <span class="at"> {lineOf(first.code.source_file, first.code.source_line)}</span>}
+            <span class="at"> {lineOf(first.code.source_file, first.code.source_line)}</span>
           </h2>
           <p class="why">{first.why}</p>
           <p class="soft">
             {shortScope(scope) && <>{shortScope(scope)} <span class="dot">·</span> </>}
             {words.overview.where(rankName(first), first.step, first.phase)}
-            {first.tensor && <> <span class="dot">·</span> {first.tensor.side}.{first.tensor.slot} {first.tensor.dtype} {formatShape(first.tensor.shape)}</>}
+            {" "}<span class="dot">·</span> {first.tensor.side}.{first.tensor.slot} {first.tensor.dtype} {formatShape(first.tensor.shape)}
           </p>
-          <PathLine of={of} patch={{ s: first.step, r: rankName(first), g: first.graph }} />
+          <PathLine of={of} patch={placeOf(first)} />
           <p class="buttons">
             <a class="button primary" href={linkTo("op", where)}>{words.overview.showOp}</a>
             <a class="button" href={linkTo("graph", { ...where, path: "effect" })}>{words.overview.showPath}</a>
@@ -97,13 +62,96 @@ export function FindingCard({ of }: { of: FirstBad }) {
           </p>
         </div>
         <div>
-          {first.code && <CodeLines lines={first.code.lines} marked={first.code.source_line} />}
+          <CodeLines lines={first.code.lines} marked={first.code.source_line} />
           <ul class="evidence">{first.evidence.map((line) => <li key={line}><code>{line}</code></li>)}</ul>
         </div>
       </div>
-      <More of={of} />
+      <OtherRanks of={of} first={first} />
+      <Beside of={of} />
+      <More of={of} first={first} />
       <Command text={plainCommand("first-bad")} />
     </Card>
+  );
+}
+
+// One line for a finding: its operator, its line, the reason.
+function Line({ of, tags = of.tags, children }: { of: Finding; tags?: readonly string[]; children?: ComponentChildren }) {
+  return (
+    <>
+      <OpLink name={nameOf(of)} patch={placeOf(of)} scope={false} /> <span class="where">{lineOf(of.code.source_file, of.code.source_line)}</span>{" "}
+      <Tags of={tags} /> {of.why}{children}
+    </>
+  );
+}
+
+// What ranks did by themselves, beside the answer: no rank stands for another.
+function OtherRanks({ of, first }: { of: FirstBad; first: Finding }) {
+  const others = of.by_rank.filter((finding) => rankName(finding) !== rankName(first));
+  if (!others.length) return null;
+  return (
+    <div class="beside ranks">
+      <p class="beside-title">{words.overview.otherRanks}</p>
+      <ul class="plain-list">{others.slice(0, MOST_RANKS).map((finding) => <li key={rankName(finding)}><strong>{words.overview.rank(rankName(finding))}</strong>: <Line of={finding} /></li>)}</ul>
+      {others.length > MOST_RANKS && (
+        <details>
+          <summary>{words.overview.moreRanks(others.length - MOST_RANKS)}</summary>
+          <ul class="plain-list">{others.slice(MOST_RANKS).map((finding) => <li key={rankName(finding)}><strong>{words.overview.rank(rankName(finding))}</strong>: <Line of={finding} /></li>)}</ul>
+        </details>
+      )}
+    </div>
+  );
+}
+
+const MOST_RANKS = 8;
+
+// What grew before, what the loss scaler expected, and what no training reads.
+function Beside({ of }: { of: FirstBad }) {
+  const { growth } = of;
+  return (
+    <>
+      {growth && (
+        <p class="beside growth">
+          <strong>{words.overview.grew}</strong>: <OpLink name={growth.tensor.op_name || growth.tensor.parameter} scope={false}
+            patch={{ s: growth.step, r: rankOf(of, growth.rank), g: of.first?.graph, t: formatSlot(growth.tensor), tab: "trend" }} />{" "}
+          <span class="where">{lineOf(growth.code.source_file, growth.code.source_line)}</span>{" "}
+          {words.overview.growth(growth.step, growth.of_norm, formatNumber(growth.now, 4), formatNumber(growth.before, 4), formatNumber(toNumber(growth.now) / toNumber(growth.before), 3))}
+          <span class="soft"> {growth.series.slice(-MOST_POINTS).map(({ step, value }) => `${step}: ${formatNumber(value, 4)}`).join(", ")}</span>
+        </p>
+      )}
+      <List name="expected" title={words.overview.expected} of={of.expected} />
+      <List name="asides" title={words.overview.asides} of={of.asides} />
+    </>
+  );
+}
+
+const MOST_POINTS = 8;
+const MOST_LINES = 5;
+
+// The rank as the page names it: findings say which of several dumps it is of.
+const rankOf = (of: FirstBad, rank: number): string => rankName(of.findings.find((finding) => finding.rank === rank) ?? { rank });
+
+// A loop makes the same finding in each step: the first one is shown, with how often.
+function List({ name, title, of }: { name: string; title: string; of: readonly Finding[] }) {
+  const groups = new Map<string, Finding[]>();
+  for (const finding of of) {
+    const key = [nameOf(finding), rankName(finding), finding.code.source_line].join(" ");
+    groups.set(key, [...(groups.get(key) ?? []), finding]);
+  }
+  if (!groups.size) return null;
+  const lines = (some: readonly Finding[][]) => (
+    <ul class="plain-list">
+      {some.map((same, i) => same[0] && (
+        <li key={i}><Line of={same[0]} tags={same[0].tags.filter((tag) => tag !== "aside")}> <span class="soft">({words.overview.inSteps(same[0].step, same.length)})</span></Line></li>
+      ))}
+    </ul>
+  );
+  const all = [...groups.values()];
+  return (
+    <div class={`beside ${name}`}>
+      <p class="beside-title">{title}</p>
+      {lines(all.slice(0, MOST_LINES))}
+      {all.length > MOST_LINES && <details><summary>{words.overview.others(all.length - MOST_LINES)}</summary>{lines(all.slice(MOST_LINES))}</details>}
+    </div>
   );
 }
 
@@ -129,30 +177,42 @@ function PathLine({ of, patch }: { of: FirstBad; patch: Record<string, string | 
   );
 }
 
-function More({ of }: { of: FirstBad }) {
-  const others = of.findings.filter((finding) => finding.op_name !== of.first?.op_name || finding.step !== of.first.step || rankName(finding) !== rankName(of.first));
-  const limits = of.first?.limits ?? [];
+function More({ of, first }: { of: FirstBad; first: Finding }) {
+  const others = of.findings.filter((finding) => finding.op_name !== first.op_name || finding.step !== first.step || rankName(finding) !== rankName(first));
   return (
     <div class="more">
       <Copy text={textOf(of)} label={words.copy.text} small />
       {others.length > 0 && (
         <details>
           <summary>{words.overview.others(others.length)}</summary>
-          <ul class="plain-list">
-            {others.map((finding, i) => (
-              <li key={i}><OpLink name={finding.op_name} patch={{ s: finding.step, r: rankName(finding), g: finding.graph }} /> {finding.why}</li>
-            ))}
-          </ul>
+          <ul class="plain-list">{others.map((finding, i) => <li key={i}><Line of={finding} /></li>)}</ul>
         </details>
       )}
       <Healthy of={of} />
-      {(limits.length > 0 || of.notes.length > 0) && (
+      {first.limits.length + of.notes.length > 0 && (
         <details>
           <summary>{words.overview.notKnown}</summary>
-          <ul class="plain-list">{[...limits, ...of.notes].map((line) => <li key={line}>{line}</li>)}</ul>
+          <ul class="plain-list">{[...first.limits, ...of.notes].map((line) => <li key={line}>{line}</li>)}</ul>
         </details>
       )}
+      {of.suspects.length > 0 && (
+        <details>
+          <summary>{words.overview.suspects(of.suspects.length)}</summary>
+          <ul class="plain-list">{of.suspects.map((name) => <li key={name}><OpLink name={name} patch={placeOf(first)} /></li>)}</ul>
+        </details>
+      )}
+      <Problems of={of} />
     </div>
+  );
+}
+
+function Problems({ of }: { of: FirstBad }) {
+  if (!of.problems.length) return null;
+  return (
+    <details class="problems">
+      <summary>{words.overview.problems}: {formatCount(of.problems.length)}</summary>
+      <ul class="plain-list">{of.problems.map(({ path, message }, i) => <li key={i}>{path && <code>{path}</code>} {message}</li>)}</ul>
+    </details>
   );
 }
 
@@ -160,13 +220,13 @@ function Healthy({ of }: { of: FirstBad }) {
   if (!of.healthy.length) return null;
   return (
     <details>
-      <summary>{words.overview.healthyList}: {of.healthy.length}</summary>
+      <summary>{words.overview.healthyList}: {of.healthy.length + of.healthy_left_out}</summary>
       <ul class="plain-list">
         {of.healthy.map((entry, i) => (
           <li key={i}>
-            <OpLink name={entry.tensor.op_name} patch={{ s: entry.step, r: rankName(entry.places[0] ?? entry), g: entry.graph, t: formatSlot(entry.tensor) }} scope={false} /> {entry.how}
+            <OpLink name={entry.tensor.op_name || entry.tensor.parameter} patch={{ s: entry.step, r: rankName(entry.places[0] ?? entry), g: entry.graph, t: formatSlot(entry.tensor) }} scope={false} /> {entry.how}
             {entry.absorbed_by.map((name) => <span key={name}> → <OpLink name={name} patch={{ s: entry.step, r: rankName(entry.places[0] ?? entry), g: entry.graph }} scope={false} /></span>)}
-            {entry.code && <span class="where"> {lineOf(entry.code.source_file, entry.code.source_line)}</span>}
+            <span class="where"> {lineOf(entry.code.source_file, entry.code.source_line)}</span>
           </li>
         ))}
       </ul>
@@ -199,14 +259,17 @@ function NextConfiguration() {
 function textOf(of: FirstBad): string {
   const { first } = of;
   if (!first) return "";
-  const code = first.code;
+  const { code, tags } = first;
   return [
-    `first bad: ${first.op_name}`,
-    ...(code ? [`  ${code.source_file}:${code.source_line} in ${code.function}`, ...code.lines.map((line) => `  ${line.number === code.source_line ? ">" : " "} ${line.number}  ${line.text}`)] : []),
+    `first bad: ${nameOf(first)}${tags.length ? ` (${tags.map(plainTag).join(", ")})` : ""}`,
+    ...(code.source_file ? [`  ${code.source_file}:${code.source_line} in ${code.function}`, ...code.lines.map((line) => `  ${line.number === code.source_line ? ">" : " "} ${line.number}  ${line.text}`)] : []),
     `  where  rank ${rankName(first)}, graph ${first.graph}, step ${first.step}, ${first.phase}`,
     `  why    ${first.why}`,
     ...Object.entries(first.numbers).map(([name, value]) => `  ${name} ${formatNumber(value)}`),
     ...first.evidence.map((line) => `  ${line}`),
     ...(of.reaches ? [`  reaches ${of.reaches}: ${of.path.map((name) => splitName(name).own).join(" -> ")}`] : []),
+    ...of.by_rank.filter((finding) => rankName(finding) !== rankName(first)).map((finding) => `rank ${rankName(finding)}: ${nameOf(finding)} ${lineOf(finding.code.source_file, finding.code.source_line)}: ${finding.why}`),
+    ...(of.growth ? [`grew first: ${of.growth.tensor.op_name || of.growth.tensor.parameter} in step ${of.growth.step}: ${formatNumber(of.growth.now)} after ${formatNumber(of.growth.before)}`] : []),
+    ...of.asides.map((finding) => `aside: ${nameOf(finding)}: ${finding.why}`),
   ].join("\n");
 }

@@ -1,6 +1,7 @@
 // The first screen: is the run sick, since when, where. The sentence is that of first-bad; the page judges nothing.
 import { effect } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
+import type { FirstBad } from "../answers.ts";
 import type { Class, Job, Overview as Document } from "../api.ts";
 import { formatBytes, formatCount, formatNumber, toNumber } from "../numbers.ts";
 import { isOver, runJob } from "../jobs.ts";
@@ -8,16 +9,19 @@ import { curvesByRank, Plot } from "../parts/plot.tsx";
 import { BAD, Card, Copy, Empty } from "../parts/ui.tsx";
 import { change, dump, dumpStatus, forget, graph, notice, overview, rank, refresh, report, source, status, step } from "../state.ts";
 import { words } from "../words.ts";
-import { FindingCard, type FirstBad } from "./finding.tsx";
+import { FindingCard } from "./finding.tsx";
+import { FirstDifference, isEqual, isPair, useCompare } from "./first_difference.tsx";
 import { GradientMatrix, HealthMap } from "./maps.tsx";
 
 export function Overview() {
   const document = overview.value;
+  const compared = useCompare();
   if (!document) return <Empty>{words.states.loading}</Empty>;
   return (
     <div class="page overview">
       <h1 class="hidden">{words.overview.title}</h1>
-      <Verdict of={document} />
+      {isPair() && <FirstDifference of={compared} />}
+      <Verdict of={document} mayDiffer={isPair() && !isEqual(compared)} />
       <div class="overview-columns">
         <div>
           <Card title={words.overview.map} hint={words.overview.mapHint}><HealthMap /></Card>
@@ -35,8 +39,8 @@ export function Overview() {
 }
 
 // The result of first-bad; where none has run, or the dump has changed since, the page starts one.
-function Verdict({ of }: { of: Document }) {
-  const finding = of.finding as FirstBad | null;
+function Verdict({ of, mayDiffer }: { of: Document; mayDiffer: boolean }) {
+  const finding = of.finding as unknown as FirstBad | null;
   const [job, setJob] = useState<Job | null>(null);
   const [failed, setFailed] = useState("");
   const state = dumpStatus.value?.state;
@@ -69,7 +73,7 @@ function Verdict({ of }: { of: Document }) {
     return () => clearTimeout(timer);
   }, [isDue, ready, isIdle, of.generation, of.finding_generation, source.value]);
   const isSaid = finding && (finding.first || !isOld || state === "live"); // "nothing is wrong" holds for what was looked at alone
-  if (isSaid) return <><FindingCard of={finding} />{isOld && <Changed isLooking={!isIdle} start={start} />}</>;
+  if (isSaid) return <><FindingCard of={finding} mayDiffer={mayDiffer} />{isOld && <Changed isLooking={!isIdle} start={start} />}</>;
   if (failed) return <Card><p class="problem" role="alert">{failed}</p></Card>;
   return (
     <Card class="verdict waiting">

@@ -1,11 +1,11 @@
 // The program's files, with the operators of each line in the margin.
+import type { Code, FirstBad } from "../answers.ts";
 import type { SourceFile, SourceFiles } from "../api.ts";
 import { command } from "../commands.ts";
 import { CodeText } from "../parts/code.tsx";
 import { Await, baseName, Card, ClassMark, Command, Empty, WORSE } from "../parts/ui.tsx";
 import { dump, linkTo, overview, params, rank, useJson } from "../state.ts";
 import { words } from "../words.ts";
-import type { FirstBad, FoundCode } from "./finding.tsx";
 
 export function Source() {
   const where = { dump: dump.value || undefined, rank: rank.value };
@@ -70,7 +70,7 @@ export function Source() {
   );
 }
 
-const code = (): FoundCode | null | undefined => (overview.value?.finding as FirstBad | null)?.first?.code;
+const code = (): Code | null | undefined => (overview.value?.finding as unknown as FirstBad | null)?.first?.code;
 
 function isFinding(file: SourceFile, line: number): boolean {
   const found = code();

@@ -5,7 +5,9 @@ import { go, settled, startBrowser, stopBrowser, text, withPage } from "./browse
 
 // {name: {address, first: what the first look matches, sick: a finding is there, pair: golden is there too}}
 const DUMPS = JSON.parse(process.env.SONDE_DUMPS);
-const VERDICT = ".verdict.good, .verdict.bad, .verdict.unsure";
+const ENDED = [".good", ".bad", ".unsure", ".quiet"];
+const VERDICT = ENDED.map((end) => `.first-bad${end}`).join(", ");
+const DIFFERENCE = ENDED.map((end) => `.first-difference${end}`).join(", ");
 
 before(startBrowser);
 after(stopBrowser);
@@ -32,8 +34,13 @@ async function openOp(page, { sick }) {
 }
 
 const QUESTIONS = {
-  "Q1 is it sick, since when, where": async (page, { first }) => {
-    assert.match(await text(page, ".verdict"), new RegExp(first));
+  "Q1 is it sick, since when, where": async (page, { first, pair, differs }) => {
+    if (pair) {
+      await shown(page, DIFFERENCE);
+      assert.match(await text(page, ".verdict"), new RegExp(differs)); // before all else
+      assert.equal(await page.locator(".verdict.good").count() > 0 && !/equal/.test(differs), false);
+    }
+    assert.match(await text(page, ".first-bad"), new RegExp(first));
     await page.locator(".matrix").first().getByRole("button", { name: "As a table" }).click();
     assert.match(await text(page, ".matrix tbody td"), /finite|NaN|infinity|not measured/);
   },
@@ -73,7 +80,7 @@ const QUESTIONS = {
   "Q6 what differs from the good run": async (page, { pair, differs }) => {
     if (!pair) return;
     await go(page, "#/compare");
-    await shown(page, VERDICT);
+    await shown(page, DIFFERENCE);
     assert.match(await text(page, ".verdict"), new RegExp(differs));
     await shown(page, ".pairs .grid-row .op-link");
   },
@@ -85,7 +92,7 @@ const QUESTIONS = {
   },
   "Q9 one file for a colleague": async (page, _dump, context) => {
     await overview(page);
-    const verdict = await text(page, ".verdict .headline");
+    const verdict = await text(page, ".first-bad .headline");
     await page.locator(".bar").getByRole("button", { name: "Report" }).click();
     const download = page.waitForEvent("download");
     await page.getByRole("button", { name: "Make the report" }).click();
@@ -95,7 +102,7 @@ const QUESTIONS = {
     const report = await context.newPage();
     await report.goto(`file://${file}`);
     await shown(report, VERDICT);
-    assert.equal(await text(report, ".verdict .headline"), verdict);
+    assert.equal(await text(report, ".first-bad .headline"), verdict);
     await report.close();
   },
   "Q10 what to dump next": async (page, { sick }) => {

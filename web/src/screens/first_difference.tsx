@@ -1,0 +1,122 @@
+// The answer of compare, in its own words, and the job that gives it: the same on the overview and on the screen of the comparison.
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Job } from "../api.ts";
+import { isOver, runJob } from "../jobs.ts";
+import { formatCount } from "../numbers.ts";
+import { OpLink } from "../parts/op_name.tsx";
+import { Card, lineOf, Problem, Tags } from "../parts/ui.tsx";
+import { forget, linkTo, report, status } from "../state.ts";
+import { words } from "../words.ts";
+import { type Comparison, type Difference, useLastJob, verdictWord } from "./comparison.ts";
+
+export const isPair = (): boolean => (status.value?.dumps.length ?? 0) > 1;
+
+export interface Compared {
+  shown: Job | null; // the last one that ended well; while another one runs, and when it fails, it stays
+  result: Comparison | null; // of it
+  runs: boolean;
+  error: Error | undefined;
+  run: (more?: Record<string, unknown>) => Promise<void>;
+}
+
+// The comparison of the two dumps. The first one starts by itself.
+export function useCompare(): Compared {
+  const [job, setJob] = useState<Job | null>(null);
+  const [error, setError] = useState<Error>();
+  const last = useLastJob(isPair());
+  const run = async (more: Record<string, unknown> = {}): Promise<void> => {
+    setError(undefined);
+    try {
+      const done = await runJob("compare", { csv: true, ...more }, setJob);
+      if (done.state === "failed") setError(new Error(done.error));
+      forget();
+    } catch (problem) {
+      setError(problem as Error);
+    }
+  };
+  const now = job ?? last.value ?? null;
+  const kept = useRef<Job | null>(null);
+  if (now?.state === "done") kept.current = now;
+  const shown = kept.current;
+  const isFirst = last.value === null && !report.value && status.value?.state === "ready" && isPair();
+  useEffect(() => {
+    if (isFirst && !job) void run();
+  }, [isFirst]);
+  const failed = now && isOver(now) && now.state !== "done" ? new Error(now.error || words.jobs.states[now.state]) : undefined;
+  return { shown, result: shown ? (shown.result as unknown as Comparison) : null, runs: now !== null && !isOver(now), error: error ?? last.error ?? failed, run };
+}
+
+// Whether it is known that the two runs are equal: only then may a card say that nothing is wrong.
+export const isEqual = ({ result }: Compared): boolean => result !== null && result.complete && result.findings.length === 0;
+
+// On the overview: the difference, or why there is none yet.
+export function FirstDifference({ of }: { of: Compared }) {
+  if (of.result) {
+    return (
+      <>
+        <DifferenceCard of={of.result}>
+          <p class="buttons"><a class="button" href={linkTo("compare")}>{words.compare.show}</a></p>
+        </DifferenceCard>
+        {of.error && <Problem error={of.error} />}
+      </>
+    );
+  }
+  if (of.error) return <Card class="verdict first-difference unsure"><p class="headline">{words.compare.failed}</p><Problem error={of.error} /></Card>;
+  return (
+    <Card class="verdict first-difference waiting">
+      <p class="buttons" role="status">
+        {of.runs || status.value?.state === "ready" ? words.compare.running : status.value?.state === "live" ? words.compare.due : words.states.indexing}{" "}
+        {!of.runs && status.value?.state === "live" && <button type="button" class="small" onClick={() => void of.run()}>{words.compare.run}</button>}
+      </p>
+    </Card>
+  );
+}
+
+export function DifferenceCard({ of, children }: { of: Comparison; children?: preact.ComponentChildren }) {
+  const first = of.findings[0];
+  if (!first) {
+    return (
+      <Card class={`verdict first-difference ${of.complete ? "good" : "unsure"}`}>
+        <p class="headline"><span class="big-sign" aria-hidden="true">{of.complete ? "✓" : "?"}</span> {of.complete ? words.compare.same : words.compare.incomplete}</p>
+        <Facts of={of} />
+        {children}
+      </Card>
+    );
+  }
+  return (
+    <Card class={`verdict first-difference bad${first.tags.includes("uncertain") ? " uncertain" : ""}`}>
+      <p class="eyebrow">{words.compare.first} <Tags of={first.tags} /></p>
+      <h2 class="headline">
+        <span class="big-sign" aria-hidden="true">✕</span> <DifferenceLink of={first} /><span class="at"> {lineOf(first.source_file, first.source_line)}</span>
+      </h2>
+      <p class="why">{first.text}</p>
+      <Facts of={of} />
+      {children}
+      {of.findings.length > 1 && (
+        <details>
+          <summary>{words.overview.others(of.findings.length - 1)}</summary>
+          <ul class="plain-list">{of.findings.slice(1).map((finding, i) => <li key={i}><DifferenceLink of={finding} /> <Tags of={finding.tags} /> {finding.text}</li>)}</ul>
+        </details>
+      )}
+    </Card>
+  );
+}
+
+const DifferenceLink = ({ of }: { of: Difference }) => <OpLink name={of.op_name} patch={{ s: of.step, g: of.graph, r: of.rank, d: of.in_golden ? 1 : 0 }} scope={false} />;
+
+// The operators by verdict, and what could not be compared.
+function Facts({ of }: { of: Comparison }) {
+  const counts = Object.entries(of.summary).filter(([, count]) => count > 0);
+  return (
+    <>
+      <p class="soft">{counts.map(([name, count]) => `${count} ${verdictWord(name)}`).join(" · ")}</p>
+      {of.notes.map((note) => <p key={note} class="soft">{note}</p>)}
+      {of.problems.length > 0 && (
+        <details class="problems">
+          <summary>{words.overview.problems}: {formatCount(of.problems.length)}</summary>
+          <ul class="plain-list">{of.problems.map(({ path, message }, i) => <li key={i}>{path && <code>{path}</code>} {message}</li>)}</ul>
+        </details>
+      )}
+    </>
+  );
+}
