@@ -259,10 +259,27 @@ std::pair<const ComparedOp*, const CatalogOp*> StepComparer::reordering_before(c
   return {nullptr, nullptr};
 }
 
+// Nothing else than their order shows that the op and its counterpart belong together.
+bool StepComparer::rests_on_order(const CompareFinding& finding) const {
+  const ComparedOp& op = *finding.op;
+  if (op.target.size() != 1 || op.golden.size() != 1 || finding.certain) return false;
+  const bool by_place = finding.kind == FindingKind::op || finding.kind == FindingKind::shape ||
+                        finding.kind == FindingKind::wiring || finding.kind == FindingKind::data ||
+                        finding.kind == FindingKind::type;
+  const OpMatch& match = matches_[op.target_index];
+  return by_place && match.by_order_alone && match.golden == op.golden_index;
+}
+
 // Ops around it have no counterpart: if two programs are built differently, one of those may be the cause.
 void StepComparer::note_doubts() {
   for (CompareFinding& finding : findings_) {
     const ComparedOp& op = *finding.op;
+    if (!finding.uncertain && rests_on_order(finding)) {
+      finding.uncertain = true;
+      finding.what += fmt::format("; {} and the golden op were paired by their order alone (--mapping FILE pairs them)",
+                                  op.target.front()->op_name);
+      continue;
+    }
     const bool by_place = finding.kind == FindingKind::op || finding.kind == FindingKind::shape;
     if (finding.uncertain || !by_place || op.target.empty() || op.golden.empty() || !is_doubtful(op)) continue;
     finding.uncertain = true;
@@ -376,7 +393,7 @@ void StepComparer::remember(RankHistory& history) const {
   };
   for (const ComparedOp& op : step_.ops) {
     for (const ComparedTensor& input : op.inputs) {
-      const std::string_view name = input.target->parameter;
+      const std::string_view name = input.golden == nullptr ? std::string_view() : input.golden->parameter;
       const bool is_of_before = input.target->source == kNoSequence;
       if (is_of_before && !name.empty() && !golden_.written.contains(name) && !target_.written.contains(name)) {
         measure(name, *input.difference);

@@ -95,7 +95,7 @@ std::uint32_t StepComparer::find_elsewhere(std::uint32_t target, Judged& judged)
   if (own.outputs.empty() || !own.outputs[0]->has_shape) return kNoOp;
   const auto parameter_of = [](const CompareOp& op) {
     for (const CompareInput& input : op.inputs) {
-      if (input.from == kNoOp && !input.tensor->parameter.empty()) return input.tensor->parameter;
+      if (input.from == kNoOp && !input.name.empty()) return input.name;
     }
     return std::string_view();
   };

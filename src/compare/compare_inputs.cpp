@@ -76,7 +76,7 @@ void StepComparer::look_at_order(ComparedOp& op, const std::vector<PairedInput>&
 
 // A buffer that an op updates beside its results: running statistics of a norm.
 void StepComparer::look_at_side_effect(const PairedInput& input, ComparedTensor& shown) {
-  const std::string_view name = input.target.input->tensor->parameter;
+  const std::string_view name = input.target.input->name;
   const ComparedOp& writer = step_.ops[target_owner_[input.target.input->from]];
   if (name.empty() || !target_names_.contains(name) || writer.target.empty() || writer.golden.empty()) return;
   // In another framework it may be read before or after the write.
@@ -152,7 +152,7 @@ void StepComparer::look_at_parameter(ComparedOp& op, const PairedInput& input, C
   if (!input.difference->same_shape) {
     const bool is_new = reported_names_.insert(target.parameter).second;
     if (is_data && is_new) report_other_size(op, input);
-    if (!is_data && is_new && target.parameter == golden.parameter) {
+    if (!is_data && is_new && input.target.input->name == input.golden.input->name) {
       shown.beyond = true;
       add_finding(FindingKind::shape, op, op.target.front(), false, &shown, difference_text(FindingKind::shape, shown));
     }
@@ -172,8 +172,9 @@ void StepComparer::look_at_parameter(ComparedOp& op, const PairedInput& input, C
                             target.slot));
     return;
   }
-  const bool other = !target.parameter.empty() && !golden.parameter.empty() && target.parameter != golden.parameter &&
-                     op.target.back()->op_name == op.golden.back()->op_name;
+  const std::string_view mine = input.target.input->name, theirs = input.golden.input->name;
+  const bool other =
+      !mine.empty() && !theirs.empty() && mine != theirs && op.target.back()->op_name == op.golden.back()->op_name;
   if (other) {
     add_finding(FindingKind::wiring, op, op.target.front(), false, &shown,
                 fmt::format("reads {}, the golden op reads {}", target.parameter, golden.parameter));
@@ -182,7 +183,7 @@ void StepComparer::look_at_parameter(ComparedOp& op, const PairedInput& input, C
   const std::string holds = what_it_holds(target, golden, *input.difference);
   // If the other framework uses another name and the counterpart was guessed, the guess was wrong.
   const bool guessed = op.how == MatchedBy::order || op.how == MatchedBy::flow;
-  if (guessed && !holds.empty() && !target.parameter.empty() && !golden_names_.contains(target.parameter)) {
+  if (guessed && !holds.empty() && !target.parameter.empty() && !golden_names_.contains(mine)) {
     shown.note = holds;
     return;
   }

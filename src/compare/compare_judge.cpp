@@ -40,13 +40,27 @@ bool orders_otherwise(const ComparedOp& op) {
 
 }  // namespace
 
+// The outputs of an op of lists belong to the tensors of its first lists, which may be in any order.
+std::uint32_t StepComparer::golden_slot_of(std::uint32_t slot, const Judged& judged) const {
+  const CompareOp& own = target_.ops[judged.op.target_index];
+  const bool of_lists = own.op->op_type.find("_foreach_") != std::string_view::npos ||
+                        own.op->op_type.find("_fused_") != std::string_view::npos;
+  if (!of_lists || own.outputs.size() < 2) return slot;
+  for (const PairedInput& input : judged.inputs) {
+    if (input.golden.input == nullptr || input.target.op != judged.op.target_index) continue;
+    if (input.target.input->tensor->slot == slot) return input.golden.input->tensor->slot;
+  }
+  return slot;
+}
+
 void StepComparer::judge_outputs(Judged& judged) {
   if (target_.ops[judged.op.target_index].unwritten || golden_.ops[judged.op.golden_index].unwritten) return;
   const std::vector<const CatalogTensor*>& left = target_.ops[judged.op.target_index].outputs;
   std::vector<const CatalogTensor*> right = golden_.ops[judged.op.golden_index].outputs;
   for (const CatalogTensor* target : left) {
+    const std::uint32_t slot = golden_slot_of(target->slot, judged);
     auto at = std::ranges::find_if(right, [&](const CatalogTensor* golden) {
-      return golden != nullptr && golden->slot == target->slot && same_elements(*target, *golden);
+      return golden != nullptr && golden->slot == slot && same_elements(*target, *golden);
     });
     if (at == right.end()) {
       at = std::ranges::find_if(right, [&](const CatalogTensor* golden) {

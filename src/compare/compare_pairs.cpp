@@ -92,7 +92,7 @@ std::vector<PairedInput> StepComparer::pair_inputs(const Group& target, const Gr
   const bool single = target.size() == 1 && golden.size() == 1;
   const bool one_type =
       single && shared_type(target_.ops[target[0]].op->op_type) == shared_type(golden_.ops[golden[0]].op->op_type);
-  const auto& name = [](const GroupInput& of) { return of.input->tensor->parameter; };
+  const auto& name = [](const GroupInput& of) { return of.input->name; };
   const auto same_size = [](const GroupInput& a, const GroupInput& b) {
     return same_elements(*a.input->tensor, *b.input->tensor);
   };
@@ -102,6 +102,9 @@ std::vector<PairedInput> StepComparer::pair_inputs(const Group& target, const Gr
     });
   }
   pass([&](const GroupInput& a, const GroupInput& b) { return same_producer(*a.input, *b.input) && same_size(a, b); });
+  pass([&](const GroupInput& a, const GroupInput& b) {
+    return a.input->outside != 0 && a.input->outside == b.input->outside && same_size(a, b);
+  });
   pass([&](const GroupInput& a, const GroupInput& b) {
     return !name(a).empty() && name(a) == name(b) && same_size(a, b);
   });

@@ -36,7 +36,9 @@ CompareOp op_of(const CatalogOp& op, OpFamilies& families) {
     if (tensor.is_input) {
       const bool overwritten = nature.overwrites && tensor.slot == 0;
       const bool is_destination = tensor.slot >= nature.most_inputs && !tensor.constant;
-      out.inputs.push_back({.tensor = &tensor, .is_read = !overwritten && !is_destination && !nature.shape_only});
+      out.inputs.push_back({.tensor = &tensor,
+                            .is_read = !overwritten && !is_destination && !nature.shape_only,
+                            .name = tensor.parameter});
     } else {
       out.outputs.push_back(&tensor);
     }

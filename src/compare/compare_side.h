@@ -20,7 +20,9 @@ struct CompareInput {
   const CatalogTensor* tensor = nullptr;
   std::uint32_t from = kNoOp;  // op of the same side; kNoOp: a parameter, data, or unknown
   std::uint32_t from_slot = 0;
-  bool is_read = true;  // false: only its shape counts, or the result goes there
+  bool is_read = true;        // false: only its shape counts, or the result goes there
+  std::string_view name;      // of the parameter, gradient, state or data; the target's as in the golden dump
+  std::uint64_t outside = 0;  // equal numbers: both read the same parameter or data; 0: unknown, or an op made it
 };
 
 struct CompareOp {

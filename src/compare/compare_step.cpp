@@ -89,6 +89,7 @@ void StepComparer::compare_op(std::uint32_t target) {
     if (other != kNoOp) {
       const auto promised = std::ranges::find(matches_, other, &OpMatch::golden);
       matches_[target].golden = other;
+      matches_[target].by_order_alone = false;
       if (promised != matches_.end()) promised->golden = match.golden;
       if (promised == matches_.end()) promised_[match.golden] = false;
       promised_[other] = true;
@@ -142,7 +143,12 @@ void StepComparer::want_all() {
 }
 
 void StepComparer::match() {
-  matches_ = match_ops(target_, golden_, options_.names);
+  const SameValues same_values = [&](const CatalogTensor& target, const CatalogTensor& golden) {
+    if (!target.recorded() || !golden.recorded() || !same_elements(target, golden)) return false;
+    const TensorDifference& found = differences_.of(of_target(&target), of_golden(&golden));
+    return found.comparable() && found.equal;
+  };
+  matches_ = match_ops(*step_.target, *step_.golden, options_.names, same_values);
   for (std::uint32_t t = 0; t < matches_.size(); ++t) {
     if (apart_.contains({t, matches_[t].golden})) matches_[t].golden = kNoOp;
   }
@@ -216,7 +222,7 @@ void StepComparer::run() {
   const auto name_all = [](const CompareSide& side, std::set<std::string_view>& names) {
     for (const CompareOp& op : side.ops) {
       for (const CompareInput& input : op.inputs) {
-        if (input.from == kNoOp && !input.tensor->parameter.empty()) names.insert(input.tensor->parameter);
+        if (input.from == kNoOp && !input.name.empty()) names.insert(input.name);
       }
     }
   };

@@ -87,6 +87,7 @@ class StepComparer {
 
   // compare_judge.cpp
   Judged judge(const Group& target, const Group& golden, MatchedBy how);
+  std::uint32_t golden_slot_of(std::uint32_t slot, const Judged& judged) const;
   void judge_outputs(Judged& judged);
   void judge_verdict(Judged& judged, const std::vector<InputError>& errors, bool integers_differ);
   struct Verdicts;
@@ -124,6 +125,7 @@ class StepComparer {
   // compare_effects.cpp
   bool has_effect(const CompareFinding& finding) const;
   bool is_doubtful(const ComparedOp& op) const;
+  bool rests_on_order(const CompareFinding& finding) const;
   std::uint32_t place_of_golden(std::uint32_t golden) const;
   void find_updates_left_out();
   void find_not_finite_alone();

@@ -1,13 +1,17 @@
 // Anchors first: ops with the same name and surroundings, in the same order. Between anchors the two
 // sequences are aligned by the similarity of ops. The remaining ops are matched along the edges of matched ones, and
-// last by name alone, in any order.
+// last by name alone, in any order. Then ops of the optimizer are matched by their parameters, and ops that read the
+// output of another one than their counterpart are exchanged.
 #include "compare/match_ops.h"
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "compare/common_names.h"
+#include "compare/flow_mender.h"
 #include "measure/tensor_difference.h"
 #include "sonde/tensor.h"
 #include "tensor/mix.h"
@@ -80,9 +84,9 @@ std::vector<Features> features_of(const CompareSide& side) {
     features.phase = op.op->phase;
     features.of_lists = op.op->op_type.find("_foreach_") != std::string_view::npos;
     for (const CompareInput& input : op.inputs) {
-      if (input.from == kNoOp && !input.tensor->parameter.empty()) {
-        mix(features.parameters, hash_of(input.tensor->parameter));
-        if (features.parameter == 0) features.parameter = hash_of(input.tensor->parameter);
+      if (input.from == kNoOp && input.outside != 0) {
+        mix(features.parameters, input.outside);
+        if (features.parameter == 0) features.parameter = input.outside;
       } else if (input.from != kNoOp) {
         mix(features.before, side.ops[input.from].family->front());
       }
@@ -100,16 +104,22 @@ class Matcher {
         left_(features_of(target)),
         right_(features_of(golden)),
         matches_(target.ops.size()),
-        taken_(golden.ops.size(), kNoOp) {
-    for (const Features& features : left_) left_parameters_.insert(features.parameter);
-    for (const Features& features : right_) right_parameters_.insert(features.parameter);
+        taken_(golden.ops.size(), kNoOp),
+        left_updated_(updated_parameters(target)),
+        right_updated_(updated_parameters(golden)) {
+    collect_parameters();
   }
 
   void by_mapping(const NameMap& names);
   void by_order();
   void by_flow();
   void by_name();
-  std::vector<OpMatch> finish() { return std::move(matches_); }
+  // The target's parameters have got other names.
+  void rename();
+  // Loops of an optimizer over the parameters, in any order.
+  void by_parameter();
+  void mend();
+  const std::vector<OpMatch>& matches() const { return matches_; }
 
  private:
   using Key = std::function<std::uint64_t(const Features&, const CompareOp&)>;
@@ -124,11 +134,31 @@ class Matcher {
   bool is_free(std::uint32_t target, std::uint32_t golden) const {
     return matches_[target].golden == kNoOp && taken_[golden] == kNoOp;
   }
+  void part(std::uint32_t target) {
+    if (matches_[target].golden != kNoOp) taken_[matches_[target].golden] = kNoOp;
+    matches_[target] = {};
+  }
+  void collect_parameters() {
+    const auto collect = [](const std::vector<Features>& from, const std::vector<std::uint64_t>& updated, Numbers& all,
+                            Numbers& all_updated) {
+      all.clear();
+      for (const Features& features : from) all.insert(features.parameter);
+      all_updated = Numbers(updated.begin(), updated.end());
+    };
+    collect(left_, left_updated_, left_parameters_, left_keys_);
+    collect(right_, right_updated_, right_parameters_, right_keys_);
+  }
+  // False: both are ops of an optimizer, which update two parameters that both sides know.
+  bool may_update_one(std::uint32_t target, std::uint32_t golden) const {
+    const std::uint64_t a = left_updated_[target], b = right_updated_[golden];
+    return a == b || a == 0 || b == 0 || (!right_keys_.contains(a) && !left_keys_.contains(b));
+  }
   // An op known only from a file name may be of any type.
   bool has_type(std::uint32_t target, std::uint32_t golden) const {
     return !target_.ops[target].op->op_type.empty() && !golden_.ops[golden].op->op_type.empty();
   }
   bool same_family(std::uint32_t target, std::uint32_t golden) const {
+    if (!may_update_one(target, golden)) return false;
     if (left_[target].of_lists != right_[golden].of_lists) return false;
     return !has_type(target, golden) || OpFamilies::same(*target_.ops[target].family, *golden_.ops[golden].family);
   }
@@ -136,23 +166,31 @@ class Matcher {
   // Pairs of ops whose key is the same and occurs once on each side, in one order.
   std::vector<std::pair<std::uint32_t, std::uint32_t>> anchors(Range target, Range golden, const Key& key) const;
   void align(Range target, Range golden);
+  void align(const std::vector<std::uint32_t>& rows, const std::vector<std::uint32_t>& columns);
   void align_between(Range target, Range golden, int level);
   bool match_readers(std::uint32_t target);
   bool match_producers(std::uint32_t target);
+  static std::map<std::pair<std::uint64_t, std::string_view>, int> times_of(const CompareSide& side,
+                                                                            const std::vector<Features>& features);
+  void note_order_alone(const FlowMender& mender);
 
   const CompareSide& target_;
   const CompareSide& golden_;
   std::vector<Features> left_, right_;
-  std::unordered_set<std::uint64_t> left_parameters_, right_parameters_;
+  using Numbers = std::unordered_set<std::uint64_t>;
+  Numbers left_parameters_, right_parameters_;
   std::vector<OpMatch> matches_;
   std::vector<std::uint32_t> taken_;  // by golden ops: the target's
+  // By ops of the optimizer: the parameter that they concern.
+  std::vector<std::uint64_t> left_updated_, right_updated_;
+  Numbers left_keys_, right_keys_;
 };
 
 float Matcher::likeness(std::uint32_t target, std::uint32_t golden) const {
   const Features& a = left_[target];
   const Features& b = right_[golden];
   if (a.phase != b.phase && target_.rank->has_journal && golden_.rank->has_journal) return 0;
-  if (a.of_lists != b.of_lists) return 0;
+  if (a.of_lists != b.of_lists || !may_update_one(target, golden)) return 0;
   const bool family = same_family(target, golden);
   // Another op in one's place computes something at least.
   const auto moves = [](const CompareOp& op) { return op.kind == OpKind::copy || op.kind == OpKind::cast; };
@@ -262,6 +300,10 @@ void Matcher::align(Range target, Range golden) {
   for (std::uint32_t g = golden.begin; g < golden.end; ++g) {
     if (taken_[g] == kNoOp) columns.push_back(g);
   }
+  align(rows, columns);
+}
+
+void Matcher::align(const std::vector<std::uint32_t>& rows, const std::vector<std::uint32_t>& columns) {
   if (rows.empty() || columns.empty()) return;
   if (rows.size() * columns.size() > kMostCells)
     return;  // two programs of their own; by_flow and by_name do what they can
@@ -332,14 +374,26 @@ bool Matcher::match_readers(std::uint32_t target) {
   bool any = false;
   const CompareOp& a = target_.ops[target];
   const CompareOp& b = golden_.ops[matches_[target].golden];
-  for (const std::uint32_t t : a.readers) {
-    if (matches_[t].golden != kNoOp) continue;
-    for (const std::uint32_t g : b.readers) {
-      if (taken_[g] != kNoOp || !same_family(t, g)) continue;
-      if (left_[t].shape_set != right_[g].shape_set) continue;
-      match(t, g, MatchedBy::flow);
-      any = true;
-      break;
+  const auto slots_of = [](const CompareOp& reader, std::uint32_t from) {
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> slots;
+    for (const CompareInput& input : reader.inputs) {
+      if (input.from == from) slots.emplace_back(input.tensor->slot, input.from_slot);
+    }
+    return slots;
+  };
+  // First those that read the same output in the same place.
+  for (const bool same_slots : {true, false}) {
+    for (const std::uint32_t t : a.readers) {
+      if (matches_[t].golden != kNoOp) continue;
+      for (const std::uint32_t g : b.readers) {
+        if (taken_[g] != kNoOp || !same_family(t, g)) continue;
+        if (left_[t].shape_set != right_[g].shape_set) continue;
+        if (same_slots && slots_of(target_.ops[t], target) != slots_of(golden_.ops[g], matches_[target].golden))
+          continue;
+        match(t, g, MatchedBy::flow);
+        any = true;
+        break;
+      }
     }
   }
   return any;
@@ -389,6 +443,64 @@ void Matcher::by_name() {
   }
 }
 
+void Matcher::rename() {
+  left_ = features_of(target_);
+  left_updated_ = updated_parameters(target_);
+  collect_parameters();
+}
+
+void Matcher::by_parameter() {
+  for (std::uint32_t t = 0; t < matches_.size(); ++t) {
+    const std::uint32_t g = matches_[t].golden;
+    if (g != kNoOp && matches_[t].how != MatchedBy::mapping && !may_update_one(t, g)) part(t);
+  }
+  std::map<std::uint64_t, std::pair<std::vector<std::uint32_t>, std::vector<std::uint32_t>>> loops;
+  for (std::uint32_t t = 0; t < matches_.size(); ++t) {
+    if (left_updated_[t] != 0 && matches_[t].golden == kNoOp) loops[left_updated_[t]].first.push_back(t);
+  }
+  for (std::uint32_t g = 0; g < taken_.size(); ++g) {
+    if (right_updated_[g] != 0 && taken_[g] == kNoOp) loops[right_updated_[g]].second.push_back(g);
+  }
+  for (const auto& [parameter, ops] : loops) align(ops.first, ops.second);
+}
+
+void Matcher::mend() {
+  if (!target_.has_flow || !golden_.has_flow) return;
+  FlowMender mender(target_, golden_, matches_, [&](std::uint32_t t, std::uint32_t g) {
+    return same_family(t, g) && left_[t].phase == right_[g].phase && left_[t].shape_set == right_[g].shape_set &&
+           left_[t].of_lists == right_[g].of_lists && matches_[t].how != MatchedBy::mapping;
+  });
+  mender.run();
+  std::ranges::fill(taken_, kNoOp);
+  for (std::uint32_t t = 0; t < matches_.size(); ++t) {
+    if (matches_[t].golden != kNoOp) taken_[matches_[t].golden] = t;
+  }
+  by_flow();
+  by_name();
+  note_order_alone(mender);
+}
+
+// How often an op of this type is in its scope.
+std::map<std::pair<std::uint64_t, std::string_view>, int> Matcher::times_of(const CompareSide& side,
+                                                                            const std::vector<Features>& features) {
+  std::map<std::pair<std::uint64_t, std::string_view>, int> times;
+  for (std::size_t i = 0; i < side.ops.size(); ++i) ++times[{features[i].scope, side.ops[i].op->op_type}];
+  return times;
+}
+
+void Matcher::note_order_alone(const FlowMender& mender) {
+  const auto left = times_of(target_, left_), right = times_of(golden_, right_);
+  for (std::uint32_t t = 0; t < matches_.size(); ++t) {
+    OpMatch& match = matches_[t];
+    if (match.golden == kNoOp || match.how == MatchedBy::mapping || mender.is_shown_by_flow(t)) continue;
+    const Features &a = left_[t], &b = right_[match.golden];
+    const auto mine = left.find({a.scope, target_.ops[t].op->op_type});
+    const auto theirs = right.find({b.scope, golden_.ops[match.golden].op->op_type});
+    const bool is_only_one = a.scope == b.scope && mine->second == 1 && theirs->second == 1;
+    match.by_order_alone = !is_only_one;
+  }
+}
+
 }  // namespace
 
 std::string_view word_of(MatchedBy how) {
@@ -396,13 +508,19 @@ std::string_view word_of(MatchedBy how) {
   return kWords[static_cast<std::size_t>(how)];
 }
 
-std::vector<OpMatch> match_ops(const CompareSide& target, const CompareSide& golden, const NameMap& names) {
+std::vector<OpMatch> match_ops(CompareSide& target, CompareSide& golden, const NameMap& names,
+                               const SameValues& same_values) {
+  number_outside(target, golden, same_values);
   Matcher matcher(target, golden);
   matcher.by_mapping(names);
   matcher.by_order();
   matcher.by_flow();
+  if (rename_parameters(target, golden, matcher.matches(), same_values)) matcher.rename();
+  matcher.by_parameter();
+  matcher.by_flow();
   matcher.by_name();
-  return matcher.finish();
+  matcher.mend();
+  return matcher.matches();
 }
 
 Nearest nearest_to(const CompareSide& side, std::uint32_t op, const CompareSide& other) {
