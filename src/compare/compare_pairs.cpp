@@ -31,9 +31,9 @@ std::vector<GroupInput> StepComparer::inputs_of(const CompareSide& side, const G
 
 bool StepComparer::same_producer(const CompareInput& target, const CompareInput& golden) const {
   if (target.from == kNoOp || golden.from == kNoOp) return false;
-  const std::uint32_t owner = target_owner_[target.from];
-  if (owner == kNone || owner != golden_owner_[golden.from]) return false;
-  const ComparedOp& from = step_.ops[owner];
+  const ComparedOp* compared = compared_as(target.from, golden.from);
+  if (compared == nullptr) return false;
+  const ComparedOp& from = *compared;
   if (target.from != from.target_index || golden.from != from.golden_index) return true;  // inside a fused one
   for (const ComparedTensor& output : from.outputs) {
     const bool left = output.target->slot == target.from_slot, right = output.golden->slot == golden.from_slot;
@@ -44,7 +44,7 @@ bool StepComparer::same_producer(const CompareInput& target, const CompareInput&
 
 const ComparedTensor* StepComparer::output_read(const CompareInput& target, const CompareInput& golden) const {
   if (!same_producer(target, golden)) return nullptr;
-  const ComparedOp& from = step_.ops[target_owner_[target.from]];
+  const ComparedOp& from = *compared_as(target.from, golden.from);
   if (target.from != from.target_index || golden.from != from.golden_index) return nullptr;
   const auto at = std::ranges::find_if(
       from.outputs, [&](const ComparedTensor& output) { return output.target->slot == target.from_slot; });

@@ -26,7 +26,9 @@ StepComparer::StepComparer(ComparedStep& step, std::size_t index, const CompareO
       apart_(apart),
       seen_before_(history.seen),
       target_owner_(target_.ops.size(), kNone),
-      golden_owner_(golden_.ops.size(), kNone) {}
+      golden_owner_(golden_.ops.size(), kNone),
+      target_originals_(originals_of(target_)),
+      golden_originals_(originals_of(golden_)) {}
 
 void StepComparer::keep(Judged judged, const Group& target, const Group& golden) {
   const auto index = static_cast<std::uint32_t>(step_.ops.size());
@@ -74,6 +76,8 @@ void StepComparer::keep(Judged judged, const Group& target, const Group& golden)
 void StepComparer::compare_op(std::uint32_t target) {
   if (target_owner_[target] != kNone) return;  // part of one before
   const OpMatch match = matches_[target];
+  if (match.golden == kNoOp && keep_target_again(target)) return;
+  if (match.golden != kNoOp) keep_golden_again(match.golden);
   if (match.golden == kNoOp || golden_owner_[match.golden] != kNone) {
     const bool is_left_out = other_optimizer_ && phase_of(*target_.ops[target].op) == Phase::optimizer;
     if (is_left_out || !find_fused(target)) keep_alone(target);

@@ -48,6 +48,9 @@ bool reads_another(const Judged& judged);
 // For ops: their places in the order of their side.
 Group ops_of(const CompareSide& side, const std::vector<const CatalogOp*>& ops, std::uint32_t last);
 
+// By op of the side: the op of the forward pass that it runs again, for activation checkpointing; kNoOp: none.
+Group originals_of(const CompareSide& side);
+
 class StepComparer {
  public:
   // `apart`: pairs that the first pass found not to belong together.
@@ -84,6 +87,12 @@ class StepComparer {
   bool reads_foreign(const Judged& judged) const;
   bool is_coarser_inside(const Group& target, const Group& golden) const;
   bool is_alike(const Judged& judged, const Group& target, const Group& golden) const;
+
+  // compare_recompute.cpp
+  // The comparison of the two with each other; null: they do not belong together.
+  const ComparedOp* compared_as(std::uint32_t target, std::uint32_t golden) const;
+  bool keep_target_again(std::uint32_t target);
+  void keep_golden_again(std::uint32_t golden);
 
   // compare_judge.cpp
   Judged judge(const Group& target, const Group& golden, MatchedBy how);
@@ -150,6 +159,7 @@ class StepComparer {
   double seen_ = 0;     // of this one
   std::vector<OpMatch> matches_;
   std::vector<std::uint32_t> target_owner_, golden_owner_;  // by op: index into step_.ops
+  Group target_originals_, golden_originals_;
   std::vector<bool> promised_;                              // golden ops that a match will take
   std::set<std::string_view> target_names_, golden_names_;  // of parameters
   std::set<std::string_view> reported_names_;               // parameters that were found to differ

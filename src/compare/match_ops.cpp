@@ -504,7 +504,7 @@ void Matcher::note_order_alone(const FlowMender& mender) {
 }  // namespace
 
 std::string_view word_of(MatchedBy how) {
-  constexpr std::string_view kWords[] = {"", "mapping", "name", "order", "data flow"};
+  constexpr std::string_view kWords[] = {"", "mapping", "name", "order", "data flow", "recomputation"};
   return kWords[static_cast<std::size_t>(how)];
 }
 

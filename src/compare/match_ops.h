@@ -12,7 +12,7 @@
 
 namespace sonde {
 
-enum class MatchedBy : std::uint8_t { nothing, mapping, name, order, flow };
+enum class MatchedBy : std::uint8_t { nothing, mapping, name, order, flow, recomputation };
 std::string_view word_of(MatchedBy how);
 
 struct OpMatch {

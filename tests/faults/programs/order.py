@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from cases import Family
 from finite_training import network_of, rows, training
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 family = Family("another order")
 
@@ -177,3 +178,64 @@ def parameters_and_a_decay(wrong):
         optimizer.zero_grad()
         network(*data()).square().mean().backward()
         optimizer.step()  # FAULT
+
+
+def checkpointed(again):
+    """A checkpointed block on one side only."""
+
+    def forward(s, x):
+        def block(h):
+            return s.fc(F.dropout(s.up(h).relu(), 0.5))
+
+        if again:
+            return s.out(checkpoint(block, x, use_reentrant=False))
+        return s.out(block(x))
+
+    parts = {"up": nn.Linear(8, 16), "fc": nn.Linear(16, 8), "out": nn.Linear(8, 3)}
+    training(network_of(forward, **parts), rows(6, 8))
+
+
+@family.rounding(short=True)
+def checkpoint_in_the_target(other):
+    checkpointed(other)
+
+
+@family.rounding()
+def checkpoint_in_the_golden_run(other):
+    checkpointed(not other)
+
+
+@family.differs("dropout", short=True)
+def checkpoint_with_another_mask(wrong):
+    def forward(s, x):
+        def block(h):
+            return s.fc(F.dropout(s.up(h).relu(), 0.5))  # FAULT
+
+        again = checkpoint(block, x, use_reentrant=False, preserve_rng_state=False) if wrong else block(x)
+        return s.out(again)
+
+    parts = {"up": nn.Linear(8, 16), "fc": nn.Linear(16, 8), "out": nn.Linear(8, 3)}
+    training(network_of(forward, **parts), rows(6, 8))
+
+
+@family.differs("dropout")
+def checkpoint_with_another_mask_in_the_golden_run(wrong):
+    def forward(s, x):
+        def block(h):
+            return s.fc(F.dropout(s.up(h).relu(), 0.5))  # FAULT
+
+        again = block(x) if wrong else checkpoint(block, x, use_reentrant=False, preserve_rng_state=False)
+        return s.out(again)
+
+    parts = {"up": nn.Linear(8, 16), "fc": nn.Linear(16, 8), "out": nn.Linear(8, 3)}
+    training(network_of(forward, **parts), rows(6, 8))
+
+
+@family.rounding()
+def checkpointed_layers_with_one_scope(other):
+    def forward(s, x):
+        for _ in range(3):
+            x = checkpoint(s.fc, x, use_reentrant=False).tanh() if other else s.fc(x).tanh()
+        return s.out(x)
+
+    training(network_of(forward, fc=nn.Linear(8, 8), out=nn.Linear(8, 3)), rows(6, 8))
