@@ -185,11 +185,10 @@ def norms_added_over_ranks_in_bfloat16():
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     for step in range(2):
         optimizer.zero_grad()
-        net(batch()).square().mean().backward()
-        squares = torch.stack([p.grad.square().sum() for p in net.parameters()]).sum()
-        squares = (squares * 0 + (2e38 if step else 1.0)).bfloat16()
+        (net(batch()).square().mean() * (2e19 if step else 1.0)).backward()
+        squares = torch.stack([p.grad.square().sum() for p in net.parameters()]).sum().bfloat16()
         dist.all_reduce(squares)  # FAULT
-        scale = 1.0 / squares.float().sqrt()
+        scale = (1.0 / (squares.float().sqrt() + 1e-6)).clamp(max=1)
         for p in net.parameters():
             p.grad.mul_(scale)
         optimizer.step()
