@@ -98,7 +98,7 @@ struct FirstNotFinite {
   std::size_t collectives = 0;  // before it, in its step
 
   // Bad values that a collective gave to this rank are another's.
-  bool is_received() const { return !tensor->is_input && nature_of(op->op_type).collective; }
+  bool is_received() const { return !tensor->is_input && nature_of(*op).collective; }
   auto order() const { return std::tuple(step->id.number, step->id.graph, is_received(), collectives); }
 };
 
@@ -108,7 +108,7 @@ std::optional<FirstNotFinite> first_not_finite(const CatalogRank& rank, const st
     for (const CatalogOp& op : step->ops) {
       const auto tensor = std::ranges::find_if(op.tensors, is_not_finite);
       if (tensor != op.tensors.end()) return FirstNotFinite{&rank, step, &op, &*tensor, collectives};
-      collectives += !op.is_parameter && nature_of(op.op_type).collective ? 1 : 0;
+      collectives += !op.is_parameter && nature_of(op).collective ? 1 : 0;
     }
   }
   return std::nullopt;

@@ -102,7 +102,7 @@ bool squared_error_cause(OpValues& values, Cause& cause) {
   if (!overflows(values.output_type(), apart * apart)) return false;
   cause.why =
       fmt::format("differences up to {} are squared, which is {}", number_text(apart), number_text(apart * apart));
-  explain_overflow(values.output_type(), apart * apart, cause);
+  explain_overflow(values.output_type(), apart * apart, cause, Exactness::bound);
   return true;
 }
 
@@ -229,22 +229,24 @@ bool overflows(DType type, double value) {
   return largest > 0 && std::fabs(value) > largest;
 }
 
-void explain_overflow(DType type, double value, Cause& cause) {
+void explain_overflow(DType type, double value, Cause& cause, Exactness exactness) {
   const double largest = largest_of(type);
   cause.overflow = true;
   cause.explained = true;
-  cause.numbers.push_back({"true value", value});
+  const bool is_bound = exactness == Exactness::bound;
+  cause.numbers.push_back({is_bound ? "at most" : "true value", value});
   cause.numbers.push_back({"largest of the type", largest});
-  cause.numbers.push_back({"headroom in powers of two", std::log2(largest / std::fabs(value))});
-  cause.why +=
-      fmt::format("; {} holds at most {}, {} would hold it", info(type).lower, number_text(largest), wider_type(value));
+  cause.numbers.push_back({is_bound ? "headroom in powers of two, at least" : "headroom in powers of two",
+                           std::log2(largest / std::fabs(value))});
+  cause.why += fmt::format("; {} holds at most {}", info(type).lower, number_text(largest));
+  if (std::fabs(value) <= DBL_MAX) cause.why += fmt::format(", {} would hold it", wider_type(value));
 }
 
 // --- all causes ------------------------------------------------------------------------------------------------------
 
 Cause cause_of(OpValues& values, BadKind bad) {
   Cause cause;
-  const bool known = argument_cause(values, cause) || dropout_cause(values, cause) ||
+  const bool known = argument_cause(values, cause) || shape_cause(values, bad, cause) || dropout_cause(values, cause) ||
                      elementwise_cause(values, bad, cause) || row_cause(values, bad, cause) ||
                      product_cause(values, bad, cause) || squared_error_cause(values, cause) ||
                      running_variance_cause(values, cause) || statistics_cause(values, bad, cause);

@@ -19,6 +19,7 @@ namespace sonde {
 struct Cause {
   bool overflow = false;    // the true value is finite but does not fit the type
   bool explained = false;   // false: the recorded inputs do not explain it
+  bool pole = false;        // the true value is infinite: a division by 0, log of 0
   bool impossible = false;  // the recorded input values give a finite result, which fits the type
   std::string why;
   std::vector<Number> numbers;
@@ -67,11 +68,15 @@ Cause cause_of(OpValues& values, BadKind bad);
 bool elementwise_cause(OpValues& values, BadKind bad, Cause& cause);
 bool row_cause(OpValues& values, BadKind bad, Cause& cause);
 bool product_cause(OpValues& values, BadKind bad, Cause& cause);
+// In shape_cause.cpp, from shapes and counts:
+bool shape_cause(OpValues& values, BadKind bad, Cause& cause);
 // From statistics alone.
 bool statistics_cause(OpValues& values, BadKind bad, Cause& cause);
 
-// "float16 holds at most 65504; float32 would hold it", and its numbers. `value` is the true result.
-void explain_overflow(DType type, double value, Cause& cause);
+// "float16 holds at most 65504; float32 would hold it", and its numbers. `value` is the true result, or what it is at
+// most.
+enum class Exactness : std::uint8_t { exact, bound };
+void explain_overflow(DType type, double value, Cause& cause, Exactness exactness = Exactness::exact);
 bool overflows(DType type, double value);
 
 }  // namespace sonde

@@ -88,6 +88,7 @@ void judge(OpValues& values, const Formula& formula, const Operands& operands, c
     cause.overflow = true;
     return;
   }
+  cause.pole = !wrong.empty() && std::isinf(true_value);
   if (!wrong.empty()) {
     cause.why = fmt::format("{}: {}", wrong, text);
   } else if (std::isfinite(true_value) && overflows(values.output_type(), true_value)) {

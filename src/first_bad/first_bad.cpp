@@ -71,10 +71,6 @@ void add_unfinished(const CatalogRank& rank, const DumpPart& part, FirstBad& rep
   report.unfinished.push_back({state, rank.rank, rank.dump, last.id, !last.ended});
 }
 
-// An infinity caused only by a loss scale that is too large. NaN that was not made from an infinity would appear with
-// any scale.
-bool is_expected(const Root& root) { return root.end == End::scaler && root.bad == BadKind::inf; }
-
 void add_suspect(std::string_view name, FirstBad& report) {
   if (name.empty() || report.suspects.size() >= kMostSuspects) return;
   if (std::ranges::find(report.suspects, name) == report.suspects.end()) report.suspects.emplace_back(name);
@@ -135,7 +131,13 @@ void add_findings(RankSearch& search, const RankVerdict& verdict, FirstBad& repo
   }
   add_path(search.flow(), root, report);
   add_suspects(search.flow(), root, report);
-  report.reaches = reaches_of(search, root);
+  report.reaches = search.later() ? search.later()->reaches : reaches_of(search, root);
+  if (const auto& later = search.later()) {
+    first.evidence.push_back(later->line);
+    for (const std::string& name : later->path) {
+      if (report.path.back() != name) report.path.push_back(name);
+    }
+  }
 }
 
 // Ranks may go wrong by themselves, each in its own data.
@@ -155,7 +157,7 @@ std::vector<Root> distinct(const std::vector<Root>& roots) {
   std::vector<Root> kept;
   std::set<std::uint32_t> ops;
   for (const Root& root : roots) {
-    if (!is_expected(root) && !root.aside && ops.insert(root.op).second) kept.push_back(root);
+    if (!root.aside && ops.insert(root.op).second) kept.push_back(root);
   }
   return kept;
 }
@@ -223,6 +225,7 @@ std::unique_ptr<ValueFlow> RankSearch::flow_of(std::size_t index) {
 bool RankSearch::look_at(std::size_t index, FirstBad& report) {
   const CatalogStep& step = rank_.steps[index];
   if (is_known_fine(step)) {
+    if (step.id.graph == 0) skips_ = {};
     ++report.steps;
     report.ops += step.sum->ops;
     report.ops_not_recorded += step.health->not_recorded;
@@ -241,7 +244,10 @@ bool RankSearch::look_at(std::size_t index, FirstBad& report) {
     tensors_not_read_ += static_cast<std::uint64_t>(
         std::ranges::count_if(op.tensors, [](const CatalogTensor& tensor) { return tensor.skipped == kNotRead; }));
   }
-  if (!any_bad(step, health_)) return false;
+  if (!any_bad(step, health_)) {
+    if (step.id.graph == 0) skips_ = {};
+    return false;
+  }
   std::unique_ptr<ValueFlow> flow = flow_of(index);
   if (flow->inferred()) {
     const std::string note = fmt::format(
@@ -251,23 +257,48 @@ bool RankSearch::look_at(std::size_t index, FirstBad& report) {
   }
   note_healthy(*flow, step, report);
   roots_ = distinct(flow->roots());
-  SourceTexts sources = sources_of(rank_);
   step_ = index;
   flow_ = std::move(flow);
-  for (const Root& root : flow_->roots()) {
-    if (!is_expected(root)) continue;
-    Finding finding = finding_of(*this, root);
-    finding.severity = Severity::note;
-    finding.kind = "scaler_skipped";
-    finding.code = code_of(*flow_->ops()[root.op].op, sources);
-    report.expected.push_back(std::move(finding));
-    break;
-  }
+  count_skips(*flow_, step);
+  note_expected(report);
   note_asides(report);
   find_maker_of_data();
-  if (!roots_.empty()) return true;
-  flow_.reset();
-  return false;
+  if (roots_.empty()) {
+    flow_.reset();
+    return false;
+  }
+  follow_into_earlier_step(report);
+  return true;
+}
+
+void RankSearch::count_skips(const ValueFlow& flow, const CatalogStep& step) {
+  if (!flow.scaler_skipped()) {
+    if (step.id.graph == 0) skips_ = {};
+    return;
+  }
+  if (skips_.count++ == 0) skips_.first_step = step.id.number;
+  skips_.scale = flow_->loss_scale();
+}
+
+// An infinity caused only by a loss scale that is too large. NaN that was not made from an infinity would appear with
+// any scale.
+bool RankSearch::is_expected(const Root& root) {
+  return root.end == End::scaler && root.bad == BadKind::inf && why_no_scale_helps(*this, root).empty();
+}
+
+// Takes the expected ones out of the roots.
+void RankSearch::note_expected(FirstBad& report) {
+  SourceTexts sources = sources_of(rank_);
+  const auto [expected, end] =
+      std::ranges::stable_partition(roots_, [&](const Root& root) { return !is_expected(root); });
+  if (expected != end) {
+    Finding finding = finding_of(*this, *expected);
+    finding.severity = Severity::note;
+    finding.kind = "scaler_skipped";
+    finding.code = code_of(*flow_->ops()[expected->op].op, sources);
+    report.expected.push_back(std::move(finding));
+  }
+  roots_.erase(expected, end);
 }
 
 void RankSearch::note_asides(FirstBad& report) {
@@ -279,6 +310,38 @@ void RankSearch::note_asides(FirstBad& report) {
     finding.tags.emplace_back("aside");
     finding.code = code_of(*flow_->ops()[root.op].op, sources);
     report.asides.push_back(std::move(finding));
+  }
+}
+
+// A value that did no harm in its own step (an aside, a state that a loop carries on) does it here: its maker is to
+// blame, not the operator that reads it first.
+void RankSearch::follow_into_earlier_step(FirstBad& report) {
+  const Root front = roots_.front();
+  if (front.kind != RootKind::external || !rank_.has_journal || front.tensor->source == kNoSequence) return;
+  for (std::size_t index = step_; index-- > 0;) {
+    if (rank_.steps[index].run != rank_.steps[step_].run) continue;
+    const CatalogStep& step = step_at(index);
+    const bool is_maker = std::ranges::any_of(
+        step.ops, [&](const CatalogOp& op) { return !op.is_parameter && op.sequence == front.tensor->source; });
+    if (!is_maker) continue;
+    std::unique_ptr<ValueFlow> flow = flow_of(index);
+    const Root* root = flow->root_of(front.tensor->source, front.tensor->source_slot);
+    if (root == nullptr) return;
+    const CatalogOp& reader = *flow_->ops()[front.op].op;
+    Later later{rank_.steps[step_].id, reaches_of(*this, front), {}, ""};
+    for (const std::uint32_t op : front.path) later.path.emplace_back(flow_->ops()[op].op->op_name);
+    later.line = fmt::format("{} of step {} reads it", reader.op_name, later.step.number);
+    later_ = std::move(later);
+    roots_ = {*root};
+    roots_.front().aside = false;
+    roots_.front().end = front.end;
+    flow_ = std::move(flow);
+    step_ = index;
+    std::erase_if(report.asides, [&](const Finding& aside) {
+      return aside.rank == rank_.rank && aside.dump == rank_.dump && aside.step == step.id &&
+             aside.tensor.op_name == flow_->ops()[roots_.front().op].op->op_name;
+    });
+    return;
   }
 }
 
@@ -303,7 +366,7 @@ void RankSearch::note_healthy(const ValueFlow& flow, const CatalogStep& step, Fi
     const ValueFlow::Op& op = flow.ops()[root.op];
     if (root.tensor == nullptr || op.nature.uninitialised) continue;
     // It is not a removed mask: its readers give NaN because of another input.
-    if (root.drowned && root.absorbed_by.empty()) continue;
+    if ((root.drowned && root.absorbed_by.empty()) || root.harms) continue;
     const auto is_same = [&](const Root& other) { return other.value == root.value && !other.aside; };
     if (std::ranges::any_of(flow.roots(), is_same)) continue;
     FindingTensor tensor = finding_tensor(rank_, *op.op, *root.tensor);

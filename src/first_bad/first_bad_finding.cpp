@@ -84,6 +84,9 @@ class FindingWriter {
   const Root& root_;
   const ValueFlow::Op& op_;
   Finding finding_;
+  void explain_scale();
+  void add_unknown_makers();
+
   bool impossible_ = false;
   bool doubted_ = false;  // another operator may be to blame: a limit gives the reason
 };
@@ -188,6 +191,13 @@ void FindingWriter::explain_placed() {
     return;
   }
   finding_.kind = "operator";
+  if (!op_.nature.places) {
+    finding_.why =
+        fmt::format("{} gives {}, and not all of its inputs are known", op_.op->op_type, health_text(health));
+    add_unknown_makers();
+    add_positions(*root_.tensor);
+    return;
+  }
   finding_.why = fmt::format("{} writes {}: that is the value it was given", op_.op->op_type, health_text(health));
   if (root_.bad == BadKind::inf && root_.path.size() > 1) {
     const ValueFlow::Op& reader = flow_.ops()[root_.path[1]];
@@ -201,6 +211,19 @@ void FindingWriter::explain_placed() {
     if (input.tensor->constant) finding_.numbers.push_back({"value", *input.tensor->constant});
   }
   add_positions(*root_.tensor);
+}
+
+// The operators behind it whose results were not recorded: each of them may be to blame.
+void FindingWriter::add_unknown_makers() {
+  const ValueFlow::Op* op = &op_;
+  for (std::size_t shown = 0; op != nullptr && shown < kSuspectsShown; ++shown) {
+    const auto unknown = std::ranges::find_if(
+        op->inputs, [&](const ValueFlow::Input& input) { return input.is_read && !flow_.health_of(input).known; });
+    op = unknown == op->inputs.end() ? nullptr : flow_.maker(*unknown);
+    if (op != nullptr) {
+      finding_.evidence.push_back(fmt::format("not recorded: the result of {}{}", op->op->op_name, line_text(*op->op)));
+    }
+  }
 }
 
 // An error of the op itself, or an effect of the types that it works in.
@@ -232,7 +255,15 @@ void FindingWriter::explain_made() {
     finding_.evidence.push_back(fmt::format("the zeros are made by {}{}", last.op->op_name, line_text(*last.op)));
   }
   if (root_.kind == RootKind::converted) explain_infinities();
+  if (root_.end == End::scaler && root_.bad == BadKind::inf) explain_scale();
   if (op_.phase == Phase::backward) explain_backward(finding_.why);
+}
+
+void FindingWriter::explain_scale() {
+  const std::string why = why_no_scale_helps(search_, root_);
+  if (why.empty()) return;
+  finding_.evidence.push_back("the loss scaler skipped the step, and no scale helps: " + why);
+  doubted_ = doubted_ || search_.is_stuck();
 }
 
 void FindingWriter::explain_unwritten() {
@@ -284,7 +315,9 @@ void FindingWriter::add_tags() {
 }
 
 void FindingWriter::add_limits() {
-  if (root_.kind != RootKind::created && root_.kind != RootKind::converted) return;
+  const bool is_judged = root_.kind == RootKind::created || root_.kind == RootKind::converted ||
+                         (root_.kind == RootKind::placed && !op_.nature.places);
+  if (!is_judged) return;
   if (!root_.inputs_known) {
     doubted_ = true;
     finding_.limits.push_back(

@@ -24,7 +24,7 @@ std::vector<Collective> collectives_of(const CatalogStep& step) {
   std::vector<Collective> found;
   std::map<std::string, std::size_t> counts;
   for (const CatalogOp& op : step.ops) {
-    if (op.is_parameter || !nature_of(op.op_type).collective) continue;
+    if (op.is_parameter || !nature_of(op).collective) continue;
     std::string type = bare_type(op.op_type);
     const std::size_t ordinal = counts[type]++;
     found.push_back({std::move(type), ordinal, &op});

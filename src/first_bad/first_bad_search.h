@@ -40,14 +40,34 @@ class RankSearch {
   bool made_as_in_next() const { return made_as_in_next_; }
   // Roots that are errors, earliest first.
   const std::vector<Root>& roots() const { return roots_; }
+  // What the root of an earlier step led to, in the step where it did harm.
+  struct Later {
+    StepId step;
+    std::string reaches;
+    std::vector<std::string> path;
+    std::string line;  // of evidence
+  };
+  const std::optional<Later>& later() const { return later_; }
+  // Steps that the loss scaler has skipped one after another, up to this one.
+  struct Skips {
+    std::size_t count = 0;
+    std::uint64_t first_step = 0;
+    std::optional<double> scale;  // the last one
+  };
+  const Skips& skips() const { return skips_; }
+  bool is_stuck() const;  // a smaller scale should have helped by now
 
  private:
   bool look_at(std::size_t step, FirstBad& report);
   void note_asides(FirstBad& report);
   void find_maker_of_data();
+  void follow_into_earlier_step(FirstBad& report);
   void note_healthy(const ValueFlow& flow, const CatalogStep& step, FirstBad& report);
   const LossPlaces& losses();
   std::unique_ptr<ValueFlow> flow_of(std::size_t index);
+  void count_skips(const ValueFlow& flow, const CatalogStep& step);
+  bool is_expected(const Root& root);
+  void note_expected(FirstBad& report);
 
   const CatalogRank& rank_;
   std::size_t number_;
@@ -60,8 +80,13 @@ class RankSearch {
   std::optional<LossPlaces> losses_;
   std::optional<Catalog> loss_makers_;  // owns texts of losses_
   bool made_as_in_next_ = false;
+  Skips skips_;
+  std::optional<Later> later_;
   std::uint64_t tensors_not_read_ = 0;
 };
+
+// Why no loss scale removes an infinity that made the scaler skip the step; empty: a smaller one does, or nobody knows.
+std::string why_no_scale_helps(RankSearch& search, const Root& root);
 
 // The text for one root.
 Finding finding_of(RankSearch& search, const Root& root);

@@ -164,6 +164,24 @@ bool ValueFlow::is_scaled_loss(const Value& value) {
   return scaler_skipped_ && bare_type(op.op->op_type) == "mul" && !inputs_of(op, 0).bad();
 }
 
+bool ValueFlow::born_before_scale(const Root& root) {
+  const auto is_backward = [&](std::uint32_t op) { return ops_[op].phase == Phase::backward; };
+  if (is_backward(root.op) || ops_[root.op].phase == Phase::optimizer) return false;
+  if (root.kind != RootKind::created && root.kind != RootKind::converted) return false;
+  return std::ranges::any_of(root.path, is_backward) && !is_scaled_loss(values_[root.value]);
+}
+
+// The check of the gradients multiplies them by its inverse, which is its last input.
+std::optional<double> ValueFlow::loss_scale() {
+  for (const Op& op : ops_) {
+    if (!op.nature.checks_gradients || op.inputs.empty()) continue;
+    const CatalogTensor& inverse = *op.inputs.back().tensor;
+    const KnownStatistics* known = is_scalar(&inverse) ? health_.statistics(inverse) : nullptr;
+    if (known != nullptr && known->max && *known->max > 0) return 1 / *known->max;
+  }
+  return std::nullopt;
+}
+
 // Backward begins at this line in another step, or for another part of the batch: the program left it out for this one.
 bool ValueFlow::is_loss_elsewhere(const Value& value) const {
   if (options_.losses == nullptr || value.op == kOutside || !is_scalar(value.tensor)) return false;
@@ -193,10 +211,19 @@ End ValueFlow::own_end(const Value& value) {
   return End::absorbed;
 }
 
+// Autograd computed it, and asks for its shape alone: the second derivative of a relu.
+bool ValueFlow::is_dropped(const Value& value) const {
+  return !value.readers.empty() && std::ranges::all_of(value.readers, [&](const Reader& reader) {
+    return ops_[reader.op].nature.shape_only && ops_[reader.op].phase == Phase::backward;
+  });
+}
+
 // `is_asked`: whether it is finite. If no training continues, the answer ended it.
 End ValueFlow::end_unread(const Value& value, BadKind kind, bool is_asked) {
   if (value.op == kOutside || value.tensor == nullptr) return End::absorbed;
   const Op& op = ops_[value.op];
+  if (op.phase == Phase::backward && is_dropped(value)) return End::absorbed;
+  if (op.phase == Phase::backward && optimizer_reads_finite_) return End::unread;
   if (op.phase == Phase::backward) return scaler_skipped_ ? End::scaler : End::matters;
   if (op.phase == Phase::optimizer) return End::matters;
   if (op.nature.checks_gradients) return scaler_skipped_ ? End::scaler : End::matters;

@@ -69,9 +69,31 @@ void ValueFlow::add_root(RootKind kind, std::uint32_t value, BadKind bad, std::u
   (root.end == End::absorbed ? healthy_ : roots_).push_back(std::move(root));
 }
 
+// The model reads what the program made outside of it: the next step of a sampler, the parameters of a training without
+// an optimizer. Of a step that trains, modules that only count (a metric of a library) do not matter.
+bool ValueFlow::feeds_model(const Root& root) {
+  if (ops_[root.op].phase == Phase::forward) return false;
+  std::vector<std::uint32_t> open = {root.value};
+  std::set<std::uint32_t> seen;
+  while (!open.empty() && seen.size() < 4096) {
+    const std::uint32_t index = open.back();
+    open.pop_back();
+    if (!seen.insert(index).second || !health_of_value(index).bad()) continue;
+    for (const Reader& reader : values_[index].readers) {
+      const Op& op = ops_[reader.op];
+      const Input& input = op.inputs[reader.input];
+      if (!input.is_read || !health_of(input).bad() || op.nature.tests_finite) continue;
+      const bool computes = op.nature.mixes || !is_data(*input.tensor);
+      if (op.phase == Phase::forward && (!trains_ || computes)) return true;
+      open.insert(open.end(), op.outputs.begin(), op.outputs.end());
+    }
+  }
+  return false;
+}
+
 // Only the program reads it: a metric beside a training that continues, or one that is computed outside of the model.
-bool ValueFlow::is_aside(const Root& root) const {
-  if (root.end != End::unread || inferred()) return false;
+bool ValueFlow::is_aside(const Root& root) {
+  if (root.end != End::unread || inferred() || feeds_model(root)) return false;
   return trains_ || (has_modules_ && ops_[root.op].phase == Phase::outside);
 }
 
@@ -87,6 +109,36 @@ std::uint32_t ValueFlow::unwritten(const Op& op) const {
     }
   }
   return kOutside;
+}
+
+const Root* ValueFlow::root_of(std::uint64_t sequence, std::uint32_t slot) {
+  const auto maker = std::ranges::find_if(ops_, [&](const Op& op) { return op.op->sequence == sequence; });
+  if (maker == ops_.end() || maker->is_next) return nullptr;
+  const auto wanted = std::ranges::find(maker->outputs, slot, [&](std::uint32_t value) { return values_[value].slot; });
+  if (wanted == maker->outputs.end()) return nullptr;
+  for (const std::vector<Root>* roots : {&roots_, &healthy_}) {
+    for (const Root& root : *roots) {
+      if (root.kind != RootKind::placed && reaches(root.value, *wanted)) return &root;
+    }
+  }
+  return nullptr;
+}
+
+// Along bad values.
+bool ValueFlow::reaches(std::uint32_t from, std::uint32_t to) {
+  std::vector<std::uint32_t> open = {from};
+  std::set<std::uint32_t> seen;
+  while (!open.empty() && seen.size() < 4096) {
+    const std::uint32_t index = open.back();
+    open.pop_back();
+    if (index == to) return true;
+    if (!seen.insert(index).second || !health_of_value(index).bad()) continue;
+    for (const Reader& reader : values_[index].readers) {
+      const std::vector<std::uint32_t>& outputs = ops_[reader.op].outputs;
+      open.insert(open.end(), outputs.begin(), outputs.end());
+    }
+  }
+  return false;
 }
 
 bool ValueFlow::reaches_next(const Root& root, std::string_view op_name, std::uint32_t slot) {
@@ -143,6 +195,8 @@ void ValueFlow::trace(Root& root) {
           if (!feeds(op, op.inputs[reader.input], values_[output].slot)) continue;
           if (!passes(value.flags[at(kind)], kind, op, output, next)) continue;
           goes_on = true;
+          root.harms = root.harms || (values_[output].root[at(next)] == RootKind::converted &&
+                                      values_[output].ends[at(next)] > End::absorbed);
           const End end = values_[output].ends[at(next)];
           if (root.end == End::absorbed) open.emplace_back(output, next);
           if (root.end != End::absorbed && end > worst_end) {

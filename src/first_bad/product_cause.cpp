@@ -149,7 +149,7 @@ bool explain_bound(OpValues& values, const Factors& factors, Cause& cause) {
   cause.why = fmt::format("up to {} products of elements up to {} and {} are added", terms, number_text(*largest_a),
                           number_text(*largest_b));
   if (overflows(values.output_type(), bound)) {
-    explain_overflow(values.output_type(), bound, cause);
+    explain_overflow(values.output_type(), bound, cause, Exactness::bound);
   } else if (largest_of(values.output_type()) > 0) {
     cause.impossible = true;
     cause.why +=

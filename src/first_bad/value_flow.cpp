@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/shape.h"
 #include "first_bad/flow_facts.h"
 #include "formats/free_names.h"
 
@@ -58,6 +59,7 @@ ValueFlow::ValueFlow(const CatalogRank& rank, std::size_t step, HealthReader& he
   if (!rank.has_journal) add_unsaid();
   look_behind_views();
   find_scaler();
+  find_read_gradients();
   find_flags();
   find_ends();
   find_roots();
@@ -73,7 +75,7 @@ void ValueFlow::add_op(const CatalogOp& op, bool is_next) {
   const auto index = static_cast<std::uint32_t>(ops_.size());
   Op& added = ops_.emplace_back();
   added.op = &op;
-  added.nature = nature_of(op.op_type);
+  added.nature = nature_of(op);
   added.phase = phase_of(op);
   added.is_next = is_next;
   MsprobeName name;
@@ -156,6 +158,23 @@ void ValueFlow::find_scaler() {
   scaler_skipped_ = checked && !stepped;
 }
 
+void ValueFlow::find_read_gradients() {
+  std::size_t read = 0;
+  for (const Op& op : ops_) {
+    if (op.is_next || op.phase != Phase::optimizer) continue;
+    for (const Input& input : op.inputs) {
+      const Op* made_by = maker(input);
+      const bool is_gradient =
+          input.tensor->parameter.ends_with(".grad") || (made_by != nullptr && made_by->phase == Phase::backward);
+      if (!is_gradient || !input.is_read) continue;
+      const Health health = health_of(input);
+      if (!health.known || health.bad()) return;
+      ++read;
+    }
+  }
+  optimizer_reads_finite_ = read > 0;
+}
+
 // The earlier contents of a value's memory: for an op that writes in place, its input; for a view, its base.
 std::optional<std::uint32_t> ValueFlow::older(std::uint32_t index) const {
   const Value& value = values_[index];
@@ -184,6 +203,9 @@ Health ValueFlow::health_of_value(std::uint32_t index) {
       value.health.add(health_.of(*ops_[reader.op].inputs[reader.input].tensor));
     }
   }
+  // What print() selects of one number.
+  const bool is_empty = value.tensor != nullptr && value.tensor->has_shape && element_count(value.tensor->shape) == 0;
+  if (is_empty) value.health.known = true;
   // Its op was not kept, since it had no bad tensor.
   if (!value.health.known && options_.only_overflows) value.health.known = true;
   return value.health;

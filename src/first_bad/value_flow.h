@@ -51,6 +51,7 @@ struct Root {
   bool inputs_known = true;                // false: some inputs of the op were not recorded
   bool aside = false;                      // unread, beside a training that continues: a metric, a printed number
   bool lost = false;                       // through a quotient it makes zeros of tensors that were not zero
+  bool harms = false;                      // an op makes NaN of it that is not healthy
   bool drowned = false;                    // its readers give NaN or infinities for another reason
   std::vector<std::uint32_t> absorbed_by;  // ops, the first few
   std::vector<std::uint32_t> path;         // ops from the root to the end, the root's first
@@ -107,6 +108,11 @@ class ValueFlow {
   bool has_edges() const { return has_edges_; }               // the dump says which op reads which output
   // Whether the bad result of the root reaches the op of the next step with this name, as its input `slot`.
   bool reaches_next(const Root& root, std::string_view op_name, std::uint32_t slot);
+  // Made before backward begins, and not by the scale of the loss.
+  bool born_before_scale(const Root& root);
+  std::optional<double> loss_scale();  // of this step; empty: unknown
+  // The root of what the op with this sequence wrote in this step, asides and healthy ones included; null: none.
+  const Root* root_of(std::uint64_t sequence, std::uint32_t slot);
   bool scaler_skipped() const { return scaler_skipped_; }  // the loss scaler found infinities and no optimizer ran
   std::uint64_t tensors() const { return tensors_; }       // of the step, with known facts
 
@@ -143,6 +149,7 @@ class ValueFlow {
   std::uint32_t add_value(std::uint32_t op, std::uint32_t slot, const CatalogTensor* tensor);
   void join(std::uint32_t op, std::uint32_t input, std::uint32_t value);
   void find_scaler();
+  void find_read_gradients();
   std::optional<std::uint32_t> older(std::uint32_t value) const;
   bool feeds(const Op& op, const Input& input, std::uint32_t output_slot) const;
   Health inputs_of(const Op& op, std::uint32_t output_slot, bool* all_known = nullptr);
@@ -171,6 +178,7 @@ class ValueFlow {
   bool steers(const Op& op) const;
   bool is_self_compared(const Value& value, const Op& op, std::uint32_t index) const;
   End own_end(const Value& value);
+  bool is_dropped(const Value& value) const;
   End end_unread(const Value& value, BadKind kind, bool is_asked);
   bool is_loss(const Value& value) const;
   bool is_loss_elsewhere(const Value& value) const;
@@ -180,7 +188,9 @@ class ValueFlow {
   // flow_roots.cpp: roots
   void find_roots();
   void add_root(RootKind root, std::uint32_t value, BadKind kind, std::uint32_t op, const CatalogTensor* tensor);
-  bool is_aside(const Root& root) const;
+  bool is_aside(const Root& root);
+  bool feeds_model(const Root& root);
+  bool reaches(std::uint32_t from, std::uint32_t to);
   std::uint32_t unwritten(const Op& op) const;
   void sort_roots();
   void trace(Root& root);
@@ -206,8 +216,9 @@ class ValueFlow {
   std::vector<Value> values_;
   std::unordered_map<std::string, std::uint32_t> outside_;
   bool inferred_ = false, has_edges_ = false, scaler_skipped_ = false;
-  bool trains_ = false;       // backward or an optimizer ran in this step
-  bool has_modules_ = false;  // an op of this step ran inside a module
+  bool optimizer_reads_finite_ = false;  // an optimizer ran, and all gradients that it read are finite
+  bool trains_ = false;                  // backward or an optimizer ran in this step
+  bool has_modules_ = false;             // an op of this step ran inside a module
   bool is_evaluation_ = false;
   std::uint64_t tensors_ = 0;
   std::vector<Root> roots_, healthy_;

@@ -145,8 +145,9 @@ const Names kOverwrites = {"fill",        "zero",   "copy",      "normal", "unif
                            "exponential", "set",    "bernoulli", "eye",    "arange",      "lognormal",   "cauchy",
                            "geometric",   "resize", "assign",    "fillv2", "foreachcopy", "foreachzero", "truncnormal"};
 
-const Names kTests = {"isnan",    "isinf",     "isfinite",          "isposinf",    "isneginf",
-                      "nantonum", "allfinite", "npugetfloatstatus", "floatstatus", "amptestoverflow"};
+const Names kTests = {"isnan",       "isinf",       "isfinite",       "isposinf",
+                      "isneginf",    "nantonum",    "allfinite",      "npugetfloatstatus",
+                      "checkfornan", "floatstatus", "amptestoverflow"};
 
 const Names kFlips = {"mul",
                       "muls",
@@ -354,7 +355,11 @@ const Names kCollectives = {"allreduce",
                             "hcomalltoallv",
                             "waittensor",
                             "broadcastv2",
-                            "neighborexchange"};
+                            "neighborexchange",
+                            "allgatherintotensorout",
+                            "reducescattertensorout",
+                            "batchp2pops",
+                            "monitoredbarrier"};
 
 // The number of tensors that an op with `out=` reads; tensors after them are only written.
 const Names kOneInput = {"abs",        "acos",     "acosh",      "asin",
@@ -450,6 +455,20 @@ OpNature nature_of(std::string_view op_type) {
   const bool adds_the_first =
       type == "addmm" || type == "baddbmm" || type == "addbmm" || type == "addmv" || type == "addr";
   nature.first_mixed = adds_the_first ? 1 : 0;
+  return nature;
+}
+
+OpNature nature_of(const CatalogOp& op) {
+  OpNature nature = nature_of(op.op_type);
+  // The scatter_ of one tensor has an index; that of c10d has the tensors that it sends and receives.
+  if (nature.collective || op.op_type != "scatter_") return nature;
+  const bool has_index = std::ranges::any_of(op.tensors, [](const CatalogTensor& tensor) {
+    return tensor.is_input && tensor.slot == 1 && !is_floating(tensor.dtype) && !is_complex(tensor.dtype);
+  });
+  if (!has_index) {
+    nature.collective = true;
+    nature.places = false;
+  }
   return nature;
 }
 

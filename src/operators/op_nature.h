@@ -34,6 +34,8 @@ struct OpNature {
   std::uint32_t first_mixed = 0;  // of `mixes`: inputs before this one are only added (a bias, a mask)
 };
 OpNature nature_of(std::string_view op_type);
+// As well as its tensors show it: `scatter_` is the name of a collective, too.
+OpNature nature_of(const CatalogOp& op);
 
 // `masked_fill_`, `MaskedFill`, `aten::masked_fill` -> "maskedfill"
 std::string bare_type(std::string_view op_type);

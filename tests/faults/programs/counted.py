@@ -1,0 +1,84 @@
+"""Causes that counts, shapes and extremes decide: statistics say as much as tensors."""
+
+import torch
+from cases import Family
+from torch import nn
+from torch.nn import functional as F
+from training import Small, batch, train
+
+family = Family("counts")
+INF = float("inf")
+
+
+class Masked(nn.Module):
+    def __init__(self, attend):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.attend = attend
+
+    def forward(self, x):
+        keep = torch.ones(6, 4, dtype=torch.bool)
+        keep[1] = False
+        return self.attend(self.fc(x).masked_fill(~keep, -INF))
+
+
+@family.fault("sub", verdicts=("operator",), short=True)
+def row_without_a_maximum():
+    train(Masked(lambda s: torch.exp(s - s.amax(-1, keepdim=True))), batch())  # FAULT
+
+
+@family.fault("softmax", "log_softmax", verdicts=("operator",))
+def row_without_an_element():
+    train(Masked(lambda s: F.log_softmax(s, -1).clamp(min=-9)), batch())  # FAULT
+
+
+@family.fault("add", verdicts=("operator",))
+def infinities_of_both_signs():
+    def body(y):
+        high = torch.full_like(y, -INF).where(torch.arange(4) > 1, y.detach())
+        low = torch.full_like(y, INF).where(torch.arange(4) > 1, y.detach())
+        return y * (high + low)  # FAULT
+
+    train(Small(body))
+
+
+@family.fault("addcdiv_", "_foreach_addcdiv_", "_fused_adam_", verdicts=("operator",))
+def half_adam_without_an_epsilon():
+    net = nn.Embedding(6, 4).half()
+    optimizer = torch.optim.Adam(net.parameters(), foreach=False)
+    for _ in range(2):
+        optimizer.zero_grad()
+        net(torch.tensor([0, 1])).float().sum().backward()
+        optimizer.step()  # FAULT
+
+
+@family.fault("var", verdicts=("operator",))
+def variance_of_one_row():
+    train(Small(lambda y: y / (1 + y.var(0))), batch(rows=1))  # FAULT
+
+
+@family.fault("std", verdicts=("operator",))
+def deviation_of_one_column():
+    train(Small(lambda y: y - y[:, :1].std(1, keepdim=True)))  # FAULT
+
+
+@family.fault("ctc_loss", verdicts=("operator",))
+def more_labels_than_frames():
+    targets = torch.ones(2, 4, dtype=torch.long)
+
+    def loss_of(out):
+        log_p = out.log_softmax(-1).view(6, 2, 4)
+        return F.ctc_loss(log_p, targets, torch.tensor([6, 2]), torch.tensor([3, 4]))  # FAULT
+
+    train(nn.Linear(4, 4), batch(rows=12), loss_of=loss_of)
+
+
+@family.fault("ctc_loss", verdicts=("operator",))
+def equal_labels_without_a_blank():
+    targets = torch.tensor([[1, 1, 1]])
+
+    def loss_of(out):
+        log_p = out.log_softmax(-1).view(4, 1, 4)
+        return F.ctc_loss(log_p, targets, (4,), (3,))  # FAULT
+
+    train(nn.Linear(4, 4), batch(rows=4), loss_of=loss_of)
