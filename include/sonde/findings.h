@@ -134,6 +134,7 @@ struct UnfinishedRun {
   std::string dump;      // of the rank, if the path holds several
   StepId step;           // the last one
   bool in_step = false;  // false: after its end
+  std::string reason;    // the error that stopped the recording; otherwise empty
 };
 
 struct FirstBad {

@@ -117,7 +117,7 @@ class HealthyInfinity:
 @dataclasses.dataclass(frozen=True)
 class UnfinishedRun:
     """A rank whose last run did not end the recording itself. `state`: `killed`, `stopped` (by an error of the
-    recording) or `running`. `step` is its last one; `in_step` is False if that step had ended."""
+    recording, which `reason` has) or `running`. `step` is its last one; `in_step` is False if that step had ended."""
 
     state: str
     rank: int
@@ -125,6 +125,7 @@ class UnfinishedRun:
     graph: int
     step: int
     in_step: bool
+    reason: str
 
 
 @dataclasses.dataclass(frozen=True)

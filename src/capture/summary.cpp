@@ -139,10 +139,24 @@ std::string what_the_ring_wrote(const SessionEnd& end) {
                      report.steps_written + report.steps_left_out, full, report.last_reason);
 }
 
+std::string size_text(std::uint64_t bytes) {
+  if (bytes < 1000) return count_text(bytes, "byte");
+  return bytes < 1'000'000 ? fmt::format("{:.1f} KB", static_cast<double>(bytes) / 1e3)
+                           : fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
+}
+
+// The steps that began after the recording had stopped; the one in which it did may lack operators.
+std::string steps_without_recording(const SessionEnd& end) {
+  if (!end.failed || end.named_host.exists()) return "";
+  const std::uint64_t ran = end.clock.steps_begun() + end.clock.evaluations_begun();
+  if (ran <= end.totals.steps) return "; nothing is recorded from there on";
+  return fmt::format("; {} of {} that ran are missing", ran - end.totals.steps, count_text(ran, "step"));
+}
+
 std::string what_was_lost(const SessionEnd& end) {
-  std::string text;
+  std::string text = steps_without_recording(end);
   if (end.totals.bytes_dropped > 0) {
-    text += fmt::format("; {:.1f} MB {}", static_cast<double>(end.totals.bytes_dropped) / 1e6,
+    text += fmt::format("; {} {}", size_text(end.totals.bytes_dropped),
                         end.failed ? "could not be written" : "were dropped because the budget was full");
   }
   if (end.totals.records_dropped > 0) {

@@ -68,7 +68,8 @@ void add_unfinished(const CatalogRank& rank, const DumpPart& part, FirstBad& rep
   } else if (is_recording(own_directory_in(rank.metadata))) {
     state = running;
   }
-  report.unfinished.push_back({state, rank.rank, rank.dump, last.id, !last.ended});
+  report.unfinished.push_back(
+      {state, rank.rank, rank.dump, last.id, !last.ended, state == stopped ? std::string(failure_of(run)) : ""});
 }
 
 void add_suspect(std::string_view name, FirstBad& report) {
@@ -426,7 +427,10 @@ FirstBad first_bad(const Catalog& catalog, const FirstBadOptions& options) {
                     "NaN or infinity",
                     not_read));
   }
-  report.complete = !catalog.has_lost() && report.problems.empty() && (not_read == 0 || any) &&
+  // The program went on without its recording: what came then is not in the dump.
+  const bool has_stopped = std::ranges::find(report.unfinished, UnfinishedRun::State::stopped, &UnfinishedRun::state) !=
+                           report.unfinished.end();
+  report.complete = !catalog.has_lost() && (!has_stopped || any) && report.problems.empty() && (not_read == 0 || any) &&
                     (report.tensors > 0 || report.only_overflows);
   if (!any) return report;
   const RankVerdict verdict = first_rank(searches);

@@ -88,6 +88,7 @@ class FindingWriter {
   void add_unknown_makers();
 
   bool impossible_ = false;
+  bool explained_ = false;
   bool doubted_ = false;  // another operator may be to blame: a limit gives the reason
 };
 
@@ -244,6 +245,7 @@ void FindingWriter::explain_made() {
   finding_.evidence = std::move(cause.evidence);
   finding_.limits = std::move(cause.limits);
   impossible_ = cause.impossible;
+  explained_ = cause.explained;
   if (cause.impossible) {
     finding_.kind = "memory_overwritten";
     finding_.why +=
@@ -336,7 +338,8 @@ void FindingWriter::add_limits() {
       unread += (unread.empty() ? "" : ", ") + slot_name(true, input.tensor->slot);
     }
   }
-  if (unread.empty() || search_.settings().reread) return;
+  // Where the recorded values explain the result, nothing else wrote it.
+  if (unread.empty() || search_.settings().reread || (explained_ && !impossible_)) return;
   finding_.limits.push_back(
       fmt::format("{}: not read again; a write outside the framework would go unnoticed (\"reread\": true)", unread));
 }

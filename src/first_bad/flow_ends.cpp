@@ -201,6 +201,41 @@ bool ValueFlow::is_state(const Value& value) const {
   return false;
 }
 
+// Whether a gradient is among the values that it is computed from, a few operators back.
+bool ValueFlow::comes_from_backward(std::uint32_t value) const {
+  std::vector<std::uint32_t> open = {value};
+  std::set<std::uint32_t> seen;
+  while (!open.empty() && seen.size() < 256) {
+    const std::uint32_t index = open.back();
+    open.pop_back();
+    if (!seen.insert(index).second || values_[index].op == kOutside) continue;
+    const Op& op = ops_[values_[index].op];
+    if (op.phase == Phase::backward) return true;
+    for (const Input& input : op.inputs) open.push_back(input.value);
+  }
+  return false;
+}
+
+// A program without an optimizer writes into a tensor what it has computed from gradients. It is a parameter if more than
+// such writes read it, before there was a gradient.
+bool ValueFlow::is_updated_parameter(const Value& value) const {
+  const Op& op = ops_[value.op];
+  if (!op.nature.in_place || op.phase != Phase::outside || !trains_) return false;
+  const std::optional<std::uint32_t> target = older(static_cast<std::uint32_t>(&value - values_.data()));
+  std::optional<std::uint32_t> base = target;
+  for (std::size_t depth = 0; base && values_[*base].op != kOutside && depth < kLongestPath; ++depth)
+    base = older(*base);
+  if (!base || values_[*base].op != kOutside) return false;
+  const auto gradient = std::ranges::find(ops_, Phase::backward, &Op::phase);
+  if (gradient == ops_.end()) return false;
+  const bool is_read = std::ranges::any_of(values_[*base].readers, [&](const Reader& reader) {
+    return reader.op < index_of(*gradient) && !ops_[reader.op].nature.in_place && !ops_[reader.op].nature.shape_only;
+  });
+  if (!is_read) return false;
+  return std::ranges::any_of(
+      op.inputs, [&](const Input& input) { return input.value != *target && comes_from_backward(input.value); });
+}
+
 End ValueFlow::own_end(const Value& value) {
   if (value.op == kOutside) return End::absorbed;
   const Op& op = ops_[value.op];
@@ -208,6 +243,7 @@ End ValueFlow::own_end(const Value& value) {
   if (!op.is_next && is_loss_elsewhere(value)) return scaler_skipped_ ? End::scaler : End::matters;
   // Also where its readers absorb it: an infinite second moment of Adam stops its parameter for good.
   if (op.phase == Phase::optimizer && is_state(value)) return End::matters;
+  if (is_updated_parameter(value)) return End::matters;
   return End::absorbed;
 }
 

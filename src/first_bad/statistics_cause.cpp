@@ -88,6 +88,11 @@ bool explain_one_input(OpValues& values, BadKind bad, const KnownStatistics& s, 
   if (type == "to" || type == "tocopy" || type == "cast" || type == "half" || type == "bfloat16") {
     return explain_too_large(values, largest, "its largest input", cause);
   }
+  if ((type == "logsoftmax" || type == "logsoftmaxv2") && bad == BadKind::inf && std::isfinite(high - low)) {
+    return explain_too_large(values, high - low,
+                             fmt::format("the logarithm of a probability of inputs {} apart", number_text(high - low)),
+                             cause, Exactness::bound);
+  }
   if (type.find("softmax") != std::string::npos && bad == BadKind::nan && s.negative_inf_count.value_or(0) > 0) {
     cause.why =
         fmt::format("its input holds {} -inf: a row that is all -inf gives 0 divided by 0", *s.negative_inf_count);

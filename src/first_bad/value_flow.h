@@ -179,6 +179,8 @@ class ValueFlow {
   bool is_self_compared(const Value& value, const Op& op, std::uint32_t index) const;
   End own_end(const Value& value);
   bool is_dropped(const Value& value) const;
+  bool comes_from_backward(std::uint32_t value) const;
+  bool is_updated_parameter(const Value& value) const;
   End end_unread(const Value& value, BadKind kind, bool is_asked);
   bool is_loss(const Value& value) const;
   bool is_loss_elsewhere(const Value& value) const;

@@ -141,7 +141,9 @@ std::string unfinished_text(const FirstBad& report) {
     std::string text = report.ranks == 1 ? "the run" : "rank " + rank_text(run.rank, run.dump);
     if (run.state != before) text += fmt::format(" {}", text_of(run.state).says);
     before = run.state;
-    parts.push_back(fmt::format("{} {} step {}", text, run.in_step ? "in" : "after", run.step.number));
+    parts.push_back(fmt::format(
+        "{} {} step {}{}", text, run.in_step ? "in" : "after", run.step.number,
+        run.reason.empty() ? "" : fmt::format(" ({}); later steps are not in the dump", printable(run.reason))));
   }
   return joined(parts, ", ");
 }
@@ -233,7 +235,8 @@ Json json_of(const FirstBad& report) {
                           {"dump", run.dump},
                           {"graph", run.step.graph},
                           {"step", run.step.number},
-                          {"in_step", run.in_step}});
+                          {"in_step", run.in_step},
+                          {"reason", run.reason}});
   }
   for (const Finding& finding : report.asides) asides.push_back(json_of(finding));
   for (const Finding& finding : report.findings) findings.push_back(json_of(finding));

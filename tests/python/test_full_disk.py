@@ -9,7 +9,7 @@ import textwrap
 import disks
 import pytest
 import readers
-from processes import settings_of
+from processes import CLI, settings_of
 
 FULL, FAILING = "no space left on device", "input/output error"
 
@@ -112,6 +112,8 @@ def test_the_training_goes_on_and_one_line_names_the_cause(case, recorded):
     assert case.named in lines[0]
     assert lines[1].startswith("sonde: recorded ") or "nothing was recorded: it could not be written" in lines[1], said
     assert len(lines) == 2, said
+    assert "missing" in lines[1] or "nothing " in lines[1], said
+    assert " 0.0 MB could not" not in said
 
 
 def test_what_was_written_before_is_shown_by_every_reader_and_completed(case):
@@ -121,3 +123,11 @@ def test_what_was_written_before_is_shown_by_every_reader_and_completed(case):
         return
     files, _, _ = readers.check(dump)
     assert files >= case.files
+
+
+def test_first_bad_does_not_call_what_is_missing_fine(case):
+    _, dump = case
+    if list(dump.rglob("journal")):
+        answer = subprocess.run([CLI, "first-bad", dump], capture_output=True, text=True, check=False)
+        assert answer.returncode == 3, answer.stdout
+        assert "nothing wrong" not in answer.stdout

@@ -10,6 +10,7 @@
 #include "catalog/dump_files.h"
 #include "catalog/made_run.h"
 #include "first_bad/next_config.h"
+#include "operators/op_nature.h"
 #include "stomp/memory_stomp.h"
 
 namespace sonde {
@@ -200,11 +201,19 @@ TEST(FirstBad, KnowsThatOnlyOverflowsWereKeptInOneOfSeveralRuns) {
   EXPECT_TRUE(first_bad(run.catalog()).only_overflows);
 }
 
+TEST(FirstBad, AsksForNoRereadWhereTheValuesExplainTheResult) {
+  MadeRun run;
+  const Made x = run.op("linear", {run.outside("data-0")});
+  run.loss("mse_loss", {run.op("log", {x}, kNan)}, kNan);  // of a negative number
+  run.rank().steps[0].ops[1].tensors[0].content = run.rank().steps[0].ops[0].tensors[1].content;
+  EXPECT_THAT(first_bad(run.catalog()).findings.at(0).limits, testing::Not(Contains(HasSubstr("not read again"))));
+}
+
 TEST(FirstBad, AsksForNoRereadWhereItWasDone) {
   for (const bool reread : {false, true}) {
     MadeRun run;
     const Made x = run.op("linear", {run.outside("data-0")});
-    run.loss("mse_loss", {run.op("log", {x}, kNan)}, kNan);
+    run.loss("mse_loss", {run.op("custom", {x}, kNan)}, kNan);
     run.rank().steps[0].ops[1].tensors[0].content = run.rank().steps[0].ops[0].tensors[1].content;  // equal by identity
     run.rank().runs[0].settings.reread = reread;
     const FirstBad report = first_bad(run.catalog());
@@ -372,6 +381,122 @@ TEST(FirstBad, EveryQuotientMakesZerosOfAnInfinity) {
   for (const char* pole : {"exp", "div", "log", "rsqrt", "reciprocal", "expm1", "cosh"}) {
     EXPECT_THAT(clipped_by(pole, "reciprocal", "mul").findings, IsEmpty()) << pole << ": 1 / inf is 0 for good reasons";
   }
+}
+
+// A scaler halves its scale at each skip; a division by 0 stays infinite.
+FirstBad skipped(const std::string& type, double divisor, std::size_t steps) {
+  MadeRun run;
+  for (std::size_t step = 0; step < steps; ++step) {
+    if (step > 0) run.next_step();
+    run.phase(Phase::forward);
+    const Made loss = run.loss("mse_loss", {run.outside("x")});
+    run.phase(Phase::backward);
+    const Made gradient = run.op(type, {loss, run.op("relu", {run.outside("y")})}, kHuge);
+    run.last_input(1).statistics->min = run.last_input(1).statistics->max = divisor;
+    run.phase(Phase::outside);
+    run.op("_amp_foreach_non_finite_check_and_unscale_", {gradient, run.outside("found_inf"), run.outside("inverse")},
+           kHuge);
+    run.last_input(2).shape = {};
+    run.last_input(2).statistics->max = run.last_input(2).statistics->min =
+        std::ldexp(1.0, static_cast<int>(step) - 16);
+  }
+  return first_bad(run.catalog());
+}
+
+TEST(FirstBad, NoScaleRemovesADivisionByZero) {
+  EXPECT_THAT(first_op(skipped("div", 0, 1)), HasSubstr("div"));
+  EXPECT_THAT(skipped("div", 2, 1).findings, IsEmpty());
+}
+
+TEST(FirstBad, AScalerThatSkipsEveryStepIsStuck) {
+  EXPECT_THAT(skipped("custom_backward", 1, 5).findings, IsEmpty()) << "it begins too high, on purpose";
+  EXPECT_THAT(skipped("custom_backward", 1, 5).expected, SizeIs(5));
+  const FirstBad report = skipped("custom_backward", 1, 9);
+  ASSERT_THAT(report.findings, SizeIs(1));
+  EXPECT_EQ(report.findings[0].step.number, 6U) << "the scale is 1024";
+  EXPECT_THAT(report.findings[0].tags, Contains("uncertain"));
+}
+
+TEST(FirstBad, ARecordingThatAnErrorStoppedIsNotComplete) {
+  MadeRun run;
+  run.op("linear", {run.outside("x")});
+  run.rank().runs[0].finished = true;
+  EXPECT_TRUE(first_bad(run.catalog()).complete);
+  run.rank().runs[0].error = "cannot write 'x': no space left on device";
+  const FirstBad report = first_bad(run.catalog());
+  EXPECT_FALSE(report.complete);
+  ASSERT_THAT(report.unfinished, SizeIs(1));
+  EXPECT_THAT(report.unfinished[0].reason, HasSubstr("no space"));
+}
+
+// The bounds of docs/first-bad.md, "What statistics decide".
+TEST(FirstBad, ABoundIsCalledABound) {
+  const auto of = [](const std::string& type, double a, double b_min, double b_max) {
+    MadeRun run;
+    run.loss("mse_loss", {run.op(type, {run.outside("x"), run.outside("y")}, kHuge)}, kHuge);
+    CatalogOp& op = run.rank().steps[0].ops[0];
+    op.tensors[0].statistics->max = a;
+    op.tensors[1].statistics->max = b_max;
+    op.tensors[1].statistics->min = b_min;
+    return first_bad(run.catalog()).findings.at(0);
+  };
+  const auto named = [](const std::string& name) { return Contains(testing::Field(&Number::name, name)); };
+  for (const Finding& bound : {of("mul", 1e20, -1, 1e20), of("add", 3e38, -1, 3e38), of("sub", 3e38, -3e38, 1),
+                               of("matmul", 1e20, -1, 1e20), of("mse_loss", 1e20, -1e20, 1)}) {
+    EXPECT_THAT(bound.numbers, named("at most")) << bound.tensor.op_type;
+    EXPECT_THAT(bound.numbers, testing::Not(named("true value"))) << bound.tensor.op_type;
+    EXPECT_EQ(bound.kind, "overflow") << bound.tensor.op_type;
+  }
+  EXPECT_THAT(of("mul", 1e20, 1e20, 1e20).numbers, named("true value")) << "by one number";
+}
+
+TEST(FirstBad, CollectivesOfEveryName) {
+  for (const char* name : {"all_gather_into_tensor",
+                           "all_gather_into_tensor_coalesced",
+                           "all_gather_into_tensor_out",
+                           "all_reduce",
+                           "all_reduce_",
+                           "all_reduce_coalesced",
+                           "all_reduce_coalesced_",
+                           "all_to_all_single",
+                           "batch_p2p_ops",
+                           "broadcast_",
+                           "irecv",
+                           "isend",
+                           "reduce_scatter_tensor",
+                           "reduce_scatter_tensor_coalesced",
+                           "reduce_scatter_tensor_out",
+                           "wait_tensor",
+                           "_allgather_base_",
+                           "_reduce_scatter_base_",
+                           "allgather_",
+                           "allgather_coalesced_",
+                           "allgather_into_tensor_coalesced_",
+                           "allreduce_",
+                           "allreduce_coalesced_",
+                           "alltoall_",
+                           "alltoall_base_",
+                           "barrier",
+                           "gather_",
+                           "monitored_barrier_",
+                           "recv_",
+                           "recv_any_source_",
+                           "reduce_",
+                           "reduce_scatter_",
+                           "reduce_scatter_tensor_coalesced_",
+                           "scatter_",
+                           "send",
+                           "c10d::scatter_"}) {
+    MadeRun run;
+    run.op(name, {run.outside("x"), run.outside("y")}, kNan);
+    EXPECT_TRUE(nature_of(run.rank().steps[0].ops[0]).collective) << name;
+  }
+  MadeRun run;  // scatter_ of one tensor, by an index
+  run.op("scatter_", {run.outside("x"), run.outside("index"), run.outside("y")});
+  run.last_input(1).dtype = DType::int64;
+  EXPECT_FALSE(nature_of(run.rank().steps[0].ops[0]).collective);
+  EXPECT_FALSE(nature_of("scatter").collective);
+  EXPECT_FALSE(nature_of("gather").collective);
 }
 
 // The second moments of Adam begin at zero.
