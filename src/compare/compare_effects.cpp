@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "compare/compare_step.h"
 #include "compare/compare_words.h"
+#include "compare/step_ends.h"
 #include "operators/op_nature.h"
 
 namespace sonde {
@@ -220,6 +222,51 @@ void StepComparer::leave_other_batches_out() {
   });
   if (other_parameters) return step_.notes.clear();  // not another batch, but another network
   std::erase_if(findings_, [](const CompareFinding& finding) { return finding.kind != FindingKind::parameter; });
+}
+
+// The largest relative error of the results of the op that shows it; 1 where they cannot be compared.
+double StepComparer::size_of_error(const CompareFinding& finding) const {
+  if (finding.op->target.size() != 1 || finding.op->golden.size() != 1) return 1;
+  double largest = 0;
+  for (const ComparedTensor& output : finding.op->outputs) {
+    const TensorDifference& difference = *output.difference;
+    const bool is_far = !difference.comparable() || difference.different_non_finite > 0;
+    largest = std::max(largest, is_far ? 1 : difference.relative());
+  }
+  return finding.op->outputs.empty() ? 1 : largest;
+}
+
+// Two ways to compute the same differ in between, and leave the same. Errors that are not much larger than rounding
+// would not be visible in what the step leaves, so they stay.
+void StepComparer::leave_out_what_has_no_effect() {
+  constexpr double kLarge = 1e-3;
+  if (findings_.empty() || !target_.has_flow || !golden_.has_flow) return;
+  const auto of_optimizer = [&](const CompareFinding& finding) {
+    const CatalogOp* op = finding.culprit;
+    return op != nullptr && phase_of(*op) == Phase::optimizer;
+  };
+  StepEnds ends(target_, golden_, differences_);
+  std::optional<bool> agree, updates_agree;
+  const auto has_none = [&](const CompareFinding& finding) {
+    if (finding.certain || finding.kind == FindingKind::changed || finding.kind == FindingKind::type) return false;
+    if (finding.op->how == MatchedBy::mapping || size_of_error(finding) < kLarge) return false;
+    if (!agree) agree = ends.results_and_gradients_agree();
+    if (!*agree) return false;
+    if (!of_optimizer(finding)) return true;
+    if (!updates_agree) updates_agree = ends.updates_agree();
+    return *updates_agree;
+  };
+  const std::size_t before = findings_.size();
+  std::erase_if(findings_, [&](const CompareFinding& finding) {
+    if (!has_none(finding)) return false;
+    const_cast<ComparedOp*>(finding.op)->verdict = OpVerdict::propagated;
+    return true;
+  });
+  if (before > 0 && findings_.empty()) {
+    seen_ = std::min(seen_, kLarge);
+    step_.notes_of_both.push_back(
+        "the two compute the same in different ways: what a step leaves (results, losses, gradients) agrees");
+  }
 }
 
 // The op that may have put what this one reads in another order, of those that only move elements: it has no

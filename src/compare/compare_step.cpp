@@ -241,6 +241,7 @@ void StepComparer::run() {
 void StepComparer::finish() {
   find_updates_left_out();
   leave_other_batches_out();
+  leave_out_what_has_no_effect();
   blame_reordering();
   note_doubts();
   report_each_cause_once();

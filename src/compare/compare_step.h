@@ -137,6 +137,8 @@ class StepComparer {
   bool rests_on_order(const CompareFinding& finding) const;
   std::uint32_t place_of_golden(std::uint32_t golden) const;
   void find_updates_left_out();
+  double size_of_error(const CompareFinding& finding) const;
+  void leave_out_what_has_no_effect();
   void find_not_finite_alone();
   bool reaches_an_end(std::uint32_t target, HealthReader& health) const;
   void blame_reordering();
