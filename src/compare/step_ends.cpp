@@ -4,10 +4,10 @@
 #include <map>
 #include <string_view>
 
+#include "base/shape.h"
 #include "compare/tolerance.h"
 #include "operators/op_nature.h"
 #include "sonde/dtype.h"
-#include "base/shape.h"
 
 namespace sonde {
 namespace {
@@ -56,7 +56,8 @@ Tensors unread_results(const CompareSide& side, bool of_forward) {
   Tensors results;
   for (const CompareOp& op : side.ops) {
     const Phase phase = phase_of(*op.op);
-    if (!op.readers.empty() || op.unwritten) continue;
+    const auto is_end = [&](std::uint32_t reader) { return side.ops[reader].outputs.empty(); };  // `item`
+    if (op.unwritten || !std::ranges::all_of(op.readers, is_end)) continue;
     if (of_forward && phase != Phase::forward && phase != Phase::outside) continue;
     if (std::ranges::none_of(op.inputs, &CompareInput::is_read)) continue;
     for (const CatalogTensor* output : op.outputs) {
@@ -90,13 +91,11 @@ bool StepEnds::gradients_agree() {
   for (const auto& [name, golden] : theirs) {
     const auto target = mine.find(name);
     if (target == mine.end()) return false;
-    const TensorDifference& difference =
-        differences_.of({target_.rank, target->second}, {golden_.rank, golden});
+    const TensorDifference& difference = differences_.of({target_.rank, target->second}, {golden_.rank, golden});
     largest = std::max(largest, difference.rms);
   }
-  return largest > 0 && std::ranges::all_of(theirs, [&](const auto& one) {
-           return agrees(*mine.at(one.first), *one.second, largest);
-         });
+  return largest > 0 && std::ranges::all_of(
+                            theirs, [&](const auto& one) { return agrees(*mine.at(one.first), *one.second, largest); });
 }
 
 bool StepEnds::all_agree(const Tensors& target, const Tensors& golden, bool all) {
@@ -117,9 +116,7 @@ bool StepEnds::all_agree(const Tensors& target, const Tensors& golden, bool all)
   return true;
 }
 
-bool StepEnds::losses_agree() {
-  return all_agree(losses_of(target_), losses_of(golden_), true);
-}
+bool StepEnds::losses_agree() { return all_agree(losses_of(target_), losses_of(golden_), true); }
 
 // Of each size, those of the side that has fewer: a fused op has results that its parts do not have.
 bool StepEnds::results_agree(bool of_forward) {
@@ -157,8 +154,7 @@ bool StepEnds::updates_agree() {
     if (mine == target_.written.end() || theirs == golden_.written.end()) return false;
     const TensorDifference& after =
         differences_.of({target_.rank, mine->second.output}, {golden_.rank, theirs->second.output});
-    const TensorDifference& update =
-        differences_.of({golden_.rank, theirs->second.output}, {golden_.rank, parameter});
+    const TensorDifference& update = differences_.of({golden_.rank, theirs->second.output}, {golden_.rank, parameter});
     if (!after.comparable() || !update.comparable() || after.by == ComparedBy::checksum) return false;
     const double rounding = 2 * epsilon_of(after.golden_dtype) * after.rms;
     if (after.rms_error > rounding + 1e-4 * update.rms_error) return false;
