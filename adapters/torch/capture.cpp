@@ -20,6 +20,7 @@
 #include "attributes.h"
 #include "backward.h"
 #include "collectives.h"
+#include "data_sources.h"
 #include "device.h"
 #include "op_tensors.h"
 #include "ops.h"
@@ -357,6 +358,7 @@ void install(const Setup* setup) {
       at::reenableCallback(callbacks().users);
     }
     forget_source_texts();
+    forget_texts_of_data();
     forget_nodes();
     forget_watched();
     set_inert(false);

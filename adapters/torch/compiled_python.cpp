@@ -11,6 +11,7 @@
 
 #include "capture.h"
 #include "compiled.h"
+#include "data_sources.h"
 #include "frames.h"
 #include "gil.h"
 #include "python_setup.h"
@@ -166,6 +167,7 @@ PyObject* site(PyObject*, PyObject* args) {
     unsigned line;
     if (!PyArg_ParseTuple(tuple, "sIs", &file, &line, &function)) return false;
     text.trace.push_back({file, function, static_cast<int>(line)});
+    keep_text_of_data(file, 0, {});  // a saved graph may name any file
     return true;
   });
   if (!read) return nullptr;

@@ -47,19 +47,19 @@ PyObject* load(PyObject*, PyObject* address) {
   return PyUnicode_FromString(table->engine);
 }
 
-// install(module_call, optimizer_step, prefixes, scope_of, new_root, source_of, bare_training, parameters_exist,
-// place_in_graph)
+// install(module_call, optimizer_step, prefixes, scope_of, new_root, source_of, may_read, bare_training,
+// parameters_exist, place_in_graph)
 PyObject* install(PyObject*, PyObject* args) {
-  PyObject *module_call, *optimizer_step, *prefixes, *scope_of, *new_root, *source_of, *bare_training,
+  PyObject *module_call, *optimizer_step, *prefixes, *scope_of, *new_root, *source_of, *may_read, *bare_training,
       *parameters_exist, *place_in_graph;
-  if (!PyArg_ParseTuple(args, "O!O!O!OOOOOO", &PyCode_Type, &module_call, &PyCode_Type, &optimizer_step, &PyTuple_Type,
-                        &prefixes, &scope_of, &new_root, &source_of, &bare_training, &parameters_exist,
+  if (!PyArg_ParseTuple(args, "O!O!O!OOOOOOO", &PyCode_Type, &module_call, &PyCode_Type, &optimizer_step, &PyTuple_Type,
+                        &prefixes, &scope_of, &new_root, &source_of, &may_read, &bare_training, &parameters_exist,
                         &place_in_graph)) {
     return nullptr;
   }
   if (!sonde_torch::has_engine()) return fail("load() comes first");
-  for (PyObject* function :
-       {module_call, optimizer_step, scope_of, new_root, source_of, bare_training, parameters_exist, place_in_graph})
+  for (PyObject* function : {module_call, optimizer_step, scope_of, new_root, source_of, may_read, bare_training,
+                             parameters_exist, place_in_graph})
     Py_INCREF(function);                // for good, as the setup is kept
   auto* made = new sonde_torch::Setup;  // for good, as the recording that has it
   sonde_torch::Setup& setup = *made;
@@ -74,6 +74,7 @@ PyObject* install(PyObject*, PyObject* args) {
   setup.python.scope_of = scope_of;
   setup.python.new_root = new_root;
   setup.python.source_of = source_of;
+  setup.python.may_read = may_read;
   setup.python.bare_training = bare_training;
   setup.python.parameters_exist = parameters_exist;
   setup.python.place_in_graph = place_in_graph;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "capture.h"
+#include "data_sources.h"
 #include "gil.h"
 #include "hash.h"
 #include "python_setup.h"
@@ -50,7 +51,7 @@ SiteLine line_of(const CodePlace& place) {
   return out;
 }
 
-// With the GIL. (scope, [(file, line, function)]) of a node: its modules were not called, and its lines not executed.
+// With the GIL. (scope, [(file, line, function, text)]) of a node: its modules were not called, and its lines not executed.
 void look_into_graph(const Walk& walk, SiteText& out) {
   const int line = PyCode_Addr2Line(walk.graph_code, walk.graph_instruction) - walk.graph_code->co_firstlineno;
   PyObject* place = PyObject_CallFunction(setup().python.place_in_graph, "Oi", walk.modules[0], line);
@@ -59,10 +60,11 @@ void look_into_graph(const Walk& walk, SiteText& out) {
     if (const std::string below = text_of(scope); !below.empty()) out.scope += "/" + below;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(lines); ++i) {
       SiteLine found;
-      PyObject *file = nullptr, *function = nullptr;
-      if (PyArg_ParseTuple(PyList_GET_ITEM(lines, i), "UiU", &file, &found.line, &function) == 0) break;
+      PyObject *file = nullptr, *function = nullptr, *text = nullptr;
+      if (PyArg_ParseTuple(PyList_GET_ITEM(lines, i), "UiUU", &file, &found.line, &function, &text) == 0) break;
       found.file = text_of(file);
       found.function = text_of(function);
+      keep_text_of_data(found.file, found.line, text_of(text));
       out.trace.push_back(std::move(found));
     }
   }

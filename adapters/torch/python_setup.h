@@ -14,11 +14,13 @@ struct PythonSide {
   PyObject* new_root = nullptr;
   // (file name) -> text of a source without a file, or None
   PyObject* source_of = nullptr;
+  // (file name that data contain) -> bool: its text may go into the dump
+  PyObject* may_read = nullptr;
   // () -> bool: an optimizer trains tensors of no module
   PyObject* bare_training = nullptr;
   // () -> bool: a module with parameters exists
   PyObject* parameters_exist = nullptr;
-  // (module, line in the code of its graph) -> (scope, [(file, line, function)]) or None
+  // (module, line in the code of its graph) -> (scope, [(file, line, function, text)]) or None
   PyObject* place_in_graph = nullptr;
 };
 

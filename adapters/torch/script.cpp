@@ -6,6 +6,7 @@
 #include <functional>
 #include <string_view>
 
+#include "data_sources.h"
 #include "hash.h"
 
 namespace sonde_torch {
@@ -50,6 +51,8 @@ SiteLine line_of(const StackEntry& entry) {
     line.file = std::get<0>(*place);
     line.line = static_cast<int>(std::get<1>(*place));
     line.column = static_cast<int>(std::get<2>(*place));
+    const torch::jit::Source& source = *range.source();
+    keep_text_of_data(line.file, static_cast<int>(source.lineno_to_source_lineno(0)), source.text_str().str());
   }
   return line;
 }

@@ -393,7 +393,9 @@ struct sonde_api {
   /* --- names ------------------------------------------------------------------------------------------------ */
   /* Interns: the same place gives the same id, from 1; 0 without a session. Ids are valid until stop(). */
   uint32_t (*site)(const struct sonde_site* site);
-  /* The text of a source that has no file (a notebook's cell). */
+  /* The text of a source that has no file (a notebook's cell), or whose file must not be read: a name that comes from
+   * data, such as a saved program, may be that of any file. Empty: no text is known. Before the first site that names
+   * the file, and again where more is known. Every other file that a site names is copied into the dump. */
   void (*source_text)(const char* file, const char* text);
   /* `name` is the tensor `tensor` from now on: parameters, buffers ("features.0.weight"), gradients
    * ("features.0.weight.grad"), optimizer state ("exp_avg.features.0.weight"). */

@@ -8,12 +8,12 @@ import torch
 from torch import nn
 from torch.fx import Graph, GraphModule, Node
 
-# Innermost first: (file, line, function).
-Lines = list[tuple[str, int, str]]
+# Innermost first: (file, line, function, the line's text or "").
+Lines = list[tuple[str, int, str, str]]
 
 _PLAIN_CONTAINERS = {"Sequential", "ModuleList", "ModuleDict"}
 _TORCH = os.path.join(os.path.dirname(torch.__file__), "")
-_FRAME = re.compile(r'File "(.+)", line (\d+), in (.+)')
+_FRAME = re.compile(r'File "(.+)", line (\d+), in (.+)(?:\n[ \t]*(?!File ")(.*))?')
 
 
 def place_in_graph(module: nn.Module, line: int) -> tuple[str, Lines] | None:
@@ -63,7 +63,8 @@ def _levels(node: Node) -> list[tuple[str, str]]:
 
 
 def _lines(node: Node) -> Lines:
-    found = [(file, int(line), function) for file, line, function in _FRAME.findall(node.meta.get("stack_trace") or "")]
+    frames = _FRAME.findall(node.meta.get("stack_trace") or "")
+    found = [(file, int(line), function, text) for file, line, function, text in frames]
     found.reverse()
     while len(found) > 1 and found[0][0].startswith(_TORCH):
         del found[0]

@@ -23,9 +23,10 @@ class Library(Protocol):
         scope_of: Callable[[list[nn.Module]], str],
         new_root: Callable[[nn.Module], None],
         source_of: Callable[[str], str | None],
+        may_read: Callable[[str], bool],
         bare_training: Callable[[], bool],
         parameters_exist: Callable[[], bool],
-        place_in_graph: Callable[[nn.Module, int], tuple[str, list[tuple[str, int, str]]] | None],
+        place_in_graph: Callable[[nn.Module, int], tuple[str, list[tuple[str, int, str, str]]] | None],
         /,
     ) -> None:
         """Watches every operator from now on. Frames of `module_call` are calls of modules, those of `optimizer_step`

@@ -7,12 +7,13 @@ and not per operator: which attribute a module is, which tensors are parameters,
 import contextlib
 import functools
 import gc
+import inspect
 import linecache
 import os
 import sys
 import sysconfig
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any, ClassVar
 
@@ -107,6 +108,7 @@ class TorchHost(Host):
             self.scope_of,
             self.new_root,
             _source_of,
+            _may_read,
             self.optimizers.train_bare_parameters,
             self._parameters_exist,
             graph_modules.place_in_graph,
@@ -346,6 +348,33 @@ def _source_of(file: str) -> str | None:
     if entry is None or len(entry) != 4 or entry[1] is not None:  # a time of change: it was read from a file
         return None
     return "".join(entry[2])
+
+
+def _may_read(file: str) -> bool:
+    """Whether the text of `file` may go into a dump although only data name it, as a saved program does, and whoever
+    wrote them chose the name: a source of the environment, or one that this process has loaded."""
+    if _source_of(file) is not None:
+        return True
+    try:
+        real = os.path.realpath(file)
+    except (OSError, ValueError):
+        return False
+    environment = {sys.prefix, sysconfig.get_path("purelib"), os.path.dirname(os.path.dirname(torch.__file__))}
+    inside = any(real.startswith(os.path.join(os.path.realpath(place), "")) for place in environment if place != "/")
+    return (inside and real.endswith(".py")) or real in map(os.path.realpath, _loaded_sources(os.path.basename(real)))
+
+
+def _loaded_sources(name: str) -> Iterator[str]:
+    """Files with this name of which this process has run code: of modules, and on this thread now."""
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__dict__", {}).get("__file__")
+        if isinstance(file, str) and os.path.basename(file) == name:
+            yield file
+    frame = inspect.currentframe()
+    while frame is not None:
+        if os.path.basename(frame.f_code.co_filename) == name:
+            yield frame.f_code.co_filename
+        frame = frame.f_back
 
 
 def _watch_waits(library: Library) -> Callable[[], None]:

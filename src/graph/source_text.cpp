@@ -4,7 +4,7 @@
 
 namespace sonde {
 
-void SourceTexts::set(const std::string& file, std::string text) {
+void SourceTexts::set(const std::string& file, std::optional<std::string> text) {
   files_.erase(file);
   files_[file].text = std::move(text);
 }

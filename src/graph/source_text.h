@@ -16,8 +16,8 @@ class SourceTexts {
   using Read = std::function<std::optional<std::string>(const std::string& file)>;
   explicit SourceTexts(Read read) : read_(std::move(read)) {}
 
-  // The text comes from elsewhere (a cell of a notebook has no file).
-  void set(const std::string& file, std::string text);
+  // The text comes from elsewhere (a cell of a notebook has no file); without one the file is unknown, and not read.
+  void set(const std::string& file, std::optional<std::string> text);
   // Null if the file is unknown.
   const std::string* text(const std::string& file);
   // Without its line end; empty when unknown. Lines count from 1.

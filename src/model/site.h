@@ -25,7 +25,7 @@ struct Site {
 };
 
 // The text of a source that has no file of its own: a notebook's cell.
-struct SourceText {
+struct SourceText {  // empty: its file is not read
   std::string file, text;
 };
 

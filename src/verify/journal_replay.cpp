@@ -63,14 +63,18 @@ void JournalReplay::header(const std::string& json) {
   directory_ = layout_->rank_directory();
 }
 
-// The text as the run read it: the dump has a copy.
+// The text as the run read it: the dump has a copy. Without one the file itself is read, but only if it is a program:
+// anybody may have written the journal, and may have named any file.
 void JournalReplay::add_source(const std::string& file) {
   if (file.empty() || !sources_.insert(file).second) return;
+  const fs::path inside = fs::path(file).lexically_normal().relative_path();
+  const bool leads_out = inside.empty() || *inside.begin() == "..";
   for (const fs::path& place : {rank_.directory, rank_.metadata}) {
-    const Result<std::string> text =
-        read_whole_file(place / kGraphsDirectory / kSourcesDirectory / fs::path(file).relative_path());
+    if (leads_out) break;
+    const Result<std::string> text = read_whole_file(place / kGraphsDirectory / kSourcesDirectory / inside);
     if (text) return files_->define(SourceText{file, *text});
   }
+  if (inside.extension() != ".py") files_->define(SourceText{file, ""});
 }
 
 void JournalReplay::site(const Site& site) {

@@ -73,7 +73,9 @@ void GraphFiles::define(const OpName& name) { grown(names_, name.id) = name; }
 void GraphFiles::define(const Attributes& attributes) { attributes_[attributes.id] = attributes; }
 
 void GraphFiles::define(const SourceText& text) {
-  if (with_sources_) sources_.set(text.file, text.text);
+  if (!with_sources_) return;
+  sources_.set(text.file, text.text.empty() ? std::nullopt : std::optional(text.text));
+  if (sources_seen_.contains(text.file)) sources_to_write_.push_back(text.file);  // more of it is known now
 }
 
 void GraphFiles::begin_step(StepId step) {

@@ -1,9 +1,12 @@
 """TorchScript modules, scripted, loaded and traced, and exported programs: names, lines, steps, equal bits."""
 
+import json
 import pathlib
 import re
+import sys
 
 import pytest
+from processes import CLI
 
 # The same network four times; a new seed for each, so that all must compute the same.
 PROGRAM = """
@@ -124,3 +127,63 @@ def test_parameters_have_their_names(both):
     parameters = {op["op_name"] for op in both.ops() if op["is_parameter"]}
     assert {"block.conv.weight", "head.1.bias"} <= parameters
     assert sum(name.endswith("block.conv.weight") for name in parameters) == 4
+
+
+# Programs in files that somebody else wrote, which name a file that they do not come from.
+STRANGERS = """
+    import io, sys, zipfile
+    import torch
+    import model_a
+
+    def changed(saved, keep=lambda name: True):
+        out = io.BytesIO()
+        with zipfile.ZipFile(saved) as old, zipfile.ZipFile(out, "w") as new:
+            for name in filter(keep, old.namelist()):
+                new.writestr(name, old.read(name).replace(b"model_a.py", b"secret.cfg"))
+        out.seek(0)
+        return out
+
+    x = torch.ones(2, 3)
+    torch.jit.script(model_a.Net()).save("net.pt")
+    torch.export.save(torch.export.export(model_a.Net(), (x,)), "net.pt2")
+    models = {
+        "own": torch.jit.load("net.pt"),
+        "renamed": torch.jit.load(changed("net.pt")),
+        "nameless": torch.jit.load(changed("net.pt", lambda name: not name.endswith(".debug_pkl"))),
+        "exported": torch.export.load(changed("net.pt2")).module(),
+    }
+    model = models[sys.argv[1]]
+    with torch.no_grad():
+        print(model(x).sum().item().hex())
+"""
+MODEL = """import torch
+
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        y = torch.log(x + 1)
+        return y * 2
+"""
+SECRET = "password = TOP-SECRET\n" * 9
+
+
+@pytest.mark.parametrize("kind", ["own", "renamed", "nameless", "exported"])
+def test_a_saved_program_does_not_choose_which_file_is_copied_into_the_dump(  # noqa: PLR0917
+    execute, script, config, tmp_path, dump, kind
+):
+    (tmp_path / "model_a.py").write_text(MODEL)
+    (tmp_path / "code" / "__torch__").mkdir(parents=True)
+    for secret in (tmp_path / "secret.cfg", tmp_path / "code/__torch__/model_a.py", tmp_path / "code/__torch__.py"):
+        secret.write_text(SECRET)
+    ran = execute(sys.executable, script(STRANGERS), kind, MINDSPORE_DUMP_CONFIG=config(saved_data="statistic"))
+    assert ran.status == 0, ran.stderr
+    assert "recorded" in ran.stderr
+    kept = {path: path.read_bytes() for path in dump.rglob("*") if path.is_file()}
+    assert not [path for path, data in kept.items() if b"TOP-SECRET" in data]
+    sources = {path.name: data.decode() for path, data in kept.items() if "sources" in path.parts}
+    lines = execute(CLI, "ls", dump, "--ops", "--jsonl").stdout.splitlines()
+    (log,) = (row for row in map(json.loads, lines) if row["op_type"] == "log")
+    name = pathlib.Path(log["source_file"]).name
+    assert name == {"own": "model_a.py", "nameless": "model_a.py"}.get(kind, "secret.cfg")
+    assert "log(" in sources[name].splitlines()[log["source_line"] - 1]
+    assert (sources[name] == MODEL) == (kind == "own")
