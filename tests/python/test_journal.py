@@ -21,7 +21,9 @@ def writer() -> str:
         program = ROOT / build / "tests/engine/journal/write_sample_journal"
         if program.is_file():
             return str(program)
-    pytest.fail("the engine's tests are not built: no write_sample_journal in build/; run scripts/setup")
+    pytest.fail(
+        "the engine's tests are not built: no write_sample_journal in build/; run SONDE_BUILD_TESTS=ON scripts/setup"
+    )
 
 
 @pytest.fixture(scope="module")

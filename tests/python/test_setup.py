@@ -139,3 +139,19 @@ def test_without_a_fitting_node_the_page_is_left_out_with_a_word(checkout, tmp_p
     assert done.returncode == 0, done.stderr
     assert done.stderr.startswith("note: the page of sonde serve is left out")
     assert "found: v18.20.4" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("asked", "before", "chosen"),
+    [({}, None, "OFF"), ({}, "ON", "ON"), ({}, "kernels", "kernels"), ({"SONDE_BUILD_TESTS": "ON"}, "OFF", "ON")],
+)
+def test_the_tests_of_the_engine_are_only_compiled_where_they_are_wanted(checkout, asked, before, chosen):
+    if before is not None:
+        (checkout / "build/CMakeCache.txt").write_text(f"SONDE_BUILD_TESTS:STRING={before}\n")
+    unset = "" if asked else "unset SONDE_BUILD_TESTS; "
+    assert run(checkout, f"{unset}engine_tests", **asked).stdout == f"{chosen}\n"
+
+
+def test_a_run_of_the_tests_wants_those_of_the_engine_and_ci_those_of_the_kernels():
+    assert "SONDE_BUILD_TESTS=${SONDE_BUILD_TESTS:-ON} scripts/setup" in (ROOT / "scripts/test").read_text()
+    assert "export SONDE_BUILD_TESTS=kernels" in (ROOT / ".ci/run").read_text()
