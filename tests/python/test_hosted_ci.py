@@ -16,6 +16,7 @@ from sonde import adapter
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORKFLOWS = ROOT / ".github/workflows"
 LINTER = pathlib.Path(sysconfig.get_path("scripts")) / "actionlint"
+CACHE = "actions/cache@27d5ce7f107fe9357f9df03efb73ab90386fccae # v5.0.5"
 IMAGES = ["ubuntu:24.04", "debian:12", "debian:13"]
 
 
@@ -105,8 +106,8 @@ def careless(text, workflow):
         if "container" in job and not is_git_before_checkout(job["steps"]):
             yield f"job {name} checks out without git"
     for action in re.findall(r"uses: *(.*)", text):
-        if not re.fullmatch(r"actions/[a-z-]+@v[0-9]+", action):
-            yield f"{action} is not an action of GitHub's at a major version"
+        if not re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40} # v[0-9.]+", action):
+            yield f"{action} is not an action of GitHub's at a commit: a tag can be moved"
 
 
 def is_git_before_checkout(steps):
@@ -169,8 +170,14 @@ def test_the_linter_complains_of_a_broken_workflow(workflows, workflow, old, new
         ("ci", "${{ vars.PIP_EXTRA_INDEX_URL }}", "https://example.org/simple", "it names a host"),
         ("wheels", "timeout-minutes: 60", "continue-on-error: true", "job install has no time limit"),
         ("ci", "--no-install-recommends git ", "--no-install-recommends ", "job all checks out without git"),
-        ("ci", "actions/cache@v5", "actions/cache@main", "actions/cache@main is not an action of GitHub's"),
-        ("ci", "actions/cache@v5", "somebody/cache@v5", "somebody/cache@v5 is not an action of GitHub's"),
+        ("ci", CACHE, "actions/cache@v5", "actions/cache@v5 is not an action of GitHub's"),
+        ("ci", CACHE, "actions/cache@main", "actions/cache@main is not an action of GitHub's"),
+        (
+            "ci",
+            CACHE,
+            CACHE.replace("actions", "somebody"),
+            "somebody/cache@27d5ce7f107fe9357f9df03efb73ab90386fccae # v5.0.5 is not an action of GitHub's",
+        ),
     ],
 )
 def test_a_workflow_that_says_something_else_is_noticed(workflows, workflow, old, new, difference):
