@@ -33,6 +33,7 @@ function(sonde_target_defaults target)
   target_compile_options(${target} PRIVATE ${SONDE_WARNINGS} -pthread)  # for all, so that they share compiled headers
   target_compile_definitions(${target} PRIVATE SONDE_VERSION="${PROJECT_VERSION}")
   target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
+  target_link_options(${target} PRIVATE -Wl,-z,relro,-z,now)  # no table of functions can be written while it runs
   sonde_sanitize(${target})
 endfunction()
 

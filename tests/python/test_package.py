@@ -105,3 +105,14 @@ def test_the_stub_of_the_engine_has_its_functions_and_their_parameters():
 def test_what_is_said_of_the_adapter_is_what_it_has():
     methods = re.findall(r'^ {4}\{"(\w+)", \w+, METH_', (ROOT / "adapters/torch/module.cpp").read_text(), re.MULTILINE)
     assert sorted(methods) == sorted(name for name in vars(Library) if not name.startswith("_"))
+
+
+def test_libraries_and_the_command_are_linked_at_once_so_that_their_tables_of_functions_are_read_only():
+    """But _mindspore.so, whose functions are MindSpore's own, which may be loaded later."""
+    package = pathlib.Path(sonde.__file__).parent
+    files = [pathlib.Path(CLI), package / "libsonde.so", *package.glob("_core*.so")]
+    files += (package / "adapters/built").glob("*.so")
+    assert len(files) >= 4
+    for file in files:
+        shown = subprocess.run(["readelf", "-dlW", file], capture_output=True, text=True, check=True).stdout
+        assert "BIND_NOW" in shown and "GNU_RELRO" in shown, file
