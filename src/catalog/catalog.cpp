@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <utility>
 
 #include "base/parallel.h"
 #include "catalog/catalog_readers.h"
@@ -171,7 +172,7 @@ void add_unentered(const RankTree& tree, const StepFilter& filter, const Journal
   for (CatalogProblem& problem : read.problems) {
     if (problem.kind != ProblemKind::torn) catalog.problems.push_back(std::move(problem));
   }
-  const Unentered added = add_unentered_tensors(found, filter, remains, rank, *catalog.texts);
+  const Unentered added = add_unentered_tensors(std::move(found), filter, remains, rank, *catalog.texts);
   if (added.files + added.rows == 0) return;
   std::string what = added.files > 0 ? std::to_string(added.files) + " tensors in complete files" : std::string();
   if (added.rows > 0) {

@@ -21,6 +21,7 @@ struct JournalRemains {
   struct Run {
     std::uint64_t started_us = 0;
     std::vector<std::uint64_t> sequences;                       // of its records, sorted
+    std::vector<std::pair<std::uint64_t, StepId>> begins;       // times of its steps, also of those not asked for
     std::unordered_map<std::string, std::uint64_t> lone_files;  // whose record is lost, with its sequence
   };
   bool is_incomplete = false;  // a run was killed or failed, or entries are damaged

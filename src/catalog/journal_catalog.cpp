@@ -62,6 +62,7 @@ void remember(const JournalRun& run, const CatalogRun& read, JournalRemains& rem
   for (const JournalRecord& record : run.records) {
     if (record.sequence != kNoSequence) left.sequences.push_back(record.sequence);  // a note has none
     if (record.kind == RecordKind::op || record.kind == RecordKind::parameter) ++remains.ops;
+    if (record.kind == RecordKind::step_begin) left.begins.emplace_back(record.timestamp_us, record.step);
     for (const JournalTensor& slot : record.tensors) {
       if (!slot.file.empty()) remains.files.insert(slot.file);
     }

@@ -4,8 +4,10 @@
 #include <iterator>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "catalog/likely_sources.h"
+#include "catalog/steps_by_time.h"
 
 namespace sonde {
 namespace {
@@ -83,6 +85,24 @@ bool has_same_time(const CatalogOp& a, const CatalogOp& b) {
              return one.timestamp_us == other.timestamp_us && one.is_input == other.is_input && one.slot == other.slot;
            });
   });
+}
+
+// From the first time that an op was looked at to the last; 0, 0: unknown.
+std::pair<std::uint64_t, std::uint64_t> times_of(const CatalogOp& op) {
+  std::uint64_t first = op.timestamp_us, last = op.timestamp_us;
+  for (const CatalogTensor& tensor : op.tensors) {
+    if (tensor.timestamp_us == 0) continue;
+    first = first == 0 ? tensor.timestamp_us : std::min(first, tensor.timestamp_us);
+    last = std::max(last, tensor.timestamp_us);
+  }
+  return {first, last};
+}
+
+// A taken name advances the time of a file by a few microseconds; a later run of the op is further away.
+bool may_be_of(const CatalogOp& op, std::uint64_t timestamp_us) {
+  constexpr std::uint64_t kNear = 1000;
+  const auto [first, last] = times_of(op);
+  return timestamp_us == 0 || first == 0 || (timestamp_us + kNear >= first && timestamp_us <= last + kNear);
 }
 
 void sort_slots(CatalogOp& op) {
@@ -208,7 +228,7 @@ class TensorAdder {
     std::vector<CatalogTensor> fresh;
     for (const CatalogTensor& tensor : from.tensors) {
       if (!is_new(tensor)) continue;
-      if (CatalogTensor* known = find(step, slots, name, tensor)) {
+      if (CatalogTensor* known = find(step, slots, name, from, tensor)) {
         join(tensor, *known);
       } else {
         ++(tensor.file.empty() ? added_.rows : added_.files);
@@ -220,7 +240,7 @@ class TensorAdder {
     Additions& additions = additions_[static_cast<std::size_t>(&step - rank_.steps.data())];
     // The journal may have the op and lack only some of its tensors.
     const auto own = std::ranges::find_if(step.ops, [&](const CatalogOp& op) {
-      return op.op_name == name &&
+      return op.op_name == name && may_be_of(op, from.timestamp_us) &&
              std::ranges::none_of(fresh, [&](const auto& tensor) { return has_slot(op, tensor); });
     });
     if (own != step.ops.end()) {
@@ -251,7 +271,7 @@ class TensorAdder {
   }
 
   // The matching slot of the journal.
-  static CatalogTensor* find(CatalogStep& step, const StepSlots& slots, std::string_view name,
+  static CatalogTensor* find(CatalogStep& step, const StepSlots& slots, std::string_view name, const CatalogOp& from,
                              const CatalogTensor& tensor) {
     const auto at = [&](const Place& place) { return &step.ops[place.first].tensors[place.second]; };
     const auto same_time = slots.by_time.find({tensor.timestamp_us, tensor.is_input, tensor.slot});
@@ -264,7 +284,8 @@ class TensorAdder {
     // If a name was taken, the time was advanced; tables of single ops have the time of the op; 1.2 has none.
     const auto same_name = slots.by_name.find({name, tensor.is_input, tensor.slot});
     if (same_name == slots.by_name.end() || same_name->second.size() != 1) return nullptr;
-    return at(same_name->second.front());
+    const Place& only = same_name->second.front();
+    return may_be_of(step.ops[only.first], from.timestamp_us) ? at(only) : nullptr;
   }
 
   void join(const CatalogTensor& from, CatalogTensor& known) {
@@ -350,10 +371,10 @@ class TensorAdder {
 
 }  // namespace
 
-Unentered add_unentered_tensors(const CatalogRank& tree, const StepFilter& filter, const JournalRemains& remains,
+Unentered add_unentered_tensors(CatalogRank tree, const StepFilter& filter, const JournalRemains& remains,
                                 CatalogRank& rank, TextPool& texts) {
   if (remains.runs.empty()) return {};
-  return TensorAdder(filter, remains, rank, texts).add(tree);
+  return TensorAdder(filter, remains, rank, texts).add(in_their_steps(std::move(tree), remains));
 }
 
 }  // namespace sonde

@@ -16,7 +16,7 @@ struct Unentered {
 
 // Adds to `rank`, read from its journal, the extra contents of `tree`, the same directory read by names and tables, in
 // the order of time. Restores lost op names.
-Unentered add_unentered_tensors(const CatalogRank& tree, const StepFilter& filter, const JournalRemains& remains,
+Unentered add_unentered_tensors(CatalogRank tree, const StepFilter& filter, const JournalRemains& remains,
                                 CatalogRank& rank, TextPool& texts);
 
 }  // namespace sonde

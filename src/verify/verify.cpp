@@ -134,7 +134,7 @@ class RankVerifier {
       add(IssueKind::cut_off, {}, journal_in(rank_.metadata), fmt::format("run {} stopped: {}", number, known->error));
     } else if (known != nullptr && !known->finished && !(live_ && is_last)) {
       add(IssueKind::cut_off, {}, journal_in(rank_.metadata),
-          fmt::format("run {} was killed: its written files are complete", number));
+          fmt::format("run {} was killed, or could not write its end: its written files are complete", number));
     }
     const bool has_rows = known != nullptr && (known->saved_data == "statistic" || known->saved_data == "full") &&
                           known->layout != "acl" && known->layout != "torchair";

@@ -69,6 +69,7 @@ PROGRAM = """
     record("old", "full", "mindspore-2.0")
     record("oldest", "full", "mindspore-1.2")
     record("ge", "full", "ge")
+    record("acl", "tensor", "acl")
     record("private", "full", "mindspore-2.0", own={"private": True})  # no paths in its copy of the configuration
     record("full", "full", "mindspore-2.7")  # a second run into the same directory
 """
@@ -416,3 +417,54 @@ def test_what_an_unfinished_completion_left_is_removed(copy):
     assert "leftover" in {issue["kind"] for issue in json.loads(verify(dump, "--json").stdout)["issues"]}
     assert verify(dump, "--complete").returncode == NOTHING
     assert not left.exists()
+
+
+def test_completing_reads_no_file_that_the_journal_names_but_programs(train, config, dump, tmp_path):
+    run = train(
+        """
+        import torch
+
+        with open("half.cfg", "w") as file:
+            file.write("def half(y):\\n    return y / 2\\n")
+        with open("half.cfg") as file:
+            exec(compile(file.read(), "half.cfg", "exec"))
+        print(half(torch.ones(2)))
+        """,
+        config=config(),
+    )
+    assert run.status == 0 and "recorded" in run.stderr, run.stderr
+    (tmp_path / "half.cfg").write_text("password = TOP-SECRET\n" * 9)
+    graphs = one(dump, "graphs")
+    assert one(graphs, "half.cfg").read_text().startswith("def half")
+    shutil.rmtree(graphs)
+    environment = os.environ | {"SONDE_INDEX": "off"}
+    command = [CLI, "verify", dump, "--complete"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=tmp_path)
+    assert done.returncode == NOTHING, done
+    assert one(graphs, "train.py").read_text() == (tmp_path / "train.py").read_text()
+    assert not [path for path in dump.rglob("*") if path.is_file() and b"TOP-SECRET" in path.read_bytes()]
+
+
+def kept_tensors(dump):
+    """(operator, side, slot, step) of every tensor with values."""
+    import sonde
+
+    tensors = sonde.open(dump).tensors
+    return sorted((t.op.op_name, t.side, t.slot, t.op.graph, t.op.step) for t in tensors if t.tensor_file)
+
+
+@pytest.mark.parametrize("part", [0.1, 0.35, 0.6, 0.8, 0.95])
+def test_containers_that_a_kill_left_outside_the_journal_are_named_and_entered(copy, part):
+    """Those of operators outside modules have no step in their path."""
+    dump = copy("acl")
+    whole = kept_tensors(dump)
+    cut_end(dump, part)
+    files = {path for path in dump.rglob("*") if path.is_file() and ".dump_metadata" not in path.parts}
+    assert "unentered" in {issue["kind"] for issue in issues(dump)}
+    assert len(kept_tensors(dump)) == len(whole)
+    assert json.loads(verify(dump, "--complete", "--json").stdout)["entered"]
+    assert len(kept_tensors(dump)) == len(whole)
+    assert issues(dump, status=NOTHING) == []
+    assert {path for path in dump.rglob("*") if path.is_file() and ".dump_metadata" not in path.parts} == files
+    moved = set(kept_tensors(dump)) ^ set(whole)
+    assert len(moved) <= len(whole) / 10, sorted(moved)
