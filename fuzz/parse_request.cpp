@@ -1,5 +1,5 @@
-// libFuzzer entry over what a request of the server may contain: its address, and in its query a filter, a slice and texts of a
-// table. clang++ -fsanitize=fuzzer,address … fuzz/parse_request.cpp. ctest runs it over a small mutated corpus
+// libFuzzer entry over what a request of the server may contain: its body, a job; its address, and in its query a filter, a
+// slice and texts of a table. clang++ -fsanitize=fuzzer,address … fuzz/parse_request.cpp. ctest runs it over a small mutated corpus
 // (tests/engine/server/request_fuzz_test.cpp).
 #include <array>
 #include <cstddef>
@@ -12,6 +12,7 @@
 #include "server/answer_table.h"
 #include "server/arrow.h"
 #include "server/filter.h"
+#include "server/jobs.h"
 #include "server/message.h"
 
 namespace {
@@ -63,10 +64,28 @@ void check_arrow(const sonde::server::Fields& query) {
   if (stream.compare(stream.size() - 8, 8, std::string_view("\xff\xff\xff\xff\0\0\0\0", 8)) != 0) std::abort();
 }
 
+// What a job answers has its arguments in it.
+void check_job(const std::string& text) {
+  const auto request = sonde::server::job_request(text);
+  if (!request) {
+    if (request.error().message.empty()) std::abort();
+    return;
+  }
+  const sonde::Json copy = request->at("arguments");
+  if (copy != request->at("arguments") ||
+      request->dump(-1, ' ', false, sonde::Json::error_handler_t::replace).empty()) {
+    std::abort();
+  }
+  const auto command = sonde::server::job_command(request->at("kind").get<std::string>(), copy, {"/a", "/b"});
+  if (!command && command.error().message.empty()) std::abort();
+  if (command && command->size() < 2) std::abort();
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
+  check_job(text);
   sonde::server::Request request;
   if (const sonde::Status good = sonde::server::parse_target(text, request); !good) {
     if (good.error().message.empty()) std::abort();

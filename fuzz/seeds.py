@@ -38,6 +38,8 @@ MSPROBE = {
 }
 
 REQUESTS = (
+    '{"kind": "compare", "arguments": {"steps": "1-3", "graph": 0, "rtol": 1e-3, "csv": true, "mapping": "a,b"}}',
+    '{"kind": "watch", "arguments": {"dump": 1, "conditions": ["a"], "select": [], "recommended": false}}',
     "/api/v1/tensors?filter=phase%3Abackward+l2norm%3E%3D1e3+op%3Aconv.*&sort=-l2norm&limit=3",
     "/api/v1/tensor/values?slice=%5B-1%2C%3A%2C1%3A4%3A2%5D&name=Default%2Fnet",
     '/api/v1/ops?filter="two words"+class:nan+side:input+dtype:float16+parameter:conv.*+**/conv*',

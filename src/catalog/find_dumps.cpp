@@ -21,9 +21,9 @@ constexpr std::size_t kMostDirectories = 20000;  // searched without finding any
 constexpr std::size_t kReadAhead = 64;           // directories side by side that are read before they are visited
 constexpr std::size_t kFewDirectories = 4;       // not worth threads
 
-bool is_beside_steps(const std::string& name) {
-  return name.starts_with('.') || name == kGraphsDirectory || name == kOrderDirectory || name == kConstantsDirectory;
-}
+bool has_side_files(const std::string& name) { return name == kGraphsDirectory || name == kOrderDirectory; }
+
+bool is_beside_steps(const std::string& name) { return name.starts_with('.') || name == kConstantsDirectory; }
 
 bool is_step_number(const std::string& name) {
   return name.find_first_not_of("0123456789") == std::string::npos && !is_time(name);
@@ -60,8 +60,10 @@ void add_file(const fs::path& path, const std::string& name, Kinds& kinds) {
   kinds.is_distinct = kinds.is_distinct || !is_free || name.ends_with(".npy") || has_free_grammar(name);
 }
 
-void add_directory(const fs::path& path, bool is_link, Scan& scan) {
+// `is_beside`: in a directory of graphs or orders. A net may have its name: its directories of graphs are numbers.
+void add_directory(const fs::path& path, bool is_link, bool is_beside, Scan& scan) {
   const std::string name = path.filename();
+  if (is_beside && !is_step_number(name)) return;
   if (is_link) {
     scan.problems.push_back({path, "a symbolic link to a directory; it is not followed"});
     return;
@@ -70,14 +72,15 @@ void add_directory(const fs::path& path, bool is_link, Scan& scan) {
   if (!is_beside_steps(name) && !(scan.is_shared && is_step_number(name))) scan.below.push_back(path);
 }
 
-void scan_files(const fs::path& directory, Scan& scan) {
+void scan_files(const fs::path& directory, bool is_beside, Scan& scan) {
   const std::error_code error = for_each_entry(directory, [&](std::string_view entry, fs::file_type type) {
     std::error_code ignored;
     const bool is_link = type == fs::file_type::symlink;
     if (type == fs::file_type::directory || (is_link && fs::is_directory(directory / entry, ignored))) {
-      add_directory(directory / entry, is_link, scan);
+      add_directory(directory / entry, is_link, is_beside, scan);
       return;
     }
+    if (is_beside) return;
     ++scan.files;
     // Of a step only names of msprobe's records are of further interest.
     if (scan.kinds.is_step && !entry.ends_with("dump.json") && !entry.ends_with("debug.json")) return;
@@ -90,12 +93,12 @@ void scan_files(const fs::path& directory, Scan& scan) {
   scan.unreadable = "'" + directory.string() + "': " + error.message();
 }
 
-Scan scan_of(const fs::path& directory, bool trust_journals) {
+Scan scan_of(const fs::path& directory, bool trust_journals, bool is_root) {
   Scan scan;
   if (trust_journals) scan.journals = journals_of(directory);
   scan.is_shared = !scan.journals.empty() && scan.journals.front().parent_path() != directory;
   if (scan.is_of_journal()) return scan;
-  scan_files(directory, scan);
+  scan_files(directory, !is_root && has_side_files(directory.filename()), scan);
   if (scan.kinds.is_msprobe) {
     std::erase_if(scan.below, [](const fs::path& path) { return path.filename() == "dump_tensor_data"; });
   }
@@ -107,7 +110,7 @@ class Finder {
  public:
   explicit Finder(bool trust_journals) : trust_journals_(trust_journals) {}
 
-  void look(const fs::path& root) { visit(root, scan_of(root, trust_journals_), 0); }
+  void look(const fs::path& root) { visit(root, scan_of(root, trust_journals_, true), 0); }
 
   Findings take() {
     // Beside a dump, a .pt with a free name is a checkpoint or something else.
@@ -140,7 +143,8 @@ class Finder {
     for (std::size_t first = 0; first < below.size() && !is_hopeless(); first += kReadAhead) {
       std::vector<Scan> scans(std::min(kReadAhead, below.size() - first));
       const Threads threads(scans.size() < kFewDirectories ? 1 : 0);
-      threads.for_each(scans.size(), [&](std::size_t i) { scans[i] = scan_of(below[first + i], trust_journals_); });
+      threads.for_each(scans.size(),
+                       [&](std::size_t i) { scans[i] = scan_of(below[first + i], trust_journals_, false); });
       for (std::size_t i = 0; i < scans.size(); ++i) visit(below[first + i], std::move(scans[i]), depth);
     }
   }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/json_depth.h"
 #include "catalog/name_mapping.h"
 #include "files/mapped_file.h"
 #include "formats/file_names.h"
@@ -70,7 +71,7 @@ bool has_status(const Json& section) {
 std::optional<Task> task_in_text(const fs::path& path) {
   const Result<std::string> text = read_whole_file(path, kLongestText);
   if (!text) return std::nullopt;
-  const Json json = Json::parse(*text, nullptr, false);
+  const Json json = json_of_others<Json>(*text);
   if (!json.is_object()) return std::nullopt;
   std::optional<Task> task;
   const auto take = [&](const Json& section) {

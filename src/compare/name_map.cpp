@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/json_depth.h"
 #include "files/mapped_file.h"
 
 namespace sonde {
@@ -31,6 +32,7 @@ std::vector<std::string> cells_of(const std::string& line) {
 
 // {"target name": "golden name", …}, or a list of {"target": …, "golden": …}.
 Result<NameMap> read_json(const std::string& path, const std::string& text) {
+  if (is_nested_too_deeply(text)) return bad(path, fmt::format("it is nested deeper than {} levels", kJsonDepth));
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, false, true);
   NameMap names;
   if (json.is_object()) {

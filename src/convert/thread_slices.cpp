@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/json_depth.h"
+
 namespace sonde {
 namespace {
 
@@ -45,7 +47,7 @@ bool is_automatic(const Json& root) {
 
 Result<std::optional<ThreadSlices>> thread_slices(std::string_view attribute, std::optional<std::size_t> thread) {
   if (attribute.size() > kLongestAttribute) return std::optional<ThreadSlices>();
-  const Json root = Json::parse(attribute, nullptr, false);
+  const Json root = json_of_others<Json>(attribute);
   if (!is_automatic(root)) return std::optional<ThreadSlices>();
   if (!thread) {
     return Error{

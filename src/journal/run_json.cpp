@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/json_depth.h"
+
 namespace sonde {
 namespace {
 
@@ -36,7 +38,7 @@ std::vector<Category> categories_of(const Json& columns) {
 // The members of an object; empty for another value. A member of a wrong type counts as missing.
 class Members {
  public:
-  explicit Members(std::string_view text) : json_(Json::parse(text, nullptr, false)) {}
+  explicit Members(std::string_view text) : json_(json_of_others<Json>(text)) {}
 
   std::string text(const char* key) const { return known_text(key).value_or(""); }
   std::uint64_t number(const char* key) const { return known_number(key).value_or(0); }

@@ -156,7 +156,9 @@ Response Api::answer_checked(const Request& request) {
   const bool is_api = request.path.starts_with(kApi);
   if (std::optional<Response> refused = guard_.refuse(request, is_api)) return std::move(*refused);
   if (is_api) {
-    return finished(request, answer_api(request, std::string_view(request.path).substr(kApi.size())));
+    Response response = finished(request, answer_api(request, std::string_view(request.path).substr(kApi.size())));
+    response.is_for_owner = true;
+    return response;
   }
   if (request.method != "GET") return with_method(request, "GET");
   return asset(request);

@@ -23,6 +23,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <deque>
 
 #include "base/text.h"
 #include "server/guard.h"
@@ -37,18 +38,21 @@ using Protocol = asio::generic::stream_protocol;
 using Code = boost::system::error_code;
 
 constexpr std::size_t kChunk = 1 << 20;
+constexpr auto kPause = std::chrono::milliseconds(100);
 constexpr auto kEventLook = std::chrono::milliseconds(100);
 constexpr auto kHeartbeat = std::chrono::seconds(15);
 
 }  // namespace
 
+class Session;
+
 struct HttpServer::State {
   HttpLimits limits;
-  // Outlives `io`, which owns the connections. The last owner of one may be a thread of the pool.
-  std::atomic<std::size_t> connections = 0;
   asio::io_context io{1};
   asio::basic_socket_acceptor<Protocol> acceptor{io};
-  std::filesystem::path socket;  // removed at the end
+  asio::steady_timer pause{io};                 // of accept()
+  std::deque<std::weak_ptr<Session>> sessions;  // the oldest first; they own themselves
+  std::filesystem::path socket;                 // removed at the end
   std::uint16_t port = 0;
   bool over_tcp = true;
   const Answer* answer = nullptr;
@@ -56,26 +60,31 @@ struct HttpServer::State {
   asio::thread_pool* pool = nullptr;
 
   void accept();
+  bool make_room(std::size_t most);
 };
-
-namespace {
 
 // One connection. Owned by the operations that wait for it.
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  Session(Protocol::socket socket, HttpServer::State& server) : stream_(std::move(socket)), server_(server) {
-    ++server_.connections;
-  }
-  ~Session() { --server_.connections; }
+  Session(Protocol::socket socket, HttpServer::State& server) : stream_(std::move(socket)), server_(server) {}
 
   void wait() {
-    stream_.expires_after(std::chrono::seconds(server_.limits.idle_seconds));
+    const HttpLimits& limits = server_.limits;
+    stream_.expires_after(std::chrono::seconds(is_of_owner_ ? limits.idle_seconds : limits.silent_seconds));
     if (buffer_.size() > 0) return read();
     stream_.async_read_some(buffer_.prepare(4096), [self = shared_from_this()](Code error, std::size_t bytes) {
       if (error) return;
       self->buffer_.commit(bytes);
       self->read();
     });
+  }
+
+  // Of a connection that is being answered it is not known yet.
+  bool may_be_closed() const { return !is_of_owner_ && !is_asking_; }
+
+  void close() {
+    Code ignored;
+    stream_.socket().close(ignored);
   }
 
   void refuse_connection() {
@@ -125,6 +134,7 @@ class Session : public std::enable_shared_from_this<Session> {
       return write(problem(400, good.error().message));
     }
     stream_.expires_never();  // the answer takes as long as it takes
+    is_asking_ = true;
     watch_for_end();
     asio::post(*server_.pool, [self = shared_from_this()] {
       auto response = std::make_shared<Response>();
@@ -132,6 +142,8 @@ class Session : public std::enable_shared_from_this<Session> {
       asio::post(self->server_.io, [self, response] {
         Code ignored;
         self->stream_.socket().cancel(ignored);  // watch_for_end
+        self->is_asking_ = false;
+        self->is_of_owner_ = self->is_of_owner_ || response->is_for_owner;
         if (!self->request_.is_gone()) self->write(std::move(*response));
       });
     });
@@ -226,9 +238,12 @@ class Session : public std::enable_shared_from_this<Session> {
   std::string head_;
   std::size_t written_ = 0;
   bool keep_alive_ = false;
+  bool is_of_owner_ = false, is_asking_ = false;
   std::optional<asio::steady_timer> timer_;
   std::chrono::steady_clock::time_point last_write_ = std::chrono::steady_clock::now();
 };
+
+namespace {
 
 Error cannot_listen(const std::string& where, const Code& error, const std::string& cure) {
   const bool in_use = error == boost::system::errc::address_in_use;
@@ -242,13 +257,33 @@ Error cannot_listen(const std::string& where, const Code& error, const std::stri
 void HttpServer::State::accept() {
   acceptor.async_accept([this](Code error, Protocol::socket accepted) {
     if (!acceptor.is_open()) return;
-    if (!error) {
-      const bool full = connections >= limits.connections;
-      auto session = std::make_shared<Session>(std::move(accepted), *this);
-      full ? session->refuse_connection() : session->wait();
+    if (error) {  // no descriptor is left, for example; what waits would be tried again at once, and again
+      if (!sessions.empty() && make_room(0)) return accept();
+      pause.expires_after(kPause);
+      return pause.async_wait([this](Code stopped) {
+        if (!stopped) accept();
+      });
     }
+    const bool has_room = make_room(limits.connections - 1);
+    auto session = std::make_shared<Session>(std::move(accepted), *this);
+    if (has_room) sessions.push_back(session);
+    has_room ? session->wait() : session->refuse_connection();
     accept();
   });
+}
+
+// Closes the oldest connection that has shown no token if there are more than `most`. False: it found none.
+bool HttpServer::State::make_room(std::size_t most) {
+  std::erase_if(sessions, [](const std::weak_ptr<Session>& session) { return session.expired(); });
+  if (sessions.size() <= most) return true;
+  for (auto at = sessions.begin(); at != sessions.end(); ++at) {
+    const std::shared_ptr<Session> session = at->lock();
+    if (session && !session->may_be_closed()) continue;
+    if (session) session->close();
+    sessions.erase(at);
+    return true;
+  }
+  return false;
 }
 
 HttpServer::HttpServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -277,6 +312,12 @@ Result<HttpServer> HttpServer::open(const HttpAddress& address, HttpLimits limit
       return Error{ErrorCode::invalid_argument,
                    fmt::format("cannot listen on '{}': the path of a socket has at most {} bytes",
                                address.socket.native(), sizeof(sockaddr_un::sun_path) - 1)};
+    }
+    struct stat status {};
+    if (::lstat(address.socket.c_str(), &status) == 0 && !S_ISSOCK(status.st_mode)) {
+      return Error{ErrorCode::invalid_argument,
+                   fmt::format("cannot listen on '{}': it exists, and is no socket; choose another path",
+                               address.socket.native())};
     }
     endpoint = asio::local::stream_protocol::endpoint(address.socket.native());
     where = "'" + address.socket.native() + "'";

@@ -1,6 +1,7 @@
 // HttpServer: HTTP/1.1 on a port or a Unix socket. All of Boost.Beast is in http.cpp.
 //
-// One thread reads and writes. `answer` runs on a pool of threads; a stream of events is written by the first thread.
+// A further connection than `connections` closes the oldest one that has shown no token, so nobody without it can keep the
+// owner out. One thread reads and writes. `answer` runs on a pool of threads; a stream of events is written by the first thread.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,8 @@ struct HttpLimits {
   std::uint32_t header_bytes = 16 << 10;
   std::uint64_t body_bytes = 256 << 10;
   std::size_t connections = 64;
-  unsigned idle_seconds = 30;     // until the next request begins
+  unsigned silent_seconds = 5;    // until the first byte, and between requests without the token
+  unsigned idle_seconds = 30;     // until the next request of a connection that has shown the token
   unsigned request_seconds = 10;  // for the whole of a request, and for each megabyte of an answer
 };
 

@@ -15,6 +15,7 @@
 #include <fstream>
 
 #include "base/clock.h"
+#include "base/json_depth.h"
 #include "base/text.h"
 #include "files/files.h"
 #include "files/mapped_file.h"
@@ -176,8 +177,11 @@ Json Jobs::describe(const Job& job) const {
           {"result", nullptr}};
 }
 
-Result<Json> Jobs::start(const std::string& body) {
-  const Json request = Json::parse(body, nullptr, false);
+Result<Json> job_request(const std::string& body) {
+  if (is_nested_too_deeply(body)) {
+    return Error{ErrorCode::invalid_argument, fmt::format("the request is nested deeper than {} levels", kJsonDepth)};
+  }
+  Json request = Json::parse(body, nullptr, false);
   if (!request.is_object() || !request.contains("kind") || !request["kind"].is_string()) {
     return Error{ErrorCode::invalid_argument,
                  "the request has no JSON object with `kind`, as {\"kind\": \"first-bad\"}"};
@@ -187,9 +191,16 @@ Result<Json> Jobs::start(const std::string& body) {
       return Error{ErrorCode::invalid_argument, fmt::format("a job has `kind` and `arguments`, not '{}'", name)};
     }
   }
+  if (!request.contains("arguments")) request["arguments"] = Json::object();
+  return request;
+}
+
+Result<Json> Jobs::start(const std::string& body) {
+  const Result<Json> request = job_request(body);
+  if (!request) return request.error();
   auto job = std::make_shared<Job>();
-  job->kind = request["kind"].get<std::string>();
-  if (request.contains("arguments")) job->arguments = request["arguments"];
+  job->kind = request->at("kind").get<std::string>();
+  job->arguments = request->at("arguments");
   Result<std::vector<std::string>> command = job_command(job->kind, job->arguments, dumps_);
   if (!command) return command.error();
   job->command = std::move(*command);

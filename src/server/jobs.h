@@ -80,6 +80,9 @@ class Jobs {
   std::vector<std::jthread> threads_;
 };
 
+// `kind` and `arguments` of a request for a job. Fails on what is no JSON object with these alone.
+Result<Json> job_request(const std::string& body);
+
 inline constexpr std::string_view kMappingOption = "--mapping=";
 // Options whose value is a name in a directory of the job: a request never gives a path.
 inline constexpr std::array<std::string_view, 4> kFileOptions = {"--next-config=", "--html=", "--csv=", kMappingOption};

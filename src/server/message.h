@@ -42,6 +42,7 @@ struct Response {
   // A stream of events after this number; it has no end.
   bool is_stream = false;
   std::uint64_t after = 0;
+  bool is_for_owner = false;  // the request has shown the token
 };
 
 // RFC 9457: the words of the status, and `detail`.

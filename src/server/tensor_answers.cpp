@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <system_error>
 
@@ -90,21 +91,32 @@ Response npy_response(std::string bytes) {
   return response;
 }
 
-// "bytes=0-99", "bytes=100-", "bytes=-100": first byte and end. Empty: not one such range.
+// Digits alone; a number of any size, since a range may end far behind the file.
+std::optional<std::uint64_t> byte_position(std::string_view digits) {
+  constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t value = 0;
+  for (const char c : digits) {
+    if (c < '0' || c > '9') return std::nullopt;
+    const auto digit = static_cast<std::uint64_t>(c - '0');
+    value = value > (kMost - digit) / 10 ? kMost : value * 10 + digit;
+  }
+  return digits.empty() ? std::nullopt : std::optional(value);
+}
+
+// "bytes=0-99", "bytes=100-", "bytes=-100": first byte and end, both the size where nothing of the file is meant. Empty: not one
+// such range, which is as if none was asked for (RFC 9110, 14.2).
 std::optional<std::pair<std::uint64_t, std::uint64_t>> range_of(std::string_view text, std::uint64_t size) {
   constexpr std::string_view kUnit = "bytes=";
   if (!text.starts_with(kUnit)) return std::nullopt;
   text.remove_prefix(kUnit.size());
   const std::size_t dash = text.find('-');
   if (dash == std::string_view::npos) return std::nullopt;
-  const auto number = [](std::string_view digits) -> std::optional<std::uint64_t> {
-    std::uint64_t value = 0;
-    return parse_number(digits, value) ? std::optional(value) : std::nullopt;
-  };
-  const std::optional<std::uint64_t> from = number(text.substr(0, dash)), to = number(text.substr(dash + 1));
-  if (!from && !to) return std::nullopt;
+  const std::string_view first = text.substr(0, dash), last = text.substr(dash + 1);
+  const std::optional<std::uint64_t> from = byte_position(first), to = byte_position(last);
+  if ((!from && !first.empty()) || (!to && !last.empty()) || (!from && !to)) return std::nullopt;
   if (!from) return std::pair(size - std::min(size, *to), size);
-  return std::pair(std::min(*from, size), to ? std::min(size, std::max(*to, *from) + 1) : size);
+  if (to && *to < *from) return std::nullopt;
+  return std::pair(std::min(*from, size), to && *to < size ? *to + 1 : size);
 }
 
 enum class Wanted : std::uint8_t { nan, inf, bad, max, min };

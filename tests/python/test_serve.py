@@ -359,7 +359,22 @@ def test_a_part_of_a_file_is_asked_for_by_range(trained):
     ):
         answer = trained.ask(path, Range=f"bytes={text}")
         assert answer.status == 206 and answer.body == whole.body[part], text
-    assert trained.ask(path, Range="bytes=99999-").status == 416
+    for text in ("99999-", "99999-18446744073709551615", "18446744073709551615-", "-0"):
+        assert trained.ask(path, Range=f"bytes={text}").status == 416, text
+
+
+def test_a_range_that_ends_behind_the_file_is_cut_and_one_that_is_none_is_as_if_it_was_not_asked_for(trained):
+    path = "api/v1/tensor/file?name=fc.weight"
+    whole = trained.ask(path).body
+    for last in (len(whole) - 1, len(whole), 1 << 32, (1 << 64) - 2, (1 << 64) - 1, 1 << 64, 10**30):
+        answer = trained.ask(path, Range=f"bytes=7-{last}")
+        assert (answer.status, answer.body) == (206, whole[7:]), last
+        assert answer.headers["Content-Range"] == f"bytes 7-{len(whole) - 1}/{len(whole)}"
+        answer = trained.ask(path, Range=f"bytes=-{last}")
+        assert (answer.status, answer.body) == (206, whole[-min(last, len(whole)) :]), last
+    for text in ("9-7", "9-0", "0-1,3-4", "x-5", "5-x", "-", "", "+1-2", " 1-2", "1--2", "-x", "0x1-"):
+        answer = trained.ask(path, Range=f"bytes={text}")
+        assert (answer.status, answer.body) == (200, whole), text
 
 
 def test_long_json_is_packed_where_the_reader_accepts_it(trained):

@@ -1,12 +1,15 @@
 """The rules of docs/rest.md, "Security": requests that `sonde serve` refuses, as bytes on a socket."""
 
+import contextlib
 import json
 import os
 import pathlib
 import re
+import resource
 import shutil
 import socket
 import stat
+import subprocess
 import sys
 import textwrap
 import time
@@ -147,18 +150,85 @@ def test_what_is_too_large_or_no_request_is_refused(server):
     assert status_of(server.raw(text + b"\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")) == 400  # no JSON type
 
 
-def test_a_hundred_connections_and_a_slow_sender_do_not_stop_it(server):
-    slow = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(100)]
+def test_connections_without_the_token_never_keep_the_owner_out(server):
+    """They are silent, slow, or have been answered; the oldest of them is closed for a new one."""
+    beginnings = (b"", b"GET / HTTP/1.1\r\nHo", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    kept = socket.create_connection(("127.0.0.1", server.port), timeout=10)
+    line = f"GET /api/v1/status HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {server.token}\r\n\r\n".encode()
+    kept.sendall(line)
+    assert b"200 OK" in kept.recv(65536)
+    others = []
     try:
-        for connection in slow[:60]:
-            connection.sendall(b"GET / HTTP/1.1\r\nHo")
-        refused = slow[-1]
-        refused.settimeout(5)
-        assert status_of(received(refused)) == 503
+        for beginning in beginnings:
+            for _ in range(100):
+                others.append(socket.create_connection(("127.0.0.1", server.port)))
+                others[-1].sendall(beginning)
+            assert status_of(request(server)) == 200, beginning
+        kept.sendall(line)
+        assert b"200 OK" in kept.recv(65536)  # the owner's own stayed
+        others[0].settimeout(5)
+        assert received(others[0]) == b""
     finally:
-        for connection in slow:
+        for connection in [kept, *others]:
             connection.close()
-    server.wait(lambda: status_of(request(server)) == 200)
+
+
+def test_a_process_that_opens_connections_all_the_time_does_not_keep_the_owner_out(server):
+    program = """
+import socket, sys
+held = []
+while True:
+    try:
+        held.append(socket.create_connection(("127.0.0.1", int(sys.argv[1]))))
+    except OSError:
+        pass
+    del held[:-200]
+"""
+    attacker = subprocess.Popen([sys.executable, "-c", program, str(server.port)])
+    try:
+        statuses = []
+        for _ in range(60):
+            with contextlib.suppress(ConnectionError):
+                statuses.append(status_of(request(server)))
+        assert statuses.count(200) >= 55 and set(statuses) <= {200, None}, statuses
+    finally:
+        attacker.kill()
+        attacker.wait()
+
+
+@pytest.mark.cold
+def test_a_connection_that_stays_silent_is_closed_after_five_seconds(server):
+    with socket.create_connection(("127.0.0.1", server.port), timeout=15) as connection:
+        began = time.monotonic()
+        assert received(connection) == b""
+        assert 4 < time.monotonic() - began < 9
+
+
+def test_without_free_descriptors_the_owner_is_answered_and_the_server_rests(server):
+    with serving(server.dump) as other:
+        resource.prlimit(other.process.pid, resource.RLIMIT_NOFILE, (24, 24))
+        silent = [socket.create_connection(("127.0.0.1", other.port)) for _ in range(40)]
+        assert status_of(request(other)) == 200
+        with open(f"/proc/{other.process.pid}/stat") as file:  # a server that spins takes a second for each second
+            before = sum(map(int, file.read().split()[13:15]))
+        time.sleep(1)
+        with open(f"/proc/{other.process.pid}/stat") as file:
+            ticks = sum(map(int, file.read().split()[13:15])) - before
+        for connection in silent:
+            connection.close()
+        assert ticks < os.sysconf("SC_CLK_TCK") / 2
+
+
+def test_json_nested_without_end_is_refused_in_every_place(server):
+    head = {"Content_Type": "application/json"}
+    for opens, closes in (("[", "]"), ('{"a":', "}")):
+        for inside in ("%s", '{"kind": %s}', '{"kind": "watch", "arguments": {"conditions": %s}}'):
+            for levels in (65, 100_000 if opens == "[" else 40_000):
+                body = (inside % (opens * levels + "0" + closes * levels)).encode()
+                answer = server.ask("api/v1/jobs", "POST", body[: 256 << 10], **head)
+                assert answer.status == 422, (inside, levels)
+                assert "nested deeper than 64 levels" in answer.json["detail"]
+    assert server.get("status").status == 200
 
 
 @pytest.mark.cold
@@ -222,6 +292,10 @@ def test_bad_usage_names_the_cure(server, tmp_path):
     used = run("--port", server.port)
     assert used.status == 2 and f"port {server.port}: it is in use; choose another with --port" in used.stderr
     assert "expected an address" in run("--bind", "nonsense").stderr
+    (tmp_path / "file").write_text("mine")
+    taken = run("--socket", tmp_path / "file")
+    assert taken.status == 2 and "it exists, and is no socket; choose another path" in taken.stderr
+    assert (tmp_path / "file").read_text() == "mine"
     assert "at most 107 bytes" in run("--socket", tmp_path / ("s" * 200)).stderr
     assert run("--socket", "a", "--port", "1").status == 2
 
