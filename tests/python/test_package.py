@@ -4,9 +4,11 @@ import ast
 import ctypes
 import pathlib
 import re
+import subprocess
 import sys
 
 import pytest
+from processes import CLI
 
 import sonde
 from sonde import _core, mindspore
