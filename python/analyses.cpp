@@ -4,7 +4,6 @@
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
@@ -16,6 +15,7 @@
 
 #include "raise.h"
 #include "sonde/findings.h"
+#include "text_caster.h"
 
 namespace nb = nanobind;
 

@@ -1,7 +1,6 @@
 // sonde._core: the C ABI of sonde.h as Python functions; catalog.cpp adds dumps. Only converts.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
 
 #include <array>
 #include <cstdint>
@@ -11,6 +10,7 @@
 #include "analyses.h"
 #include "catalog.h"
 #include "sonde/sonde.h"
+#include "text_caster.h"
 
 namespace nb = nanobind;
 

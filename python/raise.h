@@ -5,19 +5,23 @@
 
 #include "sonde/result.h"
 
-[[noreturn]] inline void raise(const sonde::Error& error) {
-  switch (error.code) {
+inline PyObject* type_of(sonde::ErrorCode code) {
+  switch (code) {
     case sonde::ErrorCode::not_found:
-      PyErr_SetString(PyExc_FileNotFoundError, error.message.c_str());
-      break;
+      return PyExc_FileNotFoundError;
     case sonde::ErrorCode::invalid_argument:
-      PyErr_SetString(PyExc_ValueError, error.message.c_str());
-      break;
+      return PyExc_ValueError;
     case sonde::ErrorCode::io:
-      PyErr_SetString(PyExc_OSError, error.message.c_str());
-      break;
+      return PyExc_OSError;
     default:
-      PyErr_SetString(PyExc_RuntimeError, error.message.c_str());
+      return PyExc_RuntimeError;
   }
+}
+
+// A message may contain a name that is not UTF-8.
+[[noreturn]] inline void raise(const sonde::Error& error) {
+  const auto size = static_cast<Py_ssize_t>(error.message.size());
+  const nanobind::object text = nanobind::steal(PyUnicode_DecodeUTF8(error.message.data(), size, "backslashreplace"));
+  if (text.is_valid()) PyErr_SetObject(type_of(error.code), text.ptr());
   throw nanobind::python_error();
 }

@@ -4,10 +4,13 @@ import json
 import re
 import sys
 
+import mindspore_tree
 import numpy as np
 import pytest
 from conftest import CLI
 from processes import run_in, settings_of
+
+import sonde as sonde_package
 
 # A title of the terminal, colours, a C1 control, another direction, an end of a line, a byte that is not UTF-8, an
 # unusual blank, and a false line of output.
@@ -185,3 +188,29 @@ def test_keys_and_values_of_a_configuration_are_harmless(place):
         run = run_in(place, None, CLI, "check", path, *more)
         assert_harmless(run, "check")
         assert run.status == 2
+
+
+def test_python_takes_and_gives_names_that_are_not_utf_8(tmp_path):
+    """Paths of the system, names in a dump, messages about them: no UnicodeDecodeError, and no TypeError."""
+    place = tmp_path / "d\udcff"
+    mindspore_tree.write(place)
+    dump = sonde_package.open(place)
+    tensor = next(tensor for tensor in dump.tensors if tensor.tensor_file)
+    assert "d\udcff" in str(tensor.tensor_file) and tensor.numpy().size
+    sonde_package.first_bad(dump)
+    sonde_package.watch(dump, "tensor_overflow")
+    for missing in (tmp_path / "none\udcfe", str(tmp_path / "none\udcfe")):
+        with pytest.raises(sonde_package.Error, match="cannot open dump"):
+            sonde_package.open(missing)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "\udcff\udcfe.txt").write_text("no dump")
+    with pytest.raises(sonde_package.Error, match="cannot open dump"):
+        sonde_package.open(other)
+    file = next(path for path in sorted(place.rglob("*.npy")))
+    strange = file.with_name("\udcff" + file.name)
+    file.rename(strange)
+    (file.parent / "add.\udcff\udcfe.1.0.1795703055527826.output.0.DefaultFormat.float32.npy").symlink_to("/etc/passwd")
+    dump = sonde_package.open(place)
+    assert all(isinstance(problem.message, str) for problem in dump.problems)
+    assert [tensor.op.op_name for tensor in dump.tensors]
