@@ -20,7 +20,7 @@ class StepsByTime {
     }
     for (const CatalogStep& step : tree.steps) {
       if (&step == &apart || step.started_us == 0 || known[{step.id.graph, step.id.number}]) continue;
-      begins_.emplace_back(begin_before(step.started_us, apart), step.id);
+      begins_.emplace_back(begin_before(step.started_us, tree, apart), step.id);
     }
     std::ranges::stable_sort(begins_, {}, [](const auto& begin) { return begin.first; });
   }
@@ -32,9 +32,13 @@ class StepsByTime {
   }
 
  private:
-  // Of a step whose first op in a module ran at `time`: data may come before it, after the optimizer of the last step.
-  static std::uint64_t begin_before(std::uint64_t time, const CatalogStep& apart) {
+  // Of a step whose first op in a module ran at `time`: data may come before it, after the modules and the optimizer of
+  // the last step.
+  static std::uint64_t begin_before(std::uint64_t time, const CatalogRank& tree, const CatalogStep& apart) {
     std::uint64_t begin = 0;
+    for (const CatalogStep& step : tree.steps) {
+      if (&step != &apart && step.ended_us < time) begin = std::max(begin, step.ended_us + 1);
+    }
     for (const CatalogOp& op : apart.ops) {
       const bool ends_a_step = op.phase == Phase::optimizer || op.is_parameter;
       if (ends_a_step && op.timestamp_us < time) begin = std::max(begin, op.timestamp_us + 1);
