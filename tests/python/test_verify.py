@@ -70,6 +70,8 @@ PROGRAM = """
     record("oldest", "full", "mindspore-1.2")
     record("ge", "full", "ge")
     record("acl", "tensor", "acl")
+    record("graphs", "full", "mindspore-2.7", {"net_name": "graphs"})
+    record("execution_order", "statistic", "mindspore-2.7", {"net_name": "execution_order"})
     record("private", "full", "mindspore-2.0", own={"private": True})  # no paths in its copy of the configuration
     record("full", "full", "mindspore-2.7")  # a second run into the same directory
 """
@@ -141,6 +143,15 @@ def test_of_a_whole_dump_nothing_is_wrong(dumps, name):
     assert answer["rows"] == sum(step["rows"] for step in steps) > 100
     assert "nothing wrong" in verify(dumps / name).stdout
     assert tree(dumps / name) == before
+
+
+@pytest.mark.parametrize("name", ["graphs", "execution_order"])
+def test_a_net_may_have_the_name_of_a_directory_beside_the_steps(dumps, copy, name):
+    whole = json.loads(verify(dumps / name, "--json").stdout)
+    assert whole["issues"] == [] and whole["rows"] > 100
+    table = one(copy(name), "statistic.csv")
+    table.unlink()
+    assert {issue["kind"] for issue in issues(table.parents[4])} == {"missing"}
 
 
 def test_of_a_dump_without_a_journal_the_files_that_are_there_are_looked_at(tmp_path):
