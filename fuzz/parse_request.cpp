@@ -64,7 +64,7 @@ void check_arrow(const sonde::server::Fields& query) {
   if (stream.compare(stream.size() - 8, 8, std::string_view("\xff\xff\xff\xff\0\0\0\0", 8)) != 0) std::abort();
 }
 
-// What a job answers has its arguments in it.
+// The answer of a job contains its arguments.
 void check_job(const std::string& text) {
   const auto request = sonde::server::job_request(text);
   if (!request) {

@@ -46,7 +46,7 @@ Result<Fd> open_output(const std::filesystem::path& path, OutputMode how, mode_t
 inline constexpr const char* kMadeAgain = "tree";
 
 // Whether only root and this user can exchange a part of `path`, an absolute one: all are directories of theirs, which
-// others may not write to unless they are sticky. A link is no such part.
+// others may not write to unless they are sticky. Links do not count as such.
 bool only_ours_to_exchange(const std::filesystem::path& path);
 
 // Removes the regular files in `directory` whose names are decimal numbers, and, with a second level, those in

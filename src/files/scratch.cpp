@@ -26,7 +26,7 @@ fs::path real_path(const fs::path& path) {
 Scratch::Scratch() {
   std::error_code error;  // TMPDIR may name a missing directory
   const std::array places = {real_path(fs::temp_directory_path(error)), real_path("/tmp")};
-  // What is in it is loaded or obeyed, so another user must not be able to put a directory of theirs into its place.
+  // Programs load and obey its files, so another user must not be able to put a directory of theirs into its place.
   for (const bool must_be_safe : {true, false}) {
     for (const fs::path& place : places) {
       if (place.empty() || (must_be_safe && !only_ours_to_exchange(place))) continue;

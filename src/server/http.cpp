@@ -316,7 +316,7 @@ Result<HttpServer> HttpServer::open(const HttpAddress& address, HttpLimits limit
     struct stat status {};
     if (::lstat(address.socket.c_str(), &status) == 0 && !S_ISSOCK(status.st_mode)) {
       return Error{ErrorCode::invalid_argument,
-                   fmt::format("cannot listen on '{}': it exists, and is no socket; choose another path",
+                   fmt::format("cannot listen on '{}': it exists, and is not a socket; choose another path",
                                address.socket.native())};
     }
     endpoint = asio::local::stream_protocol::endpoint(address.socket.native());

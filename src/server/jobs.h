@@ -80,7 +80,7 @@ class Jobs {
   std::vector<std::jthread> threads_;
 };
 
-// `kind` and `arguments` of a request for a job. Fails on what is no JSON object with these alone.
+// `kind` and `arguments` of a request for a job. Fails on anything but a JSON object with these alone.
 Result<Json> job_request(const std::string& body);
 
 inline constexpr std::string_view kMappingOption = "--mapping=";

@@ -294,7 +294,7 @@ def test_bad_usage_names_the_cure(server, tmp_path):
     assert "expected an address" in run("--bind", "nonsense").stderr
     (tmp_path / "file").write_text("mine")
     taken = run("--socket", tmp_path / "file")
-    assert taken.status == 2 and "it exists, and is no socket; choose another path" in taken.stderr
+    assert taken.status == 2 and "it exists, and is not a socket; choose another path" in taken.stderr
     assert (tmp_path / "file").read_text() == "mine"
     assert "at most 107 bytes" in run("--socket", tmp_path / ("s" * 200)).stderr
     assert run("--socket", "a", "--port", "1").status == 2
