@@ -78,7 +78,7 @@ def adamw_by_hand(other):
     either(other, lambda *what: adam(*what, decay=0.1), lambda ps: torch.optim.AdamW(ps, lr=1e-2, weight_decay=0.1))
 
 
-@family.rounding(short=True)
+@family.rounding()
 def adamw_or_adam_with_decay_by_hand(other):
     network = network_of_two()
     kind = torch.optim.Adam if other else torch.optim.AdamW

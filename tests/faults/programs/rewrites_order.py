@@ -38,7 +38,7 @@ def renamed(other, optimizer, **options):
     train(network, rows(4, 6), optimizer=optimizer(network.parameters(), **options))
 
 
-@family.rounding()
+@family.rounding(short=True)
 def layers_defined_in_another_order_adamw(other):
     renamed(other, torch.optim.AdamW, lr=1e-2, foreach=False)
 
