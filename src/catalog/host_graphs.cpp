@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "catalog/host_names.h"
+#include "catalog/tensor_evidence.h"
 #include "files/mapped_file.h"
 #include "graph/execution_order.h"
 #include "graph/host_graph.h"
@@ -146,9 +147,11 @@ class HostGraphAdder {
 
   void add(CatalogStep& step) {
     runs_.clear();
+    parameters_.clear();
     std::vector<const HostOp*> known(step.ops.size());
     for (std::size_t i = 0; i < step.ops.size(); ++i) {
       CatalogOp& op = step.ops[i];
+      if (op.is_parameter && !op.tensors.empty()) parameters_.emplace(op.op_name, &op);
       if (op.is_parameter) continue;
       if (const std::optional<std::uint32_t> found = names_.find(op.op_name)) {
         known[i] = &graph_.ops[*found];
@@ -163,6 +166,9 @@ class HostGraphAdder {
       add_inputs(*known[i], step, i);
     }
   }
+
+  // Inputs whose size contradicts the source that the graph names for them: it is left out.
+  std::size_t contradictions() const { return contradictions_; }
 
  private:
   void add_lines(const HostOp& from, CatalogOp& op) {
@@ -209,8 +215,12 @@ class HostGraphAdder {
       if (!tensor.constant) tensor.constant = input.value;
     } else if (input.kind != HostInput::Kind::op) {
       const bool made_up = input.parameter.starts_with("carried-");  // by us: an op that was not recorded
+      const auto recorded = parameters_.find(input.parameter);
+      if (recorded != parameters_.end() && contradicts(recorded->second->tensors[0], tensor)) return;
       if (tensor.parameter.empty() && !made_up) tensor.parameter = texts_.keep(input.parameter);
     } else if (const CatalogOp* source = source_of(input.op, step, index)) {
+      const CatalogTensor* output = output_of(*source, input.slot);
+      if (output != nullptr && contradicts(*output, tensor)) return;
       tensor.source = source->sequence;
       tensor.source_slot = input.slot;
       if (!tensor.wanted) take_type(*source, input.slot, tensor);
@@ -230,20 +240,34 @@ class HostGraphAdder {
   // Excludes recreated ops: the dump may use that name for another op.
   bool is_named_alike(std::uint32_t op) const { return !names_.is_uncertain(op); }
 
-  static void take_type(const CatalogOp& source, std::uint32_t slot, CatalogTensor& tensor) {
+  static const CatalogTensor* output_of(const CatalogOp& source, std::uint32_t slot) {
     for (const CatalogTensor& output : source.tensors) {
-      if (output.is_input || output.slot != slot) continue;
-      tensor.dtype = output.dtype;
-      tensor.has_shape = output.has_shape;
-      tensor.shape = output.shape;
+      if (!output.is_input && output.slot == slot) return &output;
     }
+    return nullptr;
+  }
+
+  static void take_type(const CatalogOp& source, std::uint32_t slot, CatalogTensor& tensor) {
+    if (const CatalogTensor* output = output_of(source, slot)) {
+      tensor.dtype = output->dtype;
+      tensor.has_shape = output->has_shape;
+      tensor.shape = output->shape;
+    }
+  }
+
+  bool contradicts(const CatalogTensor& source, const CatalogTensor& input) {
+    const bool contradicts = !sizes_agree(source, input);
+    contradictions_ += contradicts ? 1 : 0;
+    return contradicts;
   }
 
   const HostGraph& graph_;
   const HostNames& names_;
   TextPool& texts_;
   std::unordered_map<std::string_view, const HostOp*> common_;
-  std::unordered_map<std::uint32_t, std::vector<std::size_t>> runs_;  // of ops of the graph, in this step
+  std::unordered_map<std::uint32_t, std::vector<std::size_t>> runs_;   // of ops of the graph, in this step
+  std::unordered_map<std::string_view, const CatalogOp*> parameters_;  // recorded in this step
+  std::size_t contradictions_ = 0;
 };
 
 void add_graph(const GraphPaths& paths, const std::vector<CatalogStep*>& steps, CatalogRank& rank, Catalog& catalog) {
@@ -260,6 +284,13 @@ void add_graph(const GraphPaths& paths, const std::vector<CatalogStep*>& steps, 
   auto commons = std::make_shared<HostGraph>();
   HostGraphAdder adder(*graph, matched, *commons, *catalog.texts);
   for (CatalogStep* step : steps) adder.add(*step);
+  if (adder.contradictions() > 0) {
+    const std::string message =
+        std::to_string(adder.contradictions()) +
+        " inputs have another size than the outputs or parameters that it names as their source; "
+        "these sources are left out: the graph is of another run, or its names are wrong";
+    catalog.problems.push_back({paths.pb, message});
+  }
   rank.host_graphs.push_back(graph);
   if (!commons->ops.empty()) rank.host_graphs.push_back(std::move(commons));
 }

@@ -1,5 +1,5 @@
-// HostNames: maps an operator of the dump to one of a graph file. Most have one name in both; some were recreated
-// after they got the name used in tensor file names, and have another number in the graph (docs/format.md).
+// HostNames: maps an operator of the dump to one of a graph file. Many have another number in the graph
+// (host_matching.h).
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "catalog/catalog.h"
+#include "catalog/host_matching.h"
 #include "graph/host_graph.h"
 
 namespace sonde {
@@ -33,16 +34,12 @@ class HostNames {
   const std::unordered_map<std::string_view, HostOp>& common() const { return common_; }
 
  private:
-  struct Group;
   void name_ops(const std::vector<CatalogStep*>& steps, TextPool& texts) const;
-  std::vector<Group> groups_of(const std::vector<CatalogStep*>& steps, const std::vector<std::string>& order) const;
-  void match(Group& group);
-  void add_common(const Group& group);
+  void add_common(const HostMatching& matching, const HostMatching::Stem& stem);
 
   const HostGraph& graph_;
-  const CatalogRank& rank_;
-  std::unordered_map<std::string_view, std::uint32_t> by_name_;
-  std::unordered_map<std::string_view, std::uint32_t> made_anew_;  // name in the dump -> graph
+  std::unordered_map<std::string_view, std::uint32_t> by_name_;  // in the graph
+  std::unordered_map<std::string_view, std::uint32_t> found_;    // in the dump
   std::unordered_map<std::string_view, HostOp> common_;
   std::unordered_set<std::uint32_t> uncertain_;
 };

@@ -11,9 +11,18 @@
 
 #include "model/attribute.h"
 #include "model/source_line.h"
+#include "sonde/dims.h"
+#include "sonde/dtype.h"
 #include "sonde/result.h"
 
 namespace sonde {
+
+// The type that the graph infers for a tensor. On a CPU, memory may have another element type: docs/mindspore.md.
+struct HostType {
+  DType dtype = DType::undefined;
+  bool has_shape = false;  // false: unknown, or not the same in every run
+  Dims shape;
+};
 
 // One input of an operator.
 struct HostInput {
@@ -28,6 +37,7 @@ struct HostInput {
 struct HostOp {
   std::string op_name, op_type;
   std::vector<HostInput> inputs;  // by slot, as in the names of the files
+  std::vector<HostType> outputs;  // empty: unknown
   std::vector<Attribute> attributes;
   std::vector<SourceLine> trace;  // innermost first
 };
@@ -38,6 +48,7 @@ using HostLines = std::map<std::string, std::map<std::uint32_t, std::string>>;
 struct HostGraph {
   std::vector<HostOp> ops;  // those with a kernel, in the order of the file, which is not the order of the run
   std::vector<std::string> parameters;
+  std::vector<HostType> parameter_types;  // one for each
   HostLines lines;
 };
 

@@ -21,6 +21,8 @@ constexpr std::size_t kMostOfGraph = 1 << 20;       // inputs of all ops togethe
 constexpr std::size_t kMostSteps = 1 << 24;         // from all ops to what feeds them
 constexpr std::size_t kMostValues = 1 << 12;        // of an attribute
 constexpr int kDeepest = 50;                        // tuples inside tuples
+constexpr std::size_t kMostDims = 64;               // of a shape
+constexpr std::size_t kMostTyped = 1 << 10;         // elements of a tuple whose types are kept
 constexpr std::string_view kNameless = "\xd1\x84";  // before the name of a parameter of a block
 // Attributes for MindSpore's internal use.
 constexpr std::array<std::string_view, 4> kNotes = {"IsFeatureMapOutput", "IsFeatureMapInputList", "input_names",
@@ -160,7 +162,8 @@ bool attribute_of(std::string_view name, const ReadValue& value, Attribute& out)
 
 struct RawType {
   bool is_monad = false;
-  std::size_t elements = 0;  // of a tuple; 0: it is none
+  std::size_t elements = 0;       // of a tuple; 0: it is none
+  std::vector<HostType> tensors;  // its own, or one for each element of a tuple
 };
 
 struct RawNode {
@@ -181,22 +184,77 @@ struct RawGraph {
   std::unordered_map<std::string_view, std::uint32_t> by_name;  // nodes
   std::unordered_map<std::string_view, bool> parameters;        // whether it is a monad
   std::vector<std::string_view> parameter_order;
+  std::vector<HostType> parameter_types;
   std::unordered_map<std::string_view, RawConstant> constants;
 };
 
 bool is_monad(std::int64_t data_type) { return data_type == kMonad || data_type == kIoMonad; }
 
-RawType take_type(pbf_reader bytes) {
+DType element_type(std::int64_t data_type) {
+  constexpr std::array<DType, 13> kTypes = {
+      DType::undefined, DType::bool8,  DType::int8,   DType::int16,   DType::int32,   DType::int64,  DType::uint8,
+      DType::uint16,    DType::uint32, DType::uint64, DType::float16, DType::float32, DType::float64};
+  if (data_type == kBFloat16) return DType::bfloat16;
+  const bool known = data_type >= 0 && data_type < static_cast<std::int64_t>(kTypes.size());
+  return known ? kTypes[static_cast<std::size_t>(data_type)] : DType::undefined;
+}
+
+HostType take_tensor_type(pbf_reader bytes) {
+  HostType type;
+  type.has_shape = true;
+  std::vector<std::int64_t> shape;
+  pbf_message<TensorType> message(bytes);
+  while (message.next()) {
+    if (message.tag() == TensorType::elem_type) {
+      type.dtype = element_type(number_in(message));
+    } else if (message.tag() == TensorType::shape) {
+      pbf_reader dims = message_in(message);
+      while (dims.next()) {
+        if (dims.tag() != Tag(Shape::dim) || shape.size() >= kMostDims) {
+          dims.skip();
+          continue;
+        }
+        std::int64_t size = 0;  // a field that is zero is not set
+        pbf_reader dim = message_in(dims);
+        while (dim.next()) {
+          if (dim.tag() == Tag(Dim::size)) {
+            size = number_in(dim);
+          } else {
+            dim.skip();
+          }
+        }
+        shape.push_back(size);
+        type.has_shape = type.has_shape && size >= 0;
+      }
+    } else {
+      message.skip();
+    }
+  }
+  // MindSpore leaves the sizes of a tuple's elements out, and a scalar has none.
+  type.has_shape = type.has_shape && !shape.empty();
+  type.shape = Dims(shape);
+  return type;
+}
+
+RawType take_type(pbf_reader bytes, int depth = 2) {
   RawType type;
   pbf_message<Type> message(bytes);
   while (message.next()) {
     if (message.tag() == Type::data_type) {
       type.is_monad = is_monad(number_in(message));
+    } else if (message.tag() == Type::tensor_type) {
+      type.tensors = {take_tensor_type(message_in(message))};
     } else if (message.tag() == Type::sequence_type) {
       pbf_reader elements = message_in(message);
       while (elements.next()) {
-        if (elements.tag() == Tag(Sequence::elem_types) && type.elements < kMostInputs) ++type.elements;
-        elements.skip();
+        if (elements.tag() != Tag(Sequence::elem_types) || type.elements >= kMostInputs) {
+          elements.skip();
+          continue;
+        }
+        ++type.elements;
+        const pbf_reader element = message_in(elements);
+        const std::vector<HostType> own = depth > 0 ? take_type(element, depth - 1).tensors : std::vector<HostType>();
+        if (type.tensors.size() < kMostTyped) type.tensors.push_back(own.size() == 1 ? own[0] : HostType());
       }
     } else {
       message.skip();
@@ -282,8 +340,11 @@ RawGraph take_graph(pbf_reader bytes) {
     } else if (message.tag() == GraphP::parameters) {
       std::optional<pbf_reader> type;
       const std::string_view name = take_named(message_in(message), &type);
-      const bool monad = type && take_type(*type).is_monad;
-      if (graph.parameters.emplace(name, monad).second && !monad) graph.parameter_order.push_back(name);
+      const RawType read = type ? take_type(*type) : RawType();
+      if (graph.parameters.emplace(name, read.is_monad).second && !read.is_monad) {
+        graph.parameter_order.push_back(name);
+        graph.parameter_types.push_back(read.tensors.size() == 1 ? read.tensors[0] : HostType());
+      }
     } else if (message.tag() == GraphP::const_vals) {
       std::optional<pbf_reader> value;
       std::string_view full_name;
@@ -427,10 +488,12 @@ HostGraph graph_of(const RawGraph& raw) {
     op.op_name = node.full_name;
     op.op_type = node.op_type;
     op.inputs = resolver.inputs_of(node);
+    op.outputs = node.type.tensors;
     add_attributes(node, op);
     add_trace(node.source, false, op, graph.lines);
   }
   for (const std::string_view name : raw.parameter_order) graph.parameters.push_back(parameter_name(name));
+  graph.parameter_types = raw.parameter_types;
   return graph;
 }
 

@@ -42,6 +42,6 @@ enum class Value : Tag {
 
 // enum DataType
 inline constexpr std::int32_t kBool = 1, kInt64 = 5, kFloat64 = 12, kString = 13, kTensor = 14, kTuple = 31, kList = 32,
-                              kNone = 34, kMonad = 43, kIoMonad = 44;
+                              kNone = 34, kMonad = 43, kIoMonad = 44, kBFloat16 = 46;
 
 }  // namespace sonde::pb

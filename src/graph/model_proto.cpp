@@ -44,7 +44,7 @@ std::int32_t data_type(DType dtype) {
     case DType::float64:
       return 12;
     case DType::bfloat16:
-      return 46;
+      return kBFloat16;
     default:
       return 0;  // the enumeration has no complex and no 8-bit floats
   }

@@ -3,6 +3,8 @@ results. The recorded values are those of the kernels: each is compared with its
 
 import collections
 import csv
+import json
+import math
 
 import dumps
 import numpy as np
@@ -114,6 +116,24 @@ def test_the_printed_output_is_in_the_dump(trained):
         for (_, io, _), array in dumps.tensors(trained.dump, last[1], last[0]).items()
         if io == "output"
     )
+
+
+def test_every_input_has_the_size_and_type_of_its_source(trained, sonde):
+    """The casts that MindSpore inserts have other numbers in its graph than in its files."""
+    checked = 0
+    for graph, step in places(trained.dump):
+        answer = sonde("graph", trained.dump, "--json", "--step", step, "--graph", graph)
+        assert answer.status == 0, answer.stderr
+        ops = {op["op_name"]: op for op in json.loads(answer.stdout)["ops"]}
+        for name, op in ops.items():
+            for entry in op["inputs"]:
+                if "op_name" not in entry:
+                    continue
+                source = ops[entry["op_name"]]["outputs"][entry["slot"]]
+                assert source["dtype"] == entry["type"]["dtype"], (graph, step, name, entry)
+                assert math.prod(source["shape"]) == math.prod(entry["type"]["shape"]), (graph, step, name, entry)
+                checked += 1
+    assert checked > 1500
 
 
 def test_a_program_computes_the_same(trained, case):

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 
 import dumps
+import model_proto_writer as proto
 import numpy as np
 import pytest
 from conftest import CLI
@@ -148,3 +149,99 @@ def test_without_graph_files_the_graph_says_what_is_missing(dump):
     assert result.returncode == 3
     assert "neither a journal of Sonde nor MindSpore's own graphs/*.pb" in result.stderr
     assert sonde("ls", dump, "--ops").returncode == 0
+
+
+class Casts:
+    """MatMul of two tensors that are cast before it. The casts of x have the numbers `of_x` in the files; in the graph
+    they are 0 and 1, those of w are 2 and 3."""
+
+    GRAPH = (
+        ("Default/fc/Cast-op0", "Cast", ["x"], proto.FLOAT16, "x"),
+        ("Default/fc/Cast-op1", "Cast", ["1"], proto.FLOAT32, "x"),
+        ("Default/fc/Cast-op2", "Cast", ["w"], proto.FLOAT16, "w"),
+        ("Default/fc/Cast-op3", "Cast", ["3"], proto.FLOAT32, "w"),
+        ("Default/fc/MatMul-op0", "MatMul", ["2", "4"], proto.FLOAT16, "y"),
+    )
+
+    def __init__(self, directory, of_x, shapes=None, parameters=True, equal=False):
+        self.directory, self.time = directory, 1700000000000000
+        self.of_x, self.of_w = of_x, tuple(n for n in range(4) if n not in of_x)
+        shapes = shapes or {"x": (2, 16), "w": (8, 16), "y": (2, 8)}
+        graph = proto.graph(
+            {name: (proto.FLOAT32, shapes[name]) for name in "xw"},
+            [(*node[:4], shapes[node[4]]) for node in self.GRAPH],
+        )
+        for place, data in (("graphs/ms_output_trace_code_graph_0.pb", graph), ("Net/0/0/", None)):
+            (directory / "rank_0" / place).parent.mkdir(parents=True, exist_ok=True)
+            if data is not None:
+                (directory / "rank_0" / place).write_bytes(data)
+        (directory / "rank_0/Net/0/0").mkdir(parents=True, exist_ok=True)
+        x, w = (np.zeros(shapes[name], np.float32) + (0 if equal else n) for n, name in enumerate("xw", 1))
+        for numbers, value in ((self.of_x, x), (self.of_w, w)):
+            for number, (before, after) in zip(
+                numbers, ((np.float32, np.float16), (np.float16, np.float32)), strict=True
+            ):
+                self.save("Cast", number, [value.astype(before)], value.astype(after))
+        self.save("MatMul", 0, [x, w], (x.reshape(len(x), -1) @ w.reshape(len(w), -1).T if not equal else x))
+        for name, value in (("x", x), ("w", w)) if parameters else ():
+            np.save(self.file(f"Parameter.{name}", "output", 0, value), value)
+
+    def file(self, name, side, slot, value):
+        kind = value.dtype.name.capitalize()
+        return self.directory / f"rank_0/Net/0/0/{name}.0.0.{self.time}.{side}.{slot}.DefaultFormat.{kind}.npy"
+
+    def save(self, op_type, number, inputs, output):
+        self.time += 1
+        name = f"{op_type}.Default_fc_{op_type}-op{number}"
+        for slot, value in enumerate(inputs):
+            np.save(self.file(name, "input", slot, value), value)
+        np.save(self.file(name, "output", 0, output), output)
+
+    def check(self):
+        ops = graph(self.directory)
+        for numbers, parameter in ((self.of_x, "x"), (self.of_w, "w")):
+            first, second = (f"Default/fc/Cast-op{number}" for number in numbers)
+            assert ops[first]["inputs"][0]["parameter"] == parameter
+            assert ops[second]["inputs"][0]["op_name"] == first
+        sources = [entry["op_name"] for entry in ops["Default/fc/MatMul-op0"]["inputs"]]
+        assert sources == [f"Default/fc/Cast-op{numbers[1]}" for numbers in (self.of_x, self.of_w)]
+
+
+@pytest.mark.parametrize("of_x", [(0, 1), (2, 3), (1, 0), (3, 0)])
+def test_names_that_contradict_shapes_and_types_are_not_believed(tmp_path, of_x):
+    Casts(tmp_path, of_x).check()
+
+
+@pytest.mark.parametrize("of_x", [(2, 3), (3, 1)])
+def test_names_that_contradict_values_are_not_believed(tmp_path, of_x):
+    Casts(tmp_path, of_x, {"x": (4, 4), "w": (4, 4), "y": (4, 4)}).check()
+
+
+def test_without_contradiction_names_are_believed(tmp_path):
+    Casts(tmp_path, (0, 1), {"x": (4, 4), "w": (4, 4), "y": (4, 4)}, equal=True).check()
+
+
+def test_a_graph_of_another_run_names_no_source_of_another_size(tmp_path):
+    """Its files were replaced by those of a run with another batch."""
+    Casts(tmp_path, (0, 1))
+    for path in tmp_path.rglob("*MatMul-op0*.input.0.*"):
+        np.save(path, np.ones((3, 16), np.float32))
+    (tmp_path / "statistics").mkdir()
+    table = tmp_path / "rank_0/Net/0/0/statistic.csv"
+    header = "Op Type,Op Name,Task ID,Stream ID,Timestamp,IO,Slot,Data Size,Data Type,Shape,Max Value"
+    table.write_text(
+        f"{header}\n"
+        + "".join(
+            f'{kind},Default/fc/{kind}-op{n},0,0,{time},{io},0,1,float32,"[{shape}]",1\n'
+            for kind, n, time, io, shape in (
+                ("Cast", 1, 1700000000000002, "output", "2,16"),
+                ("MatMul", 0, 1700000000000005, "input", "3,16"),
+            )
+        )
+    )
+    ops = graph(tmp_path)
+    assert "op_name" not in ops["Default/fc/MatMul-op0"]["inputs"][0]
+    said = sonde("ls", tmp_path)
+    assert said.returncode == 3
+    assert "ms_output_trace_code_graph_0.pb" in said.stderr
+    assert "inputs have another size than the outputs or parameters that it names as their source" in said.stderr
