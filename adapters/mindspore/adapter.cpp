@@ -15,6 +15,8 @@ namespace {
 
 std::atomic<const struct sonde_api*> g_engine{nullptr};
 std::atomic<bool> g_reads_before{false};
+std::atomic<bool> g_pynative{false};      // the mode
+std::atomic<bool> g_pynative_ran{false};  // an operator in it
 
 struct Run {
   std::string host, command, directory;
@@ -213,7 +215,10 @@ void report_run(const struct sonde_api& api, std::uint32_t rank) {
   info.size = sizeof info;
   info.rank = rank;
   info.device = g_run.device;
-  info.host = g_run.host.c_str();
+  std::string host = g_run.host;
+  // src/journal/unrecorded.h knows these words.
+  if (g_pynative_ran) host.insert(std::min(host.find(','), host.size()), ", PyNative mode");
+  info.host = host.c_str();
   info.command = g_run.command.c_str();
   info.world_size = g_run.world_size;
   api.set_run_info(&info);
@@ -230,6 +235,7 @@ void set_engine(const struct sonde_api* api, const sonde_run_info& run, const st
   g_run.device = run.device;
   g_run.world_size = run.world_size;
   g_run.reported = false;
+  g_pynative_ran = false;
   g_engine.store(api, std::memory_order_release);
 }
 
@@ -240,6 +246,17 @@ void make_directory() {
     made /= part;
     ::mkdir(made.c_str(), 0700);
   }
+}
+
+void set_pynative(bool pynative) { g_pynative = pynative; }
+bool looks_for_pynative() {
+  return g_pynative.load(std::memory_order_relaxed) && !g_pynative_ran.load(std::memory_order_relaxed) &&
+         engine() != nullptr;
+}
+void says_pynative() { g_pynative_ran = true; }
+
+void report_run() {
+  if (const struct sonde_api* api = engine()) report_run(*api, 0);
 }
 
 // A kernel that launches other kernels is one operator.

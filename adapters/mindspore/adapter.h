@@ -19,6 +19,14 @@ void set_engine(const struct sonde_api* api, const sonde_run_info& run, const st
 // Makes that directory, into which MindSpore writes. MindSpore makes missing ones itself, but not behind a link.
 void make_directory();
 
+// MindSpore's mode, from Python. In PyNative mode it runs operators one by one, which its dumper does not visit.
+void set_pynative(bool pynative);
+// True if a kernel that is in no graph may be the first of PyNative mode: then says_pynative() says so in the dump.
+bool looks_for_pynative();
+void says_pynative();
+// Describes the run to the engine, if no tensor has.
+void report_run();
+
 // Lives while CPUE2eDump::DumpCNodeData runs: everything reported in this time belongs to one operator.
 class OpScope {
  public:

@@ -118,6 +118,10 @@ bool kernel::NativeCpuKernelMod::Launch(const Tensors& inputs, const Tensors& wo
   // A library that calls this one also contains MindSpore's own, which vtables would name without Sonde.
   static auto* const theirs =
       original<bool(NativeCpuKernelMod*, const Tensors&, const Tensors&, const Tensors&, void*)>(kLaunch);
+  if (sonde_mindspore::looks_for_pynative() &&
+      sonde_mindspore::node_of(reinterpret_cast<const KernelMod*>(this)) == nullptr) {
+    sonde_mindspore::says_pynative();
+  }
   if (!sonde_mindspore::reads_before()) return theirs(this, inputs, workspace, outputs, stream);
   const Node node = sonde_mindspore::node_of(reinterpret_cast<const KernelMod*>(this));
   if (node == nullptr) return theirs(this, inputs, workspace, outputs, stream);
@@ -164,6 +168,12 @@ SONDE_INTERPOSED const char* sonde_mindspore_missing_before() {
   }
   return nullptr;
 }
+
+// The mode of MindSpore's context.
+SONDE_INTERPOSED void sonde_mindspore_set_pynative(int pynative) { sonde_mindspore::set_pynative(pynative != 0); }
+
+// Before the session ends, since a run without a tensor has not been described.
+SONDE_INTERPOSED void sonde_mindspore_report_run() { sonde_mindspore::report_run(); }
 
 SONDE_INTERPOSED void sonde_mindspore_read_before(int before) { sonde_mindspore::set_reads_before(before != 0); }
 }

@@ -58,6 +58,10 @@ def load() -> None:
     _shim.sonde_mindspore_missing_before.restype = ctypes.c_char_p
     _shim.sonde_mindspore_read_before.argtypes = (ctypes.c_int,)
     _shim.sonde_mindspore_read_before.restype = None
+    _shim.sonde_mindspore_set_pynative.argtypes = (ctypes.c_int,)
+    _shim.sonde_mindspore_set_pynative.restype = None
+    _shim.sonde_mindspore_report_run.argtypes = ()
+    _shim.sonde_mindspore_report_run.restype = None
 
 
 def _placed() -> ctypes.CDLL:
@@ -97,6 +101,7 @@ class MindSporeHost(Host):
         self.undo = [
             _give_configuration(path, settings["first_step"]),
             _watch_scopes(),
+            _watch_mode(),
             _silence_set_dump(),
         ]
         run = RunInfo(
@@ -121,6 +126,7 @@ class MindSporeHost(Host):
                 sys.modules.get("mindspore.graph.api") or sys.modules["mindspore.common.api"]
             )  # 2.9 and later, or earlier releases
             api._pynative_executor.sync()
+        _placed().sonde_mindspore_report_run()
         for undo in self.undo:
             undo()
 
@@ -232,6 +238,33 @@ def _watch_scopes() -> Callable[[], None]:
         if Cell.generate_scope is generate_scope:
             Cell.generate_scope = original
 
+    return undo
+
+
+def _watch_mode() -> Callable[[], None]:
+    """Operators that run one by one, in PyNative mode, are not recorded: the dump says so."""
+    mindspore = sys.modules["mindspore"]
+    setters = getattr(mindspore.context._Context, "setters", {})
+    original = setters.get("mode")
+
+    def note(mode: object) -> None:
+        _placed().sonde_mindspore_set_pynative(mode == mindspore.PYNATIVE_MODE)
+
+    note(mindspore.get_context("mode"))
+    if original is None:  # the mode of now is that of the run
+        return lambda: None
+
+    @functools.wraps(original)
+    def set_mode(context: Any, mode: Any) -> Any:
+        result = original(context, mode)
+        note(mode)
+        return result
+
+    def undo() -> None:
+        if setters.get("mode") is set_mode:
+            setters["mode"] = original
+
+    setters["mode"] = set_mode
     return undo
 
 

@@ -11,6 +11,7 @@
 #include "capture/devices.h"
 #include "capture/modes/overflow.h"
 #include "capture/summary.h"
+#include "journal/unrecorded.h"
 
 namespace sonde {
 namespace {
@@ -105,6 +106,7 @@ bool Session::open_recorder(Host host) {
 }
 
 void Session::announce_modes() {
+  if (run_info_.host.find(kPynativeHost) != std::string::npos) ops_->recorder()->note(std::string(kPynativeNote));
   if (overhead_) {
     ops_->recorder()->note(
         fmt::format("max_overhead {}: steps and operators are left out; a tensor that was not read "

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "journal/unrecorded.h"
 #include "writer/ring.h"
 
 namespace sonde {
@@ -213,6 +214,7 @@ std::string closing_line(const SessionEnd& end) {
     text += fmt::format("\nsonde: two frameworks ran in this process; the one that came first, {}, was recorded",
                         end.run.host);
   }
+  if (end.run.host.find(kPynativeHost) != std::string::npos) text += fmt::format("\nsonde: {}", kPynativeNote);
   if (end.plan.acl.scene == Scene::watcher) {
     for (const std::string& line : end.ops.watcher().report()) text += "\nsonde: " + line;
   }

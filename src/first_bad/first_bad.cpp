@@ -8,6 +8,7 @@
 
 #include "catalog/step_graph.h"
 #include "first_bad/first_bad_search.h"
+#include "journal/unrecorded.h"
 #include "layout/side_names.h"
 #include "model/not_read.h"
 #include "writer/live_run.h"
@@ -45,12 +46,14 @@ std::string how_of(RootKind kind) {
   }
 }
 
-// Adds the recording's own words about the steps and operators that max_overhead left out.
+// Adds the recording's own words about the steps and operators that max_overhead, or the host, left out.
 void add_left_out(const CatalogRank& rank, FirstBad& report) {
   for (const CatalogRun& run : rank.runs) {
-    const auto is_one = [](const std::string& note) { return note.starts_with("max_overhead"); };
-    const auto last = std::find_if(run.notes.rbegin(), run.notes.rend(), is_one);
-    if (last != run.notes.rend()) report.notes.push_back(*last);
+    for (const std::string_view about : {std::string_view("max_overhead"), kPynativeNote}) {
+      const auto is_one = [&](const std::string& note) { return note.starts_with(about); };
+      const auto last = std::find_if(run.notes.rbegin(), run.notes.rend(), is_one);
+      if (last != run.notes.rend()) report.notes.push_back(*last);
+    }
   }
 }
 
@@ -430,8 +433,9 @@ FirstBad first_bad(const Catalog& catalog, const FirstBadOptions& options) {
   // The program went on without its recording: what came then is not in the dump.
   const bool has_stopped = std::ranges::find(report.unfinished, UnfinishedRun::State::stopped, &UnfinishedRun::state) !=
                            report.unfinished.end();
-  report.complete = !catalog.has_lost() && (!has_stopped || any) && report.problems.empty() && (not_read == 0 || any) &&
-                    (report.tensors > 0 || report.only_overflows);
+  const bool all_ran_compiled = std::ranges::find(report.notes, kPynativeNote) == report.notes.end();
+  report.complete = !catalog.has_lost() && ((!has_stopped && all_ran_compiled) || any) && report.problems.empty() &&
+                    (not_read == 0 || any) && (report.tensors > 0 || report.only_overflows);
   if (!any) return report;
   const RankVerdict verdict = first_rank(searches);
   RankSearch& first = *searches[verdict.first];

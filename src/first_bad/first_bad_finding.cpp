@@ -6,6 +6,7 @@
 #include "catalog/data_flow.h"
 #include "first_bad/bad_cause.h"
 #include "first_bad/first_bad_search.h"
+#include "journal/unrecorded.h"
 
 namespace sonde {
 namespace {
@@ -137,6 +138,11 @@ void FindingWriter::add_earlier(std::string_view name) {
   }
 }
 
+bool ran_in_pynative_mode(const CatalogRank& rank) {
+  return std::ranges::any_of(
+      rank.runs, [](const CatalogRun& run) { return std::ranges::find(run.notes, kPynativeNote) != run.notes.end(); });
+}
+
 void FindingWriter::explain_external() {
   const CatalogTensor& tensor = *root_.tensor;
   const std::string_view name = tensor.parameter;
@@ -152,7 +158,10 @@ void FindingWriter::explain_external() {
     finding_.evidence.push_back(fmt::format("{} made it in an earlier step{}", maker->op_name, line_text(*maker)));
   }
   if (!is_data) add_earlier(name);
-  if (is_data && tensor.source != kNoSequence && made_before(tensor) == nullptr) {
+  if (ran_in_pynative_mode(search_.rank())) {
+    doubted_ = true;
+    finding_.limits.push_back("what made it ran in PyNative mode, which is not recorded: the fault may be there");
+  } else if (is_data && tensor.source != kNoSequence && made_before(tensor) == nullptr) {
     doubted_ = true;
     finding_.limits.push_back(
         "the operator that made it is not in the dump: it ran in an earlier step, or was not recorded");
