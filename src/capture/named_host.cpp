@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
+#include <functional>
 #include <utility>
 
+#include "files/mapped_file.h"
 #include "graph/host_graph.h"
 #include "graph/source_trace.h"
 #include "layout/side_names.h"
@@ -60,6 +60,14 @@ Site site_named(std::string_view op_name, std::string_view op_type) {
   return site;
 }
 
+// Scope and type: the name without its number.
+std::string_view stem_of(std::string_view op_name) {
+  std::string_view stem = op_name;
+  std::uint64_t number = 0;
+  split_number(op_name, stem, number);
+  return stem;
+}
+
 }  // namespace
 
 NamedHost::NamedHost(const Plan& plan, SiteTable& sites) : plan_(plan), sites_(sites), steps_(plan.iteration) {}
@@ -97,6 +105,7 @@ NamedHost::Known& NamedHost::find(OpRecorder& ops, const NamedOp& op, std::uint3
   known.other_names = other_names_of(op, rank);
   known.name = &ops.names().of_host(op.op_name, op.op_type);
   if (known.name->op_name != op.op_name) known.other_names.emplace_back(op.op_name);
+  if (plan_.save_kernel_args) add_attributes(known, op, rank);
   if (ops.selector().in_order()) return known;
   known.wanted = known.wanted_if_flagged = decide(ops, known, op.step.graph, false);
   if (ops.names().flags_matter()) known.wanted_if_flagged = decide(ops, known, op.step.graph, true);
@@ -167,18 +176,45 @@ std::uint32_t NamedHost::begin(OpRecorder& ops, const NamedOp& named, std::uint3
   const bool flagged = ops.names().flags_matter() && is_flagged(known);
   Selector::Wanted wanted = flagged ? known.wanted_if_flagged : known.wanted;
   if (ops.selector().in_order()) wanted = decide(ops, known, named.step.graph, flagged);
-  return ops.begin_named(op, *known.name, sites_.at(known.site), named.step, wanted, flagged);
+  const std::uint32_t asked =
+      ops.begin_named(op, *known.name, sites_.at(known.site), named.step, wanted, flagged, known.attributes_hash);
+  if ((asked & SONDE_WANT_ATTRIBUTES) != 0) ops.set_attributes_locked(op, *known.attributes);
+  return asked & ~SONDE_WANT_ATTRIBUTES;
+}
+
+// The graph file is complete before the graph runs.
+Result<HostGraph> NamedHost::graph_of_host(std::uint32_t rank, std::uint32_t graph) const {
+  constexpr std::uintmax_t kLargest = std::uintmax_t{1} << 29;
+  const std::filesystem::path file = path_ / rank_name(rank) / kGraphsDirectory / graph_name(graph, ".pb");
+  const Result<std::string> bytes = read_whole_file(file, kLargest);
+  if (!bytes) return bytes.error();
+  return read_model_proto(*bytes);
+}
+
+void NamedHost::add_attributes(Known& known, const NamedOp& op, std::uint32_t rank) {
+  std::optional<StemAttributes>& of_graph = attributes_[op.step.graph];
+  if (!of_graph) {
+    of_graph.emplace();
+    const Result<HostGraph> graph = graph_of_host(rank, op.step.graph);
+    if (!graph) return;
+    for (const HostOp& of : graph->ops) {
+      const auto [found, fresh] = of_graph->try_emplace(std::string(stem_of(of.op_name)), of.attributes);
+      if (fresh) continue;
+      std::erase_if(found->second, [&](const Attribute& attribute) {
+        return std::ranges::find(of.attributes, attribute) == of.attributes.end();
+      });
+    }
+  }
+  const std::string stem(stem_of(op.op_name));
+  const auto found = of_graph->find(stem);
+  if (found == of_graph->end() || found->second.empty()) return;
+  known.attributes = &found->second;
+  known.attributes_hash = std::hash<std::string>{}(stem + '#' + std::to_string(op.step.graph)) | 1U;
 }
 
 // " (train.py:12)", from the host's graph; empty if the graph has no line.
 std::string NamedHost::line_in_graph(const FoundOps& found, std::uint32_t rank) const {
-  constexpr std::uintmax_t kLargest = std::uintmax_t{1} << 29;
-  const std::filesystem::path file = path_ / rank_name(rank) / kGraphsDirectory / graph_name(found.graph, ".pb");
-  std::error_code error;
-  if (const std::uintmax_t size = std::filesystem::file_size(file, error); error || size > kLargest) return {};
-  std::ifstream in(file, std::ios::binary);
-  const std::string bytes{std::istreambuf_iterator<char>(in), {}};
-  const Result<HostGraph> read = read_model_proto(bytes);
+  const Result<HostGraph> read = graph_of_host(rank, found.graph);
   if (!read) return {};
   std::vector<std::string> names;
   for (const auto& [hosts_name, op] : known_) {
@@ -186,13 +222,18 @@ std::string NamedHost::line_in_graph(const FoundOps& found, std::uint32_t rank) 
     names = op.other_names;
     names.push_back(hosts_name);
   }
+  // Ops of one scope and type may have another's number in the graph: only a line that they share is certain.
+  std::string line;
   for (const HostOp& op : read->ops) {
-    const bool is_it = std::ranges::find(names, op.op_name) != names.end();
-    if (!is_it || op.trace.empty()) continue;
-    const SourceLine& line = users_line(op.trace);
-    return fmt::format(" ({}:{})", line.file, line.line);
+    if (op.trace.empty() ||
+        std::ranges::none_of(names, [&](const auto& name) { return stem_of(name) == stem_of(op.op_name); }))
+      continue;
+    const SourceLine& users = users_line(op.trace);
+    const std::string its = fmt::format(" ({}:{})", users.file, users.line);
+    if (!line.empty() && line != its) return {};
+    line = its;
   }
-  return {};
+  return line;
 }
 
 }  // namespace sonde

@@ -19,6 +19,7 @@
 #include "config/plan.h"
 #include "config/selector.h"
 #include "graph/execution_order.h"
+#include "graph/host_graph.h"
 
 namespace sonde {
 
@@ -68,9 +69,15 @@ class NamedHost {
     std::vector<std::string> other_names;  // possible names in the host's graph files, if they differ there
     std::uint32_t site = 0;
     Selector::Wanted wanted, wanted_if_flagged;
+    const std::vector<Attribute>* attributes = nullptr;  // only if the plan saves them
+    std::uint64_t attributes_hash = 0;
   };
+  // The attributes that all ops of one scope and type share in the host's graph.
+  using StemAttributes = std::unordered_map<std::string, std::vector<Attribute>>;
   Known& find(OpRecorder& ops, const NamedOp& op, std::uint32_t rank);
   std::vector<std::string> other_names_of(const NamedOp& op, std::uint32_t rank);
+  void add_attributes(Known& known, const NamedOp& op, std::uint32_t rank);
+  Result<HostGraph> graph_of_host(std::uint32_t rank, std::uint32_t graph) const;
   Selector::Wanted decide(OpRecorder& ops, const Known& op, std::uint32_t graph, bool flagged) const;
   bool is_flagged(const Known& op) const;
 
@@ -80,6 +87,7 @@ class NamedHost {
   std::filesystem::path path_;                    // where the host writes its graphs; empty: there is no such host
   std::unordered_map<std::string, Known> known_;  // by full name
   PerGraph<std::optional<ExecutionOrderNames>> orders_;
+  PerGraph<std::optional<StemAttributes>> attributes_;
   std::unordered_map<std::string, bool> flagged_scopes_;  // "{scope}", "{scope}|{type}" -> last value from set_dump
   std::uint64_t asked_ = 0;
 };

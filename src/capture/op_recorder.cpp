@@ -149,11 +149,14 @@ std::uint32_t OpRecorder::begin(Op& op, const Site& site, StepId step, std::uint
 }
 
 std::uint32_t OpRecorder::begin_named(Op& op, const OpName& name, const Site& site, StepId step,
-                                      Selector::Wanted wanted, bool flagged) {
+                                      Selector::Wanted wanted, bool flagged, std::uint64_t attributes) {
   fill_record(op, name, site.id, step);
   op.backward = site.phase == Phase::backward;
   op.wanted = wanted;
-  return wanted_bits(op, flagged);
+  bool fresh_attributes = false;
+  const std::uint32_t bits = wanted_bits(op, flagged);
+  if (attributes != 0 && bits != 0) op.record.attributes = attributes_id(attributes, fresh_attributes);
+  return bits | (fresh_attributes ? SONDE_WANT_ATTRIBUTES : 0U);
 }
 
 // Ops are reused: every field of the last one is set.
@@ -205,11 +208,16 @@ std::uint32_t OpRecorder::attributes_id(std::uint64_t hash, bool& fresh) {
 }
 
 void OpRecorder::set_attributes(Op& op, std::vector<Attribute> values) {
+  if (!buffers_step_) return set_attributes_locked(op, std::move(values));  // a definition needs no lock
+  const std::lock_guard guard(lock_);
+  set_attributes_locked(op, std::move(values));
+}
+
+void OpRecorder::set_attributes_locked(Op& op, std::vector<Attribute> values) {
   Attributes attributes;
   attributes.id = op.record.attributes;
   attributes.values = std::move(values);
   if (!buffers_step_) return recorder_->define(attributes);
-  const std::lock_guard guard(lock_);
   buffer_.define(op.record.step.graph, std::move(attributes));
 }
 

@@ -74,8 +74,9 @@ class OpRecorder {
   // Both locked; they return SONDE_WANT_*. `attributes`: a hash, 0 for none.
   std::uint32_t begin(Op& op, const Site& site, StepId step, std::uint64_t attributes);
   std::uint32_t begin_named(Op& op, const OpName& name, const Site& site, StepId step, Selector::Wanted wanted,
-                            bool flagged);
+                            bool flagged, std::uint64_t attributes);
   void set_attributes(Op& op, std::vector<Attribute> values);
+  void set_attributes_locked(Op& op, std::vector<Attribute> values);  // after begin_named()
   void input_before(Op& op, std::uint32_t slot, const HostTensor& tensor);
   void mutated(Op& op, std::uint64_t storage);
   void input(Op& op, std::uint32_t slot, const HostTensor& tensor) { add_tensor(op, true, slot, tensor); }

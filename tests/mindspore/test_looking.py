@@ -1,5 +1,7 @@
 """Modes that MindSpore has on other devices, on a CPU: overflow, samples, flagged cells."""
 
+import json
+
 import dumps
 import numpy as np
 import pytest
@@ -79,3 +81,16 @@ def test_a_flagged_cell_is_recorded_forward_and_backward(case, native, whose):
     expected = {name for name, _, _ in native if "conv2-Conv2d" in name}
     assert len(expected) == 3
     assert operators(run.dump, 1) == expected
+
+
+def test_arguments_of_operators_are_those_of_the_primitive(case):
+    e2e = {"enable": True, "trans_flag": True, "save_kernel_args": True}
+    run = case(None, e2e, saved_data="tensor", iteration="0").run("lenet", 1)
+    assert run.status == 0, run.stderr
+    arguments = {path.name: json.loads(path.read_text()) for path in dumps.step_directory(run.dump).glob("*.json")}
+    assert len(arguments) == len({name for name, _, _ in dumps.tensors(run.dump) if "-op" in name})
+    pools = [values for name, values in arguments.items() if name.startswith("MaxPool.")]
+    assert len(pools) == 2
+    assert all(values["kernel_size"] == "[1, 1, 2, 2]" for values in pools)
+    (first,) = [values for name, values in arguments.items() if name.endswith("conv1-Conv2d_Conv2D-op0.json")]
+    assert (first["kernel_size"], first["pad_mode"]) == ("[5, 5]", "valid")
