@@ -24,11 +24,6 @@ std::string shape_text(const ValueType& type, std::string_view brackets) {
 
 std::string_view name_of(DType dtype) { return dtype == DType::undefined ? "Unknown" : info(dtype).name; }
 
-std::string type_text(const ValueType& type) {
-  if (!type.is_tensor) return "<None, NoShape>";
-  return fmt::format("<Tensor[{}], {}>", name_of(type.dtype), shape_text(type, "()"));
-}
-
 // 2.5 for float64, 2 for int64, 1 for bool: as in the user's program.
 std::string number_text(const Operand& operand) { return fmt::format("{}", operand.value); }
 
@@ -36,6 +31,16 @@ std::string number_text(const Operand& operand) { return fmt::format("{}", opera
 struct IrStyle {
   IrGrammar grammar;
   bool is_new() const { return grammar == IrGrammar::v2_7; }
+  bool is_first() const { return grammar == IrGrammar::v1_2; }
+
+  // "Tensor[Float32]x[const vector][2, 3]", in later grammars "Tensor[Float32], (2, 3)"
+  std::string tensor(const ValueType& type) const {
+    return is_first() ? fmt::format("Tensor[{}]x[const vector]{}", name_of(type.dtype), shape_text(type, "[]"))
+                      : fmt::format("Tensor[{}], {}", name_of(type.dtype), shape_text(type, "()"));
+  }
+  std::string type_of(const ValueType& type) const {
+    return type.is_tensor ? fmt::format("<{}>", tensor(type)) : "<None, NoShape>";
+  }
 
   std::string device(const ValueType& type) const {
     if (!type.is_tensor) return "<null>";
@@ -80,7 +85,7 @@ class IrWriter {
             parameter_name(i), name_of(parameter.type.dtype), shape, parameter.name, style_.device(parameter.type));
         put(out_, "IsWeight: true\n");
       } else {
-        put(out_, "{}: {} : {}  :  {}  :  IsWeight: false\n", parameter_name(i), type_text(parameter.type),
+        put(out_, "{}: {} : {}  :  {}  :  IsWeight: false\n", parameter_name(i), style_.type_of(parameter.type),
             shape_text(parameter.type, "[]"), style_.device(parameter.type));
       }
     }
@@ -93,7 +98,7 @@ class IrWriter {
     put(out_, "#IR entry      : @{}\n#attrs         :\n#Total params  : {}\n\n", name_, graph_.parameters.size());
     for (std::uint32_t i = 0; i < graph_.parameters.size(); ++i) {
       const GraphParameter& parameter = graph_.parameters[i];
-      put(out_, "{} : {}  :  {}  :  IsWeight:{}\n", parameter_name(i), type_text(parameter.type),
+      put(out_, "{} : {}  :  {}  :  IsWeight:{}\n", parameter_name(i), style_.type_of(parameter.type),
           style_.device(parameter.type), parameter.kind == GraphParameter::Kind::weight);
     }
     put(out_, "\n#Total subgraph : 1\n\nsubgraph attr:\nsubgraph @{}() {{\n", name_);
@@ -119,21 +124,29 @@ class IrWriter {
 
   std::string operand_type(const Operand& operand) const {
     if (operand.kind == Operand::Kind::constant) {
-      return is_index(operand)
-                 ? "<Int64, NoShape>"
+      return is_index(operand) ? "<Int64, NoShape>"
+             : style_.is_first()
+                 ? style_.type_of(operand.type)
                  : fmt::format("<Tensor[{}], (), value={}>", name_of(operand.type.dtype), number_text(operand));
     }
     if (operand.kind == Operand::Kind::node) {
       const GraphNode& from = graph_.nodes[operand.index];
       if (from.outputs.size() > 1) return result_type(from);
     }
-    return type_text(operand.type);
+    return style_.type_of(operand.type);
   }
 
-  static std::string result_type(const GraphNode& node) {
+  std::string result_type(const GraphNode& node) const {
     if (node.outputs.empty()) return "<None, NoShape>";
-    if (node.outputs.size() == 1) return type_text(node.outputs[0]);
+    if (node.outputs.size() == 1) return style_.type_of(node.outputs[0]);
     std::string types, shapes;
+    if (style_.is_first()) {
+      for (const ValueType& output : node.outputs) {
+        if (!types.empty()) types += ", ";
+        types += output.is_tensor ? style_.tensor(output) : "None";
+      }
+      return fmt::format("<Tuple[{}]>", types);
+    }
     for (const ValueType& output : node.outputs) {
       if (!types.empty()) types += ", ", shapes += ", ";
       types += output.is_tensor ? fmt::format("Tensor[{}]", name_of(output.dtype)) : "None";
@@ -177,18 +190,23 @@ class IrWriter {
       signature(
           node, [&](const Operand& input) { return style_.device(input.type); },
           fmt::format("{}", fmt::join(devices, ", ")));
-      signature(
-          node, [](const Operand& input) { return input.type.is_tensor ? "Tensor" : "None"; },
-          node.outputs.size() > 1 ? "TupleUnfold"
-          : node.outputs.empty()  ? "None"
-                                  : "Tensor");
+      if (!style_.is_first()) kinds(node);
     }
     op_name(node.op_name);
     trace(node.trace);
   }
 
+  void kinds(const GraphNode& node) {
+    signature(
+        node, [](const Operand& input) { return input.type.is_tensor ? "Tensor" : "None"; },
+        node.outputs.size() > 1 ? "TupleUnfold"
+        : node.outputs.empty()  ? "None"
+                                : "Tensor");
+  }
+
   void op_name(std::string_view name) {
     switch (style_.grammar) {
+      case IrGrammar::v1_2:
       case IrGrammar::v2_0:
         put(out_, "      : ({})\n", name);
         break;
@@ -254,7 +272,8 @@ class IrWriter {
 
 std::string source_text(const SourceLine& line, IrGrammar grammar, SourceTexts& sources) {
   const std::string_view text = sources.line(line.file, line.line);
-  if (grammar == IrGrammar::v2_3) return fmt::format("In file {}({})/{}/", line.file, line.line, text);
+  const bool in_brackets = grammar == IrGrammar::v2_3 || grammar == IrGrammar::v1_2;
+  if (in_brackets) return fmt::format("In file {}({})/{}/", line.file, line.line, text);
   if (grammar == IrGrammar::v2_0 || line.end_column == 0) {
     return fmt::format("In file {}:{}/{}/", line.file, line.line, text);
   }

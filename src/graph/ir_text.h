@@ -10,6 +10,7 @@
 namespace sonde {
 
 enum class IrGrammar : std::uint8_t {
+  v1_2,  // `: (name)`, `# In file F(10)/text/`, `<Tensor[Float32]x[const vector][2, 3]>`; of 1.2 and 1.3
   v2_0,  // `: (name)`, `# In file F:10/text/`
   v2_3,  // `: full_name_with_scope: (name)`, `# In file F(10)/text/`; of 2.3 and 2.5
   v2_7,  // `# Fullname with scope: (name)`, `# In file F:10, 4~20/text/`

@@ -41,7 +41,8 @@ std::optional<std::string> read_source(const std::string& file) {
 }
 
 IrGrammar grammar_of(Release release) {
-  if (release <= Release::v2_0) return IrGrammar::v2_0;
+  if (release < Release::v2_0) return IrGrammar::v1_2;
+  if (release == Release::v2_0) return IrGrammar::v2_0;
   return release < Release::v2_7 ? IrGrammar::v2_3 : IrGrammar::v2_7;
 }
 

@@ -139,7 +139,7 @@ Graph own_graph() {
 
 TEST(HostGraph, OfOurOwnGraphsIsReadInEveryGrammar) {
   SourceTexts sources([](const std::string&) { return std::string("1\n2\n3\n4\n5\n6\n7\n  return 8\n"); });
-  for (const IrGrammar grammar : {IrGrammar::v2_0, IrGrammar::v2_3, IrGrammar::v2_7}) {
+  for (const IrGrammar grammar : {IrGrammar::v1_2, IrGrammar::v2_0, IrGrammar::v2_3, IrGrammar::v2_7}) {
     const HostGraph graph = read_ir_text(ir_text(own_graph(), grammar, sources));
     ASSERT_THAT(names_of(graph), ElementsAre("Default/network-Net/fc-Linear/linear-op0"));
     EXPECT_THAT(lines_of(graph.ops[0]), ElementsAre("train.py:8 ", "main.py:3 "));
