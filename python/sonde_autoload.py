@@ -25,6 +25,8 @@ def start() -> None:
         _observe(prove)
     if sonde_early.configuration() or sonde_early.waiting is not None or _asked_by_a_switch():
         sonde_early.framework_imported("torch", _begin)
+    else:
+        sonde_early.say_if_only_half_asked()
 
 
 def watch_mindspore() -> None:

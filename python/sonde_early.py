@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 # Set by sonde.start(): the function to call with the name of an imported framework.
 waiting: "Callable[[str], None] | None" = None
 
+_said_too_late = False
 _mindspore: "_Finder | None" = None  # the last one; it is in sys.meta_path until MindSpore is imported
 
 
@@ -61,6 +62,32 @@ def watch_mindspore(load: "Callable[[], None]", begin: "Callable[[str | None, st
             sys.meta_path.insert(0, _mindspore)
     except Exception as error:
         say(message(error))
+
+
+def say_if_only_half_asked() -> None:
+    """MindSpore's second variable alone."""
+    if os.environ.get("MS_ACL_DUMP_CFG_PATH") and not configuration() and not not_the_training():
+        say(
+            "sonde: nothing is recorded: MS_ACL_DUMP_CFG_PATH is set without MINDSPORE_DUMP_CONFIG; "
+            "MindSpore needs both, with the same file"
+        )
+
+
+def say_if_too_late() -> None:
+    """At the end of a process that set MINDSPORE_DUMP_CONFIG itself: MindSpore reads it later than Sonde could."""
+    import sys
+
+    global _said_too_late  # site-packages may be there twice, as lib and lib64
+    said, _said_too_late = _said_too_late, True
+    if "mindspore" in sys.modules and not (said or is_off()):
+        say_if_only_half_asked()
+    if not configuration():
+        return
+    if "mindspore" in sys.modules and "sonde.mindspore" not in sys.modules and not (said or is_off()):
+        say(
+            "sonde: Sonde recorded nothing: MINDSPORE_DUMP_CONFIG was set after Python had started, so MindSpore "
+            "dumped by itself; set it before, or import sonde before mindspore"
+        )
 
 
 def watch_mindspore_again() -> None:

@@ -96,7 +96,8 @@ def stop() -> str:
             for host in _attached:
                 host.detach()
         finally:
-            summary = _core.stop() + _why_it_ended()
+            summary = _core.stop()
+            summary += _why_no_target(summary) + _why_it_ended()
             _write_graphs()
             _forget()
     if summary:
@@ -317,6 +318,21 @@ def start_from_environment(config: str | None, framework: str = "torch") -> None
         if framework == "mindspore":
             os.environ.pop("MINDSPORE_DUMP_CONFIG", None)
         raise
+
+
+def _why_no_target(summary: str) -> str:
+    """No target of set_dump ran, because other code than the target's own ran in its place."""
+    utilities = sys.modules.get("torch._dynamo.utils")
+    counters = getattr(utilities, "counters", None)
+    if "records the targets of sonde.set_dump()" not in summary or not counters:
+        return ""
+    compiled = counters.get("frames", {}).get("ok", 0)
+    if not compiled:
+        return ""
+    return (
+        f"; torch.compile ran {compiled} compiled functions in their place: with the backends 'eager' and 'aot_eager' "
+        "these contain no modules; use the backend 'inductor', set_dump() of a type of operator, or dump_mode 1"
+    )
 
 
 def _why_it_ended() -> str:

@@ -295,7 +295,8 @@ void warn_of_e2e(const JsonMember* e2e, const Mode& mode, const Plan& plan, Diag
   const bool is_newest = layout.kind == LayoutKind::mindspore_2_7 && !mode.named;
   diagnostics.warning(0, std::string(kE2e),
                       is_newest ? "missing; the dump is written as rank_N/... anyway, as MindSpore does on a CPU, in "
-                                  "npy files unless file_format is bin"
+                                  "npy files unless file_format is bin; \"sonde_settings\": {\"version\": \"2.0\"}, "
+                                  "\"2.3\" or \"2.5\" writes the asynchronous dump of that release"
                                 : fmt::format("missing: an asynchronous dump; its layout is \"{}\"", layout.name));
 }
 

@@ -80,7 +80,9 @@ std::filesystem::path read_path(ObjectReader& reader, const JsonValue& common, R
   const auto bad = std::find_if_not(text.begin(), text.end(), is_path_character);
   if (bad != text.end()) {
     diagnostics.error(line, key,
-                      fmt::format("found {} with {} in it; allowed: {}", found, spelled_character(*bad), kPaths));
+                      fmt::format("found {} with {} in it; allowed: {}; \"sonde_settings\": {{\"path\": …}} takes any "
+                                  "absolute path",
+                                  found, spelled_character(*bad), kPaths));
     return {};
   }
   if (text.front() != '/') {

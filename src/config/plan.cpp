@@ -16,6 +16,7 @@
 #include "config/diagnostics.h"
 #include "config/dialect.h"
 #include "config/json.h"
+#include "config/nearest.h"
 
 namespace sonde {
 namespace {
@@ -97,6 +98,42 @@ bool is_mindspore_1_2(const JsonValue& root, const OwnSettings& own, const Plan&
   return true;
 }
 
+// The files of other programs that users take for a configuration.
+std::string_view program_of(const JsonValue& root) {
+  const auto has = [&](const char* key) { return root.find(key) != nullptr; };
+  if (has("task") && has("data"))
+    return "this is a dump of msprobe, not a configuration; `sonde ls` reads its directory";
+  if (has("task") && (has("dump_path") || has("level"))) {
+    return "this is a configuration of msprobe (task, level); Sonde does not read it, only the dumps that msprobe "
+           "writes";
+  }
+  if (has("train_batch_size") || has("zero_optimization")) return "this is a configuration of DeepSpeed";
+  if (has("model_type") || has("architectures")) return "this is the configuration of a model";
+  return {};
+}
+
+// A file without any key that Sonde knows, or that is close to one, has one error, and not one message for each key.
+bool is_of_another_program(const JsonValue& root, Diagnostics& diagnostics) {
+  constexpr std::string_view kExpected =
+      "expected common_dump_settings (MindSpore), dump (acl.json), dump_config (TorchAir) or DumpSettings";
+  const auto is_known = [](const JsonMember& member) {
+    return std::ranges::any_of(known_keys(), [&](const KnownKey& known) {
+      return known.key == member.key || (known.object.empty() && is_close(member.key, known.key));
+    });
+  };
+  const std::string_view program = program_of(root);
+  if (program.empty() && (root.members.empty() || std::ranges::any_of(root.members, is_known))) return false;
+  std::string found;
+  for (std::size_t i = 0; i < std::min<std::size_t>(root.members.size(), 3); ++i) {
+    found += (i == 0 ? "" : ", ") + in_quotes(root.members[i].key);
+  }
+  if (root.members.size() > 3) found += ", …";
+  diagnostics.error(
+      root.line, "common_dump_settings",
+      fmt::format("missing{}{}; found the keys {}; {}", program.empty() ? "" : ": ", program, found, kExpected));
+  return true;
+}
+
 // A dialect is recognised by the object that only it has.
 void read_dialect(const JsonValue& root, const OwnSettings& own, Plan& plan, Diagnostics& diagnostics) {
   if (root.find("common_dump_settings") != nullptr) {
@@ -106,6 +143,7 @@ void read_dialect(const JsonValue& root, const OwnSettings& own, Plan& plan, Dia
   if (root.find("dump") != nullptr) return read_acl(root, own, plan, diagnostics);
   if (root.find("dump_config") != nullptr) return read_torchair(root, own, plan, diagnostics);
   if (root.find("DumpSettings") != nullptr) return read_mindspore_1_0(root, own, plan, diagnostics);
+  if (!diagnostics.is_of_a_record() && is_of_another_program(root, diagnostics)) return;
   read_mindspore(root, own, plan, diagnostics);  // reports a missing object
 }
 

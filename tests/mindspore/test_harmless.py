@@ -95,3 +95,19 @@ def test_what_was_written_is_readable_after_a_kill(case, rows, sonde):
     assert recorded <= len(files)
     listed = json.loads(sonde("ls", case.dump, "--json").stdout)
     assert [rank["rank"] for rank in listed["ranks"]] == [0]
+
+
+def test_a_variable_that_comes_too_late_is_reported(case):
+    case = case(saved_data="tensor")
+    run = case.run_bare("late_variable", case.config)
+    assert run.status == 0, run.stderr
+    (line,) = run.sonde_lines
+    assert "MINDSPORE_DUMP_CONFIG was set after Python had started" in line
+    assert list(case.dump.rglob("*.npy"))  # MindSpore's own
+
+
+def test_a_variable_that_is_set_after_the_import_of_sonde_counts(case):
+    case = case(saved_data="statistic")
+    run = case.run_bare("late_variable", case.config, "sonde")
+    assert run.status == 0, run.stderr
+    assert "sonde: recorded 1 ops" in run.stderr

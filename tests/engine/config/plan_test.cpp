@@ -223,6 +223,22 @@ TEST(Plan, NamesTheNearestKeyForOneItDoesNotKnow) {
   expect_message({"e.slice_flag=0"}, "warning e2e_dump_settings.slice_flag", "unknown key");
 }
 
+TEST(Plan, SaysWhatAFileOfAnotherProgramIs) {
+  const std::vector<std::pair<std::string, std::string>> files = {
+      {R"({"task": "statistics", "dump_path": "/d", "rank": [], "step": [], "level": "L1", "tensor": {"scope": []}})",
+       "this is a configuration of msprobe"},
+      {R"({"task": "tensor", "level": "L1", "data": {}})", "this is a dump of msprobe"},
+      {R"({"train_batch_size": 8, "zero_optimization": {}})", "this is a configuration of DeepSpeed"},
+      {R"({"first": 1, "second": 2, "third": 3, "fourth": 4})", "found the keys \"first\", \"second\", \"third\", …"},
+  };
+  for (const auto& [text, said] : files) {
+    const PlanResult result = parse_plan(text, "config.json");
+    ASSERT_THAT(result.diagnostics, testing::SizeIs(1)) << text;
+    EXPECT_THAT(result.diagnostics[0].message, testing::HasSubstr(said));
+    EXPECT_FALSE(result.plan) << text;
+  }
+}
+
 TEST(Plan, TakesAMissingOrOddE2eObjectAsEmpty) {
   EXPECT_FALSE(plan_with({"-e"}).e2e);
   EXPECT_TRUE(plan_with({"e={}"}).e2e);
