@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::size_t kPositionsShown = 3;
 constexpr std::size_t kSuspectsShown = 3;
+constexpr std::size_t kMakersSearched = 32;
 
 std::string health_text(const Health& health) {
   std::vector<std::string> parts;
@@ -86,6 +87,8 @@ class FindingWriter {
   const ValueFlow::Op& op_;
   Finding finding_;
   void explain_scale();
+  void explain_tangent();
+  void add_origin_of_zero();
   void add_unknown_makers();
 
   bool impossible_ = false;
@@ -246,6 +249,10 @@ void FindingWriter::explain_made() {
     explain_collective();
     return;
   }
+  if (op_.nature.gives_tangent) {
+    explain_tangent();
+    return;
+  }
   OpValues values(search_.rank(), flow_, op_, root_.tensor, search_.health());
   Cause cause = cause_of(values, root_.bad);
   finding_.kind = cause.overflow ? "overflow" : "operator";
@@ -266,6 +273,9 @@ void FindingWriter::explain_made() {
     finding_.evidence.push_back(fmt::format("the zeros are made by {}{}", last.op->op_name, line_text(*last.op)));
   }
   if (root_.kind == RootKind::converted) explain_infinities();
+  if (finding_.why.find("divided by 0") != std::string::npos || finding_.why.starts_with("division by 0")) {
+    add_origin_of_zero();
+  }
   if (root_.end == End::scaler && root_.bad == BadKind::inf) explain_scale();
   if (op_.phase == Phase::backward) explain_backward(finding_.why);
 }
@@ -279,11 +289,46 @@ void FindingWriter::explain_scale() {
 
 void FindingWriter::explain_unwritten() {
   finding_.kind = "bad_input";
-  finding_.why =
-      fmt::format("{} gives memory without writing it, and no operator writes it before it is read", op_.op->op_type);
+  finding_.why = fmt::format("{} gives memory without writing it, and not all of it is written before it is read",
+                             op_.op->op_type);
   if (root_.path.size() < 2) return;
   const ValueFlow::Op& reader = flow_.ops()[root_.path[1]];
   finding_.evidence.push_back(fmt::format("first read by {}{}", reader.op->op_name, line_text(*reader.op)));
+}
+
+void FindingWriter::explain_tangent() {
+  doubted_ = explained_ = true;
+  finding_.kind = "operator";
+  finding_.why = fmt::format("a derivative of forward mode holds {}: an operator between make_dual and {} made it",
+                             health_text(search_.health().of(*root_.tensor)), op_.op->op_name);
+  finding_.limits.emplace_back(
+      "which one: the derivatives of forward mode are computed with the values, and not recorded");
+  add_positions(*root_.tensor);
+}
+
+// The 0 that it divides by may be what an operator made of an infinity: exp2(log2(0)).
+void FindingWriter::add_origin_of_zero() {
+  const auto holds_zero = [&](const CatalogTensor& tensor) {
+    const KnownStatistics* known = search_.health().statistics(tensor);
+    return known != nullptr && (known->zero_count.value_or(0) > 0 || known->min == 0.0 || known->max == 0.0);
+  };
+  std::vector<const ValueFlow::Op*> open = {&op_};
+  for (std::size_t at = 0; at < open.size() && at < kMakersSearched; ++at) {
+    for (const ValueFlow::Input& input : open[at]->inputs) {
+      const ValueFlow::Op* maker = input.is_read && holds_zero(*input.tensor) ? flow_.maker(input) : nullptr;
+      if (maker == nullptr || std::ranges::find(open, maker) != open.end()) continue;
+      open.push_back(maker);
+      const auto infinite = std::ranges::find_if(maker->inputs, [&](const ValueFlow::Input& read) {
+        return read.is_read && flow_.health_of(read).inf() && flow_.maker(read) != nullptr;
+      });
+      if (infinite == maker->inputs.end()) continue;
+      const CatalogOp& origin = *flow_.maker(*infinite)->op;
+      finding_.evidence.push_back(fmt::format("the 0 is what {} makes of {}, which {}{} gives", maker->op->op_name,
+                                              health_text(flow_.health_of(*infinite)), origin.op_name,
+                                              line_text(origin)));
+      return;
+    }
+  }
 }
 
 void FindingWriter::explain_collective() {

@@ -131,7 +131,7 @@ void ValueFlow::look_behind_views() {
       std::optional<std::uint32_t> before = older(input.value);
       for (std::size_t depth = 0; before && depth < kLongestPath; ++depth) {
         const Value& candidate = values_[*before];
-        if (candidate.op == kOutside) break;
+        if (candidate.op == kOutside || ops_[candidate.op].nature.uninitialised) break;
         const Health found = candidate.tensor != nullptr ? health_.of(*candidate.tensor) : Health();
         if (found.known && (!seen.nan || found.nan) && (!seen.inf() || found.inf())) break;
         before = older(*before);

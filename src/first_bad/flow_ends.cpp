@@ -222,13 +222,16 @@ bool ValueFlow::is_updated_parameter(const Value& value) const {
   const Op& op = ops_[value.op];
   if (!op.nature.in_place || op.phase != Phase::outside || !trains_) return false;
   const std::optional<std::uint32_t> target = older(static_cast<std::uint32_t>(&value - values_.data()));
-  std::optional<std::uint32_t> base = target;
-  for (std::size_t depth = 0; base && values_[*base].op != kOutside && depth < kLongestPath; ++depth)
-    base = older(*base);
-  if (!base || values_[*base].op != kOutside) return false;
+  if (!target) return false;
+  std::uint32_t base = *target;
+  for (std::size_t depth = 0; depth < kLongestPath; ++depth) {
+    const std::optional<std::uint32_t> before = older(base);
+    if (!before) break;
+    base = *before;
+  }
   const auto gradient = std::ranges::find(ops_, Phase::backward, &Op::phase);
   if (gradient == ops_.end()) return false;
-  const bool is_read = std::ranges::any_of(values_[*base].readers, [&](const Reader& reader) {
+  const bool is_read = std::ranges::any_of(values_[base].readers, [&](const Reader& reader) {
     return reader.op < index_of(*gradient) && !ops_[reader.op].nature.in_place && !ops_[reader.op].nature.shape_only;
   });
   if (!is_read) return false;
@@ -243,7 +246,7 @@ End ValueFlow::own_end(const Value& value) {
   if (!op.is_next && is_loss_elsewhere(value)) return scaler_skipped_ ? End::scaler : End::matters;
   // Also where its readers absorb it: an infinite second moment of Adam stops its parameter for good.
   if (op.phase == Phase::optimizer && is_state(value)) return End::matters;
-  if (is_updated_parameter(value)) return End::matters;
+  if (is_updated_parameter(value) || op.nature.gives_tangent) return End::matters;
   return End::absorbed;
 }
 

@@ -13,6 +13,8 @@ namespace {
 
 constexpr std::size_t kAbsorbersShown = 3;
 
+bool is_arithmetic(std::string_view type) { return type == "add" || type == "sub" || type == "rsub" || type == "mul"; }
+
 }  // namespace
 
 void ValueFlow::find_roots() {
@@ -206,10 +208,10 @@ void ValueFlow::trace(Root& root) {
         }
       }
       const bool only_asks = op.nature.tests_finite && bare_type(op.op->op_type) != "nantonum";
-      // A product of it no longer contains a mask.
-      const bool is_bad = op.nature.mixes && std::ranges::any_of(op.outputs, [&](std::uint32_t output) {
-                            return health_of_value(output).bad();
-                          });
+      // A product of it no longer contains a mask, and NaN added to an infinity hides it.
+      const bool is_bad =
+          (op.nature.mixes || is_arithmetic(bare_type(op.op->op_type))) &&
+          std::ranges::any_of(op.outputs, [&](std::uint32_t output) { return health_of_value(output).bad(); });
       root.drowned = root.drowned || (!goes_on && is_bad);
       if (!goes_on && !only_asks && !is_bad) absorbers.insert(reader.op);
     }

@@ -436,6 +436,7 @@ OpNature nature_of(std::string_view op_type) {
   nature.flips_sign = kFlips.contains(type) || type.find("backward") != std::string::npos ||
                       type.find("grad") != std::string::npos || type.starts_with("foreach");
   nature.gives_number = kNumbers.contains(type);
+  nature.gives_tangent = type == "unpackdual";
   nature.checks_gradients = kChecksGradients.contains(type);
   nature.in_place = in_place;
   nature.is_list = type.find("foreach") != std::string::npos;

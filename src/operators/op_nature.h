@@ -23,6 +23,7 @@ struct OpNature {
   bool tests_finite = false;      // tests for NaN or infinity: isnan, isfinite, …
   bool flips_sign = false;        // +inf may come from -inf: mul, neg, matmul, …
   bool gives_number = false;      // returns a number to the program: item
+  bool gives_tangent = false;     // returns a derivative of forward mode, which is computed out of sight
   bool checks_gradients = false;  // the loss scaler looks for infinities
   bool uninitialised = false;     // its result has the old content of the memory
   bool in_place = false;          // writes one of its inputs: add_

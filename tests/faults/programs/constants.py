@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from cases import Family
+from cases import STATISTICS, TENSORS, Family
 from torch import nn
 from training import Small, batch, train
 
@@ -110,3 +110,29 @@ def positions_divided_by_zero():
         return y + torch.sin(position)
 
     train(Small(body), batch())
+
+
+def filled(body):
+    """Memory without contents is filled with NaN."""
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = True
+    train(Small(body))
+
+
+@family.fault("empty", evidence=(TENSORS, STATISTICS))
+def memory_that_is_written_in_part():
+    def body(y):
+        rows = torch.empty(6, 4)  # FAULT
+        rows[:5] = y.detach()[:5]
+        return y * rows
+
+    filled(body)
+
+
+@family.fault("empty", evidence=(TENSORS, STATISTICS))
+def memory_that_is_read_by_slices():
+    def body(y):
+        rows = torch.empty(6, 4)  # FAULT
+        return y * torch.stack([rows[i] for i in range(6)])
+
+    filled(body)

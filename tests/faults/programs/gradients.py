@@ -1,7 +1,7 @@
 """Gradients that are changed between backward and the optimizer, or on their way."""
 
 import torch
-from cases import Family
+from cases import STATISTICS, TENSORS, Family
 from torch import nn
 from training import Small, batch
 
@@ -108,3 +108,15 @@ def accumulated_over_no_batches():
     for p in net.parameters():
         p.grad = p.grad / torch.tensor(batches)  # FAULT
     optimizer.step()
+
+
+@family.fault("_unpack_dual", evidence=(TENSORS, STATISTICS))
+def derivative_of_forward_mode():
+    """The derivative of sqrt at 0; it is computed out of sight, and seen where it is unpacked."""
+    from torch.autograd import forward_ad
+
+    net = nn.Linear(4, 4)
+    with forward_ad.dual_level():
+        root = torch.sqrt(forward_ad.make_dual(torch.zeros(3, 4), torch.ones(3, 4)))
+        value, slope = forward_ad.unpack_dual(net(root * 0))  # FAULT
+        print(value.sum().item(), slope.sum().item())

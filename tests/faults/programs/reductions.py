@@ -129,3 +129,24 @@ def attention_of_a_padded_row():
 @family.fault("logdet", "_linalg_slogdet", "linalg_slogdet", "log", "det", "_linalg_det")
 def logdet_of_a_singular_matrix():
     train(Small(lambda y: torch.logdet(y[:4] * 0) + y.sum()))  # FAULT
+
+
+@family.fault("masked_fill_")
+def mask_in_place_leaks_into_a_mean():
+    def body(y):
+        scores = y * 1
+        scores.masked_fill_(torch.arange(4) > 2, float("-inf"))  # FAULT
+        return torch.softmax(scores, -1) + scores.mean(-1, keepdim=True)
+
+    train(Small(body))
+
+
+@family.fault("div")
+def logarithms_of_zero_and_back():
+    """exp2(log2(0)) is 0, and 0 is divided by 0."""
+
+    def body(y):
+        weight = torch.exp2(torch.log2(torch.relu(y) * 0) - 1)
+        return y * (weight / weight.sum())  # FAULT
+
+    train(Small(body))
