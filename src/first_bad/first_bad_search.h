@@ -40,7 +40,7 @@ class RankSearch {
   bool made_as_in_next() const { return made_as_in_next_; }
   // Roots that are errors, earliest first.
   const std::vector<Root>& roots() const { return roots_; }
-  // What the root of an earlier step led to, in the step where it did harm.
+  // The effects of a root of an earlier step, in the step where it did harm.
   struct Later {
     StepId step;
     std::string reaches;

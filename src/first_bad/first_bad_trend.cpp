@@ -11,7 +11,7 @@ namespace sonde {
 namespace {
 
 constexpr double kGrown = 10;  // times its earlier value
-// Tensors change most in the first steps of a training. If those before are few beside those after, they are no measure.
+// Tensors change most in the first steps of a training. If those before are few beside those after, they give no measure.
 constexpr std::size_t kMostAfter = 8;  // for each point before
 constexpr double kSmallest = 1e-20;    // smaller norms give no information
 

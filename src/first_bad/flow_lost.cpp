@@ -194,7 +194,7 @@ std::vector<std::uint32_t> ValueFlow::lost_behind(std::uint32_t value) {
   return {};
 }
 
-// What the op makes of an infinity, or of the zero that came of one.
+// The result of the op for an infinity, or for a zero that an infinity became.
 std::optional<ValueFlow::Passing> ValueFlow::passing(const Op& op, const Input& input, std::uint32_t output,
                                                      bool is_zero, bool has_log) {
   const std::string type = single_type(*op.op);

@@ -203,7 +203,7 @@ Health ValueFlow::health_of_value(std::uint32_t index) {
       value.health.add(health_.of(*ops_[reader.op].inputs[reader.input].tensor));
     }
   }
-  // What print() selects of one number.
+  // print() selects no element of one number that is not finite.
   const bool is_empty = value.tensor != nullptr && value.tensor->has_shape && element_count(value.tensor->shape) == 0;
   if (is_empty) value.health.known = true;
   // Its op was not kept, since it had no bad tensor.
