@@ -80,7 +80,7 @@ void print_report(const ReportOptions& options, const server::HtmlReport& report
   for (const Json& step : report.about["steps"]) text += step.dump() + " ";
   text += "\n  contains  " + contents_text(report.about["contains"]) + "\n";
   for (const Json& entry : report.about["left_out"]) {
-    text += fmt::format("  left out  {} of {}: no room in {}\n", entry["count"].get<std::uint64_t>(),
+    text += fmt::format("  left out  {} {}: no room in {}\n", entry["count"].get<std::uint64_t>(),
                         entry["what"].get<std::string>(), options.max_size);
   }
   print_text(text);

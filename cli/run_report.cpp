@@ -177,7 +177,7 @@ void print_run_report(const std::string& program, const ChildEnd& end, const fs:
   const Result<Catalog> catalog = open_catalog(dump);
   if (!catalog) return;  // nothing was recorded, which is already reported
   const bool not_finite = print_contents(*catalog);
-  say(fmt::format("to look at it: sonde ls {0}; sonde stats {0}", dump.string()));
+  say(fmt::format("to look at it: sonde ls {0}; sonde stats {0}; in a browser: sonde serve {0}", dump.string()));
   // It may be a mask, and the first in the order of the run need not be the cause.
   if (not_finite) say(fmt::format("to find its cause: sonde first-bad {}", dump.string()));
 }

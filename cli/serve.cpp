@@ -132,8 +132,9 @@ void add_serve(CLI::App& app, int& exit_status) {
       ->type_name("")
       ->required()
       ->expected(1, 2);
-  CLI::Option* port =
-      verb->add_option("--port", options->address.port, "port to listen on (default: a free one)")->type_name("N");
+  CLI::Option* port = verb->add_option("--port", options->address.port, "port to listen on (default: a free one)")
+                          ->type_name("N")
+                          ->check(CLI::Range(0, 65535));
   CLI::Option* bind =
       verb->add_option("--bind", options->address.host, "address to listen on (default: 127.0.0.1, this machine alone)")
           ->type_name("ADDRESS");

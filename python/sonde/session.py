@@ -338,11 +338,11 @@ def _why_no_target(summary: str) -> str:
 def _why_it_ended() -> str:
     """`stop_after`; or, if exceptions are recorded, the exception that ends the program, which Python keeps."""
     if _ended:
-        return "\nended after the last chosen step (stop_after)"
+        return "\nsonde: ended after the last chosen step (stop_after)"
     error = getattr(sys, "last_value", None)
     if not _records_exceptions or not isinstance(error, BaseException):
         return ""
-    return f"\nthe program ended with {_line_about(error)}"
+    return f"\nsonde: the program ended with {_line_about(error)}"
 
 
 def _start_engine(path: str) -> None:

@@ -1,16 +1,20 @@
 #include "catalog/statistic_table.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <deque>
 #include <functional>
-#include <initializer_list>
+#include <iterator>
 #include <limits>
 #include <span>
 #include <utility>
 
 #include "base/parse_number.h"
+#include "base/text.h"
 #include "files/mapped_file.h"
 #include "formats/cann_types.h"
 
@@ -59,7 +63,7 @@ bool split(std::string_view line, Cells& cells) {
 }
 
 bool parse_value(std::string_view text, std::optional<double>& out) {
-  if (text.empty() || text == "null" || text == "NA") return true;
+  if (text.empty() || text == "null" || text == "NA" || text == "N/A") return true;
   if (text == "nan" || text == "-nan") {
     out = std::numeric_limits<double>::quiet_NaN();
     return true;
@@ -77,7 +81,7 @@ bool parse_value(std::string_view text, std::optional<double>& out) {
 }
 
 bool parse_count(std::string_view text, std::optional<std::uint64_t>& out) {
-  if (text.empty() || text == "null" || text == "NA") return true;
+  if (text.empty() || text == "null" || text == "NA" || text == "N/A") return true;
   std::uint64_t value = 0;
   if (!parse_number(text, value)) return false;
   out = value;
@@ -136,6 +140,47 @@ bool set_slot(std::string_view text, StatisticRow& row) { return parse_number(te
 bool set_time(std::string_view text, StatisticRow& row) { return parse_number(text, row.timestamp_us); }
 bool set_shape(std::string_view text, StatisticRow& row) { return parse_shape(text, row.shape); }
 
+// The words of msprobe's tables: those of MindSpore, of CANN, and ATB's `bf16`.
+bool set_any_dtype(std::string_view text, StatisticRow& row) {
+  constexpr std::array<std::pair<std::string_view, DType>, 6> kShort = {{{"bf16", DType::bfloat16},
+                                                                         {"fp16", DType::float16},
+                                                                         {"half", DType::float16},
+                                                                         {"float", DType::float32},
+                                                                         {"fp32", DType::float32},
+                                                                         {"double", DType::float64}}};
+  row.dtype = dtype_from_name(text);
+  if (row.dtype == DType::undefined) row.dtype = dtype_of_cann_name(text);
+  const std::string lower = lower_case(text);
+  const auto found = std::ranges::find(kShort, lower, &std::pair<std::string_view, DType>::first);
+  if (row.dtype == DType::undefined && found != kShort.end()) row.dtype = found->second;
+  return true;
+}
+bool set_any_side(std::string_view text, StatisticRow& row) {
+  const std::string lower = lower_case(text);
+  row.is_input = lower == "input" || lower == "intensor";
+  return row.is_input || lower == "output" || lower == "outtensor";
+}
+// "2", or with the name of the parameter "2_value".
+bool set_named_slot(std::string_view text, StatisticRow& row) {
+  return parse_number(text.substr(0, text.find('_')), row.slot);
+}
+// "(2,3)", "[2,3]", "2x3", "2 × 3", "2"; `-` for a scalar, `NA` if it is not known.
+bool set_any_shape(std::string_view text, StatisticRow& row) {
+  if (text.empty() || text == "-" || text == "NA" || text == "N/A") return true;
+  if (text.front() == '(' || text.front() == '[') return parse_shape(text, row.shape);
+  std::string listed;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool is_times = text.substr(i).starts_with("\xc3\x97");
+    if (is_times) ++i;
+    if (is_times || text[i] == 'x' || text[i] == 'X' || text[i] == '*') {
+      listed += ',';
+    } else if (text[i] != ' ') {
+      listed += text[i];
+    }
+  }
+  return parse_shape("(" + listed + ")", row.shape);
+}
+
 constexpr std::array kColumns = {
     ColumnInfo{"Op Type", set_text<&StatisticRow::op_type>},
     ColumnInfo{"Op Name", set_text<&StatisticRow::op_name>},
@@ -158,6 +203,42 @@ constexpr std::array kColumns = {
     ColumnInfo{"Zero Count", set_count<&KnownStatistics::zero_count>},
     ColumnInfo{"MD5", set_text<&StatisticRow::md5>},
     ColumnInfo{"SHA1", set_text<&StatisticRow::sha1>},
+};
+
+// msprobe's tables of kernels: MindSpore's columns, but `Input/Output`, `Format`, and CANN's types and shapes.
+constexpr std::array kProbeColumns = {
+    ColumnInfo{"Op Type", set_text<&StatisticRow::op_type>},
+    ColumnInfo{"Op Name", set_text<&StatisticRow::op_name>},
+    ColumnInfo{"Timestamp", set_time},
+    ColumnInfo{"Input/Output", set_any_side},
+    ColumnInfo{"Slot", set_slot},
+    ColumnInfo{"Data Type", set_any_dtype},
+    ColumnInfo{"Shape", set_any_shape},
+    ColumnInfo{"Max Value", set_value<&KnownStatistics::max>},
+    ColumnInfo{"Min Value", set_value<&KnownStatistics::min>},
+    ColumnInfo{"Avg Value", set_value<&KnownStatistics::avg>},
+    ColumnInfo{"L2Norm Value", set_value<&KnownStatistics::l2norm>},
+    ColumnInfo{"l2norm", set_value<&KnownStatistics::l2norm>},
+    ColumnInfo{"Count", set_count<&KnownStatistics::count>},
+    ColumnInfo{"NaN Count", set_count<&KnownStatistics::nan_count>},
+    ColumnInfo{"Nan Count", set_count<&KnownStatistics::nan_count>},
+    ColumnInfo{"Negative Inf Count", set_count<&KnownStatistics::negative_inf_count>},
+    ColumnInfo{"Positive Inf Count", set_count<&KnownStatistics::positive_inf_count>},
+    ColumnInfo{"MD5 Value", set_text<&StatisticRow::md5>},
+};
+
+// msprobe's tables of ATB's operators; the device, the round and the path are in the directory too.
+constexpr std::array kAtbColumns = {
+    ColumnInfo{"Op Name", set_text<&StatisticRow::op_name>},
+    ColumnInfo{"Op Type", set_text<&StatisticRow::op_type>},
+    ColumnInfo{"Input/Output", set_any_side},
+    ColumnInfo{"Index", set_named_slot},
+    ColumnInfo{"Dtype", set_any_dtype},
+    ColumnInfo{"Shape", set_any_shape},
+    ColumnInfo{"Max", set_value<&KnownStatistics::max>},
+    ColumnInfo{"Min", set_value<&KnownStatistics::min>},
+    ColumnInfo{"Mean", set_value<&KnownStatistics::avg>},
+    ColumnInfo{"Norm", set_value<&KnownStatistics::l2norm>},
 };
 
 // CANN's own words.
@@ -195,8 +276,8 @@ constexpr std::array kOpColumns = {
 using Header = std::vector<const ColumnInfo*>;  // null: a skipped column
 
 // False when a column of `needed` is missing.
-bool parse_header(std::string_view line, std::span<const ColumnInfo> columns,
-                  std::initializer_list<std::string_view> needed, Header& header) {
+bool parse_header(std::string_view line, std::span<const ColumnInfo> columns, std::span<const std::string_view> needed,
+                  Header& header) {
   Cells cells;
   if (!split(line, cells)) return false;
   for (const std::string_view cell : cells.all) {
@@ -215,6 +296,18 @@ void add_forgotten_count(const Header& header, std::vector<std::string_view>& ce
   if (count != header.end()) cells.insert(cells.begin() + (count - header.begin()), "");
 }
 
+constexpr std::size_t kMostQuoted = 60;  // letters of a wrong cell
+
+std::string_view expected_in(std::string_view column) {
+  if (column == "IO") return "input or output";
+  if (column == "Input/Output") return "Input or Output";
+  if (column == "Shape") return "sizes such as (2,3) or 2x3";
+  if (column == "Slot" || column == "Index" || column == "Timestamp" || column.ends_with("Count")) {
+    return "a whole number, 0 or more";
+  }
+  return "a number";
+}
+
 // Empty if the row is valid, else the error.
 std::string parse_row(std::string_view line, const Header& header, Cells& split_cells, StatisticRow& row) {
   if (!split(line, split_cells)) return "a quote is not closed";
@@ -222,11 +315,12 @@ std::string parse_row(std::string_view line, const Header& header, Cells& split_
   if (cells.size() == header.size() + 1 && cells.back().empty()) cells.pop_back();
   add_forgotten_count(header, cells);
   if (cells.size() != header.size()) {
-    return std::to_string(cells.size()) + " cells, " + std::to_string(header.size()) + " expected";
+    return fmt::format("found {} cells, expected {}, as in the header", cells.size(), header.size());
   }
   for (std::size_t i = 0; i < cells.size(); ++i) {
     if (header[i] == nullptr || header[i]->set(cells[i], row)) continue;
-    return "'" + std::string(cells[i]) + "' is not a valid " + std::string(header[i]->name);
+    return fmt::format("column '{}': found '{}', expected {}", header[i]->name, cells[i].substr(0, kMostQuoted),
+                       expected_in(header[i]->name));
   }
   return row.op_name.empty() ? "the op has no name" : "";
 }
@@ -268,6 +362,32 @@ void skip_mark(std::string_view& text) {
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
 }
 
+// The tables that are called statistic.csv: by the columns that each must have.
+struct Kind {
+  std::string_view writer;
+  std::span<const ColumnInfo> columns;
+  std::array<std::string_view, 3> needed;
+};
+constexpr std::array<Kind, 3> kKinds = {{{"MindSpore", kColumns, {"Op Name", "IO", "Slot"}},
+                                         {"msprobe", kProbeColumns, {"Op Name", "Input/Output", "Slot"}},
+                                         {"msprobe for ATB", kAtbColumns, {"Op Name", "Input/Output", "Index"}}}};
+
+// Says which column is missing of the kind that has most of its columns.
+std::string wrong_header(std::string_view line) {
+  Cells cells;
+  if (!split(line, cells)) return "line 1, the header: a quote is not closed";
+  const auto has = [&](std::string_view name) { return std::ranges::find(cells.all, name) != cells.all.end(); };
+  const auto shared = [&](const Kind& kind) {
+    return std::ranges::count_if(kind.columns, [&](const ColumnInfo& column) { return has(column.name); });
+  };
+  const Kind& nearest = *std::ranges::max_element(kKinds, {}, shared);
+  std::vector<std::string_view> missing;
+  std::ranges::copy_if(nearest.needed, std::back_inserter(missing), [&](std::string_view name) { return !has(name); });
+  return fmt::format("line 1, the header: found '{}', expected the columns {} of {}; missing: {}",
+                     line.substr(0, 2 * kMostQuoted), fmt::join(nearest.needed, ", "), nearest.writer,
+                     fmt::join(missing, ", "));
+}
+
 }  // namespace
 
 Result<StatisticTable> parse_statistic_table(std::string_view text) {
@@ -278,11 +398,12 @@ Result<StatisticTable> parse_statistic_table(std::string_view text) {
     torn.is_torn = true;
     return torn;
   }
-  Header header;
-  if (!parse_header(take_line(text), kColumns, {"Op Name", "IO", "Slot"}, header)) {
-    return Error{ErrorCode::corrupt, "line 1 is not a header of a statistic.csv: it should name Op Name, IO and Slot"};
+  const std::string_view line = take_line(text);
+  for (const Kind& kind : kKinds) {
+    Header header;
+    if (parse_header(line, kind.columns, kind.needed, header)) return parse_rows(text, header, {});
   }
-  return parse_rows(text, header, {});
+  return Error{ErrorCode::corrupt, wrong_header(line)};
 }
 
 Result<StatisticTable> read_statistic_table(const std::filesystem::path& file) {
@@ -294,8 +415,12 @@ Result<StatisticTable> read_statistic_table(const std::filesystem::path& file) {
 Result<StatisticTable> parse_op_table(std::string_view text, const OpFileName& name) {
   skip_mark(text);
   Header header;
-  if (!parse_header(take_line(text), kOpColumns, {"Input/Output", "Index"}, header)) {
-    return Error{ErrorCode::corrupt, "line 1 is not a header of an op's table: it should name Input/Output and Index"};
+  const std::string_view line = take_line(text);
+  if (!parse_header(line, kOpColumns, std::array<std::string_view, 2>{"Input/Output", "Index"}, header)) {
+    return Error{
+        ErrorCode::corrupt,
+        fmt::format("line 1, the header: found '{}', expected the columns Input/Output and Index of an op's table",
+                    line.substr(0, 2 * kMostQuoted))};
   }
   StatisticRow first;
   first.op_type = name.op_type;

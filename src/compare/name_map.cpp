@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <utility>
 
 #include "base/json_depth.h"
 #include "files/mapped_file.h"
@@ -80,6 +81,55 @@ Result<NameMap> read_csv(const std::string& path, const std::string& text) {
   return names;
 }
 
+// A key and a value of YAML, without quotes and comments; empty where it is none.
+std::pair<std::string, std::string> yaml_pair(const std::string& line) {
+  const std::size_t colon = line.find(": ");
+  if (colon == std::string::npos) return {};
+  std::string value = line.substr(colon + 2);
+  if (const std::size_t comment = value.find(" #"); comment != std::string::npos) value.resize(comment);
+  const auto plain = [](const std::string& text) {
+    const std::string bare = trimmed(text);
+    const bool quoted = bare.size() > 1 && bare.front() == '\'' && bare.back() == '\'';
+    return quoted ? bare.substr(1, bare.size() - 2) : bare;
+  };
+  return {plain(line.substr(0, colon)), plain(value)};
+}
+
+// The operator of a row of msprobe: `Functional.conv2d.0.forward` of `Functional.conv2d.0.forward.input.0`.
+std::string op_of_row(const std::string& row) {
+  for (const std::string_view direction : {".forward", ".backward"}) {
+    const std::size_t at = row.find(direction);
+    if (at == std::string::npos) continue;
+    for (const std::string_view side : {".input", ".output", ".parameters", ".args", ".kwargs"}) {
+      const std::size_t end = row.find(side, at);
+      if (end != std::string::npos) return row.substr(0, end);
+    }
+  }
+  return row;
+}
+
+// msprobe's mapping of data (-dm): `target row: golden row`. Those of APIs, cells and layers name no operators of a dump.
+Result<NameMap> read_yaml(const std::string& path, const std::string& text) {
+  constexpr std::string_view kAccepted =
+      "expected lines `target operator: golden operator`, as in msprobe's mapping of data (-dm); its mappings of APIs, "
+      "cells and layers name no operators of a dump";
+  NameMap names;
+  std::istringstream in(text);
+  std::size_t number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    const std::string bare = trimmed(line);
+    if (bare.empty() || bare[0] == '#' || bare == "---") continue;
+    const auto [target, golden] = yaml_pair(line);
+    const bool is_nested = line[0] == ' ' || line[0] == '\t' || bare[0] == '-';
+    if (is_nested || target.empty() || golden.empty()) {
+      return bad(path, fmt::format("line {}: found '{}', {}", number, bare.substr(0, 60), kAccepted));
+    }
+    names[op_of_row(target)] = op_of_row(golden);
+  }
+  return names;
+}
+
 }  // namespace
 
 Result<NameMap> read_mapping(const std::string& path) {
@@ -87,6 +137,7 @@ Result<NameMap> read_mapping(const std::string& path) {
   if (!content) return content.error();
   const std::size_t begin = content->find_first_not_of(" \t\r\n");
   const bool is_json = begin != std::string::npos && ((*content)[begin] == '{' || (*content)[begin] == '[');
+  if (path.ends_with(".yaml") || path.ends_with(".yml")) return read_yaml(path, *content);
   return is_json ? read_json(path, *content) : read_csv(path, *content);
 }
 

@@ -112,7 +112,7 @@ export const words = {
     more: (count: string) => `… ${count} more`, earlier: "Earlier steps", later: "Later steps", closer: "Fewer steps", wider: "More steps", allSteps: "All steps",
   },
   table: {
-    tensors: "Tensors", ops: "Operators", rows: (count: string) => `${count} rows`, filter: "Filter",
+    tensors: "Tensors", ops: "Operators", rows: (count: string) => (count === "1" ? "1 row" : `${count} rows`), filter: "Filter",
     filterHint: "conv  op:REGEX  type:log  source:train.py:29  phase:backward  class:nan  nan_count>0  l2norm>1e3",
     columns: {
       class: "class", op_name: "operator", side: "slot", step: "step", dtype: "type", shape: "shape", nan_count: "nan", source_line: "line", op_type: "type", phase: "phase",
@@ -154,7 +154,7 @@ export const words = {
     target: "Target", golden: "Golden", difference: "Difference", over: "Difference over what rounding explains",
     differ: (count: string, all: string) => `${count} of ${all} elements differ.`, noBound: "The comparison has no bound of rounding for this tensor.",
   },
-  trend: { edges: (count: number) => (count === 1 ? "1 number lies outside of the picture, at its edge" : `${count} numbers lie outside of the picture, at its edge`), statistics: "Statistics", log: "Logarithm", one: "The dump has this tensor in one step only.", step: "step" },
+  trend: { edges: (count: number) => (count === 1 ? "1 number is NaN, infinite or outside of the picture, and is marked at its edge" : `${count} numbers are NaN, infinite or outside of the picture, and are marked at its edge`), statistics: "Statistics", log: "Logarithm", one: "The dump has this tensor in one step only.", step: "step" },
   graph: {
     fit: "Show all", in: "Larger", out: "Smaller", tree: "Graph as a tree", canvas: "Picture of the graph", ops: (count: number) => (count === 1 ? "1 op" : `${count} ops`),
     working: "Placing the boxes…", many: (count: number) => `This shows ${count} boxes. Open all the same?`, openAll: "Open", list: "Show the list", asTree: "Tree",

@@ -106,7 +106,7 @@ TEST(OpTableReader, TakesRowsThatLackTheirCount) {
   ASSERT_THAT(table->rows, SizeIs(2));
   EXPECT_FALSE(table->rows[0].statistics.count);
   EXPECT_EQ(table->rows[1].statistics.l2norm, 3);
-  EXPECT_EQ(table->problem, "line 4: 'Sideways' is not a valid Input/Output");
+  EXPECT_EQ(table->problem, "line 4: column 'Input/Output': found 'Sideways', expected Input or Output");
 }
 
 TEST(ForeignOld, OfVersionOneTwoIsReadFromItsNames) {
