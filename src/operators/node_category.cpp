@@ -70,6 +70,10 @@ bool is_weight(const CatalogOp& op, std::string_view name) { return op.is_parame
 
 }  // namespace
 
+bool is_optimizer_state(std::string_view name) {
+  return is_state(name) || name.find("optimizer-") != std::string_view::npos;
+}
+
 bool is_weight_of_module(const CatalogOp& op, const CatalogTensor& tensor) {
   return op.is_module && op.phase == Phase::forward && tensor.is_input && !tensor.parameter.empty() &&
          is_weight_name(lower_case(tensor.parameter));

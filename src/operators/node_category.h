@@ -16,6 +16,9 @@ std::optional<NodeCategory> category_of_word(std::string_view word);
 // By MindSpore's rules for names and types, extended to the names of PyTorch. Everything is of the category `tensor`.
 bool is_of(NodeCategory category, const CatalogOp& op);
 
+// The state that an optimizer keeps for a parameter, by its name in lower case: `exp_avg.fc.weight`.
+bool is_optimizer_state(std::string_view name);
+
 // msprobe has no nodes for parameters: true for an input of a module that is one of its weights.
 bool is_weight_of_module(const CatalogOp& op, const CatalogTensor& tensor);
 

@@ -38,9 +38,13 @@ std::string setting_text(const WatchHit& hit) {
 }
 
 std::string actual_text(const WatchHit& hit) {
+  if (!hit.found.empty()) return hit.found;
   std::vector<std::string> parts;
   for (const WatchParameter& parameter : hit.parameters) {
-    if (parameter.hit && parameter.actual) parts.push_back(six_digits(*parameter.actual));
+    if (!parameter.hit) continue;
+    if (parameter.actual) parts.push_back(six_digits(*parameter.actual));
+    if (parameter.at_least) parts.push_back(">= " + six_digits(*parameter.at_least));
+    if (parameter.at_most) parts.push_back("<= " + six_digits(*parameter.at_most));
   }
   if (parts.empty() && hit.nan_count.value_or(0) > 0) parts.push_back(fmt::format("{} nan", *hit.nan_count));
   if (hit.parameters.empty() && hit.inf_count.value_or(0) > 0) parts.push_back(fmt::format("{} inf", *hit.inf_count));
@@ -64,6 +68,8 @@ Json params_of(const WatchHit& hit) {
                       {"value", json_of(parameter.value)},
                       {"actual_value", parameter.actual ? json_of(*parameter.actual) : Json()},
                       {"is_hit", parameter.hit}});
+    if (parameter.at_least) params.back()["at_least"] = json_of(*parameter.at_least);
+    if (parameter.at_most) params.back()["at_most"] = json_of(*parameter.at_most);
   }
   return params;
 }

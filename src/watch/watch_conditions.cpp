@@ -119,6 +119,12 @@ constexpr ConditionInfo kConditions[] = {
      WatchCheck::operator_overflow,
      {},
      "the device, or Sonde, saw the operator overflow"},
+    {"operator_without_effect",
+     "NE",
+     tensor,
+     WatchCheck::without_effect,
+     {},
+     "the result equals an operand although the other one is not neutral"},
     {"sd_gt", "", tensor, WatchCheck::sd_gt, kSdGt, "standard deviation above"},
     {"sd_lt", "", tensor, WatchCheck::sd_lt, kSdLt, "standard deviation below"},
     {"tensor_all_zero", "TZ", tensor, WatchCheck::all_zero, kAllZero, "this percentage of zeros, or more"},
@@ -289,7 +295,7 @@ const ConditionInfo* find_condition(std::string_view name) {
   if (found == std::end(kConditions)) return nullptr;
   // Only conditions with a class in the package have a class name: those that watch any tensor.
   const bool is_class =
-      found->target == tensor && (found->id.starts_with("tensor_") || found->id == "operator_overflow");
+      found->target == tensor && (found->id.starts_with("tensor_") || found->id.starts_with("operator_"));
   return is_class_name(name) && !is_class ? nullptr : &*found;
 }
 

@@ -42,6 +42,7 @@ enum class WatchCheck : std::uint8_t {
   change_too_small = 19,
   not_changed = 20,
   range = 21,
+  without_effect = 100,  // Sonde's own
 };
 bool is_overflow_check(WatchCheck check);  // it looks for NaN and infinities
 bool needs_previous(WatchCheck check);     // the same tensor of the step before

@@ -11,7 +11,9 @@ using enum Judgement::Kind;
 std::vector<WatchParameter> parameters_of(const WatchCondition& condition) {
   std::vector<WatchParameter> parameters;
   for (const ParameterValue& value : condition.parameters) {
-    parameters.push_back({value.parameter, value.value, std::nullopt, false});
+    WatchParameter& parameter = parameters.emplace_back();
+    parameter.parameter = value.parameter;
+    parameter.value = value.value;
   }
   return parameters;
 }
@@ -80,7 +82,44 @@ bool is_doubtful(Quantity quantity, double actual, double value, const WatchFact
   if (quantity == Quantity::zero_percentage) return false;  // computed from exact counts
   double size = std::max(std::abs(actual), std::abs(value));
   if (quantity == Quantity::max_min) size = std::max({size, std::abs(*facts.max), std::abs(*facts.min)});
-  return facts.rounding > 0 && std::abs(actual - value) <= facts.rounding * size;
+  return facts.known.rounding > 0 && std::abs(actual - value) <= facts.known.rounding * size;
+}
+
+Bounds bounds_for(Quantity quantity, const WatchCondition& condition, const WatchFacts& facts) {
+  if (quantity == Quantity::update_ratio) {
+    if (facts.is_as_before) return {0, 0};
+    return facts.previous ? update_bounds(facts.known, *facts.previous, condition.value("epsilon").value_or(1e-9))
+                          : Bounds();
+  }
+  const std::optional<ValueRange> range = range_of(condition);
+  if (quantity == Quantity::range_percentage) return range ? range_bounds(*range, facts.known) : Bounds();
+  return bounds_of(quantity, facts.known);
+}
+
+// Empty: values on both sides of the threshold are possible.
+std::optional<bool> holds(const Bounds& bounds, Relation relation, double value) {
+  const bool least = holds(bounds.low, relation, value), most = holds(bounds.high, relation, value);
+  if (std::isnan(bounds.low) || std::isnan(bounds.high) || least != most) return std::nullopt;
+  return least;
+}
+
+constexpr double kEqual = 1e-9;  // bounds that are so close are the value
+
+// Decides by bounds; false if they do not.
+bool decide(const ConditionParameter& about, const WatchCondition& condition, const WatchFacts& facts,
+            WatchParameter& parameter) {
+  const Bounds bounds = bounds_for(about.quantity, condition, facts);
+  const std::optional<bool> hit = holds(bounds, about.relation, parameter.value);
+  if (!hit) return false;
+  parameter.hit = *hit;
+  if (bounds.high - bounds.low <= kEqual * std::abs(bounds.high)) {
+    parameter.actual = (bounds.low + bounds.high) / 2;
+  } else if (about.relation == Relation::lt) {
+    parameter.at_most = bounds.high;
+  } else {
+    parameter.at_least = bounds.low;
+  }
+  return true;
 }
 
 Judgement judge_overflow(WatchCheck check, const WatchFacts& facts) {
@@ -121,7 +160,12 @@ Judgement judge_finite(const WatchCondition& condition, const WatchFacts& facts)
   return judgement;
 }
 
-bool all_close(const WatchCondition& condition, const WatchFacts& facts) {
+std::optional<bool> all_close(const WatchCondition& condition, const WatchFacts& facts) {
+  if (facts.is_as_before) return true;
+  if (facts.pair == nullptr) {
+    const bool differs = facts.previous && must_differ(facts.known, *facts.previous, tolerance_of(condition));
+    return differs ? std::optional(false) : std::nullopt;
+  }
   const auto at = std::ranges::find(facts.tolerances, tolerance_of(condition));
   return at != facts.tolerances.end() && facts.pair->all_close[static_cast<std::size_t>(at - facts.tolerances.begin())];
 }
@@ -130,7 +174,8 @@ bool all_close(const WatchCondition& condition, const WatchFacts& facts) {
 
 WatchFacts facts_of(const KnownStatistics& s, bool exact) {
   WatchFacts facts;
-  facts.rounding = exact ? 1e-12 : 1e-5;
+  facts.known = {
+      s.max, s.min, s.avg, s.l2norm, s.count, s.positive_count, s.negative_count, s.zero_count, exact ? 1e-12 : 1e-5};
   facts.count = s.count;
   facts.zero_count = s.zero_count;
   facts.max = s.max;
@@ -176,24 +221,25 @@ Tolerance tolerance_of(const WatchCondition& condition) {
 
 Judgement judge(const WatchCondition& condition, const WatchFacts& facts, bool final_word) {
   const WatchCheck check = condition.info->check;
+  if (check == WatchCheck::without_effect) return {};  // of an operator, not of a tensor: without_effect.h
   Judgement judgement = is_overflow_check(check) ? judge_overflow(check, facts) : judge_finite(condition, facts);
   judgement.parameters = parameters_of(condition);
   if (is_overflow_check(check) || judgement.kind != quiet || facts.count == 0) return judgement;
-  if (needs_previous(check) && facts.pair == nullptr) {
-    judgement.kind = unknown;
-    return judgement;
-  }
   bool missing = false, any = false;
   for (WatchParameter& parameter : judgement.parameters) {
     const ConditionParameter& about = *parameter.parameter;
     if (about.kind != ConditionParameter::Kind::check) continue;
     if (check == WatchCheck::not_changed) {
-      parameter.hit = all_close(condition, facts);
+      const std::optional<bool> close = all_close(condition, facts);
+      missing = missing || !close;
+      parameter.hit = close.value_or(false);
+    } else if ((parameter.actual = actual_of(about.quantity, condition, facts))) {
+      missing = missing || (!final_word && is_doubtful(about.quantity, *parameter.actual, parameter.value, facts));
+      parameter.hit = holds(*parameter.actual, about.relation, parameter.value);
+    } else if (!decide(about, condition, facts, parameter)) {
+      missing = true;
     } else {
-      parameter.actual = actual_of(about.quantity, condition, facts);
-      missing = missing || !parameter.actual ||
-                (!final_word && is_doubtful(about.quantity, *parameter.actual, parameter.value, facts));
-      parameter.hit = parameter.actual && holds(*parameter.actual, about.relation, parameter.value);
+      missing = missing || (!final_word && parameter.hit && !facts.is_as_before);  // a hit has its value if a file does
     }
     any = any || parameter.hit;
   }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 
+#include "watch/watch_bounds.h"
 #include "watch/watch_values.h"
 #include "watch/watchpoints.h"
 
@@ -14,13 +15,15 @@ struct WatchFacts {
   std::optional<bool> has_nan, has_inf, overflowed;
   std::optional<std::uint64_t> count, zero_count;
   std::optional<double> max, min, mean, abs_mean, sd;
-  // The possible relative error of a value: a table has six digits.
-  double rounding = 0;
+  KnownNumbers known;  // the bounds of what is not known follow from it; `rounding`: a table has six digits
   const ValueSummary* values = nullptr;  // and the ranges its `inside` belongs to
   std::span<const ValueRange> ranges;
   const PairSummary* pair = nullptr;  // and the tolerances its `all_close` belongs to
   std::span<const Tolerance> tolerances;
+  std::optional<KnownNumbers> previous;  // of the step before, with as many elements
+  bool is_as_before = false;             // checksums say that no element has changed
 };
+// `exact`: not from a table of six digits.
 WatchFacts facts_of(const KnownStatistics& statistics, bool exact);
 WatchFacts facts_of(const ValueSummary& values, std::span<const ValueRange> ranges);
 

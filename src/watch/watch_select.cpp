@@ -121,6 +121,7 @@ std::vector<Watchpoint> recommended_watchpoints(const Catalog& catalog, const Wa
     };
     Watchpoint watchpoint;
     watchpoint.name = recommendation.name;
+    watchpoint.only_origins = true;
     watchpoint.condition = *make_condition(recommendation.condition, recommendation.parameters);
     watchpoint.tensors = select_watched(catalog, own);
     if (watchpoint.tensors.empty()) continue;

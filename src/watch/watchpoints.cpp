@@ -11,12 +11,15 @@
 #include <unordered_map>
 
 #include "base/parallel.h"
+#include "base/shape.h"
 #include "catalog/overflow_records.h"
 #include "catalog/run_history.h"
 #include "files/packed_path.h"
 #include "formats/tensor_file.h"
 #include "measure/measure.h"
 #include "watch/watch_judge.h"
+#include "watch/without_effect.h"
+#include "watch/zero_origins.h"
 
 namespace sonde {
 namespace {
@@ -121,6 +124,7 @@ class Check {
     collect();
     find_previous();
     look_at_overflows();
+    look_at_effects();
     read_files();
     for (Item& item : items_) report_on(item);
     sort_hits();
@@ -135,9 +139,13 @@ class Check {
   }
 
   void collect();
+  void look_at_effects();
+  void report_effect(const Item& item, const Entry& entry);
   void find_previous();
   void look_at_overflows();
   WatchFacts known_facts(const Item& item) const;
+  WatchFacts facts_of_dump(const TensorPlace& place) const;
+  void add_previous(const TensorPlace& place, const CatalogTensor& now, WatchFacts& facts) const;
   WatchFacts read_facts(const Item& item) const;
   WatchFacts statistics_facts(const Item& item, const KnownStatistics& statistics) const;
   bool applies(const Entry& entry) const;
@@ -163,6 +171,7 @@ class Check {
   const WatchOptions& options_;
   std::vector<Entry> entries_;
   std::vector<Item> items_;
+  std::map<TensorPlace, Effect> effects_;  // of operator_without_effect
   bool overflow_is_known_ = false;
   WatchReport report_;
 };
@@ -228,10 +237,35 @@ void set_overflow(const std::optional<bool>& recorded, bool by_values, WatchFact
   }
 }
 
+// msprobe computes in the tensor's own type.
+double rounding_of(DType type) { return type == DType::bfloat16 ? 0x1p-5 : type == DType::float16 ? 0x1p-8 : 1e-5; }
+
+bool is_same_size(const CatalogTensor& a, const CatalogTensor& b) {
+  return a.has_shape && b.has_shape && a.shape == b.shape && a.dtype == b.dtype;
+}
+
+// From the statistics of the dump.
+WatchFacts Check::facts_of_dump(const TensorPlace& place) const {
+  const CatalogTensor& tensor = tensor_of(catalog_, place);
+  const CatalogRank& rank = rank_of(catalog_, place);
+  WatchFacts facts = facts_of(*tensor.statistics, rank.has_journal);
+  if (!facts.known.count && tensor.has_shape) facts.known.count = element_count(tensor.shape.values());
+  if (rank.kind == DumpKind::msprobe) facts.known.rounding = std::max(facts.known.rounding, rounding_of(tensor.dtype));
+  return facts;
+}
+
+void Check::add_previous(const TensorPlace& place, const CatalogTensor& now, WatchFacts& facts) const {
+  const CatalogTensor& before = tensor_of(catalog_, place);
+  if (!is_same_size(now, before)) return;
+  facts.is_as_before = (!now.md5.empty() && now.md5 == before.md5) || (!now.sha1.empty() && now.sha1 == before.sha1);
+  if (before.statistics && before.statistics->all_finite()) facts.previous = facts_of_dump(place).known;
+}
+
 WatchFacts Check::known_facts(const Item& item) const {
   const CatalogTensor& tensor = tensor_of(catalog_, item.place);
   WatchFacts facts;
-  if (tensor.statistics) facts = facts_of(*tensor.statistics, rank_of(catalog_, item.place).has_journal);
+  if (tensor.statistics) facts = facts_of_dump(item.place);
+  if (item.previous.place) add_previous(*item.previous.place, tensor, facts);
   set_overflow(item.overflowed, item.by_values, facts);
   return facts;
 }
@@ -239,7 +273,7 @@ WatchFacts Check::known_facts(const Item& item) const {
 // The facts from new statistics.
 WatchFacts Check::statistics_facts(const Item& item, const KnownStatistics& statistics) const {
   WatchFacts facts = facts_of(statistics, true);
-  facts.rounding = 0;
+  facts.known.rounding = 0;
   set_overflow(item.overflowed, item.by_values, facts);
   return facts;
 }
@@ -435,7 +469,51 @@ std::string Check::gap_reason(const Item& item, const Entry& entry) const {
                            : "its values were not saved";
 }
 
+// Operators in the order of the run: the data flow says what an input was.
+void Check::look_at_effects() {
+  std::map<TensorPlace, const Entry*> wanted;
+  for (const Entry& entry : entries_) {
+    if (condition(entry).info->check == WatchCheck::without_effect) wanted[entry.place] = &entry;
+  }
+  if (wanted.empty()) return;
+  for (std::uint32_t r = 0; r < catalog_.ranks.size(); ++r) {
+    EffectJudge judge(catalog_.ranks[r]);
+    for (std::uint32_t s = 0; s < catalog_.ranks[r].steps.size(); ++s) {
+      const CatalogStep& step = catalog_.ranks[r].steps[s];
+      judge.begin_step(step);
+      for (std::uint32_t o = 0; o < step.ops.size(); ++o) {
+        for (auto at = wanted.lower_bound({r, s, o, 0}); at != wanted.end() && at->first < TensorPlace{r, s, o + 1, 0};
+             ++at) {
+          effects_[at->first] = judge.judge(step.ops[o], step.ops[o].tensors[at->first.tensor]);
+        }
+        judge.add(step.ops[o]);
+      }
+    }
+    report_.files += judge.files_read();
+  }
+}
+
+void Check::report_effect(const Item& item, const Entry& entry) {
+  const Effect& effect = effects_.at(item.place);
+  if (effect.kind == Effect::Kind::seen) return;
+  const CatalogTensor& tensor = tensor_of(catalog_, item.place);
+  if (effect.kind == Effect::Kind::unknown) {
+    report_.gaps.push_back({entry.watchpoint, item.place, effect.text});
+    return;
+  }
+  WatchHit hit;
+  hit.watchpoint = entry.watchpoint;
+  hit.tensor = item.place;
+  hit.hit = true;
+  hit.timestamp_us = tensor.timestamp_us != 0 ? tensor.timestamp_us : op_of(catalog_, item.place).timestamp_us;
+  hit.dtype = tensor.dtype;
+  if (tensor.has_shape) hit.shape = tensor.shape;
+  hit.found = effect.text;
+  report_.hits.push_back(std::move(hit));
+}
+
 void Check::report_entry(const Item& item, const Entry& entry, const WatchFacts& facts) {
+  if (condition(entry).info->check == WatchCheck::without_effect) return report_effect(item, entry);
   const CatalogTensor& tensor = tensor_of(catalog_, item.place);
   WatchHit hit;
   hit.watchpoint = entry.watchpoint;
@@ -559,19 +637,25 @@ std::vector<std::string_view> error_words(std::uint32_t code) {
 }
 
 std::string detail_of(const WatchHit& hit) {
-  std::string text;
+  std::string text = hit.found;
   for (const WatchParameter& parameter : hit.parameters) {
-    if (!parameter.hit || !parameter.actual) continue;
+    if (!parameter.hit || !(parameter.actual || parameter.at_least || parameter.at_most)) continue;
     const std::string_view name = parameter.parameter->name;
-    text += fmt::format("{}The setting for watchpoint is {} = {}. The actual value of the tensor is {} = {}.",
-                        text.empty() ? "" : " ", name, parameter.value, name, *parameter.actual);
+    const std::string_view relation = parameter.actual ? "=" : parameter.at_least ? ">=" : "<=";
+    const double found = parameter.actual     ? *parameter.actual
+                         : parameter.at_least ? *parameter.at_least
+                                              : *parameter.at_most;
+    text += fmt::format("{}The setting for watchpoint is {} = {}. The actual value of the tensor is {} {} {}.",
+                        text.empty() ? "" : " ", name, parameter.value, name, relation, found);
   }
   return text;
 }
 
 WatchReport check_watchpoints(const Catalog& catalog, std::span<const Watchpoint> watchpoints,
                               const WatchOptions& options) {
-  return Check(catalog, watchpoints, options).run();
+  WatchReport report = Check(catalog, watchpoints, options).run();
+  keep_origins_of_zeros(catalog, watchpoints, report);
+  return report;
 }
 
 }  // namespace sonde

@@ -28,6 +28,7 @@ struct Watchpoint {
   std::string name;  // for people; may be empty
   WatchCondition condition;
   std::vector<TensorPlace> tensors;  // in any order; each counts once
+  bool only_origins = false;         // of zeros, the places where they begin: see zero_origins.h
 };
 
 // The tensors to watch; an empty field chooses all.
@@ -67,7 +68,8 @@ std::vector<std::string_view> error_words(std::uint32_t code);
 struct WatchParameter {
   const ConditionParameter* parameter = nullptr;
   double value = 0;
-  std::optional<double> actual;  // empty: there is nothing to compare with it, or it was not computed
+  std::optional<double> actual;             // empty: there is nothing to compare with it, or it was not computed
+  std::optional<double> at_least, at_most;  // where bounds of a value that is not known decide
   bool hit = false;
 };
 
@@ -84,6 +86,7 @@ struct WatchHit {
   DType dtype = DType::undefined;                     // from the dump, otherwise from its file
   std::optional<Dims> shape;
   std::uint64_t timestamp_us = 0;  // when the tensor was written; 0: unknown
+  std::string found;               // of conditions without parameters: what the operator did
 };
 
 // "The setting for watchpoint is max_gt = 1. The actual value of the tensor is max_gt = 2.", for each check that fired.

@@ -20,6 +20,7 @@ from sonde.debugger import (
     DumpParser,
     Node,
     OperatorOverflowCondition,
+    OperatorWithoutEffectCondition,
     TensorAllZeroCondition,
     TensorChangeAboveThresholdCondition,
     TensorChangeBelowThresholdCondition,
@@ -417,6 +418,7 @@ def test_conditions_have_the_names_numbers_and_parameters_of_the_original():
         (TensorRangeCondition(max_min_gt=1), "TensorRange", 21, {"max_min_gt": 1.0}),
         (TensorOverflowCondition(), "TensorOverflow", 13, {}),
         (OperatorOverflowCondition(), "OperatorOverflow", 2, {}),
+        (OperatorWithoutEffectCondition(), "OperatorWithoutEffect", 100, {}),
         (TensorAllZeroCondition(100), "TensorAllZero", 17, {"zero_percentage_ge": 100.0}),
         (TensorUnchangedCondition(), "TensorUnchanged", 20, {"rtol": 1e-5, "atol": 1e-8}),
         (

@@ -287,7 +287,7 @@ def test_nodes_are_chosen_by_name_category_and_pattern(dump):
 
 def test_the_catalogue_lists_ids_numbers_and_parameters():
     listed = {row["id"]: row for row in json.loads(watch("--list", "--json").stdout)["conditions"]}
-    assert len(listed) == 32
+    assert len(listed) == 33  # the debugger's, and operator_without_effect
     assert listed["weight_not_changed"]["abbr"] == "WNC"
     assert listed["weight_not_changed"]["backend"] == 20
     assert [parameter["name"] for parameter in listed["weight_not_changed"]["parameters"]] == [

@@ -147,6 +147,15 @@ class OperatorOverflowCondition(ConditionBase):
         super().__init__()
 
 
+class OperatorWithoutEffectCondition(ConditionBase):
+    """The result equals an operand although the other one is not neutral. Sonde's own."""
+
+    _number = 100
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
 class TensorAllZeroCondition(ConditionBase):
     """The percentage of zeros is at least this."""
 
