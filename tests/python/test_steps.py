@@ -520,7 +520,7 @@ def test_sonde_run_ends_the_program_after_the_last_chosen_step(sonde, script, du
     run = sonde("run", *command)
     assert run.status == 0, run.stderr
     assert dumps.steps(dump) == [1]
-    assert "ended after the last chosen step (stop_after)" in run.stderr
+    assert "sonde: ended after the last chosen step (stop_after)" in run.stderr.splitlines()
 
 
 def test_stop_after_without_a_last_step_is_reported(train, config):
