@@ -70,7 +70,7 @@ export interface Finding {
 }
 
 export interface FirstBad {
-  readonly complete: boolean; // everything that was recorded was looked at: without a finding, nothing in it is wrong
+  readonly complete: boolean; // everything that was recorded was looked at: without a finding, nothing in it is wrong; false too if an error stopped the recording before a finding
   readonly unfinished: readonly ({
     readonly state: "killed" | "stopped" | "running"; // stopped: by an error of the recording
     readonly rank: number;
@@ -78,6 +78,7 @@ export interface FirstBad {
     readonly graph: number;
     readonly step: number; // the last one
     readonly in_step: boolean; // false: the step had ended
+    readonly reason: string; // the error that stopped the recording; otherwise empty
   })[]; // ranks whose last run has not ended the recording itself: nobody knows what came after
   readonly first: Finding | null;
   readonly findings: readonly (Finding)[];

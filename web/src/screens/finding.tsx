@@ -23,7 +23,7 @@ function NothingFound({ of, mayDiffer }: { of: FirstBad; mayDiffer: boolean }) {
   return (
     <Card class={`verdict first-bad ${!whole ? "unsure" : mayDiffer ? "quiet" : "good"}`}>
       <p class="headline">{!(whole && mayDiffer) && <span class="big-sign" aria-hidden="true">{whole ? "✓" : "?"}</span>} {headline}</p>
-      {of.unfinished.map((run) => <p key={rankName(run)} class="why">{words.overview.unfinished(run.state, of.looked_at.ranks > 1 ? rankName(run) : "", run.step, run.in_step)}</p>)}
+      {of.unfinished.map((run) => <p key={rankName(run)} class="why">{words.overview.unfinished(run.state, of.looked_at.ranks > 1 ? rankName(run) : "", run.step, run.in_step)}{run.reason && ` ${run.reason}`}</p>)}
       <p class="soft">{words.overview.looked(formatCount(of.looked_at.ops), formatCount(of.looked_at.tensors))}</p>
       {of.notes.map((note) => <p key={note} class="soft">{note}</p>)}
       <Beside of={of} />
