@@ -114,6 +114,11 @@ TEST(Plan, TakesTheDiagnosticDirectoryOnlyWhenThePathIsMissingOrEmpty) {
   expect_message({"c.path=null", variable}, "error common_dump_settings.path", "found null");
 }
 
+TEST(Plan, NamesTheSettingThatTakesAnyPath) {
+  expect_message({"c.path=\"/home/a.user/dump\""}, "error common_dump_settings.path",
+                 "\"sonde_settings\": {\"path\": …}");
+}
+
 TEST(Plan, ReadsKernelsAsMindSporeSeesThem) {
   const auto kernels = [](const std::string& json) {
     return plan_with({"c.dump_mode=1", "c.kernels=" + json}).kernels;
@@ -244,6 +249,8 @@ TEST(Plan, TakesAMissingOrOddE2eObjectAsEmpty) {
   EXPECT_TRUE(plan_with({"e={}"}).e2e);
   EXPECT_TRUE(plan_with({"e=null"}).e2e);
   expect_message({"-e"}, "warning e2e_dump_settings", "missing");
+  expect_message({"-e"}, "warning e2e_dump_settings",
+                 "\"sonde_settings\": {\"version\": \"2.0\"}, \"2.3\" or \"2.5\" writes");
   expect_message({"e=[1]"}, "warning e2e_dump_settings", "read as {}");
 }
 
