@@ -17,7 +17,7 @@ struct Bounds {
   double high = std::numeric_limits<double>::infinity();
 };
 
-// What a dump says of a tensor without NaN and infinities; each number may be off by `rounding`, as a part of it.
+// The statistics that a dump has of a tensor without NaN and infinities; each number may be off by `rounding`, as a part of it.
 struct KnownNumbers {
   std::optional<double> max, min, mean, l2norm;
   std::optional<std::uint64_t> count, positive_count, negative_count, zero_count;

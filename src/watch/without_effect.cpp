@@ -83,14 +83,14 @@ struct Operand {
   bool exists() const { return input != nullptr || number.has_value(); }
 };
 
-// What an operator computes for one of its outputs.
+// The operation that gives one of the outputs.
 struct Call {
   Way way = Way::add;
   double factor = 1;  // `alpha`, `value`
   Operand self, other, third;
 };
 
-// For elements that are no number nothing is expected.
+// An element that is NaN or infinite is not expected to change.
 bool should_change(const Call& call, double self, double other, double third) {
   if (!std::isfinite(self) || std::isnan(other) || std::isnan(third)) return false;
   switch (call.way) {

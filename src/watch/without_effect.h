@@ -36,7 +36,7 @@ class EffectJudge {
   std::uint64_t files_read() const { return files_read_; }
 
  private:
-  // What the dump says of an operand: its own record, or that of the operator that made it.
+  // The record of an operand: its own, or that of the operator that made it.
   const CatalogTensor* record_of(const CatalogTensor& input) const;
 
   const CatalogRank& rank_;

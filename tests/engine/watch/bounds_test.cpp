@@ -157,7 +157,7 @@ TEST(Bounds, OfAChangeToo) {
   }
 }
 
-// What the recommended set asks of an ordinary tensor.
+// The recommended conditions, of ordinary tensors.
 TEST(Bounds, DecideTheRecommendedConditionsOfOrdinaryTensors) {
   std::mt19937 random(1);
   std::normal_distribution<double> normal;
