@@ -109,9 +109,10 @@ void add_compare(CLI::App& app, int& exit_status) {
   verb->add_option("TARGET", arguments->target, "dump under test: a directory, or one file of a tensor")
       ->type_name("")
       ->required();
-  verb->add_option("GOLDEN", arguments->golden, "reference dump: of any layout, framework or precision")
-      ->type_name("")
-      ->required();
+  verb->add_option(
+          "GOLDEN", arguments->golden,
+          "reference dump: of any layout, framework or precision; TARGET itself with --golden-step or --golden-graph")
+      ->type_name("");
   verb->add_option("--mapping", arguments->mapping, "JSON or CSV that says which golden op belongs to which of TARGET")
       ->type_name("FILE");
   verb->add_option("--rtol", arguments->rtol, "relative tolerance; replaces the derived tolerance of each operator")
@@ -119,6 +120,12 @@ void add_compare(CLI::App& app, int& exit_status) {
   verb->add_option("--atol", arguments->atol, "absolute tolerance; replaces the derived one too")->type_name("X");
   add_step_option(*verb, arguments->steps, "default: all that both have");
   verb->add_option("--graph", arguments->graph, "0 training, 1 and 2 without gradients (default: all)")->type_name("N");
+  verb->add_option(
+          "--golden-step", arguments->golden_steps,
+          "steps of GOLDEN, if others than --step: the first is compared with the first (one dump may be both)")
+      ->type_name("STEPS");
+  verb->add_option("--golden-graph", arguments->golden_graph, "graph of GOLDEN, if another one than --graph")
+      ->type_name("N");
   verb->add_option("--rank", arguments->rank, "only this process (default: all)")->type_name("N");
   verb->add_option("--threads", arguments->threads,
                    "number of threads (default: one for each CPU); does not affect the result")
@@ -134,8 +141,16 @@ void add_compare(CLI::App& app, int& exit_status) {
   verb->footer(
       "Exit status: 0 no difference that rounding does not explain, 1 a difference, 2 bad usage, 3 something could not "
       "be read or compared.\n"
-      "Example: sonde compare run_on_npu run_on_cpu --junit compare.xml");
-  verb->callback([arguments, &exit_status] { exit_status = compare(*arguments); });
+      "Example: sonde compare run_on_npu run_on_cpu --junit compare.xml\n"
+      "         sonde compare run --graph 0 --golden-graph 1");
+  verb->callback([arguments, &exit_status] {
+    if (arguments->golden.empty()) {
+      const bool is_one_dump = !arguments->golden_steps.empty() || arguments->golden_graph;
+      if (!is_one_dump) throw CLI::RequiredError("GOLDEN");
+      arguments->golden = arguments->target;
+    }
+    exit_status = compare(*arguments);
+  });
 }
 
 }  // namespace sonde

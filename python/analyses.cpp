@@ -49,8 +49,11 @@ Answer stomp(const Dump& dump, const std::string& steps, Number graph, Number ra
 
 Comparison compare(const Dump& target, const Dump& golden, std::optional<double> rtol, std::optional<double> atol,
                    const std::string& mapping, const std::string& steps, Number graph, Number rank,
-                   std::size_t threads) {
-  return done([&] { return sonde::compare(target, golden, {rtol, atol, mapping, steps, graph, rank, threads}); });
+                   const std::string& golden_steps, Number golden_graph, std::size_t threads) {
+  return done([&] {
+    return sonde::compare(target, golden,
+                          {rtol, atol, mapping, steps, graph, rank, golden_steps, golden_graph, threads});
+  });
 }
 
 nb::dict dict_of(const sonde::WatchFinding& finding) {
@@ -133,7 +136,7 @@ void add_analyses(nb::module_& module) {
       .def("junit", &Comparison::junit, nb::call_guard<nb::gil_scoped_release>())
       .def("left_out", &Comparison::left_out);
   module.def("first_bad", &first_bad, nb::arg("dump"), nb::arg("steps"), nb::arg("graph").none(),
-             nb::arg("rank").none(), nb::arg("threads"));
+             nb::arg("rank").none(), nb::arg("golden_steps"), nb::arg("golden_graph").none(), nb::arg("threads"));
   module.def("stomp", &stomp, nb::arg("dump"), nb::arg("steps"), nb::arg("graph").none(), nb::arg("rank").none());
   module.def("compare", &compare, nb::arg("target"), nb::arg("golden"), nb::arg("rtol").none(), nb::arg("atol").none(),
              nb::arg("mapping"), nb::arg("steps"), nb::arg("graph").none(), nb::arg("rank").none(), nb::arg("threads"));

@@ -191,6 +191,9 @@ struct ComparisonOptions {
   std::filesystem::path mapping;     // JSON or CSV: names of golden ops for those of the target; empty: none
   std::string steps;                 // "3", "0-5", "1|4"; empty: all that both have
   std::optional<std::uint32_t> graph, rank;
+  // Of the golden dump, if other steps or another graph of it are meant. Steps are then compared in their order.
+  std::string golden_steps;
+  std::optional<std::uint32_t> golden_graph;
   std::size_t threads = 0;  // 0: one for each CPU; the answer is the same
 };
 
@@ -203,8 +206,9 @@ struct DumpDifference {
   std::string source_file;
   std::uint32_t source_line = 0;  // 0: unknown
   bool in_golden = false;
-  bool uncertain = false;  // `text` names the evidence that would settle it
-  std::string text;        // one line for people
+  bool uncertain = false;        // `text` names the evidence that would settle it
+  std::optional<double> factor;  // the target's tensor is so many times the golden one; empty: there is no one factor
+  std::string text;              // one line for people
 };
 
 class Comparison;

@@ -190,6 +190,8 @@ def compare(
     steps: str,
     graph: int | None,
     rank: int | None,
+    golden_steps: str,
+    golden_graph: int | None,
     threads: int,
 ) -> Comparison: ...
 def watch(

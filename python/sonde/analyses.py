@@ -75,7 +75,7 @@ def stomp(dump: AnyDump, *, step: Steps = None, graph: int | None = None, rank: 
 
 def compare(
     target: AnyDump,
-    golden: AnyDump,
+    golden: AnyDump | None = None,
     *,
     rtol: float | None = None,
     atol: float | None = None,
@@ -83,14 +83,22 @@ def compare(
     step: Steps = None,
     graph: int | None = None,
     rank: int | None = None,
+    golden_step: Steps = None,
+    golden_graph: int | None = None,
     threads: int = 0,
 ) -> Comparison:
     """Compares two dumps and says which operator introduces an error that its rounding does not explain
     (docs/compare.md).
 
     `rtol`, `atol`: tolerances in place of the derived ones. `mapping`: a JSON or CSV file that names the golden
-    operator of each of the target's. `step` as of `first_bad`. Raises sonde.Error when there is no dump, or the two
-    have no step in common; ValueError when the mapping cannot be read."""
+    operator of each of the target's. `step` as of `first_bad`. `golden_step`, `golden_graph`: steps or graph of the
+    golden dump, if others are meant; steps are then compared in their order, and without `golden` the dump is compared
+    with itself. Raises sonde.Error when there is no dump, or the two have no step in common; ValueError when the
+    mapping cannot be read, or a dump has no such step, graph or rank."""
+    if golden is None:
+        if golden_step is None and golden_graph is None:
+            raise ValueError("compare() needs `golden`, or `golden_step` or `golden_graph` of the same dump")
+        golden = target
     with _errors():
         native = _core.compare(
             _native(target),
@@ -101,6 +109,8 @@ def compare(
             _steps_text(step),
             graph,
             rank,
+            _steps_text(golden_step),
+            golden_graph,
             threads,
         )
     return Comparison(native)

@@ -121,6 +121,7 @@ DumpDifference difference_of(const DumpComparison& comparison, const CompareFind
   out.source_file = finding.culprit->source_file;
   out.source_line = finding.culprit->line;
   out.in_golden = finding.in_golden;
+  out.factor = finding.factor;
   out.uncertain = finding.uncertain;
   out.text = line_of(comparison, finding);
   return out;

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
+#include "compare/common_names.h"
+#include "compare/maker_of_data.h"
 #include "compare/name_map.h"
 #include "config/op_types.h"
 #include "model/not_read.h"
@@ -20,14 +23,10 @@ struct StepPair {
   const CatalogStep* golden;
 };
 
-bool is_chosen(const CatalogStep& step, const CompareOptions& options) {
-  return options.part.takes(step) && !step.ops.empty();
-}
-
-std::vector<const CatalogStep*> steps_of(const CatalogRank& rank, const CompareOptions& options) {
+std::vector<const CatalogStep*> steps_of(const CatalogRank& rank, const DumpPart& part) {
   std::vector<const CatalogStep*> steps;
   for (const CatalogStep& step : rank.steps) {
-    if (is_chosen(step, options)) steps.push_back(&step);
+    if (part.takes(step) && !step.ops.empty()) steps.push_back(&step);
   }
   return steps;
 }
@@ -37,10 +36,26 @@ std::string step_text(const CatalogStep& step) {
                             : fmt::format("{} of graph {}", step.id.number, step.id.graph);
 }
 
+// Of the golden dump other steps were asked for: the first with the first.
+void pair_in_order(const StepPair& ranks, const std::vector<const CatalogStep*>& left,
+                   const std::vector<const CatalogStep*>& right, std::vector<StepPair>& pairs,
+                   std::vector<std::string>& notes) {
+  for (std::size_t i = 0; i < std::min(left.size(), right.size()); ++i) {
+    pairs.push_back({ranks.target_rank, left[i], ranks.golden_rank, right[i]});
+    notes.push_back(fmt::format("step {} is compared with golden step {}", step_text(*left[i]), step_text(*right[i])));
+  }
+  if (left.size() != right.size()) {
+    notes.push_back(
+        fmt::format("{} steps are compared with {} golden ones: the others are left out", left.size(), right.size()));
+  }
+}
+
 // By number; where no number is on both sides, by order.
 void pair_steps(const CatalogRank& target, const CatalogRank& golden, const CompareOptions& options,
                 std::vector<StepPair>& pairs, std::vector<std::string>& notes) {
-  const std::vector<const CatalogStep*> left = steps_of(target, options), right = steps_of(golden, options);
+  const std::vector<const CatalogStep*> left = steps_of(target, options.part);
+  const std::vector<const CatalogStep*> right = steps_of(golden, options.golden_part.value_or(options.part));
+  if (options.golden_part) return pair_in_order({&target, nullptr, &golden, nullptr}, left, right, pairs, notes);
   std::vector<const CatalogStep*> alone;
   std::size_t found = 0;
   for (const CatalogStep* step : left) {
@@ -151,6 +166,37 @@ void count_up(DumpComparison& comparison) {
   }
 }
 
+// Nothing of one dump belongs to anything of the other: no answer.
+void say_whether_anything_corresponds(DumpComparison& comparison) {
+  std::set<std::string_view> types, parameters;
+  bool any_type = false, any_parameter = false;
+  for (const ComparedStep& step : comparison.steps) {
+    for (const ComparedOp& op : step.ops) {
+      if (!op.target.empty() && !op.golden.empty()) return;
+    }
+    const auto each = [](const CompareSide& side, const auto& look) {
+      for (const CompareOp& op : side.ops) {
+        look(true, op.op->op_type);
+        for (const CompareInput& input : op.inputs) {
+          if (!is_data_name(input.name)) look(false, input.name);
+        }
+      }
+    };
+    each(*step.golden, [&](bool is_type, std::string_view text) { (is_type ? types : parameters).insert(text); });
+    each(*step.target, [&](bool is_type, std::string_view text) {
+      bool& any = is_type ? any_type : any_parameter;
+      any = any || (is_type ? types : parameters).contains(text);
+    });
+  }
+  comparison.findings.clear();
+  const std::string_view why = any_type && any_parameter
+                                   ? "operators of one type have other shapes and read other tensors"
+                               : any_type      ? "no parameter is in both, and operators of one type differ in shape"
+                               : any_parameter ? "no type of operator is in both"
+                                               : "no type of operator and no parameter is in both";
+  comparison.left_out.push_back(fmt::format("nothing corresponds: {}", why));
+}
+
 std::uint64_t tensors_not_read(const std::vector<StepPair>& pairs) {
   std::uint64_t count = 0;
   for (const StepPair& pair : pairs) {
@@ -184,6 +230,12 @@ Result<CompareOptions> compare_options(const ComparisonOptions& options) {
   const Result<StepSet> steps = parse_steps(options.steps);
   if (!steps) return steps.error();
   wanted.part = {*steps, options.graph, options.rank};
+  if (!options.golden_steps.empty() || options.golden_graph) {
+    const Result<StepSet> golden_steps = parse_steps(options.golden_steps);
+    if (!golden_steps) return golden_steps.error();
+    wanted.golden_part = {options.golden_steps.empty() ? *steps : *golden_steps,
+                          options.golden_graph ? options.golden_graph : options.graph, std::nullopt};
+  }
   if (options.mapping.empty()) return wanted;
   Result<NameMap> names = read_mapping(options.mapping);
   if (!names) return names.error();
@@ -193,6 +245,11 @@ Result<CompareOptions> compare_options(const ComparisonOptions& options) {
 
 Result<DumpComparison> compare_dumps(const Catalog& target, const Catalog& golden, const CompareOptions& options) {
   DumpComparison comparison;
+  if (const Status known = check_part(target, options.part); !known) return known.error();
+  const DumpPart& golden_part = options.golden_part.value_or(options.part);
+  if (const Status known = check_part(golden, {golden_part.steps, golden_part.graph, std::nullopt}); !known) {
+    return known.error();
+  }
   const std::vector<StepPair> pairs = pair_all(target, golden, options, comparison.notes);
   if (pairs.empty()) {
     return Error{ErrorCode::not_found,
@@ -207,7 +264,9 @@ Result<DumpComparison> compare_dumps(const Catalog& target, const Catalog& golde
     step.differences = std::make_shared<Differences>(threads, DifferenceOptions{.all_sums = options.all_sums});
     compare_step(step, comparison.steps.size() - 1, options, histories[pair.target_rank->rank], comparison.findings);
   }
+  say_whether_anything_corresponds(comparison);
   gather_notes(comparison);
+  name_makers_of_data(comparison);
   drop_innocent_collectives(comparison);
   sort_findings(comparison);
   count_up(comparison);

@@ -81,6 +81,7 @@ struct CompareFinding {
   std::uint32_t place = 0;                 // in the order of the target's ops
   bool uncertain = false;                  // `what` says how to find out
   bool certain = false;                    // in any case: two outputs of one op were exchanged
+  std::optional<double> factor;            // the target's tensor is so many times the golden one
 };
 
 struct ComparedStep {
@@ -123,6 +124,7 @@ struct CompareOptions {
   std::size_t threads = 0;  // 0: as many as CPUs
   bool all_sums = false;    // relative errors of every element, for msprobe's columns
   DumpPart part;
+  std::optional<DumpPart> golden_part;  // empty: `part`; else steps are compared in their order
 };
 // The meaning of the options; fails with `invalid_argument` if the mapping cannot be read, or the steps are not a list.
 Result<CompareOptions> compare_options(const ComparisonOptions& options);

@@ -95,6 +95,7 @@ std::vector<OpPair> StepComparer::without_effect() const {
     const ComparedOp& op = *finding.op;
     const bool is_parameter = finding.kind == FindingKind::shape && finding.tensor->target->is_input;
     if (!by_place || is_parameter || op.target.empty() || op.golden.empty() || op.how == MatchedBy::mapping) continue;
+    if (op.how == MatchedBy::recomputation) continue;
     if (finding.kind == FindingKind::op && !is_doubtful(op)) continue;
     if (finding.certain) continue;
     if (!has_effect(finding)) pairs.emplace_back(op.target_index, op.golden_index);

@@ -5,6 +5,7 @@
 
 #include "compare/compare_step.h"
 #include "compare/compare_words.h"
+#include "compare/factor.h"
 #include "sonde/tensor.h"
 
 namespace sonde {
@@ -13,7 +14,8 @@ void StepComparer::add_finding(FindingKind kind, const ComparedOp& op, const Cat
                                const ComparedTensor* tensor, std::string what) {
   something_differs_ = true;
   CompareFinding& finding = findings_.emplace_back();
-  finding = {kind, index_, &op, culprit, in_golden, tensor, std::move(what), op.target_index};
+  finding = {kind, index_, &op, culprit, in_golden, tensor, std::move(what), op.target_index, false, false, {}};
+  if (tensor != nullptr) finding.factor = factor_between(*tensor->difference);
 }
 
 // The op without a counterpart that made an input, if the golden dump does not say what the counterpart read.
@@ -262,13 +264,18 @@ void StepComparer::report_wiring(ComparedOp& op, const PairedInput& input, Compa
   const bool missing = theirs != kNoOp && golden_owner_[theirs] == kNone && !promised_[theirs];
   const std::string numbers = difference_text(FindingKind::wiring, shown);
   const std::string slot = fmt::format("input.{} of {}", shown.target->slot, op.target.front()->op_name);
-  if (inserted) {
-    add_finding(FindingKind::inserted, op, first_alone(from), false, &shown,
+  const std::uint32_t mine = inserted ? first_alone(target_, target_owner_, from) : kNoOp;
+  const std::uint32_t other = missing ? first_alone(golden_, golden_owner_, theirs) : kNoOp;
+  // If both have ops of their own here, one that only moves or casts is not the cause of what the other computes.
+  const auto moves = [](const CompareOp& one) { return one.kind == OpKind::copy || one.kind == OpKind::cast; };
+  const bool only_moves = inserted && missing && moves(target_.ops[mine]) && !moves(golden_.ops[other]);
+  if (inserted && !only_moves) {
+    add_finding(FindingKind::inserted, op, target_.ops[mine].op, false, &shown,
                 fmt::format("has no counterpart in the golden dump, and changes {}: {}", slot, numbers));
     return;
   }
   if (missing) {
-    add_finding(FindingKind::missing, op, golden_.ops[theirs].op, true, &shown,
+    add_finding(FindingKind::missing, op, golden_.ops[other].op, true, &shown,
                 fmt::format("has no counterpart in the target, which changes {}: {}", slot, numbers));
     return;
   }
@@ -286,19 +293,22 @@ void StepComparer::report_wiring(ComparedOp& op, const PairedInput& input, Compa
                              target_.ops[from].op->op_type == golden_.ops[theirs].op->op_type;
 }
 
-// The first op of the chain of ops without a counterpart that leads here.
-const CatalogOp* StepComparer::first_alone(std::uint32_t from) const {
-  const CatalogOp* first = target_.ops[from].op;
+std::uint32_t StepComparer::first_alone(const CompareSide& side, const std::vector<std::uint32_t>& owner,
+                                        std::uint32_t from) const {
+  const bool is_target = &side == &target_;
+  const auto is_alone = [&](std::uint32_t op) {
+    if (is_target) return owner[op] != kNone && step_.ops[owner[op]].golden.empty();
+    return owner[op] == kNone && !promised_[op];  // golden ops without a counterpart are kept last
+  };
+  std::uint32_t first = from;
   for (std::size_t steps = 0; steps < kLongestChain; ++steps) {
     std::uint32_t before = kNoOp;
-    for (const CompareInput& input : target_.ops[from].inputs) {
-      if (input.from == kNoOp || target_owner_[input.from] == kNone) continue;
-      if (step_.ops[target_owner_[input.from]].golden.empty()) before = input.from;
+    for (const CompareInput& input : side.ops[from].inputs) {
+      if (input.from != kNoOp && is_alone(input.from)) before = input.from;
     }
     if (before == kNoOp) break;
     from = before;
-    const OpKind kind = target_.ops[from].kind;
-    if (kind != OpKind::copy) first = target_.ops[from].op;
+    if (side.ops[from].kind != OpKind::copy) first = from;
   }
   return first;
 }

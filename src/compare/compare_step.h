@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -94,6 +95,11 @@ class StepComparer {
   bool keep_target_again(std::uint32_t target);
   void keep_golden_again(std::uint32_t golden);
 
+  // compare_gradients.cpp
+  void leave_other_batches_out();
+  bool compare_gradients();
+  void report_gradient(std::uint32_t reader, std::string what, bool is_certain, std::optional<double> factor);
+
   // compare_judge.cpp
   Judged judge(const Group& target, const Group& golden, MatchedBy how);
   std::uint32_t golden_slot_of(std::uint32_t slot, const Judged& judged) const;
@@ -121,7 +127,8 @@ class StepComparer {
   bool is_from_unknown(const CompareInput& input) const;
   void look_at_wiring(ComparedOp& op, const PairedInput& input, ComparedTensor& shown);
   void look_at_change(ComparedOp& op, const PairedInput& input, ComparedTensor& shown);
-  const CatalogOp* first_alone(std::uint32_t from) const;
+  // The first op of the chain of ops without a counterpart that leads to this one.
+  std::uint32_t first_alone(const CompareSide& side, const std::vector<std::uint32_t>& owner, std::uint32_t from) const;
   void report_other_size(const ComparedOp& op, const PairedInput& input);
   void report_wiring(ComparedOp& op, const PairedInput& input, ComparedTensor& shown);
   Bound bound_of_parameter(const CatalogTensor& golden, const TensorDifference& difference, bool known);
@@ -144,7 +151,6 @@ class StepComparer {
   void blame_reordering();
   void note_doubts();
   void report_each_cause_once();
-  void leave_other_batches_out();
   std::pair<const ComparedOp*, const CatalogOp*> reordering_before(const ComparedOp& op) const;
   void name_suspects();
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compare/factor.h"
 #include "sonde/tensor.h"
 
 namespace sonde {
@@ -75,6 +76,10 @@ std::string difference_text(FindingKind kind, const ComparedTensor& tensor) {
   const bool lower = difference.by == ComparedBy::statistics;
   std::string text = fmt::format("relative error {}{}, max error {}{}", lower ? "at least " : "",
                                  rough(difference.relative()), rough(difference.max_error), worst_text(difference));
+  if (const std::optional<double> factor = factor_between(difference)) {
+    const bool is_gradient = tensor.target != nullptr && tensor.target->parameter.ends_with(".grad");
+    text += fmt::format(", {} the golden {}", factor_text(*factor, difference), is_gradient ? "gradient" : "one");
+  }
   if (kind != FindingKind::op) return text;
   const Allowance& allowance = tensor.allowance;
   text += fmt::format("; rounding explains {}", rough(allowance.rounding.max));

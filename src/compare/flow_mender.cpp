@@ -113,12 +113,12 @@ int FlowMender::gain_of(std::uint32_t target, std::uint32_t golden) const {
 // The golden op whose inputs agree better with those of this op; kNoOp: none.
 std::uint32_t FlowMender::better_for(std::uint32_t target) const {
   const std::uint32_t now = matches_[target].golden;
-  if (now == kNoOp || !may_belong_(target, now) || matches_[target].how == MatchedBy::mapping) return kNoOp;
+  if (matches_[target].how == MatchedBy::mapping || (now != kNoOp && !may_belong_(target, now))) return kNoOp;
   std::set<std::uint32_t> candidates;
-  const bool otherwise = !is_called_alike(*target_.ops[target].op, *golden_.ops[now].op);
+  const bool otherwise = now == kNoOp || !is_called_alike(*target_.ops[target].op, *golden_.ops[now].op);
   for (const CompareInput& input : target_.ops[target].inputs) {
-    const CompareInput* other = input_of(golden_.ops[now], input.tensor->slot);
-    if (other != nullptr && (otherwise || agreement(input, *other) < 0)) find_candidates(target, input, candidates);
+    const CompareInput* other = now == kNoOp ? nullptr : input_of(golden_.ops[now], input.tensor->slot);
+    if (otherwise || (other != nullptr && agreement(input, *other) < 0)) find_candidates(target, input, candidates);
   }
   std::uint32_t best = kNoOp;
   int most = 0;

@@ -42,7 +42,7 @@ const CatalogTensor* main_output(const CompareOp& op) { return op.outputs.empty(
 // The features of an op that are compared repeatedly, as numbers.
 struct Features {
   std::uint64_t name = 0, scope = 0, leaf = 0, line = 0, shape = 0, shape_set = 0, parameters = 0, parameter = 0,
-                before = 0, after = 0;
+                before = 0, after = 0, data = 0;
   Phase phase = Phase::forward;
   bool of_lists = false;  // _foreach_…: no single tensor flows through it
 };
@@ -85,8 +85,9 @@ std::vector<Features> features_of(const CompareSide& side) {
     features.of_lists = op.op->op_type.find("_foreach_") != std::string_view::npos;
     for (const CompareInput& input : op.inputs) {
       if (input.from == kNoOp && input.outside != 0) {
-        mix(features.parameters, input.outside);
-        if (features.parameter == 0) features.parameter = input.outside;
+        // Data without a name are the same by their values: that says less than the neighbours.
+        mix(input.name.empty() ? features.data : features.parameters, input.outside);
+        if (features.parameter == 0 && !input.name.empty()) features.parameter = input.outside;
       } else if (input.from != kNoOp) {
         mix(features.before, side.ops[input.from].family->front());
       }
@@ -341,7 +342,7 @@ void Matcher::align_between(Range target, Range golden, int level) {
   const Key keys[] = {
       [](const Features& f, const CompareOp&) {
         std::uint64_t key = f.name;
-        for (const std::uint64_t part : {f.shape, f.parameters, f.before, f.after}) mix(key, part);
+        for (const std::uint64_t part : {f.shape, f.parameters, f.data, f.before, f.after}) mix(key, part);
         return key;
       },
       [](const Features& f, const CompareOp& op) {

@@ -115,6 +115,7 @@ Json json_of(const DumpComparison& comparison, const CompareOptions& options) {
                 {"text", line_of(comparison, finding)}};
     one["tags"] = Json::array();
     if (finding.uncertain) one["tags"].push_back("uncertain");
+    if (finding.factor) one["factor"] = *finding.factor;
     if (finding.tensor != nullptr) one["tensor"] = json_of_tensor(*finding.tensor);
     one["attributes"] = finding.op->golden.empty() || finding.op->target.empty()
                             ? std::vector<std::string>()

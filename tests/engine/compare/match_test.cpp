@@ -80,7 +80,8 @@ TEST(Match, DataReadInAnotherOrderIsTheSameData) {
     Program target, golden;
     write(target, true);
     write(golden, false);
-    EXPECT_THAT(compared(target, golden).findings, IsEmpty());
+    const DumpComparison comparison = compared(target, golden);
+    EXPECT_THAT(comparison.findings, IsEmpty()) << name << comparison.findings[0].what;
   }
 }
 
@@ -159,6 +160,72 @@ TEST(Match, ParametersWhoseNumbersShiftedAreThoseThatTheForwardPassReads) {
   Layers{{"1.weight", "2.weight"}, {0, 1}, false}.write(target);
   Layers{{"0.weight", "1.weight"}, {0, 1}, false}.write(golden);
   EXPECT_THAT(compared(target, golden).findings, IsEmpty());
+}
+
+// The optimizer reads the gradient of a batch of `rows` rows.
+void write_batch(Program& program, const std::string& rows, const Values& data, const Values& gradient) {
+  program.add("relu", {Program::parameter("data-0", data, rows)}, data, rows);
+  program.add("add_", {Program::parameter("w", kOne, "(4)"), Program::parameter("w.grad", gradient, "(4)")}, kOne,
+              "(4)", "Default/optimizer-SGD");
+  program.last().phase = Phase::optimizer;
+}
+
+TEST(Match, BatchesCutInAnotherWayAreComparedByTheGradientsThatTheOptimizerReads) {
+  for (const bool by_statistics : {false, true}) {
+    for (const float factor : {4.0F, 1.0F}) {
+      Program target, golden;
+      write_batch(target, "(2)", {1, 2}, times(kTwo, factor));
+      write_batch(golden, "(3)", {1, 2, 3}, kTwo);
+      if (by_statistics) target.forget_values();
+      if (by_statistics) golden.forget_values();
+      const DumpComparison comparison = compared(target, golden);
+      EXPECT_TRUE(comparison.complete);
+      if (factor == 1) {
+        EXPECT_THAT(comparison.findings, IsEmpty());
+        continue;
+      }
+      ASSERT_THAT(comparison.findings, SizeIs(1));
+      EXPECT_THAT(comparison.findings[0].what, HasSubstr("4.000 times the golden gradient"));
+      EXPECT_EQ(comparison.findings[0].what.find("about") != std::string::npos, by_statistics);
+      ASSERT_TRUE(comparison.findings[0].factor);
+      EXPECT_NEAR(*comparison.findings[0].factor, 4, 1e-6);
+    }
+  }
+}
+
+TEST(Match, AFactorIsSaidOnlyWhereAllElementsHaveIt) {
+  const auto factor_of = [](Values values) {
+    Program target, golden;
+    target.add("exp", {Program::parameter("x", kOne, "(4)")}, values, "(4)");
+    golden.add("exp", {Program::parameter("x", kOne, "(4)")}, kTwo, "(4)");
+    return compared(target, golden).findings.at(0).factor;
+  };
+  EXPECT_NEAR(factor_of(times(kTwo, -0.5F)).value_or(0), -0.5, 1e-6);
+  EXPECT_FALSE(factor_of({10, -12, 14, -17}));
+}
+
+TEST(Match, TwoPartsOfOneDumpMayBeCompared) {
+  Program program;
+  write_batch(program, "(2)", {1, 2}, kOne);
+  CompareOptions options;
+  options.part.graph = 0;
+  options.golden_part = options.part;
+  EXPECT_THAT(compared(program, program, options).findings, IsEmpty());
+  options.golden_part->graph = 3;
+  const Result<DumpComparison> none = compare_dumps(program.catalog(), program.catalog(), options);
+  ASSERT_FALSE(none);
+  EXPECT_THAT(none.error().message, HasSubstr("no graph 3; there is 0"));
+}
+
+TEST(Match, DumpsWithNothingInCommonAreNoAnswer) {
+  Program target, golden;
+  target.add("exp", {Program::parameter("", kOne, "(4)")}, kTwo, "(4)");
+  golden.add("cumsum", {Program::parameter("", {1, 2}, "(2)")}, {1, 3}, "(2)");
+  const DumpComparison comparison = compared(target, golden);
+  EXPECT_FALSE(comparison.complete);
+  EXPECT_THAT(comparison.findings, IsEmpty());
+  ASSERT_THAT(comparison.left_out, SizeIs(1));
+  EXPECT_THAT(comparison.left_out[0], HasSubstr("nothing corresponds: no type of operator and no parameter"));
 }
 
 }  // namespace

@@ -239,3 +239,35 @@ def checkpointed_layers_with_one_scope(other):
         return s.out(x)
 
     training(network_of(forward, fc=nn.Linear(8, 8), out=nn.Linear(8, 3)), rows(6, 8))
+
+
+def in_parts(parts):
+    """One batch of 8 rows, or parts of it whose gradients are added up."""
+    network = Blocks(False)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.05)
+    torch.manual_seed(1)
+    for _ in range(2):
+        batch = torch.randn(8, 8)
+        optimizer.zero_grad()
+        for part in batch.chunk(parts):
+            loss = network(part).square().mean()
+            (loss / parts).backward()
+        optimizer.step()
+
+
+@family.rounding()
+def accumulated_batch(other):
+    in_parts(4 if other else 1)
+
+
+@family.differs("add_", "_foreach_add_", short=True)
+def accumulated_without_division(wrong):
+    network = Blocks(False)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.05)
+    torch.manual_seed(1)
+    for _ in range(2):
+        batch = torch.randn(8, 8)
+        optimizer.zero_grad()
+        for part in batch.chunk(4 if wrong else 1):
+            network(part).square().mean().backward()
+        optimizer.step()  # FAULT
