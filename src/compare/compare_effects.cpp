@@ -215,16 +215,6 @@ bool StepComparer::reaches_an_end(std::uint32_t target, HealthReader& health) co
   return false;
 }
 
-// With other batches numbers, shapes and values all differ; only parameters stay the same.
-void StepComparer::leave_other_batches_out() {
-  if (step_.notes.empty()) return;
-  const bool other_parameters = std::ranges::any_of(findings_, [](const CompareFinding& finding) {
-    return finding.kind == FindingKind::shape && finding.tensor != nullptr && finding.tensor->target->is_input;
-  });
-  if (other_parameters) return step_.notes.clear();  // not another batch, but another network
-  std::erase_if(findings_, [](const CompareFinding& finding) { return finding.kind != FindingKind::parameter; });
-}
-
 // The largest relative error of the results of the op that shows it; 1 where they cannot be compared.
 double StepComparer::size_of_error(const CompareFinding& finding) const {
   if (finding.op->target.size() != 1 || finding.op->golden.size() != 1) return 1;
