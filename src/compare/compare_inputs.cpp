@@ -265,9 +265,10 @@ void StepComparer::report_wiring(ComparedOp& op, const PairedInput& input, Compa
   const std::string numbers = difference_text(FindingKind::wiring, shown);
   const std::string slot = fmt::format("input.{} of {}", shown.target->slot, op.target.front()->op_name);
   const std::uint32_t mine = inserted ? first_alone(target_, target_owner_, from) : kNoOp;
-  const std::uint32_t other = missing ? first_alone(golden_, golden_owner_, theirs) : kNoOp;
   // If both have ops of their own here, one that only moves or casts is not the cause of what the other computes.
   const auto moves = [](const CompareOp& one) { return one.kind == OpKind::copy || one.kind == OpKind::cast; };
+  const bool is_cast = missing && moves(golden_.ops[theirs]);  // what it moves or casts was computed before
+  const std::uint32_t other = is_cast ? first_alone(golden_, golden_owner_, theirs) : theirs;
   const bool only_moves = inserted && missing && moves(target_.ops[mine]) && !moves(golden_.ops[other]);
   if (inserted && !only_moves) {
     add_finding(FindingKind::inserted, op, target_.ops[mine].op, false, &shown,
