@@ -20,7 +20,7 @@ struct Gradient {
 };
 
 // By the name of the gradient: where the optimizer reads it first.
-std::map<std::string_view, Gradient> gradients_of(const CompareSide& side) {
+std::map<std::string_view, Gradient> read_gradients(const CompareSide& side) {
   std::map<std::string_view, Gradient> gradients;
   for (std::uint32_t i = 0; i < side.ops.size(); ++i) {
     if (phase_of(*side.ops[i].op) != Phase::optimizer) continue;
@@ -49,7 +49,7 @@ bool have_one_factor(const std::vector<OtherGradient>& all) {
 
 // True if every gradient of both could be compared.
 bool StepComparer::compare_gradients() {
-  const std::map<std::string_view, Gradient> mine = gradients_of(target_), theirs = gradients_of(golden_);
+  const std::map<std::string_view, Gradient> mine = read_gradients(target_), theirs = read_gradients(golden_);
   std::vector<OtherGradient> others;
   bool all = !theirs.empty() && mine.size() == theirs.size();
   for (const auto& [name, golden] : theirs) {
