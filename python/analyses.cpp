@@ -136,10 +136,11 @@ void add_analyses(nb::module_& module) {
       .def("junit", &Comparison::junit, nb::call_guard<nb::gil_scoped_release>())
       .def("left_out", &Comparison::left_out);
   module.def("first_bad", &first_bad, nb::arg("dump"), nb::arg("steps"), nb::arg("graph").none(),
-             nb::arg("rank").none(), nb::arg("golden_steps"), nb::arg("golden_graph").none(), nb::arg("threads"));
+             nb::arg("rank").none(), nb::arg("threads"));
   module.def("stomp", &stomp, nb::arg("dump"), nb::arg("steps"), nb::arg("graph").none(), nb::arg("rank").none());
   module.def("compare", &compare, nb::arg("target"), nb::arg("golden"), nb::arg("rtol").none(), nb::arg("atol").none(),
-             nb::arg("mapping"), nb::arg("steps"), nb::arg("graph").none(), nb::arg("rank").none(), nb::arg("threads"));
+             nb::arg("mapping"), nb::arg("steps"), nb::arg("graph").none(), nb::arg("rank").none(),
+             nb::arg("golden_steps"), nb::arg("golden_graph").none(), nb::arg("threads"));
   module.def("watch", &watch, nb::arg("dump"), nb::arg("conditions"), nb::arg("recommended"), nb::arg("steps"),
              nb::arg("graph").none(), nb::arg("rank").none(), nb::arg("op"), nb::arg("type"), nb::arg("source"),
              nb::arg("inputs").none());

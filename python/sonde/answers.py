@@ -225,7 +225,8 @@ class StompReport(_Answer):
 class Difference:
     """The first place where the target's run differs from the golden one. `op_name` is of the golden dump if
     `in_golden`; `golden` names the operators that it was compared with. `source_line` 0: unknown. `attributes`:
-    arguments that differ. `factor`: the target's tensor is so many times the golden one; None: there is no one factor."""
+    arguments that differ. `factor`: the target's tensor is so many times the golden one; None: there is no one
+    factor."""
 
     kind: str
     rank: int
