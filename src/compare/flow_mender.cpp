@@ -21,7 +21,7 @@ bool is_commutative(const CompareOp& op) {
   return kTypes.contains(bare_type(op.op->op_type));
 }
 
-// Parts of one tensor are told apart by the numbers of the calls: `h[:, :4]` and `h[:, 4:]`.
+// Parts of one tensor differ in the numbers of the calls: `h[:, :4]` and `h[:, 4:]`.
 bool is_called_alike(const CatalogOp& target, const CatalogOp& golden) {
   if (target.attributes == nullptr || golden.attributes == nullptr || target.op_type != golden.op_type) return true;
   return std::ranges::all_of(*target.attributes, [&](const Attribute& one) {

@@ -1,4 +1,4 @@
-// What a step leaves: gradients as its optimizer reads them, updated parameters, losses; without an optimizer, results
+// The ends of a step: gradients as its optimizer reads them, updated parameters, losses; without an optimizer, results
 // that no op reads. Two programs that leave the same compute the same, however their ops differ in between.
 #pragma once
 
