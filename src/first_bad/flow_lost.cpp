@@ -93,7 +93,9 @@ std::set<std::uint32_t> ValueFlow::powers_of(std::uint32_t value) const {
     if (of.op == kOutside) continue;
     const Op& op = ops_[of.op];
     const std::string type = single_type(*op.op);
-    const bool goes_on = is_root || ((op.nature.only_moves || op.nature.is_power || is_cast(type)) && !op.nature.mixes);
+    const bool goes_on =
+        is_root ||
+        ((op.nature.only_moves || op.nature.is_power || op.nature.collective || is_cast(type)) && !op.nature.mixes);
     if (!goes_on || (!is_root && ends_proportion(op, type))) continue;
     for (const Input& input : op.inputs) {
       if (!input.is_read || input.tensor->constant || !feeds(op, input, of.slot)) continue;
@@ -158,7 +160,9 @@ std::optional<std::uint32_t> ValueFlow::zeroed_by_number(std::uint32_t after, co
 std::vector<std::uint32_t> ValueFlow::lost_behind(std::uint32_t value) {
   const Op& maker = ops_[values_[value].op];
   // The reciprocal of a power that is too large is not 0. That of exp is, and so is that of 1 / 0.
-  if (!maker.nature.is_power || (options_.only_overflows && !has_edges_)) return {};
+  // A collective adds up what the ranks gave.
+  const bool is_sum = maker.nature.is_power || maker.nature.collective;
+  if (!is_sum || (options_.only_overflows && !has_edges_)) return {};
   const std::set<std::uint32_t> sources = powers_of(value);
   struct Stop {
     std::uint32_t value;

@@ -63,6 +63,12 @@ bool explain_one_input(OpValues& values, BadKind bad, const KnownStatistics& s, 
   const double high = s.max.value_or(0), low = s.min.value_or(0);
   const double largest = std::fabs(low) > std::fabs(high) ? low : high;
   if (type == "log" || type == "log2" || type == "log10") return explain_domain(s, type, true, cause);
+  if (type == "log1p" && s.min && *s.min <= -1) {
+    cause.pole = *s.min == -1;
+    cause.why =
+        fmt::format("log1p of {}: its input goes down to {}", cause.pole ? "-1" : "less than -1", number_text(*s.min));
+    return true;
+  }
   if (type == "sqrt") return explain_domain(s, "square root", false, cause);
   if (type == "rsqrt") return explain_domain(s, "reciprocal square root", true, cause);
   if (type == "reciprocal" && may_be_zero(s)) {

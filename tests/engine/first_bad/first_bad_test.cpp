@@ -371,6 +371,13 @@ TEST(FirstBad, AnInfiniteNormThatMakesZerosOfGradientsMatters) {
   }
 }
 
+// Each rank's part fits its type, and their sum does not.
+TEST(FirstBad, ASumOverTheRanksThatMakesZerosOfGradientsMatters) {
+  for (const char* sum : {"allreduce_", "all_reduce", "reduce_scatter_tensor"}) {
+    EXPECT_THAT(first_op(clipped_by(sum, "reciprocal", "mul")), HasSubstr(sum)) << sum;
+  }
+}
+
 TEST(FirstBad, EveryQuotientMakesZerosOfAnInfinity) {
   for (const char* quotient : {"reciprocal", "Inv", "rsqrt", "pow", "Power", "_foreach_reciprocal", "_foreach_rsqrt"}) {
     EXPECT_EQ(first_op(clipped_by("norm", quotient, "mul")), "Default/norm-op3") << quotient;
