@@ -1,11 +1,13 @@
 // Checks the inputs of an op: parameters and data with other values, tensors of another op, tensors changed on the way.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "compare/compare_step.h"
 #include "compare/compare_words.h"
 #include "compare/factor.h"
+#include "sonde/dtype.h"
 #include "sonde/tensor.h"
 
 namespace sonde {
@@ -36,6 +38,10 @@ void StepComparer::look_at_inputs(ComparedOp& op, const std::vector<PairedInput>
     if (input.difference == nullptr || !input.target.input->is_read) continue;
     ComparedTensor& tensor = op.inputs[shown++];
     tensor.note = axes_text(*input.difference);
+    if (keeps_another_type(op, input)) {
+      report_kept_type(op, input, tensor);
+      continue;
+    }
     if (input.difference->equal || input.golden.input == nullptr) continue;
     // A dump by MindSpore itself may show inputs changed by the op.
     const bool overwritten = !golden_.rank->has_journal && input.target.input->tensor->slot >= 3 &&
@@ -53,6 +59,55 @@ void StepComparer::look_at_inputs(ComparedOp& op, const std::vector<PairedInput>
       look_at_wiring(op, input, tensor);
     }
   }
+}
+
+// For two runs in one precision: both read a tensor from outside the step, which one of them keeps in a coarser type,
+// and its values or the op's results show it.
+bool StepComparer::keeps_another_type(const ComparedOp& op, const PairedInput& input) const {
+  if (other_precision_ || input.golden.input == nullptr || !input.golden.input->is_read) return false;
+  if (input.target.input->from != kNoOp || input.golden.input->from != kNoOp) return false;
+  const CatalogTensor &target = *input.target.input->tensor, &golden = *input.golden.input->tensor;
+  if (target.parameter.empty() || golden.parameter.empty() || target.constant || golden.constant) return false;
+  const TensorDifference& read = *input.difference;
+  const double mine = epsilon_of(read.dtype), theirs = epsilon_of(read.golden_dtype);
+  if (mine == 0 || theirs == 0 || mine == theirs || !read.same_shape) return false;
+  const bool is_half = std::max(mine, theirs) > epsilon_of(DType::float32);
+  if (is_half && read.by != ComparedBy::nothing && read.by != ComparedBy::checksum && !read.equal) return true;
+  return std::ranges::any_of(op.outputs, [&](const ComparedTensor& output) {
+    const double left = epsilon_of(output.difference->dtype), right = epsilon_of(output.difference->golden_dtype);
+    return !output.difference->equal && (mine > theirs ? left > right : left < right);
+  });
+}
+
+void StepComparer::report_kept_type(ComparedOp& op, const PairedInput& input, ComparedTensor& shown) {
+  const std::string_view name = input.target.input->tensor->parameter;
+  shown.beyond = true;
+  if (!reported_names_.insert(name).second) return;
+  const TensorDifference& read = *input.difference;
+  add_finding(FindingKind::type, op, op.target.front(), false, &shown,
+              fmt::format("is kept in {}, golden {}; read by {}", info(read.dtype).lower, info(read.golden_dtype).lower,
+                          readers_text(name)));
+}
+
+// The ops that read a parameter.
+std::string StepComparer::readers_text(std::string_view parameter) const {
+  constexpr std::size_t kMost = 3;
+  std::vector<std::string> names;
+  std::size_t more = 0;
+  for (const CompareOp& op : target_.ops) {
+    const auto reads = [&](const CompareInput& input) {
+      return input.from == kNoOp && input.is_read && input.tensor->parameter == parameter;
+    };
+    if (!std::ranges::any_of(op.inputs, reads)) continue;
+    if (names.size() == kMost) {
+      ++more;
+      continue;
+    }
+    names.emplace_back(op.op->op_name.substr(op.op->op_name.rfind('/') + 1));
+  }
+  std::string text = fmt::format("{}", fmt::join(names, ", "));
+  if (more > 0) text += fmt::format(" and {} more", more);
+  return text;
 }
 
 // The output of its producer is unknown, and no input of it is known to differ: memory that Python fills.

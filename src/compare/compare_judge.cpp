@@ -79,6 +79,36 @@ void StepComparer::judge_outputs(Judged& judged) {
   }
 }
 
+// The kind of the op that does the work: for conv, bias and relu the conv; for permute and linear the linear.
+OpKind StepComparer::kind_of_work(const Group& target, const Group& golden) const {
+  const auto moves = [](OpKind kind) { return kind == OpKind::copy || kind == OpKind::cast || kind == OpKind::other; };
+  OpKind kind = golden_.ops[golden.front()].kind;
+  for (const auto& [side, group] : {std::pair(&target_, &target), std::pair(&golden_, &golden)}) {
+    for (const std::uint32_t at : *group) {
+      if (!moves(side->ops[at].kind)) return side->ops[at].kind;
+      if (kind == OpKind::copy) kind = side->ops[at].kind;
+    }
+  }
+  return kind;
+}
+
+// If both do different work, or one does it in several ops, each may round as it does: the widest of their bounds.
+Allowance StepComparer::allowance_of_work(const ComparedOp& op, const ComparedTensor& output,
+                                          const std::vector<InputError>& errors, double seen) const {
+  const TensorDifference& difference = *output.difference;
+  Allowance widest = allowance_of(op.target.front()->op_type, op.kind, output.target->slot, difference, errors, seen,
+                                  options_.tolerance);
+  for (const std::vector<const CatalogOp*>* ops : {&op.target, &op.golden}) {
+    for (const CatalogOp* one : *ops) {
+      if (one->op_type == op.target.front()->op_type) continue;
+      const OpKind kind = kind_of(one->op_type);
+      if (kind == OpKind::copy || kind == OpKind::selection || kind >= OpKind::random) continue;
+      widest.widen(allowance_of(one->op_type, kind, output.target->slot, difference, errors, seen, options_.tolerance));
+    }
+  }
+  return widest;
+}
+
 Judged StepComparer::judge(const Group& target, const Group& golden, MatchedBy how) {
   Judged judged;
   ComparedOp& op = judged.op;
@@ -87,11 +117,7 @@ Judged StepComparer::judge(const Group& target, const Group& golden, MatchedBy h
   for (const std::uint32_t i : target) op.target.push_back(target_.ops[i].op);
   for (const std::uint32_t i : golden) op.golden.push_back(golden_.ops[i].op);
   op.how = how;
-  // The kind of the op that does the work: for conv, bias and relu the conv.
-  op.kind = target_.ops[target.front()].kind;
-  if (op.kind == OpKind::copy || op.kind == OpKind::cast || op.kind == OpKind::other) {
-    op.kind = golden_.ops[golden.front()].kind;
-  }
+  op.kind = kind_of_work(target, golden);
   // If two types were paired by a guess, one may compute what the other copies.
   const bool guessed = how == MatchedBy::order || how == MatchedBy::flow;
   const bool one_type = shared_type(op.target.front()->op_type) == shared_type(op.golden.front()->op_type);
@@ -164,8 +190,7 @@ void StepComparer::judge_output(Judged& judged, std::size_t index, const std::ve
   if (difference.by == ComparedBy::nothing) return;
   all.any = true;
   const bool from_nothing = target_.ops[op.target_index].inputs.empty() && op.kind == OpKind::copy;
-  output.allowance = allowance_of(op.target.front()->op_type, op.kind, output.target->slot, difference, errors,
-                                  from_nothing ? 0 : std::max(seen_, seen_before_), options_.tolerance);
+  output.allowance = allowance_of_work(op, output, errors, from_nothing ? 0 : std::max(seen_, seen_before_));
   output.allowance.anything = output.allowance.anything || all.integers_differ;
   if (difference.by != ComparedBy::checksum) {
     judged.relative = std::max(judged.relative, scaled_relative(difference, output.allowance));
@@ -188,7 +213,7 @@ bool StepComparer::says_why(const Judged& judged, const Verdicts& all) const {
   if (all.inputs_equal && orders_otherwise(judged.op)) return true;
   if (all.all_equal) return false;
   const CatalogOp &target = *judged.op.target.back(), &golden = *judged.op.golden.back();
-  if (all.inputs_equal && !judged.op.inputs.empty()) return !attributes_apart(target, golden).empty();
+  if (all.inputs_equal && !judged.op.inputs.empty()) return !values_apart(target, golden).empty();
   return !numbers_apart(target, golden).empty();
 }
 

@@ -103,6 +103,9 @@ class StepComparer {
   // compare_judge.cpp
   Judged judge(const Group& target, const Group& golden, MatchedBy how);
   std::uint32_t golden_slot_of(std::uint32_t slot, const Judged& judged) const;
+  OpKind kind_of_work(const Group& target, const Group& golden) const;
+  Allowance allowance_of_work(const ComparedOp& op, const ComparedTensor& output, const std::vector<InputError>& errors,
+                              double seen) const;
   void judge_outputs(Judged& judged);
   void judge_verdict(Judged& judged, const std::vector<InputError>& errors, bool integers_differ);
   struct Verdicts;
@@ -121,6 +124,9 @@ class StepComparer {
   // compare_inputs.cpp
   const CatalogOp* alone_before(const std::vector<PairedInput>& inputs, bool by_shape) const;
   void look_at_inputs(ComparedOp& op, const std::vector<PairedInput>& inputs);
+  bool keeps_another_type(const ComparedOp& op, const PairedInput& input) const;
+  void report_kept_type(ComparedOp& op, const PairedInput& input, ComparedTensor& shown);
+  std::string readers_text(std::string_view parameter) const;
   void look_at_parameter(ComparedOp& op, const PairedInput& input, ComparedTensor& shown);
   void look_at_side_effect(const PairedInput& input, ComparedTensor& shown);
   void look_at_order(ComparedOp& op, const std::vector<PairedInput>& inputs);
@@ -148,6 +154,7 @@ class StepComparer {
   void leave_out_what_has_no_effect();
   void find_not_finite_alone();
   bool reaches_an_end(std::uint32_t target, HealthReader& health) const;
+  bool has_reason_of_its_own(const ComparedOp& op) const;
   void blame_reordering();
   void note_doubts();
   void report_each_cause_once();

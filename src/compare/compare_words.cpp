@@ -35,6 +35,52 @@ std::string non_finite_text(const TensorDifference& difference) {
                      side(sums.golden_nan_count, sums.golden_positive_inf_count, sums.golden_negative_inf_count));
 }
 
+// Arguments that say where or in which form a result is kept. If they matter, its type or shape differs.
+bool is_form(std::string_view name) {
+  constexpr std::string_view kNames[] = {
+      "dtype",         "out_dtype",     "input_dtype",  "device",   "layout",        "pin_memory",
+      "memory_format", "copy",          "non_blocking", "keepdim",  "keepdims",      "dim",
+      "dims",          "axis",          "axes",         "dim0",     "dim1",          "start_dim",
+      "end_dim",       "size",          "shape",        "implicit", "cudnn_enabled", "benchmark",
+      "deterministic", "half_to_float", "fused",        "foreach",  "enable_gqa",    "normalized_shape",
+      "stable"};
+  return std::ranges::find(kNames, name) != std::end(kNames);
+}
+
+// Counted from the front: -1 of three is 2. Alone or as a list of one.
+std::vector<std::int64_t> from_the_front(const Attribute& attribute, const CatalogOp& op) {
+  std::vector<std::int64_t> places = attribute.integers;
+  const auto first = std::ranges::find_if(op.tensors, [](const CatalogTensor& tensor) { return tensor.has_shape; });
+  if (first == op.tensors.end()) return places;
+  // A new dimension may also be behind the last one.
+  const bool is_new = op.op_type == "unsqueeze" || op.op_type == "stack";
+  for (std::int64_t& place : places) {
+    if (place < 0) place += static_cast<std::int64_t>(first->shape.size()) + (is_new ? 1 : 0);
+  }
+  return places;
+}
+
+// The same argument in another spelling.
+bool means_the_same(const Attribute& a, const CatalogOp& op, const Attribute& b, const CatalogOp& other) {
+  if (a == b) return true;
+  if (a.kind == AttributeKind::integer && b.kind == AttributeKind::real) {
+    return static_cast<double>(a.integers[0]) == b.reals[0];
+  }
+  if (a.kind == AttributeKind::real && b.kind == AttributeKind::integer) return means_the_same(b, other, a, op);
+  const std::string_view name = a.name;
+  if (name.starts_with("dim") || name.starts_with("axis") || name == "axes" || name.ends_with("_dim")) {
+    if (a.integers.empty() || b.integers.empty()) return false;
+    std::vector<std::int64_t> left = from_the_front(a, op), right = from_the_front(b, other);
+    // The order matters where dimensions are moved; a sum is over a set of them.
+    if (op.op_type != "permute" && op.op_type != "flip" && op.op_type != "roll") {
+      std::ranges::sort(left);
+      std::ranges::sort(right);
+    }
+    return left == right;
+  }
+  return false;
+}
+
 using IsNamed = bool (*)(const Attribute&, const Attribute&);
 
 std::vector<std::string> apart_where(const CatalogOp& target, const CatalogOp& golden, IsNamed is_named) {
@@ -42,7 +88,8 @@ std::vector<std::string> apart_where(const CatalogOp& target, const CatalogOp& g
   if (target.attributes == nullptr || golden.attributes == nullptr || target.op_type != golden.op_type) return apart;
   for (const Attribute& attribute : *target.attributes) {
     const auto other = std::ranges::find(*golden.attributes, attribute.name, &Attribute::name);
-    if (other == golden.attributes->end() || *other == attribute || !is_named(attribute, *other)) continue;
+    if (other == golden.attributes->end() || !is_named(attribute, *other)) continue;
+    if (means_the_same(attribute, target, *other, golden)) continue;
     if (attribute.name == kFusedKernel) continue;  // a name that the compiler chose
     apart.push_back(fmt::format("{}={}, golden {}", attribute.name, text_of(attribute), text_of(*other)));
   }
@@ -105,6 +152,7 @@ std::vector<std::string> attributes_apart(const CatalogOp& target, const Catalog
 
 std::vector<std::string> numbers_apart(const CatalogOp& target, const CatalogOp& golden) {
   return apart_where(target, golden, [](const Attribute& a, const Attribute& b) {
+    if (is_form(a.name)) return false;
     if (a.kind == AttributeKind::boolean || a.kind == AttributeKind::text) return a.kind == b.kind;
     if (a.reals.size() != b.reals.size() || a.reals.empty()) return false;
     for (std::size_t i = 0; i < a.reals.size(); ++i) {
@@ -112,6 +160,14 @@ std::vector<std::string> numbers_apart(const CatalogOp& target, const CatalogOp&
       if (std::abs(a.reals[i] - b.reals[i]) > 1e-6 * std::abs(b.reals[i])) return true;
     }
     return false;
+  });
+}
+
+std::vector<std::string> values_apart(const CatalogOp& target, const CatalogOp& golden) {
+  return apart_where(target, golden, [](const Attribute& a, const Attribute& b) {
+    if (is_form(a.name) || a.kind == AttributeKind::boolean) return false;
+    // One left to its default, one written out: the result would show another value.
+    return a.kind == b.kind;
   });
 }
 

@@ -14,9 +14,11 @@ std::string difference_text(FindingKind kind, const ComparedTensor& tensor);
 // "the golden one is transposed", "NCHW, the golden one NHWC"; empty if the axes are the same.
 std::string axes_text(const TensorDifference& difference);
 
-// The differing arguments of two calls of one type: "eps=0.001, golden 1e-05".
+// The differing arguments of two calls of one type: "eps=0.001, golden 1e-05". Not two spellings of one argument.
 std::vector<std::string> attributes_apart(const CatalogOp& target, const CatalogOp& golden);
 // Those of them that change results, not only shapes: numbers with a fraction, switches, modes.
 std::vector<std::string> numbers_apart(const CatalogOp& target, const CatalogOp& golden);
+// Those that explain a difference of the size of rounding: numbers and modes that both calls give.
+std::vector<std::string> values_apart(const CatalogOp& target, const CatalogOp& golden);
 
 }  // namespace sonde

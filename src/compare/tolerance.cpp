@@ -263,6 +263,15 @@ double epsilon_of(DType dtype) {
   }
 }
 
+void Allowance::widen(const Allowance& other) {
+  const auto widen_bound = [](Bound& bound, const Bound& by) {
+    bound = {std::max(bound.rms, by.rms), std::max(bound.max, by.max)};
+  };
+  widen_bound(rounding, other.rounding);
+  widen_bound(propagated, other.propagated);
+  anything = anything || other.anything;
+}
+
 Allowance allowance_of(std::string_view op_type, OpKind kind, std::uint32_t slot, const TensorDifference& output,
                        std::span<const InputError> known, double seen, const ToleranceOptions& options) {
   const std::string type = shared_type(op_type);

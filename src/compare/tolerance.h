@@ -27,6 +27,7 @@ struct Allowance {
   double epsilon = 0;     // of the coarser type of the two
   double reduction = 1;   // number of terms in the sum of an element
   Bound total() const { return {rounding.rms + propagated.rms, rounding.max + propagated.max}; }
+  void widen(const Allowance& other);  // to the larger bound of the two
 };
 
 // One float input of the op, paired with the golden one.

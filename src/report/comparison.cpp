@@ -39,6 +39,9 @@ std::string subject_of(const CompareFinding& finding) {
   const CatalogOp& op = *finding.culprit;
   const std::string named = fmt::format("{} {}{}", op.op_type, op.op_name, place_of(op));
   switch (finding.kind) {
+    case FindingKind::type:
+      if (finding.tensor == nullptr || !finding.tensor->target->is_input) return named;
+      [[fallthrough]];
     case FindingKind::parameter:
       return fmt::format("parameter {}, {} of {}", finding.tensor->target->parameter,
                          slot_text(*finding.tensor->target), named);
