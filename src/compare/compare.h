@@ -104,6 +104,7 @@ struct RankHistory {
   double seen = 0;  // the largest relative error
   std::optional<std::uint64_t> step;
   bool other_optimizer = false;
+  bool found = false;                                // a step has a finding
   std::map<std::string, State, std::less<>> states;  // by the names of parameters and states
 };
 

@@ -281,6 +281,10 @@ std::pair<const ComparedOp*, const CatalogOp*> StepComparer::reordering_before(c
         const bool is_alone = before.verdict == OpVerdict::unmatched;
         const bool is_elementwise =
             kind == OpKind::exact || kind == OpKind::elementwise || kind == OpKind::transcendental;
+        if (kind == OpKind::selection && !is_alone && !before.golden.empty() &&
+            !choices_apart(*before.target.back(), *before.golden.back()).empty()) {
+          return {&before, side.ops[input.from].op};
+        }
         if (kind != OpKind::copy) {  // data in another order stays in that order
           if (is_elementwise && !is_alone) border.push_back(input.from);
           continue;
@@ -336,8 +340,11 @@ void StepComparer::blame_reordering() {
   for (CompareFinding& finding : findings_) {
     if (finding.kind != FindingKind::op || finding.tensor == nullptr || finding.op->golden.empty()) continue;
     if (finding.tensor->difference->by != ComparedBy::statistics || finding.op->inputs.empty()) continue;
-    const bool seem_equal = std::ranges::all_of(
-        finding.op->inputs, [](const ComparedTensor& input) { return input.difference->relative() <= 1e-12; });
+    const double shown = finding.tensor->difference->relative();
+    const bool seem_equal = std::ranges::all_of(finding.op->inputs, [&](const ComparedTensor& input) {
+      const double spacing = std::max(epsilon_of(input.difference->dtype), epsilon_of(input.difference->golden_dtype));
+      return input.difference->relative() <= std::max(1e-12, std::min(16 * spacing, 1e-3 * shown));
+    });
     if (!seem_equal || has_reason_of_its_own(*finding.op)) continue;
     finding.uncertain = true;
     const std::string settle = fmt::format(
@@ -417,6 +424,7 @@ void StepComparer::remember(RankHistory& history) const {
   history.seen = std::max(history.seen, seen_);
   history.step = target_.step->id.number;
   history.other_optimizer = other_optimizer_;
+  history.found = history.found || !findings_.empty();
   const auto lasts = [](std::string_view name) {
     return !name.empty() && !name.starts_with("data-") && !name.starts_with("carried-");
   };

@@ -48,6 +48,7 @@ void StepComparer::look_at_inputs(ComparedOp& op, const std::vector<PairedInput>
                              shared_type(op.target.front()->op_type).find("batchnorm") != std::string::npos;
     if (overwritten || !input.golden.input->is_read) continue;
     if (same_producer(*input.target.input, *input.golden.input)) {
+      if (look_at_unseen(op, input, tensor)) continue;
       if (is_from_unknown(*input.target.input)) {
         look_at_parameter(op, input, tensor);
       } else {
@@ -285,6 +286,25 @@ double StepComparer::spacing_between(std::uint32_t from, const TensorDifference&
   return spacing;
 }
 
+// A sum whose terms cancel: what it gives is rounding in both runs.
+bool StepComparer::is_left_over(std::uint32_t from, const TensorDifference& read) {
+  for (std::size_t i = 0; i < kLongestChain && from != kNoOp && target_.ops[from].kind == OpKind::copy; ++i) {
+    from = target_.ops[from].inputs.empty() ? kNoOp : target_.ops[from].inputs.front().from;
+  }
+  if (from == kNoOp || read.by == ComparedBy::checksum || read.different_non_finite > 0) return false;
+  const CompareOp& maker = target_.ops[from];
+  if (maker.kind != OpKind::reduction && maker.kind != OpKind::contraction) return false;
+  std::vector<InputError> terms;
+  for (const CompareInput& input : maker.inputs) {
+    if (!input.is_read || !input.tensor->recorded()) continue;
+    const TensorDifference& own = differences_.of(of_target(input.tensor), of_target(input.tensor));
+    if (own.comparable() && own.by != ComparedBy::checksum) terms.push_back({&own, input.tensor->slot});
+  }
+  if (terms.empty()) return false;
+  const Allowance allowance = allowance_of(maker.op->op_type, maker.kind, 0, read, terms, 0, options_.tolerance);
+  return !is_beyond(read, allowance.rounding);
+}
+
 void StepComparer::look_at_wiring(ComparedOp& op, const PairedInput& input, ComparedTensor& shown) {
   const TensorDifference& read = *input.difference;
   // Errors known from before may have reached this by another way.
@@ -304,6 +324,7 @@ void StepComparer::look_at_wiring(ComparedOp& op, const PairedInput& input, Comp
     if (!other_precision_ && epsilon_of(read.dtype) > epsilon_of(read.golden_dtype)) bound = {};
     if (!is_beyond(read, bound)) return;
     const std::uint32_t from = input.target.input->from;
+    if (is_left_over(from, read)) return;
     const std::uint32_t left = from == kNoOp ? kNone : target_owner_[from];
     const bool inserted = left != kNone && step_.ops[left].golden.empty();
     if (inserted && read.relative() <= spacing_between(from, read)) return;

@@ -217,6 +217,20 @@ bool StepComparer::says_why(const Judged& judged, const Verdicts& all) const {
   return !numbers_apart(target, golden).empty();
 }
 
+// It reads the same up to rounding and chooses otherwise, because it is called otherwise.
+bool StepComparer::chooses_otherwise(const Judged& judged) const {
+  constexpr double kMostBefore = 1e-3;
+  const ComparedOp& op = judged.op;
+  double before = 0, after = 0;
+  for (const ComparedTensor& input : op.inputs) {
+    if (!input.difference->comparable()) return false;
+    before = std::max(before, input.difference->relative());
+  }
+  for (const ComparedTensor& output : op.outputs) after = std::max(after, output.difference->relative());
+  if (judged.finding || before > kMostBefore || after < std::max(kMaxExplainable, 100 * before)) return false;
+  return !choices_apart(*op.target.back(), *op.golden.back()).empty();
+}
+
 void StepComparer::judge_verdict(Judged& judged, const std::vector<InputError>& errors, bool integers_differ) {
   ComparedOp& op = judged.op;
   Verdicts all;
@@ -227,7 +241,7 @@ void StepComparer::judge_verdict(Judged& judged, const std::vector<InputError>& 
     all.inputs_equal = all.inputs_equal && input.difference->equal;
   }
   for (std::size_t i = 0; i < op.outputs.size(); ++i) judge_output(judged, i, errors, all);
-  if (says_why(judged, all)) {
+  if (says_why(judged, all) || chooses_otherwise(judged)) {
     judged.finding = true;
     const auto at = std::ranges::find_if(op.outputs, [](const ComparedTensor& out) { return !out.difference->equal; });
     judged.tensor = at == op.outputs.end() ? 0 : static_cast<std::size_t>(at - op.outputs.begin());

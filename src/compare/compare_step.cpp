@@ -247,6 +247,7 @@ void StepComparer::finish() {
   report_each_cause_once();
   name_suspects();
   find_not_finite_alone();
+  find_jump();
 }
 
 const ComparedTensor* ComparedOp::worst_output() const {

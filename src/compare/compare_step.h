@@ -111,6 +111,7 @@ class StepComparer {
   struct Verdicts;
   void judge_output(Judged& judged, std::size_t output, const std::vector<InputError>& errors, Verdicts& all);
   bool has_coarser_type(const ComparedTensor& output, const ComparedOp& op) const;
+  bool chooses_otherwise(const Judged& judged) const;
   bool says_why(const Judged& judged, const Verdicts& all) const;
 
   // compare_pairs.cpp
@@ -131,6 +132,7 @@ class StepComparer {
   void look_at_side_effect(const PairedInput& input, ComparedTensor& shown);
   void look_at_order(ComparedOp& op, const std::vector<PairedInput>& inputs);
   bool is_from_unknown(const CompareInput& input) const;
+  bool is_left_over(std::uint32_t from, const TensorDifference& read);
   void look_at_wiring(ComparedOp& op, const PairedInput& input, ComparedTensor& shown);
   void look_at_change(ComparedOp& op, const PairedInput& input, ComparedTensor& shown);
   // The first op of the chain of ops without a counterpart that leads to this one.
@@ -143,6 +145,19 @@ class StepComparer {
                             const TensorDifference& difference);
   void add_finding(FindingKind kind, const ComparedOp& op, const CatalogOp* culprit, bool in_golden,
                    const ComparedTensor* tensor, std::string what);
+
+  // compare_origin.cpp
+  struct Unseen {
+    Group ops;             // in order
+    double before = 0;     // the largest known relative error of what they read
+    bool is_open = false;  // they read something else, too
+    bool decides = false;  // a small error may have a large effect in one of them
+  };
+  Unseen unseen_before(std::uint32_t from) const;
+  Group unseen_golden(std::uint32_t from) const;
+  bool look_at_unseen(const ComparedOp& op, const PairedInput& input, ComparedTensor& shown);
+  void report_unseen(const ComparedOp& op, const PairedInput& input, const ComparedTensor& shown, const Unseen& unseen);
+  void find_jump();
 
   // compare_effects.cpp
   bool has_effect(const CompareFinding& finding) const;

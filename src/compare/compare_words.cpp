@@ -163,6 +163,12 @@ std::vector<std::string> numbers_apart(const CatalogOp& target, const CatalogOp&
   });
 }
 
+std::vector<std::string> choices_apart(const CatalogOp& target, const CatalogOp& golden) {
+  return apart_where(target, golden, [](const Attribute& a, const Attribute&) {
+    return !is_form(a.name) || a.name.starts_with("dim") || a.name == "axis";
+  });
+}
+
 std::vector<std::string> values_apart(const CatalogOp& target, const CatalogOp& golden) {
   return apart_where(target, golden, [](const Attribute& a, const Attribute& b) {
     if (is_form(a.name) || a.kind == AttributeKind::boolean) return false;

@@ -18,6 +18,8 @@ std::string axes_text(const TensorDifference& difference);
 std::vector<std::string> attributes_apart(const CatalogOp& target, const CatalogOp& golden);
 // Those of them that change results, not only shapes: numbers with a fraction, switches, modes.
 std::vector<std::string> numbers_apart(const CatalogOp& target, const CatalogOp& golden);
+// Those of them that decide which elements an op chooses.
+std::vector<std::string> choices_apart(const CatalogOp& target, const CatalogOp& golden);
 // Those that explain a difference of the size of rounding: numbers and modes that both calls give.
 std::vector<std::string> values_apart(const CatalogOp& target, const CatalogOp& golden);
 
