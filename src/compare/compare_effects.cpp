@@ -42,17 +42,17 @@ Health health_of_inputs(const CompareOp& op, HealthReader& reader) {
 
 }  // namespace
 
-// Follows the readers until they agree again; if all do, the two sides only compute differently.
-bool StepComparer::has_effect(const CompareFinding& finding) const {
+// Follows the readers until they agree again.
+StepComparer::Effect StepComparer::effect_of(const CompareFinding& finding) const {
   const ComparedOp& at = *finding.op;
   double source = 1;
   if (finding.tensor != nullptr && finding.tensor->difference->same_shape) {
     source = finding.tensor->difference->relative();
   }
+  Effect effect;
   std::vector<bool> visited(target_.ops.size(), false);
   std::vector<std::uint32_t> border = {at.target_index};
   visited[at.target_index] = true;
-  bool any_healed = false;
   while (!border.empty()) {
     const std::uint32_t t = border.back();
     border.pop_back();
@@ -60,15 +60,17 @@ bool StepComparer::has_effect(const CompareFinding& finding) const {
     const ComparedOp* op = target_owner_[t] != kNone ? &step_.ops[target_owner_[t]] : nullptr;
     const bool is_last = op != nullptr && !op->golden.empty() && op->target_index == t;
     const bool is_decisive = is_last && !op->outputs.empty() && std::ranges::all_of(op->outputs, is_comparable);
+    effect.built_otherwise = effect.built_otherwise || !is_last || is_built_otherwise(*op);
     const auto healed = [&](const ComparedTensor& tensor) { return is_healed(tensor, source); };
     if (is_decisive && std::ranges::all_of(op->outputs, healed)) {
       // The inputs of the optimizer count, however little of them is left in the parameter.
       const bool updates = phase_of(*target_.ops[t].op) == Phase::optimizer;
       if (updates &&
           !std::ranges::all_of(op->inputs, [&](const ComparedTensor& in) { return is_comparable(in) && healed(in); })) {
-        return true;
+        effect.lasts = true;
+        return effect;
       }
-      any_healed = true;
+      effect.heals = true;
       continue;
     }
     bool is_read = false;
@@ -79,9 +81,69 @@ bool StepComparer::has_effect(const CompareFinding& finding) const {
       visited[reader] = true;
       border.push_back(reader);
     }
-    if (!is_read && is_decisive) return true;  // an end that differs: the loss, a parameter, a gradient
+    if (!is_read && is_decisive) {  // an end that differs: the loss, a parameter, a gradient
+      effect.lasts = true;
+      return effect;
+    }
   }
-  return !any_healed;
+  return effect;
+}
+
+// If all paths agree again, the two sides only compute differently.
+bool StepComparer::has_effect(const CompareFinding& finding) const {
+  const Effect effect = effect_of(finding);
+  return effect.lasts || !effect.heals;
+}
+
+// One of the two reads parameters that the other does not have: a norm without its affine part.
+bool StepComparer::reads_other_parameters(const ComparedOp& op) const {
+  const auto count = [](const CompareSide& side, std::uint32_t at) {
+    return std::ranges::count_if(side.ops[at].inputs, [](const CompareInput& input) {
+      return input.is_read && input.from == kNoOp && !input.tensor->parameter.empty();
+    });
+  };
+  return op.target.size() == 1 && op.golden.size() == 1 &&
+         count(target_, op.target_index) != count(golden_, op.golden_index);
+}
+
+// It, or an op beside it, has no counterpart or one of several ops, or reads other parameters.
+bool StepComparer::is_built_otherwise(const ComparedOp& op) const {
+  if (op.target.size() != op.golden.size() || is_doubtful(op) || reads_other_parameters(op)) return true;
+  return std::ranges::any_of(target_.ops[op.target_index].inputs, [&](const CompareInput& input) {
+    if (input.from == kNoOp || target_owner_[input.from] == kNone) return false;
+    const ComparedOp& maker = step_.ops[target_owner_[input.from]];
+    return !maker.target.empty() && !maker.golden.empty() && reads_other_parameters(maker);
+  });
+}
+
+// A weight that took in what the other side computes beside it: a merged adapter, a folded norm or scale. Its values
+// differ, but all results agree again, where the two sides are built in different ways.
+void StepComparer::leave_absorbed_out() {
+  std::vector<std::string> names;
+  std::set<const CompareFinding*> absorbed;
+  for (const CompareFinding& finding : findings_) {
+    const ComparedOp& op = *finding.op;
+    if (op.target.empty() || op.golden.empty()) continue;
+    const bool lacks_parameters = finding.kind == FindingKind::op && reads_other_parameters(op);
+    if (finding.kind != FindingKind::parameter && !lacks_parameters) continue;
+    const Effect effect = effect_of(finding);
+    if (effect.lasts || !effect.heals || !effect.built_otherwise) continue;
+    absorbed.insert(&finding);
+    if (finding.kind == FindingKind::parameter) names.emplace_back(finding.tensor->target->parameter);
+  }
+  if (!absorbed.empty()) {
+    std::vector<CompareFinding> left;
+    for (CompareFinding& finding : findings_) {
+      if (!absorbed.contains(&finding)) left.push_back(std::move(finding));
+    }
+    findings_ = std::move(left);
+  }
+  if (names.empty()) return;
+  const std::string more = names.size() > 1 ? fmt::format(" and {} more", names.size() - 1) : "";
+  step_.notes_of_both.push_back(
+      fmt::format("{}{}: other values than the golden ones, but the results agree; the weights contain what the golden "
+                  "run computes beside them (a merged adapter, a folded norm)",
+                  names.front(), more));
 }
 
 std::vector<OpPair> StepComparer::without_effect() const {

@@ -13,6 +13,7 @@ namespace {
 
 constexpr double kJump = 100;  // an error this many times as large as those before it did not grow from them
 constexpr std::size_t kMostNamed = 4;
+constexpr std::string_view kUninitialised = "uninitialised memory";  // as the journal says it: nobody wrote it yet
 
 double coarsest_of(const TensorDifference& difference) {
   return std::max(epsilon_of(difference.dtype), epsilon_of(difference.golden_dtype));
@@ -30,7 +31,7 @@ std::string short_name(const CatalogOp& op) { return std::string(op.op_name.subs
 
 std::string_view reason_not_read(const CatalogOp& op) {
   for (const CatalogTensor& tensor : op.tensors) {
-    if (!tensor.skipped.empty()) return tensor.skipped;
+    if (!tensor.skipped.empty() && tensor.skipped != kUninitialised) return tensor.skipped;
   }
   return "";
 }
@@ -147,7 +148,7 @@ void StepComparer::report_unseen(const ComparedOp& op, const PairedInput& input,
 
 // Nothing is to blame, although an op's output differs and what it reads agrees: never passed over in silence.
 void StepComparer::find_jump() {
-  if (!findings_.empty() || history_.found) return;
+  if (!findings_.empty() || history_.found || !step_.notes.empty()) return;
   double seen = seen_before_;
   for (const ComparedOp& op : step_.ops) {
     if (op.target.empty() || op.golden.empty()) continue;

@@ -160,6 +160,14 @@ class StepComparer {
   void find_jump();
 
   // compare_effects.cpp
+  struct Effect {
+    bool lasts = false, heals = false;  // a result differs at the end; somewhere the two agree again
+    bool built_otherwise = false;       // an op on the way has no counterpart, or one of several ops
+  };
+  Effect effect_of(const CompareFinding& finding) const;
+  bool reads_other_parameters(const ComparedOp& op) const;
+  bool is_built_otherwise(const ComparedOp& op) const;
+  void leave_absorbed_out();
   bool has_effect(const CompareFinding& finding) const;
   bool is_doubtful(const ComparedOp& op) const;
   bool rests_on_order(const CompareFinding& finding) const;
