@@ -196,6 +196,99 @@ Attribute real(const std::string& name, double value) {
   return attribute;
 }
 
+Attribute whole(const std::string& name, std::int64_t value) {
+  Attribute attribute;
+  attribute.name = name;
+  attribute.kind = AttributeKind::integer;
+  attribute.integers = {value};
+  return attribute;
+}
+
+Attribute list(const std::string& name, const std::vector<std::int64_t>& values) {
+  Attribute attribute;
+  attribute.name = name;
+  attribute.kind = AttributeKind::integers;
+  attribute.integers = values;
+  return attribute;
+}
+
+Attribute word(const std::string& name, const std::string& value) {
+  Attribute attribute;
+  attribute.name = name;
+  attribute.kind = value.empty() ? AttributeKind::none : AttributeKind::text;
+  attribute.text = value;
+  return attribute;
+}
+
+// The results differ by less than rounding; only the calls could explain it.
+TEST(Compare, OnlyAnArgumentThatMeansSomethingElseExplainsADifferenceOfRounding) {
+  const auto found = [](const Attribute& mine, const Attribute& theirs) {
+    Program target, golden;
+    const auto x = Program::parameter("x", {1, 2, 3, 4, 5, 6}, "(3,2)");
+    target.add("softmax", {x}, {0.1F, 0.2F, 0.3F, 0.4F, 0.5F, 0.6F}, "(3,2)");
+    target.call_with(mine);
+    golden.add("softmax", {x}, {0.1F, 0.2F, 0.3F, 0.4F, 0.5F, 0.60000002F + 6e-8F}, "(3,2)");
+    golden.call_with(theirs);
+    return !compared(target, golden).findings.empty();
+  };
+  EXPECT_FALSE(found(whole("dim", -1), whole("dim", 1)));
+  EXPECT_FALSE(found(list("dim", {-1}), whole("dim", 1)));
+  EXPECT_FALSE(found(list("dim", {0, 1}), list("dim", {-1, 0})));
+  EXPECT_FALSE(found(whole("p", 2), real("p", 2.0)));
+  EXPECT_FALSE(found(word("dtype", "float32"), word("dtype", "")));
+  EXPECT_FALSE(found(real("scale", 0.5), word("scale", "")));
+  for (const char* form : {"enable_gqa", "keepdim", "memory_format", "cudnn_enabled"}) {
+    EXPECT_FALSE(found(whole(form, 0), whole(form, 1))) << form;
+  }
+  EXPECT_TRUE(found(real("eps", 1e-6), real("eps", 1e-5)));
+  EXPECT_TRUE(found(whole("correction", 0), whole("correction", 1)));
+  EXPECT_TRUE(found(word("approximate", "tanh"), word("approximate", "none")));
+}
+
+TEST(Compare, AnOpWithoutRecordsIsNamedWhereOnlyItCanBeTheOrigin) {
+  const auto write = [](Program& program, float scale, float noise) {
+    const auto h = program.add("exp", {Program::parameter("x", {1, 2}, "(2)")}, {3 + noise, 7}, "(2)");
+    const auto mapped = program.add("cumsum", {h}, {3, 10}, "(2)");
+    for (CatalogTensor& tensor : program.last().tensors) {
+      tensor.file = "";
+      tensor.skipped = "functorch wrapper";
+    }
+    program.add("neg", {{mapped.op, "", {3 * scale, 10}, "(2)"}}, {-3 * scale, -10}, "(2)");
+  };
+  Program target, golden, close;
+  write(target, 2, 1e-6F);
+  write(golden, 1, 0);
+  write(close, 1 + 1e-6F, 1e-6F);
+  const DumpComparison comparison = compared(target, golden);
+  ASSERT_FALSE(comparison.findings.empty());
+  EXPECT_EQ(comparison.findings[0].culprit->op_name, "Default/net/cumsum-op0");
+  EXPECT_TRUE(comparison.findings[0].uncertain);
+  EXPECT_THAT(compared(close, golden).findings, IsEmpty());
+}
+
+TEST(Compare, ABufferKeptInACoarserTypeIsNamedWithItsReaders) {
+  for (const bool golden_is_coarser : {false, true}) {
+    const auto write = [](Program& program, bool coarse) {
+      const Values buffer = coarse ? Values{0.10009765625F, 0.0100021362F} : Values{0.1F, 0.01F};
+      const auto freq = Program::parameter("freq", buffer, "(2)");
+      const auto h = program.add("mul", {freq, Program::parameter("x", {1, 1}, "(2)")}, buffer, "(2)");
+      if (coarse) program.last().tensors[0].dtype = DType::float16;
+      program.add("add", {h, freq}, times(buffer, 2), "(2)");
+      if (coarse) program.last().tensors[1].dtype = DType::float16;
+    };
+    Program target, golden;
+    write(target, !golden_is_coarser);
+    write(golden, golden_is_coarser);
+    // Their files hold float32; only the statistics are compared.
+    target.forget_values();
+    golden.forget_values();
+    const DumpComparison comparison = compared(target, golden);
+    ASSERT_FALSE(comparison.findings.empty());
+    EXPECT_EQ(comparison.findings[0].kind, FindingKind::type);
+    EXPECT_THAT(comparison.findings[0].what, HasSubstr("read by mul-op0, add-op0"));
+  }
+}
+
 // A chunk in two, and the difference of the halves, which `exchanged` reads in the reverse order.
 void write_halves(Program& program, bool exchanged) {
   const auto first = program.add("chunk", {Program::parameter("", kX, "(3,2)")}, {1, 2, 3}, "(3)");
