@@ -24,7 +24,7 @@ namespace {
 struct CompareArguments : ComparisonOptions {
   std::string target, golden;
   std::string csv, junit, style = "sonde";
-  bool json = false, all = false, link = false;
+  bool json = false, all = false, layers = false, link = false;
 };
 
 std::optional<Catalog> open_side(const std::string& path, int& status) {
@@ -88,10 +88,14 @@ int compare(const CompareArguments& arguments) {
   add_unreadable(comparison->unreadable);
   add_unreadable(comparison->left_out);
   if (arguments.json) {
-    Answer::get().add(json_of(*comparison, *options));
+    Json answer = json_of(*comparison, *options);
+    if (arguments.layers) answer["layers"] = json_of_layers(*comparison);
+    Answer::get().add(answer);
     Answer::get().begin_list("ops");
     for_each_op(*comparison, [](const Json& row) { Answer::get().add_row(row); });
   } else if (!print_text(report_of(*comparison, *options, arguments.all, terminal_width()))) {
+    return kUnreadable;
+  } else if (arguments.layers && !print_text("\n" + layers_text(*comparison, terminal_width()))) {
     return kUnreadable;
   }
   if (arguments.link && !comparison->findings.empty()) print_text(link_of(*comparison, comparison->findings.front()));
@@ -131,6 +135,8 @@ void add_compare(CLI::App& app, int& exit_status) {
                    "number of threads (default: one for each CPU); does not affect the result")
       ->type_name("N");
   verb->add_flag("--all", arguments->all, "every finding, and all operators with their numbers");
+  verb->add_flag("--layers", arguments->layers,
+                 "a table of the layers: the error that each introduces, the largest first (quantised models)");
   add_json_options(*verb, arguments->json);
   add_link_option(*verb, arguments->link);
   verb->add_option("--csv", arguments->csv, "write a row for each output, too")->type_name("FILE");

@@ -20,6 +20,10 @@ void for_each_op(const DumpComparison& comparison, const std::function<void(cons
 std::string csv_of(const DumpComparison& comparison);
 std::string junit_of(const DumpComparison& comparison);
 
+// A table of the layers by the errors that they introduce, and the same for --json.
+std::string layers_text(const DumpComparison& comparison, std::size_t width);
+Json json_of_layers(const DumpComparison& comparison);
+
 // The numbers of one output in all of these forms; NaN if the dumps do not have them.
 struct OutputNumbers {
   double relative, max_error, mean_error, cosine, allowed;

@@ -1,10 +1,13 @@
 // A comparison for spreadsheets (CSV) and for continuous integration (JUnit XML).
 #include <fmt/format.h>
 
+#include <cmath>
 #include <map>
 
+#include "compare/compare_layers.h"
 #include "report/catalog_text.h"
 #include "report/comparison.h"
+#include "report/table.h"
 #include "report/text.h"
 
 namespace sonde {
@@ -103,6 +106,44 @@ std::string junit_of(const DumpComparison& comparison) {
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"sonde compare\" tests=\"{}\" "
       "failures=\"{}\" errors=\"{}\" skipped=\"{}\">\n{}  </testsuite>\n</testsuites>\n",
       tests, failures, comparison.unreadable.size(), skipped, cases);
+}
+
+std::string layers_text(const DumpComparison& comparison, std::size_t width) {
+  Table table({{"layer", Align::left, true},
+               {"step", Align::right},
+               {"introduces", Align::right},
+               {"error in", Align::right},
+               {"error out", Align::right},
+               {"signal to noise", Align::right},
+               {"by", Align::left, false, 2},
+               {"line", Align::left, false, 1}});
+  for (const LayerLoss& loss : layer_losses(comparison)) {
+    table.add({loss.layer, std::to_string(comparison.steps[loss.step].target->step->id.number),
+               fmt::format("{:.3g}", loss.introduced), fmt::format("{:.3g}", loss.error_in),
+               fmt::format("{:.3g}", loss.error_out),
+               std::isinf(loss.signal_to_noise) ? "-" : fmt::format("{:.1f} dB", loss.signal_to_noise),
+               std::string(word_of(loss.by)), source_text(*loss.op)});
+  }
+  if (table.empty()) return "no layer of the two could be compared\n";
+  return "layers by the relative errors that they introduce:\n" + table.text(width);
+}
+
+Json json_of_layers(const DumpComparison& comparison) {
+  Json layers = Json::array();
+  for (const LayerLoss& loss : layer_losses(comparison)) {
+    const ComparedStep& step = comparison.steps[loss.step];
+    layers.push_back({{"layer", loss.layer},
+                      {"rank", step.target->rank->rank},
+                      {"graph", step.target->step->id.graph},
+                      {"step", step.target->step->id.number},
+                      {"op_name", loss.op->op_name},
+                      {"compared_by", word_of(loss.by)},
+                      {"introduced", json_of(loss.introduced)},
+                      {"error_in", json_of(loss.error_in)},
+                      {"error_out", json_of(loss.error_out)},
+                      {"signal_to_noise_db", json_of(loss.signal_to_noise)}});
+  }
+  return layers;
 }
 
 }  // namespace sonde

@@ -44,7 +44,7 @@ def adapted(other, times=(1, 1, 1), slope=0.1):
 
 
 @family.differs("linear", short=True)
-def adapter_merged_twice(wrong):
+def second_adapter_merged_twice(wrong):
     with torch.no_grad():
         torch.manual_seed(1)
         network, x = adapted(wrong, (1, 2, 1)), torch.randn(3, 8)
@@ -89,7 +89,7 @@ def norm_folded_into_the_convolution(other):
 
 
 @rounding.rounding()
-def weight_norm_removed(other):
+def parametrized_weight_norm_removed(other):
     layer = torch.nn.utils.parametrizations.weight_norm(nn.Linear(8, 16))
     with torch.no_grad():
         layer.parametrizations.weight.original0.mul_(1.7)
@@ -158,7 +158,7 @@ def pixelwise(other):
 
 
 @rounding.rounding(short=True)
-def convolution_of_one_pixel_or_linear(other):
+def one_pixel_convolution_and_linear(other):
     training(pixelwise(other), rows(2, 6, 4, 4))
 
 
