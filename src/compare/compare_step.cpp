@@ -240,7 +240,6 @@ void StepComparer::run() {
 
 void StepComparer::finish() {
   leave_absorbed_out();
-  leave_other_algorithms_out();
   find_updates_left_out();
   leave_other_batches_out();
   leave_out_what_has_no_effect();

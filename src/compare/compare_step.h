@@ -159,11 +159,6 @@ class StepComparer {
   void report_unseen(const ComparedOp& op, const PairedInput& input, const ComparedTensor& shown, const Unseen& unseen);
   void find_jump();
 
-  // compare_ends.cpp
-  bool inner_gradients_agree(double scale) const;
-  bool results_agree();
-  void leave_other_algorithms_out();
-
   // compare_effects.cpp
   struct Effect {
     bool lasts = false, heals = false;  // a result differs at the end; somewhere the two agree again
