@@ -43,7 +43,7 @@ bool is_form(std::string_view name) {
       "dims",          "axis",          "axes",         "dim0",     "dim1",          "start_dim",
       "end_dim",       "size",          "shape",        "implicit", "cudnn_enabled", "benchmark",
       "deterministic", "half_to_float", "fused",        "foreach",  "enable_gqa",    "normalized_shape",
-      "stable"};
+      "stable",        "batch_first"};
   return std::ranges::find(kNames, name) != std::end(kNames);
 }
 
@@ -60,9 +60,16 @@ std::vector<std::int64_t> from_the_front(const Attribute& attribute, const Catal
   return places;
 }
 
+// The two programs may compute a number in another order, or in another type, and round it differently.
+bool are_close(const std::vector<double>& a, const std::vector<double>& b) {
+  return !a.empty() && std::ranges::equal(a, b, [](double left, double right) {
+    return std::abs(left - right) <= 1e-6 * std::abs(right);
+  });
+}
+
 // The same argument in another spelling.
 bool means_the_same(const Attribute& a, const CatalogOp& op, const Attribute& b, const CatalogOp& other) {
-  if (a == b) return true;
+  if (a == b || are_close(a.reals, b.reals)) return true;
   if (a.kind == AttributeKind::integer && b.kind == AttributeKind::real) {
     return static_cast<double>(a.integers[0]) == b.reals[0];
   }
@@ -154,12 +161,7 @@ std::vector<std::string> numbers_apart(const CatalogOp& target, const CatalogOp&
   return apart_where(target, golden, [](const Attribute& a, const Attribute& b) {
     if (is_form(a.name)) return false;
     if (a.kind == AttributeKind::boolean || a.kind == AttributeKind::text) return a.kind == b.kind;
-    if (a.reals.size() != b.reals.size() || a.reals.empty()) return false;
-    for (std::size_t i = 0; i < a.reals.size(); ++i) {
-      // The two programs may compute the number in another order, and round it differently.
-      if (std::abs(a.reals[i] - b.reals[i]) > 1e-6 * std::abs(b.reals[i])) return true;
-    }
-    return false;
+    return !a.reals.empty() && a.reals.size() == b.reals.size();
   });
 }
 

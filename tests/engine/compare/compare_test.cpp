@@ -237,9 +237,11 @@ TEST(Compare, OnlyAnArgumentThatMeansSomethingElseExplainsADifferenceOfRounding)
   EXPECT_FALSE(found(whole("p", 2), real("p", 2.0)));
   EXPECT_FALSE(found(word("dtype", "float32"), word("dtype", "")));
   EXPECT_FALSE(found(real("scale", 0.5), word("scale", "")));
-  for (const char* form : {"enable_gqa", "keepdim", "memory_format", "cudnn_enabled"}) {
+  for (const char* form : {"enable_gqa", "keepdim", "memory_format", "cudnn_enabled", "batch_first"}) {
     EXPECT_FALSE(found(whole(form, 0), whole(form, 1))) << form;
   }
+  EXPECT_FALSE(found(real("value", -0.09999999403953552), real("value", -0.1)));  // a learning rate kept as float32
+  EXPECT_TRUE(found(real("value", -0.0999), real("value", -0.1)));
   EXPECT_TRUE(found(real("eps", 1e-6), real("eps", 1e-5)));
   EXPECT_TRUE(found(whole("correction", 0), whole("correction", 1)));
   EXPECT_TRUE(found(word("approximate", "tanh"), word("approximate", "none")));
