@@ -40,6 +40,14 @@ Health health_of_inputs(const CompareOp& op, HealthReader& reader) {
   return all;
 }
 
+// NaN of one side alone is wrong, whoever drops it later. Infinities may be a mask in another form.
+bool has_nan_alone(const CompareFinding& finding) {
+  if (finding.kind != FindingKind::non_finite || finding.tensor == nullptr) return false;
+  const TensorDifference& difference = *finding.tensor->difference;
+  if (difference.by == ComparedBy::values) return difference.sums.nan_count != difference.sums.golden_nan_count;
+  return difference.statistics.nan_count.value_or(1) != difference.golden_statistics.nan_count.value_or(0);
+}
+
 }  // namespace
 
 // Follows the readers until they agree again.
@@ -301,7 +309,9 @@ void StepComparer::leave_out_what_has_no_effect() {
   StepEnds ends(target_, golden_, differences_);
   std::optional<bool> agree, updates_agree;
   const auto has_none = [&](const CompareFinding& finding) {
-    if (finding.certain || finding.kind == FindingKind::changed || finding.kind == FindingKind::type) return false;
+    if (finding.certain || has_nan_alone(finding) || finding.kind == FindingKind::changed ||
+        finding.kind == FindingKind::type)
+      return false;
     if (finding.op->how == MatchedBy::mapping || size_of_error(finding) < kLarge) return false;
     if (!agree) agree = ends.results_and_gradients_agree();
     if (!*agree) return false;
