@@ -48,6 +48,16 @@ bool has_nan_alone(const CompareFinding& finding) {
   return difference.statistics.nan_count.value_or(1) != difference.golden_statistics.nan_count.value_or(0);
 }
 
+// The op of the same name reads the same and is called with other arguments: the two programs ask for something else.
+bool is_called_otherwise(const CompareFinding& finding) {
+  const ComparedOp& op = *finding.op;
+  if (finding.kind != FindingKind::op || op.how != MatchedBy::name || op.inputs.empty()) return false;
+  if (op.target.size() != 1 || op.golden.size() != 1) return false;
+  const bool reads_the_same =
+      std::ranges::all_of(op.inputs, [](const ComparedTensor& input) { return input.difference->equal; });
+  return reads_the_same && !choices_apart(*op.target.front(), *op.golden.front()).empty();
+}
+
 }  // namespace
 
 // Follows the readers until they agree again.
@@ -285,16 +295,20 @@ bool StepComparer::reaches_an_end(std::uint32_t target, HealthReader& health) co
   return false;
 }
 
-// The largest relative error of the results of the op that shows it; 1 where they cannot be compared.
+// The largest relative error at the op that shows it; 1 where tensors cannot be compared. A parameter that differs must
+// have an effect at its reader: if it has none, other values of it may.
 double StepComparer::size_of_error(const CompareFinding& finding) const {
-  if (finding.op->target.size() != 1 || finding.op->golden.size() != 1) return 1;
+  const ComparedOp& op = *finding.op;
+  if (op.target.size() != 1 || op.golden.size() != 1 || op.outputs.empty()) return 1;
   double largest = 0;
-  for (const ComparedTensor& output : finding.op->outputs) {
-    const TensorDifference& difference = *output.difference;
+  const auto add = [&](const ComparedTensor& tensor) {
+    const TensorDifference& difference = *tensor.difference;
     const bool is_far = !difference.comparable() || difference.different_non_finite > 0;
     largest = std::max(largest, is_far ? 1 : difference.relative());
-  }
-  return finding.op->outputs.empty() ? 1 : largest;
+  };
+  std::ranges::for_each(op.outputs, add);
+  if (finding.kind != FindingKind::parameter) std::ranges::for_each(op.inputs, add);
+  return largest;
 }
 
 // Two ways to compute the same differ in between, and leave the same. Errors that are not much larger than rounding
@@ -309,8 +323,8 @@ void StepComparer::leave_out_what_has_no_effect() {
   StepEnds ends(target_, golden_, differences_);
   std::optional<bool> agree, updates_agree;
   const auto has_none = [&](const CompareFinding& finding) {
-    if (finding.certain || has_nan_alone(finding) || finding.kind == FindingKind::changed ||
-        finding.kind == FindingKind::type)
+    if (finding.certain || has_nan_alone(finding) || is_called_otherwise(finding) ||
+        finding.kind == FindingKind::changed || finding.kind == FindingKind::type)
       return false;
     if (finding.op->how == MatchedBy::mapping || size_of_error(finding) < kLarge) return false;
     if (!agree) agree = ends.results_and_gradients_agree();
@@ -384,6 +398,19 @@ bool StepComparer::rests_on_order(const CompareFinding& finding) const {
   return by_place && match.by_order_alone && match.golden == op.golden_index;
 }
 
+// Not only the side with an op that the other lacks: where it shows, that side has ops without a counterpart as well.
+bool StepComparer::is_built_otherwise(const CompareFinding& finding) const {
+  const bool is_inserted = finding.kind == FindingKind::inserted, is_missing = finding.kind == FindingKind::missing;
+  if (!is_inserted && !is_missing) return false;
+  const CompareSide& other = is_inserted ? golden_ : target_;
+  const std::vector<std::uint32_t>& owner = is_inserted ? golden_owner_ : target_owner_;
+  const std::uint32_t at = is_inserted ? finding.op->golden_index : finding.op->target_index;
+  return std::ranges::any_of(other.ops[at].inputs, [&](const CompareInput& input) {
+    const bool is_known = input.from != kNoOp && owner[input.from] != kNone;
+    return is_known && input.is_read && step_.ops[owner[input.from]].verdict == OpVerdict::unmatched;
+  });
+}
+
 // Ops around it have no counterpart: if two programs are built differently, one of those may be the cause.
 void StepComparer::note_doubts() {
   for (CompareFinding& finding : findings_) {
@@ -395,7 +422,14 @@ void StepComparer::note_doubts() {
       continue;
     }
     const bool by_place = finding.kind == FindingKind::op || finding.kind == FindingKind::shape;
-    if (finding.uncertain || !by_place || op.target.empty() || op.golden.empty() || !is_doubtful(op)) continue;
+    if (finding.uncertain || op.target.empty() || op.golden.empty()) continue;
+    if (is_built_otherwise(finding)) {
+      finding.uncertain = true;
+      finding.what +=
+          "; the other side has ops of its own there, too: perhaps both compute the same (--mapping FILE pairs them)";
+      continue;
+    }
+    if (!by_place || !is_doubtful(op)) continue;
     finding.uncertain = true;
     finding.what += "; or one of the ops around it, which have no counterpart (--all; --mapping FILE pairs them)";
   }

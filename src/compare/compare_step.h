@@ -173,6 +173,7 @@ class StepComparer {
   bool rests_on_order(const CompareFinding& finding) const;
   std::uint32_t place_of_golden(std::uint32_t golden) const;
   void find_updates_left_out();
+  bool is_built_otherwise(const CompareFinding& finding) const;
   double size_of_error(const CompareFinding& finding) const;
   void leave_out_what_has_no_effect();
   void find_not_finite_alone();

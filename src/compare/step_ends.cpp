@@ -37,15 +37,23 @@ bool has(const CompareSide& side, Phase phase) {
   return std::ranges::any_of(side.ops, [phase](const CompareOp& op) { return phase_of(*op.op) == phase; });
 }
 
-// Scalars from which a backward pass begins.
-Tensors losses_of(const CompareSide& side) {
-  Tensors losses;
+// Scalars from which a backward pass begins. One that is scaled first counts unscaled, too.
+std::vector<Tensors> losses_of(const CompareSide& side) {
+  std::vector<Tensors> losses;
+  const auto add = [&](const CompareInput& input, Tensors& to) {
+    const CatalogTensor* loss = input.from == kNoOp ? nullptr : side.output(input.from, input.from_slot);
+    if (loss != nullptr && counts(*loss) && size_of(*loss) == 1) to.push_back(loss);
+  };
   for (const CompareOp& op : side.ops) {
     if (bare_type(op.op->op_type) != "oneslike" || phase_of(*op.op) == Phase::optimizer) continue;
     for (const CompareInput& input : op.inputs) {
-      if (input.from == kNoOp) continue;
-      const CatalogTensor* loss = side.output(input.from, input.from_slot);
-      if (loss != nullptr && counts(*loss) && size_of(*loss) == 1) losses.push_back(loss);
+      Tensors loss;
+      add(input, loss);
+      if (loss.empty()) continue;
+      const CompareOp& maker = side.ops[input.from];
+      const std::string type = bare_type(maker.op->op_type);
+      if (type == "mul" || type == "div") std::ranges::for_each(maker.inputs, [&](const auto& one) { add(one, loss); });
+      losses.push_back(loss);
     }
   }
   return losses;
@@ -84,18 +92,25 @@ bool StepEnds::agrees(const CatalogTensor& target, const CatalogTensor& golden, 
   return difference.rms_error <= relative * difference.rms || difference.rms_error <= 8 * spacing * smallest;
 }
 
+// By name; those whose name only one side has, by their values.
 bool StepEnds::gradients_agree() {
   const Named mine = gradients_of(target_), theirs = gradients_of(golden_);
   if (mine.empty() || mine.size() != theirs.size()) return false;
   double largest = 0;
+  Tensors left, right;
+  std::vector<std::pair<const CatalogTensor*, const CatalogTensor*>> pairs;
   for (const auto& [name, golden] : theirs) {
     const auto target = mine.find(name);
-    if (target == mine.end()) return false;
-    const TensorDifference& difference = differences_.of({target_.rank, target->second}, {golden_.rank, golden});
-    largest = std::max(largest, difference.rms);
+    const TensorOf other = {golden_.rank, golden};
+    largest = std::max(largest, differences_.of(other, other).rms);
+    if (target == mine.end()) right.push_back(golden);
+    if (target != mine.end()) pairs.emplace_back(target->second, golden);
   }
-  return largest > 0 && std::ranges::all_of(
-                            theirs, [&](const auto& one) { return agrees(*mine.at(one.first), *one.second, largest); });
+  for (const auto& [name, target] : mine) {
+    if (!theirs.contains(name)) left.push_back(target);
+  }
+  if (!(largest > 0) || !all_agree(left, right, true)) return false;
+  return std::ranges::all_of(pairs, [&](const auto& pair) { return agrees(*pair.first, *pair.second, largest); });
 }
 
 bool StepEnds::all_agree(const Tensors& target, const Tensors& golden, bool all) {
@@ -116,7 +131,18 @@ bool StepEnds::all_agree(const Tensors& target, const Tensors& golden, bool all)
   return true;
 }
 
-bool StepEnds::losses_agree() { return all_agree(losses_of(target_), losses_of(golden_), true); }
+// Gradients that agree may come from several losses instead of one: of parts of a batch, or of terms.
+bool StepEnds::losses_agree() {
+  const std::vector<Tensors> mine = losses_of(target_), theirs = losses_of(golden_);
+  if (mine.size() != theirs.size()) return true;
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    const bool found = std::ranges::any_of(mine[i], [&](const CatalogTensor* target) {
+      return std::ranges::any_of(theirs[i], [&](const CatalogTensor* golden) { return agrees(*target, *golden, 0); });
+    });
+    if (!found) return false;
+  }
+  return true;
+}
 
 // Of each size, those of the side that has fewer: a fused op has results that its parts do not have.
 bool StepEnds::results_agree(bool of_forward) {
