@@ -255,7 +255,8 @@ class Comparison(_Answer):
     """The answer of `compare`. `findings`: the earliest error comes first. `summary` counts operators by verdict.
     `ops`: every operator with the errors of its inputs and outputs, as in docs/json/compare.schema.json. If there is no
     finding and `complete` is True, the two dumps agree; if `complete` is False, `left_out` and `notes` name the parts
-    that could not be compared. `rtol`, `atol`: the tolerances that were given; None: derived ones."""
+    that could not be compared. `rtol`, `atol`: the tolerances that were given; None: derived ones. `layers`: the error
+    that each layer introduces, the largest first, as `sonde compare --layers` shows it."""
 
     def __init__(self, native: _core.Comparison) -> None:
         self._native = native
@@ -267,6 +268,7 @@ class Comparison(_Answer):
         self.rtol: float | None = self.document["rtol"]
         self.atol: float | None = self.document["atol"]
         self.ops: list[dict[str, Any]] = self.document["ops"]
+        self.layers: list[dict[str, Any]] = self.document["layers"]
         self.notes: list[str] = self.document["notes"]
         self.problems = _problems(self.document)
         self.warnings = tuple(self.document["warnings"])

@@ -179,6 +179,7 @@ std::string Comparison::text(bool all) const {
 std::string Comparison::json() const {
   return state_->locked([&] {
     Json json = json_of(state_->found, state_->options);
+    json["layers"] = json_of_layers(state_->found);
     Json ops = Json::array();
     for_each_op(state_->found, [&](const Json& op) { ops.push_back(op); });
     json["ops"] = std::move(ops);

@@ -1,4 +1,4 @@
-"""What the loop prepares before the network: its operator is named, not the data that the network reads."""
+"""Faults in the preparation of data, before the network reads them: their operator is named, not the data."""
 
 import torch
 import torch.nn.functional as F
