@@ -15,7 +15,7 @@ import numpy as np
 
 OPERATOR = re.compile(r"  %\d+\(.*?\) = (?:PrimFunc_)?(?P<op_type>\w+)\(")
 FULL_NAME = re.compile(r"(?:[Ff]ull.?name.with.scope)?: ?\((?P<name>[^<>()]+)\)$")
-SOURCE = re.compile(r"# (?:inlined:)?In file (?P<file>[^/].*?|/.*?):(?P<line>\d+)(?:~\d+)?(?:, \d+~\d+)?/")
+SOURCE = re.compile(r"# (?:inlined:)?In file (?P<file>[^/].*?|/.*?)[:(](?P<line>\d+)\)?(?:~\d+)?(?:, \d+~\d+)?/")
 
 
 def operators(ir):

@@ -215,7 +215,8 @@ def test_a_planted_difference_is_named_with_its_operator_and_line(story, plant, 
     first, *more = story.report(f"pytorch_{plant}")
     subject, operator, source = place
     where = f"{subject} Default/network-LeNet5/{operator}, lenet_pytorch.py:{line_of(source)}"
-    assert first.startswith(f"first difference: {where}: {verdict}")
+    # Ops around the first one may have no counterpart in the other framework.
+    assert first.replace(" (uncertain)", "").startswith(f"first difference: {where}: {verdict}")
     assert re.search(said, "\n".join(more), re.S), more
     assert not [line for line in more if line.startswith("also: ")]
     inputs = [line for line in more if line.startswith("  input.") and "fc2.weight" not in line]

@@ -29,7 +29,7 @@ FOREIGN = {
         load depend tuplegetitem maketuple getitem setitem transposeview""",
     "kMixes": "dense batchmatmul matmulv2",
     "kFlips": """muls realdiv linearlayer matmulv2 batchmatmul foreachmul foreachneg foreachdiv convolution""",
-    "kTests": "allfinite npugetfloatstatus floatstatus amptestoverflow",
+    "kTests": "checkfornan allfinite npugetfloatstatus floatstatus amptestoverflow",
 }
 
 

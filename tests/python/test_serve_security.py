@@ -299,7 +299,7 @@ def test_bad_usage_names_the_cure(server, tmp_path):
     assert "at most 107 bytes" in run("--socket", tmp_path / ("s" * 200)).stderr
     assert run("--socket", "a", "--port", "1").status == 2
     beyond = run("--port", 80000)
-    assert beyond.status == 2 and "80000 not in range [0 - 65535]" in beyond.stderr
+    assert beyond.status == 2 and "Value 80000 not in range" in beyond.stderr
 
 
 def test_an_address_for_others_prints_a_warning_and_an_allowed_host_is_accepted(server):

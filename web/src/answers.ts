@@ -177,12 +177,25 @@ export interface Comparison {
     readonly text: string;
     readonly tags: readonly ("uncertain")[];
     readonly attributes: readonly (string)[];
+    readonly factor?: number;
     readonly tensor?: CompareTensor;
   })[];
   readonly summary: Record<string, number>;
   readonly rtol: number | null;
   readonly atol: number | null;
   readonly notes: readonly (string)[];
+  readonly layers?: readonly ({
+    readonly layer: string;
+    readonly rank: number;
+    readonly graph: number;
+    readonly step: number;
+    readonly op_name: string;
+    readonly compared_by: "values" | "statistics";
+    readonly introduced: Number;
+    readonly error_in: Number;
+    readonly error_out: Number;
+    readonly signal_to_noise_db: Number;
+  })[];
   readonly ops: readonly ({
     readonly rank: number;
     readonly graph: number;
