@@ -89,7 +89,7 @@ int compare(const CompareArguments& arguments) {
   add_unreadable(comparison->left_out);
   if (arguments.json) {
     Json answer = json_of(*comparison, *options);
-    if (arguments.layers) answer["layers"] = json_of_layers(*comparison);
+    answer["layers"] = json_of_layers(*comparison);
     Answer::get().add(answer);
     Answer::get().begin_list("ops");
     for_each_op(*comparison, [](const Json& row) { Answer::get().add_row(row); });
