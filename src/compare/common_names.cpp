@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "measure/tensor_difference.h"
+#include "model/data_name.h"
 #include "operators/op_nature.h"
 
 namespace sonde {
@@ -191,10 +192,6 @@ std::map<std::string_view, std::string_view> all_renamed(
 }
 
 }  // namespace
-
-bool is_data_name(std::string_view name) {
-  return name.empty() || name.starts_with("data-") || name.starts_with("carried-");
-}
 
 void number_outside(CompareSide& target, CompareSide& golden, const SameValues& same_values) {
   for (CompareSide* side : {&target, &golden}) {

@@ -11,9 +11,6 @@
 
 namespace sonde {
 
-// Data of the program, and what is left over from earlier steps: the name only says in which order they were read.
-bool is_data_name(std::string_view name);
-
 // Numbers what comes from outside (CompareInput::outside). Data with the same values are the same, whatever their
 // order; else names decide.
 void number_outside(CompareSide& target, CompareSide& golden, const SameValues& same_values);

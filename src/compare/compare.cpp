@@ -11,6 +11,7 @@
 #include "compare/maker_of_data.h"
 #include "compare/name_map.h"
 #include "config/op_types.h"
+#include "model/data_name.h"
 #include "model/not_read.h"
 
 namespace sonde {

@@ -7,6 +7,7 @@
 #include "compare/compare_step.h"
 #include "compare/compare_words.h"
 #include "compare/step_ends.h"
+#include "model/data_name.h"
 #include "operators/op_nature.h"
 
 namespace sonde {
@@ -108,10 +109,7 @@ StepComparer::Effect StepComparer::effect_of(const CompareFinding& finding) cons
 }
 
 // If all paths agree again, the two sides only compute differently.
-bool StepComparer::has_effect(const CompareFinding& finding) const {
-  const Effect effect = effect_of(finding);
-  return effect.lasts || !effect.heals;
-}
+bool StepComparer::has_effect(const CompareFinding& finding) const { return effect_of(finding).stays(); }
 
 // One of the two reads parameters that the other does not have: a norm without its affine part.
 bool StepComparer::reads_other_parameters(const ComparedOp& op) const {
@@ -145,7 +143,7 @@ void StepComparer::leave_absorbed_out() {
     const bool lacks_parameters = finding.kind == FindingKind::op && reads_other_parameters(op);
     if (finding.kind != FindingKind::parameter && !lacks_parameters) continue;
     const Effect effect = effect_of(finding);
-    if (effect.lasts || !effect.heals || !effect.built_otherwise) continue;
+    if (effect.stays() || !effect.built_otherwise) continue;
     absorbed.insert(&finding);
     if (finding.kind == FindingKind::parameter) names.emplace_back(finding.tensor->target->parameter);
   }
@@ -183,15 +181,17 @@ std::vector<OpPair> StepComparer::without_effect() const {
   return pairs;
 }
 
+// No counterpart was found for the op of this side.
+bool StepComparer::is_alone(const std::vector<std::uint32_t>& owner, std::uint32_t at) const {
+  return at != kNoOp && owner[at] != kNone && step_.ops[owner[at]].verdict == OpVerdict::unmatched;
+}
+
 // It reads, or is read by, an op without a counterpart.
 bool StepComparer::is_doubtful(const ComparedOp& op) const {
-  const auto alone = [&](const std::vector<std::uint32_t>& owner, std::uint32_t at) {
-    return at != kNoOp && owner[at] != kNone && step_.ops[owner[at]].verdict == OpVerdict::unmatched;
-  };
   const auto around = [&](const CompareSide& side, const std::vector<std::uint32_t>& owner, std::uint32_t at) {
     const CompareOp& one = side.ops[at];
-    return std::ranges::any_of(one.inputs, [&](const CompareInput& input) { return alone(owner, input.from); }) ||
-           std::ranges::any_of(one.readers, [&](std::uint32_t reader) { return alone(owner, reader); });
+    return std::ranges::any_of(one.inputs, [&](const CompareInput& input) { return is_alone(owner, input.from); }) ||
+           std::ranges::any_of(one.readers, [&](std::uint32_t reader) { return is_alone(owner, reader); });
   };
   return around(target_, target_owner_, op.target_index) || around(golden_, golden_owner_, op.golden_index);
 }
@@ -399,16 +399,14 @@ bool StepComparer::rests_on_order(const CompareFinding& finding) const {
 }
 
 // Not only the side with an op that the other lacks: where it shows, that side has ops without a counterpart as well.
-bool StepComparer::is_built_otherwise(const CompareFinding& finding) const {
+bool StepComparer::has_ops_on_both_sides(const CompareFinding& finding) const {
   const bool is_inserted = finding.kind == FindingKind::inserted, is_missing = finding.kind == FindingKind::missing;
   if (!is_inserted && !is_missing) return false;
   const CompareSide& other = is_inserted ? golden_ : target_;
   const std::vector<std::uint32_t>& owner = is_inserted ? golden_owner_ : target_owner_;
   const std::uint32_t at = is_inserted ? finding.op->golden_index : finding.op->target_index;
-  return std::ranges::any_of(other.ops[at].inputs, [&](const CompareInput& input) {
-    const bool is_known = input.from != kNoOp && owner[input.from] != kNone;
-    return is_known && input.is_read && step_.ops[owner[input.from]].verdict == OpVerdict::unmatched;
-  });
+  return std::ranges::any_of(other.ops[at].inputs,
+                             [&](const CompareInput& input) { return input.is_read && is_alone(owner, input.from); });
 }
 
 // Ops around it have no counterpart: if two programs are built differently, one of those may be the cause.
@@ -423,7 +421,7 @@ void StepComparer::note_doubts() {
     }
     const bool by_place = finding.kind == FindingKind::op || finding.kind == FindingKind::shape;
     if (finding.uncertain || op.target.empty() || op.golden.empty()) continue;
-    if (is_built_otherwise(finding)) {
+    if (has_ops_on_both_sides(finding)) {
       finding.uncertain = true;
       finding.what +=
           "; the other side has ops of its own there, too: perhaps both compute the same (--mapping FILE pairs them)";
@@ -531,12 +529,9 @@ void StepComparer::remember(RankHistory& history) const {
   history.step = target_.step->id.number;
   history.other_optimizer = other_optimizer_;
   history.found = history.found || !findings_.empty();
-  const auto lasts = [](std::string_view name) {
-    return !name.empty() && !name.starts_with("data-") && !name.starts_with("carried-");
-  };
   for (const CompareOp& op : golden_.ops) {
     for (const CompareInput& input : op.inputs) {
-      if (input.from != kNoOp || !lasts(input.tensor->parameter)) continue;
+      if (input.from != kNoOp || is_data_name(input.tensor->parameter)) continue;
       RankHistory::State& state = history.states[std::string(input.tensor->parameter)];
       state.golden = input.tensor;
       state.rank = golden_.rank;

@@ -7,6 +7,7 @@
 #include "compare/compare_step.h"
 #include "compare/compare_words.h"
 #include "compare/factor.h"
+#include "model/data_name.h"
 #include "sonde/dtype.h"
 #include "sonde/tensor.h"
 
@@ -205,8 +206,7 @@ void StepComparer::look_at_parameter(ComparedOp& op, const PairedInput& input, C
   if (!known && something_differs_) return;
   const bool one_source = same_producer(*input.target.input, *input.golden.input);
   if (golden_.has_flow && input.golden.input->from != kNoOp && !one_source) return look_at_wiring(op, input, shown);
-  const bool is_data =
-      target.parameter.empty() || target.parameter.starts_with("data-") || target.parameter.starts_with("carried-");
+  const bool is_data = is_data_name(target.parameter);
   if (!input.difference->same_shape) {
     const bool is_new = reported_names_.insert(target.parameter).second;
     if (is_data && is_new) report_other_size(op, input);

@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 
+#include "model/data_name.h"
 #include "operators/op_nature.h"
 #include "sonde/dtype.h"
 
@@ -36,10 +37,6 @@ bool has_values(const CatalogTensor& tensor) {
   return tensor.recorded() && tensor.has_shape && is_floating(tensor.dtype);
 }
 
-bool is_activation(const CatalogTensor& tensor) {
-  return tensor.parameter.empty() || tensor.parameter.starts_with("data-") || tensor.parameter.starts_with("carried-");
-}
-
 std::map<std::string, LayerEnds> layers_of(const CompareSide& side) {
   std::map<std::string, LayerEnds> layers;
   for (const CompareOp& op : side.ops) {
@@ -48,7 +45,7 @@ std::map<std::string, LayerEnds> layers_of(const CompareSide& side) {
     if (layer.empty()) continue;
     LayerEnds& ends = layers[layer];
     for (const CompareInput& input : op.inputs) {
-      const bool is_first = ends.first == nullptr && input.is_read && is_activation(*input.tensor);
+      const bool is_first = ends.first == nullptr && input.is_read && is_data_name(input.tensor->parameter);
       if (is_first && has_values(*input.tensor)) ends.first = input.tensor;
     }
     for (const CatalogTensor* output : op.outputs) {

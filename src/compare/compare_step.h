@@ -161,6 +161,7 @@ class StepComparer {
 
   // compare_effects.cpp
   struct Effect {
+    bool stays() const { return lasts || !heals; }
     bool lasts = false, heals = false;  // a result differs at the end; somewhere the two agree again
     bool built_otherwise = false;       // an op on the way has no counterpart, or one of several ops
   };
@@ -169,11 +170,12 @@ class StepComparer {
   bool is_built_otherwise(const ComparedOp& op) const;
   void leave_absorbed_out();
   bool has_effect(const CompareFinding& finding) const;
+  bool is_alone(const std::vector<std::uint32_t>& owner, std::uint32_t at) const;
   bool is_doubtful(const ComparedOp& op) const;
   bool rests_on_order(const CompareFinding& finding) const;
   std::uint32_t place_of_golden(std::uint32_t golden) const;
   void find_updates_left_out();
-  bool is_built_otherwise(const CompareFinding& finding) const;
+  bool has_ops_on_both_sides(const CompareFinding& finding) const;
   double size_of_error(const CompareFinding& finding) const;
   void leave_out_what_has_no_effect();
   void find_not_finite_alone();

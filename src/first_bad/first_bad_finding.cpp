@@ -7,6 +7,7 @@
 #include "first_bad/bad_cause.h"
 #include "first_bad/first_bad_search.h"
 #include "journal/unrecorded.h"
+#include "model/data_name.h"
 
 namespace sonde {
 namespace {
@@ -149,7 +150,7 @@ bool ran_in_pynative_mode(const CatalogRank& rank) {
 void FindingWriter::explain_external() {
   const CatalogTensor& tensor = *root_.tensor;
   const std::string_view name = tensor.parameter;
-  const bool is_data = name.empty() || name.starts_with("data-") || name.starts_with("carried-");
+  const bool is_data = is_data_name(name);
   finding_.kind = is_data ? "bad_input" : "bad_parameter";
   const std::string what = !name.empty()     ? std::string(name)
                            : tensor.constant ? fmt::format("the number {}", number_text(*tensor.constant))

@@ -9,6 +9,7 @@
 #include "catalog/catalog.h"
 #include "first_bad/value_flow.h"
 #include "measure/health.h"
+#include "model/data_name.h"
 
 namespace sonde {
 
@@ -32,10 +33,7 @@ inline bool may_be_floating(const CatalogTensor* tensor) {
          is_complex(tensor->dtype);
 }
 
-inline bool is_data(const CatalogTensor& tensor) {
-  const std::string_view name = tensor.parameter;
-  return name.empty() || name.starts_with("data-") || name.starts_with("carried-");
-}
+inline bool is_data(const CatalogTensor& tensor) { return is_data_name(tensor.parameter); }
 
 // Recognises by its name a parameter that a network learns; a mask never is one.
 inline bool is_weight(const CatalogTensor& tensor) {
