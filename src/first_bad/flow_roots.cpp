@@ -71,26 +71,35 @@ void ValueFlow::add_root(RootKind kind, std::uint32_t value, BadKind bad, std::u
   (root.end == End::absorbed ? healthy_ : roots_).push_back(std::move(root));
 }
 
-// The model reads what the program made outside of it: the next step of a sampler, the parameters of a training without
-// an optimizer. Of a step that trains, modules that only count (a metric of a library) do not matter.
-bool ValueFlow::feeds_model(const Root& root) {
-  if (ops_[root.op].phase == Phase::forward) return false;
-  std::vector<std::uint32_t> open = {root.value};
+// Follows bad values from reader to reader. `look` decides at each: the end of the search, on through its results, or past.
+template <class Look>
+bool ValueFlow::follow_bad(std::uint32_t from, const Look& look) {
+  constexpr std::size_t kMostValues = 4096;
+  std::vector<std::uint32_t> open = {from};
   std::set<std::uint32_t> seen;
-  while (!open.empty() && seen.size() < 4096) {
+  while (!open.empty() && seen.size() < kMostValues) {
     const std::uint32_t index = open.back();
     open.pop_back();
     if (!seen.insert(index).second || !health_of_value(index).bad()) continue;
     for (const Reader& reader : values_[index].readers) {
       const Op& op = ops_[reader.op];
-      const Input& input = op.inputs[reader.input];
-      if (!input.is_read || !health_of(input).bad() || op.nature.tests_finite) continue;
-      const bool computes = op.nature.mixes || !is_data(*input.tensor);
-      if (op.phase == Phase::forward && (!trains_ || computes)) return true;
-      open.insert(open.end(), op.outputs.begin(), op.outputs.end());
+      const Follow next = look(op, op.inputs[reader.input]);
+      if (next == Follow::found) return true;
+      if (next == Follow::on) open.insert(open.end(), op.outputs.begin(), op.outputs.end());
     }
   }
   return false;
+}
+
+// The model reads what the program made outside of it: the next step of a sampler, the parameters of a training without
+// an optimizer. Of a step that trains, modules that only count (a metric of a library) do not matter.
+bool ValueFlow::feeds_model(const Root& root) {
+  if (ops_[root.op].phase == Phase::forward) return false;
+  return follow_bad(root.value, [&](const Op& op, const Input& input) {
+    if (!input.is_read || !health_of(input).bad() || op.nature.tests_finite) return Follow::past;
+    const bool computes = op.nature.mixes || !is_data(*input.tensor);
+    return op.phase == Phase::forward && (!trains_ || computes) ? Follow::found : Follow::on;
+  });
 }
 
 // Only the program reads it: a metric beside a training that continues, or one that is computed outside of the model.
@@ -126,37 +135,17 @@ const Root* ValueFlow::root_of(std::uint64_t sequence, std::uint32_t slot) {
   return nullptr;
 }
 
-// Along bad values.
 bool ValueFlow::reaches(std::uint32_t from, std::uint32_t to) {
-  std::vector<std::uint32_t> open = {from};
-  std::set<std::uint32_t> seen;
-  while (!open.empty() && seen.size() < 4096) {
-    const std::uint32_t index = open.back();
-    open.pop_back();
-    if (index == to) return true;
-    if (!seen.insert(index).second || !health_of_value(index).bad()) continue;
-    for (const Reader& reader : values_[index].readers) {
-      const std::vector<std::uint32_t>& outputs = ops_[reader.op].outputs;
-      open.insert(open.end(), outputs.begin(), outputs.end());
-    }
-  }
-  return false;
+  return from == to || follow_bad(from, [&](const Op& op, const Input&) {
+           return std::ranges::find(op.outputs, to) != op.outputs.end() ? Follow::found : Follow::on;
+         });
 }
 
 bool ValueFlow::reaches_next(const Root& root, std::string_view op_name, std::uint32_t slot) {
-  std::vector<std::uint32_t> open = {root.value};
-  std::set<std::uint32_t> seen;
-  while (!open.empty() && seen.size() < 4096) {
-    const std::uint32_t index = open.back();
-    open.pop_back();
-    if (!seen.insert(index).second || !health_of_value(index).bad()) continue;
-    for (const Reader& reader : values_[index].readers) {
-      const Op& op = ops_[reader.op];
-      if (op.is_next && op.op->op_name == op_name && op.inputs[reader.input].tensor->slot == slot) return true;
-      if (!op.is_next) open.insert(open.end(), op.outputs.begin(), op.outputs.end());
-    }
-  }
-  return false;
+  return follow_bad(root.value, [&](const Op& op, const Input& input) {
+    if (op.is_next && op.op->op_name == op_name && input.tensor->slot == slot) return Follow::found;
+    return op.is_next ? Follow::past : Follow::on;
+  });
 }
 
 void ValueFlow::sort_roots() {

@@ -191,6 +191,9 @@ class ValueFlow {
   void find_roots();
   void add_root(RootKind root, std::uint32_t value, BadKind kind, std::uint32_t op, const CatalogTensor* tensor);
   bool is_aside(const Root& root);
+  enum class Follow : std::uint8_t { found, on, past };
+  template <class Look>
+  bool follow_bad(std::uint32_t from, const Look& look);  // in flow_roots.cpp
   bool feeds_model(const Root& root);
   bool reaches(std::uint32_t from, std::uint32_t to);
   std::uint32_t unwritten(const Op& op) const;
