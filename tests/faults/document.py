@@ -2,10 +2,12 @@
 
 import collections
 import pathlib
+import textwrap
 
 from cases import OVERFLOW, STATISTICS, TENSORS
 from judge import OF_FAULTS, OF_HEALTHY
 
+WIDTH = 120
 DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "accuracy.md"
 PLANTED = "score.py --write"  # the names of the document's two parts
 REPORTED = "score.py --write, reports"
@@ -43,68 +45,67 @@ def counts_of(results, kinds, outcomes):
     return [[*key, groups[key].total(), *(groups[key][o] or "" for o in outcomes)] for key in keys]
 
 
-def tables(results):
-    parts = []
+def columns_of(results, outcomes):
     found = {result["outcome"] for result in results}
+    return [o for o in outcomes if o != "unexplained" or o in found]  # only reports have causes
+
+
+def tables(results):
+    """The results of each family, for the terminal."""
+    parts = []
     for title, kinds, outcomes in SECTIONS:
-        columns = [o for o in outcomes if o != "unexplained" or o in found]  # only reports have causes
+        columns = columns_of(results, outcomes)
         rows = counts_of(results, kinds, columns)
         if rows:
             parts.append(f"**{title}**\n\n" + table(["family", "evidence", "programs", *columns], rows))
     return "\n\n".join(parts)
 
 
-def not_right(results):
-    return [r for r in results if r["outcome"] not in ("first", "clean")]
-
-
-def rest(results):
-    """The answers that are not right yet, by name."""
-    rows = [[r["case"], r["family"], r["evidence"], r["outcome"]] for r in not_right(results)]
-    if not rows:
-        return "Every program has the right answer."
-    return "Not named first, or blamed:\n\n" + table(["program", "family", "evidence", "outcome"], rows)
-
-
-def reports(results, cases):
-    """A row for each public report, with its outcomes."""
-    outcome = {(r["case"], r["evidence"]): r["outcome"] for r in results}
-    rows = [
-        [
-            case.report,
-            case.what,
-            f"`{case.name}`",
-            *(outcome.get((case.name, evidence), "") for evidence in (TENSORS, STATISTICS)),
-        ]
-        for case in sorted(cases, key=lambda case: case.report.lower())
-        if case.report
-    ]
-    return table(["report", "what happened", "program", TENSORS, STATISTICS], rows)
-
-
-def tally(results):
-    """The reports in numbers."""
+def summary(results):
+    """A row for each kind of program and each evidence; families have their rows on the terminal."""
     rows = []
-    for kinds, outcomes in ((("non_finite", "differs"), OF_FAULTS), (("healthy", "rounding"), OF_HEALTHY)):
-        for evidence in (TENSORS, STATISTICS, OVERFLOW):
-            found = [r["outcome"] for r in results if r["kind"] in kinds and r["evidence"] == evidence]
-            counts = ", ".join(f"{found.count(o)} {o}" for o in outcomes if o in found)
-            if found:
-                rows.append(["a fault" if "differs" in kinds else "nothing wrong", evidence, len(found), counts])
-    return table(["programs with", "evidence", "programs", "outcomes"], rows)
+    for title, kinds, outcomes in SECTIONS:
+        for family, evidence, programs, *counts in counts_of(results, kinds, outcomes):
+            if family == "all":
+                named = zip(counts, outcomes, strict=True)
+                rows.append([title, evidence, programs, ", ".join(f"{count} {o}" for count, o in named if count)])
+    return table(["programs", "evidence", "number", "outcomes"], rows)
+
+
+def rest(results, cases):
+    """The answers that are not right yet: a line for each program."""
+    reported = {case.name: f"{case.report}: {case.what}" for case in cases if case.report}
+    missed = collections.defaultdict(list)
+    for r in results:
+        if r["outcome"] not in ("first", "clean"):
+            missed[r["case"], r["family"]].append(f"{r['outcome']} with {r['evidence']}")
+    if not missed:
+        return "Every program has the right answer."
+    lines = [
+        f"* `{name}` ({reported.get(name, family)}) {', '.join(outcomes)}"
+        for (name, family), outcomes in missed.items()
+    ]
+    return "\n".join(["Not named first, or blamed:", "", *(_wrapped(line, "  ") for line in lines)])
+
+
+def reports(cases):
+    """The public reports; the program of each is found by a search for the report in tests/faults/programs."""
+    names = sorted((case.report for case in cases if case.report), key=str.lower)
+    return _wrapped("The reports: " + ", ".join(dict.fromkeys(names)) + ".")
+
+
+def _wrapped(text, indent=""):
+    return textwrap.fill(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def write(results, cases):
     """Each part of the document whose programs were all run, with every evidence. True if there is one."""
     reported = [case for case in cases if case.family == REPORTS]
     planted = [case for case in cases if case.family != REPORTS]
-    some = _of(results, planted)
-    if some:
-        _replace(PLANTED, f"{tables(some)}\n\n{rest(some)}")
-    of_reports = _of(results, reported)
-    if of_reports:
-        _replace(REPORTED, f"{tally(of_reports)}\n\n{rest(of_reports)}\n\n{reports(of_reports, reported)}")
-    return bool(some or of_reports)
+    for name, part, more in ((PLANTED, planted, []), (REPORTED, reported, [reports(reported)])):
+        if some := _of(results, part):
+            _replace(name, "\n\n".join([summary(some), rest(some, part), *more]))
+    return bool(_of(results, planted) or _of(results, reported))
 
 
 def _of(results, cases):
