@@ -101,7 +101,7 @@ class Pair:
         graphs = [len(self.steps_of(graph)) for graph in (0, 1, 2)]
         steps = str(graphs[0]) + "".join(f" + {n}" for n in graphs[1:] if n)
         return (
-            f"| [{self.program}](../tests/frameworks/programs/{self.program}.py) | {title} | {c.get('bits', '')} "
+            f"| `{self.program}` | {title} | {c.get('bits', '')} "
             f"| {steps} | {c.get('operators', '')} | {c.get('names', '')} | {c.get('statistics', '')} |"
         )
 

@@ -1,4 +1,4 @@
-"""A UNet of diffusers learns to remove noise, with an average of its weights (EMA) and a picture sampled at the end."""
+"""A UNet of diffusers learns to remove noise, with averaged weights (EMA); a picture sampled."""
 
 import torch
 from common import results, step

@@ -1,4 +1,4 @@
-"""DistilBERT learns from a BERT in training mode, called first and without gradients; evaluation after each epoch."""
+"""DistilBERT learns from a BERT in training mode, called first, without gradients; evaluation."""
 
 import torch
 from common import results, step, text

@@ -1,4 +1,4 @@
-"""An autoencoder under lightning.Trainer: accumulation, validation in between, its own sanity check first."""
+"""An autoencoder under lightning.Trainer: accumulation, validation, sanity check first."""
 
 import logging
 import warnings

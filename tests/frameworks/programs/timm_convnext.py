@@ -1,4 +1,4 @@
-"""ConvNeXt of timm with timm's optimizer, loss and average (EMA) of the model, which is evaluated at the end."""
+"""ConvNeXt of timm with timm's optimizer, loss and averaged model (EMA), evaluated at the end."""
 
 import torch
 from common import results, step, with_vision
