@@ -122,6 +122,30 @@ class Votes {
     }
   }
 
+  // Parameters that no matched ops read and whose name only one side has: those with the same values, in the order in
+  // which they are read. A module of the library, and cells by hand.
+  void add_by_value(const CompareSide& target, const CompareSide& golden) {
+    constexpr std::size_t kMost = 256;  // of each side: every pair may be looked at
+    Names voted_mine, voted_theirs;
+    for (const auto& [names, votes] : votes_) {
+      voted_mine.insert(names.first);
+      voted_theirs.insert(names.second);
+    }
+    const auto left = alone(target, theirs_, voted_mine), right = alone(golden, mine_, voted_theirs);
+    if (left.size() > kMost || right.size() > kMost) return;
+    std::vector<bool> taken(right.size(), false);
+    for (const CompareInput* a : left) {
+      for (std::size_t j = 0; j < right.size(); ++j) {
+        const CompareInput& b = *right[j];
+        if (taken[j] || !a->tensor->has_shape || a->tensor->shape != b.tensor->shape) continue;
+        if (!same_values_(*a->tensor, *b.tensor)) continue;
+        ++votes_[{a->name, b.name}];
+        taken[j] = true;
+        break;
+      }
+    }
+  }
+
   // One golden name for each of the target's, and none twice.
   std::map<std::string_view, std::string_view> winners() const {
     std::vector<std::pair<int, std::pair<std::string_view, std::string_view>>> order;
@@ -146,6 +170,19 @@ class Votes {
   }
 
  private:
+  // In the order in which they are read before the optimizer.
+  static std::vector<const CompareInput*> alone(const CompareSide& side, const Names& others, Names& voted) {
+    std::vector<const CompareInput*> found;
+    for (const CompareOp& op : side.ops) {
+      if (phase_of(*op.op) == Phase::optimizer || phase_of(*op.op) == Phase::backward) continue;
+      for (const CompareInput& input : op.inputs) {
+        if (input.from != kNoOp || !input.is_read || is_data_name(input.name) || others.contains(input.name)) continue;
+        if (voted.insert(input.name).second) found.push_back(&input);
+      }
+    }
+    return found;
+  }
+
   void add(const CompareInput& a, const CompareInput& b) {
     constexpr int kByValue = 16;  // more than by place
     if (a.name == b.name) {
@@ -213,6 +250,7 @@ bool rename_parameters(CompareSide& target, const CompareSide& golden, const std
     if (g == kNoOp || phase_of(*target.ops[t].op) == Phase::optimizer) continue;
     if (OpFamilies::same(*target.ops[t].family, *golden.ops[g].family)) votes.add(target.ops[t], golden.ops[g]);
   }
+  votes.add_by_value(target, golden);
   const std::map<std::string_view, std::string_view> renamed = all_renamed(target, golden, votes.winners());
   if (renamed.empty()) return false;
   const auto name = [&](std::string_view old) {

@@ -16,6 +16,7 @@
 #include "catalog/dump_part.h"
 #include "compare/compare_side.h"
 #include "compare/match_ops.h"
+#include "compare/parameter_layout.h"
 #include "compare/tolerance.h"
 #include "measure/tensor_difference.h"
 #include "sonde/findings.h"
@@ -106,6 +107,7 @@ struct RankHistory {
   bool other_optimizer = false;
   bool found = false;                                // a step has a finding
   std::map<std::string, State, std::less<>> states;  // by the names of parameters and states
+  std::shared_ptr<const ParameterLayout> layout;     // as of the first step; null: that step has no finding
 };
 
 struct DumpComparison {

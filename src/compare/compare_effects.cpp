@@ -59,7 +59,50 @@ bool is_called_otherwise(const CompareFinding& finding) {
   return reads_the_same && !choices_apart(*op.target.front(), *op.golden.front()).empty();
 }
 
+// Ops that were paired by their likeness, and an error below the spacing of the type.
+bool is_rounding_of_a_guess(const CompareFinding& finding) {
+  const ComparedOp& op = *finding.op;
+  const bool is_by_likeness = op.how == MatchedBy::order || op.how == MatchedBy::flow;
+  if (finding.kind != FindingKind::op || finding.tensor == nullptr || !is_by_likeness) return false;
+  const TensorDifference& difference = *finding.tensor->difference;
+  const double spacing = std::max(epsilon_of(difference.dtype), epsilon_of(difference.golden_dtype));
+  return difference.different_non_finite == 0 && difference.rms_error <= spacing * difference.rms;
+}
+
 }  // namespace
+
+bool StepComparer::is_in_another_layout(std::string_view parameter) const {
+  return history_.layout != nullptr && history_.layout->holds(parameter);
+}
+
+bool StepComparer::is_in_another_layout(const CompareFinding& finding) const {
+  if (finding.kind != FindingKind::parameter || finding.tensor == nullptr) return false;
+  const auto& inputs = target_.ops[finding.op->target_index].inputs;
+  return std::ranges::any_of(inputs, [&](const CompareInput& input) {
+    return input.tensor == finding.tensor->target && is_in_another_layout(input.name);
+  });
+}
+
+// It updates a parameter that the other side keeps in another layout: what it reads and leaves differs.
+bool StepComparer::reads_other_layouts(std::uint32_t optimizer_op) const {
+  constexpr std::string_view kGradient = ".grad";
+  const CompareOp& op = target_.ops[optimizer_op];
+  if (phase_of(*op.op) != Phase::optimizer) return false;
+  return std::ranges::any_of(op.inputs, [&](const CompareInput& input) {
+    std::string_view name = input.name;
+    if (name.ends_with(kGradient)) name.remove_suffix(kGradient.size());
+    return is_in_another_layout(name);
+  });
+}
+
+void StepComparer::leave_out(const std::set<const CompareFinding*>& findings) {
+  if (findings.empty()) return;
+  std::vector<CompareFinding> left;
+  for (CompareFinding& finding : findings_) {
+    if (!findings.contains(&finding)) left.push_back(std::move(finding));
+  }
+  findings_ = std::move(left);
+}
 
 // Follows the readers until they agree again.
 StepComparer::Effect StepComparer::effect_of(const CompareFinding& finding) const {
@@ -68,6 +111,7 @@ StepComparer::Effect StepComparer::effect_of(const CompareFinding& finding) cons
   if (finding.tensor != nullptr && finding.tensor->difference->same_shape) {
     source = finding.tensor->difference->relative();
   }
+  if (is_in_another_layout(finding)) source = 0;  // the size of its error says nothing: only rounding is left of it
   Effect effect;
   std::vector<bool> visited(target_.ops.size(), false);
   std::vector<std::uint32_t> border = {at.target_index};
@@ -84,7 +128,7 @@ StepComparer::Effect StepComparer::effect_of(const CompareFinding& finding) cons
     if (is_decisive && std::ranges::all_of(op->outputs, healed)) {
       // The inputs of the optimizer count, however little of them is left in the parameter.
       const bool updates = phase_of(*target_.ops[t].op) == Phase::optimizer;
-      if (updates &&
+      if (updates && !reads_other_layouts(t) &&
           !std::ranges::all_of(op->inputs, [&](const ComparedTensor& in) { return is_comparable(in) && healed(in); })) {
         effect.lasts = true;
         return effect;
@@ -95,12 +139,13 @@ StepComparer::Effect StepComparer::effect_of(const CompareFinding& finding) cons
     bool is_read = false;
     for (const std::uint32_t reader : target_.ops[t].readers) {
       const auto reads = [&](const CompareInput& input) { return input.from == t && input.is_read; };
+      if (target_.ops[reader].outputs.empty()) continue;  // `item` takes a result out of the step
       is_read = is_read || std::ranges::any_of(target_.ops[reader].inputs, reads);
       if (visited[reader]) continue;
       visited[reader] = true;
       border.push_back(reader);
     }
-    if (!is_read && is_decisive) {  // an end that differs: the loss, a parameter, a gradient
+    if (!is_read && is_decisive && !reads_other_layouts(t)) {  // an end that differs: the loss, a parameter, a gradient
       effect.lasts = true;
       return effect;
     }
@@ -135,7 +180,7 @@ bool StepComparer::is_built_otherwise(const ComparedOp& op) const {
 // A weight that took in what the other side computes beside it: a merged adapter, a folded norm or scale. Its values
 // differ, but all results agree again, where the two sides are built in different ways.
 void StepComparer::leave_absorbed_out() {
-  std::vector<std::string> names;
+  std::vector<std::string> names, relaid;
   std::set<const CompareFinding*> absorbed;
   for (const CompareFinding& finding : findings_) {
     const ComparedOp& op = *finding.op;
@@ -143,23 +188,71 @@ void StepComparer::leave_absorbed_out() {
     const bool lacks_parameters = finding.kind == FindingKind::op && reads_other_parameters(op);
     if (finding.kind != FindingKind::parameter && !lacks_parameters) continue;
     const Effect effect = effect_of(finding);
-    if (effect.stays() || !effect.built_otherwise) continue;
+    const bool is_relaid = is_in_another_layout(finding);
+    if (effect.stays() || (!effect.built_otherwise && !is_relaid)) continue;
     absorbed.insert(&finding);
-    if (finding.kind == FindingKind::parameter) names.emplace_back(finding.tensor->target->parameter);
+    if (finding.kind != FindingKind::parameter) continue;
+    (is_relaid ? relaid : names).emplace_back(finding.tensor->target->parameter);
   }
-  if (!absorbed.empty()) {
-    std::vector<CompareFinding> left;
-    for (CompareFinding& finding : findings_) {
-      if (!absorbed.contains(&finding)) left.push_back(std::move(finding));
-    }
-    findings_ = std::move(left);
-  }
+  leave_out(absorbed);
+  if (!relaid.empty()) note_layouts();
   if (names.empty()) return;
   const std::string more = names.size() > 1 ? fmt::format(" and {} more", names.size() - 1) : "";
   step_.notes_of_both.push_back(
       fmt::format("{}{}: other values than the golden ones, but the results agree; the weights contain what the golden "
                   "run computes beside them (a merged adapter, a folded norm)",
                   names.front(), more));
+}
+
+void StepComparer::note_layouts() {
+  const std::string note =
+      fmt::format("{}: the golden values in another layout (transposed, in another order, stacked, or cut)",
+                  history_.layout->names_text());
+  if (std::ranges::find(step_.notes_of_both, note) == step_.notes_of_both.end()) step_.notes_of_both.push_back(note);
+}
+
+// Every op that reads it reads something else that differs, too, and gives the same: the differences cancel.
+bool StepComparer::is_compensated(std::string_view name) const {
+  constexpr double kLarge = 1e-3;
+  bool any = false;
+  for (const ComparedOp& op : step_.ops) {
+    const auto differs = [&](const ComparedTensor& input) {
+      return !input.difference->comparable() || input.difference->relative() > kLarge;
+    };
+    const bool reads = std::ranges::any_of(op.inputs, [&](const ComparedTensor& input) {
+      return input.target->parameter == name && !input.difference->equal;
+    });
+    if (!reads) continue;
+    any = true;
+    const bool computes =
+        op.kind == OpKind::contraction || op.kind == OpKind::elementwise || op.kind == OpKind::normalization;
+    if (!computes || std::ranges::count_if(op.inputs, differs) < 2 || op.outputs.empty()) return false;
+    const bool agrees = std::ranges::all_of(op.outputs, [&](const ComparedTensor& output) {
+      const TensorDifference& difference = *output.difference;
+      const double spacing = std::max(epsilon_of(difference.dtype), epsilon_of(difference.golden_dtype));
+      return is_comparable(output) && difference.different_non_finite == 0 &&
+             difference.relative() <= std::min(kEndRounding * spacing, kLarge);
+    });
+    if (!agrees) return false;
+  }
+  return any;
+}
+
+// Data that only one side normalises, and weights that do so in the other: the first product agrees.
+void StepComparer::leave_compensated_out() {
+  std::set<const CompareFinding*> compensated;
+  std::string names;
+  for (const CompareFinding& finding : findings_) {
+    const bool is_outside = finding.kind == FindingKind::parameter || finding.kind == FindingKind::data;
+    if (!is_outside || finding.tensor == nullptr || finding.tensor->target->parameter.empty()) continue;
+    if (!is_compensated(finding.tensor->target->parameter)) continue;
+    compensated.insert(&finding);
+    names += (names.empty() ? "" : ", ") + std::string(finding.tensor->target->parameter);
+  }
+  leave_out(compensated);
+  if (names.empty()) return;
+  step_.notes_of_both.push_back(fmt::format(
+      "{}: other values than the golden ones, but their differences cancel: what is computed from them agrees", names));
 }
 
 std::vector<OpPair> StepComparer::without_effect() const {
@@ -320,25 +413,34 @@ void StepComparer::leave_out_what_has_no_effect() {
     const CatalogOp* op = finding.culprit;
     return op != nullptr && phase_of(*op) == Phase::optimizer;
   };
-  StepEnds ends(target_, golden_, differences_);
+  StepEnds ends(target_, golden_, differences_, history_.layout.get());
   std::optional<bool> agree, updates_agree;
   const auto has_none = [&](const CompareFinding& finding) {
-    if (finding.certain || has_nan_alone(finding) || is_called_otherwise(finding) ||
+    // A pair that proves nothing, however small its error is.
+    const bool is_guess = rests_on_order(finding) || is_rounding_of_a_guess(finding);
+    if (finding.certain || has_nan_alone(finding) || (is_called_otherwise(finding) && !is_guess) ||
         finding.kind == FindingKind::changed || finding.kind == FindingKind::type)
       return false;
-    if (finding.op->how == MatchedBy::mapping || size_of_error(finding) < kLarge) return false;
+    if (finding.op->how == MatchedBy::mapping) return false;
+    if (!is_guess && !is_in_another_layout(finding) && size_of_error(finding) < kLarge) return false;
     if (!agree) agree = ends.results_and_gradients_agree();
     if (!*agree) return false;
     if (!of_optimizer(finding)) return true;
+    // A state has the shape of its parameter.
+    const bool is_relaid = !finding.op->target.empty() && reads_other_layouts(finding.op->target_index);
+    if (finding.kind == FindingKind::shape && is_relaid) return true;
     if (!updates_agree) updates_agree = ends.updates_agree();
     return *updates_agree;
   };
   const std::size_t before = findings_.size();
+  bool any_relaid = false;
   std::erase_if(findings_, [&](const CompareFinding& finding) {
     if (!has_none(finding)) return false;
     const_cast<ComparedOp*>(finding.op)->verdict = OpVerdict::propagated;
+    any_relaid = any_relaid || is_in_another_layout(finding);
     return true;
   });
+  if (any_relaid) note_layouts();
   if (before > 0 && findings_.empty()) {
     seen_ = std::min(seen_, kLarge);
     step_.notes_of_both.push_back(

@@ -167,7 +167,8 @@ void StepComparer::find_jump() {
       const bool is_left_over = difference.rms_error <= 64 * coarsest_of(difference) * scale;
       const bool is_found = op.verdict == OpVerdict::propagated && !decides(op.kind) && !is_left_over &&
                             difference.relative() >= kMaxExplainable && is_jump(difference, std::max(before, seen));
-      if (is_found && StepEnds(target_, golden_, differences_).results_and_gradients_agree()) return;
+      if (is_found && StepEnds(target_, golden_, differences_, history_.layout.get()).results_and_gradients_agree())
+        return;
       if (is_found) {
         add_finding(FindingKind::op, op, op.target.back(), false, &output,
                     difference_text(FindingKind::data, output) +

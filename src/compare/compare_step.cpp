@@ -239,7 +239,13 @@ void StepComparer::run() {
 }
 
 void StepComparer::finish() {
+  // The same values in another layout are found in the first step only: later they are updated, and rounded.
+  if (!findings_.empty() && history_.layout == nullptr && !history_.step) {
+    history_.layout = std::make_shared<const ParameterLayout>(target_, golden_, differences_);
+  }
+  look_at_units_in_another_order();
   leave_absorbed_out();
+  leave_compensated_out();
   find_updates_left_out();
   leave_other_batches_out();
   leave_out_what_has_no_effect();

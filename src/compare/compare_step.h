@@ -159,6 +159,11 @@ class StepComparer {
   void report_unseen(const ComparedOp& op, const PairedInput& input, const ComparedTensor& shown, const Unseen& unseen);
   void find_jump();
 
+  // compare_units.cpp
+  void look_at_units_in_another_order();
+  std::uint32_t first_with_other_units(double& error) const;
+  std::optional<double> error_in_any_order(const ComparedTensor& tensor) const;
+
   // compare_effects.cpp
   struct Effect {
     bool stays() const { return lasts || !heals; }
@@ -169,6 +174,13 @@ class StepComparer {
   bool reads_other_parameters(const ComparedOp& op) const;
   bool is_built_otherwise(const ComparedOp& op) const;
   void leave_absorbed_out();
+  void note_layouts();
+  void leave_compensated_out();
+  bool is_compensated(std::string_view name) const;
+  bool is_in_another_layout(std::string_view parameter) const;
+  bool is_in_another_layout(const CompareFinding& finding) const;
+  bool reads_other_layouts(std::uint32_t optimizer_op) const;
+  void leave_out(const std::set<const CompareFinding*>& findings);
   bool has_effect(const CompareFinding& finding) const;
   bool is_alone(const std::vector<std::uint32_t>& owner, std::uint32_t at) const;
   bool is_doubtful(const ComparedOp& op) const;

@@ -1,6 +1,7 @@
 #include "compare/step_ends.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <string_view>
 
@@ -31,6 +32,27 @@ Named gradients_of(const CompareSide& side) {
     }
   }
   return gradients;
+}
+
+bool is_rounding(double rms_error, double rms, double spacing, double smallest) {
+  const double coarsest = epsilon_of(DType::float16);  // coarser types say little in 64 spacings
+  const double relative = spacing < coarsest ? kEndRounding * spacing : 4 * spacing;
+  return rms_error <= relative * rms || rms_error <= 8 * spacing * smallest;
+}
+
+// Of the type in which most products are kept, if that is coarser than float32; else 0.
+double spacing_of_products(const CompareSide& side) {
+  std::size_t all = 0;
+  std::map<DType, std::size_t> halves;
+  for (const CompareOp& op : side.ops) {
+    if (op.kind != OpKind::contraction || op.outputs.empty() || !is_floating(op.outputs[0]->dtype)) continue;
+    ++all;
+    if (epsilon_of(op.outputs[0]->dtype) > epsilon_of(DType::float32)) ++halves[op.outputs[0]->dtype];
+  }
+  for (const auto& [dtype, count] : halves) {
+    if (2 * count > all) return epsilon_of(dtype);
+  }
+  return 0;
 }
 
 bool has(const CompareSide& side, Phase phase) {
@@ -77,8 +99,18 @@ Tensors unread_results(const CompareSide& side, bool of_forward) {
 
 }  // namespace
 
-StepEnds::StepEnds(const CompareSide& target, const CompareSide& golden, Differences& differences)
-    : target_(target), golden_(golden), differences_(differences) {}
+StepEnds::StepEnds(const CompareSide& target, const CompareSide& golden, Differences& differences,
+                   const ParameterLayout* layout)
+    : target_(target), golden_(golden), differences_(differences), layout_(layout) {
+  of_products_ = std::min(spacing_of_products(target), spacing_of_products(golden));
+}
+
+// The parameter, or the gradient of it.
+bool StepEnds::is_in_a_layout(std::string_view name) const {
+  constexpr std::string_view kGradient = ".grad";
+  if (name.ends_with(kGradient)) name.remove_suffix(kGradient.size());
+  return layout_ != nullptr && layout_->holds(name);
+}
 
 // `smallest`: an error below the spacing at this size is the rounding of larger terms.
 bool StepEnds::agrees(const CatalogTensor& target, const CatalogTensor& golden, double smallest) {
@@ -87,30 +119,57 @@ bool StepEnds::agrees(const CatalogTensor& target, const CatalogTensor& golden, 
   if (difference.equal) return true;
   if (difference.by == ComparedBy::checksum || difference.different_non_finite > 0) return false;
   const double spacing = std::max(epsilon_of(difference.dtype), epsilon_of(difference.golden_dtype));
-  const double coarsest = epsilon_of(DType::float16);  // coarser types say little in 64 spacings
-  const double relative = spacing < coarsest ? kEndRounding * spacing : 4 * spacing;
-  return difference.rms_error <= relative * difference.rms || difference.rms_error <= 8 * spacing * smallest;
+  if (spacing < of_products_ && difference.rms_error <= of_products_ * difference.rms) return true;
+  return is_rounding(difference.rms_error, difference.rms, spacing, smallest);
 }
 
-// By name; those whose name only one side has, by their values.
+// By name; those whose name only one side has, by their values; those in other layouts, element by element.
 bool StepEnds::gradients_agree() {
-  const Named mine = gradients_of(target_), theirs = gradients_of(golden_);
-  if (mine.empty() || mine.size() != theirs.size()) return false;
+  Named mine = gradients_of(target_), theirs = gradients_of(golden_);
+  if (mine.empty() || theirs.empty()) return false;
   double largest = 0;
+  for (const auto& [name, golden] : theirs) {
+    const TensorOf other = {golden_.rank, golden};
+    largest = std::max(largest, differences_.of(other, other).rms);
+  }
+  if (!(largest > 0) || !gradients_agree_in_their_layouts(largest)) return false;
+  const auto is_done = [&](const auto& one) { return is_in_a_layout(one.first); };
+  std::erase_if(mine, is_done);
+  std::erase_if(theirs, is_done);
+  if (mine.size() != theirs.size()) return false;
   Tensors left, right;
   std::vector<std::pair<const CatalogTensor*, const CatalogTensor*>> pairs;
   for (const auto& [name, golden] : theirs) {
     const auto target = mine.find(name);
-    const TensorOf other = {golden_.rank, golden};
-    largest = std::max(largest, differences_.of(other, other).rms);
     if (target == mine.end()) right.push_back(golden);
     if (target != mine.end()) pairs.emplace_back(target->second, golden);
   }
   for (const auto& [name, target] : mine) {
     if (!theirs.contains(name)) left.push_back(target);
   }
-  if (!(largest > 0) || !all_agree(left, right, true)) return false;
+  if (!all_agree(left, right, true)) return false;
   return std::ranges::all_of(pairs, [&](const auto& pair) { return agrees(*pair.first, *pair.second, largest); });
+}
+
+namespace {
+
+ParameterLayout::Of slopes_in(const Named& gradients) {
+  return [&gradients](const std::string& name) {
+    const auto at = gradients.find(name + ".grad");
+    return at == gradients.end() ? nullptr : at->second;
+  };
+}
+
+}  // namespace
+
+bool StepEnds::gradients_agree_in_their_layouts(double largest) {
+  if (layout_ == nullptr) return true;
+  const Named mine = gradients_of(target_), theirs = gradients_of(golden_);
+  std::vector<ParameterLayout::Distance> distances;
+  if (!layout_->distances(*target_.rank, slopes_in(mine), *golden_.rank, slopes_in(theirs), distances)) return false;
+  return std::ranges::all_of(distances, [&](const ParameterLayout::Distance& one) {
+    return is_rounding(one.rms_error, one.rms, epsilon_of(one.dtype), largest);
+  });
 }
 
 bool StepEnds::all_agree(const Tensors& target, const Tensors& golden, bool all) {
@@ -165,29 +224,67 @@ bool StepEnds::results_and_gradients_agree() {
   return last_results_agree() && results_agree(false);
 }
 
+namespace {
+
+// `apart`: of what the two leave, `rms`: of it, `update`: the difference to what was there before.
+bool is_same_update(double apart, double rms, double update, double spacing, bool equal) {
+  const double rounding = 2 * spacing * rms;
+  return apart <= rounding + 1e-4 * update && (rounding <= 0.01 * update || equal);
+}
+
+}  // namespace
+
 bool StepEnds::updates_agree() {
-  Named before;
-  for (const CompareOp& op : golden_.ops) {
-    if (phase_of(*op.op) == Phase::optimizer) continue;
-    for (const CompareInput& input : op.inputs) {
-      if (input.from == kNoOp && !input.name.empty()) before.try_emplace(input.name, input.tensor);
-    }
-  }
   std::size_t compared = 0;
-  for (const auto& [name, parameter] : before) {
+  for (const auto& [name, parameter] : parameters_read_by(golden_)) {
     const auto mine = target_.written.find(name), theirs = golden_.written.find(name);
-    if (mine == target_.written.end() && theirs == golden_.written.end()) continue;
+    if (is_in_a_layout(name) || (mine == target_.written.end() && theirs == golden_.written.end())) continue;
     if (mine == target_.written.end() || theirs == golden_.written.end()) return false;
     const TensorDifference& after =
         differences_.of({target_.rank, mine->second.output}, {golden_.rank, theirs->second.output});
     const TensorDifference& update = differences_.of({golden_.rank, theirs->second.output}, {golden_.rank, parameter});
     if (!after.comparable() || !update.comparable() || after.by == ComparedBy::checksum) return false;
-    const double rounding = 2 * epsilon_of(after.golden_dtype) * after.rms;
-    if (after.rms_error > rounding + 1e-4 * update.rms_error) return false;
-    if (rounding > 0.01 * update.rms_error && !after.equal) return false;
+    const double spacing = epsilon_of(after.golden_dtype);
+    if (!is_same_update(after.rms_error, after.rms, update.rms_error, spacing, after.equal)) return false;
     ++compared;
   }
-  return compared > 0;
+  return updates_agree_in_their_layouts() && (compared > 0 || layout_ != nullptr);
+}
+
+// A gradient that is nothing but rounding may update in any direction. The smallest update counts for all of a layout.
+bool StepEnds::updates_agree_in_their_layouts() {
+  if (layout_ == nullptr) return true;
+  const auto of = [](const CompareSide& side) {
+    return [&side](const std::string& name) -> const CatalogTensor* {
+      const auto at = side.written.find(name);
+      return at == side.written.end() ? nullptr : at->second.output;
+    };
+  };
+  const Named gradients = gradients_of(golden_);
+  double smallest = std::numeric_limits<double>::infinity(), largest = 0;
+  for (const auto& [name, gradient] : gradients) {
+    const TensorOf one = {golden_.rank, gradient};
+    largest = std::max(largest, differences_.of(one, one).rms);
+  }
+  for (const auto& [name, parameter] : parameters_read_by(golden_)) {
+    const CatalogTensor* after = of(golden_)(std::string(name));
+    if (!is_in_a_layout(name) || after == nullptr) continue;
+    const TensorDifference& update = differences_.of({golden_.rank, after}, {golden_.rank, parameter});
+    if (!update.comparable() || update.by == ComparedBy::checksum) return false;
+    if (update.rms_error > 0) smallest = std::min(smallest, update.rms_error);
+  }
+  std::vector<ParameterLayout::Distance> after, slopes;
+  if (!layout_->distances(*target_.rank, of(target_), *golden_.rank, of(golden_), after)) return false;
+  const Named mine = gradients_of(target_);
+  if (!layout_->distances(*target_.rank, slopes_in(mine), *golden_.rank, slopes_in(gradients), slopes)) return false;
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    const ParameterLayout::Distance& one = after[i];
+    const double spacing = epsilon_of(one.dtype);
+    const bool is_noise = slopes.size() == after.size() && slopes[i].rms <= 8 * spacing * largest;
+    if (is_noise || is_same_update(one.rms_error, one.rms, smallest, spacing, one.rms_error == 0)) continue;
+    return false;
+  }
+  return true;
 }
 
 }  // namespace sonde

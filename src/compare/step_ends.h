@@ -3,10 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <string_view>
 #include <vector>
 
 #include "compare/compare_side.h"
+#include "compare/parameter_layout.h"
 #include "measure/tensor_difference.h"
 
 namespace sonde {
@@ -16,7 +17,9 @@ inline constexpr double kEndRounding = 64;
 
 class StepEnds {
  public:
-  StepEnds(const CompareSide& target, const CompareSide& golden, Differences& differences);
+  // `layout`: of parameters that the two keep in different layouts; null: there are none.
+  StepEnds(const CompareSide& target, const CompareSide& golden, Differences& differences,
+           const ParameterLayout* layout);
 
   // False if a part is unknown, or only one of the two leaves it.
   bool results_and_gradients_agree();
@@ -26,6 +29,9 @@ class StepEnds {
  private:
   bool agrees(const CatalogTensor& target, const CatalogTensor& golden, double smallest);
   bool gradients_agree();
+  bool gradients_agree_in_their_layouts(double largest);
+  bool updates_agree_in_their_layouts();
+  bool is_in_a_layout(std::string_view name) const;
   bool losses_agree();
   bool results_agree(bool of_forward);
   bool last_results_agree();
@@ -35,6 +41,8 @@ class StepEnds {
   const CompareSide& target_;
   const CompareSide& golden_;
   Differences& differences_;
+  const ParameterLayout* layout_;
+  double of_products_ = 0;  // the spacing of their type: a finer loss computed from them has no more digits
 };
 
 }  // namespace sonde

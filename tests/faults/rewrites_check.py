@@ -21,7 +21,7 @@ import rewrites_training
 import torch
 from cases import all_cases
 
-FAMILIES = ("rewrites", "rewrites with a fault")
+FAMILIES = ("rewrites", "rewrites with a fault", "weights in another layout")
 
 
 def run(case, flag, directory):

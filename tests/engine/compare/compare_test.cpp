@@ -11,6 +11,7 @@
 namespace sonde {
 namespace {
 
+using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -100,11 +101,41 @@ TEST(Compare, ATransposedWeightIsReported) {
   Chain turned;
   turned.a = {1, 3, 2, 4};
   turned.first = times(turned.first, 2);
+  turned.gate = times(turned.gate, 2);
   turned.last = times(turned.last, 2);
   const DumpComparison comparison = compared(turned, {});
   ASSERT_FALSE(comparison.findings.empty());
   EXPECT_EQ(comparison.findings[0].kind, FindingKind::parameter);
   EXPECT_THAT(comparison.findings[0].what, HasSubstr("the golden one transposed"));
+}
+
+// The two units between the products are exchanged, in the weights of both.
+Chain with_units_exchanged() {
+  const auto exchanged = [](Values values) {
+    for (std::size_t i = 0; i + 1 < values.size(); i += 2) std::swap(values[i], values[i + 1]);
+    return values;
+  };
+  Chain chain;
+  chain.a = exchanged(chain.a);
+  chain.first = exchanged(chain.first);
+  chain.gate = exchanged(chain.gate);
+  chain.b = {kB[2], kB[3], kB[0], kB[1]};
+  return chain;
+}
+
+TEST(Compare, UnitsInAnotherOrderAreNoFinding) {
+  const DumpComparison comparison = compared(with_units_exchanged(), {});
+  EXPECT_THAT(comparison.findings, IsEmpty());
+  EXPECT_THAT(comparison.notes, Contains(HasSubstr("another layout")));
+}
+
+TEST(Compare, AnOpBetweenUnitsInAnotherOrderIsNamed) {
+  Chain wrong = with_units_exchanged();
+  wrong.gate = times(wrong.gate, 1.01F);
+  wrong.last = times(wrong.last, 1.01F);
+  const DumpComparison comparison = compared(wrong, {});
+  ASSERT_FALSE(comparison.findings.empty());
+  EXPECT_EQ(comparison.findings[0].culprit->op_name, "Default/net/relu-op0");
 }
 
 TEST(Compare, AnInsertedOpIsNamedWhereItChangesWhatOthersRead) {
