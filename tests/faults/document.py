@@ -62,30 +62,34 @@ def tables(results):
 
 
 def summary(results):
-    """A row for each kind of program and each evidence; families have their rows on the terminal."""
+    """A row for each kind of program, a column for each evidence; families have their rows on the terminal."""
+    evidences = [TENSORS, STATISTICS, OVERFLOW]
     rows = []
     for title, kinds, outcomes in SECTIONS:
-        for family, evidence, programs, *counts in counts_of(results, kinds, outcomes):
+        cells = dict.fromkeys(evidences, "")
+        for family, evidence, _, *counts in counts_of(results, kinds, outcomes):
             if family == "all":
                 named = zip(counts, outcomes, strict=True)
-                rows.append([title, evidence, programs, ", ".join(f"{count} {o}" for count, o in named if count)])
-    return table(["programs", "evidence", "number", "outcomes"], rows)
+                cells[evidence] = ", ".join(f"{count} {o}" for count, o in named if count)
+        if any(cells.values()):
+            rows.append([title, *cells.values()])
+    return table(["programs", *evidences], rows)
 
 
 def rest(results, cases):
     """The answers that are not right yet: a line for each program."""
-    reported = {case.name: f"{case.report}: {case.what}" for case in cases if case.report}
-    missed = collections.defaultdict(list)
+    reported = {case.name: case.report for case in cases if case.report}
+    missed = collections.defaultdict(lambda: collections.defaultdict(list))
     for r in results:
         if r["outcome"] not in ("first", "clean"):
-            missed[r["case"], r["family"]].append(f"{r['outcome']} with {r['evidence']}")
+            missed[r["case"], r["family"]][r["outcome"]].append(r["evidence"])
     if not missed:
         return "Every program has the right answer."
-    lines = [
-        f"* `{name}` ({reported.get(name, family)}) {', '.join(outcomes)}"
-        for (name, family), outcomes in missed.items()
-    ]
-    return "\n".join(["Not named first, or blamed:", "", *(_wrapped(line, "  ") for line in lines)])
+    lines = []
+    for (name, family), outcomes in missed.items():
+        said = ", ".join(f"{outcome} with {' and '.join(evidence)}" for outcome, evidence in outcomes.items())
+        lines.append(_wrapped(f"* `{name}` ({reported.get(name, family)}): {said}", "  "))
+    return "\n".join(["Not named first, or blamed:", "", *lines])
 
 
 def reports(cases):
