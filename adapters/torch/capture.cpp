@@ -153,6 +153,7 @@ void start_range(ThreadState& state, const RecordFunction& fn) {
   if (name.substr(0, kWrapper.size()) == kWrapper) {
     Frame frame = frame_of(FrameKind::wrapper, fn);
     frame.mark = current_frame();
+    frame.leaf = name.ends_with("::AccumulateGrad");
     frame.site = site_of_current_node(is_script_graph(name));  // hooks run before the node itself
     state.frames.push_back(std::move(frame));
     return;
@@ -176,6 +177,7 @@ void start_node(ThreadState& state, const RecordFunction& fn) {
     if (wrapped) state.frames.back().site = frame.site;
   } else if (wrapped) {
     frame.site = state.frames.back().site;  // a parameter's gradient is added up
+    frame.leaf = state.frames.back().leaf;
   }
   frame.exceptions = std::uncaught_exceptions();
   if (state.catches) frame.inputs = described_tensors(fn.inputs());

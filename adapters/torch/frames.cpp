@@ -123,6 +123,7 @@ void walk_frames(const FrameFacts& facts, FrameMark mark, Until until, Walk& out
   out.module_count = 0;
   out.code = nullptr;
   out.graph_code = nullptr;
+  out.graph_module = nullptr;
   out.inside_step = false;
   out.recomputes = false;
   out.flagged = false;
@@ -170,6 +171,7 @@ void walk_frames(const FrameFacts& facts, FrameMark mark, Until until, Walk& out
       text_instruction = offset_of(frame);
       if (out.module_count == 0 && known_code(facts, code).graph) {
         out.graph_code = code;
+        out.graph_module = code->co_argcount > 0 ? first_argument(frame) : nullptr;  // whoever called it
         out.graph_instruction = text_instruction;
       }
     }
@@ -203,6 +205,14 @@ std::vector<CodePlace> trace_frames(const FrameFacts& facts, FrameMark mark, con
     if (trace.size() == most) break;
   }
   return trace;
+}
+
+CodePlace outermost_frame(FrameMark mark) {
+  CodePlace outermost;
+  for (const PythonFrame* frame = top_frame(); frame != nullptr && frame != mark; frame = previous(frame)) {
+    outermost = {code_of(frame), offset_of(frame)};
+  }
+  return outermost;
 }
 
 std::vector<CodePlace> all_frames() {

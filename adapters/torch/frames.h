@@ -29,6 +29,7 @@ struct Walk {
   int module_count = 0;
   PyCodeObject* code = nullptr;        // the innermost frame of the user's; null when there is none
   int instruction = 0;                 // byte offset in it
+  PyObject* graph_module = nullptr;    // whose code it is; null: unknown
   PyCodeObject* graph_code = nullptr;  // generated code of an FX graph, in the innermost module; null: none
   int graph_instruction = 0;
   bool inside_step = false;  // it ended at Optimizer.step, with some frame of the user's or a module within
@@ -50,6 +51,9 @@ struct CodePlace {
 };
 // The callers: from the frame that `walk` found, outwards to `mark`; at most `most`.
 std::vector<CodePlace> trace_frames(const FrameFacts& facts, FrameMark mark, const Walk& walk, std::size_t most);
+
+// The outermost frame inside `mark`; null code: there is none.
+CodePlace outermost_frame(FrameMark mark);
 
 // All frames of this thread, innermost first.
 std::vector<CodePlace> all_frames();

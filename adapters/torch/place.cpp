@@ -54,7 +54,8 @@ SiteLine line_of(const CodePlace& place) {
 // With the GIL. (scope, [(file, line, function, text)]) of a node: its modules were not called, and its lines not executed.
 void look_into_graph(const Walk& walk, SiteText& out) {
   const int line = PyCode_Addr2Line(walk.graph_code, walk.graph_instruction) - walk.graph_code->co_firstlineno;
-  PyObject* place = PyObject_CallFunction(setup().python.place_in_graph, "Oi", walk.modules[0], line);
+  PyObject* module = walk.graph_module != nullptr ? walk.graph_module : walk.modules[0];
+  PyObject* place = PyObject_CallFunction(setup().python.place_in_graph, "Oi", module, line);
   PyObject *scope = nullptr, *lines = nullptr;
   if (place != nullptr && place != Py_None && PyArg_ParseTuple(place, "UO!", &scope, &PyList_Type, &lines) != 0) {
     if (const std::string below = text_of(scope); !below.empty()) out.scope += "/" + below;
@@ -93,7 +94,8 @@ SiteText resolve(const Walk& walk, FrameMark mark) {
     }
     Py_DECREF(chain);
   }
-  if (walk.graph_code != nullptr && walk.module_count > 0) look_into_graph(walk, out);
+  if (walk.graph_code != nullptr && (walk.module_count > 0 || walk.graph_module != nullptr)) look_into_graph(walk, out);
+  const bool in_graph = !out.trace.empty();
   if (walk.script.hash != 0) {
     const std::string below = script_scope(walk.script);
     if (!below.empty()) out.scope += (out.scope.empty() ? "" : "/") + below;
@@ -102,7 +104,12 @@ SiteText resolve(const Walk& walk, FrameMark mark) {
   constexpr std::size_t kMostCallers = 32;
   if (walk.code == nullptr) return out;
   for (const CodePlace& place : trace_frames(setup().frames, mark, walk, kMostCallers)) {
-    out.trace.push_back(line_of(place));
+    SiteLine line = line_of(place);
+    // Dynamo's own code for a function that it compiled: all of it has the line of the `def`.
+    const bool is_compiled = in_graph && line.line == place.code->co_firstlineno &&
+                             line.file == out.trace.back().file &&
+                             text_of(place.code->co_name) == out.trace.back().function;
+    if (!is_compiled) out.trace.push_back(std::move(line));
   }
   return out;
 }
@@ -195,6 +202,18 @@ std::uint32_t first_forward(const ThreadState& state, const Walk& walk, std::uin
   return first != state.forwards.end() ? first->second : 0;
 }
 
+// A hook of a library on a parameter's gradient, as DDP's compression of all gradients: it repeats and differentiates no
+// op of the forward pass. Its place is the line of the hook itself.
+Place place_in_hook(ThreadState& state, const Frame& node, const char* op_type, std::uint64_t number, Walk& walk) {
+  const CodePlace hook = outermost_frame(node.mark);
+  walk.code = hook.code;
+  walk.instruction = hook.instruction;
+  walk.hash =
+      mix(mix(walk.hash, reinterpret_cast<std::uint64_t>(hook.code)), static_cast<std::uint64_t>(hook.instruction));
+  const std::uint64_t key = mix(mix(0x1008, number), walk.hash);
+  return {cached_site(state, key, op_type, SONDE_PHASE_BACKWARD, 0, &walk, nullptr, node.mark), SONDE_GRAPH_TRAINING};
+}
+
 Place place_in_backward(ThreadState& state, const Frame& node, const char* op_type, std::uint64_t number) {
   const FrameMark now = current_frame();
   if (now == node.mark || now == nullptr) {  // only C++: the forward op's names and line
@@ -204,6 +223,9 @@ Place place_in_backward(ThreadState& state, const Frame& node, const char* op_ty
   Walk walk;
   walk_frames(setup().frames, node.mark, Until::root, walk);
   flag_scope(state, walk);
+  if (node.leaf && walk.module_count == 0 && walk.code == nullptr) {
+    return place_in_hook(state, node, op_type, number, walk);
+  }
   // Modules called inside a backward node, or user's lines inside a checkpoint: a forward is repeated.
   const bool again = walk.module_count > 0 || (walk.recomputes && walk.code != nullptr);
   const std::uint32_t phase = again ? SONDE_PHASE_RECOMPUTE : SONDE_PHASE_BACKWARD;

@@ -30,6 +30,7 @@ struct Frame {
   const at::RecordFunction* fn = nullptr;
   std::uint32_t site = 0;    // op: its site; node, wrapper: the forward op's site
   FrameMark mark = nullptr;  // node: the Python frame it was entered from
+  bool leaf = false;         // node, wrapper: adds up the gradient of a parameter, which no forward op made
   const OpInfo* info = nullptr;
   sonde_op* op = nullptr;
   std::size_t first_input = 0;           // op: its arguments are [first_input, input_count) of the thread's

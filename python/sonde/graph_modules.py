@@ -26,8 +26,9 @@ def place_in_graph(module: nn.Module, line: int) -> tuple[str, Lines] | None:
     if number is None or not 0 <= number < len(nodes):
         return None
     levels = _levels(nodes[number])
-    if not levels:
-        return None
+    if not levels:  # of Dynamo, for a backend of the user's own: the modules around it are called as usual
+        lines = _lines(nodes[number])
+        return ("", lines) if lines else None
     parts, parent = [], ""
     for path, kind in levels[1:]:
         if not path.startswith(parent):

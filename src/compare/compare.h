@@ -78,6 +78,7 @@ struct CompareFinding {
   const CatalogOp* culprit = nullptr;  // the op to look at: of the target, of the golden dump where `in_golden`
   bool in_golden = false;
   const ComparedTensor* tensor = nullptr;  // the slot that shows it; null: none
+  std::string name;                        // of a state that an optimizer keeps: "state exp_avg of fc.weight"
   std::string what;                        // "adds 0.0227 relative error (…)"
   std::uint32_t place = 0;                 // in the order of the target's ops
   bool uncertain = false;                  // `what` says how to find out

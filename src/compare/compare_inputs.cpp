@@ -17,8 +17,12 @@ void StepComparer::add_finding(FindingKind kind, const ComparedOp& op, const Cat
                                const ComparedTensor* tensor, std::string what) {
   something_differs_ = true;
   CompareFinding& finding = findings_.emplace_back();
-  finding = {kind, index_, &op, culprit, in_golden, tensor, std::move(what), op.target_index, false, false, {}};
-  if (tensor != nullptr) finding.factor = factor_between(*tensor->difference);
+  finding = {kind, index_, &op, culprit, in_golden, tensor, {}, std::move(what), op.target_index, false, false, {}};
+  if (tensor == nullptr) return;
+  finding.factor = factor_between(*tensor->difference);
+  if (kind != FindingKind::parameter) return;
+  finding.name = state_text(tensor->target->parameter);
+  if (finding.name.empty() && tensor->golden != nullptr) finding.name = state_text(tensor->golden->parameter);
 }
 
 // The op without a counterpart that made an input, if the golden dump does not say what the counterpart read.
@@ -307,6 +311,7 @@ bool StepComparer::is_left_over(std::uint32_t from, const TensorDifference& read
 
 void StepComparer::look_at_wiring(ComparedOp& op, const PairedInput& input, ComparedTensor& shown) {
   const TensorDifference& read = *input.difference;
+  if (is_number_rounded(input)) return;  // find_rounding_apart() looks at it
   // Errors known from before may have reached this by another way.
   if (std::max(seen_, seen_before_) >= kMaxExplainable || read.by == ComparedBy::checksum) return;
   // If the result is correct, ops before it belong to the work that the other side does in one op; but two ops of one
@@ -330,7 +335,7 @@ void StepComparer::look_at_wiring(ComparedOp& op, const PairedInput& input, Comp
     if (inserted && read.relative() <= spacing_between(from, read)) return;
   }
   shown.beyond = true;
-  report_wiring(op, input, shown);
+  if (!report_new_state(op, input, shown)) report_wiring(op, input, shown);
 }
 
 void StepComparer::report_wiring(ComparedOp& op, const PairedInput& input, ComparedTensor& shown) {

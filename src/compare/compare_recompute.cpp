@@ -25,6 +25,11 @@ bool reads_the_same(const CompareOp& a, const CompareOp& b) {
          a.inputs[0].tensor->content == b.inputs[0].tensor->content;
 }
 
+bool gives_the_same_shape(const CompareOp& a, const CompareOp& b) {
+  if (a.outputs.empty() || b.outputs.empty() || !a.outputs[0]->has_shape || !b.outputs[0]->has_shape) return true;
+  return a.outputs[0]->shape == b.outputs[0]->shape;
+}
+
 }  // namespace
 
 // By op: the op of the forward pass that it runs again. Segments run again in the reverse order, so that of several in
@@ -43,7 +48,11 @@ Group originals_of(const CompareSide& side) {
     Group& free = at->second;
     auto found =
         std::ranges::find_if(free, [&](std::uint32_t one) { return reads_the_same(side.ops[one], side.ops[i]); });
-    if (found == free.end()) found = free.begin();
+    if (found == free.end()) {
+      found = std::ranges::find_if(free,
+                                   [&](std::uint32_t one) { return gives_the_same_shape(side.ops[one], side.ops[i]); });
+    }
+    if (found == free.end()) continue;
     originals[i] = *found;
     free.erase(found);
   }

@@ -253,8 +253,10 @@ void StepComparer::finish() {
   note_doubts();
   report_each_cause_once();
   name_suspects();
+  find_lost_backward();
   find_not_finite_alone();
   find_jump();
+  find_rounding_apart();
 }
 
 const ComparedTensor* ComparedOp::worst_output() const {

@@ -164,6 +164,27 @@ class StepComparer {
   std::uint32_t first_with_other_units(double& error) const;
   std::optional<double> error_in_any_order(const ComparedTensor& tensor) const;
 
+  // compare_rounding.cpp
+  bool is_number_rounded(const PairedInput& input) const;
+  bool is_carried_on(const ComparedOp& op) const;
+  const ComparedTensor* other_number(const ComparedOp& op) const;
+  bool only_casts_follow(const CompareSide& side, std::uint32_t op, DType to) const;
+  bool computes_in_another_type(const ComparedOp& op, DType& mine, DType& theirs) const;
+  void find_rounding_apart();
+
+  // compare_states.cpp
+  std::string state_text(std::string_view name) const;
+  std::string_view state_made_anew(const CompareInput& made, const CompareSide& side, const CompareInput& kept) const;
+  std::string states_made_anew(bool in_target) const;
+  bool report_new_state(const ComparedOp& op, const PairedInput& input, ComparedTensor& shown);
+
+  // compare_backward.cpp
+  struct LostBackward;
+  LostBackward lost_backward(bool in_golden) const;
+  bool comes_from(std::uint32_t op, bool in_golden, const Group& ops) const;
+  void name_lost_backward(CompareFinding& finding, const LostBackward& lost, bool in_golden) const;
+  void find_lost_backward();
+
   // compare_effects.cpp
   struct Effect {
     bool stays() const { return lasts || !heals; }

@@ -175,7 +175,10 @@ std::vector<std::string> values_apart(const CatalogOp& target, const CatalogOp& 
   return apart_where(target, golden, [](const Attribute& a, const Attribute& b) {
     if (is_form(a.name) || a.kind == AttributeKind::boolean) return false;
     // One left to its default, one written out: the result would show another value.
-    return a.kind == b.kind;
+    const auto is_number = [](const Attribute& one) {
+      return one.kind == AttributeKind::integer || one.kind == AttributeKind::real;
+    };
+    return a.kind == b.kind || (is_number(a) && is_number(b));
   });
 }
 

@@ -43,13 +43,15 @@ std::string subject_of(const CompareFinding& finding) {
       if (finding.tensor == nullptr || !finding.tensor->target->is_input) return named;
       [[fallthrough]];
     case FindingKind::parameter:
-      return fmt::format("parameter {}, {} of {}", finding.tensor->target->parameter,
-                         slot_text(*finding.tensor->target), named);
+      return fmt::format(
+          "{}, {} of {}",
+          finding.name.empty() ? "parameter " + std::string(finding.tensor->target->parameter) : finding.name,
+          slot_text(*finding.tensor->target), named);
     case FindingKind::data:
       return fmt::format("data{}{}, {} of {}", finding.tensor->target->parameter.empty() ? "" : " ",
                          finding.tensor->target->parameter, slot_text(*finding.tensor->target), named);
     case FindingKind::missing:
-      return "golden op " + named;
+      return (finding.in_golden ? "golden op " : "") + named;
     default:
       return named;
   }

@@ -175,6 +175,32 @@ def test_data_parallel_training_is_the_same_bit_for_bit_and_its_gradients_are_re
     assert all(np.array_equal(*pair) for pair in zip(*reduced, strict=True))
 
 
+def test_operators_of_a_library_s_hook_on_gradients_have_the_hook_s_line_and_no_layer(train, config, sonde):
+    """DDP calls it after the gradient of the last parameter of a bucket, which may be of any layer."""
+    run = train(
+        """
+    import torch
+    import torch.distributed as dist
+    from torch import nn
+    from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    net = nn.parallel.DistributedDataParallel(nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2)))
+    net.register_comm_hook(None, fp16_compress_hook)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    net(torch.randn(5, 4)).square().mean().backward()
+    optimizer.step()
+    dist.destroy_process_group()
+    """,
+        config(saved_data="statistic"),
+    )
+    assert run.status == 0, run.stderr
+    listed = sonde("ls", "--ops", run.dump).stdout
+    ops = [line for line in listed.splitlines() if line.split()[1] in ("to", "div_", "allreduce_")]
+    assert len(ops) >= 3, listed  # the cast back may run on another thread
+    assert not any("Linear" in op for op in ops), listed
+    assert sum("default_hooks.py" in op and "fp16_compress_hook" in op for op in ops) >= 3, listed
+
+
 def test_functional_collectives_have_their_values_when_they_were_waited_for(torchrun, config):
     run = torchrun(
         DISTRIBUTED
