@@ -1,4 +1,4 @@
-// Second definitions of MindSpore's functions around a kernel: see interpose.cpp, and docs/mindspore.md for the calls
+// Second definitions of MindSpore's functions around a kernel: see interpose.cpp, and README.md for the calls
 // that pass through them. They always call MindSpore's functions; while Sonde records, they ask the dumper for the
 // inputs of an operator before its kernel runs, because many kernels write their inputs.
 //

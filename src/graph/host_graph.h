@@ -17,7 +17,7 @@
 
 namespace sonde {
 
-// The type that the graph infers for a tensor. On a CPU, memory may have another element type: docs/mindspore.md.
+// The type that the graph infers for a tensor. On a CPU, memory may have another one: adapters/mindspore/README.md.
 struct HostType {
   DType dtype = DType::undefined;
   bool has_shape = false;  // false: unknown, or not the same in every run

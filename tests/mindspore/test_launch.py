@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import trees
 
-# LeNet with Momentum: the inputs that its operators write (docs/mindspore.md).
+# LeNet with Momentum: the inputs that its operators write (adapters/mindspore/README.md).
 IN_PLACE = {("ApplyMomentum", "0"), ("ApplyMomentum", "1"), ("AssignAdd", "0")}
 
 
