@@ -16,7 +16,7 @@ PYTHON = pathlib.Path(os.environ.get("SONDE_FRAMEWORKS_PYTHON") or ENVIRONMENT /
 
 def pytest_addoption(parser):
     parser.addoption("--short", action="store_true", help="the programs of the short form alone")
-    parser.addoption("--table", help="write the table of docs/frameworks.md to this file")
+    parser.addoption("--table", help="write the table of README.md to this file")
 
 
 def pytest_sessionstart():

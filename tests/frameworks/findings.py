@@ -94,7 +94,7 @@ class Pair:
         return found
 
     def row(self):
-        """A row of the table in docs/frameworks.md."""
+        """A row of the table in README.md."""
         text = (pathlib.Path(PROGRAMS) / f"{self.program}.py").read_text(encoding="utf-8")
         title = " ".join(text.split('"""')[1].split()).rstrip(".")
         c = self.checked

@@ -1,7 +1,7 @@
 """Trainings with public libraries, as their users write them: recorded, they compute the same; the dump agrees with
 them.
 
-Each program runs twice, bare under PyTorch's profiler and recorded. docs/frameworks.md has the table of a whole run.
+Each program runs twice, bare under PyTorch's profiler and recorded. README.md has the table of a whole run.
 """
 
 import pathlib
