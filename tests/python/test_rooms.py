@@ -66,7 +66,7 @@ def test_tests_have_the_folders_of_the_rooms():
 
 def test_the_life_of_a_tensor_names_functions_that_exist():
     rows = re.findall(
-        r"^\| +\d+ \| `([\w:]+)` \| `([\w/.]+)` \|", (ROOT / "docs/life-of-a-tensor.md").read_text(), re.MULTILINE
+        r"^\| +\d+ \| `([\w:]+)` \| `([\w/.]+)` \|", (ROOT / "src/README.md").read_text(), re.MULTILINE
     )
     assert len(rows) == 28
     for name, file in rows:
