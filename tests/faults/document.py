@@ -92,12 +92,6 @@ def rest(results, cases):
     return "\n".join(["Not named first, or blamed:", "", *lines])
 
 
-def reports(cases):
-    """The public reports; the program of each is found by a search for the report in tests/faults/programs."""
-    names = sorted((case.report for case in cases if case.report), key=str.lower)
-    return _wrapped("The reports: " + ", ".join(dict.fromkeys(names)) + ".")
-
-
 def _wrapped(text, indent=""):
     return textwrap.fill(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
@@ -106,9 +100,9 @@ def write(results, cases):
     """Each part of the document whose programs were all run, with every evidence. True if there is one."""
     reported = [case for case in cases if case.family == REPORTS]
     planted = [case for case in cases if case.family != REPORTS]
-    for name, part, more in ((PLANTED, planted, []), (REPORTED, reported, [reports(reported)])):
+    for name, part in ((PLANTED, planted), (REPORTED, reported)):
         if some := _of(results, part):
-            _replace(name, "\n\n".join([summary(some), rest(some, part), *more]))
+            _replace(name, f"{summary(some)}\n\n{rest(some, part)}")
     return bool(_of(results, planted) or _of(results, reported))
 
 

@@ -8,7 +8,7 @@ import re
 import pytest
 
 PYTHON = pathlib.Path(__file__).resolve().parents[2] / "python"
-DESIGN = PYTHON.parent / "docs/design.md"
+DESIGN = PYTHON / "README.md"
 TOP = {"sonde_early": "sonde_early", "sonde_autoload": "sonde_autoload", "__init__": "sonde"}
 OURS = ("sonde", "sonde_autoload", "sonde_early")
 
@@ -56,7 +56,7 @@ def test_no_module_imports_itself_through_others():
 
 
 def rows_of_the_table():
-    """Modules and packages of docs/design.md, a set for each row."""
+    """Modules and packages of python/README.md, a set for each row."""
     table = DESIGN.read_text().partition("## Modules of the Python package")[2].partition("\n## ")[0]
     rows = [re.findall(r"`([^`]+)`", line.split("|")[1]) for line in table.splitlines() if line.startswith("| `")]
     names = [[name.removeprefix("sonde/").removesuffix(".py").rstrip("/") for name in row] for row in rows]
