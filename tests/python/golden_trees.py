@@ -1,4 +1,4 @@
-"""The table of trees in docs/format.md: of each layout, one operator, one parameter, and every other file.
+"""The table of trees in docs/format.md: of each layout, one operator, one parameter, and the files beside them.
 
 python tests/python/golden_trees.py          writes it anew, from tests/golden/
 python tests/python/golden_trees.py --check  exit status 1 when docs/format.md says something else
@@ -15,6 +15,7 @@ FORMAT = ROOT / "docs" / "format.md"
 BEGIN, END = "<!-- trees: made by tests/python/golden_trees.py -->\n", "<!-- /trees -->\n"
 _SHOWN = re.compile(r"^(?:conv2d\.|Parameter\.conv.weight\.(?!grad)|Default--network-Net--conv-Conv2d--conv2d)")
 _TENSOR = re.compile(r"<us>|_shape_")
+_EVERYWHERE = re.compile(r"/sonde/|/sources/|\bexecution_order/|\bgraphs/|\.dump_metadata/(?:device_0/)?config\.json")
 
 
 def tree(name):
@@ -25,7 +26,7 @@ def tree(name):
         path = line.split("  ")[0]
         if _TENSOR.search(path) and not (_SHOWN.search(path.rsplit("/", 1)[-1]) or "Opdebug" in path):
             continue
-        if "/sources/" not in path:
+        if not _EVERYWHERE.search(path):
             yield path
 
 
