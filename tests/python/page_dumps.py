@@ -3,10 +3,9 @@
 import pathlib
 import re
 import shutil
-import sys
 
 import pytest
-from processes import CLI, run_alone, run_in
+from processes import CLI, python, run_alone, run_in
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WEB = ROOT / "web"
@@ -42,7 +41,7 @@ def browse(*names, **environment):
 
 def record(place, name, program, *options, saved_data="statistic", status=0, **environment):
     """The dump `name` in `place` of a program of Python."""
-    command = [CLI, "run", "--out", name, "--saved-data", saved_data, "--", sys.executable, program, *options]
+    command = [CLI, "run", "--out", name, "--saved-data", saved_data, "--", *python(), program, *options]
     run = run_in(place, None, *command, **environment)
     assert run.status == status, run.stderr
     return place / name

@@ -1,10 +1,13 @@
 """The record of a real training run, compared with torch itself."""
 
 import json
+import sys
+import textwrap
 
 import dumps
 import numpy as np
 import pytest
+from processes import run_in, settings_of
 
 # Trains one step by hand and saves the values of every interesting tensor, to be compared with the dump.
 REFERENCE = """
@@ -57,11 +60,18 @@ FC = "Default_network-Net_fc-Linear_linear-op0"
 CONV = "Default_network-Net_features_0-Block_conv-Conv2d_conv2d-op0"
 
 
-@pytest.fixture
-def reference(train, config, tmp_path):
-    run = train(REFERENCE, config(saved_data="full", statistic_category=["max", "min", "avg", "l2norm"]))
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    """The recorded run, the values that it kept, and the tensors of its dump; nobody changes them."""
+    directory = tmp_path_factory.mktemp("reference")
+    dump = directory / "dump"
+    (directory / "train.py").write_text(textwrap.dedent(REFERENCE))
+    common = {"saved_data": "full", "statistic_category": ["max", "min", "avg", "l2norm"]}
+    config = directory / "data_dump.json"
+    config.write_text(json.dumps(settings_of(dump, None, None, common)))
+    run = run_in(directory, dump, sys.executable, "train.py", MINDSPORE_DUMP_CONFIG=config)
     assert run.status == 0, run.stderr
-    return run, np.load(tmp_path / "kept.npz"), dumps.tensors(run.dump)
+    return run, np.load(directory / "kept.npz"), dumps.tensors(dump)
 
 
 def test_forward_inputs_and_outputs_are_the_tensors_torch_computed(reference):
@@ -126,11 +136,11 @@ def test_statistics_are_numpys(reference):
     assert checked == len(found)
 
 
-def test_source_lines_lead_to_the_users_code(reference, sonde, tmp_path):
+def test_source_lines_lead_to_the_users_code(reference, sonde):
     run, _, _ = reference
     listed = [json.loads(line) for line in sonde("ls", run.dump, "--ops", "--jsonl").stdout.splitlines()]
     by_name = {op["op_name"]: op for op in listed}
-    lines = (tmp_path / "train.py").read_text().splitlines()
+    lines = (run.dump.parent / "train.py").read_text().splitlines()
     block_line = next(i for i, text in enumerate(lines, 1) if "# the block's line" in text)
     scope = "network-Net/features/0-Block"
     for name in (

@@ -11,7 +11,7 @@ import textwrap
 
 import pytest
 from conftest import CLI, SMALL_TRAINING
-from processes import run_in, settings_of
+from processes import python, run_in, settings_of
 
 SHELLS = ["bash", "zsh", "fish"]
 
@@ -25,7 +25,7 @@ def place(tmp_path_factory):
     config.write_text(json.dumps(settings_of(directory / "full", None, None, {"saved_data": "full"})))
     assert run_in(directory, None, sys.executable, "train.py", MINDSPORE_DUMP_CONFIG=config).status == 0
     odd = directory / "a b.c/run 7.1"
-    run = run_in(directory, None, CLI, "run", "--out", odd, "--", sys.executable, "train.py")
+    run = run_in(directory, None, CLI, "run", "--out", odd, "--", *python(), "train.py")
     assert run.status == 0, run.stderr
     alone = directory / "alone"
     shutil.copytree(directory / "full", alone)

@@ -7,12 +7,12 @@ of export's that reads memory which a later node wrote in place is taken to read
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import ten_models
 import torch
+from processes import python
 
 NAMES = [name for name, _, _ in ten_models.models()]
 
@@ -113,7 +113,7 @@ def recorded(tmp_path_factory):
     directory = tmp_path_factory.mktemp("export")
     (directory / "train.py").write_text(PROGRAM)
     dump = directory / "dump"
-    command = [CLI, "run", "--out", dump, "--saved-data", "statistic", "--", sys.executable, directory / "train.py"]
+    command = [CLI, "run", "--out", dump, "--saved-data", "statistic", "--", *python(), directory / "train.py"]
     subprocess.run(command, check=True, capture_output=True, cwd=directory)
     graphs = {}
     for step, name in enumerate(NAMES):

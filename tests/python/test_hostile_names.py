@@ -8,7 +8,7 @@ import mindspore_tree
 import numpy as np
 import pytest
 from conftest import CLI
-from processes import run_in, settings_of
+from processes import python, run_in, settings_of
 
 import sonde as sonde_package
 
@@ -164,7 +164,7 @@ def test_json_holds_the_names_as_they_are(place):
 
 
 def test_a_run_and_its_report_are_harmless(place):
-    run = run_in(place, None, CLI, "run", "--out", place / "again", "--", sys.executable, "train.py")
+    run = run_in(place, None, CLI, "run", "--out", place / "again", "--", *python(), "train.py")
     assert_harmless(run, "run")
     assert "NaN or infinity first in step" in run.stderr
     name = f"no{HOSTILE}.json".replace("/", "")

@@ -14,7 +14,7 @@ import time
 import mindspore_tree
 import pytest
 from page_dumps import WEB, browse, needs_chromium, needs_node, node, record, write_first_bad, write_ranks
-from processes import CLI, clean_environment, run_in
+from processes import CLI, clean_environment, python, run_in
 from serving import serving
 
 import sonde
@@ -73,7 +73,7 @@ def hostile(tmp_path_factory):
         "net = nn.Sequential()\nnet.add_module('<img src=x onerror=alert(1)>', nn.Linear(2, 2))\n"
         "net.add_module('<b>&amp;\"\\'<script>alert(2)<|script>', nn.ReLU())\nnet(torch.ones(1, 2)).sum().backward()\n"
     )
-    run = run_in(place, place / "dump", CLI, "run", "--out", "dump", "--", sys.executable, "train.py")
+    run = run_in(place, place / "dump", CLI, "run", "--out", "dump", "--", *python(), "train.py")
     assert run.status == 0, run.stderr
     return place / "dump"
 
@@ -263,7 +263,7 @@ def wide(tmp_path_factory):
     place = tmp_path_factory.mktemp("wide")
     (place / "train.py").write_text(WIDE)
     for name, options in (("wide", []), ("swapped", ["--swapped"]), ("big", ["--big"])):
-        run = run_in(place, None, CLI, "run", "--out", name, "--", sys.executable, "train.py", *options)
+        run = run_in(place, None, CLI, "run", "--out", name, "--", *python(), "train.py", *options)
         assert run.status == 0, run.stderr
     return place
 

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 
 import dumps
@@ -12,6 +13,7 @@ import journal_reader
 import numpy as np
 import pytest
 from conftest import SMALL_TRAINING
+from processes import Run, clean_environment, python, settings_of
 
 pytestmark = pytest.mark.cold
 
@@ -21,8 +23,8 @@ DISTRIBUTED = """
     from torch import nn
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    rank = dist.get_rank()
+    rank = int(os.environ["RANK"])
+    dist.init_process_group("gloo", init_method=os.environ["MEET"], rank=rank, world_size=2)
     net = nn.Linear(2, 2)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 """
@@ -112,9 +114,43 @@ def torchrun(execute, script):
     return run
 
 
-def test_collectives_are_recorded_with_what_they_read_and_what_they_left(torchrun, config):
-    run = torchrun(COLLECTIVES, config(saved_data="full", support_device=[0, 1]))
+def run_ranks(directory, source, **settings):
+    """Two processes, without a launcher; what both printed."""
+    dump = directory / "dump"
+    (directory / "train.py").write_text(textwrap.dedent(source))
+    config = directory / "data_dump.json"
+    config.write_text(json.dumps(settings_of(dump, None, None, {"support_device": [0, 1], **settings})))
+    common = {"MINDSPORE_DUMP_CONFIG": config, "WORLD_SIZE": 2, "MEET": f"file://{directory / 'meet'}"}
+    processes = [
+        subprocess.Popen(
+            [*python(fresh=False), "train.py"],
+            cwd=directory,
+            env=clean_environment(RANK=rank, LOCAL_RANK=rank, **common),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in (0, 1)
+    ]
+    try:
+        printed = [process.communicate(timeout=120) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    out, error = ("".join(texts) for texts in zip(*printed, strict=True))
+    status = max(abs(process.returncode) for process in processes)
+    return Run(subprocess.CompletedProcess(source, status, out, error), dump)
+
+
+@pytest.fixture(scope="module")
+def collectives(tmp_path_factory):
+    run = run_ranks(tmp_path_factory.mktemp("collectives"), COLLECTIVES, saved_data="full")
     assert run.status == 0 and run.stdout.count("trained") == 2, run.stderr
+    return run
+
+
+def test_collectives_are_recorded_with_what_they_read_and_what_they_left(collectives):
+    run = collectives
     for rank in (0, 1):
         found = dumps.tensors(run.dump, rank=rank)
 
@@ -139,9 +175,8 @@ def test_collectives_are_recorded_with_what_they_read_and_what_they_left(torchru
     assert value("abs-op0", "input") == [-1] * 3
 
 
-def test_completed_collectives_are_in_the_journal_with_source_and_file(torchrun, config, sonde):
-    run = torchrun(COLLECTIVES, config(saved_data="tensor", support_device=[0, 1]))
-    assert run.status == 0, run.stderr
+def test_completed_collectives_are_in_the_journal_with_source_and_file(collectives, sonde):
+    run = collectives
     shown = sonde("show", run.dump, "Default/allreduce_-op0:output.0", "--rank", "1", "--json")
     assert shown.status == 0, shown.stderr
     assert "allreduce_" in json.dumps(json.loads(shown.stdout))
@@ -201,8 +236,9 @@ def test_operators_of_a_library_s_hook_on_gradients_have_the_hook_s_line_and_no_
     assert sum("default_hooks.py" in op and "fp16_compress_hook" in op for op in ops) >= 3, listed
 
 
-def test_functional_collectives_have_their_values_when_they_were_waited_for(torchrun, config):
-    run = torchrun(
+def test_functional_collectives_have_their_values_when_they_were_waited_for(tmp_path):
+    run = run_ranks(
+        tmp_path,
         DISTRIBUTED
         + """
     functional = torch.ops._c10d_functional
@@ -212,7 +248,7 @@ def test_functional_collectives_have_their_values_when_they_were_waited_for(torc
     optimizer.step()
     dist.destroy_process_group()
     """,
-        config(saved_data="tensor", support_device=[0, 1]),
+        saved_data="tensor",
     )
     assert run.status == 0, run.stderr
     found = dumps.tensors(run.dump, rank=1)
@@ -221,8 +257,9 @@ def test_functional_collectives_have_their_values_when_they_were_waited_for(torc
     assert waited == [[3.0] * 3]
 
 
-def test_a_collective_nobody_waits_for_does_no_harm(torchrun, config):
-    run = torchrun(
+def test_a_collective_nobody_waits_for_does_no_harm(tmp_path):
+    run = run_ranks(
+        tmp_path,
         DISTRIBUTED
         + """
     kept = []
@@ -240,7 +277,7 @@ def test_a_collective_nobody_waits_for_does_no_harm(torchrun, config):
     dist.barrier()
     print("trained", flush=True)
     """,
-        config(saved_data="tensor", support_device=[0, 1]),
+        saved_data="tensor",
     )
     assert run.stdout.count("trained") == 2, run.stderr
     assert len(run.sonde_lines) == 2, run.stderr

@@ -8,6 +8,7 @@ import textwrap
 import dumps
 import pytest
 from conftest import SMALL_TRAINING
+from processes import python
 
 
 @pytest.fixture
@@ -18,7 +19,7 @@ def prove(sonde, script, dump):
         path = script(source)
         saved = ("--saved-data", "full")
         return sonde(
-            "run", "--prove", *options, "--out", dump, *saved, "--", sys.executable, path, timeout=280, **environment
+            "run", "--prove", *options, "--out", dump, *saved, "--", *python(), path, timeout=280, **environment
         )
 
     return run
@@ -62,7 +63,7 @@ def test_a_training_is_proved_identical_and_recorded(prove, dump):
 def test_the_observer_itself_is_not_recorded(sonde, script, tmp_path):
     def ops(*options):
         out = tmp_path / f"dump{len(options)}"
-        run = sonde("run", *options, "--out", out, "--", sys.executable, script())
+        run = sonde("run", *options, "--out", out, "--", *python(), script())
         assert run.status == 0, run.stderr
         return [json.loads(line) for line in sonde("ls", out, "--ops", "--jsonl").stdout.splitlines()]
 
@@ -352,7 +353,7 @@ def two_processes(first, second):
         import subprocess, sys
         if "RANK" not in os.environ:
             for rank in (1, 0) if recording else (0, 1):
-                subprocess.run([sys.executable, __file__], env={{**os.environ, "RANK": str(rank)}}, check=True)
+                subprocess.run([*{python()!r}, __file__], env={{**os.environ, "RANK": str(rank)}}, check=True)
             raise SystemExit
         sys.stdout.write(({first!r}, {second!r})[int(os.environ["RANK"])])
     """

@@ -11,7 +11,7 @@ import textwrap
 import pytest
 from conftest import SMALL_TRAINING
 from golden_cases import TREES
-from processes import CLI, run_in
+from processes import CLI, python, run_in
 from test_index import RECORD
 
 NAN_TRAINING = SMALL_TRAINING.replace(
@@ -47,7 +47,7 @@ def place(tmp_path_factory):
     directory = tmp_path_factory.mktemp("report")
     (directory / "train.py").write_text(textwrap.dedent(NAN_TRAINING))
     for name in ("nan", "again"):
-        run = [CLI, "run", "--out", name, "--saved-data", "full", "--", sys.executable, "train.py"]
+        run = [CLI, "run", "--out", name, "--saved-data", "full", "--", *python(), "train.py"]
         assert run_in(directory, None, *run).status == 0
     return directory
 

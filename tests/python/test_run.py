@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+from processes import python
 
 
 def test_a_training_runs_under_a_configuration_and_is_reported(sonde, script, config, dump):
@@ -38,7 +39,7 @@ def test_the_two_closing_lines_of_a_training_with_evaluation_are_two_lines(sonde
         with torch.no_grad():
             layer.eval()(torch.ones(1, 2))
     """
-    run = sonde("run", "--out", dump, "--", sys.executable, script(source))
+    run = sonde("run", "--out", dump, "--", *python(), script(source))
     assert run.status == 0, run.stderr
     lines = [line for line in run.sonde_lines if "recorded" in line or "evaluation counts" in line]
     assert len(lines) == 2, run.stderr
@@ -47,20 +48,20 @@ def test_the_two_closing_lines_of_a_training_with_evaluation_are_two_lines(sonde
 
 @pytest.mark.parametrize("divisor", [0, 1])
 def test_first_bad_is_named_where_something_is_not_finite(sonde, script, dump, divisor):
-    run = sonde("run", "--out", dump, "--", sys.executable, script(f"import torch\ntorch.ones(2) / {divisor}\n"))
+    run = sonde("run", "--out", dump, "--", *python(), script(f"import torch\ntorch.ones(2) / {divisor}\n"))
     assert run.status == 0, run.stderr
     assert (f"sonde first-bad {dump}" in run.stderr) == (divisor == 0), run.stderr
 
 
 def test_a_second_run_into_a_directory_is_warned_of(sonde, script, dump):
-    first, second = (sonde("run", "--out", dump, "--", sys.executable, script()) for _ in range(2))
+    first, second = (sonde("run", "--out", dump, "--", *python(), script()) for _ in range(2))
     assert "warning" not in first.stderr
     assert f"warning: '{dump}' contains an earlier run; this one is added to it" in second.stderr
     assert second.status == 0
 
 
 def test_kernels_choose_operators(sonde, script, dump):
-    run = sonde("run", "--out", dump, "--kernels", "linear", "--kernels", "relu", "--", sys.executable, script())
+    run = sonde("run", "--out", dump, "--kernels", "linear", "--kernels", "relu", "--", *python(), script())
     assert run.status == 0, run.stderr
     rows = (dump / "rank_0" / "Net" / "0" / "0" / "statistic.csv").read_text().splitlines()[1:]
     types = {row.split(",")[0] for row in rows}
@@ -94,7 +95,7 @@ def test_without_anything_to_record_it_says_what_to_give(sonde):
 
 
 def test_a_configuration_in_the_environment_is_used(sonde, script, config, dump):
-    run = sonde("run", "--", sys.executable, script(), MINDSPORE_DUMP_CONFIG=config())
+    run = sonde("run", "--", *python(), script(), MINDSPORE_DUMP_CONFIG=config())
     assert run.status == 0, run.stderr
     assert (dump / "rank_0").is_dir()
 
@@ -122,7 +123,7 @@ def test_a_failing_training_keeps_its_status_and_what_was_recorded(sonde, script
         layer(torch.ones(1, 2))
         raise ValueError("the training's own")
     """
-    run = sonde("run", "--out", dump, "--", sys.executable, script(source))
+    run = sonde("run", "--out", dump, "--", *python(), script(source))
     assert run.status == 1
     assert "the training's own" in run.stderr
     assert "exited with status 1" in run.stderr

@@ -15,7 +15,7 @@ import pyarrow.ipc
 import pytest
 from conftest import SMALL_TRAINING
 from golden_cases import TREES
-from processes import CLI, run_in
+from processes import CLI, python, run_in
 from serving import ARROW, OPENAPI, Server, answer_of, conform, serving
 from test_index import RECORD
 
@@ -40,7 +40,7 @@ def trained(tmp_path_factory):
     """A dump with a NaN in step 1, and a server of it and of itself."""
     directory = tmp_path_factory.mktemp("served", numbered=True)
     (directory / "train.py").write_text(textwrap.dedent(NAN_TRAINING))
-    run = [CLI, "run", "--out", directory / "nan", "--saved-data", "full", "--", sys.executable, "train.py"]
+    run = [CLI, "run", "--out", directory / "nan", "--saved-data", "full", "--", *python(), "train.py"]
     assert run_in(directory, None, *run).status == 0
     server = Server(directory / "nan", directory / "nan")
     server.dump = directory / "nan"

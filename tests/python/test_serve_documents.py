@@ -7,7 +7,7 @@ import subprocess
 import sys
 import textwrap
 
-from processes import CLI, clean_environment, run_in
+from processes import CLI, clean_environment, python, run_in
 from serving import OPENAPI, serving
 from test_serve import NAN_TRAINING
 
@@ -21,7 +21,7 @@ def blocks(language):
 
 def test_its_shell_and_python_lines_run(tmp_path):
     (tmp_path / "train.py").write_text(textwrap.dedent(NAN_TRAINING))
-    run = [CLI, "run", "--out", tmp_path / "run7", "--saved-data", "full", "--", sys.executable, "train.py"]
+    run = [CLI, "run", "--out", tmp_path / "run7", "--saved-data", "full", "--", *python(), "train.py"]
     assert run_in(tmp_path, None, *run).status == 0
     first, second = blocks("bash")
     script = f"set -e\ntrap 'kill $(jobs -p)' EXIT\n{first}\necho\n{second}\n"

@@ -13,7 +13,7 @@ import urllib.parse
 
 import pytest
 from conftest import SMALL_TRAINING
-from processes import CLI, clean_environment, run_in
+from processes import CLI, clean_environment, python, run_in
 from serving import Server, answer_of, conform, serving
 from test_serve import NAN_TRAINING
 
@@ -24,7 +24,7 @@ def pair(tmp_path_factory):
     directory = tmp_path_factory.mktemp("jobs", numbered=True)
     for name, source in (("nan", NAN_TRAINING), ("good", SMALL_TRAINING)):
         (directory / f"{name}.py").write_text(textwrap.dedent(source))
-        run = [CLI, "run", "--out", directory / name, "--saved-data", "tensor", "--", sys.executable, f"{name}.py"]
+        run = [CLI, "run", "--out", directory / name, "--saved-data", "tensor", "--", *python(), f"{name}.py"]
         assert run_in(directory, None, *run).status == 0
     server = Server(directory / "nan", directory / "good")
     server.directory = directory
@@ -104,7 +104,7 @@ MASKED = """
 def test_infinities_are_judged_in_every_step_and_each_dump_of_a_path(tmp_path):
     (tmp_path / "train.py").write_text(textwrap.dedent(MASKED))
     for name, options in (("good", []), ("sick", ["--unmasked"])):
-        run = [CLI, "run", "--out", tmp_path / "runs" / name, "--", sys.executable, "train.py", *options]
+        run = [CLI, "run", "--out", tmp_path / "runs" / name, "--", *python(), "train.py", *options]
         assert run_in(tmp_path, None, *run).status == 0
     with serving(tmp_path / "runs") as server:
         unjudged = server.get("tensors", filter="class:unjudged_infinity side:output masked_fill-op0").json["rows"]

@@ -17,7 +17,7 @@ import urllib.parse
 
 import numpy as np
 import pytest
-from processes import CLI, run_in
+from processes import CLI, python, run_in
 from serving import Server, received, request_bytes, serving
 
 HOSTILE = """
@@ -44,7 +44,7 @@ def server(tmp_path_factory):
     """Of a dump whose names are HTML, control characters, and long."""
     directory = tmp_path_factory.mktemp("hostile", numbered=True)
     (directory / "train.py").write_text(textwrap.dedent(HOSTILE))
-    run = [CLI, "run", "--out", directory / "dump", "--saved-data", "tensor", "--", sys.executable, "train.py"]
+    run = [CLI, "run", "--out", directory / "dump", "--saved-data", "tensor", "--", *python(), "train.py"]
     done = run_in(directory, None, *run)
     assert done.status == 0, done.stderr
     server = Server(directory / "dump")

@@ -1,11 +1,10 @@
 """`sonde watch` on trainings of PyTorch: zeros by nature, operators without effect, by tensors and by statistics."""
 
 import json
-import sys
 import textwrap
 
 import pytest
-from processes import CLI, run_in
+from processes import CLI, python, run_in
 
 NATURAL = """
     import sys, torch
@@ -117,7 +116,7 @@ def place(tmp_path_factory):
         ("effects-statistic", "effects.py"),
     ):
         saved = name.rpartition("-")[2]
-        command = [CLI, "run", "--out", name, "--saved-data", saved, "--", sys.executable, program, *options]
+        command = [CLI, "run", "--out", name, "--saved-data", saved, "--", *python(), program, *options]
         run = run_in(directory, None, *command)
         assert run.status == 0, run.stderr
     return directory

@@ -3,6 +3,9 @@
 The fork has the environment, directory, arguments and output of a process of its own, and `__main__` is the script. At
 its first `import torch` PyTorch calls what it calls at the end of a real import. Frames of this file are named
 `<frozen …>`, so that nobody takes them for the program's. A test that needs an interpreter of its own is marked `cold`.
+
+A command that itself starts an interpreter, as `sonde run -- python train.py` does, gets WarmPython.client(): a small
+program that passes its script, environment, directory and output on to a fork, and ends as the fork does.
 """
 
 import contextlib
@@ -20,10 +23,13 @@ import tempfile
 _AT_START = ("PYTHON", "LD_", "LANG", "LC_", "OMP_", "KMP_", "MKL_", "GOMP_", "MALLOC_", "TORCH_", "ATEN_", "ONEDNN_")
 
 _SERVER = '''
-import builtins, importlib.machinery, json, os, socket, sys, types
+import builtins, importlib.machinery, json, os, random, select, signal, socket, sys, types
 import torch, torch._dynamo  # the latter at the first optimizer: a second and a half
 
 connection = socket.socket(fileno=int(sys.argv[1]))
+clients = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+clients.bind(f"\\0sonde-warm-python-{os.getpid()}")
+clients.listen()
 connection.send(b"0")
 
 
@@ -47,23 +53,55 @@ class Torch:
 
 def next_program():
     """In a fork: what to run. The first process never comes back."""
+    served = set()
     while True:
-        message, descriptors, _, _ = socket.recv_fds(connection, 1 << 20, 2)
-        if not message:
-            os._exit(0)
-        pid = os.fork()
-        if pid == 0:
-            return json.loads(message), descriptors
-        for descriptor in descriptors:
-            os.close(descriptor)
-        connection.send(str(pid).encode())
-        connection.send(str(os.waitpid(pid, 0)[1]).encode())
+        ready, _, _ = select.select([connection, clients], [], [])
+        served = {pid for pid in served if os.waitpid(pid, os.WNOHANG)[0] == 0}
+        if clients in ready:
+            client, _ = clients.accept()
+            pid = os.fork()
+            if pid == 0:
+                connection.close()
+                return program_of(client)
+            served.add(pid)
+            client.close()
+        if connection in ready:
+            message, descriptors, _, _ = socket.recv_fds(connection, 1 << 20, 2)
+            if not message:
+                os._exit(0)
+            pid = os.fork()
+            if pid == 0:
+                connection.close()
+                return json.loads(message), descriptors
+            for descriptor in descriptors:
+                os.close(descriptor)
+            connection.send(str(pid).encode())
+            connection.send(str(os.waitpid(pid, 0)[1]).encode())
+
+
+def program_of(client):
+    """In a fork of the fork: what a client wants to run. The fork waits for it, and ends it if the client is gone."""
+    message, descriptors, _, _ = socket.recv_fds(client, 1 << 20, 3)
+    pid = os.fork()
+    if pid == 0:
+        client.close()
+        return json.loads(message), descriptors
+    for descriptor in descriptors:
+        os.close(descriptor)
+    end = os.pidfd_open(pid)
+    ready, _, _ = select.select([end, client], [], [])
+    if end not in ready:
+        os.kill(pid, signal.SIGKILL)
+    status = os.waitpid(pid, 0)[1]
+    if end in ready:
+        client.send(str(status).encode())
+    os._exit(0)
 
 
 def become(program, descriptors):
     """This process is what `python script.py …` would be."""
-    connection.close()
-    for number, descriptor in enumerate(descriptors, 1):
+    clients.close()
+    for number, descriptor in enumerate(descriptors, 3 - len(descriptors)):
         os.dup2(descriptor, number)
         os.close(descriptor)
     os.chdir(program["directory"])
@@ -73,6 +111,7 @@ def become(program, descriptors):
     sys.orig_argv = [sys.executable, *sys.argv]
     path = os.path.abspath(sys.argv[0])
     sys.path[0] = os.path.dirname(path)
+    random.seed()  # as in a new interpreter
     del sys.modules["torch"]
     sys.meta_path.insert(0, Torch())
     main = types.ModuleType("__main__")
@@ -89,6 +128,26 @@ exec(*become(*next_program()))
 '''
 
 
+# `python client.py ADDRESS ENVIRONMENT script.py …`: a command that a fork cannot be is one of the real interpreter.
+_CLIENT = """
+import json, os, resource, socket, sys
+address, at_start, *arguments = sys.argv[1:]
+prefixes, wanted = json.loads(at_start).values()
+found = {name: value for name, value in os.environ.items() if name.startswith(tuple(prefixes))}
+if not arguments or not arguments[0].endswith(".py") or found != wanted:
+    os.execv(sys.executable, [sys.executable, *arguments])
+connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+connection.connect("\\0" + address)
+program = {"arguments": arguments, "directory": os.getcwd(), "environment": dict(os.environ)}
+socket.send_fds(connection, [json.dumps(program).encode()], [0, 1, 2])
+code = os.waitstatus_to_exitcode(int(connection.recv(100)))
+if code < 0:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.kill(os.getpid(), -code)
+os._exit(code)
+"""
+
+
 class WarmPython:
     """One for each process that runs tests; started when it is first needed."""
 
@@ -100,6 +159,14 @@ class WarmPython:
         """Whether the command is a script of this Python, and does not depend on the start of the interpreter."""
         is_script = len(command) > 1 and command[0] == sys.executable and str(command[1]).endswith(".py")
         return is_script and not any(name.startswith(_AT_START) for name in environment)
+
+    def client(self):
+        """The beginning of a command that goes on with a script; it takes 30 ms."""
+        self._start()
+        at_start = {name: value for name, value in os.environ.items() if name.startswith(_AT_START)}
+        address = f"sonde-warm-python-{self._server.pid}"
+        wanted = json.dumps({"prefixes": _AT_START, "variables": at_start})
+        return [sys.executable, "-IS", "-c", _CLIENT, address, wanted]
 
     def run(self, command, directory, environment, timeout):
         """As subprocess.run with captured text."""
