@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "compare/common_names.h"
+#include "compare/compare_quantised.h"
 #include "compare/maker_of_data.h"
 #include "compare/name_map.h"
 #include "config/op_types.h"
@@ -266,6 +267,7 @@ Result<DumpComparison> compare_dumps(const Catalog& target, const Catalog& golde
     compare_step(step, comparison.steps.size() - 1, options, histories[pair.target_rank->rank], comparison.findings);
   }
   say_whether_anything_corresponds(comparison);
+  judge_quantised(comparison);
   gather_notes(comparison);
   name_makers_of_data(comparison);
   drop_innocent_collectives(comparison);

@@ -352,7 +352,9 @@ void StepComparer::find_not_finite_alone() {
     const bool is_nan = made.nan && !theirs.nan;
     const bool is_inf = (made.positive_inf && !theirs.positive_inf) || (made.negative_inf && !theirs.negative_inf);
     if ((!is_nan && !is_inf) || health_of_inputs(own, target).bad()) continue;
-    if (!is_nan && !reaches_an_end(op.target_index, target)) continue;
+    const auto is_tensor = [](const CompareInput& input) { return input.is_read && !input.tensor->constant; };
+    const bool is_written_down = std::ranges::none_of(own.inputs, is_tensor);  // for a `where`, which may drop it
+    if ((!is_nan || is_written_down) && !reaches_an_end(op.target_index, target)) continue;
     const auto is_known = [&](const CompareFinding& finding) { return finding.culprit == own.op; };
     if (std::ranges::any_of(findings_, is_known)) break;
     add_finding(FindingKind::non_finite, op, own.op, false, nullptr,

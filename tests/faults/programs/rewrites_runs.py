@@ -266,3 +266,32 @@ def gradient_penalty_by_sum_or_norm(other):
         loss.backward()
         optimizer.step()
         note(loss)
+
+
+def special_functions(x):
+    p, q = x.exp(), x.flip(-1).exp()
+    parts = torch.logaddexp(x, x.flip(-1)), torch.xlogy(p, q), torch.sinc(x), torch.hypot(x, p), torch.nan_to_num(x / q)
+    return sum(parts) + torch.logaddexp2(x, p) + torch.special.xlog1py(p, q) + torch.logcumsumexp(x, -1)
+
+
+class Special(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.head = nn.Linear(6, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.head(special_functions(self.inner(x)))
+
+
+@family.rounding()
+def special_functions_in_a_compiled_evaluation(other):
+    """The compiler writes them as other operators, with constants of NaN and infinity that a `where` drops."""
+    network = Special()
+    predict(torch.compile(network, backend="aot_eager_decomp_partition") if other else network, rows(4, 6))
+
+
+@family.rounding()
+def special_functions_in_a_compiled_training(other):
+    network = Special()
+    called = torch.compile(network, backend="aot_eager_decomp_partition") if other else network
+    train(called, rows(4, 6), optimizer=sgd(network, lr=1e-3))
