@@ -50,7 +50,7 @@ void take_common(std::vector<std::string>& layers, const std::set<std::string>& 
   }
 }
 
-// What it reads first comes from another layer, or from outside; numbers that it makes of its own weights do not.
+// The first tensor that a layer reads is of another layer, or from outside; its own weights as numbers are none.
 std::map<std::string, LayerEnds> ends_of(const CompareSide& side, const std::vector<std::string>& names) {
   std::map<std::string, LayerEnds> layers;
   for (std::uint32_t i = 0; i < side.ops.size(); ++i) {

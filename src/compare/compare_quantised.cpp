@@ -113,7 +113,7 @@ class QuantisedStep {
     }
   }
 
-  // One layer of many that rounds is no quantised model: it may be the fault.
+  // If one layer of many rounds, this may be the fault.
   bool can_be_judged() const { return quantised_.size() > 1 || (!quantised_.empty() && losses_.size() <= 2); }
 
   void run() {
@@ -129,7 +129,7 @@ class QuantisedStep {
  private:
   double least(const LayerLoss& loss) const { return loss.by == ComparedBy::statistics ? kLeastSeen : kLeast; }
 
-  // What those before it introduce, in the middle; of the first layer, those after it: an error reaches them.
+  // The middle of the losses of the layers before it; for the first one of those after it, which its error reaches.
   double usual(const LayerLoss& but) const {
     std::vector<double> before, after;
     for (const LayerLoss* one : quantised_) {
