@@ -65,9 +65,7 @@ def test_tests_have_the_folders_of_the_rooms():
 
 
 def test_the_life_of_a_tensor_names_functions_that_exist():
-    rows = re.findall(
-        r"^\| +\d+ \| `([\w:]+)` \| `([\w/.]+)` \|", (ROOT / "src/README.md").read_text(), re.MULTILINE
-    )
+    rows = re.findall(r"^\| +\d+ \| `([\w:]+)` \| `([\w/.]+)` \|", (ROOT / "src/README.md").read_text(), re.MULTILINE)
     assert len(rows) == 28
     for name, file in rows:
         assert re.search(rf"^[^/]*\b{re.escape(name)}\(", (ROOT / file).read_text(), re.MULTILINE), (name, file)
