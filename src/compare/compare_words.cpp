@@ -20,6 +20,18 @@ std::string worst_text(const TensorDifference& difference) {
                      number(difference.worst_value), number(difference.worst_golden));
 }
 
+std::string largest_text(const TensorDifference& difference) {
+  return fmt::format(", max error {}{}", rough(difference.max_error), worst_text(difference));
+}
+
+std::string allowance_text(const Allowance& allowance) {
+  std::string text = fmt::format("; rounding explains {}", rough(allowance.rounding.max));
+  if (allowance.propagated.max > 0) {
+    text += fmt::format(", its inputs explain {} more", rough(allowance.propagated.max));
+  }
+  return text;
+}
+
 std::string non_finite_text(const TensorDifference& difference) {
   if (difference.by == ComparedBy::statistics) {
     return fmt::format("NaN or infinity in {} elements, golden in {}", difference.non_finite,
@@ -128,17 +140,23 @@ std::string difference_text(FindingKind kind, const ComparedTensor& tensor) {
     return fmt::format("gives {}, golden {}", info(difference.dtype).lower, info(difference.golden_dtype).lower);
   }
   const bool lower = difference.by == ComparedBy::statistics;
-  std::string text = fmt::format("relative error {}{}, max error {}{}", lower ? "at least " : "",
-                                 rough(difference.relative()), rough(difference.max_error), worst_text(difference));
+  std::string text = fmt::format("relative error {}{}{}", lower ? "at least " : "", rough(difference.relative()),
+                                 largest_text(difference));
   if (const std::optional<double> factor = factor_between(difference)) {
     const bool is_gradient = tensor.target != nullptr && tensor.target->parameter.ends_with(".grad");
     text += fmt::format(", {} the golden {}", factor_text(*factor, difference), is_gradient ? "gradient" : "one");
   }
-  if (kind != FindingKind::op) return text;
-  const Allowance& allowance = tensor.allowance;
-  text += fmt::format("; rounding explains {}", rough(allowance.rounding.max));
-  if (allowance.propagated.max > 0)
-    text += fmt::format(", its inputs explain {} more", rough(allowance.propagated.max));
+  return kind == FindingKind::op ? text + allowance_text(tensor.allowance) : text;
+}
+
+std::string short_text(const CompareFinding& finding) {
+  std::string text = finding.what;
+  if (finding.tensor == nullptr) return text;
+  const TensorDifference& difference = *finding.tensor->difference;
+  for (const std::string& detail : {largest_text(difference), allowance_text(finding.tensor->allowance)}) {
+    const std::size_t at = text.find(detail);
+    if (at != std::string::npos) text.erase(at, detail.size());
+  }
   return text;
 }
 

@@ -146,10 +146,13 @@ std::string details_of(const DumpComparison& comparison, const CompareFinding& f
   }
   for (const ComparedTensor& input : op.inputs) text += input_text(input);
   const bool is_of_output = finding.tensor != nullptr && !finding.tensor->target->is_input;
+  if (is_of_output && !op.golden.empty()) {
+    text +=
+        fmt::format("  {} {}: {}\n", slot_of(*finding.tensor), shape_text(finding.tensor->difference->shape, '(', ')'),
+                    difference_text(FindingKind::data, *finding.tensor));
+  }
   if (is_of_output && !op.golden.empty() && finding.culprit == op.target.back()) {
     const ComparedTensor& output = *finding.tensor;
-    text += fmt::format("  {} {}: {}\n", slot_of(output), shape_text(output.difference->shape, '(', ')'),
-                        difference_text(FindingKind::data, output));
     const std::vector<std::string> apart = attributes_apart(*op.target.back(), *op.golden.back());
     for (const std::string& attribute : apart) text += "  called with   " + printable(attribute) + "\n";
     text += alone_before_text(step, *step.target, op.target_index, op.target.size());
@@ -163,9 +166,13 @@ std::string details_of(const DumpComparison& comparison, const CompareFinding& f
     if (op.kind == OpKind::random) text += "  it draws random numbers: do both runs begin with the same seed?\n";
     if (finding.kind == FindingKind::op) {
       const Allowance& allowance = output.allowance;
-      text += fmt::format("  tolerance: {} of {} ({} terms), spacing {:.2g}: rms {:.3g}, max {:.3g}\n",
-                          word_of(op.kind), dtype_text(*output.target), static_cast<std::uint64_t>(allowance.reduction),
+      text += fmt::format("  tolerance: {} of {} ({} terms), spacing {:.2g}: rms {:.3g}, max {:.3g}", word_of(op.kind),
+                          dtype_text(*output.target), static_cast<std::uint64_t>(allowance.reduction),
                           allowance.epsilon, allowance.total().rms, allowance.total().max);
+      if (allowance.propagated.max > 0) {
+        text += fmt::format(", of it {:.3g} by errors of its inputs", allowance.propagated.max);
+      }
+      text += "\n";
     }
   }
   return text;
@@ -226,11 +233,18 @@ std::string step_text(const DumpComparison& comparison, const ComparedStep& step
   return text;
 }
 
-std::string line_of(const DumpComparison& comparison, const CompareFinding& finding) {
+namespace {
+
+std::string line_with(const DumpComparison& comparison, const CompareFinding& finding, std::string what) {
   const ComparedStep& step = comparison.steps[finding.step];
-  std::string what = finding.what;
   if (finding.kind == FindingKind::op) what = "introduces " + what;
   return printable(fmt::format("{}, {}: {}", step_text(comparison, step), subject_of(finding), what));
+}
+
+}  // namespace
+
+std::string line_of(const DumpComparison& comparison, const CompareFinding& finding) {
+  return line_with(comparison, finding, finding.what);
 }
 
 VerdictCounts count_verdicts(const DumpComparison& comparison) {
@@ -284,8 +298,15 @@ std::string all_clear_of(const DumpComparison& comparison) {
   return fmt::format("{}: relative errors are at most {:.3g}\n", said, largest);
 }
 
+// Numbers that the lines below show are left out of a long line.
 std::string headline_of(std::string_view what, const DumpComparison& comparison, const CompareFinding& finding) {
-  return fmt::format("{}{}: {}\n", what, finding.uncertain ? " (uncertain)" : "", line_of(comparison, finding));
+  constexpr std::size_t kFirst = 200, kMore = 150;
+  const std::string begin = fmt::format("{}{}: ", what, finding.uncertain ? " (uncertain)" : "");
+  std::string line = begin + line_of(comparison, finding);
+  if (line.size() > kFirst) line = begin + line_with(comparison, finding, short_text(finding));
+  std::string text;
+  for (const std::string& part : clauses(line, kFirst, kMore)) text += (text.empty() ? "" : "          ") + part + "\n";
+  return text;
 }
 
 std::string findings_of(const DumpComparison& comparison, bool all) {

@@ -31,6 +31,33 @@ std::string json_for_terminal(std::string_view json) {
   return out;
 }
 
+namespace {
+
+// The place after which `text` is cut, at most `most`: the end of a clause in its second half, of a phrase, or a space.
+std::size_t end_of_clause(std::string_view text, std::size_t most) {
+  for (const std::string_view end : {"; ", " (", ", ", " "}) {
+    std::size_t at = text.rfind(end, most - 1);
+    while (end == ", " && at != std::string_view::npos && text.substr(at + 2).starts_with("golden ")) {
+      at = at == 0 ? std::string_view::npos : text.rfind(end, at - 1);
+    }
+    if (at != std::string_view::npos && at >= most / 2) return end == " (" || end == " " ? at : at + 1;
+  }
+  return std::min(text.find(' ', most), text.size());
+}
+
+}  // namespace
+
+std::vector<std::string> clauses(std::string_view text, std::size_t first, std::size_t more) {
+  std::vector<std::string> parts;
+  while (text.size() > (parts.empty() ? first : more)) {
+    const std::size_t end = end_of_clause(text, parts.empty() ? first : more);
+    parts.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(text.size(), end + 1));
+  }
+  if (!text.empty()) parts.emplace_back(text);
+  return parts;
+}
+
 std::size_t display_width(std::string_view text) {
   std::size_t width = 0;
   while (!text.empty()) {

@@ -17,6 +17,10 @@ std::string text_for_terminal(std::string_view text);
 // The same for JSON, where such characters occur only in strings: they become JSON's own escapes.
 std::string json_for_terminal(std::string_view json);
 
+// Cut where a clause ends, else at a space: the first part has at most `first` bytes, the others `more`, unless a word is
+// longer.
+std::vector<std::string> clauses(std::string_view text, std::size_t first, std::size_t more);
+
 std::size_t display_width(std::string_view text);
 // At most `width` columns, the middle replaced by `…`.
 std::string shortened(std::string_view text, std::size_t width);

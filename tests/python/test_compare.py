@@ -142,6 +142,15 @@ def test_the_first_line_says_why(compared):
     assert missing.startswith("first difference: step 0, golden op mul Default/network-Block/mul-op0"), missing
 
 
+@pytest.mark.parametrize("fault", ["epsilon", "inserted", "activation", "half", "swapped", "term_not_a_number"])
+def test_a_finding_begins_with_a_line_that_can_be_read_and_its_numbers_follow(compared, fault):
+    lines = compared(fault, "none").stdout.splitlines()
+    assert max(len(line) for line in lines if line.startswith(("first difference", "also"))) <= 200
+    text = json.loads(compared(fault, "none", "--json").stdout)["findings"][0]["text"]
+    largest = re.search(r"max error \S+", text)
+    assert largest is None or (largest[0] not in lines[0] and any(largest[0] in line for line in lines[1:])), text
+
+
 def test_an_inserted_cast_derails_nothing(compared):
     run = compared("cast", "none", "--all")
     assert run.status == 0, run.stdout
