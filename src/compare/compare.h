@@ -82,6 +82,7 @@ struct CompareFinding {
   std::string what;                        // "adds 0.0227 relative error (…)"
   std::uint32_t place = 0;                 // in the order of the target's ops
   bool uncertain = false;                  // `what` says how to find out
+  bool exchanged = false;                  // the parameter holds the values of another golden one
   bool certain = false;                    // in any case: two outputs of one op were exchanged
   std::optional<double> factor;            // the target's tensor is so many times the golden one
 };

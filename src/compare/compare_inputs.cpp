@@ -12,12 +12,18 @@
 #include "sonde/tensor.h"
 
 namespace sonde {
+namespace {
+
+constexpr std::string_view kHoldsAnother = "it has the values of the golden ";
+
+}  // namespace
 
 void StepComparer::add_finding(FindingKind kind, const ComparedOp& op, const CatalogOp* culprit, bool in_golden,
                                const ComparedTensor* tensor, std::string what) {
   something_differs_ = true;
   CompareFinding& finding = findings_.emplace_back();
-  finding = {kind, index_, &op, culprit, in_golden, tensor, {}, std::move(what), op.target_index, false, false, {}};
+  finding = {kind,  index_, &op,   culprit, in_golden, tensor, {}, std::move(what), op.target_index,
+             false, false,  false, {}};
   if (tensor == nullptr) return;
   finding.factor = factor_between(*tensor->difference);
   if (kind != FindingKind::parameter) return;
@@ -194,8 +200,7 @@ std::string StepComparer::what_it_holds(const CatalogTensor& target, const Catal
       if (tried.size() > kMostCandidates) return "";
       const TensorDifference& found = differences_.of(of_target(&target), of_golden(&other));
       if (found.comparable() && found.by == ComparedBy::values && found.relative() < 1e-6) {
-        return fmt::format("it has the values of the golden {}{}", other.parameter,
-                           found.axes.empty() ? "" : ", " + axes_text(found));
+        return fmt::format("{}{}{}", kHoldsAnother, other.parameter, found.axes.empty() ? "" : ", " + axes_text(found));
       }
     }
   }
@@ -252,6 +257,7 @@ void StepComparer::look_at_parameter(ComparedOp& op, const PairedInput& input, C
   const FindingKind kind = is_data ? FindingKind::data : FindingKind::parameter;
   const std::string numbers = difference_text(kind, shown);
   add_finding(kind, op, op.target.front(), false, &shown, holds.empty() ? numbers : holds + " (" + numbers + ")");
+  findings_.back().exchanged = !is_data && holds.starts_with(kHoldsAnother);
 }
 
 // State left by an earlier step is as far apart as it was then.

@@ -87,6 +87,8 @@ std::uint32_t StepComparer::first_with_other_units(double& error) const {
 void StepComparer::look_at_units_in_another_order() {
   if (history_.layout == nullptr || history_.layout->empty()) return;
   if (std::ranges::none_of(findings_, [&](const CompareFinding& one) { return is_in_another_layout(one); })) return;
+  // Two whole parameters that were exchanged are no other order of units: nothing puts them back.
+  if (std::ranges::any_of(findings_, &CompareFinding::exchanged)) return;
   double error = 0;
   const std::uint32_t index = first_with_other_units(error);
   if (index == kNone) return;

@@ -146,6 +146,31 @@ bool differs_in_kind(const std::optional<double>& a, const std::optional<double>
   return a && b && std::isfinite(*a) != std::isfinite(*b);
 }
 
+// The least root mean square of the differences between elements, with the means and the norms that both have.
+//   |‖a‖ - ‖b‖| <= ‖a - b‖, and for a, b less their means too; a - b less its mean is orthogonal to its mean, so that
+//   (mean(a) - mean(b))² + (sd(a) - sd(b))² <= ‖a - b‖²/n.
+double least_rms(const KnownStatistics& a, const KnownStatistics& b, double count, double digits) {
+  const double norms = apart(a.l2norm, b.l2norm) / std::sqrt(count), means = apart(a.avg, b.avg);
+  const auto has_both = [](const KnownStatistics& s) { return s.l2norm && s.avg && s.all_finite(); };
+  if (!has_both(a) || !has_both(b)) return std::max(norms, means);
+  const double squares = *a.l2norm * *a.l2norm / count, golden_squares = *b.l2norm * *b.l2norm / count;
+  const double variance = squares - *a.avg * *a.avg, golden_variance = golden_squares - *b.avg * *b.avg;
+  // Both are differences of numbers that were rounded.
+  const double rounding = 4 * std::max(digits, 1e-9) * (squares + golden_squares);
+  const double left = std::abs(variance - golden_variance) - rounding;
+  if (!(left > 0)) return std::max(norms, means);
+  const double deviations =
+      left / (std::sqrt(std::max(0.0, variance) + rounding) + std::sqrt(std::max(0.0, golden_variance) + rounding));
+  return std::max(norms, std::hypot(means, deviations));
+}
+
+// The same from the extremes. Of two elements or more, the largest of one side and the smallest of one side are two, or
+// one that differs by both.
+double least_rms_of_extremes(const KnownStatistics& a, const KnownStatistics& b, double count) {
+  const double largest = apart(a.max, b.max), smallest = apart(a.min, b.min);
+  return count < 2 ? std::max(largest, smallest) : std::hypot(largest, smallest) / std::sqrt(count);
+}
+
 std::uint64_t not_finite(const KnownStatistics& s) {
   return s.nan_count.value_or(0) + s.positive_inf_count.value_or(0) + s.negative_inf_count.value_or(0);
 }
@@ -165,9 +190,10 @@ void compare_statistics(TensorDifference& out, const TensorOf& left, const Tenso
   out.deviation =
       b.avg && std::isfinite(*b.avg) ? std::sqrt(std::max(0.0, out.rms * out.rms - *b.avg * *b.avg)) : out.rms;
   out.max_error = std::max(apart(a.max, b.max), apart(a.min, b.min));
-  // The norm of a difference is at least the difference of the norms, and its mean at most its root mean square.
-  out.rms_error =
-      std::max({apart(a.l2norm, b.l2norm) / std::sqrt(count), apart(a.avg, b.avg), out.max_error / std::sqrt(count)});
+  // Tables have six digits; a journal has all of them.
+  const bool whole = left.rank->has_journal && right.rank->has_journal;
+  out.text_digits = whole ? 0 : 5e-6;
+  out.rms_error = std::max(least_rms(a, b, count, out.text_digits), least_rms_of_extremes(a, b, count));
   out.max_error = std::max(out.max_error, out.rms_error);
   out.non_finite = not_finite(a);
   out.golden_non_finite = not_finite(b);
@@ -175,10 +201,9 @@ void compare_statistics(TensorDifference& out, const TensorOf& left, const Tenso
                     differs(a.negative_inf_count, b.negative_inf_count) || differs_in_kind(a.max, b.max) ||
                     differs_in_kind(a.min, b.min);
   out.different_non_finite = kind ? 1 : 0;
-  // Tables have six digits; a journal has all of them.
-  const bool whole = left.rank->has_journal && right.rank->has_journal;
-  out.text_digits = whole ? 0 : 5e-6;
-  out.mismatches = kind || out.rms_error > 0 ? 1 : 0;
+  const bool signs = differs(a.zero_count, b.zero_count) || differs(a.positive_count, b.positive_count) ||
+                     differs(a.negative_count, b.negative_count);
+  out.mismatches = kind || signs || out.rms_error > 0 ? 1 : 0;
   out.equal = out.mismatches == 0;
 }
 
