@@ -116,6 +116,32 @@ class QuantisedStep {
   // If one layer of many rounds, this may be the fault.
   bool can_be_judged() const { return quantised_.size() > 1 || (!quantised_.empty() && losses_.size() <= 2); }
 
+  // Their results are codes, whose scale is unknown.
+  bool has_no_layers() const { return quantised_.empty() && layers_.size() > 1; }
+
+  // Then the result of the network decides, where it is a number again.
+  void judge_results() {
+    const CatalogTensor *mine = result_of(*step_.target), *theirs = result_of(*step_.golden);
+    if (mine == nullptr || theirs == nullptr) return;
+    const TensorDifference& apart = step_.differences->of({step_.target->rank, mine}, {step_.golden->rank, theirs});
+    if (!apart.comparable() || apart.by == ComparedBy::checksum) return;
+    const bool is_wrong = apart.relative() > kAlone || apart.different_non_finite > 0;
+    const std::string lower = apart.by == ComparedBy::statistics ? "at least " : "";
+    if (is_wrong) {
+      for (CompareFinding& finding : comparison_.findings) {
+        if (finding.step != index_ || finding.uncertain) continue;
+        finding.uncertain = true;
+        finding.what += "; the layers of the quantised run keep their results as codes and were not compared";
+      }
+      return;
+    }
+    leave_out(nullptr);
+    step_.notes_of_both.push_back(fmt::format(
+        "the {} run is quantised and keeps the results of its layers as codes: only the result of the network "
+        "is compared, which has relative error {}{:.2g}",
+        in_target_ ? "target's" : "golden", lower, apart.relative()));
+  }
+
   void run() {
     const LayerLoss* wrong = first_wrong();
     leave_out(wrong);
@@ -127,6 +153,19 @@ class QuantisedStep {
   }
 
  private:
+  // The last number with several elements that an op of the network gives.
+  static const CatalogTensor* result_of(const CompareSide& side) {
+    const CatalogTensor* result = nullptr;
+    for (const CompareOp& op : side.ops) {
+      if (phase_of(*op.op) != Phase::forward || op.scope.find("network") == std::string_view::npos) continue;
+      for (const CatalogTensor* output : op.outputs) {
+        const bool is_result = is_floating(output->dtype) && output->recorded() && !squeezed(output->shape).empty();
+        if (is_result) result = output;
+      }
+    }
+    return result;
+  }
+
   double least(const LayerLoss& loss) const { return loss.by == ComparedBy::statistics ? kLeastSeen : kLeast; }
 
   // The middle of the losses of the layers before it; for the first one of those after it, which its error reaches.
@@ -171,6 +210,7 @@ class QuantisedStep {
     };
     if (op == nullptr || is_inside(layers_, layer(*op))) return false;
     if (!finding.op->target.empty() && is_inside(layers_, layer(*finding.op->target.front()))) return false;
+    if (finding.kind == FindingKind::parameter || finding.kind == FindingKind::data) return true;  // from outside
     const Phase phase = phase_of(*op);
     if (phase == Phase::backward || phase == Phase::optimizer) return false;
     if (finding.kind == FindingKind::non_finite || finding.kind == FindingKind::shape) return true;
@@ -234,12 +274,16 @@ class QuantisedStep {
 
 void judge_quantised(DumpComparison& comparison) {
   for (std::size_t index = 0; index < comparison.steps.size(); ++index) {
-    const ComparedStep& step = comparison.steps[index];
+    ComparedStep& step = comparison.steps[index];
     const std::set<std::string> mine = quantised_layers(*step.target, *step.differences);
     const std::set<std::string> theirs = quantised_layers(*step.golden, *step.differences);
     if (mine.empty() == theirs.empty()) continue;
     QuantisedStep quantised(comparison, index, mine.empty() ? theirs : mine, theirs.empty());
-    if (quantised.can_be_judged()) quantised.run();
+    if (quantised.can_be_judged()) {
+      quantised.run();
+    } else if (quantised.has_no_layers()) {
+      quantised.judge_results();
+    }
   }
 }
 

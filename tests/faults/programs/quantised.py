@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 from cases import Family
-from rewrites_training import predict
+from rewrites_training import predict, train
 from torch import nn
 
 family = Family("quantised models")
@@ -363,4 +363,107 @@ def activation_of_a_quantised_model(wrong):
 
         quantise(network, known, Static)
         network[3] = Leaky()
+    predict(network, inputs)
+
+
+class Float8(nn.Module):
+    """Weights in eight bits of floating point, with one scale."""
+
+    def __init__(self, layer):
+        super().__init__()
+        scale = layer.weight.detach().abs().max() / 448
+        self.register_buffer("codes", (layer.weight.detach() / scale).to(torch.float8_e4m3fn))
+        self.register_buffer("scale", scale)
+        self.bias = layer.bias
+
+    def forward(self, x):
+        return F.linear(x, self.codes.to(x.dtype) * self.scale, self.bias)
+
+
+class Rows(nn.Module):
+    """Activations in int8 with a scale for each row, found as it comes."""
+
+    def __init__(self, layer):
+        super().__init__()
+        weight = layer.weight.detach()
+        self.register_buffer("scales", weight.abs().amax(1) / 127)
+        self.register_buffer("codes", rounded(weight, self.scales[:, None]).to(torch.int8))
+        self.bias = layer.bias
+
+    def forward(self, x):
+        scale = x.abs().amax(-1, keepdim=True) / 127
+        return F.linear(rounded(x, scale), self.codes.to(x.dtype)) * scale * self.scales + self.bias
+
+
+@family.rounding()
+def weights_in_eight_bits_of_floating_point(other):
+    network, known = measured(Stack())
+    predict(quantise(network, known, lambda layer, *_: Float8(layer)) if other else network, inputs, within=0.2)
+
+
+@family.rounding()
+def scales_of_rows_found_as_they_come(other):
+    network, known = measured(Stack())
+    predict(quantise(network, known, lambda layer, *_: Rows(layer)) if other else network, inputs, within=0.2)
+
+
+@family.rounding()
+def fake_quantised_training(other):
+    network, known = measured(perceptron())
+    if other:
+        quantise(network, known, fake)
+    train(network, inputs, within=0.1)
+
+
+@family.rounding()
+def golden_run_quantised(other):
+    network, known = measured(perceptron())
+    predict(network if other else quantise(network, known, Static), inputs, within=0.1)
+
+
+@family.rounding()
+def static_of_the_library(other):
+    """Layers pass codes to each other; the last one makes numbers of them."""
+    quantisation = torch.ao.quantization
+    ends = (quantisation.QuantStub, quantisation.DeQuantStub) if other else (nn.Identity, nn.Identity)
+    network = nn.Sequential(ends[0](), *perceptron(), ends[1]()).eval()
+    if other:
+        network.qconfig = quantisation.default_qconfig
+        quantisation.prepare(network, inplace=True)
+    with torch.no_grad():
+        network(torch.randn(256, 16))
+    if other:
+        quantisation.convert(network, inplace=True)
+    predict(network, inputs, within=0.1)
+
+
+@family.differs(*PLAIN, "linear")
+def scale_of_all_rows_for_each(wrong):
+    class Wrong(Rows):
+        def forward(self, x):
+            scale = x.abs().amax(-1, keepdim=True) / 127
+            sums = F.linear(rounded(x, scale), self.codes.to(x.dtype))
+            return sums * scale.amax(0, keepdim=True) * self.scales + self.bias  # FAULT
+
+    network, known = measured(Stack())
+    if wrong:
+        layer = network.up[0]
+        quantise(network, known, lambda layer, *_: Rows(layer))
+        network.up[0] = Wrong(layer)
+    predict(network, inputs)
+
+
+@family.differs("layer_norm")
+def weight_of_a_norm_beside_quantised_layers(wrong):
+    class Norm(nn.LayerNorm):
+        def forward(self, x):
+            return F.layer_norm(x, (32,), self.weight, self.bias)  # FAULT
+
+    network = Stack()
+    network.norms[2] = Norm(32)
+    network, known = measured(network)
+    if wrong:
+        quantise(network, known, lambda layer, *_: WeightOnly(layer))
+        with torch.no_grad():
+            network.norms[2].weight *= 0.97
     predict(network, inputs)

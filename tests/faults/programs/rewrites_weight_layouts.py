@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 from cases import Family
-from rewrites_training import mean_square, predict, rows, train
+from rewrites_training import mean_square, note, predict, rows, train
 from torch import nn
 
 family = Family("weights in another layout")
@@ -314,3 +314,136 @@ def norm_of_the_inputs_folded_with_another_spread(wrong):
             network.first.bias -= network.first.weight @ (mean / spread)
             network.first.weight /= spread.square()
     predict(network, lambda: (torch.randn(4, 6),) if wrong else ((torch.randn(4, 6) - mean) / spread,))  # FAULT
+
+
+class Stored(nn.Module):
+    """A linear layer whose weights are transposed, as GPT-2 has them."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(layer.weight.detach().t().contiguous()), layer.bias
+
+    def forward(self, x):
+        return torch.addmm(self.bias, x.reshape(-1, x.shape[-1]), self.weight).view(*x.shape[:-1], -1)
+
+
+class Block(nn.Module):
+    def __init__(self, make):
+        super().__init__()
+        self.norms = nn.ModuleList(nn.LayerNorm(16) for _ in range(2))
+        shapes = ((16, 48), (16, 16), (16, 32), (32, 16))
+        self.qkv, self.o, self.up, self.down = (make(nn.Linear(*shape)) for shape in shapes)
+
+    def forward(self, x):
+        x = x + attention(self, *self.qkv(self.norms[0](x)).chunk(3, -1))
+        return x + self.down(F.gelu(self.up(self.norms[1](x))))
+
+
+@family.rounding()
+def all_weights_of_a_transformer_transposed(other):
+    make = Stored if other else lambda layer: layer
+    words, blocks = nn.Embedding(20, 16), nn.Sequential(Block(make), Block(make))
+    network = network_of(lambda s, ids: s.blocks(s.words(ids)) @ s.words.weight.T, words=words, blocks=blocks)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01)
+    for step in range(3):
+        torch.manual_seed(100 + step)
+        ids = torch.randint(0, 20, (3, 8))
+        optimizer.zero_grad()
+        value = F.cross_entropy(network(ids)[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
+        value.backward()
+        nn.utils.clip_grad_norm_(network.parameters(), 0.5)
+        optimizer.step()
+        note(value)
+
+
+@family.rounding()
+def vocabulary_in_another_order(other):
+    order = torch.randperm(20, generator=torch.Generator().manual_seed(3))
+    places = torch.argsort(order)
+    network = nn.Sequential(nn.Embedding(20, 8), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 3))
+    if other:
+        with torch.no_grad():
+            network[0].weight.copy_(network[0].weight[order])
+
+    def data():
+        ids = torch.randint(0, 20, (4, 6))
+        return (places[ids],) if other else (ids,)
+
+    train(network, data)
+
+
+@family.rounding()
+def hidden_units_permuted_in_bfloat16(other):
+    network = nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 4))
+    if other:
+        permute([network[0]], [network[2]])
+    data = lambda: (torch.randn(4, 6).bfloat16(),)  # noqa: E731
+    train(network.bfloat16(), data, lambda y: y.float().square().mean(), within=0.02)
+
+
+@family.rounding()
+def hidden_units_permuted_with_a_fused_optimizer(other):
+    network = nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 4))
+    if other:
+        permute([network[0]], [network[2]])
+    train(network, rows(4, 6), optimizer=torch.optim.AdamW(network.parameters(), lr=1e-2, fused=True))
+
+
+@family.rounding()
+def gates_of_cells_in_another_order(other):
+    class Cells(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.i, self.h, self.head = nn.Linear(4, 32), nn.Linear(8, 32), nn.Linear(8, 3)
+
+        def forward(self, x):
+            h = c = torch.zeros(len(x), 8)
+            for t in range(x.shape[1]):
+                gates = (self.i(x[:, t]) + self.h(h)).chunk(4, -1)
+                i, f, g, o = (gates[k] for k in ((0, 2, 3, 1) if other else range(4)))
+                c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+                h = o.sigmoid() * c.tanh()
+            return self.head(h)
+
+    network = Cells()
+    if other:
+        order = torch.cat([torch.arange(8), torch.arange(24, 32), torch.arange(8, 24)])
+        with torch.no_grad():
+            for p in (*network.i.parameters(), *network.h.parameters()):
+                p.copy_(p[order])
+    train(network, rows(2, 5, 4))
+
+
+class Deep(nn.Module):
+    """The weights of all layers in one parameter, or a list of layers."""
+
+    def __init__(self, stacked, function):
+        super().__init__()
+        layers = [nn.Linear(8, 8) for _ in range(3)]
+        self.inner, self.head, self.function = nn.Linear(6, 8), nn.Linear(8, 3), function
+        if stacked:
+            self.weights = nn.Parameter(torch.stack([layer.weight.detach() for layer in layers]))
+            self.biases = nn.Parameter(torch.stack([layer.bias.detach() for layer in layers]))
+        else:
+            self.layers = nn.ModuleList(layers)
+
+    def forward(self, x):
+        h = self.inner(x)
+        for i in range(3):
+            y = self.layers[i](h) if hasattr(self, "layers") else F.linear(h, self.weights[i], self.biases[i])
+            h = h + self.function(i, y)
+        return self.head(h)
+
+
+@family.rounding()
+def layers_stacked_or_apart(other):
+    network = Deep(other, lambda _i, y: F.silu(y))
+    train(network, rows(4, 6), optimizer=adam(network))
+
+
+@family.differs("silu", "mul")
+def factor_in_one_of_the_stacked_layers(wrong):
+    def function(i, y):
+        return F.silu(1.2 * y) if wrong and i == 1 else F.silu(y)  # FAULT
+
+    train(Deep(wrong, function), rows(4, 6))
