@@ -11,6 +11,7 @@
 #include <set>
 
 #include "catalog/select.h"
+#include "catalog/several_runs.h"
 #include "report/text.h"
 
 namespace sonde {
@@ -101,6 +102,9 @@ std::optional<Catalog> open_dump(const DumpOptions& options, const CatalogQuery&
   add_problems(catalog->problems);
   if (catalog->has_lost()) Answer::get().set_incomplete();
   print_dumps(*catalog);
+  if (const std::string twice = steps_twice_text(*catalog); !twice.empty()) {
+    print_warning(twice + "; name a new directory for each run to keep them apart");
+  }
   return std::move(*catalog);
 }
 

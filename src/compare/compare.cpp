@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 
+#include "catalog/several_runs.h"
 #include "compare/common_names.h"
 #include "compare/compare_quantised.h"
 #include "compare/maker_of_data.h"
@@ -27,7 +28,10 @@ struct StepPair {
 
 std::vector<const CatalogStep*> steps_of(const CatalogRank& rank, const DumpPart& part) {
   std::vector<const CatalogStep*> steps;
+  // Steps of two runs are never mixed: the same number may be of other data and another program.
+  const bool only_last = has_steps_twice(rank);
   for (const CatalogStep& step : rank.steps) {
+    if (only_last && step.run + 1 != rank.runs.size()) continue;
     if (part.takes(step) && !step.ops.empty()) steps.push_back(&step);
   }
   return steps;
@@ -256,6 +260,13 @@ Result<DumpComparison> compare_dumps(const Catalog& target, const Catalog& golde
   if (pairs.empty()) {
     return Error{ErrorCode::not_found,
                  fmt::format("'{}' and '{}' have no step in common", target.path.string(), golden.path.string())};
+  }
+  for (const Catalog* catalog : {&target, &golden}) {
+    const auto twice = std::ranges::find_if(catalog->ranks, has_steps_twice);
+    if (twice == catalog->ranks.end() || (catalog == &golden && target.path == golden.path)) continue;
+    comparison.notes.push_back(
+        fmt::format("'{}' contains the same steps of several runs: only run {}, the last, is compared",
+                    catalog->path.string(), twice->runs.size() - 1));
   }
   const Threads threads(options.threads);
   std::map<std::uint32_t, RankHistory> histories;  // by rank

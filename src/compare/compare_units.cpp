@@ -87,7 +87,7 @@ std::uint32_t StepComparer::first_with_other_units(double& error) const {
 void StepComparer::look_at_units_in_another_order() {
   if (history_.layout == nullptr || history_.layout->empty()) return;
   if (std::ranges::none_of(findings_, [&](const CompareFinding& one) { return is_in_another_layout(one); })) return;
-  // Two whole parameters that were exchanged are no other order of units: nothing puts them back.
+  // Two whole parameters that were exchanged are not units in another order: nothing puts them back.
   if (std::ranges::any_of(findings_, &CompareFinding::exchanged)) return;
   if (StepEnds(target_, golden_, differences_, history_.layout.get()).results_and_gradients_agree()) return;
   double error = 0;

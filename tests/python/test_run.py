@@ -53,11 +53,19 @@ def test_first_bad_is_named_where_something_is_not_finite(sonde, script, dump, d
     assert (f"sonde first-bad {dump}" in run.stderr) == (divisor == 0), run.stderr
 
 
-def test_a_second_run_into_a_directory_is_warned_of(sonde, script, dump):
-    first, second = (sonde("run", "--out", dump, "--", *python(), script()) for _ in range(2))
+def test_a_second_run_into_a_directory_is_warned_of_and_never_mixed_with_the_first(sonde, script, dump):
+    other = ("--saved-data", "tensor", "--iteration", "0")
+    first, second = (sonde("run", "--out", dump, *plan, "--", *python(), script()) for plan in ((), other))
     assert "warning" not in first.stderr
     assert f"warning: '{dump}' contains an earlier run; this one is added to it" in second.stderr
     assert second.status == 0
+    runs = f"'{dump}' contains the same steps of 2 runs: run 0 (statistic, 3 steps), run 1 (tensor, 1 step)"
+    for verb in ("ls", "stats", "first-bad"):
+        asked = sonde(verb, dump)
+        assert asked.status == 0 and runs in asked.stderr, asked.stderr
+    compared = sonde("compare", dump, dump)
+    assert compared.status == 0 and runs in compared.stderr, compared.stderr
+    assert "only run 1, the last, is compared" in compared.stderr
 
 
 def test_kernels_choose_operators(sonde, script, dump):

@@ -1,4 +1,4 @@
-// What two sets of statistics prove about the difference of two tensors: bounds that hold for any tensors.
+// Bounds of the difference of two tensors that their statistics prove, whatever the tensors are.
 #include "measure/tensor_difference.h"
 
 #include <gtest/gtest.h>
