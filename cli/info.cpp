@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 #include <openssl/crypto.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <ranges>
 #include <string>
 #include <thread>
 #include <vector>
@@ -117,10 +117,10 @@ std::string row(std::string_view name, std::string_view value) {
 // Below a row's value.
 std::string indented(std::string_view lines) {
   std::string text;
-  for (const std::string_view line : std::views::split(lines, '\n') | std::views::transform([](auto part) {
-                                       return std::string_view(part.begin(), part.end());
-                                     })) {
+  while (!lines.empty()) {
+    const std::string_view line = lines.substr(0, lines.find('\n'));
     if (!line.empty()) text += row("", line);
+    lines.remove_prefix(std::min(line.size() + 1, lines.size()));
   }
   return text;
 }

@@ -325,8 +325,8 @@ bool is_beyond(const TensorDifference& difference, const Bound& bound) {
   if (difference.by == ComparedBy::checksum) return true;
   if (difference.different_non_finite > 0) return true;
   // Statistics of the same elements, added up in another order.
-  constexpr double kSummation = 1e-13;
-  if (difference.by == ComparedBy::statistics && difference.max_error <= kSummation * difference.rms) return false;
+  constexpr double kAnotherOrder = 1e-13;
+  if (difference.by == ComparedBy::statistics && difference.max_error <= kAnotherOrder * difference.rms) return false;
   return difference.rms_error > bound.rms || difference.max_error > bound.max;
 }
 

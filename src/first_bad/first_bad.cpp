@@ -293,16 +293,16 @@ bool RankSearch::is_expected(const Root& root) {
 // Takes the expected ones out of the roots.
 void RankSearch::note_expected(FirstBad& report) {
   SourceTexts sources = sources_of(rank_);
-  const auto [expected, end] =
-      std::ranges::stable_partition(roots_, [&](const Root& root) { return !is_expected(root); });
-  if (expected != end) {
+  const auto expected =
+      std::stable_partition(roots_.begin(), roots_.end(), [&](const Root& root) { return !is_expected(root); });
+  if (expected != roots_.end()) {
     Finding finding = finding_of(*this, *expected);
     finding.severity = Severity::note;
     finding.kind = "scaler_skipped";
     finding.code = code_of(*flow_->ops()[expected->op].op, sources);
     report.expected.push_back(std::move(finding));
   }
-  roots_.erase(expected, end);
+  roots_.erase(expected, roots_.end());
 }
 
 void RankSearch::note_asides(FirstBad& report) {

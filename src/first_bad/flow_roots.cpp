@@ -74,10 +74,10 @@ void ValueFlow::add_root(RootKind kind, std::uint32_t value, BadKind bad, std::u
 // Follows bad values from reader to reader. `look` decides at each: the end of the search, on through its results, or past.
 template <class Look>
 bool ValueFlow::follow_bad(std::uint32_t from, const Look& look) {
-  constexpr std::size_t kMostValues = 4096;
+  constexpr std::size_t kMostFollowed = 4096;
   std::vector<std::uint32_t> open = {from};
   std::set<std::uint32_t> seen;
-  while (!open.empty() && seen.size() < kMostValues) {
+  while (!open.empty() && seen.size() < kMostFollowed) {
     const std::uint32_t index = open.back();
     open.pop_back();
     if (!seen.insert(index).second || !health_of_value(index).bad()) continue;

@@ -64,7 +64,7 @@ Result<std::vector<Place>> ReportFocus::places() const {
   }
   // Where the file is full, the last ones are left out.
   const Json first = first_bad.value("first", Json());
-  std::ranges::stable_partition(places, [&](const Place& place) {
+  std::stable_partition(places.begin(), places.end(), [&](const Place& place) {
     return first.is_object() && place.step == first.value("step", 0U) && is_rank(place.rank, first.value("rank", 0U));
   });
   if (!places.empty()) return places;

@@ -60,7 +60,7 @@ void OpFiles::define(const Attributes& attributes) {
   arguments_.erase(arguments_.begin(), arguments_.lower_bound(newest - kMostAttributesKnown));
 }
 
-Status OpFiles::append(Record&& record) {
+Status OpFiles::append(Record& record) {
   if (record.op == nullptr) return {};
   Status status;
   if (record.kind == RecordKind::op) status = write_side_files(record);

@@ -27,8 +27,9 @@ class OpFiles {
   OpFiles(const Plan& plan, const Layout& layout, int aside, Places& places);
 
   void define(const Attributes& attributes);
-  // Collects rows of tables until flush(), because the journal must have the records first.
-  Status append(Record&& record);
+  // Collects rows of tables until flush(), because the journal must have the records first: such a record is taken,
+  // and others stay with the caller.
+  Status append(Record& record);
   Status flush();
   std::uint64_t rows() const { return rows_; }
   std::uint64_t row_bytes() const { return row_bytes_; }

@@ -159,7 +159,7 @@ void Recording::append(Record&& record, const std::vector<StoredFile>& stored) {
   const bool ends_step = record.kind == RecordKind::step_end;
   const StepId step = record.step;
   Status status = files_->append(record, stored);
-  if (status && !error_) status = op_files_->append(std::move(record));
+  if (status && !error_) status = op_files_->append(record);
   spare_.give(std::move(record.tensors));  // unless they wait there for a table
   if (status && !error_ && ends_step) status = op_files_->flush();
   if (!status) fail(status.error());
