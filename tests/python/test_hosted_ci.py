@@ -138,7 +138,7 @@ def change(path, old, new):
     [
         ("ci", "runs-on: ubuntu-24.04", "run-on: ubuntu-24.04", 'unexpected key "run-on"'),
         ("ci", "runs-on: ubuntu-24.04", "runs-on: ubuntu-24.4", 'label "ubuntu-24.4" is unknown'),
-        ("ci", "persist-credentials", "persist-credential", 'input "persist-credential" is not defined'),
+        ("ci", "    steps:", "    step:", 'unexpected key "step"'),
         ("ci", "matrix.torch }}", "matrix.pytorch }}", 'property "pytorch" is not defined'),
         ("ci", "contents: read", "contents: reed", '"reed" is invalid'),
         ("wheels", "needs: build", "needs: builds", '"install" needs job "builds" which does not exist'),
