@@ -102,8 +102,7 @@ std::vector<std::uint32_t> ops_below(const Facts& facts, const std::string& unde
     ids.insert(ids.end(), named.begin(), named.end());
   }
   std::ranges::sort(ids);
-  const auto same = std::ranges::unique(ids);  // names of several types
-  ids.erase(same.begin(), same.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());  // names of several types
   return ids;
 }
 

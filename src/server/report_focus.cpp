@@ -33,7 +33,7 @@ std::vector<ReportFocus::GraphStep> ReportFocus::chosen_steps(const StepSet& wan
     if (!options.graph || at.first == *options.graph) all.push_back(at);
   }
   std::ranges::sort(all);
-  all.erase(std::ranges::unique(all).begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
   if (!options.steps.empty()) {
     std::ranges::copy_if(all, std::back_inserter(chosen),
                          [&](const GraphStep& at) { return wanted.contains(at.second); });
