@@ -130,12 +130,21 @@ void drop_innocent_collectives(DumpComparison& comparison) {
   });
 }
 
-// By step over all ranks, then by the progress of the rank.
+// By step over all ranks; of one number, the graph that ran first (an evaluation before the training); then by the
+// progress of the rank.
 void sort_findings(DumpComparison& comparison) {
+  std::map<std::pair<std::uint64_t, std::uint32_t>, std::uint64_t> began;  // 0: unknown
+  for (const ComparedStep& step : comparison.steps) {
+    const CatalogStep& own = *step.target->step;
+    const auto [at, is_new] = began.try_emplace({own.id.number, own.id.graph}, own.started_us);
+    if (!is_new) at->second = std::min(at->second, own.started_us);
+  }
+  const bool knows_times = std::ranges::all_of(began, [](const auto& one) { return one.second > 0; });
   const auto place = [&](const CompareFinding& finding) {
     const ComparedStep& step = comparison.steps[finding.step];
     const StepId& id = step.target->step->id;
-    return std::tuple(id.number, id.graph, finding.place);
+    const std::uint64_t time = knows_times ? began[{id.number, id.graph}] : 0;
+    return std::tuple(id.number, time, id.graph, finding.place);
   };
   std::ranges::stable_sort(comparison.findings,
                            [&](const CompareFinding& a, const CompareFinding& b) { return place(a) < place(b); });

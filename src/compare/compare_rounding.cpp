@@ -144,9 +144,15 @@ bool StepComparer::computes_in_another_type(const ComparedOp& op, DType& mine, D
 }
 
 void StepComparer::find_rounding_apart() {
-  if (!findings_.empty() || history_.found || other_precision_) return;
+  if (history_.found || other_precision_) return;
+  // Only doubtful ones may come after it.
+  const auto is_doubted = [](const CompareFinding& finding) { return finding.uncertain && !finding.certain; };
+  if (!std::ranges::all_of(findings_, is_doubted)) return;
+  const auto first = std::ranges::min_element(findings_, {}, &CompareFinding::place);
+  const std::uint32_t end = first == findings_.end() ? kNone : first->place;
   for (const ComparedOp& op : step_.ops) {
     const bool differs = op.verdict == OpVerdict::within_tolerance || op.verdict == OpVerdict::propagated;
+    if (op.target_index >= end) continue;
     if (!differs || op.target.empty() || op.golden.empty() || op.how == MatchedBy::recomputation) continue;
     const ComparedTensor* output = op.worst_output();
     if (output == nullptr || !output->difference->comparable() || output->difference->equal) continue;
