@@ -48,9 +48,6 @@ SMALL_TRAINING = """
 
 # Tests and files that may be left out although CI is true, with the reason; any other left-out test fails there.
 MAY_SKIP = {
-    # actionlint is installed by scripts/setup --lint, which CI leaves out
-    "test_the_linter_accepts_every_workflow",
-    "test_the_linter_complains_of_a_broken_workflow",
     # neither compiler is needed for anything else
     "test_nvcc_compiles_it_without_spilling_much",
     "test_clang_compiles_it_for_amd",
