@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "contract/json.h"
 #include "dump.h"
 #include "first_bad/first_bad.h"
 #include "first_bad/next_config.h"
@@ -44,9 +45,9 @@ bool write_next_config(const Catalog& catalog, const FirstBad& report, const std
 std::string link_of(const Finding& finding) {
   return link_text({.in_golden = false,
                     .rank = rank_text(finding.rank, finding.dump),
-                    .step = finding.step,
+                    .step = step_of(finding),
                     .op_name = finding.tensor.op_name,
-                    .is_input = finding.tensor.is_input,
+                    .is_input = finding.tensor.side == Side::input,
                     .slot = finding.tensor.slot});
 }
 
@@ -66,7 +67,7 @@ int print(const FirstBadVerb& options, const Catalog& catalog, const FirstBad& r
   if (!options.json && !print_text(text_of(report, terminal_width()))) return kUnreadable;
   if (options.link && !report.findings.empty()) print_text(link_of(report.findings.front()));
   if (!options.next_config.empty() && !write_next_config(catalog, report, options.next_config)) return kBadUsage;
-  if (report.tensors == 0 && !report.only_overflows) {
+  if (report.looked_at.tensors == 0 && !report.only_overflows) {
     print_error("no value and no statistic of any tensor is in this dump");
   }
   if (!report.complete) return kUnreadable;

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 
+#include "contract/json.h"
 #include "dump.h"
 #include "report/finding.h"
 #include "report/stomp.h"

@@ -22,9 +22,8 @@ int look_at(const sonde::Dump& dump) {
     return report->complete ? 0 : 3;
   }
   const sonde::Finding& first = report->findings.front();
-  std::printf("%s in step %llu, %s:%u: %s\n", first.tensor.op_name.c_str(),
-              static_cast<unsigned long long>(first.step.number), first.code.file.c_str(), first.code.line,
-              first.why.c_str());
+  std::printf("%s in step %llu, %s:%u: %s\n", first.tensor.op_name.c_str(), static_cast<unsigned long long>(first.step),
+              first.code.source_file.c_str(), first.code.source_line, first.why.c_str());
   return 1;
 }
 

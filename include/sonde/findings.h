@@ -22,64 +22,13 @@
 #include <utility>
 #include <vector>
 
-#include "sonde/dtype.h"
+#include "sonde/answers.h"
 #include "sonde/dump.h"
 #include "sonde/export.h"
-#include "sonde/known_statistics.h"
 #include "sonde/result.h"
 #include "sonde/step.h"
 
 namespace sonde {
-
-// --- the content of every finding -------------------------------------------------------------------------------------
-
-struct Number {
-  std::string name;
-  double value = 0;
-};
-
-// A tensor that a finding is about or points to.
-struct FindingTensor : TensorMeta {
-  std::string op_name;  // empty where nothing in the dump made it
-  std::string op_type;
-  std::string parameter;  // of the parameter, gradient or input data it is
-  std::optional<KnownStatistics> statistics;
-  std::string tensor_file;  // whole path; empty: no values
-};
-
-// A line of the program, with its neighbours where the text is there.
-struct FindingCode {
-  std::string file, function;
-  std::uint32_t line = 0;  // 0: unknown
-  struct Line {
-    std::uint32_t number = 0;
-    std::string text;
-  };
-  std::vector<Line> lines;
-};
-
-enum class Severity : std::uint8_t {
-  error,    // exit status 1
-  warning,  // exit status 1
-  note,     // worth knowing, nothing wrong: exit status 0
-};
-SONDE_EXPORT std::string_view word_of(Severity severity);
-
-struct Finding {
-  std::string kind;  // of the analysis' own list: `overflow`, `bad_input`, …
-  Severity severity = Severity::error;
-  std::uint32_t rank = 0;
-  std::string dump;  // of the rank, if the path holds several dumps
-  StepId step;
-  Phase phase = Phase::forward;
-  FindingTensor tensor;  // the wrong tensor; its `op` is the op that is to blame
-  FindingCode code;
-  std::vector<std::string> tags;  // further properties: `backward_only`, `one_rank_only`, `uncertain`, …
-  std::vector<Number> numbers;
-  std::string why;                    // one sentence
-  std::vector<std::string> evidence;  // the observed facts, a line each
-  std::vector<std::string> limits;    // facts that this dump cannot show, a line each
-};
 
 // The part of a dump to analyse.
 struct AnalysisOptions {
@@ -90,95 +39,12 @@ struct AnalysisOptions {
 
 // --- first_bad: the first operator whose output holds a NaN or an infinity that matters (docs/first-bad.md) -------------
 
-// An infinity that is intended, or does no harm: an op removes it before it reaches a result that matters.
-struct HealthyInfinity {
-  struct Place {
-    std::uint32_t rank = 0;
-    std::string dump;  // of the rank, if the path holds several dumps
-    std::uint32_t graph = 0;
-    std::vector<std::uint64_t> steps;
-  };
-  FindingTensor tensor;    // where it is first
-  std::uint32_t rank = 0;  // the same
-  StepId step;
-  std::vector<Place> places;  // all of them
-  FindingCode code;
-  std::string how;                       // "placed", "computed", "from outside"
-  std::vector<std::string> absorbed_by;  // full names; empty: no op in the dump reads it
-};
-
-// The first tensor whose norm grew far beyond its earlier values.
-struct Growth {
-  FindingTensor tensor;
-  std::uint32_t rank = 0;
-  StepId step;
-  FindingCode code;
-  double before = 0, now = 0;  // norms: of the steps before (the median), and of this one
-  bool of_norm = true;         // false: the largest magnitude, where the dump has no norm
-  struct Point {
-    std::uint64_t step = 0;
-    double value = 0;
-  };
-  std::vector<Point> series;
-};
-
-// A rank whose last run did not end the recording itself: its last step may lack operators.
-struct UnfinishedRun {
-  enum class State : std::uint8_t {
-    killed,
-    stopped,  // by an error of the recording; the program went on
-    running,
-  };
-  State state = State::killed;
-  std::uint32_t rank = 0;
-  std::string dump;      // of the rank, if the path holds several
-  StepId step;           // the last one
-  bool in_step = false;  // false: after its end
-  std::string reason;    // the error that stopped the recording; otherwise empty
-};
-
-struct FirstBad {
-  std::vector<Finding> findings;  // the first is the answer; then others of the same step that it does not cause
-  // The first finding of each rank that its own operators caused, the answer's rank first. A rank is left out if all it
-  // has came from other ranks: through a collective, or in its parameters.
-  std::vector<Finding> by_rank;
-  std::vector<Finding> expected;         // findings of a loss scaler, which skipped the step
-  std::vector<Finding> asides;           // notes: metrics and numbers that are printed, which no training reads
-  std::vector<HealthyInfinity> healthy;  // of the step of the answer, or of all steps where there is none
-  std::uint64_t healthy_left_out = 0;
-  std::optional<Growth> growth;
-  std::vector<std::string> path;          // ops from the answer to where it matters, by full name
-  std::string reaches;                    // "the loss", "a gradient", …
-  std::vector<std::string> notes;         // the ways in which the search filled gaps of the dump
-  std::vector<DumpProblem> problems;      // parts that could not be examined
-  bool complete = false;                  // everything recorded was examined: without a finding, nothing in it is wrong
-  std::vector<UnfinishedRun> unfinished;  // in the analysed steps
-  bool only_overflows = false;            // the dump holds nothing but operators that overflowed
-  std::vector<std::string> suspects;      // ops whose tensors would show more, for another run
-  // The scope of the analysis.
-  std::uint64_t ops_not_recorded = 0;  // of `ops`: only their place in the graph is known
-  std::uint64_t ranks = 0, steps = 0, ops = 0, tensors = 0, files_read = 0;
-};
-
 // Fails with `invalid_argument` when `options.steps` is not a list of steps, or the dump has none of them.
 SONDE_EXPORT Result<FirstBad> first_bad(const Dump& dump, const AnalysisOptions& options = {});
 SONDE_EXPORT std::string text_of(const FirstBad& report);
 SONDE_EXPORT std::string json_text_of(const FirstBad& report);
 
 // --- stomp: tensors whose memory changed although no operator wrote it --------------------------------------------------
-
-struct StompReport {
-  // `memory_overwritten`: the tensor is the overwritten one, as its writer recorded it; numbers are the elements that
-  // differ. Per tensor the first change and, of a watcher, each further one.
-  std::vector<Finding> findings;
-  std::uint64_t findings_left_out = 0;
-  std::uint64_t compared = 0;        // reads compared with the written values
-  std::uint64_t watched = 0;         // of those, by the watcher
-  std::uint64_t not_observable = 0;  // reads that were saved, since no operator had written the memory
-  std::uint64_t not_known = 0;       // neither values nor statistics of both sides
-  std::vector<DumpProblem> problems;
-  bool complete = false;  // every read was compared: without a finding, nothing is wrong
-};
 
 SONDE_EXPORT Result<StompReport> stomp(const Dump& dump, const AnalysisOptions& options = {});
 SONDE_EXPORT std::string text_of(const StompReport& report);

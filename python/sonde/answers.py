@@ -10,77 +10,37 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from . import _core
+from . import _core, answer_types
+from .answer_base import Kind, made
 from .html_table import html_table
 
 if TYPE_CHECKING:
     import pandas
 
 
-@dataclasses.dataclass(frozen=True)
-class Code:
-    """A line of the user's program. `source_line` 0: unknown. `lines`: (number, text) of it and its neighbours."""
-
-    source_file: str = ""
-    source_line: int = 0
-    function: str = ""
-    lines: tuple[tuple[int, str], ...] = ()
+class Code(answer_types.Code):
+    """As "train.py:12"; empty: not known."""
 
     def __str__(self) -> str:
         return f"{self.source_file}:{self.source_line}" if self.source_file else ""
 
 
-@dataclasses.dataclass(frozen=True)
-class Problem:
-    """A part of a dump that could not be read. `path` is empty if the message names the place."""
-
-    path: str
-    message: str
+class Problem(answer_types.Problem):
+    """As one line."""
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
-@dataclasses.dataclass(frozen=True)
-class FindingTensor:
-    """A slot of an operator. `op_name` is empty if nothing in the dump made the tensor; `parameter` is the name of
-    the parameter, gradient or input data that it is. `shape` and `dtype` are None if the dump does not have them.
-    `statistics`: those that the dump has (`max`, `min`, `avg`, `l2norm`, counts)."""
-
-    op_name: str
-    op_type: str
-    side: str
-    slot: int
-    parameter: str = ""
-    dtype: str | None = None
-    shape: tuple[int, ...] | None = None
-    tensor_file: str | None = None
-    statistics: Mapping[str, float] = dataclasses.field(default_factory=dict)
+class FindingTensor(answer_types.FindingTensor):
+    """As "op:output.0"."""
 
     def __str__(self) -> str:
         return f"{self.op_name}:{self.side}.{self.slot}" if self.op_name else self.parameter
 
 
-@dataclasses.dataclass(frozen=True)
-class Finding:
-    """An error, its place and its evidence. `severity`: "error", "warning" or "note". `tags` may hold "uncertain"."""
-
-    kind: str
-    severity: str
-    rank: int
-    dump: str
-    graph: int
-    step: int
-    phase: str
-    op_name: str
-    op_type: str
-    tags: tuple[str, ...]
-    why: str
-    tensor: FindingTensor
-    numbers: Mapping[str, float]
-    evidence: tuple[str, ...]
-    limits: tuple[str, ...]
-    code: Code
+class Finding(answer_types.Finding):
+    """As one line, and as a table of a notebook."""
 
     def __str__(self) -> str:
         line = f" ({self.code})" if str(self.code) else ""
@@ -90,58 +50,8 @@ class Finding:
         return html_table(_FINDING_COLUMNS, [_finding_row(self)]) + _code_html(self.code)
 
 
-@dataclasses.dataclass(frozen=True)
-class HealthyPlace:
-    """Where a healthy infinity is. `steps` as of `sonde --step`: "0-2|5". `dump`: empty where the path is one dump."""
-
-    rank: int
-    dump: str
-    graph: int
-    steps: str
-
-
-@dataclasses.dataclass(frozen=True)
-class HealthyInfinity:
-    """An infinity that does no harm. `how`: "placed", "computed" or "from outside". `absorbed_by`: operators' names."""
-
-    tensor: FindingTensor
-    rank: int
-    graph: int
-    step: int
-    places: tuple[HealthyPlace, ...]
-    how: str
-    absorbed_by: tuple[str, ...]
-    code: Code
-
-
-@dataclasses.dataclass(frozen=True)
-class UnfinishedRun:
-    """A rank whose last run did not end the recording itself. `state`: `killed`, `stopped` (by an error of the
-    recording, which `reason` has) or `running`. `step` is its last one; `in_step` is False if that step had ended."""
-
-    state: str
-    rank: int
-    dump: str
-    graph: int
-    step: int
-    in_step: bool
-    reason: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Growth:
-    """The first tensor whose norm grew far beyond its earlier values: `before` is the median of the steps
-    before, `now` is that of this one. `of_norm` is False if the dump has no norm: then the numbers are largest
-    magnitudes. `series`: (step, value)."""
-
-    tensor: FindingTensor
-    rank: int
-    step: int
-    before: float
-    now: float
-    of_norm: bool
-    series: tuple[tuple[int, float], ...]
-    code: Code
+class Growth(answer_types.Growth):
+    """As one line."""
 
     def __str__(self) -> str:
         line = f" ({self.code})" if str(self.code) else ""
@@ -149,46 +59,9 @@ class Growth:
         return f"grew first: {self.tensor} in step {self.step}{line}: {kind} {self.now:.4g} after {self.before:.4g}"
 
 
-class _Answer:
-    """The common part of all answers: `text` is the page that the command prints, `document` that of its --json.
-    `problems` are the parts that could not be read, `warnings` the command's own."""
-
-    problems: tuple[Problem, ...]
-    warnings: tuple[str, ...]
-    text: str
-    document: Mapping[str, Any]
-
-    def __str__(self) -> str:
-        return self.text
-
-
-@dataclasses.dataclass(frozen=True, repr=False)
-class FirstBad(_Answer):
-    """The answer of `first_bad`. `findings[0]` is `first`; the others are of the same step. `by_rank` has the first
-    finding of each rank that went wrong by itself, that of `first` at the beginning. If there is no finding and
-    `complete` is True, nothing is wrong in what was recorded; `unfinished` names the ranks that were killed or go on.
-    If `complete` is False, `problems` and `notes` name the parts that could not be examined. `healthy_left_out`: how
-    many more healthy infinities there are than `healthy` lists."""
-
-    first: Finding | None
-    findings: tuple[Finding, ...]
-    by_rank: tuple[Finding, ...]
-    expected: tuple[Finding, ...]
-    asides: tuple[Finding, ...]
-    healthy: tuple[HealthyInfinity, ...]
-    healthy_left_out: int
-    growth: Growth | None
-    reaches: str
-    path: tuple[str, ...]
-    suspects: tuple[str, ...]
-    notes: tuple[str, ...]
-    looked_at: Mapping[str, int]
-    unfinished: tuple[UnfinishedRun, ...]
-    complete: bool
-    problems: tuple[Problem, ...]
-    warnings: tuple[str, ...]
-    text: str
-    document: Mapping[str, Any]
+class FirstBad(answer_types.FirstBad):
+    """The answer of `first_bad`. If there is no finding and `complete` is True, nothing is wrong in what was recorded;
+    if `complete` is False, `problems` and `notes` name the parts that could not be examined."""
 
     def __repr__(self) -> str:
         return f"<sonde.FirstBad: {self.first or _nothing(self.complete, bool(self.unfinished))}>"
@@ -197,22 +70,8 @@ class FirstBad(_Answer):
         return _first_bad_html(self)
 
 
-@dataclasses.dataclass(frozen=True, repr=False)
-class StompReport(_Answer):
-    """The answer of `stomp`. `compared`, `watched`, `not_observable` and `not_known` count reads of tensors. If there
-    is no finding and `complete` is True, nothing is wrong."""
-
-    findings: tuple[Finding, ...]
-    findings_left_out: int
-    compared: int
-    watched: int
-    not_observable: int
-    not_known: int
-    complete: bool
-    problems: tuple[Problem, ...]
-    warnings: tuple[str, ...]
-    text: str
-    document: Mapping[str, Any]
+class StompReport(answer_types.StompReport):
+    """The answer of `stomp`. If there is no finding and `complete` is True, nothing is wrong."""
 
     def __repr__(self) -> str:
         return f"<sonde.StompReport: {self.findings[0] if self.findings else _nothing(self.complete)}>"
@@ -221,28 +80,8 @@ class StompReport(_Answer):
         return _findings_html(self.findings, self.complete) + _problems_html(self.problems)
 
 
-@dataclasses.dataclass(frozen=True)
-class Difference:
-    """The first place where the target's run differs from the golden one. `op_name` is of the golden dump if
-    `in_golden`; `golden` names the operators that it was compared with. `source_line` 0: unknown. `attributes`:
-    arguments that differ. `factor`: the target's tensor is so many times the golden one; None: there is no one
-    factor."""
-
-    kind: str
-    rank: int
-    graph: int
-    step: int
-    op_name: str
-    op_type: str
-    source_file: str
-    source_line: int
-    in_golden: bool
-    golden: str
-    text: str
-    tags: tuple[str, ...]
-    attributes: tuple[str, ...]
-    factor: float | None = None
-    tensor: Mapping[str, Any] | None = None
+class Difference(answer_types.Difference):
+    """As one line, and as a table of a notebook."""
 
     def __str__(self) -> str:
         return f"{', '.join(map(_plain, self.tags))}: {self.text}" if self.tags else self.text
@@ -251,7 +90,7 @@ class Difference:
         return html_table(_DIFFERENCE_COLUMNS, [_difference_row(self)])
 
 
-class Comparison(_Answer):
+class Comparison:
     """The answer of `compare`. `findings`: the earliest error comes first. `summary` counts operators by verdict.
     `ops`: every operator with the errors of its inputs and outputs, as in docs/json/compare.schema.json. If there is no
     finding and `complete` is True, the two dumps agree; if `complete` is False, `left_out` and `notes` name the parts
@@ -271,8 +110,11 @@ class Comparison(_Answer):
         self.layers: list[dict[str, Any]] = self.document["layers"]
         self.notes: list[str] = self.document["notes"]
         self.problems = _problems(self.document)
-        self.warnings = tuple(self.document["warnings"])
+        self.warnings: tuple[str, ...] = tuple(self.document["warnings"])
         self.left_out: list[str] = native.left_out()
+
+    def __str__(self) -> str:
+        return self.text
 
     def __repr__(self) -> str:
         return f"<sonde.Comparison: {self.findings[0] if self.findings else _no_difference(self.complete)}>"
@@ -381,41 +223,12 @@ class Conversion:
 
 def first_bad_of(document: Mapping[str, Any], text: str) -> FirstBad:
     """The document of `first-bad --json`, and its page of text."""
-    findings = tuple(_finding(one) for one in document["findings"])
-    return FirstBad(
-        first=findings[0] if findings else None,
-        findings=findings,
-        by_rank=tuple(_finding(one) for one in document["by_rank"]),
-        expected=tuple(_finding(one) for one in document["expected"]),
-        asides=tuple(_finding(one) for one in document["asides"]),
-        healthy=tuple(_healthy(one) for one in document["healthy"]),
-        healthy_left_out=document["healthy_left_out"],
-        growth=None if document["growth"] is None else _growth(document["growth"]),
-        reaches=document["reaches"],
-        path=tuple(document["path"]),
-        suspects=tuple(document["suspects"]),
-        notes=tuple(document["notes"]),
-        looked_at=document["looked_at"],
-        unfinished=tuple(UnfinishedRun(**run) for run in document["unfinished"]),
-        complete=document["complete"],
-        problems=_problems(document),
-        warnings=tuple(document["warnings"]),
-        text=text,
-        document=document,
-    )
+    return _made(FirstBad, document, text=text, document=document)
 
 
 def stomp_report_of(document: Mapping[str, Any], text: str) -> StompReport:
     """The document of `stomp --json`, and its page of text."""
-    counts = ("findings_left_out", "compared", "watched", "not_observable", "not_known", "complete")
-    return StompReport(
-        findings=tuple(_finding(one) for one in document["findings"]),
-        **{name: document[name] for name in counts},
-        problems=_problems(document),
-        warnings=tuple(document["warnings"]),
-        text=text,
-        document=document,
-    )
+    return _made(StompReport, document, text=text, document=document)
 
 
 def watch_report_of(found: Mapping[str, Any]) -> WatchReport:
@@ -439,83 +252,15 @@ def conversion_of(found: Mapping[str, Any]) -> Conversion:
 
 
 def _problems(document: Mapping[str, Any]) -> tuple[Problem, ...]:
-    return tuple(Problem(**problem) for problem in document["problems"])
+    return tuple(_made(Problem, problem) for problem in document["problems"])
 
 
-def _number(value: float | str) -> float:
-    """JSON has no NaN and no infinities: the documents have "nan", "inf" and "-inf"."""
-    return float(value)
+# The classes above take the place of those that contract/ declares.
+_CLASSES = {one.__name__: one for one in (Code, Problem, FindingTensor, Finding, Growth, Difference)}
 
 
-def _made(kind: type, document: Mapping[str, Any]) -> Any:
-    values = {
-        field.name: tuple(document[field.name]) if isinstance(document[field.name], list) else document[field.name]
-        for field in dataclasses.fields(kind)
-        if field.name in document
-    }
-    return kind(**values)
-
-
-def _code(document: Mapping[str, Any]) -> Code:
-    return Code(
-        document["source_file"],
-        document["source_line"],
-        document["function"],
-        tuple((line["number"], line["text"]) for line in document["lines"]),
-    )
-
-
-_TENSOR_FIELDS = frozenset(field.name for field in dataclasses.fields(FindingTensor)) - {"statistics"}
-
-
-def _tensor(document: Mapping[str, Any]) -> FindingTensor:
-    known = {name: document[name] for name in _TENSOR_FIELDS if name in document}
-    if known.get("shape") is not None:
-        known["shape"] = tuple(known["shape"])
-    statistics = {name: _number(value) for name, value in document.items() if name not in _TENSOR_FIELDS}
-    return FindingTensor(**known, statistics=statistics)
-
-
-def _finding(document: Mapping[str, Any]) -> Finding:
-    return Finding(
-        **{
-            name: document[name]
-            for name in ("kind", "severity", "rank", "dump", "graph", "step", "phase", "op_name", "op_type")
-        },
-        tags=tuple(document["tags"]),
-        why=document["why"],
-        tensor=_tensor(document["tensor"]),
-        numbers={name: _number(value) for name, value in document["numbers"].items()},
-        evidence=tuple(document["evidence"]),
-        limits=tuple(document["limits"]),
-        code=_code(document["code"]),
-    )
-
-
-def _healthy(document: Mapping[str, Any]) -> HealthyInfinity:
-    return HealthyInfinity(
-        _tensor(document["tensor"]),
-        document["rank"],
-        document["graph"],
-        document["step"],
-        tuple(HealthyPlace(**place) for place in document["places"]),
-        document["how"],
-        tuple(document["absorbed_by"]),
-        _code(document["code"]),
-    )
-
-
-def _growth(document: Mapping[str, Any]) -> Growth:
-    return Growth(
-        _tensor(document["tensor"]),
-        document["rank"],
-        document["step"],
-        _number(document["before"]),
-        _number(document["now"]),
-        document["of_norm"],
-        tuple((point["step"], _number(point["value"])) for point in document["series"]),
-        _code(document["code"]),
-    )
+def _made(kind: type[Kind], found: Mapping[str, Any], **others: object) -> Kind:
+    return made(kind, found, _CLASSES, **others)
 
 
 def _watch_finding(document: Mapping[str, Any]) -> WatchFinding:
@@ -550,34 +295,34 @@ def _tag_words(tags: Sequence[str]) -> str:
     return f" ({', '.join(map(_plain, tags))})" if tags else ""
 
 
-def _finding_row(finding: Finding) -> tuple[object, ...]:
+def _finding_row(finding: answer_types.Finding) -> tuple[object, ...]:
     slot = f"{finding.tensor.side}.{finding.tensor.slot}"
     name, tags = finding.op_name or str(finding.tensor), ", ".join(map(_plain, finding.tags))
     return finding.kind, tags, finding.rank, finding.step, name, slot, _short_line(finding.code), finding.why
 
 
-def _difference_row(one: Difference) -> tuple[object, ...]:
+def _difference_row(one: answer_types.Difference) -> tuple[object, ...]:
     line = f"{os.path.basename(one.source_file)}:{one.source_line}" if one.source_file else ""
     return one.kind, ", ".join(map(_plain, one.tags)), one.rank, one.step, one.op_name, line, one.text
 
 
-def _short_line(code: Code) -> str:
+def _short_line(code: answer_types.Code) -> str:
     return f"{os.path.basename(code.source_file)}:{code.source_line}" if code.source_file else ""
 
 
-def _code_html(code: Code) -> str:
+def _code_html(code: answer_types.Code) -> str:
     """The line and its neighbours."""
     lines = [f"{'>' if number == code.source_line else ' '} {number:5} | {text}" for number, text in code.lines]
     return f"<p>{html.escape(str(code))}</p><pre>{html.escape(chr(10).join(lines))}</pre>" if lines else ""
 
 
-def _findings_html(findings: Sequence[Finding], complete: bool, unfinished: bool = False) -> str:
+def _findings_html(findings: Sequence[answer_types.Finding], complete: bool, unfinished: bool = False) -> str:
     if not findings:
         return f"<p>{_nothing(complete, unfinished)}</p>"
     return html_table(_FINDING_COLUMNS, [_finding_row(finding) for finding in findings]) + _code_html(findings[0].code)
 
 
-def _problems_html(problems: Sequence[Problem]) -> str:
+def _problems_html(problems: Sequence[answer_types.Problem]) -> str:
     if not problems:
         return ""
     shown = "".join(f"<li>{html.escape(str(problem))}</li>" for problem in problems[:_PROBLEMS_SHOWN])

@@ -29,8 +29,6 @@ Result<DumpPart> part_of(const Catalog& catalog, const AnalysisOptions& options)
   return part;
 }
 
-std::string document(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
 // The verbs report what they could not read when they open a dump; an answer has these problems before its own.
 void add_problems_of(const Catalog& catalog, std::vector<DumpProblem>& problems) {
   std::vector<DumpProblem> all;
@@ -41,16 +39,6 @@ void add_problems_of(const Catalog& catalog, std::vector<DumpProblem>& problems)
   for (DumpProblem& problem : all) {
     if (known.emplace(problem.path, problem.message).second) problems.push_back(std::move(problem));
   }
-}
-
-// The members that every document has (docs/json/README.md).
-Json with_problems(Json json, const std::vector<DumpProblem>& problems, const std::vector<std::string>& warnings) {
-  json["problems"] = Json::array();
-  for (const DumpProblem& problem : problems) {
-    json["problems"].push_back({{"path", problem.path.string()}, {"message", problem.message}});
-  }
-  json["warnings"] = warnings;
-  return json;
 }
 
 }  // namespace
@@ -69,9 +57,7 @@ Result<FirstBad> first_bad(const Dump& dump, const AnalysisOptions& options) {
 }
 
 std::string text_of(const FirstBad& report) { return text_of(report, 0); }
-std::string json_text_of(const FirstBad& report) {
-  return document(with_problems(json_of(report), report.problems, {}));
-}
+std::string json_text_of(const FirstBad& report) { return text_of_json(document_of(report)); }
 
 Result<StompReport> stomp(const Dump& dump, const AnalysisOptions& options) {
   const std::lock_guard lock(DumpAccess::mutex(dump));
@@ -83,9 +69,7 @@ Result<StompReport> stomp(const Dump& dump, const AnalysisOptions& options) {
   return report;
 }
 
-std::string json_text_of(const StompReport& report) {
-  return document(with_problems(json_of(report), report.problems, {}));
-}
+std::string json_text_of(const StompReport& report) { return text_of_json(document_of(report)); }
 
 // --- compare ---------------------------------------------------------------------------------------------------------
 
@@ -183,7 +167,9 @@ std::string Comparison::json() const {
     Json ops = Json::array();
     for_each_op(state_->found, [&](const Json& op) { ops.push_back(op); });
     json["ops"] = std::move(ops);
-    return document(with_problems(std::move(json), problems(), state_->found.notes));
+    json["problems"] = contract::value_json(problems());
+    json["warnings"] = state_->found.notes;
+    return text_of_json(json);
   });
 }
 

@@ -25,11 +25,14 @@ FindingTensor finding_tensor(const CatalogRank& rank, const CatalogOp& op, const
 Finding finding_at(const CatalogRank& rank, const CatalogStep& step, const CatalogOp& op,
                    const CatalogTensor* tensor = nullptr);
 
+StepId step_of(const Finding& finding);
+
 // `around` lines before and after the op's own.
-FindingCode code_of(const CatalogOp& op, SourceTexts& sources, std::uint32_t around = 1);
+Code code_of(const CatalogOp& op, SourceTexts& sources, std::uint32_t around = 1);
 
 // "output.0"
 std::string slot_name(bool is_input, std::uint32_t slot);
+std::string slot_name(const FindingTensor& tensor);
 // "Default/…/conv2d-op0:output.0"; its name if nothing in the dump made it.
 std::string name_of(const FindingTensor& tensor);
 

@@ -22,7 +22,7 @@ struct Cause {
   bool pole = false;        // the true value is infinite: a division by 0, log of 0
   bool impossible = false;  // the recorded input values give a finite result, which fits the type
   std::string why;
-  std::vector<Number> numbers;
+  std::vector<NamedValue<double>> numbers;
   std::vector<std::string> evidence, limits;
 };
 

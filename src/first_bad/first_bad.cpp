@@ -64,15 +64,15 @@ void add_unfinished(const CatalogRank& rank, const DumpPart& part, FirstBad& rep
   const CatalogStep& last = rank.steps.back();
   const bool has_failed = !failure_of(run).empty();
   if ((run.finished && !has_failed) || !part.takes(last)) return;
-  using enum UnfinishedRun::State;
-  UnfinishedRun::State state = killed;
+  using enum RunState;
+  RunState state = killed;
   if (has_failed) {
     state = stopped;
   } else if (is_recording(own_directory_in(rank.metadata))) {
     state = running;
   }
-  report.unfinished.push_back(
-      {state, rank.rank, rank.dump, last.id, !last.ended, state == stopped ? std::string(failure_of(run)) : ""});
+  report.unfinished.push_back({state, rank.rank, rank.dump, last.id.graph, last.id.number, !last.ended,
+                               state == stopped ? std::string(failure_of(run)) : ""});
 }
 
 void add_suspect(std::string_view name, FirstBad& report) {
@@ -166,13 +166,26 @@ std::vector<Root> distinct(const std::vector<Root>& roots) {
   return kept;
 }
 
-void add_place(HealthyInfinity& healthy, const CatalogRank& rank, StepId step) {
-  for (HealthyInfinity::Place& place : healthy.places) {
-    if (place.rank != rank.rank || place.dump != rank.dump || place.graph != step.graph) continue;
-    if (place.steps.back() != step.number) place.steps.push_back(step.number);
-    return;
+// "0-2|5": steps as `--step` takes them, in the order of the run. Adds one to the text.
+void add_step(std::string& steps, std::uint64_t step) {
+  const std::size_t begin = steps.find_last_of("|-") + 1;  // 0 without one
+  const std::uint64_t last = std::stoull(steps.substr(begin));
+  if (step == last) return;
+  if (step != last + 1) {
+    steps += fmt::format("|{}", step);
+  } else if (begin > 0 && steps[begin - 1] == '-') {
+    steps.replace(begin, std::string::npos, std::to_string(step));
+  } else {
+    steps += fmt::format("-{}", step);
   }
-  healthy.places.push_back({rank.rank, rank.dump, step.graph, {step.number}});
+}
+
+void add_place(HealthyInfinity& healthy, const CatalogRank& rank, StepId step) {
+  for (HealthyPlace& place : healthy.places) {
+    if (place.rank != rank.rank || place.dump != rank.dump || place.graph != step.graph) continue;
+    return add_step(place.steps, step.number);
+  }
+  healthy.places.push_back({rank.rank, rank.dump, step.graph, std::to_string(step.number)});
 }
 
 }  // namespace
@@ -185,7 +198,7 @@ void RankSearch::run(FirstBad& report) {
     if (!options_.part.takes(rank_.steps[step])) continue;
     if (look_at(step, report)) break;
   }
-  report.files_read += health_.files_read();
+  report.looked_at.files_read += health_.files_read();
   for (const CatalogProblem& problem : health_.problems()) report.problems.push_back({problem.path, problem.message});
 }
 
@@ -230,20 +243,20 @@ bool RankSearch::look_at(std::size_t index, FirstBad& report) {
   const CatalogStep& step = rank_.steps[index];
   if (is_known_fine(step)) {
     if (step.id.graph == 0) skips_ = {};
-    ++report.steps;
-    report.ops += step.sum->ops;
-    report.ops_not_recorded += step.health->not_recorded;
-    report.tensors += step.health->known;
+    ++report.looked_at.steps;
+    report.looked_at.ops += step.sum->ops;
+    report.looked_at.ops_not_recorded += step.health->not_recorded;
+    report.looked_at.tensors += step.health->known;
     return false;
   }
   step_at(index);
   health_.prepare(step.ops);
-  ++report.steps;
-  report.ops += static_cast<std::uint64_t>(std::ranges::count(step.ops, false, &CatalogOp::is_parameter));
+  ++report.looked_at.steps;
+  report.looked_at.ops += static_cast<std::uint64_t>(std::ranges::count(step.ops, false, &CatalogOp::is_parameter));
   for (const CatalogOp& op : step.ops) {
     const bool any = std::ranges::any_of(op.tensors, [](const CatalogTensor& tensor) { return tensor.recorded(); });
-    report.ops_not_recorded += !op.is_parameter && !any && !op.tensors.empty() ? 1 : 0;
-    report.tensors += static_cast<std::uint64_t>(
+    report.looked_at.ops_not_recorded += !op.is_parameter && !any && !op.tensors.empty() ? 1 : 0;
+    report.looked_at.tensors += static_cast<std::uint64_t>(
         std::ranges::count_if(op.tensors, [&](const CatalogTensor& tensor) { return health_.of(tensor).known; }));
     tensors_not_read_ += static_cast<std::uint64_t>(
         std::ranges::count_if(op.tensors, [](const CatalogTensor& tensor) { return tensor.skipped == kNotRead; }));
@@ -342,7 +355,7 @@ void RankSearch::follow_into_earlier_step(FirstBad& report) {
     flow_ = std::move(flow);
     step_ = index;
     std::erase_if(report.asides, [&](const Finding& aside) {
-      return aside.rank == rank_.rank && aside.dump == rank_.dump && aside.step == step.id &&
+      return aside.rank == rank_.rank && aside.dump == rank_.dump && step_of(aside) == step.id &&
              aside.tensor.op_name == flow_->ops()[roots_.front().op].op->op_name;
     });
     return;
@@ -376,7 +389,7 @@ void RankSearch::note_healthy(const ValueFlow& flow, const CatalogStep& step, Fi
     FindingTensor tensor = finding_tensor(rank_, *op.op, *root.tensor);
     if (const KnownStatistics* known = health_.statistics(*root.tensor)) tensor.statistics = *known;
     const auto known_one = std::ranges::find_if(report.healthy, [&](const HealthyInfinity& other) {
-      return other.tensor.op_name == tensor.op_name && other.tensor.is_input == tensor.is_input &&
+      return other.tensor.op_name == tensor.op_name && other.tensor.side == tensor.side &&
              other.tensor.slot == tensor.slot;
     });
     if (known_one != report.healthy.end()) {
@@ -390,7 +403,8 @@ void RankSearch::note_healthy(const ValueFlow& flow, const CatalogStep& step, Fi
     HealthyInfinity& healthy = report.healthy.emplace_back();
     healthy.tensor = std::move(tensor);
     healthy.rank = rank_.rank;
-    healthy.step = step.id;
+    healthy.graph = step.id.graph;
+    healthy.step = step.id.number;
     add_place(healthy, rank_, step.id);
     healthy.code = code_of(*op.op, sources, 0);
     healthy.how = how_of(root.kind);
@@ -414,7 +428,7 @@ FirstBad first_bad(const Catalog& catalog, const FirstBadOptions& options) {
   for (std::size_t number = 0; number < catalog.ranks.size(); ++number) {
     const CatalogRank& rank = catalog.ranks[number];
     if (!options.part.takes(rank)) continue;
-    ++report.ranks;
+    ++report.looked_at.ranks;
     searches.push_back(std::make_unique<RankSearch>(rank, number, options));
     searches.back()->run(report);
     add_left_out(rank, report);
@@ -431,11 +445,11 @@ FirstBad first_bad(const Catalog& catalog, const FirstBadOptions& options) {
                     not_read));
   }
   // The program went on without its recording: what came then is not in the dump.
-  const bool has_stopped = std::ranges::find(report.unfinished, UnfinishedRun::State::stopped, &UnfinishedRun::state) !=
-                           report.unfinished.end();
+  const bool has_stopped =
+      std::ranges::find(report.unfinished, RunState::stopped, &UnfinishedRun::state) != report.unfinished.end();
   const bool all_ran_compiled = std::ranges::find(report.notes, kPynativeNote) == report.notes.end();
   report.complete = !catalog.has_lost() && ((!has_stopped && all_ran_compiled) || any) && report.problems.empty() &&
-                    (not_read == 0 || any) && (report.tensors > 0 || report.only_overflows);
+                    (not_read == 0 || any) && (report.looked_at.tensors > 0 || report.only_overflows);
   if (!any) return report;
   const RankVerdict verdict = first_rank(searches);
   RankSearch& first = *searches[verdict.first];
@@ -445,6 +459,7 @@ FirstBad first_bad(const Catalog& catalog, const FirstBadOptions& options) {
     SourceTexts sources = sources_of(first.rank());
     report.growth = growth_before(first, sources);
   }
+  report.first = report.findings.front();
   return report;
 }
 

@@ -16,7 +16,7 @@ constexpr std::size_t kMostSkips = 6;
 constexpr double kLowScale = 1024;
 
 std::optional<double> true_value(const Cause& cause) {
-  const auto found = std::ranges::find(cause.numbers, "true value", &Number::name);
+  const auto found = std::ranges::find(cause.numbers, "true value", &NamedValue<double>::name);
   return found == cause.numbers.end() ? std::nullopt : std::optional(std::fabs(found->value));
 }
 

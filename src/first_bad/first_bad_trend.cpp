@@ -116,7 +116,7 @@ std::optional<Growth> growth_before(RankSearch& search, SourceTexts& sources) {
     const CatalogOp& op = search.step_at(point.step).ops[point.place];
     growth.tensor = finding_tensor(search.rank(), op, op.tensors[point.position]);
     growth.code = code_of(op, sources, 0);
-    growth.step = step.id;
+    growth.step = step.id.number;
     growth.now = point.value;
   }
   growth.rank = search.rank().rank;

@@ -57,7 +57,7 @@ std::string next_config(const Catalog& catalog, const FirstBad& report) {
   if (report.findings.empty()) return "";
   const Finding& first = report.findings.front();
   const CatalogRank& rank = rank_of_finding(catalog, first);
-  const std::uint64_t number = first.step.number;
+  const std::uint64_t number = first.step;
   const std::string steps =
       number > 0 ? std::to_string(number - 1) + "|" + std::to_string(number) : std::to_string(number);
   Json devices = Json::array();

@@ -1,4 +1,4 @@
-// Findings in forms for people and for programs.
+// Findings in forms for people.
 #pragma once
 
 #include <string>
@@ -10,16 +10,12 @@
 
 namespace sonde {
 
-Json json_of(const Finding& finding);
-Json json_of(const FindingTensor& tensor);
-Json json_of(const FindingCode& code);
-
 // The place with its tags and its lines of code, then the reason, the evidence and the limits, as paragraphs.
 std::string page_of(const Finding& finding);
 // "  train.py:12 in Net.forward" and the lines of code; empty if unknown.
-std::string code_text(const FindingCode& code);
+std::string code_text(const Code& code);
 // "train.py:12", as it is in the dump (not made printable); empty if unknown.
-std::string short_line(const FindingCode& code);
+std::string short_line(const Code& code);
 // " (backward only, uncertain)", beside a headline; empty without tags.
 std::string tags_text(const std::vector<std::string>& tags);
 // One row each: kind, rank, step, op, slot, line, why.

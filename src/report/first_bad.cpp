@@ -63,7 +63,7 @@ std::string healthy_text(const FirstBad& report, std::size_t width) {
     const HealthyInfinity& healthy = report.healthy[i];
     std::vector<std::string> absorbers;
     for (const std::string& name : healthy.absorbed_by) absorbers.push_back(last_part(name));
-    const bool outside = healthy.tensor.is_input && !healthy.tensor.parameter.empty();
+    const bool outside = healthy.tensor.side == Side::input && !healthy.tensor.parameter.empty();
     table.add({outside ? healthy.tensor.parameter : last_part(name_of(healthy.tensor)),
                counts_text(healthy.tensor.statistics), healthy.how,
                absorbers.empty() ? "no operator reads it" : joined(absorbers, ", "), short_line(healthy.code)});
@@ -75,7 +75,7 @@ std::string healthy_text(const FirstBad& report, std::size_t width) {
 }
 
 bool is_alike(const Finding& a, const Finding& b) {
-  return a.tensor.op_name == b.tensor.op_name && a.step == b.step && a.kind == b.kind;
+  return a.tensor.op_name == b.tensor.op_name && step_of(a) == step_of(b) && a.kind == b.kind;
 }
 
 // The findings of other ranks; equal ones are in the answer's evidence.
@@ -97,94 +97,49 @@ std::string ranks_text(const FirstBad& report) {
 
 std::string growth_text(const Growth& growth) {
   std::vector<std::string> points;
-  for (const Growth::Point& point : growth.series) {
+  for (const GrowthPoint& point : growth.series) {
     points.push_back(fmt::format("{}: {:.4g}", point.step, point.value));
   }
   if (points.size() > 8) points.erase(points.begin(), points.end() - 8);
   return fmt::format("\ngrew first: {} in step {}{}: {} {:.4g} after {:.4g} ({:.3g} times)\n  by step: {}\n",
-                     printable(name_of(growth.tensor)), growth.step.number,
-                     growth.code.file.empty() ? "" : fmt::format(" ({})", printable(short_line(growth.code))),
+                     printable(name_of(growth.tensor)), growth.step,
+                     growth.code.source_file.empty() ? "" : fmt::format(" ({})", printable(short_line(growth.code))),
                      growth.of_norm ? "norm" : "largest", growth.now, growth.before, growth.now / growth.before,
                      joined(points, ", "));
 }
 
 std::string looked_text(const FirstBad& report) {
   const std::string only_names =
-      report.ops_not_recorded > 0 ? fmt::format(" (of {} only the names are known)", report.ops_not_recorded) : "";
-  return fmt::format("{}, {}, {}{}, {}{}", count_text(report.ranks, "rank"), count_text(report.steps, "step"),
-                     count_text(report.ops, "op"), only_names, count_text(report.tensors, "tensor"),
-                     report.files_read > 0 ? fmt::format(", {} read", count_text(report.files_read, "file")) : "");
+      report.looked_at.ops_not_recorded > 0
+          ? fmt::format(" (of {} only the names are known)", report.looked_at.ops_not_recorded)
+          : "";
+  return fmt::format(
+      "{}, {}, {}{}, {}{}", count_text(report.looked_at.ranks, "rank"), count_text(report.looked_at.steps, "step"),
+      count_text(report.looked_at.ops, "op"), only_names, count_text(report.looked_at.tensors, "tensor"),
+      report.looked_at.files_read > 0 ? fmt::format(", {} read", count_text(report.looked_at.files_read, "file")) : "");
 }
 
-struct StateText {
-  std::string_view name, says;
-};
-
-StateText text_of(UnfinishedRun::State state) {
-  using enum UnfinishedRun::State;
-  switch (state) {
-    case killed:
-      return {"killed", "was killed"};
-    case stopped:
-      return {"stopped", "stopped recording"};
-    case running:
-      break;
-  }
-  return {"running", "goes on"};
+std::string_view words_of(RunState state) {
+  using enum RunState;
+  return state == killed ? "was killed" : state == stopped ? "stopped recording" : "goes on";
 }
 
 // "the run was killed in step 2", of several ranks "rank 0 was killed in step 2, rank 3 in step 1"
 std::string unfinished_text(const FirstBad& report) {
   std::vector<std::string> parts;
-  std::optional<UnfinishedRun::State> before;
+  std::optional<RunState> before;
   for (const UnfinishedRun& run : report.unfinished) {
-    std::string text = report.ranks == 1 ? "the run" : "rank " + rank_text(run.rank, run.dump);
-    if (run.state != before) text += fmt::format(" {}", text_of(run.state).says);
+    std::string text = report.looked_at.ranks == 1 ? "the run" : "rank " + rank_text(run.rank, run.dump);
+    if (run.state != before) text += fmt::format(" {}", words_of(run.state));
     before = run.state;
     parts.push_back(fmt::format(
-        "{} {} step {}{}", text, run.in_step ? "in" : "after", run.step.number,
+        "{} {} step {}{}", text, run.in_step ? "in" : "after", run.step,
         run.reason.empty() ? "" : fmt::format(" ({}); later steps are not in the dump", printable(run.reason))));
   }
   return joined(parts, ", ");
 }
 
-std::string place_text(const FindingCode& code) { return code.file.empty() ? "" : ", " + printable(short_line(code)); }
-
-// "0-2|5", as `--step` takes them. They are in the order of the run.
-std::string ranges_text(const std::vector<std::uint64_t>& steps) {
-  std::vector<std::string> parts;
-  for (std::size_t i = 0; i < steps.size();) {
-    std::size_t end = i + 1;
-    while (end < steps.size() && steps[end] == steps[end - 1] + 1) ++end;
-    parts.push_back(end - i == 1 ? std::to_string(steps[i]) : fmt::format("{}-{}", steps[i], steps[end - 1]));
-    i = end;
-  }
-  return joined(parts, "|");
-}
-
-Json places_json(const HealthyInfinity& healthy) {
-  Json list = Json::array();
-  for (const HealthyInfinity::Place& place : healthy.places) {
-    list.push_back(
-        {{"rank", place.rank}, {"dump", place.dump}, {"graph", place.graph}, {"steps", ranges_text(place.steps)}});
-  }
-  return list;
-}
-
-Json growth_json(const Growth& growth) {
-  Json series = Json::array();
-  for (const Growth::Point& point : growth.series) {
-    series.push_back({{"step", point.step}, {"value", json_of(point.value)}});
-  }
-  return {{"tensor", json_of(growth.tensor)},
-          {"rank", growth.rank},
-          {"step", growth.step.number},
-          {"before", json_of(growth.before)},
-          {"now", json_of(growth.now)},
-          {"of_norm", growth.of_norm},
-          {"series", series},
-          {"code", json_of(growth.code)}};
-}
+std::string place_text(const Code& code) { return code.source_file.empty() ? "" : ", " + printable(short_line(code)); }
 
 }  // namespace
 
@@ -198,12 +153,12 @@ std::string text_of(const FirstBad& report, std::size_t width) {
   text += ranks_text(report);
   for (const Finding& finding : report.expected) {
     text += fmt::format("expected: {}: {} (step {}); the loss scaler found it and skipped the step\n",
-                        printable(finding.tensor.op_name), printable(finding.why), finding.step.number);
+                        printable(finding.tensor.op_name), printable(finding.why), finding.step);
   }
   for (const Finding& finding : report.asides) {
     text +=
         fmt::format("aside: {}: {} (step {}{}); nothing that is trained reads it\n", printable(finding.tensor.op_name),
-                    printable(finding.why), finding.step.number, place_text(finding.code));
+                    printable(finding.why), finding.step, place_text(finding.code));
   }
   if (report.findings.empty()) {
     const std::string unfinished = unfinished_text(report);
@@ -223,55 +178,6 @@ std::string text_of(const FirstBad& report, std::size_t width) {
   }
   if (report.growth) text += growth_text(*report.growth);
   return text + healthy_text(report, width);
-}
-
-Json json_of(const FirstBad& report) {
-  Json findings = Json::array(), expected = Json::array(), asides = Json::array(), healthy = Json::array(),
-       unfinished = Json::array(), by_rank = Json::array();
-  for (const Finding& finding : report.by_rank) by_rank.push_back(json_of(finding));
-  for (const UnfinishedRun& run : report.unfinished) {
-    unfinished.push_back({{"state", text_of(run.state).name},
-                          {"rank", run.rank},
-                          {"dump", run.dump},
-                          {"graph", run.step.graph},
-                          {"step", run.step.number},
-                          {"in_step", run.in_step},
-                          {"reason", run.reason}});
-  }
-  for (const Finding& finding : report.asides) asides.push_back(json_of(finding));
-  for (const Finding& finding : report.findings) findings.push_back(json_of(finding));
-  for (const Finding& finding : report.expected) expected.push_back(json_of(finding));
-  for (const HealthyInfinity& one : report.healthy) {
-    healthy.push_back({{"tensor", json_of(one.tensor)},
-                       {"rank", one.rank},
-                       {"graph", one.step.graph},
-                       {"step", one.step.number},
-                       {"places", places_json(one)},
-                       {"how", one.how},
-                       {"absorbed_by", one.absorbed_by},
-                       {"code", json_of(one.code)}});
-  }
-  return {{"complete", report.complete},
-          {"unfinished", unfinished},
-          {"first", report.findings.empty() ? Json() : json_of(report.findings.front())},
-          {"findings", findings},
-          {"by_rank", by_rank},
-          {"reaches", report.reaches},
-          {"path", report.path},
-          {"expected", expected},
-          {"asides", asides},
-          {"healthy", healthy},
-          {"healthy_left_out", report.healthy_left_out},
-          {"growth", report.growth ? growth_json(*report.growth) : Json()},
-          {"suspects", report.suspects},
-          {"notes", report.notes},
-          {"looked_at",
-           {{"ranks", report.ranks},
-            {"steps", report.steps},
-            {"ops", report.ops},
-            {"ops_not_recorded", report.ops_not_recorded},
-            {"tensors", report.tensors},
-            {"files_read", report.files_read}}}};
 }
 
 }  // namespace sonde

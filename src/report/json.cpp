@@ -1,38 +1,8 @@
 #include "report/json.h"
 
-#include <cmath>
-
 #include "report/catalog_text.h"
 
 namespace sonde {
-
-Json json_of(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  return value;
-}
-
-Json json_of(const KnownStatistics& statistics) {
-  Json json = Json::object();
-  const auto add_value = [&](const char* name, const std::optional<double>& value) {
-    if (value) json[name] = json_of(*value);
-  };
-  const auto add_count = [&](const char* name, const std::optional<std::uint64_t>& count) {
-    if (count) json[name] = *count;
-  };
-  add_value("max", statistics.max);
-  add_value("min", statistics.min);
-  add_value("avg", statistics.avg);
-  add_value("l2norm", statistics.l2norm);
-  add_count("count", statistics.count);
-  add_count("nan_count", statistics.nan_count);
-  add_count("positive_inf_count", statistics.positive_inf_count);
-  add_count("negative_inf_count", statistics.negative_inf_count);
-  add_count("positive_count", statistics.positive_count);
-  add_count("negative_count", statistics.negative_count);
-  add_count("zero_count", statistics.zero_count);
-  return json;
-}
 
 Json json_of(const CatalogRank& rank, const CatalogStep& step, const CatalogOp& op, const CatalogTensor& tensor) {
   Json json = {{"rank", rank.rank},          {"graph", step.id.graph},          {"step", step.id.number},

@@ -1,19 +1,13 @@
-// JSON of the verbs' answers (docs/json/). Numbers that JSON cannot express are "nan", "inf", "-inf".
+// JSON of what a catalog holds, for answers that are not in contract/ yet.
 #pragma once
 
-#include <nlohmann/json.hpp>
-#include <optional>
-#include <string>
 #include <string_view>
 
 #include "catalog/catalog.h"
+#include "contract/json.h"
 
 namespace sonde {
 
-using Json = nlohmann::ordered_json;
-
-Json json_of(double value);
-Json json_of(const KnownStatistics& statistics);  // unknown values are left out
 // One slot, with the step and the op it belongs to.
 Json json_of(const CatalogRank& rank, const CatalogStep& step, const CatalogOp& op, const CatalogTensor& tensor);
 Json json_of_source(const CatalogOp& op);               // `source_file`, `source_line`, `function`

@@ -35,12 +35,4 @@ std::string text_of(const StompReport& report) {
   return text + looked_text(report);
 }
 
-Json json_of(const StompReport& report) {
-  Json findings = Json::array();
-  for (const Finding& finding : report.findings) findings.push_back(json_of(finding));
-  return {{"complete", report.complete},  {"findings", findings},      {"findings_left_out", report.findings_left_out},
-          {"compared", report.compared},  {"watched", report.watched}, {"not_observable", report.not_observable},
-          {"not_known", report.not_known}};
-}
-
 }  // namespace sonde

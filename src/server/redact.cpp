@@ -2,32 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
-
 #include "operators/op_family.h"
 #include "server/ask.h"
 
 namespace sonde::server {
 namespace {
 
-template <std::size_t Size>
-bool is_in(const std::array<std::string_view, Size>& names, std::string_view name) {
-  return std::ranges::find(names, name) != names.end();
-}
-
-// Words of a short list, which Sonde chose.
-constexpr std::array<std::string_view, 16> kWords = {
-    "class", "side", "phase",   "dtype",  "kind",  "severity",   "tags",  "verdict",
-    "state", "role", "version", "layout", "ended", "saved_data", "index", "compared_by"};
-constexpr std::array<std::string_view, 17> kNames = {
-    "row",  "op_name",   "scope",  "parameter", "worst_op",    "previous", "next",    "under",   "name",
-    "path", "same_line", "target", "golden",    "absorbed_by", "nearest",  "reaches", "suspects"};
-constexpr std::array<std::string_view, 8> kLists = {"attributes", "lines",    "stack",    "notes",
-                                                    "warnings",   "problems", "evidence", "limits"};
-// Elements of tensors, hashes of them, and places in files.
-constexpr std::array<std::string_view, 8> kLeftOut = {"numbers", "worst_value", "worst_golden", "md5",
-                                                      "sha1",    "arguments",   "key",          "tensor_file"};
 constexpr std::string_view kLoss = "the loss";
 
 }  // namespace
@@ -66,28 +46,36 @@ std::string Redactor::type(std::string_view op_type) {
   return fmt::format("type{}", types_.try_emplace(std::string(op_type), types_.size() + 1).first->second);
 }
 
-std::string Redactor::text(std::string_view member, const std::string& text) {
+std::string Redactor::text(Privacy privacy, const std::string& text) {
   if (text == kLoss) return text;
-  if (member == "rank") return rank(text);
-  if (member == "op_type") return type(text);
-  if (is_in(kNames, member)) return name(text);
-  if (text == "nan" || text == "inf" || text == "-inf") return text;  // numbers
-  return is_in(kWords, member) ? text : "";
+  switch (privacy) {
+    case Privacy::rank:
+      return rank(text);
+    case Privacy::type:
+      return type(text);
+    case Privacy::name:
+      return name(text);
+    case Privacy::word:
+      return text;
+    default:
+      return text == "nan" || text == "inf" || text == "-inf" ? text : "";  // numbers
+  }
 }
 
 Json Redactor::value(std::string_view member, const Json& value) {
-  if (value.is_string()) return text(member, value.get<std::string>());
+  const Privacy privacy = privacy_of(member);
+  if (value.is_string()) return text(privacy, value.get<std::string>());
   if (value.is_array()) {
     Json list = Json::array();
-    if (is_in(kLists, member)) return list;
+    if (privacy == Privacy::emptied) return list;
     for (const Json& entry : value) list.push_back(this->value(member, entry));
     return list;
   }
   if (!value.is_object()) return member == "source_line" ? Json(0) : value;
   Json object = Json::object();
+  if (privacy == Privacy::emptied) return object;
   for (const auto& [name, entry] : value.items()) {
-    if (!is_in(kLeftOut, name)) object[name] = this->value(name, entry);
-    if (name == "numbers" || name == "arguments") object[name] = Json::object();
+    if (privacy_of(name) != Privacy::left_out) object[name] = this->value(name, entry);
   }
   return object;
 }

@@ -1,14 +1,15 @@
 // Redactor: answers without host, paths, command, source, values and names. A name becomes numbers, the same one each time:
 // "Default/network-Net/relu-op0" -> "n1/n2/relu-op0". Types of operators that Sonde knows stay.
 //
-// Everything that is not known to be harmless is left out: of texts only the words of a few members stay.
+// Everything that is not known to be harmless is left out: of texts only those stay that contract/words.toml names.
 #pragma once
 
 #include <map>
 #include <string>
 #include <string_view>
 
-#include "report/json.h"
+#include "contract/json.h"
+#include "contract/privacy.h"
 
 namespace sonde::server {
 
@@ -20,7 +21,7 @@ class Redactor {
 
  private:
   Json value(std::string_view member, const Json& value);
-  std::string text(std::string_view member, const std::string& text);
+  std::string text(Privacy privacy, const std::string& text);
   std::string part(std::string_view part);
   std::string type(std::string_view op_type);
 

@@ -36,6 +36,8 @@ def test_a_room_includes_only_rooms_above_it(room):
         if room_of(path) != room:
             continue
         for name in re.findall(r'#include "([^"]+)"', path.read_text()):
+            if name == "contract/members.h":  # made while building
+                continue
             found = [base / name for base in (path.parent, ROOT / "src", ROOT / "include") if (base / name).exists()]
             assert found, (path, name)
             assert room_of(found[0]) in above, f"{path.relative_to(ROOT)} includes {name}"

@@ -171,14 +171,6 @@ def test_openapi_is_valid_and_every_path_of_it_is_asked_here(trained):
         assert re.search(rf'["/]{path.lstrip("/").partition("/{")[0]}[?"/]', here), path
 
 
-def test_the_tensor_of_an_answer_is_that_of_every_verb():
-    common = json.loads((pathlib.Path(__file__).parents[2] / "docs/json/common.schema.json").read_text())["$defs"]
-    ours = json.dumps(OPENAPI["components"]["schemas"]["tensor"]).replace(
-        "#/components/schemas/", "common.schema.json#/$defs/"
-    )
-    assert {**json.loads(ours), "description": ""} == {**common["tensor"], "description": ""}
-
-
 def test_a_table_of_tensors_is_that_of_stats(trained):
     shown = run_in(trained.dump, None, CLI, "stats", trained.dump, "--jsonl")
     known = [json.loads(line) for line in shown.stdout.splitlines()]

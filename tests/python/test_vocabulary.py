@@ -41,7 +41,7 @@ def shown_by(dump, *arguments):
 def test_a_name_is_the_same_in_documents_tables_and_python(dump, name):
     row = json.loads(shown_by(dump, "stats", dump, "--jsonl").splitlines()[0])
     assert name in row
-    assert name in json.loads((ROOT / "docs/json/common.schema.json").read_text())["$defs"]["tensor"]["properties"]
+    assert name in json.loads((ROOT / "docs/json/common.schema.json").read_text())["$defs"]["Tensor"]["properties"]
     if name == "scope":  # a part of the op's name
         return
     opened = sonde.open(dump)

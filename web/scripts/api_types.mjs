@@ -16,6 +16,8 @@ function rowTypes() {
   });
 }
 
-const schemas = [...Object.entries(api.components.schemas).map(([name, schema]) => [pascal(name), schema]), ...rowTypes()];
+// Those of contract/ are in answers.ts.
+const own = Object.entries(api.components.schemas).filter(([name]) => name === name.toLowerCase());
+const schemas = [...own.map(([name, schema]) => [pascal(name), schema]), ...rowTypes()];
 const text = schemas.map(([name, schema]) => declaration(name, schema)).join("\n");
-writeFileSync(target, `// Made from openapi.json by scripts/api_types.mjs; a change here is lost.\n\n${text}`);
+writeFileSync(target, `// Made from openapi.json by scripts/api_types.mjs; a change here is lost.\nimport type { FirstBad, Tensor } from "./answers.ts";\n\n${text}`);

@@ -1,234 +1,866 @@
-// Made from docs/json/ by scripts/answer_types.mjs; a change here is lost.
+// The documents of the verbs. Made from contract/ by tools/contract.py: a change here is lost.
 
 // A number; one that JSON does not have is a text.
-export type Number = number | "nan" | "inf" | "-inf";
+export type Numeric = number | "nan" | "inf" | "-inf";
 
-// What could not be read, or not wholly; the rest was looked at all the same. Always there.
-export type Problems = readonly ({
-  readonly path: string; // Empty where the message names the place.
-  readonly message: string;
-})[];
-
-// What else is worth a word, as on standard error.
-export type Warnings = readonly (string)[];
-
-// Why the call failed; then members of the answer may be missing.
-export interface Error {
-  readonly message: string;
-  readonly status: number; // The exit status.
+// A part of a dump, or a file, that could not be read.
+export interface Problem {
+  readonly path: string; // empty: the message names the place
+  readonly message: string; // what was found, and what was expected
 }
 
+// Why the call failed; members of the answer may then be missing.
+export interface Failure {
+  readonly message: string; // the reason
+  readonly status: number; // the exit status
+}
+
+// A line of the user's program.
+export interface Line {
+  readonly number: number; // from 1
+  readonly text: string; // without its end
+}
+
+// A line of the user's program, with its neighbours where the text is there.
 export interface Code {
-  readonly source_file: string;
-  readonly source_line: number;
-  readonly function: string;
-  readonly lines: readonly ({
-    readonly number: number;
-    readonly text: string;
-  })[];
+  readonly source_file: string; // the file of the user's program; empty: unknown
+  readonly source_line: number; // the line in it; 0: unknown
+  readonly function: string; // the function around the line
+  readonly lines: readonly Line[]; // the line and its neighbours
 }
 
+// A tensor that a finding is about, or points to.
 export interface FindingTensor {
-  readonly op_name: string;
-  readonly op_type: string;
-  readonly side: "input" | "output";
-  readonly slot: number;
-  readonly parameter: string;
-  readonly dtype: string | null;
-  readonly shape: readonly (number)[] | null;
-  readonly max?: Number;
-  readonly min?: Number;
-  readonly avg?: Number;
-  readonly l2norm?: Number;
-  readonly count?: number;
-  readonly nan_count?: number;
-  readonly positive_inf_count?: number;
-  readonly negative_inf_count?: number;
-  readonly positive_count?: number;
-  readonly negative_count?: number;
-  readonly zero_count?: number;
-  readonly tensor_file?: string;
+  readonly op_name: string; // the operator; empty: nothing in the dump made the tensor
+  readonly op_type: string; // the type of the operator
+  readonly side: "input" | "output"; // whether the operator reads or writes it
+  readonly slot: number; // its number on its side
+  readonly parameter: string; // the parameter, gradient, state or input data that the tensor is; empty: none
+  readonly dtype: string | null; // the type of the elements; null: the dump does not have it
+  readonly shape: readonly number[] | null; // sizes; null: the dump does not have them
+  readonly max?: Numeric; // the largest value
+  readonly min?: Numeric; // the smallest value
+  readonly avg?: Numeric; // the mean
+  readonly l2norm?: Numeric; // the square root of the sum of squares
+  readonly count?: number; // elements
+  readonly nan_count?: number; // elements that are NaN
+  readonly positive_inf_count?: number; // elements that are +inf
+  readonly negative_inf_count?: number; // elements that are -inf
+  readonly positive_count?: number; // elements above 0
+  readonly negative_count?: number; // elements below 0
+  readonly zero_count?: number; // elements equal to 0
+  readonly tensor_file?: string; // the file with the values
 }
 
+// Something wrong: its place, its numbers, the reason and the evidence.
 export interface Finding {
-  readonly kind: string;
-  readonly severity: string;
-  readonly rank: number;
-  readonly dump: string; // of the rank, if the path holds several dumps
-  readonly graph: number;
-  readonly step: number;
-  readonly phase: "forward" | "backward" | "optimizer" | "outside" | "recompute";
-  readonly op_name: string;
-  readonly op_type: string;
-  readonly tags: readonly (string)[];
-  readonly why: string;
-  readonly tensor: FindingTensor;
-  readonly numbers: Record<string, Number>;
-  readonly evidence: readonly (string)[];
-  readonly limits: readonly (string)[];
-  readonly code: Code;
+  readonly kind: string; // what was found, in a word of the verb's list
+  readonly severity: "error" | "warning" | "note"; // `error` and `warning` give exit status 1, `note` none
+  readonly rank: number; // the number of the process
+  readonly dump: string; // the dump of the rank, if the path holds several
+  readonly graph: number; // 0 for training, 1 for evaluation
+  readonly step: number; // the number of the step
+  readonly phase: "forward" | "backward" | "optimizer" | "outside" | "recompute"; // when the operator ran
+  readonly op_name: string; // the operator that is to blame
+  readonly op_type: string; // the type of the operator
+  readonly tags: readonly string[]; // further properties: `backward_only`, `one_rank_only`, `uncertain`
+  readonly why: string; // the reason, in a sentence
+  readonly tensor: FindingTensor; // the wrong tensor
+  readonly numbers: Readonly<Record<string, Numeric>>; // the numbers that the sentence rests on, by name
+  readonly evidence: readonly string[]; // the observed facts, a line each
+  readonly limits: readonly string[]; // the facts that this dump cannot show, a line each
+  readonly code: Code; // the line of the operator
 }
 
-export interface FirstBad {
-  readonly complete: boolean; // everything that was recorded was looked at: without a finding, nothing in it is wrong; false too if an error stopped the recording before a finding
-  readonly unfinished: readonly ({
-    readonly state: "killed" | "stopped" | "running"; // stopped: by an error of the recording
-    readonly rank: number;
-    readonly dump: string;
-    readonly graph: number;
-    readonly step: number; // the last one
-    readonly in_step: boolean; // false: the step had ended
-    readonly reason: string; // the error that stopped the recording; otherwise empty
-  })[]; // ranks whose last run has not ended the recording itself: nobody knows what came after
-  readonly first: Finding | null;
-  readonly findings: readonly (Finding)[];
-  readonly by_rank: readonly (Finding)[]; // the first finding of each rank that its own operators caused, the answer's rank first; without ranks that only received bad values from another
-  readonly reaches: string;
-  readonly path: readonly (string)[];
-  readonly expected: readonly (Finding)[];
-  readonly asides: readonly (Finding)[];
-  readonly healthy: readonly ({
-    readonly tensor: FindingTensor;
-    readonly rank: number;
-    readonly graph: number;
-    readonly step: number;
-    readonly places: readonly ({
-      readonly rank: number;
-      readonly dump: string;
-      readonly graph: number;
-      readonly steps: string; // as of `--step`: 0-2|5
-    })[]; // every rank, graph and step where it is; the names above are those of the first
-    readonly how: string;
-    readonly absorbed_by: readonly (string)[];
-    readonly code: Code;
-  })[];
-  readonly healthy_left_out: number;
-  readonly growth: {
-    readonly tensor: FindingTensor;
-    readonly rank: number;
-    readonly step: number;
-    readonly before: Number;
-    readonly now: Number;
-    readonly of_norm: boolean;
-    readonly series: readonly ({
-      readonly step: number;
-      readonly value: Number;
-    })[];
-    readonly code: Code;
-  } | null; // "grew first": the first tensor that rose to ten times its earlier median and stayed there; no optimizer's state is one
-  readonly suspects: readonly (string)[];
-  readonly notes: readonly (string)[];
-  readonly looked_at: {
-    readonly ranks: number;
-    readonly steps: number;
-    readonly ops: number;
-    readonly ops_not_recorded: number;
-    readonly tensors: number;
-    readonly files_read: number;
-  };
-  readonly problems: Problems;
-  readonly warnings: Warnings;
-  readonly error?: Error;
+// A slot of an operator, with the step and the operator that it belongs to.
+export interface Tensor {
+  readonly rank: number; // the number of the process
+  readonly graph: number; // 0 for training, 1 for evaluation
+  readonly step: number; // the number of the step
+  readonly op_name: string; // the full name of the operator
+  readonly op_type: string; // the type of the operator
+  readonly scope: string; // the modules around it; empty: unknown
+  readonly phase: "forward" | "backward" | "optimizer" | "outside" | "recompute"; // when the operator ran
+  readonly is_parameter: boolean; // a parameter, not an operator
+  readonly side: "input" | "output"; // whether the operator reads or writes it
+  readonly slot: number; // its number on its side
+  readonly parameter: string; // the parameter, gradient, state or input data that the tensor is; empty: none
+  readonly dtype: string; // the type of the elements; `?`: only a file has it
+  readonly shape: readonly number[] | null; // sizes; null: only a file has them
+  readonly source_file: string; // the file of the user's program; empty: unknown
+  readonly source_line: number; // the line in it; 0: unknown
+  readonly function: string; // the function around the line
+  readonly timestamp_us: number; // when it was read, in microseconds since 1970
+  readonly dump?: string; // the dump of the rank, if the path holds several
+  readonly key?: string; // the name of the tensor in its file
+  readonly is_module?: boolean; // a module's inputs and outputs, not an operator's
+  readonly md5?: string; // the MD5 of the bytes
+  readonly sha1?: string; // the SHA-1 of the bytes
+  readonly skipped?: string; // why the values were not recorded
+  readonly tensor_file?: string; // the file with the values
+  readonly max?: Numeric; // the largest value
+  readonly min?: Numeric; // the smallest value
+  readonly avg?: Numeric; // the mean
+  readonly l2norm?: Numeric; // the square root of the sum of squares
+  readonly count?: number; // elements
+  readonly nan_count?: number; // elements that are NaN
+  readonly positive_inf_count?: number; // elements that are +inf
+  readonly negative_inf_count?: number; // elements that are -inf
+  readonly positive_count?: number; // elements above 0
+  readonly negative_count?: number; // elements below 0
+  readonly zero_count?: number; // elements equal to 0
 }
 
-export interface CompareTensor {
-  readonly side: "input" | "output";
-  readonly slot: number;
-  readonly parameter: string;
-  readonly dtype: string;
-  readonly shape: readonly (number)[];
-  readonly golden_shape: readonly (number)[];
-  readonly compared_by: string;
-  readonly equal: boolean;
-  readonly beyond: boolean;
-  readonly golden_slot?: number;
-  readonly problem?: string;
-  readonly note?: string;
-  readonly relative_error?: Number;
-  readonly rms_error?: Number;
-  readonly max_error?: Number;
-  readonly golden_rms?: Number;
-  readonly cosine?: Number;
-  readonly worst_value?: Number;
-  readonly worst_golden?: Number;
-  readonly rounding_rms?: Number;
-  readonly rounding_max?: Number;
-  readonly propagated_rms?: Number;
-  readonly propagated_max?: Number;
-  readonly different_non_finite?: number;
-  readonly elements?: number;
-  readonly mismatches?: number;
-  readonly worst_index?: number;
+// The statistics of a tensor that the dump has.
+export interface Statistics {
+  readonly max?: Numeric; // the largest value
+  readonly min?: Numeric; // the smallest value
+  readonly avg?: Numeric; // the mean
+  readonly l2norm?: Numeric; // the square root of the sum of squares
+  readonly count?: number; // elements
+  readonly nan_count?: number; // elements that are NaN
+  readonly positive_inf_count?: number; // elements that are +inf
+  readonly negative_inf_count?: number; // elements that are -inf
+  readonly positive_count?: number; // elements above 0
+  readonly negative_count?: number; // elements below 0
+  readonly zero_count?: number; // elements equal to 0
 }
 
+// A mistake in a configuration, or something that it leaves without effect.
+export interface Diagnostic {
+  readonly severity: "error" | "warning"; // an error: the configuration is refused
+  readonly line: number; // the line of the file; 0: the whole file
+  readonly key: string; // the key, with those around it
+  readonly message: string; // what was found, and what was expected
+}
+
+// A configuration, as a recording would read it.
+export interface Check {
+  readonly file: string; // the configuration
+  readonly ok: boolean; // it can be recorded with
+  readonly diagnostics: readonly Diagnostic[]; // in the order of the file
+  readonly dialect?: string; // the system whose configuration it is
+  readonly path?: string; // the directory of the dump
+  readonly plan?: string; // what will be recorded, in sentences
+  readonly problems: readonly Problem[]; // what could not be read, or not wholly
+  readonly warnings: readonly string[]; // other facts that the user should know
+  readonly error?: Failure; // why the call failed; other members may then be missing
+}
+
+// A tensor of the target beside its counterpart, with the errors that were measured. A bound that does not apply is left out.
+export interface ComparedTensor {
+  readonly side: "input" | "output"; // whether the operator reads or writes it
+  readonly slot: number; // its number on its side
+  readonly parameter: string; // the parameter, gradient, state or input data that the tensor is; empty: none
+  readonly dtype: string; // the type of the elements; `?`: only a file has it
+  readonly shape: readonly number[]; // sizes in the target
+  readonly golden_shape: readonly number[]; // sizes in the golden dump
+  readonly compared_by: string; // `values`, `statistics`, `hash`; empty: not at all
+  readonly equal: boolean; // equal to the last bit, as far as was compared
+  readonly beyond: boolean; // further apart than the bounds allow
+  readonly golden_slot?: number; // the number on the golden side, where it is another one
+  readonly problem?: string; // why it could not be compared
+  readonly note?: string; // what else is known of the pair
+  readonly relative_error?: Numeric; // the norm of the difference over the golden norm
+  readonly rms_error?: Numeric; // the root of the mean square of the difference
+  readonly max_error?: Numeric; // the largest difference
+  readonly golden_rms?: Numeric; // the root of the mean square of the golden values
+  readonly cosine?: Numeric; // the cosine of both as vectors
+  readonly worst_value?: Numeric; // the value of the target at the largest error
+  readonly worst_golden?: Numeric; // the golden value there
+  readonly rounding_rms?: Numeric; // the error that rounding explains, as root of the mean square
+  readonly rounding_max?: Numeric; // the largest error that rounding explains
+  readonly propagated_rms?: Numeric; // the error that the errors of the inputs explain, as root of the mean square
+  readonly propagated_max?: Numeric; // the largest error that they explain
+  readonly different_non_finite?: number; // elements that are NaN or infinite on one side, or differ in it
+  readonly elements?: number; // elements
+  readonly mismatches?: number; // elements beyond `rtol` and `atol`
+  readonly worst_index?: number; // the flat index of the largest error
+}
+
+// A place where the target's run differs from the golden one.
+export interface Difference {
+  readonly kind: string; // `op`, `parameter`, `data`, `inserted`, …: docs/compare.md, "What is found"
+  readonly rank: number; // the number of the process
+  readonly graph: number; // 0 for training, 1 for evaluation
+  readonly step: number; // the number of the step
+  readonly op_name: string; // the operator to look at: of the golden dump if `in_golden`
+  readonly op_type: string; // the type of the operator
+  readonly source_file: string; // the file of the user's program; empty: unknown
+  readonly source_line: number; // the line in it; 0: unknown
+  readonly in_golden: boolean; // the operator is in the golden dump alone
+  readonly golden: string; // the operators that it was compared with
+  readonly text: string; // the difference in one line
+  readonly tags: readonly "uncertain"[]; // `uncertain`: the text names the evidence that would settle it
+  readonly attributes: readonly string[]; // arguments of the operators that differ
+  readonly factor?: number; // the target's tensor is so many times the golden one; without it there is no one factor
+  readonly tensor?: ComparedTensor; // the tensor with the error
+}
+
+// The error that a layer introduces.
+export interface Layer {
+  readonly layer: string; // the path of the module
+  readonly rank: number; // the number of the process
+  readonly graph: number; // 0 for training, 1 for evaluation
+  readonly step: number; // the number of the step
+  readonly op_name: string; // the operator whose output was compared
+  readonly compared_by: "values" | "statistics"; // what was compared
+  readonly introduced: Numeric; // the root of `error_out` squared less `error_in` squared
+  readonly error_in: Numeric; // the relative error of its inputs
+  readonly error_out: Numeric; // the relative error of its outputs
+  readonly signal_to_noise_db: Numeric; // 20 log10 of 1 / `error_out`
+}
+
+// An operator of the target with its counterpart, or one of them alone.
+export interface ComparedOp {
+  readonly rank: number; // the number of the process
+  readonly graph: number; // 0 for training, 1 for evaluation
+  readonly step: number; // the number of the step
+  readonly verdict: string; // how the operator compares with its counterpart
+  readonly target: readonly string[]; // operators of the target, by full name
+  readonly golden: readonly string[]; // operators of the golden dump, by full name
+  readonly op_type: string; // the type of the operator
+  readonly kind: string; // the kind of operator, whose rounding is expected
+  readonly matched_by: string; // how the counterpart was found
+  readonly source_file: string; // the file of the user's program; empty: unknown
+  readonly source_line: number; // the line in it; 0: unknown
+  readonly function: string; // the function around the line
+  readonly inputs: readonly ComparedTensor[]; // tensors that it reads
+  readonly outputs: readonly ComparedTensor[]; // tensors that it writes
+  readonly moved?: boolean; // it runs at another place than its counterpart, among the pairs of the step
+  readonly reason?: string; // why it has this verdict, or no counterpart
+  readonly nearest?: string; // the operator on the other side that is most like it
+}
+
+// The operators of two dumps, and the first that introduces an error beyond its rounding.
 export interface Comparison {
   readonly complete: boolean; // everything was looked at: without a finding, nothing is wrong
-  readonly findings: readonly ({
-    readonly kind: string;
-    readonly rank: number;
-    readonly graph: number;
-    readonly step: number;
-    readonly op_name: string;
-    readonly op_type: string;
-    readonly source_file: string;
-    readonly source_line: number;
-    readonly in_golden: boolean;
-    readonly golden: string;
-    readonly text: string;
-    readonly tags: readonly ("uncertain")[];
-    readonly attributes: readonly (string)[];
-    readonly factor?: number;
-    readonly tensor?: CompareTensor;
-  })[];
-  readonly summary: Record<string, number>;
-  readonly rtol: number | null;
-  readonly atol: number | null;
-  readonly notes: readonly (string)[];
-  readonly layers?: readonly ({
-    readonly layer: string;
-    readonly rank: number;
-    readonly graph: number;
-    readonly step: number;
-    readonly op_name: string;
-    readonly compared_by: "values" | "statistics";
-    readonly introduced: Number;
-    readonly error_in: Number;
-    readonly error_out: Number;
-    readonly signal_to_noise_db: Number;
-  })[];
-  readonly ops: readonly ({
-    readonly rank: number;
-    readonly graph: number;
-    readonly step: number;
-    readonly verdict: string;
-    readonly target: readonly (string)[];
-    readonly golden: readonly (string)[];
-    readonly op_type: string;
-    readonly kind: string;
-    readonly matched_by: string;
-    readonly source_file: string;
-    readonly source_line: number;
-    readonly function: string;
-    readonly inputs: readonly (CompareTensor)[];
-    readonly outputs: readonly (CompareTensor)[];
-    readonly moved?: true; // It runs at another place than its counterpart, among the pairs of the step.
-    readonly reason?: string;
-    readonly nearest?: string;
-  })[];
-  readonly problems: Problems;
-  readonly warnings: Warnings;
-  readonly error?: Error;
+  readonly findings: readonly Difference[]; // the earliest error first
+  readonly summary: Readonly<Record<string, number>>; // the number of operators with each verdict
+  readonly rtol: number | null; // the relative tolerance that was given; null: it is derived for each operator
+  readonly atol: number | null; // the absolute tolerance that was given; null: it is derived
+  readonly notes: readonly string[]; // ranks and steps that only one dump has
+  readonly layers?: readonly Layer[]; // with `--layers`: the largest first
+  readonly ops: readonly ComparedOp[]; // every operator
+  readonly problems: readonly Problem[]; // what could not be read, or not wholly
+  readonly warnings: readonly string[]; // other facts that the user should know
+  readonly error?: Failure; // why the call failed; other members may then be missing
 }
 
+// A tensor that was written, or that could not be converted.
+export interface ConvertedFile {
+  readonly from?: string; // the file that it comes from
+  readonly to?: string; // the file that was written
+  readonly bytes?: number; // bytes of the tensor
+  readonly lost?: string; // the tensor that was not written
+  readonly why?: string; // why not
+}
+
+// Tensors of binary files in another format.
+export interface Conversion {
+  readonly files: readonly ConvertedFile[]; // a row for each tensor
+  readonly problems: readonly Problem[]; // what could not be read, or not wholly
+  readonly warnings: readonly string[]; // other facts that the user should know
+  readonly error?: Failure; // why the call failed; other members may then be missing
+}
+
+// A tensor that the format cannot hold.
+export interface LeftOut {
+  readonly name: string; // its name
+  readonly why: string; // why it is left out
+}
+
+// A file, or a directory of event files, that was written.
+export interface ExportedFile {
+  readonly path: string; // where it is
+  readonly format: string; // `parquet`, `arrow`, `safetensors`, `npz` or `tensorboard`
+  readonly bytes: number; // its bytes
+  readonly skipped: readonly LeftOut[]; // tensors that were left out
+  readonly rows?: number; // rows of a table
+  readonly tensors?: number; // tensors in it
+  readonly without_values?: number; // tensors whose values the dump does not have
+  readonly points?: number; // points of curves
+  readonly files?: readonly string[]; // files of a directory
+}
+
+// A dump in a format of other tools.
+export interface Export {
+  readonly written: readonly ExportedFile[]; // what was written
+  readonly problems: readonly Problem[]; // what could not be read, or not wholly
+  readonly warnings: readonly string[]; // other facts that the user should know
+  readonly error?: Failure; // why the call failed; other members may then be missing
+}
+
+// A rank whose last run did not end the recording itself: nobody knows what came after.
+export interface UnfinishedRun {
+  readonly state: "killed" | "stopped" | "running"; // `stopped`: an error ended the recording, and the program went on
+  readonly rank: number; // the number of the process
+  readonly dump: string; // the dump of the rank, if the path holds several
+  readonly graph: number; // 0 for training, 1 for evaluation
+  readonly step: number; // the last one
+  readonly in_step: boolean; // false: the step had ended
+  readonly reason: string; // the error that stopped the recording; otherwise empty
+}
+
+// A rank and graph where a healthy infinity is.
+export interface HealthyPlace {
+  readonly rank: number; // the number of the process
+  readonly dump: string; // the dump of the rank, if the path holds several
+  readonly graph: number; // 0 for training, 1 for evaluation
+  readonly steps: string; // steps, as `--step` takes them: `0-2|5`
+}
+
+// An infinity that is intended, or does no harm: an operator removes it before it matters.
+export interface HealthyInfinity {
+  readonly tensor: FindingTensor; // where it is first
+  readonly rank: number; // the rank where it is first
+  readonly graph: number; // 0 for training, 1 for evaluation
+  readonly step: number; // the number of the step
+  readonly places: readonly HealthyPlace[]; // all its places
+  readonly how: string; // `placed`, `computed` or `from outside`
+  readonly absorbed_by: readonly string[]; // the operators that remove it, by full name; empty: no operator in the dump reads it
+  readonly code: Code; // the line of the operator
+}
+
+// The value of one step.
+export interface GrowthPoint {
+  readonly step: number; // the number of the step
+  readonly value: Numeric; // the norm, or the largest magnitude
+}
+
+// The first tensor that rose to ten times its earlier median and stayed there. No state of an optimizer is one.
+export interface Growth {
+  readonly tensor: FindingTensor; // the tensor
+  readonly rank: number; // the number of the process
+  readonly step: number; // the number of the step
+  readonly before: Numeric; // the median of the steps before
+  readonly now: Numeric; // the value of this step
+  readonly of_norm: boolean; // false: largest magnitudes, since the dump has no norm
+  readonly series: readonly GrowthPoint[]; // the value of each step
+  readonly code: Code; // the line of the operator
+}
+
+// The scope of the analysis.
+export interface LookedAt {
+  readonly ranks: number; // ranks
+  readonly steps: number; // steps
+  readonly ops: number; // operators
+  readonly ops_not_recorded: number; // of `ops`: only their place in the graph is known
+  readonly tensors: number; // tensors
+  readonly files_read: number; // files that were opened
+}
+
+// The first operator whose output holds a NaN or an infinity that matters.
+export interface FirstBad {
+  readonly complete: boolean; // everything that was recorded was looked at: without a finding, nothing in it is wrong; false too if an error stopped the recording before a finding
+  readonly unfinished: readonly UnfinishedRun[]; // ranks whose last run has not ended the recording itself
+  readonly first: Finding | null; // the answer; null: nothing was found
+  readonly findings: readonly Finding[]; // the answer, then others of its step that it does not cause
+  readonly by_rank: readonly Finding[]; // the first finding of each rank that its own operators caused, the answer's rank first; without ranks that only received bad values from another
+  readonly reaches: string; // where it matters: `the loss`, `a gradient`
+  readonly path: readonly string[]; // the operators from the answer to where it matters, by full name
+  readonly expected: readonly Finding[]; // findings of a loss scaler, which skipped the step
+  readonly asides: readonly Finding[]; // notes: metrics and numbers that are printed, which no training reads
+  readonly healthy: readonly HealthyInfinity[]; // of the step of the answer, or of all steps where there is none
+  readonly healthy_left_out: number; // healthy infinities that are not in the list
+  readonly growth: Growth | null; // "grew first"; null: no tensor
+  readonly suspects: readonly string[]; // operators whose tensors would show more in another run
+  readonly notes: readonly string[]; // how the verb filled gaps of the dump, and what it left out
+  readonly looked_at: LookedAt; // the scope of the analysis
+  readonly only_overflows: boolean; // the dump holds nothing but operators that overflowed
+  readonly problems: readonly Problem[]; // what could not be read, or not wholly
+  readonly warnings: readonly string[]; // other facts that the user should know
+  readonly error?: Failure; // why the call failed; other members may then be missing
+}
+
+// The type of a value in a graph.
+export interface ValueType {
+  readonly dtype: string; // the type of the elements
+  readonly shape: readonly number[] | null; // sizes; null: not known
+}
+
+// A parameter of a graph.
+export interface GraphParameter {
+  readonly parameter: string; // its name
+  readonly type: ValueType | null; // its type; null: not known
+}
+
+// An input of an operator: the output of another, a parameter or a number.
+export interface GraphInput {
+  readonly type: ValueType | null; // its type; null: not known
+  readonly op_name?: string; // the operator that makes it
+  readonly slot?: number; // the number of its output
+  readonly is_inner?: boolean; // something inside of that operator, none of its outputs
+  readonly parameter?: string; // the parameter that it is
+  readonly constant?: Numeric; // the number that it is
+}
+
+// A line of the calls that led to an operator, the innermost first.
+export interface CodeLine {
+  readonly source_file: string; // the file of the user's program; empty: unknown
+  readonly source_line: number; // the line in it; 0: unknown
+  readonly function: string; // the function around the line
+}
+
+// An operator of a graph.
+export interface GraphOp {
+  readonly op_name: string; // the full name of the operator
+  readonly op_type: string; // the type of the operator
+  readonly scope: string; // the modules around it; empty: unknown
+  readonly phase: "forward" | "backward" | "optimizer" | "outside" | "recompute"; // when the operator ran
+  readonly inputs: readonly GraphInput[]; // in the order of its arguments
+  readonly outputs: readonly (ValueType | null)[]; // the types of its outputs; null: not known
+  readonly attributes: unknown; // the other arguments, by name
+  readonly source_file: string; // the file of the user's program; empty: unknown
+  readonly source_line: number; // the line in it; 0: unknown
+  readonly function: string; // the function around the line
+  readonly trace: readonly CodeLine[]; // the lines of the calls
+}
+
+// The graph of a step.
+export interface Graph {
+  readonly rank: number; // the number of the process
+  readonly graph: number; // 0 for training, 1 for evaluation
+  readonly step: number; // the number of the step
+  readonly parameters: readonly GraphParameter[]; // what it reads from outside
+  readonly ops: readonly GraphOp[]; // in the order of execution
+  readonly problems: readonly Problem[]; // what could not be read, or not wholly
+  readonly warnings: readonly string[]; // other facts that the user should know
+  readonly error?: Failure; // why the call failed; other members may then be missing
+}
+
+// The saved index of a dump.
+export interface Index {
+  readonly file: string; // the file of the index
+  readonly files: number; // files
+  readonly tensors: number; // tensors
+  readonly bytes: number; // bytes of the index
+  readonly read_seconds: number; // time to read the dump
+  readonly write_seconds: number; // time to write the index
+  readonly problems: readonly Problem[]; // what could not be read, or not wholly
+  readonly warnings: readonly string[]; // other facts that the user should know
+  readonly error?: Failure; // why the call failed; other members may then be missing
+}
+
+// A configuration that the environment names.
+export interface NamedPlan {
+  readonly file: string; // the file
+  readonly ok: boolean; // it can be recorded with
+  readonly limits?: string; // the steps and tensors that it chooses
+}
+
+// This Sonde, its machine and its environment.
+export interface Info {
+  readonly version: string; // the version of the program
+  readonly compiler: string; // the compiler that made it
+  readonly kernel: string; // the instruction set of its statistics
+  readonly cpu_features: readonly string[]; // features of the processor that it looks for
+  readonly cores: number; // processors
+  readonly libraries: Readonly<Record<string, string>>; // versions of the libraries that are linked
+  readonly python: unknown; // the interpreter that `sonde run` would start, its PyTorch, its MindSpore and the adapter
+  readonly environment: Readonly<Record<string, string>>; // variables that Sonde reads
+  readonly plan: NamedPlan | null; // the configuration that the environment names; null: it names none
+  readonly problems: readonly Problem[]; // what could not be read, or not wholly
+  readonly warnings: readonly string[]; // other facts that the user should know
+  readonly error?: Failure; // why the call failed; other members may then be missing
+}
+
+// A run of a rank.
+export interface ListedRun {
+  readonly finished: boolean; // it ended the recording itself
+  readonly host: string; // the machine
+  readonly command: string; // the command
+  readonly layout: string; // the layout of directories and files
+  readonly saved_data: string; // `tensor`, `statistic` or `full`
+  readonly net_name: string; // the name of the network in the configuration
+  readonly error: string; // the error that stopped the recording; empty: none
+  readonly pid: number; // the number of the process
+  readonly started_us: number; // its begin, in microseconds since 1970
+  readonly ended_us: number; // its end, in microseconds since 1970; 0: it has none
+  readonly bytes_read: number; // bytes of tensors that were read
+  readonly bytes_written: number; // bytes of files
+  readonly notes: readonly string[]; // what the run says of itself
+}
+
+// A step of a rank.
+export interface ListedStep {
+  readonly graph: number; // 0 for training, 1 for evaluation
+  readonly step: number; // the number of the step
+  readonly run: number; // the number of the run in its rank
+  readonly ended: boolean; // the step was recorded to its end
+  readonly started_us: number; // its begin, in microseconds since 1970
+  readonly ended_us: number; // its end, in microseconds since 1970; 0: it has none
+  readonly ops: number; // operators
+  readonly parameters: number; // parameters, and data from outside
+  readonly tensors: number; // tensors
+  readonly files: number; // files
+  readonly bytes: number; // bytes of files
+}
+
+// A rank of a dump.
+export interface ListedRank {
+  readonly rank: number; // the number of the process
+  readonly dump: string; // the dump of the rank, if the path holds several
+  readonly directory: string; // the directory of the rank
+  readonly has_journal: boolean; // the rank has a journal of Sonde's
+  readonly runs: readonly ListedRun[]; // the oldest first
+  readonly steps: readonly ListedStep[]; // in the order of the runs
+}
+
+// An operator, with `--ops`, over all steps.
+export interface ListedOp {
+  readonly op_name: string; // the full name of the operator
+  readonly op_type: string; // the type of the operator
+  readonly scope: string; // the modules around it; empty: unknown
+  readonly phase: "forward" | "backward" | "optimizer" | "outside" | "recompute"; // when the operator ran
+  readonly is_parameter: boolean; // a parameter, not an operator
+  readonly inputs: number; // tensors that it reads
+  readonly outputs: number; // tensors that it writes
+  readonly times: number; // steps that have it, in all ranks
+  readonly tensors: number; // recorded tensors
+  readonly source_file: string; // the file of the user's program; empty: unknown
+  readonly source_line: number; // the line in it; 0: unknown
+  readonly function: string; // the function around the line
+}
+
+// The content of a dump.
+export interface Listing {
+  readonly path?: string; // the dump
+  readonly ranks?: readonly ListedRank[]; // its ranks
+  readonly ops?: readonly ListedOp[]; // with `--ops`: its operators
+  readonly problems: readonly Problem[]; // what could not be read, or not wholly
+  readonly warnings: readonly string[]; // other facts that the user should know
+  readonly error?: Failure; // why the call failed; other members may then be missing
+}
+
+// The facts in the file about the place where the dump was made.
+export interface ReportContents {
+  readonly hosts: readonly string[]; // names of machines
+  readonly commands: readonly string[]; // commands of the runs
+  readonly paths: boolean; // paths of files
+  readonly source_lines: number; // lines of the program
+  readonly tensors_with_values: number; // tensors whose values are in it
+  readonly operators: number; // operators
+}
+
+// What did not fit in.
+export interface ReportLeftOut {
+  readonly what: string; // its kind
+  readonly count: number; // how many
+}
+
+// The page of a dump in one file.
+export interface HtmlReport {
+  readonly file: string; // the file
+  readonly bytes: number; // its bytes
+  readonly steps: readonly number[]; // steps that are in it
+  readonly is_redacted: boolean; // without names, paths, source and values
+  readonly contains: ReportContents; // what is in it
+  readonly left_out: readonly ReportLeftOut[]; // what did not fit
+  readonly problems: readonly Problem[]; // what could not be read, or not wholly
+  readonly warnings: readonly string[]; // other facts that the user should know
+  readonly error?: Failure; // why the call failed; other members may then be missing
+}
+
+// The first place where two runs of the command differ.
+export interface RunDifference {
+  readonly process: string; // the process
+  readonly event: number; // the number of the event in it
+  readonly place: string; // the operator or the state
+  readonly kind: string; // the kind of event
+  readonly name: string; // the tensor
+  readonly first: string; // its hash in the first run
+  readonly second: string; // its hash in the second run
+}
+
+// Two runs of the command, event by event.
+export interface RunsCompared {
+  readonly processes: readonly unknown[]; // the processes of both
+  readonly events: number; // events that were compared
+  readonly steps: number; // steps
+  readonly tensors: number; // tensors that were compared
+  readonly kinds: readonly string[]; // kinds of events
+  readonly skipped: unknown; // events that were not compared, with the reason; null: none
+  readonly first_difference: RunDifference | null; // null: there is none
+}
+
+// What the command printed.
+export interface StdoutCompared {
+  readonly lines: number; // lines
+  readonly different: readonly number[]; // numbers of the lines that differ
+  readonly different_by_sonde: readonly number[]; // those that differ only with Sonde
+  readonly reordered: "lines" | "characters" | null; // `lines` or `characters` that are the same in another order; null: none
+}
+
+// Exit statuses of the command.
+export interface ExitStatuses {
+  readonly without_sonde: number; // without Sonde
+  readonly recording: number; // with Sonde
+}
+
+// Time that the command took.
+export interface RunSeconds {
+  readonly without_sonde: readonly number[]; // each run without Sonde
+  readonly recording: number; // the run with Sonde
+}
+
+// Whether Sonde changed the results of a command: runs of it with and without.
+export interface Proof {
+  readonly verdict: string; // the answer in a word
+  readonly compared: RunsCompared; // a run with Sonde and one without
+  readonly without_sonde: RunsCompared | null; // two runs without Sonde; null: they were not needed
+  readonly stdout: StdoutCompared; // what the command printed
+  readonly exit_status: ExitStatuses; // how it ended
+  readonly seconds: RunSeconds; // how long it took
+  readonly recorded: readonly string[]; // directories of the dumps
+  readonly unproved?: string; // why nothing is proved
+  readonly problems: readonly Problem[]; // what could not be read, or not wholly
+  readonly warnings: readonly string[]; // other facts that the user should know
+  readonly error?: Failure; // why the call failed; other members may then be missing
+}
+
+// The statistics of the tensor in a step, by name; null: nobody recorded it.
+export interface ShownStep {
+  readonly rank: number; // the number of the process
+  readonly step: number; // the number of the step
+  readonly [name: string]: Numeric | null;
+}
+
+// A tensor of a file.
+export interface FileTensor {
+  readonly side: "input" | "output"; // whether the operator reads or writes it
+  readonly slot: number; // its number on its side
+  readonly shape: readonly number[]; // sizes
+  readonly parameter?: string; // the parameter, gradient, state or input data that the tensor is; empty: none
+  readonly dtype?: string; // the type of the elements
+  readonly cann_type?: string; // the type that CANN gives it, where NumPy has none
+  readonly format?: string; // the format of its memory
+  readonly bytes?: number; // its bytes
+}
+
+// A tensor, or the content of a file.
+export interface Shown {
+  readonly rank?: number; // the number of the process
+  readonly graph?: number; // 0 for training, 1 for evaluation
+  readonly step?: number; // the number of the step
+  readonly op_name?: string; // the full name of the operator
+  readonly op_type?: string; // the type of the operator
+  readonly scope?: string; // the modules around it; empty: unknown
+  readonly phase?: "forward" | "backward" | "optimizer" | "outside" | "recompute"; // when the operator ran
+  readonly is_parameter?: boolean; // a parameter, not an operator
+  readonly side?: "input" | "output"; // whether the operator reads or writes it
+  readonly slot?: number; // its number on its side
+  readonly parameter?: string; // the parameter, gradient, state or input data that the tensor is; empty: none
+  readonly dtype?: string; // the type of the elements; `?`: only a file has it
+  readonly shape?: readonly number[] | null; // sizes; null: only a file has them
+  readonly source_file?: string; // the file of the user's program; empty: unknown
+  readonly source_line?: number; // the line in it; 0: unknown
+  readonly function?: string; // the function around the line
+  readonly timestamp_us?: number; // when it was read, in microseconds since 1970
+  readonly dump?: string; // the dump of the rank, if the path holds several
+  readonly key?: string; // the name of the tensor in its file
+  readonly is_module?: boolean; // a module's inputs and outputs, not an operator's
+  readonly md5?: string; // the MD5 of the bytes
+  readonly sha1?: string; // the SHA-1 of the bytes
+  readonly skipped?: string; // why the values were not recorded
+  readonly tensor_file?: string; // the file with the values
+  readonly max?: Numeric; // the largest value
+  readonly min?: Numeric; // the smallest value
+  readonly avg?: Numeric; // the mean
+  readonly l2norm?: Numeric; // the square root of the sum of squares
+  readonly count?: number; // elements
+  readonly nan_count?: number; // elements that are NaN
+  readonly positive_inf_count?: number; // elements that are +inf
+  readonly negative_inf_count?: number; // elements that are -inf
+  readonly positive_count?: number; // elements above 0
+  readonly negative_count?: number; // elements below 0
+  readonly zero_count?: number; // elements equal to 0
+  readonly written_by?: string; // the operator that wrote it; empty: not known
+  readonly read_by?: readonly string[]; // operators that read it
+  readonly corner_index?: string; // the place of `corner`, as NumPy slices
+  readonly corner?: readonly (readonly string[])[]; // the first values, in rows
+  readonly histogram_edges?: readonly number[]; // bounds of the bins
+  readonly histogram_counts?: readonly number[]; // elements of each bin
+  readonly trend?: readonly ShownStep[]; // the same tensor in the other steps
+  readonly tensors?: readonly FileTensor[]; // tensors of the file
+  readonly problems: readonly Problem[]; // what could not be read, or not wholly
+  readonly warnings: readonly string[]; // other facts that the user should know
+  readonly error?: Failure; // why the call failed; other members may then be missing
+}
+
+// The statistics of tensors.
+export interface StatisticsTable {
+  readonly tensors: readonly Tensor[]; // in the order of execution
+  readonly problems: readonly Problem[]; // what could not be read, or not wholly
+  readonly warnings: readonly string[]; // other facts that the user should know
+  readonly error?: Failure; // why the call failed; other members may then be missing
+}
+
+// Tensors whose memory changed although no operator wrote it.
 export interface StompReport {
   readonly complete: boolean; // everything was looked at: without a finding, nothing is wrong
-  readonly findings: readonly (Finding)[];
-  readonly findings_left_out: number;
-  readonly compared: number;
-  readonly watched: number;
-  readonly not_observable: number;
-  readonly not_known: number;
-  readonly problems: Problems;
-  readonly warnings: Warnings;
-  readonly error?: Error;
+  readonly findings: readonly Finding[]; // of each tensor the first change and, of a watcher, each further one
+  readonly findings_left_out: number; // changes that are not in the list
+  readonly compared: number; // reads that were compared with the written values
+  readonly watched: number; // of those, by the watcher
+  readonly not_observable: number; // reads that were saved, since no operator had written the memory
+  readonly not_known: number; // reads without values or statistics of both sides
+  readonly problems: readonly Problem[]; // what could not be read, or not wholly
+  readonly warnings: readonly string[]; // other facts that the user should know
+  readonly error?: Failure; // why the call failed; other members may then be missing
+}
+
+// A step of a rank.
+export interface VerifiedStep {
+  readonly run: number; // the number of the run in its rank
+  readonly graph: number; // 0 for training, 1 for evaluation
+  readonly step: number; // the number of the step
+  readonly ended: boolean; // the step was recorded to its end
+  readonly ops: number; // operators
+  readonly files: number; // files that the journal names
+  readonly files_missing: number; // of those, missing
+  readonly files_damaged: number; // of those, damaged
+  readonly rows: number; // rows of tables that the journal names
+  readonly rows_missing: number; // of those, missing
+}
+
+// A rank of the dump.
+export interface VerifiedRank {
+  readonly rank: number; // the number of the process
+  readonly dump: string; // the dump of the rank, if the path holds several
+  readonly directory: string; // the directory of the rank
+  readonly has_journal: boolean; // the rank has a journal of Sonde's
+  readonly steps: readonly VerifiedStep[]; // in the order of the runs
+}
+
+// Something that is not as the journal says.
+export interface Issue {
+  readonly kind: "damaged" | "missing" | "unentered" | "torn" | "leftover" | "permission" | "cut off" | "recording" | "unreadable"; // what it is
+  readonly is_finding: boolean; // data are lost, or wrong: exit status 1
+  readonly path: string; // the file
+  readonly message: string; // what was found, and what was expected
+  readonly rank?: number; // the number of the process
+  readonly graph?: number; // 0 for training, 1 for evaluation
+  readonly step?: number; // the number of the step
+}
+
+// Whether a dump is as its journal says.
+export interface Verification {
+  readonly made?: readonly string[]; // with `--complete`: files that were missing, or lacked rows
+  readonly trimmed?: readonly string[]; // with `--complete`: files whose last row, or entry, broke off
+  readonly entered?: readonly string[]; // with `--complete`: tensor files that the journal now names
+  readonly kept?: readonly string[]; // with `--complete`: tables with rows that are not in the journal
+  readonly ranks: readonly VerifiedRank[]; // the ranks
+  readonly issues: readonly Issue[]; // in the order of the files
+  readonly records: number; // records of the journals
+  readonly files: number; // files that were compared
+  readonly bytes: number; // their bytes
+  readonly rows: number; // rows of tables that were compared
+  readonly problems: readonly Problem[]; // what could not be read, or not wholly
+  readonly warnings: readonly string[]; // other facts that the user should know
+  readonly error?: Failure; // why the call failed; other members may then be missing
+}
+
+// A parameter of a condition, with the value of the tensor.
+export interface WatchValue {
+  readonly name: string; // its name
+  readonly value: Numeric; // the bound
+  readonly actual_value?: Numeric | null; // the value of the tensor; null: there is nothing to compare with it
+  readonly is_hit?: boolean; // the bound is met
+  readonly at_least?: Numeric; // a bound that decides it, where the value is not known
+  readonly at_most?: Numeric; // a bound that decides it, where the value is not known
+}
+
+// A condition with its parameters.
+export interface SetCondition {
+  readonly id: string; // its name: `tensor_overflow`
+  readonly abbr: string; // its short name: `OT`
+  readonly params: readonly WatchValue[]; // its parameters
+}
+
+// A watchpoint: a condition on tensors.
+export interface WatchPoint {
+  readonly id: number; // its number, from 1
+  readonly name: string; // its name
+  readonly watch_condition: SetCondition; // the condition
+  readonly tensors: number; // tensors that it watches
+}
+
+// A watchpoint on a tensor.
+export interface JudgedPoint {
+  readonly id: number; // the number of the watchpoint
+  readonly watch_condition: SetCondition; // the condition, with the values of the tensor
+  readonly hit: boolean; // the condition is met
+  readonly error_code: number; // MindSpore's number of the reasons why it could not be judged; 0: it was
+  readonly error_list: readonly string[]; // the same, in words of MindSpore's
+  readonly error_msg: readonly string[]; // the same, in sentences
+  readonly hit_detail?: string; // the setting of the watchpoint and the values of the tensor
+  readonly previous_step?: number; // the step that it was compared with
+  readonly nan_count?: number; // elements that are NaN
+  readonly inf_count?: number; // elements that are infinite
+}
+
+// A tensor with its watchpoints.
+export interface WatchedTensor {
+  readonly side: "input" | "output"; // whether the operator reads or writes it
+  readonly slot: number; // its number on its side
+  readonly dtype: string; // the type of the elements; `?`: only a file has it
+  readonly shape: readonly number[] | null; // sizes; null: only a file has them
+  readonly timestamp_us: number; // when it was read, in microseconds since 1970
+  readonly watch_points: readonly JudgedPoint[]; // those that are met, or could not be judged
+  readonly tensor_file?: string; // the file with the values
+}
+
+// An operator with tensors that meet a condition.
+export interface WatchedOp {
+  readonly op_name: string; // the full name of the operator
+  readonly op_type: string; // the type of the operator
+  readonly scope: string; // the modules around it; empty: unknown
+  readonly rank: number; // the number of the process
+  readonly graph: number; // 0 for training, 1 for evaluation
+  readonly step: number; // the number of the step
+  readonly graph_name: string; // the name of the graph in MindSpore's words
+  readonly source_file: string; // the file of the user's program; empty: unknown
+  readonly source_line: number; // the line in it; 0: unknown
+  readonly function: string; // the function around the line
+  readonly tensors: readonly WatchedTensor[]; // its tensors
+}
+
+// A tensor that could not be judged.
+export interface NotJudged {
+  readonly id: number; // the number of the watchpoint
+  readonly op_name: string; // the full name of the operator
+  readonly rank: number; // the number of the process
+  readonly graph: number; // 0 for training, 1 for evaluation
+  readonly step: number; // the number of the step
+  readonly side: "input" | "output"; // whether the operator reads or writes it
+  readonly slot: number; // its number on its side
+  readonly reason: string; // why not
+}
+
+// A condition that can be set, with `--list`.
+export interface Condition {
+  readonly id: string; // its name
+  readonly abbr: string; // its short name
+  readonly target: string; // the tensors that it is for
+  readonly backend: number; // MindSpore's number of it
+  readonly parameters: readonly unknown[]; // its parameters: name, type, default, range
+  readonly summary: string; // what it finds
+}
+
+// Tensors that meet a condition; with `--list` the conditions.
+export interface WatchDocument {
+  readonly watch_points?: readonly WatchPoint[]; // what was asked
+  readonly hits?: readonly WatchedOp[]; // by the time at which tensors were written
+  readonly not_judged?: readonly NotJudged[]; // in the order of the dump
+  readonly notes?: readonly string[]; // conditions without a tensor to watch, and steps without the step before
+  readonly tensors?: number; // tensors that were watched
+  readonly not_read?: number; // tensors that statistics decided
+  readonly files_read?: number; // files that were opened
+  readonly bytes_read?: number; // bytes of these files
+  readonly outdated?: boolean; // false, as MindSpore's debugger says it
+  readonly conditions?: readonly Condition[]; // with `--list`
+  readonly problems: readonly Problem[]; // what could not be read, or not wholly
+  readonly warnings: readonly string[]; // other facts that the user should know
+  readonly error?: Failure; // why the call failed; other members may then be missing
 }

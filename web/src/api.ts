@@ -1,4 +1,5 @@
 // Made from openapi.json by scripts/api_types.mjs; a change here is lost.
+import type { FirstBad, Tensor } from "./answers.ts";
 
 // A number; one that JSON does not have is a text.
 export type Number = number | "nan" | "inf" | "-inf";
@@ -16,45 +17,6 @@ export interface Error {
   readonly title: string; // The words of the status.
   readonly status: number;
   readonly detail: string; // The operation, the object, the cause and a cure.
-}
-
-// As in docs/json/common.schema.json: `rank` is a number here, and `dump` says which of several dumps.
-export interface Tensor {
-  readonly rank: number;
-  readonly graph: number;
-  readonly step: number;
-  readonly op_name: string;
-  readonly op_type: string;
-  readonly scope: string;
-  readonly phase: "forward" | "backward" | "optimizer" | "outside" | "recompute";
-  readonly is_parameter: boolean;
-  readonly side: "input" | "output";
-  readonly slot: number;
-  readonly parameter: string;
-  readonly dtype: string;
-  readonly shape: readonly (number)[] | null;
-  readonly source_file: string;
-  readonly source_line: number;
-  readonly function: string;
-  readonly timestamp_us: number;
-  readonly dump?: string;
-  readonly key?: string;
-  readonly is_module?: boolean;
-  readonly md5?: string;
-  readonly sha1?: string;
-  readonly skipped?: string;
-  readonly tensor_file?: string;
-  readonly max?: Number;
-  readonly min?: Number;
-  readonly avg?: Number;
-  readonly l2norm?: Number;
-  readonly count?: number;
-  readonly nan_count?: number;
-  readonly positive_inf_count?: number;
-  readonly negative_inf_count?: number;
-  readonly positive_count?: number;
-  readonly negative_count?: number;
-  readonly zero_count?: number;
 }
 
 export interface Code {
@@ -174,7 +136,7 @@ export interface Overview {
   })[]; // The scalar at which backward begins, by step; `value` null: it was not recorded.
   readonly problems: readonly (Problem)[];
   readonly warnings: readonly (string)[];
-  readonly finding: Record<string, unknown> | null; // The result of the last first-bad job of this dump, as in docs/json/first-bad.schema.json.
+  readonly finding: FirstBad | null; // The result of the last first-bad job of this dump.
   readonly finding_generation: number | null; // The generation that this job has seen at least; null without a finding. If it is not that of the answer, the dump has changed since.
 }
 

@@ -166,7 +166,7 @@ TEST(FirstBad, ABadParameterIsLookedForInTheStepBefore) {
   const FirstBad report = first_bad(run.catalog());
   ASSERT_THAT(report.findings, SizeIs(1));
   EXPECT_EQ(report.findings[0].kind, "bad_parameter");
-  EXPECT_EQ(report.findings[0].step.number, 1U);
+  EXPECT_EQ(report.findings[0].step, 1U);
   EXPECT_THAT(report.findings[0].evidence, Contains(HasSubstr("in step 0 it contained only finite numbers")));
 }
 
@@ -288,7 +288,7 @@ TEST(FirstBad, NamesTheNormThatGrewFirst) {
   const FirstBad report = first_bad(run.catalog());
   ASSERT_TRUE(report.growth);
   EXPECT_EQ(report.growth->tensor.op_type, "mul");
-  EXPECT_EQ(report.growth->step.number, 2U);
+  EXPECT_EQ(report.growth->step, 2U);
   EXPECT_EQ(report.growth->before, 1);
   EXPECT_EQ(report.growth->now, 50);
 }
@@ -420,7 +420,7 @@ TEST(FirstBad, AScalerThatSkipsEveryStepIsStuck) {
   EXPECT_THAT(skipped("custom_backward", 1, 5).expected, SizeIs(5));
   const FirstBad report = skipped("custom_backward", 1, 9);
   ASSERT_THAT(report.findings, SizeIs(1));
-  EXPECT_EQ(report.findings[0].step.number, 6U) << "the scale is 1024";
+  EXPECT_EQ(report.findings[0].step, 6U) << "the scale is 1024";
   EXPECT_THAT(report.findings[0].tags, Contains("uncertain"));
 }
 
@@ -447,7 +447,7 @@ TEST(FirstBad, ABoundIsCalledABound) {
     op.tensors[1].statistics->min = b_min;
     return first_bad(run.catalog()).findings.at(0);
   };
-  const auto named = [](const std::string& name) { return Contains(testing::Field(&Number::name, name)); };
+  const auto named = [](const std::string& name) { return Contains(testing::Field(&NamedValue<double>::name, name)); };
   for (const Finding& bound : {of("mul", 1e20, -1, 1e20), of("add", 3e38, -1, 3e38), of("sub", 3e38, -3e38, 1),
                                of("matmul", 1e20, -1, 1e20), of("mse_loss", 1e20, -1e20, 1)}) {
     EXPECT_THAT(bound.numbers, named("at most")) << bound.tensor.op_type;
@@ -694,7 +694,7 @@ TEST(FirstBad, TheSearchGoesOnBehindANumberThatIsOnlyPrinted) {
   const FirstBad report = first_bad(run.catalog());
   ASSERT_THAT(report.findings, SizeIs(1));
   EXPECT_EQ(report.findings[0].tensor.op_type, "log");
-  EXPECT_EQ(report.findings[0].step.number, 1U);
+  EXPECT_EQ(report.findings[0].step, 1U);
 }
 
 TEST(FirstBad, ALossThatOnlyItsGuardReadsMatters) {

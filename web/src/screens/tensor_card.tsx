@@ -1,5 +1,6 @@
 // One input or output of an operator: type, shape, statistics, where it comes from, who reads it.
-import type { Op, Tensor } from "../api.ts";
+import type { Tensor } from "../answers.ts";
+import type { Op } from "../api.ts";
 import { formatCount, formatNumber, formatShape } from "../numbers.ts";
 import { OpLink } from "../parts/op_name.tsx";
 import { ClassMark } from "../parts/ui.tsx";

@@ -1,0 +1,185 @@
+// The answers of the analyses. Made from contract/ by tools/contract.py: a change here is lost.
+//
+// An answer owns its texts. Its members have the names that they have in JSON (docs/json/) and in Python.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sonde/dims.h"
+#include "sonde/dtype.h"
+#include "sonde/dump.h"
+#include "sonde/export.h"
+#include "sonde/known_statistics.h"
+#include "sonde/step.h"
+
+namespace sonde {
+
+// A value with its name.
+template <typename Value>
+struct NamedValue {
+  std::string name;
+  Value value{};
+};
+
+enum class RunState : std::uint8_t { killed, stopped, running };
+SONDE_EXPORT std::string_view word_of(RunState value);
+
+enum class Severity : std::uint8_t { error, warning, note };
+SONDE_EXPORT std::string_view word_of(Severity value);
+
+enum class Side : std::uint8_t { input, output };
+SONDE_EXPORT std::string_view word_of(Side value);
+
+// A rank whose last run did not end the recording itself: nobody knows what came after.
+struct UnfinishedRun {
+  RunState state = RunState::killed;  // `stopped`: an error ended the recording, and the program went on
+  std::uint32_t rank = 0;             // the number of the process
+  std::string dump;                   // the dump of the rank, if the path holds several
+  std::uint32_t graph = 0;            // 0 for training, 1 for evaluation
+  std::uint64_t step = 0;             // the last one
+  bool in_step = false;               // false: the step had ended
+  std::string reason;                 // the error that stopped the recording; otherwise empty
+};
+
+// A tensor that a finding is about, or points to.
+struct FindingTensor {
+  std::string op_name;      // the operator; empty: nothing in the dump made the tensor
+  std::string op_type;      // the type of the operator
+  Side side = Side::input;  // whether the operator reads or writes it
+  std::uint32_t slot = 0;   // its number on its side
+  // the parameter, gradient, state or input data that the tensor is; empty: none
+  std::string parameter;
+  DType dtype = DType::undefined;             // the type of the elements; null: the dump does not have it
+  std::optional<Dims> shape;                  // sizes; null: the dump does not have them
+  std::optional<KnownStatistics> statistics;  // those that the dump has
+  std::string tensor_file;                    // the file with the values
+};
+
+// A line of the user's program.
+struct Line {
+  std::uint32_t number = 0;  // from 1
+  std::string text;          // without its end
+};
+
+// A line of the user's program, with its neighbours where the text is there.
+struct Code {
+  std::string source_file;        // the file of the user's program; empty: unknown
+  std::uint32_t source_line = 0;  // the line in it; 0: unknown
+  std::string function;           // the function around the line
+  std::vector<Line> lines;        // the line and its neighbours
+};
+
+// Something wrong: its place, its numbers, the reason and the evidence.
+struct Finding {
+  std::string kind;                         // what was found, in a word of the verb's list
+  Severity severity = Severity::error;      // `error` and `warning` give exit status 1, `note` none
+  std::uint32_t rank = 0;                   // the number of the process
+  std::string dump;                         // the dump of the rank, if the path holds several
+  std::uint32_t graph = 0;                  // 0 for training, 1 for evaluation
+  std::uint64_t step = 0;                   // the number of the step
+  Phase phase = Phase::forward;             // when the operator ran
+  std::string op_name;                      // the operator that is to blame
+  std::string op_type;                      // the type of the operator
+  std::vector<std::string> tags;            // further properties: `backward_only`, `one_rank_only`, `uncertain`
+  std::string why;                          // the reason, in a sentence
+  FindingTensor tensor;                     // the wrong tensor
+  std::vector<NamedValue<double>> numbers;  // the numbers that the sentence rests on, by name
+  std::vector<std::string> evidence;        // the observed facts, a line each
+  std::vector<std::string> limits;          // the facts that this dump cannot show, a line each
+  Code code;                                // the line of the operator
+};
+
+// A rank and graph where a healthy infinity is.
+struct HealthyPlace {
+  std::uint32_t rank = 0;   // the number of the process
+  std::string dump;         // the dump of the rank, if the path holds several
+  std::uint32_t graph = 0;  // 0 for training, 1 for evaluation
+  std::string steps;        // steps, as `--step` takes them: `0-2|5`
+};
+
+// An infinity that is intended, or does no harm: an operator removes it before it matters.
+struct HealthyInfinity {
+  FindingTensor tensor;              // where it is first
+  std::uint32_t rank = 0;            // the rank where it is first
+  std::uint32_t graph = 0;           // 0 for training, 1 for evaluation
+  std::uint64_t step = 0;            // the number of the step
+  std::vector<HealthyPlace> places;  // all its places
+  std::string how;                   // `placed`, `computed` or `from outside`
+  // the operators that remove it, by full name; empty: no operator in the dump reads it
+  std::vector<std::string> absorbed_by;
+  Code code;  // the line of the operator
+};
+
+// The value of one step.
+struct GrowthPoint {
+  std::uint64_t step = 0;  // the number of the step
+  double value = 0;        // the norm, or the largest magnitude
+};
+
+// The first tensor that rose to ten times its earlier median and stayed there. No state of an optimizer is one.
+struct Growth {
+  FindingTensor tensor;             // the tensor
+  std::uint32_t rank = 0;           // the number of the process
+  std::uint64_t step = 0;           // the number of the step
+  double before = 0;                // the median of the steps before
+  double now = 0;                   // the value of this step
+  bool of_norm = false;             // false: largest magnitudes, since the dump has no norm
+  std::vector<GrowthPoint> series;  // the value of each step
+  Code code;                        // the line of the operator
+};
+
+// The scope of the analysis.
+struct LookedAt {
+  std::uint64_t ranks = 0;             // ranks
+  std::uint64_t steps = 0;             // steps
+  std::uint64_t ops = 0;               // operators
+  std::uint64_t ops_not_recorded = 0;  // of `ops`: only their place in the graph is known
+  std::uint64_t tensors = 0;           // tensors
+  std::uint64_t files_read = 0;        // files that were opened
+};
+
+// The first operator whose output holds a NaN or an infinity that matters.
+struct FirstBad {
+  // everything that was recorded was looked at: without a finding, nothing in it is wrong; false too if an error
+  // stopped the recording before a finding
+  bool complete = false;
+  std::vector<UnfinishedRun> unfinished;  // ranks whose last run has not ended the recording itself
+  std::optional<Finding> first;           // the answer; null: nothing was found
+  std::vector<Finding> findings;          // the answer, then others of its step that it does not cause
+  // the first finding of each rank that its own operators caused, the answer's rank first; without ranks that only
+  // received bad values from another
+  std::vector<Finding> by_rank;
+  std::string reaches;                   // where it matters: `the loss`, `a gradient`
+  std::vector<std::string> path;         // the operators from the answer to where it matters, by full name
+  std::vector<Finding> expected;         // findings of a loss scaler, which skipped the step
+  std::vector<Finding> asides;           // notes: metrics and numbers that are printed, which no training reads
+  std::vector<HealthyInfinity> healthy;  // of the step of the answer, or of all steps where there is none
+  std::uint64_t healthy_left_out = 0;    // healthy infinities that are not in the list
+  std::optional<Growth> growth;          // "grew first"; null: no tensor
+  std::vector<std::string> suspects;     // operators whose tensors would show more in another run
+  std::vector<std::string> notes;        // how the verb filled gaps of the dump, and what it left out
+  LookedAt looked_at;                    // the scope of the analysis
+  bool only_overflows = false;           // the dump holds nothing but operators that overflowed
+  std::vector<DumpProblem> problems;     // what could not be read, or not wholly; the rest was looked at all the same
+  std::vector<std::string> warnings;     // other facts that the user should know
+};
+
+// Tensors whose memory changed although no operator wrote it.
+struct StompReport {
+  bool complete = false;                // everything was looked at: without a finding, nothing is wrong
+  std::vector<Finding> findings;        // of each tensor the first change and, of a watcher, each further one
+  std::uint64_t findings_left_out = 0;  // changes that are not in the list
+  std::uint64_t compared = 0;           // reads that were compared with the written values
+  std::uint64_t watched = 0;            // of those, by the watcher
+  std::uint64_t not_observable = 0;     // reads that were saved, since no operator had written the memory
+  std::uint64_t not_known = 0;          // reads without values or statistics of both sides
+  std::vector<DumpProblem> problems;    // what could not be read, or not wholly; the rest was looked at all the same
+  std::vector<std::string> warnings;    // other facts that the user should know
+};
+
+}  // namespace sonde

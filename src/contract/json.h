@@ -1,0 +1,123 @@
+// Answers as JSON, and back: one function each way for all of them.
+//
+//   Json json = json_of(report);                        // without `problems` and `warnings`
+//   Json document = document_of(report);                // with them: the document of --json
+//   Result<Read<FirstBad>> read = read_json<FirstBad>(document);
+//   if (!read->unknown.empty()) warn("a newer Sonde wrote members that this one does not know");
+//
+// Numbers that JSON cannot express are "nan", "inf", "-inf".
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "contract/members.h"
+#include "sonde/result.h"
+
+namespace sonde {
+
+using Json = nlohmann::ordered_json;
+
+Json json_of(double value);
+Json json_of(DType dtype);  // null: not known
+Json json_of(const Dims& shape);
+
+namespace contract {
+
+template <typename Value>
+Json value_json(const Value& value);
+
+template <typename Value>
+Json value_json(const std::optional<Value>& value) {
+  return value ? value_json(*value) : Json();
+}
+
+template <typename Value>
+Json value_json(const std::vector<Value>& values) {
+  Json list = Json::array();
+  for (const Value& value : values) list.push_back(value_json(value));
+  return list;
+}
+
+template <typename Value>
+Json value_json(const std::vector<NamedValue<Value>>& values) {
+  Json object = Json::object();
+  for (const NamedValue<Value>& one : values) object[one.name] = value_json(one.value);
+  return object;
+}
+
+template <typename Value>
+bool is_empty(const Value& value) {
+  if constexpr (requires { value.has_value(); }) {
+    return !value.has_value();
+  } else if constexpr (requires { value.empty(); }) {
+    return value.empty();
+  } else {
+    return value == Value();
+  }
+}
+
+template <typename Object>
+void put_members(Json& json, const Object& object);
+
+template <typename Object, typename Value>
+void put(Json& json, const Object& object, const Member<Object, Value>& member) {
+  json[std::string(member.name)] = value_json(object.*member.at);
+}
+template <typename Object, typename Value>
+void put(Json& json, const Object& object, const MemberOrNothing<Object, Value>& member) {
+  if (!is_empty(object.*member.at)) json[std::string(member.name)] = value_json(object.*member.at);
+}
+template <typename Object, typename Value>
+void put(Json& json, const Object& object, const Merged<Object, std::optional<Value>>& member) {
+  if (object.*member.at) put_members(json, *(object.*member.at));
+}
+
+template <typename Object>
+void put_members(Json& json, const Object& object) {
+  std::apply([&](const auto&... member) { (put(json, object, member), ...); }, Members<Object>::list);
+}
+
+template <typename Value>
+Json value_json(const Value& value) {
+  if constexpr (HasMembers<Value>) {
+    Json object = Json::object();
+    put_members(object, value);
+    return object;
+  } else if constexpr (HasWords<Value>) {
+    return Words<Value>::list[static_cast<std::size_t>(value)];
+  } else if constexpr (std::same_as<Value, std::filesystem::path>) {
+    return value.string();
+  } else if constexpr (std::same_as<Value, double> || std::same_as<Value, DType> || std::same_as<Value, Dims>) {
+    return json_of(value);
+  } else {
+    return value;
+  }
+}
+
+}  // namespace contract
+
+template <HasMembers Value>
+Json json_of(const Value& value) {
+  return contract::value_json(value);
+}
+
+template <HasMembers Answer>
+requires Members<Answer>::is_answer Json document_of(const Answer& answer) {
+  Json document = json_of(answer);
+  document["problems"] = contract::value_json(answer.problems);
+  document["warnings"] = answer.warnings;
+  return document;
+}
+
+// The text of a document. Bytes of a name that are not UTF-8 become U+FFFD.
+std::string text_of_json(const Json& json);
+
+}  // namespace sonde

@@ -1,0 +1,51 @@
+// The names and places of an answer's members, so that one function writes or reads all answers. contract/members.h, made from
+// contract/, has Members<T> of each type and Words<E> of each enum.
+#pragma once
+
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+
+namespace sonde {
+
+// A member that every document has.
+template <typename Object, typename Value>
+struct Member {
+  std::string_view name;
+  Value Object::*at;
+};
+template <typename Object, typename Value>
+Member(const char*, Value Object::*) -> Member<Object, Value>;
+
+// A member that is left out where it is empty: an empty text or list, false, no number.
+template <typename Object, typename Value>
+struct MemberOrNothing {
+  std::string_view name;
+  Value Object::*at;
+};
+template <typename Object, typename Value>
+MemberOrNothing(const char*, Value Object::*) -> MemberOrNothing<Object, Value>;
+
+// An object whose members are members of the object around it.
+template <typename Object, typename Value>
+struct Merged {
+  Value Object::*at;
+};
+template <typename Object, typename Value>
+Merged(Value Object::*) -> Merged<Object, Value>;
+
+template <typename Type>
+struct Members;  // `list`, a tuple of the above; `is_answer`: it has `problems` and `warnings` besides
+template <typename Enum>
+struct Words;  // `list`, by the enum's numbers
+
+template <typename Type>
+concept HasMembers = requires {
+  Members<Type>::list;
+};
+template <typename Enum>
+concept HasWords = std::is_enum_v<Enum> && requires {
+  Words<Enum>::list;
+};
+
+}  // namespace sonde

@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""Makes from contract/ what each face needs: C++, Python, the page's types, JSON schemas, documents.
+
+    tools/contract.py --check             are the committed files those of contract/? Exit status 1: no
+    tools/contract.py --write             writes them
+    tools/contract.py --build DIRECTORY   besides: what only the compiler reads
+    tools/contract.py --strays            public names that are spelled outside contract/; exit status 1: there are some
+
+contract_language.py describes the files of contract/."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+import re
+import sys
+
+from contract_cpp import header_text, members_text, words_text
+from contract_documents import documents_text
+from contract_language import Contract, ContractError, read
+from contract_python import python_text
+from contract_schema import common_schema, openapi, question_schema, text_of
+from contract_web import web_text
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+_OPENAPI = "src/server/openapi.json"
+
+
+def committed(contract: Contract) -> dict[str, str]:
+    """The text of each file that people read, by its path in the project."""
+    files = {
+        "include/sonde/answers.h": header_text(contract),
+        "python/sonde/answer_types.py": python_text(contract),
+        "web/src/answers.ts": web_text(contract),
+        "docs/json/answers.md": documents_text(contract),
+        "docs/json/common.schema.json": text_of(common_schema(contract)) + "\n",
+    }
+    for question in contract.questions:
+        files[f"docs/json/{question.verb}.schema.json"] = text_of(question_schema(contract, question)) + "\n"
+    api = json.loads((ROOT / _OPENAPI).read_text(encoding="utf-8"))
+    return files | {_OPENAPI: text_of(openapi(contract, api)) + "\n"}
+
+
+def built(contract: Contract) -> dict[str, str]:
+    """The same of files that only the compiler reads, by their path in the build folder."""
+    return {"contract/members.h": members_text(contract), "contract/words.cpp": words_text(contract)}
+
+
+def different(files: dict[str, str], directory: pathlib.Path) -> list[str]:
+    return [
+        name
+        for name, text in files.items()
+        if not (directory / name).exists() or (directory / name).read_text(encoding="utf-8") != text
+    ]
+
+
+def write(files: dict[str, str], directory: pathlib.Path) -> None:
+    """Files that are right keep their time, so that nothing is compiled again."""
+    for name in different(files, directory):
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_text(files[name], encoding="utf-8")
+
+
+# Names that nothing else in a program is called; the words that other formats have too are not among them.
+_STRAY_FOLDERS = ("src", "cli", "adapters", "python", "web/src")
+
+
+def strays(contract: Contract) -> list[str]:
+    """`file:line: name` of each literal that spells a name of contract/ and has an underscore, outside what is made."""
+    names = {member.name for type in contract.types.values() for member in type.members if "_" in member.name}
+    pattern = re.compile(r'"({})"'.format("|".join(sorted(names))))
+    made = {ROOT / name for name in committed(contract)}
+    found = []
+    for folder in _STRAY_FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix not in (".cpp", ".h", ".py", ".ts", ".tsx") or path in made:
+                continue
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+                found += [f"{path.relative_to(ROOT)}:{number}: {name}" for name in pattern.findall(line)]
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--build", type=pathlib.Path)
+    parser.add_argument("--strays", action="store_true")
+    options = parser.parse_args()
+    try:
+        contract = read(ROOT / "contract")
+    except ContractError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    if options.write:
+        write(committed(contract), ROOT)
+    if options.build:
+        write(built(contract), options.build)
+    wrong = different(committed(contract), ROOT) if options.check else []
+    for name in wrong:
+        print(f"{name}: is not what contract/ says; run tools/contract.py --write")
+    spelled = strays(contract) if options.strays else []
+    for line in spelled:
+        print(line)
+    if options.strays:
+        print(f"{len(spelled)} literals in {len({line.split(':')[0] for line in spelled})} files")
+    return 1 if wrong or spelled else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,210 @@
+"""Structs of C++ (include/sonde/answers.h), and the lists of their members, from which JSON is written and read."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from contract_language import Contract, Member, Type, inner, is_list, is_map, parts
+
+_BASIC = {
+    "text": "std::string",
+    "path": "std::filesystem::path",
+    "count": "std::uint64_t",
+    "index": "std::uint32_t",
+    "integer": "std::int64_t",
+    "number": "double",
+    "finite": "double",
+    "flag": "bool",
+    "dtype": "DType",
+    "shape": "std::optional<Dims>",
+}
+_ENVELOPE = (
+    Member("problems", "[Problem]", "what could not be read, or not wholly; the rest was looked at all the same"),
+    Member("warnings", "[text]", "other facts that the user should know"),
+)
+
+
+class Structs:
+    """The types that C++ has: those that the questions name, and all that they need."""
+
+    def __init__(self, contract: Contract) -> None:
+        self.contract = contract
+        self.enums: dict[str, tuple[str, ...]] = {}
+        self.types: dict[str, Type] = {}
+        self.headers: set[str] = set()
+        self.answers = {question.answer.name for question in contract.questions}
+        for question in contract.questions:
+            for name in question.cpp:
+                self._take(name)
+
+    def _take(self, name: str) -> None:
+        if name in self.contract.enums:
+            self.enums[name] = self.contract.enums[name]
+            self.headers |= {self.contract.enum_headers[name]} if name in self.contract.enum_headers else set()
+        if name not in self.contract.types or name in self.types:
+            return
+        type = self.contract.types[name]
+        for member in (*type.members, *(_ENVELOPE if name in self.answers else ())):
+            for part in parts(member.type):
+                self._take(part)
+        self.types[name] = type
+        self.headers |= {type.cpp.split()[1]} if type.cpp else set()
+
+    def own_enums(self) -> Iterator[str]:
+        return (name for name in self.enums if name not in self.contract.enum_headers)
+
+    def class_of(self, type: str) -> str:
+        if type.endswith("?"):
+            return f"std::optional<{self.class_of(type[:-1])}>"
+        if is_list(type):
+            return f"std::vector<{self.class_of(inner(type))}>"
+        if is_map(type):
+            return f"std::vector<NamedValue<{self.class_of(inner(type))}>>"
+        if type in _BASIC:
+            return _BASIC[type]
+        return self.types[type].cpp.split()[0] if type in self.types and self.types[type].cpp else type
+
+    def class_of_member(self, member: Member) -> str:
+        # An empty text, list or false is left out; a number needs the word that it is not there.
+        optional = member.left_out and member.type in ("count", "index", "integer", "number", "finite")
+        if optional or (member.left_out and member.merged):
+            return f"std::optional<{self.class_of(member.type)}>"
+        return self.class_of(member.type)
+
+
+def _comment(meaning: str, indent: str) -> str:
+    return "\n".join(
+        textwrap.wrap(meaning, 118 - len(indent), initial_indent=f"{indent}// ", subsequent_indent=f"{indent}// ")
+    )
+
+
+def _initial(structs: Structs, member: Member) -> str:
+    if member.type in ("count", "index", "integer", "number", "finite") and not member.left_out:
+        return " = 0"
+    if member.type == "flag":
+        return " = false"
+    if member.type == "dtype":
+        return " = DType::undefined"
+    return f" = {member.type}::{structs.enums[member.type][0]}" if member.type in structs.enums else ""
+
+
+def _aligned(rows: list[tuple[str, str]]) -> list[str]:
+    """Declarations with their comments beside them in one column; a long comment comes before its declaration."""
+    width = max((len(declaration) for declaration, comment in rows if comment), default=0)
+    return [f"{declaration:<{width}}  // {comment}" if comment else declaration for declaration, comment in rows]
+
+
+def _struct(structs: Structs, type: Type) -> list[str]:
+    lines, rows = [_comment(type.meaning, ""), f"struct {type.name} {{"], []
+    members = (*type.members, *(_ENVELOPE if type.name in structs.answers else ()))
+    declarations = [f"  {structs.class_of_member(one)} {one.name}{_initial(structs, one)};" for one in members]
+    width = max(map(len, declarations), default=0)
+    for member, declaration in zip(members, declarations, strict=True):
+        if width + len(member.meaning) + 5 <= 120:
+            rows.append((declaration, member.meaning))
+        else:
+            lines += [*_aligned(rows), _comment(member.meaning, "  "), declaration]
+            rows = []
+    return [*lines, *_aligned(rows), "};", ""]
+
+
+def header_text(contract: Contract) -> str:
+    """sonde/answers.h."""
+    structs = Structs(contract)
+    lines = [
+        "// The answers of the analyses. Made from contract/ by tools/contract.py: a change here is lost.",
+        "//",
+        "// An answer owns its texts. Its members have the names that they have in JSON (docs/json/) and in Python.",
+        "#pragma once",
+        "",
+        *(f"#include <{name}>" for name in ("cstdint", "filesystem", "optional", "string", "string_view", "vector")),
+        "",
+        *(
+            f'#include "{name}"'
+            for name in sorted(structs.headers | {"sonde/dims.h", "sonde/dtype.h", "sonde/export.h"})
+        ),
+        "",
+        "namespace sonde {",
+        "",
+        "// A value with its name.",
+        "template <typename Value>",
+        "struct NamedValue {",
+        "  std::string name;",
+        "  Value value{};",
+        "};",
+        "",
+    ]
+    for name in structs.own_enums():
+        lines += [
+            f"enum class {name} : std::uint8_t {{ {', '.join(structs.enums[name])} }};",
+            f"SONDE_EXPORT std::string_view word_of({name} value);",
+            "",
+        ]
+    for type in structs.types.values():
+        if not type.cpp:
+            lines += _struct(structs, type)
+    return "\n".join([*lines, "}  // namespace sonde", ""])
+
+
+def members_text(contract: Contract) -> str:
+    """contract/members.h: for each type and enum, what a generic writer or reader needs."""
+    structs = Structs(contract)
+    lines = [
+        "// The members of each answer, by their names in JSON. Made from contract/ by tools/contract.py.",
+        "#pragma once",
+        "",
+        '#include "contract/member.h"',
+        '#include "sonde/answers.h"',
+        "",
+        "namespace sonde {",
+        "",
+    ]
+    for name, words in structs.enums.items():
+        values = ", ".join(f'"{word}"' for word in words)
+        lines += [
+            "template <>",
+            f"struct Words<{name}> {{",
+            f"  static constexpr std::string_view list[] = {{{values}}};",
+            "};",
+        ]
+    for type in structs.types.values():
+        name = structs.class_of(type.name)
+        rows = [_row(structs, name, member) for member in type.members]
+        lines += ["template <>", f"struct Members<{name}> {{", "  static constexpr auto list = std::tuple("]
+        lines += [f"      {row}{',' if row is not rows[-1] else ');'}" for row in rows]
+        lines += [f"  static constexpr bool is_answer = {str(type.name in structs.answers).lower()};", "};"]
+    return "\n".join([*lines, "", "}  // namespace sonde", ""])
+
+
+def _row(structs: Structs, name: str, member: Member) -> str:
+    if member.merged:
+        return f"Merged{{&{name}::{member.name}}}"
+    kind = "Member" if not member.left_out else "MemberOrNothing"
+    return f'{kind}{{"{member.name}", &{name}::{member.name}}}'
+
+
+def words_text(contract: Contract) -> str:
+    """contract/words.cpp: the words of the enums, and the privacy of names."""
+    structs = Structs(contract)
+    lines = [
+        "// Made from contract/ by tools/contract.py.",
+        '#include "contract/members.h"',
+        '#include "contract/privacy.h"',
+        "",
+    ]
+    lines += ["namespace sonde {", ""]
+    for name in structs.own_enums():
+        lines += [
+            f"std::string_view word_of({name} value) {{ return Words<{name}>::list[static_cast<std::size_t>(value)]; }}"
+        ]
+    lines += ["", "Privacy privacy_of(std::string_view member) {", "  using enum Privacy;"]
+    lines += ["  static constexpr std::pair<std::string_view, Privacy> kWords[] = {"]
+    lines += [f'      {{"{name}", {privacy}}},' for name, privacy in sorted(contract.privacy.items())]
+    lines += [
+        "  };",
+        "  for (const auto& [name, privacy] : kWords) {",
+        "    if (name == member) return privacy;",
+        "  }",
+    ]
+    return "\n".join([*lines, "  return hidden;", "}", "", "}  // namespace sonde", ""])

@@ -1,0 +1,232 @@
+"""The language of contract/: TOML files that declare each name that leaves the process.
+
+    [words]                                  names that mean the same everywhere, with their privacy
+    rank = ["index", "the number of the process", "rank"]
+
+    [enums]
+    Side = ["input", "output"]
+
+    [UnfinishedRun]                          a type: capital letter
+    _meaning = "A rank whose last run did not end the recording itself."
+    state = ["RunState", "what happened"]    a member: type and meaning
+    rank = ""                                a member of [words]
+    step = "the last one"                    the same, with a meaning of its own
+    "reason?" = ["text", "…"]                left out of the document where it is empty
+    "+statistics?" = ["Statistics", "…"]     its members are members of this object
+
+Types are the basic ones below, enums, types, `T?` (or null), `[T]` (a list) and `{T}` (an object by name)."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+BASIC = {
+    "text": "a text",
+    "path": "a path of the file system",
+    "count": "a whole number from 0, 64 bits",
+    "index": "a whole number from 0, 32 bits",
+    "integer": "a whole number",
+    "number": 'a number; "nan", "inf" and "-inf" where JSON has none',
+    "finite": "a number that is never NaN or infinite",
+    "flag": "true or false",
+    "dtype": "the name of a type of elements; null: not known",
+    "shape": "sizes, the outermost first; null: not known",
+    "json": "any JSON",
+}
+# What a redacted answer keeps of a member. Without one, a text becomes empty.
+PRIVACY = {
+    "word": "the text: a word of a short list, which Sonde chose",
+    "name": "an alias, the same one each time",
+    "type": "the type of an operator, if Sonde knows it",
+    "rank": "the number",
+    "emptied": "a list or an object without content",
+    "left_out": "nothing",
+}
+
+
+class ContractError(Exception):
+    """A mistake in a file of contract/, as `file:line: message`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Member:
+    name: str
+    type: str
+    meaning: str
+    left_out: bool = False  # where it is empty
+    merged: bool = False  # the members of its type are members of the object
+
+
+@dataclasses.dataclass(frozen=True)
+class Type:
+    name: str
+    meaning: str
+    members: tuple[Member, ...]
+    forms: tuple[tuple[str, ...], ...]  # the members that are there together; (): all
+    rest: str  # the type of further members, by name; "": there are none
+    cpp: str  # the class of C++ that is written by hand, and its header; "": it is generated
+    is_tuple: bool  # in Python: a named tuple
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    verb: str
+    title: str
+    answer: Type
+    types: tuple[Type, ...]  # its own parts
+    cpp: tuple[str, ...]  # names of the types that C++ has
+    python: tuple[str, ...]  # and Python
+
+
+@dataclasses.dataclass(frozen=True)
+class Contract:
+    enums: dict[str, tuple[str, ...]]
+    enum_headers: dict[str, str]  # those of C++ that are written by hand
+    types: dict[str, Type]
+    shared: tuple[Type, ...]
+    questions: tuple[Question, ...]
+    privacy: dict[str, str]  # of the members that have one
+
+
+def parts(type: str) -> Iterator[str]:
+    """The names in a type: `[Finding?]` has `Finding`."""
+    yield from re.findall(r"\w+", type)
+
+
+def is_list(type: str) -> bool:
+    return type.startswith("[") and type.endswith("]")
+
+
+def is_map(type: str) -> bool:
+    return type.startswith("{") and type.endswith("}")
+
+
+def inner(type: str) -> str:
+    return type[1:-1]
+
+
+class _File:
+    """One file, whose mistakes are named with their line."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self.path = path
+        self.text = path.read_text(encoding="utf-8")
+        try:
+            self.table: dict[str, Any] = tomllib.loads(self.text)
+        except tomllib.TOMLDecodeError as error:
+            where = re.search(r"line (\d+)", str(error))
+            raise ContractError(f"{path}:{where[1] if where else 1}: {error}") from None
+
+    def error(self, message: str, section: str = "", key: str = "") -> ContractError:
+        lines = self.text.splitlines()
+        begin = lines.index(f"[{section}]") if f"[{section}]" in lines else 0
+        of_key = (i for i in range(begin, len(lines)) if re.match(rf'"?\+?{re.escape(key)}\??"?\s*=', lines[i]))
+        number = (next(of_key, begin) if key else begin) + 1
+        return ContractError(f"{self.path}:{number}: {message}")
+
+
+def read(directory: pathlib.Path) -> Contract:
+    """The whole contract. Raises ContractError with the file and the line of the first mistake."""
+    return _Reader(directory).contract()
+
+
+class _Reader:
+    def __init__(self, directory: pathlib.Path) -> None:
+        self.words_file = _File(directory / "words.toml")
+        self.files = [self.words_file, *map(_File, sorted(directory.glob("[!w]*.toml")))]
+        self.questions = [_File(path) for path in sorted((directory / "questions").glob("*.toml"))]
+        self.words: dict[str, list[str]] = self.words_file.table.get("words", {})
+        self.enums: dict[str, tuple[str, ...]] = {}
+        self.enum_headers: dict[str, str] = {}
+        self.types: dict[str, Type] = {}
+        self.places: dict[str, tuple[_File, str]] = {}
+
+    def contract(self) -> Contract:
+        self._check_words()
+        shared = tuple(one for file in self.files for one in self._types(file))
+        questions = tuple(self._question(file) for file in self.questions)
+        self._check_types()
+        privacy = {name: word[2] for name, word in self.words.items() if len(word) == 3}
+        return Contract(self.enums, self.enum_headers, self.types, shared, questions, privacy)
+
+    def _check_words(self) -> None:
+        for name, word in self.words.items():
+            if len(word) not in (2, 3) or not word[1]:
+                raise self.words_file.error(f"'{name}' needs [type, meaning], and may have a privacy", "words", name)
+            if len(word) == 3 and word[2] not in PRIVACY:
+                known = ", ".join(PRIVACY)
+                raise self.words_file.error(f"unknown privacy '{word[2]}'; known: {known}", "words", name)
+
+    def _types(self, file: _File) -> list[Type]:
+        for name, values in file.table.get("enums", {}).items():
+            if name in self.enums:
+                raise file.error(f"enum '{name}' is declared twice", "enums", name)
+            self.enums[name] = tuple(values["values"] if isinstance(values, dict) else values)
+            if isinstance(values, dict):
+                self.enum_headers[name] = values["cpp"]
+        found = []
+        for name, table in file.table.items():
+            if not name[0].isupper():
+                continue
+            if name in self.types:
+                raise file.error(f"type '{name}' is declared twice", name)
+            self.types[name] = self._type(file, name, table)
+            self.places[name] = (file, name)
+            found.append(self.types[name])
+        return found
+
+    def _type(self, file: _File, name: str, table: dict[str, Any]) -> Type:
+        members = tuple(self._member(file, name, key, value) for key, value in table.items() if key[0] != "_")
+        names = [member.name for member in members]
+        for key in names:
+            if names.count(key) > 1:
+                raise file.error(f"member '{key}' of {name} is declared twice", name, key)
+        if not table.get("_meaning"):
+            raise file.error(f"{name} has no _meaning", name)
+        forms = tuple(map(tuple, table.get("_forms", ())))
+        for key in (key for form in forms for key in form if key not in names):
+            raise file.error(f"_forms names '{key}', and {name} has no such member", name, "_forms")
+        rest, cpp = table.get("_rest", ""), table.get("_cpp", "")
+        return Type(name, table["_meaning"], members, forms, rest, cpp, table.get("_tuple", False))
+
+    def _member(self, file: _File, section: str, key: str, value: str | list[str]) -> Member:
+        name = key.strip("+?")
+        if isinstance(value, str):
+            if name not in self.words:
+                raise file.error(f"'{name}' of {section} is not in words.toml: it needs [type, meaning]", section, key)
+            value = [self.words[name][0], value or self.words[name][1]]
+        if len(value) != 2 or not value[1]:
+            raise file.error(f"'{name}' of {section} needs [type, meaning]", section, key)
+        return Member(name, value[0], value[1], key.endswith("?"), key.startswith("+"))
+
+    def _question(self, file: _File) -> Question:
+        table = file.table
+        for key in ("verb", "title", "answer"):
+            if not isinstance(table.get(key), str):
+                raise file.error(f"a question needs '{key}'")
+        types = self._types(file)
+        answer = next((one for one in types if one.name == table["answer"]), None)
+        if answer is None:
+            raise file.error(f"'answer' names {table['answer']}, which is not in this file", key="answer")
+        own = tuple(one for one in types if one is not answer)
+        return Question(
+            table["verb"], table["title"], answer, own, tuple(table.get("cpp", ())), tuple(table.get("python", ()))
+        )
+
+    def _check_types(self) -> None:
+        for name, type in self.types.items():
+            file, section = self.places[name]
+            for member in type.members:
+                for part in parts(member.type):
+                    if part not in BASIC and part not in self.enums and part not in self.types:
+                        raise file.error(f"unknown type '{part}' of '{member.name}'", section, member.name)

@@ -1,0 +1,109 @@
+"""The classes of Python (python/sonde/answer_types.py)."""
+
+from __future__ import annotations
+
+import textwrap
+
+from contract_language import Contract, Member, Type, inner, is_list, is_map, parts
+
+_BASIC = {
+    "text": "str",
+    "path": "str",
+    "count": "int",
+    "index": "int",
+    "integer": "int",
+    "number": "float",
+    "finite": "float",
+    "flag": "bool",
+    "dtype": "str | None",
+    "shape": "tuple[int, ...] | None",
+    "json": "Any",
+}
+_HEAD = '''"""The answers of the analyses as classes. Made from contract/ by tools/contract.py: a change here is lost.
+
+The members have the names that they have in JSON (docs/json/)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from .answer_base import Answer, Record
+'''
+
+
+def python_text(contract: Contract) -> str:
+    """All types that the answers of Python need."""
+    names: list[str] = []
+
+    def take(name: str) -> None:
+        if name not in contract.types or name in names:
+            return
+        for member in contract.types[name].members:
+            if not member.merged:
+                for part in parts(member.type):
+                    take(part)
+        names.append(name)
+
+    for question in contract.questions:
+        for name in question.python:
+            take(name)
+    take("Problem")
+    answers = {question.answer.name for question in contract.questions}
+    classes = [_class(contract, contract.types[name], name in answers) for name in names]
+    any_json = any("Any" in one for one in classes)
+    head = _HEAD.replace("import NamedTuple", "import Any, NamedTuple") if any_json else _HEAD
+    merged = {member.type for name in names for member in contract.types[name].members if member.merged}
+    tuples = [_tuple(contract.types[name]) for name in sorted(merged)]
+    return "\n\n".join([head + "\n" + "\n".join(tuples), *classes])
+
+
+def _tuple(type: Type) -> str:
+    return "\n".join([f"_{type.name.upper()} = (", *(f'    "{member.name}",' for member in type.members), ")", ""])
+
+
+def _class(contract: Contract, type: Type, is_answer: bool) -> str:
+    base = "Answer" if is_answer else "Record"
+    head = f"class {type.name}(NamedTuple):" if type.is_tuple else f"class {type.name}({base}):"
+    answer = "@dataclasses.dataclass(frozen=True, repr=False, kw_only=True)"
+    part = "@dataclasses.dataclass(frozen=True)"
+    decorator = [] if type.is_tuple else [answer if is_answer else part]
+    lines = [*decorator, head, *_docstring(contract, type), ""]
+    members = [member for member in type.members if not member.left_out]
+    members += [member for member in type.members if member.left_out]
+    return "\n".join([*lines, *(f"    {_field(contract, member)}" for member in members), ""])
+
+
+def _docstring(contract: Contract, type: Type) -> list[str]:
+    lines = textwrap.wrap(f'"""{type.meaning}', 116)
+    for member in type.members:
+        words = ", ".join(f"`{word}`" for part in parts(member.type) for word in contract.enums.get(part, ()))
+        meaning = f"{member.name}: {member.meaning}{f' ({words})' if words and '`' not in member.meaning else ''}"
+        lines += ["", *textwrap.wrap(meaning, 112, initial_indent="", subsequent_indent="    ")]
+    lines = [line for i, line in enumerate(lines) if line or lines[i - 1].startswith('"""')]
+    return [f"    {line}" if line else "" for line in [*lines, '"""']]
+
+
+def _field(contract: Contract, member: Member) -> str:
+    if member.merged:
+        metadata = f'metadata={{"members": _{member.type.upper()}}}'
+        return f"{member.name}: Mapping[str, float] = dataclasses.field(default_factory=dict, {metadata})"
+    type = annotation(contract, member.type)
+    if not member.left_out:
+        return f"{member.name}: {type}"
+    if is_list(member.type):
+        return f"{member.name}: {type} = ()"
+    if member.type in ("flag",):
+        return f"{member.name}: bool = False"
+    return f"{member.name}: {type.removesuffix(' | None')} | None = None"
+
+
+def annotation(contract: Contract, type: str) -> str:
+    if type.endswith("?"):
+        return f"{annotation(contract, type[:-1])} | None"
+    if is_list(type):
+        return f"tuple[{annotation(contract, inner(type))}, ...]"
+    if is_map(type):
+        return f"Mapping[str, {annotation(contract, inner(type))}]"
+    return "str" if type in contract.enums else _BASIC.get(type, type)

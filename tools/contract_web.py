@@ -1,0 +1,75 @@
+"""The page's types of the answers (web/src/answers.ts)."""
+
+from __future__ import annotations
+
+from contract_language import Contract, Member, Type, inner, is_list, is_map
+from contract_schema import always
+
+_BASIC = {
+    "text": "string",
+    "path": "string",
+    "count": "number",
+    "index": "number",
+    "integer": "number",
+    "number": "Numeric",
+    "finite": "number",
+    "flag": "boolean",
+    "dtype": "string | null",
+    "shape": "readonly number[] | null",
+    "json": "unknown",
+}
+_HEAD = """// The documents of the verbs. Made from contract/ by tools/contract.py: a change here is lost.
+
+// A number; one that JSON does not have is a text.
+export type Numeric = number | "nan" | "inf" | "-inf";
+"""
+
+
+def typescript(contract: Contract, type: str) -> str:
+    if type.endswith("?"):
+        return f"{typescript(contract, type[:-1])} | null"
+    if is_list(type):
+        element = typescript(contract, inner(type))
+        return f"readonly ({element})[]" if " " in element else f"readonly {element}[]"
+    if is_map(type):
+        return f"Readonly<Record<string, {typescript(contract, inner(type))}>>"
+    if type in contract.enums:
+        return " | ".join(f'"{word}"' for word in contract.enums[type])
+    return _BASIC.get(type, type)
+
+
+def _lines(contract: Contract, type: Type) -> list[str]:
+    needed = always(type)
+    lines = []
+    for member in type.members:
+        if member.merged:
+            lines += _lines(contract, contract.types[member.type])
+        else:
+            mark = "" if member.name in needed else "?"
+            lines.append(f"  readonly {member.name}{mark}: {typescript(contract, member.type)}; // {member.meaning}")
+    return lines
+
+
+_ENVELOPE = (
+    Member("problems", "[Problem]", "what could not be read, or not wholly"),
+    Member("warnings", "[text]", "other facts that the user should know"),
+    Member("error", "Failure", "why the call failed; other members may then be missing", left_out=True),
+)
+
+
+def web_text(contract: Contract) -> str:
+    """Interfaces of all types of all questions."""
+    blocks = [_HEAD]
+    answers = {question.answer.name for question in contract.questions}
+    for type in contract.types.values():
+        lines = _lines(contract, type)
+        if type.name in answers:
+            for member in _ENVELOPE:
+                mark = "?" if member.left_out else ""
+                lines.append(
+                    f"  readonly {member.name}{mark}: {typescript(contract, member.type)}; // {member.meaning}"
+                )
+        if type.rest:
+            lines.append(f"  readonly [name: string]: {typescript(contract, type.rest)};")
+        blocks.append("\n".join([f"// {type.meaning}", f"export interface {type.name} {{", *lines, "}", ""]))
+    return "\n".join(blocks)
