@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "catalog/growing_rank.h"
+#include "contract/read_json.h"
 #include "layout/side_names.h"
 #include "report/catalog_text.h"
 #include "writer/live_run.h"
@@ -47,22 +48,19 @@ Json json_of(const FirstNan& nan, unsigned dump) {
 }
 
 // The infinities that first-bad named: those of its findings matter, the others are placed and absorbed.
-Judgement judgement_of(const Json& first_bad) {
+Judgement judgement_of(const FirstBad& first_bad) {
   Judgement judgement;
-  const auto take = [&](const Json& tensor, const Json& place, const std::string& steps, State state) {
-    const std::string rank = rank_text(place.at("rank").get<std::uint32_t>(), place.at("dump").get<std::string>());
+  const auto take = [&](const FindingTensor& tensor, const auto& place, const std::string& steps, State state) {
     judgement
-        .infinities[{rank, place.at("graph").get<std::uint32_t>(), tensor.at("op_name").get<std::string>(),
-                     tensor.at("side") == "input", tensor.at("slot").get<std::uint32_t>()}]
+        .infinities[{rank_text(place.rank, place.dump), place.graph, tensor.op_name, tensor.side == Side::input,
+                     tensor.slot}]
         .push_back({StepSet::parse(steps), state});
   };
-  for (const Json& healthy : first_bad.value("healthy", Json::array())) {
-    for (const Json& place : healthy.at("places")) {
-      take(healthy.at("tensor"), place, place.at("steps").get<std::string>(), State::healthy_infinity);
-    }
+  for (const HealthyInfinity& healthy : first_bad.healthy) {
+    for (const HealthyPlace& place : healthy.places) take(healthy.tensor, place, place.steps, State::healthy_infinity);
   }
-  for (const Json& finding : first_bad.value("findings", Json::array())) {
-    take(finding.at("tensor"), finding, std::to_string(finding.at("step").get<std::uint64_t>()), State::infinity);
+  for (const sonde::Finding& finding : first_bad.findings) {
+    take(finding.tensor, finding, std::to_string(finding.step), State::infinity);
   }
   return judgement;
 }
@@ -253,10 +251,12 @@ Json ServedDump::status() const {
           {"has_data_flow", flow}};
 }
 
-void ServedDump::judge(const Json& first_bad, std::uint64_t generation) {
-  auto judgement = std::make_shared<Judgement>(judgement_of(first_bad));
+void ServedDump::judge(const Json& document, std::uint64_t generation) {
+  const Result<Read<FirstBad>> first_bad = read_json<FirstBad>(document);
+  if (!first_bad) return;  // a job is this program, whose document has these members
+  auto judgement = std::make_shared<Judgement>(judgement_of(first_bad->answer));
   const std::lock_guard lock(mutex_);
-  finding_ = {first_bad, generation};
+  finding_ = {document, generation};
   if (!snapshot_) return;
   judgement->measured = snapshot_->judgement()->measured;
   snapshot_->judge(std::move(judgement));
