@@ -8,7 +8,6 @@ from typing import Any
 from contract_language import Contract, Member, Question, Type, inner, is_list, is_map, parts
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-ENVELOPE = ("problems", "warnings", "error")
 _COUNT = {"type": "integer", "minimum": 0}
 _NULL = {"type": "null"}
 
@@ -101,17 +100,22 @@ def common_schema(contract: Contract) -> dict[str, Any]:
     }
 
 
-def question_schema(contract: Contract, question: Question) -> dict[str, Any]:
-    """VERB.schema.json. The members of the answer may be missing beside `error`."""
-    schemas = Schemas(contract, "common.schema.json#/$defs/")
-    answer = schemas.object(question.answer)
+def _envelope(schemas: Schemas) -> dict[str, dict[str, Any]]:
+    """The members that every document has, and `error`."""
     words = {"problems": "[Problem]", "warnings": "[text]", "error": "Failure"}
     meanings = {
         "problems": "what could not be read, or not wholly; the rest was looked at all the same",
         "warnings": "other facts that the user should know, as on standard error",
         "error": "why the call failed; other members may then be missing",
     }
-    envelope = {name: {**schemas.of(words[name]), "description": meanings[name]} for name in ENVELOPE}
+    return {name: {**schemas.of(words[name]), "description": meanings[name]} for name in words}
+
+
+def question_schema(contract: Contract, question: Question) -> dict[str, Any]:
+    """VERB.schema.json. The members of the answer may be missing beside `error`."""
+    schemas = Schemas(contract, "common.schema.json#/$defs/")
+    answer = schemas.object(question.answer)
+    envelope = _envelope(schemas)
     needed = [always(question.answer) + list(form) for form in question.answer.forms or [()]]
     schema: dict[str, Any] = {
         "$schema": DIALECT,
@@ -144,6 +148,9 @@ def openapi(contract: Contract, api: dict[str, Any]) -> dict[str, Any]:
     schemas = Schemas(contract, "#/components/schemas/", "#/components/schemas/")
     own = {name: schema for name, schema in api["components"]["schemas"].items() if not name[0].isupper()}
     found = own | {one.name: schemas.object(one) for one in served(contract)}
+    for question in contract.questions:
+        if question.answer.name in found:
+            found[question.answer.name]["properties"] |= _envelope(schemas)
     return api | {"components": api["components"] | {"schemas": found}}
 
 
@@ -158,6 +165,6 @@ def served(contract: Contract) -> list[Type]:
                 for part in parts(member.type):
                     take(part)
 
-    for name in ("Tensor", "FirstBad"):
+    for name in ("Problem", "Failure", "Tensor", "FirstBad"):
         take(name)
     return [contract.types[name] for name in names if name != "Statistics"]
