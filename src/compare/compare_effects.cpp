@@ -14,10 +14,12 @@ namespace sonde {
 namespace {
 
 // An error of this size has vanished: `source` is the error at its origin.
-bool is_healed(const ComparedTensor& tensor, double source) {
+bool is_healed(const ComparedTensor& tensor, double source, bool one_precision) {
   const TensorDifference& difference = *tensor.difference;
   if (difference.equal) return true;
-  const double rounding = 8 * std::max(epsilon_of(difference.dtype), epsilon_of(difference.golden_dtype));
+  // A coarser type of one side alone hides what it has rounded away.
+  const double mine = epsilon_of(difference.dtype), theirs = epsilon_of(difference.golden_dtype);
+  const double rounding = 8 * (one_precision ? std::min(mine, theirs) : std::max(mine, theirs));
   return difference.different_non_finite == 0 &&
          difference.relative() <= std::max(rounding, 1e-4 * std::min(source, 1.0));
 }
@@ -124,7 +126,7 @@ StepComparer::Effect StepComparer::effect_of(const CompareFinding& finding) cons
     const bool is_last = op != nullptr && !op->golden.empty() && op->target_index == t;
     const bool is_decisive = is_last && !op->outputs.empty() && std::ranges::all_of(op->outputs, is_comparable);
     effect.built_otherwise = effect.built_otherwise || !is_last || is_built_otherwise(*op);
-    const auto healed = [&](const ComparedTensor& tensor) { return is_healed(tensor, source); };
+    const auto healed = [&](const ComparedTensor& tensor) { return is_healed(tensor, source, !other_precision_); };
     if (is_decisive && std::ranges::all_of(op->outputs, healed)) {
       // The inputs of the optimizer count, however little of them is left in the parameter.
       const bool updates = phase_of(*target_.ops[t].op) == Phase::optimizer;
