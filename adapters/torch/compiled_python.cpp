@@ -181,6 +181,14 @@ PyObject* site_wants(PyObject*, PyObject* args) {
   return PyLong_FromUnsignedLong(api().site_wants(number, count));
 }
 
+// op_replaced(site, types) -> whether the plan selects the site's ops, and none of those that compute them
+PyObject* op_replaced(PyObject*, PyObject* args) {
+  unsigned number;
+  const char* by;
+  if (!PyArg_ParseTuple(args, "Is", &number, &by)) return nullptr;
+  return PyBool_FromLong(api().op_replaced(number, by));
+}
+
 // define_graph([node], [(position, node, output)]) -> its number for begin_run()
 PyObject* define_graph(PyObject*, PyObject* args) {
   PyObject *nodes, *results;

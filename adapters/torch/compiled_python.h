@@ -10,6 +10,7 @@ PyObject* tracing(PyObject*, PyObject* change);
 PyObject* records_graph(PyObject*, PyObject* args);
 PyObject* site(PyObject*, PyObject* args);
 PyObject* site_wants(PyObject*, PyObject* args);
+PyObject* op_replaced(PyObject*, PyObject* args);
 PyObject* define_graph(PyObject*, PyObject* nodes);
 PyObject* begin_run_of(PyObject*, PyObject* args);
 PyObject* end_run_of(PyObject*, PyObject*);

@@ -28,6 +28,7 @@ using sonde_torch::define_graph;
 using sonde_torch::end_run_of;
 using sonde_torch::memory_changed;
 using sonde_torch::modules;
+using sonde_torch::op_replaced;
 using sonde_torch::optimizer_end;
 using sonde_torch::records_graph;
 using sonde_torch::site;
@@ -316,6 +317,7 @@ PyMethodDef kMethods[] = {
     {"records_graph", records_graph, METH_VARARGS, nullptr},
     {"site", site, METH_VARARGS, nullptr},
     {"site_wants", site_wants, METH_VARARGS, nullptr},
+    {"op_replaced", op_replaced, METH_VARARGS, nullptr},
     {"define_graph", define_graph, METH_VARARGS, nullptr},
     {"begin_run", begin_run_of, METH_VARARGS, nullptr},
     {"end_run", end_run_of, METH_O, nullptr},

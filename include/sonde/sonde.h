@@ -63,8 +63,8 @@
  *
  *     sonde_init_dump -> ( sonde_set_dump -> as after start )? -> sonde_finalize_dump, and again from the beginning
  *
- * active, records_exceptions, has_ring, take_failure, capture, records_graph and site_wants may be asked at any time, and
- * set_pool, set_devices, write_ring and the functions of devices may be called; forked_child is called in the child.
+ * active, records_exceptions, has_ring, take_failure, capture, records_graph, site_wants and op_replaced may be asked at any
+ * time, and set_pool, set_devices, write_ring and the functions of devices may be called; forked_child is called in the child.
  *
  * Versions. SONDE_API_VERSION moves when something that exists gets another meaning or another place. Within a version
  * structs and the function table only grow, at their end:
@@ -499,6 +499,10 @@ struct sonde_api {
   /* After op_end: output `output` of the op that op_keep() numbered lies in this tensor's memory now, whatever lay there
    * before. A compiler may reuse memory that it gave as the result of another op. No memory is read. */
   void (*op_result_at)(uint64_t maker, uint32_t output, const struct sonde_tensor* tensor);
+  /* Ops of this site do not run: the compiler replaced them by ops of the types `by` ("mul, sum"). 1: the plan selects
+   * them, by their name, whatever their number, or by their type. If nothing else matches that entry of the plan, the
+   * closing line says what computes it. */
+  int (*op_replaced)(uint32_t site, const char* by);
 };
 
 /* The function table; null: this library has another version of it. */

@@ -141,6 +141,10 @@ class Library(Protocol):
         """SONDE_WANT_* of sonde.h for any of the first `count` operators at a site; of all operators for site 0, or 0
         if that depends on the operator."""
 
+    def op_replaced(self, site: int, by: str, /) -> bool:
+        """Operators of the types in `by` ("mul, sum") compute those of this site, which do not run. True: the
+        configuration selects these, and none of those."""
+
     def define_graph(self, nodes: Sequence[tuple[object, ...]], results: Sequence[tuple[int, int, int]], /) -> int:
         """The nodes of a compiled graph: (site, type, whether it is a view, whether it has a tap, inputs, outputs,
         attributes). Returns its number."""

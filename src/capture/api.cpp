@@ -356,6 +356,9 @@ void op_input_of(sonde_op* op, std::uint32_t slot, std::uint64_t maker, std::uin
 void op_result_at(std::uint64_t maker, std::uint32_t output, const sonde_tensor* tensor) {
   with_struct_void(tensor, [&](Session& s, const sonde_tensor& all) { s.op_result_at(maker, output, tensor_of(all)); });
 }
+int op_replaced(std::uint32_t site_id, const char* by) {
+  return guarded(0, [&](Session& s) { return s.op_replaced(site_id, by != nullptr ? by : "") ? 1 : 0; });
+}
 void ops_forgotten(const std::uint64_t* makers, std::size_t count) {
   guarded_void([&](Session& s) { s.ops_forgotten({makers, count}); });
 }
@@ -506,6 +509,7 @@ constexpr struct sonde_api kApi = {
     .device_statistics = device_statistics,
     .device_fold = device_fold,
     .op_result_at = op_result_at,
+    .op_replaced = op_replaced,
 };
 
 }  // namespace

@@ -33,8 +33,7 @@ NamedTensors::Named* NamedTensors::find(const HostTensor& tensor) {
 }
 
 NamedTensors::DataNumber* NamedTensors::data_number(std::uint64_t storage, std::uint32_t graph,
-                                                    std::uint64_t step_stamp, bool backward, bool has_constants,
-                                                    bool& fresh) {
+                                                    std::uint64_t step_stamp, bool backward, bool has_constants) {
   auto& numbers = data_[graph];
   const bool known = numbers.find(storage) != nullptr;
   if (backward && !known) return nullptr;
@@ -45,7 +44,6 @@ NamedTensors::DataNumber* NamedTensors::data_number(std::uint64_t storage, std::
   }
   const auto [number, is_new] = numbers.obtain(storage);
   if (is_new) number->value = static_cast<std::uint32_t>(numbers.size() - 1);
-  fresh = is_new;
   return number;
 }
 

@@ -18,6 +18,7 @@ class NamedTensors {
   struct Named {
     const OpName* name = nullptr;
     bool wanted = false;               // the plan records it
+    bool by_name = false;              // … or a list names it, with whatever op reads it first
     std::uint64_t recorded_stamp = 0;  // of the step in which it was last recorded
     std::uint64_t named_in_step = 0;   // among the recorded ones
     bool conjugate = false, negative = false;
@@ -35,13 +36,15 @@ class NamedTensors {
   struct DataNumber {
     std::uint32_t value = 0;
     const OpName* name = nullptr;  // the caller's, who gives it once
+    bool by_name = false;          // the caller's, with the name
+    bool settled = false;          // the caller's: recorded, or it never is
     void recycle() { *this = {}; }
   };
-  // The N of `data-N` for this storage; `fresh`: it is new. Null if it gets none: a number is given to data that
+  // The N of `data-N` for this storage. Null if it gets none: a number is given to data that
   // the forward reads (in backward it may be something a forward op saved inside) and, where the layout collects
   // the constants of a graph, in the first step only, since later ones are data.
   DataNumber* data_number(std::uint64_t storage, std::uint32_t graph, std::uint64_t step_stamp, bool backward,
-                          bool has_constants, bool& fresh);
+                          bool has_constants);
   void begin_step(std::uint32_t graph, bool has_constants);
 
   void freed(std::uint64_t storage) { named_.erase(storage); }

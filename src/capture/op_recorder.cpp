@@ -114,7 +114,9 @@ void OpRecorder::name_tensor(std::string_view name, const HostTensor& tensor) {
   const OpName& parameter = names_.parameter(name);
   bool is_new = false;
   NamedTensors::Named& named = named_tensors_.name(parameter, tensor, counts_.steps_begun, is_new);
-  if (is_new) named.wanted = records_parameter(parameter.op_name);
+  if (!is_new) return;
+  named.wanted = records_parameter(parameter.op_name);
+  named.by_name = emits_parameters_ && selector_.names_parameter(parameter.op_name);
 }
 
 void OpRecorder::storage_changed(std::uint64_t storage) {
@@ -328,6 +330,28 @@ std::uint32_t OpRecorder::site_wants(const Site& site, std::uint32_t count) {
     if (one.inputs && one.outputs) break;
   }
   return wanted;
+}
+
+// Whether the plan names ops of this site, by whatever number.
+bool OpRecorder::names_one_of(const Site& site, std::string_view replaced_by) {
+  bool named = false;
+  for (const std::uint32_t number : selector_.numbers_named()) {
+    const std::string name = recorder_->layout().op_name(site, number);
+    named = selector_.names({.op_name = name, .op_type = site.op_type, .scope = site.scope}, replaced_by) || named;
+  }
+  return named;
+}
+
+bool OpRecorder::op_replaced(const Site& site, std::string_view by) {
+  if (recorder_ == nullptr || site.id == 0) return false;
+  Site part = site;
+  for (std::string_view rest = by; !rest.empty();) {
+    const std::size_t comma = std::min(rest.find(", "), rest.size());
+    part.op_type = rest.substr(0, comma);
+    if (names_one_of(part, {})) return false;
+    rest.remove_prefix(std::min(comma + 2, rest.size()));
+  }
+  return names_one_of(site, by);
 }
 
 // --- searches of modes -----------------------------------------------------------------------------------------------

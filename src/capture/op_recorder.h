@@ -93,6 +93,8 @@ class OpRecorder {
   void forget_kept(std::span<const std::uint64_t> makers) { kept_.forget(makers); }  // locked
   // The plan can want this of the first `count` ops of a site: SONDE_WANT_*. Locked.
   std::uint32_t site_wants(const Site& site, std::uint32_t count);
+  // Ops of the types in `by` ("mul, sum") compute the ops of this site. True: the plan selects it, and none of them. Locked.
+  bool op_replaced(const Site& site, std::string_view by);
   // A parameter under the host's own name. Not locked.
   void add_parameter(const OpName& name, StepId step, const HostTensor& tensor);
 
@@ -141,6 +143,7 @@ class OpRecorder {
   void fill_record(Op& op, const OpName& name, std::uint32_t site, StepId step);
   std::uint32_t wanted_bits(Op& op, bool flagged);
   std::uint32_t every_op_wants() const;
+  bool names_one_of(const Site& site, std::string_view replaced_by);
   std::uint32_t attributes_id(std::uint64_t hash, bool& fresh);
 
   // op_tensors.cpp
@@ -156,8 +159,9 @@ class OpRecorder {
   void add_timed(Op& op, bool is_input, std::uint32_t slot, const HostTensor& tensor, bool wanted);
   void relate(const Op& op, const HostTensor& tensor, const ViewIdentity& identity, TensorRecord& record,
               Companion& companion);
-  void find_parameter(const Op& op, const HostTensor& tensor, TensorRecord& record, Companion& companion);
-  void find_data(const Op& op, const HostTensor& tensor, TensorRecord& record, Companion& companion);
+  void find_parameter(const Op& op, const HostTensor& tensor, bool with_op, TensorRecord& record, Companion& companion);
+  void find_data(const Op& op, const HostTensor& tensor, bool with_op, TensorRecord& record, Companion& companion);
+  bool names_parameter(const Op& op, const OpName& name);
   void add_companion(const Op& op, const HostTensor& tensor, const Companion& companion);
   void give_known(const Op& op, const HostTensor& tensor, TensorRecord& record);
   TensorKey key_for(const Op& op, const HostTensor& tensor, bool is_input) const;

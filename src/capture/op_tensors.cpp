@@ -138,20 +138,27 @@ void OpRecorder::relate(const Op& op, const HostTensor& tensor, const ViewIdenti
     if (named != nullptr) record.parameter = named->name->id;
     return;
   }
-  const bool brings_parameter =
+  const bool with_op =
       (op.wanted.any() && !op.wanted.excludes(true, record.slot)) || !selector_.parameters_follow_ops();
-  if (!brings_parameter) return;
-  find_parameter(op, tensor, record, companion);
-  if (record.parameter == 0) find_data(op, tensor, record, companion);
+  find_parameter(op, tensor, with_op, record, companion);
+  if (record.parameter == 0) find_data(op, tensor, with_op, record, companion);
+}
+
+// A list names parameters and data as the graph's nodes of the type Data.
+bool OpRecorder::names_parameter(const Op& op, const OpName& name) {
+  return selector_.decide_parameter_by_name(name.op_name, sites_.at(op.record.site).scope);
 }
 
 // Recorded once per step, as a whole, with the first op that reads a part of it.
-void OpRecorder::find_parameter(const Op& op, const HostTensor& tensor, TensorRecord& record, Companion& companion) {
+void OpRecorder::find_parameter(const Op& op, const HostTensor& tensor, bool with_op, TensorRecord& record,
+                                Companion& companion) {
   NamedTensors::Named* named = named_tensors_.find(tensor);
   if (named == nullptr) return;
   record.parameter = named->name->id;
   const std::uint64_t stamp = steps_[op.record.step.graph].stamp;
-  if (!named->wanted || named->recorded_stamp == stamp) return;
+  if (named->recorded_stamp == stamp) return;
+  const bool wanted = (with_op && named->wanted) | (named->by_name && names_parameter(op, *named->name));
+  if (!wanted) return;
   named->recorded_stamp = stamp;
   companion.whole.emplace(*named, tensor);
   // The name was given at the start of the step; memory that was resized since is another tensor.
@@ -159,18 +166,24 @@ void OpRecorder::find_parameter(const Op& op, const HostTensor& tensor, TensorRe
 }
 
 // Data that no op of the dump has written comes from outside.
-void OpRecorder::find_data(const Op& op, const HostTensor& tensor, TensorRecord& record, Companion& companion) {
+void OpRecorder::find_data(const Op& op, const HostTensor& tensor, bool with_op, TensorRecord& record,
+                           Companion& companion) {
   if (tensor.storage == 0 || tensor.constant || cache_.is_written(tensor.storage)) return;
   const std::uint32_t graph = op.record.step.graph;
   const bool has_constants = recorder_->layout().has_constants();
-  bool fresh = false;
   NamedTensors::DataNumber* number =
-      named_tensors_.data_number(tensor.storage, graph, steps_[graph].stamp, op.backward, has_constants, fresh);
+      named_tensors_.data_number(tensor.storage, graph, steps_[graph].stamp, op.backward, has_constants);
   if (number == nullptr) return;
-  if (number->name == nullptr) number->name = &names_.parameter(fmt::format("data-{}", number->value));
+  if (number->name == nullptr) {
+    number->name = &names_.parameter(fmt::format("data-{}", number->value));
+    number->by_name = emits_parameters_ && selector_.names_parameter(number->name->op_name);
+  }
   const OpName& name = *number->name;
   record.parameter = name.id;
-  if (!fresh || !records_parameter(name.op_name)) return;
+  if (number->settled) return;
+  const bool wanted = (with_op && records_parameter(name.op_name)) | (number->by_name && names_parameter(op, name));
+  number->settled = wanted || (with_op && !number->by_name);
+  if (!wanted) return;
   companion.name = &name;
   companion.in_constants = has_constants;
 }

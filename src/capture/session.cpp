@@ -413,6 +413,11 @@ std::uint32_t Session::site_wants(std::uint32_t site, std::uint32_t count) {
   return ops_->site_wants(sites_.at(site), count);
 }
 
+bool Session::op_replaced(std::uint32_t site, std::string_view by) {
+  const std::lock_guard guard(lock_);
+  return ops_->op_replaced(sites_.at(site), by);
+}
+
 void Session::op_result_at(std::uint64_t maker, std::uint32_t output, const HostTensor& tensor) {
   const std::lock_guard guard(lock_);
   ops_->result_at(maker, output, tensor);

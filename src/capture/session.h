@@ -75,6 +75,7 @@ class Session {
   void device_read_done();
   bool records_graph(sonde_graph graph);
   std::uint32_t site_wants(std::uint32_t site, std::uint32_t count);  // SONDE_WANT_*
+  bool op_replaced(std::uint32_t site, std::string_view by);
   void op_result_at(std::uint64_t maker, std::uint32_t output, const HostTensor& tensor);
   void ops_forgotten(std::span<const std::uint64_t> sequences);
 

@@ -172,6 +172,9 @@ std::string what_was_not_there(const SessionEnd& end) {
   if (end.totals.ops == 0 && end.ops.counts().steps_ended == 0 && end.named_host.ops_asked() == 0) return text;
   for (const auto& entry : end.ops.selector().unused()) {
     text += fmt::format("\nsonde: {} entry '{}' matched nothing", entry.key, entry.text);
+    if (!entry.instead.empty()) {
+      text += fmt::format(": a compiled graph computes {}; choose one of these, or its module", entry.instead);
+    }
     if (!entry.nearest.empty()) text += fmt::format("; nearest: {}", fmt::join(entry.nearest, ", "));
   }
   return text;

@@ -15,6 +15,8 @@
 namespace sonde {
 namespace {
 
+constexpr std::string_view kDataType = "Data";
+
 bool is_separator(char c) { return c == '/' || c == '-' || c == '.' || c == '\\' || c == ' '; }
 
 bool same_with_underscores(std::string_view a, std::string_view b) {
@@ -175,6 +177,60 @@ const std::vector<SlotName>* DumpList::exceptions(const Selector::AskedOp& op) {
   return nullptr;
 }
 
+// All that is called a node of the type Data in GE's graphs: parameters, buffers, data from outside.
+bool DumpList::names_parameter(std::string_view name) const {
+  if (!takes_parameters()) return false;
+  return std::ranges::any_of(entries_, [&](const Entry& entry) {
+    return std::ranges::any_of(entry.layers, [&](const Name& layer) { return names_op(layer.text, name, kDataType); });
+  });
+}
+
+bool DumpList::takes_parameter_by_name(std::string_view name, std::string_view scope) {
+  remember(seen_names_, name);
+  bool taken = false;
+  for (Entry& entry : entries_) {
+    if (!applies(entry, {.op_name = name, .op_type = kDataType, .scope = scope})) continue;
+    for (Name& layer : entry.layers) {
+      if (!names_op(layer.text, name, kDataType)) continue;
+      ++layer.hits;
+      taken = true;
+    }
+  }
+  return taken;
+}
+
+bool DumpList::names(const Selector::AskedOp& op, std::string_view replaced_by) {
+  bool named = false;
+  const auto look = [&](Name& name) {
+    if (!names_op(name.text, op.op_name, op.op_type)) return;
+    if (!replaced_by.empty()) name.replaced.add(op.op_type, replaced_by);
+    named = true;
+  };
+  for (Entry& entry : entries_) {
+    if (!applies(entry, op)) continue;
+    std::ranges::for_each(entry.layers, look);
+    std::ranges::for_each(entry.watched, look);
+    for (Range& range : entry.ranges) {
+      look(range.begin);
+      look(range.end);
+    }
+  }
+  return named;
+}
+
+std::vector<std::uint32_t> DumpList::numbers_named() const {
+  std::vector<std::uint32_t> numbers{0};
+  for (const Entry& entry : entries_) {
+    for (const Name& name : entry.layers) remember_number(numbers, name.text);
+    for (const Name& name : entry.watched) remember_number(numbers, name.text);
+    for (const Range& range : entry.ranges) {
+      remember_number(numbers, range.begin.text);
+      remember_number(numbers, range.end.text);
+    }
+  }
+  return numbers;
+}
+
 Selector::Wanted DumpList::decide(const Selector::AskedOp& op) {
   remember(seen_names_, op.op_name);
   remember(seen_types_, op.op_type);
@@ -196,8 +252,9 @@ std::vector<Selector::UnusedEntry> DumpList::unused() const {
   std::vector<Selector::UnusedEntry> result;
   const auto add_unused = [&](const Name& name, const std::set<std::string, std::less<>>& seen) {
     if (name.hits > 0 || name.text.empty()) return;
-    Selector::UnusedEntry& entry = result.emplace_back(Selector::UnusedEntry{name.key, name.text, {}});
-    if (result.size() > kMostSuggestedFor) return;
+    Selector::UnusedEntry& entry =
+        result.emplace_back(Selector::UnusedEntry{name.key, name.text, {}, name.replaced.text()});
+    if (result.size() > kMostSuggestedFor || !entry.instead.empty()) return;
     const std::vector<std::string_view> candidates(seen.begin(), seen.end());
     entry.nearest = nearest(name.text, candidates, kSuggestions);
   };

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "config/plan.h"
+#include "config/seen_names.h"
 #include "config/selector.h"
 
 namespace sonde {
@@ -22,14 +23,20 @@ class DumpList {
   bool in_order() const { return in_order_; }
   // Parameters that a selected op reads. A watcher records only outputs of ops.
   bool takes_parameters() const { return !watcher_ && sides_ != Sides::inputs; }
+  // An entry of the list names this parameter; the second function: of one that applies to the reader's model.
+  bool names_parameter(std::string_view name) const;
+  bool takes_parameter_by_name(std::string_view name, std::string_view scope);
+  bool names(const Selector::AskedOp& op, std::string_view replaced_by);
   void begin_step(std::uint32_t graph);
   std::vector<Selector::UnusedEntry> unused() const;
+  std::vector<std::uint32_t> numbers_named() const;
 
  private:
   // A name of the file and the number of its matches.
   struct Name {
     std::string key, text;
     std::uint64_t hits = 0;
+    ReplacedOps replaced = {};
   };
   // The state of a range in the current step.
   enum class Place : std::uint8_t { before, inside, after, broken };

@@ -98,7 +98,9 @@ struct Selector::State {
   bool follows_producers = false;
   std::optional<DumpList> dump_list;  // acl.json: instead of everything below
   std::vector<std::string> entries;
-  std::vector<std::uint64_t> hits;  // one per entry
+  std::vector<std::uint64_t> hits;    // one per entry
+  std::vector<ReplacedOps> replaced;  // one per entry
+  std::vector<std::uint32_t> numbers{0};
   std::vector<std::pair<Pattern, std::size_t>> patterns;
   std::unordered_map<std::string, std::size_t> full_names;
   std::vector<TypeEntry> types;
@@ -106,7 +108,10 @@ struct Selector::State {
   std::set<std::string, std::less<>> seen_names;
   std::set<std::string, std::less<>> seen_types;
 
+  static constexpr std::size_t kNone = ~std::size_t{0};
+
   void add(const std::string& entry);
+  std::size_t entry_for(std::string_view name, std::string_view op_type) const;
   bool matches(std::string_view name, std::string_view op_type);
   std::vector<std::string> suggestions(const std::string& entry) const;
 };
@@ -116,6 +121,8 @@ void Selector::State::add(const std::string& entry) {
   const std::size_t index = entries.size();
   entries.push_back(entry);
   hits.push_back(0);
+  replaced.emplace_back();
+  remember_number(numbers, entry);
   switch (kind_of_entry(entry, rules)) {
     case EntryKind::regex:
       if (Result<Pattern> pattern = Pattern::compile(expression_of(entry))) patterns.emplace_back(*pattern, index);
@@ -129,23 +136,28 @@ void Selector::State::add(const std::string& entry) {
   }
 }
 
-// Patterns, then full names, then types; the first hit wins and is counted.
-bool Selector::State::matches(std::string_view name, std::string_view op_type) {
-  const auto hit = [&](std::size_t entry) { return ++hits[entry] > 0; };
+// Patterns, then full names, then types: the first that matches. kNone: no entry does.
+std::size_t Selector::State::entry_for(std::string_view name, std::string_view op_type) const {
   for (const auto& [pattern, entry] : patterns) {
-    if (pattern.matches(name)) return hit(entry);
+    if (pattern.matches(name)) return entry;
   }
   auto same = full_names.find(std::string(name));
   if (same == full_names.end() && short_names) same = full_names.find(std::string(last_part(name)));
-  if (same != full_names.end()) return hit(same->second);
+  if (same != full_names.end()) return same->second;
   const std::string part = lowered(type_part(name));
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    if (is_name_in_files(entries[i], name)) return hit(i);
+    if (is_name_in_files(entries[i], name)) return i;
   }
   for (const TypeEntry& type : types) {
-    if (part.find(type.type) != part.npos || is_alias(type.type, op_type)) return hit(type.entry);
+    if (part.find(type.type) != part.npos || is_alias(type.type, op_type)) return type.entry;
   }
-  return false;
+  return kNone;
+}
+
+bool Selector::State::matches(std::string_view name, std::string_view op_type) {
+  const std::size_t entry = entry_for(name, op_type);
+  if (entry != kNone) ++hits[entry];
+  return entry != kNone;
 }
 
 std::vector<std::string> Selector::State::suggestions(const std::string& entry) const {
@@ -163,7 +175,10 @@ Selector::Selector(const Plan& plan) : state_(std::make_unique<State>()) {
   // In these releases files and tables contain only the short name, and no two ops have the same number.
   state_->short_names = plan.sonde.version == Release::v2_0 || plan.sonde.version == Release::v1_3;
   state_->follows_producers = feeds_are_dumped(plan);
-  if (plan.acl.in_use) state_->dump_list.emplace(plan);
+  if (plan.acl.in_use) {
+    state_->dump_list.emplace(plan);
+    state_->numbers = state_->dump_list->numbers_named();
+  }
   if (plan.acl.in_use || plan.dump_mode != DumpMode::kernels) return;
   for (const std::string& entry : plan.kernels) state_->add(entry);
 }
@@ -197,6 +212,24 @@ bool Selector::decide_parameter(std::string_view name) {
   return state_->sides != Sides::inputs && selected({.op_name = name, .op_type = {}});
 }
 
+bool Selector::names_parameter(std::string_view name) const {
+  return state_->dump_list && state_->dump_list->names_parameter(name);
+}
+
+bool Selector::decide_parameter_by_name(std::string_view name, std::string_view scope) {
+  return state_->dump_list && state_->dump_list->takes_parameter_by_name(name, scope);
+}
+
+bool Selector::names(const AskedOp& op, std::string_view replaced_by) {
+  if (state_->dump_list) return state_->dump_list->names(op, replaced_by);
+  const std::size_t entry = state_->entry_for(op.op_name, op.op_type);
+  if (entry == State::kNone) return false;
+  if (!replaced_by.empty()) state_->replaced[entry].add(op.op_type, replaced_by);
+  return true;
+}
+
+const std::vector<std::uint32_t>& Selector::numbers_named() const { return state_->numbers; }
+
 bool Selector::in_order() const { return state_->dump_list && state_->dump_list->in_order(); }
 bool Selector::parameters_follow_ops() const { return state_->dump_list.has_value(); }
 bool Selector::follows_producers() const { return state_->follows_producers; }
@@ -214,6 +247,8 @@ std::vector<Selector::UnusedEntry> Selector::unused() const {
     UnusedEntry& unused = result.emplace_back();
     unused.key = "kernels";
     unused.text = state_->entries[i];
+    unused.instead = state_->replaced[i].text();
+    if (!unused.instead.empty()) continue;
     if (result.size() <= kMostSuggestedFor) unused.nearest = state_->suggestions(unused.text);
   }
   return result;

@@ -53,6 +53,7 @@ class Selector {
     std::string key;  // "kernels", "dump_list[0].layer"
     std::string text;
     std::vector<std::string> nearest;  // up to three of the names (or op types) that were asked about
+    std::string instead;               // "linear by mul, sum": it names ops that others compute
   };
 
   explicit Selector(const Plan& plan);  // copies what it needs
@@ -66,6 +67,10 @@ class Selector {
   }
   // Parameters, buffers, gradients, constants: recorded if outputs are, and if `name` is selected like an op's.
   bool decide_parameter(std::string_view name);
+  // acl.json, TorchAir: an entry of the list names this parameter, or these data; then they are recorded with the first
+  // op of the step that reads them, selected or not. Without `scope`, that of the reader: if its model fits.
+  bool names_parameter(std::string_view name) const;
+  bool decide_parameter_by_name(std::string_view name, std::string_view scope);
 
   // opname_range: the selection depends on the ops before it. Then decide_op() must be called for every op of a
   // recorded step, in the order in which they run, and each step begins with begin_step().
@@ -76,6 +81,11 @@ class Selector {
   // MindSpore up to 2.3, asynchronous: the producers of a selected collective are selected from now on, by full name.
   bool follows_producers() const;
   void add_producer(std::string_view op_name);
+
+  // Whether an entry names this op, which does not run. `replaced_by`: the types of ops that compute it, for unused().
+  bool names(const AskedOp& op, std::string_view replaced_by);
+  // The numbers at the end of the plan's names, and 0.
+  const std::vector<std::uint32_t>& numbers_named() const;
 
   // In the order of the plan; for `kernels` only under dump_mode 1. Suggestions are made for the first 20 only.
   std::vector<UnusedEntry> unused() const;

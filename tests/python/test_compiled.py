@@ -372,6 +372,19 @@ CASES = (
     with case("selected", dump_mode=1, kernels=["addmm", "threshold_backward"]):
         model = Small()
         training(model, torch.compile(model))
+    mindspore_2_0 = sonde.session.settings(f"{root}/2.0", saved_data="statistic")
+    mindspore_2_0["common_dump_settings"] |= {"dump_mode": 1, "kernels": ["MatMul", "linear-op12"]}
+    mindspore_2_0["sonde_settings"] = {"version": "2.0"}
+    for settings in (
+        {"dump": {"dump_path": root, "dump_list": [{"model_name": "Small", "layer": ["MatMul", "Relu"]}]}},
+        {"dump": {"dump_path": root, "dump_list": [{"opname_range": [{"begin": "MatMul", "end": "sum"}]}]}},
+        {"dump_config": {"enable_dump": True, "dump_path": root, "dump_layer": "MatMul"}},
+        mindspore_2_0,
+    ):
+        sonde.start(settings)
+        model = Small()
+        training(model, torch.compile(model), steps=1, rows=1)  # one row: neither linear nor addmm nor mm
+        sonde.stop()
     with case("inputs", input_output=1):
         model = Small()
         training(model, torch.compile(model))
@@ -468,6 +481,21 @@ def test_selected_nodes_have_taps_and_the_others_do_not(cases):
 def test_a_chosen_operator_that_decomposition_replaced_is_named_once(cases):
     line = "sonde: 'threshold_backward' is chosen, but a compiled graph computes it by le, full, where; choose one of "
     assert cases[1].count(line) == 1
+
+
+def test_an_entry_that_matches_nothing_says_what_computes_it_in_every_layout(cases):
+    computed = "matched nothing: a compiled graph computes addmm, linear by permute, mul, sum, add"
+    lines = [line for line in cases[1].splitlines() if "matched nothing" in line]
+    for key, entry in (
+        ("dump_list[0].layer", "MatMul"),
+        ("dump_list[0].opname_range", "MatMul"),
+        ("dump_config.dump_layer", "MatMul"),
+        ("kernels", "MatMul"),
+    ):
+        (line,) = (one for one in lines if one.startswith(f"sonde: {key} entry '{entry}'"))
+        assert computed in line and line.endswith("; choose one of these, or its module"), line
+    (numbered,) = (one for one in lines if "'linear-op12'" in one)
+    assert "a compiled graph computes linear by" in numbered
 
 
 def test_inputs_alone_are_read_from_their_makers(cases):

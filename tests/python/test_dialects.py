@@ -91,6 +91,24 @@ def test_layers_are_names_or_types_of_any_system(recorded, dump):
     assert any("dump_list[0].layer entry 'Nothing' matched nothing" in line for line in run.sonde_lines)
 
 
+@pytest.mark.parametrize("layer", [["data-0"], ["conv.weight", "data-0"], ["conv_weight"], ["Data"]])
+def test_nodes_of_the_type_data_are_layers_like_others(recorded, dump, layer):
+    """Parameters and data, which no selected operator reads."""
+    named = [name.replace("_", ".") for name in layer if name != "Data"]
+    slots, run = recorded(acl(dump, dump_list=[{"layer": layer}], dump_mode="all"))
+    names = set(slots)
+    assert names == set(named) if named else names > {"data-0", "conv.weight", "conv.bias"}
+    assert operators(slots) == set()
+    assert len(run.sonde_lines) == 1, run.stderr
+
+
+def test_data_of_another_model_are_not_recorded(train, dump, configuration):
+    dump.mkdir()
+    run = train(config=configuration(acl(dump, dump_list=[{"model_name": "Other", "layer": ["data-0"]}])))
+    assert "dump_list[0].model_name entry 'Other' matched nothing" in run.stderr
+    assert not list(dump.rglob("*.csv"))
+
+
 def test_a_range_is_followed_in_each_step_and_slots_are_taken_out(recorded, dump):
     entry = {
         "model_name": "Small",

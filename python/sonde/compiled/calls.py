@@ -288,25 +288,20 @@ class Family:
 
     def _say_what_is_replaced(self, host: Program, chain: tuple[nn.Module, ...], table: Table) -> None:
         """The configuration chooses an operator that decomposition replaced, and none of those that compute it."""
-        if host.library.site_wants(0, 0):
-            return
-
-        def is_chosen(node: Node) -> bool:
-            bits = host.library.site_wants(self._site(host, chain, table, node), len(table.nodes))
-            return bool(bits & (_INPUTS | _OUTPUTS))
-
         types = {node.op_type for node in table.nodes}
         parts: dict[tuple[str, str, str, int], list[Node]] = {}
         for node in table.nodes:
             for name in node.part_of:
                 parts.setdefault((name, node.root, node.scope, node.phase), []).append(node)
         for (name, *_), group in parts.items():
-            if name in types or not is_chosen(dataclasses.replace(group[0], op_type=name)):
+            if name in types:
                 continue
-            if not any(map(is_chosen, group)):
+            by = ", ".join(dict.fromkeys(node.op_type for node in group))
+            site = self._site(host, chain, table, dataclasses.replace(group[0], op_type=name))
+            if host.library.op_replaced(site, by):
                 say_once(
-                    f"sonde: '{name}' is chosen, but a compiled graph computes it by "
-                    f"{', '.join(dict.fromkeys(node.op_type for node in group))}; choose one of these, or its module"
+                    f"sonde: '{name}' is chosen, but a compiled graph computes it by {by}; choose one of these, or its "
+                    "module"
                 )
 
     # --- selection --------------------------------------------------------------------------------------------------

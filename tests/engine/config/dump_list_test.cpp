@@ -89,6 +89,32 @@ TEST(DumpList, RecordsTheSidesOfThePlan) {
   EXPECT_TRUE(Selector(plan).parameters_follow_ops());
 }
 
+// GE's graphs have a node of the type Data for each; no selected op need read them.
+TEST(DumpList, TakesParametersAndDataByName) {
+  Selector named(plan_of({{.model_name = "AlexNet", .layer = {"data-1", "conv1_weight"}}}));
+  EXPECT_TRUE(named.names_parameter("data-1"));
+  EXPECT_FALSE(named.names_parameter("data-0"));
+  EXPECT_TRUE(named.decide_parameter_by_name("conv1.weight", kScope));
+  EXPECT_FALSE(named.decide_parameter_by_name("data-1", "network1-Head"));  // read by another model
+  ASSERT_EQ(named.unused().size(), 1U);
+  EXPECT_TRUE(named.decide_parameter_by_name("data-1", kScope));
+  EXPECT_TRUE(named.unused().empty());
+  EXPECT_TRUE(Selector(plan_of({{.layer = {"Data"}}})).names_parameter("fc.bias"));
+  EXPECT_FALSE(Selector(plan_of({{.layer = {"conv2d"}}})).names_parameter("fc.bias"));
+  Plan inputs = plan_of({{.layer = {"Data"}}});
+  inputs.input_output = Sides::inputs;
+  EXPECT_FALSE(Selector(inputs).names_parameter("fc.bias"));
+}
+
+TEST(DumpList, NamesWhatComputesAnOpThatDoesNotRun) {
+  Selector selector(plan_of({{.layer = {"Conv2D", "Add"}}}));
+  EXPECT_TRUE(selector.names(kConvolution, "mul, sum"));
+  EXPECT_FALSE(selector.names(kRelu, "maximum"));
+  ASSERT_EQ(selector.unused().size(), 2U);
+  EXPECT_EQ(selector.unused()[0].instead, "conv2d by mul, sum");
+  EXPECT_EQ(selector.unused()[1].instead, "");
+}
+
 TEST(DumpList, TakesSlotsOutByOperatorAndByType) {
   const DumpListEntry entry = {.optype_blacklist = {{"Conv2D", {{true, 1}, {true, 2}}}, {"ReLU", {{false, 0}}}},
                                .opname_blacklist = {{kConvolution.op_name.data(), {{false, 0}}}}};

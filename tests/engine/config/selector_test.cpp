@@ -208,6 +208,28 @@ TEST(Selector, AddsWhatFeedsASelectedCollective) {
   EXPECT_FALSE(selector.decide_op("Default/conv2d-op1", "conv2d").any());
 }
 
+// A compiled graph has replaced the op.
+TEST(Selector, NamesWhatComputesAnOpThatDoesNotRun) {
+  Selector selector(plan_of({"MatMul", "Default/fc-Linear/linear-op12", "relu"}));
+  EXPECT_EQ(selector.numbers_named(), (std::vector<std::uint32_t>{0, 12}));
+  const auto asked = [](const char* name, const char* type) {
+    return Selector::AskedOp{.op_name = name, .op_type = type};
+  };
+  EXPECT_TRUE(selector.names(asked("Default/linear-op0", "linear"), "mul, sum"));
+  EXPECT_TRUE(selector.names(asked("Default/addmm-op0", "addmm"), "mul, sum"));
+  EXPECT_TRUE(selector.names(asked("Default/mm-op0", "mm"), "mul"));
+  EXPECT_TRUE(selector.names(asked("Default/fc-Linear/linear-op12", "linear"), "mul, sum"));
+  EXPECT_FALSE(selector.names(asked("Default/gelu-op0", "gelu"), "erf"));
+  EXPECT_TRUE(selector.names(asked("Default/relu-op0", "relu"), {}));  // asked only
+  const std::vector<Selector::UnusedEntry> unused = selector.unused();
+  ASSERT_EQ(unused.size(), 3U);
+  EXPECT_EQ(unused[0].instead, "addmm, linear by mul, sum; mm by mul");
+  EXPECT_TRUE(unused[0].nearest.empty());
+  EXPECT_EQ(unused[1].instead, "linear by mul, sum");
+  EXPECT_EQ(unused[2].instead, "");
+  EXPECT_FALSE(Selector(Plan()).names(asked("Default/linear-op0", "linear"), "mul"));  // everything: nobody named it
+}
+
 TEST(Selector, RemembersABoundedNumberOfNames) {
   Selector selector(plan_of({"nothing-op"}));
   for (int i = 0; i < 10'000; ++i) {
