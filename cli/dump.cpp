@@ -12,6 +12,7 @@
 
 #include "catalog/select.h"
 #include "catalog/several_runs.h"
+#include "catalog/unfinished_runs.h"
 #include "report/text.h"
 
 namespace sonde {
@@ -123,6 +124,12 @@ void add_unreadable(const std::vector<std::string>& messages) {
   std::vector<CatalogProblem> problems;
   for (const std::string& message : messages) problems.push_back({{}, message});
   add_unreadable(problems);
+}
+
+bool warn_of_early_ends(const Catalog& catalog, const DumpPart& part) {
+  const std::vector<std::string> ends = early_ends(catalog, part);
+  for (const std::string& end : ends) print_warning(end);
+  return !ends.empty();
 }
 
 void print_diagnostic(const Diagnostic& diagnostic, const std::filesystem::path& file) {

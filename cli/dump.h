@@ -50,6 +50,10 @@ void add_unreadable(const std::vector<CatalogProblem>& problems);
 void add_unreadable(const std::vector<DumpProblem>& problems);
 void add_unreadable(const std::vector<std::string>& messages);
 
+// Warns of runs that ended before their program did, if it is known; true: then a verb that finds nothing does not know
+// that nothing is wrong.
+bool warn_of_early_ends(const Catalog& catalog, const DumpPart& part);
+
 // Prints a line on stderr about a configuration.
 void print_diagnostic(const Diagnostic& diagnostic, const std::filesystem::path& file);
 

@@ -133,7 +133,12 @@ int stats(const DumpOptions& options) {
       }
     }
   }
-  return print_outcome(outcome, table, options);
+  const int found = print_outcome(outcome, table, options);
+  // Of steps that were named, and are complete, nothing is missing.
+  const std::optional<DumpPart> part = chosen_part(*catalog, options, status);
+  const bool all_steps = options.step.empty() || (!steps->empty() && !steps->back().step->ended);
+  const bool ended_early = part && all_steps && warn_of_early_ends(*catalog, *part);
+  return ended_early && found == kNothingFound ? kUnreadable : found;
 }
 
 }  // namespace
@@ -143,7 +148,7 @@ void add_stats(CLI::App& app, int& exit_status) {
   CLI::App* verb = app.add_subcommand("stats", "Print statistics of the tensors in a dump.");
   add_dump_options(*verb, *options, true, "tensor");
   verb->footer(
-      "Exit status: 0 all finite, 1 NaN or infinity found, 2 bad usage, 3 dump unreadable.\n"
+      "Exit status: 0 all finite, 1 NaN or infinity found, 2 bad usage, 3 dump unreadable or not whole.\n"
       "Example: sonde stats run7 -s '**/0-Conv2d/*' --step 0 --jsonl | head -3");
   verb->callback([options, &exit_status] { exit_status = stats(*options); });
 }

@@ -19,6 +19,7 @@ int run(const DumpOptions& options) {
   if (!part) return status;
   const StompReport report = memory_stomp(*catalog, *part);
   add_unreadable(report.problems);
+  warn_of_early_ends(*catalog, *part);
   if (options.json) Answer::get().add(json_of(report));
   if (!options.json && !print_text(text_of(report))) return kUnreadable;
   if (report.compared == 0) print_error("no read of any tensor could be compared with what was written");

@@ -159,8 +159,11 @@ int watch(const WatchVerbOptions& options) {
   how.threads = options.threads;
   how.most_bytes = options.mem_limit << 20;
   how.error_on_no_value = options.error_on_no_value;
-  return print_report(*catalog, *watchpoints, check_watchpoints(*catalog, *watchpoints, how), options.json,
-                      options.link);
+  const int found =
+      print_report(*catalog, *watchpoints, check_watchpoints(*catalog, *watchpoints, how), options.json, options.link);
+  const std::optional<DumpPart> part = chosen_part(*catalog, options, status);
+  const bool ended_early = part && warn_of_early_ends(*catalog, *part);
+  return ended_early && found == kNothingFound ? kUnreadable : found;
 }
 
 }  // namespace
@@ -197,7 +200,7 @@ void add_watch(CLI::App& app, int& exit_status) {
       ->check(CLI::Range(1U, 1024U).description(""))
       ->type_name("N");
   verb->footer(
-      "Exit status: 0 no condition fired, 1 one did, 2 bad usage, 3 dump unreadable.\n"
+      "Exit status: 0 no condition fired, 1 one did, 2 bad usage, 3 dump unreadable or not whole.\n"
       "Example: sonde watch run7 --recommended\n"
       "         sonde watch run7 -c 'gradient_too_large:abs_mean_gt=10' -c weight_not_changed --step 3-9 --json");
   verb->callback([options, &exit_status] { exit_status = watch(*options); });

@@ -71,7 +71,7 @@ nb::dict dict_of(const sonde::WatchFinding& finding) {
   nb::list parameters;
   for (const sonde::DumpWatchParameter& parameter : finding.parameters) {
     parameters.append(nb::make_tuple(nb::cast(std::string(parameter.name)), parameter.value, nb::cast(parameter.actual),
-                                     parameter.hit));
+                                     parameter.hit, nb::cast(parameter.at_least), nb::cast(parameter.at_most)));
   }
   out["parameters"] = parameters;
   return out;

@@ -37,13 +37,14 @@ SONDE_EXPORT std::string_view word_of(Side value);
 
 // A rank whose last run did not end the recording itself: nobody knows what came after.
 struct UnfinishedRun {
-  RunState state = RunState::killed;  // `stopped`: an error ended the recording, and the program went on
-  std::uint32_t rank = 0;             // the number of the process
-  std::string dump;                   // the dump of the rank, if the path holds several
-  std::uint32_t graph = 0;            // 0 for training, 1 for evaluation
-  std::uint64_t step = 0;             // the last one
-  bool in_step = false;               // false: the step had ended
-  std::string reason;                 // the error that stopped the recording; otherwise empty
+  RunState state = RunState::killed;           // `stopped`: an error ended the recording, and the program went on
+  std::uint32_t rank = 0;                      // the number of the process
+  std::string dump;                            // the dump of the rank, if the path holds several
+  std::uint32_t graph = 0;                     // 0 for training, 1 for evaluation
+  std::uint64_t step = 0;                      // the last one
+  bool in_step = false;                        // false: the step had ended
+  std::string reason;                          // the error that stopped the recording; otherwise empty
+  std::optional<std::uint64_t> complete_step;  // the last step of this graph that ended; null: none did
 };
 
 // A tensor that a finding is about, or points to.

@@ -112,6 +112,7 @@ struct DumpWatchParameter {
   double value = 0;
   std::optional<double> actual;  // the tensor's value; empty: nothing is compared with it
   bool hit = false;
+  std::optional<double> at_least, at_most;  // where the value is not known, and these bounds of it decide
 };
 
 // A tensor that meets its condition, or, with `hit` false, one that could not be checked against it.

@@ -136,6 +136,7 @@ class UnfinishedRun(Record):
     step: the last one
     in_step: false: the step had ended
     reason: the error that stopped the recording; otherwise empty
+    complete_step: the last step of this graph that ended; null: none did
     """
 
     state: str
@@ -145,6 +146,7 @@ class UnfinishedRun(Record):
     step: int
     in_step: bool
     reason: str
+    complete_step: int | None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -147,12 +147,15 @@ class Comparison:
 
 @dataclasses.dataclass(frozen=True)
 class WatchParameter:
-    """A parameter of a condition: its value, and the tensor's value (None: there is nothing to compare with it)."""
+    """A parameter of a condition: its value, and the tensor's value (None: there is nothing to compare with it, or it
+    is not known). Of a dump with statistics alone, `at_least` and `at_most` bound the tensor's value."""
 
     name: str
     value: float
     actual: float | None
     hit: bool
+    at_least: float | None = None
+    at_most: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -276,9 +279,9 @@ _PROBLEMS_SHOWN = 20
 
 
 def _nothing(complete: bool, unfinished: bool = False) -> str:
-    if not complete:
-        return "nothing found in the part that could be examined"
-    return "nothing wrong in what was recorded" if unfinished else "nothing wrong"
+    if unfinished:
+        return "nothing found in what was recorded"
+    return "nothing wrong" if complete else "nothing found in the part that could be examined"
 
 
 def _no_difference(complete: bool) -> str:

@@ -510,7 +510,8 @@ Result<DumpWatchReport> Dump::watch(std::span<const DumpWatchpoint> watchpoints,
     to.error_code = hit.error_code;
     to.previous_step = hit.previous_step;
     for (const WatchParameter& parameter : hit.parameters)
-      to.parameters.push_back({parameter.parameter->name, parameter.value, parameter.actual, parameter.hit});
+      to.parameters.push_back({parameter.parameter->name, parameter.value, parameter.actual, parameter.hit,
+                               parameter.at_least, parameter.at_most});
   }
   for (WatchGap& gap : found.gaps)
     report.gaps.push_back({gap.watchpoint, state_->index_of(gap.tensor), std::move(gap.reason)});

@@ -8,6 +8,7 @@
 
 #include "api/dump_access.h"
 #include "catalog/dump_part.h"
+#include "catalog/unfinished_runs.h"
 #include "compare/compare.h"
 #include "convert/convert_files.h"
 #include "first_bad/first_bad.h"
@@ -204,7 +205,8 @@ WatchFinding watch_finding(const Dump& dump, const Watchpoint& watchpoint, const
   WatchFinding finding = watch_finding(dump, watchpoint, hit.tensor);
   finding.previous_step = hit.previous_step;
   for (const WatchParameter& parameter : hit.parameters) {
-    finding.parameters.push_back({parameter.parameter->name, parameter.value, parameter.actual, parameter.hit});
+    finding.parameters.push_back({parameter.parameter->name, parameter.value, parameter.actual, parameter.hit,
+                                  parameter.at_least, parameter.at_most});
   }
   if (hit.hit) {
     finding.detail = detail_of(hit);
@@ -257,7 +259,10 @@ Result<WatchFindings> watch(const Dump& dump, const WatchSettings& settings) {
   }
   out.notes.insert(out.notes.end(), report.notes.begin(), report.notes.end());
   for (const CatalogProblem& problem : report.problems) out.problems.push_back({problem.path, problem.message});
-  out.complete = !catalog.has_lost() && out.problems.empty() && out.not_judged.empty() && report.tensors > 0;
+  const std::vector<std::string> ends = early_ends(catalog, {*steps, std::nullopt, std::nullopt});
+  out.notes.insert(out.notes.end(), ends.begin(), ends.end());
+  out.complete =
+      !catalog.has_lost() && ends.empty() && out.problems.empty() && out.not_judged.empty() && report.tensors > 0;
   return out;
 }
 

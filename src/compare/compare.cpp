@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "catalog/several_runs.h"
+#include "catalog/unfinished_runs.h"
 #include "compare/common_names.h"
 #include "compare/compare_quantised.h"
 #include "compare/maker_of_data.h"
@@ -224,6 +225,13 @@ std::uint64_t tensors_not_read(const std::vector<StepPair>& pairs) {
   return count;
 }
 
+// True: the dump may lack steps that the program ran.
+bool note_early_ends(const Catalog& catalog, const DumpPart& part, std::string_view of, DumpComparison& into) {
+  const std::vector<std::string> ends = early_ends(catalog, part);
+  for (const std::string& end : ends) into.notes.push_back(std::string(of) + end);
+  return !ends.empty();
+}
+
 }  // namespace
 
 std::string_view word_of(OpVerdict verdict) {
@@ -300,6 +308,10 @@ Result<DumpComparison> compare_dumps(const Catalog& target, const Catalog& golde
   }
   comparison.complete = not_read == 0 && target.problems.empty() && golden.problems.empty() &&
                         comparison.unreadable.empty() && comparison.left_out.empty() && comparison.compared_tensors > 0;
+  if (note_early_ends(target, options.part, "", comparison) |
+      note_early_ends(golden, golden_part, "golden: ", comparison)) {
+    comparison.complete = comparison.complete && !comparison.findings.empty();
+  }
   return comparison;
 }
 

@@ -7,11 +7,10 @@
 #include <tuple>
 
 #include "catalog/step_graph.h"
+#include "catalog/unfinished_runs.h"
 #include "first_bad/first_bad_search.h"
 #include "journal/unrecorded.h"
-#include "layout/side_names.h"
 #include "model/not_read.h"
-#include "writer/live_run.h"
 
 namespace sonde {
 namespace {
@@ -55,24 +54,6 @@ void add_left_out(const CatalogRank& rank, FirstBad& report) {
       if (last != run.notes.rend()) report.notes.push_back(*last);
     }
   }
-}
-
-// A rank whose last run did not close the dump, and whose last step was analysed.
-void add_unfinished(const CatalogRank& rank, const DumpPart& part, FirstBad& report) {
-  if (!rank.has_journal || rank.runs.empty() || rank.steps.empty()) return;
-  const CatalogRun& run = rank.runs.back();
-  const CatalogStep& last = rank.steps.back();
-  const bool has_failed = !failure_of(run).empty();
-  if ((run.finished && !has_failed) || !part.takes(last)) return;
-  using enum RunState;
-  RunState state = killed;
-  if (has_failed) {
-    state = stopped;
-  } else if (is_recording(own_directory_in(rank.metadata))) {
-    state = running;
-  }
-  report.unfinished.push_back({state, rank.rank, rank.dump, last.id.graph, last.id.number, !last.ended,
-                               state == stopped ? std::string(failure_of(run)) : ""});
 }
 
 void add_suspect(std::string_view name, FirstBad& report) {
@@ -432,7 +413,6 @@ FirstBad first_bad(const Catalog& catalog, const FirstBadOptions& options) {
     searches.push_back(std::make_unique<RankSearch>(rank, number, options));
     searches.back()->run(report);
     add_left_out(rank, report);
-    add_unfinished(rank, options.part, report);
     report.only_overflows = report.only_overflows || searches.back()->settings().only_overflows;
   }
   const bool any = std::ranges::any_of(searches, [](const auto& search) { return search->found(); });
@@ -444,11 +424,11 @@ FirstBad first_bad(const Catalog& catalog, const FirstBadOptions& options) {
                     "NaN or infinity",
                     not_read));
   }
-  // The program went on without its recording: what came then is not in the dump.
-  const bool has_stopped =
-      std::ranges::find(report.unfinished, RunState::stopped, &UnfinishedRun::state) != report.unfinished.end();
+  // Steps after the end of the recording are not in the dump.
+  report.unfinished = unfinished_runs(catalog, options.part);
+  const bool ended_early = any_ended_early(report.unfinished);
   const bool all_ran_compiled = std::ranges::find(report.notes, kPynativeNote) == report.notes.end();
-  report.complete = !catalog.has_lost() && ((!has_stopped && all_ran_compiled) || any) && report.problems.empty() &&
+  report.complete = !catalog.has_lost() && ((!ended_early && all_ran_compiled) || any) && report.problems.empty() &&
                     (not_read == 0 || any) && (report.looked_at.tensors > 0 || report.only_overflows);
   if (!any) return report;
   const RankVerdict verdict = first_rank(searches);

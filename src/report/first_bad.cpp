@@ -139,6 +139,20 @@ std::string unfinished_text(const FirstBad& report) {
   return joined(parts, ", ");
 }
 
+// The recording may have ended before the program did: the way to see more.
+std::string how_to_see_more(const FirstBad& report) {
+  const auto ended_early = [](const UnfinishedRun& run) { return run.state != RunState::running; };
+  const auto run = std::ranges::find_if(report.unfinished, ended_early);
+  if (run == report.unfinished.end()) return "";
+  const std::string_view cause = run->state == RunState::killed
+                                     ? "The recording has no end: the program was killed, or the disk failed."
+                                     : "The recording ended before the program did.";
+  const std::string complete =
+      run->complete_step ? fmt::format("The last complete step is {}", *run->complete_step) : "No step is complete";
+  return fmt::format("{} {}; to see more, record again with --iteration {}-N\n", cause, complete,
+                     run->complete_step ? *run->complete_step + 1 : run->step);
+}
+
 std::string place_text(const Code& code) { return code.source_file.empty() ? "" : ", " + printable(short_line(code)); }
 
 }  // namespace
@@ -163,16 +177,16 @@ std::string text_of(const FirstBad& report, std::size_t width) {
   if (report.findings.empty()) {
     const std::string unfinished = unfinished_text(report);
     text += fmt::format("{}: no NaN or infinity that matters in {}",
-                        !report.complete      ? "nothing found in the part that could be examined"
-                        : !unfinished.empty() ? "nothing wrong in what was recorded"
-                                              : "nothing wrong",
+                        !unfinished.empty() ? "nothing found in what was recorded"
+                        : !report.complete  ? "nothing found in the part that could be examined"
+                                            : "nothing wrong",
                         looked_text(report));
     if (!unfinished.empty()) text += "; " + unfinished;
     if (!report.healthy.empty()) {
       const std::uint64_t healthy = report.healthy.size() + report.healthy_left_out;
       text += fmt::format("; {} healthy {}", healthy, healthy == 1 ? "infinity" : "infinities");
     }
-    text += "\n";
+    text += "\n" + how_to_see_more(report);
   } else {
     text += fmt::format("looked at {}\n", looked_text(report));
   }

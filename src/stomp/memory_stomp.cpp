@@ -13,6 +13,7 @@
 #include "catalog/data_flow.h"
 #include "catalog/same_values.h"
 #include "catalog/step_graph.h"
+#include "catalog/unfinished_runs.h"
 #include "formats/file_names.h"
 #include "formats/tensor_file.h"
 #include "measure/measure.h"
@@ -383,7 +384,8 @@ StompReport memory_stomp(const Catalog& catalog, const DumpPart& part) {
   for (const CatalogRank& rank : catalog.ranks) {
     if (part.takes(rank)) StompSearch(rank, part, report).run();
   }
-  report.complete = !catalog.has_lost() && report.problems.empty() && report.compared > 0 && report.not_known == 0 &&
+  report.complete = !catalog.has_lost() && !any_ended_early(unfinished_runs(catalog, part)) &&
+                    report.problems.empty() && report.compared > 0 && report.not_known == 0 &&
                     report.not_observable == 0;
   return report;
 }

@@ -304,10 +304,21 @@ def test_a_killed_process_leaves_what_it_had_written(script, config, dump, sonde
     (ended,) = json.loads(sonde("first-bad", dump, "--json").stdout)["unfinished"]
     assert ended["state"] == "killed" and ended["step"] >= going_on["step"]
     said = sonde("first-bad", dump)
-    assert said.stdout.startswith("nothing wrong in what was recorded: "), said.stdout
+    assert said.status == 3
+    assert said.stdout.startswith("nothing found in what was recorded: "), said.stdout
     where = "in" if ended["in_step"] else "after"
     assert said.stdout.splitlines()[0].endswith(f"; the run was killed {where} step {ended['step']}"), said.stdout
-    assert json.loads(sonde("first-bad", dump, "--json", "--step", 0).stdout)["unfinished"] == []
+    answer = said.stdout.splitlines()[1]
+    assert f"The last complete step is {ended['complete_step']}; " in answer
+    assert f"--iteration {ended['complete_step'] + 1}-N" in answer
+    earlier = sonde("first-bad", dump, "--json", "--step", 0)  # that step is complete
+    assert (earlier.status, json.loads(earlier.stdout)["unfinished"]) == (0, [])
+    for verb in (["watch", dump, "-c", "tensor_overflow"], ["stats", dump], ["compare", dump, dump], ["stomp", dump]):
+        done = sonde(*verb)
+        assert (done.status, "nothing wrong" in done.stdout, "no difference" in done.stdout) == (3, False, False), verb
+        assert f"the run was killed, or could not write its end, {where} step {ended['step']}" in done.stderr, verb
+    for verb in (["watch", dump, "-c", "tensor_overflow"], ["stats", dump]):
+        assert sonde(*verb, "--step", 0).status == 0, verb
     listed = sonde("ls", dump, "--json")
     assert listed.status == 0, listed.stderr
     for step in range(3):

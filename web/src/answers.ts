@@ -300,6 +300,7 @@ export interface UnfinishedRun {
   readonly step: number; // the last one
   readonly in_step: boolean; // false: the step had ended
   readonly reason: string; // the error that stopped the recording; otherwise empty
+  readonly complete_step: number | null; // the last step of this graph that ended; null: none did
 }
 
 // A rank and graph where a healthy infinity is.

@@ -19,7 +19,9 @@ export function FindingCard({ of, mayDiffer }: { of: FirstBad; mayDiffer: boolea
 function NothingFound({ of, mayDiffer }: { of: FirstBad; mayDiffer: boolean }) {
   const whole = of.complete && of.unfinished.length === 0;
   const healthy = mayDiffer ? words.overview.noBadValue : words.overview.healthy;
-  const headline = !of.complete ? words.overview.incomplete : whole ? healthy : words.overview.healthySoFar;
+  // A run that was killed: all that it recorded was examined, as far as the problems below do not say otherwise.
+  const recorded = of.complete || (of.unfinished.some((run) => run.state === "killed") && of.problems.length === 0 && of.looked_at.tensors > 0);
+  const headline = !recorded ? words.overview.incomplete : whole ? healthy : words.overview.healthySoFar;
   return (
     <Card class={`verdict first-bad ${!whole ? "unsure" : mayDiffer ? "quiet" : "good"}`}>
       <p class="headline">{!(whole && mayDiffer) && <span class="big-sign" aria-hidden="true">{whole ? "✓" : "?"}</span>} {headline}</p>
