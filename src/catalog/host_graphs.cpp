@@ -291,6 +291,10 @@ void add_graph(const GraphPaths& paths, const std::vector<CatalogStep*>& steps, 
         "these sources are left out: the graph is of another run, or its names are wrong";
     catalog.problems.push_back({paths.pb, message});
   }
+  if (!matched.doubt().empty()) {
+    catalog.problems.push_back(
+        {paths.pb, matched.doubt() + ": the graph is of another run, or its names are wrong", matched.is_lost()});
+  }
   rank.host_graphs.push_back(graph);
   if (!commons->ops.empty()) rank.host_graphs.push_back(std::move(commons));
 }

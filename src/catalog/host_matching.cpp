@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::size_t kMostPairs = 1 << 16;         // names of files times ops of the graph, compared by values
 constexpr std::size_t kMostExchanged = 1 << 11;     // such pairs that are compared with each other
+constexpr std::size_t kMostChecked = 64;            // ops whose sizes are compared with the graph's afterwards
 constexpr std::size_t kMostRuns = 3;                // of an op that are compared
 constexpr std::size_t kMostSiblings = 4;            // readers of a parameter that are compared
 constexpr std::uint64_t kMostBytes = 256ULL << 20;  // of tensor files
@@ -41,6 +42,24 @@ std::unordered_map<std::string_view, std::uint32_t> HostMatching::found() const 
   std::unordered_map<std::string_view, std::uint32_t> found;
   for (const Name& name : names_) {
     if (name.op) found.emplace(name.name, *name.op);
+  }
+  return found;
+}
+
+HostMatching::Contradictions HostMatching::contradictions() {
+  Contradictions found;
+  const auto contradicts = [&](const Name& name, std::uint32_t op) {
+    return !name.runs.empty() && score_of_types(at(name.runs.front()), op) <= kOtherSize / 2;
+  };
+  for (const Name& name : names_) {
+    if (!name.op) {
+      const std::vector<std::uint32_t>& ops = stems_[name.stem].ops;
+      const auto may_be = [&](std::uint32_t op) { return score(name, op).fit > kOtherSize / 2; };
+      found.unknown += !ops.empty() && ops.size() <= kMostChecked && std::ranges::none_of(ops, may_be);
+    } else if (found.checked < kMostChecked) {
+      ++found.checked;
+      found.differ += contradicts(name, *name.op);
+    }
   }
   return found;
 }

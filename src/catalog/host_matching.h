@@ -28,6 +28,13 @@ class HostMatching {
   // By name in the dump: the op of the graph.
   std::unordered_map<std::string_view, std::uint32_t> found() const;
 
+  // Operators whose sizes contradict those of the graph.
+  struct Contradictions {
+    std::size_t unknown = 0;  // of the open ones: those of the graph have other sizes, or their neighbours have
+    std::size_t checked = 0, differ = 0;  // of those that were found: some of them
+  };
+  Contradictions contradictions();
+
   // Operators of one scope and type.
   struct Stem {
     std::vector<std::size_t> names;  // in the dump, in the order of their first runs; those that are still open

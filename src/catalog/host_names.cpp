@@ -21,7 +21,7 @@ HostNames::HostNames(const HostGraph& graph, const std::vector<std::string>& ord
     : graph_(graph) {
   for (std::uint32_t i = 0; i < graph.ops.size(); ++i) by_name_.emplace(graph.ops[i].op_name, i);
   if (!rank.has_journal) name_ops(steps, texts);
-  const HostMatching matching(graph, order, rank, steps);
+  HostMatching matching(graph, order, rank, steps);
   found_ = matching.found();
   for (const auto& [name, op] : found_) {
     if (graph.ops[op].op_name != name) uncertain_.insert(op);
@@ -30,6 +30,15 @@ HostNames::HostNames(const HostGraph& graph, const std::vector<std::string>& ord
     if (stem.names.empty()) continue;
     uncertain_.insert(stem.ops.begin(), stem.ops.end());
     if (stem.names.size() <= stem.ops.size()) add_common(matching, stem);
+  }
+  const HostMatching::Contradictions contradictions = matching.contradictions();
+  is_lost_ = contradictions.unknown > 0;
+  if (is_lost_) {
+    doubt_ = std::to_string(contradictions.unknown) +
+             " operators, or their neighbours, have other sizes than any of this name in the graph";
+  } else if (2 * contradictions.differ > contradictions.checked) {
+    doubt_ = std::to_string(contradictions.differ) + " of " + std::to_string(contradictions.checked) +
+             " operators that were checked have other sizes than in the graph";
   }
 }
 

@@ -27,6 +27,10 @@ class HostNames {
   // Index in the graph; empty for an op outside it, and for one of several that cannot be distinguished.
   std::optional<std::uint32_t> find(std::string_view op_name) const;
 
+  // Reasons to believe that the graph is not that of the dump; empty: none.
+  const std::string& doubt() const { return doubt_; }
+  bool is_lost() const { return is_lost_; }
+
   // True if the dump may use another name for this op of the graph, and this op's name for another op.
   bool is_uncertain(std::uint32_t op) const { return uncertain_.contains(op); }
 
@@ -42,6 +46,8 @@ class HostNames {
   std::unordered_map<std::string_view, std::uint32_t> found_;    // in the dump
   std::unordered_map<std::string_view, HostOp> common_;
   std::unordered_set<std::uint32_t> uncertain_;
+  std::string doubt_;
+  bool is_lost_ = false;  // operators of the dump were found in no place of the graph
 };
 
 }  // namespace sonde

@@ -121,7 +121,8 @@ def test_ops_that_were_made_anew_are_joined_by_the_order_of_the_first_step(dump)
 def test_a_page_shows_the_code_though_the_source_is_gone(dump):
     page = sonde("graph", dump, "network-Net/conv-Conv2d/Conv2D-op0")
     assert page.returncode == 0
-    assert page.stderr == ""
+    # The values are not those of this graph, nor are their sizes.
+    assert page.stderr.count("warning") == 1 and "other sizes than in the graph" in page.stderr
     assert ">    14 |         return ops.relu(self.conv(x))" in page.stdout
     assert re.search(r"calls       /opt/\S+/conv\.py:\d+  output = self\.conv2d\(x, self\.weight\)", page.stdout)
     assert "called from /home/user/train.py:17  x = self.block(x)" in page.stdout
@@ -241,3 +242,22 @@ def test_a_graph_of_another_run_names_no_source_of_another_size(tmp_path):
     )
     ops = graph(tmp_path)
     assert "op_name" not in ops["Default/fc/MatMul-op0"]["inputs"][0]
+    said = sonde("ls", tmp_path)
+    assert said.returncode == 3
+    assert "ms_output_trace_code_graph_0.pb" in said.stderr
+    assert (
+        "sizes than any of this name in the graph: the graph is of another run, or its names are wrong" in said.stderr
+    )
+
+
+def test_a_graph_of_another_run_is_named_also_where_names_are_unique(tmp_path):
+    """A graph for a batch of 2, files of a batch of 3: the edges may be right, and nothing proves them wrong."""
+    graph = Casts(tmp_path / "graph", (0, 1))
+    other = Casts(tmp_path / "run", (0, 1), {"x": (3, 16), "w": (8, 16), "y": (3, 8)})
+    for dump in (graph, other):
+        for path in dump.directory.rglob("*Cast*"):
+            path.unlink()
+    place = "rank_0/graphs/ms_output_trace_code_graph_0.pb"
+    shutil.copy(tmp_path / "graph" / place, tmp_path / "run" / place)
+    assert "of another run" not in sonde("ls", tmp_path / "graph").stderr
+    assert "have other sizes than in the graph: the graph is of another run" in sonde("ls", tmp_path / "run").stderr
