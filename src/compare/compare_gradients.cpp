@@ -104,6 +104,7 @@ void StepComparer::leave_other_batches_out() {
   std::erase_if(findings_, [](const CompareFinding& finding) {
     return finding.kind != FindingKind::parameter || finding.tensor->target->parameter.ends_with(".grad");
   });
+  has_other_batches_ = true;
   if (!compare_gradients()) return;
   step_.notes.clear();
   step_.notes_of_both.push_back(

@@ -149,7 +149,8 @@ void StepComparer::report_unseen(const ComparedOp& op, const PairedInput& input,
 
 // Nothing is to blame, although an op's output differs and what it reads agrees: never passed over in silence.
 void StepComparer::find_jump() {
-  if (!findings_.empty() || history_.found || !step_.notes.empty()) return;
+  // The loss of other rows is another number.
+  if (!findings_.empty() || history_.found || !step_.notes.empty() || has_other_batches_) return;
   double seen = seen_before_;
   for (const ComparedOp& op : step_.ops) {
     if (op.target.empty() || op.golden.empty()) continue;

@@ -229,8 +229,9 @@ class StepComparer {
   RankHistory& history_;
   const std::set<OpPair>& apart_;
   std::vector<CompareFinding> findings_;
-  double seen_before_;  // of earlier steps
-  double seen_ = 0;     // of this one
+  bool has_other_batches_ = false;  // cut in another way
+  double seen_before_;              // of earlier steps
+  double seen_ = 0;                 // of this one
   std::vector<OpMatch> matches_;
   std::vector<std::uint32_t> target_owner_, golden_owner_;  // by op: index into step_.ops
   Group target_originals_, golden_originals_;

@@ -2,7 +2,7 @@
 
 import torch
 import torch.distributed as dist
-from cases import Family
+from cases import TENSORS, Family
 from finite_training import repeat
 from torch import nn
 from training import parallel
@@ -104,3 +104,40 @@ def two_ranks_with_buckets(other):
 
     repeat(step)
     dist.destroy_process_group()
+
+
+def halves_or_whole(other, hook=None, update=lambda optimizer: optimizer.step()):
+    """DDP, each rank with its half of the rows; or each with all of them."""
+    dist.init_process_group("gloo")
+    network = parallel(nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3)))
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
+    if hook and other:
+        network.register_comm_hook(None, hook)
+
+    def step():
+        x, y = torch.randn(8, 6), torch.randint(0, 3, (8,))
+        if other:
+            x, y = (rows.chunk(2)[dist.get_rank()] for rows in (x, y))
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(network(x), y).backward()
+        update(optimizer)
+
+    repeat(step)
+    dist.destroy_process_group()
+
+
+@family.rounding(ranks=2, short=True)
+def batch_over_two_ranks_or_whole(other):
+    """The loss of a rank is that of its rows: another number, and no fault."""
+    halves_or_whole(other)
+
+
+@family.differs("detach", "add_", ranks=2, cause="2.000 times the golden gradient", evidence=(TENSORS,))
+def gradients_over_two_ranks_are_added(wrong):
+    """A communication hook adds the gradients of the ranks and does not divide them."""
+
+    def hook(_, bucket):
+        added = dist.all_reduce(bucket.buffer(), async_op=True).get_future()
+        return added.then(lambda sums: sums.value()[0])
+
+    halves_or_whole(wrong, hook, update=lambda optimizer: optimizer.step())  # FAULT
