@@ -217,6 +217,7 @@ Result<AppendFile> AppendFile::open(int directory, std::filesystem::path path, s
   if (file.size_ != size && ::ftruncate(fd, static_cast<off_t>(file.size_)) != 0) {
     return io_error("repair the end of", file.path_, errno);
   }
+  file.header_ = header;
   if (file.size_ == 0) file.rows_ = header;
   return file;
 }
@@ -225,7 +226,7 @@ Status AppendFile::flush() {
   if (rows_.empty()) return {};
   const int error_number = fd_ ? write_all(fd_.get(), rows_.data(), rows_.size()) : EBADF;
   if (error_number != 0) {
-    rows_.clear();
+    rows_ = size_ == 0 ? header_ : "";  // a disk that was full may take later rows
     if (fd_ && ::ftruncate(fd_.get(), static_cast<off_t>(size_)) != 0) fd_.reset();
     return io_error("append to", path_, error_number);
   }

@@ -99,7 +99,7 @@ class AppendFile {
   std::filesystem::path path_;
   Fd fd_;
   std::uint64_t size_ = 0;
-  std::string rows_;
+  std::string header_, rows_;
 };
 
 }  // namespace sonde

@@ -1,6 +1,9 @@
 #include "files/files.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
 
 #include "files/safe_path.h"
 #include "writer/dump_fixture.h"
@@ -118,6 +121,25 @@ TEST_F(Files, ARowTornByAKilledRunIsCutOff) {
   ASSERT_TRUE(file);
   ASSERT_TRUE(file->close());
   EXPECT_EQ(read_text(root / "torn.csv"), "head\n");
+}
+
+// A disk that was full when the table began may take rows later.
+TEST_F(Files, ATableWhoseHeaderCouldNotBeWrittenBeginsWithItLater) {
+  Result<AppendFile> file = open("late.csv", "head\n");
+  ASSERT_TRUE(file) << file.error().message;
+  file->rows() += std::string(2048, 'x') + "\n";
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit tight = before;
+  tight.rlim_cur = 1024;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &tight), 0);
+  EXPECT_FALSE(file->flush());
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, SIG_DFL);
+  file->rows() += "1\n";
+  ASSERT_TRUE(file->close());
+  EXPECT_EQ(read_text(root / "late.csv"), "head\n1\n");
 }
 
 TEST_F(Files, ALinkInThePlaceOfAnAppendFileIsNotFollowed) {
