@@ -84,6 +84,10 @@ def numbered(y):
     return torch.sigmoid(y * torch.arange(1.0, 4).unsqueeze(1))
 
 
+def unit(z):
+    return z / z.abs()  # FAULT phase
+
+
 CASES = {
     "healthy": language,
     "log": lambda: language("log"),
@@ -102,6 +106,7 @@ CASES = {
     "masked_nan": lambda: small(lambda y: torch.nan_to_num(torch.log(y - 1e9).detach()) * 1e-9 + y),
     "rows_exchanged": lambda: small(lambda y: torch.relu(exchange_rows(numbered(y)))),  # FAULT rows_exchanged
     "cast": lambda: small(lambda y: (y * 0 + 70000).half().float()),  # FAULT cast
+    "phase": lambda: small(lambda y: torch.fft.irfft(unit(torch.fft.rfft(y * 0)), n=4)),
 }
 SCALER, ADAM = len(CASES), len(CASES) + 1
 

@@ -55,6 +55,12 @@ def at(dump, case):
     return look("first-bad", dump, "--step", STEP[case])
 
 
+def test_what_complex_values_did_without_statistics_is_not_certain(statistics):
+    first = at(statistics, "phase").first
+    assert first["op_type"] in {"div", "fft_irfft"}
+    assert "uncertain" in first["tags"], first
+
+
 @pytest.mark.parametrize(
     ("case", "op", "kind", "why"),
     [
@@ -69,6 +75,7 @@ def at(dump, case):
         ("stomped", "relu", "memory_overwritten", "sigmoid-op0 wrote only finite numbers"),
         ("cast", "to", "overflow", "is 70000; float16 holds at most 65504"),
         ("adam", "addcdiv_", "operator", "0 divided by 0"),
+        ("phase", "div", "operator", ""),
     ],
 )
 def test_the_operator_its_line_and_the_reason(full, case, op, kind, why):

@@ -184,3 +184,20 @@ def test_what_differs_on_purpose(tmp_path):
     # Refused there; but a tensor of one dimension is the same in every order, and NC1HWC0 can be made.
     assert (theirs[5], mine[5].shape) == (22, (6,))
     assert (theirs[6], mine[6].shape) == (22, (2, 1, 5, 7, 16))
+
+
+def test_a_directory_of_several_formats_is_converted_as_a_whole_and_has_no_list_of_failures(tmp_path):
+    random = np.random.default_rng(SEED + 3)
+    (tmp_path / "dump").mkdir()
+    for number, stored in enumerate(
+        (tensor(random, "f2", (2, 5, 7, 19), "NCHW"), tensor(random, "f2", (2, 1, 5, 7, 16), "NC1HWC0", (2, 7, 5, 7)))
+    ):
+        (tmp_path / "dump" / f"Op.op{number}.{number}.7.170000000000000{number}").write_bytes(cann.container([stored]))
+    command = ["convert", "-d", tmp_path / "dump", "-f", "FRACTAL_Z", "-out"]
+    (theirs,) = original([[*command, tmp_path / "theirs"]], tmp_path)
+    mine = ours([*command, tmp_path / "ours"])
+    assert (theirs.status, mine.status) == (22, 0)
+    failed = "convert_failed_file_list.txt"
+    assert "Op.op1.1.7.1700000000000001,input:0" in (tmp_path / "theirs" / failed).read_text()
+    assert len(list((tmp_path / "ours").glob("*.npy"))) == 2
+    assert not (tmp_path / "ours" / failed).exists()

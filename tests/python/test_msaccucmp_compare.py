@@ -118,6 +118,19 @@ def test_two_npu_dumps(dumps, tmp_path):
     assert [bool(row[-1]) for row in found] == [False] * 4 + [True] * 2
 
 
+def test_operators_with_names_of_nine_fields_come_in_the_order_of_their_times(tmp_path):
+    """Of a task that is not FFTS+. The original finds no time in such a name, and takes the order of the directory."""
+    x = np.ones((2, 3), "f4")
+    for place in ("a", "b"):
+        for number, name in enumerate(("last", "middle", "first")):
+            write(tmp_path / place / f"Add.{name}.3.7.{TIME - number}.0.1.0.0", [x], [x])
+    done = compare("-m", tmp_path / "a", "-g", tmp_path / "b", "-out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    head, *table = rows(tmp_path / "out")
+    names = [row[head.index("NPUDump")] for row in table]
+    assert list(dict.fromkeys(names)) == ["first", "middle", "last"]
+
+
 def test_a_bad_file_is_a_row(dumps, tmp_path):
     for side in ("m", "g"):
         write(tmp_path / side / f"A.good.1.2.{TIME}", [], [np.ones(3, "f4")])
