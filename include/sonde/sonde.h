@@ -501,7 +501,7 @@ struct sonde_api {
   void (*op_result_at)(uint64_t maker, uint32_t output, const struct sonde_tensor* tensor);
   /* Ops of this site do not run: the compiler replaced them by ops of the types `by` ("mul, sum"). 1: the plan selects
    * them, by their name, whatever their number, or by their type. If nothing else matches that entry of the plan, the
-   * closing line says what computes it. */
+   * closing line says what computes it. Site 0: whether the plan names ops at all. */
   int (*op_replaced)(uint32_t site, const char* by);
 };
 

@@ -143,7 +143,7 @@ class Library(Protocol):
 
     def op_replaced(self, site: int, by: str, /) -> bool:
         """Operators of the types in `by` ("mul, sum") compute those of this site, which do not run. True: the
-        configuration selects these, and none of those."""
+        configuration selects these, and none of those. Site 0: whether it names operators at all."""
 
     def define_graph(self, nodes: Sequence[tuple[object, ...]], results: Sequence[tuple[int, int, int]], /) -> int:
         """The nodes of a compiled graph: (site, type, whether it is a view, whether it has a tap, inputs, outputs,

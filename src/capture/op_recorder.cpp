@@ -343,7 +343,7 @@ bool OpRecorder::names_one_of(const Site& site, std::string_view replaced_by) {
 }
 
 bool OpRecorder::op_replaced(const Site& site, std::string_view by) {
-  if (recorder_ == nullptr || site.id == 0) return false;
+  if (recorder_ == nullptr || site.id == 0) return recorder_ != nullptr && !selector_.numbers_named().empty();
   Site part = site;
   for (std::string_view rest = by; !rest.empty();) {
     const std::size_t comma = std::min(rest.find(", "), rest.size());

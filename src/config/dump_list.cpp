@@ -219,13 +219,17 @@ bool DumpList::names(const Selector::AskedOp& op, std::string_view replaced_by) 
 }
 
 std::vector<std::uint32_t> DumpList::numbers_named() const {
-  std::vector<std::uint32_t> numbers{0};
+  std::vector<std::uint32_t> numbers;
+  const auto remember = [&](const Name& name) {
+    remember_number(numbers, "0");
+    remember_number(numbers, name.text);
+  };
   for (const Entry& entry : entries_) {
-    for (const Name& name : entry.layers) remember_number(numbers, name.text);
-    for (const Name& name : entry.watched) remember_number(numbers, name.text);
+    std::ranges::for_each(entry.layers, remember);
+    std::ranges::for_each(entry.watched, remember);
     for (const Range& range : entry.ranges) {
-      remember_number(numbers, range.begin.text);
-      remember_number(numbers, range.end.text);
+      remember(range.begin);
+      remember(range.end);
     }
   }
   return numbers;

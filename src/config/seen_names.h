@@ -55,7 +55,8 @@ class ReplacedOps {
 // Adds the number at the end of a full name: 7 of "Default/relu-op7".
 inline void remember_number(std::vector<std::uint32_t>& numbers, std::string_view entry) {
   constexpr std::size_t kMostNumbers = 64, kMostDigits = 9;
-  const std::size_t digits = entry.size() - 1 - std::min(entry.find_last_not_of("0123456789"), entry.size() - 1);
+  const std::size_t before = entry.find_last_not_of("0123456789");
+  const std::size_t digits = before == entry.npos ? entry.size() : entry.size() - 1 - before;
   if (digits == 0 || digits > kMostDigits || numbers.size() >= kMostNumbers) return;
   std::uint32_t number = 0;
   for (const char digit : entry.substr(entry.size() - digits))

@@ -100,7 +100,7 @@ struct Selector::State {
   std::vector<std::string> entries;
   std::vector<std::uint64_t> hits;    // one per entry
   std::vector<ReplacedOps> replaced;  // one per entry
-  std::vector<std::uint32_t> numbers{0};
+  std::vector<std::uint32_t> numbers;
   std::vector<std::pair<Pattern, std::size_t>> patterns;
   std::unordered_map<std::string, std::size_t> full_names;
   std::vector<TypeEntry> types;
@@ -122,6 +122,7 @@ void Selector::State::add(const std::string& entry) {
   entries.push_back(entry);
   hits.push_back(0);
   replaced.emplace_back();
+  remember_number(numbers, "0");
   remember_number(numbers, entry);
   switch (kind_of_entry(entry, rules)) {
     case EntryKind::regex:

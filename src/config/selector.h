@@ -84,7 +84,7 @@ class Selector {
 
   // Whether an entry names this op, which does not run. `replaced_by`: the types of ops that compute it, for unused().
   bool names(const AskedOp& op, std::string_view replaced_by);
-  // The numbers at the end of the plan's names, and 0.
+  // The numbers at the end of the plan's names, and 0. Empty: it names no op.
   const std::vector<std::uint32_t>& numbers_named() const;
 
   // In the order of the plan; for `kernels` only under dump_mode 1. Suggestions are made for the first 20 only.

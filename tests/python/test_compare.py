@@ -165,6 +165,31 @@ def test_ops_without_a_counterpart_are_not_called_the_same(compared):
     assert "gives infinity from finite inputs" in compared("term_infinite", "none").stdout.splitlines()[0]
 
 
+@pytest.mark.parametrize(("fault", "layer"), [("transposed", "out"), ("epsilon", "norm"), ("swapped", "q")])
+def test_the_layers_are_sorted_by_the_error_that_they_introduce(compared, fault, layer):
+    layers = json.loads(compared(fault, "none", "--json").stdout)["layers"]
+    errors = [float(one["introduced"]) for one in layers]
+    assert errors == sorted(errors, reverse=True)
+    assert layers[0]["layer"].rpartition("/")[2].partition("-")[0] == layer, layers[0]
+    assert layers[0]["error_in"] < layers[0]["error_out"]
+    text = compared(fault, "none", "--layers").stdout.partition("layers by the relative errors")[2].splitlines()
+    head, first = text[1].split(), text[2].split()
+    assert head[:3] == ["layer", "step", "introduces"]
+    assert (first[0], first[2]) == (layers[0]["layer"], f"{errors[0]:.3g}")
+    assert "layers by" not in compared(fault, "none").stdout
+
+
+def test_layers_by_statistics_are_lower_bounds(compared):
+    by_tensors, by_statistics = (
+        {one["layer"]: one for one in json.loads(compared(*pair, "--json").stdout)["layers"]}
+        for pair in (("inserted", "none"), ("statistic_inserted", "statistic"))
+    )
+    assert by_statistics and by_statistics.keys() <= by_tensors.keys()
+    for name, one in by_statistics.items():
+        assert one["compared_by"] == "statistics"
+        assert one["error_out"] <= by_tensors[name]["error_out"] * 1.001 + 1e-7, name
+
+
 def test_an_operator_that_runs_at_another_place_is_marked(compared):
     answer = json.loads(compared("reordered", "none", "--json").stdout)
     moved = [op for op in answer["ops"] if op.get("moved")]

@@ -6,6 +6,8 @@ import textwrap
 import pytest
 from processes import CLI, python, run_in
 
+import sonde
+
 NATURAL = """
     import sys, torch
     from torch import nn
@@ -177,3 +179,33 @@ def test_statistics_find_operators_without_effect_where_they_decide_it(place):
     gaps = {gap["op_name"].rpartition("/")[2]: gap["reason"] for gap in document["not_judged"]}
     assert set(LOST) - set(names) <= set(gaps)
     assert set(gaps.values()) == {"its values were not saved, and its statistics do not decide it"}
+
+
+@pytest.mark.parametrize("saved", ["full", "statistic"])
+def test_python_and_cpp_find_operators_without_effect(place, saved):
+    """`sonde.watch` is sonde::watch of sonde/findings.h."""
+    dump = f"effects-{saved}"
+    hits, document = watched(place, dump, "-c", "operator_without_effect")
+    report = sonde.watch(place / dump, "operator_without_effect")
+    found = [(hit.step, hit.op_name.rpartition("/")[2], hit.condition) for hit in report.hits]
+    assert sorted(found) == sorted(hits)
+    assert {hit.detail for hit in report.hits} > {"equals input.0 although input.1 = 1e-12 is not 0"} or saved != "full"
+    assert len(report.not_judged) == len(document["not_judged"])
+
+
+def test_bounds_that_decide_a_condition_are_in_python_and_cpp_too(place):
+    condition = "tensor_too_large:abs_mean_gt=0.5"
+    _, document = watched(place, "natural-statistic", "-c", condition)
+    of_command = [
+        (node["op_name"], point["watch_condition"]["params"][0].get("at_least"))
+        for node in document["hits"]
+        for tensor in node["tensors"]
+        for point in tensor["watch_points"]
+        if point["hit"]
+    ]
+    hits = sonde.watch(place / "natural-statistic", condition).hits
+    of_python = [(hit.op_name, hit.parameters[0].at_least) for hit in hits]
+    assert sorted(of_python, key=str) == sorted(of_command, key=str)
+    decided = [hit.parameters[0] for hit in hits if hit.parameters[0].actual is None]
+    assert decided
+    assert all(one.at_least > 0.5 for one in decided)

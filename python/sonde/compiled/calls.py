@@ -288,6 +288,8 @@ class Family:
 
     def _say_what_is_replaced(self, host: Program, chain: tuple[nn.Module, ...], table: Table) -> None:
         """The configuration chooses an operator that decomposition replaced, and none of those that compute it."""
+        if not host.library.op_replaced(0, ""):
+            return
         types = {node.op_type for node in table.nodes}
         parts: dict[tuple[str, str, str, int], list[Node]] = {}
         for node in table.nodes:

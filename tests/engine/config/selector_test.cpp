@@ -228,6 +228,7 @@ TEST(Selector, NamesWhatComputesAnOpThatDoesNotRun) {
   EXPECT_EQ(unused[1].instead, "linear by mul, sum");
   EXPECT_EQ(unused[2].instead, "");
   EXPECT_FALSE(Selector(Plan()).names(asked("Default/linear-op0", "linear"), "mul"));  // everything: nobody named it
+  EXPECT_TRUE(Selector(Plan()).numbers_named().empty());
 }
 
 TEST(Selector, RemembersABoundedNumberOfNames) {
