@@ -28,6 +28,13 @@ const CatalogTensor* slot_of(const CatalogOp& op, bool is_input, std::uint32_t s
   return found == op.tensors.end() ? nullptr : &*found;
 }
 
+// A device's own arrangement may be larger than the tensor.
+bool is_padded(const CatalogOp& op) {
+  return std::ranges::any_of(op.tensors, [](const CatalogTensor& tensor) {
+    return tensor.file.find("C0.") != std::string_view::npos || tensor.file.find("FRACTAL") != std::string_view::npos;
+  });
+}
+
 }  // namespace
 
 HostMatching::HostMatching(const HostGraph& graph, const std::vector<std::string>& order, const CatalogRank& rank,
@@ -56,7 +63,7 @@ HostMatching::Contradictions HostMatching::contradictions() {
       const std::vector<std::uint32_t>& ops = stems_[name.stem].ops;
       const auto may_be = [&](std::uint32_t op) { return score(name, op).fit > kOtherSize / 2; };
       found.unknown += !ops.empty() && ops.size() <= kMostChecked && std::ranges::none_of(ops, may_be);
-    } else if (found.checked < kMostChecked) {
+    } else if (found.checked < kMostChecked && !name.runs.empty() && !is_padded(at(name.runs.front()))) {
       ++found.checked;
       found.differ += contradicts(name, *name.op);
     }

@@ -32,11 +32,12 @@ HostNames::HostNames(const HostGraph& graph, const std::vector<std::string>& ord
     if (stem.names.size() <= stem.ops.size()) add_common(matching, stem);
   }
   const HostMatching::Contradictions contradictions = matching.contradictions();
-  is_lost_ = contradictions.unknown > 0;
-  if (is_lost_) {
+  // If most differ it is the graph of another batch, with the same edges; if few do, some names are wrong.
+  is_lost_ = contradictions.unknown > 0 || 2 * contradictions.differ <= contradictions.checked;
+  if (contradictions.unknown > 0) {
     doubt_ = std::to_string(contradictions.unknown) +
              " operators, or their neighbours, have other sizes than any of this name in the graph";
-  } else if (2 * contradictions.differ > contradictions.checked) {
+  } else if (contradictions.differ > 0) {
     doubt_ = std::to_string(contradictions.differ) + " of " + std::to_string(contradictions.checked) +
              " operators that were checked have other sizes than in the graph";
   }

@@ -245,9 +245,7 @@ def test_a_graph_of_another_run_names_no_source_of_another_size(tmp_path):
     said = sonde("ls", tmp_path)
     assert said.returncode == 3
     assert "ms_output_trace_code_graph_0.pb" in said.stderr
-    assert (
-        "sizes than any of this name in the graph: the graph is of another run, or its names are wrong" in said.stderr
-    )
+    assert "have other sizes than in the graph: the graph is of another run, or its names are wrong" in said.stderr
 
 
 def test_a_graph_of_another_run_is_named_also_where_names_are_unique(tmp_path):
