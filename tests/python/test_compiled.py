@@ -372,17 +372,18 @@ CASES = (
     with case("selected", dump_mode=1, kernels=["addmm", "threshold_backward"]):
         model = Small()
         training(model, torch.compile(model))
-    mindspore_2_0 = sonde.session.settings(f"{root}/2.0", saved_data="statistic")
+    mindspore_2_0 = sonde.session.settings(f"{root}/old", saved_data="statistic")
     mindspore_2_0["common_dump_settings"] |= {"dump_mode": 1, "kernels": ["MatMul", "linear-op12"]}
     mindspore_2_0["sonde_settings"] = {"version": "2.0"}
     for settings in (
-        {"dump": {"dump_path": root, "dump_list": [{"model_name": "Small", "layer": ["MatMul", "Relu"]}]}},
-        {"dump": {"dump_path": root, "dump_list": [{"opname_range": [{"begin": "MatMul", "end": "sum"}]}]}},
+        {"dump": {"dump_path": root, "dump_list": [{"model_name": "Sequential", "layer": ["MatMul", "Relu"]}]}},
+        {"dump": {"dump_path": root, "dump_level": "op", "dump_list": [
+            {"model_name": "Sequential", "opname_range": [{"begin": "MatMul", "end": "softmax"}]}]}},
         {"dump_config": {"enable_dump": True, "dump_path": root, "dump_layer": "MatMul"}},
         mindspore_2_0,
     ):
         sonde.start(settings)
-        model = Small()
+        model = nn.Sequential(nn.Linear(4, 6), nn.ReLU())
         training(model, torch.compile(model), steps=1, rows=1)  # one row: neither linear nor addmm nor mm
         sonde.stop()
     with case("inputs", input_output=1):
