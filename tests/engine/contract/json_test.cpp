@@ -36,7 +36,7 @@ FirstBad an_answer() {
   finding.code.lines = {{11, "a"}, {12, "b"}};
   answer.findings = {finding, Finding()};
   answer.first = finding;
-  answer.unfinished = {{RunState::stopped, 1, "run7", 0, 4, true, "no space"}};
+  answer.unfinished = {{RunState::stopped, 1, "run7", 0, 4, true, "no space", 3}};
   answer.looked_at.ops = 9;
   answer.problems = {{"a/b.npy", "is cut off"}};
   answer.warnings = {"w"};
