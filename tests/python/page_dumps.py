@@ -56,6 +56,7 @@ def write_first_bad(place):
 TWO_RANKS = """
 import glob, os, sys, time, torch
 from torch import nn
+torch.manual_seed(len(sys.argv))  # another option, other weights
 net = nn.Linear(4, 4)
 for step in range(3):
     x = torch.ones(2, 4)
