@@ -102,7 +102,7 @@ void JsonReader::read(const Json& json, std::vector<NamedValue<Value>>& values) 
   if (!is(json.is_object(), "an object", json)) return;
   for (const auto& [name, one] : json.items()) {
     values.push_back({name, {}});
-    at("." + name, [&] { read(one, values.back().value); });
+    at("." + name, [&, &value = one] { read(value, values.back().value); });
   }
 }
 
