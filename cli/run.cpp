@@ -165,7 +165,10 @@ void add_run(CLI::App& app, int& exit_status) {
                  "run a script for Ascend on the CPU: torch_npu, torchair, .npu() and the device npu exist; without "
                  "--config and --out the script's own torchair.CompilerConfig says what to record");
   verb->add_flag("--json", options->json, "with --prove: the verdict as JSON")->needs(prove);
-  verb->add_option("command", options->command, "the program to run, after --")->required()->type_name("COMMAND...");
+  verb->add_option("command", options->command, "the program to run, after --")
+      ->required()
+      ->allow_extra_args(false)  // with them CLI11 takes `[1,2]` for two arguments
+      ->type_name("COMMAND...");
   verb->footer(
       "Exit status: the command's; 2 bad usage or configuration (nothing was run), 126 and 127 it "
       "cannot be run.\n"
