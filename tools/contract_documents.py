@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from contract_language import BASIC, Contract, Type, parts
 
 _HEAD = """# Members of the answers
@@ -39,5 +41,5 @@ def _table(contract: Contract, type: Type, heading: str) -> str:
         lines.append(f"| {name} | {'' if member.merged else f'`{member.type}`'} | {meaning} |")
     if type.forms:
         forms = "; or ".join(", ".join(f"`{name}`" for name in form) for form in type.forms)
-        lines += ["", f"It has {forms}."]
+        lines += ["", *textwrap.wrap(f"It has {forms}.", 120)]
     return "\n".join([*lines, ""])

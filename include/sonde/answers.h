@@ -146,14 +146,13 @@ struct LookedAt {
 
 // The first operator whose output holds a NaN or an infinity that matters.
 struct FirstBad {
-  // everything that was recorded was looked at: without a finding, nothing in it is wrong; false too if an error
-  // stopped the recording before a finding
+  // all that was recorded was looked at: without a finding, nothing in it is wrong; false if the recording ended
+  // early
   bool complete = false;
   std::vector<UnfinishedRun> unfinished;  // ranks whose last run has not ended the recording itself
   std::optional<Finding> first;           // the answer; null: nothing was found
   std::vector<Finding> findings;          // the answer, then others of its step that it does not cause
-  // the first finding of each rank that its own operators caused, the answer's rank first; without ranks that only
-  // received bad values from another
+  // the first finding of each rank that its own operators caused, the answer's rank first
   std::vector<Finding> by_rank;
   std::string reaches;                   // where it matters: `the loss`, `a gradient`
   std::vector<std::string> path;         // the operators from the answer to where it matters, by full name

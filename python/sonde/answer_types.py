@@ -341,13 +341,12 @@ class LookedAt(Record):
 class FirstBad(Answer):
     """The first operator whose output holds a NaN or an infinity that matters.
 
-    complete: everything that was recorded was looked at: without a finding, nothing in it is wrong; false too if an
-        error stopped the recording before a finding
+    complete: all that was recorded was looked at: without a finding, nothing in it is wrong; false if the recording
+        ended early
     unfinished: ranks whose last run has not ended the recording itself
     first: the answer; null: nothing was found
     findings: the answer, then others of its step that it does not cause
-    by_rank: the first finding of each rank that its own operators caused, the answer's rank first; without ranks
-        that only received bad values from another
+    by_rank: the first finding of each rank that its own operators caused, the answer's rank first
     reaches: where it matters: `the loss`, `a gradient`
     path: the operators from the answer to where it matters, by full name
     expected: findings of a loss scaler, which skipped the step

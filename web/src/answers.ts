@@ -353,11 +353,11 @@ export interface LookedAt {
 
 // The first operator whose output holds a NaN or an infinity that matters.
 export interface FirstBad {
-  readonly complete: boolean; // everything that was recorded was looked at: without a finding, nothing in it is wrong; false too if an error stopped the recording before a finding
+  readonly complete: boolean; // all that was recorded was looked at: without a finding, nothing in it is wrong; false if the recording ended early
   readonly unfinished: readonly UnfinishedRun[]; // ranks whose last run has not ended the recording itself
   readonly first: Finding | null; // the answer; null: nothing was found
   readonly findings: readonly Finding[]; // the answer, then others of its step that it does not cause
-  readonly by_rank: readonly Finding[]; // the first finding of each rank that its own operators caused, the answer's rank first; without ranks that only received bad values from another
+  readonly by_rank: readonly Finding[]; // the first finding of each rank that its own operators caused, the answer's rank first
   readonly reaches: string; // where it matters: `the loss`, `a gradient`
   readonly path: readonly string[]; // the operators from the answer to where it matters, by full name
   readonly expected: readonly Finding[]; // findings of a loss scaler, which skipped the step
