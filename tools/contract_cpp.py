@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from contract_language import Contract, Member, Type, inner, is_list, is_map, parts
+from contract_language import ENVELOPE, Contract, Member, Type, inner, is_list, is_map, parts
 
 _BASIC = {
     "text": "std::string",
@@ -19,10 +19,6 @@ _BASIC = {
     "dtype": "DType",
     "shape": "std::optional<Dims>",
 }
-_ENVELOPE = (
-    Member("problems", "[Problem]", "what could not be read, or not wholly; the rest was looked at all the same"),
-    Member("warnings", "[text]", "other facts that the user should know"),
-)
 
 
 class Structs:
@@ -45,7 +41,7 @@ class Structs:
         if name not in self.contract.types or name in self.types:
             return
         type = self.contract.types[name]
-        for member in (*type.members, *(_ENVELOPE if name in self.answers else ())):
+        for member in (*type.members, *(ENVELOPE if name in self.answers else ())):
             for part in parts(member.type):
                 self._take(part)
         self.types[name] = type
@@ -97,7 +93,7 @@ def _aligned(rows: list[tuple[str, str]]) -> list[str]:
 
 def _struct(structs: Structs, type: Type) -> list[str]:
     lines, rows = [_comment(type.meaning, ""), f"struct {type.name} {{"], []
-    members = (*type.members, *(_ENVELOPE if type.name in structs.answers else ()))
+    members = (*type.members, *(ENVELOPE if type.name in structs.answers else ()))
     declarations = [f"  {structs.class_of_member(one)} {one.name}{_initial(structs, one)};" for one in members]
     width = max(map(len, declarations), default=0)
     for member, declaration in zip(members, declarations, strict=True):

@@ -67,6 +67,14 @@ class Member:
     merged: bool = False  # the members of its type are members of the object
 
 
+# Every answer has these besides, and its document `error` if the call failed.
+ENVELOPE = (
+    Member("problems", "[Problem]", "what could not be read, or not wholly; the rest was looked at all the same"),
+    Member("warnings", "[text]", "other facts that the user should know, as on standard error"),
+)
+ERROR = Member("error", "Failure", "why the call failed; other members may then be missing", left_out=True)
+
+
 @dataclasses.dataclass(frozen=True)
 class Type:
     name: str

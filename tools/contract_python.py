@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from contract_language import Contract, Member, Type, inner, is_list, is_map, parts
+from contract_language import ENVELOPE, Contract, Member, Type, inner, is_list, is_map, parts
 
 _BASIC = {
     "text": "str",
@@ -72,7 +72,10 @@ def _class(contract: Contract, type: Type, is_answer: bool) -> str:
     lines = [*decorator, head, *_docstring(contract, type), ""]
     members = [member for member in type.members if not member.left_out]
     members += [member for member in type.members if member.left_out]
-    return "\n".join([*lines, *(f"    {_field(contract, member)}" for member in members), ""])
+    fields = [_field(contract, member) for member in members]
+    if is_answer:
+        fields += [f"{_field(contract, member)} = ()" for member in ENVELOPE]
+    return "\n".join([*lines, *(f"    {field}" for field in fields), ""])
 
 
 def _docstring(contract: Contract, type: Type) -> list[str]:

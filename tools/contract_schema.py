@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from contract_language import Contract, Member, Question, Type, inner, is_list, is_map, parts
+from contract_language import ENVELOPE, ERROR, Contract, Member, Question, Type, inner, is_list, is_map, parts
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _COUNT = {"type": "integer", "minimum": 0}
@@ -102,13 +102,7 @@ def common_schema(contract: Contract) -> dict[str, Any]:
 
 def _envelope(schemas: Schemas) -> dict[str, dict[str, Any]]:
     """The members that every document has, and `error`."""
-    words = {"problems": "[Problem]", "warnings": "[text]", "error": "Failure"}
-    meanings = {
-        "problems": "what could not be read, or not wholly; the rest was looked at all the same",
-        "warnings": "other facts that the user should know, as on standard error",
-        "error": "why the call failed; other members may then be missing",
-    }
-    return {name: {**schemas.of(words[name]), "description": meanings[name]} for name in words}
+    return {member.name: schemas.member(member) for member in (*ENVELOPE, ERROR)}
 
 
 def question_schema(contract: Contract, question: Question) -> dict[str, Any]:

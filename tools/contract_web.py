@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contract_language import Contract, Member, Type, inner, is_list, is_map
+from contract_language import ENVELOPE, ERROR, Contract, Type, inner, is_list, is_map
 from contract_schema import always
 
 _BASIC = {
@@ -50,13 +50,6 @@ def _lines(contract: Contract, type: Type) -> list[str]:
     return lines
 
 
-_ENVELOPE = (
-    Member("problems", "[Problem]", "what could not be read, or not wholly"),
-    Member("warnings", "[text]", "other facts that the user should know"),
-    Member("error", "Failure", "why the call failed; other members may then be missing", left_out=True),
-)
-
-
 def web_text(contract: Contract) -> str:
     """Interfaces of all types of all questions."""
     blocks = [_HEAD]
@@ -64,7 +57,7 @@ def web_text(contract: Contract) -> str:
     for type in contract.types.values():
         lines = _lines(contract, type)
         if type.name in answers:
-            for member in _ENVELOPE:
+            for member in (*ENVELOPE, ERROR):
                 mark = "?" if member.left_out else ""
                 lines.append(
                     f"  readonly {member.name}{mark}: {typescript(contract, member.type)}; // {member.meaning}"

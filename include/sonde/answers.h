@@ -166,7 +166,7 @@ struct FirstBad {
   LookedAt looked_at;                    // the scope of the analysis
   bool only_overflows = false;           // the dump holds nothing but operators that overflowed
   std::vector<DumpProblem> problems;     // what could not be read, or not wholly; the rest was looked at all the same
-  std::vector<std::string> warnings;     // other facts that the user should know
+  std::vector<std::string> warnings;     // other facts that the user should know, as on standard error
 };
 
 // Tensors whose memory changed although no operator wrote it.
@@ -179,7 +179,7 @@ struct StompReport {
   std::uint64_t not_observable = 0;     // reads that were saved, since no operator had written the memory
   std::uint64_t not_known = 0;          // reads without values or statistics of both sides
   std::vector<DumpProblem> problems;    // what could not be read, or not wholly; the rest was looked at all the same
-  std::vector<std::string> warnings;    // other facts that the user should know
+  std::vector<std::string> warnings;    // other facts that the user should know, as on standard error
 };
 
 }  // namespace sonde

@@ -7,10 +7,7 @@ import functools
 import types
 import typing
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
-
-if TYPE_CHECKING:
-    from .answer_types import Problem
+from typing import Any, TypeVar
 
 Kind = TypeVar("Kind")
 
@@ -21,11 +18,8 @@ class Record:
 
 @dataclasses.dataclass(frozen=True, repr=False, kw_only=True)
 class Answer:
-    """The common part of all answers: `text` is the page that the command prints, `document` that of its --json.
-    `problems` are the parts that could not be read, `warnings` the command's own."""
+    """The common part of all answers: `text` is the page that the command prints, `document` that of its --json."""
 
-    problems: tuple[Problem, ...] = ()
-    warnings: tuple[str, ...] = ()
     text: str = ""
     document: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 

@@ -376,6 +376,8 @@ class FirstBad(Answer):
     notes: tuple[str, ...]
     looked_at: LookedAt
     only_overflows: bool
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, repr=False, kw_only=True)
@@ -398,6 +400,8 @@ class StompReport(Answer):
     watched: int
     not_observable: int
     not_known: int
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

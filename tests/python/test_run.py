@@ -84,7 +84,9 @@ def test_the_status_of_the_command_is_passed_on(sonde, dump, status):
 
 def test_arguments_of_the_command_are_left_alone(sonde, dump):
     source = "import sys; print(sys.argv[1:])"
-    run = sonde("run", "--out", dump, "--", sys.executable, "-c", source, "--out", "x", "--json", "--", "-h", "[1,2]", "[]", "")
+    run = sonde(
+        "run", "--out", dump, "--", sys.executable, "-c", source, "--out", "x", "--json", "--", "-h", "[1,2]", "[]", ""
+    )
     assert run.stdout == "['--out', 'x', '--json', '--', '-h', '[1,2]', '[]', '']\n"
 
 

@@ -142,8 +142,8 @@ export interface Check {
   readonly dialect?: string; // the system whose configuration it is
   readonly path?: string; // the directory of the dump
   readonly plan?: string; // what will be recorded, in sentences
-  readonly problems: readonly Problem[]; // what could not be read, or not wholly
-  readonly warnings: readonly string[]; // other facts that the user should know
+  readonly problems: readonly Problem[]; // what could not be read, or not wholly; the rest was looked at all the same
+  readonly warnings: readonly string[]; // other facts that the user should know, as on standard error
   readonly error?: Failure; // why the call failed; other members may then be missing
 }
 
@@ -242,8 +242,8 @@ export interface Comparison {
   readonly notes: readonly string[]; // ranks and steps that only one dump has
   readonly layers?: readonly Layer[]; // with `--layers`: the largest first
   readonly ops: readonly ComparedOp[]; // every operator
-  readonly problems: readonly Problem[]; // what could not be read, or not wholly
-  readonly warnings: readonly string[]; // other facts that the user should know
+  readonly problems: readonly Problem[]; // what could not be read, or not wholly; the rest was looked at all the same
+  readonly warnings: readonly string[]; // other facts that the user should know, as on standard error
   readonly error?: Failure; // why the call failed; other members may then be missing
 }
 
@@ -259,8 +259,8 @@ export interface ConvertedFile {
 // Tensors of binary files in another format.
 export interface Conversion {
   readonly files: readonly ConvertedFile[]; // a row for each tensor
-  readonly problems: readonly Problem[]; // what could not be read, or not wholly
-  readonly warnings: readonly string[]; // other facts that the user should know
+  readonly problems: readonly Problem[]; // what could not be read, or not wholly; the rest was looked at all the same
+  readonly warnings: readonly string[]; // other facts that the user should know, as on standard error
   readonly error?: Failure; // why the call failed; other members may then be missing
 }
 
@@ -286,8 +286,8 @@ export interface ExportedFile {
 // A dump in a format of other tools.
 export interface Export {
   readonly written: readonly ExportedFile[]; // what was written
-  readonly problems: readonly Problem[]; // what could not be read, or not wholly
-  readonly warnings: readonly string[]; // other facts that the user should know
+  readonly problems: readonly Problem[]; // what could not be read, or not wholly; the rest was looked at all the same
+  readonly warnings: readonly string[]; // other facts that the user should know, as on standard error
   readonly error?: Failure; // why the call failed; other members may then be missing
 }
 
@@ -369,8 +369,8 @@ export interface FirstBad {
   readonly notes: readonly string[]; // how the verb filled gaps of the dump, and what it left out
   readonly looked_at: LookedAt; // the scope of the analysis
   readonly only_overflows: boolean; // the dump holds nothing but operators that overflowed
-  readonly problems: readonly Problem[]; // what could not be read, or not wholly
-  readonly warnings: readonly string[]; // other facts that the user should know
+  readonly problems: readonly Problem[]; // what could not be read, or not wholly; the rest was looked at all the same
+  readonly warnings: readonly string[]; // other facts that the user should know, as on standard error
   readonly error?: Failure; // why the call failed; other members may then be missing
 }
 
@@ -425,8 +425,8 @@ export interface Graph {
   readonly step: number; // the number of the step
   readonly parameters: readonly GraphParameter[]; // what it reads from outside
   readonly ops: readonly GraphOp[]; // in the order of execution
-  readonly problems: readonly Problem[]; // what could not be read, or not wholly
-  readonly warnings: readonly string[]; // other facts that the user should know
+  readonly problems: readonly Problem[]; // what could not be read, or not wholly; the rest was looked at all the same
+  readonly warnings: readonly string[]; // other facts that the user should know, as on standard error
   readonly error?: Failure; // why the call failed; other members may then be missing
 }
 
@@ -438,8 +438,8 @@ export interface Index {
   readonly bytes: number; // bytes of the index
   readonly read_seconds: number; // time to read the dump
   readonly write_seconds: number; // time to write the index
-  readonly problems: readonly Problem[]; // what could not be read, or not wholly
-  readonly warnings: readonly string[]; // other facts that the user should know
+  readonly problems: readonly Problem[]; // what could not be read, or not wholly; the rest was looked at all the same
+  readonly warnings: readonly string[]; // other facts that the user should know, as on standard error
   readonly error?: Failure; // why the call failed; other members may then be missing
 }
 
@@ -461,8 +461,8 @@ export interface Info {
   readonly python: unknown; // the interpreter that `sonde run` would start, its PyTorch, its MindSpore and the adapter
   readonly environment: Readonly<Record<string, string>>; // variables that Sonde reads
   readonly plan: NamedPlan | null; // the configuration that the environment names; null: it names none
-  readonly problems: readonly Problem[]; // what could not be read, or not wholly
-  readonly warnings: readonly string[]; // other facts that the user should know
+  readonly problems: readonly Problem[]; // what could not be read, or not wholly; the rest was looked at all the same
+  readonly warnings: readonly string[]; // other facts that the user should know, as on standard error
   readonly error?: Failure; // why the call failed; other members may then be missing
 }
 
@@ -529,8 +529,8 @@ export interface Listing {
   readonly path?: string; // the dump
   readonly ranks?: readonly ListedRank[]; // its ranks
   readonly ops?: readonly ListedOp[]; // with `--ops`: its operators
-  readonly problems: readonly Problem[]; // what could not be read, or not wholly
-  readonly warnings: readonly string[]; // other facts that the user should know
+  readonly problems: readonly Problem[]; // what could not be read, or not wholly; the rest was looked at all the same
+  readonly warnings: readonly string[]; // other facts that the user should know, as on standard error
   readonly error?: Failure; // why the call failed; other members may then be missing
 }
 
@@ -558,8 +558,8 @@ export interface HtmlReport {
   readonly is_redacted: boolean; // without names, paths, source and values
   readonly contains: ReportContents; // what is in it
   readonly left_out: readonly ReportLeftOut[]; // what did not fit
-  readonly problems: readonly Problem[]; // what could not be read, or not wholly
-  readonly warnings: readonly string[]; // other facts that the user should know
+  readonly problems: readonly Problem[]; // what could not be read, or not wholly; the rest was looked at all the same
+  readonly warnings: readonly string[]; // other facts that the user should know, as on standard error
   readonly error?: Failure; // why the call failed; other members may then be missing
 }
 
@@ -615,8 +615,8 @@ export interface Proof {
   readonly seconds: RunSeconds; // how long it took
   readonly recorded: readonly string[]; // directories of the dumps
   readonly unproved?: string; // why nothing is proved
-  readonly problems: readonly Problem[]; // what could not be read, or not wholly
-  readonly warnings: readonly string[]; // other facts that the user should know
+  readonly problems: readonly Problem[]; // what could not be read, or not wholly; the rest was looked at all the same
+  readonly warnings: readonly string[]; // other facts that the user should know, as on standard error
   readonly error?: Failure; // why the call failed; other members may then be missing
 }
 
@@ -684,16 +684,16 @@ export interface Shown {
   readonly histogram_counts?: readonly number[]; // elements of each bin
   readonly trend?: readonly ShownStep[]; // the same tensor in the other steps
   readonly tensors?: readonly FileTensor[]; // tensors of the file
-  readonly problems: readonly Problem[]; // what could not be read, or not wholly
-  readonly warnings: readonly string[]; // other facts that the user should know
+  readonly problems: readonly Problem[]; // what could not be read, or not wholly; the rest was looked at all the same
+  readonly warnings: readonly string[]; // other facts that the user should know, as on standard error
   readonly error?: Failure; // why the call failed; other members may then be missing
 }
 
 // The statistics of tensors.
 export interface StatisticsTable {
   readonly tensors: readonly Tensor[]; // in the order of execution
-  readonly problems: readonly Problem[]; // what could not be read, or not wholly
-  readonly warnings: readonly string[]; // other facts that the user should know
+  readonly problems: readonly Problem[]; // what could not be read, or not wholly; the rest was looked at all the same
+  readonly warnings: readonly string[]; // other facts that the user should know, as on standard error
   readonly error?: Failure; // why the call failed; other members may then be missing
 }
 
@@ -706,8 +706,8 @@ export interface StompReport {
   readonly watched: number; // of those, by the watcher
   readonly not_observable: number; // reads that were saved, since no operator had written the memory
   readonly not_known: number; // reads without values or statistics of both sides
-  readonly problems: readonly Problem[]; // what could not be read, or not wholly
-  readonly warnings: readonly string[]; // other facts that the user should know
+  readonly problems: readonly Problem[]; // what could not be read, or not wholly; the rest was looked at all the same
+  readonly warnings: readonly string[]; // other facts that the user should know, as on standard error
   readonly error?: Failure; // why the call failed; other members may then be missing
 }
 
@@ -757,8 +757,8 @@ export interface Verification {
   readonly files: number; // files that were compared
   readonly bytes: number; // their bytes
   readonly rows: number; // rows of tables that were compared
-  readonly problems: readonly Problem[]; // what could not be read, or not wholly
-  readonly warnings: readonly string[]; // other facts that the user should know
+  readonly problems: readonly Problem[]; // what could not be read, or not wholly; the rest was looked at all the same
+  readonly warnings: readonly string[]; // other facts that the user should know, as on standard error
   readonly error?: Failure; // why the call failed; other members may then be missing
 }
 
@@ -861,7 +861,7 @@ export interface WatchDocument {
   readonly bytes_read?: number; // bytes of these files
   readonly outdated?: boolean; // false, as MindSpore's debugger says it
   readonly conditions?: readonly Condition[]; // with `--list`
-  readonly problems: readonly Problem[]; // what could not be read, or not wholly
-  readonly warnings: readonly string[]; // other facts that the user should know
+  readonly problems: readonly Problem[]; // what could not be read, or not wholly; the rest was looked at all the same
+  readonly warnings: readonly string[]; // other facts that the user should know, as on standard error
   readonly error?: Failure; // why the call failed; other members may then be missing
 }
