@@ -116,7 +116,8 @@ int run_main(int argc, char** argv) {
   app.set_version_flag("-V,--version", "sonde " SONDE_VERSION);
   app.require_subcommand(1);
   app.footer("Help of a verb: sonde help VERB, or sonde VERB --help\nExample: sonde ls run7");
-  add_run(app, exit_status);
+  char** const dashes = std::find(argv, argv + argc, std::string_view("--"));
+  add_run(app, exit_status, std::vector<std::string>(std::min(dashes + 1, argv + argc), argv + argc));
   add_check(app, exit_status);
   add_info(app, exit_status);
   add_adapter(app, exit_status);

@@ -151,7 +151,7 @@ void add_settings(CLI::App& verb, RunOptions& options, CLI::Option* config) {
 
 }  // namespace
 
-void add_run(CLI::App& app, int& exit_status) {
+void add_run(CLI::App& app, int& exit_status, std::vector<std::string> after_dashes) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* verb = app.add_subcommand("run", "Run a training under a configuration and report the recorded content.");
   CLI::Option* config =
@@ -165,10 +165,7 @@ void add_run(CLI::App& app, int& exit_status) {
                  "run a script for Ascend on the CPU: torch_npu, torchair, .npu() and the device npu exist; without "
                  "--config and --out the script's own torchair.CompilerConfig says what to record");
   verb->add_flag("--json", options->json, "with --prove: the verdict as JSON")->needs(prove);
-  verb->add_option("command", options->command, "the program to run, after --")
-      ->required()
-      ->allow_extra_args(false)  // with them CLI11 takes `[1,2]` for two arguments
-      ->type_name("COMMAND...");
+  verb->add_option("command", options->command, "the program to run, after --")->required()->type_name("COMMAND...");
   verb->footer(
       "Exit status: the command's; 2 bad usage or configuration (nothing was run), 126 and 127 it "
       "cannot be run.\n"
@@ -176,7 +173,10 @@ void add_run(CLI::App& app, int& exit_status) {
       "reproducible by itself.\n"
       "Example: sonde run --out /tmp/run7 --iteration 0-2 -- python train.py --epochs 1\n"
       "Example: sonde run --prove --out /tmp/run7 -- python train.py --epochs 1");
-  verb->callback([options, &exit_status] { exit_status = run(*options); });
+  verb->callback([options, &exit_status, after_dashes = std::move(after_dashes)] {
+    if (!after_dashes.empty()) options->command = after_dashes;
+    exit_status = run(*options);
+  });
 }
 
 }  // namespace sonde

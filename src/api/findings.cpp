@@ -66,6 +66,7 @@ Result<StompReport> stomp(const Dump& dump, const AnalysisOptions& options) {
   const Result<DumpPart> part = part_of(catalog, options);
   if (!part) return part.error();
   StompReport report = memory_stomp(catalog, *part);
+  report.warnings = early_ends(catalog, *part);
   add_problems_of(catalog, report.problems);
   return report;
 }

@@ -181,7 +181,9 @@ void OpRecorder::find_data(const Op& op, const HostTensor& tensor, bool with_op,
   const OpName& name = *number->name;
   record.parameter = name.id;
   if (number->settled) return;
-  const bool wanted = (with_op && records_parameter(name.op_name)) | (number->by_name && names_parameter(op, name));
+  const bool by_op = with_op && records_parameter(name.op_name);
+  const bool by_name = number->by_name && names_parameter(op, name);  // both are asked: each marks its entry as matched
+  const bool wanted = by_op || by_name;
   number->settled = wanted || (with_op && !number->by_name);
   if (!wanted) return;
   companion.name = &name;

@@ -308,8 +308,9 @@ Result<DumpComparison> compare_dumps(const Catalog& target, const Catalog& golde
   }
   comparison.complete = not_read == 0 && target.problems.empty() && golden.problems.empty() &&
                         comparison.unreadable.empty() && comparison.left_out.empty() && comparison.compared_tensors > 0;
-  if (note_early_ends(target, options.part, "", comparison) |
-      note_early_ends(golden, golden_part, "golden: ", comparison)) {
+  const bool target_ended = note_early_ends(target, options.part, "", comparison);
+  const bool golden_ended = note_early_ends(golden, golden_part, "golden: ", comparison);
+  if (target_ended || golden_ended) {
     comparison.complete = comparison.complete && !comparison.findings.empty();
   }
   return comparison;

@@ -187,7 +187,8 @@ def test_layers_by_statistics_are_lower_bounds(compared):
     assert by_statistics and by_statistics.keys() <= by_tensors.keys()
     for name, one in by_statistics.items():
         assert one["compared_by"] == "statistics"
-        assert one["error_out"] <= by_tensors[name]["error_out"] * 1.001 + 1e-7, name
+        # Deviations are roots of differences: the rounding of sums of squares is 1e-6 there.
+        assert one["error_out"] <= by_tensors[name]["error_out"] * 1.001 + 1e-5, name
 
 
 def test_an_operator_that_runs_at_another_place_is_marked(compared):
