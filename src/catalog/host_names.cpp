@@ -32,8 +32,8 @@ HostNames::HostNames(const HostGraph& graph, const std::vector<std::string>& ord
     if (stem.names.size() <= stem.ops.size()) add_common(matching, stem);
   }
   const HostMatching::Contradictions contradictions = matching.contradictions();
-  // If most differ it is the graph of another batch, with the same edges; if few do, some names are wrong.
-  is_lost_ = contradictions.unknown > 0 || 2 * contradictions.differ <= contradictions.checked;
+  // A unique name of another size is a remark: it may be the graph of another batch, with the same edges.
+  is_lost_ = contradictions.unknown > 0;
   if (contradictions.unknown > 0) {
     doubt_ = std::to_string(contradictions.unknown) +
              " operators, or their neighbours, have other sizes than any of this name in the graph";

@@ -243,7 +243,7 @@ def test_a_graph_of_another_run_names_no_source_of_another_size(tmp_path):
     ops = graph(tmp_path)
     assert "op_name" not in ops["Default/fc/MatMul-op0"]["inputs"][0]
     said = sonde("ls", tmp_path)
-    assert said.returncode == 3
+    assert said.returncode == 0
     assert "ms_output_trace_code_graph_0.pb" in said.stderr
     assert "have other sizes than in the graph: the graph is of another run, or its names are wrong" in said.stderr
 
