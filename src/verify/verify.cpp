@@ -486,7 +486,7 @@ IssueKind issue_of(ProblemKind kind) {
 void add_problems(const Catalog& catalog, VerifyReport& report) {
   for (const CatalogProblem& problem : catalog.problems) {
     if (!problem.is_lost && problem.kind == ProblemKind::damaged) continue;  // a remark: a graph of another batch
-    const bool is_journal = problem.path.filename() == "journal";  // a torn table is found again, by its end
+    const bool is_journal = problem.path.filename() == "journal";            // a torn table is found again, by its end
     const bool may_read = ::access(problem.path.c_str(), R_OK) == 0;
     const bool is_known = is_journal || problem.kind == ProblemKind::cut_off;  // the last section of a pack
     const IssueKind found = is_known ? issue_of(problem.kind) : IssueKind::damaged;
