@@ -176,8 +176,8 @@ def members_text(contract: Contract) -> str:
 def _row(structs: Structs, name: str, member: Member) -> str:
     if member.merged:
         return f"Merged{{&{name}::{member.name}}}"
-    kind = "Member" if not member.left_out else "MemberOrNothing"
-    return f'{kind}{{"{member.name}", &{name}::{member.name}}}'
+    left_out = ", true" if member.left_out else ""
+    return f'Member{{"{member.name}", &{name}::{member.name}{left_out}}}'
 
 
 def words_text(contract: Contract) -> str:

@@ -67,7 +67,7 @@ bool is_rounding_of_a_guess(const CompareFinding& finding) {
   const bool is_by_likeness = op.how == MatchedBy::order || op.how == MatchedBy::flow;
   if (finding.kind != FindingKind::op || finding.tensor == nullptr || !is_by_likeness) return false;
   const TensorDifference& difference = *finding.tensor->difference;
-  const double spacing = std::max(epsilon_of(difference.dtype), epsilon_of(difference.golden_dtype));
+  const double spacing = coarser_spacing(difference);
   return difference.different_non_finite == 0 && difference.rms_error <= spacing * difference.rms;
 }
 
@@ -87,14 +87,10 @@ bool StepComparer::is_in_another_layout(const CompareFinding& finding) const {
 
 // It updates a parameter that the other side keeps in another layout: what it reads and leaves differs.
 bool StepComparer::reads_other_layouts(std::uint32_t optimizer_op) const {
-  constexpr std::string_view kGradient = ".grad";
   const CompareOp& op = target_.ops[optimizer_op];
-  if (phase_of(*op.op) != Phase::optimizer) return false;
-  return std::ranges::any_of(op.inputs, [&](const CompareInput& input) {
-    std::string_view name = input.name;
-    if (name.ends_with(kGradient)) name.remove_suffix(kGradient.size());
-    return is_in_another_layout(name);
-  });
+  if (phase_of(*op.op) != Phase::optimizer || history_.layout == nullptr) return false;
+  return std::ranges::any_of(
+      op.inputs, [&](const CompareInput& input) { return history_.layout->holds_or_its_parameter(input.name); });
 }
 
 void StepComparer::leave_out(const std::set<const CompareFinding*>& findings) {
@@ -231,7 +227,7 @@ bool StepComparer::is_compensated(std::string_view name) const {
     if (!computes || std::ranges::count_if(op.inputs, differs) < 2 || op.outputs.empty()) return false;
     const bool agrees = std::ranges::all_of(op.outputs, [&](const ComparedTensor& output) {
       const TensorDifference& difference = *output.difference;
-      const double spacing = std::max(epsilon_of(difference.dtype), epsilon_of(difference.golden_dtype));
+      const double spacing = coarser_spacing(difference);
       return is_comparable(output) && difference.different_non_finite == 0 &&
              difference.relative() <= std::min(kEndRounding * spacing, kLarge);
     });
@@ -552,7 +548,7 @@ void StepComparer::blame_reordering() {
     if (finding.tensor->difference->by != ComparedBy::statistics || finding.op->inputs.empty()) continue;
     const double shown = finding.tensor->difference->relative();
     const bool seem_equal = std::ranges::all_of(finding.op->inputs, [&](const ComparedTensor& input) {
-      const double spacing = std::max(epsilon_of(input.difference->dtype), epsilon_of(input.difference->golden_dtype));
+      const double spacing = coarser_spacing(*input.difference);
       return input.difference->relative() <= std::max(1e-12, std::min(16 * spacing, 1e-3 * shown));
     });
     if (!seem_equal || has_reason_of_its_own(*finding.op)) continue;

@@ -61,7 +61,7 @@ bool StepComparer::compare_gradients() {
     const TensorDifference& found = differences_.of(of_target(at->second.tensor), of_golden(golden.tensor));
     all = all && found.comparable();
     // Sums over parts of a batch are rounded otherwise than a sum over the whole.
-    const double rounding = std::max(1e-3, 8 * std::max(epsilon_of(found.dtype), epsilon_of(found.golden_dtype)));
+    const double rounding = std::max(1e-3, 8 * coarser_spacing(found));
     if (!found.comparable() || found.by == ComparedBy::checksum) continue;
     if (found.relative() > rounding || found.different_non_finite > 0) {
       others.push_back({name, at->second, &found, factor_between(found)});

@@ -169,7 +169,7 @@ void StepComparer::look_at_change(ComparedOp& op, const PairedInput& input, Comp
   const TensorDifference &read = *input.difference, &written = *output->difference;
   if (read.by != written.by || !read.same_shape || !written.same_shape || read.count != written.count) return;
   if (read.by == ComparedBy::checksum || read.dtype != written.dtype) return;
-  const double spacing = std::max(epsilon_of(read.dtype), epsilon_of(read.golden_dtype));
+  const double spacing = coarser_spacing(read);
   if (read.rms_error <= 1.01 * written.rms_error + 0.5 * spacing * read.rms) return;
   const CatalogTensor *now = input.target.input->tensor, *then = output->target;
   const bool in_target = !differences_.of(of_target(now), of_target(then)).equal;

@@ -16,16 +16,12 @@ constexpr double kJump = 100;  // an error this many times as large as those bef
 constexpr std::size_t kMostNamed = 4;
 constexpr std::string_view kUninitialised = "uninitialised memory";  // as the journal says it: nobody wrote it yet
 
-double coarsest_of(const TensorDifference& difference) {
-  return std::max(epsilon_of(difference.dtype), epsilon_of(difference.golden_dtype));
-}
-
 // Rounding of a few ops, and what grows from `before`, do not explain it.
 bool is_jump(const TensorDifference& difference, double before) {
   if (before >= kMaxExplainable || difference.by == ComparedBy::nothing || difference.by == ComparedBy::checksum) {
     return false;
   }
-  return difference.relative() > std::max({1e-3, 8 * coarsest_of(difference), kJump * before});
+  return difference.relative() > std::max({1e-3, 8 * coarser_spacing(difference), kJump * before});
 }
 
 std::string short_name(const CatalogOp& op) { return std::string(op.op_name.substr(op.op_name.rfind('/') + 1)); }
@@ -165,7 +161,7 @@ void StepComparer::find_jump() {
       const TensorDifference& difference = *output.difference;
       if (!difference.comparable() || difference.equal) continue;
       // Of sums that cancel only rounding is left.
-      const bool is_left_over = difference.rms_error <= 64 * coarsest_of(difference) * scale;
+      const bool is_left_over = difference.rms_error <= 64 * coarser_spacing(difference) * scale;
       const bool is_found = op.verdict == OpVerdict::propagated && !decides(op.kind) && !is_left_over &&
                             difference.relative() >= kMaxExplainable && is_jump(difference, std::max(before, seen));
       if (is_found && StepEnds(target_, golden_, differences_, history_.layout.get()).results_and_gradients_agree())

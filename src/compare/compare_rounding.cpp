@@ -47,7 +47,7 @@ bool is_equal_but_for_a_cast(const ComparedTensor& input) {
   if (!read.comparable() || read.by == ComparedBy::checksum) return false;
   if (read.equal) return true;
   return read.dtype != read.golden_dtype && read.different_non_finite == 0 &&
-         read.relative() <= 0.5 * std::max(epsilon_of(read.dtype), epsilon_of(read.golden_dtype));
+         read.relative() <= 0.5 * coarser_spacing(read);
 }
 
 std::optional<double> number_of(const ComparedTensor& input, bool of_golden) {
@@ -66,7 +66,7 @@ bool StepComparer::is_number_rounded(const PairedInput& input) const {
   const CatalogTensor &target = *input.target.input->tensor, &golden = *input.golden.input->tensor;
   const TensorDifference& read = *input.difference;
   if (target.constant.has_value() == golden.constant.has_value() || read.count != 1 || !read.comparable()) return false;
-  return read.relative() <= 0.5 * std::max(epsilon_of(read.dtype), epsilon_of(read.golden_dtype));
+  return read.relative() <= 0.5 * coarser_spacing(read);
 }
 
 // Results of later ops differ, too: none of them rounds the difference away.
@@ -156,8 +156,7 @@ void StepComparer::find_rounding_apart() {
     if (!differs || op.target.empty() || op.golden.empty() || op.how == MatchedBy::recomputation) continue;
     const ComparedTensor* output = op.worst_output();
     if (output == nullptr || !output->difference->comparable() || output->difference->equal) continue;
-    const double spacing =
-        std::max(epsilon_of(output->difference->dtype), epsilon_of(output->difference->golden_dtype));
+    const double spacing = coarser_spacing(*output->difference);
     const ComparedTensor* number = other_number(op);
     DType mine = DType::undefined, theirs = DType::undefined;
     if (number == nullptr && !computes_in_another_type(op, mine, theirs)) continue;

@@ -22,10 +22,14 @@ std::string_view parameter_of(std::string_view state, const std::set<std::string
 
 }  // namespace
 
+std::string_view StepComparer::parameter_of_state(std::string_view name) const {
+  const std::string_view golden = parameter_of(name, golden_names_);
+  return golden.empty() ? parameter_of(name, target_names_) : golden;
+}
+
 // "state exp_avg of fc.weight"; empty: it is not the state of an optimizer.
 std::string StepComparer::state_text(std::string_view name) const {
-  std::string_view parameter = parameter_of(name, golden_names_);
-  if (parameter.empty()) parameter = parameter_of(name, target_names_);
+  const std::string_view parameter = parameter_of_state(name);
   if (parameter.empty()) return "";
   return fmt::format("state {} of {}", name.substr(0, name.size() - parameter.size() - 1), parameter);
 }
@@ -51,8 +55,7 @@ std::string StepComparer::states_made_anew(bool in_target) const {
         const std::string_view name =
             in_target ? state_made_anew(mine, target_, theirs) : state_made_anew(theirs, golden_, mine);
         if (name.empty()) continue;
-        std::string_view parameter = parameter_of(name, golden_names_);
-        if (parameter.empty()) parameter = parameter_of(name, target_names_);
+        const std::string_view parameter = parameter_of_state(name);
         parameters.insert(parameter);
         const std::string_view kind = name.substr(0, name.size() - parameter.size() - 1);
         if (std::ranges::find(kinds, kind) == kinds.end()) kinds.push_back(kind);

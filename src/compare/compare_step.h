@@ -173,6 +173,7 @@ class StepComparer {
   void find_rounding_apart();
 
   // compare_states.cpp
+  std::string_view parameter_of_state(std::string_view name) const;
   std::string state_text(std::string_view name) const;
   std::string_view state_made_anew(const CompareInput& made, const CompareSide& side, const CompareInput& kept) const;
   std::string states_made_anew(bool in_target) const;

@@ -26,10 +26,6 @@ std::vector<double> sorted_values(const TensorOf& of) {
   return values;
 }
 
-double coarser_spacing(const TensorDifference& difference) {
-  return std::max(epsilon_of(difference.dtype), epsilon_of(difference.golden_dtype));
-}
-
 }  // namespace
 
 // The relative error between the elements of both, each in the order of their size. Empty: unknown.

@@ -237,6 +237,12 @@ ParameterLayout::ParameterLayout(const CompareSide& target, const CompareSide& g
   }
 }
 
+bool ParameterLayout::holds_or_its_parameter(std::string_view name) const {
+  constexpr std::string_view kGradient = ".grad";
+  if (name.ends_with(kGradient)) name.remove_suffix(kGradient.size());
+  return holds(name);
+}
+
 std::string ParameterLayout::names_text() const {
   if (groups_.empty()) return "";
   std::size_t all = 0;

@@ -30,6 +30,7 @@ class ParameterLayout {
 
   bool empty() const { return groups_.empty(); }
   bool holds(std::string_view name) const { return names_.contains(name); }
+  bool holds_or_its_parameter(std::string_view name) const;  // also of `fc.weight.grad`
   // "0.weight and 2 more"
   std::string names_text() const;
 

@@ -107,9 +107,7 @@ StepEnds::StepEnds(const CompareSide& target, const CompareSide& golden, Differe
 
 // The parameter, or the gradient of it.
 bool StepEnds::is_in_a_layout(std::string_view name) const {
-  constexpr std::string_view kGradient = ".grad";
-  if (name.ends_with(kGradient)) name.remove_suffix(kGradient.size());
-  return layout_ != nullptr && layout_->holds(name);
+  return layout_ != nullptr && layout_->holds_or_its_parameter(name);
 }
 
 // `smallest`: an error below the spacing at this size is the rounding of larger terms.
@@ -118,20 +116,26 @@ bool StepEnds::agrees(const CatalogTensor& target, const CatalogTensor& golden, 
   if (!difference.comparable()) return false;
   if (difference.equal) return true;
   if (difference.by == ComparedBy::checksum || difference.different_non_finite > 0) return false;
-  const double spacing = std::max(epsilon_of(difference.dtype), epsilon_of(difference.golden_dtype));
+  const double spacing = coarser_spacing(difference);
   if (spacing < of_products_ && difference.rms_error <= of_products_ * difference.rms) return true;
   return is_rounding(difference.rms_error, difference.rms, spacing, smallest);
+}
+
+// Root mean square of the largest, of golden ones.
+double StepEnds::largest_size(const std::map<std::string_view, const CatalogTensor*>& tensors) {
+  double largest = 0;
+  for (const auto& [name, tensor] : tensors) {
+    const TensorOf one = {golden_.rank, tensor};
+    largest = std::max(largest, differences_.of(one, one).rms);
+  }
+  return largest;
 }
 
 // By name; those whose name only one side has, by their values; those in other layouts, element by element.
 bool StepEnds::gradients_agree() {
   Named mine = gradients_of(target_), theirs = gradients_of(golden_);
   if (mine.empty() || theirs.empty()) return false;
-  double largest = 0;
-  for (const auto& [name, golden] : theirs) {
-    const TensorOf other = {golden_.rank, golden};
-    largest = std::max(largest, differences_.of(other, other).rms);
-  }
+  const double largest = largest_size(theirs);
   if (!(largest > 0) || !gradients_agree_in_their_layouts(largest)) return false;
   const auto is_done = [&](const auto& one) { return is_in_a_layout(one.first); };
   std::erase_if(mine, is_done);
@@ -261,11 +265,8 @@ bool StepEnds::updates_agree_in_their_layouts() {
     };
   };
   const Named gradients = gradients_of(golden_);
-  double smallest = std::numeric_limits<double>::infinity(), largest = 0;
-  for (const auto& [name, gradient] : gradients) {
-    const TensorOf one = {golden_.rank, gradient};
-    largest = std::max(largest, differences_.of(one, one).rms);
-  }
+  const double largest = largest_size(gradients);
+  double smallest = std::numeric_limits<double>::infinity();
   for (const auto& [name, parameter] : parameters_read_by(golden_)) {
     const CatalogTensor* after = of(golden_)(std::string(name));
     if (!is_in_a_layout(name) || after == nullptr) continue;

@@ -186,7 +186,7 @@ double propagated_rms(const std::string& type, OpKind kind, const TensorDifferen
 TensorDifference at_most(const TensorDifference& of) {
   TensorDifference out = of;
   if (of.by != ComparedBy::statistics || of.equal) return out;
-  const double spacing = std::max(epsilon_of(of.dtype), epsilon_of(of.golden_dtype));
+  const double spacing = coarser_spacing(of);
   out.rms_error = std::max(kUnseen * of.rms_error, kSides * spacing * of.rms);
   out.max_error = std::max({kUnseen * of.max_error, kSpread * out.rms_error, kSides * spacing * of.max_size});
   return out;
@@ -225,7 +225,7 @@ Bound given(const TensorDifference& of, const ToleranceOptions& options) {
 bool makes_integers(std::span<const InputError> inputs, double epsilon) {
   return epsilon == 0 && std::ranges::any_of(inputs, [](const InputError& input) {
            const TensorDifference& of = *input.difference;
-           return !of.equal && std::max(epsilon_of(of.dtype), epsilon_of(of.golden_dtype)) > 0;
+           return !of.equal && coarser_spacing(of) > 0;
          });
 }
 
@@ -263,6 +263,10 @@ double epsilon_of(DType dtype) {
   }
 }
 
+double coarser_spacing(const TensorDifference& difference) {
+  return std::max(epsilon_of(difference.dtype), epsilon_of(difference.golden_dtype));
+}
+
 void Allowance::widen(const Allowance& other) {
   const auto widen_bound = [](Bound& bound, const Bound& by) {
     bound = {std::max(bound.rms, by.rms), std::max(bound.max, by.max)};
@@ -280,7 +284,7 @@ Allowance allowance_of(std::string_view op_type, OpKind kind, std::uint32_t slot
   most.reserve(known.size());
   for (const InputError& input : known) inputs.push_back({&most.emplace_back(at_most(*input.difference)), input.slot});
   Allowance allowance;
-  allowance.epsilon = std::max(epsilon_of(output.dtype), epsilon_of(output.golden_dtype));
+  allowance.epsilon = coarser_spacing(output);
   const Factors factors = factors_of(type, slot, inputs);
   allowance.reduction = reduction_length(type, kind, output, factors);
   const double own = kSides * rounding_rms(type, kind, output, factors, inputs, allowance.epsilon, allowance.reduction);
@@ -312,7 +316,7 @@ Allowance allowance_of(std::string_view op_type, OpKind kind, std::uint32_t slot
 Bound allowance_of_parameter(const TensorDifference& difference, double seen, const ToleranceOptions& options) {
   if (options.rtol || options.atol) return given(difference, options);
   const bool one_type = difference.dtype == difference.golden_dtype;
-  const double epsilon = std::max(epsilon_of(difference.dtype), epsilon_of(difference.golden_dtype));
+  const double epsilon = coarser_spacing(difference);
   Bound bound = spread(((one_type ? 4 : 1) * epsilon + 16 * seen) * difference.rms, difference);
   if (seen >= kMaxExplainable)
     bound = {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};

@@ -42,6 +42,8 @@ struct ToleranceOptions {
 
 // Spacing of the type's numbers at 1; 0 for types without fractions.
 double epsilon_of(DType dtype);
+// That of the coarser of the two types.
+double coarser_spacing(const TensorDifference& difference);
 
 // For output `slot` of an op. `seen`: the largest relative error before it, if its inputs are unknown.
 Allowance allowance_of(std::string_view op_type, OpKind kind, std::uint32_t slot, const TensorDifference& output,

@@ -59,8 +59,10 @@ bool is_empty(const Value& value) {
     return !value.has_value();
   } else if constexpr (requires { value.empty(); }) {
     return value.empty();
-  } else {
+  } else if constexpr (std::equality_comparable<Value>) {
     return value == Value();
+  } else {
+    return false;  // a whole object
   }
 }
 
@@ -69,11 +71,8 @@ void put_members(Json& json, const Object& object);
 
 template <typename Object, typename Value>
 void put(Json& json, const Object& object, const Member<Object, Value>& member) {
+  if (member.left_out && is_empty(object.*member.at)) return;
   json[std::string(member.name)] = value_json(object.*member.at);
-}
-template <typename Object, typename Value>
-void put(Json& json, const Object& object, const MemberOrNothing<Object, Value>& member) {
-  if (!is_empty(object.*member.at)) json[std::string(member.name)] = value_json(object.*member.at);
 }
 template <typename Object, typename Value>
 void put(Json& json, const Object& object, const Merged<Object, std::optional<Value>>& member) {

@@ -8,23 +8,15 @@
 
 namespace sonde {
 
-// A member that every document has.
+// A member of a document. `left_out`: where it is empty (an empty text or list, false, no number).
 template <typename Object, typename Value>
 struct Member {
   std::string_view name;
   Value Object::*at;
+  bool left_out = false;
 };
 template <typename Object, typename Value>
-Member(const char*, Value Object::*) -> Member<Object, Value>;
-
-// A member that is left out where it is empty: an empty text or list, false, no number.
-template <typename Object, typename Value>
-struct MemberOrNothing {
-  std::string_view name;
-  Value Object::*at;
-};
-template <typename Object, typename Value>
-MemberOrNothing(const char*, Value Object::*) -> MemberOrNothing<Object, Value>;
+Member(const char*, Value Object::*, bool = false) -> Member<Object, Value>;
 
 // An object whose members are members of the object around it.
 template <typename Object, typename Value>

@@ -42,8 +42,6 @@ class JsonReader {
   template <typename Object, typename Value>
   void take(const Json& json, Object& object, const Member<Object, Value>& member);
   template <typename Object, typename Value>
-  void take(const Json& json, Object& object, const MemberOrNothing<Object, Value>& member);
-  template <typename Object, typename Value>
   void take(const Json& json, Object& object, const Merged<Object, std::optional<Value>>& member);
   template <typename Object>
   void take_members(const Json& json, Object& object);
@@ -67,10 +65,6 @@ void add_names(std::vector<std::string_view>& names);
 
 template <typename Object, typename Value>
 void add_name(std::vector<std::string_view>& names, const Member<Object, Value>& member) {
-  names.push_back(member.name);
-}
-template <typename Object, typename Value>
-void add_name(std::vector<std::string_view>& names, const MemberOrNothing<Object, Value>& member) {
   names.push_back(member.name);
 }
 template <typename Object, typename Value>
@@ -143,14 +137,8 @@ void JsonReader::take(const Json& json, Object& object, const Member<Object, Val
   const auto found = json.find(std::string(member.name));
   at(fmt::format("{}{}", place_.empty() ? "" : ".", member.name), [&] {
     if (found != json.end()) return read(*found, object.*member.at);
-    if (mistake.empty()) mistake = place_ + ": is missing";
+    if (!member.left_out && mistake.empty()) mistake = place_ + ": is missing";
   });
-}
-template <typename Object, typename Value>
-void JsonReader::take(const Json& json, Object& object, const MemberOrNothing<Object, Value>& member) {
-  const auto found = json.find(std::string(member.name));
-  if (found == json.end()) return;
-  at(fmt::format("{}{}", place_.empty() ? "" : ".", member.name), [&] { read(*found, object.*member.at); });
 }
 template <typename Object, typename Value>
 void JsonReader::take(const Json& json, Object& object, const Merged<Object, std::optional<Value>>& member) {
