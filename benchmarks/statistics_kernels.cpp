@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "stats/multi_hash.h"
-#include "stats/statistics.h"
+#include "ground/stats/multi_hash.h"
+#include "ground/stats/statistics.h"
 
 namespace {
 

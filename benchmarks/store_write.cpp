@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "formats/npy.h"
-#include "writer/recorder.h"
-#include "writer/tensor_writer.h"
+#include "dump/formats/npy.h"
+#include "record/writer/recorder.h"
+#include "record/writer/tensor_writer.h"
 
 namespace sonde {
 namespace {

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <iostream>
 
-#include "report/text.h"
+#include "face/report/text.h"
 
 namespace sonde {
 namespace {

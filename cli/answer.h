@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "report/json.h"
+#include "face/report/json.h"
 
 namespace sonde {
 

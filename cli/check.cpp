@@ -3,9 +3,9 @@
 #include <memory>
 #include <string>
 
-#include "config/plan.h"
 #include "dump.h"
-#include "report/plan_text.h"
+#include "face/report/plan_text.h"
+#include "plan/config/plan.h"
 
 namespace sonde {
 namespace {

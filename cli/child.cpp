@@ -15,7 +15,7 @@
 #include <string_view>
 
 #include "answer.h"
-#include "base/python_path.h"
+#include "ground/base/python_path.h"
 
 extern char** environ;
 

@@ -9,14 +9,14 @@
 #include <filesystem>
 #include <memory>
 
-#include "catalog/one_file.h"
 #include "dump.h"
-#include "files/safe_path.h"
-#include "report/catalog_text.h"
-#include "report/comparison.h"
-#include "report/msprobe_csv.h"
-#include "report/page_link.h"
-#include "report/text.h"
+#include "face/report/catalog_text.h"
+#include "face/report/comparison.h"
+#include "face/report/msprobe_csv.h"
+#include "face/report/page_link.h"
+#include "face/report/text.h"
+#include "ground/files/safe_path.h"
+#include "read/catalog/one_file.h"
 
 namespace sonde {
 namespace {

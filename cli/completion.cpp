@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "answer.h"
-#include "report/text.h"
+#include "face/report/text.h"
 
 namespace sonde {
 namespace {

@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "convert/convert_files.h"
-#include "convert/unpack.h"
+#include "ask/convert/convert_files.h"
+#include "ask/convert/unpack.h"
 #include "custom_scripts.h"
 #include "dump.h"
-#include "report/json.h"
-#include "report/text.h"
+#include "face/report/json.h"
+#include "face/report/text.h"
 
 namespace sonde {
 namespace {

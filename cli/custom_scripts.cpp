@@ -12,7 +12,7 @@
 #include <string>
 
 #include "child.h"
-#include "files/scratch.h"
+#include "ground/files/scratch.h"
 #include "python_programs.h"
 
 namespace sonde {

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "convert/convert.h"
+#include "ask/convert/convert.h"
 
 namespace sonde {
 

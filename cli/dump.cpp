@@ -10,10 +10,10 @@
 #include <cstring>
 #include <set>
 
-#include "catalog/select.h"
-#include "catalog/several_runs.h"
-#include "catalog/unfinished_runs.h"
-#include "report/text.h"
+#include "face/report/text.h"
+#include "read/catalog/select.h"
+#include "read/catalog/several_runs.h"
+#include "read/catalog/unfinished_runs.h"
 
 namespace sonde {
 namespace {

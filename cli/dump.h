@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "answer.h"
-#include "catalog/select_steps.h"
-#include "config/diagnostics.h"
-#include "index/index.h"
+#include "plan/config/diagnostics.h"
+#include "read/catalog/select_steps.h"
+#include "read/index/index.h"
 #include "sonde/dump.h"
 
 namespace sonde {

@@ -9,16 +9,16 @@
 #include <optional>
 #include <string>
 
-#include "contract/json.h"
+#include "ask/first_bad/first_bad.h"
+#include "ask/first_bad/next_config.h"
 #include "dump.h"
-#include "first_bad/first_bad.h"
-#include "first_bad/next_config.h"
-#include "index/partial_catalog.h"
-#include "report/catalog_text.h"
-#include "report/finding.h"
-#include "report/first_bad.h"
-#include "report/page_link.h"
-#include "report/text.h"
+#include "face/report/catalog_text.h"
+#include "face/report/finding.h"
+#include "face/report/first_bad.h"
+#include "face/report/page_link.h"
+#include "face/report/text.h"
+#include "ground/contract/json.h"
+#include "read/index/partial_catalog.h"
 
 namespace sonde {
 namespace {

@@ -6,12 +6,12 @@
 #include <numeric>
 #include <optional>
 
-#include "catalog/step_graph.h"
 #include "dump.h"
-#include "measure/find_flow.h"
-#include "measure/measure.h"
-#include "report/graph.h"
-#include "report/text.h"
+#include "face/report/graph.h"
+#include "face/report/text.h"
+#include "read/catalog/step_graph.h"
+#include "read/measure/find_flow.h"
+#include "read/measure/measure.h"
 
 namespace sonde {
 namespace {

@@ -8,9 +8,9 @@
 #include <string_view>
 
 #include "dump.h"
-#include "index/index.h"
-#include "report/json.h"
-#include "report/text.h"
+#include "face/report/json.h"
+#include "face/report/text.h"
+#include "read/index/index.h"
 
 namespace sonde {
 namespace {

@@ -13,13 +13,13 @@
 #include <vector>
 
 #include "child.h"
-#include "config/environment.h"
-#include "config/plan.h"
 #include "dump.h"
-#include "report/plan_text.h"
-#include "report/text.h"
-#include "stats/cpu_features.h"
-#include "stats/statistics.h"
+#include "face/report/plan_text.h"
+#include "face/report/text.h"
+#include "ground/stats/cpu_features.h"
+#include "ground/stats/statistics.h"
+#include "plan/config/environment.h"
+#include "plan/config/plan.h"
 
 namespace sonde {
 namespace {

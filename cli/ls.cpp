@@ -7,13 +7,13 @@
 #include <memory>
 #include <unordered_map>
 
-#include "base/ranges_text.h"
 #include "dump.h"
-#include "index/index_sums.h"
-#include "report/catalog_text.h"
-#include "report/json.h"
-#include "report/table.h"
-#include "report/text.h"
+#include "face/report/catalog_text.h"
+#include "face/report/json.h"
+#include "face/report/table.h"
+#include "face/report/text.h"
+#include "ground/base/ranges_text.h"
+#include "read/index/index_sums.h"
 
 namespace sonde {
 namespace {

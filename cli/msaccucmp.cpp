@@ -11,7 +11,7 @@
 #include <ctime>
 
 #include "answer.h"
-#include "report/text.h"
+#include "face/report/text.h"
 
 namespace sonde::msaccucmp {
 namespace {

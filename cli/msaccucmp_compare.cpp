@@ -11,8 +11,8 @@
 #include <string>
 
 #include "answer.h"
+#include "guests/msaccucmp/compare.h"
 #include "msaccucmp.h"
-#include "msaccucmp/compare.h"
 
 namespace sonde::msaccucmp {
 namespace {

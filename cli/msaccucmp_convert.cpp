@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "base/parse_number.h"
-#include "convert/convert_files.h"
-#include "convert/converted_names.h"
+#include "ask/convert/convert_files.h"
+#include "ask/convert/converted_names.h"
 #include "custom_scripts.h"
-#include "files/files.h"
-#include "files/safe_path.h"
+#include "ground/base/parse_number.h"
+#include "ground/files/files.h"
+#include "ground/files/safe_path.h"
 #include "msaccucmp.h"
 
 namespace sonde::msaccucmp {

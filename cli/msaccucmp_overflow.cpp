@@ -12,17 +12,17 @@
 #include <vector>
 
 #include "answer.h"
-#include "convert/convert.h"
-#include "convert/converted_names.h"
-#include "convert/overflow_json.h"
-#include "files/files.h"
-#include "files/safe_path.h"
-#include "formats/npy_reader.h"
-#include "formats/tensor_file.h"
-#include "measure/numpy_summary.h"
+#include "ask/convert/convert.h"
+#include "ask/convert/converted_names.h"
+#include "ask/convert/overflow_json.h"
+#include "dump/formats/npy_reader.h"
+#include "dump/formats/tensor_file.h"
+#include "face/report/text.h"
+#include "ground/files/files.h"
+#include "ground/files/safe_path.h"
+#include "ground/tensor/format.h"
 #include "msaccucmp.h"
-#include "report/text.h"
-#include "tensor/format.h"
+#include "read/measure/numpy_summary.h"
 
 namespace sonde::msaccucmp {
 namespace {

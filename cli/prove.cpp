@@ -4,12 +4,12 @@
 
 #include <csignal>
 
-#include "base/ranges_text.h"
+#include "ask/prove/proof.h"
 #include "child.h"
 #include "dump.h"
-#include "prove/proof.h"
-#include "report/json.h"
-#include "report/text.h"
+#include "face/report/json.h"
+#include "face/report/text.h"
+#include "ground/base/ranges_text.h"
 #include "run_report.h"
 
 namespace sonde {

@@ -12,11 +12,11 @@
 #include <string>
 #include <system_error>
 
-#include "base/parse_number.h"
-#include "base/text.h"
 #include "dump.h"
-#include "report/text.h"
-#include "server/html_report.h"
+#include "face/report/text.h"
+#include "face/server/html_report.h"
+#include "ground/base/parse_number.h"
+#include "ground/base/text.h"
 
 namespace sonde {
 namespace {

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "child.h"
-#include "config/environment.h"
-#include "config/plan.h"
 #include "dump.h"
-#include "files/scratch.h"
+#include "ground/files/scratch.h"
 #include "native_program.h"
+#include "plan/config/environment.h"
+#include "plan/config/plan.h"
 #include "prove.h"
 #include "run_report.h"
 

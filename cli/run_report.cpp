@@ -13,13 +13,13 @@
 #include <tuple>
 #include <vector>
 
-#include "catalog/catalog.h"
-#include "config/environment.h"
 #include "dump.h"
-#include "operators/op_nature.h"
-#include "report/catalog_text.h"
-#include "report/table.h"
-#include "report/text.h"
+#include "face/report/catalog_text.h"
+#include "face/report/table.h"
+#include "face/report/text.h"
+#include "plan/config/environment.h"
+#include "read/catalog/catalog.h"
+#include "read/operators/op_nature.h"
 
 namespace sonde {
 namespace {

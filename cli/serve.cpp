@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "answer.h"
-#include "server/api.h"
-#include "server/assets.h"
-#include "server/guard.h"
-#include "server/http.h"
+#include "face/server/api.h"
+#include "face/server/assets.h"
+#include "face/server/guard.h"
+#include "face/server/http.h"
 
 namespace sonde {
 namespace {

@@ -9,21 +9,21 @@
 #include <memory>
 #include <string_view>
 
-#include "catalog/find_tensor.h"
 #include "dump.h"
-#include "formats/cann_types.h"
-#include "formats/file_names.h"
-#include "formats/tensor_file.h"
-#include "formats/torch_file.h"
-#include "measure/measure.h"
-#include "measure/values.h"
-#include "report/catalog_text.h"
-#include "report/json.h"
-#include "report/page_link.h"
-#include "report/table.h"
-#include "report/text.h"
+#include "dump/formats/cann_types.h"
+#include "dump/formats/file_names.h"
+#include "dump/formats/tensor_file.h"
+#include "dump/formats/torch_file.h"
+#include "face/report/catalog_text.h"
+#include "face/report/json.h"
+#include "face/report/page_link.h"
+#include "face/report/table.h"
+#include "face/report/text.h"
+#include "ground/tensor/format.h"
+#include "read/catalog/find_tensor.h"
+#include "read/measure/measure.h"
+#include "read/measure/values.h"
 #include "show_files.h"
-#include "tensor/format.h"
 
 namespace sonde {
 namespace {

@@ -11,16 +11,16 @@
 #include <map>
 #include <memory>
 
-#include "config/nearest.h"
 #include "dump.h"
-#include "files/safe_path.h"
-#include "measure/trend.h"
-#include "measure/values.h"
-#include "plot/pictures.h"
-#include "report/catalog_text.h"
-#include "report/table.h"
-#include "report/text.h"
-#include "tensor/walk.h"
+#include "face/plot/pictures.h"
+#include "face/report/catalog_text.h"
+#include "face/report/table.h"
+#include "face/report/text.h"
+#include "ground/files/safe_path.h"
+#include "ground/tensor/walk.h"
+#include "plan/config/nearest.h"
+#include "read/measure/trend.h"
+#include "read/measure/values.h"
 
 namespace sonde {
 namespace {

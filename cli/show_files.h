@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "catalog/find_tensor.h"
-#include "report/json.h"
+#include "face/report/json.h"
+#include "read/catalog/find_tensor.h"
 #include "sonde/tensor.h"
 
 namespace sonde {

@@ -6,11 +6,11 @@
 #include <memory>
 
 #include "dump.h"
-#include "measure/measure.h"
-#include "report/catalog_text.h"
-#include "report/json.h"
-#include "report/table.h"
-#include "report/text.h"
+#include "face/report/catalog_text.h"
+#include "face/report/json.h"
+#include "face/report/table.h"
+#include "face/report/text.h"
+#include "read/measure/measure.h"
 
 namespace sonde {
 namespace {

@@ -3,10 +3,10 @@
 #include <memory>
 #include <optional>
 
-#include "contract/json.h"
 #include "dump.h"
-#include "report/finding.h"
-#include "report/stomp.h"
+#include "face/report/finding.h"
+#include "face/report/stomp.h"
+#include "ground/contract/json.h"
 
 namespace sonde {
 namespace {

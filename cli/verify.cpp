@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <memory>
 
+#include "ask/verify/complete_dump.h"
+#include "ask/verify/verify.h"
 #include "dump.h"
-#include "report/json.h"
-#include "report/table.h"
-#include "report/text.h"
-#include "verify/complete_dump.h"
-#include "verify/verify.h"
+#include "face/report/json.h"
+#include "face/report/table.h"
+#include "face/report/text.h"
 
 namespace sonde {
 namespace {

@@ -7,13 +7,13 @@
 #include <optional>
 #include <unordered_set>
 
-#include "catalog/op_matchers.h"
+#include "ask/watch/watchpoints.h"
 #include "dump.h"
-#include "report/catalog_text.h"
-#include "report/page_link.h"
-#include "report/text.h"
-#include "report/watch.h"
-#include "watch/watchpoints.h"
+#include "face/report/catalog_text.h"
+#include "face/report/page_link.h"
+#include "face/report/text.h"
+#include "face/report/watch.h"
+#include "read/catalog/op_matchers.h"
 
 namespace sonde {
 namespace {

@@ -3,7 +3,7 @@ find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
-find_package(fmt 9.1 REQUIRED)  # to 11: src/base/fmt.cpp follows them
+find_package(fmt 9.1 REQUIRED)  # to 11: src/ground/base/fmt.cpp follows them
 find_package(Protozero REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(ZLIB REQUIRED)

@@ -1,4 +1,4 @@
-# sonde_linked_files(TARGET FILES...): the bytes of files as sonde::server::linked_files() (src/server/linked_files.h). Each
+# sonde_linked_files(TARGET FILES...): the bytes of files as sonde::server::linked_files() (src/face/server/linked_files.h). Each
 # is `NAME=PATH`. The assembler reads them when the target is built.
 function(sonde_linked_files target)
   set(symbols "")
@@ -19,7 +19,7 @@ function(sonde_linked_files target)
   set(source "${CMAKE_CURRENT_BINARY_DIR}/linked_files.cpp")
   file(CONFIGURE OUTPUT linked_files.cpp @ONLY CONTENT [[
 // Made by CMake (cmake/linked_files.cmake).
-#include "server/linked_files.h"
+#include "face/server/linked_files.h"
 
 #include <cstddef>
 

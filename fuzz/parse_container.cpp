@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/container.h"
-#include "tensor/reformat.h"
+#include "dump/formats/container.h"
+#include "ground/tensor/reformat.h"
 
 namespace {
 

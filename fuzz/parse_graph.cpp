@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "graph/execution_order.h"
-#include "graph/host_graph.h"
+#include "dump/graph/execution_order.h"
+#include "dump/graph/host_graph.h"
 
 namespace {
 

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "catalog/msprobe_records.h"
-#include "formats/free_names.h"
+#include "dump/formats/free_names.h"
+#include "read/catalog/msprobe_records.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <string>
 
-#include "config/plan.h"
-#include "config/selector.h"
-#include "report/plan_text.h"
+#include "face/report/plan_text.h"
+#include "plan/config/plan.h"
+#include "plan/config/selector.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);

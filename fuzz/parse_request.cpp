@@ -8,12 +8,12 @@
 #include <cstring>
 #include <string>
 
-#include "measure/slice.h"
-#include "server/answer_table.h"
-#include "server/arrow.h"
-#include "server/filter.h"
-#include "server/jobs.h"
-#include "server/message.h"
+#include "face/server/answer_table.h"
+#include "face/server/arrow.h"
+#include "face/server/filter.h"
+#include "face/server/jobs.h"
+#include "face/server/message.h"
+#include "read/measure/slice.h"
 
 namespace {
 

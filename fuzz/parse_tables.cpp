@@ -6,10 +6,10 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "catalog/name_mapping.h"
-#include "catalog/statistic_table.h"
-#include "formats/atb_file.h"
-#include "formats/file_names.h"
+#include "dump/formats/atb_file.h"
+#include "dump/formats/file_names.h"
+#include "read/catalog/name_mapping.h"
+#include "read/catalog/statistic_table.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "formats/pickle.h"
-#include "formats/torch_file.h"
+#include "dump/formats/pickle.h"
+#include "dump/formats/torch_file.h"
 
 namespace {
 

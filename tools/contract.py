@@ -24,7 +24,7 @@ from contract_schema import common_schema, openapi, question_schema, text_of
 from contract_web import web_text
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-_OPENAPI = "src/server/openapi.json"
+_OPENAPI = "src/face/server/openapi.json"
 
 
 def committed(contract: Contract) -> dict[str, str]:

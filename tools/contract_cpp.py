@@ -150,7 +150,7 @@ def members_text(contract: Contract) -> str:
         "// The members of each answer, by their names in JSON. Made from contract/ by tools/contract.py.",
         "#pragma once",
         "",
-        '#include "contract/member.h"',
+        '#include "ground/contract/member.h"',
         '#include "sonde/answers.h"',
         "",
         "namespace sonde {",
@@ -186,7 +186,7 @@ def words_text(contract: Contract) -> str:
     lines = [
         "// Made from contract/ by tools/contract.py.",
         '#include "contract/members.h"',
-        '#include "contract/privacy.h"',
+        '#include "ground/contract/privacy.h"',
         "",
     ]
     lines += ["namespace sonde {", ""]

@@ -216,7 +216,7 @@ void report_run(const struct sonde_api& api, std::uint32_t rank) {
   info.rank = rank;
   info.device = g_run.device;
   std::string host = g_run.host;
-  // src/journal/unrecorded.h knows these words.
+  // src/dump/journal/unrecorded.h knows these words.
   if (g_pynative_ran) host.insert(std::min(host.find(','), host.size()), ", PyNative mode");
   info.host = host.c_str();
   info.command = g_run.command.c_str();

@@ -12,7 +12,7 @@ The same in C is in include/sonde/sonde.h: sonde_init_dump(), sonde_set_dump(), 
 from . import session
 from .errors import Error
 
-# In C the same three calls, with the same texts, are in src/capture/dump_life.cpp. They start the engine alone; these
+# In C the same three calls, with the same texts, are in src/record/capture/dump_life.cpp. They start the engine alone; these
 # start a session, which also watches the frameworks of this process. tests/python/test_modes.py compares the texts.
 _REPEATED = "EP0008: This API cannot be called repeatedly"
 

@@ -1,6 +1,6 @@
 """For each operator type of MindSpore and CANN that `kernels` knows: PyTorch code that does its work, and which of the
 operators that ran, forward and backward, the type chooses. Written from the meaning of the types, not from the table
-in src/config/op_types.inc. x, y: float32 (2, 4) with gradients; image: (1, 2, 6, 6), volume: (1, 2, 4, 4, 4) with
+in src/plan/config/op_types.inc. x, y: float32 (2, 4) with gradients; image: (1, 2, 6, 6), volume: (1, 2, 4, 4, 4) with
 gradients; i: int64 (2, 2); bits: int64 (2, 4); flags: bool (2, 4); F: torch.nn.functional."""
 
 # type: (code, the types of the operators that it must choose)

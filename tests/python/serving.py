@@ -14,7 +14,7 @@ import urllib.request
 import jsonschema
 from processes import CLI, clean_environment
 
-OPENAPI = json.loads((pathlib.Path(__file__).parents[2] / "src/server/openapi.json").read_text())
+OPENAPI = json.loads((pathlib.Path(__file__).parents[2] / "src/face/server/openapi.json").read_text())
 ARROW = "application/vnd.apache.arrow.stream"
 
 

@@ -52,7 +52,7 @@ def test_one_line_brings_a_member_to_every_face(change):
         "web/src/answers.ts",
         "docs/json/first-bad.schema.json",
         "docs/json/answers.md",
-        "src/server/openapi.json",
+        "src/face/server/openapi.json",
     }
 
 

@@ -12,7 +12,7 @@ import subprocess
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-KERNEL = ROOT / "src/device/statistics.cu"
+KERNEL = ROOT / "src/ground/device/statistics.cu"
 ENGINE_TEST = ROOT / "build/tests/engine/device/device_test"
 NVRTC = sorted((ROOT / "build/nvrtc").glob("nvidia/*/lib/libnvrtc.so.*"))
 AMD_CLANG = next((path for path in map(shutil.which, ("clang", "clang-19", "clang-16", "clang-14")) if path), None)

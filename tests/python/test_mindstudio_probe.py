@@ -1,7 +1,7 @@
 """`sonde msaccucmp` beside the original, the package mindstudio-probe, on random tensors and dumps.
 
 What may differ, and by how much, is in `agree`: the original computes its sums and quotients in float32. Intended
-differences are in `test_what_differs_on_purpose`, with the original's results, and in src/msaccucmp/README.md.
+differences are in `test_what_differs_on_purpose`, with the original's results, and in src/guests/msaccucmp/README.md.
 """
 
 import csv

@@ -1,6 +1,6 @@
 """`sonde msaccucmp convert` beside the original, the package mindstudio-probe: the same files, byte for byte.
 
-Intended differences have separate tests, each with the original's behaviour; src/msaccucmp/README.md lists them.
+Intended differences have separate tests, each with the original's behaviour; src/guests/msaccucmp/README.md lists them.
 """
 
 import io

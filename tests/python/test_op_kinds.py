@@ -1,4 +1,4 @@
-"""The kinds that the engine gives to names of operators (src/operators/op_family.cpp), against the real operators.
+"""The kinds that the engine gives to names of operators (src/read/operators/op_family.cpp), against the real operators.
 A name in the wrong kind fails; so does a name that no row here calls."""
 
 import csv
@@ -11,7 +11,7 @@ import torch
 from op_calls import CALLS
 from processes import CLI, run_in
 
-SOURCE = pathlib.Path(__file__).parents[2] / "src/operators/op_family.cpp"
+SOURCE = pathlib.Path(__file__).parents[2] / "src/read/operators/op_family.cpp"
 
 # Types of MindSpore and CANN, or without a kernel for CPUs: PyTorch's names for the same.
 CALLED_AS = {

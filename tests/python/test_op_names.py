@@ -1,4 +1,4 @@
-"""The facts that the engine derives from an operator's name (src/operators/op_nature.cpp), compared with the real
+"""The facts that the engine derives from an operator's name (src/read/operators/op_nature.cpp), compared with the real
 operator at its extremes. A name in a list that is not so of the operator fails; so does a name that this file does not
 know."""
 
@@ -15,7 +15,7 @@ from processes import CLI, run_in, settings_of
 from torch.nn import functional as F
 
 INF, NAN = float("inf"), float("nan")
-SOURCE = pathlib.Path(__file__).parents[2] / "src/operators/op_nature.cpp"
+SOURCE = pathlib.Path(__file__).parents[2] / "src/read/operators/op_nature.cpp"
 
 
 def names_in(table):

@@ -8,7 +8,7 @@ import sys
 import pytest
 from op_type_programs import NOT_RUN, PROGRAMS
 
-TABLE = pathlib.Path(__file__).parents[2] / "src/config/op_types.inc"
+TABLE = pathlib.Path(__file__).parents[2] / "src/plan/config/op_types.inc"
 # Runs each program in a separate session that records only the operators of the type.
 RUNNER = """
     import csv, json, pathlib, sys

@@ -1,4 +1,4 @@
-"""Every answer of `sonde serve` is as src/server/openapi.json says, on dumps of every layout."""
+"""Every answer of `sonde serve` is as src/face/server/openapi.json says, on dumps of every layout."""
 
 import csv
 import gzip

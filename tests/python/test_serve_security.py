@@ -365,7 +365,7 @@ def test_a_question_for_gigabytes_is_answered_in_little_memory(server, tmp_path)
 
 def test_a_request_names_no_path(server):
     """No parameter of any path of openapi.json is a place in the file system, but a file of the dump's own list."""
-    text = (pathlib.Path(__file__).parents[2] / "src/server/openapi.json").read_text()
+    text = (pathlib.Path(__file__).parents[2] / "src/face/server/openapi.json").read_text()
     named = {
         parameter["name"]
         for path in json.loads(text)["paths"].values()

@@ -13,7 +13,7 @@ import sonde
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Earlier spellings of the same names, and the folders in which MindSpore's own stay.
 OTHERS = {
-    "full_name": ("src/graph/", "python/sonde/debugger/"),
+    "full_name": ("src/dump/graph/", "python/sonde/debugger/"),
     "tensor_name": ("python/sonde/debugger/",),
     "previous_iteration": (),
 }

@@ -36,7 +36,7 @@ writeFileSync(
   join(PLACE, "LICENSES.txt"),
   `The page of Sonde contains these packages.\n\n${shippedPackages().map(notice).join(`\n${"-".repeat(80)}\n\n`)}`,
 );
-// A report has the script and the style inside its HTML (src/server/html_file.cpp).
+// A report has the script and the style inside its HTML (src/face/server/html_file.cpp).
 for (const path of files(PLACE).filter((name) => /\.(js|css)$/.test(name))) {
   if (/<\/(script|style)|<!--/i.test(readFileSync(path, "utf8"))) throw new Error(`${path} contains an end of its element in HTML`);
 }

@@ -234,7 +234,7 @@ class HitDetail(str):
         """parameters: (name, value, actual, hit)
 
         In the words of MindSpore's debugger. `sonde watch` has a pair of sentences for each check
-        (src/watch/watchpoints.h).
+        (src/ask/watch/watchpoints.h).
         """
         hits = [(name, value, actual) for name, value, actual, hit in parameters if hit and actual is not None]
         if not hits:

@@ -1,5 +1,5 @@
 // Structs of hosts whose header is older or newer than the engine's.
-#include "capture/abi.h"
+#include "record/capture/abi.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include <fstream>
 #include <string>
 
-#include "capture/api.h"
+#include "record/capture/api.h"
 #include "sonde/dtype.h"
 
 namespace sonde {

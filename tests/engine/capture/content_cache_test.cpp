@@ -1,4 +1,4 @@
-#include "capture/content_cache.h"
+#include "record/capture/content_cache.h"
 
 #include <gtest/gtest.h>
 

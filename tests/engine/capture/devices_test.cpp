@@ -1,5 +1,5 @@
 // Tensors of a device, which a host brings later: the order of records, what a mode decides by late values, refusals.
-#include "capture/devices.h"
+#include "record/capture/devices.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
-#include "capture/abi.h"
-#include "capture/session.h"
-#include "journal/journal.h"
+#include "dump/journal/journal.h"
+#include "record/capture/abi.h"
+#include "record/capture/session.h"
 #include "writer/dump_fixture.h"
 
 namespace sonde {

@@ -1,4 +1,4 @@
-#include "capture/kept_outputs.h"
+#include "record/capture/kept_outputs.h"
 
 #include <gtest/gtest.h>
 

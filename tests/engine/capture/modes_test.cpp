@@ -12,13 +12,13 @@
 #include <utility>
 #include <vector>
 
-#include "capture/abi.h"
-#include "capture/content_cache.h"
-#include "capture/modes/watcher.h"
-#include "capture/session.h"
-#include "capture/step_clock.h"
-#include "journal/journal.h"
-#include "stats/device.h"
+#include "dump/journal/journal.h"
+#include "ground/stats/device.h"
+#include "record/capture/abi.h"
+#include "record/capture/content_cache.h"
+#include "record/capture/modes/watcher.h"
+#include "record/capture/session.h"
+#include "record/capture/step_clock.h"
 
 namespace sonde {
 namespace {

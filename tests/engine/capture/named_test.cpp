@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "capture/abi.h"
-#include "capture/host_steps.h"
-#include "capture/session.h"
-#include "journal/journal.h"
+#include "dump/journal/journal.h"
+#include "record/capture/abi.h"
+#include "record/capture/host_steps.h"
+#include "record/capture/session.h"
 
 namespace sonde {
 namespace {

@@ -1,5 +1,5 @@
 // max_overhead: what is read, in trainings with made-up times.
-#include "capture/modes/overhead.h"
+#include "record/capture/modes/overhead.h"
 
 #include <gtest/gtest.h>
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "capture/api.h"
-#include "journal/journal.h"
+#include "dump/journal/journal.h"
+#include "record/capture/api.h"
 #include "sonde/sonde.h"
 
 // Every lock of this program is counted (CMakeLists.txt: --wrap).

@@ -1,5 +1,5 @@
 // Each line of the step rules (docs/guide.md, "Steps") as a program that reports its events to the clock.
-#include "capture/step_clock.h"
+#include "record/capture/step_clock.h"
 
 #include <gtest/gtest.h>
 

@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "capture/api.h"
-#include "journal/journal.h"
+#include "dump/journal/journal.h"
+#include "record/capture/api.h"
 #include "sonde/sonde.h"
 
 namespace sonde {

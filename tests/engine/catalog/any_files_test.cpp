@@ -8,14 +8,14 @@
 
 #include <cstring>
 
-#include "catalog/catalog.h"
-#include "catalog/run_history.h"
+#include "dump/formats/container.h"
+#include "dump/formats/file_names.h"
+#include "dump/formats/free_names.h"
 #include "dump_files.h"
-#include "formats/container.h"
-#include "formats/file_names.h"
-#include "formats/free_names.h"
 #include "formats/torch_bytes.h"
-#include "measure/measure.h"
+#include "read/catalog/catalog.h"
+#include "read/catalog/run_history.h"
+#include "read/measure/measure.h"
 
 namespace sonde {
 namespace {

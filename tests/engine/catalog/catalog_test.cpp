@@ -1,12 +1,12 @@
 // Dumps with a journal.
-#include "catalog/catalog.h"
+#include "read/catalog/catalog.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "dump/journal/journal.h"
 #include "dump_files.h"
-#include "journal/journal.h"
-#include "measure/measure.h"
+#include "read/measure/measure.h"
 
 namespace sonde {
 namespace {

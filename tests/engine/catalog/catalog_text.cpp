@@ -3,7 +3,7 @@
 #include <bit>
 #include <sstream>
 
-#include "graph/host_graph.h"
+#include "dump/graph/host_graph.h"
 
 namespace sonde {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "catalog/catalog.h"
+#include "read/catalog/catalog.h"
 
 namespace sonde {
 

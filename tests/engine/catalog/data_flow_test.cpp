@@ -1,4 +1,4 @@
-#include "catalog/data_flow.h"
+#include "read/catalog/data_flow.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "catalog/catalog.h"
+#include "read/catalog/catalog.h"
 
 namespace sonde {
 

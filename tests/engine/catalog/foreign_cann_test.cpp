@@ -2,13 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "catalog/catalog.h"
-#include "catalog/dump_tree.h"
-#include "catalog/statistic_table.h"
+#include "dump/formats/container.h"
+#include "dump/journal/journal.h"
 #include "dump_files.h"
-#include "formats/container.h"
-#include "journal/journal.h"
-#include "measure/measure.h"
+#include "read/catalog/catalog.h"
+#include "read/catalog/dump_tree.h"
+#include "read/catalog/statistic_table.h"
+#include "read/measure/measure.h"
 
 namespace sonde {
 namespace {

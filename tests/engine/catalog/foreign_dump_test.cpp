@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "catalog/catalog.h"
 #include "dump_files.h"
+#include "read/catalog/catalog.h"
 
 namespace sonde {
 namespace {

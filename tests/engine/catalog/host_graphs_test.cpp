@@ -1,5 +1,5 @@
 // Dumps of MindSpore with the graph files that it writes beside them.
-#include "catalog/host_graphs.h"
+#include "read/catalog/host_graphs.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include <map>
 #include <sstream>
 
-#include "catalog/step_graph.h"
 #include "dump_files.h"
+#include "read/catalog/step_graph.h"
 
 namespace sonde {
 namespace {

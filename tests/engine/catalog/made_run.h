@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "catalog/catalog.h"
+#include "read/catalog/catalog.h"
 
 namespace sonde {
 

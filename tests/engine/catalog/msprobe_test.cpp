@@ -4,11 +4,11 @@
 
 #include <cmath>
 
-#include "catalog/catalog.h"
-#include "catalog/json_reader.h"
 #include "dump_files.h"
 #include "formats/torch_bytes.h"
-#include "measure/measure.h"
+#include "read/catalog/catalog.h"
+#include "read/catalog/json_reader.h"
+#include "read/measure/measure.h"
 
 namespace sonde {
 namespace {

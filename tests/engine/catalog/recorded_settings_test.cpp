@@ -1,15 +1,15 @@
 // The settings by which a dump is read: those in its journal, otherwise those in the copy of its configuration.
-#include "catalog/recorded_settings.h"
+#include "read/catalog/recorded_settings.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 
-#include "catalog/overflow_records.h"
+#include "dump/journal/journal.h"
+#include "dump/journal/run_json.h"
 #include "dump_files.h"
-#include "journal/journal.h"
 #include "journal/planned_settings.h"
-#include "journal/run_json.h"
+#include "read/catalog/overflow_records.h"
 
 namespace sonde {
 namespace {

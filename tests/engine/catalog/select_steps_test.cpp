@@ -1,13 +1,13 @@
-#include "catalog/select_steps.h"
+#include "read/catalog/select_steps.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <utility>
 
-#include "catalog/find_tensor.h"
 #include "catalog/made_run.h"
-#include "catalog/op_matchers.h"
+#include "read/catalog/find_tensor.h"
+#include "read/catalog/op_matchers.h"
 
 namespace sonde {
 namespace {

@@ -1,4 +1,4 @@
-#include "catalog/select.h"
+#include "read/catalog/select.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "catalog/statistic_table.h"
+#include "read/catalog/statistic_table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "catalog/step_graph.h"
+#include "read/catalog/step_graph.h"
 
 #include <gmock/gmock.h>
 

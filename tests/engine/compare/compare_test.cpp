@@ -1,5 +1,5 @@
 // compare_dumps: small steps made by hand, with a fault in each.
-#include "compare/compare.h"
+#include "ask/compare/compare.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

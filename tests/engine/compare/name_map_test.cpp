@@ -1,4 +1,4 @@
-#include "compare/name_map.h"
+#include "ask/compare/name_map.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

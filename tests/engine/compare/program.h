@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "ask/compare/compare.h"
 #include "catalog/dump_files.h"
-#include "compare/compare.h"
 
 namespace sonde {
 

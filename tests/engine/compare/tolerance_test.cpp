@@ -1,5 +1,5 @@
 // Tolerances: an error just below what docs/compare.md allows is rounding, one just above it is not.
-#include "compare/tolerance.h"
+#include "ask/compare/tolerance.h"
 
 #include <gtest/gtest.h>
 

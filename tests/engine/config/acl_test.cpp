@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "config/plan.h"
+#include "plan/config/plan.h"
 
 namespace sonde::test {
 namespace {

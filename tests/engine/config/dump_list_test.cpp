@@ -1,10 +1,10 @@
 // The ops that the dump_list of an acl.json selects.
-#include "config/dump_list.h"
+#include "plan/config/dump_list.h"
 
 #include <gtest/gtest.h>
 
-#include "config/op_types.h"
-#include "config/selector.h"
+#include "plan/config/op_types.h"
+#include "plan/config/selector.h"
 
 namespace sonde::test {
 namespace {

@@ -1,8 +1,8 @@
-#include "config/json.h"
+#include "plan/config/json.h"
 
 #include <gtest/gtest.h>
 
-#include "config/diagnostics.h"
+#include "plan/config/diagnostics.h"
 
 namespace sonde {
 namespace {

@@ -1,4 +1,4 @@
-#include "config/nearest.h"
+#include "plan/config/nearest.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "config/op_types.h"
+#include "plan/config/op_types.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "config/pattern.h"
+#include "plan/config/pattern.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The values of a plan, and the effects of keys on each other.
-#include "config/plan.h"
+#include "plan/config/plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "config/plan.h"
+#include "plan/config/plan.h"
 #include "verdict_case.h"
 
 namespace sonde::test {

@@ -1,4 +1,4 @@
-#include "config/selector.h"
+#include "plan/config/selector.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

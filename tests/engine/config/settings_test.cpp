@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include "config/selector.h"
+#include "plan/config/selector.h"
 #include "verdict_case.h"
 
 namespace sonde::test {

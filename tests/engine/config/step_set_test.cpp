@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "config/plan.h"
+#include "plan/config/plan.h"
 
 namespace sonde {
 namespace {

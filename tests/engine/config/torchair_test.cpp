@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "config/plan.h"
-#include "config/selector.h"
+#include "plan/config/plan.h"
+#include "plan/config/selector.h"
 
 namespace sonde::test {
 namespace {

@@ -5,7 +5,7 @@
 #include <sstream>
 #include <utility>
 
-#include "config/selector.h"
+#include "plan/config/selector.h"
 
 namespace sonde::test {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "config/plan.h"
+#include "plan/config/plan.h"
 
 namespace sonde::test {
 

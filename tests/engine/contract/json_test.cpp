@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "contract/privacy.h"
-#include "contract/read_json.h"
+#include "ground/contract/privacy.h"
+#include "ground/contract/read_json.h"
 
 namespace sonde {
 namespace {

@@ -6,8 +6,8 @@
 #include <array>
 #include <vector>
 
-#include "capture/api.h"
-#include "capture/device_kernel.h"
+#include "record/capture/api.h"
+#include "record/capture/device_kernel.h"
 #include "tensor/sample_tensors.h"
 
 namespace sonde {

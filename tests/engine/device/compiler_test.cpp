@@ -1,12 +1,12 @@
 // The statistics kernel before the real NVRTC, where one is (tests/python/test_device_kernel.py says so). No code runs.
-#include "device/compiler.h"
+#include "ground/device/compiler.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 
-#include "device/library.h"
+#include "ground/device/library.h"
 
 namespace sonde::device {
 namespace {

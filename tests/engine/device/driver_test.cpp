@@ -1,5 +1,5 @@
 // The way of a tensor through the driver and back, before emulated libraries: no CUDA and no GPU took part.
-#include "device/driver.h"
+#include "ground/device/driver.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "device/emulated/cuda.h"
-#include "device/library.h"
-#include "device/statistics.h"
+#include "ground/device/library.h"
+#include "ground/device/statistics.h"
 #include "tensor/sample_tensors.h"
 
 namespace sonde::device {

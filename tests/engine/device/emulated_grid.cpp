@@ -30,7 +30,7 @@ double __longlong_as_double(long long bits) { return std::bit_cast<double>(bits)
 #define SONDE_EACH_THREAD(thread) for (const unsigned int thread : threads_in_order)
 #define SONDE_OF_EACH_THREAD(Type, name) Type name[kThreads]
 #define SONDE_OWN(name, thread) name[thread]
-#include "device/statistics.cu"
+#include "ground/device/statistics.cu"
 
 namespace sonde::device {
 namespace {

@@ -1,10 +1,10 @@
-// The text of src/device/statistics.cu on the CPU: its threads are a loop, its memory is the host's. So the algorithm is
+// The text of src/ground/device/statistics.cu on the CPU: its threads are a loop, its memory is the host's. So the algorithm is
 // tested where no GPU is; tests/python/test_device_cuda.py tests it on one.
 #pragma once
 
 #include <cstdint>
 
-#include "device/kernel_layout.h"
+#include "ground/device/kernel_layout.h"
 
 namespace sonde::device {
 

@@ -6,9 +6,9 @@
 #include <tuple>
 #include <vector>
 
-#include "device/batch.h"
 #include "device/emulated_grid.h"
-#include "stats/kernels.h"
+#include "ground/device/batch.h"
+#include "ground/stats/kernels.h"
 #include "tensor/sample_tensors.h"
 
 namespace sonde::device {

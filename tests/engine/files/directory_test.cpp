@@ -1,4 +1,4 @@
-#include "files/directory.h"
+#include "ground/files/directory.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
-#include "files/files.h"
+#include "ground/files/files.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
 #include <csignal>
 
-#include "files/safe_path.h"
+#include "ground/files/safe_path.h"
 #include "writer/dump_fixture.h"
 
 namespace sonde {

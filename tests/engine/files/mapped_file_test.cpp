@@ -1,4 +1,4 @@
-#include "files/mapped_file.h"
+#include "ground/files/mapped_file.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

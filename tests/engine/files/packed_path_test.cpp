@@ -1,11 +1,11 @@
-#include "files/packed_path.h"
+#include "ground/files/packed_path.h"
 
 #include <gtest/gtest.h>
 
 #include <cerrno>
 #include <fstream>
 
-#include "files/mapped_file.h"
+#include "ground/files/mapped_file.h"
 #include "writer/dump_fixture.h"
 
 namespace sonde {

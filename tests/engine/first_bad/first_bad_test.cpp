@@ -1,5 +1,5 @@
 // Findings that matter, healthy ones, and the op to blame: from data flow alone.
-#include "first_bad/first_bad.h"
+#include "ask/first_bad/first_bad.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,11 +7,11 @@
 #include <cmath>
 #include <limits>
 
+#include "ask/first_bad/next_config.h"
+#include "ask/stomp/memory_stomp.h"
 #include "catalog/dump_files.h"
 #include "catalog/made_run.h"
-#include "first_bad/next_config.h"
-#include "operators/op_nature.h"
-#include "stomp/memory_stomp.h"
+#include "read/operators/op_nature.h"
 
 namespace sonde {
 namespace {

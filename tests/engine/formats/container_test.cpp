@@ -1,4 +1,4 @@
-#include "formats/container.h"
+#include "dump/formats/container.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,9 +6,9 @@
 #include <fstream>
 #include <random>
 
-#include "formats/cann_types.h"
-#include "formats/tensor_file.h"
-#include "tensor/format.h"
+#include "dump/formats/cann_types.h"
+#include "dump/formats/tensor_file.h"
+#include "ground/tensor/format.h"
 #include "writer/dump_fixture.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);

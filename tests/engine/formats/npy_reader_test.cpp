@@ -1,4 +1,4 @@
-#include "formats/npy_reader.h"
+#include "dump/formats/npy_reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,8 +6,8 @@
 #include <random>
 
 #include "catalog/dump_files.h"
-#include "formats/npy.h"
-#include "measure/values.h"
+#include "dump/formats/npy.h"
+#include "read/measure/values.h"
 
 namespace sonde {
 namespace {

@@ -1,4 +1,4 @@
-#include "formats/npy.h"
+#include "dump/formats/npy.h"
 
 #include <gtest/gtest.h>
 

@@ -1,13 +1,13 @@
 // .pt files read without PyTorch. tests/python/test_torch_files.py reads files that the real PyTorch wrote.
-#include "formats/torch_file.h"
+#include "dump/formats/torch_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "catalog/dump_files.h"
-#include "formats/pickle.h"
-#include "formats/tensor_file.h"
-#include "measure/values.h"
+#include "dump/formats/pickle.h"
+#include "dump/formats/tensor_file.h"
+#include "read/measure/values.h"
 #include "torch_bytes.h"
 
 namespace sonde {

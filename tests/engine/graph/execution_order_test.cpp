@@ -1,4 +1,4 @@
-#include "graph/execution_order.h"
+#include "dump/graph/execution_order.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "graph/host_graph.h"
+#include "dump/graph/host_graph.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,10 +7,10 @@
 #include <protozero/pbf_writer.hpp>
 #include <random>
 
-#include "graph/execution_order.h"
-#include "graph/graph.h"
-#include "graph/ir_text.h"
-#include "graph/model_proto.h"
+#include "dump/graph/execution_order.h"
+#include "dump/graph/graph.h"
+#include "dump/graph/ir_text.h"
+#include "dump/graph/model_proto.h"
 #include "mindspore_files.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);

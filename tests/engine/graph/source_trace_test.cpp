@@ -1,4 +1,4 @@
-#include "graph/source_trace.h"
+#include "dump/graph/source_trace.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

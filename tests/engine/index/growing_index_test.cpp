@@ -1,5 +1,5 @@
 // The tables of a dump that grows: they are those of the whole dump, in whatever pieces its journals come.
-#include "index/growing_index.h"
+#include "read/index/growing_index.h"
 
 #include <gtest/gtest.h>
 
@@ -10,10 +10,10 @@
 
 #include "catalog/catalog_text.h"
 #include "catalog/dump_files.h"
-#include "index/index_reader.h"
-#include "index/index_writer.h"
-#include "journal/journal.h"
-#include "layout/side_names.h"
+#include "dump/journal/journal.h"
+#include "dump/layout/side_names.h"
+#include "read/index/index_reader.h"
+#include "read/index/index_writer.h"
 
 namespace sonde {
 namespace {

@@ -1,5 +1,5 @@
 // Saved indexes: their content, when they are valid, and how damaged ones are treated.
-#include "index/index.h"
+#include "read/index/index.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -16,16 +16,16 @@
 
 #include "catalog/catalog_text.h"
 #include "catalog/dump_files.h"
-#include "graph/host_graph.h"
-#include "index/index_file.h"
-#include "index/index_reader.h"
-#include "index/index_schema.h"
-#include "index/index_sums.h"
-#include "index/index_writer.h"
-#include "index/partial_catalog.h"
-#include "index/sealed_file.h"
-#include "journal/journal.h"
-#include "measure/health.h"
+#include "dump/graph/host_graph.h"
+#include "dump/journal/journal.h"
+#include "read/index/index_file.h"
+#include "read/index/index_reader.h"
+#include "read/index/index_schema.h"
+#include "read/index/index_sums.h"
+#include "read/index/index_writer.h"
+#include "read/index/partial_catalog.h"
+#include "read/index/sealed_file.h"
+#include "read/measure/health.h"
 
 namespace sonde {
 namespace {

@@ -1,4 +1,4 @@
-#include "journal/block.h"
+#include "dump/journal/block.h"
 
 #include <gtest/gtest.h>
 

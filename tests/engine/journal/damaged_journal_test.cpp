@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <random>
 
-#include "journal/journal.h"
-#include "journal/journal_format.h"
+#include "dump/journal/journal.h"
+#include "dump/journal/journal_format.h"
 #include "sample.h"
 
 extern "C" int fuzz_journal(const std::uint8_t* data, std::size_t size);

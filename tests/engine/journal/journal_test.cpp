@@ -1,4 +1,4 @@
-#include "journal/journal.h"
+#include "dump/journal/journal.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <fstream>
 #include <limits>
 
-#include "journal/journal_format.h"
+#include "dump/journal/journal_format.h"
 #include "sample.h"
 
 namespace sonde {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "config/dump_settings.h"
+#include "plan/config/dump_settings.h"
 
 namespace sonde {
 

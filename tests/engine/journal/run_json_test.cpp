@@ -1,5 +1,5 @@
 // The first and the last entry of a run, written and read.
-#include "journal/run_json.h"
+#include "dump/journal/run_json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

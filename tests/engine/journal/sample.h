@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "journal/journal.h"
+#include "dump/journal/journal.h"
 
 namespace sonde {
 

@@ -1,4 +1,4 @@
-#include "layout/layout.h"
+#include "dump/layout/layout.h"
 
 #include <gtest/gtest.h>
 

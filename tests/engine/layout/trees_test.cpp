@@ -1,13 +1,13 @@
 // The three uses of the table of trees agree: a written path is read back, and messages and help show the same path.
-#include "layout/trees.h"
+#include "dump/layout/trees.h"
 
 #include <gtest/gtest.h>
 
 #include <utility>
 #include <vector>
 
-#include "layout/layout.h"
-#include "layout/tree_places.h"
+#include "dump/layout/layout.h"
+#include "dump/layout/tree_places.h"
 
 namespace sonde {
 namespace {

@@ -1,4 +1,4 @@
-#include "measure/distribution.h"
+#include "read/measure/distribution.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Bounds of the difference of two tensors that their statistics prove, whatever the tensors are.
-#include "measure/tensor_difference.h"
+#include "read/measure/tensor_difference.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "measure/values.h"
+#include "read/measure/values.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,13 +4,13 @@
 #include <cmath>
 #include <limits>
 
-#include "msaccucmp/algorithms.h"
-#include "msaccucmp/alignment.h"
-#include "msaccucmp/directory.h"
-#include "msaccucmp/numpy_numbers.h"
-#include "msaccucmp/result_table.h"
-#include "msaccucmp/rules.h"
-#include "msaccucmp/slices.h"
+#include "guests/msaccucmp/algorithms.h"
+#include "guests/msaccucmp/alignment.h"
+#include "guests/msaccucmp/directory.h"
+#include "guests/msaccucmp/numpy_numbers.h"
+#include "guests/msaccucmp/result_table.h"
+#include "guests/msaccucmp/rules.h"
+#include "guests/msaccucmp/slices.h"
 
 namespace sonde::msaccucmp {
 namespace {

@@ -1,4 +1,4 @@
-#include "report/plan_text.h"
+#include "face/report/plan_text.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "server/http.h"
+#include "face/server/http.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

@@ -1,5 +1,5 @@
 // The first NaN of a run, from a journal that grows byte by byte.
-#include "server/nan_watch.h"
+#include "face/server/nan_watch.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <fstream>
 #include <string>
 
-#include "journal/journal.h"
-#include "layout/side_names.h"
+#include "dump/journal/journal.h"
+#include "dump/layout/side_names.h"
 
 namespace sonde::server {
 namespace {

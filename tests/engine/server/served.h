@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "catalog/dump_files.h"
-#include "server/http.h"
+#include "face/server/http.h"
 
 namespace sonde::server {
 

@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "server/api.h"
-#include "server/rows.h"
+#include "face/server/api.h"
+#include "face/server/rows.h"
 #include "server/served.h"
 
 namespace sonde::server {

@@ -1,5 +1,5 @@
 // all_finite compared with the statistics, which count the same elements.
-#include "stats/finite.h"
+#include "ground/stats/finite.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-#include "stats/statistics.h"
+#include "ground/stats/statistics.h"
 
 namespace sonde {
 namespace {

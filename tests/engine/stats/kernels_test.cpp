@@ -1,13 +1,13 @@
 // Every kernel that runs here, compared with the scalar one, which defines the answer, bit for bit.
-#include "stats/kernels.h"
+#include "ground/stats/kernels.h"
 
 #include <gtest/gtest.h>
 
 #include <bit>
 #include <cmath>
 
-#include "stats/narrow_values.h"
-#include "stats/pair_kernels.h"
+#include "ground/stats/narrow_values.h"
+#include "ground/stats/pair_kernels.h"
 #include "tensor/sample_tensors.h"
 
 namespace sonde {

@@ -1,5 +1,5 @@
 // Every kernel that runs here, compared with OpenSSL.
-#include "stats/multi_hash.h"
+#include "ground/stats/multi_hash.h"
 
 #include <gtest/gtest.h>
 #include <openssl/evp.h>
@@ -10,7 +10,7 @@
 #include <random>
 #include <string>
 
-#include "stats/kernels.h"
+#include "ground/stats/kernels.h"
 
 namespace sonde {
 namespace {

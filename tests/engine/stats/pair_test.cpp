@@ -1,5 +1,5 @@
 // compare_pair: its counts and sums; and kernels, threads and layouts do not change a bit of them.
-#include "stats/pair.h"
+#include "ground/stats/pair.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <limits>
 #include <thread>
 
-#include "stats/pair_kernels.h"
+#include "ground/stats/pair_kernels.h"
 #include "tensor/sample_tensors.h"
 
 namespace sonde {

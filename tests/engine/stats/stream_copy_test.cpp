@@ -1,14 +1,14 @@
 // stream_copy copies what memcpy copies, from and to any address, and writes nothing else. The same for images of
 // memory, which the host's pool copies in pieces.
-#include "stats/stream_copy.h"
+#include "ground/stats/stream_copy.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <vector>
 
-#include "stats/device.h"
-#include "stats/host_pool.h"
+#include "ground/stats/device.h"
+#include "ground/stats/host_pool.h"
 
 namespace sonde {
 namespace {

@@ -7,9 +7,9 @@
 #include <limits>
 #include <thread>
 
-#include "stats/finite.h"
-#include "stats/host_pool.h"
-#include "stats/kernels.h"
+#include "ground/stats/finite.h"
+#include "ground/stats/host_pool.h"
+#include "ground/stats/kernels.h"
 #include "tensor/sample_tensors.h"
 
 #if defined(__SSE2__)

@@ -5,9 +5,9 @@
 #include <limits>
 #include <numeric>
 
+#include "ground/tensor/small_floats.h"
+#include "ground/tensor/walk.h"
 #include "sample_tensors.h"
-#include "tensor/small_floats.h"
-#include "tensor/walk.h"
 
 namespace sonde {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <numeric>
 
-#include "tensor/reformat.h"
+#include "ground/tensor/reformat.h"
 
 namespace sonde {
 namespace {

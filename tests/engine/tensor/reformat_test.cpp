@@ -1,4 +1,4 @@
-#include "tensor/reformat.h"
+#include "ground/tensor/reformat.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

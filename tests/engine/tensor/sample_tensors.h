@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "stats/statistics.h"
+#include "ground/stats/statistics.h"
 
 namespace sonde::sample {
 

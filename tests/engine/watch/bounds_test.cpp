@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "watch/watch_bounds.h"
+#include "ask/watch/watch_bounds.h"
 
 namespace sonde {
 namespace {

@@ -4,13 +4,13 @@
 #include <cmath>
 #include <limits>
 
+#include "ask/watch/watch_judge.h"
+#include "ask/watch/watch_values.h"
+#include "ask/watch/watchpoints.h"
 #include "catalog/dump_files.h"
-#include "catalog/overflow_records.h"
-#include "catalog/run_history.h"
-#include "operators/node_category.h"
-#include "watch/watch_judge.h"
-#include "watch/watch_values.h"
-#include "watch/watchpoints.h"
+#include "read/catalog/overflow_records.h"
+#include "read/catalog/run_history.h"
+#include "read/operators/node_category.h"
 
 namespace sonde {
 namespace {

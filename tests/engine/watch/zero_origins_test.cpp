@@ -1,9 +1,9 @@
-#include "watch/zero_origins.h"
+#include "ask/watch/zero_origins.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "watch/without_effect.h"
+#include "ask/watch/without_effect.h"
 
 namespace sonde {
 namespace {

@@ -1,4 +1,4 @@
-#include "writer/brief_ops.h"
+#include "record/writer/brief_ops.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "writer/queue.h"
+#include "record/writer/queue.h"
 
 namespace sonde {
 namespace {

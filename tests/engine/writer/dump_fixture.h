@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "writer/recorder.h"
+#include "record/writer/recorder.h"
 
 namespace sonde::test {
 

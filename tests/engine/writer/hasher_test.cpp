@@ -1,4 +1,4 @@
-#include "writer/hasher.h"
+#include "record/writer/hasher.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <random>
 #include <thread>
 
+#include "dump/journal/journal.h"
 #include "dump_fixture.h"
-#include "journal/journal.h"
 
 namespace sonde {
 namespace {

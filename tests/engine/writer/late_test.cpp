@@ -9,8 +9,8 @@
 #include <atomic>
 #include <thread>
 
+#include "dump/journal/journal.h"
 #include "dump_fixture.h"
-#include "journal/journal.h"
 
 namespace sonde {
 namespace {

@@ -1,5 +1,5 @@
 // The files beside the tensors of an op: tables, overflow records, arguments; and the containers of a run.
-#include "writer/op_files.h"
+#include "record/writer/op_files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,9 +7,9 @@
 #include <cmath>
 #include <regex>
 
+#include "dump/formats/tensor_file.h"
 #include "dump_fixture.h"
-#include "formats/tensor_file.h"
-#include "writer/container_file.h"
+#include "record/writer/container_file.h"
 
 namespace sonde {
 namespace {

@@ -11,7 +11,7 @@
 #include <set>
 
 #include "dump_fixture.h"
-#include "files/files.h"
+#include "ground/files/files.h"
 
 namespace sonde {
 namespace {

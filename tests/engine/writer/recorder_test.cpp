@@ -1,4 +1,4 @@
-#include "writer/recorder.h"
+#include "record/writer/recorder.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <chrono>
 #include <thread>
 
+#include "dump/journal/journal.h"
 #include "dump_fixture.h"
-#include "journal/journal.h"
 
 namespace sonde {
 namespace {

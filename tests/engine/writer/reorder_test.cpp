@@ -1,4 +1,4 @@
-#include "writer/reorder.h"
+#include "record/writer/reorder.h"
 
 #include <gtest/gtest.h>
 

@@ -1,13 +1,13 @@
 // The ring: the last steps, whole, and their tensors' bytes wherever these came from.
-#include "writer/ring.h"
+#include "record/writer/ring.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
 
+#include "dump/journal/journal.h"
 #include "dump_fixture.h"
-#include "journal/journal.h"
 
 namespace sonde {
 namespace {

@@ -1,4 +1,4 @@
-#include "writer/statistic_csv.h"
+#include "dump/run_files/statistic_csv.h"
 
 #include <gtest/gtest.h>
 

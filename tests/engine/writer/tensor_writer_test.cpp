@@ -1,4 +1,4 @@
-#include "writer/tensor_writer.h"
+#include "record/writer/tensor_writer.h"
 
 #include <gtest/gtest.h>
 
@@ -6,10 +6,10 @@
 #include <atomic>
 #include <cerrno>
 
+#include "dump/formats/pack.h"
 #include "dump_fixture.h"
-#include "files/mapped_file.h"
-#include "files/write_method.h"
-#include "formats/pack.h"
+#include "ground/files/mapped_file.h"
+#include "ground/files/write_method.h"
 
 namespace sonde {
 namespace {

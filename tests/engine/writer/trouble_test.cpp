@@ -7,9 +7,9 @@
 #include <chrono>
 #include <thread>
 
+#include "dump/journal/journal.h"
 #include "dump_fixture.h"
-#include "journal/journal.h"
-#include "writer/recording.h"
+#include "record/writer/recording.h"
 
 namespace sonde {
 namespace {

@@ -12,7 +12,7 @@ import { change, dump, go, graph, keyOf, params, rank, ranks, report, step, step
 import { words } from "../words.ts";
 
 const MOST_COLUMNS = 400;
-const MOST_ROWS = 100; // of one question; as kHealthRows in src/server/html_report.cpp
+const MOST_ROWS = 100; // of one question; as kHealthRows in src/face/server/html_report.cpp
 const MOST_PARAMETERS = 60;
 const LEGEND: readonly Class[] = ["nan", "infinity", "unjudged_infinity", "healthy_infinity", "fine", "not_measured"];
 

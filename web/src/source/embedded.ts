@@ -119,7 +119,7 @@ export class EmbeddedSource implements Source {
   }
 }
 
-// As answer_key in src/server/html_file.cpp.
+// As answer_key in src/face/server/html_file.cpp.
 export function answerKey(path: string, query: Query): string {
   const parts = Object.entries(query)
     .filter(([name, value]) => value !== undefined && value !== "" && !(name === "dump" && Number(value) === 0))

@@ -1,4 +1,4 @@
-// Rows of a table in a report, filtered and sorted without a server: the words of src/server/filter.cpp that need no pattern.
+// Rows of a table in a report, filtered and sorted without a server: the words of src/face/server/filter.cpp that need no pattern.
 import { toNumber, type Num } from "../numbers.ts";
 
 export type Row = Readonly<Record<string, unknown>>;

@@ -1,4 +1,4 @@
-// A libcuda.so.1 that runs the statistics kernel on the CPU, in host memory: the functions that src/device/driver.cpp calls,
+// A libcuda.so.1 that runs the statistics kernel on the CPU, in host memory: the functions that src/ground/device/driver.cpp calls,
 // with what CUDA's documentation says of them. CUDA's own driver needs a GPU.
 #include "device/emulated/cuda.h"
 

@@ -1,0 +1,319 @@
+#include "ask/compare/compare.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "ask/compare/common_names.h"
+#include "ask/compare/compare_quantised.h"
+#include "ask/compare/maker_of_data.h"
+#include "ask/compare/name_map.h"
+#include "ground/model/data_name.h"
+#include "ground/model/not_read.h"
+#include "plan/config/op_types.h"
+#include "read/catalog/several_runs.h"
+#include "read/catalog/unfinished_runs.h"
+
+namespace sonde {
+namespace {
+
+struct StepPair {
+  const CatalogRank* target_rank;
+  const CatalogStep* target;
+  const CatalogRank* golden_rank;
+  const CatalogStep* golden;
+};
+
+std::vector<const CatalogStep*> steps_of(const CatalogRank& rank, const DumpPart& part) {
+  std::vector<const CatalogStep*> steps;
+  // Steps of two runs are never mixed: the same number may be of other data and another program.
+  const bool only_last = has_steps_twice(rank);
+  for (const CatalogStep& step : rank.steps) {
+    if (only_last && step.run + 1 != rank.runs.size()) continue;
+    if (part.takes(step) && !step.ops.empty()) steps.push_back(&step);
+  }
+  return steps;
+}
+
+std::string step_text(const CatalogStep& step) {
+  return step.id.graph == 0 ? std::to_string(step.id.number)
+                            : fmt::format("{} of graph {}", step.id.number, step.id.graph);
+}
+
+// Of the golden dump other steps were asked for: the first with the first.
+void pair_in_order(const StepPair& ranks, const std::vector<const CatalogStep*>& left,
+                   const std::vector<const CatalogStep*>& right, std::vector<StepPair>& pairs,
+                   std::vector<std::string>& notes) {
+  for (std::size_t i = 0; i < std::min(left.size(), right.size()); ++i) {
+    pairs.push_back({ranks.target_rank, left[i], ranks.golden_rank, right[i]});
+    notes.push_back(fmt::format("step {} is compared with golden step {}", step_text(*left[i]), step_text(*right[i])));
+  }
+  if (left.size() != right.size()) {
+    notes.push_back(
+        fmt::format("{} steps are compared with {} golden ones: the others are left out", left.size(), right.size()));
+  }
+}
+
+// By number; where no number is on both sides, by order.
+void pair_steps(const CatalogRank& target, const CatalogRank& golden, const CompareOptions& options,
+                std::vector<StepPair>& pairs, std::vector<std::string>& notes) {
+  const std::vector<const CatalogStep*> left = steps_of(target, options.part);
+  const std::vector<const CatalogStep*> right = steps_of(golden, options.golden_part.value_or(options.part));
+  if (options.golden_part) return pair_in_order({&target, nullptr, &golden, nullptr}, left, right, pairs, notes);
+  std::vector<const CatalogStep*> alone;
+  std::size_t found = 0;
+  for (const CatalogStep* step : left) {
+    const auto at = std::ranges::find_if(right, [&](const CatalogStep* other) { return other->id == step->id; });
+    if (at == right.end()) {
+      alone.push_back(step);
+      continue;
+    }
+    pairs.push_back({&target, step, &golden, *at});
+    ++found;
+  }
+  if (found == 0 && !left.empty() && !right.empty()) {
+    for (std::size_t i = 0; i < std::min(left.size(), right.size()); ++i) {
+      pairs.push_back({&target, left[i], &golden, right[i]});
+      if (!(left[i]->id == right[i]->id)) {
+        notes.push_back(
+            fmt::format("no step has the same number on both sides; step {} is compared with golden step {}",
+                        step_text(*left[i]), step_text(*right[i])));
+      }
+    }
+    return;
+  }
+  for (const CatalogStep* step : alone) {
+    notes.push_back(fmt::format("rank {}: step {} is not in the golden dump", target.rank, step_text(*step)));
+  }
+}
+
+std::vector<StepPair> pair_all(const Catalog& target, const Catalog& golden, const CompareOptions& options,
+                               std::vector<std::string>& notes) {
+  std::vector<StepPair> pairs;
+  for (const CatalogRank& rank : target.ranks) {
+    if (!options.part.takes(rank)) continue;
+    const auto same = std::ranges::find(golden.ranks, rank.rank, &CatalogRank::rank);
+    const CatalogRank* other = same != golden.ranks.end() ? &*same : nullptr;
+    if (other == nullptr && golden.ranks.size() == 1) {  // replicas of one golden run
+      other = &golden.ranks.front();
+      notes.push_back(fmt::format("rank {} is compared with golden rank {}, the only one", rank.rank, other->rank));
+    }
+    if (other == nullptr) {
+      notes.push_back(fmt::format("rank {} is not in the golden dump", rank.rank));
+      continue;
+    }
+    pair_steps(rank, *other, options, pairs, notes);
+  }
+  return pairs;
+}
+
+// A collective passes on data of another rank: it is to blame only if no rank has another finding in that step.
+void drop_innocent_collectives(DumpComparison& comparison) {
+  std::map<StepId, bool, decltype([](const StepId& a, const StepId& b) {
+             return std::tie(a.graph, a.number) < std::tie(b.graph, b.number);
+           })>
+      has_other;
+  const auto id_of = [&](const CompareFinding& finding) { return comparison.steps[finding.step].target->step->id; };
+  const auto is_from_collective = [](const CompareFinding& finding) {
+    return finding.kind != FindingKind::parameter && finding.culprit != nullptr &&
+           is_collective(finding.culprit->op_type);
+  };
+  for (const CompareFinding& finding : comparison.findings) {
+    if (!is_from_collective(finding)) has_other[id_of(finding)] = true;
+  }
+  std::erase_if(comparison.findings, [&](const CompareFinding& finding) {
+    if (!is_from_collective(finding) || !has_other.contains(id_of(finding))) return false;
+    const_cast<ComparedOp*>(finding.op)->verdict = OpVerdict::propagated;
+    return true;
+  });
+}
+
+// By step over all ranks; of one number, the graph that ran first (an evaluation before the training); then by the
+// progress of the rank.
+void sort_findings(DumpComparison& comparison) {
+  std::map<std::pair<std::uint64_t, std::uint32_t>, std::uint64_t> began;  // 0: unknown
+  for (const ComparedStep& step : comparison.steps) {
+    const CatalogStep& own = *step.target->step;
+    const auto [at, is_new] = began.try_emplace({own.id.number, own.id.graph}, own.started_us);
+    if (!is_new) at->second = std::min(at->second, own.started_us);
+  }
+  const bool knows_times = std::ranges::all_of(began, [](const auto& one) { return one.second > 0; });
+  const auto place = [&](const CompareFinding& finding) {
+    const ComparedStep& step = comparison.steps[finding.step];
+    const StepId& id = step.target->step->id;
+    const std::uint64_t time = knows_times ? began[{id.number, id.graph}] : 0;
+    return std::tuple(id.number, time, id.graph, finding.place);
+  };
+  std::ranges::stable_sort(comparison.findings,
+                           [&](const CompareFinding& a, const CompareFinding& b) { return place(a) < place(b); });
+}
+
+// Each once, with the first step that has it.
+void gather_notes(DumpComparison& comparison) {
+  const auto add = [](std::vector<std::string>& to, const std::string& note) {
+    if (std::ranges::find(to, note) == to.end()) to.push_back(note);
+  };
+  for (const ComparedStep& step : comparison.steps) {
+    for (const std::string& note : step.notes) add(comparison.left_out, note);
+    for (const std::string& note : step.notes_of_both) add(comparison.notes, note);
+  }
+}
+
+void count_up(DumpComparison& comparison) {
+  std::map<const TensorDifference*, bool> counted;
+  for (const ComparedStep& step : comparison.steps) {
+    for (const ComparedOp& op : step.ops) {
+      for (const std::vector<ComparedTensor>* side : {&op.inputs, &op.outputs}) {
+        for (const ComparedTensor& tensor : *side) {
+          if (!counted.try_emplace(tensor.difference, true).second) continue;
+          const TensorDifference& difference = *tensor.difference;
+          if (difference.unreadable) comparison.unreadable.push_back(difference.problem);
+          if (difference.by == ComparedBy::nothing) continue;
+          ++comparison.compared_tensors;
+          if (difference.by != ComparedBy::values) continue;
+          comparison.compared_bytes +=
+              difference.count * (info(difference.dtype).item_bytes + info(difference.golden_dtype).item_bytes);
+        }
+      }
+    }
+  }
+}
+
+// Nothing of one dump belongs to anything of the other: no answer.
+void say_whether_anything_corresponds(DumpComparison& comparison) {
+  std::set<std::string_view> types, parameters;
+  bool any_type = false, any_parameter = false;
+  for (const ComparedStep& step : comparison.steps) {
+    for (const ComparedOp& op : step.ops) {
+      if (!op.target.empty() && !op.golden.empty()) return;
+    }
+    const auto each = [](const CompareSide& side, const auto& look) {
+      for (const CompareOp& op : side.ops) {
+        look(true, op.op->op_type);
+        for (const CompareInput& input : op.inputs) {
+          if (!is_data_name(input.name)) look(false, input.name);
+        }
+      }
+    };
+    each(*step.golden, [&](bool is_type, std::string_view text) { (is_type ? types : parameters).insert(text); });
+    each(*step.target, [&](bool is_type, std::string_view text) {
+      bool& any = is_type ? any_type : any_parameter;
+      any = any || (is_type ? types : parameters).contains(text);
+    });
+  }
+  comparison.findings.clear();
+  const std::string_view why = any_type && any_parameter
+                                   ? "operators of one type have other shapes and read other tensors"
+                               : any_type      ? "no parameter is in both, and operators of one type differ in shape"
+                               : any_parameter ? "no type of operator is in both"
+                                               : "no type of operator and no parameter is in both";
+  comparison.left_out.push_back(fmt::format("nothing corresponds: {}", why));
+}
+
+std::uint64_t tensors_not_read(const std::vector<StepPair>& pairs) {
+  std::uint64_t count = 0;
+  for (const StepPair& pair : pairs) {
+    for (const CatalogStep* step : {pair.target, pair.golden}) {
+      for (const CatalogOp& op : step->ops) {
+        count += static_cast<std::uint64_t>(std::ranges::count(op.tensors, kNotRead, &CatalogTensor::skipped));
+      }
+    }
+  }
+  return count;
+}
+
+// True: the dump may lack steps that the program ran.
+bool note_early_ends(const Catalog& catalog, const DumpPart& part, std::string_view of, DumpComparison& into) {
+  const std::vector<std::string> ends = early_ends(catalog, part);
+  for (const std::string& end : ends) into.notes.push_back(std::string(of) + end);
+  return !ends.empty();
+}
+
+}  // namespace
+
+std::string_view word_of(OpVerdict verdict) {
+  constexpr std::string_view kWords[] = {"identical",  "within_tolerance", "propagated",
+                                         "introduced", "unmatched",        "unknown"};
+  return kWords[static_cast<std::size_t>(verdict)];
+}
+
+std::string_view word_of(FindingKind kind) {
+  constexpr std::string_view kWords[] = {"op",     "parameter", "data",       "number", "inserted", "missing",
+                                         "wiring", "shape",     "non-finite", "type",   "changed"};
+  return kWords[static_cast<std::size_t>(kind)];
+}
+
+Result<CompareOptions> compare_options(const ComparisonOptions& options) {
+  CompareOptions wanted;
+  wanted.tolerance = {options.rtol, options.atol};
+  wanted.threads = options.threads;
+  const Result<StepSet> steps = parse_steps(options.steps);
+  if (!steps) return steps.error();
+  wanted.part = {*steps, options.graph, options.rank};
+  if (!options.golden_steps.empty() || options.golden_graph) {
+    const Result<StepSet> golden_steps = parse_steps(options.golden_steps);
+    if (!golden_steps) return golden_steps.error();
+    wanted.golden_part = {options.golden_steps.empty() ? *steps : *golden_steps,
+                          options.golden_graph ? options.golden_graph : options.graph, std::nullopt};
+  }
+  if (options.mapping.empty()) return wanted;
+  Result<NameMap> names = read_mapping(options.mapping);
+  if (!names) return names.error();
+  wanted.names = std::move(*names);
+  return wanted;
+}
+
+Result<DumpComparison> compare_dumps(const Catalog& target, const Catalog& golden, const CompareOptions& options) {
+  DumpComparison comparison;
+  if (const Status known = check_part(target, options.part); !known) return known.error();
+  const DumpPart& golden_part = options.golden_part.value_or(options.part);
+  if (const Status known = check_part(golden, {golden_part.steps, golden_part.graph, std::nullopt}); !known) {
+    return known.error();
+  }
+  const std::vector<StepPair> pairs = pair_all(target, golden, options, comparison.notes);
+  if (pairs.empty()) {
+    return Error{ErrorCode::not_found,
+                 fmt::format("'{}' and '{}' have no step in common", target.path.string(), golden.path.string())};
+  }
+  for (const Catalog* catalog : {&target, &golden}) {
+    const auto twice = std::ranges::find_if(catalog->ranks, has_steps_twice);
+    if (twice == catalog->ranks.end() || (catalog == &golden && target.path == golden.path)) continue;
+    comparison.notes.push_back(
+        fmt::format("'{}' contains the same steps of several runs: only run {}, the last, is compared",
+                    catalog->path.string(), twice->runs.size() - 1));
+  }
+  const Threads threads(options.threads);
+  std::map<std::uint32_t, RankHistory> histories;  // by rank
+  for (const StepPair& pair : pairs) {
+    ComparedStep& step = comparison.steps.emplace_back();
+    step.target = std::make_shared<CompareSide>(side_of(*pair.target_rank, *pair.target, *comparison.families));
+    step.golden = std::make_shared<CompareSide>(side_of(*pair.golden_rank, *pair.golden, *comparison.families));
+    step.differences = std::make_shared<Differences>(threads, DifferenceOptions{.all_sums = options.all_sums});
+    compare_step(step, comparison.steps.size() - 1, options, histories[pair.target_rank->rank], comparison.findings);
+  }
+  say_whether_anything_corresponds(comparison);
+  judge_quantised(comparison);
+  gather_notes(comparison);
+  name_makers_of_data(comparison);
+  drop_innocent_collectives(comparison);
+  sort_findings(comparison);
+  count_up(comparison);
+  const std::uint64_t not_read = tensors_not_read(pairs);
+  if (not_read > 0) {
+    comparison.notes.push_back(
+        fmt::format("{} tensors were not read, by max_overhead: it is not known whether they differ", not_read));
+  }
+  comparison.complete = not_read == 0 && target.problems.empty() && golden.problems.empty() &&
+                        comparison.unreadable.empty() && comparison.left_out.empty() && comparison.compared_tensors > 0;
+  const bool target_ended = note_early_ends(target, options.part, "", comparison);
+  const bool golden_ended = note_early_ends(golden, golden_part, "golden: ", comparison);
+  if (target_ended || golden_ended) {
+    comparison.complete = comparison.complete && !comparison.findings.empty();
+  }
+  return comparison;
+}
+
+}  // namespace sonde

@@ -1,0 +1,147 @@
+// Compares two dumps op by op: finds the ops that add an error beyond their rounding, and those that only pass it on.
+//
+//   Result<DumpComparison> found = compare_dumps(target, golden, {});
+//   if (!found.findings.empty()) ... found.findings.front() is the earliest error
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ask/compare/compare_side.h"
+#include "ask/compare/match_ops.h"
+#include "ask/compare/parameter_layout.h"
+#include "ask/compare/tolerance.h"
+#include "read/catalog/catalog.h"
+#include "read/catalog/dump_part.h"
+#include "read/measure/tensor_difference.h"
+#include "sonde/findings.h"
+
+namespace sonde {
+
+enum class OpVerdict : std::uint8_t {
+  identical,         // to the last bit
+  within_tolerance,  // as far apart as rounding explains
+  propagated,        // as far apart as the errors of its inputs explain
+  introduced,        // a finding: the op itself computes something else, or reads something else
+  unmatched,         // without a counterpart
+  unknown,           // nothing to compare
+};
+std::string_view word_of(OpVerdict verdict);
+
+// One slot of the target's op and the corresponding golden slot.
+struct ComparedTensor {
+  const CatalogTensor* target = nullptr;
+  const CatalogTensor* golden = nullptr;
+  const TensorDifference* difference = nullptr;  // null: nothing to compare
+  Allowance allowance;                           // of outputs
+  bool beyond = false;                           // more than is allowed
+  std::string note;                              // "the golden one is transposed"
+};
+
+struct ComparedOp {
+  std::uint32_t target_index = kNoOp, golden_index = kNoOp;  // in the sides' ops
+  // Ops that are equivalent together: one op, or several that the other side does in one op. In order.
+  std::vector<const CatalogOp*> target, golden;  // empty: no counterpart
+  MatchedBy how = MatchedBy::nothing;
+  OpKind kind = OpKind::other;
+  OpVerdict verdict = OpVerdict::unknown;
+  std::vector<ComparedTensor> inputs, outputs;
+  std::string reason;                          // for people: the finding, or why there is none
+  Nearest nearest;                             // for an op without a counterpart
+  const ComparedTensor* worst_output() const;  // the furthest beyond its allowance; null without outputs
+};
+
+enum class FindingKind : std::uint8_t {
+  op,          // an op adds an error
+  parameter,   // a parameter has other values
+  data,        // data from outside has other values
+  number,      // the program calls an op with another number
+  inserted,    // an op without a counterpart changes inputs of other ops
+  missing,     // the golden dump has an op that changes inputs of other ops
+  wiring,      // an op reads another tensor
+  shape,       // an op gives another shape
+  non_finite,  // NaN or infinity on one side
+  type,        // an op gives a coarser type
+  changed,     // a tensor changed between the op that wrote it and the one that reads it
+};
+std::string_view word_of(FindingKind kind);
+
+struct CompareFinding {
+  FindingKind kind = FindingKind::op;
+  std::size_t step = 0;                // index into DumpComparison::steps
+  const ComparedOp* op = nullptr;      // the op that shows it
+  const CatalogOp* culprit = nullptr;  // the op to look at: of the target, of the golden dump where `in_golden`
+  bool in_golden = false;
+  const ComparedTensor* tensor = nullptr;  // the slot that shows it; null: none
+  std::string name;                        // of a state that an optimizer keeps: "state exp_avg of fc.weight"
+  std::string what;                        // "adds 0.0227 relative error (…)"
+  std::uint32_t place = 0;                 // in the order of the target's ops
+  bool uncertain = false;                  // `what` says how to find out
+  bool exchanged = false;                  // the parameter holds the values of another golden one
+  bool certain = false;                    // in any case: two outputs of one op were exchanged
+  std::optional<double> factor;            // the target's tensor is so many times the golden one
+};
+
+struct ComparedStep {
+  std::shared_ptr<CompareSide> target, golden;
+  std::shared_ptr<Differences> differences;
+  std::deque<ComparedOp> ops;              // in the target's order, then golden ones without a counterpart
+  double largest_relative = 0;             // of outputs, within and beyond their allowance
+  std::vector<std::string> notes;          // data that could not be compared
+  std::vector<std::string> notes_of_both;  // differences between the two that are not errors
+};
+
+// The state after earlier steps of a rank.
+struct RankHistory {
+  struct State {
+    Bound apart;                            // its distance from the golden one
+    const CatalogTensor* golden = nullptr;  // as read in that step
+    const CatalogRank* rank = nullptr;
+    bool judged = false;  // `apart` was measured
+  };
+  double seen = 0;  // the largest relative error
+  std::optional<std::uint64_t> step;
+  bool other_optimizer = false;
+  bool found = false;                                // a step has a finding
+  std::map<std::string, State, std::less<>> states;  // by the names of parameters and states
+  std::shared_ptr<const ParameterLayout> layout;     // as of the first step; null: that step has no finding
+};
+
+struct DumpComparison {
+  std::shared_ptr<OpFamilies> families = std::make_shared<OpFamilies>();  // the sides' ops point into it
+  std::deque<ComparedStep> steps;                                         // findings point into them
+  std::vector<CompareFinding> findings;                                   // earliest error first
+  std::vector<std::string> notes;                                         // ranks and steps that only one dump has
+  std::vector<std::string> left_out;                                      // data that could not be compared
+  std::vector<std::string> unreadable;                                    // files
+  std::uint64_t compared_tensors = 0, compared_bytes = 0;
+  bool complete = false;  // everything was compared: without a finding, the two agree
+};
+
+struct CompareOptions {
+  ToleranceOptions tolerance;
+  NameMap names;
+  std::size_t threads = 0;  // 0: as many as CPUs
+  bool all_sums = false;    // relative errors of every element, for msprobe's columns
+  DumpPart part;
+  std::optional<DumpPart> golden_part;  // empty: `part`; else steps are compared in their order
+};
+// The meaning of the options; fails with `invalid_argument` if the mapping cannot be read, or the steps are not a list.
+Result<CompareOptions> compare_options(const ComparisonOptions& options);
+
+// Both catalogs must outlive the comparison. Fails with `not_found` if they have no common step.
+Result<DumpComparison> compare_dumps(const Catalog& target, const Catalog& golden, const CompareOptions& options);
+
+// One step (compare_step.cpp). `history`: of earlier steps of the rank; it is updated.
+void compare_step(ComparedStep& step, std::size_t index, const CompareOptions& options, RankHistory& history,
+                  std::vector<CompareFinding>& findings);
+
+// "(0, 3, 1)" of the element's place in the shape.
+std::string place_text(std::uint64_t index, std::span<const std::int64_t> shape);
+
+}  // namespace sonde

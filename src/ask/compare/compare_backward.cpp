@@ -1,0 +1,148 @@
+// A backward pass that only one of the two runs has: gradients that are not differentiated again, a forward part without
+// gradients.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "ask/compare/compare_step.h"
+#include "read/operators/op_nature.h"
+
+namespace sonde {
+namespace {
+
+constexpr std::string_view kGradients = "Gradients/", kGrad = "/Grad_";
+
+// The forward op of a backward op, by its place and type: `Default/net tanh` of `Gradients/Default/net/Grad_tanh/…`;
+// also of an op that ran forward.
+struct Origin {
+  std::string_view scope, type;
+  auto operator<=>(const Origin&) const = default;
+};
+
+std::string_view without_gradients(std::string_view scope) {
+  if (scope.starts_with(kGradients)) scope.remove_prefix(kGradients.size());
+  return scope;
+}
+
+// Empty type: of no op.
+Origin differentiated_by(const CompareOp& op) {
+  const std::size_t at = op.scope.rfind(kGrad);
+  if (phase_of(*op.op) != Phase::backward || at == std::string_view::npos) return {};
+  return {without_gradients(op.scope.substr(0, at)), op.scope.substr(at + kGrad.size())};
+}
+
+Origin place_of(const CompareOp& op) {
+  std::string_view scope = without_gradients(op.scope);
+  if (phase_of(*op.op) == Phase::backward) scope = scope.substr(0, scope.rfind(kGrad));
+  return {scope, op.op->op_type};
+}
+
+bool is_call(const CompareOp& op) {
+  return bare_type(op.op->op_type) == "oneslike" && phase_of(*op.op) != Phase::optimizer;
+}
+
+}  // namespace
+
+struct StepComparer::LostBackward {
+  Group ops;                            // of the side that has them, in order
+  std::vector<std::string_view> types;  // of the ops that are not differentiated on the other side
+  std::uint32_t call = kNoOp;           // of the target: begins the backward that is not differentiated again
+};
+
+// Ops of `side` without a counterpart, whose forward op the other side has, too, but nothing of its backward.
+StepComparer::LostBackward StepComparer::lost_backward(bool in_golden) const {
+  const CompareSide &side = in_golden ? golden_ : target_, &other = in_golden ? target_ : golden_;
+  const std::vector<std::uint32_t>& owner = in_golden ? golden_owner_ : target_owner_;
+  std::set<Origin> there, differentiated, backward;
+  for (const CompareOp& op : other.ops) {
+    there.insert(place_of(op));
+    differentiated.insert(differentiated_by(op));
+    if (phase_of(*op.op) == Phase::backward) backward.insert(place_of(op));
+  }
+  LostBackward lost;
+  std::optional<Origin> again;
+  for (std::uint32_t at = 0; at < side.ops.size(); ++at) {
+    const Origin origin = differentiated_by(side.ops[at]);
+    if (origin.type.empty() || !is_alone(owner, at)) continue;
+    if (!there.contains(origin) || differentiated.contains(origin)) continue;
+    lost.ops.push_back(at);
+    if (std::ranges::find(lost.types, origin.type) == lost.types.end()) lost.types.push_back(origin.type);
+    if (!again && backward.contains(origin)) again = origin;
+  }
+  if (!again) return lost;
+  for (std::uint32_t t = 0; t < target_.ops.size(); ++t) {
+    if (is_call(target_.ops[t])) lost.call = t;
+    if (phase_of(*target_.ops[t].op) == Phase::backward && place_of(target_.ops[t]) == *again) return lost;
+  }
+  return lost;
+}
+
+// One of `ops` is among what the op was computed from, by ops of its own side alone.
+bool StepComparer::comes_from(std::uint32_t op, bool in_golden, const Group& ops) const {
+  const CompareSide& side = in_golden ? golden_ : target_;
+  const std::vector<std::uint32_t>& owner = in_golden ? golden_owner_ : target_owner_;
+  std::set<std::uint32_t> visited = {op};
+  Group border = {op};
+  while (!border.empty()) {
+    const std::uint32_t at = border.back();
+    border.pop_back();
+    if (std::ranges::binary_search(ops, at)) return true;
+    for (const CompareInput& input : side.ops[at].inputs) {
+      if (is_alone(owner, input.from) && visited.insert(input.from).second) border.push_back(input.from);
+    }
+  }
+  return false;
+}
+
+void StepComparer::name_lost_backward(CompareFinding& finding, const LostBackward& lost, bool in_golden) const {
+  constexpr std::size_t kMostNamed = 4;
+  const CompareSide& side = in_golden ? golden_ : target_;
+  std::string types = fmt::format(
+      "{}", fmt::join(lost.types.begin(), lost.types.begin() + std::min(lost.types.size(), kMostNamed), ", "));
+  if (lost.types.size() > kMostNamed) types += fmt::format(" and {} more", lost.types.size() - kMostNamed);
+  const std::string_view lacks = in_golden ? "target" : "golden dump";
+  const bool is_again = lost.call != kNoOp;
+  const std::string shows = finding.tensor != nullptr
+                                ? fmt::format(", which changes what {} reads", finding.op->target.front()->op_name)
+                                : "";
+  finding.what = fmt::format("{}the {} has no backward of {} ({} ops){}",
+                             is_again ? "the gradients that begin here are not differentiated in one of the two: " : "",
+                             lacks, types, lost.ops.size(), shows);
+  if (is_again) {
+    finding.culprit = target_.ops[lost.call].op;
+    finding.in_golden = false;
+    finding.place = lost.call;
+    return;
+  }
+  finding.culprit = side.ops[lost.ops.front()].op;
+  finding.place = in_golden ? place_of_golden(lost.ops.front()) : lost.ops.front();
+}
+
+// A finding where such a backward joins the rest is about all of it, once.
+void StepComparer::find_lost_backward() {
+  for (const bool in_golden : {true, false}) {
+    const FindingKind kind = in_golden ? FindingKind::missing : FindingKind::inserted;
+    const auto is_of = [&](const CompareFinding& finding) {
+      const Phase phase = phase_of(*finding.culprit);
+      return finding.kind == kind && finding.in_golden == in_golden &&
+             (phase == Phase::backward || phase == Phase::optimizer);
+    };
+    if (std::ranges::none_of(findings_, is_of)) continue;
+    const LostBackward lost = lost_backward(in_golden);
+    if (lost.ops.size() < 2) continue;
+    const CompareSide& side = in_golden ? golden_ : target_;
+    bool is_named = false;
+    std::erase_if(findings_, [&](CompareFinding& finding) {
+      if (!is_of(finding)) return false;
+      const auto own = std::ranges::find(side.ops, finding.culprit, &CompareOp::op);
+      if (!comes_from(static_cast<std::uint32_t>(own - side.ops.begin()), in_golden, lost.ops)) return false;
+      if (is_named) return true;
+      is_named = true;
+      name_lost_backward(finding, lost, in_golden);
+      return false;
+    });
+  }
+}
+
+}  // namespace sonde

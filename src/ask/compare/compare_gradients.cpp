@@ -1,0 +1,116 @@
+// Batches that are cut in another way (gradient accumulation, several processes): no op has a counterpart of its shape,
+// but the gradients that the optimizer reads are those of the same parameters.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "ask/compare/compare_step.h"
+#include "ask/compare/compare_words.h"
+#include "ask/compare/factor.h"
+#include "read/operators/op_nature.h"
+
+namespace sonde {
+namespace {
+
+struct Gradient {
+  std::uint32_t op = kNoOp;
+  const CatalogTensor* tensor = nullptr;
+};
+
+// By the name of the gradient: where the optimizer reads it first.
+std::map<std::string_view, Gradient> read_gradients(const CompareSide& side) {
+  std::map<std::string_view, Gradient> gradients;
+  for (std::uint32_t i = 0; i < side.ops.size(); ++i) {
+    if (phase_of(*side.ops[i].op) != Phase::optimizer) continue;
+    for (const CompareInput& input : side.ops[i].inputs) {
+      const bool is_gradient = input.is_read && input.name.ends_with(".grad") && input.tensor->recorded();
+      if (is_gradient) gradients.try_emplace(input.name, Gradient{i, input.tensor});
+    }
+  }
+  return gradients;
+}
+
+struct OtherGradient {
+  std::string_view name;
+  Gradient mine;
+  const TensorDifference* difference = nullptr;
+  std::optional<double> factor;
+};
+
+bool have_one_factor(const std::vector<OtherGradient>& all) {
+  return std::ranges::all_of(all, [&](const OtherGradient& one) {
+    return one.factor && all[0].factor && std::abs(*one.factor - *all[0].factor) <= 2e-3 * std::abs(*all[0].factor);
+  });
+}
+
+}  // namespace
+
+// True if every gradient of both could be compared.
+bool StepComparer::compare_gradients() {
+  const std::map<std::string_view, Gradient> mine = read_gradients(target_), theirs = read_gradients(golden_);
+  std::vector<OtherGradient> others;
+  bool all = !theirs.empty() && mine.size() == theirs.size();
+  for (const auto& [name, golden] : theirs) {
+    const auto at = mine.find(name);
+    if (at == mine.end()) {
+      all = false;
+      continue;
+    }
+    const TensorDifference& found = differences_.of(of_target(at->second.tensor), of_golden(golden.tensor));
+    all = all && found.comparable();
+    // Sums over parts of a batch are rounded otherwise than a sum over the whole.
+    const double rounding = std::max(1e-3, 8 * coarser_spacing(found));
+    if (!found.comparable() || found.by == ComparedBy::checksum) continue;
+    if (found.relative() > rounding || found.different_non_finite > 0) {
+      others.push_back({name, at->second, &found, factor_between(found)});
+    }
+  }
+  if (others.empty()) return all;
+  std::ranges::sort(others, {}, [](const OtherGradient& one) { return one.mine.op; });
+  const OtherGradient& first = others.front();
+  ComparedTensor shown;
+  shown.target = first.mine.tensor;
+  shown.difference = first.difference;
+  std::string what = fmt::format("reads {}: {}", first.name, difference_text(FindingKind::changed, shown));
+  const bool one_factor = have_one_factor(others);
+  if (others.size() > 1) {
+    what += fmt::format("; {} of {} gradients differ{}", others.size(), mine.size(),
+                        one_factor ? ", all by this factor" : "");
+  }
+  report_gradient(first.mine.op, std::move(what), one_factor && others.size() == mine.size(), first.factor);
+  return all;
+}
+
+void StepComparer::report_gradient(std::uint32_t reader, std::string what, bool is_certain,
+                                   std::optional<double> factor) {
+  if (!is_certain) what += "; the batches have other sizes, and perhaps other rows";
+  add_finding(FindingKind::changed, step_.ops[target_owner_[reader]], target_.ops[reader].op, false, nullptr,
+              std::move(what));
+  CompareFinding& finding = findings_.back();
+  finding.place = reader;
+  finding.uncertain = !is_certain;
+  finding.factor = factor;
+}
+
+// With other batches numbers, shapes and values all differ; parameters and the sums of their gradients do not.
+void StepComparer::leave_other_batches_out() {
+  if (step_.notes.empty()) return;
+  const bool other_parameters = std::ranges::any_of(findings_, [](const CompareFinding& finding) {
+    return finding.kind == FindingKind::shape && finding.tensor != nullptr && finding.tensor->target->is_input;
+  });
+  if (other_parameters) return step_.notes.clear();  // not another batch, but another network
+  std::erase_if(findings_, [](const CompareFinding& finding) {
+    return finding.kind != FindingKind::parameter || finding.tensor->target->parameter.ends_with(".grad");
+  });
+  has_other_batches_ = true;
+  if (!compare_gradients()) return;
+  step_.notes.clear();
+  step_.notes_of_both.push_back(
+      "the batches are cut in another way: the gradients that the optimizer reads and the parameters are compared, and "
+      "no "
+      "other op");
+}
+
+}  // namespace sonde

@@ -1,0 +1,181 @@
+// Differences whose origin was not recorded: ops inside a transformation (vmap), memory that nobody saw written.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "ask/compare/compare_step.h"
+#include "ask/compare/compare_words.h"
+#include "ask/compare/step_ends.h"
+#include "sonde/dtype.h"
+
+namespace sonde {
+namespace {
+
+constexpr double kJump = 100;  // an error this many times as large as those before it did not grow from them
+constexpr std::size_t kMostNamed = 4;
+constexpr std::string_view kUninitialised = "uninitialised memory";  // as the journal says it: nobody wrote it yet
+
+// Rounding of a few ops, and what grows from `before`, do not explain it.
+bool is_jump(const TensorDifference& difference, double before) {
+  if (before >= kMaxExplainable || difference.by == ComparedBy::nothing || difference.by == ComparedBy::checksum) {
+    return false;
+  }
+  return difference.relative() > std::max({1e-3, 8 * coarser_spacing(difference), kJump * before});
+}
+
+std::string short_name(const CatalogOp& op) { return std::string(op.op_name.substr(op.op_name.rfind('/') + 1)); }
+
+std::string_view reason_not_read(const CatalogOp& op) {
+  for (const CatalogTensor& tensor : op.tensors) {
+    if (!tensor.skipped.empty() && tensor.skipped != kUninitialised) return tensor.skipped;
+  }
+  return "";
+}
+
+bool decides(OpKind kind) { return kind == OpKind::selection || kind == OpKind::random || kind == OpKind::collective; }
+
+}  // namespace
+
+// The ops before `from` of which nothing was compared, and the largest error that reaches them.
+StepComparer::Unseen StepComparer::unseen_before(std::uint32_t from) const {
+  Unseen unseen;
+  std::set<std::uint32_t> region = {from};
+  Group border = {from};
+  while (!border.empty()) {
+    const std::uint32_t at = border.back();
+    border.pop_back();
+    const ComparedOp* own = target_owner_[at] == kNone ? nullptr : &step_.ops[target_owner_[at]];
+    unseen.decides = unseen.decides || decides(target_.ops[at].kind);
+    for (const CompareInput& input : target_.ops[at].inputs) {
+      if (!input.is_read) continue;
+      const TensorDifference* known = nullptr;
+      if (own != nullptr) {
+        const auto read = std::ranges::find(own->inputs, input.tensor, &ComparedTensor::target);
+        if (read != own->inputs.end() && read->difference->comparable()) known = read->difference;
+      }
+      if (known == nullptr && input.from != kNoOp && target_owner_[input.from] != kNone) {
+        const ComparedOp& maker = step_.ops[target_owner_[input.from]];
+        for (const ComparedTensor& output : maker.outputs) {
+          if (output.target->slot == input.from_slot && output.difference->comparable()) known = output.difference;
+        }
+      }
+      if (known != nullptr) {
+        unseen.before = std::max(unseen.before, known->equal ? 0 : known->relative());
+      } else if (input.from == kNoOp) {
+        unseen.is_open = unseen.is_open || !input.tensor->constant;
+      } else if (region.insert(input.from).second) {
+        border.push_back(input.from);
+      }
+    }
+  }
+  unseen.ops.assign(region.begin(), region.end());
+  return unseen;
+}
+
+// The ops of the golden run that made what was not recorded.
+Group StepComparer::unseen_golden(std::uint32_t from) const {
+  std::set<std::uint32_t> region = {from};
+  Group border = {from};
+  while (!border.empty()) {
+    const std::uint32_t at = border.back();
+    border.pop_back();
+    for (const CompareInput& input : golden_.ops[at].inputs) {
+      if (input.from == kNoOp || input.tensor->recorded() || !input.is_read) continue;
+      if (region.insert(input.from).second) border.push_back(input.from);
+    }
+  }
+  return {region.begin(), region.end()};
+}
+
+// Nothing shows how the tensor was made: the ops that made it were not recorded. True if one of them is to blame.
+bool StepComparer::look_at_unseen(const ComparedOp& op, const PairedInput& input, ComparedTensor& shown) {
+  const std::uint32_t from = input.target.input->from;
+  if (from == kNoOp || !input.difference->same_shape) return false;
+  const std::string_view why = reason_not_read(*target_.ops[from].op);
+  if (why.empty()) return false;  // memory that Python fills is data
+  const Unseen unseen = unseen_before(from);
+  const double before = std::max({unseen.before, unseen.is_open ? seen_ : 0, unseen.is_open ? seen_before_ : 0});
+  if (!is_jump(*input.difference, before) || (unseen.decides && before > 0)) return true;
+  shown.beyond = true;
+  report_unseen(op, input, shown, unseen);
+  return true;
+}
+
+void StepComparer::report_unseen(const ComparedOp& op, const PairedInput& input, const ComparedTensor& shown,
+                                 const Unseen& unseen) {
+  const Group golden = unseen_golden(input.golden.input->from);
+  const std::string effect = fmt::format("input.{} of {} differs: {}", shown.target->slot,
+                                         short_name(*op.target.front()), difference_text(FindingKind::data, shown));
+  const std::string settle =
+      fmt::format("their tensors were not recorded ({}); a run of this part without the transformation settles it",
+                  reason_not_read(*target_.ops[unseen.ops.back()].op));
+  const auto add = [&](FindingKind kind, const CatalogOp* culprit, bool in_golden, std::uint32_t place,
+                       const std::string& what) {
+    add_finding(kind, op, culprit, in_golden, &shown, what);
+    findings_.back().uncertain = true;
+    findings_.back().place = place;
+  };
+  for (const std::uint32_t at : unseen.ops) {
+    if (target_owner_[at] == kNone || !step_.ops[target_owner_[at]].golden.empty()) continue;
+    return add(FindingKind::inserted, target_.ops[at].op, false, at,
+               fmt::format("has no counterpart in the golden dump, and {}; {}", effect, settle));
+  }
+  for (const std::uint32_t at : golden) {
+    if (golden_owner_[at] != kNone || promised_[at]) continue;
+    return add(FindingKind::missing, golden_.ops[at].op, true, unseen.ops.front(),
+               fmt::format("has no counterpart in the target, and {}; {}", effect, settle));
+  }
+  for (const std::uint32_t at : unseen.ops) {
+    const ComparedOp& pair = step_.ops[target_owner_[at]];
+    const std::vector<std::string> apart = attributes_apart(*pair.target.back(), *pair.golden.back());
+    if (apart.empty()) continue;
+    return add(FindingKind::number, target_.ops[at].op, false, at,
+               fmt::format("is called with {}, and {}; {}", apart.front(), effect, settle));
+  }
+  std::vector<std::string> others;
+  for (std::size_t i = 1; i < std::min(unseen.ops.size(), kMostNamed + 1); ++i) {
+    others.push_back(short_name(*target_.ops[unseen.ops[i]].op));
+  }
+  const std::string rest = others.empty() ? "" : fmt::format(", or one of {} does", fmt::join(others, ", "));
+  add(FindingKind::op, target_.ops[unseen.ops.front()].op, false, unseen.ops.front(),
+      fmt::format("{} in input.{} of {}{}; {}", difference_text(FindingKind::data, shown), shown.target->slot,
+                  short_name(*op.target.front()), rest, settle));
+}
+
+// Nothing is to blame, although an op's output differs and what it reads agrees: never passed over in silence.
+void StepComparer::find_jump() {
+  // The loss of other rows is another number.
+  if (!findings_.empty() || history_.found || !step_.notes.empty() || has_other_batches_) return;
+  double seen = seen_before_;
+  for (const ComparedOp& op : step_.ops) {
+    if (op.target.empty() || op.golden.empty()) continue;
+    double before = 0, scale = 0;
+    for (const ComparedTensor& input : op.inputs) {
+      if (!input.difference->comparable()) continue;
+      before = std::max(before, input.difference->equal ? 0 : input.difference->relative());
+      scale = std::max(scale, input.difference->rms);
+    }
+    if (op.inputs.empty()) before = seen;
+    for (const ComparedTensor& output : op.outputs) {
+      const TensorDifference& difference = *output.difference;
+      if (!difference.comparable() || difference.equal) continue;
+      // Of sums that cancel only rounding is left.
+      const bool is_left_over = difference.rms_error <= 64 * coarser_spacing(difference) * scale;
+      const bool is_found = op.verdict == OpVerdict::propagated && !decides(op.kind) && !is_left_over &&
+                            difference.relative() >= kMaxExplainable && is_jump(difference, std::max(before, seen));
+      if (is_found && StepEnds(target_, golden_, differences_, history_.layout.get()).results_and_gradients_agree())
+        return;
+      if (is_found) {
+        add_finding(FindingKind::op, op, op.target.back(), false, &output,
+                    difference_text(FindingKind::data, output) +
+                        "; what it reads agrees as far as it is known: tensors of all ops before it settle it");
+        findings_.back().uncertain = true;
+        return;
+      }
+      seen = std::max(seen, is_left_over ? 0 : difference.relative());
+    }
+  }
+}
+
+}  // namespace sonde

@@ -1,0 +1,135 @@
+#include "ask/compare/compare_side.h"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_set>
+
+#include "read/catalog/data_flow.h"
+#include "read/operators/op_nature.h"
+
+namespace sonde {
+namespace {
+
+std::string_view scope_of(std::string_view op_name) {
+  const std::size_t slash = op_name.rfind('/');
+  return slash == std::string_view::npos ? std::string_view() : op_name.substr(0, slash);
+}
+
+// They return the memory of their input under another shape.
+bool is_view(const std::string& type) {
+  static const std::unordered_set<std::string_view> kViews = {
+      "view",   "viewas",    "asstrided", "select", "slice",     "narrow",  "expand", "expandas",
+      "detach", "unsqueeze", "squeeze",   "t",      "transpose", "permute", "alias",  "reshapealias"};
+  return kViews.contains(type);
+}
+
+CompareOp op_of(const CatalogOp& op, OpFamilies& families) {
+  CompareOp out;
+  out.op = &op;
+  out.family = &families.of(op.op_type);
+  out.kind = kind_of(op.op_type);
+  out.scope = scope_of(op.op_name);
+  const OpNature nature = nature_of(op.op_type);
+  out.in_place = nature.in_place;
+  out.unwritten = nature.uninitialised;
+  for (const CatalogTensor& tensor : op.tensors) {
+    if (tensor.is_input) {
+      const bool overwritten = nature.overwrites && tensor.slot == 0;
+      const bool is_destination = tensor.slot >= nature.most_inputs && !tensor.constant;
+      out.inputs.push_back({.tensor = &tensor,
+                            .is_read = !overwritten && !is_destination && !nature.shape_only,
+                            .name = tensor.parameter});
+    } else {
+      out.outputs.push_back(&tensor);
+    }
+  }
+  return out;
+}
+
+// Handles memory that was never written: a view of it is also unwritten, and the last of several inputs that is like
+// the output is its destination (`out=`). Otherwise it was written outside the dump: it comes from outside.
+void look_at_unwritten(CompareSide& side, CompareOp& op, CompareInput& input) {
+  if (input.from == kNoOp || !side.ops[input.from].unwritten || !input.is_read) return;
+  if (is_view(bare_type(op.op->op_type))) {
+    op.unwritten = true;
+    input.is_read = false;
+    return;
+  }
+  const bool is_last = op.inputs.size() > 1 && &input == &op.inputs.back();
+  if (is_last && !op.outputs.empty() && op.outputs[0]->shape == input.tensor->shape) {
+    input.is_read = false;
+  } else {
+    input.from = kNoOp;
+  }
+}
+
+void name_states(CompareSide& side, std::uint32_t index) {
+  CompareOp& op = side.ops[index];
+  op.states.resize(op.outputs.size());
+  const std::uint32_t state = nature_of(op.op->op_type).first_state;
+  for (const CompareInput& input : op.inputs) {
+    const std::uint32_t slot = input.tensor->slot;
+    if (state != ~0U && (slot == state || slot == state + 1)) side.may_be_written.insert(input.tensor->parameter);
+  }
+  if (!op.in_place) return;
+  for (std::size_t i = 0; i < std::min(op.outputs.size(), op.inputs.size()); ++i) {
+    const CompareInput& input = op.inputs[i];
+    if (!input.tensor->has_shape || input.tensor->shape != op.outputs[i]->shape) continue;
+    std::string_view name = input.tensor->parameter;
+    if (name.empty() && input.from != kNoOp) {
+      const CompareOp& from = side.ops[input.from];
+      for (std::size_t k = 0; k < from.outputs.size() && name.empty(); ++k) {
+        if (from.outputs[k]->slot == input.from_slot) name = from.states[k];
+      }
+    }
+    op.states[i] = name;
+    if (!name.empty()) side.written[name] = {index, op.outputs[i]};
+  }
+}
+
+void connect(CompareSide& side) {
+  const DataFlow flow(*side.rank, *side.step);  // numbers operators as `ops` has them
+  for (std::uint32_t i = 0; i < side.ops.size(); ++i) {
+    for (CompareInput& input : side.ops[i].inputs) {
+      const std::optional<DataFlow::Maker> maker = flow.maker(*input.tensor);
+      if (!maker || maker->number == i) continue;
+      input.from = maker->number;
+      input.from_slot = maker->slot;
+      side.has_flow = true;
+      look_at_unwritten(side, side.ops[i], input);
+      if (input.from == kNoOp) continue;
+      std::vector<std::uint32_t>& readers = side.ops[maker->number].readers;
+      if (readers.empty() || readers.back() != i) readers.push_back(i);
+    }
+    name_states(side, i);
+  }
+  if (side.has_flow) return;
+  // Only the order is known: each op may have read the outputs of the one before it.
+  for (std::uint32_t i = 0; i + 1 < side.ops.size(); ++i) side.ops[i].readers.push_back(i + 1);
+}
+
+}  // namespace
+
+const CatalogTensor* CompareSide::output(std::uint32_t op, std::uint32_t slot) const {
+  for (const CatalogTensor* tensor : ops[op].outputs) {
+    if (tensor->slot == slot) return tensor;
+  }
+  return nullptr;
+}
+
+CompareSide side_of(const CatalogRank& rank, const CatalogStep& step, OpFamilies& families) {
+  CompareSide side;
+  side.rank = &rank;
+  side.step = &step;
+  for (const CatalogOp& op : step.ops) {
+    if (op.is_parameter) {
+      side.parameters.push_back(&op);
+    } else {
+      side.ops.push_back(op_of(op, families));
+    }
+  }
+  connect(side);
+  return side;
+}
+
+}  // namespace sonde

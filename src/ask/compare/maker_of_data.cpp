@@ -1,0 +1,161 @@
+#include "ask/compare/maker_of_data.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "ask/compare/compare_words.h"
+
+namespace sonde {
+namespace {
+
+constexpr std::size_t kMostMakers = 256;
+
+const CatalogTensor* input_of(const CatalogOp& op, std::uint32_t slot) {
+  for (const CatalogTensor& tensor : op.tensors) {
+    if (tensor.is_input && tensor.slot == slot) return &tensor;
+  }
+  return nullptr;
+}
+
+// The op of a step that ran as this number; kNoOp: none.
+std::uint32_t op_with(const CompareSide& side, std::uint64_t sequence) {
+  const auto at = std::ranges::find_if(side.ops, [&](const CompareOp& one) { return one.op->sequence == sequence; });
+  return at == side.ops.end() || sequence == kNoSequence ? kNoOp : static_cast<std::uint32_t>(at - side.ops.begin());
+}
+
+// Ops of the step that lead to this one, itself among them.
+std::set<std::uint32_t> makers_of(const CompareSide& side, std::uint32_t last) {
+  std::set<std::uint32_t> makers = {last};
+  std::vector<std::uint32_t> border = {last};
+  while (!border.empty() && makers.size() < kMostMakers) {
+    const std::uint32_t op = border.back();
+    border.pop_back();
+    for (const CompareInput& input : side.ops[op].inputs) {
+      if (input.from != kNoOp && makers.insert(input.from).second) border.push_back(input.from);
+    }
+  }
+  return makers;
+}
+
+class MakerSearch {
+ public:
+  MakerSearch(DumpComparison& comparison, std::size_t finding) : comparison_(comparison), at_(finding) {}
+
+  void run() {
+    const CompareFinding& data = comparison_.findings[at_];
+    if (data.op->target.empty() || data.tensor == nullptr || data.tensor->target == nullptr) return;
+    const ComparedStep* next = step_after(data);
+    if (next == nullptr) return;
+    const ComparedStep& step = comparison_.steps[data.step];
+    mine_ = makers(*step.target, *next->target, data.op->target.front()->op_name, data.tensor->target->slot);
+    if (data.tensor->golden != nullptr && !data.op->golden.empty()) {
+      theirs_ = makers(*step.golden, *next->golden, data.op->golden.front()->op_name, data.tensor->golden->slot);
+    }
+    if (mine_.empty() && theirs_.empty()) return;
+    if (!take_known()) take_other(step);
+  }
+
+ private:
+  const ComparedStep* step_after(const CompareFinding& data) const {
+    const CatalogStep& of = *comparison_.steps[data.step].target->step;
+    const CatalogRank* rank = comparison_.steps[data.step].target->rank;
+    for (const ComparedStep& step : comparison_.steps) {
+      const StepId& id = step.target->step->id;
+      if (step.target->rank == rank && id.graph == of.id.graph && id.number == of.id.number + 1) return &step;
+    }
+    return nullptr;
+  }
+
+  // Ops of the step that make what the op of this name reads in the next one.
+  static std::set<std::uint32_t> makers(const CompareSide& side, const CompareSide& next, std::string_view reader,
+                                        std::uint32_t slot) {
+    for (const CompareOp& op : next.ops) {
+      if (op.op->op_name != reader) continue;
+      const CatalogTensor* read = input_of(*op.op, slot);
+      const std::uint32_t maker = read == nullptr ? kNoOp : op_with(side, read->source);
+      return maker == kNoOp ? std::set<std::uint32_t>() : makers_of(side, maker);
+    }
+    return {};
+  }
+
+  bool is_maker(const ComparedOp& op) const {
+    return (op.target_index != kNoOp && mine_.contains(op.target_index)) ||
+           (op.target_index == kNoOp && op.golden_index != kNoOp && theirs_.contains(op.golden_index));
+  }
+
+  void put_first(CompareFinding finding) {
+    std::vector<CompareFinding>& all = comparison_.findings;
+    const CompareFinding& data = all[at_];
+    finding.place = data.place;
+    finding.what +=
+        fmt::format("; {} was made in the same way before the recording began",
+                    data.tensor->target->parameter.empty() ? "the data of this step" : data.tensor->target->parameter);
+    all.insert(all.begin() + static_cast<std::ptrdiff_t>(at_), std::move(finding));
+  }
+
+  // A finding about one of the makers.
+  bool take_known() {
+    std::vector<CompareFinding>& all = comparison_.findings;
+    const std::size_t step = all[at_].step;
+    const auto known = std::ranges::find_if(all, [&](const CompareFinding& one) {
+      return &one != &all[at_] && one.step == step && one.kind != FindingKind::data && is_maker(*one.op);
+    });
+    if (known == all.end()) return false;
+    CompareFinding finding = std::move(*known);
+    const auto place = static_cast<std::size_t>(known - all.begin());
+    all.erase(known);
+    if (place < at_) --at_;
+    put_first(std::move(finding));
+    return true;
+  }
+
+  // Or the first of them that has no counterpart, or is called with other numbers.
+  void take_other(const ComparedStep& step) {
+    for (const bool alone : {true, false}) {
+      for (const ComparedOp& op : step.ops) {
+        if (!is_maker(op)) continue;
+        const bool is_alone = op.target.empty() || op.golden.empty();
+        if (alone != is_alone) continue;
+        const std::vector<std::string> apart =
+            is_alone ? std::vector<std::string>() : attributes_apart(*op.target.back(), *op.golden.back());
+        if (!is_alone && apart.empty()) continue;
+        if (is_alone && (op.kind == OpKind::copy || op.kind == OpKind::cast)) continue;
+        CompareFinding finding;
+        finding.step = comparison_.findings[at_].step;
+        finding.op = &op;
+        finding.in_golden = op.target.empty();
+        finding.culprit = finding.in_golden ? op.golden.front() : op.target.front();
+        finding.kind = !is_alone           ? FindingKind::number
+                       : finding.in_golden ? FindingKind::missing
+                                           : FindingKind::inserted;
+        finding.what = is_alone
+                           ? fmt::format("has no counterpart in the {}, and makes data of the next step, which differ",
+                                         finding.in_golden ? "target" : "golden dump")
+                           : fmt::format("is called with {}, and makes data of the next step", apart.front());
+        return put_first(std::move(finding));
+      }
+    }
+  }
+
+  DumpComparison& comparison_;
+  std::size_t at_;
+  std::set<std::uint32_t> mine_, theirs_;
+};
+
+}  // namespace
+
+void name_makers_of_data(DumpComparison& comparison) {
+  std::set<std::string_view> named;
+  for (std::size_t i = 0; i < comparison.findings.size(); ++i) {
+    const CompareFinding& finding = comparison.findings[i];
+    if (finding.kind != FindingKind::data || finding.tensor == nullptr) continue;
+    if (!named.insert(finding.op->target.empty() ? "" : finding.op->target.front()->op_name).second) continue;
+    const std::size_t before = comparison.findings.size();
+    MakerSearch(comparison, i).run();
+    if (comparison.findings.size() > before) ++i;
+  }
+}
+
+}  // namespace sonde

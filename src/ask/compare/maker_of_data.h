@@ -1,0 +1,13 @@
+// Data that a program prepares between the steps: normalised batches, labels, noise, masks.
+#pragma once
+
+#include "ask/compare/compare.h"
+
+namespace sonde {
+
+// The first batch is prepared before the recording begins, the second at the end of the first step. So where the data of a
+// step differ, the operator that makes the same data for the next step, and differs from its counterpart or has none,
+// comes first.
+void name_makers_of_data(DumpComparison& comparison);
+
+}  // namespace sonde

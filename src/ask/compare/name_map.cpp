@@ -1,0 +1,144 @@
+#include "ask/compare/name_map.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <utility>
+
+#include "ground/base/json_depth.h"
+#include "ground/files/mapped_file.h"
+
+namespace sonde {
+namespace {
+
+constexpr std::uint64_t kLongest = 64 << 20;  // bytes
+
+Error bad(const std::string& path, const std::string& why) {
+  return Error{ErrorCode::invalid_argument, fmt::format("cannot read mapping '{}': {}", path, why)};
+}
+
+std::string trimmed(const std::string& text) {
+  const std::size_t begin = text.find_first_not_of(" \t\r\"");
+  const std::size_t end = text.find_last_not_of(" \t\r\"");
+  return begin == std::string::npos ? "" : text.substr(begin, end - begin + 1);
+}
+
+std::vector<std::string> cells_of(const std::string& line) {
+  std::vector<std::string> cells;
+  std::istringstream in(line);
+  for (std::string cell; std::getline(in, cell, ',');) cells.push_back(trimmed(cell));
+  return cells;
+}
+
+// {"target name": "golden name", …}, or a list of {"target": …, "golden": …}.
+Result<NameMap> read_json(const std::string& path, const std::string& text) {
+  if (is_nested_too_deeply(text)) return bad(path, fmt::format("it is nested deeper than {} levels", kJsonDepth));
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false, true);
+  NameMap names;
+  if (json.is_object()) {
+    for (const auto& [target, golden] : json.items()) {
+      if (!golden.is_string()) return bad(path, fmt::format("'{}' belongs to no text; expected a golden name", target));
+      names[target] = golden.get<std::string>();
+    }
+    return names;
+  }
+  if (!json.is_array()) return bad(path, R"(it is not JSON; expected {"target name": "golden name"})");
+  for (const nlohmann::json& entry : json) {
+    if (!entry.is_object() || !entry.contains("target") || !entry.contains("golden") || !entry["target"].is_string() ||
+        !entry["golden"].is_string()) {
+      return bad(path, R"(an entry is not {"target": "…", "golden": "…"})");
+    }
+    names[entry["target"].get<std::string>()] = entry["golden"].get<std::string>();
+  }
+  return names;
+}
+
+// `target,golden`; or a table of msaccucmp with the columns NPUDump and GroundTruth, at any position.
+Result<NameMap> read_csv(const std::string& path, const std::string& text) {
+  NameMap names;
+  std::istringstream in(text);
+  std::size_t target = 0, golden = 1, number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    if (trimmed(line).empty() || line[0] == '#') continue;
+    const std::vector<std::string> cells = cells_of(line);
+    const auto column = [&](std::string_view title) {
+      return static_cast<std::size_t>(std::ranges::find(cells, title) - cells.begin());
+    };
+    if (number == 1 && column("NPUDump") < cells.size() && column("GroundTruth") < cells.size()) {
+      target = column("NPUDump");
+      golden = column("GroundTruth");
+      continue;
+    }
+    if (number == 1 && cells.size() >= 2 && cells[0] == "target" && cells[1] == "golden") continue;
+    if (cells.size() <= std::max(target, golden)) {
+      return bad(path, fmt::format("line {} has {} columns; expected target,golden", number, cells.size()));
+    }
+    if (cells[target].empty() || cells[golden].empty() || cells[golden] == "*" || cells[golden] == "NaN") continue;
+    names[cells[target]] = cells[golden];
+  }
+  return names;
+}
+
+// A key and a value of YAML, without quotes and comments; empty where it is none.
+std::pair<std::string, std::string> yaml_pair(const std::string& line) {
+  const std::size_t colon = line.find(": ");
+  if (colon == std::string::npos) return {};
+  std::string value = line.substr(colon + 2);
+  if (const std::size_t comment = value.find(" #"); comment != std::string::npos) value.resize(comment);
+  const auto plain = [](const std::string& text) {
+    const std::string bare = trimmed(text);
+    const bool quoted = bare.size() > 1 && bare.front() == '\'' && bare.back() == '\'';
+    return quoted ? bare.substr(1, bare.size() - 2) : bare;
+  };
+  return {plain(line.substr(0, colon)), plain(value)};
+}
+
+// The operator of a row of msprobe: `Functional.conv2d.0.forward` of `Functional.conv2d.0.forward.input.0`.
+std::string op_of_row(const std::string& row) {
+  for (const std::string_view direction : {".forward", ".backward"}) {
+    const std::size_t at = row.find(direction);
+    if (at == std::string::npos) continue;
+    for (const std::string_view side : {".input", ".output", ".parameters", ".args", ".kwargs"}) {
+      const std::size_t end = row.find(side, at);
+      if (end != std::string::npos) return row.substr(0, end);
+    }
+  }
+  return row;
+}
+
+// msprobe's mapping of data (-dm): `target row: golden row`. Those of APIs, cells and layers name no operators of a dump.
+Result<NameMap> read_yaml(const std::string& path, const std::string& text) {
+  constexpr std::string_view kAccepted =
+      "expected lines `target operator: golden operator`, as in msprobe's mapping of data (-dm); its mappings of APIs, "
+      "cells and layers name no operators of a dump";
+  NameMap names;
+  std::istringstream in(text);
+  std::size_t number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    const std::string bare = trimmed(line);
+    if (bare.empty() || bare[0] == '#' || bare == "---") continue;
+    const auto [target, golden] = yaml_pair(line);
+    const bool is_nested = line[0] == ' ' || line[0] == '\t' || bare[0] == '-';
+    if (is_nested || target.empty() || golden.empty()) {
+      return bad(path, fmt::format("line {}: found '{}', {}", number, bare.substr(0, 60), kAccepted));
+    }
+    names[op_of_row(target)] = op_of_row(golden);
+  }
+  return names;
+}
+
+}  // namespace
+
+Result<NameMap> read_mapping(const std::string& path) {
+  const Result<std::string> content = read_whole_file(path, kLongest);
+  if (!content) return content.error();
+  const std::size_t begin = content->find_first_not_of(" \t\r\n");
+  const bool is_json = begin != std::string::npos && ((*content)[begin] == '{' || (*content)[begin] == '[');
+  if (path.ends_with(".yaml") || path.ends_with(".yml")) return read_yaml(path, *content);
+  return is_json ? read_json(path, *content) : read_csv(path, *content);
+}
+
+}  // namespace sonde

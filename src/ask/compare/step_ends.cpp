@@ -1,0 +1,291 @@
+#include "ask/compare/step_ends.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <string_view>
+
+#include "ask/compare/tolerance.h"
+#include "ground/base/shape.h"
+#include "read/operators/op_nature.h"
+#include "sonde/dtype.h"
+
+namespace sonde {
+namespace {
+
+using Tensors = std::vector<const CatalogTensor*>;
+using Named = std::map<std::string_view, const CatalogTensor*>;
+
+std::uint64_t size_of(const CatalogTensor& tensor) {
+  return tensor.has_shape ? static_cast<std::uint64_t>(element_count(tensor.shape)) : 0;
+}
+
+bool counts(const CatalogTensor& tensor) { return is_floating(tensor.dtype) && tensor.recorded(); }
+
+// The last reading of each: clipping may have written it before.
+Named gradients_of(const CompareSide& side) {
+  Named gradients;
+  for (const CompareOp& op : side.ops) {
+    if (phase_of(*op.op) != Phase::optimizer) continue;
+    for (const CompareInput& input : op.inputs) {
+      if (input.is_read && input.name.ends_with(".grad")) gradients[input.name] = input.tensor;
+    }
+  }
+  return gradients;
+}
+
+bool is_rounding(double rms_error, double rms, double spacing, double smallest) {
+  const double coarsest = epsilon_of(DType::float16);  // coarser types say little in 64 spacings
+  const double relative = spacing < coarsest ? kEndRounding * spacing : 4 * spacing;
+  return rms_error <= relative * rms || rms_error <= 8 * spacing * smallest;
+}
+
+// Of the type in which most products are kept, if that is coarser than float32; else 0.
+double spacing_of_products(const CompareSide& side) {
+  std::size_t all = 0;
+  std::map<DType, std::size_t> halves;
+  for (const CompareOp& op : side.ops) {
+    if (op.kind != OpKind::contraction || op.outputs.empty() || !is_floating(op.outputs[0]->dtype)) continue;
+    ++all;
+    if (epsilon_of(op.outputs[0]->dtype) > epsilon_of(DType::float32)) ++halves[op.outputs[0]->dtype];
+  }
+  for (const auto& [dtype, count] : halves) {
+    if (2 * count > all) return epsilon_of(dtype);
+  }
+  return 0;
+}
+
+bool has(const CompareSide& side, Phase phase) {
+  return std::ranges::any_of(side.ops, [phase](const CompareOp& op) { return phase_of(*op.op) == phase; });
+}
+
+// Scalars from which a backward pass begins. One that is scaled first counts unscaled, too.
+std::vector<Tensors> losses_of(const CompareSide& side) {
+  std::vector<Tensors> losses;
+  const auto add = [&](const CompareInput& input, Tensors& to) {
+    const CatalogTensor* loss = input.from == kNoOp ? nullptr : side.output(input.from, input.from_slot);
+    if (loss != nullptr && counts(*loss) && size_of(*loss) == 1) to.push_back(loss);
+  };
+  for (const CompareOp& op : side.ops) {
+    if (bare_type(op.op->op_type) != "oneslike" || phase_of(*op.op) == Phase::optimizer) continue;
+    for (const CompareInput& input : op.inputs) {
+      Tensors loss;
+      add(input, loss);
+      if (loss.empty()) continue;
+      const CompareOp& maker = side.ops[input.from];
+      const std::string type = bare_type(maker.op->op_type);
+      if (type == "mul" || type == "div") std::ranges::for_each(maker.inputs, [&](const auto& one) { add(one, loss); });
+      losses.push_back(loss);
+    }
+  }
+  return losses;
+}
+
+// Of ops that read something, in order.
+Tensors unread_results(const CompareSide& side, bool of_forward) {
+  Tensors results;
+  for (const CompareOp& op : side.ops) {
+    const Phase phase = phase_of(*op.op);
+    const auto is_end = [&](std::uint32_t reader) { return side.ops[reader].outputs.empty(); };  // `item`
+    if (op.unwritten || !std::ranges::all_of(op.readers, is_end)) continue;
+    if (of_forward && phase != Phase::forward && phase != Phase::outside) continue;
+    if (std::ranges::none_of(op.inputs, &CompareInput::is_read)) continue;
+    for (const CatalogTensor* output : op.outputs) {
+      if (counts(*output) && size_of(*output) > 0) results.push_back(output);
+    }
+  }
+  return results;
+}
+
+}  // namespace
+
+StepEnds::StepEnds(const CompareSide& target, const CompareSide& golden, Differences& differences,
+                   const ParameterLayout* layout)
+    : target_(target), golden_(golden), differences_(differences), layout_(layout) {
+  of_products_ = std::min(spacing_of_products(target), spacing_of_products(golden));
+}
+
+// The parameter, or the gradient of it.
+bool StepEnds::is_in_a_layout(std::string_view name) const {
+  return layout_ != nullptr && layout_->holds_or_its_parameter(name);
+}
+
+// `smallest`: an error below the spacing at this size is the rounding of larger terms.
+bool StepEnds::agrees(const CatalogTensor& target, const CatalogTensor& golden, double smallest) {
+  const TensorDifference& difference = differences_.of({target_.rank, &target}, {golden_.rank, &golden});
+  if (!difference.comparable()) return false;
+  if (difference.equal) return true;
+  if (difference.by == ComparedBy::checksum || difference.different_non_finite > 0) return false;
+  const double spacing = coarser_spacing(difference);
+  if (spacing < of_products_ && difference.rms_error <= of_products_ * difference.rms) return true;
+  return is_rounding(difference.rms_error, difference.rms, spacing, smallest);
+}
+
+// Root mean square of the largest, of golden ones.
+double StepEnds::largest_size(const std::map<std::string_view, const CatalogTensor*>& tensors) {
+  double largest = 0;
+  for (const auto& [name, tensor] : tensors) {
+    const TensorOf one = {golden_.rank, tensor};
+    largest = std::max(largest, differences_.of(one, one).rms);
+  }
+  return largest;
+}
+
+// By name; those whose name only one side has, by their values; those in other layouts, element by element.
+bool StepEnds::gradients_agree() {
+  Named mine = gradients_of(target_), theirs = gradients_of(golden_);
+  if (mine.empty() || theirs.empty()) return false;
+  const double largest = largest_size(theirs);
+  if (!(largest > 0) || !gradients_agree_in_their_layouts(largest)) return false;
+  const auto is_done = [&](const auto& one) { return is_in_a_layout(one.first); };
+  std::erase_if(mine, is_done);
+  std::erase_if(theirs, is_done);
+  if (mine.size() != theirs.size()) return false;
+  Tensors left, right;
+  std::vector<std::pair<const CatalogTensor*, const CatalogTensor*>> pairs;
+  for (const auto& [name, golden] : theirs) {
+    const auto target = mine.find(name);
+    if (target == mine.end()) right.push_back(golden);
+    if (target != mine.end()) pairs.emplace_back(target->second, golden);
+  }
+  for (const auto& [name, target] : mine) {
+    if (!theirs.contains(name)) left.push_back(target);
+  }
+  if (!all_agree(left, right, true)) return false;
+  return std::ranges::all_of(pairs, [&](const auto& pair) { return agrees(*pair.first, *pair.second, largest); });
+}
+
+namespace {
+
+ParameterLayout::Of slopes_in(const Named& gradients) {
+  return [&gradients](const std::string& name) {
+    const auto at = gradients.find(name + ".grad");
+    return at == gradients.end() ? nullptr : at->second;
+  };
+}
+
+}  // namespace
+
+bool StepEnds::gradients_agree_in_their_layouts(double largest) {
+  if (layout_ == nullptr) return true;
+  const Named mine = gradients_of(target_), theirs = gradients_of(golden_);
+  std::vector<ParameterLayout::Distance> distances;
+  if (!layout_->distances(*target_.rank, slopes_in(mine), *golden_.rank, slopes_in(theirs), distances)) return false;
+  return std::ranges::all_of(distances, [&](const ParameterLayout::Distance& one) {
+    return is_rounding(one.rms_error, one.rms, epsilon_of(one.dtype), largest);
+  });
+}
+
+bool StepEnds::all_agree(const Tensors& target, const Tensors& golden, bool all) {
+  if (all && target.size() != golden.size()) return false;
+  const bool swap = target.size() > golden.size();
+  const Tensors& fewer = swap ? golden : target;
+  const Tensors& more = swap ? target : golden;
+  std::vector<bool> taken(more.size(), false);
+  for (const CatalogTensor* one : fewer) {
+    bool found = false;
+    for (std::size_t i = 0; i < more.size() && !found; ++i) {
+      if (taken[i] || size_of(*more[i]) != size_of(*one)) continue;
+      found = swap ? agrees(*more[i], *one, 0) : agrees(*one, *more[i], 0);
+      taken[i] = found;
+    }
+    if (!found) return false;
+  }
+  return true;
+}
+
+// Gradients that agree may come from several losses instead of one: of parts of a batch, or of terms.
+bool StepEnds::losses_agree() {
+  const std::vector<Tensors> mine = losses_of(target_), theirs = losses_of(golden_);
+  if (mine.size() != theirs.size()) return true;
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    const bool found = std::ranges::any_of(mine[i], [&](const CatalogTensor* target) {
+      return std::ranges::any_of(theirs[i], [&](const CatalogTensor* golden) { return agrees(*target, *golden, 0); });
+    });
+    if (!found) return false;
+  }
+  return true;
+}
+
+// Of each size, those of the side that has fewer: a fused op has results that its parts do not have.
+bool StepEnds::results_agree(bool of_forward) {
+  const Tensors mine = unread_results(target_, of_forward), theirs = unread_results(golden_, of_forward);
+  std::map<std::uint64_t, std::pair<Tensors, Tensors>> by_size;
+  for (const CatalogTensor* one : mine) by_size[size_of(*one)].first.push_back(one);
+  for (const CatalogTensor* one : theirs) by_size[size_of(*one)].second.push_back(one);
+  return std::ranges::all_of(by_size,
+                             [&](const auto& one) { return all_agree(one.second.first, one.second.second, false); });
+}
+
+bool StepEnds::last_results_agree() {
+  const Tensors mine = unread_results(target_, false), theirs = unread_results(golden_, false);
+  return !mine.empty() && !theirs.empty() && agrees(*mine.back(), *theirs.back(), 0);
+}
+
+bool StepEnds::results_and_gradients_agree() {
+  const bool trains = has(target_, Phase::optimizer) || has(golden_, Phase::optimizer);
+  if (trains) return gradients_agree() && losses_agree() && results_agree(true);
+  return last_results_agree() && results_agree(false);
+}
+
+namespace {
+
+// `apart`: of what the two leave, `rms`: of it, `update`: the difference to what was there before.
+bool is_same_update(double apart, double rms, double update, double spacing, bool equal) {
+  const double rounding = 2 * spacing * rms;
+  return apart <= rounding + 1e-4 * update && (rounding <= 0.01 * update || equal);
+}
+
+}  // namespace
+
+bool StepEnds::updates_agree() {
+  std::size_t compared = 0;
+  for (const auto& [name, parameter] : parameters_read_by(golden_)) {
+    const auto mine = target_.written.find(name), theirs = golden_.written.find(name);
+    if (is_in_a_layout(name) || (mine == target_.written.end() && theirs == golden_.written.end())) continue;
+    if (mine == target_.written.end() || theirs == golden_.written.end()) return false;
+    const TensorDifference& after =
+        differences_.of({target_.rank, mine->second.output}, {golden_.rank, theirs->second.output});
+    const TensorDifference& update = differences_.of({golden_.rank, theirs->second.output}, {golden_.rank, parameter});
+    if (!after.comparable() || !update.comparable() || after.by == ComparedBy::checksum) return false;
+    const double spacing = epsilon_of(after.golden_dtype);
+    if (!is_same_update(after.rms_error, after.rms, update.rms_error, spacing, after.equal)) return false;
+    ++compared;
+  }
+  return updates_agree_in_their_layouts() && (compared > 0 || layout_ != nullptr);
+}
+
+// A gradient that is nothing but rounding may update in any direction. The smallest update counts for all of a layout.
+bool StepEnds::updates_agree_in_their_layouts() {
+  if (layout_ == nullptr) return true;
+  const auto of = [](const CompareSide& side) {
+    return [&side](const std::string& name) -> const CatalogTensor* {
+      const auto at = side.written.find(name);
+      return at == side.written.end() ? nullptr : at->second.output;
+    };
+  };
+  const Named gradients = gradients_of(golden_);
+  const double largest = largest_size(gradients);
+  double smallest = std::numeric_limits<double>::infinity();
+  for (const auto& [name, parameter] : parameters_read_by(golden_)) {
+    const CatalogTensor* after = of(golden_)(std::string(name));
+    if (!is_in_a_layout(name) || after == nullptr) continue;
+    const TensorDifference& update = differences_.of({golden_.rank, after}, {golden_.rank, parameter});
+    if (!update.comparable() || update.by == ComparedBy::checksum) return false;
+    if (update.rms_error > 0) smallest = std::min(smallest, update.rms_error);
+  }
+  std::vector<ParameterLayout::Distance> after, slopes;
+  if (!layout_->distances(*target_.rank, of(target_), *golden_.rank, of(golden_), after)) return false;
+  const Named mine = gradients_of(target_);
+  if (!layout_->distances(*target_.rank, slopes_in(mine), *golden_.rank, slopes_in(gradients), slopes)) return false;
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    const ParameterLayout::Distance& one = after[i];
+    const double spacing = epsilon_of(one.dtype);
+    const bool is_noise = slopes.size() == after.size() && slopes[i].rms <= 8 * spacing * largest;
+    if (is_noise || is_same_update(one.rms_error, one.rms, smallest, spacing, one.rms_error == 0)) continue;
+    return false;
+  }
+  return true;
+}
+
+}  // namespace sonde

@@ -1,0 +1,49 @@
+// The ends of a step: gradients as its optimizer reads them, updated parameters, losses; without an optimizer, results
+// that no op reads. Two programs that leave the same compute the same, however their ops differ in between.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "ask/compare/compare_side.h"
+#include "ask/compare/parameter_layout.h"
+#include "read/measure/tensor_difference.h"
+
+namespace sonde {
+
+// Agreement up to the rounding of many ops, in multiples of the spacing of the type.
+inline constexpr double kEndRounding = 64;
+
+class StepEnds {
+ public:
+  // `layout`: of parameters that the two keep in different layouts; null: there are none.
+  StepEnds(const CompareSide& target, const CompareSide& golden, Differences& differences,
+           const ParameterLayout* layout);
+
+  // False if a part is unknown, or only one of the two leaves it.
+  bool results_and_gradients_agree();
+  // Also the size of each update. False if it is lost in the rounding of the parameter.
+  bool updates_agree();
+
+ private:
+  bool agrees(const CatalogTensor& target, const CatalogTensor& golden, double smallest);
+  bool gradients_agree();
+  double largest_size(const std::map<std::string_view, const CatalogTensor*>& tensors);
+  bool gradients_agree_in_their_layouts(double largest);
+  bool updates_agree_in_their_layouts();
+  bool is_in_a_layout(std::string_view name) const;
+  bool losses_agree();
+  bool results_agree(bool of_forward);
+  bool last_results_agree();
+  bool all_agree(const std::vector<const CatalogTensor*>& target, const std::vector<const CatalogTensor*>& golden,
+                 bool all);
+
+  const CompareSide& target_;
+  const CompareSide& golden_;
+  Differences& differences_;
+  const ParameterLayout* layout_;
+  double of_products_ = 0;  // the spacing of their type: a finer loss computed from them has no more digits
+};
+
+}  // namespace sonde

@@ -1,0 +1,58 @@
+// The bound for the error of a correct op's output: from its own rounding and from the differences between
+// its inputs. The rules, with their reasons: docs/compare.md, "How much may differ".
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "read/measure/tensor_difference.h"
+#include "read/operators/op_family.h"
+
+namespace sonde {
+
+// If the relative error of an input exceeds this, the output may be anything.
+inline constexpr double kMaxExplainable = 0.01;
+
+// Bounds of the root mean square and of the largest error.
+struct Bound {
+  double rms = 0, max = 0;
+};
+
+struct Allowance {
+  Bound rounding;
+  Bound propagated;
+  bool anything = false;  // inputs differ so much, or the op is so abrupt, that the output cannot be judged
+  double epsilon = 0;     // of the coarser type of the two
+  double reduction = 1;   // number of terms in the sum of an element
+  Bound total() const { return {rounding.rms + propagated.rms, rounding.max + propagated.max}; }
+  void widen(const Allowance& other);  // to the larger bound of the two
+};
+
+// One float input of the op, paired with the golden one.
+struct InputError {
+  const TensorDifference* difference = nullptr;
+  std::uint32_t slot = 0;
+};
+
+struct ToleranceOptions {
+  std::optional<double> rtol, atol;  // replace the rounding bound: atol + rtol·|golden|
+};
+
+// Spacing of the type's numbers at 1; 0 for types without fractions.
+double epsilon_of(DType dtype);
+// That of the coarser of the two types.
+double coarser_spacing(const TensorDifference& difference);
+
+// For output `slot` of an op. `seen`: the largest relative error before it, if its inputs are unknown.
+Allowance allowance_of(std::string_view op_type, OpKind kind, std::uint32_t slot, const TensorDifference& output,
+                       std::span<const InputError> inputs, double seen, const ToleranceOptions& options);
+
+// For a tensor that no op of the step made: a parameter or data. `seen` as above, from earlier steps.
+Bound allowance_of_parameter(const TensorDifference& difference, double seen, const ToleranceOptions& options);
+
+// For a tensor that both read: the rounding of its type.
+bool is_beyond(const TensorDifference& difference, const Bound& bound);
+
+}  // namespace sonde

@@ -1,0 +1,69 @@
+#include "ask/finding/finding.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace sonde {
+
+FindingTensor finding_tensor(const CatalogRank& rank, const CatalogOp& op, const CatalogTensor& tensor) {
+  FindingTensor out;
+  out.side = tensor.is_input ? Side::input : Side::output;
+  out.slot = tensor.slot;
+  out.dtype = tensor.dtype;
+  if (tensor.has_shape) out.shape = tensor.shape;
+  out.op_name = op.op_name;
+  out.op_type = op.op_type;
+  out.parameter = tensor.parameter;
+  out.statistics = tensor.statistics;
+  if (!tensor.file.empty()) out.tensor_file = (rank.directory / tensor.file).string();
+  return out;
+}
+
+Finding finding_at(const CatalogRank& rank, const CatalogStep& step, const CatalogOp& op, const CatalogTensor* tensor) {
+  Finding finding;
+  finding.rank = rank.rank;
+  finding.dump = rank.dump;
+  finding.graph = step.id.graph;
+  finding.step = step.id.number;
+  finding.phase = op.phase;
+  finding.tensor = tensor != nullptr ? finding_tensor(rank, op, *tensor) : FindingTensor();
+  finding.tensor.op_name = finding.op_name = op.op_name;
+  finding.tensor.op_type = finding.op_type = op.op_type;
+  finding.code.source_file = op.source_file;
+  finding.code.source_line = op.line;
+  finding.code.function = op.function;
+  return finding;
+}
+
+Code code_of(const CatalogOp& op, SourceTexts& sources, std::uint32_t around) {
+  Code code;
+  code.source_file = op.source_file;
+  code.function = op.function;
+  code.source_line = op.line;
+  if (op.line == 0 || op.source_file.empty() || sources.text(code.source_file) == nullptr) return code;
+  const std::uint32_t first = op.line > around ? op.line - around : 1;
+  for (std::uint32_t number = first; number <= op.line + around; ++number) {
+    const std::string_view text = sources.line(code.source_file, number);
+    if (text.empty() && number > op.line) break;  // the end of the file
+    code.lines.push_back({number, std::string(text)});
+  }
+  return code;
+}
+
+std::string slot_name(bool is_input, std::uint32_t slot) {
+  return fmt::format("{}.{}", is_input ? "input" : "output", slot);
+}
+
+std::string slot_name(const FindingTensor& tensor) { return slot_name(tensor.side == Side::input, tensor.slot); }
+
+StepId step_of(const Finding& finding) { return {finding.graph, finding.step}; }
+
+std::string name_of(const FindingTensor& tensor) {
+  if (tensor.op_name.empty()) return tensor.parameter;
+  return fmt::format("{}:{}", tensor.op_name, slot_name(tensor));
+}
+
+std::string number_text(double value) { return std::isnan(value) ? "nan" : fmt::format("{:g}", value); }
+
+}  // namespace sonde

@@ -1,0 +1,32 @@
+// first_bad: the first operator of a run whose output has a NaN or an infinity that matters, and why. For "matters" and
+// the meaning of each verdict see docs/first-bad.md.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ask/finding/finding.h"
+#include "read/catalog/catalog.h"
+#include "read/catalog/dump_part.h"
+
+namespace sonde {
+
+class PartialCatalog;
+
+struct FirstBadOptions {
+  DumpPart part;
+  unsigned threads = 0;  // for reading files; 0: one per core
+  bool trend = true;
+  // Reads the ops of a catalog that lacks them, which must be source->catalog(). Null: the catalog has all ops. If
+  // source->check() fails afterwards, the result is worthless.
+  PartialCatalog* source = nullptr;
+};
+
+// Whether first_bad must see ops of a catalog that was read without them (CatalogQuery::with_ops): a saved index
+// knows of most steps that all of their tensors are finite.
+bool needs_ops(const Catalog& catalog, const DumpPart& part);
+
+FirstBad first_bad(const Catalog& catalog, const FirstBadOptions& options = {});
+
+}  // namespace sonde

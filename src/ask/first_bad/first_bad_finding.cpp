@@ -1,0 +1,435 @@
+// The text for a root: the verdict of the decision tree in docs/first-bad.md, and its evidence.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ask/first_bad/bad_cause.h"
+#include "ask/first_bad/first_bad_search.h"
+#include "dump/journal/unrecorded.h"
+#include "ground/model/data_name.h"
+#include "read/catalog/data_flow.h"
+
+namespace sonde {
+namespace {
+
+constexpr std::size_t kPositionsShown = 3;
+constexpr std::size_t kSuspectsShown = 3;
+constexpr std::size_t kMakersSearched = 32;
+
+std::string health_text(const Health& health) {
+  std::vector<std::string> parts;
+  const auto add = [&](bool has, std::uint64_t count, const char* name) {
+    if (has) parts.push_back(count > 0 ? fmt::format("{} {}", count, name) : std::string(name));
+  };
+  add(health.nan, health.nan_count, "NaN");
+  add(health.positive_inf, health.positive_inf_count, "+inf");
+  add(health.negative_inf, health.negative_inf_count, "-inf");
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : ", ") + part;
+  return text.empty() ? "only finite numbers" : text;
+}
+
+std::string line_text(const CatalogOp& op) {
+  if (op.source_file.empty()) return "";
+  return fmt::format(" ({}:{})", std::filesystem::path(op.source_file).filename().string(), op.line);
+}
+
+class FindingWriter {
+ public:
+  FindingWriter(RankSearch& search, const Root& root)
+      : search_(search), flow_(search.flow()), root_(root), op_(flow_.ops()[root.op]) {}
+
+  Finding write() {
+    finding_ = finding_at(search_.rank(), search_.step(), *op_.op, root_.tensor);
+    finding_.phase = op_.phase;
+    if (root_.tensor != nullptr) {
+      if (const KnownStatistics* known = search_.health().statistics(*root_.tensor)) {
+        finding_.tensor.statistics = *known;
+      }
+    }
+    switch (root_.kind) {
+      case RootKind::external:
+        explain_external();
+        break;
+      case RootKind::overwritten:
+        explain_overwritten();
+        break;
+      case RootKind::placed:
+        explain_placed();
+        break;
+      case RootKind::created:
+      case RootKind::converted:
+        explain_made();
+        break;
+    }
+    add_limits();
+    add_tags();
+    return std::move(finding_);
+  }
+
+ private:
+  void explain_external();
+  void explain_overwritten();
+  void explain_placed();
+  void explain_made();
+  void explain_unwritten();
+  void explain_collective();
+  void explain_backward(const std::string& why);
+  void explain_infinities();
+  void add_positions(const CatalogTensor& tensor);
+  void add_tags();
+  void add_limits();
+  void add_earlier(std::string_view name);
+  const CatalogOp* made_before(const CatalogTensor& tensor) const;
+
+  RankSearch& search_;
+  ValueFlow& flow_;
+  const Root& root_;
+  const ValueFlow::Op& op_;
+  Finding finding_;
+  void explain_scale();
+  void explain_tangent();
+  void add_origin_of_zero();
+  void add_unknown_makers();
+
+  bool impossible_ = false;
+  bool explained_ = false;
+  bool doubted_ = false;  // another operator may be to blame: a limit gives the reason
+};
+
+void FindingWriter::add_positions(const CatalogTensor& tensor) {
+  const std::optional<SlotValues> operand = SlotValues::open(search_.rank(), tensor);
+  if (!operand || tensor.constant) return;
+  for (const Position& place :
+       operand->find(root_.bad == BadKind::nan ? SlotValues::Want::nan : SlotValues::Want::inf, kPositionsShown)) {
+    finding_.evidence.push_back(fmt::format("{}{} = {}", slot_name(tensor.is_input, tensor.slot), position_text(place),
+                                            number_text(operand->at(place))));
+  }
+}
+
+// The op of an earlier step that made a tensor; null: none in the dump.
+const CatalogOp* FindingWriter::made_before(const CatalogTensor& tensor) const {
+  if (!tensor.is_input || tensor.source == kNoSequence) return nullptr;
+  for (std::size_t step = search_.step_index(); step-- > 0;) {
+    if (search_.rank().steps[step].run != search_.step().run) continue;
+    if (const auto maker = DataFlow(search_.rank(), search_.step_at(step)).maker(tensor)) return maker->op;
+  }
+  return nullptr;
+}
+
+// Adds the values under this name in the steps before.
+void FindingWriter::add_earlier(std::string_view name) {
+  const std::uint64_t number = search_.step().id.number;
+  for (std::size_t step = search_.step_index(); step-- > 0;) {
+    const CatalogStep& earlier = search_.step_at(step);
+    for (const CatalogOp& op : earlier.ops) {
+      for (const CatalogTensor& tensor : op.tensors) {
+        if (tensor.parameter != name) continue;
+        const Health& health = search_.health().of(tensor);
+        if (!health.known) continue;
+        finding_.evidence.push_back(fmt::format("in step {} it contained {}", earlier.id.number, health_text(health)));
+        if (!health.bad()) {
+          finding_.evidence.push_back(fmt::format("it went bad between its first read in step {} and that in step {}",
+                                                  earlier.id.number, number));
+        }
+        return;
+      }
+    }
+  }
+  if (number > 0) {
+    finding_.limits.push_back(
+        fmt::format("the dump has no earlier step: its cause is before step {}; dump step {}", number, number - 1));
+  }
+}
+
+bool ran_in_pynative_mode(const CatalogRank& rank) {
+  return std::ranges::any_of(
+      rank.runs, [](const CatalogRun& run) { return std::ranges::find(run.notes, kPynativeNote) != run.notes.end(); });
+}
+
+void FindingWriter::explain_external() {
+  const CatalogTensor& tensor = *root_.tensor;
+  const std::string_view name = tensor.parameter;
+  const bool is_data = is_data_name(name);
+  finding_.kind = is_data ? "bad_input" : "bad_parameter";
+  const std::string what = !name.empty()     ? std::string(name)
+                           : tensor.constant ? fmt::format("the number {}", number_text(*tensor.constant))
+                                             : "a tensor that came in from outside";
+  finding_.why = fmt::format("{} holds {} when {} reads it: nothing in this step made it", what,
+                             health_text(search_.health().of(tensor)), op_.op->op_name);
+  add_positions(tensor);
+  if (const CatalogOp* maker = made_before(tensor)) {
+    finding_.evidence.push_back(fmt::format("{} made it in an earlier step{}", maker->op_name, line_text(*maker)));
+  }
+  if (!is_data) add_earlier(name);
+  if (ran_in_pynative_mode(search_.rank())) {
+    doubted_ = true;
+    finding_.limits.push_back("what made it ran in PyNative mode, which is not recorded: the fault may be there");
+  } else if (is_data && tensor.source != kNoSequence && made_before(tensor) == nullptr) {
+    doubted_ = true;
+    finding_.limits.push_back(
+        "the operator that made it is not in the dump: it ran in an earlier step, or was not recorded");
+  }
+}
+
+void FindingWriter::explain_overwritten() {
+  const CatalogTensor& read = *root_.tensor;
+  const auto input = std::ranges::find(op_.inputs, &read, &ValueFlow::Input::tensor);
+  const ValueFlow::Op* maker = flow_.maker(*input);
+  const CatalogTensor* made = flow_.made(*input);
+  finding_.kind = "memory_overwritten";
+  finding_.why = fmt::format("{} wrote {} and {} read {}: something wrote this memory in between, and no operator did",
+                             maker->op->op_name, health_text(search_.health().of(*made)), op_.op->op_name,
+                             health_text(search_.health().of(read)));
+  add_positions(read);
+  finding_.evidence.push_back(
+      fmt::format("written by {}:{}{}", maker->op->op_name, slot_name(false, made->slot), line_text(*maker->op)));
+  std::size_t between = 0;
+  for (std::uint32_t op = root_.op; op-- > flow_.index_of(*maker) + 1;) {
+    if (++between <= kSuspectsShown) {
+      const CatalogOp& suspect = *flow_.ops()[op].op;
+      finding_.evidence.push_back(fmt::format("ran in between: {}{}", suspect.op_name, line_text(suspect)));
+    }
+  }
+  if (between > kSuspectsShown) {
+    finding_.evidence.push_back(fmt::format("and {} more; `sonde stomp` looks closer", between - kSuspectsShown));
+  }
+}
+
+void FindingWriter::explain_placed() {
+  const Health health = search_.health().of(*root_.tensor);
+  if (op_.nature.brings) {
+    finding_.kind = "bad_input";
+    finding_.why = fmt::format("the values that {} brings in hold {}", op_.op->op_type, health_text(health));
+    add_positions(*root_.tensor);
+    return;
+  }
+  finding_.kind = "operator";
+  if (!op_.nature.places) {
+    finding_.why =
+        fmt::format("{} gives {}, and not all of its inputs are known", op_.op->op_type, health_text(health));
+    add_unknown_makers();
+    add_positions(*root_.tensor);
+    return;
+  }
+  finding_.why = fmt::format("{} writes {}: that is the value it was given", op_.op->op_type, health_text(health));
+  if (root_.bad == BadKind::inf && root_.path.size() > 1) {
+    const ValueFlow::Op& reader = flow_.ops()[root_.path[1]];
+    if (reader.nature.mixes) {
+      finding_.why = fmt::format("{} writes {} into memory that {} reads, where an infinity is not a mask",
+                                 op_.op->op_type, health_text(health), reader.op->op_name);
+      finding_.evidence.push_back(fmt::format("read by {}{}", reader.op->op_name, line_text(*reader.op)));
+    }
+  }
+  for (const ValueFlow::Input& input : op_.inputs) {
+    if (input.tensor->constant) finding_.numbers.push_back({"value", *input.tensor->constant});
+  }
+  add_positions(*root_.tensor);
+}
+
+// The operators behind it whose results were not recorded: each of them may be to blame.
+void FindingWriter::add_unknown_makers() {
+  const ValueFlow::Op* op = &op_;
+  for (std::size_t shown = 0; op != nullptr && shown < kSuspectsShown; ++shown) {
+    const auto unknown = std::ranges::find_if(
+        op->inputs, [&](const ValueFlow::Input& input) { return input.is_read && !flow_.health_of(input).known; });
+    op = unknown == op->inputs.end() ? nullptr : flow_.maker(*unknown);
+    if (op != nullptr) {
+      finding_.evidence.push_back(fmt::format("not recorded: the result of {}{}", op->op->op_name, line_text(*op->op)));
+    }
+  }
+}
+
+// An error of the op itself, or an effect of the types that it works in.
+void FindingWriter::explain_made() {
+  if (op_.nature.uninitialised) {
+    explain_unwritten();
+    return;
+  }
+  if (op_.nature.collective) {
+    explain_collective();
+    return;
+  }
+  if (op_.nature.gives_tangent) {
+    explain_tangent();
+    return;
+  }
+  OpValues values(search_.rank(), flow_, op_, root_.tensor, search_.health());
+  Cause cause = cause_of(values, root_.bad);
+  finding_.kind = cause.overflow ? "overflow" : "operator";
+  finding_.why = std::move(cause.why);
+  finding_.numbers = std::move(cause.numbers);
+  finding_.evidence = std::move(cause.evidence);
+  finding_.limits = std::move(cause.limits);
+  impossible_ = cause.impossible;
+  explained_ = cause.explained;
+  if (cause.impossible) {
+    finding_.kind = "memory_overwritten";
+    finding_.why +=
+        "; the memory was written between the recording of its inputs and its run, or the operator is wrong";
+  }
+  if (root_.lost) {
+    const ValueFlow::Op& last = flow_.ops()[root_.path.back()];
+    finding_.why += fmt::format("; divided by it, what {} gives is zero, although it should not be", last.op->op_name);
+    finding_.evidence.push_back(fmt::format("the zeros are made by {}{}", last.op->op_name, line_text(*last.op)));
+  }
+  if (root_.kind == RootKind::converted) explain_infinities();
+  if (finding_.why.find("divided by 0") != std::string::npos || finding_.why.starts_with("division by 0")) {
+    add_origin_of_zero();
+  }
+  if (root_.end == End::scaler && root_.bad == BadKind::inf) explain_scale();
+  if (op_.phase == Phase::backward) explain_backward(finding_.why);
+}
+
+void FindingWriter::explain_scale() {
+  const std::string why = why_no_scale_helps(search_, root_);
+  if (why.empty()) return;
+  finding_.evidence.push_back("the loss scaler skipped the step, and no scale helps: " + why);
+  doubted_ = doubted_ || search_.is_stuck();
+}
+
+void FindingWriter::explain_unwritten() {
+  finding_.kind = "bad_input";
+  finding_.why = fmt::format("{} gives memory without writing it, and not all of it is written before it is read",
+                             op_.op->op_type);
+  if (root_.path.size() < 2) return;
+  const ValueFlow::Op& reader = flow_.ops()[root_.path[1]];
+  finding_.evidence.push_back(fmt::format("first read by {}{}", reader.op->op_name, line_text(*reader.op)));
+}
+
+void FindingWriter::explain_tangent() {
+  doubted_ = explained_ = true;
+  finding_.kind = "operator";
+  finding_.why = fmt::format("a derivative of forward mode holds {}: an operator between make_dual and {} made it",
+                             health_text(search_.health().of(*root_.tensor)), op_.op->op_name);
+  finding_.limits.emplace_back(
+      "which one: the derivatives of forward mode are computed with the values, and not recorded");
+  add_positions(*root_.tensor);
+}
+
+// The 0 that it divides by may be what an operator made of an infinity: exp2(log2(0)).
+void FindingWriter::add_origin_of_zero() {
+  const auto holds_zero = [&](const CatalogTensor& tensor) {
+    const KnownStatistics* known = search_.health().statistics(tensor);
+    return known != nullptr && (known->zero_count.value_or(0) > 0 || known->min == 0.0 || known->max == 0.0);
+  };
+  std::vector<const ValueFlow::Op*> open = {&op_};
+  for (std::size_t at = 0; at < open.size() && at < kMakersSearched; ++at) {
+    for (const ValueFlow::Input& input : open[at]->inputs) {
+      const ValueFlow::Op* maker = input.is_read && holds_zero(*input.tensor) ? flow_.maker(input) : nullptr;
+      if (maker == nullptr || std::ranges::find(open, maker) != open.end()) continue;
+      open.push_back(maker);
+      const auto infinite = std::ranges::find_if(maker->inputs, [&](const ValueFlow::Input& read) {
+        return read.is_read && flow_.health_of(read).inf() && flow_.maker(read) != nullptr;
+      });
+      if (infinite == maker->inputs.end()) continue;
+      const CatalogOp& origin = *flow_.maker(*infinite)->op;
+      finding_.evidence.push_back(fmt::format("the 0 is what {} makes of {}, which {}{} gives", maker->op->op_name,
+                                              health_text(flow_.health_of(*infinite)), origin.op_name,
+                                              line_text(origin)));
+      return;
+    }
+  }
+}
+
+void FindingWriter::explain_collective() {
+  finding_.kind = "collective";
+  finding_.why = fmt::format("this rank gave finite numbers to {} and got {}", op_.op->op_type,
+                             health_text(search_.health().of(*root_.tensor)));
+  add_positions(*root_.tensor);
+}
+
+void FindingWriter::explain_infinities() {
+  for (const ValueFlow::Input& input : op_.inputs) {
+    if (!input.is_read) continue;
+    const Health health = flow_.health_of(input);
+    if (!health.inf()) continue;
+    const ValueFlow::Op* maker = flow_.maker(input);
+    const std::string from = maker != nullptr ? fmt::format("{}{}", maker->op->op_name, line_text(*maker->op))
+                             : !input.tensor->parameter.empty() ? std::string(input.tensor->parameter)
+                                                                : "outside";
+    const std::string slot = slot_name(input.tensor->is_input, input.tensor->slot);
+    finding_.evidence.push_back(fmt::format("{}{} holds {}, which {} put there",
+                                            input.is_unsaid ? "kept from forward: " : "", slot, health_text(health),
+                                            from));
+  }
+}
+
+// In backward, 0 times infinity or a division by 0: the mask is on the wrong side of the operator.
+void FindingWriter::explain_backward(const std::string& why) {
+  const bool is_trap = why.starts_with("0 divided by 0") || why.starts_with("0 times infinity");
+  if (!is_trap) return;
+  finding_.evidence.push_back(
+      "the gradient that comes in is 0 there: something after the forward operator (where, a mask) leaves this element "
+      "out, but its derivative is infinite and 0 times it is NaN; mask the operator's input instead");
+}
+
+void FindingWriter::add_tags() {
+  if (op_.phase == Phase::backward) finding_.tags.emplace_back("backward_only");
+  if (op_.phase == Phase::optimizer) finding_.tags.emplace_back("optimizer_only");
+  if (root_.end == End::unknown || impossible_ || flow_.inferred()) doubted_ = true;
+  if (doubted_) finding_.tags.emplace_back("uncertain");
+}
+
+void FindingWriter::add_limits() {
+  const bool is_judged = root_.kind == RootKind::created || root_.kind == RootKind::converted ||
+                         (root_.kind == RootKind::placed && !op_.nature.places);
+  if (!is_judged) return;
+  if (!root_.inputs_known) {
+    doubted_ = true;
+    finding_.limits.push_back(
+        "not all inputs of this operator were recorded: the values may have come in through those; --next-config "
+        "writes "
+        "a configuration that records them");
+  }
+  if (root_.end == End::unknown) {
+    finding_.limits.push_back("the results of its readers were not recorded: it may do no harm");
+  }
+  std::string unread;
+  for (const ValueFlow::Input& input : op_.inputs) {
+    const CatalogTensor* made = flow_.made(input);
+    const bool same = made != nullptr && made->content != 0 && made->content == input.tensor->content;
+    if (same || (made == nullptr && impossible_ && input.tensor->content != 0)) {
+      unread += (unread.empty() ? "" : ", ") + slot_name(true, input.tensor->slot);
+    }
+  }
+  // Where the recorded values explain the result, nothing else wrote it.
+  if (unread.empty() || search_.settings().reread || (explained_ && !impossible_)) return;
+  finding_.limits.push_back(
+      fmt::format("{}: not read again; a write outside the framework would go unnoticed (\"reread\": true)", unread));
+}
+
+}  // namespace
+
+namespace {
+
+bool reads_gradient(const ValueFlow::Op& op, const ValueFlow& flow) {
+  return std::ranges::any_of(op.inputs, [&](const ValueFlow::Input& input) {
+    const ValueFlow::Op* maker = flow.maker(input);
+    return input.tensor->parameter.ends_with(".grad") || (maker != nullptr && maker->phase == Phase::backward);
+  });
+}
+
+}  // namespace
+
+Finding finding_of(RankSearch& search, const Root& root) { return FindingWriter(search, root).write(); }
+
+std::string reaches_of(RankSearch& search, const Root& root) {
+  const ValueFlow::Op& last = search.flow().ops()[root.path.back()];
+  switch (root.end) {
+    case End::matters:
+    case End::scaler:
+      if (root.lost) return reads_gradient(last, search.flow()) ? "a gradient" : "a normalisation";
+      if (last.phase == Phase::backward) return "a gradient";
+      if (last.phase == Phase::optimizer) return "a parameter";
+      return "the loss";
+    case End::decides:
+      return "a comparison or an index";
+    case End::unread:
+      return "a result that no operator in the dump reads";
+    default:
+      return "operators whose results were not recorded";
+  }
+}
+
+}  // namespace sonde

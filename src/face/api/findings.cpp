@@ -1,0 +1,291 @@
+// The analyses behind sonde/findings.h: options are checked, the dump is locked, a room does the work. The verbs of cli/ call
+// the same rooms, not these functions: a verb opens the dump itself, to report its problems and to read no more of it than it
+// needs, and prints from the catalog, while an answer here owns its texts and outlives the dump. Everything that both decide
+// is therefore a function of a room: parse_steps and check_part, compare_options, make_watchpoints, convert_spec.
+#include "sonde/findings.h"
+
+#include <set>
+
+#include "ask/compare/compare.h"
+#include "ask/convert/convert_files.h"
+#include "ask/first_bad/first_bad.h"
+#include "ask/stomp/memory_stomp.h"
+#include "face/api/dump_access.h"
+#include "face/report/comparison.h"
+#include "face/report/first_bad.h"
+#include "face/report/stomp.h"
+#include "read/catalog/dump_part.h"
+#include "read/catalog/unfinished_runs.h"
+
+namespace sonde {
+namespace {
+
+// Fails where the options name nothing.
+Result<DumpPart> part_of(const Catalog& catalog, const AnalysisOptions& options) {
+  const Result<StepSet> steps = parse_steps(options.steps);
+  if (!steps) return steps.error();
+  const DumpPart part = {*steps, options.graph, options.rank};
+  const Status there = check_part(catalog, part);
+  if (!there) return there.error();
+  return part;
+}
+
+// The verbs report what they could not read when they open a dump; an answer has these problems before its own.
+void add_problems_of(const Catalog& catalog, std::vector<DumpProblem>& problems) {
+  std::vector<DumpProblem> all;
+  for (const CatalogProblem& problem : catalog.problems) all.push_back({problem.path, problem.message});
+  all.insert(all.end(), problems.begin(), problems.end());
+  problems.clear();
+  std::set<std::pair<std::string, std::string>> known;
+  for (DumpProblem& problem : all) {
+    if (known.emplace(problem.path, problem.message).second) problems.push_back(std::move(problem));
+  }
+}
+
+}  // namespace
+
+Result<FirstBad> first_bad(const Dump& dump, const AnalysisOptions& options) {
+  const std::lock_guard lock(DumpAccess::mutex(dump));
+  const Catalog& catalog = DumpAccess::catalog(dump);
+  const Result<DumpPart> part = part_of(catalog, options);
+  if (!part) return part.error();
+  FirstBadOptions wanted;
+  wanted.part = *part;
+  wanted.threads = static_cast<unsigned>(options.threads);
+  FirstBad report = first_bad(catalog, wanted);
+  add_problems_of(catalog, report.problems);
+  return report;
+}
+
+std::string text_of(const FirstBad& report) { return text_of(report, 0); }
+std::string json_text_of(const FirstBad& report) { return text_of_json(document_of(report)); }
+
+Result<StompReport> stomp(const Dump& dump, const AnalysisOptions& options) {
+  const std::lock_guard lock(DumpAccess::mutex(dump));
+  const Catalog& catalog = DumpAccess::catalog(dump);
+  const Result<DumpPart> part = part_of(catalog, options);
+  if (!part) return part.error();
+  StompReport report = memory_stomp(catalog, *part);
+  report.warnings = early_ends(catalog, *part);
+  add_problems_of(catalog, report.problems);
+  return report;
+}
+
+std::string json_text_of(const StompReport& report) { return text_of_json(document_of(report)); }
+
+// --- compare ---------------------------------------------------------------------------------------------------------
+
+struct Comparison::State {
+  Dump target, golden;  // the comparison points into their catalogs
+  CompareOptions options;
+  DumpComparison found;
+  std::vector<DumpDifference> findings;
+  std::vector<std::pair<std::string, std::size_t>> summary;
+
+  template <typename Body>
+  auto locked(const Body& body) const {
+    std::mutex &first = DumpAccess::mutex(target), &second = DumpAccess::mutex(golden);
+    if (&first == &second) {  // a dump compared with itself
+      const std::scoped_lock lock(first);
+      return body();
+    }
+    const std::scoped_lock lock(first, second);
+    return body();
+  }
+};
+
+namespace {
+
+DumpDifference difference_of(const DumpComparison& comparison, const CompareFinding& finding) {
+  const ComparedStep& step = comparison.steps[finding.step];
+  DumpDifference out;
+  out.kind = word_of(finding.kind);
+  out.rank = step.target->rank->rank;
+  out.step = step.target->step->id;
+  out.op = finding.culprit->op_name;
+  out.op_type = finding.culprit->op_type;
+  out.source_file = finding.culprit->source_file;
+  out.source_line = finding.culprit->line;
+  out.in_golden = finding.in_golden;
+  out.factor = finding.factor;
+  out.uncertain = finding.uncertain;
+  out.text = line_of(comparison, finding);
+  return out;
+}
+
+}  // namespace
+
+Result<Comparison> compare(const Dump& target, const Dump& golden, const ComparisonOptions& options) {
+  const Result<CompareOptions> wanted = compare_options(options);
+  if (!wanted) return wanted.error();
+  auto state = std::make_shared<Comparison::State>(Comparison::State{target, golden, *wanted, {}, {}, {}});
+  const Status status = state->locked([&]() -> Status {
+    Result<DumpComparison> found = compare_dumps(DumpAccess::catalog(target), DumpAccess::catalog(golden), *wanted);
+    if (!found) return found.error();
+    state->found = std::move(*found);
+    return {};
+  });
+  if (!status) return status.error();
+  for (const CompareFinding& finding : state->found.findings) {
+    state->findings.push_back(difference_of(state->found, finding));
+  }
+  const VerdictCounts counts = count_verdicts(state->found);
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    state->summary.emplace_back(word_of(static_cast<OpVerdict>(i)), counts[i]);
+  }
+  Comparison comparison;
+  comparison.state_ = std::move(state);
+  return comparison;
+}
+
+const std::vector<DumpDifference>& Comparison::findings() const { return state_->findings; }
+const std::vector<std::pair<std::string, std::size_t>>& Comparison::summary() const { return state_->summary; }
+const std::vector<std::string>& Comparison::notes() const { return state_->found.notes; }
+bool Comparison::complete() const { return state_->found.complete; }
+
+std::vector<std::string> Comparison::left_out() const {
+  std::vector<std::string> all = state_->found.left_out;
+  all.insert(all.end(), state_->found.unreadable.begin(), state_->found.unreadable.end());
+  return all;
+}
+
+std::vector<DumpProblem> Comparison::problems() const {
+  std::vector<DumpProblem> all;
+  for (const std::string& message : state_->found.unreadable) all.push_back({{}, message});
+  for (const std::string& message : state_->found.left_out) all.push_back({{}, message});
+  add_problems_of(DumpAccess::catalog(state_->golden), all);
+  add_problems_of(DumpAccess::catalog(state_->target), all);
+  return all;
+}
+
+std::string Comparison::text(bool all) const {
+  return state_->locked([&] { return report_of(state_->found, state_->options, all, 0); });
+}
+
+std::string Comparison::json() const {
+  return state_->locked([&] {
+    Json json = json_of(state_->found, state_->options);
+    json["layers"] = json_of_layers(state_->found);
+    Json ops = Json::array();
+    for_each_op(state_->found, [&](const Json& op) { ops.push_back(op); });
+    json["ops"] = std::move(ops);
+    json["problems"] = contract::value_json(problems());
+    json["warnings"] = state_->found.notes;
+    return text_of_json(json);
+  });
+}
+
+std::string Comparison::csv() const {
+  return state_->locked([&] { return csv_of(state_->found); });
+}
+std::string Comparison::junit() const {
+  return state_->locked([&] { return junit_of(state_->found); });
+}
+
+// --- watch -----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+WatchFinding watch_finding(const Dump& dump, const Watchpoint& watchpoint, const TensorPlace& place) {
+  const CatalogRank& rank = DumpAccess::catalog(dump).ranks[place.rank];
+  const CatalogStep& step = rank.steps[place.step];
+  const CatalogOp& op = step.ops[place.op];
+  const CatalogTensor& tensor = op.tensors[place.tensor];
+  WatchFinding finding;
+  finding.condition = watchpoint.condition.info->id;
+  finding.tensor = DumpAccess::index_of(dump, place);
+  finding.rank = rank.rank;
+  finding.step = step.id;
+  finding.op = op.op_name;
+  finding.is_input = tensor.is_input;
+  finding.slot = tensor.slot;
+  return finding;
+}
+
+WatchFinding watch_finding(const Dump& dump, const Watchpoint& watchpoint, const WatchHit& hit) {
+  WatchFinding finding = watch_finding(dump, watchpoint, hit.tensor);
+  finding.previous_step = hit.previous_step;
+  for (const WatchParameter& parameter : hit.parameters) {
+    finding.parameters.push_back({parameter.parameter->name, parameter.value, parameter.actual, parameter.hit,
+                                  parameter.at_least, parameter.at_most});
+  }
+  if (hit.hit) {
+    finding.detail = detail_of(hit);
+  } else {
+    for (const std::string_view message : error_messages(hit.error_code)) {
+      finding.detail += (finding.detail.empty() ? "" : " ") + std::string(message);
+    }
+  }
+  return finding;
+}
+
+}  // namespace
+
+Result<WatchFindings> watch(const Dump& dump, const WatchSettings& settings) {
+  if (settings.conditions.empty() && !settings.recommended) {
+    return Error{ErrorCode::invalid_argument, "no condition: name one, or ask for the recommended ones"};
+  }
+  const Result<StepSet> steps = parse_steps(settings.steps);
+  if (!steps) return steps.error();
+  const Result<std::vector<WatchCondition>> conditions = parse_conditions(settings.conditions);
+  if (!conditions) return conditions.error();
+  const Result<std::vector<std::size_t>> tensors = dump.select_tensors(settings.selection);
+  if (!tensors) return tensors.error();
+  const Catalog& catalog = DumpAccess::catalog(dump);
+  std::set<TensorPlace> chosen;
+  for (const std::size_t tensor : *tensors) {
+    const TensorPlace place = DumpAccess::place_of(dump, tensor);
+    if (steps->contains(catalog.ranks[place.rank].steps[place.step].id.number)) chosen.insert(place);
+  }
+  if (chosen.empty()) return Error{ErrorCode::invalid_argument, "the selection chooses no tensor"};
+  const std::lock_guard lock(DumpAccess::mutex(dump));
+  WatchFindings out;
+  WatchSelection selection;
+  using enum WatchSelection::Sides;
+  selection.sides = settings.selection.inputs.value_or(false) ? inputs : outputs;
+  selection.takes_tensor = [&](const TensorPlace& place) { return chosen.contains(place); };
+  const Result<std::vector<Watchpoint>> watchpoints =
+      make_watchpoints(catalog, *conditions, settings.recommended, selection, out.notes);
+  if (!watchpoints) return watchpoints.error();
+  WatchOptions how;
+  how.most_bytes = settings.limits.most_bytes;
+  how.error_on_no_value = settings.limits.error_on_no_value;
+  const WatchReport report = check_watchpoints(catalog, *watchpoints, how);
+  for (const WatchHit& hit : report.hits) {
+    (hit.hit ? out.hits : out.not_judged).push_back(watch_finding(dump, (*watchpoints)[hit.watchpoint], hit));
+  }
+  for (const WatchGap& gap : report.gaps) {
+    out.not_judged.push_back(watch_finding(dump, (*watchpoints)[gap.watchpoint], gap.tensor));
+    out.not_judged.back().detail = gap.reason;
+  }
+  out.notes.insert(out.notes.end(), report.notes.begin(), report.notes.end());
+  for (const CatalogProblem& problem : report.problems) out.problems.push_back({problem.path, problem.message});
+  const std::vector<std::string> ends = early_ends(catalog, {*steps, std::nullopt, std::nullopt});
+  out.notes.insert(out.notes.end(), ends.begin(), ends.end());
+  out.complete =
+      !catalog.has_lost() && ends.empty() && out.problems.empty() && out.not_judged.empty() && report.tensors > 0;
+  return out;
+}
+
+// --- convert ---------------------------------------------------------------------------------------------------------
+
+Result<ConvertedFiles> convert(std::span<const std::filesystem::path> paths, const std::filesystem::path& out,
+                               const ConversionOptions& options) {
+  Result<ConvertSpec> spec = convert_spec(options);
+  if (!spec) return spec.error();
+  const Result<std::vector<ConvertTask>> tasks = find_convert_tasks(paths, out);
+  if (!tasks) return tasks.error();
+  std::vector<Converted> results(tasks->size());
+  convert_files(*tasks, *spec, [&](std::size_t task, Converted&& converted) { results[task] = std::move(converted); });
+  ConvertedFiles conversion;
+  for (std::size_t i = 0; i < tasks->size(); ++i) {
+    for (const ConvertedFile& file : results[i].written) {
+      conversion.files.push_back({(*tasks)[i].file, file.path, file.bytes});
+    }
+    for (const LostTensor& lost : results[i].lost) conversion.lost.push_back({(*tasks)[i].file, lost.message});
+    conversion.notes.insert(conversion.notes.end(), results[i].notes.begin(), results[i].notes.end());
+  }
+  return conversion;
+}
+
+}  // namespace sonde

@@ -1,0 +1,97 @@
+#include "face/report/finding.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "face/report/catalog_text.h"
+#include "face/report/text.h"
+
+namespace sonde {
+namespace {
+
+std::string field(std::string_view name, const std::string& text) {
+  return fmt::format("  {:<11} {}\n", name, printable(text));
+}
+
+std::string list_text(std::string_view name, const std::vector<std::string>& lines) {
+  std::string text;
+  for (std::size_t i = 0; i < lines.size(); ++i) text += field(i == 0 ? name : "", lines[i]);
+  return text;
+}
+
+std::string numbers_text(const std::vector<NamedValue<double>>& numbers) {
+  std::vector<std::string> parts;
+  for (const NamedValue<double>& number : numbers) parts.push_back(number.name + " " + number_text(number.value));
+  return joined(parts, ", ");
+}
+
+std::string tensor_text(const FindingTensor& tensor) {
+  std::string text = slot_name(tensor);
+  if (!tensor.parameter.empty()) text += " " + tensor.parameter;
+  if (tensor.dtype != DType::undefined) text += " " + std::string(info(tensor.dtype).lower);
+  if (tensor.shape) text += " " + shape_text(*tensor.shape, '(', ')');
+  return text;
+}
+
+}  // namespace
+
+std::string short_line(const Code& code) {
+  if (code.source_file.empty()) return "";
+  return fmt::format("{}:{}", std::filesystem::path(code.source_file).filename().string(), code.source_line);
+}
+
+std::string code_text(const Code& code) {
+  if (code.source_file.empty()) return "";
+  std::string text = fmt::format("  {}:{}{}{}\n", printable(code.source_file), code.source_line,
+                                 code.function.empty() ? "" : " in ", printable(code.function));
+  for (const Line& line : code.lines) {
+    text += fmt::format("  {} {:>5} | {}\n", line.number == code.source_line ? ">" : " ", line.number,
+                        printable(line.text));
+  }
+  return text;
+}
+
+std::string tags_text(const std::vector<std::string>& tags) {
+  if (tags.empty()) return "";
+  std::string words = joined(tags, ", ");
+  std::ranges::replace(words, '_', ' ');
+  return " (" + words + ")";
+}
+
+std::string page_of(const Finding& finding) {
+  std::string text = printable(finding.tensor.op_name.empty() ? finding.tensor.parameter : finding.tensor.op_name);
+  text += tags_text(finding.tags) + "\n";
+  text += code_text(finding.code);
+  text += field("where", fmt::format("rank {}, graph {}, step {}, {}", rank_text(finding.rank, finding.dump),
+                                     finding.graph, finding.step, word_of(finding.phase)));
+  text += field("tensor", tensor_text(finding.tensor));
+  text += field("verdict", finding.kind);
+  text += field("why", finding.why);
+  if (!finding.numbers.empty()) text += field("numbers", numbers_text(finding.numbers));
+  text += list_text("evidence", finding.evidence);
+  text += list_text("not known", finding.limits);
+  return text;
+}
+
+Table table_of(const std::vector<Finding>& findings) {
+  Table table({{"verdict"},
+               {"rank", Align::right, false, 3},
+               {"step", Align::right},
+               {"op", Align::left, true},
+               {"slot"},
+               {"line", Align::left, false, 1},
+               {"why", Align::left, true, 2}});
+  for (const Finding& finding : findings) {
+    table.add({finding.kind, rank_text(finding.rank, finding.dump), std::to_string(finding.step),
+               finding.tensor.op_name, slot_name(finding.tensor), short_line(finding.code), finding.why});
+  }
+  return table;
+}
+
+bool has_fault(const std::vector<Finding>& findings) {
+  return std::ranges::any_of(findings, [](const Finding& finding) { return finding.severity != Severity::note; });
+}
+
+}  // namespace sonde

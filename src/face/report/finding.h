@@ -1,0 +1,27 @@
+// Findings in forms for people.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ask/finding/finding.h"
+#include "face/report/json.h"
+#include "face/report/table.h"
+
+namespace sonde {
+
+// The place with its tags and its lines of code, then the reason, the evidence and the limits, as paragraphs.
+std::string page_of(const Finding& finding);
+// "  train.py:12 in Net.forward" and the lines of code; empty if unknown.
+std::string code_text(const Code& code);
+// "train.py:12", as it is in the dump (not made printable); empty if unknown.
+std::string short_line(const Code& code);
+// " (backward only, uncertain)", beside a headline; empty without tags.
+std::string tags_text(const std::vector<std::string>& tags);
+// One row each: kind, rank, step, op, slot, line, why.
+Table table_of(const std::vector<Finding>& findings);
+
+// True if one of them is more than a note.
+bool has_fault(const std::vector<Finding>& findings);
+
+}  // namespace sonde

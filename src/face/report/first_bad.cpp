@@ -1,0 +1,197 @@
+#include "face/report/first_bad.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include "face/report/catalog_text.h"
+#include "face/report/finding.h"
+#include "face/report/table.h"
+#include "face/report/text.h"
+
+namespace sonde {
+namespace {
+
+constexpr std::size_t kHealthyShown = 12;
+constexpr std::size_t kPathShown = 8;
+constexpr std::size_t kRanksShown = 4;
+
+std::string last_part(const std::string& name) {
+  const std::size_t slash = name.rfind('/');
+  return slash == std::string::npos ? name : name.substr(slash + 1);
+}
+
+std::string path_text(const FirstBad& report) {
+  std::vector<std::string> parts;
+  const std::size_t size = report.path.size();
+  for (std::size_t i = 0; i < size; ++i) {
+    if (i + 2 >= kPathShown && i + 2 < size) {
+      if (i + 2 == kPathShown) parts.push_back(fmt::format("… {} more …", size - kPathShown));
+      continue;
+    }
+    parts.push_back(last_part(report.path[i]));
+  }
+  return joined(parts, " -> ");
+}
+
+std::string counts_text(const std::optional<KnownStatistics>& statistics) {
+  if (!statistics) return "";
+  std::vector<std::string> parts;
+  if (statistics->nan_count.value_or(0) > 0) parts.push_back(fmt::format("{} NaN", *statistics->nan_count));
+  if (statistics->positive_inf_count.value_or(0) > 0) {
+    parts.push_back(fmt::format("{} +inf", *statistics->positive_inf_count));
+  }
+  if (statistics->negative_inf_count.value_or(0) > 0) {
+    parts.push_back(fmt::format("{} -inf", *statistics->negative_inf_count));
+  }
+  if (parts.empty()) {  // no counts: a maximum or minimum shows it
+    for (const auto& value : {statistics->max, statistics->min}) {
+      if (value && !std::isfinite(*value)) parts.push_back(number_text(*value));
+    }
+  }
+  return joined(parts, ", ");
+}
+
+std::string healthy_text(const FirstBad& report, std::size_t width) {
+  if (report.healthy.empty()) return "";
+  Table table({{"healthy", Align::left, true}, {"holds"}, {"how"}, {"absorbed by", Align::left, true}, {"line"}});
+  const std::size_t shown = std::min(report.healthy.size(), kHealthyShown);
+  for (std::size_t i = 0; i < shown; ++i) {
+    const HealthyInfinity& healthy = report.healthy[i];
+    std::vector<std::string> absorbers;
+    for (const std::string& name : healthy.absorbed_by) absorbers.push_back(last_part(name));
+    const bool outside = healthy.tensor.side == Side::input && !healthy.tensor.parameter.empty();
+    table.add({outside ? healthy.tensor.parameter : last_part(name_of(healthy.tensor)),
+               counts_text(healthy.tensor.statistics), healthy.how,
+               absorbers.empty() ? "no operator reads it" : joined(absorbers, ", "), short_line(healthy.code)});
+  }
+  std::string text = "\n" + table.text(width);
+  const std::uint64_t more = report.healthy.size() - shown + report.healthy_left_out;
+  if (more > 0) text += fmt::format("and {} more (--json)\n", more);
+  return text;
+}
+
+bool is_alike(const Finding& a, const Finding& b) {
+  return a.tensor.op_name == b.tensor.op_name && step_of(a) == step_of(b) && a.kind == b.kind;
+}
+
+// The findings of other ranks; equal ones are in the answer's evidence.
+std::string ranks_text(const FirstBad& report) {
+  std::string text;
+  std::size_t shown = 0, more = 0;
+  for (const Finding& finding : report.by_rank) {
+    if (is_alike(finding, report.by_rank.front())) continue;
+    if (shown == kRanksShown) {
+      ++more;
+      continue;
+    }
+    ++shown;
+    text += fmt::format("\nrank {} went wrong by itself:\n{}", rank_text(finding.rank, finding.dump), page_of(finding));
+  }
+  if (more > 0) text += fmt::format("and {} (--json)\n", count_text(more, "more rank"));
+  return text;
+}
+
+std::string growth_text(const Growth& growth) {
+  std::vector<std::string> points;
+  for (const GrowthPoint& point : growth.series) {
+    points.push_back(fmt::format("{}: {:.4g}", point.step, point.value));
+  }
+  if (points.size() > 8) points.erase(points.begin(), points.end() - 8);
+  return fmt::format("\ngrew first: {} in step {}{}: {} {:.4g} after {:.4g} ({:.3g} times)\n  by step: {}\n",
+                     printable(name_of(growth.tensor)), growth.step,
+                     growth.code.source_file.empty() ? "" : fmt::format(" ({})", printable(short_line(growth.code))),
+                     growth.of_norm ? "norm" : "largest", growth.now, growth.before, growth.now / growth.before,
+                     joined(points, ", "));
+}
+
+std::string looked_text(const FirstBad& report) {
+  const std::string only_names =
+      report.looked_at.ops_not_recorded > 0
+          ? fmt::format(" (of {} only the names are known)", report.looked_at.ops_not_recorded)
+          : "";
+  return fmt::format(
+      "{}, {}, {}{}, {}{}", count_text(report.looked_at.ranks, "rank"), count_text(report.looked_at.steps, "step"),
+      count_text(report.looked_at.ops, "op"), only_names, count_text(report.looked_at.tensors, "tensor"),
+      report.looked_at.files_read > 0 ? fmt::format(", {} read", count_text(report.looked_at.files_read, "file")) : "");
+}
+
+std::string_view words_of(RunState state) {
+  using enum RunState;
+  return state == killed ? "was killed" : state == stopped ? "stopped recording" : "goes on";
+}
+
+// "the run was killed in step 2", of several ranks "rank 0 was killed in step 2, rank 3 in step 1"
+std::string unfinished_text(const FirstBad& report) {
+  std::vector<std::string> parts;
+  std::optional<RunState> before;
+  for (const UnfinishedRun& run : report.unfinished) {
+    std::string text = report.looked_at.ranks == 1 ? "the run" : "rank " + rank_text(run.rank, run.dump);
+    if (run.state != before) text += fmt::format(" {}", words_of(run.state));
+    before = run.state;
+    parts.push_back(fmt::format(
+        "{} {} step {}{}", text, run.in_step ? "in" : "after", run.step,
+        run.reason.empty() ? "" : fmt::format(" ({}); later steps are not in the dump", printable(run.reason))));
+  }
+  return joined(parts, ", ");
+}
+
+// The recording may have ended before the program did: the way to see more.
+std::string how_to_see_more(const FirstBad& report) {
+  const auto ended_early = [](const UnfinishedRun& run) { return run.state != RunState::running; };
+  const auto run = std::ranges::find_if(report.unfinished, ended_early);
+  if (run == report.unfinished.end()) return "";
+  const std::string_view cause = run->state == RunState::killed
+                                     ? "The recording has no end: the program was killed, or the disk failed."
+                                     : "The recording ended before the program did.";
+  const std::string complete =
+      run->complete_step ? fmt::format("The last complete step is {}", *run->complete_step) : "No step is complete";
+  return fmt::format("{} {}; to see more, record again with --iteration {}-N\n", cause, complete,
+                     run->complete_step ? *run->complete_step + 1 : run->step);
+}
+
+std::string place_text(const Code& code) { return code.source_file.empty() ? "" : ", " + printable(short_line(code)); }
+
+}  // namespace
+
+std::string text_of(const FirstBad& report, std::size_t width) {
+  std::string text;
+  for (std::size_t i = 0; i < report.findings.size(); ++i) {
+    if (i == 1) text += "\nalso wrong in this step:\n";
+    text += (i == 0 ? "first bad: " : "") + page_of(report.findings[i]);
+    if (i == 0) text += fmt::format("  {:<11} {}: {}\n", "reaches", report.reaches, printable(path_text(report)));
+  }
+  text += ranks_text(report);
+  for (const Finding& finding : report.expected) {
+    text += fmt::format("expected: {}: {} (step {}); the loss scaler found it and skipped the step\n",
+                        printable(finding.tensor.op_name), printable(finding.why), finding.step);
+  }
+  for (const Finding& finding : report.asides) {
+    text +=
+        fmt::format("aside: {}: {} (step {}{}); nothing that is trained reads it\n", printable(finding.tensor.op_name),
+                    printable(finding.why), finding.step, place_text(finding.code));
+  }
+  if (report.findings.empty()) {
+    const std::string unfinished = unfinished_text(report);
+    text += fmt::format("{}: no NaN or infinity that matters in {}",
+                        !unfinished.empty() ? "nothing found in what was recorded"
+                        : !report.complete  ? "nothing found in the part that could be examined"
+                                            : "nothing wrong",
+                        looked_text(report));
+    if (!unfinished.empty()) text += "; " + unfinished;
+    if (!report.healthy.empty()) {
+      const std::uint64_t healthy = report.healthy.size() + report.healthy_left_out;
+      text += fmt::format("; {} healthy {}", healthy, healthy == 1 ? "infinity" : "infinities");
+    }
+    text += "\n" + how_to_see_more(report);
+  } else {
+    text += fmt::format("looked at {}\n", looked_text(report));
+  }
+  if (report.growth) text += growth_text(*report.growth);
+  return text + healthy_text(report, width);
+}
+
+}  // namespace sonde

@@ -1,0 +1,22 @@
+// The data flow of a step in the forms that `sonde graph` prints.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "face/report/catalog_text.h"
+#include "face/report/json.h"
+#include "read/catalog/step_graph.h"
+
+namespace sonde {
+
+// One row per node.
+std::string table_of(const StepGraph& graph, const std::vector<std::uint32_t>& nodes, std::size_t width);
+// One op with its source, its callers, its attributes and its neighbours.
+std::string page_of(const StepGraph& graph, std::uint32_t node, SourceTexts& sources);
+// Graphviz: ops as boxes coloured by phase, parameters and input data as ellipses, tensors as arrows.
+std::string dot_of(const StepGraph& graph, const std::vector<std::uint32_t>& nodes);
+Json json_of(const StepGraph& graph, const std::vector<std::uint32_t>& nodes);
+
+}  // namespace sonde

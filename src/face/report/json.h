@@ -1,0 +1,17 @@
+// JSON of what a catalog holds, for answers that are not in contract/ yet.
+#pragma once
+
+#include <string_view>
+
+#include "ground/contract/json.h"
+#include "read/catalog/catalog.h"
+
+namespace sonde {
+
+// One slot, with the step and the op it belongs to.
+Json json_of(const CatalogRank& rank, const CatalogStep& step, const CatalogOp& op, const CatalogTensor& tensor);
+Json json_of_source(const CatalogOp& op);               // `source_file`, `source_line`, `function`
+std::string_view scope_of(const CatalogOp& op);         // the modules around it; empty if unknown
+std::string_view side_of(const CatalogTensor& tensor);  // "input", "output"
+
+}  // namespace sonde

@@ -1,0 +1,12 @@
+// The result of `stomp`, for people.
+#pragma once
+
+#include <string>
+
+#include "ask/stomp/memory_stomp.h"
+
+namespace sonde {
+
+std::string text_of(const StompReport& report);
+
+}  // namespace sonde

@@ -1,0 +1,23 @@
+// The result of `sonde watch`, as a table or as JSON in the shape that MindSpore's debugger gives its hits.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "ask/watch/watchpoints.h"
+#include "face/report/json.h"
+
+namespace sonde {
+
+// `width` of the terminal; 0: none.
+std::string hits_table(const Catalog& catalog, std::span<const Watchpoint> watchpoints, const WatchReport& report,
+                       std::size_t width);
+// The tensors that could not be judged, one line for each condition and reason.
+std::string doubts_text(const Catalog& catalog, std::span<const Watchpoint> watchpoints, const WatchReport& report);
+Json json_of(const Catalog& catalog, std::span<const Watchpoint> watchpoints, const WatchReport& report);
+
+// The catalogue of conditions.
+std::string conditions_table(std::size_t width);
+Json conditions_json();
+
+}  // namespace sonde

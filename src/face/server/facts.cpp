@@ -1,0 +1,205 @@
+#include "face/server/facts.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "face/report/catalog_text.h"
+#include "face/report/json.h"
+#include "read/index/index_rows.h"
+#include "read/index/index_schema.h"
+
+namespace sonde::server {
+namespace {
+
+// The facts that a state needs, of one row.
+constexpr const char* kTensorFacts =
+    "SELECT op_id, position, is_input, slot, dtype, max, min, avg, l2norm, count, nan_count, positive_inf_count, "
+    "negative_inf_count, positive_count, negative_count, zero_count, flags, directory, constant, source "
+    "FROM tensors WHERE op_id>=? ORDER BY op_id, position";
+
+CatalogTensor tensor_in(const Statement& row, std::string_view& last_name, DType& last_dtype) {
+  CatalogTensor tensor;
+  const auto flags = static_cast<std::uint32_t>(row.integer(16));
+  tensor.is_input = row.integer(2) != 0;
+  tensor.slot = static_cast<std::uint32_t>(row.integer(3));
+  if (!row.is_null(4)) {
+    if (row.text(4) != last_name) {
+      last_dtype = dtype_from_name(row.text(4));
+      last_name = info(last_dtype).lower;
+    }
+    tensor.dtype = last_dtype;
+  }
+  if ((flags & kHasStatistics) != 0) tensor.statistics = statistics_in(row, 5, flags);
+  if (!row.is_null(17)) tensor.file = "?";  // there is one
+  if ((flags & kHasConstant) != 0) tensor.constant = row.real(18);
+  return tensor;
+}
+
+Status read_names(Database& database, Facts& facts) {
+  Result<Statement> rows = database.prepare("SELECT id, op_name, op_type FROM op_names WHERE id>=? ORDER BY id");
+  if (!rows) return rows.error();
+  rows->set(0, std::uint64_t{facts.names.size()});
+  while (rows->next()) {
+    OpName& name = facts.names.emplace_back();
+    name.op_name = rows->text(1);
+    name.op_type = rows->text(2);
+  }
+  return rows->failed() ? Status(database.error("cannot read it")) : Status();
+}
+
+Status place_steps(Database& database, const Catalog& frame, Facts& facts) {
+  Result<Statement> rows = database.prepare("SELECT rank_id FROM steps ORDER BY id");
+  if (!rows) return rows.error();
+  std::vector<std::uint32_t> next(frame.ranks.size());  // a rank's steps in the frame have the order of their ids
+  while (rows->next()) {
+    const std::uint64_t rank = rows->number(0);
+    if (rank >= next.size() || next[rank] >= frame.ranks[rank].steps.size()) {
+      return database.error("cannot read it: a step has no rank");
+    }
+    const std::uint32_t step = next[rank]++;
+    const StepId id = frame.ranks[rank].steps[step].id;
+    facts.steps.push_back({static_cast<std::uint32_t>(rank), step, id.graph, id.number});
+  }
+  return rows->failed() ? Status(database.error("cannot read it")) : Status();
+}
+
+Status read_ops(Database& database, Facts& facts) {
+  Result<Statement> rows = database.prepare(
+      "SELECT ops.id, step_id, name_id, phase, flags, source_file, source_line, scopes.text "
+      "FROM ops LEFT JOIN texts AS scopes ON scopes.id=ops.scope WHERE ops.id>=? ORDER BY ops.id");
+  if (!rows) return rows.error();
+  rows->set(0, std::uint64_t{facts.ops.size()});
+  while (rows->next()) {
+    if (rows->number(1) >= facts.steps.size() || rows->number(2) >= facts.names.size()) {
+      return database.error("cannot read it: an op has no step or no name");
+    }
+    OpFact& op = facts.ops.emplace_back();
+    op.step = static_cast<std::uint32_t>(rows->number(1));
+    op.name = static_cast<std::uint32_t>(rows->number(2));
+    const auto phase = std::ranges::find(kPhases, rows->text(3));
+    op.phase = static_cast<std::uint8_t>(phase == kPhases.end() ? 0 : phase - kPhases.begin());
+    op.flags = static_cast<std::uint8_t>(rows->integer(4));
+    op.source_file = rows->is_null(5) ? 0 : static_cast<std::uint32_t>(rows->number(5) + 1);
+    op.line = static_cast<std::uint32_t>(rows->number(6));
+    OpName& name = facts.names[op.name];
+    if (name.scope.empty()) {
+      CatalogOp like;
+      like.op_name = name.op_name;
+      like.is_parameter = (op.flags & kIsParameter) != 0;
+      like.scope = rows->text(7);
+      name.scope = scope_of(like);
+    }
+  }
+  return rows->failed() ? Status(database.error("cannot read it")) : Status();
+}
+
+State judged(State state, const CatalogTensor& tensor, const OpFact& op, const Facts& facts, const Catalog& frame,
+             const Judgement& judgement) {
+  if (state != State::unjudged_infinity || judgement.infinities.empty()) return state;
+  const StepPlaceFact& step = facts.steps[op.step];
+  const auto found = judgement.infinities.find(
+      {rank_text(frame.ranks[step.rank]), step.graph, facts.names[op.name].op_name, tensor.is_input, tensor.slot});
+  if (found == judgement.infinities.end()) return state;
+  for (const Judgement::InSteps& one : found->second) {
+    if (!one.steps.contains(step.number)) continue;
+    state = state == State::unjudged_infinity ? one.state : std::max(state, one.state);
+  }
+  return state;
+}
+
+Status read_tensors(Database& database, const Catalog& frame, const Judgement& judgement, std::uint64_t first_new,
+                    Facts& facts) {
+  Result<Statement> rows = database.prepare(kTensorFacts);
+  if (!rows) return rows.error();
+  std::string_view last_name;
+  DType last_dtype = DType::undefined;
+  rows->set(0, first_new);
+  std::uint64_t next_op = first_new;
+  std::vector<State> worst_of_others(facts.ops.size() - first_new);
+  while (rows->next()) {
+    const std::uint64_t id = rows->number(0);
+    if (id >= facts.ops.size()) return database.error("cannot read it: a tensor has no op");
+    for (; next_op <= id; ++next_op) facts.ops[next_op].first_tensor = facts.tensors.size();
+    OpFact& op = facts.ops[id];
+    CatalogTensor tensor = tensor_in(*rows, last_name, last_dtype);
+    if (!judgement.measured.empty() && !tensor.statistics) {
+      const auto measured = judgement.measured.find(tensor_key(id, rows->number(1)));
+      if (measured != judgement.measured.end()) tensor.statistics = measured->second;
+    }
+    const State state = judged(state_of(tensor), tensor, op, facts, frame, judgement);
+    facts.tensors.push_back(
+        {static_cast<std::uint32_t>(id), static_cast<std::uint16_t>(rows->number(1)), tensor.is_input, state});
+    // The output of another op is judged at that op.
+    if (tensor.is_input && !rows->is_null(19)) {
+      State& worst = worst_of_others[id - first_new];
+      worst = std::max(worst, state);
+    } else {
+      op.state = std::max(op.state, state);
+    }
+    op.recorded += tensor.recorded();
+    op.nan_tensors += state == State::nan;
+    op.inf_tensors += state == State::infinity || state == State::unjudged_infinity || state == State::healthy_infinity;
+    op.not_measured += state == State::not_measured;
+  }
+  for (; next_op < facts.ops.size(); ++next_op) facts.ops[next_op].first_tensor = facts.tensors.size();
+  for (std::size_t i = first_new; i < facts.ops.size(); ++i) {
+    if (facts.ops[i].state == State::not_recorded) facts.ops[i].state = worst_of_others[i - first_new];
+  }
+  return rows->failed() ? Status(database.error("cannot read it")) : Status();
+}
+
+}  // namespace
+
+State state_of(const CatalogTensor& tensor) {
+  if (!tensor.recorded()) return State::not_recorded;
+  const std::optional<Health> health = stated_health(tensor);
+  if (!health || !health->known) return State::not_measured;
+  if (health->nan) return State::nan;
+  return health->inf() ? State::unjudged_infinity : State::fine;
+}
+
+Result<std::shared_ptr<const Facts>> Facts::read(Database& database, const Catalog& frame, const Judgement& judgement,
+                                                 const Facts* earlier, std::uint64_t first_new) {
+  auto facts = std::make_shared<Facts>();
+  if (earlier != nullptr && first_new <= earlier->ops.size()) {
+    facts->names = earlier->names;
+    facts->ops.assign(earlier->ops.begin(), earlier->ops.begin() + static_cast<std::ptrdiff_t>(first_new));
+    const std::uint64_t tensors =
+        first_new < earlier->ops.size() ? earlier->ops[first_new].first_tensor : earlier->tensors.size();
+    facts->tensors.assign(earlier->tensors.begin(), earlier->tensors.begin() + static_cast<std::ptrdiff_t>(tensors));
+  } else {
+    first_new = 0;
+  }
+  Status status = place_steps(database, frame, *facts);
+  if (status) status = read_names(database, *facts);
+  if (status) status = read_ops(database, *facts);
+  if (status) status = read_tensors(database, frame, judgement, first_new, *facts);
+  if (!status) return status.error();
+  return std::shared_ptr<const Facts>(std::move(facts));
+}
+
+Facts::ByName Facts::by_name() const {
+  ByName table;
+  std::vector<std::uint32_t> number_of(names.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto next = static_cast<std::uint32_t>(table.numbers.size());
+    number_of[i] = table.numbers.try_emplace(names[i].op_name, next).first->second;
+  }
+  table.begin.resize(table.numbers.size() + 1);
+  for (const OpFact& op : ops) ++table.begin[number_of[op.name] + 1];
+  std::partial_sum(table.begin.begin(), table.begin.end(), table.begin.begin());
+  std::vector<std::uint32_t> next = table.begin;
+  table.ops.resize(ops.size());
+  for (std::uint32_t id = 0; id < ops.size(); ++id) table.ops[next[number_of[ops[id].name]]++] = id;
+  return table;
+}
+
+std::span<const std::uint32_t> Facts::ops_named(std::string_view name) const {
+  std::call_once(by_name_once_, [this] { by_name_ = by_name(); });
+  const auto found = by_name_.numbers.find(name);
+  if (found == by_name_.numbers.end()) return {};
+  const std::uint32_t begin = by_name_.begin[found->second];
+  return std::span(by_name_.ops).subspan(begin, by_name_.begin[found->second + 1] - begin);
+}
+
+}  // namespace sonde::server

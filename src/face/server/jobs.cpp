@@ -1,0 +1,382 @@
+#include "face/server/jobs.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "ground/base/clock.h"
+#include "ground/base/json_depth.h"
+#include "ground/base/text.h"
+#include "ground/files/files.h"
+#include "ground/files/mapped_file.h"
+#include "ground/files/scratch.h"
+
+namespace sonde::server {
+namespace {
+
+constexpr std::size_t kKept = 32;                  // jobs that are done
+constexpr std::size_t kMostBytes = 512ULL << 20U;  // of an answer
+constexpr int kNice = 10;
+
+bool is_over(const Job& job) { return job.state != "waiting" && job.state != "running"; }
+
+// Nothing was looked at: the document says why, and nothing else.
+bool is_only_error(const Json& answer) {
+  if (!answer.contains("error")) return false;
+  for (const auto& [name, ignored] : answer.items()) {
+    if (name != "error" && name != "problems" && name != "warnings") return false;
+  }
+  return true;
+}
+
+// The directory of a job means nothing to a reader.
+void forget_path(const std::string& path, std::string& text) {
+  for (std::size_t at = text.find(path); at != std::string::npos; at = text.find(path, at)) text.erase(at, path.size());
+}
+
+std::string all_of(int fd, const std::atomic<bool>& is_cancelled, bool& too_large) {
+  std::string text;
+  char buffer[1 << 16];
+  for (;;) {
+    const ssize_t got = ::read(fd, buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0 || is_cancelled) return text;
+    text.append(buffer, static_cast<std::size_t>(got));
+    too_large = text.size() > kMostBytes;
+    if (too_large) return text;
+  }
+}
+
+// The text of a shell command, for people.
+std::string shell_text(const std::vector<std::string>& words) {
+  std::string out = "sonde";
+  for (const std::string& word : words) {
+    const bool is_plain = !word.empty() && std::ranges::all_of(word, [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+             std::string_view("-_./=:,+@%").find(c) != std::string_view::npos;
+    });
+    out += ' ' + (is_plain ? word : shell_quoted(word));
+  }
+  return out;
+}
+
+// The files of a command, in a directory of the job.
+struct CommandFiles {
+  std::optional<Scratch> directory;
+  std::filesystem::path written;  // by the command; empty: it writes none
+};
+
+// Gives the options of kFileOptions paths in the directory, and writes the file of the mapping.
+Status place_files(const Json& arguments, std::vector<std::string>& words, CommandFiles& files) {
+  for (std::string& word : words) {
+    const auto option = std::ranges::find_if(kFileOptions, [&](std::string_view o) { return word.starts_with(o); });
+    if (option == kFileOptions.end()) continue;
+    if (!files.directory && files.directory.emplace().path().empty()) {
+      return Error{ErrorCode::io, "cannot make a directory in TMPDIR or /tmp"};
+    }
+    const std::filesystem::path file = files.directory->path() / word.substr(option->size());
+    word = std::string(*option) + file.string();
+    if (*option != kMappingOption) {
+      files.written = file;
+    } else if (!(std::ofstream(file) << arguments["mapping"].get_ref<const std::string&>()).flush()) {
+      return Error{ErrorCode::io, "cannot write the mapping to a file in TMPDIR or /tmp"};
+    }
+  }
+  return {};
+}
+
+// Starts this program as a command; -1 with errno if it cannot. `output` is what the command prints.
+pid_t start_command(std::vector<std::string>& words, Fd& output) {
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  int pipe[2] = {-1, -1};
+  if (::pipe2(pipe, O_CLOEXEC) != 0) return -1;
+  output = Fd(pipe[0]);
+  const Fd input_of_pipe(pipe[1]), nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  const pid_t child = ::fork();
+  if (child == 0) {  // only functions that a fork of a program with threads may call
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ::setpriority(PRIO_PROCESS, 0, kNice);
+    ::dup2(nothing.get(), 0);
+    ::dup2(input_of_pipe.get(), 1);
+    ::dup2(nothing.get(), 2);
+    sigset_t none;
+    ::sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    ::execv("/proc/self/exe", arguments.data());
+    ::_exit(127);
+  }
+  return child;
+}
+
+// The file that the command wrote, to be saved. That of `next-config` becomes the answer itself, in `text`; a report's name
+// comes into the answer, which does not name its directory then.
+std::optional<std::string> take_file(const std::string& kind, const CommandFiles& files, Json& answer,
+                                     std::string& text) {
+  std::optional<std::string> file;
+  if (!files.written.empty()) {
+    if (Result<std::string> read = read_whole_file(files.written)) file = std::move(*read);
+  }
+  if (kind == "next-config") {
+    if (file) {
+      text = std::move(*file);
+    } else if (answer.is_object() && !answer.contains("error")) {
+      answer["error"] = {{"message", "nothing wrong was found, so there is no next configuration"}};
+    }
+    return std::nullopt;
+  }
+  if (kind == "report" && file && answer.is_object()) {
+    answer["file"] = files.written.filename().string();
+    text = answer.dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
+  return file;
+}
+
+}  // namespace
+
+Jobs::Jobs(std::vector<std::filesystem::path> dumps, Events& events, Hooks hooks)
+    : dumps_(std::move(dumps)), events_(events), hooks_(std::move(hooks)) {
+  const unsigned threads = std::max(2U, std::thread::hardware_concurrency()) - 1;
+  for (unsigned i = 0; i < threads; ++i) {
+    threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
+  }
+}
+
+Jobs::~Jobs() {
+  for (std::jthread& thread : threads_) thread.request_stop();
+  const std::lock_guard lock(mutex_);
+  for (const std::shared_ptr<Job>& job : jobs_) {
+    job->is_cancelled = true;
+    if (job->process > 0) ::kill(job->process, SIGKILL);
+  }
+}
+
+Json Jobs::describe(const Job& job) const {
+  return {{"job", job.number},
+          {"kind", job.kind},
+          {"arguments", job.arguments},
+          {"command", shell_text(job.command)},
+          {"state", job.state},
+          {"created_us", job.created_us},
+          {"started_us", job.started_us},
+          {"ended_us", job.ended_us},
+          {"exit_status", job.exit_status ? Json(*job.exit_status) : Json()},
+          {"error", job.error},
+          {"file", job.file_name},
+          {"result", nullptr}};
+}
+
+Result<Json> job_request(const std::string& body) {
+  if (is_nested_too_deeply(body)) {
+    return Error{ErrorCode::invalid_argument, fmt::format("the request is nested deeper than {} levels", kJsonDepth)};
+  }
+  Json request = Json::parse(body, nullptr, false);
+  if (!request.is_object() || !request.contains("kind") || !request["kind"].is_string()) {
+    return Error{ErrorCode::invalid_argument,
+                 "the request has no JSON object with `kind`, as {\"kind\": \"first-bad\"}"};
+  }
+  for (const auto& [name, ignored] : request.items()) {
+    if (name != "kind" && name != "arguments") {
+      return Error{ErrorCode::invalid_argument, fmt::format("a job has `kind` and `arguments`, not '{}'", name)};
+    }
+  }
+  if (!request.contains("arguments")) request["arguments"] = Json::object();
+  return request;
+}
+
+Result<Json> Jobs::start(const std::string& body) {
+  const Result<Json> request = job_request(body);
+  if (!request) return request.error();
+  auto job = std::make_shared<Job>();
+  job->kind = request->at("kind").get<std::string>();
+  job->arguments = request->at("arguments");
+  Result<std::vector<std::string>> command = job_command(job->kind, job->arguments, dumps_);
+  if (!command) return command.error();
+  job->command = std::move(*command);
+  job->dump = job->arguments.value("dump", std::size_t{0});
+  job->created_us = now_us();
+  const std::lock_guard lock(mutex_);
+  const auto waiting = std::ranges::count(jobs_, "waiting", [](const auto& known) { return known->state; });
+  if (static_cast<std::size_t>(waiting) >= kJobsWaiting) {
+    return Error{ErrorCode::busy, fmt::format("{} jobs are waiting; cancel one, or wait", waiting)};
+  }
+  job->number = ++last_;
+  jobs_.push_front(job);
+  while (jobs_.size() > kKept && is_over(*jobs_.back())) jobs_.pop_back();
+  woken_.notify_one();
+  events_.add("job", {{"job", job->number}, {"state", job->state}});
+  return describe(*job);
+}
+
+Json Jobs::list() const {
+  const std::lock_guard lock(mutex_);
+  Json jobs = Json::array();
+  for (const std::shared_ptr<Job>& job : jobs_) jobs.push_back(describe(*job));
+  return {{"jobs", jobs}};
+}
+
+std::shared_ptr<Job> Jobs::find(std::uint64_t number) const {
+  const auto found = std::ranges::find(jobs_, number, [](const auto& job) { return job->number; });
+  return found == jobs_.end() ? nullptr : *found;
+}
+
+Result<std::string> Jobs::one(std::uint64_t number) const {
+  const std::lock_guard lock(mutex_);
+  const std::shared_ptr<Job> job = find(number);
+  if (!job) return Error{ErrorCode::not_found, fmt::format("there is no job {}", number)};
+  std::string text = describe(*job).dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (job->result) {  // it is JSON already, and may be large
+    constexpr std::string_view kNone = "null}";
+    text.replace(text.size() - kNone.size(), kNone.size(), *job->result + "}");
+  }
+  return text;
+}
+
+Result<std::pair<std::string, std::shared_ptr<const std::string>>> Jobs::file(std::uint64_t number) const {
+  const std::lock_guard lock(mutex_);
+  const std::shared_ptr<Job> job = find(number);
+  if (!job || !job->file) return Error{ErrorCode::not_found, fmt::format("job {} has no file", number)};
+  return std::pair(job->file_name, job->file);
+}
+
+Result<Json> Jobs::cancel(std::uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  const std::shared_ptr<Job> job = find(number);
+  if (!job) return Error{ErrorCode::not_found, fmt::format("there is no job {}", number)};
+  if (is_over(*job)) {
+    jobs_.remove(job);
+    return describe(*job);
+  }
+  job->is_cancelled = true;
+  if (job->process > 0) ::kill(job->process, SIGKILL);
+  if (job->state == "waiting") job->ended_us = now_us();
+  job->state = "cancelled";
+  events_.add("job", {{"job", job->number}, {"state", job->state}});
+  return describe(*job);
+}
+
+Result<std::pair<std::uint64_t, std::shared_ptr<const std::string>>> Jobs::comparison(std::uint64_t number) const {
+  const std::lock_guard lock(mutex_);
+  for (const std::shared_ptr<Job>& job : jobs_) {
+    const bool is_meant = number == 0 || job->number == number;
+    if (is_meant && job->kind == "compare" && job->state == "done") return std::pair(job->number, job->result);
+  }
+  return Error{ErrorCode::not_found, number == 0 ? "no compare job is done; start one with POST jobs"
+                                                 : fmt::format("job {} is not a compare job that is done", number)};
+}
+
+void Jobs::work(const std::stop_token& stop) {
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), kNice);  // of this thread alone
+  const auto next = [this] {
+    for (auto at = jobs_.rbegin(); at != jobs_.rend(); ++at) {
+      if ((*at)->state == "waiting") return *at;
+    }
+    return std::shared_ptr<Job>();
+  };
+  while (!stop.stop_requested()) {
+    std::shared_ptr<Job> job;
+    {
+      std::unique_lock lock(mutex_);
+      if (!woken_.wait_for(lock, stop, kForever, [&] { return next() != nullptr; })) return;
+      job = next();
+      job->state = "running";
+      job->started_us = now_us();
+    }
+    events_.add("job", {{"job", job->number}, {"state", "running"}});
+    try {
+      run(*job);
+    } catch (const std::exception& error) {  // memory, in practice
+      const std::lock_guard lock(mutex_);
+      job->state = "failed";
+      job->error = error.what();
+    }
+    events_.add("job", {{"job", job->number}, {"state", job->state}});
+  }
+}
+
+void Jobs::run(Job& job) {
+  job.generation = hooks_.generation(job.dump);
+  if (job.kind != "measure") return run_command(job);
+  Result<Json> measured = hooks_.measure(job.dump, job.is_cancelled);
+  const std::lock_guard lock(mutex_);
+  job.ended_us = now_us();
+  if (job.is_cancelled) return;
+  job.state = measured ? "done" : "failed";
+  if (measured)
+    job.result = std::make_shared<std::string>(measured->dump(-1, ' ', false, Json::error_handler_t::replace));
+  if (!measured) job.error = measured.error().message;
+}
+
+void Jobs::fail(Job& job, std::string error) {
+  const std::lock_guard lock(mutex_);
+  job.ended_us = now_us();
+  if (job.is_cancelled) return;
+  job.state = "failed";
+  job.error = std::move(error);
+}
+
+void Jobs::run_command(Job& job) {
+  std::vector<std::string> words = job.command;
+  words.insert(words.begin(), "sonde");
+  CommandFiles files;
+  if (Status good = place_files(job.arguments, words, files); !good) return fail(job, good.error().message);
+  Fd output;
+  const pid_t child = start_command(words, output);
+  const int why = errno;
+  int status = 0;
+  bool too_large = false;
+  std::string text;
+  if (child > 0) {
+    job.process = child;
+    if (job.is_cancelled) ::kill(child, SIGKILL);
+    text = all_of(output.get(), job.is_cancelled, too_large);
+    if (too_large) ::kill(child, SIGKILL);
+    siginfo_t ended{};
+    while (::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
+    }
+    const std::lock_guard lock(mutex_);  // cancel() must not meet another process with this number
+    ::waitpid(child, &status, 0);
+    job.process = 0;
+  }
+  Json answer = child > 0 && !too_large ? Json::parse(text, nullptr, false) : Json();
+  std::optional<std::string> file = take_file(job.kind, files, answer, text);
+  bool is_done = false;
+  std::unique_lock lock(mutex_);
+  job.ended_us = now_us();
+  if (job.is_cancelled) return;
+  if (WIFEXITED(status)) job.exit_status = WEXITSTATUS(status);
+  if (child < 0) {
+    job.error = std::string("cannot start the job: ") + std::strerror(why);
+  } else if (too_large) {
+    job.error = fmt::format("the answer is larger than {} MB; choose fewer steps", kMostBytes >> 20U);
+  } else if (!answer.is_object()) {
+    job.error = WIFSIGNALED(status) ? fmt::format("the job was ended by signal {}", WTERMSIG(status))
+                                    : fmt::format("the job ended with status {} and no answer", WEXITSTATUS(status));
+  } else {
+    job.error = answer.contains("error") ? answer["error"].value("message", "") : "";
+    if (files.directory) forget_path(files.directory->path().string() + "/", job.error);
+    if (file) {
+      job.file_name = files.written.filename().string();
+      job.file = std::make_shared<std::string>(std::move(*file));
+    }
+    job.result = std::make_shared<std::string>(std::move(text));
+    is_done = job.exit_status.value_or(2) != 2 && !is_only_error(answer);
+  }
+  lock.unlock();
+  if (is_done && hooks_.done) hooks_.done(job);  // first: who sees that it is done sees what follows from it, too
+  lock.lock();
+  if (!job.is_cancelled) job.state = is_done ? "done" : "failed";
+}
+
+}  // namespace sonde::server

@@ -1,0 +1,413 @@
+// Maps over the steps: the health of scopes, the norms of gradients, the statistics of one tensor.
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+#include <span>
+#include <unordered_map>
+
+#include "face/report/catalog_text.h"
+#include "face/server/ask.h"
+#include "face/server/limits.h"
+#include "read/index/index_rows.h"
+#include "read/index/index_schema.h"
+
+namespace sonde::server {
+namespace {
+
+// Steps become columns, several to one where there are more than `most`.
+class StepColumns {
+ public:
+  StepColumns(std::set<std::uint64_t> steps, std::uint64_t most) : steps_(steps.begin(), steps.end()) {
+    each_ = most == 0 ? 1 : std::max<std::size_t>(1, (steps_.size() + most - 1) / most);
+  }
+  std::size_t column_of(std::uint64_t step) const {
+    return static_cast<std::size_t>(std::ranges::lower_bound(steps_, step) - steps_.begin()) / each_;
+  }
+  std::uint64_t first_of(std::size_t column) const { return steps_[column * each_]; }
+  std::uint64_t last_of(std::size_t column) const { return steps_[std::min(steps_.size(), (column + 1) * each_) - 1]; }
+
+ private:
+  std::vector<std::uint64_t> steps_;
+  std::size_t each_ = 1;
+};
+
+StepColumns columns_of(const Snapshot& snapshot, const Where& where, std::uint64_t most) {
+  std::set<std::uint64_t> steps;
+  for (const CatalogRank& rank : snapshot.frame().ranks) {
+    for (const CatalogStep& step : rank.steps) {
+      if (where.takes(rank, step)) steps.insert(step.id.number);
+    }
+  }
+  return {std::move(steps), most};
+}
+
+// The row of each name of an op: the part of its scope below `under`, or the op itself.
+class HealthRows {
+ public:
+  HealthRows(const Facts& facts, bool by_op, std::string under)
+      : facts_(facts), by_op_(by_op), under_(std::move(under)), row_of_name_(facts.names.size(), kUnset) {}
+
+  static constexpr std::size_t kNone = ~std::size_t{0};
+  std::size_t row_of(const OpFact& op) {
+    std::size_t& row = row_of_name_[op.name];
+    if (row == kUnset) row = find(op);
+    return row;
+  }
+  const std::string& name(std::size_t row) const { return names_[row]; }
+  bool has_children(std::size_t row) const { return is_scope_[row]; }
+  std::size_t size() const { return names_.size(); }
+
+ private:
+  static constexpr std::size_t kUnset = ~std::size_t{0} - 1;
+
+  std::size_t find(const OpFact& op) {
+    const std::string_view scope = shown_scope(facts_, op);
+    const bool is_below = under_.empty() || scope == under_ || scope.starts_with(under_ + "/");
+    if (!is_below) return kNone;
+    if (by_op_ || scope == under_) return number_of(facts_.names[op.name].op_name, false);
+    const std::size_t begin = under_.empty() ? 0 : under_.size() + 1;
+    const std::size_t end = scope.find('/', begin);
+    return number_of(std::string(scope.substr(0, end)), true);
+  }
+  std::size_t number_of(const std::string& name, bool is_scope) {
+    const auto [at, is_new] = numbers_.try_emplace((is_scope ? "s" : "o") + name, names_.size());
+    if (is_new) {
+      names_.push_back(name);
+      is_scope_.push_back(is_scope);
+    }
+    return at->second;
+  }
+
+  const Facts& facts_;
+  bool by_op_;
+  std::string under_;
+  std::vector<std::size_t> row_of_name_;
+  std::unordered_map<std::string, std::size_t> numbers_;
+  std::vector<std::string> names_;
+  std::vector<bool> is_scope_;
+};
+
+// The ops that may be in a row below `under`, in the order of the run: a level of a large dump needs few of all.
+std::vector<std::uint32_t> ops_below(const Facts& facts, const std::string& under) {
+  std::vector<std::uint32_t> ids;
+  if (under.empty() || under == kParameterScope) {
+    ids.resize(facts.ops.size());
+    std::iota(ids.begin(), ids.end(), 0U);
+    return ids;
+  }
+  for (const OpName& name : facts.names) {
+    if (!name.scope.starts_with(under)) continue;
+    const std::span<const std::uint32_t> named = facts.ops_named(name.op_name);
+    ids.insert(ids.end(), named.begin(), named.end());
+  }
+  std::ranges::sort(ids);
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());  // names of several types
+  return ids;
+}
+
+struct HealthCell {
+  State state = State::not_recorded;
+  bool any = false;
+  std::uint32_t ops = 0, tensors = 0, nan_tensors = 0, inf_tensors = 0, not_measured = 0;
+  std::uint32_t worst = 0;  // op
+
+  void add(const OpFact& op, std::uint32_t number) {
+    if (!any || op.state > state) worst = number;
+    any = true;
+    state = std::max(state, op.state);
+    ++ops;
+    tensors += op.recorded;
+    nan_tensors += op.nan_tensors;
+    inf_tensors += op.inf_tensors;
+    not_measured += op.not_measured;
+  }
+};
+
+// Row, rank, graph and column of a cell, in the order of the answer.
+using CellPlace = std::tuple<std::size_t, std::uint32_t, std::uint32_t, std::size_t>;
+
+// The cells of a health map: a number in place of a tuple, since a map of operators has as many cells as the run had calls.
+class HealthCells {
+ public:
+  HealthCells(const Snapshot& snapshot, const Facts& facts, const Where& where, const StepColumns& columns)
+      : place_of_step_(facts.steps.size(), kNone) {
+    std::map<CellPlace, std::uint32_t> numbers;  // the row is 0
+    const auto place_of = [&](const StepPlaceFact& step) {
+      return CellPlace(0, step.rank, step.graph, columns.column_of(step.number));
+    };
+    const auto takes = [&](const StepPlaceFact& step) {
+      const CatalogRank& rank = snapshot.frame().ranks[step.rank];
+      return where.takes(rank, rank.steps[step.step]);
+    };
+    for (const StepPlaceFact& step : facts.steps) {
+      if (takes(step)) numbers.try_emplace(place_of(step));
+    }
+    for (auto& [place, number] : numbers) {
+      number = static_cast<std::uint32_t>(places_.size());
+      places_.push_back(place);
+    }
+    for (std::size_t i = 0; i < facts.steps.size(); ++i) {
+      if (takes(facts.steps[i])) place_of_step_[i] = numbers.at(place_of(facts.steps[i]));
+    }
+  }
+
+  bool takes(const OpFact& op) const { return place_of_step_[op.step] != kNone; }
+  void add(std::size_t row, const OpFact& op, std::uint32_t number) {
+    cells_[std::uint64_t{row} << 32U | place_of_step_[op.step]].add(op, number);
+  }
+  // Calls `see` with the place and the cell of each, in the order of the answer.
+  template <typename See>
+  void each(const See& see) const {
+    std::vector<const std::pair<const std::uint64_t, HealthCell>*> sorted;
+    sorted.reserve(cells_.size());
+    for (const auto& cell : cells_) sorted.push_back(&cell);
+    std::ranges::sort(sorted, {}, [](const auto* cell) { return cell->first; });
+    for (const auto* cell : sorted) {
+      CellPlace place = places_[cell->first & 0xffffffffU];
+      std::get<0>(place) = cell->first >> 32U;
+      see(place, cell->second);
+    }
+  }
+
+ private:
+  static constexpr std::uint32_t kNone = ~0U;
+  std::vector<std::uint32_t> place_of_step_;
+  std::vector<CellPlace> places_;
+  std::unordered_map<std::uint64_t, HealthCell> cells_;
+};
+
+void add_health(const Snapshot& snapshot, const Facts& facts, const HealthRows& rows, const StepColumns& columns,
+                const HealthCells& cells, std::uint64_t rows_each, AnswerTable& table) {
+  AnswerColumn& row_text = table.add("row", ColumnType::text);
+  AnswerColumn& row_number = table.add("row_number", ColumnType::uint32);
+  AnswerColumn& rank_column = table.add("rank", ColumnType::text);
+  AnswerColumn& graph_column = table.add("graph", ColumnType::uint32);
+  AnswerColumn& column_number = table.add("column", ColumnType::uint32);
+  AnswerColumn& first_step = table.add("first_step", ColumnType::uint64);
+  AnswerColumn& last_step = table.add("last_step", ColumnType::uint64);
+  AnswerColumn& state = table.add("class", ColumnType::text);
+  AnswerColumn& ops = table.add("ops", ColumnType::uint32);
+  AnswerColumn& tensors = table.add("tensors", ColumnType::uint32);
+  AnswerColumn& nans = table.add("nan_tensors", ColumnType::uint32);
+  AnswerColumn& infs = table.add("inf_tensors", ColumnType::uint32);
+  AnswerColumn& unknown = table.add("not_measured", ColumnType::uint32);
+  AnswerColumn& worst_op = table.add("worst_op", ColumnType::text);
+  AnswerColumn& worst_step = table.add("worst_step", ColumnType::uint64);
+  AnswerColumn& has_children = table.add("has_children", ColumnType::boolean);
+  AnswerColumn& row_count = table.add("row_count", ColumnType::uint32);
+  cells.each([&](const CellPlace& place, const HealthCell& cell) {
+    const auto& [row, rank, graph, column] = place;
+    const OpFact& worst = facts.ops[cell.worst];
+    row_text.add(rows.name(row * rows_each));
+    row_number.add_number(row);
+    rank_column.add(rank_text(snapshot.frame().ranks[rank]));
+    graph_column.add_number(graph);
+    column_number.add_number(column);
+    first_step.add_number(columns.first_of(column));
+    last_step.add_number(columns.last_of(column));
+    state.add(word_of(cell.state));
+    ops.add_number(cell.ops);
+    tensors.add_number(cell.tensors);
+    nans.add_number(cell.nan_tensors);
+    infs.add_number(cell.inf_tensors);
+    unknown.add_number(cell.not_measured);
+    worst_op.add(facts.names[worst.name].op_name);
+    worst_step.add_number(facts.steps[worst.step].number);
+    has_children.add_number(rows.has_children(row * rows_each) ? 1 : 0);
+    row_count.add_number(rows.size());
+  });
+}
+
+struct GradientRow {
+  std::string parameter;
+  std::uint64_t op = 0;
+  std::optional<double> l2norm;
+  State state = State::not_recorded;
+};
+
+// Gradients by their parameters: outputs of the backward pass that are called a parameter's, else tensors named `….grad`.
+Result<std::vector<GradientRow>> gradient_rows(Snapshot& snapshot, const Facts& facts) {
+  std::vector<GradientRow> rows;
+  const Status read = snapshot.with_database([&](Database& database) -> Status {
+    Result<Statement> row = database.prepare(
+        "SELECT tensors.op_id, position, names.text, l2norm, tensors.flags, op_names.op_name FROM tensors "
+        "CROSS JOIN ops ON ops.id=tensors.op_id CROSS JOIN op_names ON op_names.id=ops.name_id "
+        "LEFT JOIN texts AS names ON names.id=tensors.parameter "
+        "WHERE NOT is_input AND (names.text LIKE '%.grad' OR names.text LIKE 'Gradients/%' OR op_names.op_name LIKE "
+        "'%.grad') ORDER BY tensors.op_id, position");
+    if (!row) return row.error();
+    while (row->next()) {
+      GradientRow& gradient = rows.emplace_back();
+      gradient.op = row->number(0);
+      gradient.parameter = row->is_null(2) ? row->text(5) : row->text(2);
+      const auto flags = static_cast<std::uint32_t>(row->integer(4));
+      constexpr std::uint32_t kNormKnown = kFirstKnown << 3U;
+      if ((flags & kHasStatistics) != 0 && (flags & kNormKnown) != 0) {
+        gradient.l2norm = row->is_null(3) ? std::numeric_limits<double>::quiet_NaN() : row->real(3);
+      }
+      gradient.state = facts.tensors[facts.ops[gradient.op].first_tensor + row->number(1)].state;
+    }
+    return row->failed() ? Status(database.error("cannot read it")) : Status();
+  });
+  if (!read) return read.error();
+  return rows;
+}
+
+struct GradientCell {
+  std::optional<double> l2norm;
+  State state = State::not_recorded;
+  void add(const GradientRow& row) {
+    const bool is_larger = row.l2norm && (!l2norm || !(*row.l2norm <= *l2norm));  // a NaN is the largest
+    if (is_larger && !(l2norm && std::isnan(*l2norm))) l2norm = row.l2norm;
+    state = std::max(state, row.state);
+  }
+};
+
+}  // namespace
+
+Result<Response> health(Ask& ask) {
+  const Where where = Where::of(ask.parameters, "steps");
+  const bool by_op = ask.parameters.word("by", "scope", {"scope", "op"}) == "op";
+  const std::string under = ask.parameters.text("under").value_or("");
+  const std::uint64_t w = ask.parameters.number("w", 0, kLimits.picture_cells),
+                      h = ask.parameters.number("h", 0, kLimits.picture_cells);
+  const std::uint64_t first_row = ask.parameters.number("first_row", 0, ~0ULL),
+                      most_rows = ask.parameters.number("rows", 0, kLimits.picture_cells);  // 0: all
+  if (Status good = ask.parameters.finish(); !good) return good.error();
+  const Result<std::shared_ptr<const Facts>> read = ask.snapshot->facts();
+  if (!read) return read.error();
+  const Facts& facts = **read;
+  const StepColumns columns = columns_of(*ask.snapshot, where, w);
+  HealthRows rows(facts, by_op, under);
+  AnswerTable table;
+  {  // the cells are gone before the answer is made
+    HealthCells cells(*ask.snapshot, facts, where, columns);
+    const std::vector<std::uint32_t> ids = ops_below(facts, under);
+    for (const std::uint32_t id : ids) {
+      const OpFact& op = facts.ops[id];
+      if (cells.takes(op)) rows.row_of(op);  // gives it a number: all rows are known before the first cell
+    }
+    const std::uint64_t rows_each = h == 0 ? 1 : std::max<std::uint64_t>(1, (rows.size() + h - 1) / h);
+    for (const std::uint32_t i : ids) {
+      const OpFact& op = facts.ops[i];
+      if (!cells.takes(op)) continue;
+      const std::size_t row = rows.row_of(op);
+      const bool is_shown =
+          row != HealthRows::kNone && row >= first_row && (most_rows == 0 || row - first_row < most_rows);
+      if (is_shown) cells.add(row / rows_each, op, i);
+    }
+    add_health(*ask.snapshot, facts, rows, columns, cells, rows_each, table);
+  }
+  return table.response(ask.request, ask.snapshot->generation());
+}
+
+Result<Response> gradients(Ask& ask) {
+  const Where where = Where::of(ask.parameters, "steps");
+  const std::uint64_t w = ask.parameters.number("w", 0, kLimits.picture_cells),
+                      h = ask.parameters.number("h", 0, kLimits.picture_cells);
+  if (Status good = ask.parameters.finish(); !good) return good.error();
+  const Result<std::shared_ptr<const Facts>> read = ask.snapshot->facts();
+  if (!read) return read.error();
+  const Facts& facts = **read;
+  const Result<std::vector<GradientRow>> rows = gradient_rows(*ask.snapshot, facts);
+  if (!rows) return rows.error();
+  const StepColumns columns = columns_of(*ask.snapshot, where, w);
+  std::unordered_map<std::string, std::size_t> numbers;
+  std::vector<std::string> names;
+  std::map<CellPlace, GradientCell> cells;
+  const auto takes = [&](const GradientRow& row) {
+    const StepPlaceFact& step = facts.steps[facts.ops[row.op].step];
+    const CatalogRank& rank = ask.snapshot->frame().ranks[step.rank];
+    return where.takes(rank, rank.steps[step.step]);
+  };
+  for (const GradientRow& row : *rows) {
+    if (takes(row) && numbers.try_emplace(row.parameter, names.size()).second) names.push_back(row.parameter);
+  }
+  const std::size_t rows_each = h == 0 ? 1 : std::max<std::size_t>(1, (names.size() + h - 1) / h);
+  for (const GradientRow& row : *rows) {
+    if (!takes(row)) continue;
+    const StepPlaceFact& step = facts.steps[facts.ops[row.op].step];
+    cells[{numbers[row.parameter] / rows_each, step.rank, step.graph, columns.column_of(step.number)}].add(row);
+  }
+  AnswerTable table;
+  AnswerColumn& parameter = table.add("parameter", ColumnType::text);
+  AnswerColumn& row_number = table.add("row_number", ColumnType::uint32);
+  AnswerColumn& rank_column = table.add("rank", ColumnType::text);
+  AnswerColumn& graph_column = table.add("graph", ColumnType::uint32);
+  AnswerColumn& column_number = table.add("column", ColumnType::uint32);
+  AnswerColumn& first_step = table.add("first_step", ColumnType::uint64);
+  AnswerColumn& last_step = table.add("last_step", ColumnType::uint64);
+  AnswerColumn& norm = table.add("l2norm", ColumnType::float64, true);
+  AnswerColumn& state = table.add("class", ColumnType::text);
+  for (const auto& [place, cell] : cells) {
+    const auto& [row, rank, graph, column] = place;
+    parameter.add(names[row * rows_each]);
+    row_number.add_number(row);
+    rank_column.add(rank_text(ask.snapshot->frame().ranks[rank]));
+    graph_column.add_number(graph);
+    column_number.add_number(column);
+    first_step.add_number(columns.first_of(column));
+    last_step.add_number(columns.last_of(column));
+    norm.add_known(cell.l2norm);
+    state.add(word_of(cell.state));
+  }
+  return table.response(ask.request, ask.snapshot->generation());
+}
+
+Result<Response> trend(Ask& ask) {
+  const Where where = Where::of(ask.parameters, "steps");
+  const std::string name = ask.parameters.required("name");
+  const bool is_input = ask.parameters.word("side", "output", {"input", "output"}) == "input";
+  const std::uint64_t slot = ask.parameters.number("slot", 0, ~0U);
+  const std::string chosen = ask.parameters.text("columns").value_or("");
+  if (Status good = ask.parameters.finish(); !good) return good.error();
+  const Result<std::shared_ptr<const Facts>> read = ask.snapshot->facts();
+  if (!read) return read.error();
+  const Facts& facts = **read;
+  AnswerTable table;
+  AnswerColumn& rank_column = table.add("rank", ColumnType::text);
+  AnswerColumn& graph_column = table.add("graph", ColumnType::uint32);
+  AnswerColumn& step_column = table.add("step", ColumnType::uint64);
+  StatisticColumns statistics(table);
+  AnswerColumn& state = table.add("class", ColumnType::text);
+  const std::shared_ptr<const Judgement> judgement = ask.snapshot->judgement();
+  bool exists = false;
+  std::optional<std::uint32_t> last_step;  // of several ops of one name in a step the first
+  const Status done = ask.snapshot->with_database([&](Database& database) -> Status {
+    Result<Statement> row = database.prepare(
+        "SELECT max, min, avg, l2norm, count, nan_count, positive_inf_count, negative_inf_count, positive_count, "
+        "negative_count, zero_count, flags, position FROM tensors WHERE op_id=? AND is_input=? AND slot=?");
+    if (!row) return row.error();
+    for (std::uint64_t i = 0; i < facts.ops.size(); ++i) {
+      const OpFact& op = facts.ops[i];
+      if (facts.names[op.name].op_name != name || last_step == op.step) continue;
+      exists = true;
+      const StepPlaceFact& place = facts.steps[op.step];
+      const CatalogRank& rank = ask.snapshot->frame().ranks[place.rank];
+      if (!where.takes(rank, rank.steps[place.step])) continue;
+      last_step = op.step;
+      row->set(0, i);
+      row->set(1, std::int64_t{is_input});
+      row->set(2, slot);
+      if (row->next()) {
+        const std::uint64_t position = row->number(12);
+        const auto measured = judgement->measured.find(tensor_key(i, position));
+        const auto flags = static_cast<std::uint32_t>(row->integer(11));
+        rank_column.add(rank_text(rank));
+        graph_column.add_number(place.graph);
+        step_column.add_number(place.number);
+        statistics.add(measured == judgement->measured.end() ? statistics_in(*row, 0, flags) : measured->second);
+        state.add(word_of(facts.tensors[op.first_tensor + position].state));
+      }
+      row->reset();
+    }
+    return row->failed() ? Status(database.error("cannot read it")) : Status();
+  });
+  if (!done) return done.error();
+  if (!exists) return Error{ErrorCode::not_found, "there is no op '" + name + "'"};
+  if (Status good = table.choose(chosen); !good) return good.error();
+  return table.response(ask.request, ask.snapshot->generation());
+}
+
+}  // namespace sonde::server

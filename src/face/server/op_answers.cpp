@@ -1,0 +1,411 @@
+// One operator, the graph of its step, and the ways through it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <limits>
+#include <set>
+
+#include "ask/finding/finding.h"
+#include "ask/first_bad/flow_facts.h"
+#include "face/report/catalog_text.h"
+#include "face/report/finding.h"
+#include "face/server/ask.h"
+#include "read/index/index_schema.h"
+#include "read/operators/op_nature.h"
+
+namespace sonde::server {
+namespace {
+
+constexpr std::size_t kLongestPath = 10000;
+constexpr std::uint32_t kLinesAround = 3;
+
+Json slot_json(const StepGraph& graph, std::uint32_t node, bool is_input, std::uint32_t slot) {
+  return {{"op_name", graph.graph.nodes[node].op_name},
+          {"side", is_input ? "input" : "output"},
+          {"slot", slot == kInnerSlot ? Json() : Json(slot)}};
+}
+
+// The edges at one op: makers of its inputs, and readers of its outputs.
+class Neighbours {
+ public:
+  Neighbours(StepPart& part, std::size_t op) : graph_(part.graph()), node_(part.node_of(op)) {
+    name_ = part.step().ops[op].op_name;
+  }
+
+  Json maker_of(const CatalogTensor& tensor) const {
+    if (!tensor.is_input || !node_) return nullptr;
+    for (const std::uint32_t at : graph_.incoming[*node_]) {
+      const Edge& edge = graph_.edges[at];
+      if (edge.to_slot != tensor.slot) continue;
+      if (!edge.from_parameter) return slot_json(graph_, edge.from, false, edge.from_slot);
+      return {{"op_name", ""}, {"side", "output"}, {"slot", 0}, {"parameter", graph_.graph.parameters[edge.from].name}};
+    }
+    return nullptr;
+  }
+
+  // Of an input: the others that read the same parameter are left out.
+  Json readers_of(const CatalogTensor& tensor) const {
+    Json readers = Json::array();
+    if (tensor.is_input) return readers;
+    if (node_) {
+      for (const std::uint32_t at : graph_.outgoing[*node_]) {
+        const Edge& edge = graph_.edges[at];
+        if (edge.from_slot == tensor.slot) readers.push_back(slot_json(graph_, edge.to, true, edge.to_slot));
+      }
+      return readers;
+    }
+    for (const Edge& edge : graph_.edges) {  // of a parameter
+      if (edge.from_parameter && graph_.graph.parameters[edge.from].name == name_) {
+        readers.push_back(slot_json(graph_, edge.to, true, edge.to_slot));
+      }
+    }
+    return readers;
+  }
+
+ private:
+  const StepGraph& graph_;
+  std::optional<std::uint32_t> node_;
+  std::string name_;
+};
+
+std::string_view evidence_of(const CatalogRank& rank, const CatalogTensor& tensor, bool has_maker) {
+  if (!tensor.is_input) return rank.has_journal ? "recorded" : rank.has_host_data_flow ? "framework_graph" : "unknown";
+  if (!has_maker) return "unknown";
+  if (tensor.source_is_likely || (!rank.has_journal && !rank.has_host_data_flow)) return "equal_values";
+  return rank.has_host_data_flow ? "framework_graph" : "recorded";
+}
+
+Json stack_json(const CatalogOp& op, SourceTexts& sources) {
+  Json stack = Json::array();
+  const auto add = [&](const std::string& file, std::uint32_t line, std::string_view function) {
+    stack.push_back(
+        {{"source_file", file}, {"source_line", line}, {"function", function}, {"text", sources.line(file, line)}});
+  };
+  if (op.trace != nullptr) {
+    for (const SourceLine& line : *op.trace) add(line.file, line.line, line.function);
+  } else if (!op.source_file.empty()) {
+    add(std::string(op.source_file), op.line, op.function);
+  }
+  return stack;
+}
+
+Json attributes_json(const CatalogOp& op) {
+  Json list = Json::array();
+  if (op.attributes == nullptr) return list;
+  for (const Attribute& attribute : *op.attributes) {
+    list.push_back({{"name", attribute.name}, {"value", text_of(attribute)}});
+  }
+  return list;
+}
+
+Json steps_of(const Facts& facts, const AskedOp& asked) {
+  std::set<std::uint64_t> numbers;
+  const OpFact& own = facts.ops[asked.op_id];
+  for (const std::uint32_t id : facts.ops_named(facts.names[own.name].op_name)) {
+    const StepPlaceFact& step = facts.steps[facts.ops[id].step];
+    if (step.rank == asked.rank && step.graph == facts.steps[own.step].graph) numbers.insert(step.number);
+  }
+  return Json(numbers);
+}
+
+// The class of each node's outputs, for edges and paths.
+State output_state(const Facts& facts, const AskedOp& of, std::uint32_t node) {
+  const std::uint64_t first = of.op_id - of.number;
+  return facts.ops[first + of.part->op_of(node)].state;
+}
+
+const CatalogTensor* first_output(const CatalogOp& op) {
+  const auto found = std::ranges::find_if(op.tensors, [](const CatalogTensor& t) { return !t.is_input; });
+  return found == op.tensors.end() ? nullptr : &*found;
+}
+
+Result<AskedOp> asked_step(Ask& ask, const Facts& facts) {
+  const Where where = Where::of(ask.parameters);
+  for (std::uint64_t id = 0; id < facts.ops.size(); ++id) {
+    const StepPlaceFact& place = facts.steps[facts.ops[id].step];
+    const CatalogRank& rank = ask.snapshot->frame().ranks[place.rank];
+    if (!where.takes(rank, rank.steps[place.step])) continue;
+    Result<std::shared_ptr<StepPart>> part = ask.snapshot->step(place.rank, place.step);
+    if (!part) return part.error();
+    AskedOp asked;
+    asked.part = *part;
+    asked.rank = place.rank;
+    asked.step = place.step;
+    asked.op_id = id;
+    return asked;
+  }
+  return Error{ErrorCode::not_found, "no such step of this rank and graph has ops"};
+}
+
+void add_nodes(const Facts& facts, const AskedOp& asked, AnswerTable& table) {
+  AnswerColumn& number = table.add("node", ColumnType::uint32);
+  AnswerColumn& op_name = table.add("op_name", ColumnType::text);
+  AnswerColumn& op_type = table.add("op_type", ColumnType::text);
+  AnswerColumn& scope = table.add("scope", ColumnType::text);
+  AnswerColumn& phase = table.add("phase", ColumnType::text);
+  AnswerColumn& file = table.add("source_file", ColumnType::text);
+  AnswerColumn& line = table.add("source_line", ColumnType::uint32);
+  AnswerColumn& function = table.add("function", ColumnType::text);
+  AnswerColumn& dtype = table.add("dtype", ColumnType::text);
+  AnswerColumn& shape = table.add("shape", ColumnType::shape, true);
+  AnswerColumn& norm = table.add("l2norm", ColumnType::float64, true);
+  AnswerColumn& state = table.add("class", ColumnType::text);
+  const StepGraph& graph = asked.part->graph();
+  for (std::uint32_t node = 0; node < graph.ops.size(); ++node) {
+    const CatalogOp& op = asked.part->step().ops[asked.part->op_of(node)];
+    const CatalogTensor* const output = first_output(op);
+    number.add_number(node);
+    op_name.add(op.op_name);
+    op_type.add(op.op_type);
+    scope.add(scope_of(op));
+    phase.add(word_of(op.phase));
+    file.add(op.source_file);
+    line.add_number(op.line);
+    function.add(op.function);
+    dtype.add(output == nullptr ? "?" : dtype_text(*output));
+    output != nullptr && output->has_shape ? shape.add(output->shape.values()) : shape.add_null();
+    norm.add_known(output != nullptr && output->statistics ? output->statistics->l2norm : std::optional<double>());
+    state.add(word_of(output_state(facts, asked, node)));
+  }
+}
+
+void add_edges(const Facts& facts, const AskedOp& asked, AnswerTable& table) {
+  AnswerColumn& from_node = table.add("from_node", ColumnType::uint32, true);
+  AnswerColumn& from_slot = table.add("from_slot", ColumnType::uint32, true);
+  AnswerColumn& to_node = table.add("to_node", ColumnType::uint32);
+  AnswerColumn& to_slot = table.add("to_slot", ColumnType::uint32);
+  AnswerColumn& parameter = table.add("parameter", ColumnType::text, true);
+  AnswerColumn& state = table.add("class", ColumnType::text);
+  const StepGraph& graph = asked.part->graph();
+  const auto state_of_input = [&](const Edge& edge) {
+    const std::size_t op = asked.part->op_of(edge.to);
+    const std::vector<CatalogTensor>& tensors = asked.part->step().ops[op].tensors;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (tensors[i].is_input && tensors[i].slot == edge.to_slot) {
+        return facts.tensors[facts.ops[asked.op_id - asked.number + op].first_tensor + i].state;
+      }
+    }
+    return State::not_recorded;
+  };
+  for (const Edge& edge : graph.edges) {
+    if (edge.from_parameter) {
+      from_node.add_null();
+      from_slot.add_null();
+      parameter.add(graph.graph.parameters[edge.from].name);
+    } else {
+      from_node.add_number(edge.from);
+      edge.from_slot == kInnerSlot ? from_slot.add_null() : from_slot.add_number(edge.from_slot);
+      parameter.add_null();
+    }
+    to_node.add_number(edge.to);
+    to_slot.add_number(edge.to_slot);
+    state.add(word_of(state_of_input(edge)));
+  }
+}
+
+// A station of a path: a node, and the edges by which the path comes and goes.
+struct Station {
+  std::uint32_t node = 0;
+  std::optional<std::uint32_t> input, output;
+};
+
+bool is_bad(State state) { return state > State::not_measured; }
+
+// The tensor from which a path starts; without one, from the whole op.
+struct Start {
+  bool is_input = false;
+  std::optional<std::uint32_t> slot;
+  // Whether the path may leave the first op by this end of an edge.
+  bool takes(bool of_input, std::uint32_t edge_slot) const {
+    return !slot || is_input != of_input || edge_slot == kInnerSlot || edge_slot == *slot;
+  }
+};
+
+// Back along the worst inputs, until nothing bad comes in; of a healthy tensor along the first inputs.
+std::vector<Station> causes(const Facts& facts, const AskedOp& asked, std::uint32_t node, const Start& start,
+                            std::string& reaches) {
+  const StepGraph& graph = asked.part->graph();
+  const auto state = [&](std::uint32_t of) { return output_state(facts, asked, of); };
+  const bool follow_bad = is_bad(state(node));
+  std::vector<Station> stations = {{node, {}, {}}};
+  if (start.is_input) stations[0].input = start.slot;
+  std::set<std::uint32_t> seen = {node};
+  while (stations.size() < kLongestPath) {
+    const Edge* best = nullptr;
+    reaches = "";
+    for (const std::uint32_t at : graph.incoming[stations.back().node]) {
+      const Edge& edge = graph.edges[at];
+      if (stations.size() == 1 && !start.takes(true, edge.to_slot)) continue;
+      if (edge.from_parameter) {
+        if (reaches.empty()) reaches = graph.graph.parameters[edge.from].name;
+      } else if (!seen.contains(edge.from) && (!follow_bad || is_bad(state(edge.from))) &&
+                 (best == nullptr || (follow_bad && state(edge.from) > state(best->from)))) {
+        best = &edge;
+      }
+    }
+    if (best == nullptr) break;
+    stations.back().input = best->to_slot;
+    stations.push_back({best->from, {}, best->from_slot});
+    seen.insert(best->from);
+  }
+  if (follow_bad) reaches = "";  // it begins at this op
+  std::ranges::reverse(stations);
+  return stations;
+}
+
+// It makes ones like the loss, from which backward begins (docs/first-bad.md).
+bool begins_backward(const CatalogOp& op) {
+  return bare_type(op.op_type) == "oneslike" && !op.tensors.empty() && is_scalar(&op.tensors[0]);
+}
+
+// The shortest way to the loss, else to the optimizer.
+std::vector<Station> effects(const AskedOp& asked, std::uint32_t node, const Start& start, std::string& reaches) {
+  const StepGraph& graph = asked.part->graph();
+  std::vector<const Edge*> came_by(graph.ops.size());
+  std::deque<std::uint32_t> open = {node};
+  std::optional<std::uint32_t> loss, update;
+  std::vector<bool> seen(graph.ops.size());
+  seen[node] = true;
+  while (!open.empty() && !loss) {
+    const std::uint32_t at = open.front();
+    open.pop_front();
+    const CatalogOp& op = asked.part->step().ops[asked.part->op_of(at)];
+    if (op.phase == Phase::optimizer && !update) update = at;
+    for (const std::uint32_t edge_number : graph.outgoing[at]) {
+      const Edge& edge = graph.edges[edge_number];
+      if (at == node && !start.takes(false, edge.from_slot)) continue;
+      if (begins_backward(asked.part->step().ops[asked.part->op_of(edge.to)])) loss = at;
+      if (seen[edge.to]) continue;
+      seen[edge.to] = true;
+      came_by[edge.to] = &edge;
+      open.push_back(edge.to);
+    }
+  }
+  const std::optional<std::uint32_t> end = loss ? loss : update;
+  reaches = loss ? "the loss" : update ? "the optimizer" : "";
+  std::vector<Station> stations = {{end.value_or(node), {}, {}}};
+  while (stations.back().node != node && came_by[stations.back().node] != nullptr) {
+    const Edge& edge = *came_by[stations.back().node];
+    stations.back().input = edge.to_slot;
+    stations.push_back({edge.from, {}, edge.from_slot});
+  }
+  std::ranges::reverse(stations);
+  return stations;
+}
+
+Json station_json(const Facts& facts, const AskedOp& asked, const Station& station) {
+  const CatalogOp& op = asked.part->step().ops[asked.part->op_of(station.node)];
+  const CatalogTensor* tensor = first_output(op);
+  for (const CatalogTensor& output : op.tensors) {
+    if (!output.is_input && station.output == output.slot) tensor = &output;
+  }
+  const auto slot = [](const std::optional<std::uint32_t>& number) {
+    return number && *number != kInnerSlot ? Json(*number) : Json();
+  };
+  return {{"op_name", op.op_name},
+          {"op_type", op.op_type},
+          {"phase", word_of(op.phase)},
+          {"source_file", op.source_file},
+          {"source_line", op.line},
+          {"input_slot", slot(station.input)},
+          {"output_slot", slot(station.output)},
+          {"class", word_of(output_state(facts, asked, station.node))},
+          {"tensor", tensor == nullptr ? Json() : json_of(asked.of_rank(), asked.part->step(), op, *tensor)}};
+}
+
+}  // namespace
+
+Result<Response> op(Ask& ask) {
+  const Result<std::shared_ptr<const Facts>> facts = ask.snapshot->facts();
+  if (!facts) return facts.error();
+  const Result<AskedOp> asked = asked_op(ask, **facts);
+  if (!asked) return asked.error();
+  const CatalogRank& rank = asked->of_rank();
+  const CatalogStep& step = asked->part->step();
+  const CatalogOp& op = *asked->op;
+  SourceTexts sources = sources_of(rank);
+  const Neighbours neighbours(*asked->part, asked->number);
+  Json tensors = Json::array();
+  for (std::size_t i = 0; i < op.tensors.size(); ++i) {
+    const CatalogTensor& tensor = op.tensors[i];
+    const Json maker = neighbours.maker_of(tensor);
+    tensors.push_back({{"tensor", json_of(rank, step, op, tensor)},
+                       {"class", word_of(state_of(**facts, *asked, i))},
+                       {"has_values", !tensor.file.empty()},
+                       {"maker", maker},
+                       {"readers", neighbours.readers_of(tensor)},
+                       {"evidence", evidence_of(rank, tensor, !maker.is_null())}});
+  }
+  Json same_line = Json::array();
+  for (const CatalogOp& other : step.ops) {
+    if (op.line != 0 && other.line == op.line && other.source_file == op.source_file) {
+      same_line.push_back(other.op_name);
+    }
+  }
+  const auto neighbour = [&](std::size_t number) {
+    return number < step.ops.size() ? Json(step.ops[number].op_name) : Json();
+  };
+  return ask.answer({{"rank", rank_text(rank)},
+                     {"run", step.run},
+                     {"graph", step.id.graph},
+                     {"step", step.id.number},
+                     {"op_name", op.op_name},
+                     {"op_type", op.op_type},
+                     {"scope", scope_of(op)},
+                     {"phase", word_of(op.phase)},
+                     {"is_parameter", op.is_parameter},
+                     {"failed", op.failed},
+                     {"timestamp_us", op.timestamp_us},
+                     {"class", word_of((*facts)->ops[asked->op_id].state)},
+                     {"code", json_of(code_of(op, sources, kLinesAround))},
+                     {"stack", stack_json(op, sources)},
+                     {"attributes", attributes_json(op)},
+                     {"tensors", tensors},
+                     {"same_line", same_line},
+                     {"previous", neighbour(asked->number - 1)},
+                     {"next", neighbour(asked->number + 1)},
+                     {"steps", steps_of(**facts, *asked)}});
+}
+
+Result<Response> graph(Ask& ask) {
+  const bool edges = ask.parameters.word("part", "nodes", {"nodes", "edges"}) == "edges";
+  const Result<std::shared_ptr<const Facts>> facts = ask.snapshot->facts();
+  if (!facts) return facts.error();
+  const Result<AskedOp> asked = asked_step(ask, **facts);
+  if (Status good = ask.parameters.finish(); !good) return good.error();
+  if (!asked) return asked.error();
+  AnswerTable table;
+  edges ? add_edges(**facts, *asked, table) : add_nodes(**facts, *asked, table);
+  return table.response(ask.request, ask.snapshot->generation());
+}
+
+Result<Response> path(Ask& ask) {
+  const bool to_cause = ask.parameters.word("direction", "cause", {"cause", "effect"}) == "cause";
+  Start start;
+  start.is_input = ask.parameters.word("side", "output", {"input", "output"}) == "input";
+  if (ask.parameters.text("slot")) start.slot = static_cast<std::uint32_t>(ask.parameters.number("slot", 0, ~0U));
+  const Result<std::shared_ptr<const Facts>> facts = ask.snapshot->facts();
+  if (!facts) return facts.error();
+  const Result<AskedOp> asked = asked_op(ask, **facts);
+  if (!asked) return asked.error();
+  if (start.slot) {
+    const Result<const CatalogTensor*> tensor = tensor_of(*asked->op, start.is_input, *start.slot);
+    if (!tensor) return tensor.error();
+  }
+  asked->part->graph();
+  const std::optional<std::uint32_t> node = asked->part->node_of(asked->number);
+  std::string reaches;
+  std::vector<Station> stations;
+  if (node) {
+    stations = to_cause ? causes(**facts, *asked, *node, start, reaches) : effects(*asked, *node, start, reaches);
+  }
+  Json ops = Json::array();
+  for (const Station& station : stations) ops.push_back(station_json(**facts, *asked, station));
+  return ask.answer({{"direction", to_cause ? "cause" : "effect"},
+                     {"complete", !asked->part->graph().edges.empty() && stations.size() < kLongestPath},
+                     {"ops", ops},
+                     {"reaches", reaches}});
+}
+
+}  // namespace sonde::server

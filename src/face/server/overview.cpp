@@ -1,0 +1,348 @@
+// The content of a dump, and the way to each part of it: overview, tree of scopes, search, source lines.
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "face/report/catalog_text.h"
+#include "face/server/ask.h"
+#include "face/server/limits.h"
+#include "ground/base/text.h"
+#include "read/index/index_rows.h"
+#include "read/index/index_schema.h"
+#include "read/operators/op_nature.h"
+
+namespace sonde::server {
+namespace {
+
+Json json_of(const CatalogRun& run, std::size_t number) {
+  return {{"run", number},
+          {"finished", run.finished},
+          {"host", run.host},
+          {"command", run.command},
+          {"layout", run.layout},
+          {"saved_data", run.saved_data},
+          {"net_name", run.net_name},
+          {"error", failure_of(run)},
+          {"started_us", run.started_us},
+          {"ended_us", run.ended_us},
+          {"notes", run.notes}};
+}
+
+Json json_of(const CatalogRank& rank, const CatalogStep& step, State state) {
+  const StepSum sum = step.sum.value_or(StepSum());
+  const StepHealth health = step.health.value_or(StepHealth());
+  return {{"rank", rank_text(rank)},
+          {"run", step.run},
+          {"graph", step.id.graph},
+          {"step", step.id.number},
+          {"started_us", step.started_us},
+          {"ended_us", step.ended_us},
+          {"ended", step.ended},
+          {"is_mended", step.is_mended},
+          {"ops", sum.ops},
+          {"parameters", sum.parameters},
+          {"tensors", sum.tensors},
+          {"files", sum.files},
+          {"bytes", sum.bytes},
+          {"known", health.known},
+          {"not_recorded", health.not_recorded},
+          {"class", word_of(state)}};
+}
+
+// A scalar's value is its largest element; null: neither the dump nor a `measure` job knows it.
+Json scalar_in(const Statement& row, const Judgement& judgement) {
+  const auto flags = static_cast<std::uint32_t>(row.integer(14));
+  KnownStatistics statistics = statistics_in(row, 3, flags);
+  if ((flags & kHasStatistics) == 0) {
+    const auto measured = judgement.measured.find(tensor_key(row.number(0), row.number(15)));
+    if (measured == judgement.measured.end()) return nullptr;
+    statistics = measured->second;
+  }
+  const Health health = health_of(statistics);
+  if (health.nan) return "nan";
+  if (health.inf()) return health.positive_inf ? "inf" : "-inf";
+  return statistics.max ? sonde::json_of(*statistics.max) : Json();
+}
+
+// Backward begins with ones_like of the loss (docs/first-bad.md): its input is the loss, and its maker made it.
+Result<Json> losses(Snapshot& snapshot, const Facts& facts) {
+  Json list = Json::array();
+  const std::shared_ptr<const Judgement> judgement = snapshot.judgement();
+  std::vector<bool> begins(facts.names.size());
+  for (std::size_t i = 0; i < begins.size(); ++i) begins[i] = bare_type(facts.names[i].op_type) == "oneslike";
+  const Status read = snapshot.with_database([&](Database& database) -> Status {
+    Result<Statement> row = database.prepare(
+        "SELECT op_id, source, source_slot, max, min, avg, l2norm, count, nan_count, positive_inf_count, "
+        "negative_inf_count, positive_count, negative_count, zero_count, flags, position FROM tensors "
+        "WHERE op_id=? AND is_input AND slot=0 AND shape IN ('()', '(1)')");
+    Result<Statement> maker = database.prepare(
+        "SELECT op_names.op_name FROM ops JOIN op_names ON op_names.id=name_id WHERE sequence=? AND step_id=?");
+    if (!row) return row.error();
+    if (!maker) return maker.error();
+    for (std::uint64_t i = 0; i < facts.ops.size(); ++i) {
+      const OpFact& op = facts.ops[i];
+      if (!begins[op.name]) continue;
+      row->set(0, i);
+      if (row->next() && !row->is_null(1)) {
+        maker->set(0, row->integer(1));
+        maker->set(1, std::uint64_t{op.step});
+        const StepPlaceFact& step = facts.steps[op.step];
+        if (maker->next()) {
+          list.push_back({{"rank", rank_text(snapshot.frame().ranks[step.rank])},
+                          {"graph", step.graph},
+                          {"step", step.number},
+                          {"op_name", maker->text(0)},
+                          {"slot", row->number(2)},
+                          {"value", scalar_in(*row, *judgement)}});
+        }
+        maker->reset();
+      }
+      row->reset();
+    }
+    return row->failed() || maker->failed() ? Status(database.error("cannot read it")) : Status();
+  });
+  if (!read) return read.error();
+  return list;
+}
+
+struct LineSum {
+  std::uint64_t ops = 0;
+  State state = State::not_recorded;
+  std::uint64_t first_op = 0;
+  void add(const OpFact& op, std::uint64_t number) {
+    if (ops++ == 0) first_op = number;
+    state = std::max(state, op.state);
+  }
+};
+
+Json lines_of(const std::string* text, const std::map<std::uint32_t, LineSum>& sums) {
+  Json lines = Json::array();
+  const auto add = [&](std::uint32_t number, std::string_view words) {
+    const auto sum = sums.find(number);
+    const LineSum of = sum == sums.end() ? LineSum() : sum->second;
+    lines.push_back({{"number", number}, {"text", words}, {"ops", of.ops}, {"class", word_of(of.state)}});
+  };
+  if (text == nullptr) {
+    for (const auto& [number, sum] : sums) add(number, "");
+    return lines;
+  }
+  std::string_view rest = *text;
+  for (std::uint32_t number = 1; !rest.empty(); ++number) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    add(number, line);
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+  }
+  return lines;
+}
+
+// Where a search hit is first, and how often.
+struct Hit {
+  std::string_view kind;
+  std::string name;
+  std::uint64_t op = 0;
+  std::uint64_t count = 0;
+};
+
+class Search {
+ public:
+  Search(const Facts& facts, std::string_view query) : facts_(facts), query_(lower_case(query)) {}
+
+  bool takes(std::string_view text) const { return lower_case(text).find(query_) != std::string::npos; }
+
+  void add(std::string_view kind, const std::string& name, std::uint64_t op) {
+    const auto [at, is_new] = numbers_.try_emplace(std::string(kind) + "\n" + name, hits_.size());
+    if (is_new) hits_.push_back({kind, name, op, 0});
+    ++hits_[at->second].count;
+  }
+
+  void look(const std::map<std::uint32_t, std::string>& files) {
+    std::vector<char> name_takes(facts_.names.size()), scope_takes(facts_.names.size());
+    for (std::size_t i = 0; i < name_takes.size(); ++i) {
+      name_takes[i] = takes(facts_.names[i].op_name);
+      scope_takes[i] = takes(facts_.names[i].scope);
+    }
+    for (std::uint64_t i = 0; i < facts_.ops.size(); ++i) {
+      const OpFact& op = facts_.ops[i];
+      const OpName& name = facts_.names[op.name];
+      if (scope_takes[op.name]) add("scope", name.scope, i);
+      if (name_takes[op.name]) add((op.flags & kIsParameter) != 0 ? "parameter" : "op", name.op_name, i);
+      const auto file = files.find(op.source_file);
+      if (file == files.end()) continue;
+      const std::string line = file->second + ":" + std::to_string(op.line);
+      if (takes(line)) add("line", line, i);
+    }
+  }
+
+  const std::vector<Hit>& hits() const { return hits_; }
+
+ private:
+  const Facts& facts_;
+  std::string query_;
+  std::map<std::string, std::size_t> numbers_;
+  std::vector<Hit> hits_;
+};
+
+}  // namespace
+
+Result<Response> overview(Ask& ask) {
+  if (Status good = ask.parameters.finish(); !good) return good.error();
+  const Result<std::shared_ptr<const Facts>> facts = ask.snapshot->facts();
+  if (!facts) return facts.error();
+  std::vector<State> states((*facts)->steps.size());
+  for (const OpFact& op : (*facts)->ops) states[op.step] = std::max(states[op.step], op.state);
+  const Catalog& frame = ask.snapshot->frame();
+  Json ranks = Json::array(), steps = Json::array(), problems = Json::array(), warnings = Json::array();
+  std::size_t next = 0;
+  for (const CatalogRank& rank : frame.ranks) {
+    Json runs = Json::array();
+    for (std::size_t i = 0; i < rank.runs.size(); ++i) {
+      runs.push_back(json_of(rank.runs[i], i));
+      for (const std::string& note : rank.runs[i].notes) warnings.push_back(note);
+    }
+    ranks.push_back({{"rank", rank_text(rank)},
+                     {"kind", kDumpKinds[static_cast<std::size_t>(rank.kind)]},
+                     {"dump", rank.dump},
+                     {"runs", runs}});
+    for (const CatalogStep& step : rank.steps) steps.push_back(json_of(rank, step, states[next++]));
+  }
+  for (const CatalogProblem& problem : frame.problems) {
+    problems.push_back({{"path", problem.path.string()}, {"message", problem.message}});
+  }
+  Result<Json> loss = losses(*ask.snapshot, **facts);
+  if (!loss) return loss.error();
+  const ServedDump::Finding finding = ask.dump.finding();
+  return ask.answer({{"dump", ask.dump.number()},
+                     {"ranks", ranks},
+                     {"steps", steps},
+                     {"loss", *loss},
+                     {"problems", problems},
+                     {"warnings", warnings},
+                     {"finding", finding.first_bad},
+                     {"finding_generation", finding.first_bad.is_null() ? Json() : Json(finding.generation)}});
+}
+
+Result<Response> scopes(Ask& ask) {
+  const Where where = Where::of(ask.parameters);
+  const std::string under = ask.parameters.text("under").value_or("");
+  if (Status good = ask.parameters.finish(); !good) return good.error();
+  const Result<std::shared_ptr<const Facts>> read = ask.snapshot->facts();
+  if (!read) return read.error();
+  const Facts& facts = **read;
+  struct Child {
+    std::string_view scope;
+    LineSum sum;
+    bool has_scopes = false;
+  };
+  std::vector<Child> children;
+  std::map<std::string_view, std::size_t> numbers;
+  std::uint64_t own = 0;
+  for (std::uint64_t i = 0; i < facts.ops.size(); ++i) {
+    const OpFact& op = facts.ops[i];
+    const StepPlaceFact& place = facts.steps[op.step];
+    const CatalogRank& rank = ask.snapshot->frame().ranks[place.rank];
+    if (!where.takes(rank, rank.steps[place.step])) continue;
+    const std::string_view scope = shown_scope(facts, op);
+    own += scope == under ? 1 : 0;
+    const std::size_t begin = under.empty() ? 0 : under.size() + 1;
+    if (scope.size() <= begin || !(under.empty() || scope.starts_with(under + "/"))) continue;
+    const std::size_t end = scope.find('/', begin);
+    const auto [at, is_new] = numbers.try_emplace(scope.substr(0, end), children.size());
+    if (is_new) children.push_back({scope.substr(0, end), {}, false});
+    children[at->second].sum.add(op, i);
+    children[at->second].has_scopes |= end != std::string_view::npos;
+  }
+  Json list = Json::array();
+  for (const Child& child : children) {
+    list.push_back({{"scope", child.scope},
+                    {"name", child.scope.substr(child.scope.rfind('/') + 1)},
+                    {"ops", child.sum.ops},
+                    {"class", word_of(child.sum.state)},
+                    {"has_scopes", child.has_scopes}});
+  }
+  return ask.answer({{"under", under}, {"scopes", list}, {"ops", own}});
+}
+
+Result<Response> search(Ask& ask) {
+  const std::string query = ask.parameters.required("q");
+  const std::uint64_t limit = ask.parameters.number("limit", 50, kLimits.rows);
+  if (Status good = ask.parameters.finish(); !good) return good.error();
+  const Result<std::shared_ptr<const Facts>> facts = ask.snapshot->facts();
+  if (!facts) return facts.error();
+  const Result<std::map<std::uint32_t, std::string>> files = ask.snapshot->source_files();
+  if (!files) return files.error();
+  Search found(**facts, query);
+  found.look(*files);
+  Json hits = Json::array();
+  for (const Hit& hit : found.hits()) {
+    if (hits.size() == limit) break;
+    const OpFact& op = (*facts)->ops[hit.op];
+    const StepPlaceFact& step = (*facts)->steps[op.step];
+    hits.push_back({{"kind", hit.kind},
+                    {"name", hit.name},
+                    {"rank", rank_text(ask.snapshot->frame().ranks[step.rank])},
+                    {"graph", step.graph},
+                    {"step", step.number},
+                    {"op_name", (*facts)->names[op.name].op_name},
+                    {"count", hit.count}});
+  }
+  return ask.answer({{"hits", hits}, {"truncated", found.hits().size() > limit}});
+}
+
+Result<Response> source(Ask& ask) {
+  const std::optional<std::string> rank_name = ask.parameters.text("rank");
+  const std::optional<std::string> wanted = ask.parameters.text("file");
+  if (Status good = ask.parameters.finish(); !good) return good.error();
+  Where where;
+  where.rank = rank_name;
+  const Result<std::shared_ptr<const Facts>> facts = ask.snapshot->facts();
+  if (!facts) return facts.error();
+  const Result<std::map<std::uint32_t, std::string>> files = ask.snapshot->source_files();
+  if (!files) return files.error();
+  std::map<std::string, std::map<std::uint32_t, LineSum>> sums;
+  std::map<std::string, std::uint32_t> rank_of;  // the first that has the file
+  for (std::uint64_t i = 0; i < (*facts)->ops.size(); ++i) {
+    const OpFact& op = (*facts)->ops[i];
+    const auto file = files->find(op.source_file);
+    const std::uint32_t rank = (*facts)->steps[op.step].rank;
+    if (file == files->end() || !where.takes(ask.snapshot->frame().ranks[rank])) continue;
+    sums[file->second][op.line].add(op, i);
+    rank_of.emplace(file->second, rank);
+  }
+  std::map<std::uint32_t, SourceTexts> texts;  // by rank
+  const auto text_of = [&](const std::string& file) -> std::optional<std::string> {
+    const std::uint32_t rank = rank_of.at(file);
+    auto of_rank = texts.find(rank);
+    if (of_rank == texts.end()) {
+      of_rank = texts.emplace(rank, sources_of(ask.snapshot->frame().ranks[rank])).first;
+    }
+    const std::string* const text = of_rank->second.text(file);
+    return text == nullptr ? std::nullopt : std::optional(*text);
+  };
+  if (wanted) {
+    const auto sum = sums.find(*wanted);
+    if (sum == sums.end()) {
+      return Error{ErrorCode::not_found, "no op of this dump has a line of '" + *wanted + "'"};
+    }
+    const std::optional<std::string> text = text_of(*wanted);
+    return ask.answer({{"source_file", *wanted},
+                       {"has_text", text.has_value()},
+                       {"lines", lines_of(text ? &*text : nullptr, sum->second)}});
+  }
+  Json list = Json::array();
+  for (const auto& [file, lines] : sums) {
+    LineSum all;
+    for (const auto& [line, sum] : lines) {
+      all.ops += sum.ops;
+      all.state = std::max(all.state, sum.state);
+    }
+    list.push_back({{"source_file", file},
+                    {"ops", all.ops},
+                    {"lines", lines.size()},
+                    {"class", word_of(all.state)},
+                    {"has_text", text_of(file).has_value()}});
+  }
+  return ask.answer({{"files", list}});
+}
+
+}  // namespace sonde::server

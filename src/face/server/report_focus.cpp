@@ -1,0 +1,118 @@
+#include "face/server/report_focus.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "read/catalog/dump_part.h"
+
+namespace sonde::server {
+namespace {
+
+constexpr std::size_t kMostSuspects = 24;
+constexpr std::uint64_t kWindowElements = kWindow * kWindow;  // of a vector
+
+bool is_rank(const std::string& name, std::uint64_t number) {
+  return name == std::to_string(number) || name.starts_with(fmt::format("{} ", number));
+}
+
+// The rank as the page names it: "0", or "0 of run7".
+std::string rank_in(const Json& overview, std::uint64_t number) {
+  for (const Json& rank : overview["ranks"]) {
+    if (is_rank(rank["rank"], number)) return rank["rank"];
+  }
+  return std::to_string(number);
+}
+
+}  // namespace
+
+std::vector<ReportFocus::GraphStep> ReportFocus::chosen_steps(const StepSet& wanted) const {
+  std::vector<GraphStep> all, chosen;
+  for (const Json& step : overviews[0]["steps"]) {
+    const GraphStep at = {step["graph"], step["step"]};
+    if (!options.graph || at.first == *options.graph) all.push_back(at);
+  }
+  std::ranges::sort(all);
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  if (!options.steps.empty()) {
+    std::ranges::copy_if(all, std::back_inserter(chosen),
+                         [&](const GraphStep& at) { return wanted.contains(at.second); });
+    return chosen;
+  }
+  // The step of a finding, and the one before it.
+  const auto take = [&](const Json& finding) {
+    const auto found = std::ranges::find(all, GraphStep(finding.value("graph", 0U), finding.value("step", 0U)));
+    if (found == all.end()) return;
+    chosen.push_back(*found);
+    if (found != all.begin() && std::prev(found)->first == found->first) chosen.push_back(*std::prev(found));
+  };
+  if (const Json first = first_bad.value("first", Json()); first.is_object()) take(first);
+  if (const Json findings = comparison.value("findings", Json::array()); !findings.empty()) take(findings[0]);
+  if (chosen.empty() && !all.empty()) chosen = {all.front(), all.back()};
+  return chosen;
+}
+
+Result<std::vector<Place>> ReportFocus::places() const {
+  const Result<StepSet> wanted = parse_steps(options.steps);
+  if (!wanted) return Error{wanted.error().code, "--step: " + wanted.error().message};
+  const std::vector<GraphStep> chosen = chosen_steps(*wanted);
+  std::vector<Place> places;
+  for (const Json& step : overviews[0]["steps"]) {
+    const Place place = {0, step["rank"], step["graph"], step["step"]};
+    const bool is_chosen = std::ranges::find(chosen, GraphStep(place.graph, place.step)) != chosen.end();
+    if (is_chosen && (!options.rank || is_rank(place.rank, *options.rank))) places.push_back(place);
+  }
+  // Where the file is full, the last ones are left out.
+  const Json first = first_bad.value("first", Json());
+  std::stable_partition(places.begin(), places.end(), [&](const Place& place) {
+    return first.is_object() && place.step == first.value("step", 0U) && is_rank(place.rank, first.value("rank", 0U));
+  });
+  if (!places.empty()) return places;
+  return Error{ErrorCode::invalid_argument,
+               fmt::format("the dump has no such step{}; `sonde ls` lists them",
+                           options.rank || options.graph ? " of this rank and graph" : "")};
+}
+
+std::vector<FocusOp> ReportFocus::suspects() const {
+  std::vector<FocusOp> suspects;
+  const auto add = [&](const Json& finding, std::size_t dump, const std::string& op_name) {
+    const FocusOp suspect = {{dump, rank_in(overviews[dump], finding.value("rank", 0U)), finding.value("graph", 0U),
+                              finding.value("step", 0U)},
+                             op_name};
+    const bool is_new = std::ranges::find(suspects, suspect) == suspects.end();
+    if (!op_name.empty() && is_new && suspects.size() < kMostSuspects) suspects.push_back(suspect);
+  };
+  const Json first = first_bad.value("first", Json());
+  if (first.is_object()) add(first, 0, first.value("op_name", ""));
+  for (const Json& finding : comparison.value("findings", Json::array())) {
+    if (suspects.size() > kMostSuspects / 2) break;
+    const std::size_t own = finding.value("in_golden", false) ? 1 : 0;
+    add(finding, own, finding.value("op_name", ""));
+    add(finding, 1 - own, finding.value("golden", ""));
+  }
+  for (const Json& finding : first_bad.value("findings", Json::array())) add(finding, 0, finding.value("op_name", ""));
+  if (!first.is_object()) return suspects;
+  for (const Json& name : first_bad.value("path", Json::array())) add(first, 0, name.get<std::string>());
+  return suspects;
+}
+
+std::string slice_of(const std::vector<std::uint64_t>& shape, const Json& at) {
+  if (shape.empty()) return "";
+  std::string slice;
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    const std::uint64_t index = at.is_array() && at.size() == shape.size() ? at[axis].get<std::uint64_t>() : 0;
+    const std::uint64_t window = shape.size() == 1 ? kWindowElements : kWindow;
+    slice += axis == 0 ? "[" : ",";
+    if (axis + 2 < shape.size()) {
+      slice += std::to_string(index);
+    } else if (shape[axis] <= window) {
+      slice += ":";
+    } else {
+      const std::uint64_t begin = std::min(index - std::min(index, window / 2), shape[axis] - window);
+      slice += fmt::format("{}:{}", begin, begin + window);
+    }
+  }
+  return slice + "]";
+}
+
+}  // namespace sonde::server

@@ -1,0 +1,273 @@
+#include "face/server/served_dump.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "dump/journal/live_run.h"
+#include "dump/layout/side_names.h"
+#include "face/report/catalog_text.h"
+#include "ground/contract/read_json.h"
+#include "read/catalog/growing_rank.h"
+
+namespace sonde::server {
+namespace {
+
+constexpr std::chrono::milliseconds kLook(500);
+constexpr int kShareOfTime = 9;  // rests nine times as long as it read
+constexpr int kFollowNice = 10;  // a training may run beside it
+
+bool is_recorded(const Catalog& journals) {
+  return std::ranges::any_of(journals.ranks, [](const CatalogRank& rank) {
+    return rank.has_journal && is_recording(own_directory_in(rank.metadata));
+  });
+}
+
+// How the last run of each rank ended, as far as the dump says; "unknown" of dumps without a journal.
+std::string end_in(const Catalog& frame) {
+  std::string end = "unknown";
+  for (const CatalogRank& rank : frame.ranks) {
+    if (!rank.has_journal || rank.runs.empty()) continue;
+    const bool has_failed = !failure_of(rank.runs.back()).empty();
+    if (!rank.runs.back().finished && !has_failed) return "killed";
+    if (has_failed) end = "stopped";
+    if (end == "unknown") end = "finished";
+  }
+  return end;
+}
+
+Json json_of(const FirstNan& nan, unsigned dump) {
+  return {{"dump", dump},
+          {"rank", rank_text(nan.rank, nan.dump)},
+          {"graph", nan.step.graph},
+          {"step", nan.step.number},
+          {"op_name", nan.op_name},
+          {"side", nan.is_input ? "input" : "output"},
+          {"slot", nan.slot}};
+}
+
+// The infinities that first-bad named: those of its findings matter, the others are placed and absorbed.
+Judgement judgement_of(const FirstBad& first_bad) {
+  Judgement judgement;
+  const auto take = [&](const FindingTensor& tensor, const auto& place, const std::string& steps, State state) {
+    judgement
+        .infinities[{rank_text(place.rank, place.dump), place.graph, tensor.op_name, tensor.side == Side::input,
+                     tensor.slot}]
+        .push_back({StepSet::parse(steps), state});
+  };
+  for (const HealthyInfinity& healthy : first_bad.healthy) {
+    for (const HealthyPlace& place : healthy.places) take(healthy.tensor, place, place.steps, State::healthy_infinity);
+  }
+  for (const sonde::Finding& finding : first_bad.findings) {
+    take(finding.tensor, finding, std::to_string(finding.step), State::infinity);
+  }
+  return judgement;
+}
+
+}  // namespace
+
+void ServedDump::start() {
+  thread_ = std::jthread([this](const std::stop_token& stop) { follow(stop); });
+  watcher_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
+}
+
+std::shared_ptr<Snapshot> ServedDump::snapshot() const {
+  const std::lock_guard lock(mutex_);
+  return snapshot_;
+}
+
+std::string ServedDump::error() const {
+  const std::lock_guard lock(mutex_);
+  return error_;
+}
+
+ServedDump::Finding ServedDump::finding() const {
+  const std::lock_guard lock(mutex_);
+  return finding_;
+}
+
+void ServedDump::show(std::shared_ptr<Snapshot> next, std::uint64_t generation) {
+  const std::lock_guard lock(mutex_);
+  snapshot_ = std::move(next);
+  generation_ = generation;
+}
+
+bool ServedDump::read() {
+  const auto progress = [this](std::string_view work, std::uint64_t done, std::uint64_t all) {
+    const std::lock_guard lock(mutex_);
+    progress_ = {{"work", work}, {"done", done}, {"all", all}};
+  };
+  std::uint64_t next = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    next = generation_ + 1;
+    if (!snapshot_) progress_ = {{"work", "looking at the files"}, {"done", 0}, {"all", 0}};
+  }
+  const bool is_live = is_recorded(journals_of_dump(path_));
+  Result<std::shared_ptr<Snapshot>> read = Snapshot::open(path_, next, progress, is_live);
+  const std::lock_guard lock(mutex_);
+  progress_ = nullptr;
+  error_ = read ? "" : read.error().message;
+  if (!read) return false;
+  if (snapshot_) {  // what was judged by name still holds; numbers of tensors are other ones now
+    auto judgement = std::make_shared<Judgement>(*snapshot_->judgement());
+    judgement->measured.clear();
+    (*read)->judge(std::move(judgement));
+  }
+  snapshot_ = std::move(*read);
+  generation_ = next;
+  if (!watched_) end_ = is_live ? "live" : end_in(snapshot_->frame());
+  return true;
+}
+
+// Of a run that goes on, only what is new is read. False: nothing changed.
+bool ServedDump::grow(Snapshot& shown) {
+  std::unique_lock<std::shared_mutex> tables;
+  const std::uint64_t next = shown.generation() + 1;
+  if (!is_recorded(shown.frame())) {
+    std::shared_ptr<Snapshot> last = shown.settle(next, tables);
+    if (!last) {
+      if (tables) tables.unlock();
+      return read();
+    }
+    show(std::move(last), next);
+    return true;
+  }
+  Result<std::shared_ptr<Snapshot>> grown = shown.grow(next, tables);
+  if (grown && !*grown) return false;
+  if (grown) {
+    show(std::move(*grown), next);
+    return true;
+  }
+  tables.unlock();
+  return read();
+}
+
+bool ServedDump::read_what_changed(std::string& refused) {
+  const std::shared_ptr<Snapshot> shown = snapshot();
+  if (shown && shown->grows()) return grow(*shown);
+  const std::string changed = shown ? shown->changed() : "everything";
+  const bool is_tried = shown && changed == refused;
+  refused.clear();
+  if (changed.empty()) return false;
+  if (!is_tried && read()) return true;
+  refused = changed;
+  if (!is_tried) events_.add("failed", {{"dump", number_}, {"error", error()}});
+  return false;
+}
+
+void ServedDump::follow(const std::stop_token& stop) {
+  ::setpriority(PRIO_PROCESS, 0, kFollowNice);  // of this thread, and of those that it starts
+  std::string refused;                          // the state of the files that could not be read
+  while (!stop.stop_requested()) {
+    const auto began = Clock::now();
+    const bool is_first = !snapshot();
+    std::uint64_t ends = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      ends = ends_;
+    }
+    if (read_what_changed(refused)) {
+      events_.add("grown", {{"dump", number_}, {"generation", snapshot()->generation()}});
+    }
+    std::unique_lock lock(mutex_);
+    ++looks_;
+    if (!is_first) looking_ += Clock::now() - began;
+    const auto rest = std::max<Clock::duration>(kLook, kShareOfTime * (Clock::now() - began));
+    woken_.wait_for(lock, stop, rest, [&] { return ends_ != ends; });  // what a run left when it ended is read at once
+  }
+}
+
+// With ordinary priority: what it does is little, and must not wait while all cores are busy.
+void ServedDump::watch(const std::stop_token& stop) {
+  NanWatch nans;
+  bool was_live = false;
+  while (!stop.stop_requested()) {
+    const auto began = Clock::now();
+    const std::shared_ptr<Snapshot> shown = snapshot();
+    const Catalog journals = shown ? Catalog() : journals_of_dump(path_);
+    const Catalog& frame = shown ? shown->frame() : journals;
+    const bool is_live = is_recorded(frame);
+    std::optional<FirstNan> found;
+    if (is_live || was_live) found = nans.look(frame);  // once more after its end
+    std::string end = is_live ? "live" : was_live ? nans.end() : "";
+    bool is_new = false;
+    std::unique_lock lock(mutex_);
+    if (end.empty()) end = shown && !watched_ ? end_in(shown->frame()) : end_;
+    is_new = found && !first_nan_;
+    if (is_new) first_nan_ = found;
+    end_ = end;
+    watched_ |= is_live;
+    if (was_live && !is_live) ++ends_;
+    looking_ += Clock::now() - began;
+    lock.unlock();
+    if (is_new) events_.add("nan", json_of(*found, number_));
+    if (was_live && !is_live) {
+      events_.add("ended", {{"dump", number_}, {"ended", end}});
+      woken_.notify_all();
+    }
+    was_live = is_live;
+    // A look takes as long as what was appended needs: a small part of the time in which it was written.
+    lock.lock();
+    woken_.wait_for(lock, stop, kLook, [] { return false; });
+  }
+}
+
+std::string ServedDump::state() const {
+  const std::lock_guard lock(mutex_);
+  if (!snapshot_) return error_.empty() ? "indexing" : "failed";
+  return end_ == "live" ? "live" : "ready";
+}
+
+Json ServedDump::status() const {
+  const std::string now = state();
+  const std::shared_ptr<Snapshot> shown = snapshot();
+  bool values = false, statistics = false, flow = false;
+  if (shown) {
+    for (const CatalogRank& rank : shown->frame().ranks) flow |= rank.has_journal || rank.has_host_data_flow;
+    values = shown->content().values;
+    statistics = shown->content().statistics;
+  }
+  const std::lock_guard lock(mutex_);
+  std::filesystem::path named = path_.has_filename() ? path_ : path_.parent_path();
+  return {{"dump", number_},
+          {"role", role_},
+          {"name", named.filename().string()},
+          {"path", path_.string()},
+          {"state", now},
+          {"error", error_},
+          {"progress", progress_},
+          {"index", !snapshot_              ? "none"
+                    : snapshot_->is_saved() ? "saved"
+                                            : "memory"},
+          {"generation", generation_},
+          {"ended", end_},
+          {"first_nan", first_nan_ ? json_of(*first_nan_, number_) : Json()},
+          {"looks", looks_},
+          {"looking_seconds", std::chrono::duration<double>(looking_).count()},
+          {"has_values", values},
+          {"has_statistics", statistics},
+          {"has_data_flow", flow}};
+}
+
+void ServedDump::judge(const Json& document, std::uint64_t generation) {
+  const Result<Read<FirstBad>> first_bad = read_json<FirstBad>(document);
+  if (!first_bad) return;  // a job is this program, whose document has these members
+  auto judgement = std::make_shared<Judgement>(judgement_of(first_bad->answer));
+  const std::lock_guard lock(mutex_);
+  finding_ = {document, generation};
+  if (!snapshot_) return;
+  judgement->measured = snapshot_->judgement()->measured;
+  snapshot_->judge(std::move(judgement));
+}
+
+void ServedDump::add_measured(const Snapshot& of, std::unordered_map<std::uint64_t, KnownStatistics> measured) {
+  const std::lock_guard lock(mutex_);
+  if (snapshot_.get() != &of) return;
+  auto judgement = std::make_shared<Judgement>(*snapshot_->judgement());
+  judgement->measured.merge(measured);
+  snapshot_->judge(std::move(judgement));
+}
+
+}  // namespace sonde::server

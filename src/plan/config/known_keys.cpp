@@ -1,0 +1,146 @@
+// All known keys, and the message about an unknown one.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "plan/config/diagnostics.h"
+#include "plan/config/dialect.h"
+#include "plan/config/nearest.h"
+#include "plan/config/sections.h"
+
+namespace sonde {
+namespace {
+
+constexpr std::string_view kSonde = "sonde_settings";
+constexpr std::string_view kDump = "dump";  // CANN's acl.json
+constexpr std::string_view kDumpList = "dump.dump_list";
+
+constexpr KnownKey kKnownKeys[] = {
+    {"", kCommon},
+    {"", kE2e},
+    {"", kSonde},
+    {kCommon, "dump_mode"},
+    {kCommon, "path"},
+    {kCommon, "net_name"},
+    {kCommon, "iteration"},
+    {kCommon, "input_output"},
+    {kCommon, "kernels"},
+    {kCommon, "support_device"},
+    {kCommon, "op_debug_mode", Release::v1_3},
+    {kCommon, "file_format", Release::v1_3},
+    {kCommon, "saved_data", Release::v2_0},
+    {kCommon, "statistic_category", Release::v2_5},
+    {kCommon, "overflow_number", Release::v2_5},
+    {kCommon, "initial_iteration", Release::v2_7},
+    {kE2e, "enable"},
+    {kE2e, "trans_flag"},
+    {kE2e, "stat_calc_mode", Release::v2_3},
+    {kE2e, "device_stat_precision_mode", Release::v2_5},
+    {kE2e, "sample_mode", Release::v2_3},
+    {kE2e, "sample_num", Release::v2_3},
+    {kE2e, "save_kernel_args", Release::v2_5},
+    {kAsync, "enable"},
+    {kAsync, "op_debug_mode"},
+    {kDumpSettings, "mode"},
+    {kDumpSettings, "path"},
+    {kDumpSettings, "net_name"},
+    {kDumpSettings, "iteration"},
+    {kDumpSettings, "kernels"},
+    {kDumpSettings, "trans_flag"},
+    {kDumpSettings, "enable"},
+    {kDump, "dump_path"},
+    {kDump, "dump_mode"},
+    {kDump, "dump_op_switch"},
+    {kDump, "dump_debug"},
+    {kDump, "dump_level"},
+    {kDump, "dump_data"},
+    {kDump, "dump_step"},
+    {kDump, "dump_stats"},
+    {kDump, "dump_scene"},
+    {kDump, "dump_kernel_data"},
+    {kDump, "quant_dumpable"},
+    {kDump, "dump_list"},
+    {kDumpList, "model_name"},
+    {kDumpList, "layer"},
+    {kDumpList, "watcher_nodes"},
+    {kDumpList, "optype_blacklist"},
+    {kDumpList, "opname_blacklist"},
+    {kDumpList, "opname_range"},
+    {kSonde, "layout"},
+    {kSonde, "version"},
+    {kSonde, "step"},
+    {kSonde, "budget_bytes"},
+    {kSonde, "when_full"},
+    {kSonde, "reread"},
+    {kSonde, "stop_after"},
+    {kSonde, "class_names_in_scope"},
+    {kSonde, "raw_bfloat16"},
+    {kSonde, "inputs"},
+    {kSonde, "acl_quirks"},
+    {kSonde, "pack"},
+    {kSonde, "private"},
+    {kSonde, "saved_data"},
+    {kSonde, "path"},
+    {kSonde, "max_overhead"},
+    {kSonde, "ring"},
+    {kSonde, "ring_bytes"},
+    {kSonde, "ring_writes"},
+    {kSonde, "ring_signal"},
+};
+
+std::string place_of(const KnownKey& known) {
+  return known.object.empty() ? "the top of the file" : std::string(known.object);
+}
+
+// Keys of another system's files are not suggested.
+bool is_mindspores(std::string_view object) { return object.empty() || object == kCommon || object == kE2e; }
+
+std::string advice_on(std::string_view object, const std::string& key) {
+  std::vector<std::string_view> here;
+  for (const KnownKey& known : kKnownKeys) {
+    if (known.object == object) here.push_back(known.key);
+  }
+  // A correctly spelled key of another object is a better suggestion than a misspelled key of this one.
+  for (const KnownKey& known : kKnownKeys) {
+    const bool elsewhere = known.object != object && is_mindspores(known.object) && is_mindspores(object);
+    if (elsewhere && known.key == key) return fmt::format("it belongs to {}", place_of(known));
+  }
+  const std::string best = nearest(key, here).front();
+  if (is_close(key, best)) return fmt::format("did you mean '{}'?", best);
+  for (const KnownKey& known : kKnownKeys) {
+    if (known.object == object || !is_mindspores(known.object) || !is_mindspores(object)) continue;
+    if (!is_close(key, known.key)) continue;
+    return fmt::format("did you mean '{}' of {}?", known.key, place_of(known));
+  }
+  return fmt::format("the nearest known key is '{}'", best);
+}
+
+}  // namespace
+
+std::span<const KnownKey> known_keys() { return kKnownKeys; }
+
+void warn_of_unknown_keys(const JsonValue& value, std::string_view object, Diagnostics& diagnostics) {
+  std::size_t unknown = 0;
+  const std::string_view original = object.starts_with(kDump) ? "CANN" : "MindSpore";
+  for (const JsonMember& member : value.members) {
+    const bool known = std::any_of(std::begin(kKnownKeys), std::end(kKnownKeys),
+                                   [&](const KnownKey& k) { return k.object == object && k.key == member.key; });
+    if (known) continue;
+    const std::string shown = in_quotes(member.key);
+    const std::string name = shown.substr(1, shown.size() - 2);
+    const std::string path = object.empty() ? name : fmt::format("{}.{}", object, name);
+    if (object.empty() && member.key == "async_dump_settings") {
+      diagnostics.warning(member.line, path,
+                          "ignored: MindSpore 1.2 read it; its op_debug_mode belongs to common_dump_settings now");
+    } else if (++unknown <= Diagnostics::kMost) {
+      diagnostics.warning(member.line, path,
+                          fmt::format("unknown key, ignored as {} does; {}", original, advice_on(object, member.key)));
+    } else {
+      diagnostics.warning(member.line, path, fmt::format("unknown key, ignored as {} does", original));
+    }
+  }
+}
+
+}  // namespace sonde

@@ -1,0 +1,153 @@
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "ground/base/parse_number.h"
+#include "plan/config/diagnostics.h"
+#include "plan/config/dialect.h"
+#include "plan/config/dump_settings.h"
+#include "plan/config/nearest.h"
+#include "plan/config/object_reader.h"
+
+namespace sonde {
+namespace {
+
+constexpr std::string_view kSondeSettings = "sonde_settings";
+constexpr std::uint64_t kLeastBudget = 1 << 20;
+
+// Unlike MindSpore's objects, ours is read by us alone, so a key we do not know is a mistake.
+void refuse_unknown_keys(const JsonValue& object, Diagnostics& diagnostics) {
+  std::vector<std::string_view> ours;
+  for (const KnownKey& known : known_keys()) {
+    if (known.object == kSondeSettings) ours.push_back(known.key);
+  }
+  for (const JsonMember& member : object.members) {
+    if (std::find(ours.begin(), ours.end(), member.key) != ours.end()) continue;
+    diagnostics.error(member.line, fmt::format("{}.{}", kSondeSettings, member.key),
+                      fmt::format("unknown key; the nearest known key is '{}'", nearest(member.key, ours).front()));
+  }
+}
+
+template <typename Row>
+std::vector<std::string_view> names(std::span<const Row> rows) {
+  std::vector<std::string_view> result;
+  for (const Row& row : rows) result.push_back(row.name);
+  return result;
+}
+
+// A layout implies a release, and a release a layout. Two that do not match would make a dump that describes itself
+// wrongly.
+OwnSettings read_layout(ObjectReader& reader, SondeSettings& settings) {
+  std::optional<LayoutKind> layout;
+  std::optional<Release> version;
+  if (const auto index = reader.word("layout", names(layouts()))) layout = layouts()[*index].kind;
+  if (const auto index = reader.word("version", names(releases()))) version = releases()[*index].release;
+  if (layout && version && (*version < info(*layout).oldest || *version > info(*layout).newest)) {
+    const std::string_view oldest = info(info(*layout).oldest).name, newest = info(info(*layout).newest).name;
+    reader.error(*reader.find("version"),
+                 fmt::format("found {}, but layout {} is that of {}{}; leave one of the two out",
+                             in_quotes(info(*version).name), in_quotes(info(*layout).name), in_quotes(oldest),
+                             oldest == newest ? "" : fmt::format(" to {}", in_quotes(newest))));
+    return {};
+  }
+  const OwnSettings own{layout.has_value(), version.has_value()};
+  if (!layout && !version) return own;
+  settings.layout = layout ? *layout : layout_of(*version);
+  settings.version = version ? *version : info(*layout).release;
+  if (version) settings.rules = *version;
+  return own;
+}
+
+void read_max_overhead(ObjectReader& reader, SondeSettings& settings) {
+  const JsonMember* member = reader.find("max_overhead");
+  if (member == nullptr) return;
+  const bool is_number = member->value.is(JsonValue::Kind::floating);
+  const bool is_zero = member->value.is(JsonValue::Kind::unsigned_integer) && member->value.number == 0;
+  double part = 0;
+  if (is_number && !parse_number(member->value.text, part)) part = -1;
+  settings.max_overhead = part;
+  if (is_zero || (part >= 0.01 && part <= 1)) return;
+  settings.max_overhead = 0;
+  reader.refuse(*member, "a number from 0.01 to 1.0 (0.05: at most 5 % longer), or 0: no limit");
+}
+
+void read_ring(ObjectReader& reader, SondeSettings& settings) {
+  constexpr std::string_view kSteps = "an unsigned integer from 0 (no ring) to 10000: the steps to keep";
+  constexpr std::uint64_t kMostSteps = 10000;
+  if (const auto steps = reader.number("ring", kSteps)) {
+    settings.ring = *steps;
+    if (*steps > kMostSteps) reader.refuse(*reader.find("ring"), kSteps);
+  }
+  constexpr std::string_view kBytes = "an unsigned integer, at least 1048576 (1 MiB)";
+  settings.ring_bytes = settings.budget_bytes;
+  if (const auto bytes = reader.number("ring_bytes", kBytes)) {
+    settings.ring_bytes = *bytes;
+    if (*bytes < kLeastBudget) reader.refuse(*reader.find("ring_bytes"), kBytes);
+  }
+  settings.ring_writes = reader.number("ring_writes", "an unsigned integer").value_or(settings.ring_writes);
+  constexpr std::array<std::string_view, 3> kSignals = {"SIGUSR1", "SIGUSR2", "none"};
+  constexpr std::array kNumbers = {SIGUSR1, SIGUSR2, 0};
+  settings.ring_signal = SIGUSR2;
+  if (const auto signal = reader.word("ring_signal", kSignals)) settings.ring_signal = kNumbers[*signal];
+  for (const std::string_view key : {"ring_bytes", "ring_writes", "ring_signal"}) {
+    const JsonMember* member = reader.find(key);
+    if (member != nullptr && settings.ring == 0) reader.warning(*member, "not used: \"ring\" is not set");
+  }
+}
+
+}  // namespace
+
+OwnSettings read_sonde_settings(const JsonValue& root, Plan& plan, Diagnostics& diagnostics) {
+  const JsonMember* member = root.find(kSondeSettings);
+  if (member == nullptr) return {};
+  if (!member->value.is(JsonValue::Kind::object)) {
+    diagnostics.error(member->value.line, std::string(kSondeSettings),
+                      fmt::format("found {}; allowed: an object", spelled(member->value)));
+    return {};
+  }
+  SondeSettings& settings = plan.sonde;
+  ObjectReader reader(member->value, kSondeSettings, diagnostics);
+  refuse_unknown_keys(member->value, diagnostics);
+  OwnSettings own = read_layout(reader, settings);
+
+  constexpr std::array<std::string_view, 4> kSteps = {"automatic", "optimizer", "forward", "manual"};
+  constexpr std::array kStepRules = {StepRule::automatic, StepRule::optimizer, StepRule::forward, StepRule::manual};
+  if (const auto step = reader.word("step", kSteps)) settings.step = kStepRules[*step];
+
+  constexpr std::array<std::string_view, 3> kWhenFull = {"wait", "statistics", "drop"};
+  constexpr std::array kWhenFullRules = {WhenFull::wait, WhenFull::statistics, WhenFull::drop};
+  if (const auto rule = reader.word("when_full", kWhenFull)) settings.when_full = kWhenFullRules[*rule];
+
+  constexpr std::string_view kBudget = "an unsigned integer, at least 1048576 (1 MiB)";
+  if (const auto budget = reader.number("budget_bytes", kBudget)) {
+    settings.budget_bytes = *budget;
+    if (*budget < kLeastBudget) reader.refuse(*reader.find("budget_bytes"), kBudget);
+  }
+  // MindSpore's own `path` takes letters, digits, '-', '_' and '/' only.
+  constexpr std::string_view kPath = "an absolute path";
+  if (const auto path = reader.string("path", kPath)) {
+    plan.path = std::filesystem::path(*path).lexically_normal();
+    if (!plan.path.has_filename() && plan.path != plan.path.root_path()) plan.path = plan.path.parent_path();
+    if (!plan.path.is_absolute() || path->find('\0') != std::string::npos) reader.refuse(*reader.find("path"), kPath);
+  }
+  settings.reread = reader.boolean("reread").value_or(settings.reread);
+  settings.class_names_in_scope = reader.boolean("class_names_in_scope").value_or(settings.class_names_in_scope);
+  settings.stop_after = reader.boolean("stop_after").value_or(settings.stop_after);
+  settings.raw_bfloat16 = reader.boolean("raw_bfloat16").value_or(settings.raw_bfloat16);
+  settings.pack = reader.boolean("pack").value_or(settings.pack);
+  settings.is_private = reader.boolean("private").value_or(settings.is_private);
+  if (const auto inputs = reader.word("inputs", kInputsWords)) settings.inputs_after = *inputs == 1;
+  settings.acl_quirks = reader.boolean("acl_quirks").value_or(settings.acl_quirks);
+
+  read_ring(reader, settings);
+  read_max_overhead(reader, settings);
+
+  constexpr std::array<std::string_view, 1> kSavedData = {"graph"};
+  own.graph_only = reader.word("saved_data", kSavedData).has_value();
+  return own;
+}
+
+}  // namespace sonde

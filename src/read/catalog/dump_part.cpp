@@ -1,0 +1,53 @@
+#include "read/catalog/dump_part.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "ground/base/ranges_text.h"
+#include "read/catalog/select.h"
+
+namespace sonde {
+namespace {
+
+template <typename Numbers>
+std::string list_of(const Numbers& numbers) {
+  return ranges_text({numbers.begin(), numbers.end()});
+}
+
+}  // namespace
+
+Result<StepSet> parse_steps(const std::string& text) {
+  return text.empty() ? StepSet::all() : parse_step_list("steps", text);
+}
+
+Status check_part(const Catalog& catalog, const DumpPart& part) {
+  // The ranks; the graphs of the chosen ranks; the steps of the chosen graphs.
+  std::set<std::uint64_t> ranks, graphs, steps;
+  bool step_exists = false;
+  for (const CatalogRank& rank : catalog.ranks) {
+    ranks.insert(rank.rank);
+    if (!part.takes(rank)) continue;
+    for (const CatalogStep& step : rank.steps) {
+      graphs.insert(step.id.graph);
+      if (part.graph && *part.graph != step.id.graph) continue;
+      steps.insert(step.id.number);
+      step_exists = step_exists || part.takes(step);
+    }
+  }
+  std::string wrong;
+  if (part.rank && !ranks.contains(*part.rank)) {
+    wrong = fmt::format("no rank {}; there is {}", *part.rank, list_of(ranks));
+  } else if (graphs.empty()) {
+    return {};
+  } else if (part.graph && !graphs.contains(*part.graph)) {
+    wrong = fmt::format("no graph {}; there is {}", *part.graph, list_of(graphs));
+  } else if (!step_exists) {
+    const std::string of = part.graph ? fmt::format(" of graph {}", *part.graph) : "";
+    wrong = fmt::format("no step {}{}; there is {}", part.steps.text(), of, list_of(steps));
+  }
+  if (wrong.empty()) return {};
+  return Error{ErrorCode::invalid_argument, fmt::format("{} in '{}'", wrong, catalog.path.string())};
+}
+
+}  // namespace sonde

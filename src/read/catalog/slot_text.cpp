@@ -1,0 +1,15 @@
+#include "read/catalog/slot_text.h"
+
+#include <fmt/format.h>
+
+namespace sonde {
+
+std::string slot_text(const CatalogTensor& tensor) {
+  return fmt::format("{}.{}", tensor.is_input ? "input" : "output", tensor.slot);
+}
+
+std::string name_of(const CatalogOp& op, const CatalogTensor& tensor) {
+  return fmt::format("{}:{}", op.op_name, slot_text(tensor));
+}
+
+}  // namespace sonde

@@ -1,0 +1,13 @@
+// The names of tensors in every answer.
+#pragma once
+
+#include <string>
+
+#include "read/catalog/catalog.h"
+
+namespace sonde {
+
+std::string slot_text(const CatalogTensor& tensor);                     // "output.0"
+std::string name_of(const CatalogOp& op, const CatalogTensor& tensor);  // "{full name}:output.0"
+
+}  // namespace sonde
