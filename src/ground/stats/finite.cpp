@@ -15,7 +15,7 @@
 #include "ground/tensor/walk.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "stats/finite.cpp"
+#define HWY_TARGET_INCLUDE "ground/stats/finite.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 

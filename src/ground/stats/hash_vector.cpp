@@ -7,7 +7,7 @@
 #include "ground/stats/sha1_instructions.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "stats/hash_vector.cpp"
+#define HWY_TARGET_INCLUDE "ground/stats/hash_vector.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 

@@ -6,7 +6,7 @@
 #include "ground/stats/pair_kernels.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "stats/pair_vector.cpp"
+#define HWY_TARGET_INCLUDE "ground/stats/pair_vector.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 

@@ -7,7 +7,7 @@
 #include "ground/stats/narrow_values.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "stats/vector.cpp"
+#define HWY_TARGET_INCLUDE "ground/stats/vector.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
