@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import dagre from "@dagrejs/dagre";
-import { layOut, LayoutCache, type Box, type Layout } from "../../src/dump/graph/layout.ts";
-import { buildModel, countBoxes, type GraphEdge, type GraphModel, type GraphOp, HEATS, heatShades, neighbourhood, openAtFirst, oddRank, openedFor, opKey, pinsOf, shadesOf } from "../../src/dump/graph/model.ts";
+import { layOut, LayoutCache, type Box, type Layout } from "../../src/graph/layout.ts";
+import { buildModel, countBoxes, type GraphEdge, type GraphModel, type GraphOp, HEATS, heatShades, neighbourhood, openAtFirst, oddRank, openedFor, opKey, pinsOf, shadesOf } from "../../src/graph/model.ts";
 
 // A chain of equal blocks in a network, as a transformer is.
 function transformer(blocks: number, opsOfBlock: number): { ops: GraphOp[]; edges: GraphEdge[] } {
