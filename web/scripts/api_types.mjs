@@ -1,8 +1,8 @@
-// Makes src/face/api.ts, the types of the server's answers, from openapi.json: `npm run types`.
+// Makes src/api.ts, the types of the server's answers, from openapi.json: `npm run types`.
 import { readFileSync, writeFileSync } from "node:fs";
 import { declaration, pascal } from "./types.mjs";
 
-const [, , source = "../src/face/server/openapi.json", target = "src/face/api.ts"] = process.argv;
+const [, , source = "../src/face/server/openapi.json", target = "src/api.ts"] = process.argv;
 const api = JSON.parse(readFileSync(source, "utf8"));
 
 // The rows of a table are in the schema of its path.
