@@ -96,7 +96,7 @@ def test_two_builds_are_the_same_bytes(tmp_path):
 
 def test_the_types_are_those_of_openapi(tmp_path):
     node("scripts/api_types.mjs", "../src/face/server/openapi.json", str(tmp_path / "api.ts"))
-    assert (tmp_path / "api.ts").read_text() == (WEB / "src/face/api.ts").read_text()
+    assert (tmp_path / "api.ts").read_text() == (WEB / "src/api.ts").read_text()
 
 
 def test_nothing_makes_html_of_text_or_asks_another_server():

@@ -1,7 +1,7 @@
 // The last comparison of the server: pairs of operators, with verdict and error.
 import type { Comparison } from "../answers.ts";
 import type { Job, Jobs } from "../api.ts";
-import { isOver } from "../jobs.ts";
+import { followJob, isOver } from "../jobs.ts";
 import { type Num, toNumber } from "../numbers.ts";
 import { matchNames, type Pattern } from "../patterns.ts";
 import { filterRows, type Row, sortRows } from "../source/rows.ts";
@@ -14,13 +14,13 @@ export type { Comparison };
 export type Difference = Comparison["findings"][number];
 export type Pair = Comparison["ops"][number];
 
-// The newest one that ended well or still runs; else the newest.
+// The newest one that ended well, or still runs and then ends; else the newest.
 export function useLastJob(wanted = true): Loaded<Job | null> {
   return useData(wanted ? "compare" : null, async (from) => {
     const { jobs } = await from.json<Jobs>("jobs");
     const all = jobs.filter((entry) => entry.kind === "compare");
     const found = all.find((entry) => entry.state === "done" || !isOver(entry)) ?? all[0];
-    return found ? from.json<Job>(`jobs/${found.job}`) : null;
+    return found ? followJob(from, await from.json<Job>(`jobs/${found.job}`)) : null;
   });
 }
 

@@ -43,7 +43,7 @@ export function useCompare(): Compared {
     if (isFirst && !job) void run();
   }, [isFirst]);
   const failed = now && isOver(now) && now.state !== "done" ? new Error(now.error || words.jobs.states[now.state]) : undefined;
-  return { shown, result: shown ? (shown.result as unknown as Comparison) : null, runs: now !== null && !isOver(now), error: error ?? last.error ?? failed, run };
+  return { shown, result: shown ? (shown.result as unknown as Comparison) : null, runs: now ? !isOver(now) : isPair() && last.value === undefined && !last.error, error: error ?? last.error ?? failed, run };
 }
 
 // Whether it is known that the two runs are equal: only then may a card say that nothing is wrong.

@@ -133,6 +133,25 @@ test("the colour of the rank that differs", async () => {
   });
 });
 
+test("a comparison that another page has started is followed to its end", async () => {
+  await withPage(WIDE, {}, async (page) => {
+    await go(page, "#/compare");
+    await page.waitForSelector(".pairs .grid-row .op-link");
+  });
+  await withPage(WIDE, {}, async (page) => {
+    let asked = 0;
+    const running = async (route, change) => {
+      const answer = await (await route.fetch()).json();
+      await route.fulfill({ json: change(answer) });
+    };
+    await page.route(/\/jobs$/, (route) => running(route, ({ jobs }) => ({ jobs: jobs.map((job) => ({ ...job, state: "running" })) })));
+    await page.route(/\/jobs\/\d+$/, (route) => running(route, (job) => (asked++ < 2 ? { ...job, state: "running" } : job)));
+    await go(page, "#/compare");
+    await page.waitForSelector(".pairs .grid-row .op-link");
+    assert.ok(asked > 2);
+  });
+});
+
 test("pairs are filtered by the words of the tables, moved operators are marked, and scopes open in both graphs", async () => {
   await withPage(WIDE, {}, async (page) => {
     await go(page, "#/compare");
