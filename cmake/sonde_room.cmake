@@ -53,10 +53,16 @@ function(sonde_compiled_headers name)
 endfunction()
 
 # Files of a target are compiled several at a time, because most of the work is in headers and templates. A file with
-# its own options is compiled alone. -DSONDE_UNITY=OFF compiles every file alone, for quick rounds in one file.
-option(SONDE_UNITY "Compile files of a target together" ON)
+# its own options is compiled alone. -DSONDE_UNITY=OFF compiles every file alone, for quick rounds in one file. REVERSED
+# joins them in the other order: what a file uses and only one before it defines or includes is an error there (scripts/lint).
+set(SONDE_UNITY ON CACHE STRING "Compile files of a target together: ON, OFF or REVERSED")
 function(sonde_unity target)
   if(SONDE_UNITY)
+    if(SONDE_UNITY STREQUAL "REVERSED")
+      get_target_property(sources ${target} SOURCES)
+      list(REVERSE sources)
+      set_property(TARGET ${target} PROPERTY SOURCES ${sources})
+    endif()
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${ARGN})
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # accepts a source that is included as a header
       target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
