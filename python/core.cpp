@@ -9,6 +9,7 @@
 
 #include "analyses.h"
 #include "catalog.h"
+#include "messages.h"
 #include "sonde/sonde.h"
 #include "text_caster.h"
 
@@ -74,6 +75,7 @@ nb::dict host_settings() {
 NB_MODULE(_core, module) {
   add_catalog(module);
   add_analyses(module);
+  add_messages(module);
   module.attr("version") = engine().engine;
   module.def("start", &start, nb::arg("config_path"));
   module.def("stop", &stop);

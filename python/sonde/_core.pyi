@@ -163,6 +163,10 @@ def check_condition(condition: str, parameters: _Parameters) -> None:
 def watch_errors(error_code: int) -> list[str]:
     """A sentence for each bit of a hit's error code."""
 
+def message_fields(message: bytes) -> list[tuple[int, Any]]:
+    """(number, value) of each field of a protocol buffers message: an int, a float, or the bytes of a text or message.
+    Raises ValueError where the bytes are not a complete message."""
+
 def listed(what: str, list: str, numbers: list[int]) -> list[int]:
     """The members of `numbers` that a list such as '3', '0-5' or '1|4' selects. Raises ValueError, whose message begins
     with `what`, if it is not a list."""

@@ -12,8 +12,8 @@ The same in C is in include/sonde/sonde.h: sonde_init_dump(), sonde_set_dump(), 
 from . import session
 from .errors import Error
 
-# In C the same three calls, with the same texts, are in src/record/capture/dump_life.cpp. They start the engine alone; these
-# start a session, which also watches the frameworks of this process. tests/python/test_modes.py compares the texts.
+# In C the same three calls, with the same texts, are in src/record/capture/dump_life.cpp. They start the engine alone;
+# these start a session, which also watches the frameworks of this process. tests/python/test_modes.py compares them.
 _REPEATED = "EP0008: This API cannot be called repeatedly"
 
 _stage = "none"  # "initialised", "set"

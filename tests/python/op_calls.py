@@ -1,4 +1,4 @@
-"""A call of PyTorch for each name in the table of kinds (src/read/operators/op_family.cpp): a function and its inputs."""
+"""A call of PyTorch for each name in the table of kinds (src/read/operators/op_family.cpp): function and inputs."""
 
 import torch
 from torch.nn import functional as F

@@ -1,10 +1,10 @@
 """Graph files of MindSpore and Sonde, `ms_output_trace_code_graph_{id}.pb`: message ModelProto of docs/format.md."""
 
 import os
-import struct
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias, TypedDict
+
+from .._core import message_fields
 
 Slot: TypeAlias = tuple[str | None, tuple[int, ...] | None]  # type and shape; None if it is not a tensor
 
@@ -76,46 +76,12 @@ def read_graph(path: str | os.PathLike[str]) -> RawGraph:
     if path.stat().st_size > _LARGEST:
         raise BadGraph(f"{path}: more than {_LARGEST >> 20} MB")
     try:
-        for field, value in _fields(path.read_bytes()):
+        for field, value in message_fields(path.read_bytes()):
             if field == 4:
                 return _graph(value)
-    except (IndexError, struct.error, TypeError, RecursionError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise BadGraph(f"{path}: not a complete ModelProto: {error}") from None
     raise BadGraph(f"{path}: a ModelProto without a graph")
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return value, at
-        if shift > 63:
-            raise IndexError(f"a number without an end at byte {at}")
-
-
-def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
-    """(number, value) of each field: bytes of texts and messages, numbers of all else."""
-    at, end = 0, len(data)
-    value: Any
-    while at < end:
-        key, at = _varint(data, at)
-        wire = key & 7
-        if wire == 0:
-            value, at = _varint(data, at)
-        elif wire == 2:
-            size, at = _varint(data, at)
-            value, at = data[at : at + size], at + size
-        elif wire in (1, 5):
-            size = 8 if wire == 1 else 4
-            (value,), at = struct.unpack("<d" if wire == 1 else "<f", data[at : at + size]), at + size
-        else:
-            raise IndexError(f"wire type {wire} at byte {at}")
-        if at > end:
-            raise IndexError(f"a field that ends {at - end} bytes after its message")
-        yield key >> 3, value
 
 
 def _text(value: object) -> str:
@@ -124,12 +90,12 @@ def _text(value: object) -> str:
 
 def _named(data: bytes) -> dict[int, Any]:
     """{number: value}, the last of each."""
-    return dict(_fields(data))
+    return dict(message_fields(data))
 
 
 def _graph(data: bytes) -> RawGraph:
     graph: RawGraph = {"name": "", "root_name": "", "nodes": [], "parameters": [], "constants": []}
-    for field, value in _fields(data):
+    for field, value in message_fields(data):
         if field == 1:
             graph["nodes"].append(_node(value))
         elif field == 2:
@@ -156,7 +122,7 @@ def _node(data: bytes) -> RawNode:
         "full_name": "",
         "source": "",
     }
-    for field, value in _fields(data):
+    for field, value in message_fields(data):
         if field == 1:
             node["inputs"].append(_text(_named(value).get(1)))
         elif field == 2:
@@ -180,7 +146,7 @@ def _node(data: bytes) -> RawNode:
 def _type(data: bytes, depth: int = 0) -> list[Slot]:
     """(type, shape) of each slot; (None, None) for one that is not a tensor."""
     code, tensor, sequence = 0, None, None
-    for field, value in _fields(data):
+    for field, value in message_fields(data):
         if field == 1:
             code = value
         elif field == 2:
@@ -188,17 +154,16 @@ def _type(data: bytes, depth: int = 0) -> list[Slot]:
         elif field == 3:
             sequence = value
     if sequence is not None and depth < _DEEPEST:
-        return [slot for field, value in _fields(sequence) if field == 1 for slot in _type(value, depth + 1)]
+        return [slot for field, value in message_fields(sequence) if field == 1 for slot in _type(value, depth + 1)]
     if tensor is None:
         return [(_TYPES.get(code), None)]
     named = _named(tensor)
     if depth and not named.get(2):
         return [(_TYPES.get(named.get(1, 0), "?"), None)]  # the shape of a tuple's element is not given
     sizes = []
-    for field, dim in _fields(named.get(2, b"")):
+    for field, dim in message_fields(named.get(2, b"")):
         if field == 1:
-            size = _named(dim).get(1, 0)
-            sizes.append(size - (1 << 64) if size >> 63 else size)
+            sizes.append(_named(dim).get(1, 0))
     return [(_TYPES.get(named.get(1, 0), "?"), tuple(sizes))]
 
 
@@ -207,14 +172,12 @@ def _value(data: bytes, depth: int = 0) -> object:
     code = 0
     plain: object = None
     several: list[object] = []
-    for field, value in _fields(data):
+    for field, value in message_fields(data):
         if field == 1:
             code = value
         elif field == 2:
             plain = bool(value)
-        elif field == 3:
-            plain = value - (1 << 64) if value >> 63 else value
-        elif field in (4, 5, 6):
+        elif field in (3, 4, 5, 6):
             plain = value
         elif field == 7:
             plain = _text(value)
