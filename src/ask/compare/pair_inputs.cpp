@@ -1,16 +1,14 @@
-// Pairs the tensors of two ops and measures their distance.
+#include "ask/compare/pair_inputs.h"
+
 #include <algorithm>
 
-#include "ask/compare/compare_step.h"
 #include "ground/base/shape.h"
 
 namespace sonde {
 
-bool same_elements(const CatalogTensor& a, const CatalogTensor& b) {
-  return !a.has_shape || !b.has_shape || element_count(a.shape) == element_count(b.shape);
-}
+namespace {
 
-std::vector<GroupInput> StepComparer::inputs_of(const CompareSide& side, const Group& group) const {
+std::vector<GroupInput> inputs_of(const CompareSide& side, const Group& group) {
   std::vector<GroupInput> inputs;
   for (const std::uint32_t op : group) {
     for (const CompareInput& input : side.ops[op].inputs) {
@@ -29,52 +27,31 @@ std::vector<GroupInput> StepComparer::inputs_of(const CompareSide& side, const G
   return inputs;
 }
 
-bool StepComparer::same_producer(const CompareInput& target, const CompareInput& golden) const {
-  if (target.from == kNoOp || golden.from == kNoOp) return false;
-  const ComparedOp* compared = compared_as(target.from, golden.from);
-  if (compared == nullptr) return false;
-  const ComparedOp& from = *compared;
-  if (target.from != from.target_index || golden.from != from.golden_index) return true;  // inside a fused one
-  for (const ComparedTensor& output : from.outputs) {
-    const bool left = output.target->slot == target.from_slot, right = output.golden->slot == golden.from_slot;
-    if (left || right) return left && right;
-  }
-  return true;
-}
-
-const ComparedTensor* StepComparer::output_read(const CompareInput& target, const CompareInput& golden) const {
-  if (!same_producer(target, golden)) return nullptr;
-  const ComparedOp& from = *compared_as(target.from, golden.from);
-  if (target.from != from.target_index || golden.from != from.golden_index) return nullptr;
-  const auto at = std::ranges::find_if(
-      from.outputs, [&](const ComparedTensor& output) { return output.target->slot == target.from_slot; });
-  return at == from.outputs.end() ? nullptr : &*at;
-}
-
-const TensorDifference* StepComparer::known_difference(const GroupInput& target, const GroupInput& golden) {
+const TensorDifference* known_difference(const StepFacts& facts, const GroupInput& target, const GroupInput& golden) {
   if (golden.input != nullptr && target.input->tensor->recorded() && golden.input->tensor->recorded()) {
-    const TensorDifference& found = differences_.of(of_target(target.input->tensor), of_golden(golden.input->tensor));
+    const TensorDifference& found = facts.difference(target.input->tensor, golden.input->tensor);
     if (found.by != ComparedBy::nothing || !found.same_shape) return &found;
   }
   // Uses the op it comes from; skips ops without a counterpart, which may only pad or cast it.
   const CompareInput* input = target.input;
   for (std::size_t steps = 0; steps <= kLongestChain && input->from != kNoOp; ++steps) {
-    const std::uint32_t owner = target_owner_[input->from];
-    if (owner == kNone) return nullptr;
-    const ComparedOp& from = step_.ops[owner];
-    for (const ComparedTensor& output : from.outputs) {
-      if (output.target->slot == input->from_slot || from.outputs.size() == 1) return output.difference;
+    const ComparedOp* from = facts.pairs.of_target(input->from);
+    if (from == nullptr) return nullptr;
+    for (const ComparedTensor& output : from->outputs) {
+      if (output.target->slot == input->from_slot || from->outputs.size() == 1) return output.difference;
     }
-    const std::vector<CompareInput>& before = target_.ops[input->from].inputs;
-    if (!from.golden.empty() || before.empty()) return nullptr;
+    const std::vector<CompareInput>& before = facts.target.ops[input->from].inputs;
+    if (!from->golden.empty() || before.empty()) return nullptr;
     input = &before.front();
   }
   return nullptr;
 }
 
-std::vector<PairedInput> StepComparer::pair_inputs(const Group& target, const Group& golden) {
-  const std::vector<GroupInput> left = inputs_of(target_, target);
-  std::vector<GroupInput> right = inputs_of(golden_, golden);
+}  // namespace
+
+std::vector<PairedInput> pair_inputs(const StepFacts& facts, const Group& target, const Group& golden) {
+  const std::vector<GroupInput> left = inputs_of(facts.target, target);
+  std::vector<GroupInput> right = inputs_of(facts.golden, golden);
   std::vector<PairedInput> pairs(left.size());
   std::vector<bool> used(right.size(), false);
   for (std::size_t i = 0; i < left.size(); ++i) pairs[i].target = left[i];
@@ -90,18 +67,20 @@ std::vector<PairedInput> StepComparer::pair_inputs(const Group& target, const Gr
     }
   };
   const bool single = target.size() == 1 && golden.size() == 1;
-  const bool one_type =
-      single && shared_type(target_.ops[target[0]].op->op_type) == shared_type(golden_.ops[golden[0]].op->op_type);
+  const bool one_type = single && shared_type(facts.target.ops[target[0]].op->op_type) ==
+                                      shared_type(facts.golden.ops[golden[0]].op->op_type);
   const auto& name = [](const GroupInput& of) { return of.input->name; };
   const auto same_size = [](const GroupInput& a, const GroupInput& b) {
     return same_elements(*a.input->tensor, *b.input->tensor);
   };
   if (one_type) {  // inputs in the same slot stay paired
     pass([&](const GroupInput& a, const GroupInput& b) {
-      return a.input->tensor->slot == b.input->tensor->slot && same_producer(*a.input, *b.input);
+      return a.input->tensor->slot == b.input->tensor->slot && facts.pairs.same_producer(*a.input, *b.input);
     });
   }
-  pass([&](const GroupInput& a, const GroupInput& b) { return same_producer(*a.input, *b.input) && same_size(a, b); });
+  pass([&](const GroupInput& a, const GroupInput& b) {
+    return facts.pairs.same_producer(*a.input, *b.input) && same_size(a, b);
+  });
   pass([&](const GroupInput& a, const GroupInput& b) {
     return a.input->outside != 0 && a.input->outside == b.input->outside && same_size(a, b);
   });
@@ -126,10 +105,10 @@ std::vector<PairedInput> StepComparer::pair_inputs(const Group& target, const Gr
       const bool from_outside = a.input->from == kNoOp && b.input->from == kNoOp;
       const bool is_read = a.input->is_read && b.input->is_read;
       return a.input->tensor->slot == b.input->tensor->slot && is_read &&
-             (from_outside || same_producer(*a.input, *b.input));
+             (from_outside || facts.pairs.same_producer(*a.input, *b.input));
     });
   }
-  for (PairedInput& pair : pairs) pair.difference = known_difference(pair.target, pair.golden);
+  for (PairedInput& pair : pairs) pair.difference = known_difference(facts, pair.target, pair.golden);
   return pairs;
 }
 

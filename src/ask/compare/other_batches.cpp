@@ -1,12 +1,11 @@
-// Batches that are cut in another way (gradient accumulation, several processes): no op has a counterpart of its shape,
-// but the gradients that the optimizer reads are those of the same parameters.
+#include "ask/compare/other_batches.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 
-#include "ask/compare/compare_step.h"
 #include "ask/compare/compare_words.h"
 #include "ask/compare/factor.h"
 #include "read/operators/op_nature.h"
@@ -45,11 +44,19 @@ bool have_one_factor(const std::vector<OtherGradient>& all) {
   });
 }
 
-}  // namespace
+void report_gradient(const StepFacts& facts, StepFindings& findings, std::uint32_t reader, std::string what,
+                     bool is_certain, std::optional<double> factor) {
+  if (!is_certain) what += "; the batches have other sizes, and perhaps other rows";
+  CompareFinding& finding = findings.add(FindingKind::changed, *facts.pairs.of_target(reader),
+                                         facts.target.ops[reader].op, false, nullptr, std::move(what));
+  finding.place = reader;
+  finding.uncertain = !is_certain;
+  finding.factor = factor;
+}
 
 // True if every gradient of both could be compared.
-bool StepComparer::compare_gradients() {
-  const std::map<std::string_view, Gradient> mine = read_gradients(target_), theirs = read_gradients(golden_);
+bool compare_gradients(const StepFacts& facts, StepFindings& findings) {
+  const std::map<std::string_view, Gradient> mine = read_gradients(facts.target), theirs = read_gradients(facts.golden);
   std::vector<OtherGradient> others;
   bool all = !theirs.empty() && mine.size() == theirs.size();
   for (const auto& [name, golden] : theirs) {
@@ -58,7 +65,7 @@ bool StepComparer::compare_gradients() {
       all = false;
       continue;
     }
-    const TensorDifference& found = differences_.of(of_target(at->second.tensor), of_golden(golden.tensor));
+    const TensorDifference& found = facts.difference(at->second.tensor, golden.tensor);
     all = all && found.comparable();
     // Sums over parts of a batch are rounded otherwise than a sum over the whole.
     const double rounding = std::max(1e-3, 8 * coarser_spacing(found));
@@ -79,38 +86,31 @@ bool StepComparer::compare_gradients() {
     what += fmt::format("; {} of {} gradients differ{}", others.size(), mine.size(),
                         one_factor ? ", all by this factor" : "");
   }
-  report_gradient(first.mine.op, std::move(what), one_factor && others.size() == mine.size(), first.factor);
+  report_gradient(facts, findings, first.mine.op, std::move(what), one_factor && others.size() == mine.size(),
+                  first.factor);
   return all;
 }
 
-void StepComparer::report_gradient(std::uint32_t reader, std::string what, bool is_certain,
-                                   std::optional<double> factor) {
-  if (!is_certain) what += "; the batches have other sizes, and perhaps other rows";
-  add_finding(FindingKind::changed, step_.ops[target_owner_[reader]], target_.ops[reader].op, false, nullptr,
-              std::move(what));
-  CompareFinding& finding = findings_.back();
-  finding.place = reader;
-  finding.uncertain = !is_certain;
-  finding.factor = factor;
-}
+}  // namespace
 
-// With other batches numbers, shapes and values all differ; parameters and the sums of their gradients do not.
-void StepComparer::leave_other_batches_out() {
-  if (step_.notes.empty()) return;
-  const bool other_parameters = std::ranges::any_of(findings_, [](const CompareFinding& finding) {
+bool leave_other_batches_out(const StepFacts& facts, StepFindings& findings) {
+  if (!findings.has_notes()) return false;
+  const bool other_parameters = std::ranges::any_of(findings.all(), [](const CompareFinding& finding) {
     return finding.kind == FindingKind::shape && finding.tensor != nullptr && finding.tensor->target->is_input;
   });
-  if (other_parameters) return step_.notes.clear();  // not another batch, but another network
-  std::erase_if(findings_, [](const CompareFinding& finding) {
+  if (other_parameters) {  // not another batch, but another network
+    findings.clear_notes();
+    return false;
+  }
+  std::erase_if(findings.all(), [](const CompareFinding& finding) {
     return finding.kind != FindingKind::parameter || finding.tensor->target->parameter.ends_with(".grad");
   });
-  has_other_batches_ = true;
-  if (!compare_gradients()) return;
-  step_.notes.clear();
-  step_.notes_of_both.push_back(
+  if (!compare_gradients(facts, findings)) return true;
+  findings.clear_notes();
+  findings.note_of_both(
       "the batches are cut in another way: the gradients that the optimizer reads and the parameters are compared, and "
-      "no "
-      "other op");
+      "no other op");
+  return true;
 }
 
 }  // namespace sonde

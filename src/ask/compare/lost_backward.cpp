@@ -1,11 +1,10 @@
-// A backward pass that only one of the two runs has: gradients that are not differentiated again, a forward part without
-// gradients.
+#include "ask/compare/lost_backward.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
-#include "ask/compare/compare_step.h"
 #include "read/operators/op_nature.h"
 
 namespace sonde {
@@ -42,18 +41,15 @@ bool is_call(const CompareOp& op) {
   return bare_type(op.op->op_type) == "oneslike" && phase_of(*op.op) != Phase::optimizer;
 }
 
-}  // namespace
-
-struct StepComparer::LostBackward {
+struct LostBackward {
   Group ops;                            // of the side that has them, in order
   std::vector<std::string_view> types;  // of the ops that are not differentiated on the other side
   std::uint32_t call = kNoOp;           // of the target: begins the backward that is not differentiated again
 };
 
 // Ops of `side` without a counterpart, whose forward op the other side has, too, but nothing of its backward.
-StepComparer::LostBackward StepComparer::lost_backward(bool in_golden) const {
-  const CompareSide &side = in_golden ? golden_ : target_, &other = in_golden ? target_ : golden_;
-  const std::vector<std::uint32_t>& owner = in_golden ? golden_owner_ : target_owner_;
+LostBackward lost_backward(const StepFacts& facts, bool in_golden) {
+  const CompareSide &side = in_golden ? facts.golden : facts.target, &other = in_golden ? facts.target : facts.golden;
   std::set<Origin> there, differentiated, backward;
   for (const CompareOp& op : other.ops) {
     there.insert(place_of(op));
@@ -64,24 +60,23 @@ StepComparer::LostBackward StepComparer::lost_backward(bool in_golden) const {
   std::optional<Origin> again;
   for (std::uint32_t at = 0; at < side.ops.size(); ++at) {
     const Origin origin = differentiated_by(side.ops[at]);
-    if (origin.type.empty() || !is_alone(owner, at)) continue;
+    if (origin.type.empty() || !facts.pairs.is_alone(in_golden, at)) continue;
     if (!there.contains(origin) || differentiated.contains(origin)) continue;
     lost.ops.push_back(at);
     if (std::ranges::find(lost.types, origin.type) == lost.types.end()) lost.types.push_back(origin.type);
     if (!again && backward.contains(origin)) again = origin;
   }
   if (!again) return lost;
-  for (std::uint32_t t = 0; t < target_.ops.size(); ++t) {
-    if (is_call(target_.ops[t])) lost.call = t;
-    if (phase_of(*target_.ops[t].op) == Phase::backward && place_of(target_.ops[t]) == *again) return lost;
+  for (std::uint32_t t = 0; t < facts.target.ops.size(); ++t) {
+    if (is_call(facts.target.ops[t])) lost.call = t;
+    if (phase_of(*facts.target.ops[t].op) == Phase::backward && place_of(facts.target.ops[t]) == *again) return lost;
   }
   return lost;
 }
 
 // One of `ops` is among what the op was computed from, by ops of its own side alone.
-bool StepComparer::comes_from(std::uint32_t op, bool in_golden, const Group& ops) const {
-  const CompareSide& side = in_golden ? golden_ : target_;
-  const std::vector<std::uint32_t>& owner = in_golden ? golden_owner_ : target_owner_;
+bool comes_from(const StepFacts& facts, std::uint32_t op, bool in_golden, const Group& ops) {
+  const CompareSide& side = in_golden ? facts.golden : facts.target;
   std::set<std::uint32_t> visited = {op};
   Group border = {op};
   while (!border.empty()) {
@@ -89,15 +84,16 @@ bool StepComparer::comes_from(std::uint32_t op, bool in_golden, const Group& ops
     border.pop_back();
     if (std::ranges::binary_search(ops, at)) return true;
     for (const CompareInput& input : side.ops[at].inputs) {
-      if (is_alone(owner, input.from) && visited.insert(input.from).second) border.push_back(input.from);
+      if (facts.pairs.is_alone(in_golden, input.from) && visited.insert(input.from).second)
+        border.push_back(input.from);
     }
   }
   return false;
 }
 
-void StepComparer::name_lost_backward(CompareFinding& finding, const LostBackward& lost, bool in_golden) const {
+void name_lost_backward(const StepFacts& facts, CompareFinding& finding, const LostBackward& lost, bool in_golden) {
   constexpr std::size_t kMostNamed = 4;
-  const CompareSide& side = in_golden ? golden_ : target_;
+  const CompareSide& side = in_golden ? facts.golden : facts.target;
   std::string types = fmt::format(
       "{}", fmt::join(lost.types.begin(), lost.types.begin() + std::min(lost.types.size(), kMostNamed), ", "));
   if (lost.types.size() > kMostNamed) types += fmt::format(" and {} more", lost.types.size() - kMostNamed);
@@ -110,17 +106,19 @@ void StepComparer::name_lost_backward(CompareFinding& finding, const LostBackwar
                              is_again ? "the gradients that begin here are not differentiated in one of the two: " : "",
                              lacks, types, lost.ops.size(), shows);
   if (is_again) {
-    finding.culprit = target_.ops[lost.call].op;
+    finding.culprit = facts.target.ops[lost.call].op;
     finding.in_golden = false;
     finding.place = lost.call;
     return;
   }
   finding.culprit = side.ops[lost.ops.front()].op;
-  finding.place = in_golden ? place_of_golden(lost.ops.front()) : lost.ops.front();
+  finding.place = in_golden ? facts.pairs.place_of_golden(lost.ops.front()) : lost.ops.front();
 }
 
+}  // namespace
+
 // A finding where such a backward joins the rest is about all of it, once.
-void StepComparer::find_lost_backward() {
+void find_lost_backward(const StepFacts& facts, StepFindings& findings) {
   for (const bool in_golden : {true, false}) {
     const FindingKind kind = in_golden ? FindingKind::missing : FindingKind::inserted;
     const auto is_of = [&](const CompareFinding& finding) {
@@ -128,18 +126,18 @@ void StepComparer::find_lost_backward() {
       return finding.kind == kind && finding.in_golden == in_golden &&
              (phase == Phase::backward || phase == Phase::optimizer);
     };
-    if (std::ranges::none_of(findings_, is_of)) continue;
-    const LostBackward lost = lost_backward(in_golden);
+    if (std::ranges::none_of(findings.all(), is_of)) continue;
+    const LostBackward lost = lost_backward(facts, in_golden);
     if (lost.ops.size() < 2) continue;
-    const CompareSide& side = in_golden ? golden_ : target_;
+    const CompareSide& side = in_golden ? facts.golden : facts.target;
     bool is_named = false;
-    std::erase_if(findings_, [&](CompareFinding& finding) {
+    std::erase_if(findings.all(), [&](CompareFinding& finding) {
       if (!is_of(finding)) return false;
       const auto own = std::ranges::find(side.ops, finding.culprit, &CompareOp::op);
-      if (!comes_from(static_cast<std::uint32_t>(own - side.ops.begin()), in_golden, lost.ops)) return false;
+      if (!comes_from(facts, static_cast<std::uint32_t>(own - side.ops.begin()), in_golden, lost.ops)) return false;
       if (is_named) return true;
       is_named = true;
-      name_lost_backward(finding, lost, in_golden);
+      name_lost_backward(facts, finding, lost, in_golden);
       return false;
     });
   }

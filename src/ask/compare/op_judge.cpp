@@ -1,10 +1,11 @@
-// Finds the error that one op adds to the errors of its inputs, relative to its counterpart.
+#include "ask/compare/op_judge.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "ask/compare/compare_step.h"
 #include "ask/compare/compare_words.h"
+#include "read/operators/op_nature.h"
 #include "sonde/dtype.h"
 
 namespace sonde {
@@ -38,14 +39,26 @@ bool orders_otherwise(const ComparedOp& op) {
   return false;
 }
 
+// It reads the same up to rounding and chooses otherwise, because it is called otherwise.
+bool chooses_otherwise(const Judged& judged) {
+  constexpr double kMostBefore = 1e-3;
+  const ComparedOp& op = judged.op;
+  double before = 0, after = 0;
+  for (const ComparedTensor& input : op.inputs) {
+    if (!input.difference->comparable()) return false;
+    before = std::max(before, input.difference->relative());
+  }
+  for (const ComparedTensor& output : op.outputs) after = std::max(after, output.difference->relative());
+  if (judged.finding || before > kMostBefore || after < std::max(kMaxExplainable, 100 * before)) return false;
+  return !choices_apart(*op.target.back(), *op.golden.back()).empty();
+}
+
 }  // namespace
 
 // The outputs of an op of lists belong to the tensors of its first lists, which may be in any order.
-std::uint32_t StepComparer::golden_slot_of(std::uint32_t slot, const Judged& judged) const {
-  const CompareOp& own = target_.ops[judged.op.target_index];
-  const bool of_lists = own.op->op_type.find("_foreach_") != std::string_view::npos ||
-                        own.op->op_type.find("_fused_") != std::string_view::npos;
-  if (!of_lists || own.outputs.size() < 2) return slot;
+std::uint32_t OpJudge::golden_slot_of(std::uint32_t slot, const Judged& judged) const {
+  const CompareOp& own = facts_.target.ops[judged.op.target_index];
+  if ((!is_list_op(own.op->op_type) && !is_fused_optimizer(own.op->op_type)) || own.outputs.size() < 2) return slot;
   for (const PairedInput& input : judged.inputs) {
     if (input.golden.input == nullptr || input.target.op != judged.op.target_index) continue;
     if (input.target.input->tensor->slot == slot) return input.golden.input->tensor->slot;
@@ -53,10 +66,11 @@ std::uint32_t StepComparer::golden_slot_of(std::uint32_t slot, const Judged& jud
   return slot;
 }
 
-void StepComparer::judge_outputs(Judged& judged) {
-  if (target_.ops[judged.op.target_index].unwritten || golden_.ops[judged.op.golden_index].unwritten) return;
-  const std::vector<const CatalogTensor*>& left = target_.ops[judged.op.target_index].outputs;
-  std::vector<const CatalogTensor*> right = golden_.ops[judged.op.golden_index].outputs;
+void OpJudge::judge_outputs(Judged& judged) const {
+  if (facts_.target.ops[judged.op.target_index].unwritten || facts_.golden.ops[judged.op.golden_index].unwritten)
+    return;
+  const std::vector<const CatalogTensor*>& left = facts_.target.ops[judged.op.target_index].outputs;
+  std::vector<const CatalogTensor*> right = facts_.golden.ops[judged.op.golden_index].outputs;
   for (const CatalogTensor* target : left) {
     const std::uint32_t slot = golden_slot_of(target->slot, judged);
     auto at = std::ranges::find_if(right, [&](const CatalogTensor* golden) {
@@ -74,16 +88,16 @@ void StepComparer::judge_outputs(Judged& judged) {
     output.target = target;
     output.golden = *at;
     *at = nullptr;
-    output.difference = &differences_.of(of_target(target), of_golden(output.golden));
+    output.difference = &facts_.difference(target, output.golden);
     output.note = axes_text(*output.difference);
   }
 }
 
 // The kind of the op that does the work: for conv, bias and relu the conv; for permute and linear the linear.
-OpKind StepComparer::kind_of_work(const Group& target, const Group& golden) const {
+OpKind OpJudge::kind_of_work(const Group& target, const Group& golden) const {
   const auto moves = [](OpKind kind) { return kind == OpKind::copy || kind == OpKind::cast || kind == OpKind::other; };
-  OpKind kind = golden_.ops[golden.front()].kind;
-  for (const auto& [side, group] : {std::pair(&target_, &target), std::pair(&golden_, &golden)}) {
+  OpKind kind = facts_.golden.ops[golden.front()].kind;
+  for (const auto& [side, group] : {std::pair(&facts_.target, &target), std::pair(&facts_.golden, &golden)}) {
     for (const std::uint32_t at : *group) {
       if (!moves(side->ops[at].kind)) return side->ops[at].kind;
       if (kind == OpKind::copy) kind = side->ops[at].kind;
@@ -93,36 +107,37 @@ OpKind StepComparer::kind_of_work(const Group& target, const Group& golden) cons
 }
 
 // If both do different work, or one does it in several ops, each may round as it does: the widest of their bounds.
-Allowance StepComparer::allowance_of_work(const ComparedOp& op, const ComparedTensor& output,
-                                          const std::vector<InputError>& errors, double seen) const {
+Allowance OpJudge::allowance_of_work(const ComparedOp& op, const ComparedTensor& output,
+                                     const std::vector<InputError>& errors, double seen) const {
   const TensorDifference& difference = *output.difference;
   Allowance widest = allowance_of(op.target.front()->op_type, op.kind, output.target->slot, difference, errors, seen,
-                                  options_.tolerance);
+                                  facts_.options.tolerance);
   for (const std::vector<const CatalogOp*>* ops : {&op.target, &op.golden}) {
     for (const CatalogOp* one : *ops) {
       if (one->op_type == op.target.front()->op_type) continue;
       const OpKind kind = kind_of(one->op_type);
       if (kind == OpKind::copy || kind == OpKind::selection || kind >= OpKind::random) continue;
-      widest.widen(allowance_of(one->op_type, kind, output.target->slot, difference, errors, seen, options_.tolerance));
+      widest.widen(
+          allowance_of(one->op_type, kind, output.target->slot, difference, errors, seen, facts_.options.tolerance));
     }
   }
   return widest;
 }
 
-Judged StepComparer::judge(const Group& target, const Group& golden, MatchedBy how) {
+Judged OpJudge::judge(const Group& target, const Group& golden, MatchedBy how) const {
   Judged judged;
   ComparedOp& op = judged.op;
   op.target_index = target.back();
   op.golden_index = golden.back();
-  for (const std::uint32_t i : target) op.target.push_back(target_.ops[i].op);
-  for (const std::uint32_t i : golden) op.golden.push_back(golden_.ops[i].op);
+  for (const std::uint32_t i : target) op.target.push_back(facts_.target.ops[i].op);
+  for (const std::uint32_t i : golden) op.golden.push_back(facts_.golden.ops[i].op);
   op.how = how;
   op.kind = kind_of_work(target, golden);
   // If two types were paired by a guess, one may compute what the other copies.
   const bool guessed = how == MatchedBy::order || how == MatchedBy::flow;
   const bool one_type = shared_type(op.target.front()->op_type) == shared_type(op.golden.front()->op_type);
   if (op.kind == OpKind::copy && guessed && !one_type) op.kind = OpKind::elementwise;
-  judged.inputs = pair_inputs(target, golden);
+  judged.inputs = pair_inputs(facts_, target, golden);
   std::vector<InputError> errors;
   bool integers_differ = false;
   for (const PairedInput& input : judged.inputs) {
@@ -145,16 +160,28 @@ Judged StepComparer::judge(const Group& target, const Group& golden, MatchedBy h
   return judged;
 }
 
-struct StepComparer::Verdicts {
+struct OpJudge::Verdicts {
   bool any = false, all_equal = true, all_rounding = true;
   bool non_finite_in = false, shapes_in = false, inputs_equal = true, integers_differ = false;
   double worst = 0;
+
+  bool says_why(const Judged& judged) const;
 };
 
+// Less than rounding explains, but the call gives the reason.
+bool OpJudge::Verdicts::says_why(const Judged& judged) const {
+  if (judged.finding || !any || !all_rounding) return false;
+  if (inputs_equal && orders_otherwise(judged.op)) return true;
+  if (all_equal) return false;
+  const CatalogOp &target = *judged.op.target.back(), &golden = *judged.op.golden.back();
+  if (inputs_equal && !judged.op.inputs.empty()) return !values_apart(target, golden).empty();
+  return !numbers_apart(target, golden).empty();
+}
+
 // For two runs in one precision: the golden op returns a finer type, from inputs as fine as the golden ones.
-bool StepComparer::has_coarser_type(const ComparedTensor& output, const ComparedOp& op) const {
+bool OpJudge::has_coarser_type(const ComparedTensor& output, const ComparedOp& op) const {
   const TensorDifference& difference = *output.difference;
-  if (other_precision_ || !is_floating(difference.dtype) || !is_floating(difference.golden_dtype)) return false;
+  if (facts_.other_precision || !is_floating(difference.dtype) || !is_floating(difference.golden_dtype)) return false;
   if (epsilon_of(difference.dtype) <= epsilon_of(difference.golden_dtype)) return false;
   return std::ranges::none_of(op.inputs, [](const ComparedTensor& input) {
     return is_floating(input.difference->dtype) &&
@@ -162,8 +189,8 @@ bool StepComparer::has_coarser_type(const ComparedTensor& output, const Compared
   });
 }
 
-void StepComparer::judge_output(Judged& judged, std::size_t index, const std::vector<InputError>& errors,
-                                Verdicts& all) {
+void OpJudge::judge_output(Judged& judged, std::size_t index, const std::vector<InputError>& errors,
+                           Verdicts& all) const {
   ComparedOp& op = judged.op;
   ComparedTensor& output = op.outputs[index];
   const TensorDifference& difference = *output.difference;
@@ -189,8 +216,9 @@ void StepComparer::judge_output(Judged& judged, std::size_t index, const std::ve
   }
   if (difference.by == ComparedBy::nothing) return;
   all.any = true;
-  const bool from_nothing = target_.ops[op.target_index].inputs.empty() && op.kind == OpKind::copy;
-  output.allowance = allowance_of_work(op, output, errors, from_nothing ? 0 : std::max(seen_, seen_before_));
+  const bool from_nothing = facts_.target.ops[op.target_index].inputs.empty() && op.kind == OpKind::copy;
+  output.allowance =
+      allowance_of_work(op, output, errors, from_nothing ? 0 : std::max(facts_.seen.now, facts_.seen.before));
   output.allowance.anything = output.allowance.anything || all.integers_differ;
   if (difference.by != ComparedBy::checksum) {
     judged.relative = std::max(judged.relative, scaled_relative(difference, output.allowance));
@@ -207,31 +235,7 @@ void StepComparer::judge_output(Judged& judged, std::size_t index, const std::ve
   find(difference.different_non_finite > 0 ? FindingKind::non_finite : FindingKind::op, share);
 }
 
-// Less than rounding explains, but the call gives the reason.
-bool StepComparer::says_why(const Judged& judged, const Verdicts& all) const {
-  if (judged.finding || !all.any || !all.all_rounding) return false;
-  if (all.inputs_equal && orders_otherwise(judged.op)) return true;
-  if (all.all_equal) return false;
-  const CatalogOp &target = *judged.op.target.back(), &golden = *judged.op.golden.back();
-  if (all.inputs_equal && !judged.op.inputs.empty()) return !values_apart(target, golden).empty();
-  return !numbers_apart(target, golden).empty();
-}
-
-// It reads the same up to rounding and chooses otherwise, because it is called otherwise.
-bool StepComparer::chooses_otherwise(const Judged& judged) const {
-  constexpr double kMostBefore = 1e-3;
-  const ComparedOp& op = judged.op;
-  double before = 0, after = 0;
-  for (const ComparedTensor& input : op.inputs) {
-    if (!input.difference->comparable()) return false;
-    before = std::max(before, input.difference->relative());
-  }
-  for (const ComparedTensor& output : op.outputs) after = std::max(after, output.difference->relative());
-  if (judged.finding || before > kMostBefore || after < std::max(kMaxExplainable, 100 * before)) return false;
-  return !choices_apart(*op.target.back(), *op.golden.back()).empty();
-}
-
-void StepComparer::judge_verdict(Judged& judged, const std::vector<InputError>& errors, bool integers_differ) {
+void OpJudge::judge_verdict(Judged& judged, const std::vector<InputError>& errors, bool integers_differ) const {
   ComparedOp& op = judged.op;
   Verdicts all;
   all.integers_differ = integers_differ;
@@ -241,7 +245,7 @@ void StepComparer::judge_verdict(Judged& judged, const std::vector<InputError>& 
     all.inputs_equal = all.inputs_equal && input.difference->equal;
   }
   for (std::size_t i = 0; i < op.outputs.size(); ++i) judge_output(judged, i, errors, all);
-  if (says_why(judged, all) || chooses_otherwise(judged)) {
+  if (all.says_why(judged) || chooses_otherwise(judged)) {
     judged.finding = true;
     const auto at = std::ranges::find_if(op.outputs, [](const ComparedTensor& out) { return !out.difference->equal; });
     judged.tensor = at == op.outputs.end() ? 0 : static_cast<std::size_t>(at - op.outputs.begin());

@@ -1,10 +1,10 @@
-// Differences whose origin was not recorded: ops inside a transformation (vmap), memory that nobody saw written.
+#include "ask/compare/unseen_ops.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
-#include "ask/compare/compare_step.h"
 #include "ask/compare/compare_words.h"
 #include "ask/compare/step_ends.h"
 #include "sonde/dtype.h"
@@ -35,27 +35,32 @@ std::string_view reason_not_read(const CatalogOp& op) {
 
 bool decides(OpKind kind) { return kind == OpKind::selection || kind == OpKind::random || kind == OpKind::collective; }
 
-}  // namespace
+struct Unseen {
+  Group ops;             // in order
+  double before = 0;     // the largest known relative error of what they read
+  bool is_open = false;  // they read something else, too
+  bool decides = false;  // a small error may have a large effect in one of them
+};
 
 // The ops before `from` of which nothing was compared, and the largest error that reaches them.
-StepComparer::Unseen StepComparer::unseen_before(std::uint32_t from) const {
+Unseen unseen_before(const StepFacts& facts, std::uint32_t from) {
   Unseen unseen;
   std::set<std::uint32_t> region = {from};
   Group border = {from};
   while (!border.empty()) {
     const std::uint32_t at = border.back();
     border.pop_back();
-    const ComparedOp* own = target_owner_[at] == kNone ? nullptr : &step_.ops[target_owner_[at]];
-    unseen.decides = unseen.decides || decides(target_.ops[at].kind);
-    for (const CompareInput& input : target_.ops[at].inputs) {
+    const ComparedOp* own = facts.pairs.of_target(at) == nullptr ? nullptr : facts.pairs.of_target(at);
+    unseen.decides = unseen.decides || decides(facts.target.ops[at].kind);
+    for (const CompareInput& input : facts.target.ops[at].inputs) {
       if (!input.is_read) continue;
       const TensorDifference* known = nullptr;
       if (own != nullptr) {
         const auto read = std::ranges::find(own->inputs, input.tensor, &ComparedTensor::target);
         if (read != own->inputs.end() && read->difference->comparable()) known = read->difference;
       }
-      if (known == nullptr && input.from != kNoOp && target_owner_[input.from] != kNone) {
-        const ComparedOp& maker = step_.ops[target_owner_[input.from]];
+      if (known == nullptr && input.from != kNoOp && facts.pairs.of_target(input.from) != nullptr) {
+        const ComparedOp& maker = *facts.pairs.of_target(input.from);
         for (const ComparedTensor& output : maker.outputs) {
           if (output.target->slot == input.from_slot && output.difference->comparable()) known = output.difference;
         }
@@ -74,13 +79,13 @@ StepComparer::Unseen StepComparer::unseen_before(std::uint32_t from) const {
 }
 
 // The ops of the golden run that made what was not recorded.
-Group StepComparer::unseen_golden(std::uint32_t from) const {
+Group unseen_golden(const StepFacts& facts, std::uint32_t from) {
   std::set<std::uint32_t> region = {from};
   Group border = {from};
   while (!border.empty()) {
     const std::uint32_t at = border.back();
     border.pop_back();
-    for (const CompareInput& input : golden_.ops[at].inputs) {
+    for (const CompareInput& input : facts.golden.ops[at].inputs) {
       if (input.from == kNoOp || input.tensor->recorded() || !input.is_read) continue;
       if (region.insert(input.from).second) border.push_back(input.from);
     }
@@ -88,67 +93,70 @@ Group StepComparer::unseen_golden(std::uint32_t from) const {
   return {region.begin(), region.end()};
 }
 
-// Nothing shows how the tensor was made: the ops that made it were not recorded. True if one of them is to blame.
-bool StepComparer::look_at_unseen(const ComparedOp& op, const PairedInput& input, ComparedTensor& shown) {
-  const std::uint32_t from = input.target.input->from;
-  if (from == kNoOp || !input.difference->same_shape) return false;
-  const std::string_view why = reason_not_read(*target_.ops[from].op);
-  if (why.empty()) return false;  // memory that Python fills is data
-  const Unseen unseen = unseen_before(from);
-  const double before = std::max({unseen.before, unseen.is_open ? seen_ : 0, unseen.is_open ? seen_before_ : 0});
-  if (!is_jump(*input.difference, before) || (unseen.decides && before > 0)) return true;
-  shown.beyond = true;
-  report_unseen(op, input, shown, unseen);
-  return true;
-}
-
-void StepComparer::report_unseen(const ComparedOp& op, const PairedInput& input, const ComparedTensor& shown,
-                                 const Unseen& unseen) {
-  const Group golden = unseen_golden(input.golden.input->from);
+void report_unseen(const StepFacts& facts, StepFindings& findings, const ComparedOp& op, const PairedInput& input,
+                   const ComparedTensor& shown, const Unseen& unseen) {
+  const Group golden = unseen_golden(facts, input.golden.input->from);
   const std::string effect = fmt::format("input.{} of {} differs: {}", shown.target->slot,
                                          short_name(*op.target.front()), difference_text(FindingKind::data, shown));
   const std::string settle =
       fmt::format("their tensors were not recorded ({}); a run of this part without the transformation settles it",
-                  reason_not_read(*target_.ops[unseen.ops.back()].op));
+                  reason_not_read(*facts.target.ops[unseen.ops.back()].op));
   const auto add = [&](FindingKind kind, const CatalogOp* culprit, bool in_golden, std::uint32_t place,
                        const std::string& what) {
-    add_finding(kind, op, culprit, in_golden, &shown, what);
-    findings_.back().uncertain = true;
-    findings_.back().place = place;
+    CompareFinding& finding = findings.add(kind, op, culprit, in_golden, &shown, what);
+    finding.uncertain = true;
+    finding.place = place;
   };
   for (const std::uint32_t at : unseen.ops) {
-    if (target_owner_[at] == kNone || !step_.ops[target_owner_[at]].golden.empty()) continue;
-    return add(FindingKind::inserted, target_.ops[at].op, false, at,
+    if (facts.pairs.of_target(at) == nullptr || !facts.pairs.of_target(at)->golden.empty()) continue;
+    return add(FindingKind::inserted, facts.target.ops[at].op, false, at,
                fmt::format("has no counterpart in the golden dump, and {}; {}", effect, settle));
   }
   for (const std::uint32_t at : golden) {
-    if (golden_owner_[at] != kNone || promised_[at]) continue;
-    return add(FindingKind::missing, golden_.ops[at].op, true, unseen.ops.front(),
+    if (facts.pairs.of_golden(at) != nullptr || facts.pairs.is_promised(at)) continue;
+    return add(FindingKind::missing, facts.golden.ops[at].op, true, unseen.ops.front(),
                fmt::format("has no counterpart in the target, and {}; {}", effect, settle));
   }
   for (const std::uint32_t at : unseen.ops) {
-    const ComparedOp& pair = step_.ops[target_owner_[at]];
+    const ComparedOp& pair = *facts.pairs.of_target(at);
     const std::vector<std::string> apart = attributes_apart(*pair.target.back(), *pair.golden.back());
     if (apart.empty()) continue;
-    return add(FindingKind::number, target_.ops[at].op, false, at,
+    return add(FindingKind::number, facts.target.ops[at].op, false, at,
                fmt::format("is called with {}, and {}; {}", apart.front(), effect, settle));
   }
   std::vector<std::string> others;
   for (std::size_t i = 1; i < std::min(unseen.ops.size(), kMostNamed + 1); ++i) {
-    others.push_back(short_name(*target_.ops[unseen.ops[i]].op));
+    others.push_back(short_name(*facts.target.ops[unseen.ops[i]].op));
   }
   const std::string rest = others.empty() ? "" : fmt::format(", or one of {} does", fmt::join(others, ", "));
-  add(FindingKind::op, target_.ops[unseen.ops.front()].op, false, unseen.ops.front(),
+  add(FindingKind::op, facts.target.ops[unseen.ops.front()].op, false, unseen.ops.front(),
       fmt::format("{} in input.{} of {}{}; {}", difference_text(FindingKind::data, shown), shown.target->slot,
                   short_name(*op.target.front()), rest, settle));
 }
 
+}  // namespace
+
+bool check_unseen(const StepFacts& facts, StepFindings& findings, const ComparedOp& op, const PairedInput& input,
+                  ComparedTensor& shown) {
+  const std::uint32_t from = input.target.input->from;
+  if (from == kNoOp || !input.difference->same_shape) return false;
+  const std::string_view why = reason_not_read(*facts.target.ops[from].op);
+  if (why.empty()) return false;  // memory that Python fills is data
+  const Unseen unseen = unseen_before(facts, from);
+  const double before =
+      std::max({unseen.before, unseen.is_open ? facts.seen.now : 0, unseen.is_open ? facts.seen.before : 0});
+  if (!is_jump(*input.difference, before) || (unseen.decides && before > 0)) return true;
+  shown.beyond = true;
+  report_unseen(facts, findings, op, input, shown, unseen);
+  return true;
+}
+
 // Nothing is to blame, although an op's output differs and what it reads agrees: never passed over in silence.
-void StepComparer::find_jump() {
+void find_jump(const StepFacts& facts, StepFindings& findings) {
   // The loss of other rows is another number.
-  if (!findings_.empty() || history_.found || !step_.notes.empty() || has_other_batches_) return;
-  double seen = seen_before_;
-  for (const ComparedOp& op : step_.ops) {
+  if (!findings.empty() || facts.history.found || findings.has_notes()) return;
+  double seen = facts.seen.before;
+  for (const ComparedOp& op : facts.pairs.ops()) {
     if (op.target.empty() || op.golden.empty()) continue;
     double before = 0, scale = 0;
     for (const ComparedTensor& input : op.inputs) {
@@ -164,13 +172,13 @@ void StepComparer::find_jump() {
       const bool is_left_over = difference.rms_error <= 64 * coarser_spacing(difference) * scale;
       const bool is_found = op.verdict == OpVerdict::propagated && !decides(op.kind) && !is_left_over &&
                             difference.relative() >= kMaxExplainable && is_jump(difference, std::max(before, seen));
-      if (is_found && StepEnds(target_, golden_, differences_, history_.layout.get()).results_and_gradients_agree())
+      if (is_found && StepEnds(facts.target, facts.golden, facts.differences, facts.history.layout.get())
+                          .results_and_gradients_agree())
         return;
       if (is_found) {
-        add_finding(FindingKind::op, op, op.target.back(), false, &output,
-                    difference_text(FindingKind::data, output) +
-                        "; what it reads agrees as far as it is known: tensors of all ops before it settle it");
-        findings_.back().uncertain = true;
+        const std::string what = difference_text(FindingKind::data, output) +
+                                 "; what it reads agrees as far as it is known: tensors of all ops before it settle it";
+        findings.add(FindingKind::op, op, op.target.back(), false, &output, what).uncertain = true;
         return;
       }
       seen = std::max(seen, is_left_over ? 0 : difference.relative());

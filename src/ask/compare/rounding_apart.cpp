@@ -1,24 +1,24 @@
-// Differences that the rounding of a coarse type (bfloat16, float16) would explain, although the two programs ask for
-// something else: an op computes in another type, or with another number. Never passed over in silence.
+#include "ask/compare/rounding_apart.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "ask/compare/compare_step.h"
 #include "ask/compare/compare_words.h"
+#include "ask/compare/op_groups.h"
 #include "read/operators/op_nature.h"
 #include "sonde/dtype.h"
 
 namespace sonde {
 namespace {
 
-// The op of the group that does the work, without views and casts around it; kNone: there is none, or several.
+// The op of the group that does the work, without views and casts around it; kNoOp: there is none, or several.
 std::uint32_t worker_of(const CompareSide& side, const Group& group) {
-  std::uint32_t worker = kNone;
+  std::uint32_t worker = kNoOp;
   for (const std::uint32_t at : group) {
     const OpKind kind = side.ops[at].kind;
     if (kind == OpKind::copy || kind == OpKind::cast) continue;
-    if (worker != kNone) return kNone;
+    if (worker != kNoOp) return kNoOp;
     worker = at;
   }
   return worker;
@@ -58,29 +58,18 @@ std::optional<double> number_of(const ComparedTensor& input, bool of_golden) {
   return of_golden ? read.golden_statistics.max : read.statistics.max;
 }
 
-}  // namespace
-
-// A number that one side writes out and the other one has as a tensor of a coarser type: the same number, rounded.
-bool StepComparer::is_number_rounded(const PairedInput& input) const {
-  if (input.golden.input == nullptr) return false;
-  const CatalogTensor &target = *input.target.input->tensor, &golden = *input.golden.input->tensor;
-  const TensorDifference& read = *input.difference;
-  if (target.constant.has_value() == golden.constant.has_value() || read.count != 1 || !read.comparable()) return false;
-  return read.relative() <= 0.5 * coarser_spacing(read);
-}
-
 // Results of later ops differ, too: none of them rounds the difference away.
-bool StepComparer::is_carried_on(const ComparedOp& op) const {
-  std::vector<bool> visited(target_.ops.size(), false);
+bool is_carried_on(const StepFacts& facts, const ComparedOp& op) {
+  std::vector<bool> visited(facts.target.ops.size(), false);
   Group border = {op.target_index};
   while (!border.empty()) {
     const std::uint32_t at = border.back();
     border.pop_back();
-    for (const std::uint32_t reader : target_.ops[at].readers) {
+    for (const std::uint32_t reader : facts.target.ops[at].readers) {
       if (visited[reader]) continue;
       visited[reader] = true;
-      if (target_owner_[reader] == kNone) continue;
-      const ComparedOp& next = step_.ops[target_owner_[reader]];
+      if (facts.pairs.of_target(reader) == nullptr) continue;
+      const ComparedOp& next = *facts.pairs.of_target(reader);
       if (next.golden.empty() || next.target_index != reader) {
         border.push_back(reader);
       } else if (!next.outputs.empty() && !has_equal_outputs(next)) {
@@ -93,7 +82,7 @@ bool StepComparer::is_carried_on(const ComparedOp& op) const {
 
 // The slot of a number that the two programs give to the same op, in which they differ by more than an order of its
 // computation explains; null: none, or something else that it reads differs, too.
-const ComparedTensor* StepComparer::other_number(const ComparedOp& op) const {
+const ComparedTensor* other_number(const ComparedOp& op) {
   constexpr double kSameNumber = 1e-6;
   const ComparedTensor* number = nullptr;
   for (const ComparedTensor& input : op.inputs) {
@@ -110,7 +99,7 @@ const ComparedTensor* StepComparer::other_number(const ComparedOp& op) const {
 }
 
 // Only casts, and its own backward, read the result of the op.
-bool StepComparer::only_casts_follow(const CompareSide& side, std::uint32_t op, DType to) const {
+bool only_casts_follow(const CompareSide& side, std::uint32_t op, DType to) {
   const Phase phase = phase_of(*side.ops[op].op);
   return std::ranges::all_of(side.ops[op].readers, [&](std::uint32_t reader) {
     if (phase_of(*side.ops[reader].op) != phase) return true;
@@ -120,13 +109,13 @@ bool StepComparer::only_casts_follow(const CompareSide& side, std::uint32_t op, 
 
 // In runs of one precision: one of the two computes this op in a coarse type and the other one in a finer type, from
 // values that are the same but for a cast.
-bool StepComparer::computes_in_another_type(const ComparedOp& op, DType& mine, DType& theirs) const {
-  const std::uint32_t target = worker_of(target_, ops_of(target_, op.target, op.target_index));
-  const std::uint32_t golden = worker_of(golden_, ops_of(golden_, op.golden, op.golden_index));
-  if (target == kNone || golden == kNone) return false;
-  if (!OpFamilies::same(*target_.ops[target].family, *golden_.ops[golden].family)) return false;
-  mine = type_of_work(target_.ops[target]);
-  theirs = type_of_work(golden_.ops[golden]);
+bool computes_in_another_type(const StepFacts& facts, const ComparedOp& op, DType& mine, DType& theirs) {
+  const std::uint32_t target = worker_of(facts.target, ops_of(facts.target, op.target, op.target_index));
+  const std::uint32_t golden = worker_of(facts.golden, ops_of(facts.golden, op.golden, op.golden_index));
+  if (target == kNoOp || golden == kNoOp) return false;
+  if (!OpFamilies::same(*facts.target.ops[target].family, *facts.golden.ops[golden].family)) return false;
+  mine = type_of_work(facts.target.ops[target]);
+  theirs = type_of_work(facts.golden.ops[golden]);
   if (mine == theirs || mine == DType::undefined || theirs == DType::undefined) return false;
   if (std::max(epsilon_of(mine), epsilon_of(theirs)) <= epsilon_of(DType::float32)) return false;
   if (phase_of(*op.target.back()) == Phase::backward) return false;  // as its forward op does
@@ -138,19 +127,30 @@ bool StepComparer::computes_in_another_type(const ComparedOp& op, DType& mine, D
   const bool gives_one_type = std::ranges::all_of(op.outputs, [](const ComparedTensor& output) {
     return output.difference->dtype == output.difference->golden_dtype;
   });
-  const bool rounds_once = gives_one_type || (is_finer ? only_casts_follow(target_, target, theirs)
-                                                       : only_casts_follow(golden_, golden, mine));
+  const bool rounds_once = gives_one_type || (is_finer ? only_casts_follow(facts.target, target, theirs)
+                                                       : only_casts_follow(facts.golden, golden, mine));
   return !reads_the_same || !rounds_once;
 }
 
-void StepComparer::find_rounding_apart() {
-  if (history_.found || other_precision_) return;
+}  // namespace
+
+// A number that one side writes out and the other one has as a tensor of a coarser type: the same number, rounded.
+bool is_number_rounded(const PairedInput& input) {
+  if (input.golden.input == nullptr) return false;
+  const CatalogTensor &target = *input.target.input->tensor, &golden = *input.golden.input->tensor;
+  const TensorDifference& read = *input.difference;
+  if (target.constant.has_value() == golden.constant.has_value() || read.count != 1 || !read.comparable()) return false;
+  return read.relative() <= 0.5 * coarser_spacing(read);
+}
+
+void find_rounding_apart(const StepFacts& facts, StepFindings& findings) {
+  if (facts.history.found || facts.other_precision) return;
   // Only doubtful ones may come after it.
   const auto is_doubted = [](const CompareFinding& finding) { return finding.uncertain && !finding.certain; };
-  if (!std::ranges::all_of(findings_, is_doubted)) return;
-  const auto first = std::ranges::min_element(findings_, {}, &CompareFinding::place);
-  const std::uint32_t end = first == findings_.end() ? kNone : first->place;
-  for (const ComparedOp& op : step_.ops) {
+  if (!std::ranges::all_of(findings.all(), is_doubted)) return;
+  const CompareFinding* first = findings.first();
+  const std::uint32_t end = first == nullptr ? kNoOp : first->place;
+  for (const ComparedOp& op : facts.pairs.ops()) {
     const bool differs = op.verdict == OpVerdict::within_tolerance || op.verdict == OpVerdict::propagated;
     if (op.target_index >= end) continue;
     if (!differs || op.target.empty() || op.golden.empty() || op.how == MatchedBy::recomputation) continue;
@@ -159,24 +159,24 @@ void StepComparer::find_rounding_apart() {
     const double spacing = coarser_spacing(*output->difference);
     const ComparedTensor* number = other_number(op);
     DType mine = DType::undefined, theirs = DType::undefined;
-    if (number == nullptr && !computes_in_another_type(op, mine, theirs)) continue;
-    if (!is_carried_on(op)) continue;
+    if (number == nullptr && !computes_in_another_type(facts, op, mine, theirs)) continue;
+    if (!is_carried_on(facts, op)) continue;
     const std::string size = difference_text(FindingKind::data, *output);
     if (number != nullptr) {
       const std::optional<double> left = number_of(*number, false), right = number_of(*number, true);
       if (!left || !right || spacing <= epsilon_of(DType::float32)) continue;
-      add_finding(FindingKind::number, op, op.target.back(), false, number,
-                  fmt::format("is called with {:.9g}, golden {:.9g} (input.{}): {}, which the rounding of {} hides in "
-                              "each element, but not in what is computed from all of them",
-                              *left, *right, number->target->slot, size, info(output->difference->dtype).lower));
+      findings.add(FindingKind::number, op, op.target.back(), false, number,
+                   fmt::format("is called with {:.9g}, golden {:.9g} (input.{}): {}, which the rounding of {} hides in "
+                               "each element, but not in what is computed from all of them",
+                               *left, *right, number->target->slot, size, info(output->difference->dtype).lower));
     } else {
-      add_finding(
+      findings.add(
           FindingKind::type, op, op.target.back(), false, output,
           fmt::format("computes in {}, golden {}, from the same values: {}; a cast is before it on one side and "
                       "after it, or missing, on the other",
                       info(mine).lower, info(theirs).lower, size));
     }
-    findings_.back().uncertain = true;
+    findings.all().back().uncertain = true;
     const_cast<ComparedOp&>(op).verdict = OpVerdict::introduced;
     return;
   }

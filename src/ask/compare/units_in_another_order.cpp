@@ -1,13 +1,14 @@
-// Units of a layer in another order: what they give has the same elements, in that order. The op of which that is not
-// true any more computes something else.
+#include "ask/compare/units_in_another_order.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
-#include "ask/compare/compare_step.h"
 #include "ask/compare/compare_words.h"
+#include "ask/compare/effects.h"
+#include "ask/compare/left_out.h"
 #include "ask/compare/step_ends.h"
 #include "read/measure/slot_values.h"
 #include "read/operators/op_nature.h"
@@ -26,17 +27,15 @@ std::vector<double> sorted_values(const TensorOf& of) {
   return values;
 }
 
-}  // namespace
-
 // The relative error between the elements of both, each in the order of their size. Empty: unknown.
-std::optional<double> StepComparer::error_in_any_order(const ComparedTensor& tensor) const {
+std::optional<double> error_in_any_order(const StepFacts& facts, const ComparedTensor& tensor) {
   const TensorDifference& difference = *tensor.difference;
   if (!difference.comparable() || difference.by != ComparedBy::values) return std::nullopt;
   const double direct = difference.relative();
   if (difference.equal || direct <= kEndRounding * coarser_spacing(difference)) return direct;
   if (difference.count > kMostSorted || tensor.golden == nullptr) return std::nullopt;
-  const std::vector<double> mine = sorted_values(of_target(tensor.target));
-  const std::vector<double> theirs = sorted_values(of_golden(tensor.golden));
+  const std::vector<double> mine = sorted_values(facts.of_target(tensor.target));
+  const std::vector<double> theirs = sorted_values(facts.of_golden(tensor.golden));
   if (mine.empty() || mine.size() != theirs.size()) return std::nullopt;
   double squares = 0, golden = 0;
   for (std::size_t i = 0; i < mine.size(); ++i) {
@@ -48,11 +47,11 @@ std::optional<double> StepComparer::error_in_any_order(const ComparedTensor& ten
 }
 
 // The first op of the forward pass that reads units in another order, all of them as large as the golden ones, and gives
-// others; kNone: there is none, or a product shows it first: then it is a weight whose order is wrong.
-std::uint32_t StepComparer::first_with_other_units(double& error) const {
+// others; null: there is none, or a product shows it first: then it is a weight whose order is wrong.
+const ComparedOp* first_with_other_units(const StepFacts& facts, double& error) {
   std::size_t looked = 0;
-  for (std::uint32_t index = 0; index < step_.ops.size() && looked < kMostLooked; ++index) {
-    const ComparedOp& op = step_.ops[index];
+  for (const ComparedOp& op : facts.pairs.ops()) {
+    if (looked >= kMostLooked) break;
     if (op.target.empty() || op.golden.empty() || op.outputs.empty() || op.inputs.empty()) continue;
     if (phase_of(*op.target.front()) != Phase::forward || op.kind == OpKind::copy) continue;  // a part has other units
     const auto is_far = [](const ComparedTensor& tensor) { return tensor.difference->relative() > kMaxExplainable; };
@@ -62,7 +61,7 @@ std::uint32_t StepComparer::first_with_other_units(double& error) const {
     const auto look = [&](const std::vector<ComparedTensor>& tensors, double& largest) {
       for (const ComparedTensor& tensor : tensors) {
         ++looked;
-        const std::optional<double> apart = error_in_any_order(tensor);
+        const std::optional<double> apart = error_in_any_order(facts, tensor);
         known = known && apart;
         largest = std::max(largest, apart.value_or(0));
         spacing = std::max(spacing, coarser_spacing(*tensor.difference));
@@ -72,39 +71,43 @@ std::uint32_t StepComparer::first_with_other_units(double& error) const {
     if (!known || before > kEndRounding * spacing) continue;
     look(op.outputs, after);
     if (!known || after <= std::max(kEndRounding * spacing, 100 * before)) continue;
-    if (op.kind == OpKind::contraction) return kNone;
+    if (op.kind == OpKind::contraction) return nullptr;
     error = after;
-    return index;
+    return &op;
   }
-  return kNone;
+  return nullptr;
 }
 
-// The weights that put the units in another order are none, then.
-void StepComparer::look_at_units_in_another_order() {
-  if (history_.layout == nullptr || history_.layout->empty()) return;
-  if (std::ranges::none_of(findings_, [&](const CompareFinding& one) { return is_in_another_layout(one); })) return;
+}  // namespace
+
+void look_at_units_in_another_order(const StepFacts& facts, StepFindings& findings) {
+  if (facts.history.layout == nullptr || facts.history.layout->empty()) return;
+  if (std::ranges::none_of(findings.all(), [&](const CompareFinding& one) { return is_in_another_layout(facts, one); }))
+    return;
   // Two whole parameters that were exchanged are not units in another order: nothing puts them back.
-  if (std::ranges::any_of(findings_, &CompareFinding::exchanged)) return;
-  if (StepEnds(target_, golden_, differences_, history_.layout.get()).results_and_gradients_agree()) return;
+  if (std::ranges::any_of(findings.all(), &CompareFinding::exchanged)) return;
+  if (StepEnds(facts.target, facts.golden, facts.differences, facts.history.layout.get()).results_and_gradients_agree())
+    return;
   double error = 0;
-  const std::uint32_t index = first_with_other_units(error);
-  if (index == kNone) return;
-  const ComparedOp& op = step_.ops[index];
+  const ComparedOp* found = first_with_other_units(facts, error);
+  if (found == nullptr) return;
+  const ComparedOp& op = *found;
   std::set<const CompareFinding*> relaid;
-  for (const CompareFinding& finding : findings_) {
-    if (is_in_another_layout(finding)) relaid.insert(&finding);
+  for (const CompareFinding& one : findings.all()) {
+    if (is_in_another_layout(facts, one)) relaid.insert(&one);
   }
-  leave_out(relaid);
-  note_layouts();
+  findings.leave_out(relaid);
+  note_layouts(facts, findings);
   const_cast<ComparedOp&>(op).verdict = OpVerdict::introduced;
-  add_finding(FindingKind::op, op, op.target.back(), false, &op.outputs.front(),
-              fmt::format("relative error {:.3g} between the elements in the order of their size; its inputs "
-                          "are the golden ones in another order",
-                          error));
+  CompareFinding& finding =
+      findings.add(FindingKind::op, op, op.target.back(), false, &op.outputs.front(),
+                   fmt::format("relative error {:.3g} between the elements in the order of their size; its inputs "
+                               "are the golden ones in another order",
+                               error));
   for (const std::string& one : attributes_apart(*op.target.back(), *op.golden.back())) {
-    findings_.back().what += "; called with " + one;
+    finding.what += "; called with " + one;
   }
-  findings_.back().certain = true;
+  finding.certain = true;
 }
 
 }  // namespace sonde

@@ -1,0 +1,58 @@
+#include "ask/compare/doubts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace sonde {
+namespace {
+
+// Not only the side with an op that the other lacks: where it shows, that side has ops without a counterpart as well.
+bool has_ops_on_both_sides(const StepFacts& facts, const CompareFinding& finding) {
+  const bool is_inserted = finding.kind == FindingKind::inserted, is_missing = finding.kind == FindingKind::missing;
+  if (!is_inserted && !is_missing) return false;
+  const CompareSide& other = is_inserted ? facts.golden : facts.target;
+  const std::uint32_t at = is_inserted ? finding.op->golden_index : finding.op->target_index;
+  return std::ranges::any_of(other.ops[at].inputs, [&](const CompareInput& input) {
+    return input.is_read && facts.pairs.is_alone(is_inserted, input.from);
+  });
+}
+
+}  // namespace
+
+// Nothing else than their order shows that the op and its counterpart belong together.
+bool rests_on_order(const StepFacts& facts, const CompareFinding& finding) {
+  const ComparedOp& op = *finding.op;
+  if (op.target.size() != 1 || op.golden.size() != 1 || finding.certain) return false;
+  const bool by_place = finding.kind == FindingKind::op || finding.kind == FindingKind::shape ||
+                        finding.kind == FindingKind::wiring || finding.kind == FindingKind::data ||
+                        finding.kind == FindingKind::type;
+  const OpMatch& match = facts.pairs.match_of(op.target_index);
+  return by_place && match.by_order_alone && match.golden == op.golden_index;
+}
+
+// Ops around it have no counterpart: if two programs are built differently, one of those may be the cause.
+void note_doubts(const StepFacts& facts, StepFindings& findings) {
+  for (CompareFinding& finding : findings.all()) {
+    const ComparedOp& op = *finding.op;
+    if (!finding.uncertain && rests_on_order(facts, finding)) {
+      finding.uncertain = true;
+      finding.what += fmt::format("; {} and the golden op were paired by their order alone (--mapping FILE pairs them)",
+                                  op.target.front()->op_name);
+      continue;
+    }
+    const bool by_place = finding.kind == FindingKind::op || finding.kind == FindingKind::shape;
+    if (finding.uncertain || op.target.empty() || op.golden.empty()) continue;
+    if (has_ops_on_both_sides(facts, finding)) {
+      finding.uncertain = true;
+      finding.what +=
+          "; the other side has ops of its own there, too: perhaps both compute the same (--mapping FILE pairs them)";
+      continue;
+    }
+    if (!by_place || !facts.pairs.is_doubtful(op)) continue;
+    finding.uncertain = true;
+    finding.what += "; or one of the ops around it, which have no counterpart (--all; --mapping FILE pairs them)";
+  }
+}
+
+}  // namespace sonde

@@ -1,0 +1,121 @@
+#include "ask/compare/effects.h"
+
+#include <algorithm>
+
+#include "read/operators/op_nature.h"
+
+namespace sonde {
+namespace {
+
+// An error of this size has vanished: `source` is the error at its origin.
+bool is_healed(const ComparedTensor& tensor, double source, bool one_precision) {
+  const TensorDifference& difference = *tensor.difference;
+  if (difference.equal) return true;
+  // A coarser type of one side alone hides what it has rounded away.
+  const double mine = epsilon_of(difference.dtype), theirs = epsilon_of(difference.golden_dtype);
+  const double rounding = 8 * (one_precision ? std::min(mine, theirs) : std::max(mine, theirs));
+  return difference.different_non_finite == 0 &&
+         difference.relative() <= std::max(rounding, 1e-4 * std::min(source, 1.0));
+}
+
+// It, or an op beside it, has no counterpart or one of several ops, or reads other parameters.
+bool is_built_otherwise(const StepFacts& facts, const ComparedOp& op) {
+  if (op.target.size() != op.golden.size() || facts.pairs.is_doubtful(op) || reads_other_parameters(facts, op))
+    return true;
+  return std::ranges::any_of(facts.target.ops[op.target_index].inputs, [&](const CompareInput& input) {
+    if (input.from == kNoOp || facts.pairs.of_target(input.from) == nullptr) return false;
+    const ComparedOp& maker = *facts.pairs.of_target(input.from);
+    return !maker.target.empty() && !maker.golden.empty() && reads_other_parameters(facts, maker);
+  });
+}
+
+}  // namespace
+
+bool is_comparable(const ComparedTensor& tensor) {
+  const TensorDifference& difference = *tensor.difference;
+  return difference.comparable() && (difference.equal || difference.by != ComparedBy::checksum);
+}
+
+bool is_in_another_layout(const StepFacts& facts, std::string_view parameter) {
+  return facts.history.layout != nullptr && facts.history.layout->holds(parameter);
+}
+
+bool is_in_another_layout(const StepFacts& facts, const CompareFinding& finding) {
+  if (finding.kind != FindingKind::parameter || finding.tensor == nullptr) return false;
+  const auto& inputs = facts.target.ops[finding.op->target_index].inputs;
+  return std::ranges::any_of(inputs, [&](const CompareInput& input) {
+    return input.tensor == finding.tensor->target && is_in_another_layout(facts, input.name);
+  });
+}
+
+// It updates a parameter that the other side keeps in another layout: what it reads and leaves differs.
+bool reads_other_layouts(const StepFacts& facts, std::uint32_t optimizer_op) {
+  const CompareOp& op = facts.target.ops[optimizer_op];
+  if (phase_of(*op.op) != Phase::optimizer || facts.history.layout == nullptr) return false;
+  return std::ranges::any_of(
+      op.inputs, [&](const CompareInput& input) { return facts.history.layout->holds_or_its_parameter(input.name); });
+}
+
+// One of the two reads parameters that the other does not have: a norm without its affine part.
+bool reads_other_parameters(const StepFacts& facts, const ComparedOp& op) {
+  const auto count = [](const CompareSide& side, std::uint32_t at) {
+    return std::ranges::count_if(side.ops[at].inputs, [](const CompareInput& input) {
+      return input.is_read && input.from == kNoOp && !input.tensor->parameter.empty();
+    });
+  };
+  return op.target.size() == 1 && op.golden.size() == 1 &&
+         count(facts.target, op.target_index) != count(facts.golden, op.golden_index);
+}
+
+// Follows the readers until they agree again.
+Effect effect_of(const StepFacts& facts, const CompareFinding& finding) {
+  const ComparedOp& at = *finding.op;
+  double source = 1;
+  if (finding.tensor != nullptr && finding.tensor->difference->same_shape) {
+    source = finding.tensor->difference->relative();
+  }
+  if (is_in_another_layout(facts, finding))
+    source = 0;  // the size of its error says nothing: only rounding is left of it
+  Effect effect;
+  std::vector<bool> visited(facts.target.ops.size(), false);
+  std::vector<std::uint32_t> border = {at.target_index};
+  visited[at.target_index] = true;
+  while (!border.empty()) {
+    const std::uint32_t t = border.back();
+    border.pop_back();
+    // Null: an op that was not compared.
+    const ComparedOp* op = facts.pairs.of_target(t) != nullptr ? facts.pairs.of_target(t) : nullptr;
+    const bool is_last = op != nullptr && !op->golden.empty() && op->target_index == t;
+    const bool is_decisive = is_last && !op->outputs.empty() && std::ranges::all_of(op->outputs, is_comparable);
+    effect.built_otherwise = effect.built_otherwise || !is_last || is_built_otherwise(facts, *op);
+    const auto healed = [&](const ComparedTensor& tensor) { return is_healed(tensor, source, !facts.other_precision); };
+    if (is_decisive && std::ranges::all_of(op->outputs, healed)) {
+      // The inputs of the optimizer count, however little of them is left in the parameter.
+      const bool updates = phase_of(*facts.target.ops[t].op) == Phase::optimizer;
+      if (updates && !reads_other_layouts(facts, t) &&
+          !std::ranges::all_of(op->inputs, [&](const ComparedTensor& in) { return is_comparable(in) && healed(in); })) {
+        effect.lasts = true;
+        return effect;
+      }
+      effect.heals = true;
+      continue;
+    }
+    bool is_read = false;
+    for (const std::uint32_t reader : facts.target.ops[t].readers) {
+      const auto reads = [&](const CompareInput& input) { return input.from == t && input.is_read; };
+      if (facts.target.ops[reader].outputs.empty()) continue;  // `item` takes a result out of the step
+      is_read = is_read || std::ranges::any_of(facts.target.ops[reader].inputs, reads);
+      if (visited[reader]) continue;
+      visited[reader] = true;
+      border.push_back(reader);
+    }
+    if (!is_read && is_decisive &&
+        !reads_other_layouts(facts, t)) {  // an end that differs: the loss, a parameter, a gradient
+      effect.lasts = true;
+      return effect;
+    }
+  }
+  return effect;
+}
+
+}  // namespace sonde

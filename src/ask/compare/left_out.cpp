@@ -1,0 +1,200 @@
+#include "ask/compare/left_out.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "ask/compare/compare_words.h"
+#include "ask/compare/doubts.h"
+#include "ask/compare/effects.h"
+#include "ask/compare/step_ends.h"
+#include "read/operators/op_nature.h"
+
+namespace sonde {
+namespace {
+
+// NaN of one side alone is wrong, whoever drops it later. Infinities may be a mask in another form.
+bool has_nan_alone(const CompareFinding& finding) {
+  if (finding.kind != FindingKind::non_finite || finding.tensor == nullptr) return false;
+  const TensorDifference& difference = *finding.tensor->difference;
+  if (difference.by == ComparedBy::values) return difference.sums.nan_count != difference.sums.golden_nan_count;
+  return difference.statistics.nan_count.value_or(1) != difference.golden_statistics.nan_count.value_or(0);
+}
+
+// The op of the same name reads the same and is called with other arguments: the two programs ask for something else.
+bool is_called_otherwise(const CompareFinding& finding) {
+  const ComparedOp& op = *finding.op;
+  if (finding.kind != FindingKind::op || op.how != MatchedBy::name || op.inputs.empty()) return false;
+  if (op.target.size() != 1 || op.golden.size() != 1) return false;
+  const bool reads_the_same =
+      std::ranges::all_of(op.inputs, [](const ComparedTensor& input) { return input.difference->equal; });
+  return reads_the_same && !choices_apart(*op.target.front(), *op.golden.front()).empty();
+}
+
+// Ops that were paired by their likeness, and an error below the spacing of the type.
+bool is_rounding_of_a_guess(const CompareFinding& finding) {
+  const ComparedOp& op = *finding.op;
+  const bool is_by_likeness = op.how == MatchedBy::order || op.how == MatchedBy::flow;
+  if (finding.kind != FindingKind::op || finding.tensor == nullptr || !is_by_likeness) return false;
+  const TensorDifference& difference = *finding.tensor->difference;
+  const double spacing = coarser_spacing(difference);
+  return difference.different_non_finite == 0 && difference.rms_error <= spacing * difference.rms;
+}
+
+// Every op that reads it reads something else that differs, too, and gives the same: the differences cancel.
+bool is_compensated(const StepFacts& facts, std::string_view name) {
+  constexpr double kLarge = 1e-3;
+  bool any = false;
+  for (const ComparedOp& op : facts.pairs.ops()) {
+    const auto differs = [&](const ComparedTensor& input) {
+      return !input.difference->comparable() || input.difference->relative() > kLarge;
+    };
+    const bool reads = std::ranges::any_of(op.inputs, [&](const ComparedTensor& input) {
+      return input.target->parameter == name && !input.difference->equal;
+    });
+    if (!reads) continue;
+    any = true;
+    const bool computes =
+        op.kind == OpKind::contraction || op.kind == OpKind::elementwise || op.kind == OpKind::normalization;
+    if (!computes || std::ranges::count_if(op.inputs, differs) < 2 || op.outputs.empty()) return false;
+    const bool agrees = std::ranges::all_of(op.outputs, [&](const ComparedTensor& output) {
+      const TensorDifference& difference = *output.difference;
+      const double spacing = coarser_spacing(difference);
+      return is_comparable(output) && difference.different_non_finite == 0 &&
+             difference.relative() <= std::min(kEndRounding * spacing, kLarge);
+    });
+    if (!agrees) return false;
+  }
+  return any;
+}
+
+// The largest relative error at the op that shows it; 1 where tensors cannot be compared. A parameter that differs must
+// have an effect at its reader: if it has none, other values of it may.
+double size_of_error(const CompareFinding& finding) {
+  const ComparedOp& op = *finding.op;
+  if (op.target.size() != 1 || op.golden.size() != 1 || op.outputs.empty()) return 1;
+  double largest = 0;
+  const auto add = [&](const ComparedTensor& tensor) {
+    const TensorDifference& difference = *tensor.difference;
+    const bool is_far = !difference.comparable() || difference.different_non_finite > 0;
+    largest = std::max(largest, is_far ? 1 : difference.relative());
+  };
+  std::ranges::for_each(op.outputs, add);
+  if (finding.kind != FindingKind::parameter) std::ranges::for_each(op.inputs, add);
+  return largest;
+}
+
+}  // namespace
+
+void note_layouts(const StepFacts& facts, StepFindings& findings) {
+  findings.note_of_both(
+      fmt::format("{}: the golden values in another layout (transposed, in another order, stacked, or cut)",
+                  facts.history.layout->names_text()));
+}
+
+// A weight that took in what the other side computes beside it: a merged adapter, a folded norm or scale. Its values
+// differ, but all results agree again, where the two sides are built in different ways.
+void leave_absorbed_out(const StepFacts& facts, StepFindings& findings) {
+  std::vector<std::string> names, relaid;
+  std::set<const CompareFinding*> absorbed;
+  for (const CompareFinding& finding : findings.all()) {
+    const ComparedOp& op = *finding.op;
+    if (op.target.empty() || op.golden.empty()) continue;
+    const bool lacks_parameters = finding.kind == FindingKind::op && reads_other_parameters(facts, op);
+    if (finding.kind != FindingKind::parameter && !lacks_parameters) continue;
+    const Effect effect = effect_of(facts, finding);
+    const bool is_relaid = is_in_another_layout(facts, finding);
+    if (effect.stays() || (!effect.built_otherwise && !is_relaid)) continue;
+    absorbed.insert(&finding);
+    if (finding.kind != FindingKind::parameter) continue;
+    (is_relaid ? relaid : names).emplace_back(finding.tensor->target->parameter);
+  }
+  findings.leave_out(absorbed);
+  if (!relaid.empty()) note_layouts(facts, findings);
+  if (names.empty()) return;
+  const std::string more = names.size() > 1 ? fmt::format(" and {} more", names.size() - 1) : "";
+  findings.note_of_both(
+      fmt::format("{}{}: other values than the golden ones, but the results agree; the weights contain what the golden "
+                  "run computes beside them (a merged adapter, a folded norm)",
+                  names.front(), more));
+}
+
+// Data that only one side normalises, and weights that do so in the other: the first product agrees.
+void leave_compensated_out(const StepFacts& facts, StepFindings& findings) {
+  std::set<const CompareFinding*> compensated;
+  std::string names;
+  for (const CompareFinding& finding : findings.all()) {
+    const bool is_outside = finding.kind == FindingKind::parameter || finding.kind == FindingKind::data;
+    if (!is_outside || finding.tensor == nullptr || finding.tensor->target->parameter.empty()) continue;
+    if (!is_compensated(facts, finding.tensor->target->parameter)) continue;
+    compensated.insert(&finding);
+    names += (names.empty() ? "" : ", ") + std::string(finding.tensor->target->parameter);
+  }
+  findings.leave_out(compensated);
+  if (names.empty()) return;
+  findings.note_of_both(fmt::format(
+      "{}: other values than the golden ones, but their differences cancel: what is computed from them agrees", names));
+}
+
+std::vector<OpPair> without_effect(const StepFacts& facts, const std::vector<CompareFinding>& findings) {
+  constexpr std::size_t kMostFollowed = 64;  // the first are those that count
+  std::vector<OpPair> pairs;
+  for (std::size_t i = 0; i < std::min(findings.size(), kMostFollowed); ++i) {
+    const CompareFinding& finding = findings[i];
+    const bool by_place = finding.kind == FindingKind::wiring || finding.kind == FindingKind::inserted ||
+                          finding.kind == FindingKind::missing || finding.kind == FindingKind::shape ||
+                          finding.kind == FindingKind::op;
+    const ComparedOp& op = *finding.op;
+    const bool is_parameter = finding.kind == FindingKind::shape && finding.tensor->target->is_input;
+    if (!by_place || is_parameter || op.target.empty() || op.golden.empty() || op.how == MatchedBy::mapping) continue;
+    if (op.how == MatchedBy::recomputation) continue;
+    if (finding.kind == FindingKind::op && !facts.pairs.is_doubtful(op)) continue;
+    if (finding.certain) continue;
+    if (!effect_of(facts, finding).stays()) pairs.emplace_back(op.target_index, op.golden_index);
+  }
+  return pairs;
+}
+
+// Two ways to compute the same differ in between, and leave the same. Errors that are not much larger than rounding
+// would not be visible in what the step leaves, so they stay.
+bool leave_out_what_has_no_effect(const StepFacts& facts, StepFindings& findings) {
+  if (findings.empty() || !facts.target.has_flow || !facts.golden.has_flow) return false;
+  const auto of_optimizer = [&](const CompareFinding& finding) {
+    const CatalogOp* op = finding.culprit;
+    return op != nullptr && phase_of(*op) == Phase::optimizer;
+  };
+  StepEnds ends(facts.target, facts.golden, facts.differences, facts.history.layout.get());
+  std::optional<bool> agree, updates_agree;
+  const auto has_none = [&](const CompareFinding& finding) {
+    // A pair that proves nothing, however small its error is.
+    const bool is_guess = rests_on_order(facts, finding) || is_rounding_of_a_guess(finding);
+    if (finding.certain || has_nan_alone(finding) || (is_called_otherwise(finding) && !is_guess) ||
+        finding.kind == FindingKind::changed || finding.kind == FindingKind::type)
+      return false;
+    if (finding.op->how == MatchedBy::mapping) return false;
+    if (!is_guess && !is_in_another_layout(facts, finding) && size_of_error(finding) < kLargeError) return false;
+    if (!agree) agree = ends.results_and_gradients_agree();
+    if (!*agree) return false;
+    if (!of_optimizer(finding)) return true;
+    // A state has the shape of its parameter.
+    const bool is_relaid = !finding.op->target.empty() && reads_other_layouts(facts, finding.op->target_index);
+    if (finding.kind == FindingKind::shape && is_relaid) return true;
+    if (!updates_agree) updates_agree = ends.updates_agree();
+    return *updates_agree;
+  };
+  bool any_relaid = false;
+  std::erase_if(findings.all(), [&](const CompareFinding& finding) {
+    if (!has_none(finding)) return false;
+    const_cast<ComparedOp*>(finding.op)->verdict = OpVerdict::propagated;
+    any_relaid = any_relaid || is_in_another_layout(facts, finding);
+    return true;
+  });
+  if (any_relaid) note_layouts(facts, findings);
+  if (!findings.empty()) return false;
+  findings.note_of_both(
+      "the two compute the same in different ways: what a step leaves (results, losses, gradients) agrees");
+  return true;
+}
+
+}  // namespace sonde

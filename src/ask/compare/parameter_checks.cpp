@@ -1,0 +1,141 @@
+#include "ask/compare/parameter_checks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "ask/compare/compare_words.h"
+#include "ask/compare/wiring_checks.h"
+#include "ground/model/data_name.h"
+#include "sonde/dtype.h"
+#include "sonde/tensor.h"
+
+namespace sonde {
+namespace {
+
+// The golden tensor whose values the target's has.
+struct Held {
+  std::string text;         // for people; empty: none
+  bool is_another = false;  // another parameter
+};
+
+Held what_it_holds(const StepFacts& facts, const CatalogTensor& target, const CatalogTensor& golden,
+                   const TensorDifference& difference) {
+  if (difference.shape.size() == 2 && difference.shape == difference.golden_shape) {
+    const TensorDifference turned =
+        difference_along(facts.of_target(&target), facts.of_golden(&golden), {1, 0}, in_order);
+    if (turned.by == ComparedBy::values && turned.relative() < kMaxExplainable) {
+      return {"it is the golden one transposed"};
+    }
+  }
+  std::set<std::string_view> tried;
+  for (const CompareOp& op : facts.golden.ops) {
+    for (const CompareInput& input : op.inputs) {
+      const CatalogTensor& other = *input.tensor;
+      if (input.from != kNoOp || &other == &golden || other.parameter.empty() || other.file.empty()) continue;
+      if (other.parameter == golden.parameter || !same_elements(target, other)) continue;
+      if (!tried.insert(other.parameter).second) continue;
+      if (tried.size() > kMostCandidates) return {};
+      const TensorDifference& found = facts.difference(&target, &other);
+      if (!found.comparable() || found.by != ComparedBy::values || found.relative() >= 1e-6) continue;
+      const std::string axes = found.axes.empty() ? "" : ", " + axes_text(found);
+      return {fmt::format("it has the values of the golden {}{}", other.parameter, axes), true};
+    }
+  }
+  return {};
+}
+
+// State left by an earlier step is as far apart as it was then.
+Bound bound_of_parameter(const StepFacts& facts, const CatalogTensor& golden, const TensorDifference& difference,
+                         bool known) {
+  const double seen = known ? facts.seen.before : std::max(facts.seen.now, facts.seen.before);
+  const auto left = golden.parameter.empty() ? facts.history.states.end() : facts.history.states.find(golden.parameter);
+  if (left == facts.history.states.end() || difference.by == ComparedBy::checksum) {
+    return allowance_of_parameter(difference, seen, facts.options.tolerance);
+  }
+  const RankHistory::State& state = left->second;
+  Bound bound = allowance_of_parameter(difference, state.judged ? 0 : seen, facts.options.tolerance);
+  if (state.judged) {
+    bound.rms += 1.01 * state.apart.rms;
+    bound.max += 1.01 * state.apart.max;
+  }
+  if (facts.history.other_optimizer && state.golden != nullptr) {
+    // The sign of a tiny gradient decides the direction of an element's full step.
+    const TensorDifference& update = facts.differences.of(facts.of_golden(&golden), {state.rank, state.golden});
+    const double share = update.by == ComparedBy::values ? 0.02 : 1;
+    bound.rms += share * update.rms_error;
+    bound.max += 2.5 * update.max_error;
+  }
+  return bound;
+}
+
+// Its results cannot be compared: most often another batch.
+void report_other_size(StepFindings& findings, const ComparedOp& op, const PairedInput& input) {
+  const TensorDifference& difference = *input.difference;
+  findings.note(fmt::format(
+      "{} reads {} of shape {}, the golden op {}: later results are not compared; run both with the same batches",
+      op.target.front()->op_name,
+      input.target.input->tensor->parameter.empty() ? "data" : input.target.input->tensor->parameter,
+      shape_text(difference.shape, '(', ')'), shape_text(difference.golden_shape, '(', ')')));
+}
+
+}  // namespace
+
+void check_parameter(const StepFacts& facts, StepFindings& findings, ComparedOp& op, const PairedInput& input,
+                     ComparedTensor& shown) {
+  const CatalogTensor& target = *input.target.input->tensor;
+  const CatalogTensor& golden = *input.golden.input->tensor;
+  // Without data flow it may come from an earlier op.
+  const bool known = !target.parameter.empty() || (facts.target.has_flow && facts.golden.has_flow);
+  if (!known && !findings.empty()) return;
+  const bool one_source = facts.pairs.same_producer(*input.target.input, *input.golden.input);
+  if (facts.golden.has_flow && input.golden.input->from != kNoOp && !one_source)
+    return check_wiring(facts, findings, op, input, shown);
+  const bool is_data = is_data_name(target.parameter);
+  if (!input.difference->same_shape) {
+    const bool is_new = findings.is_new_name(target.parameter);
+    if (is_data && is_new) report_other_size(findings, op, input);
+    if (!is_data && is_new && input.target.input->name == input.golden.input->name) {
+      shown.beyond = true;
+      findings.add(FindingKind::shape, op, op.target.front(), false, &shown,
+                   difference_text(FindingKind::shape, shown));
+    }
+    return;
+  }
+  if (!is_beyond(*input.difference, bound_of_parameter(facts, golden, *input.difference, known))) return;
+  // An error made by an op of this step is also passed on in place.
+  if (!known && facts.seen.now >= kMaxExplainable) return;
+  shown.beyond = true;
+  const bool is_new_name = target.parameter.empty() || findings.is_new_name(target.parameter);
+  const bool is_new_content = target.content == 0 || findings.is_new_content(target.content);
+  if (!is_new_name || !is_new_content) return;
+  if (target.constant && golden.constant) {  // a number of the program: the call is another one
+    if (op.target.front()->op_type != op.golden.front()->op_type) return;
+    findings.add(FindingKind::number, op, op.target.front(), false, &shown,
+                 fmt::format("is called with {:.9g}, golden {:.9g} (input.{})", *target.constant, *golden.constant,
+                             target.slot));
+    return;
+  }
+  const std::string_view mine = input.target.input->name, theirs = input.golden.input->name;
+  const bool other =
+      !mine.empty() && !theirs.empty() && mine != theirs && op.target.back()->op_name == op.golden.back()->op_name;
+  if (other) {
+    findings.add(FindingKind::wiring, op, op.target.front(), false, &shown,
+                 fmt::format("reads {}, the golden op reads {}", target.parameter, golden.parameter));
+    return;
+  }
+  const Held holds = what_it_holds(facts, target, golden, *input.difference);
+  // If the other framework uses another name and the counterpart was guessed, the guess was wrong.
+  const bool guessed = op.how == MatchedBy::order || op.how == MatchedBy::flow;
+  if (guessed && !holds.text.empty() && !target.parameter.empty() && !facts.names.in_golden(mine)) {
+    shown.note = holds.text;
+    return;
+  }
+  const FindingKind kind = is_data ? FindingKind::data : FindingKind::parameter;
+  const std::string numbers = difference_text(kind, shown);
+  const std::string what = holds.text.empty() ? numbers : holds.text + " (" + numbers + ")";
+  findings.add(kind, op, op.target.front(), false, &shown, what).exchanged = !is_data && holds.is_another;
+}
+
+}  // namespace sonde

@@ -1,0 +1,38 @@
+// StepFacts: what is known of a step while its ops are compared. StepComparer (compare_step.cpp) updates it; the classes
+// and functions that look for findings read it, and write to StepFindings alone.
+#pragma once
+
+#include <cstdint>
+
+#include "ask/compare/compare.h"
+#include "ask/compare/op_pairs.h"
+#include "ask/compare/parameter_names.h"
+
+namespace sonde {
+
+inline constexpr std::size_t kMostCandidates = 64;
+
+// The largest relative errors of outputs, of earlier steps and of this one so far.
+struct SeenErrors {
+  double before = 0, now = 0;
+};
+
+struct StepFacts {
+  TensorOf of_target(const CatalogTensor* tensor) const { return {target.rank, tensor}; }
+  TensorOf of_golden(const CatalogTensor* tensor) const { return {golden.rank, tensor}; }
+  const TensorDifference& difference(const CatalogTensor* of, const CatalogTensor* from_golden) const {
+    return differences.of(of_target(of), of_golden(from_golden));
+  }
+
+  const CompareSide& target;
+  const CompareSide& golden;
+  Differences& differences;
+  const OpPairs& pairs;
+  const ParameterNames& names;
+  const SeenErrors& seen;
+  const RankHistory& history;
+  const CompareOptions& options;
+  bool other_precision = false;  // the two ran in other types: another output type is not a finding
+};
+
+}  // namespace sonde

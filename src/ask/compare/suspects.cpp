@@ -1,0 +1,53 @@
+#include "ask/compare/suspects.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ask/compare/compare_words.h"
+#include "read/operators/op_nature.h"
+
+namespace sonde {
+
+// A call with another number whose own result is the same, before anything differs; and a detach that only one of the
+// two has, where gradients differ.
+void name_suspects(const StepFacts& facts, StepFindings& findings, const ComparedOp* suspect) {
+  const CompareFinding* first = findings.first();
+  const bool any_rounding = std::ranges::any_of(facts.pairs.ops(), [](const ComparedOp& op) {
+    return op.verdict == OpVerdict::within_tolerance || op.verdict == OpVerdict::propagated;
+  });
+  if (suspect != nullptr && (first != nullptr ? first->place > suspect->target_index : any_rounding)) {
+    const std::vector<std::string> apart = numbers_apart(*suspect->target.back(), *suspect->golden.back());
+    findings.add(FindingKind::number, *suspect, suspect->target.back(), false, nullptr,
+                 fmt::format("is called with {}: its own result is the same, but later results differ", apart.front()));
+    return;
+  }
+  if (first == nullptr || first->op->target.empty()) {
+    if (first == nullptr || first->kind != FindingKind::missing) return;
+  } else if (phase_of(*first->op->target.front()) == Phase::forward) {
+    return;
+  }
+  const std::uint32_t place = first->place;
+  const std::string shown = fmt::format("{} {}", first->culprit->op_name, first->what);
+  const ComparedOp* op = nullptr;
+  std::uint32_t begins = place;
+  for (const ComparedOp& one : facts.pairs.ops()) {
+    if (one.verdict != OpVerdict::unmatched) continue;
+    const CatalogOp& own = *(one.golden.empty() ? one.target : one.golden).front();
+    const std::string type = bare_type(own.op_type);
+    if ((type != "detach" && type != "stopgradient") || phase_of(own) != Phase::forward) continue;
+    const std::uint32_t at = one.golden.empty() ? one.target_index : facts.pairs.place_of_golden(one.golden_index);
+    if (at >= begins) continue;
+    begins = at;
+    op = &one;
+  }
+  if (op == nullptr) return;
+  const bool in_golden = op->target.empty();
+  findings.add(in_golden ? FindingKind::missing : FindingKind::inserted, *op,
+               (in_golden ? op->golden : op->target).front(), in_golden, nullptr,
+               fmt::format("has no counterpart in the {}, and gradients differ: {}",
+                           in_golden ? "target" : "golden dump", shown));
+  findings.all().back().place = begins;
+}
+
+}  // namespace sonde

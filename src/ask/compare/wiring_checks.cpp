@@ -1,0 +1,121 @@
+#include "ask/compare/wiring_checks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ask/compare/compare_words.h"
+#include "ask/compare/new_states.h"
+#include "ask/compare/rounding_apart.h"
+#include "sonde/dtype.h"
+
+namespace sonde {
+namespace {
+
+constexpr double kShare = 1e-4;  // part of an input's error that its reader shows if it matters
+
+// The spacing of the coarsest type on the way from the golden tensor's type: of two runs in one precision its own.
+double spacing_between(const StepFacts& facts, std::uint32_t from, const TensorDifference& read) {
+  double spacing = epsilon_of(read.golden_dtype);
+  if (!facts.other_precision) return spacing;
+  spacing = std::max(spacing, epsilon_of(read.dtype));
+  for (std::uint32_t at = from, steps = 0; at != kNoOp && steps < kLongestChain; ++steps) {
+    for (const CatalogTensor* output : facts.target.ops[at].outputs)
+      spacing = std::max(spacing, epsilon_of(output->dtype));
+    if (facts.pairs.of_target(at) == nullptr || !facts.pairs.of_target(at)->golden.empty()) break;
+    at = facts.target.ops[at].inputs.empty() ? kNoOp : facts.target.ops[at].inputs[0].from;
+  }
+  return spacing;
+}
+
+// A sum whose terms cancel: what it gives is rounding in both runs.
+bool is_left_over(const StepFacts& facts, std::uint32_t from, const TensorDifference& read) {
+  for (std::size_t i = 0; i < kLongestChain && from != kNoOp && facts.target.ops[from].kind == OpKind::copy; ++i) {
+    from = facts.target.ops[from].inputs.empty() ? kNoOp : facts.target.ops[from].inputs.front().from;
+  }
+  if (from == kNoOp || read.by == ComparedBy::checksum || read.different_non_finite > 0) return false;
+  const CompareOp& maker = facts.target.ops[from];
+  if (maker.kind != OpKind::reduction && maker.kind != OpKind::contraction) return false;
+  std::vector<InputError> terms;
+  for (const CompareInput& input : maker.inputs) {
+    if (!input.is_read || !input.tensor->recorded()) continue;
+    const TensorDifference& own = facts.differences.of(facts.of_target(input.tensor), facts.of_target(input.tensor));
+    if (own.comparable() && own.by != ComparedBy::checksum) terms.push_back({&own, input.tensor->slot});
+  }
+  if (terms.empty()) return false;
+  const Allowance allowance = allowance_of(maker.op->op_type, maker.kind, 0, read, terms, 0, facts.options.tolerance);
+  return !is_beyond(read, allowance.rounding);
+}
+
+void report_wiring(const StepFacts& facts, StepFindings& findings, ComparedOp& op, const PairedInput& input,
+                   ComparedTensor& shown) {
+  const std::uint32_t from = input.target.input->from, theirs = input.golden.input->from;
+  const ComparedOp* left = from == kNoOp ? nullptr : facts.pairs.of_target(from);
+  const bool inserted = left != nullptr && left->golden.empty();
+  const bool missing = theirs != kNoOp && facts.pairs.is_free_golden(theirs);
+  const std::string numbers = difference_text(FindingKind::wiring, shown);
+  const std::string slot = fmt::format("input.{} of {}", shown.target->slot, op.target.front()->op_name);
+  const std::uint32_t mine = inserted ? facts.pairs.first_alone_before(false, from) : kNoOp;
+  // If both have ops of their own here, one that only moves or casts is not the cause of what the other computes.
+  const auto moves = [](const CompareOp& one) { return one.kind == OpKind::copy || one.kind == OpKind::cast; };
+  const bool is_cast = missing && moves(facts.golden.ops[theirs]);  // what it moves or casts was computed before
+  const std::uint32_t other = is_cast ? facts.pairs.first_alone_before(true, theirs) : theirs;
+  const bool only_moves = inserted && missing && moves(facts.target.ops[mine]) && !moves(facts.golden.ops[other]);
+  if (inserted && !only_moves) {
+    findings.add(FindingKind::inserted, op, facts.target.ops[mine].op, false, &shown,
+                 fmt::format("has no counterpart in the golden dump, and changes {}: {}", slot, numbers));
+    return;
+  }
+  if (missing) {
+    findings.add(FindingKind::missing, op, facts.golden.ops[other].op, true, &shown,
+                 fmt::format("has no counterpart in the target, which changes {}: {}", slot, numbers));
+    return;
+  }
+  if (left == nullptr && from != kNoOp) return;
+  const auto place = [](const CompareSide& side, const CompareInput& of) {
+    if (of.from == kNoOp) return of.tensor->parameter.empty() ? "outside the step" : std::string(of.tensor->parameter);
+    const CompareOp& producer = side.ops[of.from];
+    const std::string slot_of = producer.outputs.size() > 1 ? fmt::format(":output.{}", of.from_slot) : "";
+    return std::string(producer.op->op_name) + slot_of;
+  };
+  CompareFinding& finding = findings.add(
+      FindingKind::wiring, op, op.target.front(), false, &shown,
+      fmt::format("input.{} comes from {}, in the golden dump from {}: {}", shown.target->slot,
+                  place(facts.target, *input.target.input), place(facts.golden, *input.golden.input), numbers));
+  finding.certain = left != nullptr && theirs != kNoOp && left == facts.pairs.of_golden(theirs) &&
+                    facts.target.ops[from].op->op_type == facts.golden.ops[theirs].op->op_type;
+}
+
+}  // namespace
+
+void check_wiring(const StepFacts& facts, StepFindings& findings, ComparedOp& op, const PairedInput& input,
+                  ComparedTensor& shown) {
+  const TensorDifference& read = *input.difference;
+  if (is_number_rounded(input)) return;  // find_rounding_apart() looks at it
+  // Errors known from before may have reached this by another way.
+  if (std::max(facts.seen.now, facts.seen.before) >= kMaxExplainable || read.by == ComparedBy::checksum) return;
+  // If the result is correct, ops before it belong to the work that the other side does in one op; but two ops of one
+  // type that read the same slot read it for the same purpose.
+  const bool is_single = op.target.size() == 1 && op.golden.size() == 1;
+  const bool in_its_place = is_single && shared_type(op.target[0]->op_type) == shared_type(op.golden[0]->op_type) &&
+                            input.target.input->tensor->slot == input.golden.input->tensor->slot;
+  double result = 0;
+  for (const ComparedTensor& output : op.outputs) result = std::max(result, output.difference->relative());
+  const bool shows = (op.verdict == OpVerdict::propagated || op.verdict == OpVerdict::introduced) &&
+                     result >= kShare * read.relative();
+  if (op.verdict == OpVerdict::identical || (!in_its_place && !shows)) return;
+  if (read.same_shape) {
+    Bound bound = allowance_of_parameter(read, facts.seen.now, facts.options.tolerance);
+    if (!facts.other_precision && epsilon_of(read.dtype) > epsilon_of(read.golden_dtype)) bound = {};
+    if (!is_beyond(read, bound)) return;
+    const std::uint32_t from = input.target.input->from;
+    if (is_left_over(facts, from, read)) return;
+    const ComparedOp* left = from == kNoOp ? nullptr : facts.pairs.of_target(from);
+    const bool inserted = left != nullptr && left->golden.empty();
+    if (inserted && read.relative() <= spacing_between(facts, from, read)) return;
+  }
+  shown.beyond = true;
+  if (!report_new_state(facts, findings, op, input, shown)) report_wiring(facts, findings, op, input, shown);
+}
+
+}  // namespace sonde
