@@ -1,10 +1,11 @@
-// Names: of ops, and of the files that hold their tensors. The directories: layout.cpp.
+#include "dump/layout/names.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cctype>
 
-#include "dump/layout/layout.h"
+#include "ground/model/data_name.h"
 
 namespace sonde {
 namespace {
@@ -30,9 +31,8 @@ std::string with_dashes(std::string_view name) {
 
 // 1.2 numbers constants from 1: `data-0` is `cst1`.
 std::string old_constant_name(const std::string& name) {
-  constexpr std::string_view kData = "data-";
-  if (!name.starts_with(kData)) return name;
-  const std::string digits = name.substr(kData.size());
+  if (kind_of_name(name) != NameKind::data) return name;
+  const std::string digits = name.substr(kDataName.size());
   const bool is_number = !digits.empty() && digits.size() < 10 &&
                          std::ranges::all_of(digits, [](unsigned char c) { return std::isdigit(c) != 0; });
   return is_number ? fmt::format("cst{}", std::stoul(digits) + 1) : name;
@@ -57,7 +57,7 @@ std::string_view root_module(std::string_view op_name) {
 }
 
 // The name of an op up to the last `/`, that one included.
-std::string Layout::name_prefix(const Site& site) const {
+std::string LayoutNames::name_prefix(const Site& site) const {
   const std::string scope = site.scope.empty() ? std::string() : site.scope + "/";
   const std::string_view grad = release_ < Release::v2_7 ? "grad" : "Grad_";
   switch (site.phase) {
@@ -71,13 +71,13 @@ std::string Layout::name_prefix(const Site& site) const {
   }
 }
 
-std::string Layout::number_key(const Site& site) const { return name_prefix(site) + site.op_type; }
+std::string LayoutNames::number_key(const Site& site) const { return name_prefix(site) + site.op_type; }
 
-std::string Layout::op_name(const Site& site, std::uint32_t number) const {
+std::string LayoutNames::op_name(const Site& site, std::uint32_t number) const {
   return fmt::format("{}{}-op{}", name_prefix(site), site.op_type, number);
 }
 
-std::string Layout::name_in_files(const OpName& op) const {
+std::string LayoutNames::name_in_files(const OpName& op) const {
   if (release_ > Release::v2_0) return sanitised(op.op_name);
   const bool is_parameter = op.op_type == "Parameter";
   if (release_ == Release::v1_2) return with_dashes(is_parameter ? old_constant_name(op.op_name) : op.op_name);
@@ -87,8 +87,8 @@ std::string Layout::name_in_files(const OpName& op) const {
   return name;
 }
 
-std::string Layout::tensor_file_name(const OpName& op, const RecordedTensor& tensor, std::uint32_t task,
-                                     int attempt) const {
+std::string LayoutNames::tensor_file_name(const OpName& op, const RecordedTensor& tensor, std::uint32_t task,
+                                          int attempt) const {
   const std::string_view side = tensor.is_input ? "input" : "output";
   if (form_ == TensorForm::raw) {
     const std::string again = attempt > 0 ? fmt::format(".{}", attempt) : std::string();
@@ -97,10 +97,10 @@ std::string Layout::tensor_file_name(const OpName& op, const RecordedTensor& ten
   }
   // MindSpore says ND for five dimensions, too.
   const Format unset = tensor.shape.size() == 4 ? Format::nchw : Format::nd;
-  const Format format = has_tasks() && tensor.format == Format::default_format ? unset : tensor.format;
+  const Format format = has_tasks_ && tensor.format == Format::default_format ? unset : tensor.format;
   std::string name = fmt::format("{}.{}.{}.0.{}.{}.{}.{}", sanitised(op.op_type), name_in_files(op), task,
                                  tensor.timestamp_us, side, tensor.slot, name_of(format));
-  if (is_of_cann()) {
+  if (kind_ >= LayoutKind::ge) {
     if (release_ >= Release::v2_5) name.append(".").append(info(tensor.dtype).lower);
   } else if (release_ == Release::v2_7) {
     name.append(".").append(info(tensor.dtype).name);
@@ -108,7 +108,7 @@ std::string Layout::tensor_file_name(const OpName& op, const RecordedTensor& ten
   return name.append(".npy");
 }
 
-std::string Layout::op_file_name(const OpName& op, std::uint32_t task, std::uint64_t timestamp_us) const {
+std::string LayoutNames::op_file_name(const OpName& op, std::uint32_t task, std::uint64_t timestamp_us) const {
   if (exceptions_) return fmt::format("exception_info.0.{}.{}", task, timestamp_us);
   const std::string_view stream = kind_ == LayoutKind::mindspore_1_2_async ? "" : "0.";
   return fmt::format("{}.{}.{}.{}{}", sanitised(op.op_type), sanitised(op.op_name), task, stream, timestamp_us);

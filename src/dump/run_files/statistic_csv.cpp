@@ -125,10 +125,10 @@ void StatisticRows::append_op(const Record& record, std::string& out) {
     append_cell(op.op_type, op_cells_);
     op_cells_.push_back(',');
     const RowForm& form = kForms[static_cast<std::size_t>(layout_.release())];
-    append_cell(form.name_as_in_file ? layout_.name_in_files(op) : op.op_name, op_cells_);
+    append_cell(form.name_as_in_file ? layout_.names().name_in_files(op) : op.op_name, op_cells_);
   }
   out.append(op_cells_).push_back(',');
-  append_number(layout_.shown_task(record), out);
+  append_number(layout_.names().shown_task(record), out);
 }
 
 void StatisticRows::append(const Record& record, const TensorRecord& tensor, std::string& out) {

@@ -50,7 +50,7 @@ OpNames::Series& OpNames::series_of(const Site& site) {
   std::uint32_t& index = series_of_site_[site.id - 1];
   if (index != kNoSeries) return series_[index];
   const auto next = static_cast<std::uint32_t>(series_.size());
-  const auto [known, is_new] = series_ids_.try_emplace(recorder_->layout().number_key(site), next);
+  const auto [known, is_new] = series_ids_.try_emplace(recorder_->layout().names().number_key(site), next);
   if (is_new) series_.emplace_back().op_type = site.op_type;
   index = known->second;
   if (site.forward_site != 0) define_site(site.forward_site);
@@ -71,7 +71,8 @@ OpNames::Series::Entry& OpNames::entry_of(Series& series, const Site& site, std:
     }
     const auto ordinal = static_cast<std::uint32_t>(series.entries.size());
     const Layout& layout = recorder_->layout();
-    const OpName& name = add(series.op_type, layout.op_name(site, layout.numbers_throughout() ? nodes_++ : ordinal));
+    const OpName& name =
+        add(series.op_type, layout.names().op_name(site, layout.names().numbers_throughout() ? nodes_++ : ordinal));
     Series::Entry& entry = series.entries.emplace_back();
     entry.name = &name;
     if (selector_.in_order()) continue;
@@ -137,7 +138,7 @@ const OpName& OpNames::pair(const OpName& reader, const OpName& watched) {
 }
 
 const OpName& OpNames::of_host(std::string_view op_name, std::string_view op_type) {
-  const bool numbers = recorder_->layout().numbers_throughout();
+  const bool numbers = recorder_->layout().names().numbers_throughout();
   return add(std::string(op_type), numbers ? with_number(op_name, nodes_++) : std::string(op_name));
 }
 

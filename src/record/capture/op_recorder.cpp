@@ -310,7 +310,7 @@ std::uint32_t OpRecorder::every_op_wants() const {
   if (!reads_) return SONDE_WANT_STRUCTURE;
   const bool by_order = selector_.in_order() || selector_.follows_producers() || names_.flags_matter();
   const bool by_name = plan_.dump_mode != DumpMode::all || plan_.acl.in_use;
-  const bool unknown = recorder_ == nullptr || recorder_->layout().numbers_throughout();
+  const bool unknown = recorder_ == nullptr || recorder_->layout().names().numbers_throughout();
   if (buffers_step_ || by_order || (by_name && unknown)) return kBoth | SONDE_WANT_CHECK;
   if (by_name) return 0;
   const std::uint32_t sides = plan_.input_output == Sides::inputs    ? SONDE_WANT_INPUTS
@@ -324,7 +324,7 @@ std::uint32_t OpRecorder::site_wants(const Site& site, std::uint32_t count) {
   if (!forecast_) forecast_.emplace(plan_);
   std::uint32_t wanted = SONDE_WANT_CHECK;
   for (std::uint32_t number = 0; number < count; ++number) {
-    const std::string name = recorder_->layout().op_name(site, number);
+    const std::string name = recorder_->layout().names().op_name(site, number);
     const Selector::Wanted one = forecast_->decide_op({.op_name = name, .op_type = site.op_type, .scope = site.scope});
     wanted |= (one.inputs ? SONDE_WANT_INPUTS : 0U) | (one.outputs ? SONDE_WANT_OUTPUTS : 0U);
     if (one.inputs && one.outputs) break;
@@ -336,7 +336,7 @@ std::uint32_t OpRecorder::site_wants(const Site& site, std::uint32_t count) {
 bool OpRecorder::names_one_of(const Site& site, std::string_view replaced_by) {
   bool named = false;
   for (const std::uint32_t number : selector_.numbers_named()) {
-    const std::string name = recorder_->layout().op_name(site, number);
+    const std::string name = recorder_->layout().names().op_name(site, number);
     named = selector_.names({.op_name = name, .op_type = site.op_type, .scope = site.scope}, replaced_by) || named;
   }
   return named;

@@ -97,7 +97,7 @@ Status OpFiles::append_table(const Record& record) {
   Result<OpenDirectory*> directory = places_.of(record);
   if (!directory) return directory.error();
   const std::uint64_t time = record.tensors.front().timestamp_us;
-  const std::string name = layout_.op_file_name(*record.op, task_number(record), time) + ".csv";
+  const std::string name = layout_.names().op_file_name(*record.op, task_number(record), time) + ".csv";
   std::string path = (*directory)->path + name;
   if (name.size() > NAME_MAX) {
     const auto make = [](int at, const char* free) {
@@ -137,7 +137,7 @@ Status OpFiles::write_overflow(const Record& record) {
   if (!contained && !layout_.has_tasks()) return {};
   const auto name = [&](int attempt) {
     const std::uint64_t time = record.timestamp_us + static_cast<std::uint64_t>(attempt);
-    return layout_.op_file_name(kDebug, task_number(record), time) + (contained ? "" : ".output.0.json");
+    return layout_.names().op_file_name(kDebug, task_number(record), time) + (contained ? "" : ".output.0.json");
   };
   return write(record, contained ? overflow_container(record) : overflow_json(record), name, false);
 }

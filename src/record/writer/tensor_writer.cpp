@@ -112,7 +112,7 @@ int TensorWriter::State::place(OpenDirectory& step, const NamedRecord& record, R
                                std::string& path, const Places::Put& put) {
   const auto name = [&](int attempt) {
     if (attempt > 0) ++tensor.timestamp_us;
-    return layout.tensor_file_name(*record.op, tensor, layout.shown_task(record), attempt);
+    return layout.names().tensor_file_name(*record.op, tensor, layout.names().shown_task(record), attempt);
   };
   return places->place(step, name, put, path);
 }
@@ -429,7 +429,7 @@ Status TensorWriter::State::pack_container(OpenDirectory& step, Record& record, 
   std::uint64_t taken = 0;
   const auto name = [&](int attempt) {
     taken = static_cast<std::uint64_t>(attempt);
-    return layout.op_file_name(*record.op, task_number(record), time + taken);
+    return layout.names().op_file_name(*record.op, task_number(record), time + taken);
   };
   std::string own;
   const int error_number = places->place(
@@ -471,7 +471,7 @@ Status TensorWriter::State::store_container(Record& record, std::vector<StoredFi
   int taken = 0;
   const auto name = [&](int attempt) {
     taken = attempt;
-    return layout.op_file_name(*record.op, task_number(record), time + static_cast<std::uint64_t>(attempt));
+    return layout.names().op_file_name(*record.op, task_number(record), time + static_cast<std::uint64_t>(attempt));
   };
   const auto put = [&](int directory, const char* free) {
     return repeats ? repeat_container(*first, directory, free) : file.commit(directory, free, false);

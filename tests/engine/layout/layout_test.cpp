@@ -53,24 +53,29 @@ Site site(Phase phase, const std::string& scope, const std::string& type, const 
 
 TEST(Layout, NamesOpsOfEveryPhase) {
   const std::string scope = "network-AlexNet/0-Conv2d";
-  EXPECT_EQ(layout().op_name(site(Phase::forward, scope, "conv2d"), 0), "Default/network-AlexNet/0-Conv2d/conv2d-op0");
-  EXPECT_EQ(layout().op_name(site(Phase::recompute, scope, "conv2d"), 1),
+  EXPECT_EQ(layout().names().op_name(site(Phase::forward, scope, "conv2d"), 0),
+            "Default/network-AlexNet/0-Conv2d/conv2d-op0");
+  EXPECT_EQ(layout().names().op_name(site(Phase::recompute, scope, "conv2d"), 1),
             "Default/recompute/network-AlexNet/0-Conv2d/conv2d-op1");
-  EXPECT_EQ(layout().op_name(site(Phase::backward, scope, "convolution_backward", "conv2d"), 2),
+  EXPECT_EQ(layout().names().op_name(site(Phase::backward, scope, "convolution_backward", "conv2d"), 2),
             "Gradients/Default/network-AlexNet/0-Conv2d/Grad_conv2d/convolution_backward-op2");
-  EXPECT_EQ(layout().op_name(site(Phase::optimizer, "optimizer-SGD", "add_"), 3), "Default/optimizer-SGD/add_-op3");
-  EXPECT_EQ(layout().op_name(site(Phase::outside, "", "add"), 4), "Default/add-op4");
-  EXPECT_EQ(layout().op_name(site(Phase::backward, "network-Net", "sum"), 5), "Gradients/Default/sum-op5");
+  EXPECT_EQ(layout().names().op_name(site(Phase::optimizer, "optimizer-SGD", "add_"), 3),
+            "Default/optimizer-SGD/add_-op3");
+  EXPECT_EQ(layout().names().op_name(site(Phase::outside, "", "add"), 4), "Default/add-op4");
+  EXPECT_EQ(layout().names().op_name(site(Phase::backward, "network-Net", "sum"), 5), "Gradients/Default/sum-op5");
 }
 
 TEST(Layout, NumbersOpsPerTypeAndScope) {
   Site first = site(Phase::forward, "network-Net/a", "add");
   Site other_line = first;
   other_line.trace = {{"net.py", "forward", 7}};
-  EXPECT_EQ(layout().number_key(first), layout().number_key(other_line));
-  EXPECT_NE(layout().number_key(first), layout().number_key(site(Phase::forward, "network-Net/b", "add")));
-  EXPECT_NE(layout().number_key(first), layout().number_key(site(Phase::forward, "network-Net/a", "mul")));
-  EXPECT_NE(layout().number_key(first), layout().number_key(site(Phase::recompute, "network-Net/a", "add")));
+  EXPECT_EQ(layout().names().number_key(first), layout().names().number_key(other_line));
+  EXPECT_NE(layout().names().number_key(first),
+            layout().names().number_key(site(Phase::forward, "network-Net/b", "add")));
+  EXPECT_NE(layout().names().number_key(first),
+            layout().names().number_key(site(Phase::forward, "network-Net/a", "mul")));
+  EXPECT_NE(layout().names().number_key(first),
+            layout().names().number_key(site(Phase::recompute, "network-Net/a", "add")));
 }
 
 TEST(Layout, PutsEverythingBelowTheRank) {
@@ -86,18 +91,18 @@ TEST(Layout, NamesTensorFilesAsMindSpore27) {
   tensor.slot = 2;
   tensor.dtype = DType::bfloat16;
   tensor.timestamp_us = 1700000000000001;
-  EXPECT_EQ(layout().tensor_file_name({1, "add", "Default/a.b\\c d/add-op0"}, tensor),
+  EXPECT_EQ(layout().names().tensor_file_name({1, "add", "Default/a.b\\c d/add-op0"}, tensor),
             "add.Default_a_b_c_d_add-op0.0.0.1700000000000001.input.2.DefaultFormat.BFloat16.npy");
   tensor.is_input = false;
   tensor.slot = 0;
-  EXPECT_EQ(layout().tensor_file_name({2, "Parameter", "features.0.weight"}, tensor),
+  EXPECT_EQ(layout().names().tensor_file_name({2, "Parameter", "features.0.weight"}, tensor),
             "Parameter.features_0_weight.0.0.1700000000000001.output.0.DefaultFormat.BFloat16.npy");
 }
 
 TEST(Layout, NeverLetsAnOpTypeLeaveTheDirectory) {
   TensorRecord tensor;
   tensor.dtype = DType::int8;
-  EXPECT_EQ(layout().tensor_file_name({1, "../../evil", "x"}, tensor).find('/'), std::string::npos);
+  EXPECT_EQ(layout().names().tensor_file_name({1, "../../evil", "x"}, tensor).find('/'), std::string::npos);
 }
 
 TEST(Layout, KnowsItsVersion) {
@@ -113,10 +118,10 @@ TEST(Layout, KnowsItsVersion) {
 TEST(Layout, NamesBackwardOpsAfterTheForwardOpAsTheVersionDoes) {
   const Site backward = site(Phase::backward, "network-Net/conv1-Conv2d", "convolution_backward", "conv2d");
   for (const char* name : {"mindspore-2.0", "mindspore-2.3", "mindspore-2.5"}) {
-    EXPECT_EQ(layout(name).op_name(backward, 2),
+    EXPECT_EQ(layout(name).names().op_name(backward, 2),
               "Gradients/Default/network-Net/conv1-Conv2d/gradconv2d/convolution_backward-op2");
-    EXPECT_EQ(layout(name).op_name(site(Phase::forward, "network-Net", "add"), 2), "Default/network-Net/add-op2");
-    EXPECT_EQ(layout(name).op_name(site(Phase::backward, "network-Net", "sum"), 5), "Gradients/Default/sum-op5");
+    EXPECT_EQ(layout(name).names().op_name(site(Phase::forward, "network-Net", "add"), 2), "Default/network-Net/add-op2");
+    EXPECT_EQ(layout(name).names().op_name(site(Phase::backward, "network-Net", "sum"), 5), "Gradients/Default/sum-op5");
   }
 }
 
@@ -125,22 +130,22 @@ TEST(Layout, OfOldVersionsNamesFilesWithoutTypes) {
   tensor.dtype = DType::float32;
   tensor.timestamp_us = 1700000000000001;
   const OpName op{1, "add", "Default/a.b\\c d/add-op7"}, parameter{2, "Parameter", "features.0.weight"};
-  EXPECT_EQ(layout("mindspore-2.0").tensor_file_name(op, tensor),
+  EXPECT_EQ(layout("mindspore-2.0").names().tensor_file_name(op, tensor),
             "add.add-op7.0.0.1700000000000001.output.0.DefaultFormat.npy");
-  EXPECT_EQ(layout("mindspore-2.0").tensor_file_name(parameter, tensor),
+  EXPECT_EQ(layout("mindspore-2.0").names().tensor_file_name(parameter, tensor),
             "Parameter.features.0.weight.0.0.1700000000000001.output.0.DefaultFormat.npy");
   for (const char* name : {"mindspore-2.3", "mindspore-2.5"}) {
-    EXPECT_EQ(layout(name).tensor_file_name(op, tensor),
+    EXPECT_EQ(layout(name).names().tensor_file_name(op, tensor),
               "add.Default_a_b_c_d_add-op7.0.0.1700000000000001.output.0.DefaultFormat.npy");
-    EXPECT_EQ(layout(name).tensor_file_name(parameter, tensor),
+    EXPECT_EQ(layout(name).names().tensor_file_name(parameter, tensor),
               "Parameter.features_0_weight.0.0.1700000000000001.output.0.DefaultFormat.npy");
   }
 }
 
 TEST(Layout, OfVersionTwoPointZeroKeepsParametersApartThatDifferBeforeASlash) {
   const Layout oldest = layout("mindspore-2.0");
-  EXPECT_EQ(oldest.name_in_files({1, "Parameter", "a/x.weight"}), "a_x.weight");
-  EXPECT_EQ(oldest.name_in_files({2, "Parameter", "b/x.weight"}), "b_x.weight");
+  EXPECT_EQ(oldest.names().name_in_files({1, "Parameter", "a/x.weight"}), "a_x.weight");
+  EXPECT_EQ(oldest.names().name_in_files({2, "Parameter", "b/x.weight"}), "b_x.weight");
 }
 
 TEST(Layout, NamesFilesThatAreReadBackInEveryVersion) {
@@ -154,9 +159,9 @@ TEST(Layout, NamesFilesThatAreReadBackInEveryVersion) {
     for (const OpName& op : {OpName{1, "conv2d", "Default/network-Net/a.b-C/conv2d-op0"},
                              OpName{2, "Parameter", "features.0.weight"}, OpName{3, "Parameter", "data-0"}}) {
       TensorFileName name;
-      ASSERT_TRUE(parse_tensor_file_name(written.tensor_file_name(op, tensor), name)) << version;
+      ASSERT_TRUE(parse_tensor_file_name(written.names().tensor_file_name(op, tensor), name)) << version;
       EXPECT_EQ(name.op_type, op.op_type);
-      EXPECT_EQ(name.op_name, written.name_in_files(op));
+      EXPECT_EQ(name.op_name, written.names().name_in_files(op));
       EXPECT_EQ(name.slot, 3U);
       EXPECT_EQ(name.timestamp_us, tensor.timestamp_us);
       EXPECT_EQ(name.dtype, written.release() == Release::v2_7 ? "BFloat16" : "");
@@ -226,16 +231,16 @@ TEST(Layout, NamesRawFilesOfVersionOneTwo) {
   tensor.shape = Dims(sizes);
   const Layout oldest = layout("mindspore-1.2");
   const OpName op{1, "conv2d", "Default/network-Net/a.b-C/conv2d-op7"};
-  EXPECT_EQ(oldest.tensor_file_name(op, tensor),
+  EXPECT_EQ(oldest.names().tensor_file_name(op, tensor),
             "Default--network-Net--a.b-C--conv2d-op7_output_0_shape_2_3_Float32_DefaultFormat.bin");
-  EXPECT_EQ(oldest.tensor_file_name({2, "Parameter", "conv.weight"}, tensor),
+  EXPECT_EQ(oldest.names().tensor_file_name({2, "Parameter", "conv.weight"}, tensor),
             "conv.weight_output_0_shape_2_3_Float32_DefaultFormat.bin");
   tensor.shape = Dims();
   tensor.format = Format::nhwc;
-  EXPECT_EQ(oldest.tensor_file_name({3, "Parameter", "data-0"}, tensor, 0, 2),
+  EXPECT_EQ(oldest.names().tensor_file_name({3, "Parameter", "data-0"}, tensor, 0, 2),
             "cst1_output_0_shape_0_Float32_NHWC.2.bin");
   TensorFileName name;
-  ASSERT_TRUE(parse_tensor_file_name(oldest.tensor_file_name(op, tensor, 0, 2), name));
+  ASSERT_TRUE(parse_tensor_file_name(oldest.names().tensor_file_name(op, tensor, 0, 2), name));
   EXPECT_EQ(name.op_name, "Default--network-Net--a.b-C--conv2d-op7");
   EXPECT_EQ(name.op_type, "conv2d");
   EXPECT_EQ(name.format, "NHWC");
@@ -250,13 +255,13 @@ TEST(Layout, NamesFilesOfCannByTask) {
   const std::vector<std::int64_t> sizes = {2, 3, 4, 4};
   tensor.shape = Dims(sizes);
   const OpName op{1, "a b.c", "Default/network-Net/add-op7"};
-  EXPECT_EQ(layout("acl").op_file_name(op, 9, 1700000000000001),
+  EXPECT_EQ(layout("acl").names().op_file_name(op, 9, 1700000000000001),
             "a_b_c.Default_network-Net_add-op7.9.0.1700000000000001");
-  EXPECT_EQ(layout("mindspore-1.2-async").op_file_name(op, 9, 1700000000000001),
+  EXPECT_EQ(layout("mindspore-1.2-async").names().op_file_name(op, 9, 1700000000000001),
             "a_b_c.Default_network-Net_add-op7.9.1700000000000001");
-  EXPECT_EQ(layout("o2").tensor_file_name(op, tensor, 9),
+  EXPECT_EQ(layout("o2").names().tensor_file_name(op, tensor, 9),
             "a_b_c.Default_network-Net_add-op7.9.0.1700000000000001.output.0.NCHW.bfloat16.npy");
-  EXPECT_EQ(layout("ge").tensor_file_name(op, tensor, 9),
+  EXPECT_EQ(layout("ge").names().tensor_file_name(op, tensor, 9),
             "a_b_c.Default_network-Net_add-op7.9.0.1700000000000001.output.0.NCHW.npy");
 }
 
@@ -264,9 +269,9 @@ TEST(Layout, NamesFilesOfAsynchronousDumpsOfTwoPointZeroByTask) {
   TensorRecord tensor;
   tensor.timestamp_us = 1700000000000001;
   const OpName op{1, "add", "Default/network-Net/add-op7"};
-  EXPECT_EQ(layout("mindspore-2.0", false).tensor_file_name(op, tensor, 9),
+  EXPECT_EQ(layout("mindspore-2.0", false).names().tensor_file_name(op, tensor, 9),
             "add.add-op7.9.0.1700000000000001.output.0.ND.npy");
-  EXPECT_EQ(layout("mindspore-2.0").tensor_file_name(op, tensor),
+  EXPECT_EQ(layout("mindspore-2.0").names().tensor_file_name(op, tensor),
             "add.add-op7.0.0.1700000000000001.output.0.DefaultFormat.npy");
 }
 
