@@ -11,6 +11,7 @@
 #include "ask/compare/compare_layers.h"
 #include "ground/model/data_name.h"
 #include "read/operators/op_nature.h"
+#include "read/operators/op_questions.h"
 #include "sonde/dtype.h"
 
 namespace sonde {
@@ -49,7 +50,7 @@ bool rounds_to_codes(const CompareSide& side, std::uint32_t at) {
   for (std::size_t i = 0; i < border.size() && i < 8; ++i) {
     for (const std::uint32_t reader : side.ops[border[i]].readers) {
       const std::string type = bare_type(side.ops[reader].op->op_type);
-      if (type.starts_with("clamp") || type.starts_with("clip")) return true;
+      if (is_clamp(type)) return true;
       const auto& outputs = side.ops[reader].outputs;
       if (!outputs.empty() && is_coarse_code(outputs[0]->dtype)) return true;
       if (type == "add" || type == "sub" || type == "mul") border.push_back(reader);
@@ -60,9 +61,7 @@ bool rounds_to_codes(const CompareSide& side, std::uint32_t at) {
 
 bool is_quantiser(const CompareSide& side, std::uint32_t at, Differences& differences) {
   const CompareOp& op = side.ops[at];
-  const std::string type = bare_type(op.op->op_type);
-  if (type.find("quantize") != std::string::npos || type.starts_with("quantized")) return true;
-  if (type.starts_with("linear") && type.ends_with("dynamic")) return true;
+  if (is_quantised(bare_type(op.op->op_type))) return true;
   const bool reads_codes = std::ranges::any_of(op.inputs, [&](const CompareInput& input) {
     const bool is_kept = input.from == kNoOp && input.is_read && !is_data_name(input.tensor->parameter);
     if (!is_kept || !is_coarse_code(input.tensor->dtype)) return false;

@@ -20,7 +20,6 @@ bool has_ops_on_both_sides(const StepFacts& facts, const CompareFinding& finding
 
 }  // namespace
 
-// Nothing else than their order shows that the op and its counterpart belong together.
 bool rests_on_order(const StepFacts& facts, const CompareFinding& finding) {
   const ComparedOp& op = *finding.op;
   if (op.target.size() != 1 || op.golden.size() != 1 || finding.certain) return false;
@@ -31,7 +30,6 @@ bool rests_on_order(const StepFacts& facts, const CompareFinding& finding) {
   return by_place && match.by_order_alone && match.golden == op.golden_index;
 }
 
-// Ops around it have no counterpart: if two programs are built differently, one of those may be the cause.
 void note_doubts(const StepFacts& facts, StepFindings& findings) {
   for (CompareFinding& finding : findings.all()) {
     const ComparedOp& op = *finding.op;

@@ -48,7 +48,6 @@ bool is_in_another_layout(const StepFacts& facts, const CompareFinding& finding)
   });
 }
 
-// It updates a parameter that the other side keeps in another layout: what it reads and leaves differs.
 bool reads_other_layouts(const StepFacts& facts, std::uint32_t optimizer_op) {
   const CompareOp& op = facts.target.ops[optimizer_op];
   if (phase_of(*op.op) != Phase::optimizer || facts.history.layout == nullptr) return false;
@@ -56,7 +55,6 @@ bool reads_other_layouts(const StepFacts& facts, std::uint32_t optimizer_op) {
       op.inputs, [&](const CompareInput& input) { return facts.history.layout->holds_or_its_parameter(input.name); });
 }
 
-// One of the two reads parameters that the other does not have: a norm without its affine part.
 bool reads_other_parameters(const StepFacts& facts, const ComparedOp& op) {
   const auto count = [](const CompareSide& side, std::uint32_t at) {
     return std::ranges::count_if(side.ops[at].inputs, [](const CompareInput& input) {
@@ -67,7 +65,6 @@ bool reads_other_parameters(const StepFacts& facts, const ComparedOp& op) {
          count(facts.target, op.target_index) != count(facts.golden, op.golden_index);
 }
 
-// Follows the readers until they agree again.
 Effect effect_of(const StepFacts& facts, const CompareFinding& finding) {
   const ComparedOp& at = *finding.op;
   double source = 1;

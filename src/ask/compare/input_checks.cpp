@@ -9,6 +9,7 @@
 #include "ask/compare/parameter_checks.h"
 #include "ask/compare/unseen_ops.h"
 #include "ask/compare/wiring_checks.h"
+#include "read/operators/op_questions.h"
 #include "sonde/dtype.h"
 
 namespace sonde {
@@ -132,7 +133,7 @@ void check_inputs(const StepFacts& facts, StepFindings& findings, ComparedOp& op
     if (input.difference->equal || input.golden.input == nullptr) continue;
     // A dump by MindSpore itself may show inputs changed by the op.
     const bool overwritten = !facts.golden.rank->has_journal && input.target.input->tensor->slot >= 3 &&
-                             shared_type(op.target.front()->op_type).find("batchnorm") != std::string::npos;
+                             is_batch_norm(shared_type(op.target.front()->op_type));
     if (overwritten || !input.golden.input->is_read) continue;
     if (facts.pairs.same_producer(*input.target.input, *input.golden.input)) {
       if (check_unseen(facts, findings, op, input, tensor)) continue;
@@ -149,7 +150,6 @@ void check_inputs(const StepFacts& facts, StepFindings& findings, ComparedOp& op
   }
 }
 
-// The op passes elements on in another order, and nothing else shows it.
 void check_order(const StepFacts& facts, StepFindings& findings, ComparedOp& op,
                  const std::vector<PairedInput>& inputs) {
   if (op.kind != OpKind::copy || op.target.size() != 1 || op.golden.size() != 1 || op.outputs.empty()) return;
@@ -164,7 +164,6 @@ void check_order(const StepFacts& facts, StepFindings& findings, ComparedOp& op,
   }
 }
 
-// The op without a counterpart that made an input, if the golden dump does not say what the counterpart read.
 const CatalogOp* alone_before(const StepFacts& facts, const std::vector<PairedInput>& inputs, bool by_shape) {
   for (const PairedInput& input : inputs) {
     const std::uint32_t from = input.target.input->from;

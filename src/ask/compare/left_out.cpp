@@ -93,8 +93,6 @@ void note_layouts(const StepFacts& facts, StepFindings& findings) {
                   facts.history.layout->names_text()));
 }
 
-// A weight that took in what the other side computes beside it: a merged adapter, a folded norm or scale. Its values
-// differ, but all results agree again, where the two sides are built in different ways.
 void leave_absorbed_out(const StepFacts& facts, StepFindings& findings) {
   std::vector<std::string> names, relaid;
   std::set<const CompareFinding*> absorbed;
@@ -120,7 +118,6 @@ void leave_absorbed_out(const StepFacts& facts, StepFindings& findings) {
                   names.front(), more));
 }
 
-// Data that only one side normalises, and weights that do so in the other: the first product agrees.
 void leave_compensated_out(const StepFacts& facts, StepFindings& findings) {
   std::set<const CompareFinding*> compensated;
   std::string names;
@@ -156,8 +153,6 @@ std::vector<OpPair> without_effect(const StepFacts& facts, const std::vector<Com
   return pairs;
 }
 
-// Two ways to compute the same differ in between, and leave the same. Errors that are not much larger than rounding
-// would not be visible in what the step leaves, so they stay.
 bool leave_out_what_has_no_effect(const StepFacts& facts, StepFindings& findings) {
   if (findings.empty() || !facts.target.has_flow || !facts.golden.has_flow) return false;
   const auto of_optimizer = [&](const CompareFinding& finding) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "read/operators/op_nature.h"
+#include "read/operators/op_questions.h"
 
 namespace sonde {
 namespace {
@@ -37,9 +38,7 @@ Origin place_of(const CompareOp& op) {
   return {scope, op.op->op_type};
 }
 
-bool is_call(const CompareOp& op) {
-  return bare_type(op.op->op_type) == "oneslike" && phase_of(*op.op) != Phase::optimizer;
-}
+bool is_call(const CompareOp& op) { return begins_backward(op.op->op_type) && phase_of(*op.op) != Phase::optimizer; }
 
 struct LostBackward {
   Group ops;                            // of the side that has them, in order
@@ -117,7 +116,6 @@ void name_lost_backward(const StepFacts& facts, CompareFinding& finding, const L
 
 }  // namespace
 
-// A finding where such a backward joins the rest is about all of it, once.
 void find_lost_backward(const StepFacts& facts, StepFindings& findings) {
   for (const bool in_golden : {true, false}) {
     const FindingKind kind = in_golden ? FindingKind::missing : FindingKind::inserted;

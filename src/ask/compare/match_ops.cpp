@@ -14,6 +14,7 @@
 #include "ask/compare/flow_mender.h"
 #include "ground/tensor/mix.h"
 #include "read/measure/tensor_difference.h"
+#include "read/operators/op_questions.h"
 #include "sonde/tensor.h"
 
 namespace sonde {
@@ -82,7 +83,7 @@ std::vector<Features> features_of(const CompareSide& side) {
     features.shape = shape_hash(main_output(op), false);
     features.shape_set = shape_hash(main_output(op), true);
     features.phase = op.op->phase;
-    features.of_lists = op.op->op_type.find("_foreach_") != std::string_view::npos;
+    features.of_lists = is_list_op(op.op->op_type);
     for (const CompareInput& input : op.inputs) {
       if (input.from == kNoOp && input.outside != 0) {
         // Data without a name are the same by their values: that says less than the neighbours.

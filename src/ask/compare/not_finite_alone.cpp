@@ -46,8 +46,6 @@ bool reaches_an_end(const StepFacts& facts, std::uint32_t target, HealthReader& 
 
 }  // namespace
 
-// An op without a counterpart whose finite inputs give NaN, or an infinity that stays until the end of the step: nothing
-// that both dumps have needs to read it, as the end of a loss. A mask of `-inf` is none.
 void find_not_finite_alone(const StepFacts& facts, StepFindings& findings) {
   HealthReader target(*facts.target.rank, static_cast<unsigned>(facts.options.threads));
   HealthReader golden(*facts.golden.rank, static_cast<unsigned>(facts.options.threads));

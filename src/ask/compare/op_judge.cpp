@@ -6,6 +6,7 @@
 
 #include "ask/compare/compare_words.h"
 #include "read/operators/op_nature.h"
+#include "read/operators/op_questions.h"
 #include "sonde/dtype.h"
 
 namespace sonde {

@@ -4,6 +4,7 @@
 
 #include "ground/base/shape.h"
 #include "read/operators/op_nature.h"
+#include "read/operators/op_questions.h"
 
 namespace sonde {
 namespace {

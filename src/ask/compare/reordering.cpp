@@ -6,6 +6,7 @@
 
 #include "ask/compare/compare_words.h"
 #include "read/operators/op_nature.h"
+#include "read/operators/op_questions.h"
 
 namespace sonde {
 namespace {
@@ -14,10 +15,6 @@ namespace {
 // counterpart, was called otherwise, or chooses by numbers. And the compared op where it shows.
 std::pair<const ComparedOp*, const CatalogOp*> reordering_before(const StepFacts& facts, const ComparedOp& op) {
   constexpr std::size_t kMost = 24;
-  const auto chooses = [](const CatalogOp& one) {
-    const std::string type = bare_type(one.op_type);
-    return type.starts_with("index") || type.starts_with("gather") || type == "take" || type == "embedding";
-  };
   const ComparedOp* choosing = nullptr;
   for (const bool in_golden : {false, true}) {
     const CompareSide& side = in_golden ? facts.golden : facts.target;
@@ -43,7 +40,7 @@ std::pair<const ComparedOp*, const CatalogOp*> reordering_before(const StepFacts
         if (is_alone || !attributes_apart(*before.target.back(), *before.golden.back()).empty()) {
           return {&before, side.ops[input.from].op};
         }
-        if (choosing == nullptr && chooses(*before.target.back())) choosing = &before;
+        if (choosing == nullptr && picks_elements(bare_type(before.target.back()->op_type))) choosing = &before;
         border.push_back(input.from);
       }
     }

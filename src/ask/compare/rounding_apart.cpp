@@ -134,7 +134,6 @@ bool computes_in_another_type(const StepFacts& facts, const ComparedOp& op, DTyp
 
 }  // namespace
 
-// A number that one side writes out and the other one has as a tensor of a coarser type: the same number, rounded.
 bool is_number_rounded(const PairedInput& input) {
   if (input.golden.input == nullptr) return false;
   const CatalogTensor &target = *input.target.input->tensor, &golden = *input.golden.input->tensor;

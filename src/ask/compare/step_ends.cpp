@@ -8,6 +8,7 @@
 #include "ask/compare/tolerance.h"
 #include "ground/base/shape.h"
 #include "read/operators/op_nature.h"
+#include "read/operators/op_questions.h"
 #include "sonde/dtype.h"
 
 namespace sonde {
@@ -67,7 +68,7 @@ std::vector<Tensors> losses_of(const CompareSide& side) {
     if (loss != nullptr && counts(*loss) && size_of(*loss) == 1) to.push_back(loss);
   };
   for (const CompareOp& op : side.ops) {
-    if (bare_type(op.op->op_type) != "oneslike" || phase_of(*op.op) == Phase::optimizer) continue;
+    if (!begins_backward(op.op->op_type) || phase_of(*op.op) == Phase::optimizer) continue;
     for (const CompareInput& input : op.inputs) {
       Tensors loss;
       add(input, loss);

@@ -6,11 +6,10 @@
 
 #include "ask/compare/compare_words.h"
 #include "read/operators/op_nature.h"
+#include "read/operators/op_questions.h"
 
 namespace sonde {
 
-// A call with another number whose own result is the same, before anything differs; and a detach that only one of the
-// two has, where gradients differ.
 void name_suspects(const StepFacts& facts, StepFindings& findings, const ComparedOp* suspect) {
   const CompareFinding* first = findings.first();
   const bool any_rounding = std::ranges::any_of(facts.pairs.ops(), [](const ComparedOp& op) {
@@ -34,8 +33,7 @@ void name_suspects(const StepFacts& facts, StepFindings& findings, const Compare
   for (const ComparedOp& one : facts.pairs.ops()) {
     if (one.verdict != OpVerdict::unmatched) continue;
     const CatalogOp& own = *(one.golden.empty() ? one.target : one.golden).front();
-    const std::string type = bare_type(own.op_type);
-    if ((type != "detach" && type != "stopgradient") || phase_of(own) != Phase::forward) continue;
+    if (!is_detach(bare_type(own.op_type)) || phase_of(own) != Phase::forward) continue;
     const std::uint32_t at = one.golden.empty() ? one.target_index : facts.pairs.place_of_golden(one.golden_index);
     if (at >= begins) continue;
     begins = at;

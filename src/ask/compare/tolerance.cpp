@@ -6,6 +6,8 @@
 #include <limits>
 #include <vector>
 
+#include "read/operators/op_questions.h"
+
 namespace sonde {
 namespace {
 
@@ -56,26 +58,18 @@ Factors factors_of(const std::string& type, std::uint32_t slot, std::span<const 
   return factors;
 }
 
-bool is_mean(const std::string& type) {
-  return type.find("mean") != std::string::npos || type.find("loss") != std::string::npos ||
-         type.find("avgpool") != std::string::npos || type.find("entropy") != std::string::npos || type == "var" ||
-         type == "std" || type == "kldiv";
-}
-
 double reduction_length(const std::string& type, OpKind kind, const TensorDifference& output, const Factors& factors) {
   if (factors.a == nullptr) return 1;
   const double a = elements_of(factors.a->shape), out = elements_of(output.shape);
   if (kind == OpKind::normalization) {
     const Dims& shape = factors.a->shape;
-    if (type.find("batchnorm") != std::string::npos && shape.size() > 1) {
+    if (is_batch_norm(type) && shape.size() > 1) {
       return std::max(1.0, a / static_cast<double>(std::max<std::int64_t>(shape[1], 1)));
     }
     return shape.empty() ? 1 : static_cast<double>(std::max<std::int64_t>(shape.back(), 1));
   }
   if (kind == OpKind::contraction && factors.b != nullptr) {
-    const bool is_conv = type.find("conv") != std::string::npos && type.find("grad") == std::string::npos &&
-                         type.find("backprop") == std::string::npos && type.find("transpose") == std::string::npos;
-    if (is_conv) {  // the weight has the summed elements, for each output channel
+    if (is_forward_convolution(type)) {  // the weight has the summed elements, for each output channel
       for (const TensorDifference* factor : {factors.b, factors.a}) {
         const Dims& shape = factor->shape;
         const Dims& gives = output.shape;
@@ -194,8 +188,7 @@ TensorDifference at_most(const TensorDifference& of) {
 
 // Slots of the op's divisors; none: it does not divide.
 bool divides_by(const std::string& type, std::uint32_t slot) {
-  const std::string_view plain =
-      type.starts_with("foreach") ? std::string_view(type).substr(7) : std::string_view(type);
+  const std::string plain = single_type_of_plain(type);
   if (plain == "div" || plain == "divide" || plain == "truedivide" || plain == "realdiv") return slot == 1;
   if (plain == "addcdiv") return slot == 2;
   return (plain == "reciprocal" || plain == "rsqrt") && slot == 0;

@@ -7,6 +7,7 @@
 
 #include "ask/compare/compare_words.h"
 #include "ask/compare/step_ends.h"
+#include "ground/model/not_read.h"
 #include "sonde/dtype.h"
 
 namespace sonde {
@@ -14,7 +15,6 @@ namespace {
 
 constexpr double kJump = 100;  // an error this many times as large as those before it did not grow from them
 constexpr std::size_t kMostNamed = 4;
-constexpr std::string_view kUninitialised = "uninitialised memory";  // as the journal says it: nobody wrote it yet
 
 // Rounding of a few ops, and what grows from `before`, do not explain it.
 bool is_jump(const TensorDifference& difference, double before) {
@@ -151,7 +151,6 @@ bool check_unseen(const StepFacts& facts, StepFindings& findings, const Compared
   return true;
 }
 
-// Nothing is to blame, although an op's output differs and what it reads agrees: never passed over in silence.
 void find_jump(const StepFacts& facts, StepFindings& findings) {
   // The loss of other rows is another number.
   if (!findings.empty() || facts.history.found || findings.has_notes()) return;

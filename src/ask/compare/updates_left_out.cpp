@@ -6,7 +6,6 @@
 
 namespace sonde {
 
-// A parameter or state that one of the two writes and the other only reads.
 void find_updates_left_out(const StepFacts& facts, StepFindings& findings) {
   // In other frameworks the names do not show which ops write in place.
   const auto says_who_writes = [](const CompareSide& side) {

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "read/measure/measure.h"
+#include "read/operators/op_questions.h"
 
 namespace sonde {
 namespace {
@@ -27,7 +28,7 @@ std::string values_at_first_bad(OpValues& values, BadKind bad) {
   if (places.empty()) return "";
   std::string text = fmt::format("output.{}{} = {}", values.output()->slot, position_text(places[0]),
                                  number_text(output->at(places[0])));
-  for (const ValueFlow::Input& input : values.flow().inputs) {
+  for (const FlowInput& input : values.flow().inputs) {
     const SlotValues* operand = input.is_read && !input.is_unsaid ? values.input_values(input.tensor->slot) : nullptr;
     if (operand == nullptr || operand->shape() != output->shape()) continue;
     text += fmt::format(", input.{}{} = {}", input.tensor->slot, position_text(places[0]),
@@ -38,7 +39,7 @@ std::string values_at_first_bad(OpValues& values, BadKind bad) {
 
 // Only the inputs and outputs of the op are known.
 void add_numbers(OpValues& values, BadKind bad, Cause& cause) {
-  for (const ValueFlow::Input& input : values.flow().inputs) {
+  for (const FlowInput& input : values.flow().inputs) {
     const CatalogTensor* tensor = values.input(input.tensor->slot);
     if (!input.is_read || input.is_unsaid || tensor == nullptr || tensor->constant) continue;
     const auto statistics = values.statistics(*tensor);
@@ -108,7 +109,7 @@ bool squared_error_cause(OpValues& values, Cause& cause) {
 
 // Normalised by statistics that the program keeps: the fourth and fifth input; with fewer inputs, the last.
 bool running_variance_cause(OpValues& values, Cause& cause) {
-  if (values.type().find("batchnorm") == std::string::npos || values.input(4) == nullptr) return false;
+  if (!is_batch_norm(values.type()) || values.input(4) == nullptr) return false;
   const std::optional<KnownStatistics> variance = values.statistics(*values.input(4));
   const double eps = values.number("eps").value_or(0);
   if (!variance || !variance->min || *variance->min + eps > 0) return false;
@@ -131,7 +132,7 @@ bool only_adds_up(const std::string& type) {
 // For ops that return elements of their inputs, or smaller ones.
 bool is_impossible(const OpValues& values) {
   if (!values.flow().nature.only_moves) return false;
-  for (const ValueFlow::Input& input : values.flow().inputs) {
+  for (const FlowInput& input : values.flow().inputs) {
     const DType type = input.tensor->dtype;
     if (input.is_read && !input.tensor->constant && is_floating(type) && type != values.output_type()) return false;
     if (input.tensor->constant && !std::isfinite(*input.tensor->constant)) return false;
@@ -146,17 +147,17 @@ bool is_impossible(const OpValues& values) {
 
 // --- OpValues --------------------------------------------------------------------------------------------------------
 
-OpValues::OpValues(const CatalogRank& rank, const ValueFlow& flow, const ValueFlow::Op& op, const CatalogTensor* output,
+OpValues::OpValues(const CatalogRank& rank, const ValueFlow& flow, const FlowOp& op, const CatalogTensor* output,
                    HealthReader& health)
     : rank_(rank), flow_(flow), op_(op), output_(output), health_(health), type_(bare_type(op.op->op_type)) {
   if (op.is_reversed) type_ += "backward";
 }
 
 const CatalogTensor* OpValues::input(std::uint32_t slot) const {
-  for (const ValueFlow::Input& input : op_.inputs) {
+  for (const FlowInput& input : op_.inputs) {
     if (!input.tensor->is_input || input.is_unsaid || input.tensor->slot != slot) continue;
     if (input.tensor->recorded() || input.tensor->constant) return input.tensor;
-    const CatalogTensor* made = flow_.made(input);
+    const CatalogTensor* made = flow_.graph().made(input);
     const bool same = made != nullptr && made->recorded() && made->shape == input.tensor->shape;
     return same ? made : input.tensor;
   }
@@ -197,7 +198,7 @@ std::optional<KnownStatistics> OpValues::statistics(const CatalogTensor& tensor)
 
 bool OpValues::has_values() {
   if (output_values() == nullptr) return false;
-  return std::ranges::all_of(op_.inputs, [&](const ValueFlow::Input& input) {
+  return std::ranges::all_of(op_.inputs, [&](const FlowInput& input) {
     return !input.is_read || input.is_unsaid || input_values(input.tensor->slot) != nullptr;
   });
 }
@@ -256,11 +257,11 @@ Cause cause_of(OpValues& values, BadKind bad) {
     cause.limits.push_back(
         "which elements: the dump has statistics of these tensors only (--next-config keeps the tensors)");
   }
-  const bool all_recorded = std::ranges::all_of(values.flow().inputs, [&](const ValueFlow::Input& input) {
+  const bool all_recorded = std::ranges::all_of(values.flow().inputs, [&](const FlowInput& input) {
     return !input.is_read || input.is_unsaid || values.is_recorded(input.tensor->slot);
   });
   cause.impossible = cause.impossible && all_recorded;
-  const bool all_finite = std::ranges::none_of(values.flow().inputs, [&](const ValueFlow::Input& input) {
+  const bool all_finite = std::ranges::none_of(values.flow().inputs, [&](const FlowInput& input) {
     if (input.is_read && input.is_unsaid) return values.is_bad(*input.tensor);
     const CatalogTensor* tensor = input.is_read ? values.input(input.tensor->slot) : nullptr;
     return tensor != nullptr && values.is_bad(*tensor);

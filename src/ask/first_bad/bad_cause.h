@@ -17,10 +17,12 @@
 namespace sonde {
 
 struct Cause {
-  bool overflow = false;    // the true value is finite but does not fit the type
-  bool explained = false;   // false: the recorded inputs do not explain it
-  bool pole = false;        // the true value is infinite: a division by 0, log of 0
-  bool impossible = false;  // the recorded input values give a finite result, which fits the type
+  bool overflow = false;           // the true value is finite but does not fit the type
+  bool explained = false;          // false: the recorded inputs do not explain it
+  bool pole = false;               // the true value is infinite: a division by 0, log of 0
+  bool impossible = false;         // the recorded input values give a finite result, which fits the type
+  bool divides_by_zero = false;    // an input, or a part of it, is 0, or no element is left
+  bool makes_nan_of_zero = false;  // 0 divided by 0, 0 times infinity
   std::string why;
   std::vector<NamedValue<double>> numbers;
   std::vector<std::string> evidence, limits;
@@ -29,11 +31,11 @@ struct Cause {
 // One op with the known data of its slots. Values are opened at first use.
 class OpValues {
  public:
-  OpValues(const CatalogRank& rank, const ValueFlow& flow, const ValueFlow::Op& op, const CatalogTensor* output,
+  OpValues(const CatalogRank& rank, const ValueFlow& flow, const FlowOp& op, const CatalogTensor* output,
            HealthReader& health);
 
   const CatalogOp& op() const { return *op_.op; }
-  const ValueFlow::Op& flow() const { return op_; }
+  const FlowOp& flow() const { return op_; }
   const std::string& type() const { return type_; }
   const CatalogTensor* output() const { return output_; }
   DType output_type() const { return output_ != nullptr ? output_->dtype : DType::undefined; }
@@ -53,7 +55,7 @@ class OpValues {
  private:
   const CatalogRank& rank_;
   const ValueFlow& flow_;
-  const ValueFlow::Op& op_;
+  const FlowOp& op_;
   const CatalogTensor* output_;
   HealthReader& health_;
   std::string type_;

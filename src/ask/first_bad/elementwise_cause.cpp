@@ -7,6 +7,7 @@
 
 #include "ask/first_bad/bad_cause.h"
 #include "ask/first_bad/formulas.h"
+#include "read/operators/op_questions.h"
 
 namespace sonde {
 namespace {
@@ -31,7 +32,7 @@ struct Operands {
 std::optional<Operands> operands_of(OpValues& values, const Formula& formula) {
   Operands operands;
   // For `_foreach_add_(list, list)` the k-th result belongs to the k-th of each list.
-  const bool is_list = values.op().op_type.find("foreach") != std::string_view::npos;
+  const bool is_list = values.flow().nature.is_list;
   std::uint32_t inputs = 0, outputs = 0;
   for (const CatalogTensor& tensor : values.op().tensors) (tensor.is_input ? inputs : outputs) += 1;
   const std::uint32_t skip = values.type().ends_with("addcdiv") ? 1 : 0;
@@ -80,7 +81,8 @@ void judge(OpValues& values, const Formula& formula, const Operands& operands, c
                    : operands.number     ? *operands.number
                                          : operands.second->broadcast_at(place);
   const double true_value = formula.value(a, operands.scale * b);
-  const std::string wrong = formula.wrong(a, operands.scale * b);
+  const Fault fault = formula.fault(a, operands.scale * b);
+  const std::string wrong = fault.text;
   const std::string text = text_of(operands, formula, place);
   cause.numbers.push_back({"offending input", wrong.empty() || formula.operands == 1 ? a : b});
   if (const std::string number = formula.operands == 2 ? too_large_number(values, operands) : ""; !number.empty()) {
@@ -90,6 +92,8 @@ void judge(OpValues& values, const Formula& formula, const Operands& operands, c
   }
   cause.pole = !wrong.empty() && std::isinf(true_value);
   if (!wrong.empty()) {
+    cause.divides_by_zero = fault.divides_by_zero;
+    cause.makes_nan_of_zero = fault.makes_nan_of_zero;
     cause.why = fmt::format("{}: {}", wrong, text);
   } else if (std::isfinite(true_value) && overflows(values.output_type(), true_value)) {
     cause.why = fmt::format("{} of {} is {}", values.op().op_type, text, number_text(true_value));
@@ -111,9 +115,7 @@ void judge(OpValues& values, const Formula& formula, const Operands& operands, c
 }  // namespace
 
 bool elementwise_cause(OpValues& values, BadKind bad, Cause& cause) {
-  std::string type = values.type();
-  if (type.starts_with("foreach")) type = type.substr(7);
-  const Formula* found = formula_of(type);
+  const Formula* found = formula_of(single_type_of_plain(values.type()));
   if (found == nullptr) return false;
   const Formula& formula = *found;
   const SlotValues* output = values.output_values();

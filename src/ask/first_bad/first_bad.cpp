@@ -8,9 +8,11 @@
 
 #include "ask/first_bad/first_bad_search.h"
 #include "dump/journal/unrecorded.h"
+#include "ground/model/data_name.h"
 #include "ground/model/not_read.h"
 #include "read/catalog/step_graph.h"
 #include "read/catalog/unfinished_runs.h"
+#include "read/operators/op_questions.h"
 
 namespace sonde {
 namespace {
@@ -48,9 +50,9 @@ std::string how_of(RootKind kind) {
 // Adds the recording's own words about the steps and operators that max_overhead, or the host, left out.
 void add_left_out(const CatalogRank& rank, FirstBad& report) {
   for (const CatalogRun& run : rank.runs) {
-    for (const std::string_view about : {std::string_view("max_overhead"), kPynativeNote}) {
-      const auto is_one = [&](const std::string& note) { return note.starts_with(about); };
-      const auto last = std::find_if(run.notes.rbegin(), run.notes.rend(), is_one);
+    for (const NoteKind about : {NoteKind::overhead, NoteKind::pynative}) {
+      const auto last = std::find_if(run.notes.rbegin(), run.notes.rend(),
+                                     [&](const std::string& note) { return kind_of_note(note) == about; });
       if (last != run.notes.rend()) report.notes.push_back(*last);
     }
   }
@@ -62,10 +64,10 @@ void add_suspect(std::string_view name, FirstBad& report) {
 }
 
 void add_suspects(const ValueFlow& flow, const Root& root, FirstBad& report) {
-  const ValueFlow::Op& op = flow.ops()[root.op];
+  const FlowOp& op = flow.ops()[root.op];
   add_suspect(op.op->op_name, report);
-  for (const ValueFlow::Input& input : op.inputs) {
-    if (const ValueFlow::Op* maker = flow.maker(input)) add_suspect(maker->op->op_name, report);
+  for (const FlowInput& input : op.inputs) {
+    if (const FlowOp* maker = flow.graph().maker(input)) add_suspect(maker->op->op_name, report);
   }
   for (std::size_t i = 1; i < std::min<std::size_t>(root.path.size(), 4); ++i) {
     add_suspect(flow.ops()[root.path[i]].op->op_name, report);
@@ -108,7 +110,7 @@ void add_findings(RankSearch& search, const RankVerdict& verdict, FirstBad& repo
   first.evidence.insert(first.evidence.end(), verdict.evidence.begin(), verdict.evidence.end());
   const Root& root = search.roots().front();
   if (search.made_as_in_next()) {
-    const ValueFlow::Op& reader = search.flow().ops()[search.roots()[1].op];
+    const FlowOp& reader = search.flow().ops()[search.roots()[1].op];
     first.evidence.push_back(fmt::format(
         "{} reads equal data that was made before the first step and is not in the dump; it reads the output of this "
         "operator in the next step",
@@ -247,14 +249,14 @@ bool RankSearch::look_at(std::size_t index, FirstBad& report) {
     return false;
   }
   std::unique_ptr<ValueFlow> flow = flow_of(index);
-  if (flow->inferred()) {
+  if (flow->graph().inferred()) {
     const std::string note = fmt::format(
         "rank {}: the dump records no complete data flow; it was inferred from equal values and the order of execution",
         rank_.rank);
     if (std::ranges::find(report.notes, note) == report.notes.end()) report.notes.push_back(note);
   }
   note_healthy(*flow, step, report);
-  roots_ = distinct(flow->roots());
+  roots_ = distinct(flow->roots().roots());
   step_ = index;
   flow_ = std::move(flow);
   count_skips(*flow_, step);
@@ -301,7 +303,7 @@ void RankSearch::note_expected(FirstBad& report) {
 
 void RankSearch::note_asides(FirstBad& report) {
   SourceTexts sources = sources_of(rank_);
-  for (const Root& root : flow_->roots()) {
+  for (const Root& root : flow_->roots().roots()) {
     if (!root.aside || report.asides.size() >= kMostAsides) continue;
     Finding finding = finding_of(*this, root);
     finding.severity = Severity::note;
@@ -323,7 +325,7 @@ void RankSearch::follow_into_earlier_step(FirstBad& report) {
         step.ops, [&](const CatalogOp& op) { return !op.is_parameter && op.sequence == front.tensor->source; });
     if (!is_maker) continue;
     std::unique_ptr<ValueFlow> flow = flow_of(index);
-    const Root* root = flow->root_of(front.tensor->source, front.tensor->source_slot);
+    const Root* root = flow->roots().root_of(front.tensor->source, front.tensor->source_slot);
     if (root == nullptr) return;
     const CatalogOp& reader = *flow_->ops()[front.op].op;
     Later later{rank_.steps[step_].id, reaches_of(*this, front), {}, ""};
@@ -348,10 +350,10 @@ void RankSearch::find_maker_of_data() {
   made_as_in_next_ = false;
   if (roots_.size() < 2 || roots_.front().kind != RootKind::external) return;
   const CatalogTensor& data = *roots_.front().tensor;
-  if (!data.parameter.empty() && !data.parameter.starts_with("data-")) return;
+  if (const NameKind kind = kind_of_name(data.parameter); kind != NameKind::none && kind != NameKind::data) return;
   const std::string_view reader = flow_->ops()[roots_.front().op].op->op_name;
   const auto maker = std::ranges::find_if(roots_, [&](const Root& root) {
-    return root.kind != RootKind::external && flow_->reaches_next(root, reader, data.slot);
+    return root.kind != RootKind::external && flow_->roots().reaches_next(root, reader, data.slot);
   });
   if (maker == roots_.end()) return;
   std::rotate(roots_.begin(), maker, maker + 1);
@@ -360,13 +362,13 @@ void RankSearch::find_maker_of_data() {
 
 void RankSearch::note_healthy(const ValueFlow& flow, const CatalogStep& step, FirstBad& report) {
   SourceTexts sources = sources_of(rank_);
-  for (const Root& root : flow.healthy()) {
-    const ValueFlow::Op& op = flow.ops()[root.op];
+  for (const Root& root : flow.roots().healthy()) {
+    const FlowOp& op = flow.ops()[root.op];
     if (root.tensor == nullptr || op.nature.uninitialised) continue;
     // It is not a removed mask: its readers give NaN because of another input.
     if ((root.drowned && root.absorbed_by.empty()) || root.harms) continue;
     const auto is_same = [&](const Root& other) { return other.value == root.value && !other.aside; };
-    if (std::ranges::any_of(flow.roots(), is_same)) continue;
+    if (std::ranges::any_of(flow.roots().roots(), is_same)) continue;
     FindingTensor tensor = finding_tensor(rank_, *op.op, *root.tensor);
     if (const KnownStatistics* known = health_.statistics(*root.tensor)) tensor.statistics = *known;
     const auto known_one = std::ranges::find_if(report.healthy, [&](const HealthyInfinity& other) {
@@ -427,7 +429,8 @@ FirstBad first_bad(const Catalog& catalog, const FirstBadOptions& options) {
   // Steps after the end of the recording are not in the dump.
   report.unfinished = unfinished_runs(catalog, options.part);
   const bool ended_early = any_ended_early(report.unfinished);
-  const bool all_ran_compiled = std::ranges::find(report.notes, kPynativeNote) == report.notes.end();
+  const bool all_ran_compiled =
+      std::ranges::none_of(searches, [](const auto& search) { return ran_in_pynative_mode(search->rank()); });
   report.complete = !catalog.has_lost() && ((!ended_early && all_ran_compiled) || any) && report.problems.empty() &&
                     (not_read == 0 || any) && (report.looked_at.tensors > 0 || report.only_overflows);
   if (!any) return report;

@@ -74,7 +74,7 @@ class FindingWriter {
   void explain_made();
   void explain_unwritten();
   void explain_collective();
-  void explain_backward(const std::string& why);
+  void explain_backward();
   void explain_infinities();
   void add_positions(const CatalogTensor& tensor);
   void add_tags();
@@ -85,7 +85,7 @@ class FindingWriter {
   RankSearch& search_;
   ValueFlow& flow_;
   const Root& root_;
-  const ValueFlow::Op& op_;
+  const FlowOp& op_;
   Finding finding_;
   void explain_scale();
   void explain_tangent();
@@ -142,11 +142,6 @@ void FindingWriter::add_earlier(std::string_view name) {
   }
 }
 
-bool ran_in_pynative_mode(const CatalogRank& rank) {
-  return std::ranges::any_of(
-      rank.runs, [](const CatalogRun& run) { return std::ranges::find(run.notes, kPynativeNote) != run.notes.end(); });
-}
-
 void FindingWriter::explain_external() {
   const CatalogTensor& tensor = *root_.tensor;
   const std::string_view name = tensor.parameter;
@@ -174,9 +169,9 @@ void FindingWriter::explain_external() {
 
 void FindingWriter::explain_overwritten() {
   const CatalogTensor& read = *root_.tensor;
-  const auto input = std::ranges::find(op_.inputs, &read, &ValueFlow::Input::tensor);
-  const ValueFlow::Op* maker = flow_.maker(*input);
-  const CatalogTensor* made = flow_.made(*input);
+  const auto input = std::ranges::find(op_.inputs, &read, &FlowInput::tensor);
+  const FlowOp* maker = flow_.graph().maker(*input);
+  const CatalogTensor* made = flow_.graph().made(*input);
   finding_.kind = "memory_overwritten";
   finding_.why = fmt::format("{} wrote {} and {} read {}: something wrote this memory in between, and no operator did",
                              maker->op->op_name, health_text(search_.health().of(*made)), op_.op->op_name,
@@ -185,7 +180,7 @@ void FindingWriter::explain_overwritten() {
   finding_.evidence.push_back(
       fmt::format("written by {}:{}{}", maker->op->op_name, slot_name(false, made->slot), line_text(*maker->op)));
   std::size_t between = 0;
-  for (std::uint32_t op = root_.op; op-- > flow_.index_of(*maker) + 1;) {
+  for (std::uint32_t op = root_.op; op-- > flow_.graph().index_of(*maker) + 1;) {
     if (++between <= kSuspectsShown) {
       const CatalogOp& suspect = *flow_.ops()[op].op;
       finding_.evidence.push_back(fmt::format("ran in between: {}{}", suspect.op_name, line_text(suspect)));
@@ -214,14 +209,14 @@ void FindingWriter::explain_placed() {
   }
   finding_.why = fmt::format("{} writes {}: that is the value it was given", op_.op->op_type, health_text(health));
   if (root_.bad == BadKind::inf && root_.path.size() > 1) {
-    const ValueFlow::Op& reader = flow_.ops()[root_.path[1]];
+    const FlowOp& reader = flow_.ops()[root_.path[1]];
     if (reader.nature.mixes) {
       finding_.why = fmt::format("{} writes {} into memory that {} reads, where an infinity is not a mask",
                                  op_.op->op_type, health_text(health), reader.op->op_name);
       finding_.evidence.push_back(fmt::format("read by {}{}", reader.op->op_name, line_text(*reader.op)));
     }
   }
-  for (const ValueFlow::Input& input : op_.inputs) {
+  for (const FlowInput& input : op_.inputs) {
     if (input.tensor->constant) finding_.numbers.push_back({"value", *input.tensor->constant});
   }
   add_positions(*root_.tensor);
@@ -229,11 +224,11 @@ void FindingWriter::explain_placed() {
 
 // The operators behind it whose results were not recorded: each of them may be to blame.
 void FindingWriter::add_unknown_makers() {
-  const ValueFlow::Op* op = &op_;
+  const FlowOp* op = &op_;
   for (std::size_t shown = 0; op != nullptr && shown < kSuspectsShown; ++shown) {
     const auto unknown = std::ranges::find_if(
-        op->inputs, [&](const ValueFlow::Input& input) { return input.is_read && !flow_.health_of(input).known; });
-    op = unknown == op->inputs.end() ? nullptr : flow_.maker(*unknown);
+        op->inputs, [&](const FlowInput& input) { return input.is_read && !flow_.graph().health_of(input).known; });
+    op = unknown == op->inputs.end() ? nullptr : flow_.graph().maker(*unknown);
     if (op != nullptr) {
       finding_.evidence.push_back(fmt::format("not recorded: the result of {}{}", op->op->op_name, line_text(*op->op)));
     }
@@ -269,16 +264,14 @@ void FindingWriter::explain_made() {
         "; the memory was written between the recording of its inputs and its run, or the operator is wrong";
   }
   if (root_.lost) {
-    const ValueFlow::Op& last = flow_.ops()[root_.path.back()];
+    const FlowOp& last = flow_.ops()[root_.path.back()];
     finding_.why += fmt::format("; divided by it, what {} gives is zero, although it should not be", last.op->op_name);
     finding_.evidence.push_back(fmt::format("the zeros are made by {}{}", last.op->op_name, line_text(*last.op)));
   }
   if (root_.kind == RootKind::converted) explain_infinities();
-  if (finding_.why.find("divided by 0") != std::string::npos || finding_.why.starts_with("division by 0")) {
-    add_origin_of_zero();
-  }
+  if (cause.divides_by_zero) add_origin_of_zero();
   if (root_.end == End::scaler && root_.bad == BadKind::inf) explain_scale();
-  if (op_.phase == Phase::backward) explain_backward(finding_.why);
+  if (op_.phase == Phase::backward && cause.makes_nan_of_zero) explain_backward();
 }
 
 void FindingWriter::explain_scale() {
@@ -293,7 +286,7 @@ void FindingWriter::explain_unwritten() {
   finding_.why = fmt::format("{} gives memory without writing it, and not all of it is written before it is read",
                              op_.op->op_type);
   if (root_.path.size() < 2) return;
-  const ValueFlow::Op& reader = flow_.ops()[root_.path[1]];
+  const FlowOp& reader = flow_.ops()[root_.path[1]];
   finding_.evidence.push_back(fmt::format("first read by {}{}", reader.op->op_name, line_text(*reader.op)));
 }
 
@@ -313,19 +306,19 @@ void FindingWriter::add_origin_of_zero() {
     const KnownStatistics* known = search_.health().statistics(tensor);
     return known != nullptr && (known->zero_count.value_or(0) > 0 || known->min == 0.0 || known->max == 0.0);
   };
-  std::vector<const ValueFlow::Op*> open = {&op_};
+  std::vector<const FlowOp*> open = {&op_};
   for (std::size_t at = 0; at < open.size() && at < kMakersSearched; ++at) {
-    for (const ValueFlow::Input& input : open[at]->inputs) {
-      const ValueFlow::Op* maker = input.is_read && holds_zero(*input.tensor) ? flow_.maker(input) : nullptr;
+    for (const FlowInput& input : open[at]->inputs) {
+      const FlowOp* maker = input.is_read && holds_zero(*input.tensor) ? flow_.graph().maker(input) : nullptr;
       if (maker == nullptr || std::ranges::find(open, maker) != open.end()) continue;
       open.push_back(maker);
-      const auto infinite = std::ranges::find_if(maker->inputs, [&](const ValueFlow::Input& read) {
-        return read.is_read && flow_.health_of(read).inf() && flow_.maker(read) != nullptr;
+      const auto infinite = std::ranges::find_if(maker->inputs, [&](const FlowInput& read) {
+        return read.is_read && flow_.graph().health_of(read).inf() && flow_.graph().maker(read) != nullptr;
       });
       if (infinite == maker->inputs.end()) continue;
-      const CatalogOp& origin = *flow_.maker(*infinite)->op;
+      const CatalogOp& origin = *flow_.graph().maker(*infinite)->op;
       finding_.evidence.push_back(fmt::format("the 0 is what {} makes of {}, which {}{} gives", maker->op->op_name,
-                                              health_text(flow_.health_of(*infinite)), origin.op_name,
+                                              health_text(flow_.graph().health_of(*infinite)), origin.op_name,
                                               line_text(origin)));
       return;
     }
@@ -340,11 +333,11 @@ void FindingWriter::explain_collective() {
 }
 
 void FindingWriter::explain_infinities() {
-  for (const ValueFlow::Input& input : op_.inputs) {
+  for (const FlowInput& input : op_.inputs) {
     if (!input.is_read) continue;
-    const Health health = flow_.health_of(input);
+    const Health health = flow_.graph().health_of(input);
     if (!health.inf()) continue;
-    const ValueFlow::Op* maker = flow_.maker(input);
+    const FlowOp* maker = flow_.graph().maker(input);
     const std::string from = maker != nullptr ? fmt::format("{}{}", maker->op->op_name, line_text(*maker->op))
                              : !input.tensor->parameter.empty() ? std::string(input.tensor->parameter)
                                                                 : "outside";
@@ -356,9 +349,7 @@ void FindingWriter::explain_infinities() {
 }
 
 // In backward, 0 times infinity or a division by 0: the mask is on the wrong side of the operator.
-void FindingWriter::explain_backward(const std::string& why) {
-  const bool is_trap = why.starts_with("0 divided by 0") || why.starts_with("0 times infinity");
-  if (!is_trap) return;
+void FindingWriter::explain_backward() {
   finding_.evidence.push_back(
       "the gradient that comes in is 0 there: something after the forward operator (where, a mask) leaves this element "
       "out, but its derivative is infinite and 0 times it is NaN; mask the operator's input instead");
@@ -367,7 +358,7 @@ void FindingWriter::explain_backward(const std::string& why) {
 void FindingWriter::add_tags() {
   if (op_.phase == Phase::backward) finding_.tags.emplace_back("backward_only");
   if (op_.phase == Phase::optimizer) finding_.tags.emplace_back("optimizer_only");
-  if (root_.end == End::unknown || impossible_ || flow_.inferred()) doubted_ = true;
+  if (root_.end == End::unknown || impossible_ || flow_.graph().inferred()) doubted_ = true;
   if (doubted_) finding_.tags.emplace_back("uncertain");
 }
 
@@ -386,8 +377,8 @@ void FindingWriter::add_limits() {
     finding_.limits.push_back("the results of its readers were not recorded: it may do no harm");
   }
   std::string unread;
-  for (const ValueFlow::Input& input : op_.inputs) {
-    const CatalogTensor* made = flow_.made(input);
+  for (const FlowInput& input : op_.inputs) {
+    const CatalogTensor* made = flow_.graph().made(input);
     const bool same = made != nullptr && made->content != 0 && made->content == input.tensor->content;
     if (same || (made == nullptr && impossible_ && input.tensor->content != 0)) {
       unread += (unread.empty() ? "" : ", ") + slot_name(true, input.tensor->slot);
@@ -401,11 +392,17 @@ void FindingWriter::add_limits() {
 
 }  // namespace
 
+bool ran_in_pynative_mode(const CatalogRank& rank) {
+  return std::ranges::any_of(rank.runs, [](const CatalogRun& run) {
+    return std::ranges::find(run.notes, NoteKind::pynative, kind_of_note) != run.notes.end();
+  });
+}
+
 namespace {
 
-bool reads_gradient(const ValueFlow::Op& op, const ValueFlow& flow) {
-  return std::ranges::any_of(op.inputs, [&](const ValueFlow::Input& input) {
-    const ValueFlow::Op* maker = flow.maker(input);
+bool reads_gradient(const FlowOp& op, const ValueFlow& flow) {
+  return std::ranges::any_of(op.inputs, [&](const FlowInput& input) {
+    const FlowOp* maker = flow.graph().maker(input);
     return input.tensor->parameter.ends_with(".grad") || (maker != nullptr && maker->phase == Phase::backward);
   });
 }
@@ -415,7 +412,7 @@ bool reads_gradient(const ValueFlow::Op& op, const ValueFlow& flow) {
 Finding finding_of(RankSearch& search, const Root& root) { return FindingWriter(search, root).write(); }
 
 std::string reaches_of(RankSearch& search, const Root& root) {
-  const ValueFlow::Op& last = search.flow().ops()[root.path.back()];
+  const FlowOp& last = search.flow().ops()[root.path.back()];
   switch (root.end) {
     case End::matters:
     case End::scaler:

@@ -42,9 +42,9 @@ struct RootPosition {
 
 RootPosition root_position(RankSearch& search) {
   RootPosition position;
-  const ValueFlow::Op& op = search.flow().ops()[search.roots().front().op];
+  const FlowOp& op = search.flow().ops()[search.roots().front().op];
   position.is_collective = op.nature.collective && search.roots().front().kind == RootKind::created;
-  for (const ValueFlow::Op& other : search.flow().ops()) {
+  for (const FlowOp& other : search.flow().ops()) {
     if (&other == &op) break;
     position.before += other.nature.collective ? 1 : 0;
   }
@@ -131,7 +131,7 @@ const Root* own_root(RankSearch& search, const RankSearch& first) {
   if (!search.found()) return nullptr;
   const bool is_later = search.step().id.number > first.step().id.number;
   for (const Root& root : search.roots()) {
-    const ValueFlow::Op& op = search.flow().ops()[root.op];
+    const FlowOp& op = search.flow().ops()[root.op];
     const bool is_received = op.nature.collective && root.kind == RootKind::created;
     // Of a later step: bad parameters and data may come from the update that the ranks made together.
     if (!is_received && !(is_later && root.kind == RootKind::external)) return &root;

@@ -85,6 +85,9 @@ class RankSearch {
   std::uint64_t tensors_not_read_ = 0;
 };
 
+// Operators of the rank that MindSpore ran one by one are not in the dump.
+bool ran_in_pynative_mode(const CatalogRank& rank);
+
 // Why no loss scale removes an infinity that made the scaler skip the step; empty: a smaller one does, or nobody knows.
 std::string why_no_scale_helps(RankSearch& search, const Root& root);
 

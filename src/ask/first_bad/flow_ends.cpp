@@ -1,36 +1,38 @@
-// The effects of the NaN and infinities of a ValueFlow: the ends of each value, readers before makers.
+#include "ask/first_bad/flow_ends.h"
+
 #include <algorithm>
 #include <set>
 
 #include "ask/first_bad/flow_facts.h"
-#include "ask/first_bad/value_flow.h"
+#include "ask/first_bad/loss_places.h"
+#include "read/operators/op_questions.h"
 
 namespace sonde {
 
 // Readers come after makers, so the last value's end is known first. Values of ops found through their readers only,
 // and those from outside, are in any order: they go by the op that makes them.
-void ValueFlow::find_ends() {
-  const auto find = [&](Value& value) {
+FlowEnds::FlowEnds(const FlowGraph& graph, const FlowOrigins& origins, const FlowTraining& training,
+                   const LossPlaces* losses)
+    : graph_(graph), origins_(origins), training_(training), losses_(losses), ends_(graph.values().size()) {
+  const auto find = [&](std::uint32_t index) {
     for (const BadKind kind : kKinds) {
-      value.ends[at(kind)] = end_of(value, kind, false);
-      value.pure[at(kind)] = end_of(value, kind, true);
+      ends_[index].worst[at(kind)] = end_of(graph.values()[index], kind, false);
+      ends_[index].pure[at(kind)] = end_of(graph.values()[index], kind, true);
     }
   };
-  for (std::size_t op = ops_.size(); op-- > 0;) {
-    for (const std::uint32_t value : ops_[op].outputs) find(values_[value]);
-  }
-  for (Value& value : values_) {
-    if (value.op == kOutside) find(value);
+  for (std::size_t op = graph.ops().size(); op-- > 0;) std::ranges::for_each(graph.ops()[op].outputs, find);
+  for (std::uint32_t index = 0; index < graph.values().size(); ++index) {
+    if (graph.values()[index].op == kOutside) find(index);
   }
 }
 
-End ValueFlow::end_of(const Value& value, BadKind kind, bool pure) {
-  const Health health = health_of_value(static_cast<std::uint32_t>(&value - values_.data()));
+End FlowEnds::end_of(const FlowValue& value, BadKind kind, bool pure) const {
+  const Health health = graph_.health_of_value(graph_.index_of(value));
   if (health.known && !has(health, kind)) return End::absorbed;
   Reading reading;
   reading.worst = own_end(value);
-  for (const Reader& reader : value.readers) {
-    const Op& op = ops_[reader.op];
+  for (const FlowReader& reader : value.readers) {
+    const FlowOp& op = graph_.ops()[reader.op];
     if (op.inputs[reader.input].is_read) {
       look_at_reader(value, reader, kind, pure, reading);
     } else {
@@ -42,22 +44,22 @@ End ValueFlow::end_of(const Value& value, BadKind kind, bool pure) {
 }
 
 // `x != x` tests for NaN.
-bool ValueFlow::is_self_compared(const Value& value, const Op& op, std::uint32_t index) const {
-  return std::ranges::count_if(value.readers, [&](const Reader& other) { return other.op == index; }) > 1 &&
-         op.outputs.size() == 1 && !may_be_floating(values_[op.outputs[0]].tensor);
+bool FlowEnds::is_self_compared(const FlowValue& value, const FlowOp& op, std::uint32_t index) const {
+  return std::ranges::count_if(value.readers, [&](const FlowReader& other) { return other.op == index; }) > 1 &&
+         op.outputs.size() == 1 && !may_be_floating(graph_.values()[op.outputs[0]].tensor);
 }
 
 // Whether the op's decision affects the model, a gradient or the loss, and not only numbers of the program.
-bool ValueFlow::steers(const Op& op) const {
+bool FlowEnds::steers(const FlowOp& op) const {
   std::vector<std::uint32_t> open(op.outputs);
   std::set<std::uint32_t> seen;
   while (!open.empty() && seen.size() < 256) {
     const std::uint32_t index = open.back();
     open.pop_back();
     if (!seen.insert(index).second) continue;
-    if (is_loss(values_[index])) return true;
-    for (const Reader& reader : values_[index].readers) {
-      const Op& next = ops_[reader.op];
+    if (is_loss(graph_.values()[index])) return true;
+    for (const FlowReader& reader : graph_.values()[index].readers) {
+      const FlowOp& next = graph_.ops()[reader.op];
       if (next.nature.gives_number || !next.inputs[reader.input].is_read) continue;
       if (next.phase != Phase::outside) return true;
       open.insert(open.end(), next.outputs.begin(), next.outputs.end());
@@ -66,10 +68,12 @@ bool ValueFlow::steers(const Op& op) const {
   return false;
 }
 
-void ValueFlow::look_at_reader(const Value& value, const Reader& reader, BadKind kind, bool pure, Reading& reading) {
-  const Op& op = ops_[reader.op];
-  const Health& seen = health_.of(*op.inputs[reader.input].tensor);
-  const bool replaces = op.nature.tests_finite && !op.outputs.empty() && may_be_floating(values_[op.outputs[0]].tensor);
+void FlowEnds::look_at_reader(const FlowValue& value, const FlowReader& reader, BadKind kind, bool pure,
+                              Reading& reading) const {
+  const FlowOp& op = graph_.ops()[reader.op];
+  const Health& seen = graph_.health().of(*op.inputs[reader.input].tensor);
+  const bool replaces =
+      op.nature.tests_finite && !op.outputs.empty() && may_be_floating(graph_.values()[op.outputs[0]].tensor);
   if ((op.nature.tests_finite && !replaces) || is_self_compared(value, op, reader.op)) {
     reading.is_asked = true;
     return;
@@ -82,21 +86,22 @@ void ValueFlow::look_at_reader(const Value& value, const Reader& reader, BadKind
     // The op that replaces it handles it.
   } else if (op.outputs.empty()) {
     // A view of unwritten memory has no result of its own; its readers are checked separately.
-    end = options_.only_overflows || op.nature.only_moves ? End::absorbed : End::unknown;
+    end = graph_.only_overflows() || op.nature.only_moves ? End::absorbed : End::unknown;
   } else {
-    end = end_of_outputs(op, op.inputs[reader.input], value.flags[at(kind)], kind, pure);
-    if (op.nature.checks_gradients) end = std::max(end, scaler_skipped_ ? End::scaler : End::matters);
+    end = end_of_outputs(op, op.inputs[reader.input], origins_.flags(graph_.index_of(value), kind), kind, pure);
+    if (op.nature.checks_gradients) end = std::max(end, training_.scaler_skipped ? End::scaler : End::matters);
   }
   reading.is_read = reading.is_read || end != End::unread;  // a comparison without effect
   reading.worst = std::max(reading.worst, end);
 }
 
-End ValueFlow::end_of_outputs(const Op& op, const Input& input, std::uint8_t flags, BadKind kind, bool pure) {
+End FlowEnds::end_of_outputs(const FlowOp& op, const FlowInput& input, std::uint8_t flags, BadKind kind,
+                             bool pure) const {
   End worst = End::absorbed;
   bool is_bad = false, is_floating = false;
   for (const std::uint32_t output : op.outputs) {
-    if (!feeds(op, input, values_[output].slot)) continue;
-    is_floating = is_floating || may_be_floating(values_[output].tensor);
+    if (!graph_.feeds(op, input, graph_.values()[output].slot)) continue;
+    is_floating = is_floating || may_be_floating(graph_.values()[output].tensor);
     worst = std::max(worst, end_of_output(op, output, flags, kind, pure, is_bad));
   }
   // Comparisons, arg-maxima and casts to integers hide NaN without masking it.
@@ -106,144 +111,126 @@ End ValueFlow::end_of_outputs(const Op& op, const Input& input, std::uint8_t fla
 
 // Whether `kind`, read by the op, is in the output as `next`. NaN made from computed infinities is not caused by masks
 // beside them.
-bool ValueFlow::passes(std::uint8_t flags, BadKind kind, const Op& op, std::uint32_t index, BadKind next) {
-  const Value& output = values_[index];
-  if (!has(health_of_value(index), next)) return false;
-  if (kind == BadKind::nan && op.nature.skips_nan && (output.flags[at(next)] & bit(RootKind::converted)) != 0)
+bool FlowEnds::passes(std::uint8_t flags, BadKind kind, const FlowOp& op, std::uint32_t index, BadKind next) const {
+  const FlowValue& output = graph_.values()[index];
+  if (!has(graph_.health_of_value(index), next)) return false;
+  if (kind == BadKind::nan && op.nature.skips_nan && (origins_.flags(index, next) & bit(RootKind::converted)) != 0)
     return false;
-  const bool is_mask = kind == BadKind::inf && flags != 0 && (flags & ~kHarmless) == 0;
+  const bool is_mask = kind == BadKind::inf && is_harmless(flags);
   if (next == kind)
-    return !is_mask || (output.flags[at(next)] & ~kHarmless) == 0 ||
-           sign_is_new(op, inputs_of(op, output.slot), health_of_value(index));
-  if (has(inputs_of(op, output.slot), next)) return false;
-  return !is_mask || (output.flags[at(next)] & bit(RootKind::converted)) != 0;
+    return !is_mask || (origins_.flags(index, next) & ~kHarmless) == 0 ||
+           sign_is_new(op, graph_.inputs_of(op, output.slot), graph_.health_of_value(index));
+  if (has(graph_.inputs_of(op, output.slot), next)) return false;
+  return !is_mask || (origins_.flags(index, next) & bit(RootKind::converted)) != 0;
 }
 
-End ValueFlow::end_of_output(const Op& op, std::uint32_t index, std::uint8_t flags, BadKind kind, bool pure,
-                             bool& is_bad) {
-  const Value& output = values_[index];
-  const Health health = health_of_value(index);
+End FlowEnds::end_of_output(const FlowOp& op, std::uint32_t index, std::uint8_t flags, BadKind kind, bool pure,
+                            bool& is_bad) const {
+  const FlowValue& output = graph_.values()[index];
+  const Health health = graph_.health_of_value(index);
   if (!health.known) {
     // Internal results of an op that were not recorded give no information.
     if (!may_be_floating(output.tensor) || (output.tensor == nullptr && output.readers.empty())) return End::absorbed;
     is_bad = true;
-    return std::min(End::unknown, output.ends[at(kind)]);
+    return std::min(End::unknown, of(index, kind));
   }
   End worst = End::absorbed;
   for (const BadKind next : kKinds) {
     if (!passes(flags, kind, op, index, next)) continue;
     is_bad = true;
-    const bool other_sign = kind == BadKind::inf && sign_is_new(op, inputs_of(op, output.slot), health);
+    const bool other_sign = kind == BadKind::inf && sign_is_new(op, graph_.inputs_of(op, output.slot), health);
     if (pure && (next != kind || other_sign)) continue;
-    worst = std::max(worst, pure ? output.pure[at(next)] : output.ends[at(next)]);
+    worst = std::max(worst, pure ? this->pure(index, next) : of(index, next));
   }
   return worst;
 }
 
-bool ValueFlow::is_loss(const Value& value) const {
+bool FlowEnds::is_loss(const FlowValue& value) const {
   if (value.op == kOutside || !is_scalar(value.tensor)) return false;
   bool is_read = false, has_backward = false;
-  for (const Reader& reader : value.readers) {
-    const Op& op = ops_[reader.op];
-    const Input& input = op.inputs[reader.input];
-    if (bare_type(op.op->op_type) == "oneslike") return true;  // where backward begins
+  for (const FlowReader& reader : value.readers) {
+    const FlowOp& op = graph_.ops()[reader.op];
+    const FlowInput& input = op.inputs[reader.input];
+    if (begins_backward(op.op->op_type)) return true;  // where backward begins
     if (input.is_unsaid) {
       has_backward = has_backward || op.is_reversed;
     } else {
       is_read = is_read || input.is_read;
     }
   }
-  const std::string type = bare_type(ops_[value.op].op->op_type);
+  const std::string type = bare_type(graph_.ops()[value.op].op->op_type);
   if (is_read) return false;
-  return has_backward || (type.find("loss") != std::string::npos || type.find("entropy") != std::string::npos);
+  return has_backward || gives_loss(type);
 }
 
-// The loss times the scale: too large on purpose.
-bool ValueFlow::is_scaled_loss(const Value& value) {
-  const Op& op = ops_[value.op];
-  return scaler_skipped_ && bare_type(op.op->op_type) == "mul" && !inputs_of(op, 0).bad();
-}
-
-bool ValueFlow::born_before_scale(const Root& root) {
-  const auto is_backward = [&](std::uint32_t op) { return ops_[op].phase == Phase::backward; };
-  if (is_backward(root.op) || ops_[root.op].phase == Phase::optimizer) return false;
-  if (root.kind != RootKind::created && root.kind != RootKind::converted) return false;
-  return std::ranges::any_of(root.path, is_backward) && !is_scaled_loss(values_[root.value]);
-}
-
-// The check of the gradients multiplies them by its inverse, which is its last input.
-std::optional<double> ValueFlow::loss_scale() {
-  for (const Op& op : ops_) {
-    if (!op.nature.checks_gradients || op.inputs.empty()) continue;
-    const CatalogTensor& inverse = *op.inputs.back().tensor;
-    const KnownStatistics* known = is_scalar(&inverse) ? health_.statistics(inverse) : nullptr;
-    if (known != nullptr && known->max && *known->max > 0) return 1 / *known->max;
-  }
-  return std::nullopt;
+bool FlowEnds::is_scaled_loss(const FlowValue& value) const {
+  const FlowOp& op = graph_.ops()[value.op];
+  return training_.scaler_skipped && bare_type(op.op->op_type) == "mul" && !graph_.inputs_of(op, 0).bad();
 }
 
 // Backward begins at this line in another step, or for another part of the batch: the program left it out for this one.
-bool ValueFlow::is_loss_elsewhere(const Value& value) const {
-  if (options_.losses == nullptr || value.op == kOutside || !is_scalar(value.tensor)) return false;
-  const CatalogOp& op = *ops_[value.op].op;
-  return op.line != 0 && options_.losses->contains({op.source_file, op.line, op.op_type});
+bool FlowEnds::is_loss_elsewhere(const FlowValue& value) const {
+  if (losses_ == nullptr || value.op == kOutside || !is_scalar(value.tensor)) return false;
+  const CatalogOp& op = *graph_.ops()[value.op].op;
+  return op.line != 0 && losses_->contains({op.source_file, op.line, op.op_type});
 }
 
 // A parameter or buffer that an op writes in place, also through a view of it.
-bool ValueFlow::is_state(const Value& value) const {
+bool FlowEnds::is_state(const FlowValue& value) const {
   if (value.tensor != nullptr && !is_data(*value.tensor)) return true;
-  if (!ops_[value.op].nature.in_place) return false;
-  std::optional<std::uint32_t> before = older(static_cast<std::uint32_t>(&value - values_.data()));
+  if (!graph_.ops()[value.op].nature.in_place) return false;
+  std::optional<std::uint32_t> before = graph_.older(graph_.index_of(value));
   for (std::size_t depth = 0; before && depth < kLongestPath; ++depth) {
-    if (values_[*before].op == kOutside) return !is_data(*values_[*before].tensor);
-    before = older(*before);
+    if (graph_.values()[*before].op == kOutside) return !is_data(*graph_.values()[*before].tensor);
+    before = graph_.older(*before);
   }
   return false;
 }
 
 // Whether a gradient is among the values that it is computed from, a few operators back.
-bool ValueFlow::comes_from_backward(std::uint32_t value) const {
+bool FlowEnds::comes_from_backward(std::uint32_t value) const {
   std::vector<std::uint32_t> open = {value};
   std::set<std::uint32_t> seen;
   while (!open.empty() && seen.size() < 256) {
     const std::uint32_t index = open.back();
     open.pop_back();
-    if (!seen.insert(index).second || values_[index].op == kOutside) continue;
-    const Op& op = ops_[values_[index].op];
+    if (!seen.insert(index).second || graph_.values()[index].op == kOutside) continue;
+    const FlowOp& op = graph_.ops()[graph_.values()[index].op];
     if (op.phase == Phase::backward) return true;
-    for (const Input& input : op.inputs) open.push_back(input.value);
+    for (const FlowInput& input : op.inputs) open.push_back(input.value);
   }
   return false;
 }
 
 // A program without an optimizer writes into a tensor what it has computed from gradients. It is a parameter if more than
 // such writes read it, before there was a gradient.
-bool ValueFlow::is_updated_parameter(const Value& value) const {
-  const Op& op = ops_[value.op];
-  if (!op.nature.in_place || op.phase != Phase::outside || !trains_) return false;
-  const std::optional<std::uint32_t> target = older(static_cast<std::uint32_t>(&value - values_.data()));
+bool FlowEnds::is_updated_parameter(const FlowValue& value) const {
+  const FlowOp& op = graph_.ops()[value.op];
+  if (!op.nature.in_place || op.phase != Phase::outside || !training_.trains) return false;
+  const std::optional<std::uint32_t> target = graph_.older(graph_.index_of(value));
   if (!target) return false;
   std::uint32_t base = *target;
   for (std::size_t depth = 0; depth < kLongestPath; ++depth) {
-    const std::optional<std::uint32_t> before = older(base);
+    const std::optional<std::uint32_t> before = graph_.older(base);
     if (!before) break;
     base = *before;
   }
-  const auto gradient = std::ranges::find(ops_, Phase::backward, &Op::phase);
-  if (gradient == ops_.end()) return false;
-  const bool is_read = std::ranges::any_of(values_[base].readers, [&](const Reader& reader) {
-    return reader.op < index_of(*gradient) && !ops_[reader.op].nature.in_place && !ops_[reader.op].nature.shape_only;
+  const auto gradient = std::ranges::find(graph_.ops(), Phase::backward, &FlowOp::phase);
+  if (gradient == graph_.ops().end()) return false;
+  const bool is_read = std::ranges::any_of(graph_.values()[base].readers, [&](const FlowReader& reader) {
+    return reader.op < graph_.index_of(*gradient) && !graph_.ops()[reader.op].nature.in_place &&
+           !graph_.ops()[reader.op].nature.shape_only;
   });
   if (!is_read) return false;
   return std::ranges::any_of(
-      op.inputs, [&](const Input& input) { return input.value != *target && comes_from_backward(input.value); });
+      op.inputs, [&](const FlowInput& input) { return input.value != *target && comes_from_backward(input.value); });
 }
 
-End ValueFlow::own_end(const Value& value) {
+End FlowEnds::own_end(const FlowValue& value) const {
   if (value.op == kOutside) return End::absorbed;
-  const Op& op = ops_[value.op];
+  const FlowOp& op = graph_.ops()[value.op];
   if (is_loss(value)) return is_scaled_loss(value) ? End::scaler : End::matters;
-  if (!op.is_next && is_loss_elsewhere(value)) return scaler_skipped_ ? End::scaler : End::matters;
+  if (!op.is_next && is_loss_elsewhere(value)) return training_.scaler_skipped ? End::scaler : End::matters;
   // Also where its readers absorb it: an infinite second moment of Adam stops its parameter for good.
   if (op.phase == Phase::optimizer && is_state(value)) return End::matters;
   if (is_updated_parameter(value) || op.nature.gives_tangent) return End::matters;
@@ -251,25 +238,25 @@ End ValueFlow::own_end(const Value& value) {
 }
 
 // Autograd computed it, and asks for its shape alone: the second derivative of a relu.
-bool ValueFlow::is_dropped(const Value& value) const {
-  return !value.readers.empty() && std::ranges::all_of(value.readers, [&](const Reader& reader) {
-    return ops_[reader.op].nature.shape_only && ops_[reader.op].phase == Phase::backward;
+bool FlowEnds::is_dropped(const FlowValue& value) const {
+  return !value.readers.empty() && std::ranges::all_of(value.readers, [&](const FlowReader& reader) {
+    return graph_.ops()[reader.op].nature.shape_only && graph_.ops()[reader.op].phase == Phase::backward;
   });
 }
 
 // `is_asked`: whether it is finite. If no training continues, the answer ended it.
-End ValueFlow::end_unread(const Value& value, BadKind kind, bool is_asked) {
+End FlowEnds::end_unread(const FlowValue& value, BadKind kind, bool is_asked) const {
   if (value.op == kOutside || value.tensor == nullptr) return End::absorbed;
-  const Op& op = ops_[value.op];
+  const FlowOp& op = graph_.ops()[value.op];
   if (op.phase == Phase::backward && is_dropped(value)) return End::absorbed;
-  if (op.phase == Phase::backward && optimizer_reads_finite_) return End::unread;
-  if (op.phase == Phase::backward) return scaler_skipped_ ? End::scaler : End::matters;
+  if (op.phase == Phase::backward && training_.optimizer_reads_finite) return End::unread;
+  if (op.phase == Phase::backward) return training_.scaler_skipped ? End::scaler : End::matters;
   if (op.phase == Phase::optimizer) return End::matters;
-  if (op.nature.checks_gradients) return scaler_skipped_ ? End::scaler : End::matters;
+  if (op.nature.checks_gradients) return training_.scaler_skipped ? End::scaler : End::matters;
   if (op.nature.uninitialised) return End::absorbed;
-  if (is_asked && !trains_ && !is_evaluation_) return End::matters;
+  if (is_asked && !training_.trains && !training_.is_evaluation) return End::matters;
   if (is_state(value)) return End::matters;
-  if (options_.only_overflows && kind == BadKind::inf && !is_scalar(value.tensor)) return End::absorbed;
+  if (graph_.only_overflows() && kind == BadKind::inf && !is_scalar(value.tensor)) return End::absorbed;
   return End::unread;
 }
 

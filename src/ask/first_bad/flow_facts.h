@@ -1,4 +1,4 @@
-// Facts about kinds, tensors and operators that the files of ValueFlow share.
+// Facts about tensors and operators that a FlowGraph asks for.
 #pragma once
 
 #include <algorithm>
@@ -6,22 +6,13 @@
 #include <cstdint>
 #include <string_view>
 
-#include "ask/first_bad/value_flow.h"
+#include "ask/first_bad/flow_graph.h"
+#include "ask/first_bad/flow_kinds.h"
 #include "ground/model/data_name.h"
 #include "read/catalog/catalog.h"
 #include "read/measure/health.h"
 
 namespace sonde {
-
-inline constexpr std::size_t kLongestPath = 64;  // ops on the way of a value; where this is longer, the search ends
-inline constexpr std::string_view kUninitialised =
-    "uninitialised memory";  // the journal's text for why it was not read
-inline constexpr BadKind kKinds[] = {BadKind::nan, BadKind::inf};
-
-inline std::size_t at(BadKind kind) { return static_cast<std::size_t>(kind); }
-constexpr std::uint8_t bit(RootKind kind) { return static_cast<std::uint8_t>(1U << static_cast<unsigned>(kind)); }
-inline constexpr std::uint8_t kHarmless = bit(RootKind::placed) | bit(RootKind::external);
-inline bool has(const Health& health, BadKind kind) { return kind == BadKind::nan ? health.nan : health.inf(); }
 
 inline bool is_scalar(const CatalogTensor* tensor) {
   if (tensor == nullptr || !tensor->has_shape) return false;
@@ -41,7 +32,7 @@ inline bool is_weight(const CatalogTensor& tensor) {
 }
 
 // Whether the output has infinities of a sign that the inputs lack.
-inline bool sign_is_new(const ValueFlow::Op& op, const Health& inputs, const Health& output) {
+inline bool sign_is_new(const FlowOp& op, const Health& inputs, const Health& output) {
   if (op.nature.flips_sign) return false;
   return (output.positive_inf && !inputs.positive_inf) || (output.negative_inf && !inputs.negative_inf);
 }

@@ -1,101 +1,105 @@
-// The origins of the NaN and infinities of a ValueFlow: the flags of each value, makers before readers.
+#include "ask/first_bad/flow_origins.h"
+
 #include "ask/first_bad/flow_facts.h"
-#include "ask/first_bad/value_flow.h"
 
 namespace sonde {
 
-void ValueFlow::find_flags() {
-  for (std::uint32_t index = 0; index < values_.size(); ++index) {
-    if (values_[index].op != kOutside) continue;
+// Makers come before readers.
+FlowOrigins::FlowOrigins(const FlowGraph& graph, bool inputs_before)
+    : graph_(graph), inputs_before_(inputs_before), origins_(graph.values().size()) {
+  for (std::uint32_t index = 0; index < graph_.values().size(); ++index) {
+    if (graph_.values()[index].op != kOutside) continue;
     for (const BadKind kind : kKinds) {
-      if (has(health_of_value(index), kind)) values_[index].flags[at(kind)] = bit(RootKind::external);
+      if (has(graph_.health_of_value(index), kind)) origins_[index].flags[at(kind)] = bit(RootKind::external);
     }
   }
-  for (const Op& op : ops_) {
+  for (const FlowOp& op : graph_.ops()) {
     for (const std::uint32_t value : op.outputs) {
       for (const BadKind kind : kKinds) {
-        if (has(health_of_value(value), kind)) find_flags(value, kind);
+        if (has(graph_.health_of_value(value), kind)) find(value, kind);
       }
     }
   }
 }
 
-void ValueFlow::find_flags(std::uint32_t index, BadKind kind) {
-  Value& value = values_[index];
-  const Op& op = ops_[value.op];
+void FlowOrigins::find(std::uint32_t index, BadKind kind) {
+  const FlowValue& value = graph_.values()[index];
+  FlowOrigin& origin = origins_[index];
+  const FlowOp& op = graph_.ops()[value.op];
   bool inputs_known = true;
-  const Health inputs = inputs_of(op, value.slot, &inputs_known);
+  const Health inputs = graph_.inputs_of(op, value.slot, &inputs_known);
   const BadKind other = kind == BadKind::nan ? BadKind::inf : BadKind::nan;
   const BadKind from = has(inputs, kind) ? kind : other;
-  std::uint8_t flags = 0;
-  for (const Input& input : op.inputs) {
-    if (!input.is_read || !feeds(op, input, value.slot) || !has(health_of(input), from)) continue;
-    const Value& source = values_[input.value];
-    const bool differs = source.op != kOutside && source.tensor != nullptr && health_.of(*source.tensor).known &&
-                         !has(health_.of(*source.tensor), from);
-    if (differs && !options_.inputs_before) continue;
+  std::uint8_t found = 0;
+  for (const FlowInput& input : op.inputs) {
+    if (!input.is_read || !graph_.feeds(op, input, value.slot) || !has(graph_.health_of(input), from)) continue;
+    const FlowValue& source = graph_.values()[input.value];
+    const bool differs = source.op != kOutside && source.tensor != nullptr &&
+                         graph_.health().of(*source.tensor).known && !has(graph_.health().of(*source.tensor), from);
+    if (differs && !inputs_before_) continue;
     if (differs) {
-      flags |= bit(RootKind::overwritten);
-      value.root[at(kind)] = RootKind::overwritten;
-      value.overwritten[at(kind)] = input.tensor;
-    } else if (source.flags[at(from)] != 0) {
-      flags |= source.flags[at(from)];
-    } else if (source.op != kOutside && ops_[source.op].nature.uninitialised) {
-      flags |= bit(RootKind::external);
+      found |= bit(RootKind::overwritten);
+      origin.root[at(kind)] = RootKind::overwritten;
+      origin.overwritten[at(kind)] = input.tensor;
+    } else if (flags(input.value, from) != 0) {
+      found |= flags(input.value, from);
+    } else if (source.op != kOutside && graph_.ops()[source.op].nature.uninitialised) {
+      found |= bit(RootKind::external);
     }
   }
-  if (from == BadKind::inf && flags != 0 && (flags & ~kHarmless) == 0 && op.nature.mixes) {
+  if (from == BadKind::inf && is_harmless(found) && op.nature.mixes) {
     find_leak(op, value.slot);
-    for (const Input& input : op.inputs) {
-      if (input.is_read && has(health_of(input), from)) flags |= values_[input.value].flags[at(from)];
+    for (const FlowInput& input : op.inputs) {
+      if (input.is_read && has(graph_.health_of(input), from)) found |= flags(input.value, from);
     }
   }
   const bool changed = from != kind || (kind == BadKind::nan && op.nature.skips_nan) ||
-                       (kind == BadKind::inf && sign_is_new(op, inputs, health_of_value(index)));
-  if (flags == 0) {
+                       (kind == BadKind::inf && sign_is_new(op, inputs, graph_.health_of_value(index)));
+  if (found == 0) {
     // An op is not blamed for infinities that may come from unrecorded inputs before they do harm.
     const bool meant = op.nature.places || (kind == BadKind::inf && !inputs_known);
-    value.root[at(kind)] = meant ? RootKind::placed : RootKind::created;
-    flags = bit(*value.root[at(kind)]);
-  } else if (changed && (flags & ~kHarmless) == 0) {
+    origin.root[at(kind)] = meant ? RootKind::placed : RootKind::created;
+    found = bit(*origin.root[at(kind)]);
+  } else if (changed && is_harmless(found)) {
     // Intended infinities became unintended ones: this op is the origin.
-    value.root[at(kind)] = RootKind::converted;
-    flags = bit(RootKind::converted);
+    origin.root[at(kind)] = RootKind::converted;
+    found = bit(RootKind::converted);
   }
-  value.flags[at(kind)] = flags;
+  origin.flags[at(kind)] = found;
 }
 
 // The source of an infinity that was meant as a mask, or that has no known meaning, and that this op multiplies or
 // normalises as any number: data from outside, a weight, or memory that was masked in place under another name.
-std::optional<std::uint32_t> ValueFlow::leak_of(const Op& op, const Input& input) {
-  if (!input.is_read || input.tensor->slot < op.nature.first_mixed || !health_of(input).inf()) return std::nullopt;
+std::optional<std::uint32_t> FlowOrigins::leak_of(const FlowOp& op, const FlowInput& input) const {
+  if (!input.is_read || input.tensor->slot < op.nature.first_mixed || !graph_.health_of(input).inf())
+    return std::nullopt;
   std::uint32_t index = input.value;
   for (std::size_t depth = 0; depth < kLongestPath; ++depth) {
-    const Value& value = values_[index];
+    const FlowValue& value = graph_.values()[index];
     const bool is_outside = value.op == kOutside;
     if (is_outside && !is_data(*value.tensor) && !is_weight(*value.tensor)) return std::nullopt;
     if (is_outside) return index;
-    const Op& maker = ops_[value.op];
+    const FlowOp& maker = graph_.ops()[value.op];
     if (maker.nature.places && (maker.nature.in_place || maker.nature.brings)) return index;
     if (maker.nature.places || (!maker.nature.only_moves && !maker.nature.in_place)) return std::nullopt;
-    const std::optional<std::uint32_t> before = older(index);
+    const std::optional<std::uint32_t> before = graph_.older(index);
     if (!before) return std::nullopt;
     index = *before;
   }
   return std::nullopt;
 }
 
-void ValueFlow::find_leak(const Op& op, std::uint32_t slot) {
-  for (const Input& input : op.inputs) {
-    const std::optional<std::uint32_t> from = feeds(op, input, slot) ? leak_of(op, input) : std::nullopt;
+void FlowOrigins::find_leak(const FlowOp& op, std::uint32_t slot) {
+  for (const FlowInput& input : op.inputs) {
+    const std::optional<std::uint32_t> from = graph_.feeds(op, input, slot) ? leak_of(op, input) : std::nullopt;
     if (!from) continue;
-    Value& value = values_[*from];
-    value.leaked = true;
-    value.flags[at(BadKind::inf)] |= bit(RootKind::created);
-    if (value.op != kOutside) value.root[at(BadKind::inf)] = RootKind::placed;
+    FlowOrigin& origin = origins_[*from];
+    origin.leaked = true;
+    origin.flags[at(BadKind::inf)] |= bit(RootKind::created);
+    if (graph_.values()[*from].op != kOutside) origin.root[at(BadKind::inf)] = RootKind::placed;
     // The ops on the way there.
-    for (std::optional<std::uint32_t> index = input.value; index && *index != *from; index = older(*index)) {
-      values_[*index].flags[at(BadKind::inf)] |= bit(RootKind::created);
+    for (std::optional<std::uint32_t> index = input.value; index && *index != *from; index = graph_.older(*index)) {
+      origins_[*index].flags[at(BadKind::inf)] |= bit(RootKind::created);
     }
   }
 }

@@ -1,12 +1,14 @@
-// The roots of a ValueFlow, from the flags and ends of its values, each with its path.
+#include "ask/first_bad/flow_roots.h"
+
 #include <algorithm>
 #include <set>
 #include <tuple>
 #include <utility>
 
 #include "ask/first_bad/flow_facts.h"
-#include "ask/first_bad/value_flow.h"
+#include "ask/first_bad/flow_lost.h"
 #include "ground/base/shape.h"
+#include "ground/model/not_read.h"
 
 namespace sonde {
 namespace {
@@ -17,53 +19,56 @@ bool is_arithmetic(std::string_view type) { return type == "add" || type == "sub
 
 }  // namespace
 
-void ValueFlow::find_roots() {
-  for (std::uint32_t index = 0; index < values_.size(); ++index) {
-    const Value& value = values_[index];
+FlowRoots::FlowRoots(const FlowGraph& graph, const FlowTraining& training, const FlowOrigins& origins,
+                     const FlowEnds& ends)
+    : graph_(graph), training_(training), origins_(origins), ends_(ends) {
+  for (std::uint32_t index = 0; index < graph_.values().size(); ++index) {
+    const FlowValue& value = graph_.values()[index];
+    const FlowOrigin& origin = origins_.of(index);
     for (const BadKind kind : kKinds) {
-      if (!has(health_of_value(index), kind)) continue;
+      if (!has(graph_.health_of_value(index), kind)) continue;
       if (value.op == kOutside) {
-        const auto reader = std::ranges::find_if(value.readers, [&](const Reader& r) {
-          const Input& input = ops_[r.op].inputs[r.input];
-          return !ops_[r.op].is_next && input.is_read && has(health_of(input), kind);
+        const auto reader = std::ranges::find_if(value.readers, [&](const FlowReader& r) {
+          const FlowInput& input = graph_.ops()[r.op].inputs[r.input];
+          return !graph_.ops()[r.op].is_next && input.is_read && has(graph_.health_of(input), kind);
         });
         if (reader == value.readers.end()) continue;
-        add_root(RootKind::external, index, kind, reader->op, ops_[reader->op].inputs[reader->input].tensor);
-      } else if (!ops_[value.op].is_next && value.root[at(kind)]) {
+        add(RootKind::external, index, kind, reader->op, graph_.ops()[reader->op].inputs[reader->input].tensor);
+      } else if (!graph_.ops()[value.op].is_next && origin.root[at(kind)]) {
         // Earlier contents of memory belong to no op, until they reach something that matters.
-        if (ops_[value.op].nature.uninitialised && value.ends[at(kind)] < End::scaler) continue;
-        const bool overwritten = value.root[at(kind)] == RootKind::overwritten;
-        add_root(*value.root[at(kind)], index, kind, value.op,
-                 overwritten ? value.overwritten[at(kind)] : value.tensor);
+        if (graph_.ops()[value.op].nature.uninitialised && ends_.of(index, kind) < End::scaler) continue;
+        const bool overwritten = origin.root[at(kind)] == RootKind::overwritten;
+        add(*origin.root[at(kind)], index, kind, value.op, overwritten ? origin.overwritten[at(kind)] : value.tensor);
       }
     }
   }
-  sort_roots();
+  sort();
 }
 
-void ValueFlow::add_root(RootKind kind, std::uint32_t value, BadKind bad, std::uint32_t op,
-                         const CatalogTensor* tensor) {
+void FlowRoots::add(RootKind kind, std::uint32_t value, BadKind bad, std::uint32_t op, const CatalogTensor* tensor) {
   Root root;
   root.kind = kind;
   root.bad = bad;
   root.op = op;
   root.tensor = tensor;
   root.value = value;
-  root.end = values_[value].ends[at(bad)];
-  inputs_of(ops_[op], values_[value].slot, &root.inputs_known);
+  root.end = ends_.of(value, bad);
+  graph_.inputs_of(graph_.ops()[op], graph_.values()[value].slot, &root.inputs_known);
   if (root.end < End::scaler && bad == BadKind::inf && kind == RootKind::created) {
-    root.path = lost_behind(value);
+    root.path = lost_behind(graph_, value);
     root.lost = !root.path.empty();
-    if (root.lost) root.end = scaler_skipped_ ? End::scaler : End::matters;
+    if (root.lost) root.end = training_.scaler_skipped ? End::scaler : End::matters;
   }
-  if (const std::uint32_t empty = kind == RootKind::created ? unwritten(ops_[op]) : kOutside; empty != kOutside) {
+  if (const std::uint32_t empty = kind == RootKind::created ? unwritten(graph_.ops()[op]) : kOutside;
+      empty != kOutside) {
     root.op = empty;
-    root.tensor = ops_[empty].outputs.empty() ? nullptr : values_[ops_[empty].outputs[0]].tensor;
+    root.tensor =
+        graph_.ops()[empty].outputs.empty() ? nullptr : graph_.values()[graph_.ops()[empty].outputs[0]].tensor;
   }
   const bool meant = bad == BadKind::inf && (kind == RootKind::placed || kind == RootKind::external);
-  if (meant && !values_[value].leaked) {
+  if (meant && !origins_.of(value).leaked) {
     // It counts as itself only if it arrives unchanged; a converted value has a root of its own.
-    const End pure = values_[value].pure[at(bad)];
+    const End pure = ends_.pure(value, bad);
     if (root.end > End::unread && pure < End::scaler) return;
     root.end = pure < End::scaler ? End::absorbed : pure;
   }
@@ -73,16 +78,16 @@ void ValueFlow::add_root(RootKind kind, std::uint32_t value, BadKind bad, std::u
 
 // Follows bad values from reader to reader. `look` decides at each: the end of the search, on through its results, or past.
 template <class Look>
-bool ValueFlow::follow_bad(std::uint32_t from, const Look& look) {
+bool FlowRoots::follow_bad(std::uint32_t from, const Look& look) const {
   constexpr std::size_t kMostFollowed = 4096;
   std::vector<std::uint32_t> open = {from};
   std::set<std::uint32_t> seen;
   while (!open.empty() && seen.size() < kMostFollowed) {
     const std::uint32_t index = open.back();
     open.pop_back();
-    if (!seen.insert(index).second || !health_of_value(index).bad()) continue;
-    for (const Reader& reader : values_[index].readers) {
-      const Op& op = ops_[reader.op];
+    if (!seen.insert(index).second || !graph_.health_of_value(index).bad()) continue;
+    for (const FlowReader& reader : graph_.values()[index].readers) {
+      const FlowOp& op = graph_.ops()[reader.op];
       const Follow next = look(op, op.inputs[reader.input]);
       if (next == Follow::found) return true;
       if (next == Follow::on) open.insert(open.end(), op.outputs.begin(), op.outputs.end());
@@ -93,39 +98,40 @@ bool ValueFlow::follow_bad(std::uint32_t from, const Look& look) {
 
 // The model reads what the program made outside of it: the next step of a sampler, the parameters of a training without
 // an optimizer. Of a step that trains, modules that only count (a metric of a library) do not matter.
-bool ValueFlow::feeds_model(const Root& root) {
-  if (ops_[root.op].phase == Phase::forward) return false;
-  return follow_bad(root.value, [&](const Op& op, const Input& input) {
-    if (!input.is_read || !health_of(input).bad() || op.nature.tests_finite) return Follow::past;
+bool FlowRoots::feeds_model(const Root& root) const {
+  if (graph_.ops()[root.op].phase == Phase::forward) return false;
+  return follow_bad(root.value, [&](const FlowOp& op, const FlowInput& input) {
+    if (!input.is_read || !graph_.health_of(input).bad() || op.nature.tests_finite) return Follow::past;
     const bool computes = op.nature.mixes || !is_data(*input.tensor);
-    return op.phase == Phase::forward && (!trains_ || computes) ? Follow::found : Follow::on;
+    return op.phase == Phase::forward && (!training_.trains || computes) ? Follow::found : Follow::on;
   });
 }
 
 // Only the program reads it: a metric beside a training that continues, or one that is computed outside of the model.
-bool ValueFlow::is_aside(const Root& root) {
-  if (root.end != End::unread || inferred() || feeds_model(root)) return false;
-  return trains_ || (has_modules_ && ops_[root.op].phase == Phase::outside);
+bool FlowRoots::is_aside(const Root& root) const {
+  if (root.end != End::unread || graph_.inferred() || feeds_model(root)) return false;
+  return training_.trains || (training_.has_modules && graph_.ops()[root.op].phase == Phase::outside);
 }
 
 // The op that returned the memory, if this op reads such memory before it was written.
-std::uint32_t ValueFlow::unwritten(const Op& op) const {
-  for (const Input& input : op.inputs) {
+std::uint32_t FlowRoots::unwritten(const FlowOp& op) const {
+  for (const FlowInput& input : op.inputs) {
     if (!input.is_read || input.tensor->skipped != kUninitialised) continue;
     std::optional<std::uint32_t> index = input.value;
     for (std::size_t depth = 0; index && depth < kLongestPath; ++depth) {
-      if (values_[*index].op == kOutside) break;
-      if (ops_[values_[*index].op].nature.uninitialised) return values_[*index].op;
-      index = older(*index);
+      if (graph_.values()[*index].op == kOutside) break;
+      if (graph_.ops()[graph_.values()[*index].op].nature.uninitialised) return graph_.values()[*index].op;
+      index = graph_.older(*index);
     }
   }
   return kOutside;
 }
 
-const Root* ValueFlow::root_of(std::uint64_t sequence, std::uint32_t slot) {
-  const auto maker = std::ranges::find_if(ops_, [&](const Op& op) { return op.op->sequence == sequence; });
-  if (maker == ops_.end() || maker->is_next) return nullptr;
-  const auto wanted = std::ranges::find(maker->outputs, slot, [&](std::uint32_t value) { return values_[value].slot; });
+const Root* FlowRoots::root_of(std::uint64_t sequence, std::uint32_t slot) const {
+  const auto maker = std::ranges::find_if(graph_.ops(), [&](const FlowOp& op) { return op.op->sequence == sequence; });
+  if (maker == graph_.ops().end() || maker->is_next) return nullptr;
+  const auto wanted =
+      std::ranges::find(maker->outputs, slot, [&](std::uint32_t value) { return graph_.values()[value].slot; });
   if (wanted == maker->outputs.end()) return nullptr;
   for (const std::vector<Root>* roots : {&roots_, &healthy_}) {
     for (const Root& root : *roots) {
@@ -135,20 +141,20 @@ const Root* ValueFlow::root_of(std::uint64_t sequence, std::uint32_t slot) {
   return nullptr;
 }
 
-bool ValueFlow::reaches(std::uint32_t from, std::uint32_t to) {
-  return from == to || follow_bad(from, [&](const Op& op, const Input&) {
+bool FlowRoots::reaches(std::uint32_t from, std::uint32_t to) const {
+  return from == to || follow_bad(from, [&](const FlowOp& op, const FlowInput&) {
            return std::ranges::find(op.outputs, to) != op.outputs.end() ? Follow::found : Follow::on;
          });
 }
 
-bool ValueFlow::reaches_next(const Root& root, std::string_view op_name, std::uint32_t slot) {
-  return follow_bad(root.value, [&](const Op& op, const Input& input) {
+bool FlowRoots::reaches_next(const Root& root, std::string_view op_name, std::uint32_t slot) const {
+  return follow_bad(root.value, [&](const FlowOp& op, const FlowInput& input) {
     if (op.is_next && op.op->op_name == op_name && input.tensor->slot == slot) return Follow::found;
     return op.is_next ? Follow::past : Follow::on;
   });
 }
 
-void ValueFlow::sort_roots() {
+void FlowRoots::sort() {
   const auto key = [](const Root& root) {
     const int tier = root.end == End::matters ? 0 : root.end == End::scaler ? 2 : 1;
     return std::tuple(tier, root.op, root.kind, root.bad);
@@ -162,10 +168,11 @@ void ValueFlow::sort_roots() {
 }
 
 // The path to the worst end; for an absorbed value, its absorbers.
-void ValueFlow::trace(Root& root) {
+void FlowRoots::trace(Root& root) const {
   root.path.push_back(root.op);
-  if (root.op != values_[root.value].op && values_[root.value].op != kOutside && root.kind == RootKind::created) {
-    root.path.push_back(values_[root.value].op);
+  if (root.op != graph_.values()[root.value].op && graph_.values()[root.value].op != kOutside &&
+      root.kind == RootKind::created) {
+    root.path.push_back(graph_.values()[root.value].op);
   }
   std::set<std::pair<std::uint32_t, BadKind>> seen;
   std::vector<std::pair<std::uint32_t, BadKind>> open = {{root.value, root.bad}};
@@ -174,21 +181,21 @@ void ValueFlow::trace(Root& root) {
     const auto [index, kind] = open.back();
     open.pop_back();
     if (!seen.emplace(index, kind).second) continue;
-    const Value& value = values_[index];
+    const FlowValue& value = graph_.values()[index];
     std::pair<std::uint32_t, BadKind> worst{~0U, kind};
     End worst_end = End::absorbed;
-    for (const Reader& reader : value.readers) {
-      const Op& op = ops_[reader.op];
+    for (const FlowReader& reader : value.readers) {
+      const FlowOp& op = graph_.ops()[reader.op];
       if (!op.inputs[reader.input].is_read) continue;
       bool goes_on = false;
       for (const std::uint32_t output : op.outputs) {
         for (const BadKind next : kKinds) {
-          if (!feeds(op, op.inputs[reader.input], values_[output].slot)) continue;
-          if (!passes(value.flags[at(kind)], kind, op, output, next)) continue;
+          if (!graph_.feeds(op, op.inputs[reader.input], graph_.values()[output].slot)) continue;
+          if (!ends_.passes(origins_.flags(index, kind), kind, op, output, next)) continue;
           goes_on = true;
-          root.harms = root.harms || (values_[output].root[at(next)] == RootKind::converted &&
-                                      values_[output].ends[at(next)] > End::absorbed);
-          const End end = values_[output].ends[at(next)];
+          root.harms = root.harms || (origins_.of(output).root[at(next)] == RootKind::converted &&
+                                      ends_.of(output, next) > End::absorbed);
+          const End end = ends_.of(output, next);
           if (root.end == End::absorbed) open.emplace_back(output, next);
           if (root.end != End::absorbed && end > worst_end) {
             worst_end = end;
@@ -200,12 +207,12 @@ void ValueFlow::trace(Root& root) {
       // A product of it no longer contains a mask, and NaN added to an infinity hides it.
       const bool is_bad =
           (op.nature.mixes || is_arithmetic(bare_type(op.op->op_type))) &&
-          std::ranges::any_of(op.outputs, [&](std::uint32_t output) { return health_of_value(output).bad(); });
+          std::ranges::any_of(op.outputs, [&](std::uint32_t output) { return graph_.health_of_value(output).bad(); });
       root.drowned = root.drowned || (!goes_on && is_bad);
       if (!goes_on && !only_asks && !is_bad) absorbers.insert(reader.op);
     }
     if (worst.first != ~0U && root.path.size() < kLongestPath) {
-      root.path.push_back(values_[worst.first].op);
+      root.path.push_back(graph_.values()[worst.first].op);
       open.push_back(worst);
     }
   }

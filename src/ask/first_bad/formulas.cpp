@@ -7,29 +7,30 @@
 namespace sonde {
 namespace {
 
-const char* fine(double, double) { return ""; }
-const char* quotient(double a, double b) {
-  if (b == 0) return a == 0 ? "0 divided by 0" : "division by 0";
+Fault fine(double, double) { return ""; }
+Fault quotient(double a, double b) {
+  if (b == 0) return a == 0 ? Fault("0 divided by 0", true, true) : Fault("division by 0", true);
   if (std::isinf(a) && std::isinf(b)) return "infinity divided by infinity";
   return "";
 }
-const char* product(double a, double b) {
-  return (a == 0 && std::isinf(b)) || (b == 0 && std::isinf(a)) ? "0 times infinity" : "";
+Fault product(double a, double b) {
+  const bool is_of_zero = (a == 0 && std::isinf(b)) || (b == 0 && std::isinf(a));
+  return is_of_zero ? Fault("0 times infinity", false, true) : Fault();
 }
-const char* logarithm(double a, double) { return a == 0 ? "log of 0" : a < 0 ? "log of a negative number" : ""; }
-const char* root(double a, double) { return a < 0 ? "square root of a negative number" : ""; }
-const char* opposite_sum(double a, double b) {
+Fault logarithm(double a, double) { return a == 0 ? "log of 0" : a < 0 ? "log of a negative number" : ""; }
+Fault root(double a, double) { return a < 0 ? "square root of a negative number" : ""; }
+Fault opposite_sum(double a, double b) {
   return std::isinf(a) && std::isinf(b) && (a > 0) != (b > 0) ? "inf and -inf added" : "";
 }
-const char* equal_difference(double a, double b) {
+Fault equal_difference(double a, double b) {
   return std::isinf(a) && std::isinf(b) && (a > 0) == (b > 0) ? "infinity subtracted from itself" : "";
 }
-const char* power(double a, double b) {
+Fault power(double a, double b) {
   if (a == 0 && b < 0) return "0 to a negative power";
   return a < 0 && b != std::floor(b) ? "a negative number to a power that is not whole" : "";
 }
-const char* arc(double a, double) { return std::fabs(a) > 1 ? "outside of -1 to 1" : ""; }
-const char* area(double a, double) { return std::fabs(a) >= 1 ? "not between -1 and 1" : ""; }
+Fault arc(double a, double) { return std::fabs(a) > 1 ? "outside of -1 to 1" : ""; }
+Fault area(double a, double) { return std::fabs(a) >= 1 ? "not between -1 and 1" : ""; }
 
 constexpr Formula kLog = {1, [](double a, double) { return std::log(a); }, logarithm};
 constexpr Formula kDiv = {2, [](double a, double b) { return a / b; }, quotient};
@@ -41,11 +42,11 @@ constexpr Formula kPow = {2, [](double a, double b) { return std::pow(a, b); }, 
 constexpr Formula kSqrt = {1, [](double a, double) { return std::sqrt(a); }, root};
 constexpr Formula kCast = {1, [](double a, double) { return a; }, fine};
 constexpr Formula kReciprocal = {1, [](double a, double) { return 1 / a; },
-                                 [](double a, double) { return a == 0 ? "division by 0" : ""; }};
+                                 [](double a, double) { return a == 0 ? Fault("division by 0", true) : Fault(); }};
 constexpr Formula kSquare = {1, [](double a, double) { return a * a; }, fine};
 constexpr Formula kRsqrt = {
     1, [](double a, double) { return 1 / std::sqrt(a); },
-    [](double a, double b) { return a == 0 ? "1 divided by the square root of 0" : root(a, b); }};
+    [](double a, double b) { return a == 0 ? Fault("1 divided by the square root of 0") : root(a, b); }};
 constexpr Formula kSqrtGrad = {2, [](double y, double dy) { return dy / 2 / y; },
                                [](double y, double dy) { return quotient(dy, y); }};
 
@@ -59,9 +60,9 @@ constexpr NamedFormula kFormulas[] = {
     {"log10", {1, [](double a, double) { return std::log10(a); }, logarithm}},
     {"log1p",
      {1, [](double a, double) { return std::log1p(a); },
-      [](double a, double) { return a == -1  ? "log1p of -1"
-                                    : a < -1 ? "log1p of less than -1"
-                                             : ""; }}},
+      [](double a, double) -> Fault { return a == -1  ? "log1p of -1"
+                                             : a < -1 ? "log1p of less than -1"
+                                                      : ""; }}},
     {"div", kDiv},
     {"realdiv", kDiv},
     {"addcdiv", kDiv},  // of its second and third operand
@@ -90,7 +91,7 @@ constexpr NamedFormula kFormulas[] = {
     {"sqrt", kSqrt},
     {"erfinv",
      {1, [](double, double) { return HUGE_VAL; },
-      [](double a, double) {
+      [](double a, double) -> Fault {
         return std::fabs(a) == 1 ? "erfinv of 1 or -1" : std::fabs(a) > 1 ? "erfinv of more than 1" : "";
       }}},
     {"rsqrt", kRsqrt},
@@ -111,21 +112,21 @@ constexpr NamedFormula kFormulas[] = {
     {"atanh", {1, [](double a, double) { return std::atanh(a); }, area}},
     {"acosh",
      {1, [](double a, double) { return std::acosh(a); },
-      [](double a, double) { return a < 1 ? "acosh of less than 1" : ""; }}},
+      [](double a, double) -> Fault { return a < 1 ? "acosh of less than 1" : ""; }}},
     {"logit",
      {1, [](double a, double) { return std::log(a / (1 - a)); },
-      [](double a, double) { return a <= 0 || a >= 1 ? "logit of a number not between 0 and 1" : ""; }}},
+      [](double a, double) -> Fault { return a <= 0 || a >= 1 ? "logit of a number not between 0 and 1" : ""; }}},
     {"xlogy",
      {2, [](double a, double b) { return a == 0 ? 0 : a * std::log(b); },
-      [](double, double b) { return b < 0    ? "log of a negative number"
-                                    : b == 0 ? "log of 0"
-                                             : ""; }}},
+      [](double, double b) -> Fault { return b < 0    ? "log of a negative number"
+                                             : b == 0 ? "log of 0"
+                                                      : ""; }}},
     {"fmod",
      {2, [](double a, double b) { return std::fmod(a, b); },
-      [](double, double b) { return b == 0 ? "remainder of a division by 0" : ""; }}},
+      [](double, double b) -> Fault { return b == 0 ? "remainder of a division by 0" : ""; }}},
     {"remainder",
      {2, [](double a, double b) { return std::remainder(a, b); },
-      [](double, double b) { return b == 0 ? "remainder of a division by 0" : ""; }}},
+      [](double, double b) -> Fault { return b == 0 ? "remainder of a division by 0" : ""; }}},
 };
 
 }  // namespace

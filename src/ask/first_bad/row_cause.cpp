@@ -6,6 +6,7 @@
 #include <set>
 
 #include "ask/first_bad/bad_cause.h"
+#include "read/operators/op_questions.h"
 
 namespace sonde {
 namespace {
@@ -76,6 +77,7 @@ bool explain_softmax(const SlotValues& input, const Position& place, const std::
   const Row row = row_of(input, place, dims);
   const std::string where = fmt::format("{}{}", slot_name(true, input.tensor().slot), row_text(place, dims));
   if (row.elements > 0 && row.negative == row.elements) {
+    cause.divides_by_zero = true;
     cause.why =
         fmt::format("all {} elements of the row {} are -inf: nothing is left to choose from, and 0 is divided by 0",
                     row.elements, where);
@@ -138,7 +140,7 @@ bool sum_cause(OpValues& values, BadKind bad, Cause& cause) {
     return cause.explained = true;
   }
   const double count = static_cast<double>(row.elements);
-  const bool of_squares = type.find("norm") != std::string::npos || spread;
+  const bool of_squares = is_norm(type) || spread;
   const double value = of_squares ? (spread ? row.squares / count : std::sqrt(row.squares))
                        : type == "mean" || type == "reducemean" ? row.sum / count
                                                                 : row.sum;
@@ -182,6 +184,7 @@ bool entropy_cause(OpValues& values, BadKind bad, Cause& cause) {
     if (std::isinf(input->at(logit))) forbidden = logit;
   });
   if (used == 0 && bad == BadKind::nan) {
+    cause.divides_by_zero = true;
     cause.why = fmt::format("all {} targets are {}, the ignored value: the mean of no elements is 0 divided by 0",
                             count, number_text(ignored));
   } else if (forbidden) {
@@ -197,12 +200,10 @@ bool entropy_cause(OpValues& values, BadKind bad, Cause& cause) {
 
 bool row_cause(OpValues& values, BadKind bad, Cause& cause) {
   const std::string& type = values.type();
-  if (type.find("backward") != std::string::npos || type.find("grad") != std::string::npos) return false;
-  if (type.find("softmax") != std::string::npos || type == "logsumexp") return softmax_cause(values, bad, cause);
+  if (is_gradient(type)) return false;
+  if (is_softmax(type) || type == "logsumexp") return softmax_cause(values, bad, cause);
   if (type == "scaleddotproductattention") return attention_cause(values, bad, cause);
-  if (type.find("crossentropy") != std::string::npos || type.starts_with("nllloss")) {
-    return entropy_cause(values, bad, cause);
-  }
+  if (is_cross_entropy(type)) return entropy_cause(values, bad, cause);
   static const std::set<std::string> kSums = {"sum",    "mean",    "norm",      "linalgvectornorm",
                                               "var",    "std",     "reducesum", "reducemean",
                                               "cumsum", "varmean", "stdmean",   "lpnorm"};

@@ -32,7 +32,7 @@ bool spread_cause(OpValues& values, BadKind bad, Cause& cause) {
   const double unbiased = values.number("unbiased").value_or(1);
   const double correction = values.number("correction").value_or(unbiased);
   if (elements < 1 || static_cast<double>(elements) > correction) return false;
-  for (const ValueFlow::Input& input : values.flow().inputs) {
+  for (const FlowInput& input : values.flow().inputs) {
     if (input.is_read && values.is_bad(*input.tensor)) return false;
   }
   cause.why = fmt::format("{} of {} divides by {}", values.op().op_type,

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "ask/first_bad/bad_cause.h"
+#include "read/operators/op_questions.h"
 
 namespace sonde {
 namespace {
@@ -73,6 +74,7 @@ bool explain_one_input(OpValues& values, BadKind bad, const KnownStatistics& s, 
   if (type == "rsqrt") return explain_domain(s, "reciprocal square root", true, cause);
   if (type == "reciprocal" && may_be_zero(s)) {
     cause.pole = is_surely_zero(s);
+    cause.divides_by_zero = true;
     cause.why = "division by 0: " + range_text(0, s);
     return true;
   }
@@ -99,7 +101,8 @@ bool explain_one_input(OpValues& values, BadKind bad, const KnownStatistics& s, 
                              fmt::format("the logarithm of a probability of inputs {} apart", number_text(high - low)),
                              cause, Exactness::bound);
   }
-  if (type.find("softmax") != std::string::npos && bad == BadKind::nan && s.negative_inf_count.value_or(0) > 0) {
+  if (is_softmax(type) && bad == BadKind::nan && s.negative_inf_count.value_or(0) > 0) {
+    cause.divides_by_zero = true;
     cause.why =
         fmt::format("its input holds {} -inf: a row that is all -inf gives 0 divided by 0", *s.negative_inf_count);
     return true;
@@ -137,10 +140,10 @@ bool explain_infinities_of(const std::string& type, const KnownStatistics& a, co
     cause.why = fmt::format("{}: {}, {}", what, inf_text(0, a, sign), inf_text(1, b, other));
     return true;
   }
-  const bool is_product = type == "mul" || type == "multiply" || type == "muls";
   const bool a_is_infinite = has_inf(a, 1) || has_inf(a, -1), b_is_infinite = has_inf(b, 1) || has_inf(b, -1);
-  if (is_product && ((a_is_infinite && is_surely_zero(b)) || (b_is_infinite && is_surely_zero(a)))) {
+  if (is_product(type) && ((a_is_infinite && is_surely_zero(b)) || (b_is_infinite && is_surely_zero(a)))) {
     const double sign = has_inf(a_is_infinite ? a : b, 1) ? 1 : -1;
+    cause.makes_nan_of_zero = true;
     cause.why = fmt::format("0 times infinity: {}, {}", inf_text(a_is_infinite ? 0 : 1, a_is_infinite ? a : b, sign),
                             range_text(a_is_infinite ? 1 : 0, a_is_infinite ? b : a));
     return true;
@@ -166,6 +169,8 @@ bool explain_quotient(const KnownStatistics& a, const KnownStatistics& b, std::u
   if (!may_be_zero(b)) return false;
   cause.pole = is_surely_zero(b) && bad == BadKind::inf;
   const bool both = bad == BadKind::nan && is_surely_zero(a) && is_surely_zero(b);
+  cause.divides_by_zero = true;
+  cause.makes_nan_of_zero = both;
   cause.why = fmt::format("{}: {}{}{}", both ? "0 divided by 0" : "division by 0",
                           both ? range_text(divisor - 1, a) + ", " : "", range_text(divisor, b),
                           is_surely_zero(b) ? "" : " may hold it");
@@ -174,16 +179,15 @@ bool explain_quotient(const KnownStatistics& a, const KnownStatistics& b, std::u
 
 bool explain_two_inputs(OpValues& values, BadKind bad, const KnownStatistics& a, const KnownStatistics& b,
                         Cause& cause) {
-  const std::string type = values.type().starts_with("foreach") ? values.type().substr(7) : values.type();
+  const std::string type = single_type_of_plain(values.type());
   if (bad == BadKind::nan && explain_infinities_of(type, a, b, cause)) return true;
   if (is_quotient(type)) return explain_quotient(a, b, 1, bad, cause) || explain_number(values, b, cause);
-  const bool is_product = type == "mul" || type == "multiply" || type == "muls";
   const bool is_sum = type == "add" || type == "sub" || type == "addext";
-  if ((is_product || is_sum) && explain_number(values, b, cause)) return true;
+  if ((is_product(type) || is_sum) && explain_number(values, b, cause)) return true;
   if (bad == BadKind::nan || !std::isfinite(largest_in(a)) || !std::isfinite(largest_in(b))) return false;
   // The largest elements of both need not meet in one place.
   const Exactness exactness = is_one_number(a) || is_one_number(b) ? Exactness::exact : Exactness::bound;
-  if (is_product) {
+  if (is_product(type)) {
     return explain_too_large(values, largest_in(a) * largest_in(b),
                              fmt::format("{} times {}", number_text(largest_in(a)), number_text(largest_in(b))), cause,
                              exactness);

@@ -6,6 +6,7 @@
 #include "ground/files/files.h"
 #include "ground/files/mapped_file.h"
 #include "ground/files/safe_path.h"
+#include "ground/model/data_name.h"
 #include "plan/config/plan.h"
 #include "read/catalog/recorded_settings.h"
 
@@ -100,7 +101,7 @@ void JournalReplay::record(const JournalRecord& from) {
   if (from.kind == RecordKind::step_begin) next_task_[from.step.graph] = 0;
   if (from.kind == RecordKind::op && !from.completes) record.task_id = next_task_[from.step.graph]++;
   record.in_constants = from.kind == RecordKind::parameter && layout_->has_constants() && record.op != nullptr &&
-                        record.op->op_name.starts_with("data-");
+                        kind_of_name(record.op->op_name) == NameKind::data;
   for (const JournalTensor& slot : from.tensors) record.tensors.emplace_back().entry() = slot;
   keep(files_->append(record, {}));
 }

@@ -9,6 +9,7 @@
 #include "ask/finding/finding.h"
 #include "read/measure/slot_values.h"
 #include "read/operators/op_nature.h"
+#include "read/operators/op_questions.h"
 
 namespace sonde {
 namespace {
@@ -41,8 +42,7 @@ constexpr std::array kRules = {
 };
 
 const Rule* rule_of(std::string_view op_type) {
-  std::string type = bare_type(op_type);
-  if (type.starts_with("foreach")) type.erase(0, 7);
+  const std::string type = single_type(op_type);
   const auto at = std::ranges::find(kRules, type, &Rule::type);
   return at == kRules.end() ? nullptr : at;
 }

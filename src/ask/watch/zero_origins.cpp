@@ -14,6 +14,7 @@
 #include "read/catalog/data_flow.h"
 #include "read/operators/node_category.h"
 #include "read/operators/op_nature.h"
+#include "read/operators/op_questions.h"
 
 namespace sonde {
 namespace {
@@ -254,8 +255,7 @@ class Origins {
 
 bool chooses_values(std::string_view op_type) {
   static_assert(std::ranges::is_sorted(kChosen));
-  std::string type = bare_type(op_type);
-  if (type.starts_with("foreach")) type.erase(0, 7);
+  const std::string type = single_type(op_type);
   const OpNature nature = nature_of(op_type);
   return nature.brings || nature.uninitialised || std::ranges::binary_search(kChosen, type);
 }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "ground/model/data_name.h"
+
 namespace sonde {
 namespace {
 
@@ -73,7 +75,8 @@ std::uint32_t GraphBuilder::parameter_of(const GraphTensor& tensor) {
     const auto known = parameters_.find(tensor.name);
     if (known != parameters_.end()) return known->second;
     parameters_.emplace(tensor.name, next);
-    parameter.kind = tensor.name.starts_with("data-") ? GraphParameter::Kind::data : GraphParameter::Kind::weight;
+    parameter.kind =
+        kind_of_name(tensor.name) == NameKind::data ? GraphParameter::Kind::data : GraphParameter::Kind::weight;
     parameter.name = tensor.name;
   } else {
     if (tensor.content != 0) {
@@ -81,7 +84,7 @@ std::uint32_t GraphBuilder::parameter_of(const GraphTensor& tensor) {
       if (!fresh) return known->second;
     }
     parameter.kind = GraphParameter::Kind::carried;
-    parameter.name = fmt::format("carried-{}", carried_count_++);
+    parameter.name = carried_name(carried_count_++);
   }
   graph_.parameters.push_back(std::move(parameter));
   return next;

@@ -7,6 +7,7 @@
 #include "dump/graph/host_trace.h"
 #include "dump/graph/model_fields.h"
 #include "dump/graph/source_trace.h"
+#include "ground/model/data_name.h"
 
 namespace sonde {
 namespace {
@@ -350,7 +351,7 @@ RawGraph take_graph(pbf_reader bytes) {
       std::string_view full_name;
       const std::string_view name = take_named(message_in(message), &value, &full_name);
       RawConstant& constant = graph.constants.emplace(name, constant_of(value)).first->second;
-      if (const std::size_t data = full_name.rfind("data-"); data != full_name.npos)
+      if (const std::size_t data = full_name.rfind(kDataName); data != full_name.npos)
         constant.name = full_name.substr(data);
     } else {
       message.skip();

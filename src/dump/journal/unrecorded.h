@@ -1,6 +1,7 @@
-// Operators of a host that Sonde cannot record: in the text that describes the host, and in a note of the journal.
+// What a run left out: in the text that describes its host, and in notes of its journal.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 namespace sonde {
@@ -12,5 +13,14 @@ inline constexpr std::string_view kPynativeNote =
     "only what it "
     "compiled: the optimizer, @jit functions. With set_context(mode=GRAPH_MODE), or @jit around the training step, "
     "everything is recorded";
+// And how many: the notes about max_overhead begin with it.
+inline constexpr std::string_view kOverheadNote = "max_overhead";
+
+enum class NoteKind : std::uint8_t { other, overhead, pynative };
+
+inline NoteKind kind_of_note(std::string_view note) {
+  if (note.starts_with(kOverheadNote)) return NoteKind::overhead;
+  return note.starts_with(kPynativeNote) ? NoteKind::pynative : NoteKind::other;
+}
 
 }  // namespace sonde

@@ -13,6 +13,7 @@
 #include "face/server/ask.h"
 #include "read/index/index_schema.h"
 #include "read/operators/op_nature.h"
+#include "read/operators/op_questions.h"
 
 namespace sonde::server {
 namespace {
@@ -254,9 +255,9 @@ std::vector<Station> causes(const Facts& facts, const AskedOp& asked, std::uint3
   return stations;
 }
 
-// It makes ones like the loss, from which backward begins (docs/first-bad.md).
-bool begins_backward(const CatalogOp& op) {
-  return bare_type(op.op_type) == "oneslike" && !op.tensors.empty() && is_scalar(&op.tensors[0]);
+// From here backward begins (docs/first-bad.md).
+bool reads_loss(const CatalogOp& op) {
+  return begins_backward(op.op_type) && !op.tensors.empty() && is_scalar(&op.tensors[0]);
 }
 
 // The shortest way to the loss, else to the optimizer.
@@ -275,7 +276,7 @@ std::vector<Station> effects(const AskedOp& asked, std::uint32_t node, const Sta
     for (const std::uint32_t edge_number : graph.outgoing[at]) {
       const Edge& edge = graph.edges[edge_number];
       if (at == node && !start.takes(false, edge.from_slot)) continue;
-      if (begins_backward(asked.part->step().ops[asked.part->op_of(edge.to)])) loss = at;
+      if (reads_loss(asked.part->step().ops[asked.part->op_of(edge.to)])) loss = at;
       if (seen[edge.to]) continue;
       seen[edge.to] = true;
       came_by[edge.to] = &edge;

@@ -11,6 +11,7 @@
 #include "read/index/index_rows.h"
 #include "read/index/index_schema.h"
 #include "read/operators/op_nature.h"
+#include "read/operators/op_questions.h"
 
 namespace sonde::server {
 namespace {
@@ -70,7 +71,7 @@ Result<Json> losses(Snapshot& snapshot, const Facts& facts) {
   Json list = Json::array();
   const std::shared_ptr<const Judgement> judgement = snapshot.judgement();
   std::vector<bool> begins(facts.names.size());
-  for (std::size_t i = 0; i < begins.size(); ++i) begins[i] = bare_type(facts.names[i].op_type) == "oneslike";
+  for (std::size_t i = 0; i < begins.size(); ++i) begins[i] = begins_backward(facts.names[i].op_type);
   const Status read = snapshot.with_database([&](Database& database) -> Status {
     Result<Statement> row = database.prepare(
         "SELECT op_id, source, source_slot, max, min, avg, l2norm, count, nan_count, positive_inf_count, "

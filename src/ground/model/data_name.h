@@ -2,12 +2,26 @@
 // program (`data-3`), or left over from an earlier step (`carried-1`).
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace sonde {
 
-inline bool is_data_name(std::string_view name) {
-  return name.empty() || name.starts_with("data-") || name.starts_with("carried-");
+enum class NameKind : std::uint8_t { none, parameter, data, carried };
+
+inline constexpr std::string_view kDataName = "data-", kCarriedName = "carried-";  // and a number
+
+inline NameKind kind_of_name(std::string_view name) {
+  if (name.empty()) return NameKind::none;
+  if (name.starts_with(kDataName)) return NameKind::data;
+  return name.starts_with(kCarriedName) ? NameKind::carried : NameKind::parameter;
 }
+
+// Not a parameter's.
+inline bool is_data_name(std::string_view name) { return kind_of_name(name) != NameKind::parameter; }
+
+inline std::string data_name(std::uint64_t number) { return std::string(kDataName) + std::to_string(number); }
+inline std::string carried_name(std::uint64_t number) { return std::string(kCarriedName) + std::to_string(number); }
 
 }  // namespace sonde

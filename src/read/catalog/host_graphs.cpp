@@ -14,6 +14,7 @@
 #include "dump/layout/side_names.h"
 #include "dump/layout/trees.h"
 #include "ground/files/mapped_file.h"
+#include "ground/model/data_name.h"
 #include "read/catalog/host_names.h"
 #include "read/catalog/tensor_evidence.h"
 
@@ -214,7 +215,7 @@ class HostGraphAdder {
     if (input.kind == HostInput::Kind::constant && input.value) {
       if (!tensor.constant) tensor.constant = input.value;
     } else if (input.kind != HostInput::Kind::op) {
-      const bool made_up = input.parameter.starts_with("carried-");  // by us: an op that was not recorded
+      const bool made_up = kind_of_name(input.parameter) == NameKind::carried;  // by us: an op that was not recorded
       const auto recorded = parameters_.find(input.parameter);
       if (recorded != parameters_.end() && contradicts(recorded->second->tensors[0], tensor)) return;
       if (tensor.parameter.empty() && !made_up) tensor.parameter = texts_.keep(input.parameter);

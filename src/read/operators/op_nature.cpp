@@ -414,10 +414,6 @@ std::uint32_t most_inputs_of(std::string_view type) {
 
 }  // namespace
 
-bool is_list_op(std::string_view op_type) { return op_type.find("_foreach_") != std::string_view::npos; }
-
-bool is_fused_optimizer(std::string_view op_type) { return op_type.find("_fused_") != std::string_view::npos; }
-
 std::string bare_type(std::string_view op_type) {
   std::string out;
   for (const char c : type_part(op_type)) {

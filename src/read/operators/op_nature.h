@@ -41,11 +41,6 @@ OpNature nature_of(const CatalogOp& op);
 // `masked_fill_`, `MaskedFill`, `aten::masked_fill` -> "maskedfill"
 std::string bare_type(std::string_view op_type);
 
-// `_foreach_…`: lists of tensors, element by element.
-bool is_list_op(std::string_view op_type);
-// `_fused_adam_`: the whole update of an optimizer.
-bool is_fused_optimizer(std::string_view op_type);
-
 // The phase, also in dumps where only names show it.
 Phase phase_of(const CatalogOp& op);
 

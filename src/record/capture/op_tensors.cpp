@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "ground/base/clock.h"
+#include "ground/model/data_name.h"
 #include "record/capture/op_recorder.h"
 
 namespace sonde {
@@ -175,7 +176,7 @@ void OpRecorder::find_data(const Op& op, const HostTensor& tensor, bool with_op,
       named_tensors_.data_number(tensor.storage, graph, steps_[graph].stamp, op.backward, has_constants);
   if (number == nullptr) return;
   if (number->name == nullptr) {
-    number->name = &names_.parameter(fmt::format("data-{}", number->value));
+    number->name = &names_.parameter(data_name(number->value));
     number->by_name = emits_parameters_ && selector_.names_parameter(number->name->op_name);
   }
   const OpName& name = *number->name;

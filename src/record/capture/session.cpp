@@ -108,10 +108,8 @@ bool Session::open_recorder(Host host) {
 void Session::announce_modes() {
   if (run_info_.host.find(kPynativeHost) != std::string::npos) ops_->recorder()->note(std::string(kPynativeNote));
   if (overhead_) {
-    ops_->recorder()->note(
-        fmt::format("max_overhead {}: steps and operators are left out; a tensor that was not read "
-                    "says so",
-                    plan_.sonde.max_overhead));
+    ops_->recorder()->note(fmt::format("{} {}: steps and operators are left out; a tensor that was not read says so",
+                                       kOverheadNote, plan_.sonde.max_overhead));
   }
   if (plan_.sonde.ring == 0) return;
   if (!ring_signals_) {

@@ -10,7 +10,6 @@
 namespace sonde {
 namespace {
 
-constexpr const char* kUninitialised = "uninitialised memory";
 constexpr const char* kDropped = "dropped: the budget was full";
 constexpr const char* kBudgetFull = "statistics only: the budget was full";
 

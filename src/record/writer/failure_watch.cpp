@@ -7,6 +7,7 @@
 
 #include "dump/run_files/grown.h"
 #include "ground/base/shape.h"
+#include "ground/model/data_name.h"
 
 namespace sonde {
 namespace {
@@ -33,7 +34,7 @@ void FailureWatch::define(const OpName& name) {
   constexpr std::string_view kGradient = ".grad";
   Name& facts = grown(names_, name.id);
   facts.text = name.op_name;
-  facts.is_data = name.op_name.starts_with("data-");
+  facts.is_data = kind_of_name(name.op_name) == NameKind::data;
   facts.is_gradient = name.op_name.ends_with(kGradient);
   if (!facts.is_gradient) {
     named_[name.op_name] = name.id;

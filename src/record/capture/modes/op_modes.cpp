@@ -1,5 +1,6 @@
 // What OpRecorder does in single modes: values before an op overwrites them, and outputs that a watcher reads again.
 #include "ground/base/clock.h"
+#include "ground/model/not_read.h"
 #include "record/capture/devices.h"
 #include "record/capture/op_recorder.h"
 
@@ -40,7 +41,7 @@ void OpRecorder::keep_image(Op& op, std::uint32_t slot, const HostTensor& tensor
   {
     const std::lock_guard guard(lock_);
     relate(op, tensor, identity, record, none);
-    if (record.skipped == nullptr && cache_.find(key).uninitialised) record.skipped = "uninitialised memory";
+    if (record.skipped == nullptr && cache_.find(key).uninitialised) record.skipped = kUninitialised;
   }
   if (record.skipped != nullptr) return;
   if (tensor.view.elements() == 0) {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "dump/journal/unrecorded.h"
+
 namespace sonde {
 namespace {
 
@@ -210,7 +212,7 @@ void Overhead::ended(std::uint32_t graph, std::uint32_t id, Depth depth, std::ui
 }
 
 std::string Overhead::report() const {
-  std::string text = fmt::format("max_overhead {}: ", most_);
+  std::string text = fmt::format("{} {}: ", kOverheadNote, most_);
   for (std::uint32_t graph = 0; graph < graphs_.size(); ++graph) {
     const GraphState& state = graphs_.at(graph);
     if (state.steps == 0) continue;

@@ -1,0 +1,17 @@
+// What a step is part of: a training, an evaluation; and whether its optimizer ran.
+#pragma once
+
+#include "ask/first_bad/flow_graph.h"
+
+namespace sonde {
+
+struct FlowTraining {
+  bool trains = false;       // backward or an optimizer ran in this step
+  bool has_modules = false;  // an op of this step ran inside a module
+  bool is_evaluation = false;
+  bool scaler_skipped = false;          // the loss scaler found infinities and no optimizer ran
+  bool optimizer_reads_finite = false;  // an optimizer ran, and all gradients that it read are finite
+};
+FlowTraining training_of(const FlowGraph& graph, const CatalogStep& step);
+
+}  // namespace sonde
