@@ -16,7 +16,7 @@ import pytest
 from processes import CLI
 
 import sonde
-from sonde import adapter
+from sonde import adapter, adapter_build, torch_installation
 
 OTHER_USER = 65534
 needs_a_second_user = pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user: runs as root")
@@ -28,9 +28,9 @@ def package(monkeypatch, tmp_path):
     sources = tmp_path / "package" / "adapters" / "torch"
     sources.mkdir(parents=True)
     (sources / "one.cpp").write_text('extern "C" int one() { return 1; }\n')
-    monkeypatch.setattr(adapter, "_PACKAGE", tmp_path / "package")
     monkeypatch.setattr(adapter, "_BUILT", tmp_path / "package" / "adapters" / "built")
-    monkeypatch.setattr(adapter, "_SOURCES", sources)
+    monkeypatch.setattr(torch_installation, "SOURCES", sources)
+    monkeypatch.setattr(adapter_build, "SOURCES", sources)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("CXX", raising=False)
     return tmp_path
@@ -71,7 +71,7 @@ def test_sources_that_need_the_slow_headers_are_compiled_together(package, tmp_p
     sources = package / "package" / "adapters" / "torch"
     for name in ("two", "three"):
         (sources / f"{name}.cpp").write_text("#include <torch/csrc/autograd/node.h>\n")
-    units = {unit.stem: unit.read_text() for unit in adapter._write_units(adapter.find_torch(), tmp_path)}
+    units = {unit.stem: unit.read_text() for unit in adapter_build._write_units(adapter.find_torch(), tmp_path)}
     assert [line.count(".cpp") for line in units["with_autograd"].splitlines()] == [1, 1]
     assert units["others"] == f'#include "{sources / "one.cpp"}"\n'
 
@@ -244,7 +244,7 @@ def test_a_missing_compiler_is_named_with_its_package(package, monkeypatch, name
 
 
 def test_missing_python_headers_are_named_with_their_package(package, monkeypatch):
-    monkeypatch.setattr(adapter.sysconfig, "get_path", lambda name: "/nonexistent")
+    monkeypatch.setattr(torch_installation.sysconfig, "get_path", lambda name: "/nonexistent")
     with pytest.raises(adapter.AdapterError, match=r"Python\.h is not in .* apt install python3-dev"):
         adapter.find_or_build()
 
@@ -258,14 +258,14 @@ def test_a_torch_before_the_oldest_is_refused_by_name(package, monkeypatch, vers
 
 
 def test_another_minor_of_python_is_refused_by_name(package, monkeypatch):
-    monkeypatch.setattr(adapter, "PYTHON_MINORS", ("3.8", "3.9"))
+    monkeypatch.setattr(torch_installation, "PYTHON_MINORS", ("3.8", "3.9"))
     with pytest.raises(adapter.AdapterError, match=r"is not supported; .* CPython 3\.8 to 3\.9"):
         adapter.find_or_build()
 
 
 def test_a_free_threaded_python_is_refused_by_name(package, monkeypatch):
     variables = {"Py_GIL_DISABLED": 1}
-    monkeypatch.setattr(adapter.sysconfig, "get_config_var", variables.get)
+    monkeypatch.setattr(torch_installation.sysconfig, "get_config_var", variables.get)
     with pytest.raises(adapter.AdapterError, match=r"the free-threaded build of Python .* is not supported"):
         adapter.find_or_build()
 
@@ -300,7 +300,7 @@ def test_the_abi_of_the_standard_library_is_that_of_torch(tmp_path, config, expe
         (place / "TorchConfig.cmake").write_text(config)
     torch = adapter.Torch(tmp_path, "2.6.0", "abc")
     assert torch.cxx11_abi == expected
-    assert f"-D_GLIBCXX_USE_CXX11_ABI={int(expected)}" in adapter._compile_flags(torch)
+    assert f"-D_GLIBCXX_USE_CXX11_ABI={int(expected)}" in adapter_build._compile_flags(torch)
 
 
 @pytest.fixture
@@ -308,7 +308,7 @@ def untried(tmp_path, monkeypatch):
     """A copy of the package that was tried with no version of PyTorch, with the adapter that was built for it."""
     copy = tmp_path / "copy"
     shutil.copytree(pathlib.Path(sonde.__file__).parent, copy / "sonde")
-    source = copy / "sonde" / "adapter.py"
+    source = copy / "sonde" / "torch_installation.py"
     text = source.read_text()
     start = text.index("TESTED_TORCH_MINORS = (")
     source.write_text(text[:start] + "TESTED_TORCH_MINORS = ()" + text[text.index(")", start) + 1 :])
@@ -327,7 +327,7 @@ def test_a_torch_that_nobody_tried_is_recorded_after_a_self_test(train, config, 
 
 
 def test_a_python_that_nobody_tried_needs_the_self_test_too(train, config, tmp_path, untried):
-    source = untried / "sonde" / "adapter.py"
+    source = untried / "sonde" / "torch_installation.py"
     text = source.read_text().replace(
         "TESTED_TORCH_MINORS = ()", f"TESTED_TORCH_MINORS = ('{adapter.find_torch().minor}',)"
     )
@@ -374,7 +374,7 @@ def test_a_failed_self_test_says_what_failed_and_the_training_goes_on(  # noqa: 
 def test_training_goes_on_when_torch_is_refused(train, config, tmp_path, dump):
     copy = tmp_path / "copy"
     shutil.copytree(pathlib.Path(sonde.__file__).parent, copy / "sonde")
-    source = copy / "sonde" / "adapter.py"
+    source = copy / "sonde" / "torch_installation.py"
     source.write_text(source.read_text().replace("OLDEST_TORCH = (2, 6)", "OLDEST_TORCH = (3, 0)"))
     run = train(config=config(), PYTHONPATH=copy)
     assert run.status == 0

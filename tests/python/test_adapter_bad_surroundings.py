@@ -14,7 +14,7 @@ import pytest
 from conftest import SMALL_TRAINING
 
 import sonde as package
-from sonde import adapter
+from sonde import adapter, adapter_build, torch_installation
 
 ENDS_WITH_5 = SMALL_TRAINING + "    raise SystemExit(5)\n"
 OTHER_USER = 65534
@@ -226,7 +226,8 @@ def test_a_library_for_another_abi_fails_when_it_is_loaded_not_when_it_is_called
         'void old_abi();\nextern "C" __attribute__((visibility("default"))) void* PyInit__sonde_torch() '
         "{ old_abi(); return nullptr; }\n"
     )
-    monkeypatch.setattr(adapter, "_SOURCES", tmp_path / "sources")
+    monkeypatch.setattr(torch_installation, "SOURCES", tmp_path / "sources")
+    monkeypatch.setattr(adapter_build, "SOURCES", tmp_path / "sources")
     monkeypatch.setattr(adapter.Torch, "libraries", ())  # this process has not imported torch
     library = adapter.build(adapter.find_torch(), tmp_path / "built")
     flags = sys.getdlopenflags()

@@ -11,7 +11,7 @@ import sysconfig
 import pytest
 import yaml
 
-from sonde import adapter
+from sonde import torch_installation
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORKFLOWS = ROOT / ".github/workflows"
@@ -46,7 +46,7 @@ def differences(workflows):
     matrix = [(line["torch"], line["python"]) for line in jobs["versions"]["strategy"]["matrix"]["include"]]
     if matrix != versions_of_the_matrix():
         found.append(f"versions: {matrix}")
-    if jobs["python"]["strategy"]["matrix"]["python"] != list(adapter.PYTHON_MINORS):
+    if jobs["python"]["strategy"]["matrix"]["python"] != list(torch_installation.PYTHON_MINORS):
         found.append("the Pythons that Sonde knows")
     for job in (jobs["all"], read["wheels"]["jobs"]["install"]):
         if job["strategy"]["matrix"]["image"] != IMAGES:

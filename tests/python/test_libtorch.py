@@ -10,7 +10,7 @@ import pytest
 from processes import CLI, run_alone, settings_of
 
 import sonde
-from sonde import adapter
+from sonde import adapter, torch_installation
 
 EXAMPLE = pathlib.Path(__file__).parents[2] / "examples" / "libtorch"
 TORCH = adapter.find_torch().directory
@@ -40,7 +40,7 @@ run = functools.partial(run_alone, timeout=280)
 def test_cmake_leaves_out_the_sources_that_the_build_on_first_use_leaves_out():
     text = (pathlib.Path(__file__).parents[2] / "cmake" / "sonde-torch.cmake").read_text()
     (names,) = re.findall(r"EXCLUDE REGEX \"/torch/\(([a-z_|]+)\)", text)
-    assert set(names.split("|")) == adapter._OF_PYTHON
+    assert set(names.split("|")) == torch_installation.OF_PYTHON
 
 
 def build_programs(build):
