@@ -141,7 +141,9 @@ def classes(file):
             spaces.append(opened[1])
         elif line.startswith("}  // namespace"):
             spaces.pop()
-        elif (found := re.match(r"(?:class|struct|union)\s+(\w+)(?!::)\b[^;(]*\{", line)) and "" not in spaces:
+        elif (
+            found := re.match(r"(?:class|struct|union)\s+(?:[A-Z_]+(?:\(.*\))? )?(\w+)(?!::)\b[^;(]*\{", line)
+        ) and "" not in spaces:
             yield "::".join([*spaces, found[1]])
 
 

@@ -2,12 +2,12 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "ground/base/mutex.h"
 #include "ground/device/compiler.h"
 #include "ground/device/library.h"
 
@@ -197,11 +197,11 @@ class Kernels {
   const Result<Loaded>& of(Runtime runtime, int number);
 
  private:
-  const Result<Driver>& driver(Runtime runtime);
+  const Result<Driver>& driver(Runtime runtime) REQUIRES(mutex_);
 
-  std::mutex mutex_;
-  std::optional<Result<Driver>> drivers_[2];
-  std::map<std::pair<Runtime, int>, Result<Loaded>> loaded_;
+  Mutex mutex_;
+  std::optional<Result<Driver>> drivers_[2] GUARDED_BY_MUTEX;
+  std::map<std::pair<Runtime, int>, Result<Loaded>> loaded_ GUARDED_BY_MUTEX;
 };
 
 const Result<Driver>& Kernels::driver(Runtime runtime) {
@@ -211,7 +211,7 @@ const Result<Driver>& Kernels::driver(Runtime runtime) {
 }
 
 const Result<Loaded>& Kernels::of(Runtime runtime, int number) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const std::pair key(runtime, number);
   if (const auto known = loaded_.find(key); known != loaded_.end()) return known->second;
   const Result<Driver>& found = driver(runtime);

@@ -260,7 +260,7 @@ std::uint32_t begin_op(sonde_op** out, F begin) {
 }
 
 std::uint32_t op_begin(std::uint32_t site_id, sonde_graph graph, std::uint64_t attributes, sonde_op** out) {
-  return begin_op(out, [&](Session& s, Op& op) { return s.op_begin(op, site_id, graph, attributes); });
+  return begin_op(out, [&](Session& s, Op& op) { return s.ops().begin(op, site_id, graph, attributes); });
 }
 
 // An op belongs to the session that began it, even if that one was stopped meanwhile.
@@ -286,35 +286,35 @@ void on_op(sonde_op* op, const sonde_tensor* tensor, F body) {
 }
 
 void op_attributes(sonde_op* op, const sonde_attribute* attributes, std::uint32_t count) {
-  on_op(op, [&](Session&, Op& o) {
+  on_op(op, [&](Session& s, Op& o) {
     std::vector<Attribute> values;
     for (std::uint32_t i = 0; i < count; ++i) values.push_back(attribute_of(attributes[i]));
-    o.recorder->set_attributes(o, std::move(values));
+    s.ops().attributes(o, std::move(values));
   });
 }
 void op_input_before(sonde_op* op, std::uint32_t slot, const sonde_tensor* tensor) {
-  on_op(op, tensor, [&](Session&, Op& o, const HostTensor& t) { o.recorder->input_before(o, slot, t); });
+  on_op(op, tensor, [&](Session& s, Op& o, const HostTensor& t) { s.ops().input_before(o, slot, t); });
 }
 void op_mutated(sonde_op* op, std::uint64_t storage) {
-  on_op(op, [&](Session&, Op& o) { o.recorder->mutated(o, storage); });
+  on_op(op, [&](Session& s, Op& o) { s.ops().mutated(o, storage); });
 }
 void op_input(sonde_op* op, std::uint32_t slot, const sonde_tensor* tensor) {
-  on_op(op, tensor, [&](Session&, Op& o, const HostTensor& t) { o.recorder->input(o, slot, t); });
+  on_op(op, tensor, [&](Session& s, Op& o, const HostTensor& t) { s.ops().input(o, slot, t); });
 }
 void op_output(sonde_op* op, std::uint32_t slot, const sonde_tensor* tensor) {
-  on_op(op, tensor, [&](Session& s, Op& o, const HostTensor& t) { s.op_output(o, slot, t); });
+  on_op(op, tensor, [&](Session& s, Op& o, const HostTensor& t) { s.ops().output(o, slot, t); });
 }
 void op_end(sonde_op* op, int failed) {
-  on_op(op, [&](Session&, Op& o) { o.recorder->end(o, failed != 0); });
+  on_op(op, [&](Session& s, Op& o) { s.ops().end(o, failed != 0); });
   OpStack& stack = ops_of_thread();
   if (stack.depth > 0) --stack.depth;
 }
 
 void op_check_output(sonde_op* op, const sonde_tensor* output) {
-  on_op(op, output, [](Session& s, Op& o, const HostTensor& t) { s.op_check_output(o, t); });
+  on_op(op, output, [](Session& s, Op& o, const HostTensor& t) { s.ops().check_output(o, t); });
 }
 void op_failed(sonde_op* op) {
-  on_op(op, [&](Session& s, Op& o) { s.op_failed(o); });
+  on_op(op, [&](Session& s, Op& o) { s.ops().failed(o); });
 }
 std::uint32_t op_watch_id(sonde_op* op) {
   std::uint32_t id = 0;
@@ -323,44 +323,45 @@ std::uint32_t op_watch_id(sonde_op* op) {
 }
 int op_watched(sonde_op* op, std::uint32_t watched, std::uint32_t slot, const sonde_tensor* tensor) {
   bool goes_on = false;
-  on_op(op, tensor, [&](Session&, Op& o, const HostTensor& t) { goes_on = o.recorder->watched(o, watched, slot, t); });
+  on_op(op, tensor, [&](Session& s, Op& o, const HostTensor& t) { goes_on = s.ops().watched(o, watched, slot, t); });
   return goes_on ? 1 : 0;
 }
 
 sonde_op* op_defer(sonde_op* op) {
   auto rest = std::make_unique<Op>();
-  on_op(op, [&](Session&, Op& o) { rest = o.recorder->defer(o); });
+  on_op(op, [&](Session& s, Op& o) { rest = s.ops().defer(o); });
   OpStack& stack = ops_of_thread();
   if (stack.depth > 0) --stack.depth;
   return reinterpret_cast<sonde_op*>(rest.release());
 }
 void op_complete(sonde_op* deferred, int failed) {
-  on_op(deferred, [&](Session&, Op& o) { o.recorder->end(o, failed != 0); });
+  on_op(deferred, [&](Session& s, Op& o) { s.ops().end(o, failed != 0); });
   delete &op_of(deferred);
 }
 
 int records_graph(sonde_graph graph) {
-  return guarded(0, [&](Session& s) { return s.records_graph(graph) ? 1 : 0; });
+  return guarded(0, [&](Session& s) { return s.ops().records_graph(graph) ? 1 : 0; });
 }
 std::uint32_t site_wants(std::uint32_t site_id, std::uint32_t count) {
-  return guarded(0u, [&](Session& s) { return s.site_wants(site_id, count); });
+  return guarded(0u, [&](Session& s) { return s.ops().site_wants(site_id, count); });
 }
 std::uint64_t op_keep(sonde_op* op) {
   std::uint64_t number = kNoSequence;
-  on_op(op, [&](Session&, Op& o) { number = o.recorder->keep(o); });
+  on_op(op, [&](Session& s, Op& o) { number = s.ops().keep(o); });
   return number;
 }
 void op_input_of(sonde_op* op, std::uint32_t slot, std::uint64_t maker, std::uint32_t output) {
-  on_op(op, [&](Session&, Op& o) { o.recorder->input_of(o, slot, maker, output); });
+  on_op(op, [&](Session& s, Op& o) { s.ops().input_of(o, slot, maker, output); });
 }
 void op_result_at(std::uint64_t maker, std::uint32_t output, const sonde_tensor* tensor) {
-  with_struct_void(tensor, [&](Session& s, const sonde_tensor& all) { s.op_result_at(maker, output, tensor_of(all)); });
+  with_struct_void(tensor,
+                   [&](Session& s, const sonde_tensor& all) { s.ops().result_at(maker, output, tensor_of(all)); });
 }
 int op_replaced(std::uint32_t site_id, const char* by) {
-  return guarded(0, [&](Session& s) { return s.op_replaced(site_id, by != nullptr ? by : "") ? 1 : 0; });
+  return guarded(0, [&](Session& s) { return s.ops().is_replaced(site_id, by != nullptr ? by : "") ? 1 : 0; });
 }
 void ops_forgotten(const std::uint64_t* makers, std::size_t count) {
-  guarded_void([&](Session& s) { s.ops_forgotten({makers, count}); });
+  guarded_void([&](Session& s) { s.ops().forget({makers, count}); });
 }
 
 void storages_freed(const std::uint64_t* storages, std::size_t count) {
@@ -389,7 +390,7 @@ int host_settings(sonde_host_settings* settings, char* message, std::size_t mess
       copy_text(too_short(*settings), message, message_bytes);
       return -1;
     }
-    const Result<NamedHostSettings> read = s.named_host_settings();
+    const Result<NamedHostSettings> read = s.named().settings();
     if (read) {
       write_settings(s.plan(), *read, *settings);
     } else {
@@ -399,25 +400,25 @@ int host_settings(sonde_host_settings* settings, char* message, std::size_t mess
   });
 }
 int wants_step(std::uint64_t step) {
-  return guarded(0, [&](Session& s) { return s.wants_step(step) ? 1 : 0; });
+  return guarded(0, [&](Session& s) { return s.named().wants_step(step) ? 1 : 0; });
 }
 int wants_named(const sonde_named_op* named) {
   return with_struct(named, 0,
-                     [](Session& s, const sonde_named_op& all) { return s.wants_named(named_op_of(all)) ? 1 : 0; });
+                     [](Session& s, const sonde_named_op& all) { return s.named().wants(named_op_of(all)) ? 1 : 0; });
 }
 std::uint32_t named_op_begin(const sonde_named_op* named, sonde_op** out) {
   return with_struct(named, 0u, [&](Session&, const sonde_named_op& all) {
-    return begin_op(out, [&](Session& s, Op& op) { return s.named_op_begin(named_op_of(all), op); });
+    return begin_op(out, [&](Session& s, Op& op) { return s.named().begin(named_op_of(all), op); });
   });
 }
 void named_parameter(const sonde_named_op* named, const sonde_tensor* tensor) {
   with_struct_void(named, [&](Session&, const sonde_named_op& name) {
     with_struct_void(
-        tensor, [&](Session& s, const sonde_tensor& all) { s.named_parameter(named_op_of(name), tensor_of(all)); });
+        tensor, [&](Session& s, const sonde_tensor& all) { s.named().parameter(named_op_of(name), tensor_of(all)); });
   });
 }
 void named_step_end() {
-  guarded_void([](Session& s) { s.named_step_end(); });
+  guarded_void([](Session& s) { s.named().end_step(); });
 }
 void flag_scope(const char* scope, const char* type, int enabled) {
   guarded_void([&](Session& s) { s.flag_scope(scope, type != nullptr ? type : "", enabled != 0); });
@@ -437,7 +438,7 @@ void device_read_done(std::uint64_t ticket, const sonde_device_result* result) {
   const std::shared_ptr<LateReading> reading = take_expected(ticket);
   if (reading == nullptr) return;
   deliver(*reading, is_complete(*result) ? completed(*result) : sonde_device_result{});
-  guarded_void([](Session& s) { s.device_read_done(); });
+  guarded_void([](Session& s) { s.ops().device_read_done(); });
 }
 
 // Valid until this thread asks again.

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "ground/base/mutex.h"
 #include "record/capture/abi.h"
 
 namespace sonde {
@@ -14,9 +15,9 @@ namespace {
 std::atomic<const sonde_devices*> g_devices{nullptr};
 
 struct Expected {
-  std::mutex mutex;
-  std::unordered_map<std::uint64_t, std::shared_ptr<LateReading>> readings;
-  std::uint64_t next = 1;
+  Mutex mutex;
+  std::unordered_map<std::uint64_t, std::shared_ptr<LateReading>> readings GUARDED_BY(mutex);
+  std::uint64_t next GUARDED_BY(mutex) = 1;
 };
 
 Expected& expected() {
@@ -55,14 +56,14 @@ void drain_devices() {
 
 std::uint64_t expect_reading(const std::shared_ptr<LateReading>& reading) {
   Expected& all = expected();
-  const std::lock_guard lock(all.mutex);
+  const Lock lock(all.mutex);
   all.readings.emplace(all.next, reading);
   return all.next++;
 }
 
 std::shared_ptr<LateReading> take_expected(std::uint64_t ticket) {
   Expected& all = expected();
-  const std::lock_guard lock(all.mutex);
+  const Lock lock(all.mutex);
   const auto found = all.readings.find(ticket);
   if (found == all.readings.end()) return nullptr;
   std::shared_ptr<LateReading> reading = std::move(found->second);
@@ -73,7 +74,7 @@ std::shared_ptr<LateReading> take_expected(std::uint64_t ticket) {
 void forget_expected() {
   Expected& all = expected();
   std::unordered_map<std::uint64_t, std::shared_ptr<LateReading>> dropped;  // destroyed after the lock
-  const std::lock_guard lock(all.mutex);
+  const Lock lock(all.mutex);
   dropped.swap(all.readings);
 }
 

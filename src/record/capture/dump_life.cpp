@@ -1,9 +1,9 @@
 // The life cycle of CANN's dump API in C: init, set, finalize, each in its turn. That of Python, with the same texts, is
 // python/sonde/acl.py: it starts a session of the package.
 #include <array>
-#include <mutex>
 #include <string>
 
+#include "ground/base/mutex.h"
 #include "record/capture/api.h"
 
 namespace {
@@ -11,9 +11,9 @@ namespace {
 enum class Stage { none, initialised, set };
 
 struct Life {
-  std::mutex mutex;
-  Stage stage = Stage::none;
-  std::string message;
+  sonde::Mutex mutex;
+  Stage stage GUARDED_BY(mutex) = Stage::none;
+  std::string message GUARDED_BY(mutex);
 };
 
 Life& life() {
@@ -21,7 +21,7 @@ Life& life() {
   return state;
 }
 
-int refuse(Life& state, int code, std::string message) {
+int refuse(Life& state, int code, std::string message) REQUIRES(state.mutex) {
   state.message = std::move(message);
   return code;
 }
@@ -32,7 +32,7 @@ constexpr const char* kRepeated = "EP0008: This API cannot be called repeatedly"
 
 extern "C" int sonde_init_dump(void) {
   Life& state = life();
-  const std::lock_guard lock(state.mutex);
+  const sonde::Lock lock(state.mutex);
   if (state.stage != Stage::none) return refuse(state, SONDE_ERROR_DUMP_ALREADY_RUN, kRepeated);
   if (sonde::api_table()->active() != 0) {
     return refuse(state, SONDE_ERROR_DUMP_ALREADY_RUN,
@@ -45,7 +45,7 @@ extern "C" int sonde_init_dump(void) {
 
 extern "C" int sonde_set_dump(const char* config_path) {
   Life& state = life();
-  const std::lock_guard lock(state.mutex);
+  const sonde::Lock lock(state.mutex);
   if (config_path == nullptr) return refuse(state, SONDE_ERROR_INVALID_PARAM, "EP0007: dumpCfgPath is null");
   if (state.stage == Stage::none) {
     return refuse(state, SONDE_ERROR_DUMP_NOT_RUN, "EP0008: aclmdlInitDump must be executed before aclmdlSetDump");
@@ -61,7 +61,7 @@ extern "C" int sonde_set_dump(const char* config_path) {
 
 extern "C" int sonde_finalize_dump(void) {
   Life& state = life();
-  const std::lock_guard lock(state.mutex);
+  const sonde::Lock lock(state.mutex);
   if (state.stage == Stage::none) {
     return refuse(state, SONDE_ERROR_DUMP_NOT_RUN, "EP0008: aclmdlInitDump must be executed before aclmdlFinalizeDump");
   }
@@ -75,7 +75,7 @@ extern "C" int sonde_finalize_dump(void) {
 extern "C" const char* sonde_dump_message(void) {
   thread_local std::string mine;
   Life& state = life();
-  const std::lock_guard lock(state.mutex);
+  const sonde::Lock lock(state.mutex);
   mine = state.message;
   return mine.c_str();
 }

@@ -9,6 +9,7 @@
 
 #include "dump/journal/late_reading.h"
 #include "dump/journal/record.h"
+#include "record/capture/session_lock.h"
 
 namespace sonde {
 
@@ -33,7 +34,7 @@ class LateRecords {
 
   // Calls take(entry) for those whose tensors are there, until one is not. `all`: for all.
   template <typename Take>
-  void advance(bool all, Take take) {
+  void advance(bool all, Take take) REQUIRES(session_lock) {
     while (!entries_.empty() && (all || has_arrived(entries_.front()))) {
       Entry entry = std::move(entries_.front());
       entries_.pop_front();

@@ -161,7 +161,7 @@ bool NamedHost::is_flagged(const Known& op) const {
 }
 
 bool NamedHost::wants(OpRecorder& ops, const NamedOp& op, std::uint32_t rank) {
-  if (op.is_parameter()) return ops.records_parameter(op.op_name);
+  if (op.is_parameter()) return ops.tensors().companions().records_parameter(op.op_name);
   ++asked_;
   // Their contents decide, or the ops before them.
   const Selector& selector = ops.selector();

@@ -53,9 +53,9 @@ class NamedHost {
   // set_dump() of the operators in `scope` and below; with a type: of those directly in the scope of that type.
   void flag_scope(std::string_view scope, std::string_view type, bool enabled);
   // True if any of its data will be recorded. `rank`: the rank of the host's files.
-  bool wants(OpRecorder& ops, const NamedOp& op, std::uint32_t rank);
+  bool wants(OpRecorder& ops, const NamedOp& op, std::uint32_t rank) REQUIRES(session_lock);
   // Returns SONDE_WANT_*.
-  std::uint32_t begin(OpRecorder& ops, const NamedOp& named, std::uint32_t rank, Op& op);
+  std::uint32_t begin(OpRecorder& ops, const NamedOp& named, std::uint32_t rank, Op& op) REQUIRES(session_lock);
 
   std::uint64_t ops_asked() const { return asked_; }  // for which wants() was called
   // " (train.py:12)", from the host's graph; empty if the graph has no line.
@@ -74,11 +74,12 @@ class NamedHost {
   };
   // The attributes that all ops of one scope and type share in the host's graph.
   using StemAttributes = std::unordered_map<std::string, std::vector<Attribute>>;
-  Known& find(OpRecorder& ops, const NamedOp& op, std::uint32_t rank);
+  Known& find(OpRecorder& ops, const NamedOp& op, std::uint32_t rank) REQUIRES(session_lock);
   std::vector<std::string> other_names_of(const NamedOp& op, std::uint32_t rank);
   void add_attributes(Known& known, const NamedOp& op, std::uint32_t rank);
   Result<HostGraph> graph_of_host(std::uint32_t rank, std::uint32_t graph) const;
-  Selector::Wanted decide(OpRecorder& ops, const Known& op, std::uint32_t graph, bool flagged) const;
+  Selector::Wanted decide(OpRecorder& ops, const Known& op, std::uint32_t graph, bool flagged) const
+      REQUIRES(session_lock);
   bool is_flagged(const Known& op) const;
 
   const Plan& plan_;

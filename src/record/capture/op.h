@@ -14,17 +14,21 @@ namespace sonde {
 class OpRecorder;
 class Session;
 
-// Belongs to one thread or, when deferred, to its current holder.
-struct Op {
-  Record record;
+// The part that remains the same when an op is deferred.
+struct OpFacts {
   Selector::Wanted wanted;
   bool backward = false;
-  bool deferred = false;                                 // returned by op_defer
-  Depth depth = Depth::full;                             // max_overhead: what is read of it
-  std::uint64_t read_nanoseconds = 0, copied_bytes = 0;  // the same: what that cost
-  std::vector<Snapshot> before;
+  bool deferred = false;      // returned by op_defer
+  Depth depth = Depth::full;  // max_overhead: what is read of it
   Session* session = nullptr;
   OpRecorder* recorder = nullptr;  // the recorder of the beginning that it belongs to
+};
+
+// Belongs to one thread or, when deferred, to its current holder.
+struct Op : OpFacts {
+  Record record;
+  std::uint64_t read_nanoseconds = 0, copied_bytes = 0;  // max_overhead: what reading it cost
+  std::vector<Snapshot> before;
 };
 
 // The host thread: 0 is the first that was seen.

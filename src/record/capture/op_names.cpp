@@ -26,7 +26,7 @@ std::string with_number(std::string_view op_name, std::uint32_t number) {
 }  // namespace
 
 OpNames::OpNames(const Plan& plan, Selector& selector, const SiteTable& sites)
-    : flags_matter_(plan.dump_mode == DumpMode::flagged || plan.acl.in_use), selector_(selector), sites_(sites) {}
+    : flags_matter_(plan.flags_matter()), selector_(selector), sites_(sites) {}
 
 OpName& OpNames::add(std::string op_type, std::string op_name) {
   OpName& name = names_.emplace_back();

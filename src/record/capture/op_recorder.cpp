@@ -1,4 +1,3 @@
-// OpRecorder's life, its steps and its ops. Reading of tensors: op_tensors.cpp.
 #include "record/capture/op_recorder.h"
 
 #include <algorithm>
@@ -36,20 +35,29 @@ std::uint16_t thread_ordinal() {
 }
 
 OpRecorder::OpRecorder(const Plan& plan, const SiteTable& sites, std::mutex& lock)
-    : plan_(plan),
-      sites_(sites),
+    : sites_(sites),
       lock_(lock),
       selector_(plan),
       names_(plan, selector_, sites),
-      rules_(plan),
-      buffer_(buffers_step_) {}
+      forecast_(plan, selector_),
+      gates_(plan, sites, lock),
+      tensors_(plan, sites, selector_, names_, steps_, gates_, lock),
+      earlier_(plan, tensors_),
+      watched_(sites, names_, steps_, tensors_, gates_, lock) {}
+
+void OpRecorder::limit(Overhead* overhead) {
+  overhead_ = overhead;
+  tensors_.measure_time();
+}
 
 void OpRecorder::open(std::unique_ptr<Recorder> recorder) {
   recorder_ = std::move(recorder);
   names_.open(*recorder_);
-  buffer_.open(*recorder_);
-  rules_.bytes_each_time = rules_.needs_bytes && recorder_->layout().tensor_form() == TensorForm::container;
-  rules_.ring = rules_.needs_bytes && !rules_.bytes_each_time ? recorder_->ring() : nullptr;
+  forecast_.open(*recorder_);
+  gates_.open(*recorder_);
+  tensors_.open(*recorder_);
+  earlier_.open(*recorder_);
+  watched_.open(*recorder_);
 }
 
 void OpRecorder::discard() {
@@ -58,12 +66,9 @@ void OpRecorder::discard() {
 }
 
 void OpRecorder::shrink() {
-  cache_.release();
-  late_.clear();
+  gates_.clear();
+  tensors_.clear();
   attribute_ids_.clear();
-  named_tensors_.clear();
-  kept_.clear();
-  buffer_.clear();
 }
 
 // --- steps -----------------------------------------------------------------------------------------------------------
@@ -75,7 +80,7 @@ void OpRecorder::push_step(bool began, StepId step) {
   record.sequence = recorder_->next_sequence();
   record.step = step;
   record.timestamp_us = now_us();
-  submit_locked(std::move(record));
+  gates_.submit_locked(std::move(record));
 }
 
 void OpRecorder::announce(StepId step) {
@@ -87,15 +92,16 @@ void OpRecorder::begin_step(const StepChange& change, bool keeps) {
   GraphStep& step = steps_[graph];
   step.announced = false;
   ++counts_.steps_begun;
-  if (counts_.steps_begun > 2) named_tensors_.forget_older_than(counts_.steps_begun - 2);
+  Companions& companions = tensors_.companions();
+  if (counts_.steps_begun > 2) companions.forget_older_than(counts_.steps_begun - 2);
   // The graph of the first step is always wanted.
-  submit_mark({.begins = true, .graph = graph, .keeps = keeps && overflow_only_ && counts_.steps_begun == 1});
+  gates_.mark({.begins = true, .graph = graph, .keeps = keeps && gates_.overflow_only() && counts_.steps_begun == 1});
   if (change.resumed) return;  // switched off and on within the step: it continues
   step.stamp = ++stamp_;
   step.next_task = 0;
   selector_.begin_step(graph);
   names_.begin_step();
-  named_tensors_.begin_step(graph, recorder_->layout().has_constants());
+  companions.begin_step(graph);
 }
 
 void OpRecorder::end_step(StepId step) {
@@ -105,33 +111,11 @@ void OpRecorder::end_step(StepId step) {
   }
   push_step(false, step);
   ++counts_.steps_ended;
-  submit_mark({.begins = false, .graph = step.graph});
+  gates_.mark({.begins = false, .graph = step.graph});
 }
-
-// --- memory ----------------------------------------------------------------------------------------------------------
 
 void OpRecorder::name_tensor(std::string_view name, const HostTensor& tensor) {
-  const OpName& parameter = names_.parameter(name);
-  bool is_new = false;
-  NamedTensors::Named& named = named_tensors_.name(parameter, tensor, counts_.steps_begun, is_new);
-  if (!is_new) return;
-  named.wanted = records_parameter(parameter.op_name);
-  named.by_name = emits_parameters_ && selector_.names_parameter(parameter.op_name);
-}
-
-void OpRecorder::storage_changed(std::uint64_t storage) {
-  if (storage == 0) {
-    cache_.forget_contents();
-  } else {
-    cache_.wrote(storage, kNoSequence);
-  }
-}
-
-void OpRecorder::storages_freed(std::span<const std::uint64_t> storages) {
-  for (const std::uint64_t storage : storages) {
-    cache_.forget(storage);
-    named_tensors_.freed(storage);
-  }
+  tensors_.companions().name_tensor(name, tensor, counts_.steps_begun);
 }
 
 // --- ops -------------------------------------------------------------------------------------------------------------
@@ -189,9 +173,9 @@ std::uint32_t OpRecorder::wanted_bits(Op& op, bool flagged) {
   ++counts_.ops;
   if (flagged) ++counts_.flagged_ops;
   op.record.selected = op.wanted.any();
-  if (buffers_step_) {
+  if (gates_.searches()) {
     op.wanted = {};
-    return SONDE_WANT_STRUCTURE | (overflow_only_ ? SONDE_WANT_CHECK : SONDE_WANT_FAILURE);
+    return SONDE_WANT_STRUCTURE | (gates_.overflow_only() ? SONDE_WANT_CHECK : SONDE_WANT_FAILURE);
   }
   return SONDE_WANT_STRUCTURE | (op.wanted.inputs ? SONDE_WANT_INPUTS : 0U) |
          (op.wanted.outputs ? SONDE_WANT_OUTPUTS : 0U) | (op.wanted.watched ? SONDE_WANT_WEAK_REF : 0U) |
@@ -201,7 +185,7 @@ std::uint32_t OpRecorder::wanted_bits(Op& op, bool flagged) {
 std::uint32_t OpRecorder::attributes_id(std::uint64_t hash, bool& fresh) {
   if (attribute_ids_.size() >= kMostAttributesKnown) {
     attribute_ids_.clear();
-    buffer_.forget_attributes();
+    gates_.forget_attributes();
   }
   const auto [known, is_new] = attribute_ids_.try_emplace(hash, next_attributes_);
   if (is_new) ++next_attributes_;
@@ -210,170 +194,55 @@ std::uint32_t OpRecorder::attributes_id(std::uint64_t hash, bool& fresh) {
 }
 
 void OpRecorder::set_attributes(Op& op, std::vector<Attribute> values) {
-  if (!buffers_step_) return set_attributes_locked(op, std::move(values));  // a definition needs no lock
-  const std::lock_guard guard(lock_);
-  set_attributes_locked(op, std::move(values));
+  gates_.define(op.record.step.graph, {.id = op.record.attributes, .values = std::move(values)});
 }
 
 void OpRecorder::set_attributes_locked(Op& op, std::vector<Attribute> values) {
-  Attributes attributes;
-  attributes.id = op.record.attributes;
-  attributes.values = std::move(values);
-  if (!buffers_step_) return recorder_->define(attributes);
-  buffer_.define(op.record.step.graph, std::move(attributes));
+  gates_.define_locked(op.record.step.graph, {.id = op.record.attributes, .values = std::move(values)});
 }
 
-void OpRecorder::mutated(Op& op, std::uint64_t storage) {
-  const std::lock_guard guard(lock_);
-  cache_.wrote(storage, op.record.sequence);
+void OpRecorder::input_before(Op& op, std::uint32_t slot, const HostTensor& tensor) {
+  if (gates_.searches()) return earlier_.add(op, slot, tensor);
+  input(op, slot, tensor);
 }
 
-void OpRecorder::submit(Record&& record) {
-  if (!buffers_step_ && !reads_late_.load(std::memory_order_relaxed)) return recorder_->push(std::move(record));
-  const std::lock_guard guard(lock_);
-  submit_locked(std::move(record));
+void OpRecorder::input(Op& op, std::uint32_t slot, const HostTensor& tensor) {
+  tensors_.add(op, true, slot, tensor, op.wanted.slot(true, slot));
 }
 
-void OpRecorder::submit_locked(Record&& record) {
-  if (!reads_late_.load(std::memory_order_relaxed)) return buffer_.submit(std::move(record));
-  late_.add(std::move(record));
-  advance();
+void OpRecorder::output(Op& op, std::uint32_t slot, const HostTensor& tensor) {
+  tensors_.add(op, false, slot, tensor, op.wanted.slot(false, slot));
+  if (op.wanted.watched) watched_.ran(op, slot, tensor);
+}
+
+bool OpRecorder::watched(Op& op, std::uint32_t watch_id, std::uint32_t slot, const HostTensor& tensor) {
+  return watched_.read_again(op, watch_id, slot, tensor);
 }
 
 void OpRecorder::end(Op& op, bool failed) {
-  const bool must_be_written = exception_only_ && failed;  // the program may end a moment later
+  const bool must_be_written = gates_.exception_only() && failed;  // the program may end a moment later
   if (must_be_written) drain_devices();
   op.record.failed = failed;
-  settle_before(op, op.record.overflowed || op.record.undecided || must_be_written);
+  earlier_.settle(op, op.record.overflowed || op.record.undecided || must_be_written);
   // Slots in order, inputs first: the host reports them in the best order for reading their bytes.
   sort_by_slot(op.record.tensors);
   for (TensorRecord& tensor : op.record.tensors) tensor.timestamp_us = op.record.timestamp_us;
   if (overhead_ != nullptr && !op.deferred) {
-    const std::lock_guard guard(lock_);
+    const SessionLock lock(lock_);
     overhead_->ended(op.record.step.graph, op.record.op->id, op.depth, op.read_nanoseconds, op.copied_bytes);
   }
-  submit(std::move(op.record));
+  gates_.submit(std::move(op.record));
   if (must_be_written) recorder_->flush();
 }
 
 std::unique_ptr<Op> OpRecorder::defer(Op& op) {
   auto rest = std::make_unique<Op>();
-  rest->session = op.session;
-  rest->recorder = this;
-  rest->wanted = op.wanted;
-  rest->backward = op.backward;
-  rest->deferred = true;
-  rest->depth = op.depth;
-  Record& record = rest->record;
-  record.completes = true;
-  record.op = op.record.op;
-  record.sequence = op.record.sequence;
-  record.step = op.record.step;
-  record.site = op.record.site;
-  record.thread = op.record.thread;
-  record.task_id = op.record.task_id;
-  record.timestamp_us = op.record.timestamp_us;
+  static_cast<OpFacts&>(*rest) = op;
+  static_cast<NamedRecord&>(rest->record) = op.record;
+  rest->deferred = rest->record.completes = true;
+  rest->record.attributes = 0;  // the first record has them
   end(op, false);
   return rest;
-}
-
-// --- compiled graphs ---------------------------------------------------------------------------------------------------
-
-std::uint64_t OpRecorder::keep(const Op& op) {
-  const std::lock_guard guard(lock_);
-  kept_.keep(op.record);
-  return op.record.sequence;
-}
-
-void OpRecorder::input_of(Op& op, std::uint32_t slot, std::uint64_t maker, std::uint32_t output) {
-  TensorRecord& record = op.record.tensors.emplace_back();
-  {
-    const std::lock_guard guard(lock_);
-    kept_.give(maker, output, record);
-    if (op.wanted.producers) names_.add_producer(maker);
-  }
-  record.is_input = true;
-  record.slot = slot;
-  record.wanted = op.wanted.slot(true, slot);
-  record.source = maker;
-  record.source_slot = output;
-}
-
-void OpRecorder::result_at(std::uint64_t maker, std::uint32_t output, const HostTensor& tensor) {
-  cache_.wrote(tensor.storage, maker);
-  cache_.made(identity_of(tensor), {maker, output});
-}
-
-// SONDE_WANT_* of every op, as far as its name does not matter; 0: that depends on the name.
-std::uint32_t OpRecorder::every_op_wants() const {
-  constexpr std::uint32_t kBoth = SONDE_WANT_INPUTS | SONDE_WANT_OUTPUTS;
-  if (!reads_) return SONDE_WANT_STRUCTURE;
-  const bool by_order = selector_.in_order() || selector_.follows_producers() || names_.flags_matter();
-  const bool by_name = plan_.dump_mode != DumpMode::all || plan_.acl.in_use;
-  const bool unknown = recorder_ == nullptr || recorder_->layout().names().numbers_throughout();
-  if (buffers_step_ || by_order || (by_name && unknown)) return kBoth | SONDE_WANT_CHECK;
-  if (by_name) return 0;
-  const std::uint32_t sides = plan_.input_output == Sides::inputs    ? SONDE_WANT_INPUTS
-                              : plan_.input_output == Sides::outputs ? SONDE_WANT_OUTPUTS
-                                                                     : kBoth;
-  return sides | (rules_.bytes_each_time ? SONDE_WANT_CHECK : 0U);
-}
-
-std::uint32_t OpRecorder::site_wants(const Site& site, std::uint32_t count) {
-  if (const std::uint32_t all = every_op_wants(); site.id == 0 || all != 0) return all;
-  if (!forecast_) forecast_.emplace(plan_);
-  std::uint32_t wanted = SONDE_WANT_CHECK;
-  for (std::uint32_t number = 0; number < count; ++number) {
-    const std::string name = recorder_->layout().names().op_name(site, number);
-    const Selector::Wanted one = forecast_->decide_op({.op_name = name, .op_type = site.op_type, .scope = site.scope});
-    wanted |= (one.inputs ? SONDE_WANT_INPUTS : 0U) | (one.outputs ? SONDE_WANT_OUTPUTS : 0U);
-    if (one.inputs && one.outputs) break;
-  }
-  return wanted;
-}
-
-// Whether the plan names ops of this site, by whatever number.
-bool OpRecorder::names_one_of(const Site& site, std::string_view replaced_by) {
-  bool named = false;
-  for (const std::uint32_t number : selector_.numbers_named()) {
-    const std::string name = recorder_->layout().names().op_name(site, number);
-    named = selector_.names({.op_name = name, .op_type = site.op_type, .scope = site.scope}, replaced_by) || named;
-  }
-  return named;
-}
-
-bool OpRecorder::op_replaced(const Site& site, std::string_view by) {
-  if (recorder_ == nullptr || site.id == 0) return recorder_ != nullptr && !selector_.numbers_named().empty();
-  Site part = site;
-  for (std::string_view rest = by; !rest.empty();) {
-    const std::size_t comma = std::min(rest.find(", "), rest.size());
-    part.op_type = rest.substr(0, comma);
-    if (names_one_of(part, {})) return false;
-    rest.remove_prefix(std::min(comma + 2, rest.size()));
-  }
-  return names_one_of(site, by);
-}
-
-// --- searches of modes -----------------------------------------------------------------------------------------------
-
-bool OpRecorder::found_enough() const {
-  return overflow_only_ && plan_.overflow_number > 0 && found_.count >= plan_.overflow_number;
-}
-
-void OpRecorder::overflowed(Op& op) {
-  if (++found_.count == 1) found_.name(op.record, sites_.at(op.record.site));
-  op.record.overflowed = true;
-  op.wanted = {.inputs = true, .outputs = true};
-  buffer_.keep(op.record.step.graph);
-}
-
-void OpRecorder::threw(Op& op) {
-  // The last one is the one that ends the run, if any does.
-  ++found_.count;
-  found_.name(op.record, sites_.at(op.record.site));
-  op.wanted = {.inputs = true, .outputs = false};
-  op.record.failed = true;
-  buffer_.keep(op.record.step.graph);
 }
 
 }  // namespace sonde

@@ -1,9 +1,7 @@
-// The part of OpRecorder that reads the tensors of an op: their origins, names and elements.
-#include <fmt/format.h>
+#include "record/capture/op_tensors.h"
 
 #include "ground/base/clock.h"
-#include "ground/model/data_name.h"
-#include "record/capture/op_recorder.h"
+#include "ground/model/not_read.h"
 
 namespace sonde {
 namespace {
@@ -33,8 +31,30 @@ Record parameter_record(const OpName& name, StepId step, const HostTensor& tenso
 
 }  // namespace
 
+OpTensors::OpTensors(const Plan& plan, const SiteTable& sites, Selector& selector, OpNames& names, GraphSteps& steps,
+                     RecordGates& gates, std::mutex& lock)
+    : plan_(plan),
+      names_(names),
+      gates_(gates),
+      lock_(lock),
+      rules_(plan),
+      companions_(plan, sites, selector, names, steps, cache_) {}
+
+void OpTensors::open(Recorder& recorder) {
+  recorder_ = &recorder;
+  companions_.open(recorder.layout());
+  rules_.bytes_each_time = rules_.needs_bytes && recorder.layout().tensor_form() == TensorForm::container;
+  rules_.ring = rules_.needs_bytes && !rules_.bytes_each_time ? recorder.ring() : nullptr;
+}
+
+void OpTensors::clear() {
+  cache_.release();
+  companions_.clear();
+  kept_.clear();
+}
+
 // Records the facts of a tensor that need neither its elements nor the lock.
-TensorRecord& OpRecorder::add_record(Op& op, bool is_input, std::uint32_t slot, const HostTensor& tensor) {
+TensorRecord& OpTensors::add_record(Op& op, bool is_input, std::uint32_t slot, const HostTensor& tensor) const {
   TensorRecord& record = op.record.tensors.emplace_back();
   record.is_input = is_input;
   record.slot = slot;
@@ -49,36 +69,43 @@ TensorRecord& OpRecorder::add_record(Op& op, bool is_input, std::uint32_t slot, 
   return record;
 }
 
-void OpRecorder::add_tensor(Op& op, bool is_input, std::uint32_t slot, const HostTensor& tensor, bool wanted) {
+void OpTensors::add(Op& op, bool is_input, std::uint32_t slot, const HostTensor& tensor, bool wanted) {
+  const std::uint64_t begin = timed_ ? now_ns() : 0;
   TensorRecord& record = add_record(op, is_input, slot, tensor);
-  if (wanted) {
-    add_wanted(op, tensor, record);
-  } else {
-    add_unwanted(op, tensor, record);
-  }
+  add_elements(op, tensor, record, wanted);
+  if (!timed_) return;
+  op.read_nanoseconds += now_ns() - begin;
+  if (record.bytes) op.copied_bytes += record.bytes->bytes;
 }
 
-// Most tensors of a step, if the plan selects few operators: only what is known already.
-void OpRecorder::add_unwanted(Op& op, const HostTensor& tensor, TensorRecord& record) {
+// Most tensors of a step are not wanted, if the plan selects few operators: only what is known already is recorded.
+void OpTensors::add_elements(Op& op, const HostTensor& tensor, TensorRecord& record, bool wanted) {
   const ViewIdentity identity = identity_of(tensor);
-  Companion companion;
-  {
-    const std::lock_guard guard(lock_);
-    relate(op, tensor, identity, record, companion);
-    if (companion.name == nullptr) return give_known(op, tensor, record);
+  std::optional<TensorReading> reading;
+  if (wanted && reads_ && record.skipped == nullptr) {
+    reading.emplace(rules_, tensor, key_for(op, tensor, record.is_input), record, op.depth);
   }
-  add_companion(op, tensor, companion);
-  const std::lock_guard guard(lock_);
-  give_known(op, tensor, record);
+  Companion companion;
+  bool is_unknown = false;
+  {
+    const SessionLock lock(lock_);
+    relate(op, tensor, identity, record, companion);
+    if (companion.name == nullptr) is_unknown = look_up(op, tensor, reading, record);
+  }
+  if (companion.name != nullptr) is_unknown = add_companion(op, tensor, companion, reading, record);
+  if (is_unknown && read_elements(tensor, *reading)) publish(*reading);
 }
 
-// Locked.
-void OpRecorder::give_known(const Op& op, const HostTensor& tensor, TensorRecord& record) {
-  if (!reads_ || record.skipped != nullptr || !cache_.knows_contents(tensor.storage)) return;
+// Takes what is known of a tensor. True if its elements must be read.
+bool OpTensors::look_up(const Op& op, const HostTensor& tensor, std::optional<TensorReading>& reading,
+                        TensorRecord& record) {
+  if (reading) return reading->look_up(cache_, true);
+  if (!reads_ || record.skipped != nullptr || !cache_.knows_contents(tensor.storage)) return false;
   TensorReading::give_known(cache_, key_for(op, tensor, record.is_input), record);
+  return false;
 }
 
-TensorKey OpRecorder::key_for(const Op& op, const HostTensor& tensor, bool is_input) const {
+TensorKey OpTensors::key_for(const Op& op, const HostTensor& tensor, bool is_input) const {
   TensorKey key = key_of(tensor);
   if (is_input && plan_.sonde.reread) key.storage = 0;
   // Its bytes may be dropped with the record, so no other may rely on them. Those of a device stay with its LateReading.
@@ -86,41 +113,30 @@ TensorKey OpRecorder::key_for(const Op& op, const HostTensor& tensor, bool is_in
   return key;
 }
 
-void OpRecorder::add_wanted(Op& op, const HostTensor& tensor, TensorRecord& record) {
-  const ViewIdentity identity = identity_of(tensor);
-  std::optional<TensorReading> reading;
-  if (reads_ && record.skipped == nullptr) {
-    reading.emplace(rules_, tensor, key_for(op, tensor, record.is_input), record, op.depth);
-  }
-  Companion companion;
-  bool to_read = false;
+// Records it before the op's own tensor, which is then found to be equal: true if that must be read, too.
+bool OpTensors::add_companion(const Op& op, const HostTensor& tensor, const Companion& companion,
+                              std::optional<TensorReading>& reading, TensorRecord& record) {
+  const HostTensor& source = companion.whole ? companion.whole->tensor() : tensor;
+  Record beside = parameter_record(*companion.name, op.record.step, source, *recorder_);
+  beside.in_constants = companion.in_constants;
+  beside.reader = op.record.op;
+  std::optional<TensorReading> whole;
+  if (reads_) whole.emplace(rules_, source, key_of(source), beside.tensors.front());
+  const bool was_read = whole && look_up_alone(*whole) && read_elements(source, *whole);
+  bool is_unknown = false;
   {
-    const std::lock_guard guard(lock_);
-    relate(op, tensor, identity, record, companion);
-    to_read = reading && companion.name == nullptr && reading->look_up(cache_, true);
+    const SessionLock lock(lock_);
+    if (was_read) whole->publish(cache_);
+    is_unknown = look_up(op, tensor, reading, record);
   }
-  if (companion.name != nullptr) {
-    add_companion(op, tensor, companion);
-    const std::lock_guard guard(lock_);
-    to_read = reading && reading->look_up(cache_, true);
-  }
-  if (!to_read) return;
-  if (tensor.handle != nullptr) reads_late_ = true;
-  if (!reading->read(*recorder_)) return;
-  const std::unique_lock guard = lock_for(reading->key());
-  reading->publish(cache_);
+  beside.sequence = recorder_->next_sequence();
+  gates_.submit(std::move(beside));
+  return is_unknown;
 }
 
-void OpRecorder::add_timed(Op& op, bool is_input, std::uint32_t slot, const HostTensor& tensor, bool wanted) {
-  const std::uint64_t begin = now_ns();
-  add_tensor(op, is_input, slot, tensor, wanted);
-  op.read_nanoseconds += now_ns() - begin;
-  if (const BlockPtr& bytes = op.record.tensors.back().bytes) op.copied_bytes += bytes->bytes;
-}
-
-// Locked. Sets the origin of an input, or marks an output as made here; its name, and the record under that name.
-void OpRecorder::relate(const Op& op, const HostTensor& tensor, const ViewIdentity& identity, TensorRecord& record,
-                        Companion& companion) {
+// Sets the origin of an input, or marks an output as made here; its name, and the record under that name.
+void OpTensors::relate(const Op& op, const HostTensor& tensor, const ViewIdentity& identity, TensorRecord& record,
+                       Companion& companion) {
   const std::uint64_t own = op.record.sequence;
   if (!record.is_input) {
     cache_.made(identity, {own, record.slot});
@@ -133,102 +149,101 @@ void OpRecorder::relate(const Op& op, const HostTensor& tensor, const ViewIdenti
     record.source_slot = origin.slot;
     if (op.wanted.producers) names_.add_producer(origin.sequence);
   }
-  if (record.skipped != nullptr) return;
-  if (op.depth != Depth::full) {  // a later reader brings them
-    const NamedTensors::Named* named = named_tensors_.find(tensor);
-    if (named != nullptr) record.parameter = named->name->id;
-    return;
-  }
-  const bool with_op =
-      (op.wanted.any() && !op.wanted.excludes(true, record.slot)) || !selector_.parameters_follow_ops();
-  find_parameter(op, tensor, with_op, record, companion);
-  if (record.parameter == 0) find_data(op, tensor, with_op, record, companion);
+  if (record.skipped == nullptr) companions_.find(op, tensor, record, companion);
 }
 
-// A list names parameters and data as the graph's nodes of the type Data.
-bool OpRecorder::names_parameter(const Op& op, const OpName& name) {
-  return selector_.decide_parameter_by_name(name.op_name, sites_.at(op.record.site).scope);
+bool OpTensors::add_unread_input(Op& op, std::uint32_t slot, const HostTensor& tensor) {
+  TensorRecord& record = add_record(op, true, slot, tensor);
+  const ViewIdentity identity = identity_of(tensor);
+  Companion none;  // the modes that ask for it record no parameters beside ops
+  const SessionLock lock(lock_);
+  relate(op, tensor, identity, record, none);
+  if (record.skipped != nullptr) return false;
+  if (tensor.view.elements() == 0) record.skipped = "empty tensor";
+  if (cache_.find(key_of(tensor)).uninitialised) record.skipped = kUninitialised;
+  return record.skipped == nullptr;
 }
 
-// Recorded once per step, as a whole, with the first op that reads a part of it.
-void OpRecorder::find_parameter(const Op& op, const HostTensor& tensor, bool with_op, TensorRecord& record,
-                                Companion& companion) {
-  NamedTensors::Named* named = named_tensors_.find(tensor);
-  if (named == nullptr) return;
-  record.parameter = named->name->id;
-  const std::uint64_t stamp = steps_[op.record.step.graph].stamp;
-  if (named->recorded_stamp == stamp) return;
-  const bool wanted = (with_op && named->wanted) | (named->by_name && names_parameter(op, *named->name));
-  if (!wanted) return;
-  named->recorded_stamp = stamp;
-  companion.whole.emplace(*named, tensor);
-  // The name was given at the start of the step; memory that was resized since is another tensor.
-  if (companion.whole->is_inside_storage()) companion.name = named->name;
-}
-
-// Data that no op of the dump has written comes from outside.
-void OpRecorder::find_data(const Op& op, const HostTensor& tensor, bool with_op, TensorRecord& record,
-                           Companion& companion) {
-  if (tensor.storage == 0 || tensor.constant || cache_.is_written(tensor.storage)) return;
-  const std::uint32_t graph = op.record.step.graph;
-  const bool has_constants = recorder_->layout().has_constants();
-  NamedTensors::DataNumber* number =
-      named_tensors_.data_number(tensor.storage, graph, steps_[graph].stamp, op.backward, has_constants);
-  if (number == nullptr) return;
-  if (number->name == nullptr) {
-    number->name = &names_.parameter(data_name(number->value));
-    number->by_name = emits_parameters_ && selector_.names_parameter(number->name->op_name);
-  }
-  const OpName& name = *number->name;
-  record.parameter = name.id;
-  if (number->settled) return;
-  const bool by_op = with_op && records_parameter(name.op_name);
-  const bool by_name = number->by_name && names_parameter(op, name);  // both are asked: each marks its entry as matched
-  const bool wanted = by_op || by_name;
-  number->settled = wanted || (with_op && !number->by_name);
-  if (!wanted) return;
-  companion.name = &name;
-  companion.in_constants = has_constants;
-}
-
-// Records it before the op's own tensor, which is then found to be equal.
-void OpRecorder::add_companion(const Op& op, const HostTensor& tensor, const Companion& companion) {
-  const HostTensor& source = companion.whole ? companion.whole->tensor() : tensor;
-  Record record = parameter_record(*companion.name, op.record.step, source, *recorder_);
-  record.in_constants = companion.in_constants;
-  record.reader = op.record.op;
-  if (reads_) read(source, key_of(source), record.tensors.front());
-  record.sequence = recorder_->next_sequence();
-  submit(std::move(record));
-}
-
-void OpRecorder::add_parameter(const OpName& name, StepId step, const HostTensor& tensor) {
-  Record record = parameter_record(name, step, tensor, *recorder_);
-  if (reads_) read(tensor, key_of(tensor), record.tensors.front());
-  record.sequence = recorder_->next_sequence();
-  submit(std::move(record));
-}
-
-void OpRecorder::output(Op& op, std::uint32_t slot, const HostTensor& tensor) {
-  add_tensor(op, false, slot, tensor);
-  if (op.wanted.watched) watch(op, slot, tensor);
-}
-
-void OpRecorder::read(const HostTensor& tensor, const TensorKey& key, TensorRecord& out) {
+void OpTensors::read(const HostTensor& tensor, const TensorKey& key, TensorRecord& out) {
   TensorReading reading(rules_, tensor, key, out);
-  {
-    const std::unique_lock guard = lock_for(key);
-    if (!reading.look_up(cache_)) return;
-  }
-  if (tensor.handle != nullptr) reads_late_ = true;
-  if (!reading.read(*recorder_)) return;
-  const std::unique_lock guard = lock_for(key);
+  if (look_up_alone(reading) && read_elements(tensor, reading)) publish(reading);
+}
+
+// Without the lock. False: the read failed, and the record says why.
+bool OpTensors::read_elements(const HostTensor& tensor, TensorReading& reading) {
+  if (tensor.handle != nullptr) gates_.expect_late();
+  return reading.read(*recorder_);
+}
+
+// A tensor without storage is never considered known: nothing of it is shared, and no lock is needed.
+bool OpTensors::look_up_alone(TensorReading& reading) {
+  const auto lock = lock_for(reading.key());
+  return reading.look_up(cache_);
+}
+
+void OpTensors::publish(TensorReading& reading) {
+  const auto lock = lock_for(reading.key());
   reading.publish(cache_);
 }
 
-// A tensor without storage is never considered known: nothing of it is shared.
-std::unique_lock<std::mutex> OpRecorder::lock_for(const TensorKey& key) {
+std::unique_lock<std::mutex> OpTensors::lock_for(const TensorKey& key) {
   return key.storage != 0 ? std::unique_lock(lock_) : std::unique_lock<std::mutex>();
+}
+
+void OpTensors::add_parameter(const OpName& name, StepId step, const HostTensor& tensor) {
+  Record record = parameter_record(name, step, tensor, *recorder_);
+  if (reads_) read(tensor, key_of(tensor), record.tensors.front());
+  record.sequence = recorder_->next_sequence();
+  gates_.submit(std::move(record));
+}
+
+// --- the host's memory ---
+
+void OpTensors::wrote(std::uint64_t storage, std::uint64_t sequence) {
+  const SessionLock lock(lock_);
+  cache_.wrote(storage, sequence);
+}
+
+void OpTensors::storage_changed(std::uint64_t storage) {
+  if (storage == 0) {
+    cache_.forget_contents();
+  } else {
+    cache_.wrote(storage, kNoSequence);
+  }
+}
+
+void OpTensors::storages_freed(std::span<const std::uint64_t> storages) {
+  for (const std::uint64_t storage : storages) {
+    cache_.forget(storage);
+    companions_.freed(storage);
+  }
+}
+
+// --- compiled graphs ---
+
+std::uint64_t OpTensors::keep(const Op& op) {
+  const SessionLock lock(lock_);
+  kept_.keep(op.record);
+  return op.record.sequence;
+}
+
+void OpTensors::input_of(Op& op, std::uint32_t slot, std::uint64_t maker, std::uint32_t output) {
+  TensorRecord& record = op.record.tensors.emplace_back();
+  {
+    const SessionLock lock(lock_);
+    kept_.give(maker, output, record);
+    if (op.wanted.producers) names_.add_producer(maker);
+  }
+  record.is_input = true;
+  record.slot = slot;
+  record.wanted = op.wanted.slot(true, slot);
+  record.source = maker;
+  record.source_slot = output;
+}
+
+void OpTensors::result_at(std::uint64_t maker, std::uint32_t output, const HostTensor& tensor) {
+  cache_.wrote(tensor.storage, maker);
+  cache_.made(identity_of(tensor), {maker, output});
 }
 
 }  // namespace sonde

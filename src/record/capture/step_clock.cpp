@@ -8,9 +8,6 @@ namespace {
 
 constexpr std::uint32_t kTraining = 0;
 constexpr std::uint64_t kNone = ~std::uint64_t{0};
-// Limit in a row, for one root, before the first training step and before any: a reference model may get a few
-// batches for one step. More are an evaluation loop.
-constexpr std::uint32_t kMostAtFirst = 2, kMostInARow = 4;
 
 }  // namespace
 
@@ -20,8 +17,7 @@ StepClock::StepClock(StepRule rule, StepSet chosen, std::uint64_t initial_iterat
 }
 
 void StepClock::open(std::uint32_t graph, std::vector<StepChange>& changes) {
-  const Counter& counter = counter_[graph];
-  open(graph, initial_step_ + (counter.begun - counter.base), changes);
+  open(graph, counter_[graph].next(initial_step_), changes);
 }
 
 void StepClock::open(std::uint32_t graph, std::uint64_t step, std::vector<StepChange>& changes) {
@@ -54,10 +50,6 @@ std::uint64_t StepClock::begun_of(Quiet kind) const {
   return graph != 0 ? counter_[graph].begun : 0;
 }
 
-std::uint64_t StepClock::next_training() const {
-  return initial_step_ + (counter_[kTraining].begun - counter_[kTraining].base);
-}
-
 bool StepClock::by_optimizer(bool optimizer_alive) const {
   return rule_ == StepRule::optimizer || (rule_ == StepRule::automatic && optimizer_alive);
 }
@@ -72,9 +64,8 @@ void StepClock::forget(std::vector<StepChange>& changes) {
   for (Counter& counter : counter_) counter = {};
   for (std::uint32_t& graph : graph_of_) graph = 0;
   quiet_graph_ = 1;
-  gap_.clear();
-  companions_.clear();
-  gap_ended_ = quiet_ran_last_ = false;
+  gap_ = {};
+  quiet_ran_last_ = false;
   stepped_ = forward_since_step_ = by_operator_ = bare_root_seen_ = scaler_pending_ = false;
   changes.emplace_back().forgotten = true;
 }
@@ -107,12 +98,12 @@ std::vector<StepChange> StepClock::root_forward(bool has_parameters, bool grad_e
   }
   forward_since_step_ = true;
   quiet_ran_last_ = false;
-  end_gap();
+  gap_.with_gradients(stepped_ || !counter_[kTraining].open);
   if (const std::uint32_t graph = evaluation_graph()) close(graph, changes);
   Counter& training = counter_[kTraining];
   const bool goes_on = std::exchange(by_operator_, false);
   const bool ends = training.open && !goes_on && (stepped_ || !by_optimizer(optimizer_alive));
-  close_references(training.open && !ends ? training.step : next_training(), changes);
+  close_references(training.open && !ends ? training.step : counter_[kTraining].next(initial_step_), changes);
   if (ends) close(kTraining, changes);
   if (!training.open) open(kTraining, changes);
   return changes;
@@ -128,9 +119,8 @@ std::vector<StepChange> StepClock::quiet_forward(const QuietForward& forward) {
 void StepClock::count_quiet(const QuietForward& forward, std::vector<StepChange>& changes) {
   forward_since_step_ = true;
   quiet_ran_last_ = true;
-  begin_gap();
-  ++gap_[forward.root];
-  const bool of_training_step = by_optimizer(forward.optimizer_alive) && of_training(forward);
+  gap_.count(forward.root);
+  const bool of_training_step = by_optimizer(forward.optimizer_alive) && is_of_training_step(forward);
   if (counter_[kTraining].open && stepped_) {
     close_references(kNone, changes);
     close(kTraining, changes);
@@ -138,14 +128,11 @@ void StepClock::count_quiet(const QuietForward& forward, std::vector<StepChange>
   open_quiet(of_training_step ? Quiet::reference : Quiet::evaluation, changes);
 }
 
-bool StepClock::of_training(const QuietForward& forward) {
+bool StepClock::is_of_training_step(const QuietForward& forward) {
   if (forward.evaluates) return false;
   const Counter& training = counter_[kTraining];
   if (training.open && !stepped_) return true;
-  if (forward.trained) return false;
-  const auto known = companions_.find(forward.root);
-  const std::uint32_t expected = known != companions_.end() ? known->second : 0;
-  return gap_[forward.root] <= (training.begun == 0 ? kMostAtFirst : expected);
+  return !forward.trained && gap_.is_as_often_as_before(forward.root, training.begun == 0);
 }
 
 void StepClock::open_quiet(Quiet kind, std::vector<StepChange>& changes) {
@@ -156,24 +143,11 @@ void StepClock::open_quiet(Quiet kind, std::vector<StepChange>& changes) {
     close(graph, changes);
     return open(graph, changes);
   }
-  const std::uint64_t number = counter_[kTraining].open ? counter_[kTraining].step : next_training();
+  const std::uint64_t number =
+      counter_[kTraining].open ? counter_[kTraining].step : counter_[kTraining].next(initial_step_);
   if (counter_[graph].open && counter_[graph].step == number) return;
   close(graph, changes);
   open(graph, number, changes);
-}
-
-// The first forward after the optimizer has stepped.
-void StepClock::begin_gap() {
-  if (std::exchange(gap_ended_, false)) gap_.clear();
-}
-
-// A forward with gradients: roots called without gradients before the step that it begins may be so before the next
-// one.
-void StepClock::end_gap() {
-  begin_gap();
-  if (!stepped_ && counter_[kTraining].open) return;
-  companions_ = gap_;
-  std::erase_if(companions_, [](const auto& item) { return item.second > kMostInARow; });
 }
 
 std::vector<StepChange> StepClock::optimizer_end() {
@@ -181,7 +155,7 @@ std::vector<StepChange> StepClock::optimizer_end() {
   if (rule_ == StepRule::manual || rule_ == StepRule::forward) return changes;
   const bool forward_announces = root_seen_ || (bare_root_seen_ && !by_operator_);
   if (forward_announces) {
-    gap_ended_ = true;
+    gap_.optimizer_stepped();
     stepped_ = counter_[kTraining].open;
     // An optimizer steps although no known root was called: another model may be trained now. Look for it.
     if (!std::exchange(forward_since_step_, false)) discovering_ = true;

@@ -34,11 +34,11 @@
 
 #include <cstdint>
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
 #include "dump/journal/record.h"
 #include "plan/config/plan.h"
+#include "record/capture/forward_gap.h"
 
 namespace sonde {
 
@@ -113,6 +113,8 @@ class StepClock {
     bool chosen = false;  // the open step is in the plan
     bool seen = false;    // the open step has been chosen before
     std::uint64_t step = 0;
+
+    std::uint64_t next(std::uint64_t initial_step) const { return initial_step + (begun - base); }
   };
   void open(std::uint32_t graph, std::vector<StepChange>& changes);
   void open(std::uint32_t graph, std::uint64_t step, std::vector<StepChange>& changes);
@@ -120,11 +122,8 @@ class StepClock {
   void close_references(std::uint64_t all_but, std::vector<StepChange>& changes);
   void open_quiet(Quiet kind, std::vector<StepChange>& changes);
   bool by_optimizer(bool optimizer_alive) const;
-  bool of_training(const QuietForward& forward);
-  std::uint64_t next_training() const;
   std::uint64_t begun_of(Quiet kind) const;
-  void begin_gap();
-  void end_gap();
+  bool is_of_training_step(const QuietForward& forward);
   void count_quiet(const QuietForward& forward, std::vector<StepChange>& changes);
   bool root_called(bool has_parameters, std::vector<StepChange>& changes);
   void forget(std::vector<StepChange>& changes);
@@ -137,9 +136,7 @@ class StepClock {
   std::uint32_t graph_of_[2] = {0, 0};  // by Quiet; 0: none yet
   std::uint32_t quiet_graph_ = 1;
   bool quiet_ran_last_ = false;  // of forwards with and without gradients, and backward
-  // Forwards without gradients, by root: since the optimizer stepped; before the last training step.
-  std::unordered_map<std::uint64_t, std::uint32_t> gap_, companions_;
-  bool gap_ended_ = false;           // the optimizer has stepped since
+  ForwardGap gap_;
   bool switched_ = false;            // set_recording() was called: iterations do not count
   bool on_ = true;                   // its last value
   bool forward_since_step_ = false;  // a root has been called since the optimizer stepped

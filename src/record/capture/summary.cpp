@@ -13,14 +13,14 @@ namespace sonde {
 namespace {
 
 // "(12 files, 3 rows, 4.5 MB written) in /data/run7/rank_0"
-std::string what_was_written(const SessionEnd& end) {
+std::string what_was_written(const SessionEnd& end) REQUIRES(session_lock) {
   return fmt::format("({}, {}, {:.1f} MB written) in {}", count_text(end.totals.files, "file"),
                      count_text(end.totals.rows, "row"), static_cast<double>(end.totals.bytes_written) / 1e6,
                      end.ops.recorder()->layout().rank_directory().string());
 }
 
 // Modes that keep only what they find.
-std::string what_was_found(const SessionEnd& end) {
+std::string what_was_found(const SessionEnd& end) REQUIRES(session_lock) {
   const bool overflow = end.plan.overflow_only();
   const OpRecorder::Counts& counts = end.ops.counts();
   const std::uint64_t found = end.ops.found().count;
@@ -42,7 +42,7 @@ std::string what_was_found(const SessionEnd& end) {
 }
 
 // If more than training ran. The detection of steps: step_clock.h.
-std::string how_steps_were_counted(const SessionEnd& end) {
+std::string how_steps_were_counted(const SessionEnd& end) REQUIRES(session_lock) {
   if (end.named_owner || end.clock.manual()) return "";
   std::string ran;
   if (end.clock.references_begun() > 0) {
@@ -60,7 +60,7 @@ std::string how_steps_were_counted(const SessionEnd& end) {
 }
 
 // "training steps 0-3, evaluation steps 0-1"
-std::string steps_that_ran(const SessionEnd& end) {
+std::string steps_that_ran(const SessionEnd& end) REQUIRES(session_lock) {
   const std::uint64_t first = end.plan.first_step();
   const std::uint64_t training = end.clock.steps_begun(), evaluation = end.clock.evaluations_begun();
   std::string ran;
@@ -71,7 +71,7 @@ std::string steps_that_ran(const SessionEnd& end) {
 }
 
 // The requested steps that did not run; empty: all ran.
-std::string why_no_step(const SessionEnd& end) {
+std::string why_no_step(const SessionEnd& end) REQUIRES(session_lock) {
   const NamedHost& host = end.named_host;
   if (host.exists()) {
     if (!host.steps().seen()) return "no graph compiled after recording started was executed";
@@ -89,7 +89,7 @@ std::string why_no_step(const SessionEnd& end) {
   return fmt::format("no step matched iteration \"{}\" ({} ran)", end.plan.iteration.text(), steps_that_ran(end));
 }
 
-std::string why_nothing(const SessionEnd& end) {
+std::string why_nothing(const SessionEnd& end) REQUIRES(session_lock) {
   if (end.failed) return "it could not be written (see above)";
   if (!end.plan.nothing.empty()) return end.plan.nothing;
   if (end.excluded) {
@@ -112,7 +112,7 @@ std::string why_nothing(const SessionEnd& end) {
   return fmt::format("the {} ops of the chosen steps had no tensor that can be read", ops);
 }
 
-std::string what_was_recorded(const SessionEnd& end) {
+std::string what_was_recorded(const SessionEnd& end) REQUIRES(session_lock) {
   const Totals& totals = end.totals;
   if (end.plan.saved_data == SavedData::graph) {
     return fmt::format("sonde: recorded the graph of {} ops of {} in {}", totals.ops, count_text(totals.steps, "step"),
@@ -123,7 +123,7 @@ std::string what_was_recorded(const SessionEnd& end) {
 }
 
 // The ring: how often it was written, and the last reason.
-std::string what_the_ring_wrote(const SessionEnd& end) {
+std::string what_the_ring_wrote(const SessionEnd& end) REQUIRES(session_lock) {
   const Ring* ring = end.ops.recorder() != nullptr ? end.ops.recorder()->ring() : nullptr;
   if (ring == nullptr) return "";
   const RingReport report = ring->report();
@@ -147,14 +147,14 @@ std::string size_text(std::uint64_t bytes) {
 }
 
 // The steps that began after the recording had stopped; the one in which it did may lack operators.
-std::string steps_without_recording(const SessionEnd& end) {
+std::string steps_without_recording(const SessionEnd& end) REQUIRES(session_lock) {
   if (!end.failed || end.named_host.exists()) return "";
   const std::uint64_t ran = end.clock.steps_begun() + end.clock.evaluations_begun();
   if (ran <= end.totals.steps) return "; nothing is recorded from there on";
   return fmt::format("; {} of {} that ran are missing", ran - end.totals.steps, count_text(ran, "step"));
 }
 
-std::string what_was_lost(const SessionEnd& end) {
+std::string what_was_lost(const SessionEnd& end) REQUIRES(session_lock) {
   std::string text = steps_without_recording(end);
   if (end.totals.bytes_dropped > 0) {
     text += fmt::format("; {} {}", size_text(end.totals.bytes_dropped),
@@ -167,7 +167,7 @@ std::string what_was_lost(const SessionEnd& end) {
 }
 
 // Entries of the plan that nothing matched.
-std::string what_was_not_there(const SessionEnd& end) {
+std::string what_was_not_there(const SessionEnd& end) REQUIRES(session_lock) {
   std::string text;
   if (end.totals.ops == 0 && end.ops.counts().steps_ended == 0 && end.named_host.ops_asked() == 0) return text;
   for (const auto& entry : end.ops.selector().unused()) {
@@ -180,7 +180,7 @@ std::string what_was_not_there(const SessionEnd& end) {
   return text;
 }
 
-bool is_nothing(const SessionEnd& end) {
+bool is_nothing(const SessionEnd& end) REQUIRES(session_lock) {
   const Totals& totals = end.totals;
   if (end.ops.recorder() == nullptr || totals.ops == 0) return true;
   return totals.files == 0 && totals.rows == 0 && end.plan.saved_data != SavedData::graph;

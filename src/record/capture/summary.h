@@ -29,7 +29,7 @@ struct SessionEnd {
   bool other_host = false;   // another host wanted to record too
 };
 
-std::string closing_line(const SessionEnd& end);
+std::string closing_line(const SessionEnd& end) REQUIRES(session_lock);
 
 // Says for the journal how much the ring keeps and when it is written. `signals`: those that were taken.
 std::string ring_line(const Plan& plan, const std::string& signals);

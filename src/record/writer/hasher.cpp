@@ -41,13 +41,13 @@ std::shared_ptr<HashTexts> Hasher::add(BlockPtr bytes, std::size_t item_bytes) {
   job->texts = std::make_shared<HashTexts>();
   job->added = Clock::now();
   std::shared_ptr<HashTexts> texts = job->texts;
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   added_.push_back(std::move(job));
   return texts;
 }
 
 bool Hasher::is_idle() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return jobs_.empty() && added_.empty();
 }
 
@@ -56,7 +56,7 @@ bool Hasher::is_running() const { return running_; }
 void Hasher::take() {
   std::vector<std::unique_ptr<Job>> added;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     added.swap(added_);
   }
   jobs_.reserve(jobs_.size() + added.size());

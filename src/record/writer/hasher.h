@@ -3,10 +3,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "dump/journal/record.h"
+#include "ground/base/mutex.h"
 #include "ground/stats/multi_hash.h"
 
 namespace sonde {
@@ -42,8 +42,8 @@ class Hasher {
 
   const bool md5_, sha1_;
   const std::uint64_t many_bytes_;
-  mutable std::mutex mutex_;
-  std::vector<std::unique_ptr<Job>> added_;
+  mutable Mutex mutex_;
+  std::vector<std::unique_ptr<Job>> added_ GUARDED_BY_MUTEX;
   std::vector<std::unique_ptr<Job>> jobs_;  // begun; the oldest first
   std::uint64_t bytes_ = 0;                 // of jobs_
   bool running_ = false;

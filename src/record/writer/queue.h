@@ -3,13 +3,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <limits>
-#include <mutex>
 #include <vector>
 
 #include "ground/base/clock.h"
+#include "ground/base/mutex.h"
 
 namespace sonde {
 
@@ -18,16 +17,20 @@ class Queue {
  public:
   // Waits while there are `most` items. This is safe only if the reader keeps taking.
   void push(Item&& item, std::size_t most = kNever) {
-    std::unique_lock lock(mutex_);
-    if (size() >= most) taken_.wait_for(lock, kForever, [&] { return size() < most; });
-    append(std::move(item), lock);
+    Lock lock(mutex_);
+    while (size() >= most) taken_.wait_for(mutex_, kForever);
+    const bool wakes = append(std::move(item));
+    lock.unlock();
+    if (wakes) filled_.notify_one();
   }
 
   // Returns false, and leaves `item` unchanged, if there are `most` items.
   bool try_push(Item&& item, std::size_t most) {
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     if (size() >= most) return false;
-    append(std::move(item), lock);
+    const bool wakes = append(std::move(item));
+    lock.unlock();
+    if (wakes) filled_.notify_one();
     return true;
   }
 
@@ -35,10 +38,12 @@ class Queue {
   // Returns false if it did not, or if there are `most` items.
   template <typename Joins>
   bool join(Joins joins, std::size_t most) {
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     if (items_.empty() || size() >= most || !joins(items_.back())) return false;
     ++joined_;
-    wake(lock);
+    const bool wakes = has_enough();
+    lock.unlock();
+    if (wakes) filled_.notify_one();
     return true;
   }
 
@@ -48,16 +53,16 @@ class Queue {
   void take_all(std::vector<Item>& out, std::chrono::milliseconds at_most) {
     const bool more_soon = !out.empty();
     out.clear();
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     if (items_.empty() && !woken_) {
       if (more_soon) {
         const std::chrono::milliseconds first = std::min(kGathers, at_most);
-        wait(lock, kManyItems, first);
+        wait(kManyItems, first);
         at_most -= first;
       }
       if (items_.empty() && !woken_) {
-        wait(lock, 1, at_most);
-        if (!items_.empty() && !woken_) wait(lock, kManyItems, kGathers);
+        wait(1, at_most);
+        if (!items_.empty() && !woken_) wait(kManyItems, kGathers);
       }
     }
     woken_ = false;
@@ -69,7 +74,7 @@ class Queue {
 
   void wake() {
     {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       woken_ = true;
     }
     filled_.notify_one();
@@ -80,33 +85,33 @@ class Queue {
   static constexpr std::size_t kManyItems = 256;
   static constexpr std::chrono::milliseconds kGathers{10};
 
-  void append(Item&& item, std::unique_lock<std::mutex>& lock) {
+  // Both return whether the reader must be woken: it waits for so many items.
+  bool append(Item&& item) REQUIRES(mutex_) {
     items_.push_back(std::move(item));
-    wake(lock);
+    return has_enough();
+  }
+  bool has_enough() REQUIRES(mutex_) {
+    if (size() < wake_at_) return false;
+    wake_at_ = kNever;
+    return true;
   }
 
-  // Wakes the reader if there are as many items as it waits for.
-  void wake(std::unique_lock<std::mutex>& lock) {
-    const bool enough = size() >= wake_at_;
-    if (enough) wake_at_ = kNever;
-    lock.unlock();
-    if (enough) filled_.notify_one();
-  }
+  std::size_t size() const REQUIRES(mutex_) { return items_.size() + joined_; }
 
-  std::size_t size() const { return items_.size() + joined_; }
-
-  void wait(std::unique_lock<std::mutex>& lock, std::size_t items, std::chrono::milliseconds at_most) {
+  void wait(std::size_t items, std::chrono::milliseconds at_most) REQUIRES(mutex_) {
     wake_at_ = items;
-    filled_.wait_for(lock, at_most, [&] { return size() >= items || woken_; });
+    const auto end = std::chrono::steady_clock::now() + at_most;
+    while (size() < items && !woken_ && filled_.wait_until(mutex_, end)) {
+    }
     wake_at_ = kNever;
   }
 
-  std::mutex mutex_;
-  std::condition_variable filled_, taken_;
-  std::vector<Item> items_;
-  std::size_t joined_ = 0;        // what was taken into an item
-  std::size_t wake_at_ = kNever;  // so that a push without a waiting reader needs no system call
-  bool woken_ = false;
+  Mutex mutex_;
+  Condition filled_, taken_;
+  std::vector<Item> items_ GUARDED_BY_MUTEX;
+  std::size_t joined_ GUARDED_BY_MUTEX = 0;        // what was taken into an item
+  std::size_t wake_at_ GUARDED_BY_MUTEX = kNever;  // so that a push without a waiting reader needs no system call
+  bool woken_ GUARDED_BY_MUTEX = false;
 };
 
 }  // namespace sonde

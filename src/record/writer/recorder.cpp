@@ -6,11 +6,9 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <exception>
 #include <iterator>
 #include <map>
-#include <mutex>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -18,6 +16,7 @@
 #include <vector>
 
 #include "ground/base/clock.h"
+#include "ground/base/mutex.h"
 #include "ground/base/signals_blocked.h"
 #include "ground/files/files.h"
 #include "record/writer/forgotten.h"
@@ -46,9 +45,9 @@ struct Dropped {
 };
 
 // Overflow and exception modes choose after the op has run; a graph contains all ops.
-bool chooses_by_name(const Plan& plan) {
-  return (plan.dump_mode != DumpMode::all || plan.acl.in_use) && plan.saved_data != SavedData::graph &&
-         !plan.overflow_only() && !plan.exception_only();
+bool waits_for_a_choice(const Plan& plan) {
+  return plan.chooses_by_name() && plan.saved_data != SavedData::graph && !plan.overflow_only() &&
+         !plan.exception_only();
 }
 
 bool is_chosen(const Record& record) {
@@ -60,7 +59,7 @@ bool is_chosen(const Record& record) {
 struct Recorder::State {
   State(const Plan& plan, const RunInfo& run, const Layout& naming)
       : layout(naming),
-        waits_for_choice(chooses_by_name(plan)),
+        waits_for_choice(waits_for_a_choice(plan)),
         rank(run.rank),
         waits(plan.sonde.when_full == WhenFull::wait),
         pool(plan.sonde.budget_bytes + plan.ring_bytes(),
@@ -93,28 +92,28 @@ struct Recorder::State {
   std::atomic<bool> room_wanted{false};  // the host waits for a block
   std::atomic<int> owner{-1};
 
-  std::mutex life;  // starting and finishing
-  bool finished = false;
-  std::thread thread;
-  std::vector<Item> known;  // definitions before the first chosen op
-  Forgotten forgotten;
+  Mutex life;  // starting and finishing
+  bool finished GUARDED_BY(life) = false;
+  std::thread thread;                        // is there while `running`
+  std::vector<Item> known GUARDED_BY(life);  // definitions before the first chosen op
+  Forgotten forgotten GUARDED_BY(life);
   std::atomic<std::uint64_t> held_records{0}, ops_forgotten{0};
 
-  mutable std::mutex news;  // guards the members that other threads read
-  std::condition_variable flushed;
-  std::uint64_t flush_wanted = 0, flush_done = 0;
-  Totals totals;
-  std::optional<Error> error;
-  Dropped dropped;
+  mutable Mutex news;  // what other threads read
+  Condition flushed;
+  std::uint64_t flush_wanted GUARDED_BY(news) = 0, flush_done GUARDED_BY(news) = 0;
+  Totals totals GUARDED_BY(news);
+  std::optional<Error> error GUARDED_BY(news);
+  Dropped dropped GUARDED_BY(news);
 
   std::optional<Recording> recording;  // only the writer thread uses it
   std::optional<Ring> ring;            // before the queue; not after the pool, whose blocks it holds
 
   std::atomic<bool> holds{false};
-  mutable std::mutex holding;
-  std::vector<Item> held;  // in order
-  std::uint64_t held_bytes = 0;
-  bool discarded = false;
+  mutable Mutex holding;
+  std::vector<Item> held GUARDED_BY(holding);  // in order
+  std::uint64_t held_bytes GUARDED_BY(holding) = 0;
+  bool discarded GUARDED_BY(holding) = false;
 
   void accept(Item&& item);
   bool hold(Item& item);
@@ -163,7 +162,7 @@ bool Recorder::State::push_brief(const Record& record) {
 // Returns whether the item was accepted, to be recorded later or never.
 bool Recorder::State::hold(Item& item) {
   if (!holds.load(std::memory_order_acquire)) return false;
-  const std::lock_guard lock(holding);
+  const Lock lock(holding);
   if (!holds.load()) return false;
   if (discarded) return true;
   if (const auto* record = std::get_if<Record>(&item)) {
@@ -216,7 +215,7 @@ void Recorder::State::wait_for_choice(Record&& record) {
 
 // `step` is over, and the plan has chosen none of its ops: keeps only definitions that later steps may name.
 void Recorder::State::forget(StepId step) {
-  const std::lock_guard lock(life);
+  const Lock lock(life);
   if (running.load() || finished) return;
   held_records = 0;
   std::vector<Item> waiting;
@@ -227,7 +226,9 @@ void Recorder::State::forget(StepId step) {
       forgotten.add(skip->from, skip->to);
     } else if (const auto* brief = std::get_if<BriefOps>(&item); brief != nullptr && brief->step() == step) {
       ops_forgotten += brief->size();
-      brief->sequences([this](std::uint64_t from, std::uint64_t to) { forgotten.add(from, to); });
+      // Called at once: the lock is held.
+      brief->sequences([this](std::uint64_t from, std::uint64_t to)
+                           NO_THREAD_SAFETY_ANALYSIS { forgotten.add(from, to); });
     } else if (brief != nullptr) {
       queue.push(std::move(item));
     } else if (record == nullptr) {
@@ -242,7 +243,7 @@ void Recorder::State::forget(StepId step) {
 }
 
 void Recorder::State::start() {
-  const std::lock_guard lock(life);
+  const Lock lock(life);
   if (running.load() || finished) return;
   std::vector<Item> waiting;
   queue.take_all(waiting, milliseconds(0));
@@ -264,7 +265,7 @@ void Recorder::State::start() {
 }
 
 void Recorder::State::fail(const std::string& why) {
-  const std::lock_guard lock(news);
+  const Lock lock(news);
   if (!error) error = Error{ErrorCode::io, why};
 }
 
@@ -290,13 +291,14 @@ void Recorder::State::work() {
   while (true) {
     const bool last = stopping.load();
     std::uint64_t ticket = 0;
+    bool flushes = false;
     {
-      const std::lock_guard lock(news);
+      const Lock lock(news);
       ticket = flush_wanted;
+      flushes = ticket > flush_done;
     }
     // The wake-up for this request may already have been consumed: do not wait for another.
-    const bool asked = last || ticket > flush_done;
-    const bool goes_on = asked || hasher.is_running();
+    const bool goes_on = last || flushes || hasher.is_running();
     queue.take_all(batch, goes_on ? milliseconds(0) : recording->has_unflushed() ? kLongestUnflushed : kIdle);
     skip_dropped();
     for (Item& item : batch) {
@@ -309,7 +311,7 @@ void Recorder::State::work() {
     recording->hash(room_wanted.exchange(false));
     recording->flush_appends();  // batches are large: this happens at most a few hundred times a second
     last_flush = Clock::now();
-    if (ticket > flush_done) recording->flush_all();
+    if (flushes) recording->flush_all();
     if (last && batch.empty()) break;
     publish(ticket);
   }
@@ -352,7 +354,7 @@ void Recorder::State::push(Record&& record) {
 }
 
 void Recorder::State::drop(Record& record) {
-  const std::lock_guard lock(news);
+  const Lock lock(news);
   ++dropped.records;
   for (const TensorRecord& tensor : record.tensors) dropped.bytes += tensor.bytes ? tensor.bytes->bytes : 0;
   if (record.completes) return;  // its sequence belongs to an earlier record
@@ -364,7 +366,7 @@ void Recorder::State::drop(Record& record) {
 void Recorder::State::skip_dropped() {
   Dropped missed;
   {
-    const std::lock_guard lock(news);
+    const Lock lock(news);
     std::swap(missed, dropped);
   }
   recording->count_dropped(missed.records, missed.bytes);
@@ -375,7 +377,7 @@ void Recorder::State::skip_dropped() {
 
 void Recorder::State::publish(std::uint64_t flush_ticket) {
   {
-    const std::lock_guard lock(news);
+    const Lock lock(news);
     totals = recording->totals();
     if (!error) error = recording->error();
     flush_done = flush_ticket;
@@ -384,7 +386,7 @@ void Recorder::State::publish(std::uint64_t flush_ticket) {
 }
 
 void Recorder::State::stop() {
-  const std::lock_guard lock(life);
+  const Lock lock(life);
   if (finished) return;
   finished = true;
   pool.close();
@@ -424,7 +426,7 @@ Result<std::unique_ptr<Recorder>> Recorder::open(const Plan& plan, const RunInfo
 
 Status Recorder::release(const Plan& plan, const RunInfo& run) {
   State& state = *state_;
-  const std::lock_guard lock(state.holding);
+  const Lock lock(state.holding);
   if (!state.holds || state.discarded) return {};
   if (run.rank != state.rank) {
     const Layout layout = Layout::make(plan, run);
@@ -441,14 +443,14 @@ Status Recorder::release(const Plan& plan, const RunInfo& run) {
 
 void Recorder::discard() {
   std::vector<Item> gone;
-  const std::lock_guard lock(state_->holding);
+  const Lock lock(state_->holding);
   if (!state_->holds) return;
   state_->discarded = true;
   gone.swap(state_->held);
 }
 
 std::uint64_t Recorder::held_bytes() const {
-  const std::lock_guard lock(state_->holding);
+  const Lock lock(state_->holding);
   return state_->held_bytes;
 }
 
@@ -490,10 +492,10 @@ void Recorder::skip(std::uint64_t from, std::uint64_t to) { state_->accept(Item(
 void Recorder::flush() {
   State& state = *state_;
   if (state.abandoned.load() || !state.running.load()) return;
-  std::unique_lock lock(state.news);
+  const Lock lock(state.news);
   const std::uint64_t ticket = ++state.flush_wanted;
   state.queue.wake();
-  state.flushed.wait_for(lock, kForever, [&] { return state.flush_done >= ticket; });
+  while (state.flush_done < ticket) state.flushed.wait_for(state.news, kForever);
 }
 
 Ring* Recorder::ring() { return state_->ring ? &*state_->ring : nullptr; }
@@ -533,7 +535,7 @@ Totals Recorder::finish() {
 
 Totals Recorder::totals() const {
   if (state_->abandoned.load()) return {};
-  const std::lock_guard lock(state_->news);
+  const Lock lock(state_->news);
   Totals totals = state_->totals;
   totals.nothing_chosen = state_->waits_for_choice && !state_->chosen;
   if (!state_->ran) totals.ops = state_->ops_forgotten;
@@ -542,7 +544,7 @@ Totals Recorder::totals() const {
 
 std::optional<Error> Recorder::error() const {
   if (state_->abandoned.load()) return std::nullopt;
-  const std::lock_guard lock(state_->news);
+  const Lock lock(state_->news);
   return state_->error;
 }
 

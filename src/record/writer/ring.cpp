@@ -37,7 +37,7 @@ Ring::Ring(const Plan& plan, bool keeps_bytes, SpareTensors& spare, std::functio
       hand_on_(std::move(hand_on)) {}
 
 void Ring::add(Item&& item) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (finished_) return;
   if (auto* record = std::get_if<Record>(&item)) return add_record(std::move(*record));
   if (auto* attributes = std::get_if<Attributes>(&item)) {
@@ -178,7 +178,7 @@ void Ring::define_attributes(std::uint32_t id) {
 }
 
 std::uint64_t Ring::write(const std::string& why) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (finished_) return 0;
   const std::uint64_t before = report_.steps_written;
   write_locked(why);
@@ -264,13 +264,15 @@ void Ring::remember_gone(StepId id, bool written) {
 // Bytes that no record in the ring names. `now`: also those that an op of this step or the one before has found known,
 // and whose record may still come: it then says that they are lost.
 void Ring::forget_unused(bool now) {
-  std::erase_if(contents_, [&](const auto& item) {
+  std::uint64_t freed = 0;
+  std::erase_if(contents_, [&freed, now, time = time_](const auto& item) {
     const Bytes& bytes = item.second;
     if (bytes.records > 0) return false;
-    if (now ? !bytes.block : bytes.used + 1 >= time_) return false;
-    if (bytes.block) bytes_ -= bytes.block->capacity;
+    if (now ? !bytes.block : bytes.used + 1 >= time) return false;
+    if (bytes.block) freed += bytes.block->capacity;
     return true;
   });
+  bytes_ -= freed;
 }
 
 // The first step that has ended; if none has, the first one.
@@ -302,7 +304,7 @@ void Ring::make_room() {
 }
 
 std::string Ring::finish() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   finished_ = true;
   report_.steps_left_out += steps_.size();
   steps_.clear();
@@ -318,24 +320,24 @@ std::string Ring::finish() {
 }
 
 RingReport Ring::report() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return report_;
 }
 
 void Ring::step_begins() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   ++begun_;
 }
 
 void Ring::expect(std::uint64_t content) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   Bytes& bytes = contents_[content];
   bytes.used = begun_;
   if (bytes.state == Bytes::State::lost) bytes.state = Bytes::State::expected;
 }
 
 bool Ring::holds(std::uint64_t content) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const auto found = contents_.find(content);
   if (found == contents_.end()) return false;
   const Bytes::State state = found->second.state;

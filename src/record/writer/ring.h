@@ -12,12 +12,12 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "dump/journal/record.h"
+#include "ground/base/mutex.h"
 #include "plan/config/plan.h"
 #include "record/writer/failure_watch.h"
 #include "record/writer/forgotten.h"
@@ -78,47 +78,47 @@ class Ring {
     bool written = false;
   };
 
-  void add_record(Record&& record);
-  void begin_step(Record&& record);
-  void keep(Step& step, Record&& record);
-  void take_bytes(Record& record);
-  void give_bytes(Record& record);
-  void pass_on(Record&& record);
-  void write_locked(const std::string& why);
-  void skip(const Record& record);
-  void release(const Record& record);
-  void drop_step(std::size_t index);
-  void remember_gone(StepId id, bool written);
-  void make_room();
-  void forget_unused(bool now);
-  void define_attributes(std::uint32_t id);
-  void note_failure(std::uint32_t graph, const std::string& what);
-  Step* find(StepId id);
-  std::size_t oldest_to_drop() const;
-  bool is_passing(StepId id) const;
+  void add_record(Record&& record) REQUIRES(mutex_);
+  void begin_step(Record&& record) REQUIRES(mutex_);
+  void keep(Step& step, Record&& record) REQUIRES(mutex_);
+  void take_bytes(Record& record) REQUIRES(mutex_);
+  void give_bytes(Record& record) REQUIRES(mutex_);
+  void pass_on(Record&& record) REQUIRES(mutex_);
+  void write_locked(const std::string& why) REQUIRES(mutex_);
+  void skip(const Record& record) REQUIRES(mutex_);
+  void release(const Record& record) REQUIRES(mutex_);
+  void drop_step(std::size_t index) REQUIRES(mutex_);
+  void remember_gone(StepId id, bool written) REQUIRES(mutex_);
+  void make_room() REQUIRES(mutex_);
+  void forget_unused(bool now) REQUIRES(mutex_);
+  void define_attributes(std::uint32_t id) REQUIRES(mutex_);
+  void note_failure(std::uint32_t graph, const std::string& what) REQUIRES(mutex_);
+  Step* find(StepId id) REQUIRES(mutex_);
+  std::size_t oldest_to_drop() const REQUIRES(mutex_);
+  bool is_passing(StepId id) const REQUIRES(mutex_);
 
   const std::uint64_t most_steps_, most_bytes_, most_writes_;
   const bool keeps_bytes_;  // records name bytes that came with another one
   SpareTensors& spare_;
   const std::function<void(Item&&)> hand_on_;
 
-  mutable std::mutex mutex_;
-  std::deque<Step> steps_;       // as they began
-  std::vector<StepId> passing_;  // open, and written
-  std::deque<Gone> gone_;        // the last ones, for records that come late
-  std::unordered_map<std::uint64_t, Bytes> contents_;
-  std::uint64_t bytes_ = 0;  // of all that is held
-  std::uint64_t time_ = 0;   // steps whose records have come
-  std::uint64_t begun_ = 0;  // steps that have begun in the program
+  mutable Mutex mutex_;
+  std::deque<Step> steps_ GUARDED_BY_MUTEX;       // as they began
+  std::vector<StepId> passing_ GUARDED_BY_MUTEX;  // open, and written
+  std::deque<Gone> gone_ GUARDED_BY_MUTEX;        // the last ones, for records that come late
+  std::unordered_map<std::uint64_t, Bytes> contents_ GUARDED_BY_MUTEX;
+  std::uint64_t bytes_ GUARDED_BY_MUTEX = 0;  // of all that is held
+  std::uint64_t time_ GUARDED_BY_MUTEX = 0;   // steps whose records have come
+  std::uint64_t begun_ GUARDED_BY_MUTEX = 0;  // steps that have begun in the program
   // Of the last records: those that were defined most recently, and those before.
-  std::unordered_map<std::uint32_t, Attributes> attributes_, older_attributes_;
-  Forgotten forgotten_;
-  FailureWatch watch_;
-  std::unordered_map<std::uint32_t, Failing> failing_;  // by graph
-  std::uint64_t automatic_writes_ = 0;
-  bool finished_ = false;
-  bool reported_limit_ = false;
-  RingReport report_;
+  std::unordered_map<std::uint32_t, Attributes> attributes_ GUARDED_BY_MUTEX, older_attributes_ GUARDED_BY_MUTEX;
+  Forgotten forgotten_ GUARDED_BY_MUTEX;
+  FailureWatch watch_ GUARDED_BY_MUTEX;
+  std::unordered_map<std::uint32_t, Failing> failing_ GUARDED_BY_MUTEX;  // by graph
+  std::uint64_t automatic_writes_ GUARDED_BY_MUTEX = 0;
+  bool finished_ GUARDED_BY_MUTEX = false;
+  bool reported_limit_ GUARDED_BY_MUTEX = false;
+  RingReport report_ GUARDED_BY_MUTEX;
 };
 
 }  // namespace sonde

@@ -2,11 +2,11 @@
 // allocates and another frees is slow.
 #pragma once
 
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "dump/journal/record.h"
+#include "ground/base/mutex.h"
 
 namespace sonde {
 
@@ -15,7 +15,7 @@ class SpareTensors {
   // Empty, with room for the tensors of most ops. Any thread.
   std::vector<TensorRecord> take() {
     {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       if (!spare_.empty()) {
         std::vector<TensorRecord> tensors = std::move(spare_.back());
         spare_.pop_back();
@@ -30,7 +30,7 @@ class SpareTensors {
   void give(std::vector<TensorRecord>&& tensors) {
     if (tensors.capacity() < kUsual || tensors.capacity() > kLargest) return;
     tensors.clear();
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (spare_.size() < kMost) spare_.push_back(std::move(tensors));
   }
 
@@ -39,8 +39,8 @@ class SpareTensors {
   static constexpr std::size_t kLargest = 64;
   static constexpr std::size_t kMost = 1024;
 
-  std::mutex mutex_;
-  std::vector<std::vector<TensorRecord>> spare_;
+  Mutex mutex_;
+  std::vector<std::vector<TensorRecord>> spare_ GUARDED_BY_MUTEX;
 };
 
 }  // namespace sonde

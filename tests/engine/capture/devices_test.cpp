@@ -118,27 +118,27 @@ class Devices : public ::testing::Test {
 
   void run(const char* type, const std::vector<Tensor*>& inputs, const Tensor& result) {
     Op op;
-    session_->op_begin(op, site(type), SONDE_GRAPH_TRAINING, 0);
-    op.recorder->mutated(op, result.storage);
-    if (plan_.overflow_only()) session_->op_check_output(op, result.view());
+    session_->ops().begin(op, site(type), SONDE_GRAPH_TRAINING, 0);
+    op.recorder->tensors().wrote(result.storage, op.record.sequence);
+    if (plan_.overflow_only()) session_->ops().check_output(op, result.view());
     for (std::uint32_t i = 0; i < inputs.size(); ++i) op.recorder->input(op, i, inputs[i]->view());
-    session_->op_output(op, 0, result.view());
+    session_->ops().output(op, 0, result.view());
     op.recorder->end(op, false);
   }
 
   // An operator without results, which writes its argument.
   void write_in_place(const char* type, const Tensor& tensor) {
     Op op;
-    session_->op_begin(op, site(type), SONDE_GRAPH_TRAINING, 0);
+    session_->ops().begin(op, site(type), SONDE_GRAPH_TRAINING, 0);
     op.recorder->input_before(op, 0, tensor.view());
-    op.recorder->mutated(op, tensor.storage);
+    op.recorder->tensors().wrote(tensor.storage, op.record.sequence);
     op.recorder->end(op, false);
   }
 
   void fail(const char* type, const Tensor& input) {
     Op op;
-    session_->op_begin(op, site(type), SONDE_GRAPH_TRAINING, 0);
-    session_->op_failed(op);
+    session_->ops().begin(op, site(type), SONDE_GRAPH_TRAINING, 0);
+    session_->ops().failed(op);
     op.recorder->input(op, 0, input.view());
     op.recorder->end(op, true);
   }
@@ -162,7 +162,7 @@ class Devices : public ::testing::Test {
       for (const float value : read.values) result.positive_inf_count += std::isinf(value) ? 1 : 0;
       const std::shared_ptr<LateReading> late = take_expected(read.ticket);
       deliver(*late, result);
-      session_->device_read_done();
+      session_->ops().device_read_done();
     }
   }
 

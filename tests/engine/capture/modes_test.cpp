@@ -133,11 +133,11 @@ class Modes : public ::testing::Test {
     return session_->site(s);
   }
   std::uint32_t begin(const char* type, Op& op, sonde_graph graph = SONDE_GRAPH_TRAINING) {
-    return session_->op_begin(op, site(type), graph, 0);
+    return session_->ops().begin(op, site(type), graph, 0);
   }
   void output(Op& op, const Tensor& tensor) {
-    op.recorder->mutated(op, tensor.storage);
-    session_->op_output(op, 0, tensor.view());
+    op.recorder->tensors().wrote(tensor.storage, op.record.sequence);
+    session_->ops().output(op, 0, tensor.view());
   }
   JournalRun journal() const {
     Result<Journal> read = read_journal(plan_.path / "rank_0/.dump_metadata/sonde/journal");
@@ -233,9 +233,9 @@ TEST_F(Modes, OfStepsInWhichNothingOverflowsOnlyTheFirstIsKept) {
     Op op;
     EXPECT_TRUE((begin("mul", op) & SONDE_WANT_CHECK) != 0);
     const Tensor out = tensor({1, step == 2 ? std::numeric_limits<float>::infinity() : 2});
-    op.recorder->mutated(op, out.storage);
-    session_->op_check_output(op, out.view());
-    session_->op_output(op, 0, out.view());
+    op.recorder->tensors().wrote(out.storage, op.record.sequence);
+    session_->ops().check_output(op, out.view());
+    session_->ops().output(op, 0, out.view());
     op.recorder->end(op, false);
   }
   EXPECT_THAT(session_->stop(), HasSubstr("1 op overflowed"));
@@ -278,8 +278,8 @@ TEST_F(Modes, WhatLiesBetweenTheElementsOfAStridedViewIsLookedAtToo) {
   const auto look = [&](const char* type, const HostTensor& view) {
     Op op;
     begin(type, op);
-    session_->op_check_output(op, view);
-    session_->op_output(op, 0, view);
+    session_->ops().check_output(op, view);
+    session_->ops().output(op, 0, view);
     op.recorder->end(op, false);
   };
   HostTensor spread = every_second.view();

@@ -67,7 +67,7 @@ class Named : public ::testing::Test {
 
   void start() {
     session_ = std::make_unique<Session>(plan_);
-    const Result<NamedHostSettings> settings = session_->named_host_settings();
+    const Result<NamedHostSettings> settings = session_->named().settings();
     ASSERT_TRUE(settings);
     EXPECT_EQ(settings->path, plan_.path);
     session_->set_run_info({});
@@ -88,12 +88,12 @@ class Named : public ::testing::Test {
   }
   // Calls the engine as the adapter does: first the question, then all tensors. Returns the engine's SONDE_WANT flags.
   std::uint32_t run(const NamedOp& op, const std::vector<float>& output) {
-    if (!session_->wants_named(op)) return 0;
+    if (!session_->named().wants(op)) return 0;
     Op handle;
-    const std::uint32_t wanted = session_->named_op_begin(op, handle);
+    const std::uint32_t wanted = session_->named().begin(op, handle);
     const HostTensor tensor = view(output);
-    if ((wanted & SONDE_WANT_CHECK) != 0) session_->op_check_output(handle, tensor);
-    session_->op_output(handle, 0, tensor);
+    if ((wanted & SONDE_WANT_CHECK) != 0) session_->ops().check_output(handle, tensor);
+    session_->ops().output(handle, 0, tensor);
     handle.recorder->end(handle, false);
     return wanted;
   }
@@ -119,14 +119,14 @@ class Named : public ::testing::Test {
 
 TEST_F(Named, OpsAreRecordedUnderTheHostsNamesAndSteps) {
   start();
-  EXPECT_TRUE(session_->wants_step(7));
+  EXPECT_TRUE(session_->named().wants_step(7));
   run(named(kConv, "Conv2D", 7), {1, 2});
   run(named(kConvGrad, "Conv2DBackpropInput", 7), {3});
   run(named(kRelu, "ReLU", 2, 5), {4});
   const std::vector<float> values = {5, 6};
   const HostTensor weight = view(values);
-  session_->named_parameter(named("conv.weight", "Parameter", 7), weight);
-  session_->named_step_end();
+  session_->named().parameter(named("conv.weight", "Parameter", 7), weight);
+  session_->named().end_step();
   EXPECT_THAT(session_->stop(), HasSubstr("recorded 3 ops and 4 tensors of 2 steps"));
   EXPECT_THAT(files(), ElementsAre("0/7/Conv2D.Default_network-Net_conv-Conv2d_Conv2D-op0",
                                    "0/7/Conv2DBackpropInput.Gradients_Default_network-Net_conv-Conv2d_Grad_Conv2D_"
@@ -150,7 +150,7 @@ TEST_F(Named, WhatIsNotSelectedIsNotAskedFor) {
   start();
   EXPECT_EQ(run(named(kConv, "Conv2D", 0), {1}), 0u);
   EXPECT_NE(run(named(kRelu, "ReLU", 0), {2}), 0u);
-  session_->named_step_end();
+  session_->named().end_step();
   EXPECT_THAT(session_->stop(), HasSubstr("recorded 1 ops"));
 }
 
@@ -194,7 +194,7 @@ TEST_F(Named, LayoutsWithoutScopesNumberOperatorsThroughout) {
   start();
   EXPECT_NE(run(named(kConv, "Conv2D", 0), {1}), 0u) << "selected by the host's name";
   EXPECT_NE(run(named("Default/network-Net/second-Conv2d/Conv2D-op0", "Conv2D", 0), {2}), 0u);
-  session_->named_step_end();
+  session_->named().end_step();
   session_->stop();
   EXPECT_THAT(files(), ElementsAre("0/0/Conv2D.Conv2D-op0", "0/0/Conv2D.Conv2D-op1"));
 }
@@ -218,8 +218,8 @@ TEST_F(Named, OnlyWhatOverflowsIsKept) {
   start();
   run(named(kConv, "Conv2D", 0), {1, 2});
   run(named(kRelu, "ReLU", 0), {std::numeric_limits<float>::infinity()});
-  EXPECT_FALSE(session_->wants_step(1)) << "overflow_number is reached";
-  session_->named_step_end();
+  EXPECT_FALSE(session_->named().wants_step(1)) << "overflow_number is reached";
+  session_->named().end_step();
   EXPECT_THAT(session_->stop(), HasSubstr("1 op overflowed, the first was Default/network-Net/ReLU-op0"));
   EXPECT_THAT(files(), ElementsAre("0/0/ReLU.Default_network-Net_ReLU-op0", "0/0/statistic.csv"));
 }
@@ -227,8 +227,8 @@ TEST_F(Named, OnlyWhatOverflowsIsKept) {
 TEST_F(Named, ItIsSaidWhyNothingWasRecorded) {
   plan_.iteration = StepSet::parse("9");
   start();
-  EXPECT_FALSE(session_->wants_step(3));
-  EXPECT_FALSE(session_->wants_step(4));
+  EXPECT_FALSE(session_->named().wants_step(3));
+  EXPECT_FALSE(session_->named().wants_step(4));
   EXPECT_THAT(session_->stop(), HasSubstr("no step matched iteration \"9\" (steps 3-4 ran)"));
   EXPECT_FALSE(fs::exists(plan_.path));
 }
@@ -237,14 +237,14 @@ TEST_F(Named, OfTwoHostsTheFirstOwnsTheDump) {
   start();
   run(named(kRelu, "ReLU", 0), {1});
   EXPECT_EQ(session_->root_forward(true, true, false), SONDE_CAPTURE_OFF);
-  session_->named_step_end();
+  session_->named().end_step();
   EXPECT_THAT(session_->stop(), HasSubstr("two frameworks ran in this process"));
 }
 
 TEST_F(Named, InputsAreReadAfterOnlyWhereThePlanSaysSoAndNothingThrows) {
   const auto after = [&] {
     Session session(plan_);
-    const Result<NamedHostSettings> settings = session.named_host_settings();
+    const Result<NamedHostSettings> settings = session.named().settings();
     EXPECT_TRUE(settings);
     return settings->inputs_after;
   };
@@ -258,7 +258,7 @@ TEST_F(Named, InputsAreReadAfterOnlyWhereThePlanSaysSoAndNothingThrows) {
 TEST_F(Named, AWatcherIsRefused) {
   plan_.acl.scene = Scene::watcher;
   Session session(plan_);
-  const Result<NamedHostSettings> settings = session.named_host_settings();
+  const Result<NamedHostSettings> settings = session.named().settings();
   ASSERT_FALSE(settings);
   EXPECT_THAT(settings.error().message, HasSubstr("watcher"));
 }
