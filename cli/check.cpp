@@ -1,23 +1,13 @@
-#include "check.h"
-
 #include <memory>
 #include <string>
 
 #include "dump.h"
 #include "face/report/plan_text.h"
 #include "plan/config/plan.h"
+#include "verbs.h"
 
 namespace sonde {
 namespace {
-
-constexpr const char* kFooter =
-    "Exit status: 0 the file can be used (warnings included), 2 it cannot.\n"
-    "Example: sonde check /abs/data_dump.json";
-
-struct CheckOptions {
-  std::string file;
-  bool json = false;
-};
 
 Json json_of(const Diagnostic& diagnostic) {
   return {{"severity", diagnostic.is_error ? "error" : "warning"},
@@ -26,7 +16,7 @@ Json json_of(const Diagnostic& diagnostic) {
           {"message", diagnostic.message}};
 }
 
-void answer(const CheckOptions& options, const PlanResult& result) {
+void answer(const CheckCommand& options, const PlanResult& result) {
   Json diagnostics = Json::array();
   for (const Diagnostic& diagnostic : result.diagnostics) diagnostics.push_back(json_of(diagnostic));
   Answer::get().add({{"file", options.file}, {"ok", result.plan.has_value()}, {"diagnostics", diagnostics}});
@@ -38,7 +28,9 @@ void answer(const CheckOptions& options, const PlanResult& result) {
       {{"dialect", result.plan->dialect}, {"path", result.plan->path.string()}, {"plan", describe(*result.plan)}});
 }
 
-int check(const CheckOptions& options) {
+}  // namespace
+
+int check(const CheckCommand& options) {
   const PlanResult result = read_plan(options.file);
   if (options.json) {
     answer(options, result);
@@ -47,19 +39,6 @@ int check(const CheckOptions& options) {
     if (result.plan) print_text(describe(*result.plan));
   }
   return result.plan ? kNothingFound : kBadUsage;
-}
-
-}  // namespace
-
-void add_check(CLI::App& app, int& exit_status) {
-  auto options = std::make_shared<CheckOptions>();
-  CLI::App* verb =
-      app.add_subcommand("check", "Explain in plain words the content that a configuration records, or its errors.");
-  verb->add_option("FILE", options->file, "configuration file, in any form that MINDSPORE_DUMP_CONFIG accepts")
-      ->required();
-  add_json_options(*verb, options->json);
-  verb->footer(kFooter);
-  verb->callback([options, &exit_status] { exit_status = check(*options); });
 }
 
 }  // namespace sonde

@@ -1,5 +1,3 @@
-#include "compare.h"
-
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -17,15 +15,10 @@
 #include "face/report/text.h"
 #include "ground/files/safe_path.h"
 #include "read/catalog/one_file.h"
+#include "verbs.h"
 
 namespace sonde {
 namespace {
-
-struct CompareArguments : ComparisonOptions {
-  std::string target, golden;
-  std::string csv, junit, style = "sonde";
-  bool json = false, all = false, layers = false, link = false;
-};
 
 std::optional<Catalog> open_side(const std::string& path, int& status) {
   std::error_code ignored;
@@ -47,7 +40,7 @@ bool write_file(const std::string& path, const std::string& text) {
   return error == 0;
 }
 
-bool write_reports(const CompareArguments& arguments, const DumpComparison& comparison) {
+bool write_reports(const CompareCommand& arguments, const DumpComparison& comparison) {
   bool all_written = true;
   if (!arguments.csv.empty()) {
     const bool as_msprobe = arguments.style == "msprobe";
@@ -67,7 +60,9 @@ std::string link_of(const DumpComparison& comparison, const CompareFinding& find
                     .slot = std::nullopt});
 }
 
-int compare(const CompareArguments& arguments) {
+}  // namespace
+
+int compare(const CompareCommand& arguments) {
   int status = kNothingFound;
   Result<CompareOptions> options = compare_options(arguments);
   if (!options) {
@@ -103,60 +98,6 @@ int compare(const CompareArguments& arguments) {
   if (comparison->compared_tensors == 0) print_error("nothing in the two could be compared");
   if (!comparison->complete) return kUnreadable;
   return comparison->findings.empty() ? kNothingFound : kFinding;
-}
-
-}  // namespace
-
-void add_compare(CLI::App& app, int& exit_status) {
-  auto arguments = std::make_shared<CompareArguments>();
-  CLI::App* verb = app.add_subcommand("compare", "Compare two dumps and say which operator goes wrong first.");
-  verb->add_option("TARGET", arguments->target, "dump under test: a directory, or one file of a tensor")
-      ->type_name("")
-      ->required();
-  verb->add_option(
-          "GOLDEN", arguments->golden,
-          "reference dump: of any layout, framework or precision; TARGET itself with --golden-step or --golden-graph")
-      ->type_name("");
-  verb->add_option("--mapping", arguments->mapping, "JSON or CSV that says which golden op belongs to which of TARGET")
-      ->type_name("FILE");
-  verb->add_option("--rtol", arguments->rtol, "relative tolerance; replaces the derived tolerance of each operator")
-      ->type_name("X");
-  verb->add_option("--atol", arguments->atol, "absolute tolerance; replaces the derived one too")->type_name("X");
-  add_step_option(*verb, arguments->steps, "default: all that both have");
-  verb->add_option("--graph", arguments->graph, "0 training, 1 and 2 without gradients (default: all)")->type_name("N");
-  verb->add_option(
-          "--golden-step", arguments->golden_steps,
-          "steps of GOLDEN, if others than --step: the first is compared with the first (one dump may be both)")
-      ->type_name("STEPS");
-  verb->add_option("--golden-graph", arguments->golden_graph, "graph of GOLDEN, if another one than --graph")
-      ->type_name("N");
-  verb->add_option("--rank", arguments->rank, "only this process (default: all)")->type_name("N");
-  verb->add_option("--threads", arguments->threads,
-                   "number of threads (default: one for each CPU); does not affect the result")
-      ->type_name("N");
-  verb->add_flag("--all", arguments->all, "every finding, and all operators with their numbers");
-  verb->add_flag("--layers", arguments->layers,
-                 "a table of the layers: the error that each introduces, the largest first (quantised models)");
-  add_json_options(*verb, arguments->json);
-  add_link_option(*verb, arguments->link);
-  verb->add_option("--csv", arguments->csv, "write a row for each output, too")->type_name("FILE");
-  verb->add_option("--style", arguments->style, "columns of --csv: sonde, or msprobe with its verdicts")
-      ->type_name("STYLE")
-      ->check(CLI::IsMember({"sonde", "msprobe"}));
-  verb->add_option("--junit", arguments->junit, "write a JUnit XML report, too")->type_name("FILE");
-  verb->footer(
-      "Exit status: 0 no difference that rounding does not explain, 1 a difference, 2 bad usage, 3 something could not "
-      "be read or compared.\n"
-      "Example: sonde compare run_on_npu run_on_cpu --junit compare.xml\n"
-      "         sonde compare run --graph 0 --golden-graph 1");
-  verb->callback([arguments, &exit_status] {
-    if (arguments->golden.empty()) {
-      const bool is_one_dump = !arguments->golden_steps.empty() || arguments->golden_graph;
-      if (!is_one_dump) throw CLI::RequiredError("GOLDEN");
-      arguments->golden = arguments->target;
-    }
-    exit_status = compare(*arguments);
-  });
 }
 
 }  // namespace sonde

@@ -1,5 +1,3 @@
-#include "completion.h"
-
 #include <fmt/format.h>
 
 #include <memory>
@@ -8,6 +6,7 @@
 
 #include "answer.h"
 #include "face/report/text.h"
+#include "verbs.h"
 
 namespace sonde {
 namespace {
@@ -123,20 +122,9 @@ std::string fish_of(const CLI::App& app) {
 
 }  // namespace
 
-void add_completion(CLI::App& app, int& exit_status) {
-  auto shell = std::make_shared<std::string>();
-  CLI::App* verb = app.add_subcommand("completion", "Print a script that lets a shell complete verbs and options.");
-  verb->add_option("SHELL", *shell, "bash, zsh or fish")
-      ->required()
-      ->type_name("")
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}).description(""));
-  verb->footer(
-      "Exit status: 0 printed, 2 bad usage.\n"
-      "Example: sonde completion bash > ~/.local/share/bash-completion/completions/sonde");
-  verb->callback([&app, shell, &exit_status] {
-    const std::string text = *shell == "bash" ? bash_of(app) : *shell == "zsh" ? zsh_of(app) : fish_of(app);
-    exit_status = print_text(text) ? kNothingFound : kUnreadable;
-  });
+int completion(const CompletionCommand& options, const CLI::App& app) {
+  const std::string text = options.shell == "bash" ? bash_of(app) : options.shell == "zsh" ? zsh_of(app) : fish_of(app);
+  return print_text(text) ? kNothingFound : kUnreadable;
 }
 
 }  // namespace sonde

@@ -1,5 +1,3 @@
-#include "convert.h"
-
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -14,18 +12,13 @@
 #include "dump.h"
 #include "face/report/json.h"
 #include "face/report/text.h"
+#include "verbs.h"
 
 namespace sonde {
 namespace {
 
-struct ConvertArguments : ConversionOptions {
-  std::vector<std::filesystem::path> paths;
-  std::string out, scripts;
-  bool json = false, unpacks = false;
-};
-
 // The meaning of the arguments, or the reason why they are wrong.
-Result<ConvertSpec> spec_of(const ConvertArguments& arguments) {
+Result<ConvertSpec> spec_of(const ConvertCommand& arguments) {
   if (arguments.format.empty() && !(arguments.shape.empty() && arguments.scripts.empty())) {
     return Error{ErrorCode::invalid_argument, "--shape and --scripts are for a conversion: they need --format"};
   }
@@ -70,7 +63,7 @@ Totals convert_tasks(const std::vector<ConvertTask>& tasks, const ConvertSpec& s
 }
 
 // The dump without packs.
-int unpack_dump(const ConvertArguments& options) {
+int unpack_dump(const ConvertCommand& options) {
   const bool converts = !options.format.empty() || !options.shape.empty() || !options.scripts.empty() ||
                         options.input || options.output || options.type != "npy" || options.paths.size() != 1;
   if (converts) {
@@ -97,8 +90,10 @@ int unpack_dump(const ConvertArguments& options) {
   return print_text(text) ? kNothingFound : kUnreadable;
 }
 
-int convert(const ConvertArguments& options) {
-  if (options.unpacks) return unpack_dump(options);
+}  // namespace
+
+int convert(const ConvertCommand& options) {
+  if (options.unpack) return unpack_dump(options);
   Result<ConvertSpec> spec = spec_of(options);
   std::unique_ptr<CustomConversions> custom;
   if (spec && !options.scripts.empty()) {
@@ -127,47 +122,6 @@ int convert(const ConvertArguments& options) {
                   bytes_text(totals.bytes), printable(options.out),
                   totals.failed == 0 ? "" : fmt::format("; {} could not be read", count_text(totals.failed, "file")));
   return print_text(text) ? kNothingFound : kUnreadable;
-}
-
-}  // namespace
-
-void add_convert(CLI::App& app, int& exit_status) {
-  auto options = std::make_shared<ConvertArguments>();
-  CLI::App* verb = app.add_subcommand("convert", "Turn binary tensor files (CANN's containers, raw .bin) into .npy.");
-  verb->add_option("PATH", options->paths, "files, or directories: then all binary files below")
-      ->required()
-      ->type_name("");
-  verb->add_option("--out", options->out, "directory for the .npy files; a directory's own tree is kept below it")
-      ->required()
-      ->type_name("DIR");
-  verb->add_option("--format", options->format, "the format the tensors are put into: NCHW, NHWC, ND, FRACTAL_Z, …")
-      ->type_name("FORMAT");
-  verb->add_option("--shape", options->shape, "their real shape, where the file's own is not to be used: 1,3,224,224")
-      ->delimiter(',')
-      ->type_name("SIZES");
-  CLI::Option* input = verb->add_option("--input", options->input, "only this input")->type_name("SLOT");
-  verb->add_option("--output", options->output, "only this output")->type_name("SLOT")->excludes(input);
-  verb->add_option("--type", options->type,
-                   "npy, bin (the elements alone), msnpy (MindSpore's names) or pt (torch.load)")
-      ->check(CLI::IsMember({"npy", "bin", "msnpy", "pt"}))
-      ->type_name("TYPE");
-  verb->add_option("--scripts", options->scripts, "directory with rules of your own: format_convert/convert_X_to_Y.py")
-      ->type_name("DIR");
-  verb->add_flag(
-      "--unpack", options->unpacks,
-      "copy a dump that has packs (sonde_settings.pack) into the new directory DIR, each tensor in its own file");
-  add_json_options(*verb, options->json, "file written, and for each tensor lost");
-  verb->footer(
-      "Names: FILE.{input|output}.SLOT.npy, with --format FILE.{input|output}.SLOT.2x3.npy. Types that NumPy does not "
-      "have "
-      "become float32, exactly; those of less than a byte int8 or uint8.\n"
-      "Exit status: 0 all converted, 2 bad usage, 3 something could not be read or written; the rest is converted all "
-      "the "
-      "same.\n"
-      "Example: sonde convert run7 --out run7_npy\n"
-      "Example: sonde convert --unpack run7 --out run7_files\n"
-      "Example: sonde convert dump/Conv2D.conv1.3.7.1700000000000000 --out . --format NCHW");
-  verb->callback([options, &exit_status] { exit_status = convert(*options); });
 }
 
 }  // namespace sonde

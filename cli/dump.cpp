@@ -48,45 +48,13 @@ void print_dumps(const Catalog& catalog) {
                             dumps.size(), joined(names, ", "), more > 0 ? fmt::format(" and {} more", more) : ""));
 }
 
-// add_step_option has checked the text.
+// The command line has checked the text.
 StepSet steps_of(const DumpOptions& options) { return *parse_steps(options.step); }
 
 }  // namespace
 
-void add_dump_options(CLI::App& verb, DumpOptions& options, bool with_select, std::string_view rows) {
-  verb.add_option("DUMP", options.dump, "directory of a dump, or any directory inside one")->type_name("")->required();
-  if (with_select) {
-    verb.add_option("-s,--select", options.select,
-                    "ops to include, by full name, last part of it, or type; '*' stops at '/',\n"
-                    "'**' does not; repeatable (default: all)")
-        ->type_name("PATTERN")
-        ->take_all()
-        ->allow_extra_args(false);
-  }
-  add_step_option(verb, options.step, "default: all");
-  verb.add_option("--graph", options.graph, "0 training, 1 and 2 without gradients (default: all)")->type_name("N");
-  verb.add_option("--rank", options.rank, "number of the process (default: all)")->type_name("N");
-  add_json_options(verb, options.json, rows);
-}
-
-void add_step_option(CLI::App& verb, std::string& steps, std::string_view otherwise) {
-  verb.add_option("--step", steps, fmt::format("steps to include, as 3, 0-5 or 1|4 ({})", otherwise))
-      ->type_name("STEPS")
-      ->check([](const std::string& text) { return list_complaint(text, "steps"); });
-}
-
 std::string list_complaint(const std::string& text, std::string_view what) {
   return is_step_list(text) ? "" : fmt::format("'{}' names no {}; say 3, 0-5 or 1|4", text, what);
-}
-
-void add_json_options(CLI::App& verb, bool& json, std::string_view rows) {
-  verb.add_flag("--json", json, "one JSON document instead of text");
-  if (rows.empty()) return;
-  verb.add_flag("--jsonl", json, fmt::format("a line of JSON for each {}", rows))->excludes("--json");
-}
-
-void add_link_option(CLI::App& verb, bool& link) {
-  verb.add_flag("--link", link, "also print the place of the answer in the page of `sonde serve`")->excludes("--json");
 }
 
 std::optional<Catalog> open_dump(const DumpOptions& options, int& exit_status) {

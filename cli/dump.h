@@ -1,13 +1,13 @@
 // Common parts of the verbs that read a dump: opening it, choosing steps and ops, reporting missing ones.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "answer.h"
+#include "contract/commands.h"
 #include "plan/config/diagnostics.h"
 #include "read/catalog/select_steps.h"
 #include "read/index/index.h"
@@ -15,24 +15,8 @@
 
 namespace sonde {
 
-struct DumpOptions {
-  std::string dump;
-  std::vector<std::string> select;  // patterns; empty: all ops
-  std::string step;                 // "3", "0-5", "1|4"; empty: all
-  std::optional<std::uint32_t> graph, rank;
-  bool json = false, link = false;
-};
-
-// Adds --json; also --jsonl if the verb can print its list as lines: `rows` names the content of a line.
-void add_json_options(CLI::App& verb, bool& json, std::string_view rows = "");
-// Adds --link, which excludes --json: the place in the page of `sonde serve`.
-void add_link_option(CLI::App& verb, bool& link);
-// Adds --step; `otherwise`: the steps that are used without it.
-void add_step_option(CLI::App& verb, std::string& steps, std::string_view otherwise);
 // Empty for a list such as 3, 0-5 or 1|4; otherwise the error message, without the option's name.
 std::string list_complaint(const std::string& text, std::string_view what);
-// Adds DUMP, --step, --graph, --rank, --json; with `with_select` also -s.
-void add_dump_options(CLI::App& verb, DumpOptions& options, bool with_select, std::string_view rows = "");
 
 // Opens options.dump and reports its problems on stderr. Empty, with the exit status set, if there is nothing to show.
 std::optional<Catalog> open_dump(const DumpOptions& options, int& exit_status);

@@ -1,4 +1,4 @@
-#include "first_bad.h"
+#include "ask/first_bad/first_bad.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,6 @@
 #include <optional>
 #include <string>
 
-#include "ask/first_bad/first_bad.h"
 #include "ask/first_bad/next_config.h"
 #include "dump.h"
 #include "face/report/catalog_text.h"
@@ -19,14 +18,10 @@
 #include "face/report/text.h"
 #include "ground/contract/json.h"
 #include "read/index/partial_catalog.h"
+#include "verbs.h"
 
 namespace sonde {
 namespace {
-
-struct FirstBadVerb : DumpOptions {
-  std::string next_config;
-  bool no_trend = false;
-};
 
 bool write_next_config(const Catalog& catalog, const FirstBad& report, const std::string& path) {
   const std::string text = next_config(catalog, report);
@@ -58,7 +53,7 @@ std::optional<FirstBad> search_index(PartialCatalog& source, FirstBadOptions wan
   return source.check() ? std::optional(std::move(report)) : std::nullopt;
 }
 
-int print(const FirstBadVerb& options, const Catalog& catalog, const FirstBad& report) {
+int print(const FirstBadCommand& options, const Catalog& catalog, const FirstBad& report) {
   add_unreadable(report.problems);
   for (const std::string& note : report.notes) {
     if (!options.json) print_warning(note);
@@ -74,7 +69,9 @@ int print(const FirstBadVerb& options, const Catalog& catalog, const FirstBad& r
   return has_fault(report.findings) ? kFinding : kNothingFound;
 }
 
-int run(const FirstBadVerb& options) {
+}  // namespace
+
+int first_bad(const FirstBadCommand& options) {
   int status = kNothingFound;
   CatalogQuery without_ops;
   without_ops.with_ops = false;
@@ -98,25 +95,6 @@ int run(const FirstBadVerb& options) {
     catalog = std::move(*whole);
   }
   return print(options, *catalog, first_bad(*catalog, wanted));
-}
-
-}  // namespace
-
-void add_first_bad(CLI::App& app, int& exit_status) {
-  auto options = std::make_shared<FirstBadVerb>();
-  CLI::App* verb = app.add_subcommand(
-      "first-bad", "Find the first operator whose output holds a NaN or infinity that matters, and say why.");
-  add_dump_options(*verb, *options, false);
-  verb->add_option("--next-config", options->next_config,
-                   "write a configuration that records the suspects' tensors in the step before\n"
-                   "and the step itself; FILE must not exist")
-      ->type_name("FILE");
-  verb->add_flag("--no-trend", options->no_trend, "do not look for the norm that grew first");
-  add_link_option(*verb, options->link);
-  verb->footer(
-      "Exit status: 0 nothing wrong and all looked at, 1 found, 2 bad usage, 3 something could not be looked at.\n"
-      "Example: sonde first-bad run7 --next-config next.json");
-  verb->callback([options, &exit_status] { exit_status = run(*options); });
 }
 
 }  // namespace sonde

@@ -1,4 +1,4 @@
-#include "graph.h"
+#include "face/report/graph.h"
 
 #include <fmt/format.h>
 
@@ -7,20 +7,14 @@
 #include <optional>
 
 #include "dump.h"
-#include "face/report/graph.h"
 #include "face/report/text.h"
 #include "read/catalog/step_graph.h"
 #include "read/measure/find_flow.h"
 #include "read/measure/measure.h"
+#include "verbs.h"
 
 namespace sonde {
 namespace {
-
-struct GraphOptions : DumpOptions {
-  std::string op;
-  bool dot = false;
-  std::optional<std::uint32_t> distance;  // 1 if not given
-};
 
 // The step to show: the first chosen one; a note says so if there are more.
 const SelectedStep& step_of(const std::vector<SelectedStep>& steps) {
@@ -60,7 +54,9 @@ std::string pages(const SelectedStep& step, const StepGraph& graph, const std::v
   return text;
 }
 
-int graph(const GraphOptions& options) {
+}  // namespace
+
+int graph(const GraphCommand& options) {
   int status = kNothingFound;
   if (options.distance && (options.op.empty() || !(options.dot || options.json))) {
     print_error("--distance is for the neighbours of an OP, printed with --dot or --json");
@@ -106,26 +102,6 @@ int graph(const GraphOptions& options) {
                            : one_page  ? pages(step, whole, nodes)
                                        : table_of(whole, nodes, terminal_width());
   return print_text(text) ? kNothingFound : kUnreadable;
-}
-
-}  // namespace
-
-void add_graph(CLI::App& app, int& exit_status) {
-  auto options = std::make_shared<GraphOptions>();
-  CLI::App* verb = app.add_subcommand("graph", "Show the inputs and the readers of an op, or all ops of a step.");
-  add_dump_options(*verb, *options, false);
-  verb->add_option("OP", options->op, "an op's full name or its end, or a pattern; without it, the whole step")
-      ->type_name("");
-  verb->add_flag("--dot", options->dot, "print Graphviz's language, for `dot -Tsvg`")->excludes("--json");
-  verb->add_option("--distance", options->distance,
-                   "with OP and --dot or --json: neighbours up to this number of ops away (default: 1)")
-      ->check(CLI::Range(0, 1 << 30).description(""))
-      ->type_name("N");
-  verb->footer(
-      "Exit status: 0 shown, 2 bad usage or no such op, 3 dump unreadable.\n"
-      "Example: sonde graph run7 'features/0-Conv2d/conv2d-op0'\n"
-      "         sonde graph run7 '**/fc-Linear/*' --dot --distance 3 | dot -Tsvg > fc.svg");
-  verb->callback([options, &exit_status] { exit_status = graph(*options); });
 }
 
 }  // namespace sonde

@@ -1,5 +1,3 @@
-#include "info.h"
-
 #include <fmt/format.h>
 #include <openssl/crypto.h>
 
@@ -20,6 +18,7 @@
 #include "ground/stats/statistics.h"
 #include "plan/config/environment.h"
 #include "plan/config/plan.h"
+#include "verbs.h"
 
 namespace sonde {
 namespace {
@@ -157,28 +156,15 @@ std::string text_of(const Json& info) {
 
 }  // namespace
 
-void add_info(CLI::App& app, int& exit_status) {
-  struct Options {
-    std::string python;
-    bool json = false;
-  };
-  auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand("info", "Show the abilities of this build and this machine.");
-  verb->add_option("--python", options->python,
-                   "interpreter to ask about PyTorch (default: the one beside this program)")
-      ->type_name("PROGRAM");
-  add_json_options(*verb, options->json);
-  verb->footer("Exit status: 0, 2 bad usage.\nExample: sonde info --python .venv/bin/python --json");
-  verb->callback([options, &exit_status] {
-    if (const std::string complaint = kernel_complaint(); !complaint.empty()) print_warning(complaint);
-    const Json info = gather(options->python.empty() ? default_python() : options->python);
-    if (options->json) {
-      Answer::get().add(info);
-    } else {
-      print_text(text_of(info));
-    }
-    exit_status = kNothingFound;
-  });
+int info(const InfoCommand& options) {
+  if (const std::string complaint = kernel_complaint(); !complaint.empty()) print_warning(complaint);
+  const Json info = gather(options.python.empty() ? default_python() : options.python);
+  if (options.json) {
+    Answer::get().add(info);
+  } else {
+    print_text(text_of(info));
+  }
+  return kNothingFound;
 }
 
 }  // namespace sonde

@@ -1,5 +1,3 @@
-#include "ls.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,13 +12,10 @@
 #include "face/report/text.h"
 #include "ground/base/ranges_text.h"
 #include "read/index/index_sums.h"
+#include "verbs.h"
 
 namespace sonde {
 namespace {
-
-struct LsOptions : DumpOptions {
-  bool ops = false;
-};
 
 // The totals of several steps.
 struct Sum {
@@ -269,7 +264,9 @@ bool is_counted(const Catalog& catalog, const std::vector<SelectedStep>& steps) 
   return known && (steps.size() == all || !shares);
 }
 
-int ls(const LsOptions& options) {
+}  // namespace
+
+int ls(const LsCommand& options) {
   int status = kNothingFound;
   const bool sums_only = !options.ops && options.select.empty();
   CatalogQuery query = query_of_selected(options);
@@ -295,19 +292,6 @@ int ls(const LsOptions& options) {
   }
   return print_text(options.ops ? ops_text(*steps) : summary_text(*catalog, *steps, from_index)) ? kNothingFound
                                                                                                  : kUnreadable;
-}
-
-}  // namespace
-
-void add_ls(CLI::App& app, int& exit_status) {
-  auto options = std::make_shared<LsOptions>();
-  CLI::App* verb = app.add_subcommand("ls", "List the content of a dump: ranks, steps, ops, files.");
-  add_dump_options(*verb, *options, true, "rank, or with --ops for each op");
-  verb->add_flag("--ops", options->ops, "list the ops, with scope and source line");
-  verb->footer(
-      "Exit status: 0 listed, 2 bad usage, 3 dump unreadable.\n"
-      "Example: sonde ls run7 --ops -s 'conv2d'");
-  verb->callback([options, &exit_status] { exit_status = ls(*options); });
 }
 
 }  // namespace sonde

@@ -10,28 +10,11 @@
 #include <string_view>
 #include <vector>
 
-#include "adapter.h"
+#include "add_verb.h"
 #include "answer.h"
-#include "check.h"
-#include "compare.h"
-#include "completion.h"
-#include "convert.h"
-#include "export.h"
-#include "first_bad.h"
-#include "graph.h"
-#include "index.h"
-#include "info.h"
-#include "ls.h"
 #include "msaccucmp.h"
 #include "plan/config/nearest.h"
-#include "report.h"
-#include "run.h"
-#include "serve.h"
-#include "show.h"
-#include "stats.h"
-#include "stomp.h"
-#include "verify.h"
-#include "watch.h"
+#include "verbs.h"
 
 namespace sonde {
 namespace {
@@ -117,29 +100,40 @@ int run_main(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer("Help of a verb: sonde help VERB, or sonde VERB --help\nExample: sonde ls run7");
   char** const dashes = std::find(argv, argv + argc, std::string_view("--"));
-  add_run(app, exit_status, std::vector<std::string>(std::min(dashes + 1, argv + argc), argv + argc));
-  add_check(app, exit_status);
-  add_info(app, exit_status);
-  add_adapter(app, exit_status);
-  add_ls(app, exit_status);
-  add_stats(app, exit_status);
-  add_show(app, exit_status);
-  add_graph(app, exit_status);
-  add_watch(app, exit_status);
-  add_first_bad(app, exit_status);
-  add_stomp(app, exit_status);
-  add_convert(app, exit_status);
-  add_compare(app, exit_status);
-  add_serve(app, exit_status);
-  add_report(app, exit_status);
-  add_index(app, exit_status);
-  add_verify(app, exit_status);
+  const std::vector<std::string> after_dashes(std::min(dashes + 1, argv + argc), argv + argc);
+  add_verb<RunCommand>(app, exit_status, [&after_dashes](RunCommand& options) {
+    if (!after_dashes.empty()) options.command = after_dashes;  // as they were given: CLI11 takes `[1,2]` for two
+    return run(options);
+  });
+  add_verb<CheckCommand>(app, exit_status, check);
+  add_verb<InfoCommand>(app, exit_status, info);
+  add_verb<AdapterCommand>(app, exit_status, adapter);
+  add_verb<LsCommand>(app, exit_status, ls);
+  add_verb<StatsCommand>(app, exit_status, stats);
+  add_verb<ShowCommand>(app, exit_status, show);
+  add_verb<GraphCommand>(app, exit_status, graph);
+  add_verb<WatchCommand>(app, exit_status, watch);
+  add_verb<FirstBadCommand>(app, exit_status, first_bad);
+  add_verb<StompCommand>(app, exit_status, stomp);
+  add_verb<ConvertCommand>(app, exit_status, convert);
+  add_verb<CompareCommand>(app, exit_status, [](CompareCommand& options) {
+    if (options.golden.empty()) {
+      if (options.golden_step.empty() && !options.golden_graph) throw CLI::RequiredError("GOLDEN");
+      options.golden = options.target;  // other steps or another graph of the same dump
+    }
+    return compare(options);
+  });
+  add_verb<ServeCommand>(app, exit_status, serve);
+  add_verb<ReportCommand>(app, exit_status, report);
+  add_verb<IndexCommand>(app, exit_status, index);
+  add_verb<VerifyCommand>(app, exit_status, verify);
   app.add_subcommand("msaccucmp", "Do the work of CANN's msaccucmp.py, with its own options: convert, overflow, …");
   if (argc > 1 && std::string_view(argv[1]) == "msaccucmp") {  // its options follow their own rules
     return msaccucmp::run(std::vector<std::string>(argv + 2, argv + argc));
   }
-  add_export(app, exit_status);
-  add_completion(app, exit_status);
+  add_verb<ExportCommand>(app, exit_status, export_dump);
+  add_verb<CompletionCommand>(app, exit_status,
+                              [&app](const CompletionCommand& options) { return completion(options, app); });
   add_help(app, exit_status);
   Answer::get().set_form(form_of(argc, argv));
   if (argc == 1) {

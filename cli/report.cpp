@@ -1,5 +1,3 @@
-#include "report.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -17,16 +15,12 @@
 #include "face/server/html_report.h"
 #include "ground/base/parse_number.h"
 #include "ground/base/text.h"
+#include "verbs.h"
 
 namespace sonde {
 namespace {
 
 constexpr std::uint64_t kLargest = 100'000'000;
-
-struct ReportOptions : DumpOptions {
-  std::string html, golden, values = "suspects", max_size = "10M";
-  bool redact = false;
-};
 
 // "10M", "500K", "2000000"; empty if it is none of them.
 std::optional<std::uint64_t> size_of(std::string text) {
@@ -68,7 +62,7 @@ std::string contents_text(const Json& contains) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-void print_report(const ReportOptions& options, const server::HtmlReport& report) {
+void print_report(const ReportCommand& options, const server::HtmlReport& report) {
   if (options.json) {
     Answer::get().add("file", std::filesystem::absolute(options.html).string());
     Answer::get().add("bytes", report.html.size());
@@ -86,7 +80,9 @@ void print_report(const ReportOptions& options, const server::HtmlReport& report
   print_text(text);
 }
 
-int run(const ReportOptions& options) {
+}  // namespace
+
+int report(const ReportCommand& options) {
   server::HtmlReportOptions wanted;
   const std::optional<std::uint64_t> most = size_of(options.max_size);
   if (!most || *most > kLargest) {
@@ -128,34 +124,6 @@ int run(const ReportOptions& options) {
   if (!write_new(options.html, report->html)) return kBadUsage;
   print_report(options, *report);
   return kNothingFound;
-}
-
-}  // namespace
-
-void add_report(CLI::App& app, int& exit_status) {
-  auto options = std::make_shared<ReportOptions>();
-  CLI::App* verb =
-      app.add_subcommand("report", "Write a dump as one HTML file, for a browser without server or network.");
-  add_dump_options(*verb, *options, true);
-  verb->add_option("--html", options->html, "file to write; it must not exist")->required()->type_name("FILE");
-  verb->add_option("--golden", options->golden, "a second dump, to compare the first with")->type_name("DUMP");
-  verb->add_option("--values", options->values,
-                   "elements of tensors: none; suspects (default): of what first-bad and compare name;\n"
-                   "selected: of the operators of --select too")
-      ->check(CLI::IsMember({"none", "suspects", "selected"}));
-  verb->add_option("--max-size", options->max_size, "largest file, as 500K or 10M (default: 10M; at most 100M)")
-      ->type_name("SIZE");
-  verb->add_flag("--redact", options->redact,
-                 "leave out host, paths, command, source and values, and turn names into numbers");
-  verb->footer(
-      "Holds the steps of the finding and those before them, or the steps of --step. Where it becomes too large, "
-      "leaves out in this\n"
-      "order: pages of other operators, source, tables, next configuration, values, graphs, maps. Says what it left "
-      "out.\n"
-      "Exit status: 0 written, 2 bad usage or FILE cannot be written, 3 dump unreadable.\n"
-      "Example: sonde report run7 --html run7.html\n"
-      "         sonde report run7 --golden good7 --step 0-2 --redact --html issue.html");
-  verb->callback([options, &exit_status] { exit_status = run(*options); });
 }
 
 }  // namespace sonde

@@ -1,5 +1,3 @@
-#include "serve.h"
-
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <signal.h>
@@ -17,19 +15,12 @@
 #include "face/server/assets.h"
 #include "face/server/guard.h"
 #include "face/server/http.h"
+#include "verbs.h"
 
 namespace sonde {
 namespace {
 
 constexpr unsigned kAnswerThreads = 3;
-
-struct ServeOptions {
-  std::vector<std::string> dumps;
-  server::HttpAddress address;
-  std::string socket;
-  std::vector<std::string> allowed_hosts, frames;
-  bool until_input_ends = false;
-};
 
 // As browsers write it in an address and in `Host`: IPv6 short and in brackets.
 std::string url_host(const std::string& host) {
@@ -40,17 +31,17 @@ std::string url_host(const std::string& host) {
 }
 
 // The line that opens a way to this machine from another one.
-std::string ssh_line(const ServeOptions& options, std::uint16_t port) {
+std::string ssh_line(const ServeCommand& options, std::uint16_t port) {
   char host[256] = "HOST";
   ::gethostname(host, sizeof host - 1);
   const std::uint16_t here = port == 0 ? 8765 : port;
-  const std::string there = options.socket.empty() ? fmt::format("{}:{}", url_host(options.address.host), port)
+  const std::string there = options.socket.empty() ? fmt::format("{}:{}", url_host(options.bind), port)
                                                    : std::filesystem::absolute(options.socket).string();
   return fmt::format("ssh -L {}:{} {}", here, there, host);
 }
 
-void print_address(const ServeOptions& options, const server::HttpServer& http, const std::string& token) {
-  const std::string host = url_host(options.address.host);
+void print_address(const ServeCommand& options, const server::HttpServer& http, const std::string& token) {
+  const std::string host = url_host(options.bind);
   const bool is_local = host == "127.0.0.1" || host == "[::1]";
   if (!options.socket.empty()) {
     print_text(fmt::format("{}\n", std::filesystem::absolute(options.socket).string()));
@@ -66,7 +57,7 @@ void print_address(const ServeOptions& options, const server::HttpServer& http, 
     print_warning(
         fmt::format("{} is reached from other machines: the token and the data travel unencrypted; prefer the "
                     "default and ssh -L, or --socket",
-                    options.address.host));
+                    options.bind));
   }
 }
 
@@ -80,7 +71,9 @@ void end_with_input() {
   }).detach();
 }
 
-int serve(const ServeOptions& options) {
+}  // namespace
+
+int serve(const ServeCommand& options) {
   std::vector<std::filesystem::path> paths;
   for (const std::string& dump : options.dumps) {
     std::error_code error;
@@ -94,7 +87,9 @@ int serve(const ServeOptions& options) {
     print_error(good.error().message);
     return kBadUsage;
   }
-  server::HttpAddress address = options.address;
+  server::HttpAddress address;
+  address.host = options.bind;
+  address.port = static_cast<std::uint16_t>(options.port);
   address.socket = options.socket;
   Result<std::string> token = options.socket.empty() ? server::make_token() : Result<std::string>("");
   if (!token) {
@@ -103,7 +98,7 @@ int serve(const ServeOptions& options) {
   }
   std::vector<std::string> allowed;
   for (const std::string& name : options.allowed_hosts) allowed.push_back(url_host(name));
-  if (options.socket.empty()) allowed.push_back(url_host(options.address.host));
+  if (options.socket.empty()) allowed.push_back(url_host(options.bind));
   server::Api api(paths, {*token, allowed});
   Result<server::HttpServer> http = server::HttpServer::open(address);
   if (!http) {
@@ -121,46 +116,6 @@ int serve(const ServeOptions& options) {
   http->run([&](const server::Request& request) { return api.answer(request); },
             [&](std::uint64_t after, std::uint64_t& last) { return api.events(after, last); }, kAnswerThreads);
   return kNothingFound;
-}
-
-}  // namespace
-
-void add_serve(CLI::App& app, int& exit_status) {
-  auto options = std::make_shared<ServeOptions>();
-  CLI::App* verb = app.add_subcommand("serve", "Show a dump, or two, in a browser, also while it is being written.");
-  verb->add_option("DUMP", options->dumps, "directory of a dump; a second one is golden, to compare the first with")
-      ->type_name("")
-      ->required()
-      ->expected(1, 2);
-  CLI::Option* port = verb->add_option("--port", options->address.port, "port to listen on (default: a free one)")
-                          ->type_name("N")
-                          ->check(CLI::Range(0, 65535));
-  CLI::Option* bind =
-      verb->add_option("--bind", options->address.host, "address to listen on (default: 127.0.0.1, this machine alone)")
-          ->type_name("ADDRESS");
-  verb->add_option("--socket", options->socket, "listen on a Unix socket of this path instead, which only you can open")
-      ->type_name("PATH")
-      ->excludes(port)
-      ->excludes(bind);
-  verb->add_option("--allow-host", options->allowed_hosts,
-                   "a further name by which a browser may reach the server, as behind a proxy; repeatable")
-      ->type_name("NAME")
-      ->take_all()
-      ->allow_extra_args(false);
-  verb->add_option("--frame", options->frames,
-                   "an origin whose pages may show this one in a frame, as http://localhost:8888 or\n"
-                   "http://localhost:* (default: none may); repeatable")
-      ->type_name("ORIGIN")
-      ->take_all()
-      ->allow_extra_args(false);
-  verb->add_flag("--until-input-ends", options->until_input_ends,
-                 "end when standard input ends, for programs that start the server");
-  verb->footer(
-      "Prints the address, with a token that the page needs; ends with Ctrl-C. Programs: docs/rest.md.\n"
-      "Exit status: 0 ended, 2 bad usage or a port in use, 3 dump unreadable.\n"
-      "Example: sonde serve run7\n"
-      "         sonde serve run7 golden7 --socket ~/sonde.sock");
-  verb->callback([options, &exit_status] { exit_status = serve(*options); });
 }
 
 }  // namespace sonde

@@ -1,5 +1,3 @@
-#include "show.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -24,6 +22,7 @@
 #include "read/measure/measure.h"
 #include "read/measure/values.h"
 #include "show_files.h"
+#include "verbs.h"
 
 namespace sonde {
 namespace {
@@ -32,11 +31,6 @@ constexpr std::size_t kCornerRows = 6, kCornerColumns = 8;
 constexpr std::size_t kBins = 16;
 constexpr std::size_t kBarColumns = 40;
 constexpr std::size_t kReadersShown = 5;
-
-struct ShowOptions : DumpOptions {
-  std::string tensor;
-  ShowFiles files;
-};
 
 std::string field(std::string_view name, const std::string& text) {
   return fmt::format("  {:<11} {}\n", name, printable(text));
@@ -185,7 +179,7 @@ std::string place_text(const FoundTensor& found) {
 }
 
 // If several steps have it, the first is shown; a note says so if the user did not choose one.
-void note_choice(const FoundTensor& found, const std::vector<SelectedStep>& steps, const ShowOptions& options) {
+void note_choice(const FoundTensor& found, const std::vector<SelectedStep>& steps, const ShowCommand& options) {
   std::size_t others = 0;
   for (const SelectedStep& step : steps) {
     if (step.step == found.step->step) continue;
@@ -196,7 +190,7 @@ void note_choice(const FoundTensor& found, const std::vector<SelectedStep>& step
              });
     });
   }
-  if (others == 0 || !options.files.trend.empty()) return;
+  if (others == 0 || !options.trend.empty()) return;
   print_warning(fmt::format("{} have it; showing {} (--step, --graph, --rank choose)", count_text(others + 1, "step"),
                             place_text(found)));
 }
@@ -206,11 +200,11 @@ std::string link_of(const FoundTensor& found) {
   return link_text({false, rank_text(*step->rank), step->step->id, op->op_name, tensor->is_input, tensor->slot});
 }
 
-int print_found(FoundTensor& found, const std::vector<SelectedStep>& steps, const ShowOptions& options) {
+int print_found(FoundTensor& found, const std::vector<SelectedStep>& steps, const ShowCommand& options) {
   Measurer measurer;
   int status = kNothingFound;
   std::optional<Values> values;
-  if (found.tensor->file.empty() && options.files.any_of_values()) {
+  if (found.tensor->file.empty() && any_of_values(options)) {
     print_error(fmt::format("the values of '{}' were not recorded ({}): there is nothing to draw or to write",
                             name_of(*found.op, *found.tensor), place_text(found)));
     return kBadUsage;
@@ -221,8 +215,8 @@ int print_found(FoundTensor& found, const std::vector<SelectedStep>& steps, cons
         TensorFile::open(found.step->rank->directory / found.tensor->file, spec_of(*found.tensor));
     if (measured && file) {
       const std::string name = name_of(*found.op, *found.tensor), place = place_text(found);
-      status = write_files(options.files, file->view(), fmt::format("{} ({})", name, place), name + ", " + place);
-      if (status != kNothingFound || options.files.text_alone()) return status;
+      status = write_files(options, file->view(), fmt::format("{} ({})", name, place), name + ", " + place);
+      if (status != kNothingFound || text_alone(options)) return status;
       values = values_of(*file);
     } else {
       add_unreadable({file ? measured.error().message : file.error().message});
@@ -235,7 +229,7 @@ int print_found(FoundTensor& found, const std::vector<SelectedStep>& steps, cons
     json["written_by"] = flow.written_by;
     json["read_by"] = flow.read_by;
     if (values) json.update(values_json(*values));
-    if (!options.files.trend.empty()) trend_text(options.files, steps, found, &json, status);
+    if (!options.trend.empty()) trend_text(options, steps, found, &json, status);
     Answer::get().add(json);
     return status;
   } else {
@@ -245,7 +239,7 @@ int print_found(FoundTensor& found, const std::vector<SelectedStep>& steps, cons
       text += found.tensor->recorded() ? "\nvalues were not recorded; saved_data \"tensor\" or \"full\" keeps them\n"
                                        : "\nonly its place in the graph was recorded\n";
     }
-    if (!options.files.trend.empty()) text += trend_text(options.files, steps, found, nullptr, status);
+    if (!options.trend.empty()) text += trend_text(options, steps, found, nullptr, status);
     if (options.link) text += "\n" + link_of(found);
   }
   return print_text(text) ? status : kUnreadable;
@@ -253,14 +247,14 @@ int print_found(FoundTensor& found, const std::vector<SelectedStep>& steps, cons
 
 // A tensor file alone, inside a dump or not.
 int print_tensor(const std::string& path, const std::string& title, const TensorSpec& spec,
-                 const ShowOptions& options) {
+                 const ShowCommand& options) {
   const Result<TensorFile> file = TensorFile::open(path, spec);
   if (!file) {
     print_error(file.error().message);
     return kUnreadable;
   }
-  const int written = write_files(options.files, file->view(), title, title);
-  if (written != kNothingFound || options.files.text_alone()) return written;
+  const int written = write_files(options, file->view(), title, title);
+  if (written != kNothingFound || text_alone(options)) return written;
   CatalogTensor tensor;
   tensor.dtype = file->dtype();
   tensor.shape = file->shape();
@@ -286,7 +280,7 @@ std::string format_text(const ContainerTensor& tensor) {
 }
 
 // The content of a container, slot by slot.
-int print_container(const std::string& path, const ShowOptions& options) {
+int print_container(const std::string& path, const ShowCommand& options) {
   const Result<Container> container = read_container(path);
   if (!container) {
     print_error(container.error().message);
@@ -322,7 +316,7 @@ int print_container(const std::string& path, const ShowOptions& options) {
 }
 
 // The tensors of a .pt, if it holds several.
-int print_torch(const std::string& path, const TorchHeader& header, const ShowOptions& options) {
+int print_torch(const std::string& path, const TorchHeader& header, const ShowCommand& options) {
   Table table({{"slot"}, {"name"}, {"type"}, {"shape"}});
   Json tensors = Json::array();
   for (std::size_t i = 0; i < header.tensors.size(); ++i) {
@@ -351,10 +345,10 @@ bool parse_slot(std::string_view text, TensorSpec& spec) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-int print_file(const std::string& path, const std::string& slot, const ShowOptions& options) {
+int print_file(const std::string& path, const std::string& slot, const ShowCommand& options) {
   TensorSpec spec;
   parse_slot(slot, spec);
-  if (!options.files.trend.empty()) {
+  if (!options.trend.empty()) {
     print_error("--trend needs the dump that '" + path + "' belongs to, and the name of a tensor in it");
     return kBadUsage;
   }
@@ -362,8 +356,8 @@ int print_file(const std::string& path, const std::string& slot, const ShowOptio
   const Result<TorchHeader> header = slot.empty() && is_torch_name(name) ? read_torch(path) : TorchHeader();
   const bool holds_several = is_torch_name(name) ? header && header->tensors.size() > 1 : is_container_name(name);
   if (slot.empty() && holds_several) {
-    if (is_torch_name(name) && !options.files.any_of_values()) return print_torch(path, *header, options);
-    if (!options.files.any_of_values()) return print_container(path, options);
+    if (is_torch_name(name) && !any_of_values(options)) return print_torch(path, *header, options);
+    if (!any_of_values(options)) return print_container(path, options);
     print_error(fmt::format("'{}' holds several tensors: which one? such as `sonde show {} output.0`", path, path));
     return kBadUsage;
   }
@@ -382,12 +376,14 @@ bool names_file(const std::string& text) {
          parse_op_file_name(text, op);
 }
 
-int show(const ShowOptions& options) {
-  if (const std::string wrong = complaint_of(options.files); !wrong.empty()) {
+}  // namespace
+
+int show(const ShowCommand& options) {
+  if (const std::string wrong = complaint_of(options); !wrong.empty()) {
     print_error(wrong);
     return kBadUsage;
   }
-  if (options.json && options.files.text == "-") {
+  if (options.json && options.txt == "-") {
     print_error("--txt - writes the values where --json answers; name a file");
     return kBadUsage;
   }
@@ -424,26 +420,6 @@ int show(const ShowOptions& options) {
   }
   print_error(wrong);
   return kBadUsage;
-}
-
-}  // namespace
-
-void add_show(CLI::App& app, int& exit_status) {
-  auto options = std::make_shared<ShowOptions>();
-  CLI::App* verb = app.add_subcommand("show", "Show one tensor: shape, statistics, source line, values, histogram.");
-  add_dump_options(*verb, *options, false);
-  verb->add_option("TENSOR", options->tensor,
-                   "an op's full name or its end, with a slot as in conv2d-op0:output.0;\n"
-                   "a parameter; or a file with tensors (then DUMP alone may be it, and TENSOR a slot of it)")
-      ->type_name("");
-  add_file_options(*verb, options->files);
-  add_link_option(*verb, options->link);
-  verb->footer(
-      "Exit status: 0 shown, 2 bad usage or no such tensor, 3 dump or file unreadable.\n"
-      "Example: sonde show run7 'features/0-Conv2d/conv2d-op0:output.0' --step 2\n"
-      "         sonde show run7 conv1.weight --picture maps.png --scale map\n"
-      "         sonde show run7 conv1.weight --trend max,l2norm --picture trend.png");
-  verb->callback([options, &exit_status] { exit_status = show(*options); });
 }
 
 }  // namespace sonde

@@ -183,33 +183,13 @@ Json trend_json(const std::vector<std::string>& names, const std::vector<TrendSt
 
 }  // namespace
 
-void add_file_options(CLI::App& verb, ShowFiles& files) {
-  verb.add_option("--picture", files.picture,
-                  "draw the tensor into this .png: maps, a histogram, or with --trend the trend")
-      ->type_name("FILE");
-  verb.add_option("--plot", files.plot,
-                  "for --picture: maps of the last two dimensions (default from two dimensions on), or\n"
-                  "histogram")
-      ->check(CLI::IsMember({"maps", "histogram"}).description(""))
-      ->type_name("KIND");
-  verb.add_option("--scale", files.scale, "for maps: one scale for all, or one for each map (default: all)")
-      ->check(CLI::IsMember({"all", "map"}).description(""))
-      ->type_name("SCALE");
-  verb.add_option("--maps", files.maps, "for maps: the number of maps, from the first one (default: 64)")
-      ->check(CLI::Range(std::size_t{1}, std::size_t{1024}).description(""))
-      ->type_name("N");
-  verb.add_option("--bins", files.bins, "number of bins of the histogram in a picture (default: 64)")
-      ->check(CLI::Range(std::size_t{1}, std::size_t{450}).description(""))
-      ->type_name("N");
-  verb.add_option("--trend", files.trend, "the tensor's statistics in every step, as max,min,l2norm")
-      ->delimiter(',')
-      ->type_name("NAMES")
-      ->allow_extra_args(false);
-  verb.add_option("--txt", files.text, "write all values as text, a row for each last dimension; - is stdout")
-      ->type_name("FILE");
+bool any_of_values(const ShowCommand& files) {
+  return !files.txt.empty() || (!files.picture.empty() && files.trend.empty());
 }
 
-std::string complaint_of(const ShowFiles& files) {
+bool text_alone(const ShowCommand& files) { return files.txt == "-"; }
+
+std::string complaint_of(const ShowCommand& files) {
   if (!files.picture.empty() && !files.picture.ends_with(".png")) {
     return fmt::format("--picture '{}': pictures are PNG; expected a name that ends in .png", files.picture);
   }
@@ -226,7 +206,7 @@ std::string complaint_of(const ShowFiles& files) {
   return "";
 }
 
-int write_files(const ShowFiles& files, const TensorView& view, const std::string& title, const std::string& name) {
+int write_files(const ShowCommand& files, const TensorView& view, const std::string& title, const std::string& name) {
   if (!files.picture.empty() && files.trend.empty()) {
     const bool as_maps = files.plot.empty() ? view.shape.size() >= 2 : files.plot == "maps";
     const std::string whole =
@@ -239,11 +219,11 @@ int write_files(const ShowFiles& files, const TensorView& view, const std::strin
     }
     if (!write_picture(files.picture, *canvas)) return kUnreadable;
   }
-  if (!files.text.empty() && !write_text(files.text, view, name)) return kUnreadable;
+  if (!files.txt.empty() && !write_text(files.txt, view, name)) return kUnreadable;
   return kNothingFound;
 }
 
-std::string trend_text(const ShowFiles& files, const std::vector<SelectedStep>& steps, const FoundTensor& found,
+std::string trend_text(const ShowCommand& files, const std::vector<SelectedStep>& steps, const FoundTensor& found,
                        Json* json, int& status) {
   std::vector<std::string> problems;
   const std::vector<TrendStep> trend =

@@ -1,5 +1,3 @@
-#include "stats.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 #include "face/report/table.h"
 #include "face/report/text.h"
 #include "read/measure/measure.h"
+#include "verbs.h"
 
 namespace sonde {
 namespace {
@@ -108,7 +107,9 @@ int print_outcome(const Outcome& outcome, const Table& table, const DumpOptions&
   return outcome.not_finite > 0 ? kFinding : kNothingFound;
 }
 
-int stats(const DumpOptions& options) {
+}  // namespace
+
+int stats(const StatsCommand& options) {
   int status = kNothingFound;
   std::optional<Catalog> catalog = open_dump(options, query_of_selected(options), status);
   if (!catalog) return status;
@@ -139,18 +140,6 @@ int stats(const DumpOptions& options) {
   const bool all_steps = options.step.empty() || (!steps->empty() && !steps->back().step->ended);
   const bool ended_early = part && all_steps && warn_of_early_ends(*catalog, *part);
   return ended_early && found == kNothingFound ? kUnreadable : found;
-}
-
-}  // namespace
-
-void add_stats(CLI::App& app, int& exit_status) {
-  auto options = std::make_shared<DumpOptions>();
-  CLI::App* verb = app.add_subcommand("stats", "Print statistics of the tensors in a dump.");
-  add_dump_options(*verb, *options, true, "tensor");
-  verb->footer(
-      "Exit status: 0 all finite, 1 NaN or infinity found, 2 bad usage, 3 dump unreadable or not whole.\n"
-      "Example: sonde stats run7 -s '**/0-Conv2d/*' --step 0 --jsonl | head -3");
-  verb->callback([options, &exit_status] { exit_status = stats(*options); });
 }
 
 }  // namespace sonde

@@ -1,17 +1,17 @@
-#include "stomp.h"
+#include "face/report/stomp.h"
 
 #include <memory>
 #include <optional>
 
 #include "dump.h"
 #include "face/report/finding.h"
-#include "face/report/stomp.h"
 #include "ground/contract/json.h"
+#include "verbs.h"
 
 namespace sonde {
-namespace {
+namespace {}  // namespace
 
-int run(const DumpOptions& options) {
+int stomp(const StompCommand& options) {
   int status = kNothingFound;
   std::optional<Catalog> catalog = open_dump(options, status);
   if (!catalog) return status;
@@ -25,21 +25,6 @@ int run(const DumpOptions& options) {
   if (report.compared == 0) print_error("no read of any tensor could be compared with what was written");
   if (has_fault(report.findings)) return kFinding;
   return report.complete ? kNothingFound : kUnreadable;
-}
-
-}  // namespace
-
-void add_stomp(CLI::App& app, int& exit_status) {
-  auto options = std::make_shared<DumpOptions>();
-  CLI::App* verb = app.add_subcommand("stomp", "Find tensors whose memory changed although no operator wrote it.");
-  add_dump_options(*verb, *options, false);
-  verb->footer(
-      "Reads a dump of the watcher (acl.json, \"dump_scene\": \"watcher\") or of ordinary steps. A tensor that was "
-      "read\n"
-      "once cannot be checked: set \"sonde_settings\": {\"reread\": true} to read every input again.\n"
-      "Exit status: 0 nothing wrong, 1 found, 2 bad usage, 3 nothing found, and not everything could be compared.\n"
-      "Example: sonde stomp run7 --step 3");
-  verb->callback([options, &exit_status] { exit_status = run(*options); });
 }
 
 }  // namespace sonde

@@ -1,4 +1,4 @@
-#include "verify.h"
+#include "ask/verify/verify.h"
 
 #include <fmt/format.h>
 
@@ -6,22 +6,16 @@
 #include <memory>
 
 #include "ask/verify/complete_dump.h"
-#include "ask/verify/verify.h"
 #include "dump.h"
 #include "face/report/json.h"
 #include "face/report/table.h"
 #include "face/report/text.h"
+#include "verbs.h"
 
 namespace sonde {
 namespace {
 
 constexpr std::size_t kIssuesShown = 20;  // of one kind
-
-struct VerifyVerb {
-  std::string dump;
-  std::optional<std::uint32_t> rank;
-  bool hashes = false, complete = false, json = false;
-};
 
 std::string steps_text(const VerifyReport& report) {
   Table table({{"rank", Align::right},
@@ -64,7 +58,7 @@ std::string issues_text(const VerifyReport& report) {
   return text;
 }
 
-std::string end_text(const VerifyReport& report, const VerifyVerb& options) {
+std::string end_text(const VerifyReport& report, const VerifyCommand& options) {
   const auto findings = static_cast<std::size_t>(std::ranges::count_if(report.issues, &VerifyIssue::is_finding));
   const bool all_read = std::ranges::count(report.issues, IssueKind::unreadable, &VerifyIssue::kind) == 0;
   std::string text = findings > 0 ? count_text(findings, "thing") + " wrong"
@@ -130,7 +124,7 @@ void answer(const VerifyReport& report) {
                      {"rows", report.rows}});
 }
 
-bool complete(const VerifyVerb& options, int& status) {
+bool complete(const VerifyCommand& options, int& status) {
   const Result<Completion> done = complete_dump(options.dump, options.rank);
   if (!done) {
     print_error(done.error().message);
@@ -155,7 +149,9 @@ bool complete(const VerifyVerb& options, int& status) {
   return true;
 }
 
-int verify(const VerifyVerb& options) {
+}  // namespace
+
+int verify(const VerifyCommand& options) {
   int status = kNothingFound;
   if (options.complete && !complete(options, status)) return status;
   const Result<VerifyReport> report = verify_dump(options.dump, {options.hashes, options.rank});
@@ -174,31 +170,6 @@ int verify(const VerifyVerb& options) {
     return kUnreadable;
   }
   return std::ranges::any_of(report->issues, &VerifyIssue::is_finding) ? kFinding : kNothingFound;
-}
-
-}  // namespace
-
-void add_verify(CLI::App& app, int& exit_status) {
-  auto options = std::make_shared<VerifyVerb>();
-  CLI::App* verb =
-      app.add_subcommand("verify", "List the complete and the missing parts of a dump, with reasons; and repair it.");
-  verb->add_option("DUMP", options->dump, "directory of a dump, or any directory inside one")
-      ->type_name("")
-      ->required();
-  verb->add_option("--rank", options->rank, "number of the process (default: all)")->type_name("N");
-  verb->add_flag("--hashes", options->hashes,
-                 "also read every tensor, and compare it with the recorded statistics and hashes");
-  verb->add_flag("--complete", options->complete,
-                 "first make tables, execution order, history and graph again from the journal where they are\n"
-                 "missing or cut off, and enter tensor files that a kill left outside it; tensors stay as they are");
-  add_json_options(*verb, options->json);
-  verb->footer(
-      "A killed run is not a finding: its files are complete, or they are reported as missing.\n"
-      "Exit status: 0 nothing wrong, 1 something is, 2 bad usage, 3 something could not be examined, or a run is "
-      "recording "
-      "there and --complete is refused.\n"
-      "Example: sonde verify run7 --complete");
-  verb->callback([options, &exit_status] { exit_status = verify(*options); });
 }
 
 }  // namespace sonde

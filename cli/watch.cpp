@@ -1,4 +1,4 @@
-#include "watch.h"
+#include "face/report/watch.h"
 
 #include <fmt/format.h>
 
@@ -12,24 +12,16 @@
 #include "face/report/catalog_text.h"
 #include "face/report/page_link.h"
 #include "face/report/text.h"
-#include "face/report/watch.h"
 #include "read/catalog/op_matchers.h"
+#include "verbs.h"
 
 namespace sonde {
 namespace {
 
-struct WatchVerbOptions : DumpOptions {
-  std::vector<std::string> conditions;
-  bool recommended = false, list = false, error_on_no_value = false;
-  std::string op, category, source, side = "output";
-  unsigned threads = 0;
-  std::uint64_t mem_limit = 0;  // MiB
-};
-
 // The common options of all conditions; empty, with the status set, if an option is invalid.
 class Selection {
  public:
-  std::optional<WatchSelection> make(Catalog& catalog, const WatchVerbOptions& options, int& status) {
+  std::optional<WatchSelection> make(Catalog& catalog, const WatchCommand& options, int& status) {
     std::optional<std::vector<SelectedStep>> steps = select_steps(catalog, options, status);
     if (!steps) return std::nullopt;
     status = kBadUsage;
@@ -80,8 +72,7 @@ bool has_tensors(const std::vector<Watchpoint>& watchpoints) {
 // Empty if there is nothing to watch.
 std::optional<std::vector<Watchpoint>> watchpoints_of(const Catalog& catalog,
                                                       const std::vector<WatchCondition>& conditions,
-                                                      const WatchVerbOptions& options,
-                                                      const WatchSelection& selection) {
+                                                      const WatchCommand& options, const WatchSelection& selection) {
   std::vector<std::string> notes;
   Result<std::vector<Watchpoint>> watchpoints =
       make_watchpoints(catalog, conditions, options.recommended, selection, notes);
@@ -128,7 +119,9 @@ int list_conditions(bool json) {
   return json || print_text(conditions_table(terminal_width())) ? kNothingFound : kUnreadable;
 }
 
-int watch(const WatchVerbOptions& options) {
+}  // namespace
+
+int watch(const WatchCommand& options) {
   if (options.list) return list_conditions(options.json);
   if (options.dump.empty()) {
     print_error("DUMP is missing: which dump? (--list prints the conditions)");
@@ -156,7 +149,7 @@ int watch(const WatchVerbOptions& options) {
   const auto watchpoints = watchpoints_of(*catalog, *conditions, options, *selection);
   if (!watchpoints) return kBadUsage;
   WatchOptions how;
-  how.threads = options.threads;
+  how.threads = static_cast<unsigned>(options.threads);
   how.most_bytes = options.mem_limit << 20;
   how.error_on_no_value = options.error_on_no_value;
   const int found =
@@ -164,46 +157,6 @@ int watch(const WatchVerbOptions& options) {
   const std::optional<DumpPart> part = chosen_part(*catalog, options, status);
   const bool ended_early = part && warn_of_early_ends(*catalog, *part);
   return ended_early && found == kNothingFound ? kUnreadable : found;
-}
-
-}  // namespace
-
-void add_watch(CLI::App& app, int& exit_status) {
-  auto options = std::make_shared<WatchVerbOptions>();
-  CLI::App* verb = app.add_subcommand("watch", "Check conditions on the tensors of a dump: too large, unchanged, …");
-  add_dump_options(*verb, *options, true);
-  verb->get_option("DUMP")->required(false);
-  verb->add_option("-c,--condition", options->conditions,
-                   "a condition and its parameters, as tensor_overflow or\n"
-                   "tensor_too_large:abs_mean_gt=10; repeatable")
-      ->type_name("TEXT")
-      ->take_all()
-      ->allow_extra_args(false);
-  verb->add_flag("--recommended", options->recommended, "the set that MindSpore's debugger recommends");
-  add_link_option(*verb, options->link);
-  verb->add_flag("--list", options->list, "print all conditions with their parameters and defaults");
-  verb->add_option("--op", options->op, "ops whose full name holds a match of this regular expression")
-      ->type_name("REGEX");
-  verb->add_option("--category", options->category, "ops of this kind: weight, gradient, activation or tensor (all)")
-      ->check(CLI::IsMember({"tensor", "weight", "gradient", "activation"}).description(""))
-      ->type_name("NAME");
-  verb->add_option("--source", options->source, "ops called from such a line, as train.py:49, or with this code in it")
-      ->type_name("TEXT");
-  verb->add_option("--side", options->side, "which tensors of them: output, input or both (default: output)")
-      ->check(CLI::IsMember({"output", "input", "both"}).description(""))
-      ->type_name("SIDE");
-  verb->add_option("--mem-limit", options->mem_limit, "MiB of a tensor and the one before it; larger ones are errors")
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{2147483647}).description(""))
-      ->type_name("MIB");
-  verb->add_flag("--error-on-no-value", options->error_on_no_value, "tensors without values are errors, not left out");
-  verb->add_option("--threads", options->threads, "files read at the same time (default: one for each processor)")
-      ->check(CLI::Range(1U, 1024U).description(""))
-      ->type_name("N");
-  verb->footer(
-      "Exit status: 0 no condition fired, 1 one did, 2 bad usage, 3 dump unreadable or not whole.\n"
-      "Example: sonde watch run7 --recommended\n"
-      "         sonde watch run7 -c 'gradient_too_large:abs_mean_gt=10' -c weight_not_changed --step 3-9 --json");
-  verb->callback([options, &exit_status] { exit_status = watch(*options); });
 }
 
 }  // namespace sonde

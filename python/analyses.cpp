@@ -2,6 +2,7 @@
 // objects.
 #include "analyses.h"
 
+#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
@@ -13,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "contract/question_fields.h"
 #include "raise.h"
 #include "sonde/findings.h"
 #include "text_caster.h"
@@ -23,7 +25,6 @@ namespace {
 
 using sonde::Comparison;
 using sonde::Dump;
-using Number = std::optional<std::uint32_t>;
 using Answer = std::pair<std::string, std::string>;  // JSON, text
 
 // Analyses need no Python: other threads may run meanwhile.
@@ -37,23 +38,37 @@ auto done(const Work& work) {
   return *std::move(result);
 }
 
-Answer first_bad(const Dump& dump, const std::string& steps, Number graph, Number rank, std::size_t threads) {
-  const sonde::FirstBad report = done([&] { return sonde::first_bad(dump, {steps, graph, rank, threads}); });
-  return {sonde::json_text_of(report), sonde::text_of(report)};
-}
-
-Answer stomp(const Dump& dump, const std::string& steps, Number graph, Number rank) {
-  const sonde::StompReport report = done([&] { return sonde::stomp(dump, {steps, graph, rank, 0}); });
-  return {sonde::json_text_of(report), sonde::text_of(report)};
-}
-
-Comparison compare(const Dump& target, const Dump& golden, std::optional<double> rtol, std::optional<double> atol,
-                   const std::string& mapping, const std::string& steps, Number graph, Number rank,
-                   const std::string& golden_steps, Number golden_graph, std::size_t threads) {
-  return done([&] {
-    return sonde::compare(target, golden,
-                          {rtol, atol, mapping, steps, graph, rank, golden_steps, golden_graph, threads});
+// The question with the given arguments; the others have their defaults.
+template <typename Question>
+Question question_of(const nb::dict& arguments) {
+  Question question;
+  sonde::for_each_option(question, [&](const char* name, auto& value) {
+    if (!arguments.contains(name)) return;
+    if (!nb::try_cast(arguments[name], value)) {
+      throw nb::type_error((std::string(name) + ": found " + nb::repr(arguments[name]).c_str()).c_str());
+    }
   });
+  return question;
+}
+
+template <typename Report>
+Answer answer_of(const Report& report) {
+  return {sonde::json_text_of(report), sonde::text_of(report)};
+}
+
+Answer first_bad(const Dump& dump, const nb::dict& arguments) {
+  const auto question = question_of<sonde::FirstBadQuestion>(arguments);
+  return answer_of(done([&] { return sonde::first_bad(dump, question); }));
+}
+
+Answer stomp(const Dump& dump, const nb::dict& arguments) {
+  const auto part = question_of<sonde::Part>(arguments);
+  return answer_of(done([&] { return sonde::stomp(dump, part); }));
+}
+
+Comparison compare(const Dump& target, const Dump& golden, const nb::dict& arguments) {
+  const auto question = question_of<sonde::CompareQuestion>(arguments);
+  return done([&] { return sonde::compare(target, golden, question); });
 }
 
 nb::dict dict_of(const sonde::WatchFinding& finding) {
@@ -88,20 +103,9 @@ nb::tuple pair_of(const sonde::DumpProblem& problem) {
   return nb::make_tuple(nb::cast(problem.path.string()), nb::cast(problem.message));
 }
 
-nb::dict watch(const Dump& dump, const std::vector<std::string>& conditions, bool recommended, const std::string& steps,
-               Number graph, Number rank, const std::string& op, const std::string& type, const std::string& source,
-               std::optional<bool> inputs) {
-  sonde::WatchSettings settings;
-  settings.conditions = conditions;
-  settings.recommended = recommended;
-  settings.steps = steps;
-  if (graph) settings.selection.graphs = {*graph};
-  if (rank) settings.selection.ranks = {*rank};
-  settings.selection.op = op;
-  settings.selection.type = type;
-  settings.selection.source = source;
-  settings.selection.inputs = inputs;
-  const sonde::WatchFindings found = done([&] { return sonde::watch(dump, settings); });
+nb::dict watch(const Dump& dump, const nb::dict& arguments) {
+  const auto question = question_of<sonde::WatchQuestion>(arguments);
+  const sonde::WatchFindings found = done([&] { return sonde::watch(dump, question); });
   nb::dict out;
   out["hits"] = list_of(found.hits, dict_of);
   out["not_judged"] = list_of(found.not_judged, dict_of);
@@ -111,12 +115,10 @@ nb::dict watch(const Dump& dump, const std::vector<std::string>& conditions, boo
   return out;
 }
 
-nb::dict convert(const std::vector<std::string>& paths, const std::string& out_directory, const std::string& type,
-                 const std::string& format, const std::vector<std::int64_t>& shape, Number input, Number output) {
+nb::dict convert(const std::vector<std::string>& paths, const std::string& out_directory, const nb::dict& arguments) {
+  const auto question = question_of<sonde::ConvertQuestion>(arguments);
   const std::vector<std::filesystem::path> from(paths.begin(), paths.end());
-  const sonde::ConvertedFiles found = done([&] {
-    return sonde::convert(from, out_directory, {type, format, shape, input, output});
-  });
+  const sonde::ConvertedFiles found = done([&] { return sonde::convert(from, out_directory, question); });
   nb::dict out;
   out["files"] = list_of(found.files, [](const sonde::ConvertedFiles::File& file) {
     return nb::make_tuple(nb::cast(file.from.string()), nb::cast(file.to.string()), file.bytes);
@@ -135,15 +137,9 @@ void add_analyses(nb::module_& module) {
       .def("csv", &Comparison::csv, nb::call_guard<nb::gil_scoped_release>())
       .def("junit", &Comparison::junit, nb::call_guard<nb::gil_scoped_release>())
       .def("left_out", &Comparison::left_out);
-  module.def("first_bad", &first_bad, nb::arg("dump"), nb::arg("steps"), nb::arg("graph").none(),
-             nb::arg("rank").none(), nb::arg("threads"));
-  module.def("stomp", &stomp, nb::arg("dump"), nb::arg("steps"), nb::arg("graph").none(), nb::arg("rank").none());
-  module.def("compare", &compare, nb::arg("target"), nb::arg("golden"), nb::arg("rtol").none(), nb::arg("atol").none(),
-             nb::arg("mapping"), nb::arg("steps"), nb::arg("graph").none(), nb::arg("rank").none(),
-             nb::arg("golden_steps"), nb::arg("golden_graph").none(), nb::arg("threads"));
-  module.def("watch", &watch, nb::arg("dump"), nb::arg("conditions"), nb::arg("recommended"), nb::arg("steps"),
-             nb::arg("graph").none(), nb::arg("rank").none(), nb::arg("op"), nb::arg("type"), nb::arg("source"),
-             nb::arg("inputs").none());
-  module.def("convert", &convert, nb::arg("paths"), nb::arg("out"), nb::arg("type"), nb::arg("format"),
-             nb::arg("shape"), nb::arg("input").none(), nb::arg("output").none());
+  module.def("first_bad", &first_bad, nb::arg("dump"), nb::arg("question"));
+  module.def("stomp", &stomp, nb::arg("dump"), nb::arg("question"));
+  module.def("compare", &compare, nb::arg("target"), nb::arg("golden"), nb::arg("question"));
+  module.def("watch", &watch, nb::arg("dump"), nb::arg("question"));
+  module.def("convert", &convert, nb::arg("paths"), nb::arg("out"), nb::arg("question"));
 }

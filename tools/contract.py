@@ -19,18 +19,22 @@ import sys
 from contract_cpp import header_text, members_text, words_text
 from contract_documents import documents_text
 from contract_language import Contract, ContractError, read
+from contract_options import commands_text, fields_text, jobs_text, questions_text
 from contract_python import python_text
 from contract_schema import common_schema, openapi, question_schema, text_of
+from contract_settings import flags_text, keys_text, with_table
 from contract_web import web_text
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 _OPENAPI = "src/face/server/openapi.json"
+_SETTINGS = "docs/compatibility.md"
 
 
 def committed(contract: Contract) -> dict[str, str]:
     """The text of each file that people read, by its path in the project."""
     files = {
         "include/sonde/answers.h": header_text(contract),
+        "include/sonde/questions.h": questions_text(contract.commands),
         "python/sonde/answer_types.py": python_text(contract),
         "web/src/answers.ts": web_text(contract),
         "docs/json/answers.md": documents_text(contract),
@@ -39,12 +43,21 @@ def committed(contract: Contract) -> dict[str, str]:
     for question in contract.questions:
         files[f"docs/json/{question.verb}.schema.json"] = text_of(question_schema(contract, question)) + "\n"
     api = json.loads((ROOT / _OPENAPI).read_text(encoding="utf-8"))
-    return files | {_OPENAPI: text_of(openapi(contract, api)) + "\n"}
+    settings = with_table(contract.settings, (ROOT / _SETTINGS).read_text(encoding="utf-8"))
+    return files | {_OPENAPI: text_of(openapi(contract, api)) + "\n", _SETTINGS: settings}
 
 
 def built(contract: Contract) -> dict[str, str]:
     """The same of files that only the compiler reads, by their path in the build folder."""
-    return {"contract/members.h": members_text(contract), "contract/words.cpp": words_text(contract)}
+    return {
+        "contract/members.h": members_text(contract),
+        "contract/words.cpp": words_text(contract),
+        "contract/commands.h": commands_text(contract.commands),
+        "contract/jobs.h": jobs_text(contract.commands),
+        "contract/settings.h": keys_text(contract.settings),
+        "contract/setting_flags.h": flags_text(contract.settings),
+        "contract/question_fields.h": fields_text(contract.commands),
+    }
 
 
 def different(files: dict[str, str], directory: pathlib.Path) -> list[str]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import textwrap
 
 from contract_language import BASIC, Contract, Type, parts
+from contract_options import table
 
-_HEAD = """# Members of the answers
+_HEAD = """# Options and answers of the verbs
 
 `sonde VERB --json` prints these; classes of Python (`sonde.answers`) and of C++ (`sonde/answers.h`) have members of the
 same names. `[T]` is a list, `{T}` an object by name, `T?` may be null; a member with `*` is left out where it is empty.
 Each answer has `problems`, `warnings` and, if the call failed, `error` besides ([README](README.md)).
+
+The arguments of Python's functions and of the server's jobs are among the options, with `_` for `-`.
 
 Made from `contract/` by `tools/contract.py`.
 """
@@ -22,6 +25,9 @@ def documents_text(contract: Contract) -> str:
         "\n".join(["| type | |", "| --- | --- |", *(f"| `{name}` | {text} |" for name, text in BASIC.items())]),
     ]
     blocks += ["\n## Shared\n", *(_table(contract, one, "###") for one in contract.shared)]
+    blocks.append("\n## Options\n")
+    for command in contract.commands:
+        blocks += [f"### sonde {command.verb}", "", command.help, "", *table(command), ""]
     for question in contract.questions:
         blocks.append(f"\n## {question.title}\n")
         blocks += [_table(contract, one, "###") for one in (question.answer, *question.types)]

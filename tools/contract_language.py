@@ -14,7 +14,8 @@
     "reason?" = ["text", "…"]                left out of the document where it is empty
     "+statistics?" = ["Statistics", "…"]     its members are members of this object
 
-Types are the basic ones below, enums, types, `T?` (or null), `[T]` (a list) and `{T}` (an object by name)."""
+Options are described in contract_options.py. Types are the basic ones below, enums, types, `T?` (or null), `[T]` (a
+list) and `{T}` (an object by name)."""
 
 from __future__ import annotations
 
@@ -24,6 +25,9 @@ import re
 import sys
 from collections.abc import Iterator
 from typing import Any
+
+from contract_options import Command, Option, OptionReader
+from contract_settings import Setting, settings_of
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -103,6 +107,9 @@ class Contract:
     types: dict[str, Type]
     shared: tuple[Type, ...]
     questions: tuple[Question, ...]
+    commands: tuple[Command, ...]  # the options of all verbs, also of those without a document
+    arguments: tuple[Option, ...]  # of jobs besides
+    settings: tuple[Setting, ...]  # keys of configuration files
     privacy: dict[str, str]  # of the members that have one
 
 
@@ -162,10 +169,16 @@ class _Reader:
     def contract(self) -> Contract:
         self._check_words()
         shared = tuple(one for file in self.files for one in self._types(file))
-        questions = tuple(self._question(file) for file in self.questions)
+        questions = tuple(self._question(file) for file in self.questions if "answer" in file.table)
+        named = {file.path.name: file for file in self.files}
+        options = OptionReader(named["options.toml"])
+        settings = settings_of(named["settings.toml"])
+        commands = tuple(options.command(file) for file in self.questions)
         self._check_types()
         privacy = {name: word[2] for name, word in self.words.items() if len(word) == 3}
-        return Contract(self.enums, self.enum_headers, self.types, shared, questions, privacy)
+        return Contract(
+            self.enums, self.enum_headers, self.types, shared, questions, commands, options.arguments, settings, privacy
+        )
 
     def _check_words(self) -> None:
         for name, word in self.words.items():

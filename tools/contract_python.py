@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from contract_language import ENVELOPE, Contract, Member, Type, inner, is_list, is_map, parts
+from contract_options import python_classes
 
 _BASIC = {
     "text": "str",
@@ -19,17 +20,20 @@ _BASIC = {
     "shape": "tuple[int, ...] | None",
     "json": "Any",
 }
-_HEAD = '''"""The answers of the analyses as classes. Made from contract/ by tools/contract.py: a change here is lost.
+_HEAD = '''"""The answers of the analyses as classes, and the arguments of their questions.
+
+Made from contract/ by tools/contract.py: a change here is lost.
 
 The members have the names that they have in JSON (docs/json/)."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import NamedTuple
+import os
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypedDict
 
-from .answer_base import Answer, Record
+from .answer_base import Answer, Record, Steps
 '''
 
 
@@ -56,7 +60,7 @@ def python_text(contract: Contract) -> str:
     head = _HEAD.replace("import NamedTuple", "import Any, NamedTuple") if any_json else _HEAD
     merged = {member.type for name in names for member in contract.types[name].members if member.merged}
     tuples = [_tuple(contract.types[name]) for name in sorted(merged)]
-    return "\n\n".join([head + "\n" + "\n".join(tuples), *classes])
+    return "\n\n".join([head + "\n" + "\n".join(tuples), *classes, *python_classes(contract.commands)])
 
 
 def _tuple(type: Type) -> str:

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from contract_language import ENVELOPE, ERROR, Contract, Member, Question, Type, inner, is_list, is_map, parts
+from contract_options import job_schema
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _COUNT = {"type": "integer", "minimum": 0}
@@ -145,6 +146,7 @@ def openapi(contract: Contract, api: dict[str, Any]) -> dict[str, Any]:
     for question in contract.questions:
         if question.answer.name in found:
             found[question.answer.name]["properties"] |= _envelope(schemas)
+    found["JobArguments"] = job_schema(contract)
     return api | {"components": api["components"] | {"schemas": found}}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contract_language import ENVELOPE, ERROR, Contract, Type, inner, is_list, is_map
+from contract_options import job_interface
 from contract_schema import always
 
 _BASIC = {
@@ -65,4 +66,4 @@ def web_text(contract: Contract) -> str:
         if type.rest:
             lines.append(f"  readonly [name: string]: {typescript(contract, type.rest)};")
         blocks.append("\n".join([f"// {type.meaning}", f"export interface {type.name} {{", *lines, "}", ""]))
-    return "\n".join(blocks)
+    return "\n".join([*blocks, job_interface(contract)])

@@ -25,43 +25,26 @@
 #include "sonde/answers.h"
 #include "sonde/dump.h"
 #include "sonde/export.h"
+#include "sonde/questions.h"
 #include "sonde/result.h"
 #include "sonde/step.h"
 
 namespace sonde {
 
-// The part of a dump to analyse.
-struct AnalysisOptions {
-  std::string steps;  // "3", "0-5", "1|4"; empty: all
-  std::optional<std::uint32_t> graph, rank;
-  std::size_t threads = 0;  // threads that read files; 0: one for each CPU
-};
-
 // --- first_bad: the first operator whose output holds a NaN or an infinity that matters (docs/first-bad.md) -------------
 
-// Fails with `invalid_argument` when `options.steps` is not a list of steps, or the dump has none of them.
-SONDE_EXPORT Result<FirstBad> first_bad(const Dump& dump, const AnalysisOptions& options = {});
+// Fails with `invalid_argument` when `question.step` is not a list of steps, or the dump has none of them.
+SONDE_EXPORT Result<FirstBad> first_bad(const Dump& dump, const FirstBadQuestion& question = {});
 SONDE_EXPORT std::string text_of(const FirstBad& report);
 SONDE_EXPORT std::string json_text_of(const FirstBad& report);
 
 // --- stomp: tensors whose memory changed although no operator wrote it --------------------------------------------------
 
-SONDE_EXPORT Result<StompReport> stomp(const Dump& dump, const AnalysisOptions& options = {});
+SONDE_EXPORT Result<StompReport> stomp(const Dump& dump, const Part& part = {});
 SONDE_EXPORT std::string text_of(const StompReport& report);
 SONDE_EXPORT std::string json_text_of(const StompReport& report);
 
 // --- compare: the operator that introduces an error beyond its rounding (docs/compare.md) -----------------------------
-
-struct ComparisonOptions {
-  std::optional<double> rtol, atol;  // empty: the bound of rounding, for each operator
-  std::filesystem::path mapping;     // JSON or CSV: names of golden ops for those of the target; empty: none
-  std::string steps;                 // "3", "0-5", "1|4"; empty: all that both have
-  std::optional<std::uint32_t> graph, rank;
-  // Of the golden dump, if other steps or another graph of it are meant. Steps are then compared in their order.
-  std::string golden_steps;
-  std::optional<std::uint32_t> golden_graph;
-  std::size_t threads = 0;  // 0: one for each CPU; the answer is the same
-};
 
 // The first place where the target's run differs.
 struct DumpDifference {
@@ -79,7 +62,7 @@ struct DumpDifference {
 
 class Comparison;
 // Fails with `not_found` when the two have no step in common, `invalid_argument` when the mapping cannot be read.
-SONDE_EXPORT Result<Comparison> compare(const Dump& target, const Dump& golden, const ComparisonOptions& options = {});
+SONDE_EXPORT Result<Comparison> compare(const Dump& target, const Dump& golden, const CompareQuestion& question = {});
 
 // A handle: copies share the comparison, which keeps what it needs of both dumps.
 class Comparison {
@@ -99,20 +82,12 @@ class Comparison {
   SONDE_EXPORT std::string junit() const;
 
  private:
-  friend Result<Comparison> compare(const Dump& target, const Dump& golden, const ComparisonOptions& options);
+  friend Result<Comparison> compare(const Dump& target, const Dump& golden, const CompareQuestion& question);
   struct State;
   std::shared_ptr<const State> state_;
 };
 
 // --- watch: tensors that meet a condition (docs/watch.md) ---------------------------------------------------------------
-
-struct WatchSettings {
-  std::vector<std::string> conditions;  // "tensor_overflow", "tensor_too_large:abs_mean_gt=10"
-  bool recommended = false;             // also those that MindSpore's debugger recommends
-  std::string steps;                    // "3", "0-5", "1|4"; empty: all
-  DumpSelection selection;              // the tensors to check; `inputs` empty: outputs only
-  DumpWatchOptions limits;
-};
 
 // A tensor that meets a condition; or one that could not be judged, with the reason.
 struct WatchFinding {
@@ -137,16 +112,10 @@ struct WatchFindings {
 };
 
 // Fails with `invalid_argument` on a condition that does not exist and a selection that chooses nothing.
-SONDE_EXPORT Result<WatchFindings> watch(const Dump& dump, const WatchSettings& settings);
+SONDE_EXPORT Result<WatchFindings> watch(const Dump& dump, const WatchQuestion& question,
+                                         const DumpWatchOptions& limits = {});
 
 // --- convert: binary tensor files as .npy, .pt or plain bytes (docs/msaccucmp.md) ----------------------------------------
-
-struct ConversionOptions {
-  std::string type = "npy";                    // `npy`, `bin`, `msnpy` (the names that MindSpore gives) or `pt`
-  std::string format;                          // `NCHW`, `ND`, …; empty: as they are stored
-  std::vector<std::int64_t> shape;             // of the result, where the file's own is not to be used; needs `format`
-  std::optional<std::uint32_t> input, output;  // only that slot
-};
 
 struct ConvertedFiles {
   struct File {
@@ -160,6 +129,6 @@ struct ConvertedFiles {
 
 // Each path is a file, or a directory: then every binary tensor file below it. The tree below a directory is kept below `out`.
 SONDE_EXPORT Result<ConvertedFiles> convert(std::span<const std::filesystem::path> paths,
-                                            const std::filesystem::path& out, const ConversionOptions& options = {});
+                                            const std::filesystem::path& out, const ConvertQuestion& question = {});
 
 }  // namespace sonde

@@ -12,6 +12,22 @@ class _HostSettings(TypedDict):
     first_step: int
     inputs_after: bool
 
+def configuration(
+    path: str,
+    *,
+    iteration: str = "all",
+    saved_data: str,
+    kernels: list[str] = ...,
+    statistics: list[str] = ...,
+    net_name: str = "Net",
+    initial_iteration: int = 0,
+    devices: int = 8,
+) -> str:
+    """A small configuration in MindSpore's dialect, as JSON."""
+
+def dump_path_of(configuration: str) -> str:
+    """The directory that a configuration of any dialect, as JSON, names for the dump; '' if it has a mistake."""
+
 def start(config_path: str) -> tuple[bool, str]:
     """Prepare a session: (whether it started, all errors and warnings)."""
 
@@ -183,39 +199,9 @@ class Comparison:
     def junit(self) -> str: ...
     def left_out(self) -> list[str]: ...
 
-def first_bad(dump: Dump, steps: str, graph: int | None, rank: int | None, threads: int) -> tuple[str, str]: ...
-def stomp(dump: Dump, steps: str, graph: int | None, rank: int | None) -> tuple[str, str]: ...
-def compare(
-    target: Dump,
-    golden: Dump,
-    rtol: float | None,
-    atol: float | None,
-    mapping: str,
-    steps: str,
-    graph: int | None,
-    rank: int | None,
-    golden_steps: str,
-    golden_graph: int | None,
-    threads: int,
-) -> Comparison: ...
-def watch(
-    dump: Dump,
-    conditions: list[str],
-    recommended: bool,
-    steps: str,
-    graph: int | None,
-    rank: int | None,
-    op: str,
-    type: str,
-    source: str,
-    inputs: bool | None,
-) -> dict[str, Any]: ...
-def convert(
-    paths: list[str],
-    out: str,
-    type: str,
-    format: str,
-    shape: list[int],
-    input: int | None,
-    output: int | None,
-) -> dict[str, Any]: ...
+# `question`: by the names of the question's options (sonde.answer_types).
+def first_bad(dump: Dump, question: dict[str, Any]) -> tuple[str, str]: ...
+def stomp(dump: Dump, question: dict[str, Any]) -> tuple[str, str]: ...
+def compare(target: Dump, golden: Dump, question: dict[str, Any]) -> Comparison: ...
+def watch(dump: Dump, question: dict[str, Any]) -> dict[str, Any]: ...
+def convert(paths: list[str], out: str, question: dict[str, Any]) -> dict[str, Any]: ...

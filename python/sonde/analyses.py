@@ -15,12 +15,15 @@ A dump is a path or the result of `sonde.open`. In a notebook an answer shows it
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from . import _core
+from .answer_base import Steps
+from .answer_types import CompareQuestion, ConvertQuestion, FirstBadQuestion, Part, WatchQuestion
 from .answers import (
     Comparison,
     Conversion,
@@ -33,6 +36,9 @@ from .answers import (
     watch_report_of,
 )
 from .errors import Error
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class _Tables(Protocol):
@@ -51,120 +57,90 @@ class OpenDump(Protocol):
 AnyDump = str | os.PathLike[str] | OpenDump
 
 
-Steps = int | str | Iterable[int] | None
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def first_bad(
-    dump: AnyDump, *, step: Steps = None, graph: int | None = None, rank: int | None = None, threads: int = 0
-) -> FirstBad:
+def _asks(kind: type) -> Callable[[_Function], _Function]:
+    """The function has the options of the question `kind`: in its signature and, with their meaning, in its
+    docstring."""
+
+    def described(function: _Function) -> _Function:
+        own = [one for one in inspect.signature(function).parameters.values() if one.kind is not one.VAR_KEYWORD]
+        names = [name for name in kind.__annotations__ if name not in {one.name for one in own}]
+        options = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in names]
+        function.__signature__ = inspect.Signature([*own, *options])  # type: ignore[attr-defined]
+        meaning = (inspect.getdoc(kind) or "").partition("\n\n")[2]
+        function.__doc__ = f"{inspect.getdoc(function)}\n\n{meaning}"
+        return function
+
+    return described
+
+
+@_asks(FirstBadQuestion)
+def first_bad(dump: AnyDump, **question: Unpack[FirstBadQuestion]) -> FirstBad:
     """Finds the first operator whose output holds a NaN or an infinity that matters, and says why (docs/first-bad.md).
 
-    `step`: a number, several, or a text such as "0-5|8"; None: all. `threads` that read files; 0: one for each CPU.
-    Raises sonde.Error when there is no dump, ValueError when it has no such step, graph or rank."""
+    Steps are a number, several, or a text such as "0-5|8"; None: all. Raises sonde.Error when there is no dump,
+    ValueError when it has no such step, graph or rank."""
     with _errors():
-        document, text = _answer(_core.first_bad(_native(dump), _steps_text(step), graph, rank, threads))
+        document, text = _answer(_core.first_bad(_native(dump), _options(FirstBadQuestion, question)))
     return first_bad_of(document, text)
 
 
-def stomp(dump: AnyDump, *, step: Steps = None, graph: int | None = None, rank: int | None = None) -> StompReport:
-    """Finds tensors whose memory changed although no operator wrote it. Arguments and errors as of `first_bad`."""
+@_asks(Part)
+def stomp(dump: AnyDump, **question: Unpack[Part]) -> StompReport:
+    """Finds tensors whose memory changed although no operator wrote it. Errors as of `first_bad`."""
     with _errors():
-        document, text = _answer(_core.stomp(_native(dump), _steps_text(step), graph, rank))
+        document, text = _answer(_core.stomp(_native(dump), _options(Part, question)))
     return stomp_report_of(document, text)
 
 
-def compare(
-    target: AnyDump,
-    golden: AnyDump | None = None,
-    *,
-    rtol: float | None = None,
-    atol: float | None = None,
-    mapping: str | os.PathLike[str] = "",
-    step: Steps = None,
-    graph: int | None = None,
-    rank: int | None = None,
-    golden_step: Steps = None,
-    golden_graph: int | None = None,
-    threads: int = 0,
-) -> Comparison:
+@_asks(CompareQuestion)
+def compare(target: AnyDump, golden: AnyDump | None = None, **question: Unpack[CompareQuestion]) -> Comparison:
     """Compares two dumps and says which operator introduces an error that its rounding does not explain
     (docs/compare.md).
 
-    `rtol`, `atol`: tolerances in place of the derived ones. `mapping`: a JSON or CSV file that names the golden
-    operator of each of the target's. `step` as of `first_bad`. `golden_step`, `golden_graph`: steps or graph of the
-    golden dump, if others are meant; steps are then compared in their order, and without `golden` the dump is compared
-    with itself. Raises sonde.Error when there is no dump, or the two have no step in common; ValueError when the
-    mapping cannot be read, or a dump has no such step, graph or rank."""
+    Without `golden` the dump is compared with itself: other steps or another graph of it. Raises sonde.Error when there
+    is no dump, or the two have no step in common; ValueError when the mapping cannot be read, or a dump has no such
+    step, graph or rank."""
     if golden is None:
-        if golden_step is None and golden_graph is None:
+        if question.get("golden_step") is None and question.get("golden_graph") is None:
             raise ValueError("compare() needs `golden`, or `golden_step` or `golden_graph` of the same dump")
         golden = target
     with _errors():
-        native = _core.compare(
-            _native(target),
-            _native(golden),
-            rtol,
-            atol,
-            os.fspath(mapping),
-            _steps_text(step),
-            graph,
-            rank,
-            _steps_text(golden_step),
-            golden_graph,
-            threads,
-        )
+        native = _core.compare(_native(target), _native(golden), _options(CompareQuestion, question))
     return Comparison(native)
 
 
-def watch(
-    dump: AnyDump,
-    conditions: str | Sequence[str] = (),
-    *,
-    recommended: bool = False,
-    step: Steps = None,
-    graph: int | None = None,
-    rank: int | None = None,
-    op: str = "",
-    type: str = "",
-    source: str = "",
-    side: str | None = None,
+@_asks(WatchQuestion)
+def watch(  # type: ignore[misc]  # `conditions` is an option of the question, too
+    dump: AnyDump, conditions: str | Sequence[str] = (), **question: Unpack[WatchQuestion]
 ) -> WatchReport:
     """Checks conditions on the tensors of a dump (docs/watch.md): `"tensor_overflow"`,
     `"tensor_too_large:abs_mean_gt=10"`.
 
-    `recommended`: also those that MindSpore's debugger recommends. The other arguments choose tensors, as those of
-    `Tensors.select`; `side` None: outputs. Raises ValueError on a condition that does not exist, or when nothing is
-    chosen."""
-    if side not in (None, "input", "output"):
-        raise ValueError(f"side: 'input' or 'output', not {side!r}")
+    Raises ValueError on a condition that does not exist, or when nothing is chosen."""
     texts = [conditions] if isinstance(conditions, str) else list(conditions)
-    inputs = None if side is None else side == "input"
     with _errors():
-        found = _core.watch(_native(dump), texts, recommended, _steps_text(step), graph, rank, op, type, source, inputs)
+        found = _core.watch(_native(dump), _options(WatchQuestion, {**question, "conditions": texts}))
     return watch_report_of(found)
 
 
+@_asks(ConvertQuestion)
 def convert(
     paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     out: str | os.PathLike[str],
-    *,
-    type: str = "npy",
-    format: str = "",
-    shape: Sequence[int] = (),
-    input: int | None = None,
-    output: int | None = None,
+    **question: Unpack[ConvertQuestion],
 ) -> Conversion:
     """Writes the tensors of binary files (CANN's containers, raw .bin) below `out`.
 
-    `type`: "npy", "bin", "msnpy" or "pt". `paths`: files, or directories, whose binary tensor files are all taken.
-    `format`: "NCHW", "ND", …; empty: as they are stored; `shape`: that of the result, in place of the file's
-    own. `input`, `output`: only that slot. Raises sonde.Error if a path has nothing to convert, ValueError on a type or
-    format that does not exist. Files that cannot be converted are in `lost`."""
+    `paths`: files, or directories, whose binary tensor files are all taken. Raises sonde.Error if a path has nothing to
+    convert, ValueError on a type or format that does not exist. Files that cannot be converted are in `lost`."""
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
     files = [os.fspath(path) for path in paths]
     with _errors():
-        found = _core.convert(files, os.fspath(out), type, format, list(shape), input, output)
+        found = _core.convert(files, os.fspath(out), _options(ConvertQuestion, question))
     return conversion_of(found)
 
 
@@ -185,6 +161,15 @@ def _native(dump: AnyDump) -> _core.Dump:
         return dump.tables.core
     with _errors():
         return _core.open_dump(os.fspath(dump), [], [], [], "", "", "")
+
+
+def _options(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that are not None, as the engine takes them."""
+    for name in given:
+        if name not in kind.__annotations__:
+            raise TypeError(f"unexpected argument {name!r}; allowed: {', '.join(kind.__annotations__)}")
+    options = {name: value for name, value in given.items() if value is not None}
+    return options | {name: _steps_text(options[name]) for name in ("step", "golden_step") if name in options}
 
 
 def _steps_text(step: Steps) -> str:

@@ -6,10 +6,13 @@ import dataclasses
 import functools
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 Kind = TypeVar("Kind")
+
+# A number, several, or a text such as "0-5|8"; None: all.
+Steps = int | str | Iterable[int] | None
 
 
 class Record:

@@ -1,14 +1,17 @@
-"""The answers of the analyses as classes. Made from contract/ by tools/contract.py: a change here is lost.
+"""The answers of the analyses as classes, and the arguments of their questions.
+
+Made from contract/ by tools/contract.py: a change here is lost.
 
 The members have the names that they have in JSON (docs/json/)."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import NamedTuple
+import os
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypedDict
 
-from .answer_base import Answer, Record
+from .answer_base import Answer, Record, Steps
 
 _STATISTICS = (
     "max",
@@ -54,7 +57,7 @@ class ComparedTensor(Record):
     propagated_max: the largest error that they explain
     different_non_finite: elements that are NaN or infinite on one side, or differ in it
     elements: elements
-    mismatches: elements beyond `rtol` and `atol`
+    mismatches: elements beyond the bounds that were given
     worst_index: the flat index of the largest error
     """
 
@@ -414,3 +417,91 @@ class Problem(Record):
 
     path: str
     message: str
+
+
+class Part(TypedDict, total=False):
+    """The part of a dump that a question is about.
+
+    step: steps to include, as 3, 0-5 or 1|4 (default: all)
+    graph: 0 training, 1 and 2 without gradients (default: all)
+    rank: number of the process (default: all)
+    """
+
+    step: Steps
+    graph: int | None
+    rank: int | None
+
+
+class CompareQuestion(Part, total=False):
+    """The question of compare.
+
+    step: steps to include, as 3, 0-5 or 1|4 (default: all)
+    graph: 0 training, 1 and 2 without gradients (default: all)
+    rank: number of the process (default: all)
+    rtol: relative tolerance; replaces the derived tolerance of each operator
+    atol: absolute tolerance; replaces the derived one too
+    mapping: JSON or CSV that says which golden op belongs to which of TARGET
+    golden_step: steps of GOLDEN, if others than --step: the first is compared with the first (one dump may be both)
+    golden_graph: graph of GOLDEN, if another one than --graph
+    threads: number of threads (default: one for each CPU); does not affect the result
+    """
+
+    rtol: float | None
+    atol: float | None
+    mapping: str | os.PathLike[str] | None
+    golden_step: Steps
+    golden_graph: int | None
+    threads: int | None
+
+
+class ConvertQuestion(TypedDict, total=False):
+    """The question of convert.
+
+    format: the format the tensors are put into: NCHW, NHWC, ND, FRACTAL_Z, …
+    shape: their real shape, where the file's own is not to be used: 1,3,224,224
+    input: only this input
+    output: only this output
+    type: npy, bin (the elements alone), msnpy (MindSpore's names) or pt (torch.load)
+    """
+
+    format: str | None
+    shape: Sequence[int] | None
+    input: int | None
+    output: int | None
+    type: str | None
+
+
+class FirstBadQuestion(Part, total=False):
+    """The question of first-bad.
+
+    step: steps to include, as 3, 0-5 or 1|4 (default: all)
+    graph: 0 training, 1 and 2 without gradients (default: all)
+    rank: number of the process (default: all)
+    no_trend: do not look for the norm that grew first
+    threads: threads that read files; 0: one for each CPU
+    """
+
+    no_trend: bool | None
+    threads: int | None
+
+
+class WatchQuestion(Part, total=False):
+    """The question of watch.
+
+    step: steps to include, as 3, 0-5 or 1|4 (default: all)
+    graph: 0 training, 1 and 2 without gradients (default: all)
+    rank: number of the process (default: all)
+    conditions: a condition and its parameters, as tensor_overflow or tensor_too_large:abs_mean_gt=10; repeatable
+    recommended: the set that MindSpore's debugger recommends
+    op: ops whose full name holds a match of this regular expression
+    type: ops of this type, case ignored
+    source: ops called from such a line, as train.py:49, or with this code in it
+    side: which tensors of them: output, input or both (default: output)
+    """
+
+    conditions: str | Sequence[str] | None
+    recommended: bool | None
+    op: str | None
+    type: str | None
+    source: str | None
+    side: str | None

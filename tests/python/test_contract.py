@@ -56,6 +56,34 @@ def test_one_line_brings_a_member_to_every_face(change):
     }
 
 
+def test_one_line_brings_an_option_to_every_face(change):
+    files = change(
+        "questions/watch.toml",
+        "recommended = [",
+        'hardest = ["count", "the hardest ones", { asked = true, job = true }]\nrecommended = [',
+    )
+    faces = {name for name, text in files.items() if "hardest" in text}
+    assert faces == {
+        "include/sonde/questions.h",
+        "contract/commands.h",
+        "contract/jobs.h",
+        "contract/question_fields.h",
+        "python/sonde/answer_types.py",
+        "web/src/answers.ts",
+        "docs/json/answers.md",
+        "src/face/server/openapi.json",
+    }
+
+
+def test_one_line_brings_a_key_of_a_configuration_to_the_engine_and_the_document(change):
+    line = 'calm = ["a boolean", "say less", { flag = true }]'
+    files = change("settings.toml", "[settings.sonde_settings]\n", f"[settings.sonde_settings]\n{line}\n")
+    faces = {name for name, text in files.items() if "calm" in text}
+    assert faces == {"contract/settings.h", "contract/setting_flags.h", "docs/compatibility.md"}
+    assert "bool calm = true;" in files["contract/setting_flags.h"]
+    assert "| `calm` | a boolean | true | say less |" in files["docs/compatibility.md"]
+
+
 @pytest.mark.parametrize(
     ("file", "before", "after", "message"),
     [
@@ -85,6 +113,27 @@ def test_one_line_brings_a_member_to_every_face(change):
         ("words.toml", 'Side = ["input", "output"]', 'Side = ["input"', "Unclosed array"),
         ("questions/stomp.toml", 'verb = "stomp"\n', "", "a question needs 'verb'"),
         ("questions/stomp.toml", 'answer = "StompReport"', 'answer = "Stomp"', "'answer' names Stomp"),
+        (
+            "questions/ls.toml",
+            'ops = ["flag", "list the ops, with scope and source line"]',
+            'ops = ["flag", ""]',
+            "option 'ops' needs [type, help]",
+        ),
+        ("questions/ls.toml", 'ops = ["flag", "list', 'ops = ["flog", "list', "unknown type 'flog' of option 'ops'"),
+        ("questions/ls.toml", 'jsonl = "', 'json = "', "Cannot overwrite a value"),
+        (
+            "questions/serve.toml",
+            "until_input_ends = [",
+            'until-input-ends = ["flag", "again"]\nuntil_input_ends = [',
+            "option '--until-input-ends' is declared twice",
+        ),
+        ("questions/stomp.toml", "graph = {", 'scope = ""\ngraph = {', "option 'scope' is not in options.toml"),
+        ("questions/run.toml", '["prove"]', '["proof"]', "names 'proof', which is none"),
+        ("questions/run.toml", 'unit = "OP"', 'units = "OP"', "unknown fact 'units' of option 'kernels'"),
+        ("questions/stats.toml", 'sets = ["DumpOptions"]', 'sets = ["Dump"]', "unknown set 'Dump'"),
+        ("questions/stats.toml", "help = ", "halp = ", "a verb needs 'help'"),
+        ("settings.toml", '"0, 1, 2", "0 all', '"", "0 all', "key 'dump_mode' needs [accepted, meaning]"),
+        ("settings.toml", "flag = true", "flug = true", "unknown fact 'flug' of key 'class_names_in_scope'"),
         (
             "questions/ls.toml",
             '["path", "ops"]]',

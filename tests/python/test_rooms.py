@@ -52,7 +52,7 @@ def test_a_room_includes_only_rooms_above_it(room):
         if room_of(path) != room:
             continue
         for name in re.findall(r'#include "([^"]+)"', path.read_text()):
-            if name == "contract/members.h":  # made while building
+            if name.startswith("contract/"):  # made while building
                 continue
             found = [base / name for base in (path.parent, ROOT / "src", ROOT / "include") if (base / name).exists()]
             assert found, (path, name)

@@ -174,7 +174,7 @@ export interface ComparedTensor {
   readonly propagated_max?: Numeric; // the largest error that they explain
   readonly different_non_finite?: number; // elements that are NaN or infinite on one side, or differ in it
   readonly elements?: number; // elements
-  readonly mismatches?: number; // elements beyond `rtol` and `atol`
+  readonly mismatches?: number; // elements beyond the bounds that were given
   readonly worst_index?: number; // the flat index of the largest error
 }
 
@@ -864,4 +864,27 @@ export interface WatchDocument {
   readonly problems: readonly Problem[]; // what could not be read, or not wholly; the rest was looked at all the same
   readonly warnings: readonly string[]; // other facts that the user should know, as on standard error
   readonly error?: Failure; // why the call failed; other members may then be missing
+}
+
+// The arguments of jobs.
+export interface JobArguments {
+  readonly dump?: number; // the number of the dump; not of compare. `measure` has no other argument
+  readonly golden?: boolean; // report: with the other dump
+  readonly mapping?: string; // compare: the text of a mapping file (docs/compare.md)
+  readonly rtol?: number; // compare: relative tolerance; replaces the derived tolerance of each operator
+  readonly atol?: number; // compare: absolute tolerance; replaces the derived one too
+  readonly steps?: string; // compare, first-bad, report, stomp, watch: steps to include, as 3, 0-5 or 1|4 (default: all that both have)
+  readonly graph?: number; // compare, first-bad, report, stomp, watch: 0 training, 1 and 2 without gradients (default: all)
+  readonly rank?: number; // compare, first-bad, report, stomp, watch: only this process (default: all)
+  readonly csv?: boolean; // compare: write a row for each output, too
+  readonly select?: readonly string[]; // report, watch: ops to include, by full name, last part of it, or type; '*' stops at '/', '**' does not; repeatable (default: all)
+  readonly values?: "none" | "suspects" | "selected"; // report: elements of tensors: none; suspects (default): of what first-bad and compare name; selected: of the operators of --select too
+  readonly max_size?: string; // report: largest file, as 500K or 10M (default: 10M; at most 100M)
+  readonly redact?: boolean; // report: leave out host, paths, command, source and values, and turn names into numbers
+  readonly conditions?: readonly string[]; // watch: a condition and its parameters, as tensor_overflow or tensor_too_large:abs_mean_gt=10; repeatable
+  readonly recommended?: boolean; // watch: the set that MindSpore's debugger recommends
+  readonly op?: string; // watch: ops whose full name holds a match of this regular expression
+  readonly category?: "tensor" | "weight" | "gradient" | "activation"; // watch: ops of this kind: weight, gradient, activation or tensor (all)
+  readonly source?: string; // watch: ops called from such a line, as train.py:49, or with this code in it
+  readonly side?: "output" | "input" | "both"; // watch: which tensors of them: output, input or both (default: output)
 }

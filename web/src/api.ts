@@ -1,5 +1,5 @@
 // Made from openapi.json by scripts/api_types.mjs; a change here is lost.
-import type { FirstBad, Tensor } from "./answers.ts";
+import type { FirstBad, JobArguments, Tensor } from "./answers.ts";
 
 // A number; one that JSON does not have is a text.
 export type Number = number | "nan" | "inf" | "-inf";
@@ -289,27 +289,7 @@ export interface Jobs {
 
 export interface JobRequest {
   readonly kind: "first-bad" | "compare" | "watch" | "stomp" | "measure" | "report" | "next-config";
-  readonly arguments?: {
-    readonly dump?: number; // Not of compare. `measure` has no other argument.
-    readonly steps?: string; // 3, 0-5 or 1|4
-    readonly graph?: number;
-    readonly rank?: number;
-    readonly select?: readonly (string)[]; // watch, report: patterns.
-    readonly rtol?: number;
-    readonly atol?: number;
-    readonly mapping?: string; // compare: the text of a mapping file (docs/compare.md).
-    readonly csv?: boolean; // compare: keep the verb's table as `file`.
-    readonly golden?: boolean; // report: with the other dump.
-    readonly values?: "none" | "suspects" | "selected"; // report
-    readonly max_size?: string; // report: `10M`
-    readonly redact?: boolean; // report
-    readonly conditions?: readonly (string)[]; // watch: `tensor_too_large:abs_mean_gt=10`
-    readonly recommended?: boolean; // watch
-    readonly op?: string; // watch: regular expression.
-    readonly category?: "tensor" | "weight" | "gradient" | "activation";
-    readonly source?: string; // watch
-    readonly side?: "output" | "input" | "both";
-  };
+  readonly arguments?: JobArguments;
 }
 
 export interface Conditions {

@@ -165,7 +165,7 @@ export const words = {
     lanes: { forward: "Forward", backward: "Backward", optimizer: "Optimizer", outside: "Outside", recompute: "Recomputed" },
   },
   compare: {
-    none: "One dump is open. To compare two runs: sonde serve TARGET GOLDEN", run: "Compare", rtol: "Relative tolerance", first: "First difference", same: "The runs are equal.", show: "Show the comparison", failed: "The two runs could not be compared.",
+    none: "One dump is open. To compare two runs: sonde serve TARGET GOLDEN", run: "Compare", tolerance: "Relative tolerance", first: "First difference", same: "The runs are equal.", show: "Show the comparison", failed: "The two runs could not be compared.",
     due: "The two runs were not compared yet.", incomplete: "No difference was found, but not everything could be compared.",
     curve: "Error along the run", curveHint: "Error over what rounding explains; 1 is marked.", table: "All operators",
     graphs: "Both graphs", graphsHint: "An operator chosen in one graph is chosen with its counterpart in the other. Both move together.", sides: { target: "Target", golden: "Golden" },

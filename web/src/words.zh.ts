@@ -170,7 +170,7 @@ export const words: Words = {
     lanes: { forward: "前向", backward: "反向", optimizer: "优化器", outside: "其他", recompute: "重计算" },
   },
   compare: {
-    none: "只打开了一份数据。比对两次运行：sonde serve TARGET GOLDEN", run: "比对", rtol: "相对容差", first: "第一处差异", same: "两次运行相同。", show: "查看比对", failed: "两次运行无法比对。",
+    none: "只打开了一份数据。比对两次运行：sonde serve TARGET GOLDEN", run: "比对", tolerance: "相对容差", first: "第一处差异", same: "两次运行相同。", show: "查看比对", failed: "两次运行无法比对。",
     due: "两次运行尚未比对。", incomplete: "没有发现差异，但并非所有内容都能比对。",
     curve: "沿运行的误差", curveHint: "误差与舍入误差之比；1 处有标记。", table: "所有算子",
     graphs: "两张图", graphsHint: "在一张图中选择算子时，另一张图选中其对应算子。两张图一起移动。", sides: { target: "待测", golden: "基准" },

@@ -246,21 +246,21 @@ std::string_view word_of(FindingKind kind) {
   return kWords[static_cast<std::size_t>(kind)];
 }
 
-Result<CompareOptions> compare_options(const ComparisonOptions& options) {
+Result<CompareOptions> compare_options(const CompareQuestion& question) {
   CompareOptions wanted;
-  wanted.tolerance = {options.rtol, options.atol};
-  wanted.threads = options.threads;
-  const Result<StepSet> steps = parse_steps(options.steps);
+  wanted.tolerance = question;
+  wanted.threads = question.threads;
+  const Result<StepSet> steps = parse_steps(question.step);
   if (!steps) return steps.error();
-  wanted.part = {*steps, options.graph, options.rank};
-  if (!options.golden_steps.empty() || options.golden_graph) {
-    const Result<StepSet> golden_steps = parse_steps(options.golden_steps);
+  wanted.part = {*steps, question.graph, question.rank};
+  if (!question.golden_step.empty() || question.golden_graph) {
+    const Result<StepSet> golden_steps = parse_steps(question.golden_step);
     if (!golden_steps) return golden_steps.error();
-    wanted.golden_part = {options.golden_steps.empty() ? *steps : *golden_steps,
-                          options.golden_graph ? options.golden_graph : options.graph, std::nullopt};
+    wanted.golden_part = {question.golden_step.empty() ? *steps : *golden_steps,
+                          question.golden_graph ? question.golden_graph : question.graph, std::nullopt};
   }
-  if (options.mapping.empty()) return wanted;
-  Result<NameMap> names = read_mapping(options.mapping);
+  if (question.mapping.empty()) return wanted;
+  Result<NameMap> names = read_mapping(question.mapping);
   if (!names) return names.error();
   wanted.names = std::move(*names);
   return wanted;

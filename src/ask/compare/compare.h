@@ -124,15 +124,15 @@ struct DumpComparison {
 };
 
 struct CompareOptions {
-  ToleranceOptions tolerance;
+  Tolerances tolerance;
   NameMap names;
   std::size_t threads = 0;  // 0: as many as CPUs
   bool all_sums = false;    // relative errors of every element, for msprobe's columns
   DumpPart part;
   std::optional<DumpPart> golden_part;  // empty: `part`; else steps are compared in their order
 };
-// The meaning of the options; fails with `invalid_argument` if the mapping cannot be read, or the steps are not a list.
-Result<CompareOptions> compare_options(const ComparisonOptions& options);
+// The meaning of the question; fails with `invalid_argument` if the mapping cannot be read, or the steps are not a list.
+Result<CompareOptions> compare_options(const CompareQuestion& question);
 
 // Both catalogs must outlive the comparison. Fails with `not_found` if they have no common step.
 Result<DumpComparison> compare_dumps(const Catalog& target, const Catalog& golden, const CompareOptions& options);

@@ -209,9 +209,8 @@ double error_of_divisors(const std::string& type, std::span<const InputError> in
   return worst;
 }
 
-Bound given(const TensorDifference& of, const ToleranceOptions& options) {
-  const double rtol = options.rtol.value_or(0), atol = options.atol.value_or(0);
-  return {atol + rtol * of.rms, atol + rtol * of.max_size};
+Bound given(const TensorDifference& of, const Tolerances& tolerances) {
+  return {tolerances.of(of.rms), tolerances.of(of.max_size)};
 }
 
 // The index of a maximum, or a truncating cast: whole numbers from differing fractions.
@@ -270,7 +269,7 @@ void Allowance::widen(const Allowance& other) {
 }
 
 Allowance allowance_of(std::string_view op_type, OpKind kind, std::uint32_t slot, const TensorDifference& output,
-                       std::span<const InputError> known, double seen, const ToleranceOptions& options) {
+                       std::span<const InputError> known, double seen, const Tolerances& options) {
   const std::string type = shared_type(op_type);
   std::vector<TensorDifference> most;
   std::vector<InputError> inputs;
@@ -281,7 +280,7 @@ Allowance allowance_of(std::string_view op_type, OpKind kind, std::uint32_t slot
   const Factors factors = factors_of(type, slot, inputs);
   allowance.reduction = reduction_length(type, kind, output, factors);
   const double own = kSides * rounding_rms(type, kind, output, factors, inputs, allowance.epsilon, allowance.reduction);
-  allowance.rounding = options.rtol || options.atol ? given(output, options) : spread(own, output);
+  allowance.rounding = options.given() ? given(output, options) : spread(own, output);
   add_digits(allowance.rounding, output);
 
   double relative = inputs.empty() ? seen : 0;
@@ -306,8 +305,8 @@ Allowance allowance_of(std::string_view op_type, OpKind kind, std::uint32_t slot
   return allowance;
 }
 
-Bound allowance_of_parameter(const TensorDifference& difference, double seen, const ToleranceOptions& options) {
-  if (options.rtol || options.atol) return given(difference, options);
+Bound allowance_of_parameter(const TensorDifference& difference, double seen, const Tolerances& options) {
+  if (options.given()) return given(difference, options);
   const bool one_type = difference.dtype == difference.golden_dtype;
   const double epsilon = coarser_spacing(difference);
   Bound bound = spread(((one_type ? 4 : 1) * epsilon + 16 * seen) * difference.rms, difference);

@@ -9,6 +9,7 @@
 
 #include "read/measure/tensor_difference.h"
 #include "read/operators/op_family.h"
+#include "sonde/tolerances.h"
 
 namespace sonde {
 
@@ -36,10 +37,6 @@ struct InputError {
   std::uint32_t slot = 0;
 };
 
-struct ToleranceOptions {
-  std::optional<double> rtol, atol;  // replace the rounding bound: atol + rtol·|golden|
-};
-
 // Spacing of the type's numbers at 1; 0 for types without fractions.
 double epsilon_of(DType dtype);
 // That of the coarser of the two types.
@@ -47,10 +44,10 @@ double coarser_spacing(const TensorDifference& difference);
 
 // For output `slot` of an op. `seen`: the largest relative error before it, if its inputs are unknown.
 Allowance allowance_of(std::string_view op_type, OpKind kind, std::uint32_t slot, const TensorDifference& output,
-                       std::span<const InputError> inputs, double seen, const ToleranceOptions& options);
+                       std::span<const InputError> inputs, double seen, const Tolerances& options);
 
 // For a tensor that no op of the step made: a parameter or data. `seen` as above, from earlier steps.
-Bound allowance_of_parameter(const TensorDifference& difference, double seen, const ToleranceOptions& options);
+Bound allowance_of_parameter(const TensorDifference& difference, double seen, const Tolerances& options);
 
 // For a tensor that both read: the rounding of its type.
 bool is_beyond(const TensorDifference& difference, const Bound& bound);

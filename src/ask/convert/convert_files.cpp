@@ -62,7 +62,7 @@ Status add_tasks(const fs::path& path, const fs::path& out, LongNames& names, st
 
 }  // namespace
 
-Result<ConvertSpec> convert_spec(const ConversionOptions& options) {
+Result<ConvertSpec> convert_spec(const ConvertQuestion& options) {
   ConvertSpec spec;
   spec.shape = options.shape;
   spec.input = options.input;

@@ -20,7 +20,7 @@ struct ConvertTask {
 };
 
 // The meaning of the options; fails on a type or a format that does not exist, and on a shape without a format.
-Result<ConvertSpec> convert_spec(const ConversionOptions& options);
+Result<ConvertSpec> convert_spec(const ConvertQuestion& options);
 
 // Each path: the file, or every binary tensor file below the directory: an operator's container, a raw file of 1.2. The tree
 // below a directory is kept below `out`. Fails if there is no such file.

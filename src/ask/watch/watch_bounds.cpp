@@ -199,7 +199,7 @@ Bounds update_bounds(const KnownNumbers& current, const KnownNumbers& previous, 
 
 bool must_differ(const KnownNumbers& current, const KnownNumbers& previous, const Tolerance& tolerance) {
   const Numbers now(current), old(previous);
-  const double most = tolerance.atol + tolerance.rtol * old.size.high;  // of each element
+  const double most = tolerance.absolute + tolerance.relative * old.size.high;  // of each element
   const auto apart = [](const Bounds& a, const Bounds& b) { return std::max(a.low - b.high, b.low - a.high); };
   return apart(now.max, old.max) > most || apart(now.min, old.min) > most || apart(now.mean, old.mean) > most;
 }

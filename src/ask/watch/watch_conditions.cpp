@@ -54,8 +54,8 @@ constexpr ConditionParameter kTooSmall[] = {
     any("mean_lt", mean, Relation::lt),
 };
 constexpr ConditionParameter kNotChanged[] = {
-    {"rtol", Kind::check, none, Relation::none, 0, kMost, false, 1e-5, false},
-    hidden("atol", 1e-8),
+    {Tolerances::kRelative, Kind::check, none, Relation::none, 0, kMost, false, 1e-5, false},
+    hidden(Tolerances::kAbsolute, 1e-8),
     hidden("equal_nan", 0, 1),
 };
 constexpr ConditionParameter kChangeTooLarge[] = {

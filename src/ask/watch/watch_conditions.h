@@ -15,6 +15,7 @@
 
 #include "read/operators/node_category.h"
 #include "sonde/result.h"
+#include "sonde/tolerances.h"
 
 namespace sonde {
 

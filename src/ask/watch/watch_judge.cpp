@@ -215,7 +215,7 @@ std::optional<ValueRange> range_of(const WatchCondition& condition) {
 }
 
 Tolerance tolerance_of(const WatchCondition& condition) {
-  return {condition.value("rtol").value_or(1e-5), condition.value("atol").value_or(1e-8),
+  return {condition.value(Tolerances::kRelative).value_or(1e-5), condition.value(Tolerances::kAbsolute).value_or(1e-8),
           condition.value("equal_nan").value_or(0) != 0};
 }
 

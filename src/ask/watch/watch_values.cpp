@@ -212,7 +212,7 @@ bool is_close(double current, double previous, const Tolerance& tolerance) {
   if (current == previous) return true;  // infinities too
   if (std::isnan(current) && std::isnan(previous)) return tolerance.equal_nan;
   if (!std::isfinite(current) || !std::isfinite(previous)) return false;
-  return std::abs(current - previous) <= tolerance.atol + tolerance.rtol * std::abs(previous);
+  return std::abs(current - previous) <= tolerance.absolute + tolerance.relative * std::abs(previous);
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ struct ValueSummary {
 ValueSummary summarize_values(const TensorView& view, std::span<const ValueRange> ranges);
 
 struct Tolerance {
-  double rtol = 0, atol = 0;
+  double relative = 0, absolute = 0;
   bool equal_nan = false;
   friend auto operator<=>(const Tolerance&, const Tolerance&) = default;
 };

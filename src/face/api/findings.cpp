@@ -21,10 +21,10 @@ namespace sonde {
 namespace {
 
 // Fails where the options name nothing.
-Result<DumpPart> part_of(const Catalog& catalog, const AnalysisOptions& options) {
-  const Result<StepSet> steps = parse_steps(options.steps);
+Result<DumpPart> part_of(const Catalog& catalog, const Part& asked) {
+  const Result<StepSet> steps = parse_steps(asked.step);
   if (!steps) return steps.error();
-  const DumpPart part = {*steps, options.graph, options.rank};
+  const DumpPart part = {*steps, asked.graph, asked.rank};
   const Status there = check_part(catalog, part);
   if (!there) return there.error();
   return part;
@@ -44,14 +44,15 @@ void add_problems_of(const Catalog& catalog, std::vector<DumpProblem>& problems)
 
 }  // namespace
 
-Result<FirstBad> first_bad(const Dump& dump, const AnalysisOptions& options) {
+Result<FirstBad> first_bad(const Dump& dump, const FirstBadQuestion& question) {
   const std::lock_guard lock(DumpAccess::mutex(dump));
   const Catalog& catalog = DumpAccess::catalog(dump);
-  const Result<DumpPart> part = part_of(catalog, options);
+  const Result<DumpPart> part = part_of(catalog, question);
   if (!part) return part.error();
   FirstBadOptions wanted;
   wanted.part = *part;
-  wanted.threads = static_cast<unsigned>(options.threads);
+  wanted.threads = static_cast<unsigned>(question.threads);
+  wanted.trend = !question.no_trend;
   FirstBad report = first_bad(catalog, wanted);
   add_problems_of(catalog, report.problems);
   return report;
@@ -60,10 +61,10 @@ Result<FirstBad> first_bad(const Dump& dump, const AnalysisOptions& options) {
 std::string text_of(const FirstBad& report) { return text_of(report, 0); }
 std::string json_text_of(const FirstBad& report) { return text_of_json(document_of(report)); }
 
-Result<StompReport> stomp(const Dump& dump, const AnalysisOptions& options) {
+Result<StompReport> stomp(const Dump& dump, const Part& asked) {
   const std::lock_guard lock(DumpAccess::mutex(dump));
   const Catalog& catalog = DumpAccess::catalog(dump);
-  const Result<DumpPart> part = part_of(catalog, options);
+  const Result<DumpPart> part = part_of(catalog, asked);
   if (!part) return part.error();
   StompReport report = memory_stomp(catalog, *part);
   report.warnings = early_ends(catalog, *part);
@@ -115,8 +116,8 @@ DumpDifference difference_of(const DumpComparison& comparison, const CompareFind
 
 }  // namespace
 
-Result<Comparison> compare(const Dump& target, const Dump& golden, const ComparisonOptions& options) {
-  const Result<CompareOptions> wanted = compare_options(options);
+Result<Comparison> compare(const Dump& target, const Dump& golden, const CompareQuestion& question) {
+  const Result<CompareOptions> wanted = compare_options(question);
   if (!wanted) return wanted.error();
   auto state = std::make_shared<Comparison::State>(Comparison::State{target, golden, *wanted, {}, {}, {}});
   const Status status = state->locked([&]() -> Status {
@@ -186,6 +187,17 @@ std::string Comparison::junit() const {
 
 namespace {
 
+DumpSelection selection_of(const WatchQuestion& question) {
+  DumpSelection selection;
+  if (question.graph) selection.graphs = {*question.graph};
+  if (question.rank) selection.ranks = {*question.rank};
+  selection.op = question.op;
+  selection.type = question.type;
+  selection.source = question.source;
+  if (question.side == "input") selection.inputs = true;
+  return selection;
+}
+
 WatchFinding watch_finding(const Dump& dump, const Watchpoint& watchpoint, const TensorPlace& place) {
   const CatalogRank& rank = DumpAccess::catalog(dump).ranks[place.rank];
   const CatalogStep& step = rank.steps[place.step];
@@ -221,15 +233,18 @@ WatchFinding watch_finding(const Dump& dump, const Watchpoint& watchpoint, const
 
 }  // namespace
 
-Result<WatchFindings> watch(const Dump& dump, const WatchSettings& settings) {
-  if (settings.conditions.empty() && !settings.recommended) {
+Result<WatchFindings> watch(const Dump& dump, const WatchQuestion& question, const DumpWatchOptions& limits) {
+  if (question.conditions.empty() && !question.recommended) {
     return Error{ErrorCode::invalid_argument, "no condition: name one, or ask for the recommended ones"};
   }
-  const Result<StepSet> steps = parse_steps(settings.steps);
+  if (question.side != "input" && question.side != "output" && question.side != "both") {
+    return Error{ErrorCode::invalid_argument, "side: 'input', 'output' or 'both', not " + "'" + question.side + "'"};
+  }
+  const Result<StepSet> steps = parse_steps(question.step);
   if (!steps) return steps.error();
-  const Result<std::vector<WatchCondition>> conditions = parse_conditions(settings.conditions);
+  const Result<std::vector<WatchCondition>> conditions = parse_conditions(question.conditions);
   if (!conditions) return conditions.error();
-  const Result<std::vector<std::size_t>> tensors = dump.select_tensors(settings.selection);
+  const Result<std::vector<std::size_t>> tensors = dump.select_tensors(selection_of(question));
   if (!tensors) return tensors.error();
   const Catalog& catalog = DumpAccess::catalog(dump);
   std::set<TensorPlace> chosen;
@@ -242,14 +257,14 @@ Result<WatchFindings> watch(const Dump& dump, const WatchSettings& settings) {
   WatchFindings out;
   WatchSelection selection;
   using enum WatchSelection::Sides;
-  selection.sides = settings.selection.inputs.value_or(false) ? inputs : outputs;
+  selection.sides = question.side == "input" ? inputs : question.side == "both" ? both : outputs;
   selection.takes_tensor = [&](const TensorPlace& place) { return chosen.contains(place); };
   const Result<std::vector<Watchpoint>> watchpoints =
-      make_watchpoints(catalog, *conditions, settings.recommended, selection, out.notes);
+      make_watchpoints(catalog, *conditions, question.recommended, selection, out.notes);
   if (!watchpoints) return watchpoints.error();
   WatchOptions how;
-  how.most_bytes = settings.limits.most_bytes;
-  how.error_on_no_value = settings.limits.error_on_no_value;
+  how.most_bytes = limits.most_bytes;
+  how.error_on_no_value = limits.error_on_no_value;
   const WatchReport report = check_watchpoints(catalog, *watchpoints, how);
   for (const WatchHit& hit : report.hits) {
     (hit.hit ? out.hits : out.not_judged).push_back(watch_finding(dump, (*watchpoints)[hit.watchpoint], hit));
@@ -270,8 +285,8 @@ Result<WatchFindings> watch(const Dump& dump, const WatchSettings& settings) {
 // --- convert ---------------------------------------------------------------------------------------------------------
 
 Result<ConvertedFiles> convert(std::span<const std::filesystem::path> paths, const std::filesystem::path& out,
-                               const ConversionOptions& options) {
-  Result<ConvertSpec> spec = convert_spec(options);
+                               const ConvertQuestion& question) {
+  Result<ConvertSpec> spec = convert_spec(question);
   if (!spec) return spec.error();
   const Result<std::vector<ConvertTask>> tasks = find_convert_tasks(paths, out);
   if (!tasks) return tasks.error();

@@ -363,11 +363,13 @@ std::string table_of(const DumpComparison& comparison, std::size_t width) {
 std::string report_of(const DumpComparison& comparison, const CompareOptions& options, bool all, std::size_t width) {
   std::string text = comparison.findings.empty() ? all_clear_of(comparison) : findings_of(comparison, all);
   text += counts_text(comparison);
-  if (options.tolerance.rtol || options.tolerance.atol) {
+  if (options.tolerance.given()) {
     text += fmt::format("tolerance: {} + {} x |golden|, in place of the derived tolerances\n",
-                        options.tolerance.atol.value_or(0), options.tolerance.rtol.value_or(0));
+                        options.tolerance.absolute(), options.tolerance.relative());
   } else {
-    text += "tolerances follow from types, kinds of ops and reduction lengths (--rtol, --atol; docs/compare.md)\n";
+    text += fmt::format(
+        "tolerances follow from types, kinds of ops and reduction lengths (--{}, --{}; docs/compare.md)\n",
+        Tolerances::kRelative, Tolerances::kAbsolute);
   }
   if (!all) return text + "every op and its numbers: --all\n";
   return text + alone_text(comparison) + table_of(comparison, width);

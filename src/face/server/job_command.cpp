@@ -5,71 +5,46 @@
 #include <algorithm>
 #include <array>
 
+#include "contract/jobs.h"
 #include "face/server/jobs.h"
 
 namespace sonde::server {
 namespace {
 
-// The option of the command for each argument of a job.
-struct JobOption {
-  std::string_view argument, option;
-  std::vector<std::string_view> kinds;
-  enum class Type : std::uint8_t { text, number, real, texts, flag } type;
-};
-
-const std::vector<JobOption>& job_options() {
-  using enum JobOption::Type;
-  static const std::vector<std::string_view> all = {"first-bad", "compare", "watch", "stomp", "report", "next-config"};
-  static const std::vector<JobOption> options = {
-      {"steps", "--step", all, text},
-      {"graph", "--graph", all, number},
-      {"rank", "--rank", all, number},
-      {"rtol", "--rtol", {"compare"}, real},
-      {"atol", "--atol", {"compare"}, real},
-      {"csv", "--csv=compare.csv", {"compare"}, flag},
-      {"select", "--select", {"watch", "report"}, texts},
-      {"values", "--values", {"report"}, text},
-      {"max_size", "--max-size", {"report"}, text},
-      {"redact", "--redact", {"report"}, flag},
-      {"conditions", "--condition", {"watch"}, texts},
-      {"recommended", "--recommended", {"watch"}, flag},
-      {"op", "--op", {"watch"}, text},
-      {"category", "--category", {"watch"}, text},
-      {"source", "--source", {"watch"}, text},
-      {"side", "--side", {"watch"}, text},
-  };
-  return options;
-}
-
 Error wrong_argument(std::string_view name, std::string_view expected) {
   return Error{ErrorCode::invalid_argument, fmt::format("the job's argument '{}': expected {}", name, expected)};
 }
 
+bool is_text(const Json& value) {
+  return value.is_string() && value.get_ref<const std::string&>().find('\0') == std::string::npos;
+}
+
 // Appends the option with its value, as one word: a value that begins with `-` stays a value.
 Status add_option(const JobOption& option, const Json& value, std::vector<std::string>& command) {
-  using enum JobOption::Type;
   const auto add = [&](const std::string& text) { command.push_back(fmt::format("{}={}", option.option, text)); };
-  const auto has_zero = [](const std::string& text) { return text.find('\0') != std::string::npos; };
-  if (option.type == flag) {
-    if (!value.is_boolean()) return wrong_argument(option.argument, "true or false");
-    if (value.get<bool>()) command.emplace_back(option.option);
-  } else if (option.type == text) {
-    if (!value.is_string() || has_zero(value.get<std::string>())) return wrong_argument(option.argument, "a text");
-    if (!value.get<std::string>().empty()) add(value.get<std::string>());
-  } else if (option.type == number) {
-    if (!value.is_number_unsigned()) return wrong_argument(option.argument, "a number, 0 or more");
-    add(value.dump());
-  } else if (option.type == real) {
-    if (!value.is_number()) return wrong_argument(option.argument, "a number");
-    add(value.dump());
-  } else {
-    if (!value.is_array()) return wrong_argument(option.argument, "a list of texts");
-    for (const Json& entry : value) {
-      if (!entry.is_string() || has_zero(entry.get<std::string>())) {
+  switch (option.type) {
+    case JobType::flag:
+      if (!value.is_boolean()) return wrong_argument(option.argument, "true or false");
+      if (value.get<bool>()) command.emplace_back(option.option);
+      return {};
+    case JobType::text:
+      if (!is_text(value)) return wrong_argument(option.argument, "a text");
+      if (!value.get_ref<const std::string&>().empty()) add(value.get<std::string>());
+      return {};
+    case JobType::count:
+      if (!value.is_number_unsigned()) return wrong_argument(option.argument, "a number, 0 or more");
+      add(value.dump());
+      return {};
+    case JobType::number:
+      if (!value.is_number()) return wrong_argument(option.argument, "a number");
+      add(value.dump());
+      return {};
+    case JobType::texts:
+      if (!value.is_array() || !std::ranges::all_of(value, is_text)) {
         return wrong_argument(option.argument, "a list of texts");
       }
-      add(entry.get<std::string>());
-    }
+      for (const Json& entry : value) add(entry.get<std::string>());
+      return {};
   }
   return {};
 }
@@ -115,10 +90,10 @@ Result<std::vector<std::string>> job_command(const std::string& kind, const Json
       if (!value.get_ref<const std::string&>().empty()) command.push_back(std::string(kMappingOption) + "mapping.txt");
       continue;
     }
-    const auto option = std::ranges::find_if(job_options(), [&, &wanted = name](const JobOption& o) {
-      return o.argument == wanted && std::ranges::find(o.kinds, kind) != o.kinds.end();
+    const auto* option = std::ranges::find_if(kJobOptions, [&, &wanted = name](const JobOption& one) {
+      return one.verb == command.front() && one.argument == wanted && kind != "measure";
     });
-    if (option == job_options().end()) {
+    if (option == std::end(kJobOptions)) {
       return Error{ErrorCode::invalid_argument, fmt::format("a job '{}' has no argument '{}'", kind, name)};
     }
     if (Status good = add_option(*option, value, command); !good) return good.error();

@@ -7,17 +7,12 @@
 #include <string_view>
 
 #include "plan/config/json.h"
+#include "plan/config/known_key.h"
 #include "plan/config/plan.h"
 
 namespace sonde {
 class Diagnostics;
 
-// A key of a configuration file and the object it belongs to ("" for the top of the file).
-struct KnownKey {
-  std::string_view object;
-  std::string_view key;
-  Release since = Release::v1_2;  // the first MindSpore release that reads it
-};
 std::span<const KnownKey> known_keys();
 
 // Warns for each unknown member of `object` ("" for the top of the file): MindSpore

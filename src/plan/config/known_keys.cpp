@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "contract/settings.h"
 #include "plan/config/diagnostics.h"
 #include "plan/config/dialect.h"
 #include "plan/config/nearest.h"
@@ -13,82 +14,7 @@
 namespace sonde {
 namespace {
 
-constexpr std::string_view kSonde = "sonde_settings";
 constexpr std::string_view kDump = "dump";  // CANN's acl.json
-constexpr std::string_view kDumpList = "dump.dump_list";
-
-constexpr KnownKey kKnownKeys[] = {
-    {"", kCommon},
-    {"", kE2e},
-    {"", kSonde},
-    {kCommon, "dump_mode"},
-    {kCommon, "path"},
-    {kCommon, "net_name"},
-    {kCommon, "iteration"},
-    {kCommon, "input_output"},
-    {kCommon, "kernels"},
-    {kCommon, "support_device"},
-    {kCommon, "op_debug_mode", Release::v1_3},
-    {kCommon, "file_format", Release::v1_3},
-    {kCommon, "saved_data", Release::v2_0},
-    {kCommon, "statistic_category", Release::v2_5},
-    {kCommon, "overflow_number", Release::v2_5},
-    {kCommon, "initial_iteration", Release::v2_7},
-    {kE2e, "enable"},
-    {kE2e, "trans_flag"},
-    {kE2e, "stat_calc_mode", Release::v2_3},
-    {kE2e, "device_stat_precision_mode", Release::v2_5},
-    {kE2e, "sample_mode", Release::v2_3},
-    {kE2e, "sample_num", Release::v2_3},
-    {kE2e, "save_kernel_args", Release::v2_5},
-    {kAsync, "enable"},
-    {kAsync, "op_debug_mode"},
-    {kDumpSettings, "mode"},
-    {kDumpSettings, "path"},
-    {kDumpSettings, "net_name"},
-    {kDumpSettings, "iteration"},
-    {kDumpSettings, "kernels"},
-    {kDumpSettings, "trans_flag"},
-    {kDumpSettings, "enable"},
-    {kDump, "dump_path"},
-    {kDump, "dump_mode"},
-    {kDump, "dump_op_switch"},
-    {kDump, "dump_debug"},
-    {kDump, "dump_level"},
-    {kDump, "dump_data"},
-    {kDump, "dump_step"},
-    {kDump, "dump_stats"},
-    {kDump, "dump_scene"},
-    {kDump, "dump_kernel_data"},
-    {kDump, "quant_dumpable"},
-    {kDump, "dump_list"},
-    {kDumpList, "model_name"},
-    {kDumpList, "layer"},
-    {kDumpList, "watcher_nodes"},
-    {kDumpList, "optype_blacklist"},
-    {kDumpList, "opname_blacklist"},
-    {kDumpList, "opname_range"},
-    {kSonde, "layout"},
-    {kSonde, "version"},
-    {kSonde, "step"},
-    {kSonde, "budget_bytes"},
-    {kSonde, "when_full"},
-    {kSonde, "reread"},
-    {kSonde, "stop_after"},
-    {kSonde, "class_names_in_scope"},
-    {kSonde, "raw_bfloat16"},
-    {kSonde, "inputs"},
-    {kSonde, "acl_quirks"},
-    {kSonde, "pack"},
-    {kSonde, "private"},
-    {kSonde, "saved_data"},
-    {kSonde, "path"},
-    {kSonde, "max_overhead"},
-    {kSonde, "ring"},
-    {kSonde, "ring_bytes"},
-    {kSonde, "ring_writes"},
-    {kSonde, "ring_signal"},
-};
 
 std::string place_of(const KnownKey& known) {
   return known.object.empty() ? "the top of the file" : std::string(known.object);

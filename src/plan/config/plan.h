@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "contract/setting_flags.h"
 #include "ground/stats/statistics.h"
 #include "sonde/result.h"
 
@@ -120,22 +121,16 @@ struct AclSettings {
 };
 
 // Sonde's own settings: the object `sonde_settings`, which MindSpore ignores.
-struct SondeSettings {
+struct SondeSettings : SettingFlags {
   LayoutKind layout = LayoutKind::mindspore_2_7;
   Release version = Release::v2_7;  // for what the layout leaves open: an empty `kernels`, config.json's ms_version
   Release rules = Release::v2_7;    // the rules for reading the file: `version`, if given
   StepRule step = StepRule::automatic;
   std::uint64_t budget_bytes = 1ULL << 30;  // bytes of tensors in flight between the run and the disk
   WhenFull when_full = WhenFull::wait;
-  bool reread = false;               // read every input again, even if its bytes are known (finds silent writes)
-  bool class_names_in_scope = true;  // false: `network/conv1`, as MindSpore's reserve_class_name_in_scope=False
-  bool stop_after = false;           // end the program when the last chosen step is over
-  bool raw_bfloat16 = false;         // write `<E2` as MindSpore 2.10 does, instead of float32
   // MindSpore's own dumper reads inputs after the operator ran, when some are already overwritten. Other hosts always
   // read them before.
   bool inputs_after = false;
-  bool is_private = false;  // "private": command line, source texts and absolute paths stay out of the dump
-  bool pack = false;        // the tensors of a step in one file (docs/format.md, "Packs")
   // Steps to keep in memory instead of writing each; 0: none are kept, all are written.
   std::uint64_t ring = 0;
   std::uint64_t ring_bytes = 1ULL << 30;  // of memory for these steps
@@ -143,7 +138,6 @@ struct SondeSettings {
   int ring_signal = 0;                    // asks for a write; 0: none. SIGTERM always does.
   // The time that recording may add to the run, as a part of the time without it; 0: no limit, everything is read.
   double max_overhead = 0;
-  bool acl_quirks = false;  // CANN's per-operator csv with its slips (docs/format.md), instead of correct
 };
 
 struct Plan {

@@ -133,14 +133,8 @@ OwnSettings read_sonde_settings(const JsonValue& root, Plan& plan, Diagnostics& 
     if (!plan.path.has_filename() && plan.path != plan.path.root_path()) plan.path = plan.path.parent_path();
     if (!plan.path.is_absolute() || path->find('\0') != std::string::npos) reader.refuse(*reader.find("path"), kPath);
   }
-  settings.reread = reader.boolean("reread").value_or(settings.reread);
-  settings.class_names_in_scope = reader.boolean("class_names_in_scope").value_or(settings.class_names_in_scope);
-  settings.stop_after = reader.boolean("stop_after").value_or(settings.stop_after);
-  settings.raw_bfloat16 = reader.boolean("raw_bfloat16").value_or(settings.raw_bfloat16);
-  settings.pack = reader.boolean("pack").value_or(settings.pack);
-  settings.is_private = reader.boolean("private").value_or(settings.is_private);
+  for_each_flag(settings, [&](std::string_view key, bool& value) { value = reader.boolean(key).value_or(value); });
   if (const auto inputs = reader.word("inputs", kInputsWords)) settings.inputs_after = *inputs == 1;
-  settings.acl_quirks = reader.boolean("acl_quirks").value_or(settings.acl_quirks);
 
   read_ring(reader, settings);
   read_max_overhead(reader, settings);

@@ -143,7 +143,7 @@ TEST(Bounds, OfAChangeToo) {
       const Tolerance tolerance = {1e-5, 1e-8};
       for (std::size_t e = 0; e < now.size(); ++e) {
         change[e] = std::abs(now[e] - old[e]);
-        close = close && change[e] <= tolerance.atol + tolerance.rtol * std::abs(old[e]);
+        close = close && change[e] <= tolerance.absolute + tolerance.relative * std::abs(old[e]);
       }
       const double ratio = mean_of(change) / (mean_of(sizes_of(old)) + 1e-9);
       for (const unsigned which : {31U, 28U, 24U, 19U, 4U, 127U}) {

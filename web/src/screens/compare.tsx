@@ -15,18 +15,18 @@ import { DifferenceCard, isPair, useCompare } from "./first_difference.tsx";
 import { LinkedGraphs } from "./linked_graphs.tsx";
 
 export function Compare() {
-  const [rtol, setRtol] = useState("");
+  const [tolerance, setTolerance] = useState("");
   const [mapping, setMapping] = useState("");
   const compared = useCompare();
   const { result, shown, runs } = compared;
-  const run = (): Promise<void> => compared.run({ ...(rtol ? { rtol: Number(rtol) } : {}), ...(mapping.trim() ? { mapping } : {}) });
+  const run = (): Promise<void> => compared.run({ ...(tolerance ? { rtol: Number(tolerance) } : {}), ...(mapping.trim() ? { mapping } : {}) });
   if (!isPair()) return <div class="page"><h1>{words.screens.compare}</h1><Empty>{words.compare.none}</Empty></div>;
   return (
     <div class="page">
       <h1 class="hidden">{words.screens.compare}</h1>
       {result && <DifferenceCard of={result} />}
       {!report.value && <div class="toolbar">
-        <label class="slice"><span>{words.compare.rtol}</span> <input inputMode="decimal" value={rtol} onInput={(event) => setRtol(event.currentTarget.value)} /></label>
+        <label class="slice"><span>{words.compare.tolerance}</span> <input inputMode="decimal" value={tolerance} onInput={(event) => setTolerance(event.currentTarget.value)} /></label>
         <button type="button" class={result ? "" : "primary"} disabled={runs} onClick={() => void run()}>{words.compare.run}</button>
         <details class="mapping">
           <summary>{words.compare.mapping}</summary>
