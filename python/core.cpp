@@ -1,15 +1,18 @@
 // sonde._core: the C ABI of sonde.h as Python functions; catalog.cpp adds dumps. Only converts.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
 
 #include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "analyses.h"
 #include "catalog.h"
 #include "messages.h"
+#include "sonde/configuration.h"
 #include "sonde/sonde.h"
 #include "text_caster.h"
 
@@ -70,6 +73,20 @@ nb::dict host_settings() {
   return result;
 }
 
+// JSON of MindSpore's dialect.
+std::string configuration(const std::string& path, const std::string& iteration, const std::string& saved_data,
+                          const std::vector<std::string>& kernels, const std::vector<std::string>& statistics,
+                          const std::string& net_name, std::uint64_t initial_iteration, std::uint32_t devices) {
+  return sonde::text_of(sonde::Configuration{.path = path,
+                                             .net_name = net_name,
+                                             .iteration = iteration,
+                                             .saved_data = saved_data,
+                                             .kernels = kernels,
+                                             .statistics = statistics,
+                                             .initial_iteration = initial_iteration,
+                                             .devices = devices});
+}
+
 }  // namespace
 
 NB_MODULE(_core, module) {
@@ -77,6 +94,13 @@ NB_MODULE(_core, module) {
   add_analyses(module);
   add_messages(module);
   module.attr("version") = engine().engine;
+  module.def("configuration", &configuration, nb::arg("path"), nb::kw_only(), nb::arg("iteration") = "all",
+             nb::arg("saved_data"), nb::arg("kernels") = std::vector<std::string>(),
+             nb::arg("statistics") = std::vector<std::string>(), nb::arg("net_name") = "Net",
+             nb::arg("initial_iteration") = 0, nb::arg("devices") = 8);
+  module.def(
+      "dump_path_of", [](const std::string& configuration) { return sonde::dump_path_of(configuration).string(); },
+      nb::arg("configuration"));
   module.def("start", &start, nb::arg("config_path"));
   module.def("stop", &stop);
   module.def("active", [] { return engine().active() != 0; });

@@ -9,8 +9,11 @@ exceptions.
 
 import contextlib
 import glob
+import json
 import os
 from typing import Any
+
+from . import _core
 
 # The only stage: the program runs the graph that it wrote.
 _STAGES = ("Build", "PreRunBegin")
@@ -34,7 +37,7 @@ def link_graphs(configuration: dict[str, Any]) -> None:
     dump."""
     if not _on("MS_DEV_SAVE_GRAPHS") or os.environ.get("ASCEND_DUMP_SCENE"):
         return
-    path = configuration["common_dump_settings"]["path"]
+    path = _core.dump_path_of(json.dumps(configuration))
     prefix = "ms_output_"
     for graph in glob.glob(os.path.join(glob.escape(path), "rank_*", "graphs", f"{prefix}trace_code_graph_*.ir")):
         graphs, name = os.path.split(graph)
@@ -85,17 +88,7 @@ def path_of_ge() -> str:
 
 
 def _graphs(path: str) -> dict[str, Any]:
-    common = {
-        "dump_mode": 0,
-        "path": os.path.abspath(path),
-        "net_name": "Net",
-        "iteration": "0",  # the first step of training, and of evaluation
-        "input_output": 0,
-        "kernels": [],
-        "support_device": list(range(64)),
-    }
-    return {
-        "common_dump_settings": common,
-        "e2e_dump_settings": {"enable": True, "trans_flag": True},
-        "sonde_settings": {"saved_data": "graph"},
-    }
+    # Step 0: the first step of training, and of evaluation.
+    text = _core.configuration(os.path.abspath(path), iteration="0", saved_data="graph", devices=64)
+    made: dict[str, Any] = json.loads(text)
+    return made

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from . import environment
+from . import _core, environment
 from .console import report
 from .ge import text
 from .ge.graph import Description, GeGraph, Operator, Value
@@ -27,7 +27,7 @@ _FORMS = {
 def write(settings: dict[str, Any]) -> None:
     """A session with this configuration has ended."""
     of_options = "dump_config" in settings
-    path = _directory(settings)
+    path = _core.dump_path_of(json.dumps(settings))
     if not (environment.ge_graphs_are_wanted() or of_options) or not path:
         return
     try:
@@ -36,20 +36,6 @@ def write(settings: dict[str, Any]) -> None:
             _write(runs[-1], path, of_options)
     except Exception as error:  # the program goes on, or ends as it would
         report("failure", f"sonde: cannot write the graph in GE's form: {error} ({type(error).__name__})")
-
-
-def _directory(settings: dict[str, Any]) -> str:
-    """The directory of the dump, as the configuration gives it; '' if it gives none."""
-    for member, key in (
-        ("sonde_settings", "path"),
-        ("common_dump_settings", "path"),
-        ("dump", "dump_path"),
-        ("dump_config", "dump_path"),
-    ):
-        part = settings.get(member)
-        if isinstance(part, dict) and isinstance(part.get(key), str):
-            return os.path.abspath(str(part[key]))
-    return os.getcwd() if "dump_config" in settings else ""
 
 
 def _runs_of_this_process(path: str) -> list[str]:

@@ -9,7 +9,6 @@ as the user's own configuration says.
 import contextlib
 import ctypes
 import functools
-import json
 import os
 import platform
 import re
@@ -176,7 +175,7 @@ def _give_configuration(path: str, first_step: int) -> Callable[[], None]:
         path = link
     file = os.path.join(_private.name, "data_dump.json")
     with open(file, "w", encoding="utf-8") as out:
-        json.dump(_configuration(path, first_step), out)
+        out.write(_core.configuration(path, saved_data="tensor", initial_iteration=first_step))
     before = {name: os.environ.get(name) for name in ("MINDSPORE_DUMP_CONFIG", "SONDE_CONFIG")}
     if before["SONDE_CONFIG"] is None and before["MINDSPORE_DUMP_CONFIG"] is not None:
         os.environ["SONDE_CONFIG"] = before["MINDSPORE_DUMP_CONFIG"]
@@ -199,23 +198,6 @@ def _read_inputs(before: bool) -> None:
     if missing is not None:
         report("warning", f"inputs are read after their operators: this MindSpore has no {missing.decode()}")
     shim.sonde_mindspore_read_before(before and missing is None)
-
-
-def _configuration(path: str, first_step: int) -> dict[str, object]:
-    common: dict[str, object] = {
-        "op_debug_mode": 0,
-        "dump_mode": 0,
-        "path": path,
-        "net_name": "Net",
-        "iteration": "all",
-        "saved_data": "tensor",
-        "input_output": 0,
-        "kernels": [],
-        "support_device": list(range(8)),
-    }
-    if first_step:
-        common["initial_iteration"] = first_step
-    return {"common_dump_settings": common, "e2e_dump_settings": {"enable": True, "trans_flag": True}}
 
 
 def _watch_scopes() -> Callable[[], None]:

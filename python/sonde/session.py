@@ -272,20 +272,18 @@ def settings(
     net_name: str = "Net",
 ) -> Settings:
     """A configuration in MindSpore's dialect, as a dictionary."""
-    kernels = [kernels] if isinstance(kernels, str) else list(kernels)
-    common: Settings = {
-        "dump_mode": 1 if kernels else 0,
-        "path": os.path.abspath(os.fspath(out)),
-        "net_name": net_name,
-        "iteration": str(iteration),
-        "saved_data": saved_data,
-        "input_output": 0,
-        "kernels": kernels,
-        "support_device": list(range(8)),
-    }
-    if saved_data != "tensor":
-        common["statistic_category"] = list(statistics or ["max", "min", "avg", "l2norm", "nan count"])
-    return {"common_dump_settings": common, "e2e_dump_settings": {"enable": True, "trans_flag": True}}
+    counted = list(statistics or ["max", "min", "avg", "l2norm", "nan count"])
+    made: Settings = json.loads(
+        _core.configuration(
+            os.path.abspath(os.fspath(out)),
+            iteration=str(iteration),
+            saved_data=saved_data,
+            kernels=[kernels] if isinstance(kernels, str) else list(kernels),
+            statistics=[] if saved_data == "tensor" else counted,
+            net_name=net_name,
+        )
+    )
+    return made
 
 
 def start_from_environment(config: str | None, framework: str = "torch") -> None:
@@ -470,13 +468,12 @@ def _checked_path(config: object) -> str:
 
 
 def _path_of(config: StrPath | Settings) -> str | None:
-    """The dump directory in a configuration; None if only the engine can decide."""
+    """The dump directory in a configuration; None if it has a mistake."""
+    settings = config if isinstance(config, dict) else _read(config)
     try:
-        settings: Any = config if isinstance(config, dict) else _read(config)
-        path: str | None = settings["common_dump_settings"].get("path")
-        return path
-    except (KeyError, TypeError, AttributeError):
-        return None
+        return _core.dump_path_of(json.dumps(settings)) or None
+    except (TypeError, ValueError, RecursionError):
+        return None  # start() says why
 
 
 def _read(path: StrPath) -> Settings | None:

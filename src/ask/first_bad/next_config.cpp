@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <cctype>
-#include <nlohmann/json.hpp>
 
 #include "read/catalog/dump_tree.h"
+#include "sonde/configuration.h"
 
 namespace sonde {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 const CatalogRank& rank_of_finding(const Catalog& catalog, const Finding& finding) {
   const auto found = std::ranges::find_if(
@@ -34,8 +32,8 @@ std::string net_name_of(const CatalogRank& rank) {
 }
 
 // Full names if the dump has them; for names that only this dump's tool gives, the type.
-Json kernels_of(const FirstBad& report, const CatalogRank& rank) {
-  Json kernels = Json::array();
+std::vector<std::string> kernels_of(const FirstBad& report, const CatalogRank& rank) {
+  std::vector<std::string> kernels;
   for (const std::string& name : report.suspects) {
     std::string kernel = name;
     if (name.find('/') == std::string::npos) {
@@ -46,7 +44,7 @@ Json kernels_of(const FirstBad& report, const CatalogRank& rank) {
         }
       }
     }
-    if (std::ranges::find(kernels, Json(kernel)) == kernels.end()) kernels.push_back(kernel);
+    if (std::ranges::find(kernels, kernel) == kernels.end()) kernels.push_back(kernel);
   }
   return kernels;
 }
@@ -58,28 +56,17 @@ std::string next_config(const Catalog& catalog, const FirstBad& report) {
   const Finding& first = report.findings.front();
   const CatalogRank& rank = rank_of_finding(catalog, first);
   const std::uint64_t number = first.step;
-  const std::string steps =
-      number > 0 ? std::to_string(number - 1) + "|" + std::to_string(number) : std::to_string(number);
-  Json devices = Json::array();
-  for (std::uint32_t device = 0; device < 8; ++device) devices.push_back(device);
-  std::error_code ignored;
   const std::filesystem::path dump = rank_of(rank.directory).dump;
-  const Json json = {{"common_dump_settings",
-                      {{"op_debug_mode", 0},
-                       {"dump_mode", 1},
-                       {"path", allowed((dump.parent_path() / (dump.filename().string() + "_next")).string())},
-                       {"net_name", allowed(net_name_of(rank))},
-                       {"iteration", steps},
-                       {"saved_data", "full"},
-                       {"input_output", 0},
-                       {"kernels", kernels_of(report, rank)},
-                       {"support_device", devices},
-                       {"statistic_category",
-                        {"max", "min", "avg", "l2norm", "count", "nan count", "negative inf count",
-                         "positive inf count", "zero count"}}}},
-                     {"e2e_dump_settings", {{"enable", true}, {"trans_flag", true}}},
-                     {"sonde_settings", {{"reread", true}}}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  Configuration next;
+  next.path = allowed((dump.parent_path() / (dump.filename().string() + "_next")).string());
+  next.net_name = allowed(net_name_of(rank));
+  next.iteration = number > 0 ? std::to_string(number - 1) + "|" + std::to_string(number) : std::to_string(number);
+  next.saved_data = "full";
+  next.kernels = kernels_of(report, rank);
+  next.statistics = {
+      "max", "min", "avg", "l2norm", "count", "nan count", "negative inf count", "positive inf count", "zero count"};
+  next.reread = true;
+  return text_of(next);
 }
 
 }  // namespace sonde

@@ -1,0 +1,50 @@
+#include "sonde/configuration.h"
+
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "plan/config/plan.h"
+
+namespace sonde {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// MindSpore's own key takes no other characters.
+bool is_plain(std::string_view path) {
+  constexpr std::string_view kPlain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_/";
+  return path.find_first_not_of(kPlain) == std::string_view::npos;
+}
+
+}  // namespace
+
+std::string text_of(const Configuration& configuration) {
+  std::vector<std::uint32_t> devices(configuration.devices);
+  std::iota(devices.begin(), devices.end(), 0U);
+  const std::string path = configuration.path.string();
+  const bool graph_only = configuration.saved_data == "graph";
+  Json common = {{"op_debug_mode", 0}, {"dump_mode", configuration.kernels.empty() ? 0 : 1}};
+  if (is_plain(path)) common["path"] = path;
+  common["net_name"] = configuration.net_name;
+  common["iteration"] = configuration.iteration;
+  if (!graph_only) common["saved_data"] = configuration.saved_data;
+  common["input_output"] = 0;
+  common["kernels"] = configuration.kernels;
+  common["support_device"] = devices;
+  if (!configuration.statistics.empty()) common["statistic_category"] = configuration.statistics;
+  if (configuration.initial_iteration != 0) common["initial_iteration"] = configuration.initial_iteration;
+  Json own = Json::object();
+  if (!is_plain(path)) own["path"] = path;
+  if (graph_only) own["saved_data"] = "graph";
+  if (configuration.reread) own["reread"] = true;
+  Json all = {{"common_dump_settings", common}, {"e2e_dump_settings", {{"enable", true}, {"trans_flag", true}}}};
+  if (!own.empty()) all["sonde_settings"] = own;
+  return all.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::filesystem::path dump_path_of(const std::string& configuration) {
+  const PlanResult result = parse_plan(configuration, "");
+  return result.plan ? result.plan->path : std::filesystem::path();
+}
+
+}  // namespace sonde
