@@ -12,9 +12,11 @@ the structs that the command's options begin with. Sets are declared in options.
 from __future__ import annotations
 
 import dataclasses
+import textwrap
 from collections.abc import Iterator
 from typing import Any
 
+_WIDTH = 92  # of the help in the right column of --help
 TYPES = {
     "text": "std::string",
     "path": "std::filesystem::path",
@@ -216,7 +218,7 @@ def struct_lines(one: OptionSet, with_help: bool) -> list[str]:
     bases = ", ".join(base.name for base in one.sets)
     lines = [f"// {one.meaning}", f"struct {one.name}{f' : {bases}' if bases else ''} {{"]
     for option in one.own:
-        lines += [f"  // {line.strip()}" for line in option.help.splitlines()] if with_help else []
+        lines += [f"  // {line}" for line in textwrap.wrap(option.help, 115)] if with_help else []
         lines.append(f"  {class_of(option)} {option.name}{_initial(option)};")
     return [*lines, "};", ""]
 
@@ -266,7 +268,8 @@ def _facts(option: Option, command: Command) -> str:
     others = {other.key: other.flag for other in command.options}
     excludes = [others[key] for key in option.excludes if key in others]
     name = f"-{option.short},{option.flag}" if option.short else option.flag
-    facts: dict[str, Any] = {"name": name, "help": option.help, "unit": option.unit}
+    help = "\n".join(textwrap.wrap(option.help, _WIDTH, break_on_hyphens=False))
+    facts: dict[str, Any] = {"name": name, "help": help, "unit": option.unit}
     facts |= {"choices": "|".join(option.choices), "excludes": "|".join(excludes)}
     facts["needs"] = "|".join(others[key] for key in option.needs)
     facts["numbers"] = f"{option.key.split('_')[-1]}s" if option.base == "numbers" else ""
@@ -335,17 +338,13 @@ _PYTHON |= {"path": "str | os.PathLike[str]"}
 _WEB = {"index": "number", "count": "number", "finite": "number", "flag": "boolean"}
 
 
-def one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
 def _job_arguments(contract: Any) -> dict[str, tuple[Option, str]]:
     """Each with its meaning: of the first verb that has it, and the verbs."""
     found = {option.argument: (option, option.help) for option in contract.arguments}
     for command in contract.commands:
         for option in command.jobs():
             verbs = [one.verb for one in contract.commands if option.argument in {job.argument for job in one.jobs()}]
-            meaning = f"{', '.join(verbs)}: {option.job_help or one_line(option.help)}"
+            meaning = f"{', '.join(verbs)}: {option.job_help or option.help}"
             found.setdefault(option.argument, (option, meaning))
     return found
 
@@ -388,7 +387,7 @@ def python_classes(commands: list[Command]) -> list[str]:
         own = [*(option for base in one.sets if base.header for option in base.own), *one.own]
         lines = [f"class {one.name}({', '.join(base.name for base in bases) or 'TypedDict'}, total=False):"]
         lines += [f'    """{one.meaning}', ""]
-        lines += [f"    {option.name}: {one_line(option.help)}" for option in one.all()]
+        lines += [f"    {option.name}: {option.help}" for option in one.all()]
         lines += ['    """', ""]
         lines += [f"    {option.name}: {_annotation(option)}" for option in own]
         classes.append("\n".join([*lines, ""]))
@@ -408,7 +407,7 @@ def table(command: Command) -> list[str]:
     for option in command.options:
         value = f" {option.unit or option.base.upper()}" if option.base != "flag" and option.is_named else ""
         names = f"-{option.short}, {option.flag}" if option.short else option.flag
-        help = one_line(option.help).replace("|", "\\|")
+        help = option.help.replace("|", "\\|")
         where = [] if option.command else ["Python alone"]
         where += ["required"] if option.required else []
         where += [f"default: {option.default}"] if option.default is not None and "default" not in help else []

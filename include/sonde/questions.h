@@ -58,8 +58,7 @@ struct FirstBadQuestion : Part {
 
 // The question of watch.
 struct WatchQuestion : Part {
-  // a condition and its parameters, as tensor_overflow or
-  // tensor_too_large:abs_mean_gt=10; repeatable
+  // a condition and its parameters, as tensor_overflow or tensor_too_large:abs_mean_gt=10; repeatable
   std::vector<std::string> conditions;
   // the set that MindSpore's debugger recommends
   bool recommended = false;
