@@ -268,8 +268,11 @@ def _facts(option: Option, command: Command) -> str:
     others = {other.key: other.flag for other in command.options}
     excludes = [others[key] for key in option.excludes if key in others]
     name = f"-{option.short},{option.flag}" if option.short else option.flag
-    help = "\n".join(textwrap.wrap(option.help, _WIDTH, break_on_hyphens=False))
-    facts: dict[str, Any] = {"name": name, "help": help, "unit": option.unit}
+    has_default = option.default is not None and "default" not in option.help
+    help = f"{option.help} (default: {option.default})" if has_default else option.help
+    help = "\n".join(textwrap.wrap(help, _WIDTH, break_on_hyphens=False))
+    unit = option.unit or ("WORD" if option.choices and option.is_named else "")
+    facts: dict[str, Any] = {"name": name, "help": help, "unit": unit}
     facts |= {"choices": "|".join(option.choices), "excludes": "|".join(excludes)}
     facts["needs"] = "|".join(others[key] for key in option.needs)
     facts["numbers"] = f"{option.key.split('_')[-1]}s" if option.base == "numbers" else ""

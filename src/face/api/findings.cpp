@@ -238,7 +238,7 @@ Result<WatchFindings> watch(const Dump& dump, const WatchQuestion& question, con
     return Error{ErrorCode::invalid_argument, "no condition: name one, or ask for the recommended ones"};
   }
   if (question.side != "input" && question.side != "output" && question.side != "both") {
-    return Error{ErrorCode::invalid_argument, "side: 'input', 'output' or 'both', not " + "'" + question.side + "'"};
+    return Error{ErrorCode::invalid_argument, "side: 'input', 'output' or 'both', not '" + question.side + "'"};
   }
   const Result<StepSet> steps = parse_steps(question.step);
   if (!steps) return steps.error();
