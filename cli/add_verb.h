@@ -13,7 +13,7 @@
 
 namespace sonde {
 
-// What is the same for options of every type.
+// The facts that an option of every type has.
 void set_facts(CLI::Option& option, const OptionFacts& facts);
 // `excludes` and `needs`, once all options are there.
 void relate_options(CLI::App& verb, const OptionFacts& facts);

@@ -11,7 +11,7 @@
 
 namespace sonde {
 
-// What a small configuration says; everything else has its default.
+// The content of a small configuration; everything else has its default.
 struct Configuration {
   std::filesystem::path path;  // absolute, with any characters
   std::string net_name = "Net";

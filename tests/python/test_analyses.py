@@ -168,8 +168,8 @@ def test_wrong_arguments_are_value_errors(bad, tmp_path):
         sonde.watch(bad, "tensor_overflo")
     with pytest.raises(ValueError, match="no condition"):
         sonde.watch(bad)
-    with pytest.raises(ValueError, match="'input' or 'output'"):
-        sonde.watch(bad, "tensor_overflow", side="both")
+    with pytest.raises(ValueError, match="'input', 'output' or 'both'"):
+        sonde.watch(bad, "tensor_overflow", side="all")
     with pytest.raises(ValueError, match="expected npy, bin, msnpy or pt"):
         sonde.convert(tmp_path, tmp_path, type="zip")
     with pytest.raises(sonde.Error, match="no such directory"):

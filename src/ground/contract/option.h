@@ -10,7 +10,7 @@
 
 namespace sonde {
 
-// What the command line says of an option. Lists of words have `|` between them.
+// An option on the command line. Lists of words have `|` between them.
 struct OptionFacts {
   const char* name;  // `-s,--select`; of an argument without a name `DUMP`
   const char* help;
