@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ground/model/data_name.h"
+#include "ground/model/gradient_name.h"
 #include "read/measure/tensor_difference.h"
 #include "read/operators/op_nature.h"
 
@@ -95,9 +96,8 @@ Names parameters_of(const CompareSide& side) {
 
 // `fc.weight` of `exp_avg.fc.weight` and of `fc.weight.grad`; empty: of no parameter.
 std::string_view parameter_in(std::string_view name, const Names& parameters) {
-  constexpr std::string_view kGradient = ".grad";
   if (parameters.contains(name)) return name;
-  if (name.ends_with(kGradient)) name.remove_suffix(kGradient.size());
+  name = without_gradient(name);
   while (!parameters.contains(name)) {
     const std::size_t dot = name.find('.');
     if (dot == std::string_view::npos) return {};

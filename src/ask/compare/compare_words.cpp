@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "ask/compare/factor.h"
+#include "ground/model/gradient_name.h"
 #include "sonde/tensor.h"
 
 namespace sonde {
@@ -143,7 +144,7 @@ std::string difference_text(FindingKind kind, const ComparedTensor& tensor) {
   std::string text = fmt::format("relative error {}{}{}", lower ? "at least " : "", rough(difference.relative()),
                                  largest_text(difference));
   if (const std::optional<double> factor = factor_between(difference)) {
-    const bool is_gradient = tensor.target != nullptr && tensor.target->parameter.ends_with(".grad");
+    const bool is_gradient = tensor.target != nullptr && is_gradient_name(tensor.target->parameter);
     text += fmt::format(", {} the golden {}", factor_text(*factor, difference), is_gradient ? "gradient" : "one");
   }
   return kind == FindingKind::op ? text + allowance_text(tensor.allowance) : text;

@@ -8,6 +8,7 @@
 
 #include "ask/compare/compare_words.h"
 #include "ask/compare/factor.h"
+#include "ground/model/gradient_name.h"
 #include "read/operators/op_nature.h"
 
 namespace sonde {
@@ -24,7 +25,7 @@ std::map<std::string_view, Gradient> read_gradients(const CompareSide& side) {
   for (std::uint32_t i = 0; i < side.ops.size(); ++i) {
     if (phase_of(*side.ops[i].op) != Phase::optimizer) continue;
     for (const CompareInput& input : side.ops[i].inputs) {
-      const bool is_gradient = input.is_read && input.name.ends_with(".grad") && input.tensor->recorded();
+      const bool is_gradient = input.is_read && is_gradient_name(input.name) && input.tensor->recorded();
       if (is_gradient) gradients.try_emplace(input.name, Gradient{i, input.tensor});
     }
   }
@@ -103,7 +104,7 @@ bool leave_other_batches_out(const StepFacts& facts, StepFindings& findings) {
     return false;
   }
   std::erase_if(findings.all(), [](const CompareFinding& finding) {
-    return finding.kind != FindingKind::parameter || finding.tensor->target->parameter.ends_with(".grad");
+    return finding.kind != FindingKind::parameter || is_gradient_name(finding.tensor->target->parameter);
   });
   if (!compare_gradients(facts, findings)) return true;
   findings.clear_notes();

@@ -10,6 +10,7 @@
 #include "ask/compare/tolerance.h"
 #include "ground/base/shape.h"
 #include "ground/model/data_name.h"
+#include "ground/model/gradient_name.h"
 #include "read/measure/slot_values.h"
 #include "read/operators/op_nature.h"
 #include "sonde/dtype.h"
@@ -88,7 +89,7 @@ ParameterLayout::Named gradients_read_by(const CompareSide& side) {
   for (const CompareOp& op : side.ops) {
     if (phase_of(*op.op) != Phase::optimizer) continue;
     for (const CompareInput& input : op.inputs) {
-      if (input.is_read && input.name.ends_with(".grad") && input.tensor->recorded()) {
+      if (input.is_read && is_gradient_name(input.name) && input.tensor->recorded()) {
         gradients[input.name] = input.tensor;
       }
     }
@@ -125,7 +126,7 @@ struct ParameterLayout::Pool {
     names.push_back(name);
     tensors.push_back(tensor);
     count += elements_of(*tensor);
-    const auto gradient = all_gradients.find(std::string(name) + ".grad");
+    const auto gradient = all_gradients.find(gradient_name(name));
     if (gradient != all_gradients.end()) gradients.push_back(gradient->second);
   }
   std::vector<double> known_gradients() const {
@@ -201,8 +202,8 @@ ParameterLayout::ParameterLayout(const CompareSide& target, const CompareSide& g
   bool by_values = true;
   // Equal elements (biases that begin as zeros) do not show their order; their gradients do.
   const auto has_gradients_in_another_order = [&](std::string_view name) {
-    const auto left_one = my_gradients.find(std::string(name) + ".grad");
-    const auto right_one = their_gradients.find(std::string(name) + ".grad");
+    const auto left_one = my_gradients.find(gradient_name(name));
+    const auto right_one = their_gradients.find(gradient_name(name));
     if (left_one == my_gradients.end() || right_one == their_gradients.end()) return false;
     const TensorDifference& apart = differences.of({target.rank, left_one->second}, {golden.rank, right_one->second});
     return apart.by == ComparedBy::values && apart.relative() > kOtherOrder;
@@ -237,11 +238,7 @@ ParameterLayout::ParameterLayout(const CompareSide& target, const CompareSide& g
   }
 }
 
-bool ParameterLayout::holds_or_its_parameter(std::string_view name) const {
-  constexpr std::string_view kGradient = ".grad";
-  if (name.ends_with(kGradient)) name.remove_suffix(kGradient.size());
-  return holds(name);
-}
+bool ParameterLayout::holds_or_its_parameter(std::string_view name) const { return holds(without_gradient(name)); }
 
 std::string ParameterLayout::names_text() const {
   if (groups_.empty()) return "";

@@ -7,6 +7,7 @@
 
 #include "ask/compare/tolerance.h"
 #include "ground/base/shape.h"
+#include "ground/model/gradient_name.h"
 #include "read/operators/op_nature.h"
 #include "read/operators/op_questions.h"
 #include "sonde/dtype.h"
@@ -29,7 +30,7 @@ Named gradients_of(const CompareSide& side) {
   for (const CompareOp& op : side.ops) {
     if (phase_of(*op.op) != Phase::optimizer) continue;
     for (const CompareInput& input : op.inputs) {
-      if (input.is_read && input.name.ends_with(".grad")) gradients[input.name] = input.tensor;
+      if (input.is_read && is_gradient_name(input.name)) gradients[input.name] = input.tensor;
     }
   }
   return gradients;
@@ -160,7 +161,7 @@ namespace {
 
 ParameterLayout::Of slopes_in(const Named& gradients) {
   return [&gradients](const std::string& name) {
-    const auto at = gradients.find(name + ".grad");
+    const auto at = gradients.find(gradient_name(name));
     return at == gradients.end() ? nullptr : at->second;
   };
 }

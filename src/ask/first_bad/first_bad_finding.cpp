@@ -7,6 +7,7 @@
 #include "ask/first_bad/first_bad_search.h"
 #include "dump/journal/unrecorded.h"
 #include "ground/model/data_name.h"
+#include "ground/model/gradient_name.h"
 #include "read/catalog/data_flow.h"
 
 namespace sonde {
@@ -403,7 +404,7 @@ namespace {
 bool reads_gradient(const FlowOp& op, const ValueFlow& flow) {
   return std::ranges::any_of(op.inputs, [&](const FlowInput& input) {
     const FlowOp* maker = flow.graph().maker(input);
-    return input.tensor->parameter.ends_with(".grad") || (maker != nullptr && maker->phase == Phase::backward);
+    return is_gradient_name(input.tensor->parameter) || (maker != nullptr && maker->phase == Phase::backward);
   });
 }
 

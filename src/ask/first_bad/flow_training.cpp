@@ -1,5 +1,7 @@
 #include "ask/first_bad/flow_training.h"
 
+#include "ground/model/gradient_name.h"
+
 namespace sonde {
 namespace {
 
@@ -21,7 +23,7 @@ bool optimizer_reads_finite(const FlowGraph& graph) {
     for (const FlowInput& input : op.inputs) {
       const FlowOp* made_by = graph.maker(input);
       const bool is_gradient =
-          input.tensor->parameter.ends_with(".grad") || (made_by != nullptr && made_by->phase == Phase::backward);
+          is_gradient_name(input.tensor->parameter) || (made_by != nullptr && made_by->phase == Phase::backward);
       if (!is_gradient || !input.is_read) continue;
       const Health health = graph.health_of(input);
       if (!health.known || health.bad()) return false;

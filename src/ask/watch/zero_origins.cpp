@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ground/base/text.h"
+#include "ground/model/gradient_name.h"
 #include "read/catalog/data_flow.h"
 #include "read/operators/node_category.h"
 #include "read/operators/op_nature.h"
@@ -147,7 +148,7 @@ class Origins {
     }
   }
 
-  static bool is_gradient(const CatalogOp& parameter) { return parameter.op_name.ends_with(".grad"); }
+  static bool is_gradient(const CatalogOp& parameter) { return is_gradient_name(parameter.op_name); }
 
   void note_readers(const CatalogOp& op) {
     if (op.is_parameter) return;
@@ -262,7 +263,7 @@ bool chooses_values(std::string_view op_type) {
 
 bool begins_with_zeros(const CatalogOp& parameter) {
   std::string name = lower_case(parameter.op_name);
-  if (name.ends_with(".grad")) return false;
+  if (is_gradient_name(name)) return false;
   return is_optimizer_state(name) || name.find("lora_b") != std::string::npos ||
          name.find("lora_embedding_b") != std::string::npos ||
          std::ranges::any_of(kZeroEnds, [&](std::string_view end) { return name.ends_with(end); });

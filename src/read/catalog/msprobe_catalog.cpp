@@ -7,6 +7,7 @@
 
 #include "dump/formats/free_names.h"
 #include "ground/files/mapped_file.h"
+#include "ground/model/gradient_name.h"
 #include "read/catalog/catalog_readers.h"
 #include "read/catalog/dump_tree.h"
 #include "read/catalog/msprobe_records.h"
@@ -191,7 +192,7 @@ class MsprobeReader {
       tensor.constant = item.constant;
       if (of_module && (item.is_parameter || name.is_gradient)) {
         const std::string own = (name.path.empty() ? "" : std::string(name.path) + ".") + item.key;
-        tensor.parameter = texts_.keep(name.is_gradient ? own + ".grad" : own);
+        tensor.parameter = texts_.keep(name.is_gradient ? gradient_name(own) : own);
       }
       if (!item.data_name.empty()) add_file(item.data_name, tensor);
     }

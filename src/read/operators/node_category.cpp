@@ -4,6 +4,7 @@
 #include <array>
 
 #include "ground/base/text.h"
+#include "ground/model/gradient_name.h"
 
 namespace sonde {
 namespace {
@@ -53,7 +54,7 @@ constexpr std::array<std::string_view, 37> kActivations = {
 static_assert(std::ranges::is_sorted(kActivations));
 
 bool is_gradient(const CatalogOp& op, std::string_view name) {
-  if (op.is_parameter || op.op_type == "Const") return op.is_parameter && name.ends_with(".grad");
+  if (op.is_parameter || op.op_type == "Const") return op.is_parameter && is_gradient_name(name);
   // In some dumps names come from file names only; they have `_` for `/`.
   return name == "gradients" || name.starts_with("gradients/") || name.starts_with("gradients_") ||
          op.phase == Phase::backward || op.op_type == "parameters_grad";

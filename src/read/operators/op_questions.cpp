@@ -53,7 +53,7 @@ bool is_mean(std::string_view plain) {
 }
 
 bool is_forward_convolution(std::string_view plain) {
-  return contains(plain, "conv") && !contains_one(plain, {"grad", "backprop", "transpose"});
+  return contains(plain, "conv") && !contains_one(plain, {"grad", "backward", "backprop", "transpose"});
 }
 
 bool is_product(std::string_view plain) { return is_one_of(plain, {"mul", "multiply", "muls"}); }

@@ -8,6 +8,7 @@
 #include "dump/run_files/grown.h"
 #include "ground/base/shape.h"
 #include "ground/model/data_name.h"
+#include "ground/model/gradient_name.h"
 
 namespace sonde {
 namespace {
@@ -31,16 +32,15 @@ void FailureWatch::define(const Site& site) {
 
 void FailureWatch::define(const OpName& name) {
   if (name.op_type != "Parameter") return;
-  constexpr std::string_view kGradient = ".grad";
   Name& facts = grown(names_, name.id);
   facts.text = name.op_name;
   facts.is_data = kind_of_name(name.op_name) == NameKind::data;
-  facts.is_gradient = name.op_name.ends_with(kGradient);
+  facts.is_gradient = is_gradient_name(name.op_name);
   if (!facts.is_gradient) {
     named_[name.op_name] = name.id;
     return;
   }
-  const auto of = named_.find(name.op_name.substr(0, name.op_name.size() - kGradient.size()));
+  const auto of = named_.find(std::string(without_gradient(name.op_name)));
   if (of != named_.end()) names_[of->second].has_gradient = true;
 }
 
