@@ -28,7 +28,7 @@
 namespace sonde {
 namespace {
 
-void want_all(const StepFacts& facts) {
+void want_all(const CompareFacts& facts) {
   for (std::uint32_t t = 0; t < facts.pairs.size(); ++t) {
     const std::uint32_t g = facts.pairs.match_of(t).golden;
     if (g == kNoOp) continue;
@@ -121,7 +121,7 @@ class StepComparer {
   ParameterNames names_;
   StepFindings findings_;
   SeenErrors seen_;
-  const StepFacts facts_;
+  const CompareFacts facts_;
   OpJudge judge_;
   OpGroups groups_;
   Group target_originals_, golden_originals_;  // by op: the one that it runs again

@@ -8,7 +8,7 @@ namespace sonde {
 namespace {
 
 // Not only the side with an op that the other lacks: where it shows, that side has ops without a counterpart as well.
-bool has_ops_on_both_sides(const StepFacts& facts, const CompareFinding& finding) {
+bool has_ops_on_both_sides(const CompareFacts& facts, const CompareFinding& finding) {
   const bool is_inserted = finding.kind == FindingKind::inserted, is_missing = finding.kind == FindingKind::missing;
   if (!is_inserted && !is_missing) return false;
   const CompareSide& other = is_inserted ? facts.golden : facts.target;
@@ -20,7 +20,7 @@ bool has_ops_on_both_sides(const StepFacts& facts, const CompareFinding& finding
 
 }  // namespace
 
-bool rests_on_order(const StepFacts& facts, const CompareFinding& finding) {
+bool rests_on_order(const CompareFacts& facts, const CompareFinding& finding) {
   const ComparedOp& op = *finding.op;
   if (op.target.size() != 1 || op.golden.size() != 1 || finding.certain) return false;
   const bool by_place = finding.kind == FindingKind::op || finding.kind == FindingKind::shape ||
@@ -30,7 +30,7 @@ bool rests_on_order(const StepFacts& facts, const CompareFinding& finding) {
   return by_place && match.by_order_alone && match.golden == op.golden_index;
 }
 
-void note_doubts(const StepFacts& facts, StepFindings& findings) {
+void note_doubts(const CompareFacts& facts, StepFindings& findings) {
   for (CompareFinding& finding : findings.all()) {
     const ComparedOp& op = *finding.op;
     if (!finding.uncertain && rests_on_order(facts, finding)) {

@@ -19,7 +19,7 @@ bool is_healed(const ComparedTensor& tensor, double source, bool one_precision) 
 }
 
 // It, or an op beside it, has no counterpart or one of several ops, or reads other parameters.
-bool is_built_otherwise(const StepFacts& facts, const ComparedOp& op) {
+bool is_built_otherwise(const CompareFacts& facts, const ComparedOp& op) {
   if (op.target.size() != op.golden.size() || facts.pairs.is_doubtful(op) || reads_other_parameters(facts, op))
     return true;
   return std::ranges::any_of(facts.target.ops[op.target_index].inputs, [&](const CompareInput& input) {
@@ -36,11 +36,11 @@ bool is_comparable(const ComparedTensor& tensor) {
   return difference.comparable() && (difference.equal || difference.by != ComparedBy::checksum);
 }
 
-bool is_in_another_layout(const StepFacts& facts, std::string_view parameter) {
+bool is_in_another_layout(const CompareFacts& facts, std::string_view parameter) {
   return facts.history.layout != nullptr && facts.history.layout->holds(parameter);
 }
 
-bool is_in_another_layout(const StepFacts& facts, const CompareFinding& finding) {
+bool is_in_another_layout(const CompareFacts& facts, const CompareFinding& finding) {
   if (finding.kind != FindingKind::parameter || finding.tensor == nullptr) return false;
   const auto& inputs = facts.target.ops[finding.op->target_index].inputs;
   return std::ranges::any_of(inputs, [&](const CompareInput& input) {
@@ -48,14 +48,14 @@ bool is_in_another_layout(const StepFacts& facts, const CompareFinding& finding)
   });
 }
 
-bool reads_other_layouts(const StepFacts& facts, std::uint32_t optimizer_op) {
+bool reads_other_layouts(const CompareFacts& facts, std::uint32_t optimizer_op) {
   const CompareOp& op = facts.target.ops[optimizer_op];
   if (phase_of(*op.op) != Phase::optimizer || facts.history.layout == nullptr) return false;
   return std::ranges::any_of(
       op.inputs, [&](const CompareInput& input) { return facts.history.layout->holds_or_its_parameter(input.name); });
 }
 
-bool reads_other_parameters(const StepFacts& facts, const ComparedOp& op) {
+bool reads_other_parameters(const CompareFacts& facts, const ComparedOp& op) {
   const auto count = [](const CompareSide& side, std::uint32_t at) {
     return std::ranges::count_if(side.ops[at].inputs, [](const CompareInput& input) {
       return input.is_read && input.from == kNoOp && !input.tensor->parameter.empty();
@@ -65,7 +65,7 @@ bool reads_other_parameters(const StepFacts& facts, const ComparedOp& op) {
          count(facts.target, op.target_index) != count(facts.golden, op.golden_index);
 }
 
-Effect effect_of(const StepFacts& facts, const CompareFinding& finding) {
+LaterEffect effect_of(const CompareFacts& facts, const CompareFinding& finding) {
   const ComparedOp& at = *finding.op;
   double source = 1;
   if (finding.tensor != nullptr && finding.tensor->difference->same_shape) {
@@ -73,7 +73,7 @@ Effect effect_of(const StepFacts& facts, const CompareFinding& finding) {
   }
   if (is_in_another_layout(facts, finding))
     source = 0;  // the size of its error says nothing: only rounding is left of it
-  Effect effect;
+  LaterEffect effect;
   std::vector<bool> visited(facts.target.ops.size(), false);
   std::vector<std::uint32_t> border = {at.target_index};
   visited[at.target_index] = true;

@@ -1,24 +1,24 @@
 // The later effects of a difference: whether results differ at the end, or the two sides agree again.
 #pragma once
 
-#include "ask/compare/step_facts.h"
+#include "ask/compare/compare_facts.h"
 
 namespace sonde {
 
-struct Effect {
+struct LaterEffect {
   bool stays() const { return lasts || !heals; }
   bool lasts = false, heals = false;  // a result differs at the end; somewhere the two agree again
   bool built_otherwise = false;       // an op on the way has no counterpart, or one of several ops
 };
 // Follows the readers until they agree again.
-Effect effect_of(const StepFacts& facts, const CompareFinding& finding);
+LaterEffect effect_of(const CompareFacts& facts, const CompareFinding& finding);
 
 bool is_comparable(const ComparedTensor& tensor);  // by more than a checksum that differs
-bool is_in_another_layout(const StepFacts& facts, std::string_view parameter);
-bool is_in_another_layout(const StepFacts& facts, const CompareFinding& finding);
+bool is_in_another_layout(const CompareFacts& facts, std::string_view parameter);
+bool is_in_another_layout(const CompareFacts& facts, const CompareFinding& finding);
 // It updates a parameter that the other side keeps in another layout: what it reads and leaves differs.
-bool reads_other_layouts(const StepFacts& facts, std::uint32_t optimizer_op);
+bool reads_other_layouts(const CompareFacts& facts, std::uint32_t optimizer_op);
 // One of the two reads parameters that the other does not have: a norm without its affine part.
-bool reads_other_parameters(const StepFacts& facts, const ComparedOp& op);
+bool reads_other_parameters(const CompareFacts& facts, const ComparedOp& op);
 
 }  // namespace sonde

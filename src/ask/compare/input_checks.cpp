@@ -17,7 +17,7 @@ namespace {
 
 // For two runs in one precision: both read a tensor from outside the step, which one of them keeps in a coarser type,
 // and its values or the op's results show it.
-bool keeps_another_type(const StepFacts& facts, const ComparedOp& op, const PairedInput& input) {
+bool keeps_another_type(const CompareFacts& facts, const ComparedOp& op, const PairedInput& input) {
   if (facts.other_precision || input.golden.input == nullptr || !input.golden.input->is_read) return false;
   if (input.target.input->from != kNoOp || input.golden.input->from != kNoOp) return false;
   const CatalogTensor &target = *input.target.input->tensor, &golden = *input.golden.input->tensor;
@@ -34,7 +34,7 @@ bool keeps_another_type(const StepFacts& facts, const ComparedOp& op, const Pair
 }
 
 // The ops that read a parameter.
-std::string readers_text(const StepFacts& facts, std::string_view parameter) {
+std::string readers_text(const CompareFacts& facts, std::string_view parameter) {
   constexpr std::size_t kMost = 3;
   std::vector<std::string> names;
   std::size_t more = 0;
@@ -54,7 +54,7 @@ std::string readers_text(const StepFacts& facts, std::string_view parameter) {
   return text;
 }
 
-void report_kept_type(const StepFacts& facts, StepFindings& findings, ComparedOp& op, const PairedInput& input,
+void report_kept_type(const CompareFacts& facts, StepFindings& findings, ComparedOp& op, const PairedInput& input,
                       ComparedTensor& shown) {
   const std::string_view name = input.target.input->tensor->parameter;
   shown.beyond = true;
@@ -66,14 +66,14 @@ void report_kept_type(const StepFacts& facts, StepFindings& findings, ComparedOp
 }
 
 // The output of its producer is unknown, and no input of it is known to differ: memory that Python fills.
-bool is_from_unknown(const StepFacts& facts, const CompareInput& input) {
+bool is_from_unknown(const CompareFacts& facts, const CompareInput& input) {
   const ComparedOp& from = *facts.pairs.of_target(input.from);
   if (from.verdict != OpVerdict::unknown) return false;
   return std::ranges::all_of(from.inputs, [](const ComparedTensor& read) { return read.difference->equal; });
 }
 
 // A buffer that an op updates beside its results: running statistics of a norm.
-void look_at_side_effect(const StepFacts& facts, StepFindings& findings, const PairedInput& input,
+void look_at_side_effect(const CompareFacts& facts, StepFindings& findings, const PairedInput& input,
                          ComparedTensor& shown) {
   const std::string_view name = input.target.input->name;
   const ComparedOp& writer = *facts.pairs.of_target(input.target.input->from);
@@ -94,7 +94,7 @@ void look_at_side_effect(const StepFacts& facts, StepFindings& findings, const P
 }
 
 // Both read outputs of ops that belong together: the difference is that of the outputs.
-void look_at_change(const StepFacts& facts, StepFindings& findings, ComparedOp& op, const PairedInput& input,
+void look_at_change(const CompareFacts& facts, StepFindings& findings, ComparedOp& op, const PairedInput& input,
                     ComparedTensor& shown) {
   const ComparedTensor* output = facts.pairs.output_read(*input.target.input, *input.golden.input);
   if (output == nullptr) look_at_side_effect(facts, findings, input, shown);
@@ -119,7 +119,7 @@ void look_at_change(const StepFacts& facts, StepFindings& findings, ComparedOp& 
 
 }  // namespace
 
-void check_inputs(const StepFacts& facts, StepFindings& findings, ComparedOp& op,
+void check_inputs(const CompareFacts& facts, StepFindings& findings, ComparedOp& op,
                   const std::vector<PairedInput>& inputs) {
   std::size_t shown = 0;
   for (const PairedInput& input : inputs) {
@@ -150,7 +150,7 @@ void check_inputs(const StepFacts& facts, StepFindings& findings, ComparedOp& op
   }
 }
 
-void check_order(const StepFacts& facts, StepFindings& findings, ComparedOp& op,
+void check_order(const CompareFacts& facts, StepFindings& findings, ComparedOp& op,
                  const std::vector<PairedInput>& inputs) {
   if (op.kind != OpKind::copy || op.target.size() != 1 || op.golden.size() != 1 || op.outputs.empty()) return;
   if (op.outputs[0].difference->by == ComparedBy::values || op.target[0]->op_type != op.golden[0]->op_type) return;
@@ -164,7 +164,7 @@ void check_order(const StepFacts& facts, StepFindings& findings, ComparedOp& op,
   }
 }
 
-const CatalogOp* alone_before(const StepFacts& facts, const std::vector<PairedInput>& inputs, bool by_shape) {
+const CatalogOp* alone_before(const CompareFacts& facts, const std::vector<PairedInput>& inputs, bool by_shape) {
   for (const PairedInput& input : inputs) {
     const std::uint32_t from = input.target.input->from;
     if (input.golden.input != nullptr || from == kNoOp || facts.pairs.of_target(from) == nullptr) continue;

@@ -43,7 +43,7 @@ bool is_rounding_of_a_guess(const CompareFinding& finding) {
 }
 
 // Every op that reads it reads something else that differs, too, and gives the same: the differences cancel.
-bool is_compensated(const StepFacts& facts, std::string_view name) {
+bool is_compensated(const CompareFacts& facts, std::string_view name) {
   constexpr double kLarge = 1e-3;
   bool any = false;
   for (const ComparedOp& op : facts.pairs.ops()) {
@@ -87,13 +87,13 @@ double size_of_error(const CompareFinding& finding) {
 
 }  // namespace
 
-void note_layouts(const StepFacts& facts, StepFindings& findings) {
+void note_layouts(const CompareFacts& facts, StepFindings& findings) {
   findings.note_of_both(
       fmt::format("{}: the golden values in another layout (transposed, in another order, stacked, or cut)",
                   facts.history.layout->names_text()));
 }
 
-void leave_absorbed_out(const StepFacts& facts, StepFindings& findings) {
+void leave_absorbed_out(const CompareFacts& facts, StepFindings& findings) {
   std::vector<std::string> names, relaid;
   std::set<const CompareFinding*> absorbed;
   for (const CompareFinding& finding : findings.all()) {
@@ -101,7 +101,7 @@ void leave_absorbed_out(const StepFacts& facts, StepFindings& findings) {
     if (op.target.empty() || op.golden.empty()) continue;
     const bool lacks_parameters = finding.kind == FindingKind::op && reads_other_parameters(facts, op);
     if (finding.kind != FindingKind::parameter && !lacks_parameters) continue;
-    const Effect effect = effect_of(facts, finding);
+    const LaterEffect effect = effect_of(facts, finding);
     const bool is_relaid = is_in_another_layout(facts, finding);
     if (effect.stays() || (!effect.built_otherwise && !is_relaid)) continue;
     absorbed.insert(&finding);
@@ -118,7 +118,7 @@ void leave_absorbed_out(const StepFacts& facts, StepFindings& findings) {
                   names.front(), more));
 }
 
-void leave_compensated_out(const StepFacts& facts, StepFindings& findings) {
+void leave_compensated_out(const CompareFacts& facts, StepFindings& findings) {
   std::set<const CompareFinding*> compensated;
   std::string names;
   for (const CompareFinding& finding : findings.all()) {
@@ -134,7 +134,7 @@ void leave_compensated_out(const StepFacts& facts, StepFindings& findings) {
       "{}: other values than the golden ones, but their differences cancel: what is computed from them agrees", names));
 }
 
-std::vector<OpPair> without_effect(const StepFacts& facts, const std::vector<CompareFinding>& findings) {
+std::vector<OpPair> without_effect(const CompareFacts& facts, const std::vector<CompareFinding>& findings) {
   constexpr std::size_t kMostFollowed = 64;  // the first are those that count
   std::vector<OpPair> pairs;
   for (std::size_t i = 0; i < std::min(findings.size(), kMostFollowed); ++i) {
@@ -153,7 +153,7 @@ std::vector<OpPair> without_effect(const StepFacts& facts, const std::vector<Com
   return pairs;
 }
 
-bool leave_out_what_has_no_effect(const StepFacts& facts, StepFindings& findings) {
+bool leave_out_what_has_no_effect(const CompareFacts& facts, StepFindings& findings) {
   if (findings.empty() || !facts.target.has_flow || !facts.golden.has_flow) return false;
   const auto of_optimizer = [&](const CompareFinding& finding) {
     const CatalogOp* op = finding.culprit;

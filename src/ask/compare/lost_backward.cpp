@@ -47,7 +47,7 @@ struct LostBackward {
 };
 
 // Ops of `side` without a counterpart, whose forward op the other side has, too, but nothing of its backward.
-LostBackward lost_backward(const StepFacts& facts, bool in_golden) {
+LostBackward lost_backward(const CompareFacts& facts, bool in_golden) {
   const CompareSide &side = in_golden ? facts.golden : facts.target, &other = in_golden ? facts.target : facts.golden;
   std::set<Origin> there, differentiated, backward;
   for (const CompareOp& op : other.ops) {
@@ -74,7 +74,7 @@ LostBackward lost_backward(const StepFacts& facts, bool in_golden) {
 }
 
 // One of `ops` is among what the op was computed from, by ops of its own side alone.
-bool comes_from(const StepFacts& facts, std::uint32_t op, bool in_golden, const Group& ops) {
+bool comes_from(const CompareFacts& facts, std::uint32_t op, bool in_golden, const Group& ops) {
   const CompareSide& side = in_golden ? facts.golden : facts.target;
   std::set<std::uint32_t> visited = {op};
   Group border = {op};
@@ -90,7 +90,7 @@ bool comes_from(const StepFacts& facts, std::uint32_t op, bool in_golden, const 
   return false;
 }
 
-void name_lost_backward(const StepFacts& facts, CompareFinding& finding, const LostBackward& lost, bool in_golden) {
+void name_lost_backward(const CompareFacts& facts, CompareFinding& finding, const LostBackward& lost, bool in_golden) {
   constexpr std::size_t kMostNamed = 4;
   const CompareSide& side = in_golden ? facts.golden : facts.target;
   std::string types = fmt::format(
@@ -116,7 +116,7 @@ void name_lost_backward(const StepFacts& facts, CompareFinding& finding, const L
 
 }  // namespace
 
-void find_lost_backward(const StepFacts& facts, StepFindings& findings) {
+void find_lost_backward(const CompareFacts& facts, StepFindings& findings) {
   for (const bool in_golden : {true, false}) {
     const FindingKind kind = in_golden ? FindingKind::missing : FindingKind::inserted;
     const auto is_of = [&](const CompareFinding& finding) {

@@ -2,12 +2,12 @@
 // gradients.
 #pragma once
 
-#include "ask/compare/step_facts.h"
+#include "ask/compare/compare_facts.h"
 #include "ask/compare/step_findings.h"
 
 namespace sonde {
 
 // A finding where such a backward joins the rest is about all of it, once.
-void find_lost_backward(const StepFacts& facts, StepFindings& findings);
+void find_lost_backward(const CompareFacts& facts, StepFindings& findings);
 
 }  // namespace sonde

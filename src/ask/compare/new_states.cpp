@@ -13,7 +13,7 @@ namespace sonde {
 namespace {
 
 // An op of the optimizer reads a state that one of the two keeps from before the step and the other one makes anew.
-std::string_view state_made_anew(const StepFacts& facts, const CompareInput& made, bool in_golden,
+std::string_view state_made_anew(const CompareFacts& facts, const CompareInput& made, bool in_golden,
                                  const CompareInput& kept) {
   if (made.from == kNoOp || kept.from != kNoOp || kept.tensor->constant) return "";
   if (phase_of(*(in_golden ? facts.golden : facts.target).ops[made.from].op) != Phase::optimizer) return "";
@@ -23,7 +23,7 @@ std::string_view state_made_anew(const StepFacts& facts, const CompareInput& mad
 }
 
 // All of them, by the kind of state: "step, exp_avg, exp_avg_sq of 4 parameters".
-std::string states_made_anew(const StepFacts& facts, bool in_target) {
+std::string states_made_anew(const CompareFacts& facts, bool in_target) {
   std::vector<std::string_view> kinds;
   std::set<std::string_view> parameters;
   for (std::uint32_t t = 0; t < facts.pairs.size(); ++t) {
@@ -47,7 +47,7 @@ std::string states_made_anew(const StepFacts& facts, bool in_target) {
 
 }  // namespace
 
-bool report_new_state(const StepFacts& facts, StepFindings& findings, const ComparedOp& op, const PairedInput& input,
+bool report_new_state(const CompareFacts& facts, StepFindings& findings, const ComparedOp& op, const PairedInput& input,
                       ComparedTensor& shown) {
   if (phase_of(*op.target.front()) != Phase::optimizer) return false;
   const CompareInput &mine = *input.target.input, &theirs = *input.golden.input;

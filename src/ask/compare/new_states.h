@@ -7,7 +7,7 @@
 namespace sonde {
 
 // Named as the state, not as the ops that fill it with zeros. True if the input is such a state.
-bool report_new_state(const StepFacts& facts, StepFindings& findings, const ComparedOp& op, const PairedInput& input,
+bool report_new_state(const CompareFacts& facts, StepFindings& findings, const ComparedOp& op, const PairedInput& input,
                       ComparedTensor& shown);
 
 }  // namespace sonde

@@ -24,7 +24,7 @@ Health health_of_inputs(const CompareOp& op, HealthReader& reader) {
 }
 
 // NaN or infinity is in what is computed from this op, up to an op that none reads.
-bool reaches_an_end(const StepFacts& facts, std::uint32_t target, HealthReader& health) {
+bool reaches_an_end(const CompareFacts& facts, std::uint32_t target, HealthReader& health) {
   std::set<std::uint32_t> visited = {target};
   Group border = {target};
   while (!border.empty()) {
@@ -46,7 +46,7 @@ bool reaches_an_end(const StepFacts& facts, std::uint32_t target, HealthReader& 
 
 }  // namespace
 
-void find_not_finite_alone(const StepFacts& facts, StepFindings& findings) {
+void find_not_finite_alone(const CompareFacts& facts, StepFindings& findings) {
   HealthReader target(*facts.target.rank, static_cast<unsigned>(facts.options.threads));
   HealthReader golden(*facts.golden.rank, static_cast<unsigned>(facts.options.threads));
   Health theirs;

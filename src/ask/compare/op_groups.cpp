@@ -13,7 +13,7 @@ Group first_of(const Group& chain, std::size_t length) {
   return {chain.begin(), chain.begin() + static_cast<std::ptrdiff_t>(length)};
 }
 
-// What an op of one side reads comes from ops whose counterparts on the other side have readers that are free.
+// Free readers of the counterparts of the ops that an op of one side reads.
 template <class Counterpart, class IsFree>
 Group free_readers_beside(const CompareOp& op, const CompareSide& other, const Counterpart& counterpart,
                           const IsFree& is_free) {
@@ -26,7 +26,7 @@ Group free_readers_beside(const CompareOp& op, const CompareSide& other, const C
   return starts;
 }
 
-Group starts_in_golden(const StepFacts& facts, std::uint32_t target) {
+Group starts_in_golden(const CompareFacts& facts, std::uint32_t target) {
   const auto counterpart = [&](std::uint32_t op) {
     const ComparedOp* maker = facts.pairs.of_target(op);
     return maker == nullptr ? kNoOp : maker->golden_index;
@@ -35,7 +35,7 @@ Group starts_in_golden(const StepFacts& facts, std::uint32_t target) {
                              [&](std::uint32_t reader) { return facts.pairs.is_free_golden(reader); });
 }
 
-Group starts_in_target(const StepFacts& facts, std::uint32_t golden) {
+Group starts_in_target(const CompareFacts& facts, std::uint32_t golden) {
   const auto counterpart = [&](std::uint32_t op) {
     const ComparedOp* maker = facts.pairs.of_golden(op);
     return maker == nullptr ? kNoOp : maker->target_index;
@@ -93,7 +93,7 @@ Group ops_of(const CompareSide& side, const std::vector<const CatalogOp*>& ops, 
   return group;
 }
 
-bool reads_foreign(const StepFacts& facts, const Judged& judged) {
+bool reads_foreign(const CompareFacts& facts, const Judged& judged) {
   return std::ranges::any_of(judged.inputs, [&](const PairedInput& input) {
     return input.difference != nullptr && input.golden.input != nullptr && input.target.input->is_read &&
            !facts.pairs.same_producer(*input.target.input, *input.golden.input) &&

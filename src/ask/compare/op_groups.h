@@ -9,7 +9,7 @@ namespace sonde {
 
 class OpGroups {
  public:
-  OpGroups(const StepFacts& facts, const OpJudge& judge) : facts_(facts), judge_(judge) {}
+  OpGroups(const CompareFacts& facts, const OpJudge& judge) : facts_(facts), judge_(judge) {}
 
   // More ops than the two that were judged may together correspond to one of the other side: the best of them.
   Judged longer(std::uint32_t target, std::uint32_t golden, Judged first) const;
@@ -25,12 +25,12 @@ class OpGroups {
   bool is_coarser_inside(const Group& target, const Group& golden) const;
   bool is_alike(const Judged& judged, const Group& target, const Group& golden) const;
 
-  const StepFacts& facts_;
+  const CompareFacts& facts_;
   const OpJudge& judge_;
 };
 
 // Two paired inputs come from ops that do not correspond, and their values are far apart.
-bool reads_foreign(const StepFacts& facts, const Judged& judged);
+bool reads_foreign(const CompareFacts& facts, const Judged& judged);
 // A parameter of its own that is far from the golden one: perhaps it belongs to another op.
 bool reads_another(const Judged& judged);
 // For ops: their places in the order of their side.

@@ -6,8 +6,8 @@
 
 #include <vector>
 
+#include "ask/compare/compare_facts.h"
 #include "ask/compare/pair_inputs.h"
-#include "ask/compare/step_facts.h"
 
 namespace sonde {
 
@@ -22,7 +22,7 @@ struct Judged {
 
 class OpJudge {
  public:
-  explicit OpJudge(const StepFacts& facts) : facts_(facts) {}
+  explicit OpJudge(const CompareFacts& facts) : facts_(facts) {}
 
   Judged judge(const Group& target, const Group& golden, MatchedBy how) const;
 
@@ -38,7 +38,7 @@ class OpJudge {
   void judge_output(Judged& judged, std::size_t output, const std::vector<InputError>& errors, Verdicts& all) const;
   bool has_coarser_type(const ComparedTensor& output, const ComparedOp& op) const;
 
-  const StepFacts& facts_;
+  const CompareFacts& facts_;
 };
 
 }  // namespace sonde

@@ -45,7 +45,7 @@ bool have_one_factor(const std::vector<OtherGradient>& all) {
   });
 }
 
-void report_gradient(const StepFacts& facts, StepFindings& findings, std::uint32_t reader, std::string what,
+void report_gradient(const CompareFacts& facts, StepFindings& findings, std::uint32_t reader, std::string what,
                      bool is_certain, std::optional<double> factor) {
   if (!is_certain) what += "; the batches have other sizes, and perhaps other rows";
   CompareFinding& finding = findings.add(FindingKind::changed, *facts.pairs.of_target(reader),
@@ -56,7 +56,7 @@ void report_gradient(const StepFacts& facts, StepFindings& findings, std::uint32
 }
 
 // True if every gradient of both could be compared.
-bool compare_gradients(const StepFacts& facts, StepFindings& findings) {
+bool compare_gradients(const CompareFacts& facts, StepFindings& findings) {
   const std::map<std::string_view, Gradient> mine = read_gradients(facts.target), theirs = read_gradients(facts.golden);
   std::vector<OtherGradient> others;
   bool all = !theirs.empty() && mine.size() == theirs.size();
@@ -94,7 +94,7 @@ bool compare_gradients(const StepFacts& facts, StepFindings& findings) {
 
 }  // namespace
 
-bool leave_other_batches_out(const StepFacts& facts, StepFindings& findings) {
+bool leave_other_batches_out(const CompareFacts& facts, StepFindings& findings) {
   if (!findings.has_notes()) return false;
   const bool other_parameters = std::ranges::any_of(findings.all(), [](const CompareFinding& finding) {
     return finding.kind == FindingKind::shape && finding.tensor != nullptr && finding.tensor->target->is_input;

@@ -27,7 +27,8 @@ std::vector<GroupInput> inputs_of(const CompareSide& side, const Group& group) {
   return inputs;
 }
 
-const TensorDifference* known_difference(const StepFacts& facts, const GroupInput& target, const GroupInput& golden) {
+const TensorDifference* known_difference(const CompareFacts& facts, const GroupInput& target,
+                                         const GroupInput& golden) {
   if (golden.input != nullptr && target.input->tensor->recorded() && golden.input->tensor->recorded()) {
     const TensorDifference& found = facts.difference(target.input->tensor, golden.input->tensor);
     if (found.by != ComparedBy::nothing || !found.same_shape) return &found;
@@ -49,7 +50,7 @@ const TensorDifference* known_difference(const StepFacts& facts, const GroupInpu
 
 }  // namespace
 
-std::vector<PairedInput> pair_inputs(const StepFacts& facts, const Group& target, const Group& golden) {
+std::vector<PairedInput> pair_inputs(const CompareFacts& facts, const Group& target, const Group& golden) {
   const std::vector<GroupInput> left = inputs_of(facts.target, target);
   std::vector<GroupInput> right = inputs_of(facts.golden, golden);
   std::vector<PairedInput> pairs(left.size());

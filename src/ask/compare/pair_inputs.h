@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "ask/compare/step_facts.h"
+#include "ask/compare/compare_facts.h"
 
 namespace sonde {
 
@@ -17,6 +17,6 @@ struct PairedInput {
   const TensorDifference* difference = nullptr;
 };
 
-std::vector<PairedInput> pair_inputs(const StepFacts& facts, const Group& target, const Group& golden);
+std::vector<PairedInput> pair_inputs(const CompareFacts& facts, const Group& target, const Group& golden);
 
 }  // namespace sonde

@@ -20,7 +20,7 @@ struct Held {
   bool is_another = false;  // another parameter
 };
 
-Held what_it_holds(const StepFacts& facts, const CatalogTensor& target, const CatalogTensor& golden,
+Held what_it_holds(const CompareFacts& facts, const CatalogTensor& target, const CatalogTensor& golden,
                    const TensorDifference& difference) {
   if (difference.shape.size() == 2 && difference.shape == difference.golden_shape) {
     const TensorDifference turned =
@@ -47,7 +47,7 @@ Held what_it_holds(const StepFacts& facts, const CatalogTensor& target, const Ca
 }
 
 // State left by an earlier step is as far apart as it was then.
-Bound bound_of_parameter(const StepFacts& facts, const CatalogTensor& golden, const TensorDifference& difference,
+Bound bound_of_parameter(const CompareFacts& facts, const CatalogTensor& golden, const TensorDifference& difference,
                          bool known) {
   const double seen = known ? facts.seen.before : std::max(facts.seen.now, facts.seen.before);
   const auto left = golden.parameter.empty() ? facts.history.states.end() : facts.history.states.find(golden.parameter);
@@ -82,7 +82,7 @@ void report_other_size(StepFindings& findings, const ComparedOp& op, const Paire
 
 }  // namespace
 
-void check_parameter(const StepFacts& facts, StepFindings& findings, ComparedOp& op, const PairedInput& input,
+void check_parameter(const CompareFacts& facts, StepFindings& findings, ComparedOp& op, const PairedInput& input,
                      ComparedTensor& shown) {
   const CatalogTensor& target = *input.target.input->tensor;
   const CatalogTensor& golden = *input.golden.input->tensor;

@@ -13,7 +13,7 @@ namespace {
 
 // The op that may have put what this one reads in another order, of those that only move elements: it has no
 // counterpart, was called otherwise, or chooses by numbers. And the compared op where it shows.
-std::pair<const ComparedOp*, const CatalogOp*> reordering_before(const StepFacts& facts, const ComparedOp& op) {
+std::pair<const ComparedOp*, const CatalogOp*> reordering_before(const CompareFacts& facts, const ComparedOp& op) {
   constexpr std::size_t kMost = 24;
   const ComparedOp* choosing = nullptr;
   for (const bool in_golden : {false, true}) {
@@ -50,7 +50,7 @@ std::pair<const ComparedOp*, const CatalogOp*> reordering_before(const StepFacts
 }
 
 // The two compute differently, so the order of what they read need not explain the difference.
-bool has_reason_of_its_own(const StepFacts& facts, const ComparedOp& op) {
+bool has_reason_of_its_own(const CompareFacts& facts, const ComparedOp& op) {
   const CompareOp &left = facts.target.ops[op.target_index], &right = facts.golden.ops[op.golden_index];
   return !OpFamilies::same(*left.family, *right.family) || !values_apart(*left.op, *right.op).empty();
 }
@@ -58,7 +58,7 @@ bool has_reason_of_its_own(const StepFacts& facts, const ComparedOp& op) {
 }  // namespace
 
 // Statistics do not show the order of elements: for an op with seemingly equal inputs, those that reorder them.
-void blame_reordering(const StepFacts& facts, StepFindings& findings) {
+void blame_reordering(const CompareFacts& facts, StepFindings& findings) {
   for (CompareFinding& finding : findings.all()) {
     if (finding.kind != FindingKind::op || finding.tensor == nullptr || finding.op->golden.empty()) continue;
     if (finding.tensor->difference->by != ComparedBy::statistics || finding.op->inputs.empty()) continue;

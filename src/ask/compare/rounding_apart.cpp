@@ -59,7 +59,7 @@ std::optional<double> number_of(const ComparedTensor& input, bool of_golden) {
 }
 
 // Results of later ops differ, too: none of them rounds the difference away.
-bool is_carried_on(const StepFacts& facts, const ComparedOp& op) {
+bool is_carried_on(const CompareFacts& facts, const ComparedOp& op) {
   std::vector<bool> visited(facts.target.ops.size(), false);
   Group border = {op.target_index};
   while (!border.empty()) {
@@ -109,7 +109,7 @@ bool only_casts_follow(const CompareSide& side, std::uint32_t op, DType to) {
 
 // In runs of one precision: one of the two computes this op in a coarse type and the other one in a finer type, from
 // values that are the same but for a cast.
-bool computes_in_another_type(const StepFacts& facts, const ComparedOp& op, DType& mine, DType& theirs) {
+bool computes_in_another_type(const CompareFacts& facts, const ComparedOp& op, DType& mine, DType& theirs) {
   const std::uint32_t target = worker_of(facts.target, ops_of(facts.target, op.target, op.target_index));
   const std::uint32_t golden = worker_of(facts.golden, ops_of(facts.golden, op.golden, op.golden_index));
   if (target == kNoOp || golden == kNoOp) return false;
@@ -142,7 +142,7 @@ bool is_number_rounded(const PairedInput& input) {
   return read.relative() <= 0.5 * coarser_spacing(read);
 }
 
-void find_rounding_apart(const StepFacts& facts, StepFindings& findings) {
+void find_rounding_apart(const CompareFacts& facts, StepFindings& findings) {
   if (facts.history.found || facts.other_precision) return;
   // Only doubtful ones may come after it.
   const auto is_doubted = [](const CompareFinding& finding) { return finding.uncertain && !finding.certain; };

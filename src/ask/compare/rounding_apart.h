@@ -7,7 +7,7 @@
 
 namespace sonde {
 
-void find_rounding_apart(const StepFacts& facts, StepFindings& findings);
+void find_rounding_apart(const CompareFacts& facts, StepFindings& findings);
 
 // A number that one side writes out and the other one has as a tensor of a coarser type: the same number, rounded.
 bool is_number_rounded(const PairedInput& input);

@@ -10,7 +10,7 @@
 
 namespace sonde {
 
-void name_suspects(const StepFacts& facts, StepFindings& findings, const ComparedOp* suspect) {
+void name_suspects(const CompareFacts& facts, StepFindings& findings, const ComparedOp* suspect) {
   const CompareFinding* first = findings.first();
   const bool any_rounding = std::ranges::any_of(facts.pairs.ops(), [](const ComparedOp& op) {
     return op.verdict == OpVerdict::within_tolerance || op.verdict == OpVerdict::propagated;

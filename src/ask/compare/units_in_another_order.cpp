@@ -28,7 +28,7 @@ std::vector<double> sorted_values(const TensorOf& of) {
 }
 
 // The relative error between the elements of both, each in the order of their size. Empty: unknown.
-std::optional<double> error_in_any_order(const StepFacts& facts, const ComparedTensor& tensor) {
+std::optional<double> error_in_any_order(const CompareFacts& facts, const ComparedTensor& tensor) {
   const TensorDifference& difference = *tensor.difference;
   if (!difference.comparable() || difference.by != ComparedBy::values) return std::nullopt;
   const double direct = difference.relative();
@@ -48,7 +48,7 @@ std::optional<double> error_in_any_order(const StepFacts& facts, const ComparedT
 
 // The first op of the forward pass that reads units in another order, all of them as large as the golden ones, and gives
 // others; null: there is none, or a product shows it first: then it is a weight whose order is wrong.
-const ComparedOp* first_with_other_units(const StepFacts& facts, double& error) {
+const ComparedOp* first_with_other_units(const CompareFacts& facts, double& error) {
   std::size_t looked = 0;
   for (const ComparedOp& op : facts.pairs.ops()) {
     if (looked >= kMostLooked) break;
@@ -80,7 +80,7 @@ const ComparedOp* first_with_other_units(const StepFacts& facts, double& error) 
 
 }  // namespace
 
-void look_at_units_in_another_order(const StepFacts& facts, StepFindings& findings) {
+void look_at_units_in_another_order(const CompareFacts& facts, StepFindings& findings) {
   if (facts.history.layout == nullptr || facts.history.layout->empty()) return;
   if (std::ranges::none_of(findings.all(), [&](const CompareFinding& one) { return is_in_another_layout(facts, one); }))
     return;

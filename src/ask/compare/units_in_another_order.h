@@ -2,12 +2,12 @@
 // true any more computes something else.
 #pragma once
 
-#include "ask/compare/step_facts.h"
+#include "ask/compare/compare_facts.h"
 #include "ask/compare/step_findings.h"
 
 namespace sonde {
 
-// The weights that put the units in another order are no findings, then.
-void look_at_units_in_another_order(const StepFacts& facts, StepFindings& findings);
+// It leaves out the weights that put the units in another order.
+void look_at_units_in_another_order(const CompareFacts& facts, StepFindings& findings);
 
 }  // namespace sonde

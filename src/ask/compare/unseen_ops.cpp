@@ -43,7 +43,7 @@ struct Unseen {
 };
 
 // The ops before `from` of which nothing was compared, and the largest error that reaches them.
-Unseen unseen_before(const StepFacts& facts, std::uint32_t from) {
+Unseen unseen_before(const CompareFacts& facts, std::uint32_t from) {
   Unseen unseen;
   std::set<std::uint32_t> region = {from};
   Group border = {from};
@@ -79,7 +79,7 @@ Unseen unseen_before(const StepFacts& facts, std::uint32_t from) {
 }
 
 // The ops of the golden run that made what was not recorded.
-Group unseen_golden(const StepFacts& facts, std::uint32_t from) {
+Group unseen_golden(const CompareFacts& facts, std::uint32_t from) {
   std::set<std::uint32_t> region = {from};
   Group border = {from};
   while (!border.empty()) {
@@ -93,7 +93,7 @@ Group unseen_golden(const StepFacts& facts, std::uint32_t from) {
   return {region.begin(), region.end()};
 }
 
-void report_unseen(const StepFacts& facts, StepFindings& findings, const ComparedOp& op, const PairedInput& input,
+void report_unseen(const CompareFacts& facts, StepFindings& findings, const ComparedOp& op, const PairedInput& input,
                    const ComparedTensor& shown, const Unseen& unseen) {
   const Group golden = unseen_golden(facts, input.golden.input->from);
   const std::string effect = fmt::format("input.{} of {} differs: {}", shown.target->slot,
@@ -136,7 +136,7 @@ void report_unseen(const StepFacts& facts, StepFindings& findings, const Compare
 
 }  // namespace
 
-bool check_unseen(const StepFacts& facts, StepFindings& findings, const ComparedOp& op, const PairedInput& input,
+bool check_unseen(const CompareFacts& facts, StepFindings& findings, const ComparedOp& op, const PairedInput& input,
                   ComparedTensor& shown) {
   const std::uint32_t from = input.target.input->from;
   if (from == kNoOp || !input.difference->same_shape) return false;
@@ -151,7 +151,7 @@ bool check_unseen(const StepFacts& facts, StepFindings& findings, const Compared
   return true;
 }
 
-void find_jump(const StepFacts& facts, StepFindings& findings) {
+void find_jump(const CompareFacts& facts, StepFindings& findings) {
   // The loss of other rows is another number.
   if (!findings.empty() || facts.history.found || findings.has_notes()) return;
   double seen = facts.seen.before;

@@ -6,7 +6,7 @@
 
 namespace sonde {
 
-void find_updates_left_out(const StepFacts& facts, StepFindings& findings) {
+void find_updates_left_out(const CompareFacts& facts, StepFindings& findings) {
   // In other frameworks the names do not show which ops write in place.
   const auto says_who_writes = [](const CompareSide& side) {
     return std::ranges::any_of(side.ops, &CompareOp::in_place);

@@ -15,7 +15,7 @@ namespace {
 constexpr double kShare = 1e-4;  // part of an input's error that its reader shows if it matters
 
 // The spacing of the coarsest type on the way from the golden tensor's type: of two runs in one precision its own.
-double spacing_between(const StepFacts& facts, std::uint32_t from, const TensorDifference& read) {
+double spacing_between(const CompareFacts& facts, std::uint32_t from, const TensorDifference& read) {
   double spacing = epsilon_of(read.golden_dtype);
   if (!facts.other_precision) return spacing;
   spacing = std::max(spacing, epsilon_of(read.dtype));
@@ -29,7 +29,7 @@ double spacing_between(const StepFacts& facts, std::uint32_t from, const TensorD
 }
 
 // A sum whose terms cancel: what it gives is rounding in both runs.
-bool is_left_over(const StepFacts& facts, std::uint32_t from, const TensorDifference& read) {
+bool is_left_over(const CompareFacts& facts, std::uint32_t from, const TensorDifference& read) {
   for (std::size_t i = 0; i < kLongestChain && from != kNoOp && facts.target.ops[from].kind == OpKind::copy; ++i) {
     from = facts.target.ops[from].inputs.empty() ? kNoOp : facts.target.ops[from].inputs.front().from;
   }
@@ -47,7 +47,7 @@ bool is_left_over(const StepFacts& facts, std::uint32_t from, const TensorDiffer
   return !is_beyond(read, allowance.rounding);
 }
 
-void report_wiring(const StepFacts& facts, StepFindings& findings, ComparedOp& op, const PairedInput& input,
+void report_wiring(const CompareFacts& facts, StepFindings& findings, ComparedOp& op, const PairedInput& input,
                    ComparedTensor& shown) {
   const std::uint32_t from = input.target.input->from, theirs = input.golden.input->from;
   const ComparedOp* left = from == kNoOp ? nullptr : facts.pairs.of_target(from);
@@ -88,7 +88,7 @@ void report_wiring(const StepFacts& facts, StepFindings& findings, ComparedOp& o
 
 }  // namespace
 
-void check_wiring(const StepFacts& facts, StepFindings& findings, ComparedOp& op, const PairedInput& input,
+void check_wiring(const CompareFacts& facts, StepFindings& findings, ComparedOp& op, const PairedInput& input,
                   ComparedTensor& shown) {
   const TensorDifference& read = *input.difference;
   if (is_number_rounded(input)) return;  // find_rounding_apart() looks at it

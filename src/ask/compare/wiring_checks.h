@@ -7,7 +7,7 @@
 namespace sonde {
 
 // `shown`: the input, in op.inputs.
-void check_wiring(const StepFacts& facts, StepFindings& findings, ComparedOp& op, const PairedInput& input,
+void check_wiring(const CompareFacts& facts, StepFindings& findings, ComparedOp& op, const PairedInput& input,
                   ComparedTensor& shown);
 
 }  // namespace sonde

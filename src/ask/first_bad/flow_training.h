@@ -1,4 +1,4 @@
-// What a step is part of: a training, an evaluation; and whether its optimizer ran.
+// The training or evaluation that a step belongs to, and whether its optimizer ran.
 #pragma once
 
 #include "ask/first_bad/flow_graph.h"

@@ -1,4 +1,4 @@
-// What is known about a watched tensor: from the dump alone, or from its file.
+// The known facts about a watched tensor: from the dump alone, or from its file.
 #pragma once
 
 #include "ask/watch/watch_item.h"

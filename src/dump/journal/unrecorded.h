@@ -1,4 +1,4 @@
-// What a run left out: in the text that describes its host, and in notes of its journal.
+// Parts that a run left out: in the text that describes its host, and in notes of its journal.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// StepFacts: what is known of a step while its ops are compared. StepComparer (compare_step.cpp) updates it; the classes
-// and functions that look for findings read it, and write to StepFindings alone.
+// CompareFacts: what is known of a step while its ops are compared. StepComparer (compare_step.cpp) updates it; the
+// classes and functions that look for findings read it, and write to StepFindings alone.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct SeenErrors {
   double before = 0, now = 0;
 };
 
-struct StepFacts {
+struct CompareFacts {
   TensorOf of_target(const CatalogTensor* tensor) const { return {target.rank, tensor}; }
   TensorOf of_golden(const CatalogTensor* tensor) const { return {golden.rank, tensor}; }
   const TensorDifference& difference(const CatalogTensor* of, const CatalogTensor* from_golden) const {
