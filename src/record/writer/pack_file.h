@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "dump/journal/block.h"
+#include "dump/journal/record.h"
 #include "ground/files/files.h"
 #include "ground/files/write_method.h"
 
