@@ -135,54 +135,38 @@ std::string summary_text(const Catalog& catalog, const std::vector<SelectedStep>
   return text + "\n" + table.text(terminal_width());
 }
 
-Json json_of(const CatalogRun& run) {
-  return {{"finished", run.finished},
-          {"host", run.host},
-          {"command", run.command},
-          {"layout", run.layout},
-          {"saved_data", run.saved_data},
-          {"net_name", run.net_name},
-          {"error", failure_of(run)},
-          {"pid", run.pid},
-          {"started_us", run.started_us},
-          {"ended_us", run.ended_us},
-          {"bytes_read", run.bytes_read},
-          {"bytes_written", run.bytes_written},
-          {"notes", run.notes}};
-}
-
-Json json_of(const SelectedStep& selected, const Sum& sum) {
-  return {{"graph", selected.step->id.graph},
-          {"step", selected.step->id.number},
-          {"run", selected.step->run},
-          {"ended", selected.step->ended},
-          {"started_us", selected.step->started_us},
-          {"ended_us", selected.step->ended_us},
-          {"ops", sum.ops},
-          {"parameters", sum.parameters},
-          {"tensors", sum.tensors},
-          {"files", sum.files},
-          {"bytes", sum.bytes}};
+ListedStep listed(const CatalogStep& step, const Sum& sum) {
+  return {.graph = step.id.graph,
+          .step = step.id.number,
+          .run = step.run,
+          .ended = step.ended,
+          .started_us = step.started_us,
+          .ended_us = step.ended_us,
+          .ops = sum.ops,
+          .parameters = sum.parameters,
+          .tensors = sum.tensors,
+          .files = sum.files,
+          .bytes = sum.bytes};
 }
 
 void answer_summary(const Catalog& catalog, const std::vector<SelectedStep>& steps, bool from_index) {
   StepCounter counter;
   Progress progress("looking at step", steps.size());
   for (const CatalogRank& rank : catalog.ranks) {
-    Json json = {{"rank", rank.rank},
-                 {"dump", rank.dump},
-                 {"directory", rank.directory.string()},
-                 {"has_journal", rank.has_journal},
-                 {"runs", Json::array()},
-                 {"steps", Json::array()}};
-    for (const CatalogRun& run : rank.runs) json["runs"].push_back(json_of(run));
+    ListedRank answer{.rank = rank.rank,
+                      .dump = rank.dump,
+                      .directory = rank.directory.string(),
+                      .has_journal = rank.has_journal,
+                      .runs = {},
+                      .steps = {}};
+    for (const CatalogRun& run : rank.runs) answer.runs.push_back(listed(run));
     for (const SelectedStep& step : steps) {
       if (step.rank != &rank) continue;
       Sum sum;
       add_step(step, from_index, counter, progress, sum);
-      json["steps"].push_back(json_of(step, sum));
+      answer.steps.push_back(listed(*step.step, sum));
     }
-    Answer::get().add_row(json);
+    Answer::get().add_row(json_of(answer));
   }
 }
 
@@ -238,17 +222,19 @@ std::string ops_text(const std::vector<SelectedStep>& steps) {
 
 void answer_ops(const std::vector<SelectedStep>& steps) {
   for (const OpLine& line : op_lines(steps)) {
-    Json row = {{"op_name", line.op->op_name},
-                {"op_type", line.op->op_type},
-                {"scope", scope_of(*line.op)},
-                {"phase", word_of(line.op->phase)},
-                {"is_parameter", line.op->is_parameter},
-                {"inputs", line.inputs},
-                {"outputs", line.outputs},
-                {"times", line.times},
-                {"tensors", line.recorded}};
-    row.update(json_of_source(*line.op));
-    Answer::get().add_row(row);
+    const CatalogOp& op = *line.op;
+    Answer::get().add_row(json_of(ListedOp{.op_name = std::string(op.op_name),
+                                           .op_type = std::string(op.op_type),
+                                           .scope = std::string(scope_of(op)),
+                                           .phase = op.phase,
+                                           .is_parameter = op.is_parameter,
+                                           .inputs = line.inputs,
+                                           .outputs = line.outputs,
+                                           .times = line.times,
+                                           .tensors = line.recorded,
+                                           .source_file = std::string(op.source_file),
+                                           .source_line = op.line,
+                                           .function = std::string(op.function)}));
   }
 }
 

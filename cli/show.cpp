@@ -36,30 +36,29 @@ std::string field(std::string_view name, const std::string& text) {
   return fmt::format("  {:<11} {}\n", name, printable(text));
 }
 
+// `nan` of nan_count, `+inf` and `-inf` of the infinities, `count` of count.
+std::string short_name(std::string_view statistic) {
+  constexpr std::string_view kCount = "_count", kInf = "_inf";
+  if (!statistic.ends_with(kCount)) return std::string(statistic);
+  statistic.remove_suffix(kCount.size());
+  if (!statistic.ends_with(kInf)) return std::string(statistic);
+  return statistic.starts_with("positive") ? "+inf" : "-inf";
+}
+
 std::string statistics_text(const CatalogTensor& tensor) {
   if (!tensor.statistics) return "not recorded";
   const KnownStatistics& s = *tensor.statistics;
-  std::vector<std::string> parts;
-  const auto add_value = [&](const char* name, const std::optional<double>& value) {
-    if (value) parts.push_back(fmt::format("{} {:g}", name, *value));
-  };
-  const auto add_count = [&](const char* name, const std::optional<std::uint64_t>& count) {
-    if (count) parts.push_back(fmt::format("{} {}", name, *count));
-  };
-  add_value("max", s.max);
-  add_value("min", s.min);
-  add_value("avg", s.avg);
-  add_value("l2norm", s.l2norm);
-  std::string text = joined(parts, "  ");
-  parts.clear();
-  add_count("count", s.count);
-  add_count("nan", s.nan_count);
-  add_count("+inf", s.positive_inf_count);
-  add_count("-inf", s.negative_inf_count);
-  add_count("positive", s.positive_count);
-  add_count("negative", s.negative_count);
-  add_count("zero", s.zero_count);
-  if (!parts.empty()) text += fmt::format("\n  {:<11} {}", "", joined(parts, "  "));
+  std::vector<std::string> values, counts;
+  for_each_statistic(s, [&]<typename Value>(std::string_view name, const std::optional<Value>& value) {
+    if (!value) return;
+    if constexpr (std::is_floating_point_v<Value>) {
+      values.push_back(fmt::format("{} {:g}", name, *value));
+    } else {
+      counts.push_back(fmt::format("{} {}", short_name(name), *value));
+    }
+  });
+  std::string text = joined(values, "  ");
+  if (!counts.empty()) text += fmt::format("\n  {:<11} {}", "", joined(counts, "  "));
   return text;
 }
 

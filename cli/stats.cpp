@@ -22,12 +22,13 @@ std::string value_text(const std::optional<double>& value, int digits) {
 std::string number_text(const std::optional<std::uint64_t>& count) { return count ? std::to_string(*count) : "-"; }
 
 std::string inf_text(const KnownStatistics& statistics) {
-  if (!statistics.positive_inf_count && !statistics.negative_inf_count) return "-";
-  return std::to_string(statistics.positive_inf_count.value_or(0) + statistics.negative_inf_count.value_or(0));
+  const bool is_known = statistics.infinity_count(1) || statistics.infinity_count(-1);
+  return is_known ? std::to_string(statistics.infinity_count()) : "-";
 }
 
 Table make_table() {
   return Table({{"rank", Align::right},
+                {"run", Align::right},
                 {"graph", Align::right},
                 {"step", Align::right},
                 {"op", Align::left, true},
@@ -46,7 +47,7 @@ Table make_table() {
 
 // The layout of the table: a value that is equal in all rows needs no column.
 struct Form {
-  bool rank = false, graph = false, step = false;
+  bool rank = false, run = false, graph = false, step = false;
   int digits = 6;  // of values: four on a narrow terminal
 };
 
@@ -56,6 +57,7 @@ Form form_of(const std::vector<SelectedStep>& steps) {
   if (width > 0 && width < kRoomy) form.digits = 4;
   for (const SelectedStep& step : steps) {
     form.rank |= step.rank != steps[0].rank;
+    form.run |= step.step->run != steps[0].step->run;
     form.graph |= step.step->id.graph != steps[0].step->id.graph;
     form.step |= !(step.step->id == steps[0].step->id);
   }
@@ -67,7 +69,8 @@ void add_row(const SelectedStep& step, const CatalogOp& op, const CatalogTensor&
   const KnownStatistics statistics = tensor.statistics.value_or(KnownStatistics());
   // A parameter's name is already the op's.
   const bool named = !tensor.parameter.empty() && tensor.parameter != op.op_name;
-  table.add({form.rank ? rank_text(*step.rank) : "", form.graph ? std::to_string(step.step->id.graph) : "",
+  table.add({form.rank ? rank_text(*step.rank) : "", form.run ? std::to_string(step.step->run) : "",
+             form.graph ? std::to_string(step.step->id.graph) : "",
              form.step ? std::to_string(step.step->id.number) : "", std::string(op.op_name), slot_text(tensor),
              named ? std::string(tensor.parameter) : "", dtype_text(tensor), shape_text(tensor),
              tensor.skipped.empty() || tensor.statistics ? value_text(statistics.max, form.digits)

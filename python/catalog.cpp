@@ -193,27 +193,11 @@ nb::dict tensor_columns(const Dump& dump) {
 // --- statistics ------------------------------------------------------------------------------------------------------
 
 using Known = sonde::KnownStatistics;
-constexpr std::pair<const char*, std::optional<double> Known::*> kReals[] = {
-    {"max", &Known::max}, {"min", &Known::min}, {"avg", &Known::avg}, {"l2norm", &Known::l2norm}};
-constexpr std::pair<const char*, std::optional<std::uint64_t> Known::*> kCounts[] = {
-    {"count", &Known::count},
-    {"nan_count", &Known::nan_count},
-    {"positive_inf_count", &Known::positive_inf_count},
-    {"negative_inf_count", &Known::negative_inf_count},
-    {"positive_count", &Known::positive_count},
-    {"negative_count", &Known::negative_count},
-    {"zero_count", &Known::zero_count}};
-
 nb::dict statistics_dict(const Known& known) {
   nb::dict out;
-  const auto put = [&](const char* name, const auto& value) {
-    if (value)
-      out[name] = *value;
-    else
-      out[name] = nb::none();
-  };
-  for (const auto& [name, member] : kReals) put(name, known.*member);
-  for (const auto& [name, member] : kCounts) put(name, known.*member);
+  sonde::for_each_statistic(known, [&](std::string_view name, const auto& value) {
+    out[nb::str(name.data(), name.size())] = value ? nb::cast(*value) : nb::none();
+  });
   return out;
 }
 
@@ -223,17 +207,17 @@ nb::dict statistics_columns(const Dump& dump, const std::vector<std::size_t>& te
   rows.reserve(tensors.size());
   for (const std::size_t tensor : tensors) rows.push_back(dump.known_statistics(tensor).value_or(Known{}));
   nb::dict columns;
-  const auto put = [&](const char* name, auto member, auto missing) {
-    Column<decltype(missing)> values(rows.size());
+  const auto put = [&]<typename Value>(std::string_view name, std::optional<Value> Known::*member) {
+    Column<Value> values(rows.size());
     Column<std::uint8_t> known(rows.size());
+    constexpr bool is_real = std::is_floating_point_v<Value>;
     for (const Known& row : rows) {
-      values.add((row.*member).value_or(missing));
+      values.add((row.*member).value_or(is_real ? std::numeric_limits<Value>::quiet_NaN() : Value()));
       known.add((row.*member).has_value() ? 1 : 0);
     }
-    columns[name] = nb::make_tuple(values.finish(), known.finish());
+    columns[nb::str(name.data(), name.size())] = nb::make_tuple(values.finish(), known.finish());
   };
-  for (const auto& [name, member] : kReals) put(name, member, std::numeric_limits<double>::quiet_NaN());
-  for (const auto& [name, member] : kCounts) put(name, member, std::uint64_t{0});
+  sonde::for_each_statistic_member(put);
   return columns;
 }
 

@@ -23,6 +23,8 @@ from contract_options import commands_text, fields_text, jobs_text, questions_te
 from contract_python import python_text
 from contract_schema import common_schema, openapi, question_schema, text_of
 from contract_settings import flags_text, keys_text, with_table
+from contract_statistics import statistics_header
+from contract_tables import tables_text
 from contract_web import web_text
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -35,6 +37,7 @@ def committed(contract: Contract) -> dict[str, str]:
     files = {
         "include/sonde/answers.h": header_text(contract),
         "include/sonde/questions.h": questions_text(contract.commands),
+        "include/sonde/known_statistics.h": statistics_header(contract),
         "python/sonde/answer_types.py": python_text(contract),
         "web/src/answers.ts": web_text(contract),
         "docs/json/answers.md": documents_text(contract),
@@ -57,6 +60,7 @@ def built(contract: Contract) -> dict[str, str]:
         "contract/settings.h": keys_text(contract.settings),
         "contract/setting_flags.h": flags_text(contract.settings),
         "contract/question_fields.h": fields_text(contract.commands),
+        "contract/tables.h": tables_text(contract),
     }
 
 

@@ -45,7 +45,7 @@ class Structs:
             for part in parts(member.type):
                 self._take(part)
         self.types[name] = type
-        self.headers |= {type.cpp.split()[1]} if type.cpp else set()
+        self.headers |= {type.cpp_header} if type.cpp_header else set()
 
     def own_enums(self) -> Iterator[str]:
         return (name for name in self.enums if name not in self.contract.enum_headers)
@@ -59,7 +59,7 @@ class Structs:
             return f"std::vector<NamedValue<{self.class_of(inner(type))}>>"
         if type in _BASIC:
             return _BASIC[type]
-        return self.types[type].cpp.split()[0] if type in self.types and self.types[type].cpp else type
+        return self.types[type].cpp if type in self.types else type
 
     def class_of_member(self, member: Member) -> str:
         # An empty text, list or false is left out; a number needs the word that it is not there.
@@ -92,7 +92,7 @@ def _aligned(rows: list[tuple[str, str]]) -> list[str]:
 
 
 def _struct(structs: Structs, type: Type) -> list[str]:
-    lines, rows = [_comment(type.meaning, ""), f"struct {type.name} {{"], []
+    lines, rows = [_comment(type.meaning, ""), f"struct {type.cpp} {{"], []
     members = (*type.members, *(ENVELOPE if type.name in structs.answers else ()))
     declarations = [f"  {structs.class_of_member(one)} {one.name}{_initial(structs, one)};" for one in members]
     width = max(map(len, declarations), default=0)
@@ -138,7 +138,7 @@ def header_text(contract: Contract) -> str:
             "",
         ]
     for type in structs.types.values():
-        if not type.cpp:
+        if not type.cpp_header:
             lines += _struct(structs, type)
     return "\n".join([*lines, "}  // namespace sonde", ""])
 

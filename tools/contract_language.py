@@ -47,6 +47,7 @@ BASIC = {
     "shape": "sizes, the outermost first; null: not known",
     "json": "any JSON",
 }
+TABLE_TYPES = ("text", "count", "index", "integer", "number", "flag")
 # What a redacted answer keeps of a member. Without one, a text becomes empty.
 PRIVACY = {
     "word": "the text: a word of a short list, which Sonde chose",
@@ -86,8 +87,20 @@ class Type:
     members: tuple[Member, ...]
     forms: tuple[tuple[str, ...], ...]  # the members that are there together; (): all
     rest: str  # the type of further members, by name; "": there are none
-    cpp: str  # the class of C++ that is written by hand, and its header; "": it is generated
+    cpp: str  # the class of C++, if it has another name
+    cpp_header: str  # the header in which it is written by hand; "": it is generated
     is_tuple: bool  # in Python: a named tuple
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """A table of a saved index."""
+
+    name: str
+    meaning: str
+    table: str
+    key: str
+    members: tuple[Member, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,6 +123,7 @@ class Contract:
     commands: tuple[Command, ...]  # the options of all verbs, also of those without a document
     arguments: tuple[Option, ...]  # of jobs besides
     settings: tuple[Setting, ...]  # keys of configuration files
+    tables: tuple[Table, ...]
     privacy: dict[str, str]  # of the members that have one
 
 
@@ -158,7 +172,9 @@ def read(directory: pathlib.Path) -> Contract:
 class _Reader:
     def __init__(self, directory: pathlib.Path) -> None:
         self.words_file = _File(directory / "words.toml")
-        self.files = [self.words_file, *map(_File, sorted(directory.glob("[!w]*.toml")))]
+        self.tables_file = _File(directory / "tables.toml")
+        others = (path for path in sorted(directory.glob("*.toml")) if path.stem not in ("words", "tables"))
+        self.files = [self.words_file, *map(_File, others)]
         self.questions = [_File(path) for path in sorted((directory / "questions").glob("*.toml"))]
         self.words: dict[str, list[str]] = self.words_file.table.get("words", {})
         self.enums: dict[str, tuple[str, ...]] = {}
@@ -176,9 +192,28 @@ class _Reader:
         commands = tuple(options.command(file) for file in self.questions)
         self._check_types()
         privacy = {name: word[2] for name, word in self.words.items() if len(word) == 3}
+        tables = tuple(self._table(name, table) for name, table in self.tables_file.table.items())
         return Contract(
-            self.enums, self.enum_headers, self.types, shared, questions, commands, options.arguments, settings, privacy
+            self.enums,
+            self.enum_headers,
+            self.types,
+            shared,
+            questions,
+            commands,
+            options.arguments,
+            settings,
+            tables,
+            privacy,
         )
+
+    def _table(self, name: str, table: dict[str, Any]) -> Table:
+        type = self._type(self.tables_file, name, table)
+        for member in type.members:
+            if member.type not in (*TABLE_TYPES, "Statistics"):
+                raise self.tables_file.error(f"unknown type '{member.type}' of '{member.name}'", name, member.name)
+        if not table.get("_table"):
+            raise self.tables_file.error(f"{name} has no _table", name)
+        return Table(name, type.meaning, table["_table"], table.get("_key", ""), type.members)
 
     def _check_words(self) -> None:
         for name, word in self.words.items():
@@ -217,8 +252,17 @@ class _Reader:
         forms = tuple(map(tuple, table.get("_forms", ())))
         for key in (key for form in forms for key in form if key not in names):
             raise file.error(f"_forms names '{key}', and {name} has no such member", name, "_forms")
-        rest, cpp = table.get("_rest", ""), table.get("_cpp", "")
-        return Type(name, table["_meaning"], members, forms, rest, cpp, table.get("_tuple", False))
+        cpp, _, header = table.get("_cpp", "").partition(" ")
+        return Type(
+            name,
+            table["_meaning"],
+            members,
+            forms,
+            table.get("_rest", ""),
+            cpp or name,
+            header,
+            table.get("_tuple", False),
+        )
 
     def _member(self, file: _File, section: str, key: str, value: str | list[str]) -> Member:
         name = key.strip("+?")

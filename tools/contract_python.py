@@ -6,6 +6,7 @@ import textwrap
 
 from contract_language import ENVELOPE, Contract, Member, Type, inner, is_list, is_map, parts
 from contract_options import python_classes
+from contract_statistics import statistics_row
 
 _BASIC = {
     "text": "str",
@@ -58,13 +59,7 @@ def python_text(contract: Contract) -> str:
     classes = [_class(contract, contract.types[name], name in answers) for name in names]
     any_json = any("Any" in one for one in classes)
     head = _HEAD.replace("import NamedTuple", "import Any, NamedTuple") if any_json else _HEAD
-    merged = {member.type for name in names for member in contract.types[name].members if member.merged}
-    tuples = [_tuple(contract.types[name]) for name in sorted(merged)]
-    return "\n\n".join([head + "\n" + "\n".join(tuples), *classes, *python_classes(contract.commands)])
-
-
-def _tuple(type: Type) -> str:
-    return "\n".join([f"_{type.name.upper()} = (", *(f'    "{member.name}",' for member in type.members), ")", ""])
+    return "\n\n".join([head, statistics_row(contract), *classes, *python_classes(contract.commands)])
 
 
 def _class(contract: Contract, type: Type, is_answer: bool) -> str:
@@ -94,7 +89,7 @@ def _docstring(contract: Contract, type: Type) -> list[str]:
 
 def _field(contract: Contract, member: Member) -> str:
     if member.merged:
-        metadata = f'metadata={{"members": _{member.type.upper()}}}'
+        metadata = f'metadata={{"members": {member.type}._fields}}'
         return f"{member.name}: Mapping[str, float] = dataclasses.field(default_factory=dict, {metadata})"
     type = annotation(contract, member.type)
     if not member.left_out:

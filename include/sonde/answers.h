@@ -169,6 +169,95 @@ struct FirstBad {
   std::vector<std::string> warnings;     // other facts that the user should know, as on standard error
 };
 
+// A run of a rank.
+struct ListedRun {
+  bool finished = false;            // it ended the recording itself
+  std::string host;                 // the machine
+  std::string command;              // the command
+  std::string layout;               // the layout of directories and files
+  std::string saved_data;           // `tensor`, `statistic` or `full`
+  std::string net_name;             // the name of the network in the configuration
+  std::string error;                // the error that stopped the recording; empty: none
+  std::uint64_t pid = 0;            // the number of the process
+  std::uint64_t started_us = 0;     // its begin, in microseconds since 1970
+  std::uint64_t ended_us = 0;       // its end, in microseconds since 1970; 0: it has none
+  std::uint64_t bytes_read = 0;     // bytes of tensors that were read
+  std::uint64_t bytes_written = 0;  // bytes of files
+  std::vector<std::string> notes;   // what the run says of itself
+};
+
+// A step of a rank.
+struct ListedStep {
+  std::uint32_t graph = 0;       // 0 for training, 1 for evaluation
+  std::uint64_t step = 0;        // the number of the step
+  std::uint64_t run = 0;         // the number of the run in its rank
+  bool ended = false;            // the step was recorded to its end
+  std::uint64_t started_us = 0;  // its begin, in microseconds since 1970
+  std::uint64_t ended_us = 0;    // its end, in microseconds since 1970; 0: it has none
+  std::uint64_t ops = 0;         // operators
+  std::uint64_t parameters = 0;  // parameters, and data from outside
+  std::uint64_t tensors = 0;     // tensors
+  std::uint64_t files = 0;       // files
+  std::uint64_t bytes = 0;       // bytes of files
+};
+
+// A rank of a dump.
+struct ListedRank {
+  std::uint32_t rank = 0;         // the number of the process
+  std::string dump;               // the dump of the rank, if the path holds several
+  std::string directory;          // the directory of the rank
+  bool has_journal = false;       // the rank has a journal of Sonde's
+  std::vector<ListedRun> runs;    // the oldest first
+  std::vector<ListedStep> steps;  // in the order of the runs
+};
+
+// An operator, with `--ops`, over all steps.
+struct ListedOp {
+  std::string op_name;            // the full name of the operator
+  std::string op_type;            // the type of the operator
+  std::string scope;              // the modules around it; empty: unknown
+  Phase phase = Phase::forward;   // when the operator ran
+  bool is_parameter = false;      // a parameter, not an operator
+  std::uint64_t inputs = 0;       // tensors that it reads
+  std::uint64_t outputs = 0;      // tensors that it writes
+  std::uint64_t times = 0;        // steps that have it, in all ranks
+  std::uint64_t tensors = 0;      // recorded tensors
+  std::string source_file;        // the file of the user's program; empty: unknown
+  std::uint32_t source_line = 0;  // the line in it; 0: unknown
+  std::string function;           // the function around the line
+};
+
+// A slot of an operator, with the step and the operator that it belongs to.
+struct ListedTensor {
+  std::uint32_t rank = 0;        // the number of the process
+  std::uint32_t graph = 0;       // 0 for training, 1 for evaluation
+  std::uint64_t step = 0;        // the number of the step
+  std::string op_name;           // the full name of the operator
+  std::string op_type;           // the type of the operator
+  std::string scope;             // the modules around it; empty: unknown
+  Phase phase = Phase::forward;  // when the operator ran
+  bool is_parameter = false;     // a parameter, not an operator
+  Side side = Side::input;       // whether the operator reads or writes it
+  std::uint32_t slot = 0;        // its number on its side
+  // the parameter, gradient, state or input data that the tensor is; empty: none
+  std::string parameter;
+  std::string dtype;                               // the type of the elements; `?`: only a file has it
+  std::optional<std::uint64_t> run;                // the number of the run in its rank; without it, the first
+  std::string dump;                                // the dump of the rank, if the path holds several
+  std::string key;                                 // the name of the tensor in its file
+  bool is_module = false;                          // a module's inputs and outputs, not an operator's
+  std::optional<std::vector<std::int64_t>> shape;  // sizes; null: only a file has them
+  std::optional<KnownStatistics> statistics;       // those that the dump has
+  std::string md5;                                 // the MD5 of the bytes
+  std::string sha1;                                // the SHA-1 of the bytes
+  std::string skipped;                             // why the values were not recorded
+  std::string tensor_file;                         // the file with the values
+  std::string source_file;                         // the file of the user's program; empty: unknown
+  std::uint32_t source_line = 0;                   // the line in it; 0: unknown
+  std::string function;                            // the function around the line
+  std::uint64_t timestamp_us = 0;                  // when it was read, in microseconds since 1970
+};
+
 // Tensors whose memory changed although no operator wrote it.
 struct StompReport {
   bool complete = false;                // everything was looked at: without a finding, nothing is wrong

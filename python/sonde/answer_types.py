@@ -13,19 +13,24 @@ from typing import NamedTuple, TypedDict
 
 from .answer_base import Answer, Record, Steps
 
-_STATISTICS = (
-    "max",
-    "min",
-    "avg",
-    "l2norm",
-    "count",
-    "nan_count",
-    "positive_inf_count",
-    "negative_inf_count",
-    "positive_count",
-    "negative_count",
-    "zero_count",
-)
+
+class Statistics(NamedTuple):
+    """The statistics of one tensor; None if the dump does not have them."""
+
+    max: float | None
+    min: float | None
+    avg: float | None
+    l2norm: float | None
+    count: int | None  # type: ignore[assignment]  # replaces tuple.count
+    nan_count: int | None
+    positive_inf_count: int | None
+    negative_inf_count: int | None
+    positive_count: int | None
+    negative_count: int | None
+    zero_count: int | None
+
+
+REALS, COUNTS = Statistics._fields[:4], Statistics._fields[4:]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -174,7 +179,7 @@ class FindingTensor(Record):
     parameter: str
     dtype: str | None
     shape: tuple[int, ...] | None
-    statistics: Mapping[str, float] = dataclasses.field(default_factory=dict, metadata={"members": _STATISTICS})
+    statistics: Mapping[str, float] = dataclasses.field(default_factory=dict, metadata={"members": Statistics._fields})
     tensor_file: str | None = None
 
 

@@ -30,7 +30,7 @@ Result: TypeAlias = dict[str, Any]  # the result of save() for a file
 
 FORMATS = ("parquet", "arrow", "safetensors", "npz", "tensorboard")
 TABLES = ("tensors", "ops", "graph")
-TRENDS = (*dumps.REALS, "nan_count", "positive_inf_count", "negative_inf_count", "zero_count")
+TRENDS = (*dumps.REALS, *(name for name in dumps.COUNTS if name not in ("count", "positive_count", "negative_count")))
 _ENDINGS = {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".safetensors": "safetensors", ".npz": "npz"}
 
 

@@ -84,9 +84,33 @@ def test_one_line_brings_a_key_of_a_configuration_to_the_engine_and_the_document
     assert "| `calm` | a boolean | true | say less |" in files["docs/compatibility.md"]
 
 
+def test_one_line_brings_a_statistic_to_every_table(change):
+    files = change("statistics.toml", '"zero_count?"', '"odd_count?" = ["count", "odd elements"]\n"zero_count?"')
+    assert "std::optional<std::uint64_t> odd_count;" in files["include/sonde/known_statistics.h"]
+    assert 'visit(std::string_view("odd_count"), ' in files["include/sonde/known_statistics.h"]
+    assert "    odd_count: int | None\n" in files["python/sonde/answer_types.py"]
+
+
+def test_one_line_brings_a_column_to_a_table(change):
+    rows = change("tables.toml", 'host = ["text"', '"cores?" = ["index", "processors"]\nhost = ["text"')[
+        "contract/tables.h"
+    ]
+    assert "  std::optional<std::uint32_t> cores{};  // processors\n" in rows
+    assert 'RowField{"cores", &tables::Runs::cores},' in rows
+
+
+def test_few_files_spell_a_statistic():
+    places = ("src", "cli", "python", "web/src", "include", "adapters")
+    command = ["git", "grep", "-lw", "positive_inf_count", "--", *places]
+    found = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT).stdout.split()
+    assert len(found) <= 15, found
+
+
 @pytest.mark.parametrize(
     ("file", "before", "after", "message"),
     [
+        ("tables.toml", 'host = ["text"', 'host = ["dtype"', "unknown type 'dtype' of 'host'"),
+        ("tables.toml", '_table = "runs"\n', "", "Runs has no _table"),
         ("findings.toml", 'why = ["text"', 'why = ["words"', "unknown type 'words' of 'why'"),
         ("findings.toml", "evidence = ", 'why = ["text", "again"]\nevidence = ', "Cannot overwrite a value"),
         (

@@ -63,6 +63,10 @@ def test_a_second_run_into_a_directory_is_warned_of_and_never_mixed_with_the_fir
     for verb in ("ls", "stats", "first-bad"):
         asked = sonde(verb, dump)
         assert asked.status == 0 and runs in asked.stderr, asked.stderr
+    table = sonde("stats", dump, "--step", "0").stdout.splitlines()
+    assert table[0].split()[0] == "run" and {line.split()[0] for line in table[1:]} == {"0", "1"}
+    tensors = json.loads(sonde("stats", dump, "--step", "0", "--json").stdout)["tensors"]
+    assert {tensor.get("run", 0) for tensor in tensors} == {0, 1}
     compared = sonde("compare", dump, dump)
     assert compared.status == 0 and runs in compared.stderr, compared.stderr
     assert "only run 1, the last, is compared" in compared.stderr

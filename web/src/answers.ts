@@ -86,18 +86,11 @@ export interface Tensor {
   readonly slot: number; // its number on its side
   readonly parameter: string; // the parameter, gradient, state or input data that the tensor is; empty: none
   readonly dtype: string; // the type of the elements; `?`: only a file has it
-  readonly shape: readonly number[] | null; // sizes; null: only a file has them
-  readonly source_file: string; // the file of the user's program; empty: unknown
-  readonly source_line: number; // the line in it; 0: unknown
-  readonly function: string; // the function around the line
-  readonly timestamp_us: number; // when it was read, in microseconds since 1970
+  readonly run?: number; // the number of the run in its rank; without it, the first
   readonly dump?: string; // the dump of the rank, if the path holds several
   readonly key?: string; // the name of the tensor in its file
   readonly is_module?: boolean; // a module's inputs and outputs, not an operator's
-  readonly md5?: string; // the MD5 of the bytes
-  readonly sha1?: string; // the SHA-1 of the bytes
-  readonly skipped?: string; // why the values were not recorded
-  readonly tensor_file?: string; // the file with the values
+  readonly shape: readonly number[] | null; // sizes; null: only a file has them
   readonly max?: Numeric; // the largest value
   readonly min?: Numeric; // the smallest value
   readonly avg?: Numeric; // the mean
@@ -109,6 +102,14 @@ export interface Tensor {
   readonly positive_count?: number; // elements above 0
   readonly negative_count?: number; // elements below 0
   readonly zero_count?: number; // elements equal to 0
+  readonly md5?: string; // the MD5 of the bytes
+  readonly sha1?: string; // the SHA-1 of the bytes
+  readonly skipped?: string; // why the values were not recorded
+  readonly tensor_file?: string; // the file with the values
+  readonly source_file: string; // the file of the user's program; empty: unknown
+  readonly source_line: number; // the line in it; 0: unknown
+  readonly function: string; // the function around the line
+  readonly timestamp_us: number; // when it was read, in microseconds since 1970
 }
 
 // The statistics of a tensor that the dump has.
@@ -658,6 +659,7 @@ export interface Shown {
   readonly source_line?: number; // the line in it; 0: unknown
   readonly function?: string; // the function around the line
   readonly timestamp_us?: number; // when it was read, in microseconds since 1970
+  readonly run?: number; // the number of the run in its rank; without it, the first
   readonly dump?: string; // the dump of the rank, if the path holds several
   readonly key?: string; // the name of the tensor in its file
   readonly is_module?: boolean; // a module's inputs and outputs, not an operator's

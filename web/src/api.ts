@@ -103,8 +103,11 @@ export interface Overview {
       readonly saved_data: string;
       readonly net_name: string;
       readonly error: string;
+      readonly pid: number;
       readonly started_us: number;
       readonly ended_us: number;
+      readonly bytes_read: number;
+      readonly bytes_written: number;
       readonly notes: readonly (string)[];
     })[];
   })[];

@@ -8,10 +8,11 @@ A dump's facts are kept in columns, one array for all tensors; an object is made
 its values are requested, and the array is a read-only view of the mapping. Needs NumPy.
 """
 
+from ..answer_types import COUNTS, REALS, Statistics
 from ..extras import extra
 from .dump import Dump, open
 from .graph import Edge, Graph
-from .records import COUNTS, REALS, Problem, Source, Statistics, Step
+from .records import Problem, Source, Step
 from .rows import Op, Ops, Tensor, Tensors
 from .server import Server
 

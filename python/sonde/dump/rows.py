@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from ..answer_types import Statistics
 from .columns import Column, Columns, Known, Rows, Shapes, Words
-from .records import Problem, Source, Statistics
+from .records import Problem, Source
 from .tables import Numbers, Pattern, Tables, ask
 
 if TYPE_CHECKING:

@@ -39,13 +39,12 @@ std::string non_finite_text(const TensorDifference& difference) {
                        difference.golden_non_finite);
   }
   const PairSums& sums = difference.sums;
-  const auto side = [](std::uint64_t nan, std::uint64_t positive, std::uint64_t negative) {
-    return fmt::format("{} NaN, {} inf, {} -inf", nan, positive, negative);
+  const auto side = [](const NonFiniteCounts& counts) {
+    return fmt::format("{} NaN, {} inf, {} -inf", counts.nan, counts.positive_inf, counts.negative_inf);
   };
   return fmt::format("{} of {} elements are NaN or infinite on one side only ({}; golden {})",
-                     difference.different_non_finite, difference.count,
-                     side(sums.nan_count, sums.positive_inf_count, sums.negative_inf_count),
-                     side(sums.golden_nan_count, sums.golden_positive_inf_count, sums.golden_negative_inf_count));
+                     difference.different_non_finite, difference.count, side(sums.non_finite),
+                     side(sums.golden_non_finite));
 }
 
 // Arguments that say where or in which form a result is kept. If they matter, its type or shape differs.

@@ -18,7 +18,8 @@ namespace {
 bool has_nan_alone(const CompareFinding& finding) {
   if (finding.kind != FindingKind::non_finite || finding.tensor == nullptr) return false;
   const TensorDifference& difference = *finding.tensor->difference;
-  if (difference.by == ComparedBy::values) return difference.sums.nan_count != difference.sums.golden_nan_count;
+  if (difference.by == ComparedBy::values)
+    return difference.sums.non_finite.nan != difference.sums.golden_non_finite.nan;
   return difference.statistics.nan_count.value_or(1) != difference.golden_statistics.nan_count.value_or(0);
 }
 

@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <exception>
 
-#include "dump/formats/crc32.h"
 #include "dump/formats/npy.h"
 #include "ground/base/parallel.h"
 
@@ -94,7 +94,7 @@ int ElementStream::write_part(int fd, std::uint64_t offset, std::int64_t first, 
     const auto bytes = static_cast<std::size_t>((end - at) * item);
     if (!is_plain()) produce(at, end, scratch, out.data());
     const std::byte* made = is_plain() ? data_ + at * item : out.data();
-    if (crc != nullptr) *crc = crc32(*crc, made, bytes);
+    if (crc != nullptr) *crc = static_cast<std::uint32_t>(crc32_z(*crc, reinterpret_cast<const Bytef*>(made), bytes));
     if (const int error_number = write_at(fd, made, bytes, place(at)); error_number != 0) return error_number;
   }
   return 0;

@@ -64,6 +64,4 @@ std::string name_of(const FindingTensor& tensor) {
   return fmt::format("{}:{}", tensor.op_name, slot_name(tensor));
 }
 
-std::string number_text(double value) { return std::isnan(value) ? "nan" : fmt::format("{:g}", value); }
-
 }  // namespace sonde

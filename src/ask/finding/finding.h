@@ -37,6 +37,5 @@ std::string slot_name(const FindingTensor& tensor);
 std::string name_of(const FindingTensor& tensor);
 
 // "90.3", "65504", "3.40282e+38", "nan", "-inf"
-std::string number_text(double value);
 
 }  // namespace sonde

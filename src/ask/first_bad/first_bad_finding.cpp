@@ -22,9 +22,9 @@ std::string health_text(const Health& health) {
   const auto add = [&](bool has, std::uint64_t count, const char* name) {
     if (has) parts.push_back(count > 0 ? fmt::format("{} {}", count, name) : std::string(name));
   };
-  add(health.nan, health.nan_count, "NaN");
-  add(health.positive_inf, health.positive_inf_count, "+inf");
-  add(health.negative_inf, health.negative_inf_count, "-inf");
+  add(health.nan, health.counts.nan, "NaN");
+  add(health.positive_inf, health.counts.positive_inf, "+inf");
+  add(health.negative_inf, health.counts.negative_inf, "-inf");
   std::string text;
   for (const std::string& part : parts) text += (text.empty() ? "" : ", ") + part;
   return text.empty() ? "only finite numbers" : text;

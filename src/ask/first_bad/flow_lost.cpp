@@ -173,7 +173,7 @@ std::optional<Passing> passing(const FlowGraph& graph, const FlowOp& op, const F
   // A dump of overflows has no values of it: numbers divided by nothing but infinities are zeros.
   const CatalogTensor* read = graph.values()[input.value].tensor;
   const Health health = graph.health_of_value(input.value);
-  const std::uint64_t infinite = health.positive_inf_count + health.negative_inf_count;
+  const std::uint64_t infinite = health.counts.infinities();
   const bool is_all = read != nullptr && health.known && infinite > 0 && infinite == element_count(read->shape);
   if (zeros ? *zeros == 0 : !(graph.only_overflows() && is_all)) return std::nullopt;
   return Passing{true, has_log};

@@ -118,13 +118,13 @@ double largest_in(const KnownStatistics& s) {
 bool is_one_number(const KnownStatistics& s) { return s.max && s.min && *s.max == *s.min; }
 
 bool has_inf(const KnownStatistics& s, double sign) {
-  const auto& count = sign > 0 ? s.positive_inf_count : s.negative_inf_count;
+  const auto& count = s.infinity_count(sign);
   const auto& extreme = sign > 0 ? s.max : s.min;
   return count ? *count > 0 : extreme && std::isinf(*extreme) && (*extreme > 0) == (sign > 0);
 }
 
 std::string inf_text(std::uint32_t slot, const KnownStatistics& s, double sign) {
-  const auto& count = sign > 0 ? s.positive_inf_count : s.negative_inf_count;
+  const auto& count = s.infinity_count(sign);
   const char* name = sign > 0 ? "inf" : "-inf";
   return count ? fmt::format("input.{} holds {} {}", slot, *count, name) : fmt::format("input.{} holds {}", slot, name);
 }

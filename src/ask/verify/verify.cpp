@@ -53,18 +53,15 @@ bool is_near(double a, double b, double allowed) {
 
 // Empty if the file holds the recorded values.
 std::string difference(const Statistics& recorded, const Statistics& found, DType dtype) {
-  const std::pair<const char*, std::pair<std::uint64_t, std::uint64_t>> counts[] = {
-      {"elements", {recorded.count, found.count}},
-      {"NaN", {recorded.nan_count, found.nan_count}},
-      {"+inf", {recorded.positive_inf_count, found.positive_inf_count}},
-      {"-inf", {recorded.negative_inf_count, found.negative_inf_count}},
-      {"elements above zero", {recorded.positive_count, found.positive_count}},
-      {"elements below zero", {recorded.negative_count, found.negative_count}},
-      {"zeros", {recorded.zero_count, found.zero_count}}};
-  for (const auto& [what, numbers] : counts) {
-    if (numbers.first == numbers.second) continue;
-    return fmt::format("it holds {} {}, {} were recorded", numbers.second, what, numbers.first);
-  }
+  std::string text;
+  const auto compare = [&](const char* what, std::uint64_t was, std::uint64_t is) {
+    if (text.empty() && was != is) text = fmt::format("it holds {} {}, {} were recorded", is, what, was);
+  };
+  compare("elements", recorded.count, found.count);
+  constexpr std::array kKinds = {"NaN", "+inf", "-inf", "elements above zero", "elements below zero", "zeros"};
+  std::size_t kind = 0;
+  for_each_count([&](std::uint64_t was, std::uint64_t is) { compare(kKinds[kind++], was, is); }, recorded, found);
+  if (!text.empty()) return text;
   if (recorded.finite_count() == 0) return "";
   if (recorded.max != found.max || recorded.min != found.min) {
     return fmt::format("its values lie in {:g} to {:g}, {:g} to {:g} were recorded", found.min, found.max, recorded.min,

@@ -182,7 +182,7 @@ WatchFacts facts_of(const KnownStatistics& s, bool exact) {
   facts.min = s.min;
   facts.mean = s.avg;
   if (s.nan_count) facts.has_nan = *s.nan_count > 0;
-  if (s.positive_inf_count && s.negative_inf_count) facts.has_inf = *s.positive_inf_count + *s.negative_inf_count > 0;
+  if (s.counts_infinities()) facts.has_inf = s.infinity_count() > 0;
   if (s.max && s.min) {  // in tables that count neither, these show a NaN
     const bool nan = std::isnan(*s.max) || std::isnan(*s.min);
     if (nan && !facts.has_nan) facts.has_nan = true;

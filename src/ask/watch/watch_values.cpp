@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <concepts>
 #include <cstring>
 #include <limits>
 #include <optional>
 
-#include "ground/tensor/small_floats.h"
+#include "ground/tensor/visit.h"
 #include "ground/tensor/walk.h"
 
 namespace sonde {
@@ -18,86 +19,26 @@ constexpr std::size_t kPiece = 2048;  // elements that are widened together: the
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kMost = std::numeric_limits<double>::max();
 
-template <typename T, typename Widen>
-void widen_all(const std::byte* data, std::size_t count, double* out, Widen widen) {
+template <typename Element>
+void widen_each(const std::byte* data, std::size_t count, double* out) {
   for (std::size_t i = 0; i < count; ++i) {
-    T stored;
-    std::memcpy(&stored, data + i * sizeof(T), sizeof(T));
-    out[i] = widen(stored);
+    typename Element::Stored stored;
+    std::memcpy(&stored, data + i * sizeof stored, sizeof stored);
+    if constexpr (std::same_as<Element, Boolean>) stored = stored != 0 ? 1 : 0;
+    out[i] = static_cast<double>(Element::number(stored));
   }
-}
-
-template <typename T>
-void widen_plain(const std::byte* data, std::size_t count, double* out) {
-  widen_all<T>(data, count, out, [](T value) { return static_cast<double>(value); });
-}
-
-template <DType dtype>
-void widen_float8(const std::byte* data, std::size_t count, double* out) {
-  widen_all<std::uint8_t>(data, count, out,
-                          [](std::uint8_t code) { return static_cast<double>(kFloat8Values<dtype>[code]); });
-}
-
-void widen_bool(const std::byte* data, std::size_t count, double* out) {
-  widen_all<std::uint8_t>(data, count, out, [](std::uint8_t value) { return value != 0 ? 1.0 : 0.0; });
-}
-
-void widen_float16(const std::byte* data, std::size_t count, double* out) {
-  widen_all<std::uint16_t>(data, count, out,
-                           [](std::uint16_t bits) { return static_cast<double>(float16_to_float(bits)); });
-}
-
-void widen_bfloat16(const std::byte* data, std::size_t count, double* out) {
-  widen_all<std::uint16_t>(data, count, out,
-                           [](std::uint16_t bits) { return static_cast<double>(bfloat16_to_float(bits)); });
 }
 
 using WidenElements = void (*)(const std::byte* data, std::size_t count, double* out);
 
 WidenElements widen_of(DType dtype) {
-  switch (dtype) {
-    case DType::bool8:
-      return widen_bool;
-    case DType::int8:
-    case DType::qint8:
-      return widen_plain<std::int8_t>;
-    case DType::uint8:
-    case DType::quint8:
-      return widen_plain<std::uint8_t>;
-    case DType::int16:
-      return widen_plain<std::int16_t>;
-    case DType::uint16:
-      return widen_plain<std::uint16_t>;
-    case DType::int32:
-    case DType::qint32:
-      return widen_plain<std::int32_t>;
-    case DType::uint32:
-      return widen_plain<std::uint32_t>;
-    case DType::int64:
-      return widen_plain<std::int64_t>;
-    case DType::uint64:
-      return widen_plain<std::uint64_t>;
-    case DType::float16:
-      return widen_float16;
-    case DType::bfloat16:
-      return widen_bfloat16;
-    case DType::float32:
-      return widen_plain<float>;
-    case DType::float64:
-      return widen_plain<double>;
-    case DType::float8_e4m3fn:
-      return widen_float8<DType::float8_e4m3fn>;
-    case DType::float8_e5m2:
-      return widen_float8<DType::float8_e5m2>;
-    case DType::float8_e4m3fnuz:
-      return widen_float8<DType::float8_e4m3fnuz>;
-    case DType::float8_e5m2fnuz:
-      return widen_float8<DType::float8_e5m2fnuz>;
-    case DType::float8_e8m0fnu:
-      return widen_float8<DType::float8_e8m0fnu>;
-    default:
+  return visit(dtype, []<typename Element>(Element) -> WidenElements {
+    if constexpr (std::same_as<Element, NoNumber>) {
       return nullptr;
-  }
+    } else {
+      return widen_each<Element>;
+    }
+  });
 }
 
 // Reads the elements of a view as doubles, in C order, a piece at a time.

@@ -140,9 +140,7 @@ void Check::report_entry(const WatchItem& item, const WatchEntry& entry, const W
   } else if (item.statistics || tensor.statistics) {
     const KnownStatistics& known = item.statistics ? *item.statistics : *tensor.statistics;
     hit.nan_count = known.nan_count;
-    if (known.positive_inf_count && known.negative_inf_count) {
-      hit.inf_count = *known.positive_inf_count + *known.negative_inf_count;
-    }
+    if (known.counts_infinities()) hit.inf_count = known.infinity_count();
   }
   const bool compares = needs_previous(items_.condition(entry).info->check);
   if (compares) {

@@ -4,13 +4,13 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 
-#include "dump/formats/crc32.h"
 #include "dump/formats/little_endian.h"
 #include "ground/files/files.h"
 #include "ground/files/mapped_file.h"
@@ -27,7 +27,7 @@ constexpr std::uint32_t kPackVersion = 1;
 constexpr std::size_t kPackChecked = 16;  // from here on
 
 std::uint32_t checksum_of(std::string_view bytes) {
-  return crc32(0, reinterpret_cast<const std::byte*>(bytes.data()), bytes.size());
+  return static_cast<std::uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
 template <typename Number>

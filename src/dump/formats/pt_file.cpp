@@ -1,13 +1,13 @@
 #include "dump/formats/pt_file.h"
 
+#include <zlib.h>
+
 #include <algorithm>
 #include <array>
 #include <limits>
 #include <string_view>
 #include <utility>
 #include <vector>
-
-#include "dump/formats/crc32.h"
 
 namespace sonde {
 namespace {
@@ -120,7 +120,7 @@ constexpr std::size_t kElementAlign = 64;  // torch maps the elements in place
 constexpr std::size_t kCrcInHeader = 14;
 
 std::uint32_t crc_of(std::string_view text) {
-  return crc32(0, reinterpret_cast<const std::byte*>(text.data()), text.size());
+  return static_cast<std::uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(text.data()), text.size()));
 }
 
 // The common part of both headers of an entry, from `version needed` to the length of the extra field.

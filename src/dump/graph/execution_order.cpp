@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
-#include <iterator>
 #include <map>
-#include <system_error>
+
+#include "ground/files/mapped_file.h"
 
 namespace sonde {
 namespace {
@@ -25,10 +24,6 @@ std::vector<std::string> lines_of(std::string_view csv) {
   return lines;
 }
 
-Error cannot_read(const std::filesystem::path& csv, ErrorCode code, const std::string& why) {
-  return Error{code, "cannot read execution order '" + csv.string() + "': " + why};
-}
-
 }  // namespace
 
 bool split_number(std::string_view op_name, std::string_view& stem, std::uint64_t& number) {
@@ -40,22 +35,9 @@ bool split_number(std::string_view op_name, std::string_view& stem, std::uint64_
 }
 
 Result<ExecutionOrderNames> ExecutionOrderNames::read(const std::filesystem::path& csv) {
-  std::error_code error;
-  const std::uintmax_t bytes = std::filesystem::file_size(csv, error);
-  if (error) {
-    const bool is_gone = error == std::errc::no_such_file_or_directory;
-    return cannot_read(csv, is_gone ? ErrorCode::not_found : ErrorCode::io, error.message());
-  }
-  if (bytes > kLongest) {
-    return cannot_read(csv, ErrorCode::corrupt,
-                       "it has " + std::to_string(bytes) + " bytes; expected at most " + std::to_string(kLongest));
-  }
-  std::string text(bytes, '\0');
-  std::ifstream file(csv, std::ios::binary);
-  file.read(text.data(), static_cast<std::streamsize>(bytes));
-  if (file.bad() || !file.is_open()) return cannot_read(csv, ErrorCode::io, "the system refused");
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  return ExecutionOrderNames(text);
+  const Result<std::string> text = read_whole_file(csv, kLongest);
+  if (!text) return text.error();
+  return ExecutionOrderNames(*text);
 }
 
 ExecutionOrderNames::ExecutionOrderNames(std::string_view csv) : names_(lines_of(csv)) {

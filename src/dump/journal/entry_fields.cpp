@@ -25,12 +25,7 @@ Dims take_shape(Fields& fields) {
 Statistics take_statistics(Fields& fields) {
   Statistics statistics;
   statistics.count = fields.varint();
-  statistics.nan_count = fields.varint();
-  statistics.positive_inf_count = fields.varint();
-  statistics.negative_inf_count = fields.varint();
-  statistics.positive_count = fields.varint();
-  statistics.negative_count = fields.varint();
-  statistics.zero_count = fields.varint();
+  for_each_count([&](std::uint64_t& count) { count = fields.varint(); }, statistics);
   statistics.max = fields.f64();
   statistics.min = fields.f64();
   statistics.sum = fields.f64();
@@ -42,13 +37,11 @@ Statistics take_compact(Fields& fields, std::span<const std::int64_t> shape) {
   Statistics statistics;
   const std::uint8_t flags = fields.u8();
   if ((flags & ~kKnownStatisticsFlags) != 0) fields.fail();
-  const auto count_if = [&](std::uint8_t flag) { return (flags & flag) != 0 ? fields.varint() : 0; };
   const auto limit = [&] { return (flags & kFloatLimits) != 0 ? static_cast<double>(fields.f32()) : fields.f64(); };
   statistics.count = (flags & kCountOfShape) != 0 ? element_count(shape) : fields.varint();
-  statistics.nan_count = count_if(kSomeNan);
-  statistics.positive_inf_count = count_if(kSomePositiveInf);
-  statistics.negative_inf_count = count_if(kSomeNegativeInf);
-  statistics.zero_count = count_if(kSomeZero);
+  for_each_flagged_count(statistics, [&](std::uint8_t flag, std::uint64_t& count) {
+    if ((flags & flag) != 0) count = fields.varint();
+  });
   statistics.positive_count = fields.varint();
   statistics.negative_count =
       statistics.count - statistics.nan_count - statistics.zero_count - statistics.positive_count;

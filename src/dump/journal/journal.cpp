@@ -77,12 +77,7 @@ void put_json(std::string& out, Entry type, std::string_view json) {
 
 void put_statistics(std::string& out, const Statistics& statistics) {
   put_varint(out, statistics.count);
-  put_varint(out, statistics.nan_count);
-  put_varint(out, statistics.positive_inf_count);
-  put_varint(out, statistics.negative_inf_count);
-  put_varint(out, statistics.positive_count);
-  put_varint(out, statistics.negative_count);
-  put_varint(out, statistics.zero_count);
+  for_each_count([&](std::uint64_t count) { put_varint(out, count); }, statistics);
   put_f64(out, statistics.max);
   put_f64(out, statistics.min);
   put_f64(out, statistics.sum);
@@ -100,10 +95,7 @@ bool can_be_compact(const Statistics& s) {
 
 std::uint8_t flags_of(const Statistics& s, std::span<const std::int64_t> shape) {
   std::uint8_t flags = 0;
-  if (s.nan_count != 0) flags |= kSomeNan;
-  if (s.positive_inf_count != 0) flags |= kSomePositiveInf;
-  if (s.negative_inf_count != 0) flags |= kSomeNegativeInf;
-  if (s.zero_count != 0) flags |= kSomeZero;
+  for_each_flagged_count(s, [&](std::uint8_t flag, std::uint64_t count) { flags |= count != 0 ? flag : 0; });
   if (fits_f32(s.max) && fits_f32(s.min)) flags |= kFloatLimits;
   const bool one = same_bits(s.max, s.min) && same_bits(s.max, s.sum) && same_bits(s.max * s.max, s.sum_squares);
   if (one) flags |= kOneNumber;
@@ -123,10 +115,9 @@ void put_compact(std::string& out, const Statistics& s, std::span<const std::int
   const std::uint8_t flags = flags_of(s, shape);
   put_u8(out, flags);
   if ((flags & kCountOfShape) == 0) put_varint(out, s.count);
-  if ((flags & kSomeNan) != 0) put_varint(out, s.nan_count);
-  if ((flags & kSomePositiveInf) != 0) put_varint(out, s.positive_inf_count);
-  if ((flags & kSomeNegativeInf) != 0) put_varint(out, s.negative_inf_count);
-  if ((flags & kSomeZero) != 0) put_varint(out, s.zero_count);
+  for_each_flagged_count(s, [&](std::uint8_t, std::uint64_t count) {
+    if (count != 0) put_varint(out, count);
+  });
   put_varint(out, s.positive_count);
   put_limit(out, s.max, (flags & kFloatLimits) != 0);
   if ((flags & kOneNumber) != 0) return;

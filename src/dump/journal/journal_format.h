@@ -49,15 +49,25 @@ inline constexpr std::uint64_t kNearSource = 8192;         // with kHasSource: s
 inline constexpr std::uint64_t kKnownTensorFlags = 16383;
 
 // Flags of compact statistics: the counts that follow since they are not 0, and how the rest is given.
-inline constexpr std::uint8_t kSomeNan = 1;
-inline constexpr std::uint8_t kSomePositiveInf = 2;
-inline constexpr std::uint8_t kSomeNegativeInf = 4;
+inline constexpr std::uint8_t kSomeNan = 1;  // 2 and 4: some +inf, some -inf
 inline constexpr std::uint8_t kSomeZero = 8;
 inline constexpr std::uint8_t kFloatLimits = 16;  // max and min are f32
 inline constexpr std::uint8_t kOneNumber =
     32;  // min and sum equal max, the sum of squares its square: they are left out
 inline constexpr std::uint8_t kCountOfShape = 64;  // the count is the product of the sizes
 inline constexpr std::uint8_t kKnownStatisticsFlags = 127;
+
+// Calls visit(flag, count) for the counts that compact statistics leave out where they are 0.
+template <typename Statistics, typename Visit>
+void for_each_flagged_count(Statistics& statistics, Visit&& visit) {
+  std::uint8_t flag = kSomeNan;
+  const auto visit_next = [&](auto& count) {
+    visit(flag, count);
+    flag = static_cast<std::uint8_t>(flag << 1);
+  };
+  for_each_non_finite_count(visit_next, statistics);
+  visit(kSomeZero, statistics.zero_count);
+}
 
 // flags, slot, dtype and rank take at least a byte each, so a tensor count beyond payload / 4 is wrong.
 inline constexpr std::size_t kSmallestTensor = 4;

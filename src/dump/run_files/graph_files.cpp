@@ -1,9 +1,6 @@
 #include "dump/run_files/graph_files.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <climits>
@@ -12,6 +9,7 @@
 #include "dump/graph/ir_text.h"
 #include "dump/graph/model_proto.h"
 #include "dump/run_files/grown.h"
+#include "ground/files/mapped_file.h"
 #include "ground/files/safe_path.h"
 #include "ground/tensor/mix.h"
 
@@ -24,20 +22,8 @@ constexpr std::uint64_t kLongestSource = 16 << 20;  // bytes; longer ones are da
 
 // Only for existing files: a notebook's cell has a name and no file.
 std::optional<std::string> read_source(const std::string& file) {
-  const Fd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat status {};
-  if (!fd || ::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
-  const auto size = static_cast<std::uint64_t>(status.st_size);
-  if (size > kLongestSource) return std::nullopt;
-  std::string text(size, '\0');
-  std::size_t got = 0;
-  while (got < text.size()) {
-    const ssize_t n = ::read(fd.get(), text.data() + got, text.size() - got);
-    if (n <= 0) break;
-    got += static_cast<std::size_t>(n);
-  }
-  text.resize(got);
-  return text;
+  Result<std::string> text = read_whole_file(file, kLongestSource);
+  return text ? std::optional(std::move(*text)) : std::nullopt;
 }
 
 IrGrammar grammar_of(Release release) {

@@ -41,11 +41,9 @@ std::string counts_text(const std::optional<KnownStatistics>& statistics) {
   if (!statistics) return "";
   std::vector<std::string> parts;
   if (statistics->nan_count.value_or(0) > 0) parts.push_back(fmt::format("{} NaN", *statistics->nan_count));
-  if (statistics->positive_inf_count.value_or(0) > 0) {
-    parts.push_back(fmt::format("{} +inf", *statistics->positive_inf_count));
-  }
-  if (statistics->negative_inf_count.value_or(0) > 0) {
-    parts.push_back(fmt::format("{} -inf", *statistics->negative_inf_count));
+  for (const double sign : {1.0, -1.0}) {
+    const std::uint64_t count = statistics->infinity_count(sign).value_or(0);
+    if (count > 0) parts.push_back(fmt::format("{} {}inf", count, sign > 0 ? "+" : "-"));
   }
   if (parts.empty()) {  // no counts: a maximum or minimum shows it
     for (const auto& value : {statistics->max, statistics->min}) {

@@ -5,22 +5,52 @@
 namespace sonde {
 
 Json json_of(const CatalogRank& rank, const CatalogStep& step, const CatalogOp& op, const CatalogTensor& tensor) {
-  Json json = {{"rank", rank.rank},          {"graph", step.id.graph},          {"step", step.id.number},
-               {"op_name", op.op_name},      {"op_type", op.op_type},           {"scope", scope_of(op)},
-               {"phase", word_of(op.phase)}, {"is_parameter", op.is_parameter}, {"side", side_of(tensor)},
-               {"slot", tensor.slot},        {"parameter", tensor.parameter},   {"dtype", dtype_text(tensor)}};
-  if (!rank.dump.empty()) json["dump"] = rank.dump;
-  if (!tensor.key.empty()) json["key"] = tensor.key;
-  if (op.is_module) json["is_module"] = true;
-  json["shape"] = tensor.has_shape ? Json(tensor.shape) : Json();
-  if (tensor.statistics) json.update(json_of(*tensor.statistics));
-  if (!tensor.md5.empty()) json["md5"] = tensor.md5;
-  if (!tensor.sha1.empty()) json["sha1"] = tensor.sha1;
-  if (!tensor.skipped.empty()) json["skipped"] = tensor.skipped;
-  if (!tensor.file.empty()) json["tensor_file"] = (rank.directory / tensor.file).string();
-  json.update(json_of_source(op));
-  json["timestamp_us"] = tensor.timestamp_us != 0 ? tensor.timestamp_us : op.timestamp_us;
-  return json;
+  ListedTensor listed{.rank = rank.rank,
+                      .graph = step.id.graph,
+                      .step = step.id.number,
+                      .op_name = std::string(op.op_name),
+                      .op_type = std::string(op.op_type),
+                      .scope = std::string(scope_of(op)),
+                      .phase = op.phase,
+                      .is_parameter = op.is_parameter,
+                      .side = tensor.is_input ? Side::input : Side::output,
+                      .slot = tensor.slot,
+                      .parameter = std::string(tensor.parameter),
+                      .dtype = dtype_text(tensor),
+                      .run = std::nullopt,
+                      .dump = rank.dump,
+                      .key = std::string(tensor.key),
+                      .is_module = op.is_module,
+                      .shape = std::nullopt,
+                      .statistics = tensor.statistics,
+                      .md5 = std::string(tensor.md5),
+                      .sha1 = std::string(tensor.sha1),
+                      .skipped = std::string(tensor.skipped),
+                      .tensor_file = {},
+                      .source_file = std::string(op.source_file),
+                      .source_line = op.line,
+                      .function = std::string(op.function),
+                      .timestamp_us = tensor.timestamp_us != 0 ? tensor.timestamp_us : op.timestamp_us};
+  if (step.run != 0) listed.run = step.run;
+  if (tensor.has_shape) listed.shape.emplace(tensor.shape.begin(), tensor.shape.end());
+  if (!tensor.file.empty()) listed.tensor_file = (rank.directory / tensor.file).string();
+  return json_of(listed);
+}
+
+ListedRun listed(const CatalogRun& run) {
+  return {.finished = run.finished,
+          .host = run.host,
+          .command = run.command,
+          .layout = run.layout,
+          .saved_data = run.saved_data,
+          .net_name = run.net_name,
+          .error = std::string(failure_of(run)),
+          .pid = run.pid,
+          .started_us = run.started_us,
+          .ended_us = run.ended_us,
+          .bytes_read = run.bytes_read,
+          .bytes_written = run.bytes_written,
+          .notes = run.notes};
 }
 
 Json json_of_source(const CatalogOp& op) {

@@ -58,9 +58,7 @@ std::array<std::optional<double>, 4> statistics_of(const TensorDifference& diffe
   if (difference.by != ComparedBy::values) return {};
   const PairSums& sums = difference.sums;
   const auto count = static_cast<double>(sums.count);
-  const std::uint64_t nan = golden ? sums.golden_nan_count : sums.nan_count;
-  const std::uint64_t up = golden ? sums.golden_positive_inf_count : sums.positive_inf_count;
-  const std::uint64_t down = golden ? sums.golden_negative_inf_count : sums.negative_inf_count;
+  const auto& [nan, up, down] = golden ? sums.golden_non_finite : sums.non_finite;
   const double inf = std::numeric_limits<double>::infinity();
   std::array<std::optional<double>, 4> values = {
       golden ? sums.golden_max : sums.max, golden ? sums.golden_min : sums.min,

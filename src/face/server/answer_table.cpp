@@ -179,23 +179,15 @@ Response AnswerTable::response(const Request& request, std::uint64_t generation)
 }
 
 StatisticColumns::StatisticColumns(AnswerTable& table) {
-  for (const char* name : {"max", "min", "avg", "l2norm"}) {
-    reals_.push_back(&table.add(name, ColumnType::float64, true));
-  }
-  for (const char* name : {"count", "nan_count", "positive_inf_count", "negative_inf_count", "positive_count",
-                           "negative_count", "zero_count"}) {
-    counts_.push_back(&table.add(name, ColumnType::uint64, true));
-  }
+  for_each_statistic_member([&]<typename Value>(std::string_view name, std::optional<Value> KnownStatistics::*) {
+    const ColumnType type = std::is_floating_point_v<Value> ? ColumnType::float64 : ColumnType::uint64;
+    columns_.push_back(&table.add(name, type, true));
+  });
 }
 
 void StatisticColumns::add(const KnownStatistics& s) {
   std::size_t i = 0;
-  for (const auto* value : {&s.max, &s.min, &s.avg, &s.l2norm}) reals_[i++]->add_known(*value);
-  i = 0;
-  for (const auto* count : {&s.count, &s.nan_count, &s.positive_inf_count, &s.negative_inf_count, &s.positive_count,
-                            &s.negative_count, &s.zero_count}) {
-    counts_[i++]->add_known(*count);
-  }
+  for_each_statistic(s, [&](std::string_view, const auto& value) { columns_[i++]->add_known(value); });
 }
 
 }  // namespace sonde::server

@@ -109,14 +109,14 @@ inline constexpr std::string_view kCsvType = "text/csv";
 // Asks for a table as a file, CSV or Arrow, which may have more rows.
 bool is_export(const Request& request);
 
-// The eleven statistics, max to zero_count.
+// The statistics.
 class StatisticColumns {
  public:
   explicit StatisticColumns(AnswerTable& table);
   void add(const KnownStatistics& s);
 
  private:
-  std::vector<AnswerColumn*> reals_, counts_;
+  std::vector<AnswerColumn*> columns_;
 };
 
 }  // namespace sonde::server

@@ -7,9 +7,10 @@
 
 #include "face/server/ask.h"
 #include "face/server/limits.h"
+#include "face/server/rows.h"
 #include "read/index/index_reader.h"
-#include "read/index/index_rows.h"
 #include "read/index/index_schema.h"
+#include "read/measure/trend.h"
 
 namespace sonde::server {
 namespace {
@@ -45,38 +46,30 @@ class CurveReader {
   }
 
   Status read(Database& database, const CurveOf& of, const std::vector<std::uint32_t>& ops, Curve& curve) {
-    Result<Statement> row = database.prepare(
-        "SELECT max, min, avg, l2norm, count, nan_count, positive_inf_count, negative_inf_count, positive_count, "
-        "negative_count, zero_count, flags, position FROM tensors WHERE op_id=? AND is_input=? AND slot=?");
+    Result<Statement> row = database.prepare(select_text(kSlot, kOfSlot).c_str());
     if (!row) return row.error();
     for (const std::uint32_t number : ops) {
       const OpFact& op = facts_.ops[number];
       row->set(0, std::uint64_t{number});
       row->set(1, std::int64_t{of.is_input});
       row->set(2, std::uint64_t{of.slot});
-      if (row->next()) add(*row, op, number, curve);
+      if (row->next()) add(row_of<SlotRow>(*row, kSlot), op, number, curve);
       row->reset();
     }
     return row->failed() ? Status(database.error("cannot read it")) : Status();
   }
 
  private:
-  void add(const Statement& row, const OpFact& op, std::uint32_t number, Curve& curve) const {
-    const std::uint64_t position = row.number(12), step = facts_.steps[op.step].number;
-    const auto measured = judgement_->measured.find(tensor_key(number, position));
-    const auto flags = static_cast<std::uint32_t>(row.integer(11));
-    const KnownStatistics known =
-        measured == judgement_->measured.end() ? statistics_in(row, 0, flags) : measured->second;
+  void add(const SlotRow& row, const OpFact& op, std::uint32_t number, Curve& curve) const {
+    const std::uint64_t step = facts_.steps[op.step].number;
+    const KnownStatistics known = judgement_->statistics_of(number, row.position, row.statistics);
     const std::size_t column =
         static_cast<std::size_t>(std::ranges::lower_bound(steps_, step) - steps_.begin()) / each_;
     CurvePoint& point = curve[column];
     point.first_step = std::min(point.first_step, step);
     point.last_step = std::max(point.last_step, step);
-    point.state = std::max(point.state, facts_.tensors[op.first_tensor + position].state);
-    const std::optional<double> value = column_ == "max"   ? known.max
-                                        : column_ == "min" ? known.min
-                                        : column_ == "avg" ? known.avg
-                                                           : known.l2norm;
+    point.state = std::max(point.state, facts_.tensors[op.first_tensor + row.position].state);
+    const std::optional<double> value = statistic(known, column_);
     if (value && !(point.value && (std::isnan(*point.value) || *value <= *point.value))) point.value = value;
   }
 

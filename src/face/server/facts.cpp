@@ -5,33 +5,56 @@
 
 #include "face/report/catalog_text.h"
 #include "face/report/json.h"
-#include "read/index/index_rows.h"
 #include "read/index/index_schema.h"
+#include "read/index/row_fields.h"
 
 namespace sonde::server {
 namespace {
 
-// The facts that a state needs, of one row.
-constexpr const char* kTensorFacts =
-    "SELECT op_id, position, is_input, slot, dtype, max, min, avg, l2norm, count, nan_count, positive_inf_count, "
-    "negative_inf_count, positive_count, negative_count, zero_count, flags, directory, constant, source "
-    "FROM tensors WHERE op_id>=? ORDER BY op_id, position";
+// The facts that a state needs.
+struct TensorFactRow {
+  std::uint64_t op_id = 0, position = 0;
+  bool is_input = false;
+  std::uint32_t slot = 0, flags = 0;
+  std::optional<std::string_view> dtype;
+  std::optional<KnownStatistics> statistics;
+  std::optional<std::uint64_t> directory, source;
+  double constant = 0;
+};
+constexpr auto kTensorFactRow =
+    std::tuple(RowField{"op_id", &TensorFactRow::op_id}, RowField{"position", &TensorFactRow::position},
+               RowField{"is_input", &TensorFactRow::is_input}, RowField{"slot", &TensorFactRow::slot},
+               RowField{"dtype", &TensorFactRow::dtype}, StatisticsField{&TensorFactRow::statistics},
+               RowField{"flags", &TensorFactRow::flags}, RowField{"directory", &TensorFactRow::directory},
+               RowField{"constant", &TensorFactRow::constant}, RowField{"source", &TensorFactRow::source});
 
-CatalogTensor tensor_in(const Statement& row, std::string_view& last_name, DType& last_dtype) {
+struct OpFactRow {
+  std::uint32_t step_id = 0, name_id = 0;
+  std::string_view phase, scope;
+  std::uint8_t flags = 0;
+  std::optional<std::uint32_t> source_file;
+  std::uint32_t source_line = 0;
+};
+constexpr auto kOpFactRow =
+    std::tuple(RowField{"step_id", &OpFactRow::step_id}, RowField{"name_id", &OpFactRow::name_id},
+               RowField{"phase", &OpFactRow::phase}, RowField{"flags", &OpFactRow::flags},
+               RowField{"source_file", &OpFactRow::source_file}, RowField{"source_line", &OpFactRow::source_line},
+               RowField{"scopes.text", &OpFactRow::scope});
+
+CatalogTensor tensor_of(const TensorFactRow& row, std::string_view& last_name, DType& last_dtype) {
   CatalogTensor tensor;
-  const auto flags = static_cast<std::uint32_t>(row.integer(16));
-  tensor.is_input = row.integer(2) != 0;
-  tensor.slot = static_cast<std::uint32_t>(row.integer(3));
-  if (!row.is_null(4)) {
-    if (row.text(4) != last_name) {
-      last_dtype = dtype_from_name(row.text(4));
+  tensor.is_input = row.is_input;
+  tensor.slot = row.slot;
+  if (row.dtype) {
+    if (*row.dtype != last_name) {
+      last_dtype = dtype_from_name(*row.dtype);
       last_name = info(last_dtype).lower;
     }
     tensor.dtype = last_dtype;
   }
-  if ((flags & kHasStatistics) != 0) tensor.statistics = statistics_in(row, 5, flags);
-  if (!row.is_null(17)) tensor.file = "?";  // there is one
-  if ((flags & kHasConstant) != 0) tensor.constant = row.real(18);
+  tensor.statistics = row.statistics;
+  if (row.directory) tensor.file = "?";  // there is one
+  if ((row.flags & kHasConstant) != 0) tensor.constant = row.constant;
   return tensor;
 }
 
@@ -65,28 +88,30 @@ Status place_steps(Database& database, const Catalog& frame, Facts& facts) {
 
 Status read_ops(Database& database, Facts& facts) {
   Result<Statement> rows = database.prepare(
-      "SELECT ops.id, step_id, name_id, phase, flags, source_file, source_line, scopes.text "
-      "FROM ops LEFT JOIN texts AS scopes ON scopes.id=ops.scope WHERE ops.id>=? ORDER BY ops.id");
+      select_text(kOpFactRow,
+                  "FROM ops LEFT JOIN texts AS scopes ON scopes.id=ops.scope WHERE ops.id>=? ORDER BY ops.id")
+          .c_str());
   if (!rows) return rows.error();
   rows->set(0, std::uint64_t{facts.ops.size()});
   while (rows->next()) {
-    if (rows->number(1) >= facts.steps.size() || rows->number(2) >= facts.names.size()) {
+    const OpFactRow row = row_of<OpFactRow>(*rows, kOpFactRow);
+    if (row.step_id >= facts.steps.size() || row.name_id >= facts.names.size()) {
       return database.error("cannot read it: an op has no step or no name");
     }
     OpFact& op = facts.ops.emplace_back();
-    op.step = static_cast<std::uint32_t>(rows->number(1));
-    op.name = static_cast<std::uint32_t>(rows->number(2));
-    const auto phase = std::ranges::find(kPhases, rows->text(3));
+    op.step = row.step_id;
+    op.name = row.name_id;
+    const auto phase = std::ranges::find(kPhases, row.phase);
     op.phase = static_cast<std::uint8_t>(phase == kPhases.end() ? 0 : phase - kPhases.begin());
-    op.flags = static_cast<std::uint8_t>(rows->integer(4));
-    op.source_file = rows->is_null(5) ? 0 : static_cast<std::uint32_t>(rows->number(5) + 1);
-    op.line = static_cast<std::uint32_t>(rows->number(6));
+    op.flags = row.flags;
+    op.source_file = row.source_file ? *row.source_file + 1 : 0;
+    op.line = row.source_line;
     OpName& name = facts.names[op.name];
     if (name.scope.empty()) {
       CatalogOp like;
       like.op_name = name.op_name;
       like.is_parameter = (op.flags & kIsParameter) != 0;
-      like.scope = rows->text(7);
+      like.scope = row.scope;
       name.scope = scope_of(like);
     }
   }
@@ -109,7 +134,8 @@ State judged(State state, const CatalogTensor& tensor, const OpFact& op, const F
 
 Status read_tensors(Database& database, const Catalog& frame, const Judgement& judgement, std::uint64_t first_new,
                     Facts& facts) {
-  Result<Statement> rows = database.prepare(kTensorFacts);
+  Result<Statement> rows =
+      database.prepare(select_text(kTensorFactRow, "FROM tensors WHERE op_id>=? ORDER BY op_id, position").c_str());
   if (!rows) return rows.error();
   std::string_view last_name;
   DType last_dtype = DType::undefined;
@@ -117,20 +143,21 @@ Status read_tensors(Database& database, const Catalog& frame, const Judgement& j
   std::uint64_t next_op = first_new;
   std::vector<State> worst_of_others(facts.ops.size() - first_new);
   while (rows->next()) {
-    const std::uint64_t id = rows->number(0);
+    const TensorFactRow row = row_of<TensorFactRow>(*rows, kTensorFactRow);
+    const std::uint64_t id = row.op_id;
     if (id >= facts.ops.size()) return database.error("cannot read it: a tensor has no op");
     for (; next_op <= id; ++next_op) facts.ops[next_op].first_tensor = facts.tensors.size();
     OpFact& op = facts.ops[id];
-    CatalogTensor tensor = tensor_in(*rows, last_name, last_dtype);
+    CatalogTensor tensor = tensor_of(row, last_name, last_dtype);
     if (!judgement.measured.empty() && !tensor.statistics) {
-      const auto measured = judgement.measured.find(tensor_key(id, rows->number(1)));
+      const auto measured = judgement.measured.find(tensor_key(id, row.position));
       if (measured != judgement.measured.end()) tensor.statistics = measured->second;
     }
     const State state = judged(state_of(tensor), tensor, op, facts, frame, judgement);
     facts.tensors.push_back(
-        {static_cast<std::uint32_t>(id), static_cast<std::uint16_t>(rows->number(1)), tensor.is_input, state});
+        {static_cast<std::uint32_t>(id), static_cast<std::uint16_t>(row.position), tensor.is_input, state});
     // The output of another op is judged at that op.
-    if (tensor.is_input && !rows->is_null(19)) {
+    if (tensor.is_input && row.source) {
       State& worst = worst_of_others[id - first_new];
       worst = std::max(worst, state);
     } else {

@@ -35,6 +35,8 @@ inline constexpr std::array<std::string_view, 7> kStateWords = {
     "not_recorded", "fine", "not_measured", "healthy_infinity", "unjudged_infinity", "infinity", "nan"};
 inline std::string_view word_of(State state) { return kStateWords[static_cast<std::size_t>(state)]; }
 
+inline std::uint64_t tensor_key(std::uint64_t op, std::uint64_t position) { return op << 20U | position; }
+
 // The answers of jobs, which a dump alone does not have.
 struct Judgement {
   using Place = std::tuple<std::string, std::uint32_t, std::string, bool, std::uint32_t>;  // rank, graph, name … slot
@@ -44,8 +46,15 @@ struct Judgement {
   };
   std::map<Place, std::vector<InSteps>> infinities;             // those that first-bad named
   std::unordered_map<std::uint64_t, KnownStatistics> measured;  // by tensor_key
+
+  // Those of the dump, or else those that were measured.
+  KnownStatistics statistics_of(std::uint64_t op, std::uint64_t position,
+                                const std::optional<KnownStatistics>& in_dump) const {
+    if (in_dump) return *in_dump;
+    const auto found = measured.find(tensor_key(op, position));
+    return found == measured.end() ? KnownStatistics() : found->second;
+  }
 };
-inline std::uint64_t tensor_key(std::uint64_t op, std::uint64_t position) { return op << 20U | position; }
 
 struct OpFact {
   std::uint32_t step = 0, name = 0;  // `steps.id`, `op_names.id`

@@ -9,7 +9,7 @@
 #include "face/report/catalog_text.h"
 #include "face/server/ask.h"
 #include "face/server/limits.h"
-#include "read/index/index_rows.h"
+#include "face/server/rows.h"
 #include "read/index/index_schema.h"
 
 namespace sonde::server {
@@ -375,9 +375,7 @@ Result<Response> trend(Ask& ask) {
   bool exists = false;
   std::optional<std::uint32_t> last_step;  // of several ops of one name in a step the first
   const Status done = ask.snapshot->with_database([&](Database& database) -> Status {
-    Result<Statement> row = database.prepare(
-        "SELECT max, min, avg, l2norm, count, nan_count, positive_inf_count, negative_inf_count, positive_count, "
-        "negative_count, zero_count, flags, position FROM tensors WHERE op_id=? AND is_input=? AND slot=?");
+    Result<Statement> row = database.prepare(select_text(kSlot, kOfSlot).c_str());
     if (!row) return row.error();
     for (std::uint64_t i = 0; i < facts.ops.size(); ++i) {
       const OpFact& op = facts.ops[i];
@@ -391,14 +389,12 @@ Result<Response> trend(Ask& ask) {
       row->set(1, std::int64_t{is_input});
       row->set(2, slot);
       if (row->next()) {
-        const std::uint64_t position = row->number(12);
-        const auto measured = judgement->measured.find(tensor_key(i, position));
-        const auto flags = static_cast<std::uint32_t>(row->integer(11));
+        const SlotRow found = row_of<SlotRow>(*row, kSlot);
         rank_column.add(rank_text(rank));
         graph_column.add_number(place.graph);
         step_column.add_number(place.number);
-        statistics.add(measured == judgement->measured.end() ? statistics_in(*row, 0, flags) : measured->second);
-        state.add(word_of(facts.tensors[op.first_tensor + position].state));
+        statistics.add(judgement->statistics_of(i, found.position, found.statistics));
+        state.add(word_of(facts.tensors[op.first_tensor + found.position].state));
       }
       row->reset();
     }

@@ -8,8 +8,8 @@
 #include "face/server/ask.h"
 #include "face/server/limits.h"
 #include "ground/base/text.h"
-#include "read/index/index_rows.h"
 #include "read/index/index_schema.h"
+#include "read/index/row_fields.h"
 #include "read/operators/op_nature.h"
 #include "read/operators/op_questions.h"
 
@@ -17,17 +17,9 @@ namespace sonde::server {
 namespace {
 
 Json json_of(const CatalogRun& run, std::size_t number) {
-  return {{"run", number},
-          {"finished", run.finished},
-          {"host", run.host},
-          {"command", run.command},
-          {"layout", run.layout},
-          {"saved_data", run.saved_data},
-          {"net_name", run.net_name},
-          {"error", failure_of(run)},
-          {"started_us", run.started_us},
-          {"ended_us", run.ended_us},
-          {"notes", run.notes}};
+  Json json = {{"run", number}};
+  json.update(sonde::json_of(listed(run)));
+  return json;
 }
 
 Json json_of(const CatalogRank& rank, const CatalogStep& step, State state) {
@@ -51,15 +43,19 @@ Json json_of(const CatalogRank& rank, const CatalogStep& step, State state) {
           {"class", word_of(state)}};
 }
 
+// The tensor that backward begins with.
+struct LossRow {
+  std::uint64_t op_id = 0, source_slot = 0, position = 0;
+  std::optional<std::int64_t> source;
+  std::optional<KnownStatistics> statistics;
+};
+constexpr auto kLossRow = std::tuple(RowField{"op_id", &LossRow::op_id}, RowField{"source", &LossRow::source},
+                                     RowField{"source_slot", &LossRow::source_slot},
+                                     StatisticsField{&LossRow::statistics}, RowField{"position", &LossRow::position});
+
 // A scalar's value is its largest element; null: neither the dump nor a `measure` job knows it.
-Json scalar_in(const Statement& row, const Judgement& judgement) {
-  const auto flags = static_cast<std::uint32_t>(row.integer(14));
-  KnownStatistics statistics = statistics_in(row, 3, flags);
-  if ((flags & kHasStatistics) == 0) {
-    const auto measured = judgement.measured.find(tensor_key(row.number(0), row.number(15)));
-    if (measured == judgement.measured.end()) return nullptr;
-    statistics = measured->second;
-  }
+Json scalar_in(const LossRow& row, const Judgement& judgement) {
+  const KnownStatistics statistics = judgement.statistics_of(row.op_id, row.position, row.statistics);
   const Health health = health_of(statistics);
   if (health.nan) return "nan";
   if (health.inf()) return health.positive_inf ? "inf" : "-inf";
@@ -74,9 +70,7 @@ Result<Json> losses(Snapshot& snapshot, const Facts& facts) {
   for (std::size_t i = 0; i < begins.size(); ++i) begins[i] = begins_backward(facts.names[i].op_type);
   const Status read = snapshot.with_database([&](Database& database) -> Status {
     Result<Statement> row = database.prepare(
-        "SELECT op_id, source, source_slot, max, min, avg, l2norm, count, nan_count, positive_inf_count, "
-        "negative_inf_count, positive_count, negative_count, zero_count, flags, position FROM tensors "
-        "WHERE op_id=? AND is_input AND slot=0 AND shape IN ('()', '(1)')");
+        select_text(kLossRow, "FROM tensors WHERE op_id=? AND is_input AND slot=0 AND shape IN ('()', '(1)')").c_str());
     Result<Statement> maker = database.prepare(
         "SELECT op_names.op_name FROM ops JOIN op_names ON op_names.id=name_id WHERE sequence=? AND step_id=?");
     if (!row) return row.error();
@@ -85,8 +79,9 @@ Result<Json> losses(Snapshot& snapshot, const Facts& facts) {
       const OpFact& op = facts.ops[i];
       if (!begins[op.name]) continue;
       row->set(0, i);
-      if (row->next() && !row->is_null(1)) {
-        maker->set(0, row->integer(1));
+      const LossRow loss = row->next() ? row_of<LossRow>(*row, kLossRow) : LossRow();
+      if (loss.source) {
+        maker->set(0, *loss.source);
         maker->set(1, std::uint64_t{op.step});
         const StepPlaceFact& step = facts.steps[op.step];
         if (maker->next()) {
@@ -94,8 +89,8 @@ Result<Json> losses(Snapshot& snapshot, const Facts& facts) {
                           {"graph", step.graph},
                           {"step", step.number},
                           {"op_name", maker->text(0)},
-                          {"slot", row->number(2)},
-                          {"value", scalar_in(*row, *judgement)}});
+                          {"slot", loss.source_slot},
+                          {"value", scalar_in(loss, *judgement)}});
         }
         maker->reset();
       }

@@ -14,7 +14,6 @@
 #include "face/server/filter.h"
 #include "ground/base/text.h"
 #include "read/catalog/select.h"
-#include "read/index/index_rows.h"
 #include "read/index/index_schema.h"
 #include "read/measure/trend.h"
 
@@ -36,6 +35,17 @@ double number_of(const OpFact& op, std::string_view column) {
   if (column == "not_measured") return op.not_measured;
   return column == "tensors" ? op.recorded : op.line;
 }
+
+// The columns of tensors that a filter or an order looks at.
+struct ColumnRow {
+  std::optional<KnownStatistics> statistics;
+  std::string_view dtype, shape, parameter;
+};
+constexpr auto kColumnRow =
+    std::tuple(StatisticsField{&ColumnRow::statistics}, RowField{"dtype", &ColumnRow::dtype},
+               RowField{"shape", &ColumnRow::shape}, RowField{"names.text", &ColumnRow::parameter});
+constexpr const char* kOfAll =
+    "FROM tensors LEFT JOIN texts AS names ON names.id=tensors.parameter ORDER BY op_id, position";
 
 // The order of rows by one column. Unknown values come last; a NaN counts as larger than infinity.
 struct SortKeys {
@@ -209,13 +219,10 @@ class RowSearch {
     }
     const std::shared_ptr<const Judgement> judgement = snapshot_.judgement();
     return snapshot_.with_database([&](Database& database) -> Status {
-      Result<Statement> rows = database.prepare(
-          "SELECT max, min, avg, l2norm, count, nan_count, positive_inf_count, negative_inf_count, positive_count, "
-          "negative_count, zero_count, flags, dtype, shape, names.text FROM tensors "
-          "LEFT JOIN texts AS names ON names.id=tensors.parameter ORDER BY op_id, position");
+      Result<Statement> rows = database.prepare(select_text(kColumnRow, kOfAll).c_str());
       if (!rows) return rows.error();
       for (; !is_gone_at(at) && rows->next() && at < facts_.tensors.size(); ++at) {
-        if (takes_fact(facts_.tensors[at])) take_row(*rows, at, *judgement);
+        if (takes_fact(facts_.tensors[at])) take_row(row_of<ColumnRow>(*rows, kColumnRow), at, *judgement);
       }
       return rows->failed() ? Status(database.error("cannot read it")) : Status();
     });
@@ -229,25 +236,18 @@ class RowSearch {
     keys_.add(number_key(facts_.ops[tensor.op], tensor.state));
   }
 
-  void take_row(const Statement& row, std::uint32_t at, const Judgement& judgement) {
-    const auto flags = static_cast<std::uint32_t>(row.integer(11));
-    KnownStatistics statistics;
-    if ((flags & kHasStatistics) != 0) {
-      statistics = statistics_in(row, 0, flags);
-    } else if (const auto measured =
-                   judgement.measured.find(tensor_key(facts_.tensors[at].op, facts_.tensors[at].position));
-               measured != judgement.measured.end()) {
-      statistics = measured->second;
-    }
+  void take_row(const ColumnRow& row, std::uint32_t at, const Judgement& judgement) {
+    const TensorFact& tensor = facts_.tensors[at];
+    const KnownStatistics statistics = judgement.statistics_of(tensor.op, tensor.position, row.statistics);
     for (const NumberCondition& condition : filter_.numbers) {
       const std::optional<double> value = statistic(statistics, condition.column);
       if (!value || !condition.holds(*value)) return;
     }
-    if (!std::ranges::all_of(filter_.dtypes, [&](const auto& wanted) { return wanted == row.text(12); })) return;
-    if (!std::ranges::all_of(filter_.parameters, [&](const auto& p) { return glob_matches(p, row.text(14)); })) return;
+    if (!std::ranges::all_of(filter_.dtypes, [&](const auto& wanted) { return wanted == row.dtype; })) return;
+    if (!std::ranges::all_of(filter_.parameters, [&](const auto& p) { return glob_matches(p, row.parameter); })) return;
     if (keys_.column == "dtype" || keys_.column == "shape" || keys_.column == "parameter") {
       rows_.push_back(at);
-      return keys_.add_text(row.text(keys_.column == "dtype" ? 12 : keys_.column == "shape" ? 13 : 14));
+      return keys_.add_text(keys_.column == "dtype" ? row.dtype : keys_.column == "shape" ? row.shape : row.parameter);
     }
     const auto& numbers = numbers_of(RowsOf::tensors);
     if (std::ranges::find(numbers, keys_.column) == numbers.end()) return take_tensor(at);

@@ -5,8 +5,8 @@
 #include "face/server/limits.h"
 #include "face/server/rows.h"
 #include "ground/base/text.h"
-#include "read/index/index_rows.h"
 #include "read/index/index_schema.h"
+#include "read/index/row_fields.h"
 
 namespace sonde::server {
 namespace {
@@ -47,10 +47,11 @@ struct SourceColumns {
       : source_file(table.add("source_file", ColumnType::text)),
         source_line(table.add("source_line", ColumnType::uint32)),
         function(table.add("function", ColumnType::text)) {}
-  void add(const Statement& row, int first) {
-    source_file.add(row.text(first));
-    source_line.add_number(row.number(first + 1));
-    function.add(row.text(first + 2));
+  template <typename Row>
+  void add(const Row& row) {
+    source_file.add(row.source_file);
+    source_line.add_number(row.source_line);
+    function.add(row.function);
   }
   AnswerColumn &source_file, &source_line, &function;
 };
@@ -118,24 +119,46 @@ Result<Response> finish(Ask& ask, AnswerTable& table, const Page& page) {
   return table.response(ask.request, ask.snapshot->generation());
 }
 
-constexpr const char* kOpDetails =
-    "SELECT files.text, ops.source_line, functions.text, ops.timestamp_us FROM ops "
-    "LEFT JOIN texts AS files ON files.id=ops.source_file LEFT JOIN texts AS functions ON functions.id=ops.function "
-    "WHERE ops.id=?";
+// What the facts do not have.
+struct OpDetails {
+  std::string_view source_file, function;
+  std::uint64_t source_line = 0, timestamp_us = 0;
+};
+constexpr auto kOpDetails = std::tuple(
+    RowField{"files.text", &OpDetails::source_file}, RowField{"ops.source_line", &OpDetails::source_line},
+    RowField{"functions.text", &OpDetails::function}, RowField{"ops.timestamp_us", &OpDetails::timestamp_us});
+constexpr const char* kOfOp =
+    "FROM ops LEFT JOIN texts AS files ON files.id=ops.source_file LEFT JOIN texts AS functions ON "
+    "functions.id=ops.function WHERE ops.id=?";
 
-constexpr const char* kTensorDetails =
-    "SELECT max, min, avg, l2norm, count, nan_count, positive_inf_count, negative_inf_count, positive_count, "
-    "negative_count, zero_count, tensors.flags, is_input, slot, names.text, keys.text, dtype, shape, md5, sha1, "
-    "reasons.text, directories.text || stems.text || file_end, files.text, ops.source_line, functions.text, "
-    "coalesce(nullif(tensors.timestamp_us, 0), ops.timestamp_us) "
+struct TensorDetails {
+  std::optional<KnownStatistics> statistics;
+  std::uint32_t flags = 0;
+  bool is_input = false;
+  std::uint64_t slot = 0, source_line = 0, timestamp_us = 0;
+  std::string_view parameter, key, shape, source_file, function;
+  std::optional<std::string_view> dtype, md5, sha1, skipped, tensor_file;
+};
+constexpr auto kTensorDetails = std::tuple(
+    StatisticsField{&TensorDetails::statistics}, RowField{"tensors.flags", &TensorDetails::flags},
+    RowField{"is_input", &TensorDetails::is_input}, RowField{"slot", &TensorDetails::slot},
+    RowField{"names.text", &TensorDetails::parameter}, RowField{"keys.text", &TensorDetails::key},
+    RowField{"dtype", &TensorDetails::dtype}, RowField{"shape", &TensorDetails::shape},
+    RowField{"md5", &TensorDetails::md5}, RowField{"sha1", &TensorDetails::sha1},
+    RowField{"reasons.text", &TensorDetails::skipped},
+    RowField{"directories.text || stems.text || file_end", &TensorDetails::tensor_file},
+    RowField{"files.text", &TensorDetails::source_file}, RowField{"ops.source_line", &TensorDetails::source_line},
+    RowField{"functions.text", &TensorDetails::function},
+    RowField{"coalesce(nullif(tensors.timestamp_us, 0), ops.timestamp_us)", &TensorDetails::timestamp_us});
+constexpr const char* kOfTensor =
     "FROM tensors JOIN ops ON ops.id=tensors.op_id LEFT JOIN texts AS names ON names.id=tensors.parameter "
     "LEFT JOIN texts AS keys ON keys.id=tensors.key LEFT JOIN texts AS reasons ON reasons.id=tensors.skipped "
     "LEFT JOIN texts AS directories ON directories.id=tensors.directory LEFT JOIN texts AS stems ON "
     "stems.id=tensors.stem LEFT JOIN texts AS files ON files.id=ops.source_file LEFT JOIN texts AS functions ON "
     "functions.id=ops.function WHERE op_id=? AND position=?";
 
-void add_text(AnswerColumn& column, const Statement& row, int at) {
-  row.is_null(at) ? column.add_null() : column.add(row.text(at));
+void add_text(AnswerColumn& column, const std::optional<std::string_view>& text) {
+  text ? column.add(*text) : column.add_null();
 }
 
 }  // namespace
@@ -168,7 +191,7 @@ Result<Response> ops(Ask& ask) {
   AnswerColumn& unknown = table.add("not_measured", ColumnType::uint32);
   AnswerColumn& id = table.add("op_id", ColumnType::uint64);
   const Status read = ask.snapshot->with_database([&](Database& database) -> Status {
-    Result<Statement> row = database.prepare(kOpDetails);
+    Result<Statement> row = database.prepare(select_text(kOpDetails, kOfOp).c_str());
     if (!row) return row.error();
     for (std::uint64_t i = page->begin; i < page->end; ++i) {
       const std::uint64_t number = (*page->rows)[i];
@@ -176,8 +199,9 @@ Result<Response> ops(Ask& ask) {
       row->set(0, number);
       if (!row->next()) return database.error("cannot read it: an op is missing");
       op_columns.add(*ask.snapshot, *page->facts, op);
-      source_columns.add(*row, 0);
-      timestamp.add_number(row->number(3));
+      const OpDetails details = row_of<OpDetails>(*row, kOpDetails);
+      source_columns.add(details);
+      timestamp.add_number(details.timestamp_us);
       recorded.add_number(op.recorded);
       state.add(word_of(op.state));
       nans.add_number(op.nan_tensors);
@@ -214,7 +238,7 @@ Result<Response> tensors(Ask& ask) {
   AnswerColumn& id = table.add("op_id", ColumnType::uint64);
   const std::shared_ptr<const Judgement> judgement = ask.snapshot->judgement();
   const Status read = ask.snapshot->with_database([&](Database& database) -> Status {
-    Result<Statement> row = database.prepare(kTensorDetails);
+    Result<Statement> row = database.prepare(select_text(kTensorDetails, kOfTensor).c_str());
     if (!row) return row.error();
     for (std::uint64_t i = page->begin; i < page->end; ++i) {
       const TensorFact& tensor = page->facts->tensors[(*page->rows)[i]];
@@ -222,24 +246,22 @@ Result<Response> tensors(Ask& ask) {
       row->set(0, std::uint64_t{tensor.op});
       row->set(1, std::uint64_t{tensor.position});
       if (!row->next()) return database.error("cannot read it: a tensor is missing");
-      const auto flags = static_cast<std::uint32_t>(row->integer(11));
+      const TensorDetails details = row_of<TensorDetails>(*row, kTensorDetails);
       op_columns.add(*ask.snapshot, *page->facts, op);
-      side.add(row->integer(12) != 0 ? "input" : "output");
-      slot.add_number(row->number(13));
-      parameter.add(row->text(14));
-      key.add(row->text(15));
-      dtype.add(row->is_null(16) ? "?" : row->text(16));
-      (flags & kHasShape) != 0 ? shape.add(row->text(17)) : shape.add_null();
-      const auto measured = judgement->measured.find(tensor_key(tensor.op, tensor.position));
-      const bool has_own = (flags & kHasStatistics) != 0 || measured == judgement->measured.end();
-      statistics.add(has_own ? statistics_in(*row, 0, flags) : measured->second);
-      add_text(md5, *row, 18);
-      add_text(sha1, *row, 19);
-      add_text(skipped, *row, 20);
+      side.add(details.is_input ? "input" : "output");
+      slot.add_number(details.slot);
+      parameter.add(details.parameter);
+      key.add(details.key);
+      dtype.add(details.dtype.value_or("?"));
+      (details.flags & kHasShape) != 0 ? shape.add(details.shape) : shape.add_null();
+      statistics.add(judgement->statistics_of(tensor.op, tensor.position, details.statistics));
+      add_text(md5, details.md5);
+      add_text(sha1, details.sha1);
+      add_text(skipped, details.skipped);
       const CatalogRank& rank = ask.snapshot->frame().ranks[page->facts->steps[op.step].rank];
-      row->is_null(21) ? file.add_null() : file.add((rank.directory / row->text(21)).string());
-      source_columns.add(*row, 22);
-      timestamp.add_number(row->number(25));
+      details.tensor_file ? file.add((rank.directory / *details.tensor_file).string()) : file.add_null();
+      source_columns.add(details);
+      timestamp.add_number(details.timestamp_us);
       state.add(word_of(tensor.state));
       id.add_number(tensor.op);
       row->reset();

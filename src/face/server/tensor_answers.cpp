@@ -171,9 +171,9 @@ Result<Response> tensor_histogram(Ask& ask) {
                      {"below", distribution.below},
                      {"above", distribution.above},
                      {"zero_count", distribution.zero_count},
-                     {"nan_count", distribution.nan_count},
-                     {"positive_inf_count", distribution.positive_inf_count},
-                     {"negative_inf_count", distribution.negative_inf_count}};
+                     {"nan_count", distribution.non_finite.nan},
+                     {"positive_inf_count", distribution.non_finite.positive_inf},
+                     {"negative_inf_count", distribution.non_finite.negative_inf}};
   return json_response(json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
+#include "ground/base/text.h"
 #include "ground/stats/statistics.h"
 
 namespace sonde {
@@ -130,6 +132,15 @@ double in_type(double value, DType dtype) {
 
 }  // namespace
 
+Statistics negated(Statistics of) {
+  std::swap(of.positive_count, of.negative_count);
+  std::swap(of.positive_inf_count, of.negative_inf_count);
+  if (of.finite_count() == 0) return of;
+  of.max = -std::exchange(of.min, -of.max);
+  of.sum = of.sum == 0 ? 0 : -of.sum;
+  return of;
+}
+
 std::span<const CategoryInfo, kCategories> all_categories() { return kTable; }
 
 std::optional<Category> category_from_word(std::string_view word) {
@@ -140,6 +151,15 @@ std::optional<Category> category_from_word(std::string_view word) {
   }
   return std::nullopt;
 }
+
+std::optional<Category> category_from_title(std::string_view title) {
+  if (const std::optional<Category> found = category_from_word(lower_case(title))) return found;
+  const auto is_it = [&](const CategoryInfo& row) { return same_ignoring_case(row.column, title); };
+  const auto found = std::ranges::find_if(kTable, is_it);
+  return found == kTable.end() ? std::nullopt : std::optional(found->category);
+}
+
+std::string number_text(double value) { return std::isnan(value) ? "nan" : fmt::format("{:g}", value); }
 
 double value_of(const Statistics& statistics, Category category, NonFinite rule) {
   const Statistics of = rule == NonFinite::left_out ? finite_part(statistics) : statistics;
@@ -165,8 +185,7 @@ std::string text_of(const Statistics& statistics, Category category, NonFinite r
   if (const std::optional<std::uint64_t> count = count_of(counted, category)) return fmt::format("{}", *count);
   if (category == Category::md5 || category == Category::sha1) return {};
   if (leave_out && statistics.finite_count() == 0) return "null";
-  const double value = value_of(statistics, category, rule);
-  return std::isnan(value) ? "nan" : fmt::format("{:g}", value);
+  return number_text(value_of(statistics, category, rule));
 }
 
 std::string text_in_type(const Statistics& statistics, Category category, DType dtype, NonFinite rule) {
@@ -174,8 +193,7 @@ std::string text_in_type(const Statistics& statistics, Category category, DType 
   if (!has_type || (rule == NonFinite::left_out && statistics.finite_count() == 0)) {
     return text_of(statistics, category, rule);
   }
-  const double value = in_type(value_of(statistics, category, rule), dtype);
-  return std::isnan(value) ? "nan" : fmt::format("{:g}", value);
+  return number_text(in_type(value_of(statistics, category, rule), dtype));
 }
 
 }  // namespace sonde

@@ -175,10 +175,10 @@ void add_extremes(PairSums& total, const PairSums& chunk) {
 
 void add_chunk(PairSums& total, const PairSums& chunk) {
   add_extremes(total, chunk);
+  total.non_finite += chunk.non_finite;
+  total.golden_non_finite += chunk.golden_non_finite;
   for (const auto field :
-       {&PairSums::count, &PairSums::mismatches, &PairSums::finite_pairs, &PairSums::nan_count,
-        &PairSums::positive_inf_count, &PairSums::negative_inf_count, &PairSums::golden_nan_count,
-        &PairSums::golden_positive_inf_count, &PairSums::golden_negative_inf_count, &PairSums::equal_non_finite,
+       {&PairSums::count, &PairSums::mismatches, &PairSums::finite_pairs, &PairSums::equal_non_finite,
         &PairSums::same_non_finite, &PairSums::below_thousandth, &PairSums::below_five_thousandths}) {
     total.*field += chunk.*field;
   }

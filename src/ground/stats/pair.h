@@ -14,6 +14,7 @@
 #include <span>
 #include <string_view>
 
+#include "ground/stats/statistics.h"
 #include "sonde/tensor.h"
 
 namespace sonde {
@@ -34,8 +35,7 @@ struct PairSums {
   std::uint64_t count = 0;       // pairs
   std::uint64_t mismatches = 0;  // pairs that are not equal: NaN equals NaN, +0 equals -0
   std::uint64_t finite_pairs = 0;
-  std::uint64_t nan_count = 0, positive_inf_count = 0, negative_inf_count = 0;  // of the target
-  std::uint64_t golden_nan_count = 0, golden_positive_inf_count = 0, golden_negative_inf_count = 0;
+  NonFiniteCounts non_finite, golden_non_finite;
   std::uint64_t equal_non_finite = 0;  // pairs of NaN and NaN, or of the same infinity
   std::uint64_t same_non_finite = 0;   // those, and infinities of opposite signs, which msprobe counts as equal places
 

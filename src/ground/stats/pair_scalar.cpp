@@ -18,18 +18,10 @@ void widen_bfloat16(const std::uint16_t* from, float* to, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) to[i] = bfloat16_to_float(from[i]);
 }
 
-void count_non_finite(double value, std::uint64_t& nan, std::uint64_t& positive, std::uint64_t& negative) {
-  if (std::isnan(value)) {
-    ++nan;
-  } else if (std::isinf(value)) {
-    ++(value > 0 ? positive : negative);
-  }
-}
-
 void add_non_finite(PairLanes& state, std::size_t lane, double x, double y) {
   PairSums& found = state.found;
-  count_non_finite(x, found.nan_count, found.positive_inf_count, found.negative_inf_count);
-  count_non_finite(y, found.golden_nan_count, found.golden_positive_inf_count, found.golden_negative_inf_count);
+  if (!std::isfinite(x)) found.non_finite.count(x);
+  if (!std::isfinite(y)) found.golden_non_finite.count(y);
   const bool both_nan = std::isnan(x) && std::isnan(y);
   if (both_nan || x == y) {
     ++found.equal_non_finite;

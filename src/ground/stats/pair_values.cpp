@@ -3,23 +3,18 @@
 #include <cstring>
 #include <type_traits>
 
-#include "ground/tensor/small_floats.h"
+#include "ground/tensor/visit.h"
 
 namespace sonde {
 namespace {
 
-template <typename Stored, typename T>
-void convert_plain(const std::byte* from, T* to, std::size_t count) {
+template <typename Element, typename T>
+void convert_each(const std::byte* from, T* to, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
-    Stored stored;
-    std::memcpy(&stored, from + i * sizeof(Stored), sizeof(Stored));
-    to[i] = static_cast<T>(stored);
+    typename Element::Stored stored;
+    std::memcpy(&stored, from + i * sizeof stored, sizeof stored);
+    to[i] = static_cast<T>(Element::number(stored));
   }
-}
-
-template <typename T>
-void convert_table(const std::array<float, 256>& table, const std::byte* from, T* to, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<T>(table[static_cast<std::uint8_t>(from[i])]);
 }
 
 // Types of 16 bits are converted through float.
@@ -43,19 +38,6 @@ void convert_16(Widen widen, const std::byte* from, T* to, std::size_t count) {
 template <typename T>
 void convert_bool(const std::byte* from, T* to, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) to[i] = from[i] != std::byte{0} ? T{1} : T{0};
-}
-
-DType part_of(DType dtype) {
-  switch (dtype) {
-    case DType::complex32:
-      return DType::float16;
-    case DType::complex64:
-      return DType::float32;
-    case DType::complex128:
-      return DType::float64;
-    default:
-      return dtype;
-  }
 }
 
 }  // namespace
@@ -97,49 +79,19 @@ const std::byte* PairValues::bytes(std::size_t elements) {
 
 template <typename T>
 void PairValues::convert(const std::byte* from, T* to, std::size_t parts) {
-  switch (part_of(view_.dtype)) {
-    case DType::bool8:
-      return convert_bool(from, to, parts);
-    case DType::int8:
-    case DType::qint8:
-      return convert_plain<std::int8_t>(from, to, parts);
-    case DType::int16:
-      return convert_plain<std::int16_t>(from, to, parts);
-    case DType::int32:
-    case DType::qint32:
-      return convert_plain<std::int32_t>(from, to, parts);
-    case DType::int64:
-      return convert_plain<std::int64_t>(from, to, parts);
-    case DType::uint8:
-    case DType::quint8:
-      return convert_plain<std::uint8_t>(from, to, parts);
-    case DType::uint16:
-      return convert_plain<std::uint16_t>(from, to, parts);
-    case DType::uint32:
-      return convert_plain<std::uint32_t>(from, to, parts);
-    case DType::uint64:
-      return convert_plain<std::uint64_t>(from, to, parts);
-    case DType::float16:
-      return convert_16(kernel_.from_float16, from, to, parts);
-    case DType::bfloat16:
-      return convert_16(kernel_.from_bfloat16, from, to, parts);
-    case DType::float32:
-      return convert_plain<float>(from, to, parts);
-    case DType::float64:
-      return convert_plain<double>(from, to, parts);
-    case DType::float8_e4m3fn:
-      return convert_table(kFloat8Values<DType::float8_e4m3fn>, from, to, parts);
-    case DType::float8_e5m2:
-      return convert_table(kFloat8Values<DType::float8_e5m2>, from, to, parts);
-    case DType::float8_e4m3fnuz:
-      return convert_table(kFloat8Values<DType::float8_e4m3fnuz>, from, to, parts);
-    case DType::float8_e5m2fnuz:
-      return convert_table(kFloat8Values<DType::float8_e5m2fnuz>, from, to, parts);
-    case DType::float8_e8m0fnu:
-      return convert_table(kFloat8Values<DType::float8_e8m0fnu>, from, to, parts);
-    default:  // a type without numbers: its bytes have no meaning
+  visit(part_of(view_.dtype), [&]<typename Element>(Element) {
+    if constexpr (std::is_same_v<Element, Boolean>) {
+      convert_bool(from, to, parts);
+    } else if constexpr (std::is_same_v<Element, Float16>) {
+      convert_16(kernel_.from_float16, from, to, parts);
+    } else if constexpr (std::is_same_v<Element, Bfloat16>) {
+      convert_16(kernel_.from_bfloat16, from, to, parts);
+    } else if constexpr (std::is_same_v<Element, NoNumber>) {  // its bytes have no meaning
       std::fill_n(to, parts, T{0});
-  }
+    } else {
+      convert_each<Element>(from, to, parts);
+    }
+  });
 }
 
 template <typename T>

@@ -13,6 +13,23 @@
 
 namespace sonde {
 
+// The elements of a tensor that are not finite.
+struct NonFiniteCounts {
+  std::uint64_t nan = 0, positive_inf = 0, negative_inf = 0;
+
+  std::uint64_t infinities() const { return positive_inf + negative_inf; }
+  std::uint64_t all() const { return nan + infinities(); }
+  // One that is not finite.
+  void count(double value) { ++(value != value ? nan : value > 0 ? positive_inf : negative_inf); }
+  NonFiniteCounts& operator+=(const NonFiniteCounts& other) {
+    nan += other.nan;
+    positive_inf += other.positive_inf;
+    negative_inf += other.negative_inf;
+    return *this;
+  }
+  friend bool operator==(const NonFiniteCounts&, const NonFiniteCounts&) = default;
+};
+
 // Raw moments and counts; every element is widened to double. Exact definitions: docs/format.md, "Statistics".
 // Bit-identical for every kernel and thread count, because a fixed tree of lanes defines the order of additions.
 struct Statistics {
@@ -33,6 +50,22 @@ struct Statistics {
   bool all_finite() const { return finite_count() == count; }
   friend bool operator==(const Statistics&, const Statistics&) = default;
 };
+
+// Calls visit(count…) for each kind of element, with the count of each of `statistics`, in the order of the journal.
+// They may have several types: those of known_statistics.h and of sonde.h have members of the same names.
+template <typename Visit, typename... Kinds>
+void for_each_non_finite_count(Visit&& visit, Kinds&... statistics) {
+  visit(statistics.nan_count...);
+  visit(statistics.positive_inf_count...);
+  visit(statistics.negative_inf_count...);
+}
+template <typename Visit, typename... Kinds>
+void for_each_count(Visit&& visit, Kinds&... statistics) {
+  for_each_non_finite_count(visit, statistics...);
+  visit(statistics.positive_count...);
+  visit(statistics.negative_count...);
+  visit(statistics.zero_count...);
+}
 
 // One pass over the elements in memory order (WalkOrder::memory), without a copy. Not for complex (check
 // info(dtype).has_statistics).
@@ -70,6 +103,8 @@ struct CategoryInfo {
 };
 std::span<const CategoryInfo, kCategories> all_categories();
 std::optional<Category> category_from_word(std::string_view word);
+// The category with this word, or whose column has this name, in letters of any case.
+std::optional<Category> category_from_title(std::string_view title);
 
 // 32 or 40 lower-case hex digits over the C-order bytes of `view`, original dtype. SHA-1 above 20480 elements is the
 // hash of the hex texts of slices (mindspore-dump 2.7).
@@ -82,6 +117,8 @@ enum class NonFinite : std::uint8_t {
   left_out,  // MindSpore 2.0: max, min and avg over the finite elements; an infinity is neither positive nor negative
 };
 
+// As `%g`; the sign of a NaN has no meaning.
+std::string number_text(double value);
 // The value of a category. Not for md5/sha1. NaN if there is none.
 double value_of(const Statistics& statistics, Category category, NonFinite rule = NonFinite::spread);
 // Its text: "%g" for values, plain integers for counts, `nan` without a sign; `null` for a value over no elements.

@@ -230,15 +230,6 @@ Statistics summarize_with(const Kernel& kernel, const TensorView& view) {
   return view.negative ? negated(found) : found;
 }
 
-Statistics negated(Statistics of) {
-  std::swap(of.positive_count, of.negative_count);
-  std::swap(of.positive_inf_count, of.negative_inf_count);
-  if (of.finite_count() == 0) return of;
-  of.max = -std::exchange(of.min, -of.max);
-  of.sum = of.sum == 0 ? 0 : -of.sum;
-  return of;
-}
-
 Statistics summarize(const TensorView& view) { return summarize_with(chosen_kernel(), view); }
 
 Statistics summarize_and_copy(const TensorView& view, std::byte* out) {

@@ -27,9 +27,8 @@ class Sums {
       : operands_(operands),
         for_each_(for_each),
         pair_(compare_pair(operands.left, operands.right, kOptions, for_each)),
-        left_{pair_.sum, pair_.squares, pair_.nan_count, pair_.positive_inf_count, pair_.negative_inf_count},
-        right_{pair_.golden_sum, pair_.golden_squares, pair_.golden_nan_count, pair_.golden_positive_inf_count,
-               pair_.golden_negative_inf_count} {
+        left_{pair_.sum, pair_.squares, pair_.non_finite},
+        right_{pair_.golden_sum, pair_.golden_squares, pair_.golden_non_finite} {
     if (pair_.non_finite_pairs() == 0) return;
     // Elements whose partner is not finite count for their own side.
     const PairSums left = compare_pair(operands.left, operands.left, kOptions, for_each);
@@ -40,17 +39,18 @@ class Sums {
 
   struct Side {
     double sum, squares;
-    std::uint64_t nan, positive_inf, negative_inf;
+    NonFiniteCounts non_finite;
 
-    bool is_finite() const { return nan == 0 && positive_inf == 0 && negative_inf == 0; }
+    bool is_finite() const { return non_finite.all() == 0; }
     double norm() const {
-      if (nan > 0) return kNan;
+      if (non_finite.nan > 0) return kNan;
       return is_finite() ? std::sqrt(squares) : kInfinity;
     }
     double mean(double count) const {
-      if (nan > 0 || (positive_inf > 0 && negative_inf > 0)) return kNan;
-      if (positive_inf > 0) return kInfinity;
-      return negative_inf > 0 ? -kInfinity : sum / count;
+      const auto& [nan, up, down] = non_finite;
+      if (nan > 0 || (up > 0 && down > 0)) return kNan;
+      if (up > 0) return kInfinity;
+      return down > 0 ? -kInfinity : sum / count;
     }
   };
 
@@ -63,7 +63,7 @@ class Sums {
   // A sum, a mean or a maximum of differences; `finite` is the result if all are finite.
   double of_differences(double finite) const {
     if (pair_.non_finite_pairs() == 0) return finite;
-    const bool has_nan = left_.nan > 0 || right_.nan > 0 || pair_.equal_non_finite > 0;
+    const bool has_nan = left_.non_finite.nan > 0 || right_.non_finite.nan > 0 || pair_.equal_non_finite > 0;
     return has_nan ? kNan : kInfinity;
   }
   double kl() const { return kl_divergence(operands_.left, operands_.right, pair_, kOptions, for_each_); }

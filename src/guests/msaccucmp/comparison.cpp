@@ -68,8 +68,8 @@ std::string overflow_text(const DumpTensor& tensor, const Hands& hands) {
   std::int64_t dims[2];
   const TensorView view = tensor.array.flat(dims);
   const PairSums sums = compare_pair(view, view, {}, hands.for_each);
-  if (sums.nan_count > 0) return "NO";
-  const bool has_infinity = sums.positive_inf_count > 0 || sums.negative_inf_count > 0;
+  if (sums.non_finite.nan > 0) return "NO";
+  const bool has_infinity = sums.non_finite.infinities() > 0;
   return has_infinity || std::max(std::abs(sums.min), std::abs(sums.max)) >= kLargestFloat16 ? "YES" : "NO";
 }
 

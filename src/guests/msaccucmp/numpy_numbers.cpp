@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <concepts>
 #include <cstring>
 #include <limits>
 
-#include "ground/tensor/small_floats.h"
+#include "ground/tensor/visit.h"
 
 namespace sonde::msaccucmp {
 namespace {
@@ -19,37 +20,22 @@ struct Type {
 };
 
 Type type_of(DType dtype) {
-  switch (dtype) {
-    case DType::bool8:
+  if (is_complex(dtype) && dtype != DType::complex32) return {Kind::floating, 8};
+  return visit(dtype, []<typename Element>(Element) -> Type {
+    if constexpr (std::same_as<Element, Boolean>) {
       return {Kind::boolean, 1};
-    case DType::int8:
-    case DType::qint8:
-      return {Kind::whole, 1};
-    case DType::int16:
-      return {Kind::whole, 2};
-    case DType::int32:
-    case DType::qint32:
-      return {Kind::whole, 4};
-    case DType::int64:
-      return {Kind::whole, 8};
-    case DType::uint8:
-    case DType::quint8:
-      return {Kind::unsigned_whole, 1};
-    case DType::uint16:
-      return {Kind::unsigned_whole, 2};
-    case DType::uint32:
-      return {Kind::unsigned_whole, 4};
-    case DType::uint64:
-      return {Kind::unsigned_whole, 8};
-    case DType::float16:
+    } else if constexpr (std::same_as<Element, Float16>) {
       return {Kind::floating, 2};
-    case DType::float64:
-    case DType::complex64:
-    case DType::complex128:
-      return {Kind::floating, 8};
-    default:  // float32 and all types that are widened to it
+    } else if constexpr (requires { typename Element::Stored; }) {
+      using Number = decltype(Element::number({}));
+      const Kind kind = std::is_floating_point_v<Number> ? Kind::floating
+                        : std::is_signed_v<Number>       ? Kind::whole
+                                                         : Kind::unsigned_whole;
+      return {kind, static_cast<int>(sizeof(Number))};
+    } else {
       return {Kind::floating, 4};
-  }
+    }
+  });
 }
 
 // NumPy's promotion.
@@ -76,42 +62,15 @@ T load(const Array& array, std::int64_t index) {
 
 template <typename T>
 T element(const Array& array, std::int64_t index) {
-  switch (array.dtype) {
-    case DType::bool8:
-      return static_cast<T>(load<std::uint8_t>(array, index) != 0 ? 1 : 0);
-    case DType::int8:
-    case DType::qint8:
-      return static_cast<T>(load<std::int8_t>(array, index));
-    case DType::int16:
-      return static_cast<T>(load<std::int16_t>(array, index));
-    case DType::int32:
-    case DType::qint32:
-      return static_cast<T>(load<std::int32_t>(array, index));
-    case DType::int64:
-      return static_cast<T>(load<std::int64_t>(array, index));
-    case DType::uint8:
-    case DType::quint8:
-      return static_cast<T>(load<std::uint8_t>(array, index));
-    case DType::uint16:
-      return static_cast<T>(load<std::uint16_t>(array, index));
-    case DType::uint32:
-      return static_cast<T>(load<std::uint32_t>(array, index));
-    case DType::uint64:
-      return static_cast<T>(load<std::uint64_t>(array, index));
-    case DType::float16:
-    case DType::complex32:
-      return static_cast<T>(float16_to_float(load<std::uint16_t>(array, index)));
-    case DType::bfloat16:
-      return static_cast<T>(bfloat16_to_float(load<std::uint16_t>(array, index)));
-    case DType::float32:
-    case DType::complex64:
-      return static_cast<T>(load<float>(array, index));
-    case DType::float64:
-    case DType::complex128:
-      return static_cast<T>(load<double>(array, index));
-    default:
-      return static_cast<T>(float8::decode(array.dtype, load<std::uint8_t>(array, index)));
-  }
+  return visit(part_of(array.dtype), [&]<typename Element>(Element) -> T {
+    if constexpr (std::same_as<Element, NoNumber>) {
+      return T{};
+    } else {
+      const auto stored = load<typename Element::Stored>(array, index);
+      if constexpr (std::same_as<Element, Boolean>) return static_cast<T>(stored != 0 ? 1 : 0);
+      return static_cast<T>(Element::number(stored));
+    }
+  });
 }
 
 // To the nearest float16, ties to even.

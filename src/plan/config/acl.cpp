@@ -51,17 +51,13 @@ std::span<const Options> all_options() {
 constexpr std::array<std::string_view, 5> kKernelData = {"all", "printf", "tensor", "assert", "timestamp"};
 
 // In the order in which CANN writes them, whatever the order of the file.
-struct Statistic {
-  std::string_view word;
-  Category category;
-};
-constexpr std::array<Statistic, 7> kStatistics = {{{"Max", Category::max},
-                                                   {"Min", Category::min},
-                                                   {"Avg", Category::avg},
-                                                   {"Nan", Category::nan_count},
-                                                   {"Negative Inf", Category::negative_inf_count},
-                                                   {"Positive Inf", Category::positive_inf_count},
-                                                   {"L2norm", Category::l2norm}}};
+constexpr std::array<std::string_view, 7> kStatistics = {"Max",          "Min",          "Avg",   "Nan",
+                                                         "Negative Inf", "Positive Inf", "L2norm"};
+
+Category category_of(std::string_view statistic) {
+  const std::optional<Category> value = category_from_title(statistic);
+  return value ? *value : *category_from_title(std::string(statistic) + " count");
+}
 
 std::optional<Scene> scene_from(std::string_view word) {
   if (word == "watcher") return Scene::watcher;
@@ -153,7 +149,7 @@ class AclReader {
     }
     const JsonMember* stats = dump_.find("dump_stats");
     std::vector<std::string_view> words;
-    for (const Statistic& statistic : kStatistics) words.push_back(statistic.word);
+    words.insert(words.end(), kStatistics.begin(), kStatistics.end());
     for (std::size_t i = 0; stats != nullptr && i < stats->value.items.size(); ++i) {
       const JsonValue& one = stats->value.items[i];
       check_word(one, fmt::format("dump_stats[{}]", i), one.text, words);
@@ -201,10 +197,10 @@ class AclReader {
     const JsonMember* stats = dump_.find("dump_stats");
     const bool all = stats == nullptr || stats->value.items.empty();
     plan_.statistic_category = all ? default_acl_statistics() : std::vector<Category>();
-    for (const Statistic& statistic : kStatistics) {
-      const auto is_it = [&](const JsonValue& word) { return word.text == statistic.word; };
+    for (const std::string_view statistic : kStatistics) {
+      const auto is_it = [&](const JsonValue& word) { return word.text == statistic; };
       if (!all && std::ranges::any_of(stats->value.items, is_it)) {
-        plan_.statistic_category.push_back(statistic.category);
+        plan_.statistic_category.push_back(category_of(statistic));
       }
     }
   }
@@ -412,8 +408,9 @@ void check_dump_step(std::string_view text, std::size_t line, AclComplaints& com
 
 std::vector<Category> default_acl_statistics() {
   std::vector<Category> categories;
-  for (const Statistic& statistic : kStatistics) {
-    if (statistic.category != Category::l2norm) categories.push_back(statistic.category);
+  for (const std::string_view statistic : kStatistics) {
+    const Category category = category_of(statistic);
+    if (category != Category::l2norm) categories.push_back(category);
   }
   return categories;
 }

@@ -7,22 +7,15 @@
 namespace sonde {
 namespace {
 
-constexpr std::array kColumnsOf20 = {Category::max,
-                                     Category::min,
-                                     Category::avg,
-                                     Category::count,
-                                     Category::negative_zero_count,
-                                     Category::positive_zero_count,
-                                     Category::nan_count,
-                                     Category::negative_inf_count,
-                                     Category::positive_inf_count,
-                                     Category::zero_count};
-constexpr auto kColumnsOf23 = [] {
-  std::array<Category, kColumnsOf20.size() + 1> columns{};
-  std::ranges::copy(kColumnsOf20, columns.begin());
-  columns.back() = Category::md5;
+// The categories up to this one.
+template <Category last>
+constexpr auto kColumnsTo = [] {
+  std::array<Category, static_cast<std::size_t>(last) + 1> columns{};
+  for (std::size_t i = 0; i < columns.size(); ++i) columns[i] = static_cast<Category>(i);
   return columns;
 }();
+constexpr auto kColumnsOf20 = kColumnsTo<Category::zero_count>;
+constexpr auto kColumnsOf23 = kColumnsTo<Category::md5>;
 
 constexpr std::array<ReleaseInfo, 6> kReleases = {{
     {Release::v1_2, "1.2", kColumnsOf20},

@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "ground/files/files.h"
 #include "plan/config/diagnostics.h"
 #include "plan/config/dialect.h"
 #include "plan/config/json.h"
@@ -23,20 +24,6 @@ namespace {
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return number_; }
-
- private:
-  int number_;
-};
-
 }  // namespace
 
 // At most one byte more than a configuration may have, so that a file of any size costs little.
@@ -46,8 +33,8 @@ Result<std::string> read_configuration_file(const std::filesystem::path& file) {
   };
   if (file.empty()) return cannot("its name is empty");
   // O_NONBLOCK: opening a pipe nobody writes to would wait for ever.
-  const Descriptor descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (descriptor.get() < 0) return cannot(reason(errno));
+  const Fd descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!descriptor) return cannot(reason(errno));
   struct stat status = {};
   if (::fstat(descriptor.get(), &status) != 0) return cannot(reason(errno));
   if (S_ISDIR(status.st_mode)) return cannot("it is a directory");

@@ -7,6 +7,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "ground/base/text.h"
 #include "plan/config/dump_list.h"
 #include "plan/config/nearest.h"
 #include "plan/config/op_types.h"
@@ -17,12 +18,6 @@ namespace sonde {
 namespace {
 
 constexpr std::string_view kRegexPrefix = "name-regex(";
-
-std::string lowered(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return result;
-}
 
 // "Default/conv1-Conv2d/conv2d-op0" -> "conv2d-op0".
 std::string_view last_part(std::string_view name) {
@@ -132,7 +127,7 @@ void Selector::State::add(const std::string& entry) {
       full_names.try_emplace(entry, index);
       break;
     case EntryKind::op_type:
-      types.push_back({lowered(entry), index});
+      types.push_back({lower_case(entry), index});
       break;
   }
 }
@@ -145,7 +140,7 @@ std::size_t Selector::State::entry_for(std::string_view name, std::string_view o
   auto same = full_names.find(std::string(name));
   if (same == full_names.end() && short_names) same = full_names.find(std::string(last_part(name)));
   if (same != full_names.end()) return same->second;
-  const std::string part = lowered(type_part(name));
+  const std::string part = lower_case(type_part(name));
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (is_name_in_files(entries[i], name)) return i;
   }

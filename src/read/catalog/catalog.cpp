@@ -301,10 +301,8 @@ Status check_directory(const fs::path& path) {
 }  // namespace
 
 bool KnownStatistics::all_finite() const {
-  for (const auto& bad : {nan_count, positive_inf_count, negative_inf_count}) {
-    if (bad.value_or(0) > 0) return false;
-  }
-  if (nan_count && positive_inf_count && negative_inf_count) return true;
+  if (non_finite_count() > 0) return false;
+  if (counts_non_finite()) return true;
   // l2norm proves nothing: the squares of large finite numbers leave the range of a double.
   const auto is_finite = [](const std::optional<double>& value) { return !value || std::isfinite(*value); };
   return is_finite(max) && is_finite(min) && is_finite(avg);
@@ -325,12 +323,7 @@ KnownStatistics known(const Statistics& statistics) {
     out.l2norm = value_of(statistics, Category::l2norm);
   }
   out.count = statistics.count;
-  out.nan_count = statistics.nan_count;
-  out.positive_inf_count = statistics.positive_inf_count;
-  out.negative_inf_count = statistics.negative_inf_count;
-  out.positive_count = statistics.positive_count;
-  out.negative_count = statistics.negative_count;
-  out.zero_count = statistics.zero_count;
+  for_each_count([](auto& to, std::uint64_t count) { to = count; }, out, statistics);
   return out;
 }
 

@@ -37,11 +37,14 @@ std::optional<std::uint64_t> print_of(const CatalogTensor& tensor) {
   std::uint64_t print = mixed(0, static_cast<std::uint64_t>(tensor.dtype));
   for (const std::int64_t size : tensor.shape) print = mixed(print, static_cast<std::uint64_t>(size));
   print = mixed(mixed(print, tensor.md5), tensor.sha1);
-  for (const auto& value : {known.max, known.min, known.avg, known.l2norm}) print = mixed(print, value);
-  for (const auto& count : {known.nan_count, known.positive_inf_count, known.negative_inf_count, known.positive_count,
-                            known.negative_count, known.zero_count}) {
-    print = mixed(print, count ? *count : ~0ULL);
-  }
+  for_each_statistic(known, [&]<typename Value>(std::string_view name, const std::optional<Value>& value) {
+    if (name == "count") return;  // follows from the shape
+    if constexpr (std::is_floating_point_v<Value>) {
+      print = mixed(print, value);
+    } else {
+      print = mixed(print, value.value_or(~0ULL));
+    }
+  });
   return print;
 }
 

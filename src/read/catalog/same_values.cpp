@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
-#include <tuple>
 
 #include "ground/files/packed_path.h"
 
@@ -12,15 +11,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-auto fields_of(const KnownStatistics& s) {
-  return std::tie(s.max, s.min, s.avg, s.l2norm, s.count, s.nan_count, s.positive_inf_count, s.negative_inf_count,
-                  s.positive_count, s.negative_count, s.zero_count);
-}
-
 // NaN does not prove a difference, and equals nothing.
 std::optional<bool> same_statistics(const KnownStatistics& a, const KnownStatistics& b) {
   if (!a.all_finite() || !b.all_finite()) return std::nullopt;
-  return fields_of(a) == fields_of(b);
+  return a == b;
 }
 
 bool same_bytes(const fs::path& a, const fs::path& b) {

@@ -181,6 +181,9 @@ bool set_any_shape(std::string_view text, StatisticRow& row) {
   return parse_shape("(" + listed + ")", row.shape);
 }
 
+constexpr ColumnInfo kNegativeInf{"Negative Inf Count", set_count<&KnownStatistics::negative_inf_count>};
+constexpr ColumnInfo kPositiveInf{"Positive Inf Count", set_count<&KnownStatistics::positive_inf_count>};
+
 constexpr std::array kColumns = {
     ColumnInfo{"Op Type", set_text<&StatisticRow::op_type>},
     ColumnInfo{"Op Name", set_text<&StatisticRow::op_name>},
@@ -198,8 +201,8 @@ constexpr std::array kColumns = {
     ColumnInfo{"Positive Zero Count", set_count<&KnownStatistics::positive_count>},
     ColumnInfo{"NaN Count", set_count<&KnownStatistics::nan_count>},
     ColumnInfo{"Nan Count", set_count<&KnownStatistics::nan_count>},  // one state of 2.4
-    ColumnInfo{"Negative Inf Count", set_count<&KnownStatistics::negative_inf_count>},
-    ColumnInfo{"Positive Inf Count", set_count<&KnownStatistics::positive_inf_count>},
+    kNegativeInf,
+    kPositiveInf,
     ColumnInfo{"Zero Count", set_count<&KnownStatistics::zero_count>},
     ColumnInfo{"MD5", set_text<&StatisticRow::md5>},
     ColumnInfo{"SHA1", set_text<&StatisticRow::sha1>},
@@ -222,8 +225,8 @@ constexpr std::array kProbeColumns = {
     ColumnInfo{"Count", set_count<&KnownStatistics::count>},
     ColumnInfo{"NaN Count", set_count<&KnownStatistics::nan_count>},
     ColumnInfo{"Nan Count", set_count<&KnownStatistics::nan_count>},
-    ColumnInfo{"Negative Inf Count", set_count<&KnownStatistics::negative_inf_count>},
-    ColumnInfo{"Positive Inf Count", set_count<&KnownStatistics::positive_inf_count>},
+    kNegativeInf,
+    kPositiveInf,
     ColumnInfo{"MD5 Value", set_text<&StatisticRow::md5>},
 };
 
@@ -268,8 +271,8 @@ constexpr std::array kOpColumns = {
     ColumnInfo{"Avg Value", set_value<&KnownStatistics::avg>},
     ColumnInfo{"Count", set_count<&KnownStatistics::count>},
     ColumnInfo{"Nan Count", set_count<&KnownStatistics::nan_count>},
-    ColumnInfo{"Negative Inf Count", set_count<&KnownStatistics::negative_inf_count>},
-    ColumnInfo{"Positive Inf Count", set_count<&KnownStatistics::positive_inf_count>},
+    kNegativeInf,
+    kPositiveInf,
     ColumnInfo{"l2norm", set_value<&KnownStatistics::l2norm>},
 };
 

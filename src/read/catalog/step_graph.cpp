@@ -1,8 +1,6 @@
 #include "read/catalog/step_graph.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -10,6 +8,7 @@
 #include "dump/graph/build.h"
 #include "dump/graph/host_graph.h"
 #include "dump/layout/side_names.h"
+#include "ground/files/mapped_file.h"
 #include "read/catalog/data_flow.h"
 #include "read/catalog/select.h"
 
@@ -51,12 +50,8 @@ void connect(StepGraph& out) {
 }
 
 std::optional<std::string> read_file(const std::filesystem::path& path) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error) || std::filesystem::file_size(path, error) > kLongestSource) {
-    return std::nullopt;
-  }
-  std::ifstream file(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  Result<std::string> text = read_whole_file(path, kLongestSource);
+  return text ? std::optional(std::move(*text)) : std::nullopt;
 }
 
 // Lines quoted in the host's graph files.

@@ -3,7 +3,6 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <tuple>
 
 #include "dump/formats/tensor_file.h"
 #include "sonde/tensor.h"
@@ -12,11 +11,6 @@ namespace sonde {
 namespace {
 
 constexpr std::uint64_t kSampled = 64 << 10;  // bytes at the start, in the middle and at the end
-
-auto fields_of(const KnownStatistics& s) {
-  return std::tie(s.max, s.min, s.avg, s.l2norm, s.count, s.nan_count, s.positive_inf_count, s.negative_inf_count,
-                  s.positive_count, s.negative_count, s.zero_count);
-}
 
 }  // namespace
 
@@ -78,7 +72,7 @@ std::optional<bool> TensorEvidence::same(const CatalogTensor& a, const CatalogTe
   if (!a.statistics || !b.statistics) return std::nullopt;
   // A NaN proves no difference, and equals nothing.
   if (!a.statistics->all_finite() || !b.statistics->all_finite()) return std::nullopt;
-  return fields_of(*a.statistics) == fields_of(*b.statistics);
+  return a.statistics == b.statistics;
 }
 
 }  // namespace sonde

@@ -5,6 +5,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "contract/tables.h"
 #include "dump/graph/host_graph.h"
 #include "read/index/index_rows.h"
 #include "read/index/index_schema.h"
@@ -49,110 +50,94 @@ class Reader {
     if (rows->failed()) return database_.error("cannot read it");
     return {};
   }
+  template <typename Row, typename Take>
+  Status each_row(std::string_view order, const Take& take) {
+    return each(select_text<Row>(order).c_str(), [&](const Statement& row) { take(row_of<Row>(row)); });
+  }
 
   Status read_frame() {
-    Status status = each("SELECT path, message, is_lost FROM problems", [&](const Statement& row) {
-      catalog_.problems.push_back({std::string(row.text(0)), std::string(row.text(1)), row.number(2) != 0});
+    Status status = each_row<tables::Problems>("", [&](const tables::Problems& row) {
+      catalog_.problems.push_back({std::string(row.path), std::string(row.message), row.is_lost});
     });
-    if (status)
-      status = each(
-          "SELECT id, rank, directory, metadata, has_journal, has_host_data_flow, kind, dump FROM ranks "
-          "ORDER BY id",
-          [&](const Statement& row) { add_rank(row); });
-    if (status)
-      status = each(
-          "SELECT rank_id, finished, host, command, layout, saved_data, net_name, error, pid, started_us, "
-          "ended_us, bytes_read, bytes_written, only_overflows, only_exceptions, inputs_after, reread FROM runs ORDER "
-          "BY rank_id, run",
-          [&](const Statement& row) { add_run(row); });
-    if (status)
-      status = each("SELECT rank_id, run, note FROM notes ORDER BY rowid", [&](const Statement& row) {
-        CatalogRank* const rank = rank_of(row.integer(0));
-        if (rank != nullptr && row.number(1) < rank->runs.size()) {
-          rank->runs[row.number(1)].notes.emplace_back(row.text(2));
-        }
+    if (status) status = each_row<tables::Ranks>("ORDER BY id", [&](const auto& row) { add_rank(row); });
+    if (status) status = each_row<tables::Runs>("ORDER BY rank_id, run", [&](const auto& row) { add_run(row); });
+    if (status) {
+      status = each_row<tables::Notes>("ORDER BY rowid", [&](const tables::Notes& row) {
+        CatalogRank* const rank = rank_of(row.rank_id);
+        if (rank != nullptr && row.run < rank->runs.size()) rank->runs[row.run].notes.emplace_back(row.note);
       });
+    }
     if (status) status = read_source_lines();
-    if (status)
-      status = each(
-          "SELECT rank_id, run, graph, step, started_us, ended_us, ended, directory, first_op, end_op, "
-          "ops, parameters, tensors, files, bytes, new_bytes, is_mended, known, not_recorded, is_fine FROM steps ORDER "
-          "BY id",
-          [&](const Statement& row) { add_step(row); });
+    if (status) status = each_row<tables::Steps>("ORDER BY id", [&](const auto& row) { add_step(row); });
     return status;
   }
 
-  CatalogRank* rank_of(std::int64_t id) {
-    const auto index = static_cast<std::size_t>(id);
-    return index < catalog_.ranks.size() ? &catalog_.ranks[index] : nullptr;
-  }
+  CatalogRank* rank_of(std::uint64_t id) { return id < catalog_.ranks.size() ? &catalog_.ranks[id] : nullptr; }
 
-  void add_rank(const Statement& row) {
+  void add_rank(const tables::Ranks& row) {
     CatalogRank& rank = catalog_.ranks.emplace_back();
-    rank.rank = static_cast<std::uint32_t>(row.integer(1));
-    rank.directory = std::string(row.text(2));
-    rank.metadata = std::string(row.text(3));
-    rank.has_journal = row.integer(4) != 0;
-    rank.has_host_data_flow = row.integer(5) != 0;
-    rank.kind = static_cast<DumpKind>(number_in(kDumpKinds, row.text(6)));
-    rank.dump = row.text(7);
+    rank.rank = row.rank;
+    rank.directory = std::string(row.directory);
+    rank.metadata = std::string(row.metadata);
+    rank.has_journal = row.has_journal;
+    rank.has_host_data_flow = row.has_host_data_flow;
+    rank.kind = static_cast<DumpKind>(number_in(kDumpKinds, row.kind));
+    rank.dump = row.dump;
   }
 
-  void add_run(const Statement& row) {
-    CatalogRank* const rank = rank_of(row.integer(0));
+  void add_run(const tables::Runs& row) {
+    CatalogRank* const rank = rank_of(row.rank_id);
     if (rank == nullptr) return;
     CatalogRun& run = rank->runs.emplace_back();
-    run.finished = row.integer(1) != 0;
-    run.host = row.text(2);
-    run.command = row.text(3);
-    run.layout = row.text(4);
-    run.saved_data = row.text(5);
-    run.net_name = row.text(6);
-    run.error = row.text(7);
-    run.pid = row.number(8);
-    run.started_us = row.number(9);
-    run.ended_us = row.number(10);
-    run.bytes_read = row.number(11);
-    run.bytes_written = row.number(12);
-    run.settings = {.only_overflows = row.integer(13) != 0,
-                    .only_exceptions = row.integer(14) != 0,
-                    .inputs_after = row.integer(15) != 0,
-                    .reread = row.integer(16) != 0};
+    run.finished = row.finished;
+    run.host = row.host;
+    run.command = row.command;
+    run.layout = row.layout;
+    run.saved_data = row.saved_data;
+    run.net_name = row.net_name;
+    run.error = row.error;
+    run.pid = row.pid;
+    run.started_us = row.started_us;
+    run.ended_us = row.ended_us;
+    run.bytes_read = row.bytes_read;
+    run.bytes_written = row.bytes_written;
+    run.settings = {.only_overflows = row.only_overflows,
+                    .only_exceptions = row.only_exceptions,
+                    .inputs_after = row.inputs_after,
+                    .reread = row.reread};
   }
 
   Status read_source_lines() {
-    std::map<std::int64_t, std::shared_ptr<HostGraph>> graphs;
-    const Status status =
-        each("SELECT rank_id, file, line, text FROM source_lines ORDER BY rowid", [&](const Statement& row) {
-          std::shared_ptr<HostGraph>& graph = graphs[row.integer(0)];
-          if (!graph) graph = std::make_shared<HostGraph>();
-          graph->lines[std::string(row.text(1))].insert_or_assign(static_cast<std::uint32_t>(row.integer(2)),
-                                                                  std::string(row.text(3)));
-        });
+    std::map<std::uint64_t, std::shared_ptr<HostGraph>> graphs;
+    const Status status = each_row<tables::SourceLines>("ORDER BY rowid", [&](const tables::SourceLines& row) {
+      std::shared_ptr<HostGraph>& graph = graphs[row.rank_id];
+      if (!graph) graph = std::make_shared<HostGraph>();
+      graph->lines[std::string(row.file)].insert_or_assign(row.line, std::string(row.text));
+    });
     for (const auto& [id, graph] : graphs) {
       if (CatalogRank* const rank = rank_of(id)) rank->host_graphs.push_back(graph);
     }
     return status;
   }
 
-  void add_step(const Statement& row) {
-    CatalogRank* const rank = rank_of(row.integer(0));
+  void add_step(const tables::Steps& row) {
+    CatalogRank* const rank = rank_of(row.rank_id);
     if (rank == nullptr) return;
     StepPlaceInIndex place;
-    place.rank = static_cast<std::size_t>(row.integer(0));
+    place.rank = static_cast<std::size_t>(row.rank_id);
     place.step = rank->steps.size();
-    place.first_op = row.integer(8);
-    place.end_op = row.integer(9);
+    place.first_op = row.first_op;
+    place.end_op = row.end_op;
     CatalogStep& step = rank->steps.emplace_back();
-    step.run = row.number(1);
-    step.id = {static_cast<std::uint32_t>(row.integer(2)), row.number(3)};
-    step.started_us = row.number(4);
-    step.ended_us = row.number(5);
-    step.ended = row.integer(6) != 0;
-    step.directory = catalog_.texts->keep(row.text(7));
-    step.sum = {row.number(10), row.number(11), row.number(12), row.number(13), row.number(14), row.number(15)};
-    step.is_mended = row.integer(16) != 0;
-    step.health = {.known = row.number(17), .not_recorded = row.number(18), .is_fine = row.integer(19) != 0};
+    step.run = row.run;
+    step.id = {row.graph, row.step};
+    step.started_us = row.started_us;
+    step.ended_us = row.ended_us;
+    step.ended = row.ended;
+    step.directory = catalog_.texts->keep(row.directory);
+    step.sum = {row.ops, row.parameters, row.tensors, row.files, row.bytes, row.new_bytes};
+    step.is_mended = row.is_mended;
+    step.health = {.known = row.known, .not_recorded = row.not_recorded, .is_fine = row.is_fine};
     place.is_asked_for = query_.takes(rank->rank, step.id) && !(query_.first_step_only && any_asked_for_);
     any_asked_for_ |= place.is_asked_for;
     places_.push_back(place);
@@ -359,17 +344,18 @@ Status check_index(Database& database, const std::filesystem::path& file, const 
 }
 
 Result<std::vector<SourceState>> read_sources(Database& database) {
-  Result<Statement> rows = database.prepare("SELECT path, kind, inode, size, mtime_ns, ctime_ns FROM sources");
+  Result<Statement> rows = database.prepare(select_text<tables::Sources>().c_str());
   if (!rows) return rows.error();
   std::vector<SourceState> sources;
   while (rows->next()) {
+    const auto row = row_of<tables::Sources>(*rows);
     SourceState& source = sources.emplace_back();
-    source.path = rows->text(0);
-    source.kind = static_cast<SourceState::Kind>(rows->integer(1));
-    source.inode = rows->number(2);
-    source.size = rows->number(3);
-    source.mtime_ns = rows->integer(4);
-    source.ctime_ns = rows->integer(5);
+    source.path = row.path;
+    source.kind = static_cast<SourceState::Kind>(row.kind);
+    source.inode = row.inode;
+    source.size = row.size;
+    source.mtime_ns = row.mtime_ns;
+    source.ctime_ns = row.ctime_ns;
   }
   if (rows->failed() || sources.empty()) return database.error("cannot read it");
   return sources;

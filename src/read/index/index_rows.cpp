@@ -28,51 +28,66 @@ std::vector<Number> numbers_in(std::string_view text) {
   return numbers;
 }
 
-double value_in(const Statement& row, int column) {
-  return row.is_null(column) ? std::numeric_limits<double>::quiet_NaN() : row.real(column);
-}
+// Of `tensors`, without texts.
+struct OutputRow {
+  std::int64_t op_id = 0;
+  std::uint64_t position = 0;
+  std::uint32_t slot = 0;
+  std::optional<std::string_view> dtype;
+  std::optional<double> max, min, l2norm;
+  std::optional<std::uint32_t> flags;  // where there is no norm
+};
+constexpr auto kOutput = std::tuple(RowField{"op_id", &OutputRow::op_id}, RowField{"position", &OutputRow::position},
+                                    RowField{"slot", &OutputRow::slot}, RowField{"dtype", &OutputRow::dtype},
+                                    RowField{"max", &OutputRow::max}, RowField{"min", &OutputRow::min},
+                                    RowField{"l2norm", &OutputRow::l2norm},
+                                    RowField{"CASE WHEN l2norm IS NULL THEN flags END", &OutputRow::flags});
 
 }  // namespace
 
-KnownStatistics statistics_in(const Statement& row, int first, std::uint32_t flags) {
-  KnownStatistics s;
-  std::uint32_t bit = 0;
-  for (std::optional<double>* value : {&s.max, &s.min, &s.avg, &s.l2norm}) {
-    const bool is_negative_zero = (flags & (kFirstNegativeZero << bit)) != 0;
-    if ((flags & (kFirstKnown << bit)) != 0) {
-      *value = is_negative_zero ? -0.0 : value_in(row, first + static_cast<int>(bit));
+std::string statistics_columns() {
+  std::string text;
+  for_each_statistic_member([&](std::string_view name, auto) { text.append(name).append(", "); });
+  return text.append("tensors.flags");
+}
+
+std::optional<KnownStatistics> statistics_in(const Statement& statement, int first) {
+  const auto flags = static_cast<std::uint32_t>(statement.integer(first + kStatisticsColumns - 1));
+  if ((flags & kHasStatistics) == 0) return std::nullopt;
+  KnownStatistics found;
+  std::uint32_t known = kFirstKnown, negative_zero = kFirstNegativeZero;
+  int column = first;
+  for_each_statistic(found, [&]<typename Value>(std::string_view, std::optional<Value>& value) {
+    const bool is_null = statement.is_null(column);
+    if constexpr (std::is_floating_point_v<Value>) {
+      if ((flags & known) != 0) {
+        value = (flags & negative_zero) != 0 ? -0.0
+                : is_null                    ? std::numeric_limits<double>::quiet_NaN()
+                                             : statement.real(column);
+      }
+      known <<= 1U;
+      negative_zero <<= 1U;
+    } else if (!is_null) {
+      value = statement.number(column);
     }
-    ++bit;
-  }
-  int column = first + 4;
-  for (std::optional<std::uint64_t>* count : {&s.count, &s.nan_count, &s.positive_inf_count, &s.negative_inf_count,
-                                              &s.positive_count, &s.negative_count, &s.zero_count}) {
-    if (!row.is_null(column)) *count = row.number(column);
     ++column;
-  }
-  return s;
+  });
+  return found;
 }
 
 Status IndexRows::prepare() {
-  const std::pair<Statement*, const char*> all[] = {
+  const std::pair<Statement*, std::string> all[] = {
       {&text_, "SELECT text FROM texts WHERE id=?"},
       {&name_, "SELECT op_name, op_type FROM op_names WHERE id=?"},
       {&trace_, "SELECT lines FROM traces WHERE id=?"},
-      {&attribute_, "SELECT name, kind, integers, reals, text FROM attributes WHERE id=? ORDER BY position"},
-      {&ops_,
-       "SELECT id, name_id, phase, flags, sequence, timestamp_us, thread, scope, parent, source_file, source_line,"
-       " function, trace, attributes FROM ops WHERE id>=? AND id<? ORDER BY id"},
-      {&tensors_,
-       "SELECT op_id, is_input, slot, dtype, shape, max, min, avg, l2norm, count, nan_count, positive_inf_count,"
-       " negative_inf_count, positive_count, negative_count, zero_count, md5, sha1, parameter, key, skipped, directory,"
-       " stem, file_end, content, source, source_slot, constant, timestamp_us, flags"
-       " FROM tensors WHERE op_id>=? AND op_id<? ORDER BY op_id, position"},
+      {&attribute_, select_text<tables::Attributes>("WHERE id=? ORDER BY position")},
+      {&ops_, select_text<tables::Ops>("WHERE id>=? AND id<? ORDER BY id")},
+      {&tensors_, select_text<tables::Tensors>("WHERE op_id>=? AND op_id<? ORDER BY op_id, position")},
       {&names_of_ops_, "SELECT id, name_id FROM ops WHERE id>=? AND id<? ORDER BY id"},
       {&outputs_,
-       "SELECT op_id, position, slot, dtype, max, min, l2norm, CASE WHEN l2norm IS NULL THEN flags END"
-       " FROM tensors WHERE op_id>=? AND op_id<? AND NOT is_input ORDER BY op_id, position"}};
+       select_text(kOutput, "FROM tensors WHERE op_id>=? AND op_id<? AND NOT is_input ORDER BY op_id, position")}};
   for (const auto& [statement, sql] : all) {
-    Result<Statement> prepared = database_.prepare(sql);
+    Result<Statement> prepared = database_.prepare(sql.c_str());
     if (!prepared) return prepared.error();
     *statement = std::move(*prepared);
   }
@@ -81,21 +96,22 @@ Status IndexRows::prepare() {
 
 void IndexRows::read_ops(std::int64_t first, std::int64_t end, std::vector<CatalogOp>& ops) {
   const std::size_t before = ops.size();
-  std::vector<std::int64_t> ids;
+  std::vector<std::uint64_t> ids;
   ops_.set(0, first);
   ops_.set(1, end);
   while (ops_.next()) {
-    ids.push_back(ops_.integer(0));
-    ops.push_back(op_of(ops_));
+    const auto row = row_of<tables::Ops>(ops_);
+    ids.push_back(row.id);
+    ops.push_back(op_of(row));
   }
   ops_.reset();
   tensors_.set(0, first);
   tensors_.set(1, end);
   std::size_t at = 0;
   while (tensors_.next()) {
-    const std::int64_t id = tensors_.integer(0);
-    while (at < ids.size() && ids[at] < id) ++at;
-    if (at < ids.size() && ids[at] == id) ops[before + at].tensors.push_back(tensor_of(tensors_));
+    const auto row = row_of<tables::Tensors>(tensors_);
+    while (at < ids.size() && ids[at] < row.op_id) ++at;
+    if (at < ids.size() && ids[at] == row.op_id) ops[before + at].tensors.push_back(tensor_of(row));
   }
   tensors_.reset();
 }
@@ -109,22 +125,19 @@ void IndexRows::each_output(std::int64_t first, std::int64_t end, const std::fun
   outputs_.set(0, first);
   outputs_.set(1, end);
   std::size_t at = 0;
-  const auto value = [this](int column) {
-    return outputs_.is_null(column) ? std::nullopt : std::optional(outputs_.real(column));
-  };
   while (outputs_.next()) {
-    const std::int64_t id = outputs_.integer(0);
-    while (at < names.size() && names[at].first < id) ++at;
-    if (at == names.size() || names[at].first != id) continue;
-    if (!outputs_.is_null(7) && (outputs_.number(7) & kHasStatistics) == 0) continue;
-    if (outputs_.is_null(3) || !is_floating(dtype_of(outputs_.text(3)))) continue;
+    const OutputRow row = row_of<OutputRow>(outputs_, kOutput);
+    while (at < names.size() && names[at].first < row.op_id) ++at;
+    if (at == names.size() || names[at].first != row.op_id) continue;
+    if (row.flags && (*row.flags & kHasStatistics) == 0) continue;
+    if (!row.dtype || !is_floating(dtype_of(*row.dtype))) continue;
     take({.op_name = name_of(names[at].second).first,
           .place = at,
-          .position = outputs_.number(1),
-          .slot = static_cast<std::uint32_t>(outputs_.number(2)),
-          .max = value(4),
-          .min = value(5),
-          .l2norm = value(6)});
+          .position = row.position,
+          .slot = row.slot,
+          .max = row.max,
+          .min = row.min,
+          .l2norm = row.l2norm});
   }
   outputs_.reset();
 }
@@ -137,68 +150,67 @@ Status IndexRows::check() const {
   return {};
 }
 
-CatalogOp IndexRows::op_of(const Statement& row) {
-  const auto flags = static_cast<std::uint32_t>(row.integer(3));
+CatalogOp IndexRows::op_of(const tables::Ops& row) {
   CatalogOp op;
-  const auto& [op_name, op_type] = name_of(row.integer(1));
+  const auto& [op_name, op_type] = name_of(static_cast<std::int64_t>(row.name_id));
   op.op_name = op_name;
   op.op_type = op_type;
-  op.is_parameter = (flags & kIsParameter) != 0;
-  op.failed = (flags & kHasFailed) != 0;
-  op.is_module = (flags & kIsModule) != 0;
-  op.phase = static_cast<Phase>(number_in(kPhases, row.text(2)));
-  op.sequence = row.number(4);
-  op.timestamp_us = row.number(5);
-  op.thread = static_cast<std::uint16_t>(row.integer(6));
-  op.scope = text_in(row, 7);
-  op.parent = text_in(row, 8);
-  op.source_file = text_in(row, 9);
-  op.line = static_cast<std::uint32_t>(row.integer(10));
-  op.function = text_in(row, 11);
-  if (!row.is_null(12)) op.trace = trace_of(row.integer(12));
-  if (!row.is_null(13)) op.attributes = attributes_of(row.integer(13));
+  op.is_parameter = (row.flags & kIsParameter) != 0;
+  op.failed = (row.flags & kHasFailed) != 0;
+  op.is_module = (row.flags & kIsModule) != 0;
+  op.phase = static_cast<Phase>(number_in(kPhases, row.phase));
+  op.sequence = row.sequence;
+  op.timestamp_us = row.timestamp_us;
+  op.thread = static_cast<std::uint16_t>(row.thread);
+  op.scope = text_of(row.scope);
+  op.parent = text_of(row.parent);
+  op.source_file = text_of(row.source_file);
+  op.line = row.source_line;
+  op.function = text_of(row.function);
+  if (row.trace) op.trace = trace_of(static_cast<std::int64_t>(*row.trace));
+  if (row.attributes) op.attributes = attributes_of(static_cast<std::int64_t>(*row.attributes));
   return op;
 }
 
-CatalogTensor IndexRows::tensor_of(const Statement& row) {
-  const auto flags = static_cast<std::uint32_t>(row.integer(29));
+CatalogTensor IndexRows::tensor_of(const tables::Tensors& row) {
   CatalogTensor tensor;
-  tensor.is_input = row.integer(1) != 0;
-  tensor.slot = static_cast<std::uint32_t>(row.integer(2));
-  if (!row.is_null(3)) tensor.dtype = dtype_of(row.text(3));
-  tensor.has_shape = (flags & kHasShape) != 0;
-  if (tensor.has_shape) tensor.shape = numbers_in<std::int64_t>(row.text(4));
-  if ((flags & kHasStatistics) != 0) tensor.statistics = statistics_in(row, 5, flags);
-  tensor.md5 = kept_text(row, 16);
-  tensor.sha1 = kept_text(row, 17);
-  tensor.parameter = text_in(row, 18);
-  tensor.key = text_in(row, 19);
-  tensor.skipped = text_in(row, 20);
-  if (!row.is_null(21)) {
-    std::string& file = kept_->files.emplace_back(text_in(row, 21));
-    file.append(text_in(row, 22)).append(row.text(23));
+  tensor.is_input = row.is_input;
+  tensor.slot = row.slot;
+  if (row.dtype) tensor.dtype = dtype_of(*row.dtype);
+  tensor.has_shape = (row.flags & kHasShape) != 0;
+  if (tensor.has_shape) tensor.shape = numbers_in<std::int64_t>(row.shape.value_or(""));
+  tensor.statistics = row.statistics;
+  tensor.md5 = kept_text(row.md5);
+  tensor.sha1 = kept_text(row.sha1);
+  tensor.parameter = text_of(row.parameter);
+  tensor.key = text_of(row.key);
+  tensor.skipped = text_of(row.skipped);
+  if (row.directory) {
+    std::string& file = kept_->files.emplace_back(text_of(row.directory));
+    file.append(text_of(row.stem)).append(row.file_end.value_or(""));
     tensor.file = file;
   }
-  tensor.content = row.number(24);
-  if (!row.is_null(25)) tensor.source = row.number(25);
-  tensor.source_slot = static_cast<std::uint32_t>(row.integer(26));
-  if ((flags & kHasConstant) != 0) {
-    tensor.constant = (flags & kConstantIsNegativeZero) != 0 ? -0.0 : value_in(row, 27);
+  tensor.content = row.content.value_or(0);
+  if (row.source) tensor.source = *row.source;
+  tensor.source_slot = row.source_slot.value_or(0);
+  if ((row.flags & kHasConstant) != 0) {
+    const double constant = row.constant.value_or(std::numeric_limits<double>::quiet_NaN());
+    tensor.constant = (row.flags & kConstantIsNegativeZero) != 0 ? -0.0 : constant;
   }
-  tensor.timestamp_us = row.number(28);
-  tensor.wanted = (flags & kIsWanted) != 0;
-  tensor.source_is_likely = (flags & kSourceIsLikely) != 0;
+  tensor.timestamp_us = row.timestamp_us;
+  tensor.wanted = (row.flags & kIsWanted) != 0;
+  tensor.source_is_likely = (row.flags & kSourceIsLikely) != 0;
   return tensor;
 }
 
 // --- data that is stored once --------------------------------------------------------------------------------------
 
-std::string_view IndexRows::text_in(const Statement& row, int column) {
-  return row.is_null(column) ? std::string_view() : text_of(row.integer(column));
+std::string_view IndexRows::text_of(const std::optional<std::uint64_t>& id) {
+  return id ? text_of(static_cast<std::int64_t>(*id)) : std::string_view();
 }
 
-std::string_view IndexRows::kept_text(const Statement& row, int column) {
-  return row.is_null(column) ? std::string_view() : std::string_view(kept_->files.emplace_back(row.text(column)));
+std::string_view IndexRows::kept_text(const std::optional<std::string_view>& text) {
+  return text ? std::string_view(kept_->files.emplace_back(*text)) : std::string_view();
 }
 
 std::string_view IndexRows::text_of(std::int64_t id) {
@@ -252,11 +264,12 @@ const std::vector<Attribute>* IndexRows::attributes_of(std::int64_t id) {
   attribute_.set(0, id);
   while (attribute_.next()) {
     Attribute& attribute = attributes.emplace_back();
-    attribute.name = attribute_.text(0);
-    attribute.kind = static_cast<AttributeKind>(attribute_.integer(1));
-    attribute.integers = numbers_in<std::int64_t>(attribute_.text(2));
-    attribute.reals = numbers_in<double>(attribute_.text(3));
-    attribute.text = attribute_.text(4);
+    const auto row = row_of<tables::Attributes>(attribute_);
+    attribute.name = row.name;
+    attribute.kind = static_cast<AttributeKind>(row.kind);
+    attribute.integers = numbers_in<std::int64_t>(row.integers);
+    attribute.reals = numbers_in<double>(row.reals);
+    attribute.text = row.text;
   }
   attribute_.reset();
   at->second = &attributes;

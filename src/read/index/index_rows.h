@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "contract/tables.h"
 #include "read/catalog/catalog.h"
 #include "read/index/sqlite.h"
 #include "sonde/result.h"
@@ -25,9 +26,6 @@ struct OutputSize {
   std::uint32_t slot = 0;
   std::optional<double> max, min, l2norm;  // empty: unknown, or NaN
 };
-
-// The statistics in eleven columns, max to zero_count, of a row of `tensors` with these flags.
-KnownStatistics statistics_in(const Statement& row, int first, std::uint32_t flags);
 
 class IndexRows {
  public:
@@ -53,10 +51,10 @@ class IndexRows {
     std::deque<std::string> files;
   };
 
-  CatalogOp op_of(const Statement& row);
-  CatalogTensor tensor_of(const Statement& row);
-  std::string_view text_in(const Statement& row, int column);
-  std::string_view kept_text(const Statement& row, int column);
+  CatalogOp op_of(const tables::Ops& row);
+  CatalogTensor tensor_of(const tables::Tensors& row);
+  std::string_view text_of(const std::optional<std::uint64_t>& id);  // empty: no text
+  std::string_view kept_text(const std::optional<std::string_view>& text);
   std::string_view text_of(std::int64_t id);
   const std::pair<std::string_view, std::string_view>& name_of(std::int64_t id);
   DType dtype_of(std::string_view name);

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "read/catalog/catalog.h"
@@ -15,8 +16,8 @@ inline constexpr std::int64_t kIndexApplication = 0x536E6449;  // "SndI", in the
 inline constexpr std::int64_t kIndexVersion = 7;               // of the schema; another one is not read
 
 // Executed before the rows are written, and after: an index of a full table is made faster.
-extern const char* const kIndexTables;
-extern const char* const kIndexLookups;  // and views, which are for people
+std::string index_tables();
+std::string index_lookups();  // and views, which are for people
 
 // Those of a part of the tensors. Where no tensor belongs to it, the index is made before the rows: made afterwards, it
 // would take a look at each of them.

@@ -10,10 +10,10 @@
 #include <system_error>
 #include <unordered_map>
 
+#include "contract/tables.h"
 #include "dump/graph/host_graph.h"
 #include "read/index/index_schema.h"
 #include "read/index/index_sums.h"
-#include "read/index/row.h"
 #include "read/index/sealed_file.h"
 #include "read/index/sqlite.h"
 #include "read/measure/health.h"
@@ -69,7 +69,7 @@ class Writer {
         std::async(std::launch::async | std::launch::deferred, [&] { return step_facts(catalog); });
     bool written = write_meta(root, snapshot);
     for (const CatalogProblem& problem : catalog.problems) {
-      written &= Row(problem_).add(problem.path.native()).add(problem.message).add(problem.is_lost).run();
+      written &= write_row(problem_, tables::Problems{problem.path.native(), problem.message, problem.is_lost});
     }
     for (std::size_t i = 0; written && i < catalog.ranks.size(); ++i) written = write_rank(catalog.ranks[i], i);
     const std::vector<std::vector<StepFacts>> of_steps = facts.get();
@@ -78,7 +78,7 @@ class Writer {
     }
     if (!written) return database_.error("cannot write it");
     status = database_.execute("COMMIT; BEGIN;");
-    if (status) status = database_.execute(kIndexLookups);
+    if (status) status = database_.execute(index_lookups().c_str());
     for (const char* const sql : later) {
       if (status) status = database_.execute(sql);
     }
@@ -111,7 +111,7 @@ class Writer {
     if (Status status = forget_rest(); !status) return status;
     bool written = true;
     for (const CatalogProblem& problem : catalog.problems) {
-      written &= Row(problem_).add(problem.path.native()).add(problem.message).add(problem.is_lost).run();
+      written &= write_row(problem_, tables::Problems{problem.path.native(), problem.message, problem.is_lost});
     }
     for (std::size_t i = 0; written && i < catalog.ranks.size(); ++i) {
       StepCounter counter;
@@ -119,7 +119,7 @@ class Writer {
     }
     if (!written) return database_.error("cannot write it");
     Status status = database_.execute("COMMIT");
-    if (status && !has_lookups_) status = database_.execute(kIndexLookups);
+    if (status && !has_lookups_) status = database_.execute(index_lookups().c_str());
     for (const PartialLookup& lookup : kPartialLookups) {
       if (status && !has_lookups_) status = database_.execute(lookup.sql);
     }
@@ -164,7 +164,7 @@ class Writer {
           fmt::format("PRAGMA application_id={}; PRAGMA user_version={};", kIndexApplication, kIndexVersion).c_str());
     }
     if (status) status = database_.execute("BEGIN");
-    return status ? database_.execute(kIndexTables) : status;
+    return status ? database_.execute(index_tables().c_str()) : status;
   }
 
   // Those that will have rows are `later`.
@@ -191,63 +191,66 @@ class Writer {
   }
 
   Status prepare() {
-    const std::pair<Statement*, const char*> all[] = {
+    const std::pair<Statement*, std::string> all[] = {
         {&meta_, "INSERT INTO meta VALUES(?,?)"},
-        {&source_, "INSERT INTO sources VALUES(?,?,?,?,?,?)"},
-        {&problem_, "INSERT INTO problems VALUES(?,?,?)"},
-        {&text_, "INSERT INTO texts VALUES(?,?)"},
-        {&op_name_, "INSERT INTO op_names VALUES(?,?,?)"},
-        {&trace_, "INSERT INTO traces VALUES(?,?)"},
-        {&attribute_, "INSERT INTO attributes VALUES(?,?,?,?,?,?,?)"},
-        {&source_line_, "INSERT INTO source_lines VALUES(?,?,?,?)"},
-        {&rank_, "INSERT INTO ranks VALUES(?,?,?,?,?,?,?,?)"},
-        {&run_, "INSERT INTO runs VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"},
-        {&note_, "INSERT INTO notes VALUES(?,?,?)"},
-        {&step_, "INSERT INTO steps VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"},
-        {&op_, "INSERT INTO ops VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"},
-        {&tensor_, "INSERT INTO tensors VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"},
+        {&source_, insert_text<tables::Sources>()},
+        {&problem_, insert_text<tables::Problems>()},
+        {&text_, insert_text<tables::Texts>()},
+        {&op_name_, insert_text<tables::OpNames>()},
+        {&trace_, insert_text<tables::Traces>()},
+        {&attribute_, insert_text<tables::Attributes>()},
+        {&source_line_, insert_text<tables::SourceLines>()},
+        {&rank_, insert_text<tables::Ranks>()},
+        {&run_, insert_text<tables::Runs>()},
+        {&note_, insert_text<tables::Notes>()},
+        {&step_, insert_text<tables::Steps>()},
+        {&op_, insert_text<tables::Ops>()},
+        {&tensor_, insert_text<tables::Tensors>()},
     };
     for (const auto& [statement, sql] : all) {
-      Result<Statement> prepared = database_.prepare(sql);
+      Result<Statement> prepared = database_.prepare(sql.c_str());
       if (!prepared) return prepared.error();
       *statement = std::move(*prepared);
     }
     return {};
   }
 
+  template <typename Value>
+  bool write_fact(std::string_view key, const Value& value) {
+    meta_.set(0, key);
+    meta_.set(1, value);
+    return meta_.run();
+  }
+
   bool write_meta(const fs::path& root, const TreeSnapshot& snapshot) {
-    bool written = Row(meta_).add("dump").add(root.native()).run();
-    written &= Row(meta_).add("sonde_version").add(SONDE_VERSION).run();
-    written &= Row(meta_).add("files").add(snapshot.files).run();
+    bool written = write_fact("dump", std::string_view(root.native()));
+    written &= write_fact("sonde_version", std::string_view(SONDE_VERSION));
+    written &= write_fact("files", std::uint64_t{snapshot.files});
     for (const SourceState& source : snapshot.sources) {
-      written &= Row(source_)
-                     .add(source.path)
-                     .add(static_cast<int>(source.kind))
-                     .add(source.inode)
-                     .add(source.size)
-                     .add(source.mtime_ns)
-                     .add(source.ctime_ns)
-                     .run();
+      written &= write_row(source_, tables::Sources{.path = source.path,
+                                                    .kind = static_cast<std::uint32_t>(source.kind),
+                                                    .inode = source.inode,
+                                                    .size = source.size,
+                                                    .mtime_ns = source.mtime_ns,
+                                                    .ctime_ns = source.ctime_ns});
     }
     return written;
   }
 
   bool write_frame(const CatalogRank& rank, std::size_t id) {
-    bool written = Row(rank_)
-                       .add(id)
-                       .add(rank.rank)
-                       .add(rank.directory.native())
-                       .add(rank.metadata.native())
-                       .add(rank.has_journal)
-                       .add(rank.has_host_data_flow)
-                       .add(kDumpKinds.at(static_cast<std::size_t>(rank.kind)))
-                       .add(rank.dump)
-                       .run();
+    bool written = write_row(rank_, tables::Ranks{.id = id,
+                                                  .rank = rank.rank,
+                                                  .directory = rank.directory.native(),
+                                                  .metadata = rank.metadata.native(),
+                                                  .has_journal = rank.has_journal,
+                                                  .has_host_data_flow = rank.has_host_data_flow,
+                                                  .kind = kDumpKinds.at(static_cast<std::size_t>(rank.kind)),
+                                                  .dump = rank.dump});
     for (std::size_t i = 0; i < rank.runs.size(); ++i) written &= write_run(rank.runs[i], id, i);
     for (const std::shared_ptr<const HostGraph>& graph : rank.host_graphs) {
       for (const auto& [file, lines] : graph->lines) {
         for (const auto& [number, text] : lines) {
-          written &= Row(source_line_).add(id).add(file).add(number).add(text).run();
+          written &= write_row(source_line_, tables::SourceLines{id, file, number, text});
         }
       }
     }
@@ -272,27 +275,25 @@ class Writer {
   }
 
   bool write_run(const CatalogRun& run, std::size_t rank_id, std::size_t number) {
-    bool written = Row(run_)
-                       .add(rank_id)
-                       .add(number)
-                       .add(run.finished)
-                       .add(run.host)
-                       .add(run.command)
-                       .add(run.layout)
-                       .add(run.saved_data)
-                       .add(run.net_name)
-                       .add(run.error)
-                       .add(run.pid)
-                       .add(run.started_us)
-                       .add(run.ended_us)
-                       .add(run.bytes_read)
-                       .add(run.bytes_written)
-                       .add(run.settings.only_overflows)
-                       .add(run.settings.only_exceptions)
-                       .add(run.settings.inputs_after)
-                       .add(run.settings.reread)
-                       .run();
-    for (const std::string& note : run.notes) written &= Row(note_).add(rank_id).add(number).add(note).run();
+    bool written = write_row(run_, tables::Runs{.rank_id = rank_id,
+                                                .run = number,
+                                                .finished = run.finished,
+                                                .host = run.host,
+                                                .command = run.command,
+                                                .layout = run.layout,
+                                                .saved_data = run.saved_data,
+                                                .net_name = run.net_name,
+                                                .error = run.error,
+                                                .pid = run.pid,
+                                                .started_us = run.started_us,
+                                                .ended_us = run.ended_us,
+                                                .bytes_read = run.bytes_read,
+                                                .bytes_written = run.bytes_written,
+                                                .only_overflows = run.settings.only_overflows,
+                                                .only_exceptions = run.settings.only_exceptions,
+                                                .inputs_after = run.settings.inputs_after,
+                                                .reread = run.settings.reread});
+    for (const std::string& note : run.notes) written &= write_row(note_, tables::Notes{rank_id, number, note});
     return written;
   }
 
@@ -300,57 +301,50 @@ class Writer {
     const StepSum& sum = facts.sum;
     const std::uint64_t first_op = first_op_;
     first_op_ += step.ops.size();
-    return Row(step_)
-        .add(step_row_++)
-        .add(rank_id)
-        .add(step.run)
-        .add(step.id.graph)
-        .add(step.id.number)
-        .add(step.started_us)
-        .add(step.ended_us)
-        .add(step.ended)
-        .add(step.directory)
-        .add(first_op)
-        .add(first_op_)
-        .add(sum.ops)
-        .add(sum.parameters)
-        .add(sum.tensors)
-        .add(sum.files)
-        .add(sum.bytes)
-        .add(sum.new_bytes)
-        .add(step.is_mended)
-        .add(facts.health.known)
-        .add(facts.health.not_recorded)
-        .add(facts.health.is_fine)
-        .run();
+    return write_row(step_, tables::Steps{.id = step_row_++,
+                                          .rank_id = rank_id,
+                                          .run = step.run,
+                                          .graph = step.id.graph,
+                                          .step = step.id.number,
+                                          .started_us = step.started_us,
+                                          .ended_us = step.ended_us,
+                                          .ended = step.ended,
+                                          .directory = step.directory,
+                                          .first_op = static_cast<std::int64_t>(first_op),
+                                          .end_op = static_cast<std::int64_t>(first_op_),
+                                          .ops = sum.ops,
+                                          .parameters = sum.parameters,
+                                          .tensors = sum.tensors,
+                                          .files = sum.files,
+                                          .bytes = sum.bytes,
+                                          .new_bytes = sum.new_bytes,
+                                          .is_mended = step.is_mended,
+                                          .known = facts.health.known,
+                                          .not_recorded = facts.health.not_recorded,
+                                          .is_fine = facts.health.is_fine});
   }
 
   bool write_op(const CatalogOp& op, std::uint64_t step_id) {
     const std::uint64_t id = next_op_++;
     const std::uint32_t flags =
         (op.is_parameter ? kIsParameter : 0U) | (op.failed ? kHasFailed : 0U) | (op.is_module ? kIsModule : 0U);
-    const std::uint64_t name = name_id(op);
-    const std::optional<std::uint64_t> scope = known_text(op.scope), parent = known_text(op.parent);
-    const std::optional<std::uint64_t> file = known_text(op.source_file), function = known_text(op.function);
-    const std::uint64_t trace = trace_id(op.trace), attributes = attributes_id(op.attributes);
-    bool written = Row(op_)
-                       .add(id)
-                       .add(step_id)
-                       .add(name)
-                       .add(kPhases.at(static_cast<std::size_t>(op.phase)))
-                       .add(flags)
-                       .add(op.sequence)
-                       .add(op.timestamp_us)
-                       .add(op.thread)
-                       .add_known(scope)
-                       .add_known(parent)
-                       .add_known(file)
-                       .add(op.line)
-                       .add_known(function)
-                       .add_unless(op.trace == nullptr, trace)
-                       .add_unless(op.attributes == nullptr, attributes)
-                       .add(std::ranges::count_if(op.tensors, &CatalogTensor::recorded))
-                       .run();
+    const auto recorded = std::ranges::count_if(op.tensors, &CatalogTensor::recorded);
+    // In this order the texts get their numbers.
+    tables::Ops row{.id = id, .step_id = step_id, .name_id = name_id(op)};
+    row.phase = kPhases.at(static_cast<std::size_t>(op.phase));
+    row.flags = flags;
+    row.sequence = op.sequence;
+    row.timestamp_us = op.timestamp_us;
+    row.thread = op.thread;
+    row.scope = known_text(op.scope);
+    row.parent = known_text(op.parent);
+    row.source_file = known_text(op.source_file);
+    row.source_line = op.line;
+    row.function = known_text(op.function);
+    if (op.trace != nullptr) row.trace = trace_id(op.trace);
+    if (op.attributes != nullptr) row.attributes = attributes_id(op.attributes);
+    row.recorded = static_cast<std::uint64_t>(recorded);
+    bool written = write_row(op_, row);
     for (std::size_t i = 0; written && i < op.tensors.size(); ++i) written = write_tensor(op.tensors[i], id, i);
     return written && !failed_;
   }
@@ -362,22 +356,23 @@ class Writer {
     if (!tensor.statistics) return flags;
     flags |= kHasStatistics;
     const KnownStatistics& s = *tensor.statistics;
-    const std::optional<double>* const values[] = {&s.max, &s.min, &s.avg, &s.l2norm};
     std::uint32_t bit = 0;
-    for (const std::optional<double>* value : values) {
-      if (*value && is_negative_zero(**value)) flags |= kFirstNegativeZero << bit;
-      if (*value) flags |= kFirstKnown << bit;
-      ++bit;
-    }
+    for_each_statistic(s, [&]<typename Value>(std::string_view, const std::optional<Value>& value) {
+      if constexpr (std::is_floating_point_v<Value>) {
+        if (value && is_negative_zero(*value)) flags |= kFirstNegativeZero << bit;
+        if (value) flags |= kFirstKnown << bit;
+        ++bit;
+      }
+    });
     return flags;
   }
 
   bool write_tensor(const CatalogTensor& tensor, std::uint64_t op_id, std::size_t position) {
-    const KnownStatistics s = tensor.statistics.value_or(KnownStatistics());
     const FilePath file = split(tensor.file);
-    const bool no_file = tensor.file.empty();
-    const std::optional<std::uint64_t> name = known_text(tensor.parameter), key = known_text(tensor.key);
-    const std::optional<std::uint64_t> skipped = known_text(tensor.skipped);
+    tables::Tensors row{.op_id = op_id, .position = position, .is_input = tensor.is_input, .slot = tensor.slot};
+    row.parameter = known_text(tensor.parameter);
+    row.key = known_text(tensor.key);
+    row.skipped = known_text(tensor.skipped);
     if (file.directory != last_directory_ || !last_directory_.data()) {
       last_directory_ = file.directory;
       last_directory_id_ = text_id(file.directory);
@@ -386,44 +381,28 @@ class Writer {
       last_stem_ = file.stem;
       last_stem_id_ = text_id(file.stem);
     }
-    const std::uint64_t directory = last_directory_id_, stem = last_stem_id_;
     if (tensor.has_shape && (shape_.empty() || !std::ranges::equal(tensor.shape, last_shape_))) {
       last_shape_.assign(tensor.shape.begin(), tensor.shape.end());
       shape_ = text_of(tensor.shape);
     }
-    return Row(tensor_)
-        .add(op_id)
-        .add(position)
-        .add(tensor.is_input)
-        .add(tensor.slot)
-        .add_unless(tensor.dtype == DType::undefined, info(tensor.dtype).lower)
-        .add_unless(!tensor.has_shape, shape_)
-        .add_known(s.max)
-        .add_known(s.min)
-        .add_known(s.avg)
-        .add_known(s.l2norm)
-        .add_known(s.count)
-        .add_known(s.nan_count)
-        .add_known(s.positive_inf_count)
-        .add_known(s.negative_inf_count)
-        .add_known(s.positive_count)
-        .add_known(s.negative_count)
-        .add_known(s.zero_count)
-        .add_unless(tensor.md5.empty(), tensor.md5)
-        .add_unless(tensor.sha1.empty(), tensor.sha1)
-        .add_known(name)
-        .add_known(key)
-        .add_known(skipped)
-        .add_unless(no_file, directory)
-        .add_unless(no_file, stem)
-        .add_unless(no_file, file.end)
-        .add_unless(tensor.content == 0, tensor.content)
-        .add_unless(tensor.source == kNoSequence, tensor.source)
-        .add_unless(tensor.source == kNoSequence && tensor.source_slot == 0, tensor.source_slot)
-        .add_known(tensor.constant)
-        .add(tensor.timestamp_us)
-        .add(flags_of(tensor))
-        .run();
+    if (tensor.dtype != DType::undefined) row.dtype = info(tensor.dtype).lower;
+    if (tensor.has_shape) row.shape = shape_;
+    row.statistics = tensor.statistics;
+    if (!tensor.md5.empty()) row.md5 = tensor.md5;
+    if (!tensor.sha1.empty()) row.sha1 = tensor.sha1;
+    if (!tensor.file.empty()) {
+      row.directory = last_directory_id_;
+      row.stem = last_stem_id_;
+      row.file_end = file.end;
+    }
+    if (tensor.content != 0) row.content = tensor.content;
+    const bool has_source = tensor.source != kNoSequence;
+    if (has_source) row.source = tensor.source;
+    if (has_source || tensor.source_slot != 0) row.source_slot = tensor.source_slot;
+    row.constant = tensor.constant;
+    row.timestamp_us = tensor.timestamp_us;
+    row.flags = flags_of(tensor);
+    return write_row(tensor_, row);
   }
 
   // The numbers of values that are stored once; a value is written at its first use.
@@ -431,7 +410,7 @@ class Writer {
     if (const auto known = texts_.find(text); known != texts_.end()) return known->second;
     const std::uint64_t id = texts_.size();
     texts_.emplace(owns_texts_ ? own_texts_.keep_unique(text) : text, id);
-    failed_ |= !Row(text_).add(id).add(text).run();
+    failed_ |= !write_row(text_, tables::Texts{id, text});
     return id;
   }
 
@@ -442,7 +421,7 @@ class Writer {
 
   std::uint64_t name_id(const CatalogOp& op) {
     const auto [at, is_new] = names_.try_emplace({text_id(op.op_name), text_id(op.op_type)}, names_.size());
-    if (is_new) failed_ |= !Row(op_name_).add(at->second).add(op.op_name).add(op.op_type).run();
+    if (is_new) failed_ |= !write_row(op_name_, tables::OpNames{at->second, op.op_name, op.op_type});
     return at->second;
   }
 
@@ -456,7 +435,7 @@ class Writer {
                            text_id(line.function), line.line, line.column, line.end_line, line.end_column);
     }
     lines = "[" + lines + "]";
-    failed_ |= !Row(trace_).add(at->second).add(lines).run();
+    failed_ |= !write_row(trace_, tables::Traces{at->second, lines});
     return at->second;
   }
 
@@ -469,15 +448,13 @@ class Writer {
       const std::string integers = fmt::format("{}", fmt::join(attribute.integers, ","));
       const std::string reals =
           fmt::format("{}", fmt::join(attribute.reals, ","));  // the shortest text that gives the same number
-      failed_ |= !Row(attribute_)
-                      .add(at->second)
-                      .add(position++)
-                      .add(attribute.name)
-                      .add(static_cast<int>(attribute.kind))
-                      .add(integers)
-                      .add(reals)
-                      .add(attribute.text)
-                      .run();
+      failed_ |= !write_row(attribute_, tables::Attributes{.id = at->second,
+                                                           .position = position++,
+                                                           .name = attribute.name,
+                                                           .kind = static_cast<std::uint32_t>(attribute.kind),
+                                                           .integers = integers,
+                                                           .reals = reals,
+                                                           .text = attribute.text});
     }
     return at->second;
   }

@@ -96,9 +96,7 @@ struct Counts : Distribution {
     below += other.below;
     above += other.above;
     zero_count += other.zero_count;
-    nan_count += other.nan_count;
-    positive_inf_count += other.positive_inf_count;
-    negative_inf_count += other.negative_inf_count;
+    non_finite += other.non_finite;
   }
 };
 
@@ -135,10 +133,8 @@ Distribution distribution_of(const TensorView& view, const DistributionOptions& 
   Counts empty;
   if (edges.any) empty.counts.assign(axis.bins, 0);
   Counts counts = over_blocks(view, empty, [&](Counts& part, double value) {
-    if (std::isnan(value)) {
-      ++part.nan_count;
-    } else if (std::isinf(value)) {
-      ++(value > 0 ? part.positive_inf_count : part.negative_inf_count);
+    if (!std::isfinite(value)) {
+      part.non_finite.count(value);
     } else {
       part.zero_count += value == 0 ? 1 : 0;
       if (part.counts.empty() || value < edges.min) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "ground/stats/statistics.h"
 #include "read/measure/slice.h"
 
 namespace sonde {
@@ -20,7 +21,8 @@ struct Distribution {
   std::vector<double> edges;  // one more than counts; empty: no element is finite
   std::vector<std::uint64_t> counts;
   std::uint64_t below = 0, above = 0;  // finite elements outside of the edges
-  std::uint64_t zero_count = 0, nan_count = 0, positive_inf_count = 0, negative_inf_count = 0;
+  std::uint64_t zero_count = 0;
+  NonFiniteCounts non_finite;
 };
 
 struct DistributionOptions {

@@ -18,8 +18,6 @@
 namespace sonde {
 namespace {
 
-// Device, inode, and the number of the tensor in the file.
-
 bool is_finite_by_type(const CatalogTensor& tensor) {
   return tensor.dtype != DType::undefined && !can_be_non_finite(tensor.dtype);
 }
@@ -30,15 +28,15 @@ Health health_of_complex(const TensorView& view) {
   health.known = true;
   const std::int64_t elements = view.elements();
   for (std::int64_t i = 0; i < elements; ++i) {
-    const std::string text = element_text(view, i);
-    if (text.find("nan") != std::string::npos) {
-      ++health.nan_count;
-    } else if (text.find("inf") != std::string::npos) {
-      ++health.positive_inf_count;
+    const std::complex<double> value = element_complex(view, i);
+    if (std::isnan(value.real()) || std::isnan(value.imag())) {
+      ++health.counts.nan;
+    } else if (std::isinf(value.real()) || std::isinf(value.imag())) {
+      ++health.counts.positive_inf;
     }
   }
-  health.nan = health.nan_count > 0;
-  health.positive_inf = health.positive_inf_count > 0;
+  health.nan = health.counts.nan > 0;
+  health.positive_inf = health.counts.positive_inf > 0;
   return health;
 }
 
@@ -49,20 +47,20 @@ void Health::add(const Health& other) {
   nan = nan || other.nan;
   positive_inf = positive_inf || other.positive_inf;
   negative_inf = negative_inf || other.negative_inf;
-  nan_count = std::max(nan_count, other.nan_count);
-  positive_inf_count = std::max(positive_inf_count, other.positive_inf_count);
-  negative_inf_count = std::max(negative_inf_count, other.negative_inf_count);
+  counts.nan = std::max(counts.nan, other.counts.nan);
+  counts.positive_inf = std::max(counts.positive_inf, other.counts.positive_inf);
+  counts.negative_inf = std::max(counts.negative_inf, other.counts.negative_inf);
 }
 
 Health health_of(const KnownStatistics& statistics) {
   Health health;
-  health.nan_count = statistics.nan_count.value_or(0);
-  health.positive_inf_count = statistics.positive_inf_count.value_or(0);
-  health.negative_inf_count = statistics.negative_inf_count.value_or(0);
-  health.nan = health.nan_count > 0;
-  health.positive_inf = health.positive_inf_count > 0;
-  health.negative_inf = health.negative_inf_count > 0;
-  const bool counted = statistics.nan_count && statistics.positive_inf_count && statistics.negative_inf_count;
+  health.counts.nan = statistics.nan_count.value_or(0);
+  health.counts.positive_inf = statistics.infinity_count(1).value_or(0);
+  health.counts.negative_inf = statistics.infinity_count(-1).value_or(0);
+  health.nan = health.counts.nan > 0;
+  health.positive_inf = health.counts.positive_inf > 0;
+  health.negative_inf = health.counts.negative_inf > 0;
+  const bool counted = statistics.counts_non_finite();
   if (!counted) {
     for (const auto& value : {statistics.max, statistics.min, statistics.avg, statistics.l2norm}) {
       health.nan = health.nan || (value && std::isnan(*value));
@@ -111,10 +109,10 @@ StepHealth health_of(const CatalogStep& step) {
 }
 
 bool alike(const Health& a, const Health& b) {
-  const auto counts = [](std::uint64_t x, std::uint64_t y) { return x == 0 || y == 0 || x == y; };
+  const auto alike = [](std::uint64_t x, std::uint64_t y) { return x == 0 || y == 0 || x == y; };
   return a.known == b.known && a.nan == b.nan && a.positive_inf == b.positive_inf && a.negative_inf == b.negative_inf &&
-         counts(a.nan_count, b.nan_count) && counts(a.positive_inf_count, b.positive_inf_count) &&
-         counts(a.negative_inf_count, b.negative_inf_count);
+         alike(a.counts.nan, b.counts.nan) && alike(a.counts.positive_inf, b.counts.positive_inf) &&
+         alike(a.counts.negative_inf, b.counts.negative_inf);
 }
 
 HealthReader::Measured HealthReader::measure(const std::filesystem::path& path, const CatalogTensor& tensor) {

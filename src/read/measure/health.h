@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "ground/stats/statistics.h"
 #include "read/catalog/catalog.h"
 #include "sonde/result.h"
 
@@ -15,7 +16,7 @@ struct Health {
   bool known = false;
   bool nan = false, positive_inf = false, negative_inf = false;
   // Elements; 0 where only a maximum or minimum shows that there are some.
-  std::uint64_t nan_count = 0, positive_inf_count = 0, negative_inf_count = 0;
+  NonFiniteCounts counts;
 
   bool inf() const { return positive_inf || negative_inf; }
   bool bad() const { return nan || inf(); }

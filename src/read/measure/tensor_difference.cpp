@@ -38,8 +38,8 @@ void take_sums(TensorDifference& out, const PairSums& sums) {
   out.count = sums.count;
   out.mismatches = sums.mismatches;
   out.equal = sums.mismatches == 0;
-  out.non_finite = sums.nan_count + sums.positive_inf_count + sums.negative_inf_count;
-  out.golden_non_finite = sums.golden_nan_count + sums.golden_positive_inf_count + sums.golden_negative_inf_count;
+  out.non_finite = sums.non_finite.all();
+  out.golden_non_finite = sums.golden_non_finite.all();
   out.different_non_finite = sums.different_non_finite();
   out.rms_error = square_root_of_mean(sums.error_squares, sums.finite_pairs);
   out.max_error = sums.max_error;
@@ -171,10 +171,6 @@ double least_rms_of_extremes(const KnownStatistics& a, const KnownStatistics& b,
   return count < 2 ? std::max(largest, smallest) : std::hypot(largest, smallest) / std::sqrt(count);
 }
 
-std::uint64_t not_finite(const KnownStatistics& s) {
-  return s.nan_count.value_or(0) + s.positive_inf_count.value_or(0) + s.negative_inf_count.value_or(0);
-}
-
 void compare_statistics(TensorDifference& out, const TensorOf& left, const TensorOf& right) {
   const CatalogTensor &target = *left.tensor, &golden = *right.tensor;
   const KnownStatistics &a = out.statistics, &b = out.golden_statistics;
@@ -195,11 +191,10 @@ void compare_statistics(TensorDifference& out, const TensorOf& left, const Tenso
   out.text_digits = whole ? 0 : 5e-6;
   out.rms_error = std::max(least_rms(a, b, count, out.text_digits), least_rms_of_extremes(a, b, count));
   out.max_error = std::max(out.max_error, out.rms_error);
-  out.non_finite = not_finite(a);
-  out.golden_non_finite = not_finite(b);
-  const bool kind = differs(a.nan_count, b.nan_count) || differs(a.positive_inf_count, b.positive_inf_count) ||
-                    differs(a.negative_inf_count, b.negative_inf_count) || differs_in_kind(a.max, b.max) ||
-                    differs_in_kind(a.min, b.min);
+  out.non_finite = a.non_finite_count();
+  out.golden_non_finite = b.non_finite_count();
+  bool kind = differs_in_kind(a.max, b.max) || differs_in_kind(a.min, b.min);
+  for_each_non_finite_count([&](const auto& x, const auto& y) { kind = kind || differs(x, y); }, a, b);
   out.different_non_finite = kind ? 1 : 0;
   const bool signs = differs(a.zero_count, b.zero_count) || differs(a.positive_count, b.positive_count) ||
                      differs(a.negative_count, b.negative_count);

@@ -1,36 +1,9 @@
 #include "read/measure/trend.h"
 
-#include <algorithm>
-#include <array>
-
 #include "read/measure/measure.h"
 
 namespace sonde {
 namespace {
-
-using Get = std::optional<double> (*)(const KnownStatistics& statistics);
-
-std::optional<double> count_of(const std::optional<std::uint64_t>& count) {
-  return count ? std::optional(static_cast<double>(*count)) : std::nullopt;
-}
-
-struct Named {
-  std::string_view name;
-  Get get;
-};
-constexpr std::array<Named, 11> kStatistics = {{
-    {"max", [](const KnownStatistics& s) { return s.max; }},
-    {"min", [](const KnownStatistics& s) { return s.min; }},
-    {"avg", [](const KnownStatistics& s) { return s.avg; }},
-    {"l2norm", [](const KnownStatistics& s) { return s.l2norm; }},
-    {"count", [](const KnownStatistics& s) { return count_of(s.count); }},
-    {"nan_count", [](const KnownStatistics& s) { return count_of(s.nan_count); }},
-    {"positive_inf_count", [](const KnownStatistics& s) { return count_of(s.positive_inf_count); }},
-    {"negative_inf_count", [](const KnownStatistics& s) { return count_of(s.negative_inf_count); }},
-    {"positive_count", [](const KnownStatistics& s) { return count_of(s.positive_count); }},
-    {"negative_count", [](const KnownStatistics& s) { return count_of(s.negative_count); }},
-    {"zero_count", [](const KnownStatistics& s) { return count_of(s.zero_count); }},
-}};
 
 const CatalogTensor* find_tensor(const CatalogStep& step, std::string_view op_name, bool is_input, std::uint32_t slot) {
   for (const CatalogOp& op : step.ops) {
@@ -46,13 +19,17 @@ const CatalogTensor* find_tensor(const CatalogStep& step, std::string_view op_na
 
 std::vector<std::string_view> statistic_names() {
   std::vector<std::string_view> names;
-  for (const Named& named : kStatistics) names.push_back(named.name);
+  const KnownStatistics none;
+  for_each_statistic(none, [&](std::string_view name, const auto&) { names.push_back(name); });
   return names;
 }
 
 std::optional<double> statistic(const KnownStatistics& statistics, std::string_view name) {
-  const auto found = std::ranges::find(kStatistics, name, &Named::name);
-  return found != kStatistics.end() ? found->get(statistics) : std::nullopt;
+  std::optional<double> found;
+  for_each_statistic(statistics, [&](std::string_view one, const auto& value) {
+    if (one == name && value) found = static_cast<double>(*value);
+  });
+  return found;
 }
 
 std::vector<TrendStep> trend_of(const std::vector<TrendSource>& steps, std::string_view op_name, bool is_input,

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
+#include <concepts>
 #include <cstring>
 #include <limits>
 
-#include "ground/tensor/small_floats.h"
+#include "ground/stats/statistics.h"
+#include "ground/tensor/visit.h"
 
 namespace sonde {
 namespace {
@@ -20,28 +22,16 @@ T load(const TensorView& view, std::int64_t index) {
   return value;
 }
 
-template <DType dtype>
-double small(const TensorView& view, std::int64_t index) {
-  return kFloat8Values<dtype>[load<std::uint8_t>(view, index)];
+// The number at `index`; of a complex type, parts count.
+double part_at(const TensorView& view, std::int64_t index) {
+  return visit(part_of(view.dtype), [&]<typename Element>(Element) -> double {
+    if constexpr (std::same_as<Element, NoNumber>) {
+      return std::numeric_limits<double>::quiet_NaN();
+    } else {
+      return static_cast<double>(Element::number(load<typename Element::Stored>(view, index)));
+    }
+  });
 }
-
-struct Complex {
-  double real, imaginary;
-};
-
-Complex complex_at(const TensorView& view, std::int64_t index) {
-  switch (view.dtype) {
-    case DType::complex32:
-      return {float16_to_float(load<std::uint16_t>(view, 2 * index)),
-              float16_to_float(load<std::uint16_t>(view, 2 * index + 1))};
-    case DType::complex64:
-      return {load<float>(view, 2 * index), load<float>(view, 2 * index + 1)};
-    default:
-      return {load<double>(view, 2 * index), load<double>(view, 2 * index + 1)};
-  }
-}
-
-std::string number_text(double value) { return std::isnan(value) ? "nan" : fmt::format("{:g}", value); }
 
 // The sign of a NaN has no meaning.
 template <typename T>
@@ -58,6 +48,10 @@ std::string index_title(std::size_t leading, std::int64_t rows, std::int64_t col
 
 }  // namespace
 
+std::complex<double> element_complex(const TensorView& view, std::int64_t index) {
+  return {part_at(view, 2 * index), part_at(view, 2 * index + 1)};
+}
+
 std::string element_text(const TensorView& view, std::int64_t index) {
   switch (view.dtype) {
     case DType::int64:
@@ -72,67 +66,21 @@ std::string element_text(const TensorView& view, std::int64_t index) {
       break;
   }
   if (is_complex(view.dtype)) {
-    const Complex value = complex_at(view, index);
-    return fmt::format("{}{}{}j", number_text(value.real), std::signbit(value.imaginary) ? "" : "+",
-                       number_text(value.imaginary));
+    const std::complex<double> value = element_complex(view, index);
+    return fmt::format("{}{}{}j", number_text(value.real()), std::signbit(value.imag()) ? "" : "+",
+                       number_text(value.imag()));
   }
   return number_text(element_value(view, index));
 }
 
 double element_value(const TensorView& view, std::int64_t index) {
-  switch (view.dtype) {
-    case DType::bool8:
-    case DType::uint8:
-    case DType::quint8:
-      return load<std::uint8_t>(view, index);
-    case DType::int8:
-    case DType::qint8:
-      return load<std::int8_t>(view, index);
-    case DType::int16:
-      return load<std::int16_t>(view, index);
-    case DType::uint16:
-      return load<std::uint16_t>(view, index);
-    case DType::int32:
-    case DType::qint32:
-      return load<std::int32_t>(view, index);
-    case DType::uint32:
-      return load<std::uint32_t>(view, index);
-    case DType::int64:
-      return static_cast<double>(load<std::int64_t>(view, index));
-    case DType::uint64:
-      return static_cast<double>(load<std::uint64_t>(view, index));
-    case DType::float16:
-      return float16_to_float(load<std::uint16_t>(view, index));
-    case DType::bfloat16:
-      return bfloat16_to_float(load<std::uint16_t>(view, index));
-    case DType::float32:
-      return load<float>(view, index);
-    case DType::float64:
-      return load<double>(view, index);
-    case DType::complex32:
-    case DType::complex64:
-    case DType::complex128:
-      return complex_at(view, index).real;
-    case DType::float8_e4m3fn:
-      return small<DType::float8_e4m3fn>(view, index);
-    case DType::float8_e5m2:
-      return small<DType::float8_e5m2>(view, index);
-    case DType::float8_e4m3fnuz:
-      return small<DType::float8_e4m3fnuz>(view, index);
-    case DType::float8_e5m2fnuz:
-      return small<DType::float8_e5m2fnuz>(view, index);
-    case DType::float8_e8m0fnu:
-      return small<DType::float8_e8m0fnu>(view, index);
-    default:
-      return std::numeric_limits<double>::quiet_NaN();
-  }
+  return part_at(view, is_complex(view.dtype) ? 2 * index : index);
 }
 
 double element_magnitude(const TensorView& view, std::int64_t index) {
   if (!is_complex(view.dtype)) return element_value(view, index);
-  const Complex value = complex_at(view, index);
   // Not std::hypot: its symbol is of glibc 2.35, and the wheel is for systems with 2.34 too.
-  return std::abs(std::complex<double>(value.real, value.imaginary));
+  return std::abs(element_complex(view, index));
 }
 
 std::string exact_text(const TensorView& view, std::int64_t index) {
@@ -146,13 +94,12 @@ std::string exact_text(const TensorView& view, std::int64_t index) {
     case DType::complex32:
     case DType::complex64:
     case DType::complex128: {
-      const Complex value = complex_at(view, index);
+      const std::complex<double> value = element_complex(view, index);
       const bool is_wide = view.dtype == DType::complex128;
       const auto text = [&](double part) {
         return is_wide ? shortest_text(part) : shortest_text(static_cast<float>(part));
       };
-      return fmt::format("({}{}{}j)", text(value.real), std::signbit(value.imaginary) ? "" : "+",
-                         text(value.imaginary));
+      return fmt::format("({}{}{}j)", text(value.real()), std::signbit(value.imag()) ? "" : "+", text(value.imag()));
     }
     default:
       break;

@@ -1,6 +1,7 @@
 // Values: single elements of a tensor as text, a corner of it, and the distribution of its values.
 #pragma once
 
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -17,6 +18,7 @@ std::string element_text(const TensorView& view, std::int64_t index);
 double element_value(const TensorView& view, std::int64_t index);
 // The absolute value of a complex element; other elements unchanged.
 double element_magnitude(const TensorView& view, std::int64_t index);
+std::complex<double> element_complex(const TensorView& view, std::int64_t index);
 // The element as text that reads back as the same number: the shortest such text, `nan`, `inf`, complex as `(1+2j)`, bool
 // as 0 and 1.
 std::string exact_text(const TensorView& view, std::int64_t index);

@@ -56,12 +56,7 @@ int device_statistics(const sonde_device_queue* queue, const sonde_tensor* const
 void device_fold(const void* records, std::uint64_t elements, std::uint32_t flags, sonde_device_result* result) {
   const Statistics found = device::fold({static_cast<const device::Record*>(records), device::records_of(elements)},
                                         elements, (flags & SONDE_TENSOR_NEGATIVE) != 0);
-  result->nan_count = found.nan_count;
-  result->positive_inf_count = found.positive_inf_count;
-  result->negative_inf_count = found.negative_inf_count;
-  result->positive_count = found.positive_count;
-  result->negative_count = found.negative_count;
-  result->zero_count = found.zero_count;
+  for_each_count([](std::uint64_t& to, std::uint64_t from) { to = from; }, *result, found);
   result->max = found.max;
   result->min = found.min;
   result->sum = found.sum;

@@ -82,12 +82,7 @@ void deliver(LateReading& reading, const sonde_device_result& result) {
   if ((result.has & SONDE_READ_STATISTICS) != 0) {
     Statistics& to = reading.statistics;
     to.count = static_cast<std::uint64_t>(reading.elements);
-    to.nan_count = result.nan_count;
-    to.positive_inf_count = result.positive_inf_count;
-    to.negative_inf_count = result.negative_inf_count;
-    to.positive_count = result.positive_count;
-    to.negative_count = result.negative_count;
-    to.zero_count = result.zero_count;
+    for_each_count([](std::uint64_t& count, std::uint64_t from) { count = from; }, to, result);
     to.max = result.max;
     to.min = result.min;
     to.sum = result.sum;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -20,18 +19,17 @@ struct Column {
   std::string_view name;
 };
 // In the order of writing. Count comes first, or, with the default columns, after Avg Value.
-constexpr std::array<Column, 8> kColumns = {{
-    {Category::max, "Max Value"},
-    {Category::min, "Min Value"},
-    {Category::avg, "Avg Value"},
-    {Category::count, "Count"},
-    {Category::nan_count, "Nan Count"},
-    {Category::negative_inf_count, "Negative Inf Count"},
-    {Category::positive_inf_count, "Positive Inf Count"},
-    {Category::l2norm, "l2norm"},
-}};
-
-std::string number_text(double value) { return std::isnan(value) ? "nan" : fmt::format("{:g}", value); }
+const std::vector<Column>& columns_of_table() {
+  static const std::vector<Column> columns = [] {
+    std::vector<Column> found;
+    for (const std::string_view name : {"Max Value", "Min Value", "Avg Value", "Count", "Nan Count",
+                                        "Negative Inf Count", "Positive Inf Count", "l2norm"}) {
+      found.push_back({*category_from_title(name), name});
+    }
+    return found;
+  }();
+  return columns;
+}
 
 // CANN's comparisons skip NaN but include infinities.
 Statistics without_nan(Statistics of) {
@@ -82,12 +80,12 @@ std::string type_text(DType dtype, bool quirks) {
 
 OpTableForm::OpTableForm(std::span<const Category> categories, bool quirks) : quirks_(quirks) {
   const auto wanted = [&](Category category) { return std::ranges::count(categories, category) > 0; };
-  default_ = std::ranges::all_of(kColumns, [&](const Column& column) {
+  default_ = std::ranges::all_of(columns_of_table(), [&](const Column& column) {
     const bool optional = column.category == Category::count;
     return optional || wanted(column.category) == (column.category != Category::l2norm);
   });
   if (!default_) columns_.push_back(Category::count);
-  for (const Column& column : kColumns) {
+  for (const Column& column : columns_of_table()) {
     const bool is_count = column.category == Category::count;
     if (is_count ? default_ : wanted(column.category)) columns_.push_back(column.category);
   }
@@ -96,7 +94,7 @@ OpTableForm::OpTableForm(std::span<const Category> categories, bool quirks) : qu
 std::string OpTableForm::header() const {
   std::string line(kFront);
   for (const Category category : columns_) {
-    line.append(",").append(std::ranges::find(kColumns, category, &Column::category)->name);
+    line.append(",").append(std::ranges::find(columns_of_table(), category, &Column::category)->name);
   }
   return line.append("\n");
 }

@@ -94,7 +94,7 @@ TEST(ExecutionOrder, OfNoFileOrAnEmptyOneHasNoNames) {
   const Result<ExecutionOrderNames> missing = ExecutionOrderNames::read("/nowhere/order.csv");
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code, ErrorCode::not_found);
-  EXPECT_EQ(missing.error().message, "cannot read execution order '/nowhere/order.csv': No such file or directory");
+  EXPECT_EQ(missing.error().message, "cannot read '/nowhere/order.csv': No such file or directory");
 }
 
 }  // namespace

@@ -88,8 +88,9 @@ TEST(Distribution, EveryElementIsCountedOnce) {
   const Distribution all = distribution_of(tensor.view(), options);
   EXPECT_THAT(all.edges, ElementsAre(-2, 0, 2, 4));
   EXPECT_THAT(all.counts, ElementsAre(2, 3, 2));
-  EXPECT_THAT((std::vector{all.zero_count, all.nan_count, all.positive_inf_count, all.negative_inf_count}),
-              ElementsAre(2, 1, 1, 1));
+  EXPECT_THAT(
+      (std::vector{all.zero_count, all.non_finite.nan, all.non_finite.positive_inf, all.non_finite.negative_inf}),
+      ElementsAre(2, 1, 1, 1));
   options.min = -1;
   options.max = 2;
   const Distribution part = distribution_of(tensor.view(), options);
@@ -122,7 +123,7 @@ TEST(Distribution, WithoutFiniteElementsThereAreNoBins) {
     options.scale = scale;
     const Distribution bad = distribution_of(shaped({kNan, kInf}, {2}).view(), options);
     EXPECT_TRUE(bad.edges.empty() && bad.counts.empty());
-    EXPECT_EQ(bad.nan_count + bad.positive_inf_count, 2);
+    EXPECT_EQ(bad.non_finite.nan + bad.non_finite.positive_inf, 2);
     EXPECT_TRUE(distribution_of(shaped({}, {0}).view(), options).counts.empty());
     const Distribution same = distribution_of(shaped({3, 3, 3}, {3}).view(), options);
     EXPECT_THAT(same.counts, ElementsAre(3));

@@ -67,7 +67,7 @@ TEST(Pair, EqualNonFiniteElementsAreEqual) {
   EXPECT_EQ(other.mismatches, 3U);
   EXPECT_EQ(other.different_non_finite(), 3U);
   EXPECT_EQ(other.same_non_finite, 1U);
-  EXPECT_EQ(other.golden_nan_count, 1U);
+  EXPECT_EQ(other.golden_non_finite.nan, 1U);
 }
 
 TEST(Pair, RelativeErrorsOfZeroFollowTheirDefinitions) {
