@@ -43,6 +43,14 @@ class Answer {
   AnswerForm form() const { return form_; }
   bool is_json() const { return form_ != AnswerForm::text; }
 
+  // An answer without its problems and warnings; `rows`: the list whose rows are lines with --jsonl.
+  template <HasMembers Object>
+  void add(const Object& answer) {
+    add(json_of(answer));
+  }
+  template <HasMembers Object, typename Row>
+  void add(const Object& answer, std::vector<Row> Object::*rows);
+
   // One member of the document, or all members of an object. Ignored if the form is lines.
   void add(std::string_view name, const Json& value);
   void add(const Json& object);
@@ -74,6 +82,23 @@ class Answer {
   Json problems_ = Json::array();
   std::vector<std::string> warnings_, errors_;
 };
+
+template <HasMembers Object, typename Row>
+void Answer::add(const Object& answer, std::vector<Row> Object::*rows) {
+  const auto add_member = [&]<typename Value>(const Member<Object, Value>& member) {
+    if constexpr (std::same_as<Value, std::vector<Row>>) {
+      if (member.at == rows) {
+        begin_list(member.name);
+        for (const Row& row : answer.*rows) add_row(json_of(row));
+        return;
+      }
+    }
+    Json json = Json::object();
+    contract::put(json, answer, member);
+    add(json);
+  };
+  std::apply([&](const auto&... member) { (add_member(member), ...); }, Members<Object>::list);
+}
 
 // Writes to stdout; false, with a line on stderr, if it cannot (a closed pipe ends the program silently).
 bool print_text(std::string_view text);

@@ -9,23 +9,22 @@
 namespace sonde {
 namespace {
 
-Json json_of(const Diagnostic& diagnostic) {
-  return {{"severity", diagnostic.is_error ? "error" : "warning"},
-          {"line", diagnostic.line},
-          {"key", diagnostic.key},
-          {"message", diagnostic.message}};
-}
-
-void answer(const CheckCommand& options, const PlanResult& result) {
-  Json diagnostics = Json::array();
-  for (const Diagnostic& diagnostic : result.diagnostics) diagnostics.push_back(json_of(diagnostic));
-  Answer::get().add({{"file", options.file}, {"ok", result.plan.has_value()}, {"diagnostics", diagnostics}});
-  if (!result.plan) {
-    Answer::get().note_error("the configuration cannot be used");
-    return;
+Check answer_of(const CheckCommand& options, const PlanResult& result) {
+  Check answer;
+  answer.file = options.file;
+  answer.ok = result.plan.has_value();
+  for (const Diagnostic& diagnostic : result.diagnostics) {
+    Remark& remark = answer.diagnostics.emplace_back();
+    remark.severity = diagnostic.is_error ? RemarkSeverity::error : RemarkSeverity::warning;
+    remark.line = diagnostic.line;
+    remark.key = diagnostic.key;
+    remark.message = diagnostic.message;
   }
-  Answer::get().add(
-      {{"dialect", result.plan->dialect}, {"path", result.plan->path.string()}, {"plan", describe(*result.plan)}});
+  if (!result.plan) return answer;
+  answer.dialect = result.plan->dialect;
+  answer.path = result.plan->path.string();
+  answer.plan = describe(*result.plan);
+  return answer;
 }
 
 }  // namespace
@@ -33,7 +32,8 @@ void answer(const CheckCommand& options, const PlanResult& result) {
 int check(const CheckCommand& options) {
   const PlanResult result = read_plan(options.file);
   if (options.json) {
-    answer(options, result);
+    Answer::get().add(answer_of(options, result));
+    if (!result.plan) Answer::get().note_error("the configuration cannot be used");
   } else {
     for (const Diagnostic& diagnostic : result.diagnostics) print_diagnostic(diagnostic, options.file);
     if (result.plan) print_text(describe(*result.plan));

@@ -83,11 +83,7 @@ int compare(const CompareCommand& arguments) {
   add_unreadable(comparison->unreadable);
   add_unreadable(comparison->left_out);
   if (arguments.json) {
-    Json answer = json_of(*comparison, *options);
-    answer["layers"] = json_of_layers(*comparison);
-    Answer::get().add(answer);
-    Answer::get().begin_list("ops");
-    for_each_op(*comparison, [](const Json& row) { Answer::get().add_row(row); });
+    Answer::get().add(answer_of(*comparison, *options), &Comparison::ops);
   } else if (!print_text(report_of(*comparison, *options, arguments.all, terminal_width()))) {
     return kUnreadable;
   } else if (arguments.layers && !print_text("\n" + layers_text(*comparison, terminal_width()))) {

@@ -10,7 +10,6 @@
 #include "ask/convert/unpack.h"
 #include "custom_scripts.h"
 #include "dump.h"
-#include "face/report/json.h"
 #include "face/report/text.h"
 #include "verbs.h"
 
@@ -30,15 +29,6 @@ struct Totals {
   std::uint64_t bytes = 0;
 };
 
-void answer(const ConvertTask& task, const Converted& converted) {
-  for (const ConvertedFile& file : converted.written) {
-    Answer::get().add_row({{"from", task.file.string()}, {"to", file.path.string()}, {"bytes", file.bytes}});
-  }
-  for (const LostTensor& lost : converted.lost) {
-    Answer::get().add_row({{"from", task.file.string()}, {"lost", lost.what}, {"why", lost.message}});
-  }
-}
-
 // Runs all tasks; files that cannot be read are reported at once.
 Totals convert_tasks(const std::vector<ConvertTask>& tasks, const ConvertSpec& spec) {
   Totals totals;
@@ -57,8 +47,9 @@ Totals convert_tasks(const std::vector<ConvertTask>& tasks, const ConvertSpec& s
     for (const ConvertedFile& file : converted.written) totals.bytes += file.bytes;
     if (!results.empty()) results[task] = std::move(converted);
   });
-  Answer::get().begin_list("files");
-  for (std::size_t i = 0; i < results.size(); ++i) answer(tasks[i], results[i]);
+  ConvertedFiles answer;
+  for (std::size_t i = 0; i < results.size(); ++i) add_converted(tasks[i], results[i], answer);
+  Answer::get().add(answer, &ConvertedFiles::files);
   return totals;
 }
 

@@ -43,8 +43,11 @@ std::vector<std::uint32_t> all_nodes(const StepGraph& graph) {
 }
 
 void answer(const SelectedStep& step, const StepGraph& graph, const std::vector<std::uint32_t>& nodes) {
-  Answer::get().add({{"rank", step.rank->rank}, {"graph", step.step->id.graph}, {"step", step.step->id.number}});
-  Answer::get().add(json_of(graph, nodes));
+  StepFlow flow = answer_of(graph, nodes);
+  flow.rank = step.rank->rank;
+  flow.graph = step.step->id.graph;
+  flow.step = step.step->id.number;
+  Answer::get().add(flow);
 }
 
 std::string pages(const SelectedStep& step, const StepGraph& graph, const std::vector<std::uint32_t>& nodes) {

@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "dump.h"
-#include "face/report/json.h"
 #include "face/report/text.h"
 #include "verbs.h"
 
@@ -51,12 +50,7 @@ int index(const IndexCommand& options) {
     return built.error().code == ErrorCode::invalid_argument ? kBadUsage : kUnreadable;
   }
   if (options.json) {
-    Answer::get().add({{"file", built->file.string()},
-                       {"files", built->files},
-                       {"tensors", built->tensors},
-                       {"bytes", built->bytes},
-                       {"read_seconds", built->read_seconds},
-                       {"write_seconds", built->write_seconds}});
+    Answer::get().add(*built);
     return kNothingFound;
   }
   const std::string text =

@@ -50,7 +50,7 @@ std::string compiler() {
 #endif
 }
 
-Json libraries() {
+std::vector<NamedValue<std::string>> libraries() {
   return {{"nlohmann-json", fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
                                         NLOHMANN_JSON_VERSION_PATCH)},
           {"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)},
@@ -58,10 +58,11 @@ Json libraries() {
           {"openssl", OpenSSL_version(OPENSSL_VERSION_STRING)}};
 }
 
-Json variables() {
-  Json set = Json::object();
-  for (const Variable& variable : kVariables)
-    if (const char* value = std::getenv(variable.name)) set[variable.name] = value;
+std::vector<NamedValue<std::string>> variables() {
+  std::vector<NamedValue<std::string>> set;
+  for (const Variable& variable : kVariables) {
+    if (const char* value = std::getenv(variable.name)) set.push_back({variable.name, value});
+  }
   return set;
 }
 
@@ -81,32 +82,26 @@ Json python_facts(const std::string& python) {
   return facts;
 }
 
-// The limits of the plan that a program started here would record by.
-Json plan_facts() {
+// The plan that a program started here would record by.
+std::optional<NamedPlan> named_plan() {
   const std::string file = configuration_of_environment();
-  if (file.empty()) return nullptr;
+  if (file.empty()) return std::nullopt;
   const PlanResult result = read_plan(file);
-  Json facts = {{"file", file}, {"ok", result.plan.has_value()}};
-  if (result.plan) facts["limits"] = limits(*result.plan);
-  return facts;
+  return NamedPlan{file, result.plan.has_value(), result.plan ? limits(*result.plan) : ""};
 }
 
-Json gather(const std::string& python) {
-  return {{"version", SONDE_VERSION},
-          {"compiler", compiler()},
-          {"kernel", kernel_name()},
-          {"cpu_features", cpu_features()},
-          {"cores", std::thread::hardware_concurrency()},
-          {"libraries", libraries()},
-          {"python", python_facts(python)},
-          {"environment", variables()},
-          {"plan", plan_facts()}};
-}
-
-std::string words_of(const Json& list) {
-  std::string text;
-  for (const Json& item : list) text += (text.empty() ? "" : " ") + item.get<std::string>();
-  return text.empty() ? "none known" : text;
+Info gather(const Json& python) {
+  Info info;
+  info.version = SONDE_VERSION;
+  info.compiler = compiler();
+  info.kernel = kernel_name();
+  for (const auto& feature : cpu_features()) info.cpu_features.emplace_back(feature);
+  info.cores = std::thread::hardware_concurrency();
+  info.libraries = libraries();
+  info.python.text = text_of_json(python);
+  info.environment = variables();
+  info.plan = named_plan();
+  return info;
 }
 
 std::string row(std::string_view name, std::string_view value) {
@@ -124,31 +119,29 @@ std::string indented(std::string_view lines) {
   return text;
 }
 
-std::string text_of(const Json& info) {
-  std::string text = row("version", info["version"].get<std::string>());
-  text += row("compiler", info["compiler"].get<std::string>());
-  text += row("kernel", info["kernel"].get<std::string>());
-  text += row("cpu features", words_of(info["cpu_features"]));
-  text += row("cores", std::to_string(info["cores"].get<unsigned>()));
-  std::string libraries;
-  for (const auto& [name, version] : info["libraries"].items())
-    libraries += (libraries.empty() ? "" : ", ") + name + " " + version.get<std::string>();
-  text += row("libraries", libraries);
-  const Json& python = info["python"];
+std::string text_of(const Info& info, const Json& python) {
+  std::string text = row("version", info.version);
+  text += row("compiler", info.compiler);
+  text += row("kernel", info.kernel);
+  text += row("cpu features", info.cpu_features.empty() ? "none known" : joined(info.cpu_features, " "));
+  text += row("cores", std::to_string(info.cores));
+  std::vector<std::string> libraries;
+  for (const auto& [name, version] : info.libraries) libraries.push_back(name + " " + version);
+  text += row("libraries", joined(libraries, ", "));
   text += row("python", python.value("executable", "") +
                             (python.contains("python") ? " (" + python.value("python", "") + ")" : ""));
-  if (python.contains("torch")) text += row("torch", python.value("torch", ""));
-  if (python.contains("adapter")) text += row("adapter", python.value("adapter", ""));
-  if (python.contains("problem")) text += row("problem", python.value("problem", ""));
-  if (const Json& plan = info["plan"]; plan.is_object()) {
-    text += row("plan", plan["file"].get<std::string>());
-    text += plan["ok"].get<bool>() ? indented(plan["limits"].get<std::string>())
-                                   : row("", "cannot be used; see: sonde check " + plan["file"].get<std::string>());
+  for (const char* fact : {"torch", "adapter", "problem"}) {
+    if (python.contains(fact)) text += row(fact, python.value(fact, ""));
+  }
+  if (info.plan) {
+    text += row("plan", info.plan->file);
+    text +=
+        info.plan->ok ? indented(info.plan->limits) : row("", "cannot be used; see: sonde check " + info.plan->file);
   }
   text += "environment\n";
   for (const Variable& variable : kVariables) {
-    const auto found = info["environment"].find(variable.name);
-    const std::string value = found == info["environment"].end() ? "(not set)" : found->get<std::string>();
+    const auto found = std::ranges::find(info.environment, variable.name, &NamedValue<std::string>::name);
+    const std::string value = found == info.environment.end() ? "(not set)" : found->value;
     text += fmt::format("  {:<29} {}\n  {:<29}   {}\n", variable.name, printable(value), "", variable.meaning);
   }
   return text;
@@ -158,11 +151,12 @@ std::string text_of(const Json& info) {
 
 int info(const InfoCommand& options) {
   if (const std::string complaint = kernel_complaint(); !complaint.empty()) print_warning(complaint);
-  const Json info = gather(options.python.empty() ? default_python() : options.python);
+  const Json python = python_facts(options.python.empty() ? default_python() : options.python);
+  const Info info = gather(python);
   if (options.json) {
     Answer::get().add(info);
   } else {
-    print_text(text_of(info));
+    print_text(text_of(info, python));
   }
   return kNothingFound;
 }

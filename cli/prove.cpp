@@ -7,7 +7,6 @@
 #include "ask/prove/proof.h"
 #include "child.h"
 #include "dump.h"
-#include "face/report/json.h"
 #include "face/report/text.h"
 #include "ground/base/ranges_text.h"
 #include "run_report.h"
@@ -85,7 +84,7 @@ void say(fmt::format_string<Parts...> text, Parts&&... parts) {
   print_text(fmt::format(text, std::forward<Parts>(parts)...));
 }
 
-std::string amounts(const DigestComparison& tensors) {
+std::string amounts(const RunsCompared& tensors) {
   std::string text = fmt::format("{}, {}", count_text(tensors.steps, "step"), count_text(tensors.tensors, "tensor"));
   return tensors.processes.size() > 1 ? fmt::format("{} processes, {}", tensors.processes.size(), text) : text;
 }
@@ -95,39 +94,33 @@ std::string plural(const std::string& kind) {
   return kind == "optimizer state" ? kind : kind + "s";
 }
 
-std::string kinds_text(const DigestComparison& tensors) {
+std::string kinds_text(const RunsCompared& tensors) {
   std::vector<std::string> words;
   for (const std::string& kind : tensors.kinds) words.push_back(plural(kind));
   return joined(words, ", ");
 }
 
-std::string where(const Difference& difference) {
+std::string where(const RunDifference& difference) {
   std::string text = difference.place;
   if (!difference.name.empty()) text += fmt::format(": {} {}", difference.kind, difference.name);
   return difference.process == "main" ? text : fmt::format("{}: {}", difference.process, text);
 }
 
-void say_difference(const DigestComparison& compared, const char* first, const char* second) {
-  const Difference& difference = *compared.first_difference;
+void say_difference(const RunsCompared& compared, const char* first, const char* second) {
+  const RunDifference& difference = *compared.first_difference;
   say("  first difference: {}\n    {:13}  {}\n    {:13}  {}\n  equal before it: {}\n", printable(where(difference)),
       first, printable(difference.first), second, printable(difference.second), amounts(compared));
 }
 
-std::string numbers_text(std::vector<std::size_t> lines) {
-  return ranges_text(std::vector<std::uint64_t>(lines.begin(), lines.end()));
-}
-
-std::string_view word_of(Reordered reordered) { return reordered == Reordered::lines ? "lines" : "characters"; }
-
 std::string output_text(const Proof& proof) {
-  if (proof.output.reordered != Reordered::nothing)
+  if (proof.output.reordered)
     return fmt::format("stdout has the same {} in another order, as several processes write it",
-                       word_of(proof.output.reordered));
+                       word_of(*proof.output.reordered));
   if (proof.output.different.empty()) return "stdout identical";
-  if (!proof.output_of_sonde.empty())
-    return fmt::format("stdout differs in line {}", numbers_text(proof.output_of_sonde));
+  if (!proof.output.different_by_sonde.empty())
+    return fmt::format("stdout differs in line {}", ranges_text(proof.output.different_by_sonde));
   return fmt::format("stdout identical except for line {}, which {} between runs without Sonde too (times?)",
-                     numbers_text(proof.output.different), proof.output.different.size() == 1 ? "differs" : "differ");
+                     ranges_text(proof.output.different), proof.output.different.size() == 1 ? "differs" : "differ");
 }
 
 std::string status_text(const Proof& proof) {
@@ -167,32 +160,17 @@ void say_verdict(const Proof& proof, const Reported& reported) {
   if (proof.verdict == ProofVerdict::different) say("  this is a defect of Sonde: please report it\n");
 }
 
-Json json_of(const Difference& difference) {
-  return {{"process", difference.process}, {"event", difference.event}, {"place", difference.place},
-          {"kind", difference.kind},       {"name", difference.name},   {"first", difference.first},
-          {"second", difference.second}};
-}
-
-Json json_of(const DigestComparison& compared) {
-  Json json = {{"processes", compared.processes}, {"events", compared.events}, {"steps", compared.steps},
-               {"tensors", compared.tensors},     {"kinds", compared.kinds},   {"skipped", compared.skipped}};
-  json["first_difference"] = compared.first_difference ? json_of(*compared.first_difference) : Json();
-  return json;
-}
-
-Json json_of(const Proof& proof, const Reported& reported) {
-  Json json = {{"verdict", word_of(proof.verdict)}, {"compared", json_of(proof.tensors)}};
-  json["without_sonde"] = proof.by_itself ? json_of(*proof.by_itself) : Json();
-  json["stdout"] = {
-      {"lines", proof.output.lines},
-      {"different", proof.output.different},
-      {"different_by_sonde", proof.output_of_sonde},
-      {"reordered", proof.output.reordered != Reordered::nothing ? Json(word_of(proof.output.reordered)) : Json()}};
-  json["exit_status"] = {{"without_sonde", proof.status_without}, {"recording", proof.status_recording}};
-  json["seconds"] = {{"without_sonde", proof.seconds_without}, {"recording", proof.seconds_recording}};
-  json["recorded"] = reported.recorded;
-  if (!reported.unproved.empty()) json["unproved"] = reported.unproved;
-  return json;
+ProofDocument answer_of(const Proof& proof, const Reported& reported) {
+  ProofDocument answer;
+  answer.verdict = word_of(proof.verdict);
+  answer.compared = proof.tensors;
+  answer.without_sonde = proof.by_itself;
+  answer.stdout = proof.output;
+  answer.exit_status = {proof.status_without, proof.status_recording};
+  answer.seconds = {proof.seconds_without, proof.seconds_recording};
+  answer.recorded = reported.recorded;
+  answer.unproved = reported.unproved;
+  return answer;
 }
 
 }  // namespace
@@ -224,7 +202,7 @@ int prove(const ProveRequest& request) {
   }
   if (runs.size() == 3) compare_by_itself(proved(runs[0]), proved(runs[2]), proof);
   if (request.json)
-    Answer::get().add(json_of(proof, reported));
+    Answer::get().add(answer_of(proof, reported));
   else
     say_verdict(proof, reported);
   return static_cast<int>(proof.verdict);  // in the order of the exit statuses

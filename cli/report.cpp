@@ -49,33 +49,28 @@ bool write_new(const std::string& path, const std::string& text) {
   return false;
 }
 
-std::string contents_text(const Json& contains) {
-  std::vector<std::string> parts = {fmt::format("statistics, {}", count_text(contains["operators"], "page"))};
-  parts.back() += " of operators";
-  const std::uint64_t values = contains["tensors_with_values"];
+std::string contents_text(const ReportContents& contains) {
+  std::vector<std::string> parts = {fmt::format("statistics, {} of operators", count_text(contains.operators, "page"))};
+  const std::uint64_t values = contains.tensors_with_values, lines = contains.source_lines;
   parts.push_back(values == 0 ? "no values" : "values of " + count_text(values, "tensor"));
-  const std::uint64_t lines = contains["source_lines"];
   parts.push_back(lines == 0 ? "no source" : count_text(lines, "line") + " of source");
-  parts.emplace_back(contains["paths"].get<bool>() ? "paths" : "no paths");
-  for (const Json& host : contains["hosts"]) parts.push_back("host " + host.get<std::string>());
-  for (const Json& command : contains["commands"]) parts.push_back("command " + command.get<std::string>());
+  parts.emplace_back(contains.paths ? "paths" : "no paths");
+  for (const std::string& host : contains.hosts) parts.push_back("host " + host);
+  for (const std::string& command : contains.commands) parts.push_back("command " + command);
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-void print_report(const ReportCommand& options, const server::HtmlReport& report) {
+void print_report(const ReportCommand& options, HtmlReport report) {
   if (options.json) {
-    Answer::get().add("file", std::filesystem::absolute(options.html).string());
-    Answer::get().add("bytes", report.html.size());
-    for (const char* name : {"steps", "is_redacted", "contains", "left_out"})
-      Answer::get().add(name, report.about[name]);
+    report.file = std::filesystem::absolute(options.html).string();
+    Answer::get().add(report);
     return;
   }
-  std::string text = fmt::format("{}: {}\n  steps     ", options.html, bytes_text(report.html.size()));
-  for (const Json& step : report.about["steps"]) text += step.dump() + " ";
-  text += "\n  contains  " + contents_text(report.about["contains"]) + "\n";
-  for (const Json& entry : report.about["left_out"]) {
-    text += fmt::format("  left out  {} {}: no room in {}\n", entry["count"].get<std::uint64_t>(),
-                        entry["what"].get<std::string>(), options.max_size);
+  std::string text = fmt::format("{}: {}\n  steps     ", options.html, bytes_text(report.bytes));
+  for (const std::uint64_t step : report.steps) text += fmt::format("{} ", step);
+  text += "\n  contains  " + contents_text(report.contains) + "\n";
+  for (const ReportLeftOut& entry : report.left_out) {
+    text += fmt::format("  left out  {} {}: no room in {}\n", entry.count, entry.what, options.max_size);
   }
   print_text(text);
 }
@@ -114,7 +109,7 @@ int report(const ReportCommand& options) {
   wanted.values = options.values == "none"       ? server::ReportValues::none
                   : options.values == "selected" ? server::ReportValues::selected
                                                  : server::ReportValues::suspects;
-  const Result<server::HtmlReport> report = server::html_report(wanted);
+  const Result<server::HtmlPage> report = server::html_report(wanted);
   if (!report) {
     print_error(report.error().message);
     const bool is_usage =
@@ -122,7 +117,7 @@ int report(const ReportCommand& options) {
     return is_usage ? kBadUsage : kUnreadable;
   }
   if (!write_new(options.html, report->html)) return kBadUsage;
-  print_report(options, *report);
+  print_report(options, report->about);
   return kNothingFound;
 }
 

@@ -101,7 +101,7 @@ int print_report(const Catalog& catalog, const std::vector<Watchpoint>& watchpoi
   add_unreadable(report.problems);
   const auto hits = static_cast<std::size_t>(std::ranges::count_if(report.hits, &WatchHit::hit));
   if (json) {
-    Answer::get().add(json_of(catalog, watchpoints, report));
+    Answer::get().add(answer_of(catalog, watchpoints, report));
     return hits > 0 ? kFinding : kNothingFound;
   }
   if (!print_text(hits_table(catalog, watchpoints, report, terminal_width()))) return kUnreadable;
@@ -115,7 +115,7 @@ int print_report(const Catalog& catalog, const std::vector<Watchpoint>& watchpoi
 }
 
 int list_conditions(bool json) {
-  if (json) Answer::get().add("conditions", conditions_json());
+  if (json) Answer::get().add(conditions_answer());
   return json || print_text(conditions_table(terminal_width())) ? kNothingFound : kUnreadable;
 }
 

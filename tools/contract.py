@@ -16,7 +16,7 @@ import pathlib
 import re
 import sys
 
-from contract_cpp import header_text, members_text, words_text
+from contract_cpp import command_header_text, header_text, members_text, words_text
 from contract_documents import documents_text
 from contract_language import Contract, ContractError, read
 from contract_options import commands_text, fields_text, jobs_text, questions_text
@@ -38,6 +38,7 @@ def committed(contract: Contract) -> dict[str, str]:
         "include/sonde/answers.h": header_text(contract),
         "include/sonde/questions.h": questions_text(contract.commands),
         "include/sonde/known_statistics.h": statistics_header(contract),
+        "src/ground/contract/command_answers.h": command_header_text(contract),
         "python/sonde/answer_types.py": python_text(contract),
         "web/src/answers.ts": web_text(contract),
         "docs/json/answers.md": documents_text(contract),

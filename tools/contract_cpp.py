@@ -18,7 +18,9 @@ _BASIC = {
     "flag": "bool",
     "dtype": "DType",
     "shape": "std::optional<Dims>",
+    "json": "JsonText",
 }
+_NUMBERS = ("count", "index", "integer", "number", "finite")
 
 
 class Structs:
@@ -29,9 +31,13 @@ class Structs:
         self.enums: dict[str, tuple[str, ...]] = {}
         self.types: dict[str, Type] = {}
         self.headers: set[str] = set()
-        self.answers = {question.answer.name for question in contract.questions}
+        self.answers = contract.answers()
         for question in contract.questions:
             for name in question.cpp:
+                self._take(name)
+        self.of_library = {*self.types, *self.enums}
+        for question in contract.questions:
+            for name in question.cpp_of_command:
                 self._take(name)
 
     def _take(self, name: str) -> None:
@@ -61,12 +67,18 @@ class Structs:
             return _BASIC[type]
         return self.types[type].cpp if type in self.types else type
 
-    def class_of_member(self, member: Member) -> str:
-        # An empty text, list or false is left out; a number needs the word that it is not there.
-        optional = member.left_out and member.type in ("count", "index", "integer", "number", "finite")
-        if optional or (member.left_out and member.merged):
-            return f"std::optional<{self.class_of(member.type)}>"
-        return self.class_of(member.type)
+    def left_out(self, type: Type, member: Member) -> bool:
+        """Where it is empty; a member that not all forms of an object have is left out as well."""
+        forms_with_it = [form for form in type.forms if member.name in form]
+        return member.left_out or 0 < len(forms_with_it) < len(type.forms)
+
+    def class_of_member(self, type: Type, member: Member) -> str:
+        # An empty text or false is left out; the others need a word for "not there".
+        found = self.class_of(member.type)
+        of_some_forms = self.left_out(type, member) and not member.left_out
+        needs_word = member.type in _NUMBERS or member.type in self.types or member.type[-1] in "]}"
+        needs_word |= of_some_forms and member.type == "flag"
+        return f"std::optional<{found}>" if self.left_out(type, member) and needs_word else found
 
 
 def _comment(meaning: str, indent: str) -> str:
@@ -75,14 +87,20 @@ def _comment(meaning: str, indent: str) -> str:
     )
 
 
-def _initial(structs: Structs, member: Member) -> str:
-    if member.type in ("count", "index", "integer", "number", "finite") and not member.left_out:
+def _enumerator(word: str) -> str:
+    return word.replace(" ", "_")
+
+
+def _initial(structs: Structs, type: Type, member: Member) -> str:
+    if structs.class_of_member(type, member).startswith("std::optional"):
+        return ""
+    if member.type in _NUMBERS:
         return " = 0"
     if member.type == "flag":
         return " = false"
     if member.type == "dtype":
         return " = DType::undefined"
-    return f" = {member.type}::{structs.enums[member.type][0]}" if member.type in structs.enums else ""
+    return f" = {member.type}::{_enumerator(structs.enums[member.type][0])}" if member.type in structs.enums else ""
 
 
 def _aligned(rows: list[tuple[str, str]]) -> list[str]:
@@ -94,7 +112,9 @@ def _aligned(rows: list[tuple[str, str]]) -> list[str]:
 def _struct(structs: Structs, type: Type) -> list[str]:
     lines, rows = [_comment(type.meaning, ""), f"struct {type.cpp} {{"], []
     members = (*type.members, *(ENVELOPE if type.name in structs.answers else ()))
-    declarations = [f"  {structs.class_of_member(one)} {one.name}{_initial(structs, one)};" for one in members]
+    declarations = [
+        f"  {structs.class_of_member(type, one)} {one.name}{_initial(structs, type, one)};" for one in members
+    ]
     width = max(map(len, declarations), default=0)
     for member, declaration in zip(members, declarations, strict=True):
         if width + len(member.meaning) + 5 <= 120:
@@ -103,6 +123,27 @@ def _struct(structs: Structs, type: Type) -> list[str]:
             lines += [*_aligned(rows), _comment(member.meaning, "  "), declaration]
             rows = []
     return [*lines, *_aligned(rows), "};", ""]
+
+
+def _enum(name: str, values: list[str]) -> list[str]:
+    line = f"enum class {name} : std::uint8_t {{ {', '.join(values)} }};"
+    if len(line) <= 120:
+        return [line]
+    return [f"enum class {name} : std::uint8_t {{", *(f"  {value}," for value in values), "};"]
+
+
+def _declarations(structs: Structs, of_library: bool) -> list[str]:
+    """The enums and structs of one header."""
+    lines: list[str] = []
+    for name in structs.own_enums():
+        if (name in structs.of_library) == of_library:
+            export = "SONDE_EXPORT " if of_library else ""
+            lines += _enum(name, [*map(_enumerator, structs.enums[name])])
+            lines += [f"{export}std::string_view word_of({name} value);", ""]
+    for type in structs.types.values():
+        if not type.cpp_header and (type.name in structs.of_library) == of_library:
+            lines += _struct(structs, type)
+    return lines
 
 
 def header_text(contract: Contract) -> str:
@@ -131,16 +172,26 @@ def header_text(contract: Contract) -> str:
         "};",
         "",
     ]
-    for name in structs.own_enums():
-        lines += [
-            f"enum class {name} : std::uint8_t {{ {', '.join(structs.enums[name])} }};",
-            f"SONDE_EXPORT std::string_view word_of({name} value);",
-            "",
-        ]
-    for type in structs.types.values():
-        if not type.cpp_header:
-            lines += _struct(structs, type)
-    return "\n".join([*lines, "}  // namespace sonde", ""])
+    return "\n".join([*lines, *_declarations(structs, True), "}  // namespace sonde", ""])
+
+
+def command_header_text(contract: Contract) -> str:
+    """src/ground/contract/command_answers.h."""
+    lines = [
+        "// Answers that the command alone gives. Made from contract/ by tools/contract.py: a change here is lost.",
+        "#pragma once",
+        "",
+        '#include "sonde/answers.h"',
+        "",
+        "namespace sonde {",
+        "",
+        "// Any JSON, as text.",
+        "struct JsonText {",
+        '  std::string text = "null";',
+        "};",
+        "",
+    ]
+    return "\n".join([*lines, *_declarations(Structs(contract), False), "}  // namespace sonde", ""])
 
 
 def members_text(contract: Contract) -> str:
@@ -150,8 +201,8 @@ def members_text(contract: Contract) -> str:
         "// The members of each answer, by their names in JSON. Made from contract/ by tools/contract.py.",
         "#pragma once",
         "",
+        '#include "ground/contract/command_answers.h"',
         '#include "ground/contract/member.h"',
-        '#include "sonde/answers.h"',
         "",
         "namespace sonde {",
         "",
@@ -166,17 +217,17 @@ def members_text(contract: Contract) -> str:
         ]
     for type in structs.types.values():
         name = structs.class_of(type.name)
-        rows = [_row(structs, name, member) for member in type.members]
+        rows = [_row(structs, name, type, member) for member in type.members]
         lines += ["template <>", f"struct Members<{name}> {{", "  static constexpr auto list = std::tuple("]
         lines += [f"      {row}{',' if row is not rows[-1] else ');'}" for row in rows]
         lines += [f"  static constexpr bool is_answer = {str(type.name in structs.answers).lower()};", "};"]
     return "\n".join([*lines, "", "}  // namespace sonde", ""])
 
 
-def _row(structs: Structs, name: str, member: Member) -> str:
+def _row(structs: Structs, name: str, type: Type, member: Member) -> str:
     if member.merged:
         return f"Merged{{&{name}::{member.name}}}"
-    left_out = ", true" if member.left_out else ""
+    left_out = ", true" if structs.left_out(type, member) else ""
     return f'Member{{"{member.name}", &{name}::{member.name}{left_out}}}'
 
 

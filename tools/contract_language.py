@@ -13,6 +13,7 @@
     step = "the last one"                    the same, with a meaning of its own
     "reason?" = ["text", "…"]                left out of the document where it is empty
     "+statistics?" = ["Statistics", "…"]     its members are members of this object
+    _library = true                          only the library and Python have it, no document
 
 Options are described in contract_options.py. Types are the basic ones below, enums, types, `T?` (or null), `[T]` (a
 list) and `{T}` (an object by name)."""
@@ -90,6 +91,7 @@ class Type:
     cpp: str  # the class of C++, if it has another name
     cpp_header: str  # the header in which it is written by hand; "": it is generated
     is_tuple: bool  # in Python: a named tuple
+    of_library: bool  # no document has it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,8 +111,10 @@ class Question:
     title: str
     answer: Type
     types: tuple[Type, ...]  # its own parts
-    cpp: tuple[str, ...]  # names of the types that C++ has
+    cpp: tuple[str, ...]  # names of the types that C++ has, of answers that the library gives
+    cpp_of_command: tuple[str, ...]  # the same of answers that the command alone gives
     python: tuple[str, ...]  # and Python
+    library: str  # the answer of the library's function, where it has another form than the document; "": it has not
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,6 +129,10 @@ class Contract:
     settings: tuple[Setting, ...]  # keys of configuration files
     tables: tuple[Table, ...]
     privacy: dict[str, str]  # of the members that have one
+
+    def answers(self) -> set[str]:
+        """The types that have the envelope."""
+        return {name for question in self.questions for name in (question.answer.name, question.library) if name}
 
 
 def parts(type: str) -> Iterator[str]:
@@ -253,16 +261,9 @@ class _Reader:
         for key in (key for form in forms for key in form if key not in names):
             raise file.error(f"_forms names '{key}', and {name} has no such member", name, "_forms")
         cpp, _, header = table.get("_cpp", "").partition(" ")
-        return Type(
-            name,
-            table["_meaning"],
-            members,
-            forms,
-            table.get("_rest", ""),
-            cpp or name,
-            header,
-            table.get("_tuple", False),
-        )
+        flags = (table.get("_tuple", False), table.get("_library", False))
+        rest = table.get("_rest", "")
+        return Type(name, table["_meaning"], members, forms, rest, cpp or name, header, *flags)
 
     def _member(self, file: _File, section: str, key: str, value: str | list[str]) -> Member:
         name = key.strip("+?")
@@ -283,10 +284,9 @@ class _Reader:
         answer = next((one for one in types if one.name == table["answer"]), None)
         if answer is None:
             raise file.error(f"'answer' names {table['answer']}, which is not in this file", key="answer")
-        own = tuple(one for one in types if one is not answer)
-        return Question(
-            table["verb"], table["title"], answer, own, tuple(table.get("cpp", ())), tuple(table.get("python", ()))
-        )
+        own = tuple(one for one in types if one is not answer and not one.of_library)
+        names = (tuple(table.get(key, ())) for key in ("cpp", "cpp_of_command", "python"))
+        return Question(table["verb"], table["title"], answer, own, *names, table.get("library", ""))
 
     def _check_types(self) -> None:
         for name, type in self.types.items():

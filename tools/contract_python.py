@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import keyword
 import textwrap
 
 from contract_language import ENVELOPE, Contract, Member, Type, inner, is_list, is_map, parts
@@ -55,7 +57,7 @@ def python_text(contract: Contract) -> str:
         for name in question.python:
             take(name)
     take("Problem")
-    answers = {question.answer.name for question in contract.questions}
+    answers = contract.answers()
     classes = [_class(contract, contract.types[name], name in answers) for name in names]
     any_json = any("Any" in one for one in classes)
     head = _HEAD.replace("import NamedTuple", "import Any, NamedTuple") if any_json else _HEAD
@@ -69,8 +71,9 @@ def _class(contract: Contract, type: Type, is_answer: bool) -> str:
     part = "@dataclasses.dataclass(frozen=True)"
     decorator = [] if type.is_tuple else [answer if is_answer else part]
     lines = [*decorator, head, *_docstring(contract, type), ""]
-    members = [member for member in type.members if not member.left_out]
-    members += [member for member in type.members if member.left_out]
+    some_forms = {name for form in type.forms for name in form if not all(name in other for other in type.forms)}
+    members = [dataclasses.replace(one, left_out=one.left_out or one.name in some_forms) for one in type.members]
+    members.sort(key=lambda member: member.left_out)
     fields = [_field(contract, member) for member in members]
     if is_answer:
         fields += [f"{_field(contract, member)} = ()" for member in ENVELOPE]
@@ -81,7 +84,9 @@ def _docstring(contract: Contract, type: Type) -> list[str]:
     lines = textwrap.wrap(f'"""{type.meaning}', 116)
     for member in type.members:
         words = ", ".join(f"`{word}`" for part in parts(member.type) for word in contract.enums.get(part, ()))
-        meaning = f"{member.name}: {member.meaning}{f' ({words})' if words and '`' not in member.meaning else ''}"
+        meaning = (
+            f"{python_name(member)}: {member.meaning}{f' ({words})' if words and '`' not in member.meaning else ''}"
+        )
         lines += ["", *textwrap.wrap(meaning, 112, initial_indent="", subsequent_indent="    ")]
     lines = [line for i, line in enumerate(lines) if line or lines[i - 1].startswith('"""')]
     return [f"    {line}" if line else "" for line in [*lines, '"""']]
@@ -91,14 +96,19 @@ def _field(contract: Contract, member: Member) -> str:
     if member.merged:
         metadata = f'metadata={{"members": {member.type}._fields}}'
         return f"{member.name}: Mapping[str, float] = dataclasses.field(default_factory=dict, {metadata})"
-    type = annotation(contract, member.type)
+    type, name = annotation(contract, member.type), python_name(member)
     if not member.left_out:
-        return f"{member.name}: {type}"
+        return f"{name}: {type}"
     if is_list(member.type):
-        return f"{member.name}: {type} = ()"
+        return f"{name}: {type} = ()"
     if member.type in ("flag",):
-        return f"{member.name}: bool = False"
-    return f"{member.name}: {type.removesuffix(' | None')} | None = None"
+        return f"{name}: bool = False"
+    return f"{name}: {type.removesuffix(' | None')} | None = None"
+
+
+def python_name(member: Member) -> str:
+    """A word of Python's gets a `_`."""
+    return member.name + "_" * keyword.iskeyword(member.name)
 
 
 def annotation(contract: Contract, type: str) -> str:

@@ -54,8 +54,8 @@ def _lines(contract: Contract, type: Type) -> list[str]:
 def web_text(contract: Contract) -> str:
     """Interfaces of all types of all questions."""
     blocks = [_HEAD]
-    answers = {question.answer.name for question in contract.questions}
-    for type in contract.types.values():
+    answers = contract.answers()
+    for type in (one for one in contract.types.values() if not one.of_library):
         lines = _lines(contract, type)
         if type.name in answers:
             for member in (*ENVELOPE, ERROR):

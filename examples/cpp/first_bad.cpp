@@ -28,10 +28,10 @@ int look_at(const sonde::Dump& dump) {
 }
 
 int compare_with(const sonde::Dump& target, const sonde::Dump& golden) {
-  const sonde::Result<sonde::Comparison> comparison = sonde::compare(target, golden);
+  const sonde::Result<sonde::ComparedDumps> comparison = sonde::compare(target, golden);
   if (!comparison) return fail(comparison.error());
   std::fputs(comparison->text().c_str(), stdout);
-  return !comparison->complete() ? 3 : comparison->findings().empty() ? 0 : 1;
+  return !comparison->answer().complete ? 3 : comparison->answer().findings.empty() ? 0 : 1;
 }
 
 }  // namespace

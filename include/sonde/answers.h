@@ -26,14 +26,141 @@ struct NamedValue {
   Value value{};
 };
 
+enum class DifferenceTag : std::uint8_t { uncertain };
+SONDE_EXPORT std::string_view word_of(DifferenceTag value);
+
+enum class Side : std::uint8_t { input, output };
+SONDE_EXPORT std::string_view word_of(Side value);
+
+enum class ComparisonBasis : std::uint8_t { values, statistics };
+SONDE_EXPORT std::string_view word_of(ComparisonBasis value);
+
 enum class RunState : std::uint8_t { killed, stopped, running };
 SONDE_EXPORT std::string_view word_of(RunState value);
 
 enum class Severity : std::uint8_t { error, warning, note };
 SONDE_EXPORT std::string_view word_of(Severity value);
 
-enum class Side : std::uint8_t { input, output };
-SONDE_EXPORT std::string_view word_of(Side value);
+// A tensor of the target beside its counterpart, with the errors that were measured. A bound that does not apply is
+// left out.
+struct TensorPair {
+  Side side = Side::input;  // whether the operator reads or writes it
+  std::uint32_t slot = 0;   // its number on its side
+  // the parameter, gradient, state or input data that the tensor is; empty: none
+  std::string parameter;
+  std::string dtype;                                  // the type of the elements; `?`: only a file has it
+  std::vector<std::int64_t> shape;                    // sizes in the target
+  std::vector<std::int64_t> golden_shape;             // sizes in the golden dump
+  std::string compared_by;                            // `values`, `statistics`, `hash`; empty: not at all
+  bool equal = false;                                 // equal to the last bit, as far as was compared
+  bool beyond = false;                                // further apart than the bounds allow
+  std::optional<std::uint32_t> golden_slot;           // the number on the golden side, where it is another one
+  std::string problem;                                // why it could not be compared
+  std::string note;                                   // what else is known of the pair
+  std::optional<double> relative_error;               // the norm of the difference over the golden norm
+  std::optional<double> rms_error;                    // the root of the mean square of the difference
+  std::optional<double> max_error;                    // the largest difference
+  std::optional<double> golden_rms;                   // the root of the mean square of the golden values
+  std::optional<std::uint64_t> different_non_finite;  // elements that are NaN or infinite on one side, or differ in it
+  std::optional<double> cosine;                       // the cosine of both as vectors
+  std::optional<std::uint64_t> elements;              // elements
+  std::optional<std::uint64_t> mismatches;            // elements beyond the bounds that were given
+  std::optional<std::uint64_t> worst_index;           // the flat index of the largest error
+  std::optional<double> worst_value;                  // the value of the target at the largest error
+  std::optional<double> worst_golden;                 // the golden value there
+  std::optional<double> rounding_rms;                 // the error that rounding explains, as root of the mean square
+  std::optional<double> rounding_max;                 // the largest error that rounding explains
+  // the error that the errors of the inputs explain, as root of the mean square
+  std::optional<double> propagated_rms;
+  std::optional<double> propagated_max;  // the largest error that they explain
+};
+
+// A place where the target's run differs from the golden one.
+struct Difference {
+  std::string kind;                 // `op`, `parameter`, `data`, `inserted`, …: docs/compare.md, "What is found"
+  std::uint32_t rank = 0;           // the number of the process
+  std::uint32_t graph = 0;          // 0 for training, 1 for evaluation
+  std::uint64_t step = 0;           // the number of the step
+  std::string op_name;              // the operator to look at: of the golden dump if `in_golden`
+  std::string op_type;              // the type of the operator
+  std::string source_file;          // the file of the user's program; empty: unknown
+  std::uint32_t source_line = 0;    // the line in it; 0: unknown
+  bool in_golden = false;           // the operator is in the golden dump alone
+  std::string golden;               // the operators that it was compared with
+  std::string text;                 // the difference in one line
+  std::vector<DifferenceTag> tags;  // `uncertain`: the text names the evidence that would settle it
+  // the target's tensor is so many times the golden one; without it there is no one factor
+  std::optional<double> factor;
+  std::optional<TensorPair> tensor;     // the tensor with the error
+  std::vector<std::string> attributes;  // arguments of the operators that differ
+};
+
+// The error that a layer introduces.
+struct Layer {
+  std::string layer;                                      // the path of the module
+  std::uint32_t rank = 0;                                 // the number of the process
+  std::uint32_t graph = 0;                                // 0 for training, 1 for evaluation
+  std::uint64_t step = 0;                                 // the number of the step
+  std::string op_name;                                    // the operator whose output was compared
+  ComparisonBasis compared_by = ComparisonBasis::values;  // what was compared
+  double introduced = 0;                                  // the root of `error_out` squared less `error_in` squared
+  double error_in = 0;                                    // the relative error of its inputs
+  double error_out = 0;                                   // the relative error of its outputs
+  double signal_to_noise_db = 0;                          // 20 log10 of 1 / `error_out`
+};
+
+// An operator of the target with its counterpart, or one of them alone.
+struct OperatorPair {
+  std::uint32_t rank = 0;           // the number of the process
+  std::uint32_t graph = 0;          // 0 for training, 1 for evaluation
+  std::uint64_t step = 0;           // the number of the step
+  std::string verdict;              // how the operator compares with its counterpart
+  std::vector<std::string> target;  // operators of the target, by full name
+  std::vector<std::string> golden;  // operators of the golden dump, by full name
+  std::string op_type;              // the type of the operator
+  std::string kind;                 // the kind of operator, whose rounding is expected
+  std::string matched_by;           // how the counterpart was found
+  std::string source_file;          // the file of the user's program; empty: unknown
+  std::uint32_t source_line = 0;    // the line in it; 0: unknown
+  std::string function;             // the function around the line
+  std::vector<TensorPair> inputs;   // tensors that it reads
+  std::vector<TensorPair> outputs;  // tensors that it writes
+  bool moved = false;               // it runs at another place than its counterpart, among the pairs of the step
+  std::string reason;               // why it has this verdict, or no counterpart
+  std::string nearest;              // the operator on the other side that is most like it
+};
+
+// The operators of two dumps, and the first that introduces an error beyond its rounding.
+struct Comparison {
+  bool complete = false;                           // everything was looked at: without a finding, nothing is wrong
+  std::vector<Difference> findings;                // the earliest error first
+  std::vector<NamedValue<std::uint64_t>> summary;  // the number of operators with each verdict
+  // the relative tolerance that was given; null: it is derived for each operator
+  std::optional<double> rtol;
+  std::optional<double> atol;                // the absolute tolerance that was given; null: it is derived
+  std::vector<std::string> notes;            // ranks and steps that only one dump has
+  std::optional<std::vector<Layer>> layers;  // with `--layers`: the largest first
+  std::vector<OperatorPair> ops;             // every operator
+  // what could not be read, or not wholly; the rest was looked at all the same
+  std::vector<DumpProblem> problems;
+  std::vector<std::string> warnings;  // other facts that the user should know, as on standard error
+};
+
+// A tensor that was written, or that could not be converted.
+struct ConvertedTensor {
+  std::string from;                    // the file that it comes from
+  std::string to;                      // the file that was written
+  std::optional<std::uint64_t> bytes;  // bytes of the tensor
+  std::string lost;                    // the tensor that was not written
+  std::string why;                     // why not
+};
+
+// Tensors of binary files in another format.
+struct ConvertedFiles {
+  std::vector<ConvertedTensor> files;  // a row for each tensor
+  std::vector<DumpProblem> problems;   // what could not be read, or not wholly; the rest was looked at all the same
+  std::vector<std::string> warnings;   // other facts that the user should know, as on standard error
+};
 
 // A rank whose last run did not end the recording itself: nobody knows what came after.
 struct UnfinishedRun {
@@ -269,6 +396,42 @@ struct StompReport {
   std::uint64_t not_known = 0;          // reads without values or statistics of both sides
   std::vector<DumpProblem> problems;    // what could not be read, or not wholly; the rest was looked at all the same
   std::vector<std::string> warnings;    // other facts that the user should know, as on standard error
+};
+
+// A parameter of a condition, with the value of the tensor.
+struct JudgedValue {
+  std::string name;                    // its name
+  double value = 0;                    // the bound
+  std::optional<double> actual_value;  // the value of the tensor; null: there is nothing to compare with it
+  bool is_hit = false;                 // the bound is met
+  std::optional<double> at_least;      // a bound that decides it, where the value is not known
+  std::optional<double> at_most;       // a bound that decides it, where the value is not known
+};
+
+// A tensor that meets a condition, or one that could not be judged.
+struct WatchFinding {
+  std::string condition;     // its id: `tensor_overflow`
+  std::uint64_t tensor = 0;  // its number in the dump: `sonde.open(path).tensors[tensor]`
+  std::uint32_t rank = 0;    // the number of the process
+  std::uint32_t graph = 0;   // 0 for training, 1 for evaluation
+  std::uint64_t step = 0;    // the number of the step
+  std::string op_name;       // the full name of the operator
+  Side side = Side::input;   // whether the operator reads or writes it
+  std::uint32_t slot = 0;    // its number on its side
+  // the setting of the watchpoint and the values of the tensor, or why it could not be judged
+  std::string detail;
+  std::vector<JudgedValue> parameters;         // those of the condition
+  std::optional<std::uint64_t> previous_step;  // the step that it was compared with; null: none
+};
+
+// Tensors that meet a condition.
+struct WatchFindings {
+  std::vector<WatchFinding> hits;        // by the time at which tensors were written
+  std::vector<WatchFinding> not_judged;  // in the order of the dump
+  std::vector<std::string> notes;        // conditions without a tensor to watch, and steps without the step before
+  bool complete = false;                 // every tensor was judged: without a hit, no condition is met
+  std::vector<DumpProblem> problems;     // what could not be read, or not wholly; the rest was looked at all the same
+  std::vector<std::string> warnings;     // other facts that the user should know, as on standard error
 };
 
 }  // namespace sonde

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -30,10 +29,8 @@ from .answers import (
     FirstBad,
     StompReport,
     WatchReport,
-    conversion_of,
-    first_bad_of,
-    stomp_report_of,
-    watch_report_of,
+    answer_of,
+    comparison_of,
 )
 from .errors import Error
 
@@ -83,16 +80,16 @@ def first_bad(dump: AnyDump, **question: Unpack[FirstBadQuestion]) -> FirstBad:
     Steps are a number, several, or a text such as "0-5|8"; None: all. Raises sonde.Error when there is no dump,
     ValueError when it has no such step, graph or rank."""
     with _errors():
-        document, text = _answer(_core.first_bad(_native(dump), _options(FirstBadQuestion, question)))
-    return first_bad_of(document, text)
+        document, text = _core.first_bad(_native(dump), _options(FirstBadQuestion, question))
+    return answer_of(FirstBad, document, text=text)
 
 
 @_asks(Part)
 def stomp(dump: AnyDump, **question: Unpack[Part]) -> StompReport:
     """Finds tensors whose memory changed although no operator wrote it. Errors as of `first_bad`."""
     with _errors():
-        document, text = _answer(_core.stomp(_native(dump), _options(Part, question)))
-    return stomp_report_of(document, text)
+        document, text = _core.stomp(_native(dump), _options(Part, question))
+    return answer_of(StompReport, document, text=text)
 
 
 @_asks(CompareQuestion)
@@ -109,7 +106,7 @@ def compare(target: AnyDump, golden: AnyDump | None = None, **question: Unpack[C
         golden = target
     with _errors():
         native = _core.compare(_native(target), _native(golden), _options(CompareQuestion, question))
-    return Comparison(native)
+    return comparison_of(native)
 
 
 @_asks(WatchQuestion)
@@ -123,7 +120,7 @@ def watch(  # type: ignore[misc]  # `conditions` is an option of the question, t
     texts = [conditions] if isinstance(conditions, str) else list(conditions)
     with _errors():
         found = _core.watch(_native(dump), _options(WatchQuestion, {**question, "conditions": texts}))
-    return watch_report_of(found)
+    return answer_of(WatchReport, found)
 
 
 @_asks(ConvertQuestion)
@@ -135,13 +132,14 @@ def convert(
     """Writes the tensors of binary files (CANN's containers, raw .bin) below `out`.
 
     `paths`: files, or directories, whose binary tensor files are all taken. Raises sonde.Error if a path has nothing to
-    convert, ValueError on a type or format that does not exist. Files that cannot be converted are in `lost`."""
+    convert, ValueError on a type or format that does not exist. What cannot be converted is in `files` with its reason,
+    and in `problems`."""
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
     files = [os.fspath(path) for path in paths]
     with _errors():
         found = _core.convert(files, os.fspath(out), _options(ConvertQuestion, question))
-    return conversion_of(found)
+    return answer_of(Conversion, found)
 
 
 @contextlib.contextmanager
@@ -176,8 +174,3 @@ def _steps_text(step: Steps) -> str:
     if step is None or isinstance(step, str):
         return step or ""
     return "|".join(str(int(number)) for number in ([step] if isinstance(step, int) else step))
-
-
-def _answer(answer: tuple[str, str]) -> tuple[dict[str, Any], str]:
-    document, text = answer
-    return json.loads(document), text

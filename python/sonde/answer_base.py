@@ -27,19 +27,34 @@ class Answer:
     document: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __str__(self) -> str:
-        return self.text
+        return self.text or repr(self)
 
 
 def made(kind: type[Kind], found: Mapping[str, Any], classes: Mapping[str, Any], **others: object) -> Kind:
     """An object of `kind`, a class of contract/, from its JSON. `classes`: those by name that take the place of the
-    generated ones. Members that `kind` does not have are of a newer Sonde, and are left out."""
-    values: dict[str, Any] = dict(others)
+    generated ones. Members that `kind` does not have are of a newer Sonde: `warnings` names them."""
+    unknown: list[str] = []
+    values: dict[str, Any] = dict(others) | _values(kind, found, classes, "", unknown)
+    if unknown:
+        newer = f"a newer Sonde wrote members that this one does not know: {', '.join(unknown)}"
+        values["warnings"] = (*values.get("warnings", ()), newer)
+    return kind(**values)
+
+
+def _values(
+    kind: type, found: Mapping[str, Any], classes: Mapping[str, Any], place: str, unknown: list[str]
+) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    known = {"error"}
     for name, (hint, merged) in _fields(kind, classes).items():
+        member = name.removesuffix("_")  # of a word of Python's
+        known |= {member, *merged}
         if merged:
             values[name] = {member: float(found[member]) for member in merged if member in found}
-        elif name in found:
-            values[name] = _value(hint, found[name], classes)
-    return kind(**values)
+        elif member in found:
+            values[name] = _value(hint, found[member], classes, f"{place}{member}", unknown)
+    unknown += [f"{place}{name}" for name in found if name not in known]
+    return values
 
 
 @functools.cache
@@ -54,14 +69,14 @@ def _fields(kind: type, classes: Mapping[str, Any]) -> dict[str, tuple[Any, tupl
     return _fields_of(kind, tuple(classes.items()))
 
 
-def _value(hint: Any, value: Any, classes: Mapping[str, Any]) -> Any:
+def _value(hint: Any, value: Any, classes: Mapping[str, Any], place: str, unknown: list[str]) -> Any:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
-        return None if value is None else _value(arguments[0], value, classes)
+        return None if value is None else _value(arguments[0], value, classes, place, unknown)
     if origin is tuple:
-        return tuple(_value(arguments[0], one, classes) for one in value)
+        return tuple(_value(arguments[0], one, classes, f"{place}[{i}]", unknown) for i, one in enumerate(value))
     if origin is Mapping:
-        return {name: _value(arguments[1], one, classes) for name, one in value.items()}
+        return {name: _value(arguments[1], one, classes, f"{place}.{name}", unknown) for name, one in value.items()}
     if dataclasses.is_dataclass(hint) or hasattr(hint, "_fields"):
-        return made(hint, value, classes)
+        return hint(**_values(hint, value, classes, f"{place}.", unknown))
     return float(value) if hint is float else value  # JSON has "nan", "inf" and "-inf"

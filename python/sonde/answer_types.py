@@ -34,7 +34,7 @@ REALS, COUNTS = Statistics._fields[:4], Statistics._fields[4:]
 
 
 @dataclasses.dataclass(frozen=True)
-class ComparedTensor(Record):
+class TensorPair(Record):
     """A tensor of the target beside its counterpart, with the errors that were measured. A bound that does not apply is
     left out.
     side: whether the operator reads or writes it (`input`, `output`)
@@ -53,17 +53,17 @@ class ComparedTensor(Record):
     rms_error: the root of the mean square of the difference
     max_error: the largest difference
     golden_rms: the root of the mean square of the golden values
+    different_non_finite: elements that are NaN or infinite on one side, or differ in it
     cosine: the cosine of both as vectors
+    elements: elements
+    mismatches: elements beyond the bounds that were given
+    worst_index: the flat index of the largest error
     worst_value: the value of the target at the largest error
     worst_golden: the golden value there
     rounding_rms: the error that rounding explains, as root of the mean square
     rounding_max: the largest error that rounding explains
     propagated_rms: the error that the errors of the inputs explain, as root of the mean square
     propagated_max: the largest error that they explain
-    different_non_finite: elements that are NaN or infinite on one side, or differ in it
-    elements: elements
-    mismatches: elements beyond the bounds that were given
-    worst_index: the flat index of the largest error
     """
 
     side: str
@@ -82,17 +82,17 @@ class ComparedTensor(Record):
     rms_error: float | None = None
     max_error: float | None = None
     golden_rms: float | None = None
+    different_non_finite: int | None = None
     cosine: float | None = None
+    elements: int | None = None
+    mismatches: int | None = None
+    worst_index: int | None = None
     worst_value: float | None = None
     worst_golden: float | None = None
     rounding_rms: float | None = None
     rounding_max: float | None = None
     propagated_rms: float | None = None
     propagated_max: float | None = None
-    different_non_finite: int | None = None
-    elements: int | None = None
-    mismatches: int | None = None
-    worst_index: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,9 +111,9 @@ class Difference(Record):
     golden: the operators that it was compared with
     text: the difference in one line
     tags: `uncertain`: the text names the evidence that would settle it
-    attributes: arguments of the operators that differ
     factor: the target's tensor is so many times the golden one; without it there is no one factor
     tensor: the tensor with the error
+    attributes: arguments of the operators that differ
     """
 
     kind: str
@@ -130,7 +130,133 @@ class Difference(Record):
     tags: tuple[str, ...]
     attributes: tuple[str, ...]
     factor: float | None = None
-    tensor: ComparedTensor | None = None
+    tensor: TensorPair | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Layer(Record):
+    """The error that a layer introduces.
+
+    layer: the path of the module
+    rank: the number of the process
+    graph: 0 for training, 1 for evaluation
+    step: the number of the step
+    op_name: the operator whose output was compared
+    compared_by: what was compared (`values`, `statistics`)
+    introduced: the root of `error_out` squared less `error_in` squared
+    error_in: the relative error of its inputs
+    error_out: the relative error of its outputs
+    signal_to_noise_db: 20 log10 of 1 / `error_out`
+    """
+
+    layer: str
+    rank: int
+    graph: int
+    step: int
+    op_name: str
+    compared_by: str
+    introduced: float
+    error_in: float
+    error_out: float
+    signal_to_noise_db: float
+
+
+@dataclasses.dataclass(frozen=True)
+class OperatorPair(Record):
+    """An operator of the target with its counterpart, or one of them alone.
+
+    rank: the number of the process
+    graph: 0 for training, 1 for evaluation
+    step: the number of the step
+    verdict: how the operator compares with its counterpart
+    target: operators of the target, by full name
+    golden: operators of the golden dump, by full name
+    op_type: the type of the operator
+    kind: the kind of operator, whose rounding is expected
+    matched_by: how the counterpart was found
+    source_file: the file of the user's program; empty: unknown
+    source_line: the line in it; 0: unknown
+    function: the function around the line
+    inputs: tensors that it reads
+    outputs: tensors that it writes
+    moved: it runs at another place than its counterpart, among the pairs of the step
+    reason: why it has this verdict, or no counterpart
+    nearest: the operator on the other side that is most like it
+    """
+
+    rank: int
+    graph: int
+    step: int
+    verdict: str
+    target: tuple[str, ...]
+    golden: tuple[str, ...]
+    op_type: str
+    kind: str
+    matched_by: str
+    source_file: str
+    source_line: int
+    function: str
+    inputs: tuple[TensorPair, ...]
+    outputs: tuple[TensorPair, ...]
+    moved: bool = False
+    reason: str | None = None
+    nearest: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, repr=False, kw_only=True)
+class Comparison(Answer):
+    """The operators of two dumps, and the first that introduces an error beyond its rounding.
+
+    complete: everything was looked at: without a finding, nothing is wrong
+    findings: the earliest error first
+    summary: the number of operators with each verdict
+    rtol: the relative tolerance that was given; null: it is derived for each operator
+    atol: the absolute tolerance that was given; null: it is derived
+    notes: ranks and steps that only one dump has
+    layers: with `--layers`: the largest first
+    ops: every operator
+    """
+
+    complete: bool
+    findings: tuple[Difference, ...]
+    summary: Mapping[str, int]
+    rtol: float | None
+    atol: float | None
+    notes: tuple[str, ...]
+    ops: tuple[OperatorPair, ...]
+    layers: tuple[Layer, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class ConvertedTensor(Record):
+    """A tensor that was written, or that could not be converted.
+
+    from_: the file that it comes from
+    to: the file that was written
+    bytes: bytes of the tensor
+    lost: the tensor that was not written
+    why: why not
+    """
+
+    from_: str
+    to: str | None = None
+    bytes: int | None = None
+    lost: str | None = None
+    why: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, repr=False, kw_only=True)
+class ConvertedFiles(Answer):
+    """Tensors of binary files in another format.
+
+    files: a row for each tensor
+    """
+
+    files: tuple[ConvertedTensor, ...]
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -408,6 +534,74 @@ class StompReport(Answer):
     watched: int
     not_observable: int
     not_known: int
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class JudgedValue(Record):
+    """A parameter of a condition, with the value of the tensor.
+
+    name: its name
+    value: the bound
+    actual_value: the value of the tensor; null: there is nothing to compare with it
+    is_hit: the bound is met
+    at_least: a bound that decides it, where the value is not known
+    at_most: a bound that decides it, where the value is not known
+    """
+
+    name: str
+    value: float
+    actual_value: float | None
+    is_hit: bool
+    at_least: float | None = None
+    at_most: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class WatchFinding(Record):
+    """A tensor that meets a condition, or one that could not be judged.
+
+    condition: its id: `tensor_overflow`
+    tensor: its number in the dump: `sonde.open(path).tensors[tensor]`
+    rank: the number of the process
+    graph: 0 for training, 1 for evaluation
+    step: the number of the step
+    op_name: the full name of the operator
+    side: whether the operator reads or writes it (`input`, `output`)
+    slot: its number on its side
+    detail: the setting of the watchpoint and the values of the tensor, or why it could not be judged
+    parameters: those of the condition
+    previous_step: the step that it was compared with; null: none
+    """
+
+    condition: str
+    tensor: int
+    rank: int
+    graph: int
+    step: int
+    op_name: str
+    side: str
+    slot: int
+    detail: str
+    parameters: tuple[JudgedValue, ...]
+    previous_step: int | None
+
+
+@dataclasses.dataclass(frozen=True, repr=False, kw_only=True)
+class WatchFindings(Answer):
+    """Tensors that meet a condition.
+
+    hits: by the time at which tensors were written
+    not_judged: in the order of the dump
+    notes: conditions without a tensor to watch, and steps without the step before
+    complete: every tensor was judged: without a hit, no condition is met
+    """
+
+    hits: tuple[WatchFinding, ...]
+    not_judged: tuple[WatchFinding, ...]
+    notes: tuple[str, ...]
+    complete: bool
     problems: tuple[Problem, ...] = ()
     warnings: tuple[str, ...] = ()
 

@@ -7,8 +7,8 @@ import html
 import io
 import json
 import os
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from . import _core, answer_types
 from .answer_base import Kind, made
@@ -90,31 +90,13 @@ class Difference(answer_types.Difference):
         return html_table(_DIFFERENCE_COLUMNS, [_difference_row(self)])
 
 
-class Comparison:
-    """The answer of `compare`. `findings`: the earliest error comes first. `summary` counts operators by verdict.
-    `ops`: every operator with the errors of its inputs and outputs, as in docs/json/compare.schema.json. If there is no
-    finding and `complete` is True, the two dumps agree; if `complete` is False, `left_out` and `notes` name the parts
-    that could not be compared. `rtol`, `atol`: the tolerances that were given; None: derived ones. `layers`: the error
-    that each layer introduces, the largest first, as `sonde compare --layers` shows it."""
+@dataclasses.dataclass(frozen=True, repr=False, kw_only=True)
+class Comparison(answer_types.Comparison):
+    """The answer of `compare`. If there is no finding and `complete` is True, the two dumps agree; if `complete` is
+    False, `problems` and `notes` name the parts that could not be compared, `left_out` those of both dumps alone."""
 
-    def __init__(self, native: _core.Comparison) -> None:
-        self._native = native
-        self.document = json.loads(native.json())
-        self.text = native.text(False)
-        self.complete: bool = self.document["complete"]
-        self.findings: tuple[Difference, ...] = tuple(_made(Difference, one) for one in self.document["findings"])
-        self.summary: dict[str, int] = self.document["summary"]
-        self.rtol: float | None = self.document["rtol"]
-        self.atol: float | None = self.document["atol"]
-        self.ops: list[dict[str, Any]] = self.document["ops"]
-        self.layers: list[dict[str, Any]] = self.document["layers"]
-        self.notes: list[str] = self.document["notes"]
-        self.problems = _problems(self.document)
-        self.warnings: tuple[str, ...] = tuple(self.document["warnings"])
-        self.left_out: list[str] = native.left_out()
-
-    def __str__(self) -> str:
-        return self.text
+    left_out: tuple[str, ...] = ()
+    _native: _core.Comparison
 
     def __repr__(self) -> str:
         return f"<sonde.Comparison: {self.findings[0] if self.findings else _no_difference(self.complete)}>"
@@ -145,130 +127,55 @@ class Comparison:
         return pandas.read_csv(io.StringIO(self.to_csv()))
 
 
-@dataclasses.dataclass(frozen=True)
-class WatchParameter:
-    """A parameter of a condition: its value, and the tensor's value (None: there is nothing to compare with it, or it
-    is not known). Of a dump with statistics alone, `at_least` and `at_most` bound the tensor's value."""
-
-    name: str
-    value: float
-    actual: float | None
-    hit: bool
-    at_least: float | None = None
-    at_most: float | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class WatchFinding:
-    """A tensor that meets a condition; or, in `not_judged`, one that could not be judged, with the reason in `detail`.
-    `tensor` is its number in the dump: `sonde.open(path).tensors[tensor]`."""
-
-    condition: str
-    tensor: int
-    rank: int
-    graph: int
-    step: int
-    op_name: str
-    side: str
-    slot: int
-    detail: str
-    parameters: tuple[WatchParameter, ...]
-    previous_step: int | None
+class WatchFinding(answer_types.WatchFinding):
+    """As one line."""
 
     def __str__(self) -> str:
         place = f"{self.condition}: {self.op_name}:{self.side}.{self.slot}, step {self.step}"
         return f"{place}: {self.detail}" if self.detail else place
 
 
-@dataclasses.dataclass(frozen=True, repr=False)
-class WatchReport:
+class WatchReport(answer_types.WatchFindings):
     """The answer of `watch`. If there is no hit and `complete` is True, no condition is met."""
-
-    hits: tuple[WatchFinding, ...]
-    not_judged: tuple[WatchFinding, ...]
-    notes: tuple[str, ...]
-    problems: tuple[tuple[str, str], ...]
-    complete: bool
 
     def __repr__(self) -> str:
         return f"<sonde.WatchReport: {len(self.hits)} hits, {len(self.not_judged)} not judged>"
 
     def _repr_html_(self) -> str:
         if not self.hits:
-            return f"<p>{_nothing(self.complete)}</p>"
+            return f"<p>{_nothing(self.complete)}</p>" + _problems_html(self.problems)
         columns = ("condition", "rank", "step", "operator", "slot", "detail")
         rows = [
             (hit.condition, hit.rank, hit.step, hit.op_name, f"{hit.side}.{hit.slot}", hit.detail) for hit in self.hits
         ]
-        return html_table(columns, rows)
+        return html_table(columns, rows) + _problems_html(self.problems)
 
 
-@dataclasses.dataclass(frozen=True)
-class ConvertedFile:
-    """A tensor that was written: the source file, the new file, and its size in bytes."""
+class Conversion(answer_types.ConvertedFiles):
+    """The answer of `convert`. Rows of `files` with `lost` are tensors, or files, that could not be converted."""
 
-    source: str
-    file: str
-    bytes: int
-
-
-@dataclasses.dataclass(frozen=True)
-class Conversion:
-    """The answer of `convert`. `lost`: (file, reason) of each tensor, or file, that could not be converted."""
-
-    files: tuple[ConvertedFile, ...]
-    lost: tuple[tuple[str, str], ...]
-    notes: tuple[str, ...]
+    def __repr__(self) -> str:
+        lost = sum(one.lost is not None for one in self.files)
+        return f"<sonde.Conversion: {len(self.files) - lost} tensors, {lost} lost>"
 
 
 # --- from documents ---------------------------------------------------------------------------------------------------
 
 
-def first_bad_of(document: Mapping[str, Any], text: str) -> FirstBad:
-    """The document of `first-bad --json`, and its page of text."""
-    return _made(FirstBad, document, text=text, document=document)
+def answer_of(kind: type[Kind], document: str, **others: object) -> Kind:
+    """The answer in a document of the command, or of the engine."""
+    found = json.loads(document)
+    return made(kind, found, _CLASSES, document=found, **others)
 
 
-def stomp_report_of(document: Mapping[str, Any], text: str) -> StompReport:
-    """The document of `stomp --json`, and its page of text."""
-    return _made(StompReport, document, text=text, document=document)
-
-
-def watch_report_of(found: Mapping[str, Any]) -> WatchReport:
-    """The result of the engine's watch()."""
-    return WatchReport(
-        hits=tuple(_watch_finding(one) for one in found["hits"]),
-        not_judged=tuple(_watch_finding(one) for one in found["not_judged"]),
-        notes=tuple(found["notes"]),
-        problems=tuple(found["problems"]),
-        complete=found["complete"],
-    )
-
-
-def conversion_of(found: Mapping[str, Any]) -> Conversion:
-    """The result of the engine's convert()."""
-    return Conversion(
-        files=tuple(ConvertedFile(*file) for file in found["files"]),
-        lost=tuple(found["lost"]),
-        notes=tuple(found["notes"]),
-    )
-
-
-def _problems(document: Mapping[str, Any]) -> tuple[Problem, ...]:
-    return tuple(_made(Problem, problem) for problem in document["problems"])
+def comparison_of(native: _core.Comparison) -> Comparison:
+    """The answer of the engine's compare()."""
+    left_out = tuple(native.left_out())
+    return answer_of(Comparison, native.json(), text=native.text(False), left_out=left_out, _native=native)
 
 
 # The classes above take the place of those that contract/ declares.
-_CLASSES = {one.__name__: one for one in (Code, Problem, FindingTensor, Finding, Growth, Difference)}
-
-
-def _made(kind: type[Kind], found: Mapping[str, Any], **others: object) -> Kind:
-    return made(kind, found, _CLASSES, **others)
-
-
-def _watch_finding(document: Mapping[str, Any]) -> WatchFinding:
-    parameters = tuple(WatchParameter(*parameter) for parameter in document["parameters"])
-    return WatchFinding(**{**document, "parameters": parameters})
+_CLASSES = {one.__name__: one for one in (Code, Problem, FindingTensor, Finding, Growth, Difference, WatchFinding)}
 
 
 # --- notebooks --------------------------------------------------------------------------------------------------------

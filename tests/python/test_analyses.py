@@ -15,6 +15,7 @@ from processes import CLI, run_in, settings_of
 from test_cpp_api import compiled
 
 import sonde
+from sonde import answers
 from sonde.html_table import html_table
 
 PROGRAM = """
@@ -145,8 +146,8 @@ def test_watch_finds_what_the_command_finds(bad):
     chosen = sonde.open(bad).tensors[report.hits[0].tensor]
     assert chosen.op.op_name == report.hits[0].op_name
     large = next(hit for hit in report.hits if hit.condition == "tensor_too_large")
-    (parameter,) = [parameter for parameter in large.parameters if parameter.hit]
-    assert parameter.value == 0.5 and parameter.actual > 0.5
+    (parameter,) = [parameter for parameter in large.parameters if parameter.is_hit]
+    assert parameter.value == 0.5 and parameter.actual_value > 0.5
 
 
 def test_convert_writes_the_tensors_of_binary_files(tmp_path):
@@ -154,9 +155,29 @@ def test_convert_writes_the_tensors_of_binary_files(tmp_path):
     container = tmp_path / "Conv2D.conv1.3.7.1700000000000000"
     container.write_bytes(cann_files.container(outputs=[cann_files.tensor(values)]))
     done = sonde.convert(container, tmp_path / "out")
-    assert [file.source for file in done.files] == [str(container)] and done.lost == ()
-    assert np.array_equal(np.load(done.files[0].file), values)
+    assert [(file.from_, file.lost) for file in done.files] == [(str(container), None)] and done.problems == ()
+    assert np.array_equal(np.load(done.files[0].to), values)
     assert done.files[0].bytes == values.nbytes
+
+
+def test_every_answer_has_the_envelope(bad, good, tmp_path):
+    container = tmp_path / "Conv2D.conv1.3.7.1700000000000000"
+    container.write_bytes(cann_files.container(outputs=[cann_files.tensor(np.zeros(3, np.float32))]))
+    answers_of_all = (
+        *(sonde.first_bad(bad), sonde.stomp(good), sonde.compare(bad, good), sonde.watch(bad, "tensor_overflow")),
+        sonde.convert(container, tmp_path / "out"),
+    )
+    for answer in answers_of_all:
+        assert isinstance(answer.problems, tuple) and isinstance(answer.warnings, tuple)
+        assert set(answer.document) >= {"problems", "warnings"}
+
+
+def test_a_document_of_a_newer_sonde_is_read_and_its_members_are_named(bad):
+    document = sonde.first_bad(bad, step=1).document
+    newer = document | {"mood": "bad", "findings": [document["findings"][0] | {"weight": 3}]}
+    report = answers.answer_of(answers.FirstBad, json.dumps(newer))
+    assert report.first.step == 1
+    assert report.warnings[-1].endswith("does not know: findings[0].weight, mood")
 
 
 def test_wrong_arguments_are_value_errors(bad, tmp_path):

@@ -106,6 +106,26 @@ def test_few_files_spell_a_statistic():
     assert len(found) <= 15, found
 
 
+def test_an_answer_of_the_library_alone_is_in_no_document(change):
+    files = change("questions/watch.toml", "detail = [", 'mood_of_it = ["text", "how it is"]\ndetail = [')
+    faces = {name for name, text in files.items() if "mood_of_it" in text}
+    assert faces == {"include/sonde/answers.h", "contract/members.h", "python/sonde/answer_types.py"}
+
+
+def test_a_member_that_not_every_form_has_can_be_missing_in_each_language(change):
+    text = 'form = ["flag", "of lost ones"]\nlost = ["text"'
+    files = change("questions/convert.toml", 'lost = ["text"', text)
+    files = change("questions/convert.toml", '"lost", "why"]', '"lost", "why", "form"]')
+    assert "std::optional<bool> form;" in files["include/sonde/answers.h"]
+    assert "    form: bool = False" in files["python/sonde/answer_types.py"]
+    assert "  readonly form?: boolean;" in files["web/src/answers.ts"]
+
+
+def test_a_word_of_several_parts_is_a_name_in_cpp(change):
+    files = change("questions/verify.toml", '"torn"', '"torn off"')
+    assert "  torn_off," in files["src/ground/contract/command_answers.h"]
+
+
 @pytest.mark.parametrize(
     ("file", "before", "after", "message"),
     [

@@ -97,7 +97,7 @@ def test_a_header_shows_something_or_holds_plain_data_for_one_that_does(header):
     text = (ROOT / "include/sonde" / header).read_text()
     declared = r"^ *(?:explicit |friend )?[\w:<>,&* ]*\w[=&<>!]*\([^()]*\)(?: const)?(?: noexcept)?;"
     found = (line.strip() for line in re.findall(declared, text, re.MULTILINE))
-    shown = tuple(f"friend Result<Comparison> {name.removeprefix('sonde::')}(" for name in exported(header))
+    shown = tuple(f"friend Result<ComparedDumps> {name.removeprefix('sonde::')}(" for name in exported(header))
     hidden = [line for line in found if not line.startswith(("SONDE_EXPORT ", "return ", *shown))]
     assert hidden == [] or header == "sonde.h", "without SONDE_EXPORT it does not link"
     # libtorch.h finds the functions of another library when the program runs.

@@ -206,6 +206,6 @@ def test_bounds_that_decide_a_condition_are_in_python_and_cpp_too(place):
     hits = sonde.watch(place / "natural-statistic", condition).hits
     of_python = [(hit.op_name, hit.parameters[0].at_least) for hit in hits]
     assert sorted(of_python, key=str) == sorted(of_command, key=str)
-    decided = [hit.parameters[0] for hit in hits if hit.parameters[0].actual is None]
+    decided = [hit.parameters[0] for hit in hits if hit.parameters[0].actual_value is None]
     assert decided
     assert all(one.at_least > 0.5 for one in decided)

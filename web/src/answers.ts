@@ -128,7 +128,7 @@ export interface Statistics {
 }
 
 // A mistake in a configuration, or something that it leaves without effect.
-export interface Diagnostic {
+export interface Remark {
   readonly severity: "error" | "warning"; // an error: the configuration is refused
   readonly line: number; // the line of the file; 0: the whole file
   readonly key: string; // the key, with those around it
@@ -139,7 +139,7 @@ export interface Diagnostic {
 export interface Check {
   readonly file: string; // the configuration
   readonly ok: boolean; // it can be recorded with
-  readonly diagnostics: readonly Diagnostic[]; // in the order of the file
+  readonly diagnostics: readonly Remark[]; // in the order of the file
   readonly dialect?: string; // the system whose configuration it is
   readonly path?: string; // the directory of the dump
   readonly plan?: string; // what will be recorded, in sentences
@@ -149,7 +149,7 @@ export interface Check {
 }
 
 // A tensor of the target beside its counterpart, with the errors that were measured. A bound that does not apply is left out.
-export interface ComparedTensor {
+export interface TensorPair {
   readonly side: "input" | "output"; // whether the operator reads or writes it
   readonly slot: number; // its number on its side
   readonly parameter: string; // the parameter, gradient, state or input data that the tensor is; empty: none
@@ -166,17 +166,17 @@ export interface ComparedTensor {
   readonly rms_error?: Numeric; // the root of the mean square of the difference
   readonly max_error?: Numeric; // the largest difference
   readonly golden_rms?: Numeric; // the root of the mean square of the golden values
+  readonly different_non_finite?: number; // elements that are NaN or infinite on one side, or differ in it
   readonly cosine?: Numeric; // the cosine of both as vectors
+  readonly elements?: number; // elements
+  readonly mismatches?: number; // elements beyond the bounds that were given
+  readonly worst_index?: number; // the flat index of the largest error
   readonly worst_value?: Numeric; // the value of the target at the largest error
   readonly worst_golden?: Numeric; // the golden value there
   readonly rounding_rms?: Numeric; // the error that rounding explains, as root of the mean square
   readonly rounding_max?: Numeric; // the largest error that rounding explains
   readonly propagated_rms?: Numeric; // the error that the errors of the inputs explain, as root of the mean square
   readonly propagated_max?: Numeric; // the largest error that they explain
-  readonly different_non_finite?: number; // elements that are NaN or infinite on one side, or differ in it
-  readonly elements?: number; // elements
-  readonly mismatches?: number; // elements beyond the bounds that were given
-  readonly worst_index?: number; // the flat index of the largest error
 }
 
 // A place where the target's run differs from the golden one.
@@ -193,9 +193,9 @@ export interface Difference {
   readonly golden: string; // the operators that it was compared with
   readonly text: string; // the difference in one line
   readonly tags: readonly "uncertain"[]; // `uncertain`: the text names the evidence that would settle it
-  readonly attributes: readonly string[]; // arguments of the operators that differ
   readonly factor?: number; // the target's tensor is so many times the golden one; without it there is no one factor
-  readonly tensor?: ComparedTensor; // the tensor with the error
+  readonly tensor?: TensorPair; // the tensor with the error
+  readonly attributes: readonly string[]; // arguments of the operators that differ
 }
 
 // The error that a layer introduces.
@@ -213,7 +213,7 @@ export interface Layer {
 }
 
 // An operator of the target with its counterpart, or one of them alone.
-export interface ComparedOp {
+export interface OperatorPair {
   readonly rank: number; // the number of the process
   readonly graph: number; // 0 for training, 1 for evaluation
   readonly step: number; // the number of the step
@@ -226,8 +226,8 @@ export interface ComparedOp {
   readonly source_file: string; // the file of the user's program; empty: unknown
   readonly source_line: number; // the line in it; 0: unknown
   readonly function: string; // the function around the line
-  readonly inputs: readonly ComparedTensor[]; // tensors that it reads
-  readonly outputs: readonly ComparedTensor[]; // tensors that it writes
+  readonly inputs: readonly TensorPair[]; // tensors that it reads
+  readonly outputs: readonly TensorPair[]; // tensors that it writes
   readonly moved?: boolean; // it runs at another place than its counterpart, among the pairs of the step
   readonly reason?: string; // why it has this verdict, or no counterpart
   readonly nearest?: string; // the operator on the other side that is most like it
@@ -242,14 +242,14 @@ export interface Comparison {
   readonly atol: number | null; // the absolute tolerance that was given; null: it is derived
   readonly notes: readonly string[]; // ranks and steps that only one dump has
   readonly layers?: readonly Layer[]; // with `--layers`: the largest first
-  readonly ops: readonly ComparedOp[]; // every operator
+  readonly ops: readonly OperatorPair[]; // every operator
   readonly problems: readonly Problem[]; // what could not be read, or not wholly; the rest was looked at all the same
   readonly warnings: readonly string[]; // other facts that the user should know, as on standard error
   readonly error?: Failure; // why the call failed; other members may then be missing
 }
 
 // A tensor that was written, or that could not be converted.
-export interface ConvertedFile {
+export interface ConvertedTensor {
   readonly from?: string; // the file that it comes from
   readonly to?: string; // the file that was written
   readonly bytes?: number; // bytes of the tensor
@@ -258,8 +258,8 @@ export interface ConvertedFile {
 }
 
 // Tensors of binary files in another format.
-export interface Conversion {
-  readonly files: readonly ConvertedFile[]; // a row for each tensor
+export interface ConvertedFiles {
+  readonly files: readonly ConvertedTensor[]; // a row for each tensor
   readonly problems: readonly Problem[]; // what could not be read, or not wholly; the rest was looked at all the same
   readonly warnings: readonly string[]; // other facts that the user should know, as on standard error
   readonly error?: Failure; // why the call failed; other members may then be missing
@@ -376,20 +376,20 @@ export interface FirstBad {
 }
 
 // The type of a value in a graph.
-export interface ValueType {
+export interface FlowType {
   readonly dtype: string; // the type of the elements
   readonly shape: readonly number[] | null; // sizes; null: not known
 }
 
 // A parameter of a graph.
-export interface GraphParameter {
+export interface FlowParameter {
   readonly parameter: string; // its name
-  readonly type: ValueType | null; // its type; null: not known
+  readonly type: FlowType | null; // its type; null: not known
 }
 
 // An input of an operator: the output of another, a parameter or a number.
-export interface GraphInput {
-  readonly type: ValueType | null; // its type; null: not known
+export interface FlowInput {
+  readonly type: FlowType | null; // its type; null: not known
   readonly op_name?: string; // the operator that makes it
   readonly slot?: number; // the number of its output
   readonly is_inner?: boolean; // something inside of that operator, none of its outputs
@@ -398,41 +398,41 @@ export interface GraphInput {
 }
 
 // A line of the calls that led to an operator, the innermost first.
-export interface CodeLine {
+export interface FlowLine {
   readonly source_file: string; // the file of the user's program; empty: unknown
   readonly source_line: number; // the line in it; 0: unknown
   readonly function: string; // the function around the line
 }
 
 // An operator of a graph.
-export interface GraphOp {
+export interface FlowOp {
   readonly op_name: string; // the full name of the operator
   readonly op_type: string; // the type of the operator
   readonly scope: string; // the modules around it; empty: unknown
   readonly phase: "forward" | "backward" | "optimizer" | "outside" | "recompute"; // when the operator ran
-  readonly inputs: readonly GraphInput[]; // in the order of its arguments
-  readonly outputs: readonly (ValueType | null)[]; // the types of its outputs; null: not known
+  readonly inputs: readonly FlowInput[]; // in the order of its arguments
+  readonly outputs: readonly (FlowType | null)[]; // the types of its outputs; null: not known
   readonly attributes: unknown; // the other arguments, by name
   readonly source_file: string; // the file of the user's program; empty: unknown
   readonly source_line: number; // the line in it; 0: unknown
   readonly function: string; // the function around the line
-  readonly trace: readonly CodeLine[]; // the lines of the calls
+  readonly trace: readonly FlowLine[]; // the lines of the calls
 }
 
 // The graph of a step.
-export interface Graph {
+export interface StepFlow {
   readonly rank: number; // the number of the process
   readonly graph: number; // 0 for training, 1 for evaluation
   readonly step: number; // the number of the step
-  readonly parameters: readonly GraphParameter[]; // what it reads from outside
-  readonly ops: readonly GraphOp[]; // in the order of execution
+  readonly parameters: readonly FlowParameter[]; // what it reads from outside
+  readonly ops: readonly FlowOp[]; // in the order of execution
   readonly problems: readonly Problem[]; // what could not be read, or not wholly; the rest was looked at all the same
   readonly warnings: readonly string[]; // other facts that the user should know, as on standard error
   readonly error?: Failure; // why the call failed; other members may then be missing
 }
 
 // The saved index of a dump.
-export interface Index {
+export interface IndexReport {
   readonly file: string; // the file of the index
   readonly files: number; // files
   readonly tensors: number; // tensors
@@ -545,7 +545,7 @@ export interface ReportContents {
   readonly operators: number; // operators
 }
 
-// What did not fit in.
+// Content that did not fit in.
 export interface ReportLeftOut {
   readonly what: string; // its kind
   readonly count: number; // how many
@@ -577,16 +577,16 @@ export interface RunDifference {
 
 // Two runs of the command, event by event.
 export interface RunsCompared {
-  readonly processes: readonly unknown[]; // the processes of both
+  readonly processes: readonly string[]; // the processes of both
   readonly events: number; // events that were compared
   readonly steps: number; // steps
   readonly tensors: number; // tensors that were compared
   readonly kinds: readonly string[]; // kinds of events
-  readonly skipped: unknown; // events that were not compared, with the reason; null: none
+  readonly skipped: Readonly<Record<string, number>>; // tensors that were not compared, by the reason
   readonly first_difference: RunDifference | null; // null: there is none
 }
 
-// What the command printed.
+// The output of the command.
 export interface StdoutCompared {
   readonly lines: number; // lines
   readonly different: readonly number[]; // numbers of the lines that differ
@@ -607,7 +607,7 @@ export interface RunSeconds {
 }
 
 // Whether Sonde changed the results of a command: runs of it with and without.
-export interface Proof {
+export interface ProofDocument {
   readonly verdict: string; // the answer in a word
   readonly compared: RunsCompared; // a run with Sonde and one without
   readonly without_sonde: RunsCompared | null; // two runs without Sonde; null: they were not needed
@@ -764,21 +764,34 @@ export interface Verification {
   readonly error?: Failure; // why the call failed; other members may then be missing
 }
 
-// A parameter of a condition, with the value of the tensor.
-export interface WatchValue {
+// A parameter of a condition.
+export interface SetValue {
   readonly name: string; // its name
   readonly value: Numeric; // the bound
-  readonly actual_value?: Numeric | null; // the value of the tensor; null: there is nothing to compare with it
-  readonly is_hit?: boolean; // the bound is met
-  readonly at_least?: Numeric; // a bound that decides it, where the value is not known
-  readonly at_most?: Numeric; // a bound that decides it, where the value is not known
 }
 
 // A condition with its parameters.
 export interface SetCondition {
   readonly id: string; // its name: `tensor_overflow`
   readonly abbr: string; // its short name: `OT`
-  readonly params: readonly WatchValue[]; // its parameters
+  readonly params: readonly SetValue[]; // its parameters
+}
+
+// A parameter of a condition, with the value of the tensor.
+export interface JudgedValue {
+  readonly name: string; // its name
+  readonly value: Numeric; // the bound
+  readonly actual_value: Numeric | null; // the value of the tensor; null: there is nothing to compare with it
+  readonly is_hit: boolean; // the bound is met
+  readonly at_least?: Numeric; // a bound that decides it, where the value is not known
+  readonly at_most?: Numeric; // a bound that decides it, where the value is not known
+}
+
+// A condition, with the values of the tensor.
+export interface JudgedCondition {
+  readonly id: string; // its name: `tensor_overflow`
+  readonly abbr: string; // its short name: `OT`
+  readonly params: readonly JudgedValue[]; // its parameters
 }
 
 // A watchpoint: a condition on tensors.
@@ -792,7 +805,7 @@ export interface WatchPoint {
 // A watchpoint on a tensor.
 export interface JudgedPoint {
   readonly id: number; // the number of the watchpoint
-  readonly watch_condition: SetCondition; // the condition, with the values of the tensor
+  readonly watch_condition: JudgedCondition; // the condition, with the values of the tensor
   readonly hit: boolean; // the condition is met
   readonly error_code: number; // MindSpore's number of the reasons why it could not be judged; 0: it was
   readonly error_list: readonly string[]; // the same, in words of MindSpore's
@@ -821,8 +834,8 @@ export interface WatchedOp {
   readonly scope: string; // the modules around it; empty: unknown
   readonly rank: number; // the number of the process
   readonly graph: number; // 0 for training, 1 for evaluation
-  readonly step: number; // the number of the step
   readonly graph_name: string; // the name of the graph in MindSpore's words
+  readonly step: number; // the number of the step
   readonly source_file: string; // the file of the user's program; empty: unknown
   readonly source_line: number; // the line in it; 0: unknown
   readonly function: string; // the function around the line
@@ -841,13 +854,24 @@ export interface NotJudged {
   readonly reason: string; // why not
 }
 
+// A parameter of a condition that can be set.
+export interface ConditionParameterInfo {
+  readonly name: string; // its name
+  readonly type: string; // `FLOAT64`
+  readonly support_disable: boolean; // the condition can be checked without it
+  readonly default_value: number | null; // the bound where none is given; null: none
+  readonly param_type: string; // `CHECK_PARAM`, `SUPPORT_PARAM` or `HIDDEN_PARAM`
+  readonly required_params: readonly string[] | null; // parameters that must be given with it; null: none
+  readonly values: string; // the values that it may have; empty: any
+}
+
 // A condition that can be set, with `--list`.
 export interface Condition {
   readonly id: string; // its name
   readonly abbr: string; // its short name
   readonly target: string; // the tensors that it is for
   readonly backend: number; // MindSpore's number of it
-  readonly parameters: readonly unknown[]; // its parameters: name, type, default, range
+  readonly parameters: readonly ConditionParameterInfo[]; // its parameters
   readonly summary: string; // what it finds
 }
 

@@ -119,4 +119,21 @@ void convert_files(std::span<const ConvertTask> tasks, const ConvertSpec& spec,
   threads.for_each(small.size(), [&](std::size_t i) { convert_one(small[i], 1); });
 }
 
+void add_converted(const ConvertTask& task, const Converted& converted, ConvertedFiles& answer) {
+  for (const ConvertedFile& file : converted.written) {
+    ConvertedTensor& row = answer.files.emplace_back();
+    row.from = task.file.string();
+    row.to = file.path.string();
+    row.bytes = file.bytes;
+  }
+  for (const LostTensor& lost : converted.lost) {
+    ConvertedTensor& row = answer.files.emplace_back();
+    row.from = task.file.string();
+    row.lost = lost.what;
+    row.why = lost.message;
+    answer.problems.push_back({task.file, lost.message});
+  }
+  answer.warnings.insert(answer.warnings.end(), converted.notes.begin(), converted.notes.end());
+}
+
 }  // namespace sonde

@@ -32,4 +32,7 @@ Result<std::vector<ConvertTask>> find_convert_tasks(std::span<const std::filesys
 void convert_files(std::span<const ConvertTask> tasks, const ConvertSpec& spec,
                    const std::function<void(std::size_t task, Converted&& converted)>& done);
 
+// Adds the rows of a file's tensors, those that were lost too, with the notes and the problems.
+void add_converted(const ConvertTask& task, const Converted& converted, ConvertedFiles& answer);
+
 }  // namespace sonde

@@ -6,9 +6,13 @@
 #include <array>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 #include <string_view>
 #include <tuple>
+#include <vector>
 
 namespace sonde {
 namespace {
@@ -42,7 +46,14 @@ const Json& list(const Json& event, const char* name) {
   return found != event.end() && found->is_array() ? *found : nothing;
 }
 
-void count(const Json& event, DigestComparison& result) {
+// The tensors that were skipped for a reason; sorted by reason.
+std::uint64_t& skipped_for(const std::string& reason, RunsCompared& result) {
+  const auto at = std::ranges::lower_bound(result.skipped, reason, {}, &NamedValue<std::uint64_t>::name);
+  if (at != result.skipped.end() && at->name == reason) return at->value;
+  return result.skipped.insert(at, {reason, 0})->value;
+}
+
+void count(const Json& event, RunsCompared& result) {
   ++result.events;
   if (event.value("event", "") == "step") ++result.steps;
   for (const Json& value : list(event, "values")) {
@@ -50,12 +61,12 @@ void count(const Json& event, DigestComparison& result) {
     if (std::string kind = field(value, 0); std::ranges::find(result.kinds, kind) == result.kinds.end())
       result.kinds.push_back(std::move(kind));
   }
-  for (const Json& value : list(event, "skipped")) ++result.skipped[field(value, 2)];
+  for (const Json& value : list(event, "skipped")) ++skipped_for(field(value, 2), result);
 }
 
 // Finds the place where two lines begin to differ.
-Difference difference_of(const std::string& first, const std::string& second) {
-  Difference result;
+RunDifference difference_of(const std::string& first, const std::string& second) {
+  RunDifference result;
   const Json a = Json::parse(first, nullptr, false), b = Json::parse(second, nullptr, false);
   if (!a.is_object() || !b.is_object()) {
     const Json& whole = a.is_object() ? a : b;
@@ -89,7 +100,7 @@ Difference difference_of(const std::string& first, const std::string& second) {
   return result;
 }
 
-void compare_stream(const std::string& name, const fs::path& first, const fs::path& second, DigestComparison& result) {
+void compare_stream(const std::string& name, const fs::path& first, const fs::path& second, RunsCompared& result) {
   std::ifstream a(first), b(second);
   for (std::size_t event = 0;; ++event) {
     std::string line, other;
@@ -99,7 +110,7 @@ void compare_stream(const std::string& name, const fs::path& first, const fs::pa
       if (const Json parsed = Json::parse(line, nullptr, false); parsed.is_object()) count(parsed, result);
       continue;
     }
-    Difference found = difference_of(line, other);
+    RunDifference found = difference_of(line, other);
     found.process = name;
     found.event = event;
     const auto& known = result.first_difference;
@@ -127,10 +138,10 @@ Characters characters_of(const fs::path& file) {
 }
 
 // The lines of `a` that `b` does not have, in any place; then one number for each line that `b` has more.
-std::vector<std::size_t> unmatched(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+std::vector<std::uint64_t> unmatched(const std::vector<std::string>& a, const std::vector<std::string>& b) {
   std::map<std::string_view, std::size_t> left;
   for (const std::string& line : b) ++left[line];
-  std::vector<std::size_t> numbers;
+  std::vector<std::uint64_t> numbers;
   for (std::size_t i = 0; i < a.size(); ++i) {
     const auto found = left.find(a[i]);
     if (found == left.end() || found->second == 0) {
@@ -145,22 +156,23 @@ std::vector<std::size_t> unmatched(const std::vector<std::string>& a, const std:
 
 }  // namespace
 
-DigestComparison compare_digests(const fs::path& first, const fs::path& second) {
-  DigestComparison result;
-  result.processes = streams_in(first);
-  result.processes.merge(streams_in(second));
+RunsCompared compare_digests(const fs::path& first, const fs::path& second) {
+  RunsCompared result;
+  std::set<std::string> processes = streams_in(first);
+  processes.merge(streams_in(second));
+  result.processes.assign(processes.begin(), processes.end());
   for (const std::string& name : result.processes)
     compare_stream(name, first / (name + ".digests"), second / (name + ".digests"), result);
   return result;
 }
 
-OutputComparison compare_output(const fs::path& first, const fs::path& second, bool any_order) {
+StdoutCompared compare_output(const fs::path& first, const fs::path& second, bool any_order) {
   const std::vector<std::string> a = lines_of(first), b = lines_of(second);
-  OutputComparison result;
+  StdoutCompared result;
   result.lines = std::max(a.size(), b.size());
   if (any_order) {
     if (a == b) return result;
-    const std::vector<std::size_t> without_match = unmatched(a, b);
+    const std::vector<std::uint64_t> without_match = unmatched(a, b);
     if (without_match.empty()) {
       result.reordered = Reordered::lines;
     } else if (characters_of(first) == characters_of(second)) {

@@ -8,8 +8,8 @@ namespace {
 
 ProofVerdict verdict_of(const Proof& proof) {
   const bool status_differs = proof.status_without != proof.status_recording;
-  const bool by_sonde =
-      proof.tensors_by_sonde() || !proof.output_of_sonde.empty() || (status_differs && !proof.status_by_itself);
+  const bool by_sonde = proof.tensors_by_sonde() || !proof.output.different_by_sonde.empty() ||
+                        (status_differs && !proof.status_by_itself);
   if (by_sonde) return ProofVerdict::different;
   const bool only_output = proof.tensors.events == 0 && !proof.output.different.empty();
   const bool by_itself = proof.tensors.first_difference || status_differs || only_output;
@@ -56,8 +56,9 @@ void compare_by_itself(const ProvedRun& without, const ProvedRun& again, Proof& 
   proof.by_itself = compare_digests(without.digests, again.digests);
   proof.status_by_itself = again.exit_code != without.exit_code;
   proof.seconds_without.push_back(again.seconds);
-  const OutputComparison usual = compare_output(without.output, again.output, proof.by_itself->processes.size() > 1);
-  std::ranges::set_difference(proof.output.different, usual.different, std::back_inserter(proof.output_of_sonde));
+  const StdoutCompared usual = compare_output(without.output, again.output, proof.by_itself->processes.size() > 1);
+  std::ranges::set_difference(proof.output.different, usual.different,
+                              std::back_inserter(proof.output.different_by_sonde));
   proof.verdict = verdict_of(proof);
 }
 

@@ -4,7 +4,6 @@
 //   if (!proof.all_equal()) compare_by_itself(without, again, proof);   // `again`: a second run without Sonde
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -28,11 +27,9 @@ struct ProvedRun {
 
 struct Proof {
   ProofVerdict verdict = ProofVerdict::identical;
-  DigestComparison tensors;
-  std::optional<DigestComparison> by_itself;  // two runs without Sonde
-  OutputComparison output;
-  // lines that are equal in both runs without Sonde, and differ when recording
-  std::vector<std::size_t> output_of_sonde;
+  RunsCompared tensors;
+  std::optional<RunsCompared> by_itself;  // two runs without Sonde
+  StdoutCompared output;
   int status_without = 0, status_recording = 0;
   bool status_by_itself = false;  // differs between two runs without Sonde too
   std::vector<double> seconds_without;

@@ -344,8 +344,8 @@ Result<Completion> complete_dump(const fs::path& dump, std::optional<std::uint32
   return done;
 }
 
-bool can_complete(const VerifyReport& report) {
-  return std::ranges::any_of(report.issues, [](const VerifyIssue& issue) {
+bool can_complete(const Verification& report) {
+  return std::ranges::any_of(report.issues, [](const Issue& issue) {
     return issue.kind == IssueKind::unentered || issue.kind == IssueKind::torn || issue.kind == IssueKind::leftover ||
            (issue.kind == IssueKind::missing && !issue.path.native().ends_with(".npy"));
   });

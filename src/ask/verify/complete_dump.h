@@ -25,6 +25,6 @@ struct Completion {
 Result<Completion> complete_dump(const std::filesystem::path& dump, std::optional<std::uint32_t> rank = {});
 
 // True if complete_dump can mend some of the issues.
-bool can_complete(const VerifyReport& report);
+bool can_complete(const Verification& report);
 
 }  // namespace sonde

@@ -21,6 +21,7 @@
 #include "ground/files/mapped_file.h"
 #include "ground/files/packed_path.h"
 #include "ground/stats/narrow_values.h"
+#include "read/catalog/catalog.h"
 #include "read/catalog/dump_tree.h"
 #include "read/catalog/find_dumps.h"
 #include "read/catalog/statistic_table.h"
@@ -78,19 +79,37 @@ std::string difference(const Statistics& recorded, const Statistics& found, DTyp
   return "";
 }
 
+// An error, unless it is only a remark.
+bool is_finding(IssueKind kind) {
+  return kind != IssueKind::cut_off && kind != IssueKind::recording && kind != IssueKind::unreadable;
+}
+
+Issue issue_of(IssueKind kind, std::optional<std::uint32_t> rank, std::optional<StepId> step, const fs::path& path,
+               std::string message) {
+  Issue issue;
+  issue.kind = kind;
+  issue.is_finding = is_finding(kind);
+  issue.path = path;
+  issue.message = std::move(message);
+  issue.rank = rank;
+  if (step) issue.graph = step->graph;
+  if (step) issue.step = step->number;
+  return issue;
+}
+
 using StepKey = std::tuple<std::size_t, std::uint32_t, std::uint64_t>;  // run, graph, iteration
 using RowKey = std::tuple<std::uint64_t, bool, std::uint32_t>;          // when, side, slot
 
 // One rank with a journal.
 class RankVerifier {
  public:
-  RankVerifier(const CatalogRank& rank, const VerifyOptions& options, VerifyReport& report)
+  RankVerifier(const CatalogRank& rank, const VerifyOptions& options, Verification& report)
       : rank_(rank), options_(options), report_(report), live_(is_recording(own_directory_in(rank.metadata))) {}
 
-  VerifyRank verify() {
+  VerifiedRank verify() {
     out_.rank = rank_.rank;
     out_.dump = rank_.dump;
-    out_.directory = rank_.directory;
+    out_.directory = rank_.directory.string();
     out_.has_journal = true;
     const Result<Journal> read = read_journal(journal_in(rank_.metadata));
     if (read) {
@@ -111,15 +130,16 @@ class RankVerifier {
 
  private:
   void add(IssueKind kind, std::optional<StepId> step, const fs::path& path, std::string message) {
-    report_.issues.push_back({kind, rank_.rank, step, path, std::move(message)});
+    report_.issues.push_back(issue_of(kind, rank_.rank, step, path, std::move(message)));
   }
 
-  VerifyStep& step_of(std::size_t run, StepId id) {
+  VerifiedStep& step_of(std::size_t run, StepId id) {
     const auto [at, is_new] = steps_.try_emplace({run, id.graph, id.number}, out_.steps.size());
     if (is_new) {
-      VerifyStep& step = out_.steps.emplace_back();
-      step.id = id;
+      VerifiedStep& step = out_.steps.emplace_back();
       step.run = run;
+      step.graph = id.graph;
+      step.step = id.number;
     }
     return out_.steps[at->second];
   }
@@ -138,8 +158,8 @@ class RankVerifier {
     remember_contents(run);
     for (const JournalRecord& record : run.records) {
       if (record.kind == RecordKind::note) continue;
-      ++report_.entries;
-      VerifyStep& step = step_of(number, record.step);
+      ++report_.records;
+      VerifiedStep& step = step_of(number, record.step);
       if (record.kind == RecordKind::step_end) step.ended = true;
       if (record.kind == RecordKind::op) ++step.ops;
       for (const JournalTensor& slot : record.tensors) {
@@ -167,7 +187,7 @@ class RankVerifier {
     }
   }
 
-  void check_file(const JournalRecord& record, const JournalTensor& slot, VerifyStep& step) {
+  void check_file(const JournalRecord& record, const JournalTensor& slot, VerifiedStep& step) {
     const fs::path relative(slot.file), path = rank_.directory / relative;
     if (relative.is_absolute() || std::ranges::find(relative, "..") != relative.end()) return;  // as in the catalog
     ++step.files;
@@ -175,14 +195,14 @@ class RankVerifier {
     int error_number = ::lstat(path.c_str(), &status) != 0 ? errno : 0;
     if (error_number == ENOTDIR) error_number = stat_tensor(path, status);  // in a pack
     if (error_number != 0) {
-      ++step.missing;
+      ++step.files_missing;
       const bool is_gone = error_number == ENOENT;
       add(is_gone ? IssueKind::missing : IssueKind::unreadable, record.step, path,
           is_gone ? "the journal names it, and it is not there" : io_error("look at", path, error_number).message);
       return;
     }
     if (!S_ISREG(status.st_mode)) {
-      ++step.damaged;
+      ++step.files_damaged;
       add(IssueKind::damaged, record.step, path, "it is not a regular file");
       return;
     }
@@ -193,7 +213,7 @@ class RankVerifier {
     }
     if (const std::string wrong = wrong_of(path, slot); !wrong.empty()) {
       const bool may_read = ::access(file_of_tensor(path).c_str(), R_OK) == 0;
-      ++step.damaged;
+      ++step.files_damaged;
       add(may_read ? IssueKind::damaged : IssueKind::unreadable, record.step, path, wrong);
     }
   }
@@ -311,7 +331,7 @@ class RankVerifier {
 
   // The catalog looks at the heads of packs only if the journal lacks something.
   void check_pack(const fs::path& file) {
-    if (std::ranges::find(report_.issues, file, &VerifyIssue::path) != report_.issues.end()) return;
+    if (std::ranges::find(report_.issues, file, &Issue::path) != report_.issues.end()) return;
     const Result<PackContents> contents = read_pack(file, file.lexically_relative(rank_.directory).native());
     const std::string wrong = contents ? contents->problem : contents.error().message;
     const bool is_tail = contents && contents->is_tail;
@@ -346,9 +366,9 @@ class RankVerifier {
 
   void check_histories() {
     std::map<std::uint32_t, std::map<std::uint64_t, std::uint64_t>> ended;  // by graph: steps, how often
-    for (const VerifyStep& step : out_.steps) {
+    for (const VerifiedStep& step : out_.steps) {
       const bool by_host = step.run < rank_.runs.size() && rank_.runs[step.run].host.starts_with("MindSpore");
-      if (step.ended && !by_host) ++ended[step.id.graph][step.id.number];
+      if (step.ended && !by_host) ++ended[step.graph][step.step];
     }
     for (const auto& [graph, steps] : ended) {
       check_steps_in(fs::path(kOrderDirectory) / history_name(graph), graph, steps);
@@ -398,9 +418,9 @@ class RankVerifier {
     }
     shown.erase("none");  // the recorder has left it out
     std::set<std::size_t> runs;
-    for (const VerifyStep& step : out_.steps) {
-      if (step.id.graph != graph || !step.ended || !runs.insert(step.run).second) continue;
-      shown.erase(std::to_string(step.id.number));  // the first of its run
+    for (const VerifiedStep& step : out_.steps) {
+      if (step.graph != graph || !step.ended || !runs.insert(step.run).second) continue;
+      shown.erase(std::to_string(step.step));  // the first of its run
     }
     for (const std::string& step : shown) {
       const StepId id{graph, std::strtoull(step.c_str(), nullptr, 10)};
@@ -420,9 +440,9 @@ class RankVerifier {
 
   const CatalogRank& rank_;
   const VerifyOptions& options_;
-  VerifyReport& report_;
+  Verification& report_;
   const bool live_;
-  VerifyRank out_;
+  VerifiedRank out_;
   std::map<StepKey, std::size_t> steps_;
   std::map<RowKey, std::vector<std::pair<std::size_t, StepId>>> rows_;  // expected
   std::unordered_map<std::uint64_t, const JournalTensor*> contents_;    // of the run that is checked
@@ -430,16 +450,17 @@ class RankVerifier {
 };
 
 // A rank without a journal: the only check is that every file can be read.
-VerifyRank verify_tree(const CatalogRank& rank, VerifyReport& report) {
-  VerifyRank out;
+VerifiedRank verify_tree(const CatalogRank& rank, Verification& report) {
+  VerifiedRank out;
   out.rank = rank.rank;
   out.dump = rank.dump;
-  out.directory = rank.directory;
+  out.directory = rank.directory.string();
   std::set<std::pair<std::uint64_t, std::uint64_t>> inodes;
   for (const CatalogStep& from : rank.steps) {
-    VerifyStep& step = out.steps.emplace_back();
-    step.id = from.id;
+    VerifiedStep& step = out.steps.emplace_back();
     step.run = from.run;
+    step.graph = from.id.graph;
+    step.step = from.id.number;
     step.ended = from.ended;
     step.ops = from.ops.size();
     for (const CatalogOp& op : from.ops) {
@@ -456,17 +477,17 @@ VerifyRank verify_tree(const CatalogRank& rank, VerifyReport& report) {
         }
         const Result<TensorFile> file = TensorFile::open(path, spec_of(tensor));
         if (file) continue;
-        ++step.damaged;
+        ++step.files_damaged;
         const bool may_read = ::access(file_of_tensor(path).c_str(), R_OK) == 0;
-        report.issues.push_back(
-            {may_read ? IssueKind::damaged : IssueKind::unreadable, rank.rank, from.id, path, file.error().message});
+        const IssueKind kind = may_read ? IssueKind::damaged : IssueKind::unreadable;
+        report.issues.push_back(issue_of(kind, rank.rank, from.id, path, file.error().message));
       }
     }
   }
   return out;
 }
 
-IssueKind issue_of(ProblemKind kind) {
+IssueKind kind_of(ProblemKind kind) {
   switch (kind) {
     case ProblemKind::torn:
       return IssueKind::torn;
@@ -480,47 +501,23 @@ IssueKind issue_of(ProblemKind kind) {
   return IssueKind::damaged;
 }
 
-void add_problems(const Catalog& catalog, VerifyReport& report) {
+void add_problems(const Catalog& catalog, Verification& report) {
   for (const CatalogProblem& problem : catalog.problems) {
     if (!problem.is_lost && problem.kind == ProblemKind::damaged) continue;  // a remark: a graph of another batch
     const bool is_journal = problem.path.filename() == "journal";            // a torn table is found again, by its end
     const bool may_read = ::access(problem.path.c_str(), R_OK) == 0;
     const bool is_known = is_journal || problem.kind == ProblemKind::cut_off;  // the last section of a pack
-    const IssueKind found = is_known ? issue_of(problem.kind) : IssueKind::damaged;
-    report.issues.push_back({may_read ? found : IssueKind::unreadable, {}, {}, problem.path, problem.message});
+    const IssueKind found = is_known ? kind_of(problem.kind) : IssueKind::damaged;
+    report.issues.push_back(issue_of(may_read ? found : IssueKind::unreadable, {}, {}, problem.path, problem.message));
   }
 }
 
 }  // namespace
 
-std::string_view word_of(IssueKind kind) {
-  switch (kind) {
-    case IssueKind::damaged:
-      return "damaged";
-    case IssueKind::missing:
-      return "missing";
-    case IssueKind::unentered:
-      return "unentered";
-    case IssueKind::torn:
-      return "torn";
-    case IssueKind::leftover:
-      return "leftover";
-    case IssueKind::permission:
-      return "permission";
-    case IssueKind::cut_off:
-      return "cut off";
-    case IssueKind::recording:
-      return "recording";
-    case IssueKind::unreadable:
-      return "unreadable";
-  }
-  return "";
-}
-
-Result<VerifyReport> verify_dump(const fs::path& path, const VerifyOptions& options) {
+Result<Verification> verify_dump(const fs::path& path, const VerifyOptions& options) {
   const Result<Catalog> catalog = open_catalog(path);
   if (!catalog) return catalog.error();
-  VerifyReport report;
+  Verification report;
   add_problems(*catalog, report);
   for (const CatalogRank& rank : catalog->ranks) {
     if (options.rank && *options.rank != rank.rank) continue;

@@ -14,6 +14,7 @@
 #include "face/report/comparison.h"
 #include "face/report/first_bad.h"
 #include "face/report/stomp.h"
+#include "ground/contract/json.h"
 #include "read/catalog/dump_part.h"
 #include "read/catalog/unfinished_runs.h"
 
@@ -76,12 +77,11 @@ std::string json_text_of(const StompReport& report) { return text_of_json(docume
 
 // --- compare ---------------------------------------------------------------------------------------------------------
 
-struct Comparison::State {
+struct ComparedDumps::State {
   Dump target, golden;  // the comparison points into their catalogs
   CompareOptions options;
   DumpComparison found;
-  std::vector<DumpDifference> findings;
-  std::vector<std::pair<std::string, std::size_t>> summary;
+  Comparison answer;
 
   template <typename Body>
   auto locked(const Body& body) const {
@@ -95,93 +95,48 @@ struct Comparison::State {
   }
 };
 
-namespace {
-
-DumpDifference difference_of(const DumpComparison& comparison, const CompareFinding& finding) {
-  const ComparedStep& step = comparison.steps[finding.step];
-  DumpDifference out;
-  out.kind = word_of(finding.kind);
-  out.rank = step.target->rank->rank;
-  out.step = step.target->step->id;
-  out.op = finding.culprit->op_name;
-  out.op_type = finding.culprit->op_type;
-  out.source_file = finding.culprit->source_file;
-  out.source_line = finding.culprit->line;
-  out.in_golden = finding.in_golden;
-  out.factor = finding.factor;
-  out.uncertain = finding.uncertain;
-  out.text = line_of(comparison, finding);
-  return out;
-}
-
-}  // namespace
-
-Result<Comparison> compare(const Dump& target, const Dump& golden, const CompareQuestion& question) {
+Result<ComparedDumps> compare(const Dump& target, const Dump& golden, const CompareQuestion& question) {
   const Result<CompareOptions> wanted = compare_options(question);
   if (!wanted) return wanted.error();
-  auto state = std::make_shared<Comparison::State>(Comparison::State{target, golden, *wanted, {}, {}, {}});
+  auto state = std::make_shared<ComparedDumps::State>(ComparedDumps::State{target, golden, *wanted, {}, {}});
   const Status status = state->locked([&]() -> Status {
     Result<DumpComparison> found = compare_dumps(DumpAccess::catalog(target), DumpAccess::catalog(golden), *wanted);
     if (!found) return found.error();
     state->found = std::move(*found);
+    state->answer = answer_of(state->found, *wanted);
+    std::vector<DumpProblem>& problems = state->answer.problems;
+    for (const std::string& message : state->found.unreadable) problems.push_back({{}, message});
+    for (const std::string& message : state->found.left_out) problems.push_back({{}, message});
+    add_problems_of(DumpAccess::catalog(golden), problems);
+    add_problems_of(DumpAccess::catalog(target), problems);
     return {};
   });
   if (!status) return status.error();
-  for (const CompareFinding& finding : state->found.findings) {
-    state->findings.push_back(difference_of(state->found, finding));
-  }
-  const VerdictCounts counts = count_verdicts(state->found);
-  for (std::size_t i = 0; i < counts.size(); ++i) {
-    state->summary.emplace_back(word_of(static_cast<OpVerdict>(i)), counts[i]);
-  }
-  Comparison comparison;
-  comparison.state_ = std::move(state);
-  return comparison;
+  ComparedDumps compared;
+  compared.state_ = std::move(state);
+  return compared;
 }
 
-const std::vector<DumpDifference>& Comparison::findings() const { return state_->findings; }
-const std::vector<std::pair<std::string, std::size_t>>& Comparison::summary() const { return state_->summary; }
-const std::vector<std::string>& Comparison::notes() const { return state_->found.notes; }
-bool Comparison::complete() const { return state_->found.complete; }
+const Comparison& ComparedDumps::answer() const { return state_->answer; }
 
-std::vector<std::string> Comparison::left_out() const {
+std::vector<std::string> ComparedDumps::left_out() const {
   std::vector<std::string> all = state_->found.left_out;
   all.insert(all.end(), state_->found.unreadable.begin(), state_->found.unreadable.end());
   return all;
 }
 
-std::vector<DumpProblem> Comparison::problems() const {
-  std::vector<DumpProblem> all;
-  for (const std::string& message : state_->found.unreadable) all.push_back({{}, message});
-  for (const std::string& message : state_->found.left_out) all.push_back({{}, message});
-  add_problems_of(DumpAccess::catalog(state_->golden), all);
-  add_problems_of(DumpAccess::catalog(state_->target), all);
-  return all;
-}
-
-std::string Comparison::text(bool all) const {
+std::string ComparedDumps::text(bool all) const {
   return state_->locked([&] { return report_of(state_->found, state_->options, all, 0); });
 }
 
-std::string Comparison::json() const {
-  return state_->locked([&] {
-    Json json = json_of(state_->found, state_->options);
-    json["layers"] = json_of_layers(state_->found);
-    Json ops = Json::array();
-    for_each_op(state_->found, [&](const Json& op) { ops.push_back(op); });
-    json["ops"] = std::move(ops);
-    json["problems"] = contract::value_json(problems());
-    json["warnings"] = state_->found.notes;
-    return text_of_json(json);
-  });
-}
-
-std::string Comparison::csv() const {
+std::string ComparedDumps::csv() const {
   return state_->locked([&] { return csv_of(state_->found); });
 }
-std::string Comparison::junit() const {
+std::string ComparedDumps::junit() const {
   return state_->locked([&] { return junit_of(state_->found); });
 }
+
+std::string json_text_of(const Comparison& comparison) { return text_of_json(document_of(comparison)); }
 
 // --- watch -----------------------------------------------------------------------------------------------------------
 
@@ -207,9 +162,10 @@ WatchFinding watch_finding(const Dump& dump, const Watchpoint& watchpoint, const
   finding.condition = watchpoint.condition.info->id;
   finding.tensor = DumpAccess::index_of(dump, place);
   finding.rank = rank.rank;
-  finding.step = step.id;
-  finding.op = op.op_name;
-  finding.is_input = tensor.is_input;
+  finding.graph = step.id.graph;
+  finding.step = step.id.number;
+  finding.op_name = op.op_name;
+  finding.side = tensor.is_input ? Side::input : Side::output;
   finding.slot = tensor.slot;
   return finding;
 }
@@ -218,8 +174,8 @@ WatchFinding watch_finding(const Dump& dump, const Watchpoint& watchpoint, const
   WatchFinding finding = watch_finding(dump, watchpoint, hit.tensor);
   finding.previous_step = hit.previous_step;
   for (const WatchParameter& parameter : hit.parameters) {
-    finding.parameters.push_back({parameter.parameter->name, parameter.value, parameter.actual, parameter.hit,
-                                  parameter.at_least, parameter.at_most});
+    finding.parameters.push_back({std::string(parameter.parameter->name), parameter.value, parameter.actual,
+                                  parameter.hit, parameter.at_least, parameter.at_most});
   }
   if (hit.hit) {
     finding.detail = detail_of(hit);
@@ -282,6 +238,8 @@ Result<WatchFindings> watch(const Dump& dump, const WatchQuestion& question, con
   return out;
 }
 
+std::string json_text_of(const WatchFindings& findings) { return text_of_json(document_of(findings)); }
+
 // --- convert ---------------------------------------------------------------------------------------------------------
 
 Result<ConvertedFiles> convert(std::span<const std::filesystem::path> paths, const std::filesystem::path& out,
@@ -293,14 +251,10 @@ Result<ConvertedFiles> convert(std::span<const std::filesystem::path> paths, con
   std::vector<Converted> results(tasks->size());
   convert_files(*tasks, *spec, [&](std::size_t task, Converted&& converted) { results[task] = std::move(converted); });
   ConvertedFiles conversion;
-  for (std::size_t i = 0; i < tasks->size(); ++i) {
-    for (const ConvertedFile& file : results[i].written) {
-      conversion.files.push_back({(*tasks)[i].file, file.path, file.bytes});
-    }
-    for (const LostTensor& lost : results[i].lost) conversion.lost.push_back({(*tasks)[i].file, lost.message});
-    conversion.notes.insert(conversion.notes.end(), results[i].notes.begin(), results[i].notes.end());
-  }
+  for (std::size_t i = 0; i < tasks->size(); ++i) add_converted((*tasks)[i], results[i], conversion);
   return conversion;
 }
+
+std::string json_text_of(const ConvertedFiles& conversion) { return text_of_json(document_of(conversion)); }
 
 }  // namespace sonde

@@ -1,28 +1,24 @@
-// A comparison as text, table, JSON, CSV and JUnit.
+// A comparison as text, table, answer, CSV and JUnit.
 #pragma once
 
 #include <array>
 #include <cstddef>
-#include <functional>
 #include <string>
 
 #include "ask/compare/compare.h"
-#include "face/report/json.h"
+#include "sonde/answers.h"
 
 namespace sonde {
 
 // Begins with the first error; then the inputs and arguments of its op, two more findings and the number of ops with
 // each verdict. `all`: every finding, the ops without a counterpart, and a table of the others, `width` columns wide.
 std::string report_of(const DumpComparison& comparison, const CompareOptions& options, bool all, std::size_t width);
-// The document of --json without its `ops`, and each of these (docs/json/compare.schema.json).
-Json json_of(const DumpComparison& comparison, const CompareOptions& options);
-void for_each_op(const DumpComparison& comparison, const std::function<void(const Json&)>& row);
+Comparison answer_of(const DumpComparison& comparison, const CompareOptions& options);  // without problems
 std::string csv_of(const DumpComparison& comparison);
 std::string junit_of(const DumpComparison& comparison);
 
-// A table of the layers by the errors that they introduce, and the same for --json.
+// A table of the layers by the errors that they introduce.
 std::string layers_text(const DumpComparison& comparison, std::size_t width);
-Json json_of_layers(const DumpComparison& comparison);
 
 // The numbers of one output in all of these forms; NaN if the dumps do not have them.
 struct OutputNumbers {

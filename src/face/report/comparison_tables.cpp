@@ -128,22 +128,4 @@ std::string layers_text(const DumpComparison& comparison, std::size_t width) {
   return "layers by the relative errors that they introduce:\n" + table.text(width);
 }
 
-Json json_of_layers(const DumpComparison& comparison) {
-  Json layers = Json::array();
-  for (const LayerLoss& loss : layer_losses(comparison)) {
-    const ComparedStep& step = comparison.steps[loss.step];
-    layers.push_back({{"layer", loss.layer},
-                      {"rank", step.target->rank->rank},
-                      {"graph", step.target->step->id.graph},
-                      {"step", step.target->step->id.number},
-                      {"op_name", loss.op->op_name},
-                      {"compared_by", word_of(loss.by)},
-                      {"introduced", json_of(loss.introduced)},
-                      {"error_in", json_of(loss.error_in)},
-                      {"error_out", json_of(loss.error_out)},
-                      {"signal_to_noise_db", json_of(loss.signal_to_noise)}});
-  }
-  return layers;
-}
-
 }  // namespace sonde

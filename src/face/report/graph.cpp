@@ -129,51 +129,44 @@ Json attribute_json(const Attribute& attribute) {
   return list;
 }
 
-Json type_json(const ValueType& type) {
-  if (!type.is_tensor) return {};
-  return {{"dtype", dtype_text(type)}, {"shape", type.has_shape ? Json(type.shape) : Json()}};
+std::optional<FlowType> flow_type(const ValueType& type) {
+  if (!type.is_tensor) return std::nullopt;
+  FlowType flow{std::string(dtype_text(type)), std::nullopt};
+  if (type.has_shape) flow.shape.emplace(type.shape.begin(), type.shape.end());
+  return flow;
 }
 
-Json operand_json(const Graph& graph, const Operand& operand) {
-  Json json = {{"type", type_json(operand.type)}};
-  switch (operand.kind) {
-    case Operand::Kind::node:
-      json["op_name"] = graph.nodes[operand.index].op_name;
-      if (is_inner(graph, operand)) {
-        json["is_inner"] = true;  // something inside of the op, none of its outputs
-      } else {
-        json["slot"] = operand.slot;
-      }
-      break;
-    case Operand::Kind::parameter:
-      json["parameter"] = graph.parameters[operand.index].name;
-      break;
-    case Operand::Kind::constant:
-      json["constant"] = json_of(operand.value);
-      break;
-    case Operand::Kind::none:
-      break;
+FlowInput flow_input(const Graph& graph, const Operand& operand) {
+  FlowInput input;
+  input.type = flow_type(operand.type);
+  if (operand.kind == Operand::Kind::node) {
+    input.op_name = graph.nodes[operand.index].op_name;
+    input.is_inner = is_inner(graph, operand);
+    if (!input.is_inner) input.slot = operand.slot;
   }
-  return json;
+  if (operand.kind == Operand::Kind::parameter) input.parameter = graph.parameters[operand.index].name;
+  if (operand.kind == Operand::Kind::constant) input.constant = operand.value;
+  return input;
 }
 
-Json node_json(const StepGraph& graph, std::uint32_t node) {
+FlowOp flow_op(const StepGraph& graph, std::uint32_t node) {
   const GraphNode& op = graph.graph.nodes[node];
   const CatalogOp& own = *graph.ops[node];
-  Json json = {
-      {"op_name", op.op_name}, {"op_type", op.op_type}, {"scope", scope_of(own)}, {"phase", word_of(own.phase)}};
-  json["inputs"] = Json::array();
-  for (const Operand& input : op.inputs) json["inputs"].push_back(operand_json(graph.graph, input));
-  json["outputs"] = Json::array();
-  for (const ValueType& output : op.outputs) json["outputs"].push_back(type_json(output));
-  json["attributes"] = Json::object();
-  for (const Attribute& attribute : op.attributes) json["attributes"][attribute.name] = attribute_json(attribute);
-  json.update(json_of_source(own));
-  json["trace"] = Json::array();
-  for (const SourceLine& line : op.trace) {
-    json["trace"].push_back({{"source_file", line.file}, {"source_line", line.line}, {"function", line.function}});
-  }
-  return json;
+  FlowOp flow;
+  flow.op_name = op.op_name;
+  flow.op_type = op.op_type;
+  flow.scope = scope_of(own);
+  flow.phase = own.phase;
+  for (const Operand& input : op.inputs) flow.inputs.push_back(flow_input(graph.graph, input));
+  for (const ValueType& output : op.outputs) flow.outputs.push_back(flow_type(output));
+  Json attributes = Json::object();
+  for (const Attribute& attribute : op.attributes) attributes[attribute.name] = attribute_json(attribute);
+  flow.attributes.text = text_of_json(attributes);
+  flow.source_file = own.source_file;
+  flow.source_line = own.line;
+  flow.function = own.function;
+  for (const SourceLine& line : op.trace) flow.trace.push_back({line.file, line.line, line.function});
+  return flow;
 }
 
 // "label file:line  text of the line"
@@ -291,13 +284,13 @@ std::string dot_of(const StepGraph& graph, const std::vector<std::uint32_t>& nod
   return text + edges + "}\n";
 }
 
-Json json_of(const StepGraph& graph, const std::vector<std::uint32_t>& nodes) {
-  Json json = {{"parameters", Json::array()}, {"ops", Json::array()}};
+StepFlow answer_of(const StepGraph& graph, const std::vector<std::uint32_t>& nodes) {
+  StepFlow answer;
   for (const GraphParameter& parameter : graph.graph.parameters) {
-    json["parameters"].push_back({{"parameter", parameter.name}, {"type", type_json(parameter.type)}});
+    answer.parameters.push_back({parameter.name, flow_type(parameter.type)});
   }
-  for (const std::uint32_t node : nodes) json["ops"].push_back(node_json(graph, node));
-  return json;
+  for (const std::uint32_t node : nodes) answer.ops.push_back(flow_op(graph, node));
+  return answer;
 }
 
 }  // namespace sonde

@@ -17,6 +17,6 @@ std::string table_of(const StepGraph& graph, const std::vector<std::uint32_t>& n
 std::string page_of(const StepGraph& graph, std::uint32_t node, SourceTexts& sources);
 // Graphviz: ops as boxes coloured by phase, parameters and input data as ellipses, tensors as arrows.
 std::string dot_of(const StepGraph& graph, const std::vector<std::uint32_t>& nodes);
-Json json_of(const StepGraph& graph, const std::vector<std::uint32_t>& nodes);
+StepFlow answer_of(const StepGraph& graph, const std::vector<std::uint32_t>& nodes);  // without its step
 
 }  // namespace sonde

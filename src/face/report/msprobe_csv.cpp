@@ -94,13 +94,13 @@ struct Verdict {
 };
 
 // The worst result of one side of an op, with the words of the rules.
-struct Side {
+struct DumpSide {
   double least_ratio = 1, least_cosine = 1, norm = 0;
   bool known = false;
 };
 
-Side side_of(const std::vector<ComparedTensor>& tensors) {
-  Side side;
+DumpSide side_of(const std::vector<ComparedTensor>& tensors) {
+  DumpSide side;
   for (const ComparedTensor& tensor : tensors) {
     const TensorDifference& difference = *tensor.difference;
     if (!difference.comparable() || difference.by == ComparedBy::checksum || difference.count == 0) continue;
@@ -144,7 +144,7 @@ Verdict verdict_of(const ComparedOp& op, Mode mode) {
   for (const std::vector<ComparedTensor>* tensors : {&op.inputs, &op.outputs}) {
     for (const ComparedTensor& tensor : *tensors) judge_tensor(tensor, verdict);
   }
-  const Side in = side_of(op.inputs), out = side_of(op.outputs);
+  const DumpSide in = side_of(op.inputs), out = side_of(op.outputs);
   if (!in.known || !out.known || is_named(*op.target.back(), kOtherInputs)) return verdict;
   if (mode == Mode::values) {
     if (in.least_ratio > kGoodRatio && out.least_ratio < kBadRatio) {

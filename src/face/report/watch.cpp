@@ -6,6 +6,7 @@
 #include <map>
 
 #include "face/report/catalog_text.h"
+#include "face/report/json.h"
 #include "face/report/table.h"
 #include "face/report/text.h"
 
@@ -61,92 +62,98 @@ std::string previous_text(const WatchHit& hit) {
                            : "";
 }
 
-Json params_of(const WatchHit& hit) {
-  Json params = Json::array();
+JudgedCondition condition_of(const Watchpoint& watchpoint, const WatchHit& hit) {
+  JudgedCondition condition;
+  condition.id = watchpoint.condition.info->id;
+  condition.abbr = watchpoint.condition.info->abbreviation;
   for (const WatchParameter& parameter : hit.parameters) {
-    params.push_back({{"name", parameter.parameter->name},
-                      {"value", json_of(parameter.value)},
-                      {"actual_value", parameter.actual ? json_of(*parameter.actual) : Json()},
-                      {"is_hit", parameter.hit}});
-    if (parameter.at_least) params.back()["at_least"] = json_of(*parameter.at_least);
-    if (parameter.at_most) params.back()["at_most"] = json_of(*parameter.at_most);
+    condition.params.push_back({std::string(parameter.parameter->name), parameter.value, parameter.actual,
+                                parameter.hit, parameter.at_least, parameter.at_most});
   }
-  return params;
+  return condition;
 }
 
-Json point_of(const Watchpoint& watchpoint, const WatchHit& hit) {
-  Json json = {{"id", hit.watchpoint + 1},
-               {"watch_condition",
-                {{"id", watchpoint.condition.info->id},
-                 {"abbr", watchpoint.condition.info->abbreviation},
-                 {"params", params_of(hit)}}},
-               {"hit", hit.hit},
-               {"error_code", hit.error_code},
-               {"error_list", error_words(hit.error_code)},
-               {"error_msg", error_messages(hit.error_code)}};
-  if (const std::string detail = detail_of(hit); !detail.empty()) json["hit_detail"] = detail;
-  if (hit.previous_step) json["previous_step"] = *hit.previous_step;
-  if (hit.nan_count) json["nan_count"] = *hit.nan_count;
-  if (hit.inf_count) json["inf_count"] = *hit.inf_count;
-  return json;
+JudgedPoint point_of(const Watchpoint& watchpoint, const WatchHit& hit) {
+  JudgedPoint point;
+  point.id = hit.watchpoint + 1;
+  point.watch_condition = condition_of(watchpoint, hit);
+  point.hit = hit.hit;
+  point.error_code = hit.error_code;
+  for (const std::string_view word : error_words(hit.error_code)) point.error_list.emplace_back(word);
+  for (const std::string_view message : error_messages(hit.error_code)) point.error_msg.emplace_back(message);
+  point.hit_detail = detail_of(hit);
+  point.previous_step = hit.previous_step;
+  point.nan_count = hit.nan_count;
+  point.inf_count = hit.inf_count;
+  return point;
 }
 
-Json node_of(const Where& at) {
-  Json json = {{"op_name", at.op->op_name},  {"op_type", at.op->op_type},
-               {"scope", scope_of(*at.op)},  {"rank", at.rank->rank},
-               {"graph", at.step->id.graph}, {"graph_name", fmt::format("kernel_graph_{}", at.step->id.graph)},
-               {"step", at.step->id.number}};
-  json.update(json_of_source(*at.op));
-  json["tensors"] = Json::array();
-  return json;
+// Of an answer's part: the operator that it is about.
+template <typename Part>
+void put_op(Part& part, const Where& at) {
+  part.op_name = at.op->op_name;
+  part.rank = at.rank->rank;
+  part.graph = at.step->id.graph;
+  part.step = at.step->id.number;
 }
 
-Json tensor_of(const Where& at, const WatchHit& hit) {
-  Json json = {{"side", side_of(*at.tensor)},
-               {"slot", at.tensor->slot},
-               {"dtype", dtype_of(hit)},
-               {"shape", hit.shape ? Json(*hit.shape) : Json()},
-               {"timestamp_us", hit.timestamp_us}};
-  if (!at.tensor->file.empty()) json["tensor_file"] = (at.rank->directory / at.tensor->file).string();
-  json["watch_points"] = Json::array();
-  return json;
+WatchedOp op_of(const Where& at) {
+  WatchedOp op;
+  put_op(op, at);
+  op.op_type = at.op->op_type;
+  op.scope = scope_of(*at.op);
+  op.graph_name = fmt::format("kernel_graph_{}", at.step->id.graph);
+  op.source_file = at.op->source_file;
+  op.source_line = at.op->line;
+  op.function = at.op->function;
+  return op;
 }
 
-// Grouped by node and tensor, in the order of their first hits.
-Json hits_json(const Catalog& catalog, std::span<const Watchpoint> watchpoints, const WatchReport& report) {
-  Json nodes = Json::array();
-  std::map<TensorPlace, std::size_t> node_at;    // by the place with tensor 0
-  std::map<TensorPlace, std::size_t> tensor_at;  // within its node
+WatchedTensor tensor_of(const Where& at, const WatchHit& hit) {
+  WatchedTensor tensor;
+  tensor.side = at.tensor->is_input ? Side::input : Side::output;
+  tensor.slot = at.tensor->slot;
+  tensor.dtype = dtype_of(hit);
+  if (hit.shape) tensor.shape.emplace(hit.shape->begin(), hit.shape->end());
+  tensor.timestamp_us = hit.timestamp_us;
+  if (!at.tensor->file.empty()) tensor.tensor_file = (at.rank->directory / at.tensor->file).string();
+  return tensor;
+}
+
+// Grouped by operator and tensor, in the order of their first hits.
+std::vector<WatchedOp> hits_of(const Catalog& catalog, std::span<const Watchpoint> watchpoints,
+                               const WatchReport& report) {
+  std::vector<WatchedOp> ops;
+  std::map<TensorPlace, std::size_t> op_at;      // by the place with tensor 0
+  std::map<TensorPlace, std::size_t> tensor_at;  // within its operator
   for (const WatchHit& hit : report.hits) {
     const Where at = where(catalog, hit.tensor);
-    TensorPlace op = hit.tensor;
-    op.tensor = 0;
-    const auto [node, is_new_node] = node_at.try_emplace(op, nodes.size());
-    if (is_new_node) nodes.push_back(node_of(at));
-    Json& tensors = nodes[node->second]["tensors"];
+    TensorPlace place = hit.tensor;
+    place.tensor = 0;
+    const auto [op, is_new_op] = op_at.try_emplace(place, ops.size());
+    if (is_new_op) ops.push_back(op_of(at));
+    std::vector<WatchedTensor>& tensors = ops[op->second].tensors;
     const auto [tensor, is_new_tensor] = tensor_at.try_emplace(hit.tensor, tensors.size());
     if (is_new_tensor) tensors.push_back(tensor_of(at, hit));
-    tensors[tensor->second]["watch_points"].push_back(point_of(watchpoints[hit.watchpoint], hit));
+    tensors[tensor->second].watch_points.push_back(point_of(watchpoints[hit.watchpoint], hit));
   }
-  return nodes;
+  return ops;
 }
 
-Json watchpoints_json(std::span<const Watchpoint> watchpoints) {
-  Json all = Json::array();
-  for (std::size_t i = 0; i < watchpoints.size(); ++i) {
-    Json params = Json::array();
-    for (const ParameterValue& value : watchpoints[i].condition.parameters) {
-      params.push_back({{"name", value.parameter->name}, {"value", json_of(value.value)}});
+std::vector<WatchPoint> points_of(std::span<const Watchpoint> watchpoints) {
+  std::vector<WatchPoint> points;
+  for (const Watchpoint& watchpoint : watchpoints) {
+    WatchPoint& point = points.emplace_back();
+    point.id = points.size();
+    point.name = watchpoint.name;
+    point.watch_condition = {
+        std::string(watchpoint.condition.info->id), std::string(watchpoint.condition.info->abbreviation), {}};
+    for (const ParameterValue& value : watchpoint.condition.parameters) {
+      point.watch_condition.params.push_back({std::string(value.parameter->name), value.value});
     }
-    all.push_back({{"id", i + 1},
-                   {"name", watchpoints[i].name},
-                   {"watch_condition",
-                    {{"id", watchpoints[i].condition.info->id},
-                     {"abbr", watchpoints[i].condition.info->abbreviation},
-                     {"params", params}}},
-                   {"tensors", watchpoints[i].tensors.size()}});
+    point.tensors = watchpoint.tensors.size();
   }
-  return all;
+  return points;
 }
 
 std::string_view word_of(ConditionParameter::Kind kind) {
@@ -220,28 +227,27 @@ std::string doubts_text(const Catalog& catalog, std::span<const Watchpoint> watc
   return text;
 }
 
-Json json_of(const Catalog& catalog, std::span<const Watchpoint> watchpoints, const WatchReport& report) {
-  Json gaps = Json::array();
+WatchDocument answer_of(const Catalog& catalog, std::span<const Watchpoint> watchpoints, const WatchReport& report) {
+  WatchDocument answer;
+  answer.watch_points = points_of(watchpoints);
+  answer.hits = hits_of(catalog, watchpoints, report);
+  answer.not_judged.emplace();
   for (const WatchGap& gap : report.gaps) {
     const Where at = where(catalog, gap.tensor);
-    gaps.push_back({{"id", gap.watchpoint + 1},
-                    {"op_name", at.op->op_name},
-                    {"rank", at.rank->rank},
-                    {"graph", at.step->id.graph},
-                    {"step", at.step->id.number},
-                    {"side", side_of(*at.tensor)},
-                    {"slot", at.tensor->slot},
-                    {"reason", gap.reason}});
+    NotJudged& one = answer.not_judged->emplace_back();
+    put_op(one, at);
+    one.id = gap.watchpoint + 1;
+    one.side = at.tensor->is_input ? Side::input : Side::output;
+    one.slot = at.tensor->slot;
+    one.reason = gap.reason;
   }
-  return {{"watch_points", watchpoints_json(watchpoints)},
-          {"hits", hits_json(catalog, watchpoints, report)},
-          {"not_judged", gaps},
-          {"notes", report.notes},
-          {"tensors", report.tensors},
-          {"not_read", report.not_read},
-          {"files_read", report.files},
-          {"bytes_read", report.bytes},
-          {"outdated", false}};
+  answer.notes = report.notes;
+  answer.tensors = report.tensors;
+  answer.not_read = report.not_read;
+  answer.files_read = report.files;
+  answer.bytes_read = report.bytes;
+  answer.outdated = false;
+  return answer;
 }
 
 std::string conditions_table(std::size_t width) {
@@ -273,29 +279,29 @@ std::string conditions_table(std::size_t width) {
   return table.text(width);
 }
 
-Json conditions_json() {
-  Json all = Json::array();
-  for (const ConditionInfo& condition : all_conditions()) {
-    Json parameters = Json::array();
-    for (const ConditionParameter& parameter : condition.parameters) {
-      const bool needs_range = parameter.needs_range;
-      parameters.push_back(
-          {{"name", parameter.name},
-           {"type", "FLOAT64"},
-           {"support_disable", parameter.kind == ConditionParameter::Kind::check},
-           {"default_value", parameter.fallback ? Json(*parameter.fallback) : Json()},
-           {"param_type", word_of(parameter.kind)},
-           {"required_params", needs_range ? Json{"range_start_inclusive", "range_end_inclusive"} : Json()},
-           {"values", limits_text(parameter)}});
+WatchDocument conditions_answer() {
+  std::vector<Condition> all;
+  for (const ConditionInfo& info : all_conditions()) {
+    Condition& condition = all.emplace_back();
+    condition.id = info.id;
+    condition.abbr = info.abbreviation;
+    condition.target = word_of(info.target);
+    condition.backend = static_cast<std::uint64_t>(info.check);
+    condition.summary = info.summary;
+    for (const ConditionParameter& parameter : info.parameters) {
+      ConditionParameterInfo& one = condition.parameters.emplace_back();
+      one.name = parameter.name;
+      one.type = "FLOAT64";
+      one.support_disable = parameter.kind == ConditionParameter::Kind::check;
+      one.default_value = parameter.fallback;
+      one.param_type = word_of(parameter.kind);
+      if (parameter.needs_range) one.required_params = {"range_start_inclusive", "range_end_inclusive"};
+      one.values = limits_text(parameter);
     }
-    all.push_back({{"id", condition.id},
-                   {"abbr", condition.abbreviation},
-                   {"target", word_of(condition.target)},
-                   {"backend", static_cast<int>(condition.check)},
-                   {"parameters", parameters},
-                   {"summary", condition.summary}});
   }
-  return all;
+  WatchDocument answer;
+  answer.conditions = std::move(all);
+  return answer;
 }
 
 }  // namespace sonde

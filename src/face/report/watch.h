@@ -1,11 +1,11 @@
-// The result of `sonde watch`, as a table or as JSON in the shape that MindSpore's debugger gives its hits.
+// The result of `sonde watch`, as a table or as an answer in the shape that MindSpore's debugger gives its hits.
 #pragma once
 
 #include <span>
 #include <string>
 
 #include "ask/watch/watchpoints.h"
-#include "face/report/json.h"
+#include "ground/contract/command_answers.h"
 
 namespace sonde {
 
@@ -14,10 +14,10 @@ std::string hits_table(const Catalog& catalog, std::span<const Watchpoint> watch
                        std::size_t width);
 // The tensors that could not be judged, one line for each condition and reason.
 std::string doubts_text(const Catalog& catalog, std::span<const Watchpoint> watchpoints, const WatchReport& report);
-Json json_of(const Catalog& catalog, std::span<const Watchpoint> watchpoints, const WatchReport& report);
+WatchDocument answer_of(const Catalog& catalog, std::span<const Watchpoint> watchpoints, const WatchReport& report);
 
 // The catalogue of conditions.
 std::string conditions_table(std::size_t width);
-Json conditions_json();
+WatchDocument conditions_answer();
 
 }  // namespace sonde

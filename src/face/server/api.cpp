@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "face/report/watch.h"
 #include "face/server/answer_table.h"
@@ -175,7 +174,7 @@ Response Api::answer_api(const Request& request, std::string_view path) {
   if (path == "openapi.json") return json_response(std::string(openapi_text()));
   if (path == "conditions") {
     if (Status good = parameters.finish(); !good) return problem(good.error());
-    return json_response(Json{{"conditions", conditions_json()}}.dump());
+    return json_response(json_of(conditions_answer()).dump());
   }
   if (path == "pairs") return of_result(pairs(request));
   if (path == "events") {
@@ -270,66 +269,36 @@ Result<Response> Api::job_file(std::uint64_t number) const {
   return response;
 }
 
-namespace {
-
-// The largest error of the outputs. NaN and infinities are the largest, and what has no error the least.
-double error_of(const Json& row) {
-  double most = -1;
-  for (const Json& output : row.value("outputs", Json::array())) {
-    const auto error = output.find("relative_error");
-    if (error == output.end() || error->is_null()) continue;
-    most = std::max(most, error->is_number() ? error->get<double>() : std::numeric_limits<double>::infinity());
-  }
-  return most;
+// A document is read once, though each page of its rows is a request.
+Result<std::shared_ptr<const ComparedPairs>> Api::pairs_of(std::uint64_t job, const std::string& document) {
+  const std::lock_guard lock(pairs_mutex_);
+  if (pairs_ && pairs_job_ == job) return pairs_;
+  Result<ComparedPairs> read = ComparedPairs::read(document);
+  if (!read) return read.error();
+  pairs_ = std::make_shared<const ComparedPairs>(std::move(*read));
+  pairs_job_ = job;
+  return pairs_;
 }
 
-// By `verdict`, `step`, `source_line` or `relative_error`; `-` in front: the largest first. Empty: the order of the run.
-Status sort_pairs(std::string_view sort, std::vector<const Json*>& rows) {
-  if (sort.empty()) return {};
-  const bool is_reverse = sort.starts_with('-');
-  const std::string name(sort.substr(is_reverse ? 1 : 0));
-  const bool by_error = name == "relative_error";
-  if (!by_error && name != "verdict" && name != "step" && name != "source_line") {
-    return Error{ErrorCode::invalid_argument,
-                 fmt::format("sort={}: expected verdict, step, source_line or relative_error", sort)};
-  }
-  std::vector<std::pair<Json, const Json*>> keyed;
-  for (const Json* row : rows) keyed.emplace_back(by_error ? Json(error_of(*row)) : row->value(name, Json()), row);
-  std::ranges::stable_sort(
-      keyed, [&](const auto& a, const auto& b) { return is_reverse ? b.first < a.first : a.first < b.first; });
-  std::ranges::transform(keyed, rows.begin(), [](const auto& entry) { return entry.second; });
-  return {};
-}
-
-}  // namespace
-
-Result<Response> Api::pairs(const Request& request) const {
+Result<Response> Api::pairs(const Request& request) {
   Parameters parameters(request);
+  PairsQuery query;
   const std::uint64_t wanted = parameters.number("job").value_or(0);
-  const std::string verdict = parameters.text("verdict").value_or("");
-  const std::string query = parameters.text("filter").value_or("");
-  const std::string sort = parameters.text("sort").value_or("");
-  const std::uint64_t offset = parameters.number("offset", 0, ~0ULL);
-  const std::uint64_t limit = parameters.number("limit", 200, kLimits.rows);
+  query.verdict = parameters.text("verdict").value_or("");
+  query.filter = parameters.text("filter").value_or("");
+  query.sort = parameters.text("sort").value_or("");
+  query.offset = parameters.number("offset", 0, ~0ULL);
+  query.limit = parameters.number("limit", 200, kLimits.rows);
   if (Status good = parameters.finish(); !good) return good.error();
   const auto job = jobs_->comparison(wanted);
   if (!job) return job.error();
-  const Json document = Json::parse(*job->second, nullptr, false);
-  std::vector<const Json*> taken;
-  const auto all = document.find("ops");
-  if (all != document.end()) {
-    for (const Json& row : *all) {
-      const bool is_taken =
-          (verdict.empty() || row.value("verdict", "") == verdict) &&
-          (query.empty() || row.dump(-1, ' ', false, Json::error_handler_t::replace).find(query) != std::string::npos);
-      if (is_taken) taken.push_back(&row);
-    }
-  }
-  if (Status good = sort_pairs(sort, taken); !good) return good.error();
-  Json rows = Json::array();
-  for (std::uint64_t i = offset; i < taken.size() && rows.size() < limit; ++i) rows.push_back(*taken[i]);
-  const Json json = {{"job", job->first}, {"count", taken.size()}, {"offset", offset}, {"rows", rows}};
-  return json_response(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+  const auto pairs = pairs_of(job->first, *job->second);
+  if (!pairs) return pairs.error();
+  const Result<Json> page = (*pairs)->page(query);
+  if (!page) return page.error();
+  Json json = {{"job", job->first}};
+  json.update(*page);
+  return json_response(text_of_json(json));
 }
 
 Result<Json> Api::measure(std::size_t number, const std::atomic<bool>& is_cancelled) {

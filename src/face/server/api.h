@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "face/server/http.h"
 #include "face/server/jobs.h"
 #include "face/server/message.h"
+#include "face/server/pairs.h"
 #include "face/server/served_dump.h"
 
 namespace sonde::server {
@@ -34,7 +36,8 @@ class Api {
   Response answer_dump(const Request& request, std::string_view path);
   Json status() const;
   Result<Response> job_file(std::uint64_t number) const;
-  Result<Response> pairs(const Request& request) const;
+  Result<Response> pairs(const Request& request);
+  Result<std::shared_ptr<const ComparedPairs>> pairs_of(std::uint64_t job, const std::string& document);
   Result<Json> measure(std::size_t dump, const std::atomic<bool>& is_cancelled);
   void job_done(const Job& job);
 
@@ -42,6 +45,9 @@ class Api {
   Events events_;
   std::vector<std::unique_ptr<ServedDump>> dumps_;
   std::unique_ptr<Jobs> jobs_;
+  std::mutex pairs_mutex_;                      // guards the two below
+  std::shared_ptr<const ComparedPairs> pairs_;  // of the last comparison that was asked for
+  std::uint64_t pairs_job_ = 0;
 };
 
 }  // namespace sonde::server

@@ -14,6 +14,7 @@
 #include "face/server/redact.h"
 #include "face/server/report_focus.h"
 #include "ground/base/text.h"
+#include "ground/contract/read_json.h"
 
 namespace sonde::server {
 namespace {
@@ -31,12 +32,20 @@ constexpr std::uint64_t kMostHealthRows = 2000;  // of a level
 
 std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
+// The answer of a job; an empty one if there is none.
+template <typename Answer>
+Answer answer_in(const Json& job) {
+  const Json result = job.is_object() ? job.value("result", Json()) : Json();
+  Result<Read<Answer>> read = read_json<Answer>(result.is_object() ? result : Json::object());
+  return read ? std::move(read->answer) : Answer();
+}
+
 class Reporter {
  public:
   Reporter(const HtmlReportOptions& options, HtmlFile file)
       : options_(options), file_(std::move(file)), api_(options.dumps, {}) {}
 
-  Result<HtmlReport> make();
+  Result<HtmlPage> make();
 
  private:
   Status wait_until_read();
@@ -62,14 +71,14 @@ class Reporter {
   std::vector<Place> golden_places() const;
   void put_source();
   void note_content(const Json& answer);
-  Json about() const;
+  HtmlReport about() const;
+  Json for_page(const HtmlReport& about) const;
 
   const HtmlReportOptions& options_;
   HtmlFile file_;
   Api api_;
   Redactor redactor_;
   std::vector<Json> overviews_;
-  Json first_bad_, comparison_;
   std::vector<Place> places_;
   std::vector<FocusOp> suspects_;
   std::vector<FocusOp> others_;  // ops of the chosen steps
@@ -342,47 +351,49 @@ void Reporter::put_source() {
   }
 }
 
-Json Reporter::about() const {
-  Json steps = Json::array();
-  std::set<std::uint64_t> numbers;
-  for (const Place& place : places_) numbers.insert(place.step);
-  for (const std::uint64_t number : numbers) steps.push_back(number);
-  Json left_out = Json::array();
-  for (const std::string& what : left_out_order_) left_out.push_back({{"what", what}, {"count", left_out_.at(what)}});
-  Json contains = {{"hosts", hosts_},
-                   {"commands", commands_},
-                   {"paths", !options_.is_redacted},
-                   {"source_lines", source_lines_},
-                   {"tensors_with_values", tensors_with_values_},
-                   {"operators", op_pages_}};
+HtmlReport Reporter::about() const {
+  HtmlReport about;
+  std::set<std::uint64_t> steps;
+  for (const Place& place : places_) steps.insert(place.step);
+  about.steps.assign(steps.begin(), steps.end());
+  about.is_redacted = options_.is_redacted;
+  about.contains.hosts.assign(hosts_.begin(), hosts_.end());
+  about.contains.commands.assign(commands_.begin(), commands_.end());
+  about.contains.paths = !options_.is_redacted;
+  about.contains.source_lines = source_lines_;
+  about.contains.tensors_with_values = tensors_with_values_;
+  about.contains.operators = op_pages_;
+  for (const std::string& what : left_out_order_) about.left_out.push_back({what, left_out_.at(what)});
+  return about;
+}
+
+// The facts about the file that the page shows.
+Json Reporter::for_page(const HtmlReport& about) const {
   std::string command = "sonde serve";
   if (options_.is_redacted) {
     command += " DUMP";
   } else {
     for (const std::filesystem::path& dump : options_.dumps) command += " " + shell_quoted(dump.string());
   }
-  return {{"steps", steps},
-          {"is_redacted", options_.is_redacted},
-          {"command", command},
-          {"contains", contains},
-          {"left_out", left_out}};
+  Json json = json_of(about);
+  for (const char* name : {"file", "bytes"}) json.erase(name);  // not known before it is written
+  json["command"] = command;
+  json["slices"] = slices_;
+  return json;
 }
 
-Result<HtmlReport> Reporter::make() {
+Result<HtmlPage> Reporter::make() {
   if (Status read = wait_until_read(); !read) return read.error();
   for (std::size_t i = 0; i < options_.dumps.size(); ++i) {
     Result<Json> overview = ask_json("overview", {{"dump", std::to_string(i)}});
     if (!overview) return overview.error();
     overviews_.push_back(std::move(*overview));
   }
-  const Json first_bad = run_job("first-bad");
-  first_bad_ = first_bad.value("result", Json::object());
-  if (!first_bad_.is_object()) first_bad_ = Json::object();
+  const FirstBad first_bad = answer_in<FirstBad>(run_job("first-bad"));
   Json compared;
   if (options_.dumps.size() > 1) compared = run_job("compare");
-  if (compared.is_object() && compared["result"].is_object()) comparison_ = compared["result"];
-  if (!comparison_.is_object()) comparison_ = Json::object();
-  const ReportFocus focus{options_, overviews_, first_bad_, comparison_};
+  const Comparison comparison = answer_in<Comparison>(compared);
+  const ReportFocus focus{options_, overviews_, first_bad, comparison};
   Result<std::vector<Place>> places = focus.places();
   if (!places) return places.error();
   places_ = std::move(*places);
@@ -414,7 +425,7 @@ Result<HtmlReport> Reporter::make() {
     const Result<Json> op = ask_json("op", with(suspect.place.query(), {{"name", suspect.op_name}}));
     if (op) put_values(suspect, *op);
   }
-  if (!options_.is_redacted && first_bad_.value("first", Json()).is_object()) {
+  if (!options_.is_redacted && first_bad.first) {
     put_json("next configuration", "jobs/next-config", {}, run_job("next-config"));
   }
   for (const Place& place : places_) {
@@ -434,24 +445,23 @@ Result<HtmlReport> Reporter::make() {
     }
   }
   put_other_ops();
-  HtmlReport report;
+  HtmlPage report;
   report.about = about();
-  Json for_page = report.about;
-  for_page["slices"] = slices_;
   const std::string name = options_.is_redacted ? "" : options_.dumps[0].filename().string() + " – ";
-  Result<std::string> html = file_.finish(name + "Sonde", for_page);
+  Result<std::string> html = file_.finish(name + "Sonde", for_page(report.about));
   if (!html) return html.error();
   if (html->size() > options_.most_bytes) {
     return Error{ErrorCode::invalid_argument,
                  fmt::format("--max-size: the report has {} bytes; choose fewer steps", html->size())};
   }
   report.html = std::move(*html);
+  report.about.bytes = report.html.size();
   return report;
 }
 
 }  // namespace
 
-Result<HtmlReport> html_report(const HtmlReportOptions& options) {
+Result<HtmlPage> html_report(const HtmlReportOptions& options) {
   Result<HtmlFile> file = HtmlFile::begin(options.most_bytes);
   if (!file) return file.error();
   Reporter reporter(options, std::move(*file));

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "face/report/json.h"
+#include "ground/contract/command_answers.h"
 #include "sonde/result.h"
 
 namespace sonde::server {
@@ -25,11 +25,11 @@ struct HtmlReportOptions {
   bool is_redacted = false;
 };
 
-struct HtmlReport {
+struct HtmlPage {
   std::string html;
-  Json about;  // `steps`, `contains`, `left_out`: what it contains and what not
+  HtmlReport about;  // without `file`
 };
 
-Result<HtmlReport> html_report(const HtmlReportOptions& options);
+Result<HtmlPage> html_report(const HtmlReportOptions& options);
 
 }  // namespace sonde::server

@@ -40,14 +40,14 @@ std::vector<ReportFocus::GraphStep> ReportFocus::chosen_steps(const StepSet& wan
     return chosen;
   }
   // The step of a finding, and the one before it.
-  const auto take = [&](const Json& finding) {
-    const auto found = std::ranges::find(all, GraphStep(finding.value("graph", 0U), finding.value("step", 0U)));
+  const auto take = [&](const auto& finding) {
+    const auto found = std::ranges::find(all, GraphStep(finding.graph, finding.step));
     if (found == all.end()) return;
     chosen.push_back(*found);
     if (found != all.begin() && std::prev(found)->first == found->first) chosen.push_back(*std::prev(found));
   };
-  if (const Json first = first_bad.value("first", Json()); first.is_object()) take(first);
-  if (const Json findings = comparison.value("findings", Json::array()); !findings.empty()) take(findings[0]);
+  if (first_bad.first) take(*first_bad.first);
+  if (!comparison.findings.empty()) take(comparison.findings.front());
   if (chosen.empty() && !all.empty()) chosen = {all.front(), all.back()};
   return chosen;
 }
@@ -63,9 +63,9 @@ Result<std::vector<Place>> ReportFocus::places() const {
     if (is_chosen && (!options.rank || is_rank(place.rank, *options.rank))) places.push_back(place);
   }
   // Where the file is full, the last ones are left out.
-  const Json first = first_bad.value("first", Json());
+  const std::optional<Finding>& first = first_bad.first;
   std::stable_partition(places.begin(), places.end(), [&](const Place& place) {
-    return first.is_object() && place.step == first.value("step", 0U) && is_rank(place.rank, first.value("rank", 0U));
+    return first && place.step == first->step && is_rank(place.rank, first->rank);
   });
   if (!places.empty()) return places;
   return Error{ErrorCode::invalid_argument,
@@ -75,24 +75,22 @@ Result<std::vector<Place>> ReportFocus::places() const {
 
 std::vector<FocusOp> ReportFocus::suspects() const {
   std::vector<FocusOp> suspects;
-  const auto add = [&](const Json& finding, std::size_t dump, const std::string& op_name) {
-    const FocusOp suspect = {{dump, rank_in(overviews[dump], finding.value("rank", 0U)), finding.value("graph", 0U),
-                              finding.value("step", 0U)},
-                             op_name};
+  const auto add = [&](const auto& finding, std::size_t dump, const std::string& op_name) {
+    const FocusOp suspect = {{dump, rank_in(overviews[dump], finding.rank), finding.graph, finding.step}, op_name};
     const bool is_new = std::ranges::find(suspects, suspect) == suspects.end();
     if (!op_name.empty() && is_new && suspects.size() < kMostSuspects) suspects.push_back(suspect);
   };
-  const Json first = first_bad.value("first", Json());
-  if (first.is_object()) add(first, 0, first.value("op_name", ""));
-  for (const Json& finding : comparison.value("findings", Json::array())) {
+  const std::optional<Finding>& first = first_bad.first;
+  if (first) add(*first, 0, first->op_name);
+  for (const Difference& finding : comparison.findings) {
     if (suspects.size() > kMostSuspects / 2) break;
-    const std::size_t own = finding.value("in_golden", false) ? 1 : 0;
-    add(finding, own, finding.value("op_name", ""));
-    add(finding, 1 - own, finding.value("golden", ""));
+    const std::size_t own = finding.in_golden ? 1 : 0;
+    add(finding, own, finding.op_name);
+    add(finding, 1 - own, finding.golden);
   }
-  for (const Json& finding : first_bad.value("findings", Json::array())) add(finding, 0, finding.value("op_name", ""));
-  if (!first.is_object()) return suspects;
-  for (const Json& name : first_bad.value("path", Json::array())) add(first, 0, name.get<std::string>());
+  for (const Finding& finding : first_bad.findings) add(finding, 0, finding.op_name);
+  if (!first) return suspects;
+  for (const std::string& name : first_bad.path) add(*first, 0, name);
   return suspects;
 }
 

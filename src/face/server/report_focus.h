@@ -7,10 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "face/report/json.h"
 #include "face/server/html_report.h"
 #include "face/server/message.h"
+#include "ground/contract/json.h"
 #include "plan/config/plan.h"
+#include "sonde/answers.h"
 #include "sonde/result.h"
 
 namespace sonde::server {
@@ -36,12 +37,12 @@ struct FocusOp {
   auto operator<=>(const FocusOp&) const = default;
 };
 
-// The results of the jobs, and the overviews of the target and of golden.
+// The answers of first-bad and compare, and the overviews of the target and of golden.
 struct ReportFocus {
   const HtmlReportOptions& options;
   const std::vector<Json>& overviews;
-  const Json& first_bad;
-  const Json& comparison;  // empty: there is one dump
+  const FirstBad& first_bad;
+  const Comparison& comparison;  // empty: there is one dump
 
   // The chosen steps of the target, that of the finding first. Fails if the dump has none of them.
   Result<std::vector<Place>> places() const;

@@ -37,7 +37,7 @@ std::string end_in(const Catalog& frame) {
   return end;
 }
 
-Json json_of(const FirstNan& nan, unsigned dump) {
+Json nan_json(const FirstNan& nan, unsigned dump) {
   return {{"dump", dump},
           {"rank", rank_text(nan.rank, nan.dump)},
           {"graph", nan.step.graph},
@@ -202,7 +202,7 @@ void ServedDump::watch(const std::stop_token& stop) {
     if (was_live && !is_live) ++ends_;
     looking_ += Clock::now() - began;
     lock.unlock();
-    if (is_new) events_.add("nan", json_of(*found, number_));
+    if (is_new) events_.add("nan", nan_json(*found, number_));
     if (was_live && !is_live) {
       events_.add("ended", {{"dump", number_}, {"ended", end}});
       woken_.notify_all();
@@ -243,7 +243,7 @@ Json ServedDump::status() const {
                                             : "memory"},
           {"generation", generation_},
           {"ended", end_},
-          {"first_nan", first_nan_ ? json_of(*first_nan_, number_) : Json()},
+          {"first_nan", first_nan_ ? nan_json(*first_nan_, number_) : Json()},
           {"looks", looks_},
           {"looking_seconds", std::chrono::duration<double>(looking_).count()},
           {"has_values", values},

@@ -33,6 +33,10 @@ namespace contract {
 
 template <typename Value>
 Json value_json(const Value& value);
+template <typename Value>
+Json value_json(const std::vector<Value>& values);
+template <typename Value>
+Json value_json(const std::vector<NamedValue<Value>>& values);
 
 template <typename Value>
 Json value_json(const std::optional<Value>& value) {
@@ -92,6 +96,8 @@ Json value_json(const Value& value) {
     return object;
   } else if constexpr (HasWords<Value>) {
     return Words<Value>::list[static_cast<std::size_t>(value)];
+  } else if constexpr (std::same_as<Value, JsonText>) {
+    return Json::parse(value.text, nullptr, false);
   } else if constexpr (std::same_as<Value, std::filesystem::path>) {
     return value.string();
   } else if constexpr (std::same_as<Value, double> || std::same_as<Value, DType> || std::same_as<Value, Dims>) {

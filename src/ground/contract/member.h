@@ -35,6 +35,19 @@ template <typename Type>
 concept HasMembers = requires {
   Members<Type>::list;
 };
+// The name of a member in JSON: `name_of(&OperatorPair::source_line)`.
+template <typename Object, typename Value>
+constexpr std::string_view name_of(Value Object::*at) {
+  std::string_view name;
+  const auto look = [&]<typename Other>(const Other& member) {
+    if constexpr (std::is_same_v<Other, Member<Object, Value>>) {
+      if (member.at == at) name = member.name;
+    }
+  };
+  std::apply([&](const auto&... member) { (look(member), ...); }, Members<Object>::list);
+  return name;
+}
+
 template <typename Enum>
 concept HasWords = std::is_enum_v<Enum> && requires {
   Words<Enum>::list;

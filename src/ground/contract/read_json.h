@@ -110,6 +110,8 @@ void JsonReader::read(const Json& json, Value& value) {
       if (words[i] == json.get_ref<const std::string&>()) return void(value = static_cast<Value>(i));
     }
     is(false, fmt::format("a word such as '{}'", words[0]), json);
+  } else if constexpr (std::same_as<Value, JsonText>) {
+    value.text = text_of_json(json);
   } else if constexpr (std::same_as<Value, double>) {
     read_number(json, value);
   } else if constexpr (std::same_as<Value, DType>) {

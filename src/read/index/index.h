@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 
+#include "ground/contract/command_answers.h"
 #include "read/catalog/catalog.h"
 #include "sonde/result.h"
 
@@ -81,14 +82,6 @@ class Index {
   struct State;
   explicit Index(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
-};
-
-struct IndexReport {
-  std::filesystem::path file;  // the index
-  std::uint64_t files = 0;     // in the dump
-  std::uint64_t tensors = 0;
-  std::uint64_t bytes = 0;  // of the index
-  double read_seconds = 0, write_seconds = 0;
 };
 
 // Reads a dump and saves its index in the user's cache, or in `file`. Waits until the dump has been unchanged for two
