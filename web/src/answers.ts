@@ -388,7 +388,7 @@ export interface FlowParameter {
 }
 
 // An input of an operator: the output of another, a parameter or a number.
-export interface FlowInput {
+export interface FlowRead {
   readonly type: FlowType | null; // its type; null: not known
   readonly op_name?: string; // the operator that makes it
   readonly slot?: number; // the number of its output
@@ -405,12 +405,12 @@ export interface FlowLine {
 }
 
 // An operator of a graph.
-export interface FlowOp {
+export interface FlowNode {
   readonly op_name: string; // the full name of the operator
   readonly op_type: string; // the type of the operator
   readonly scope: string; // the modules around it; empty: unknown
   readonly phase: "forward" | "backward" | "optimizer" | "outside" | "recompute"; // when the operator ran
-  readonly inputs: readonly FlowInput[]; // in the order of its arguments
+  readonly inputs: readonly FlowRead[]; // in the order of its arguments
   readonly outputs: readonly (FlowType | null)[]; // the types of its outputs; null: not known
   readonly attributes: unknown; // the other arguments, by name
   readonly source_file: string; // the file of the user's program; empty: unknown
@@ -425,7 +425,7 @@ export interface StepFlow {
   readonly graph: number; // 0 for training, 1 for evaluation
   readonly step: number; // the number of the step
   readonly parameters: readonly FlowParameter[]; // what it reads from outside
-  readonly ops: readonly FlowOp[]; // in the order of execution
+  readonly ops: readonly FlowNode[]; // in the order of execution
   readonly problems: readonly Problem[]; // what could not be read, or not wholly; the rest was looked at all the same
   readonly warnings: readonly string[]; // other facts that the user should know, as on standard error
   readonly error?: Failure; // why the call failed; other members may then be missing

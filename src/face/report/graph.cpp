@@ -136,8 +136,8 @@ std::optional<FlowType> flow_type(const ValueType& type) {
   return flow;
 }
 
-FlowInput flow_input(const Graph& graph, const Operand& operand) {
-  FlowInput input;
+FlowRead flow_input(const Graph& graph, const Operand& operand) {
+  FlowRead input;
   input.type = flow_type(operand.type);
   if (operand.kind == Operand::Kind::node) {
     input.op_name = graph.nodes[operand.index].op_name;
@@ -149,10 +149,10 @@ FlowInput flow_input(const Graph& graph, const Operand& operand) {
   return input;
 }
 
-FlowOp flow_op(const StepGraph& graph, std::uint32_t node) {
+FlowNode flow_op(const StepGraph& graph, std::uint32_t node) {
   const GraphNode& op = graph.graph.nodes[node];
   const CatalogOp& own = *graph.ops[node];
-  FlowOp flow;
+  FlowNode flow;
   flow.op_name = op.op_name;
   flow.op_type = op.op_type;
   flow.scope = scope_of(own);

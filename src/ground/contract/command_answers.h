@@ -62,7 +62,7 @@ struct FlowParameter {
 };
 
 // An input of an operator: the output of another, a parameter or a number.
-struct FlowInput {
+struct FlowRead {
   std::optional<FlowType> type;       // its type; null: not known
   std::string op_name;                // the operator that makes it
   std::optional<std::uint32_t> slot;  // the number of its output
@@ -79,12 +79,12 @@ struct FlowLine {
 };
 
 // An operator of a graph.
-struct FlowOp {
+struct FlowNode {
   std::string op_name;                           // the full name of the operator
   std::string op_type;                           // the type of the operator
   std::string scope;                             // the modules around it; empty: unknown
   Phase phase = Phase::forward;                  // when the operator ran
-  std::vector<FlowInput> inputs;                 // in the order of its arguments
+  std::vector<FlowRead> inputs;                  // in the order of its arguments
   std::vector<std::optional<FlowType>> outputs;  // the types of its outputs; null: not known
   JsonText attributes;                           // the other arguments, by name
   std::string source_file;                       // the file of the user's program; empty: unknown
@@ -99,7 +99,7 @@ struct StepFlow {
   std::uint32_t graph = 0;                // 0 for training, 1 for evaluation
   std::uint64_t step = 0;                 // the number of the step
   std::vector<FlowParameter> parameters;  // what it reads from outside
-  std::vector<FlowOp> ops;                // in the order of execution
+  std::vector<FlowNode> ops;              // in the order of execution
   std::vector<DumpProblem> problems;      // what could not be read, or not wholly; the rest was looked at all the same
   std::vector<std::string> warnings;      // other facts that the user should know, as on standard error
 };
