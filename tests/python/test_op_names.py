@@ -398,7 +398,7 @@ def test_no_name_is_in_a_list_twice():
     assert not any(a & b for a, b in itertools.combinations(every, 2))
 
 
-FORMULAS = SOURCE.parents[1] / "first_bad/formulas.cpp"
+FORMULAS = SOURCE.parents[2] / "ask/first_bad/formulas.cpp"
 # The same under the names of others, or of its kernels.
 OTHER_NAMES = """realdiv divide truedivide divnonan multiply muls addv2 adds addext subext subtract power sqrtgrad inv
     tocopy cast type half bfloat16 arccos arcsin"""

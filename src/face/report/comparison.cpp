@@ -367,9 +367,9 @@ std::string report_of(const DumpComparison& comparison, const CompareOptions& op
     text += fmt::format("tolerance: {} + {} x |golden|, in place of the derived tolerances\n",
                         options.tolerance.absolute(), options.tolerance.relative());
   } else {
-    text += fmt::format(
-        "tolerances follow from types, kinds of ops and reduction lengths (--{}, --{}; docs/compare.md)\n",
-        Tolerances::kRelative, Tolerances::kAbsolute);
+    text +=
+        fmt::format("tolerances follow from types, kinds of ops and reduction lengths (--{}, --{}; docs/compare.md)\n",
+                    Tolerances::kRelative, Tolerances::kAbsolute);
   }
   if (!all) return text + "every op and its numbers: --all\n";
   return text + alone_text(comparison) + table_of(comparison, width);
