@@ -29,7 +29,8 @@ from torch import nn
 
 import sonde
 import sonde.optimizers
-from sonde import adapter
+from sonde import adapter_build
+from sonde.torch_installation import find_torch
 
 HERE = pathlib.Path(__file__).resolve().parent
 LIBRARY = HERE.parent / "build" / "_callback_cost.so"
@@ -61,23 +62,25 @@ class Outer(nn.Module):
 
 def compile_command():
     """The compiler and the flags for callback_cost.cpp, as for the adapter."""
-    flags = adapter._compile_flags(adapter.find_torch())
-    return [*adapter._compiler(), *flags, f"-I{adapter._INCLUDE}", f"-I{adapter._SOURCES}"]
+    flags = adapter_build._compile_flags(find_torch())
+    return [*adapter_build.find_compiler(), *flags, f"-I{adapter_build._INCLUDE}", f"-I{adapter_build.SOURCES}"]
 
 
 def library():
     """The extension, built with all of the adapter's own sources when something is newer than it."""
-    sources = [HERE / "callback_cost.cpp", pathlib.Path(__file__), *adapter._SOURCES.iterdir()]
+    sources = [HERE / "callback_cost.cpp", pathlib.Path(__file__), *adapter_build.SOURCES.iterdir()]
     if not LIBRARY.exists() or LIBRARY.stat().st_mtime < max(source.stat().st_mtime for source in sources):
         print("building build/_callback_cost.so ...", file=sys.stderr)
         LIBRARY.parent.mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="sonde-benchmark-") as scratch:
-            units = [HERE / "callback_cost.cpp", *adapter._write_units(adapter.find_torch(), pathlib.Path(scratch))]
+            units = [HERE / "callback_cost.cpp", *adapter_build._write_units(find_torch(), pathlib.Path(scratch))]
             objects = [os.path.join(scratch, f"{unit.stem}.o") for unit in units]
             compile_one = [*compile_command(), "-c"]
-            adapter._run_all([[*compile_one, str(unit), "-o", o] for unit, o in zip(units, objects, strict=True)])
-            libraries = adapter.find_torch().link_flags()
-            adapter._run_all([[*adapter._compiler(), "-shared", *objects, "-o", str(LIBRARY), *libraries]])
+            commands = [[*compile_one, str(unit), "-o", o] for unit, o in zip(units, objects, strict=True)]
+            adapter_build._run_all(commands, scratch)
+            libraries = find_torch().link_flags()
+            link = [*adapter_build.find_compiler(), "-shared", *objects, "-o", str(LIBRARY), *libraries]
+            adapter_build._run_all([link], scratch)
     loader = importlib.machinery.ExtensionFileLoader("_callback_cost", str(LIBRARY))
     module = importlib.util.module_from_spec(importlib.util.spec_from_file_location("_callback_cost", loader=loader))
     loader.exec_module(module)

@@ -156,6 +156,7 @@ test("a watch takes the chosen operator, and a line of the source", async () => 
   await withPage(SICK, {}, async (page) => {
     await go(page, `#/op?s=2&op=${LOG}`);
     await page.getByRole("link", { name: "Check this line" }).click();
+    await page.waitForSelector(".watch-foot"); // the operator's page has a choice with the same label
     assert.equal(await page.getByLabel("Line").inputValue(), "train.py:45");
     await page.getByRole("button", { name: "Check", exact: true }).click();
     await page.waitForSelector(".list-table tbody tr");

@@ -144,8 +144,8 @@ test("a comparison that another page has started is followed to its end", async 
       const answer = await (await route.fetch()).json();
       await route.fulfill({ json: change(answer) });
     };
-    await page.route(/\/jobs$/, (route) => running(route, ({ jobs }) => ({ jobs: jobs.map((job) => ({ ...job, state: "running" })) })));
-    await page.route(/\/jobs\/\d+$/, (route) => running(route, (job) => (asked++ < 2 ? { ...job, state: "running" } : job)));
+    await page.route(({ pathname }) => pathname.endsWith("/jobs"), (route) => running(route, ({ jobs }) => ({ jobs: jobs.map((job) => ({ ...job, state: "running" })) })));
+    await page.route(({ pathname }) => /\/jobs\/\d+$/.test(pathname), (route) => running(route, (job) => (asked++ < 2 ? { ...job, state: "running" } : job)));
     await go(page, "#/compare");
     await page.waitForSelector(".pairs .grid-row .op-link");
     assert.ok(asked > 2);
