@@ -119,7 +119,7 @@ Result<Response> finish(Ask& ask, AnswerTable& table, const Page& page) {
   return table.response(ask.request, ask.snapshot->generation());
 }
 
-// What the facts do not have.
+// More of an operator than the facts have.
 struct OpDetails {
   std::string_view source_file, function;
   std::uint64_t source_line = 0, timestamp_us = 0;

@@ -1,4 +1,4 @@
-// Mutex, Lock and Condition: std::mutex and its companions, as the compiler checks them (thread_annotations.h).
+// Mutex, Lock and ConditionVariable: std::mutex and its companions, as the compiler checks them (thread_annotations.h).
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@ class CAPABILITY("mutex") Mutex {
   void unlock() RELEASE() { mutex_.unlock(); }
 
  private:
-  friend class Condition;
+  friend class ConditionVariable;
   std::mutex mutex_;
 };
 
@@ -41,7 +41,7 @@ class SCOPED_CAPABILITY Lock {
   Mutex* mutex_;
 };
 
-class Condition {
+class ConditionVariable {
  public:
   // Gives the mutex back while it waits. Returns when it was notified, or for no reason; false if the time is over.
   template <typename TimePoint>

@@ -107,7 +107,7 @@ class Queue {
   }
 
   Mutex mutex_;
-  Condition filled_, taken_;
+  ConditionVariable filled_, taken_;
   std::vector<Item> items_ GUARDED_BY_MUTEX;
   std::size_t joined_ GUARDED_BY_MUTEX = 0;        // what was taken into an item
   std::size_t wake_at_ GUARDED_BY_MUTEX = kNever;  // so that a push without a waiting reader needs no system call

@@ -100,7 +100,7 @@ struct Recorder::State {
   std::atomic<std::uint64_t> held_records{0}, ops_forgotten{0};
 
   mutable Mutex news;  // what other threads read
-  Condition flushed;
+  ConditionVariable flushed;
   std::uint64_t flush_wanted GUARDED_BY(news) = 0, flush_done GUARDED_BY(news) = 0;
   Totals totals GUARDED_BY(news);
   std::optional<Error> error GUARDED_BY(news);

@@ -146,6 +146,7 @@ test("a comparison that another page has started is followed to its end", async 
     };
     await page.route(({ pathname }) => pathname.endsWith("/jobs"), (route) => running(route, ({ jobs }) => ({ jobs: jobs.map((job) => ({ ...job, state: "running" })) })));
     await page.route(({ pathname }) => /\/jobs\/\d+$/.test(pathname), (route) => running(route, (job) => (asked++ < 2 ? { ...job, state: "running" } : job)));
+    await page.reload(); // the overview has asked already
     await go(page, "#/compare");
     await page.waitForSelector(".pairs .grid-row .op-link");
     assert.ok(asked > 2);
