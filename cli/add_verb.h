@@ -2,7 +2,9 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -23,10 +25,21 @@ inline constexpr bool is_list_of_values = false;
 template <typename Value>
 inline constexpr bool is_list_of_values<std::vector<Value>> = true;
 
+// The number that an option may have, or must have.
+template <typename Value>
+struct NumberOf {
+  using Type = Value;
+};
+template <typename Value>
+struct NumberOf<std::optional<Value>> {
+  using Type = Value;
+};
+
 template <typename Command, typename Owner, typename Value>
 void add_option(CLI::App& verb, Command& command, const Option<Owner, Value>& option) {
   const OptionFacts& facts = option.facts;
   Value& value = command.*option.at;
+  using Number = typename NumberOf<Value>::Type;
   if constexpr (std::is_same_v<Value, bool>) {
     verb.add_flag(facts.name, value, facts.help);
   } else {
@@ -37,10 +50,9 @@ void add_option(CLI::App& verb, Command& command, const Option<Owner, Value>& op
       if (is_named) added.take_all()->allow_extra_args(false);
       if (facts.separator != '\0') added.delimiter(facts.separator);
       if (facts.words != 0) added.expected(1, facts.words);
-    } else if constexpr (std::is_unsigned_v<Value>) {
-      if (facts.most != 0) {
-        added.check(CLI::Range(static_cast<Value>(facts.least), static_cast<Value>(facts.most)).description(""));
-      }
+    } else if constexpr (std::is_unsigned_v<Number>) {
+      const Number most = facts.most != 0 ? static_cast<Number>(facts.most) : std::numeric_limits<Number>::max();
+      added.check(CLI::Range(static_cast<Number>(facts.least), most).description(""));
     }
   }
 }

@@ -151,7 +151,7 @@ struct ConvertedTensor {
   std::string from;                    // the file that it comes from
   std::string to;                      // the file that was written
   std::optional<std::uint64_t> bytes;  // bytes of the tensor
-  std::string lost;                    // the tensor that was not written
+  std::string lost;                    // the tensor that was not written; absent: the whole file
   std::string why;                     // why not
 };
 

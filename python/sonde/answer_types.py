@@ -236,7 +236,7 @@ class ConvertedTensor(Record):
     from_: the file that it comes from
     to: the file that was written
     bytes: bytes of the tensor
-    lost: the tensor that was not written
+    lost: the tensor that was not written; absent: the whole file
     why: why not
     """
 

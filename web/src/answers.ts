@@ -253,7 +253,7 @@ export interface ConvertedTensor {
   readonly from?: string; // the file that it comes from
   readonly to?: string; // the file that was written
   readonly bytes?: number; // bytes of the tensor
-  readonly lost?: string; // the tensor that was not written
+  readonly lost?: string; // the tensor that was not written; absent: the whole file
   readonly why?: string; // why not
 }
 
