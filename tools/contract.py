@@ -16,16 +16,16 @@ import pathlib
 import re
 import sys
 
-from contract_cpp import command_header_text, header_text, members_text, words_text
+from contract_cpp import command_header_text, header_text, members_text, names_text, words_text
 from contract_documents import documents_text
-from contract_language import Contract, ContractError, read
+from contract_language import Contract, ContractError, distinct_names, read
 from contract_options import commands_text, fields_text, jobs_text, questions_text
 from contract_python import python_text
 from contract_schema import common_schema, openapi, question_schema, text_of
 from contract_settings import flags_text, keys_text, with_table
 from contract_statistics import statistics_header
 from contract_tables import tables_text
-from contract_web import web_text
+from contract_web import web_names_text, web_text
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 _OPENAPI = "src/face/server/openapi.json"
@@ -41,6 +41,7 @@ def committed(contract: Contract) -> dict[str, str]:
         "src/ground/contract/command_answers.h": command_header_text(contract),
         "python/sonde/answer_types.py": python_text(contract),
         "web/src/answers.ts": web_text(contract),
+        "web/src/names.ts": web_names_text(contract),
         "docs/json/answers.md": documents_text(contract),
         "docs/json/common.schema.json": text_of(common_schema(contract)) + "\n",
     }
@@ -55,6 +56,7 @@ def built(contract: Contract) -> dict[str, str]:
     """The same of files that only the compiler reads, by their path in the build folder."""
     return {
         "contract/members.h": members_text(contract),
+        "contract/names.h": names_text(contract),
         "contract/words.cpp": words_text(contract),
         "contract/commands.h": commands_text(contract.commands),
         "contract/jobs.h": jobs_text(contract.commands),
@@ -80,14 +82,12 @@ def write(files: dict[str, str], directory: pathlib.Path) -> None:
         (directory / name).write_text(files[name], encoding="utf-8")
 
 
-# Names that nothing else in a program is called; the words that other formats have too are not among them.
 _STRAY_FOLDERS = ("src", "cli", "adapters", "python", "web/src")
 
 
 def strays(contract: Contract) -> list[str]:
     """`file:line: name` of each literal that spells a name of contract/ and has an underscore, outside what is made."""
-    names = {member.name for type in contract.types.values() for member in type.members if "_" in member.name}
-    pattern = re.compile(r'"({})"'.format("|".join(sorted(names))))
+    pattern = re.compile(r'"({})"'.format("|".join(distinct_names(contract))))
     made = {ROOT / name for name in committed(contract)}
     found = []
     for folder in _STRAY_FOLDERS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from contract_language import ENVELOPE, Contract, Member, Type, inner, is_list, is_map, parts
+from contract_language import ENVELOPE, Contract, Member, Type, distinct_names, inner, is_list, is_map, parts
 
 _BASIC = {
     "text": "std::string",
@@ -229,6 +229,22 @@ def _row(structs: Structs, name: str, type: Type, member: Member) -> str:
         return f"Merged{{&{name}::{member.name}}}"
     left_out = ", true" if structs.left_out(type, member) else ""
     return f'Member{{"{member.name}", &{name}::{member.name}{left_out}}}'
+
+
+def names_text(contract: Contract) -> str:
+    """contract/names.h: names of members, where JSON or a table is made without a struct."""
+    lines = [
+        "// Names of members in JSON and in tables. Made from contract/ by tools/contract.py.",
+        "#pragma once",
+        "",
+        "namespace sonde::names {",
+        "",
+        *(f'inline constexpr const char* {name} = "{name}";' for name in distinct_names(contract)),
+        "",
+        "}  // namespace sonde::names",
+        "",
+    ]
+    return "\n".join(lines)
 
 
 def words_text(contract: Contract) -> str:

@@ -57,6 +57,7 @@ PRIVACY = {
     "rank": "the number",
     "emptied": "a list or an object without content",
     "left_out": "nothing",
+    "zero": "0, of a number",
 }
 
 
@@ -133,6 +134,11 @@ class Contract:
     def answers(self) -> set[str]:
         """The types that have the envelope."""
         return {name for question in self.questions for name in (question.answer.name, question.library) if name}
+
+
+def distinct_names(contract: Contract) -> list[str]:
+    """Names that nothing else in a program is called: those with an underscore."""
+    return sorted({member.name for type in contract.types.values() for member in type.members if "_" in member.name})
 
 
 def parts(type: str) -> Iterator[str]:

@@ -10,11 +10,8 @@
 #include "face/server/assets.h"
 #include "face/server/gzip.h"
 #include "face/server/limits.h"
-#include "ground/base/clock.h"
 #include "ground/base/parse_number.h"
 #include "ground/base/text.h"
-#include "ground/files/mapped_file.h"
-#include "read/measure/measure.h"
 
 namespace sonde::server {
 namespace {
@@ -22,32 +19,6 @@ namespace {
 constexpr std::string_view kApi = "/api/v1/";
 constexpr std::string_view kFileOfJob = "/file";
 constexpr std::size_t kGzipFrom = 4096;
-
-struct Route {
-  std::string_view path;
-  Result<Response> (*answer)(Ask&);
-};
-constexpr Route kRoutes[] = {
-    {"overview", overview},
-    {"health", health},
-    {"scopes", scopes},
-    {"ops", ops},
-    {"tensors", tensors},
-    {"op", op},
-    {"graph", graph},
-    {"path", path},
-    {"source", source},
-    {"search", search},
-    {"trend", trend},
-    {"curves", curves},
-    {"gradients", gradients},
-    {"tensor/statistics", tensor_statistics},
-    {"tensor/histogram", tensor_histogram},
-    {"tensor/heat", tensor_heat},
-    {"tensor/values", tensor_values},
-    {"tensor/next", tensor_next},
-    {"tensor/file", tensor_file},
-};
 
 Response of_result(Result<Response> result) { return result ? std::move(*result) : problem(result.error()); }
 
@@ -65,20 +36,6 @@ Response finished(const Request& request, Response response) {
   return response;
 }
 
-// Changes whenever the answer may: with the dump, the verdicts of jobs, the question, the form that is asked for, and the server.
-std::string tag_of(const Request& request, const Snapshot& snapshot) {
-  static const std::uint64_t start = now_us();  // generations of another server are other ones
-  std::string text = fmt::format("{}\n{}\n{}\n{}\n{}", start, request.path, request.header("accept"),
-                                 request.header("accept-encoding"), request.header("range"));
-  for (const auto& [name, value] : request.query) text += fmt::format("\n{}\t{}", name, value);
-  return fmt::format("\"{}.{}.{:016x}\"", snapshot.generation(), snapshot.judged(), std::hash<std::string>()(text));
-}
-
-// The answer is the one that the asker has: If-None-Match lists its tag.
-bool is_known(const Request& request, std::string_view tag) {
-  return request.header("if-none-match").find(tag) != std::string_view::npos;
-}
-
 Response with_method(const Request& request, std::string_view allowed) {
   Response refused = problem(405, fmt::format("{} is not possible here, only {}", request.method, allowed));
   refused.headers.emplace_back("Allow", std::string(allowed));
@@ -88,59 +45,11 @@ Response with_method(const Request& request, std::string_view allowed) {
 }  // namespace
 
 Api::Api(const std::vector<std::filesystem::path>& dumps, ApiOptions options)
-    : guard_(std::move(options.token), std::move(options.allowed_hosts)) {
-  for (const std::filesystem::path& dump : dumps) {
-    const auto number = static_cast<unsigned>(dumps_.size());
-    dumps_.push_back(std::make_unique<ServedDump>(number, number == 0 ? "target" : "golden", dump, events_));
-  }
-  Jobs::Hooks hooks;
-  hooks.measure = [this](std::size_t dump, const std::atomic<bool>& is_cancelled) {
-    return measure(dump, is_cancelled);
-  };
-  hooks.generation = [this](std::size_t dump) {
-    const std::shared_ptr<Snapshot> shown = dumps_.at(dump)->snapshot();
-    return shown ? shown->generation() : 0;
-  };
-  hooks.done = [this](const Job& job) { job_done(job); };
-  jobs_ = std::make_unique<Jobs>(dumps, events_, std::move(hooks));
-}
+    : guard_(std::move(options.token), std::move(options.allowed_hosts)),
+      dumps_(dumps, events_),
+      jobs_(dumps, events_, dumps_.hooks()) {}
 
-void Api::start() {
-  MappedFile::read_up_to_bytes(kLimits.read_bytes);
-  for (const std::unique_ptr<ServedDump>& dump : dumps_) dump->start();
-}
-
-Json Api::status() const {
-  static const HttpLimits http;
-  Json dumps = Json::array();
-  std::string worst = "ready";
-  std::uint64_t generation = 0;
-  for (const std::unique_ptr<ServedDump>& dump : dumps_) {
-    dumps.push_back(dump->status());
-    generation += dumps.back()["generation"].get<std::uint64_t>();
-    const std::string state = dumps.back()["state"];
-    for (const std::string_view word : {"live", "indexing", "failed"}) {  // from the best to the worst
-      if (state == word && worst != "failed" && !(worst == "indexing" && word == "live")) worst = word;
-    }
-  }
-  return {{"version", SONDE_VERSION},
-          {"state", worst},
-          {"generation", generation},
-          {"has_page", has_page()},
-          {"dumps", dumps},
-          {"limits",
-           {{"header_bytes", http.header_bytes},
-            {"body_bytes", http.body_bytes},
-            {"connections", http.connections},
-            {"idle_seconds", http.idle_seconds},
-            {"request_seconds", http.request_seconds},
-            {"jobs_waiting", kJobsWaiting},
-            {"rows", kLimits.rows},
-            {"exported_rows", kLimits.exported_rows},
-            {"histogram_bins", kLimits.histogram_bins},
-            {"values_bytes", kLimits.values_bytes},
-            {"picture_cells", kLimits.picture_cells}}}};
-}
+void Api::start() { dumps_.follow(); }
 
 // Memory, in practice; and what a library throws at a damaged dump.
 Response Api::answer(const Request& request) {
@@ -169,7 +78,7 @@ Response Api::answer_api(const Request& request, std::string_view path) {
   Parameters parameters(request);
   if (path == "status") {
     if (Status good = parameters.finish(); !good) return problem(good.error());
-    return json_response(status().dump(-1, ' ', false, Json::error_handler_t::replace));
+    return json_response(text_of_json(dumps_.status()));
   }
   if (path == "openapi.json") return json_response(std::string(openapi_text()));
   if (path == "conditions") {
@@ -186,42 +95,7 @@ Response Api::answer_api(const Request& request, std::string_view path) {
     stream.body = ":\n\n";  // the head is sent at once
     return stream;
   }
-  return answer_dump(request, path);
-}
-
-Response Api::answer_dump(const Request& request, std::string_view path) {
-  const auto route = std::ranges::find(kRoutes, path, &Route::path);
-  if (route == std::end(kRoutes)) {
-    return problem(404, fmt::format("there is no '{}{}'; see api/v1/openapi.json", kApi, path));
-  }
-  Parameters parameters(request);
-  const std::uint64_t number = parameters.number("dump").value_or(0);
-  if (number >= dumps_.size()) {
-    return problem(404, fmt::format("there is no dump {}; {} shown", number, count_text(dumps_.size(), "dump")));
-  }
-  ServedDump& dump = *dumps_[number];
-  std::shared_ptr<Snapshot> snapshot = dump.snapshot();
-  if (!snapshot) {
-    const std::string error = dump.error();
-    return error.empty() ? problem(503, "the dump is being read; `status` says how far") : problem(500, error);
-  }
-  auto held = snapshot->hold();
-  while (std::shared_ptr<Snapshot> last = dump.snapshot()) {
-    if (last == snapshot) break;
-    held.unlock();  // it grew before it was held
-    snapshot = std::move(last);
-    held = snapshot->hold();
-  }
-  const std::string tag = tag_of(request, *snapshot);  // before the answer, which is then at least as new
-  Response response;
-  if (is_known(request, tag)) {
-    response.status = 304;
-  } else {
-    Ask ask{request, parameters, dump, snapshot};  // `held` needs it longer
-    response = of_result(route->answer(ask));
-  }
-  if (response.status < 400) response.headers.emplace_back("ETag", tag);
-  return response;
+  return dumps_.answer(request, path);
 }
 
 Response Api::answer_job(const Request& request, std::string_view path) {
@@ -231,12 +105,12 @@ Response Api::answer_job(const Request& request, std::string_view path) {
   Parameters parameters(request);
   if (Status good = parameters.finish(); !good) return problem(good.error());
   if (path == "jobs") {
-    if (request.method == "GET") return text(jobs_->list());
+    if (request.method == "GET") return text(jobs_.list());
     if (request.method != "POST") return with_method(request, "GET, POST");
     if (!request.header("content-type").starts_with("application/json")) {
       return problem(400, "a job is JSON: send `Content-Type: application/json`");
     }
-    Result<Json> job = jobs_->start(request.body);
+    Result<Json> job = jobs_.start(request.body);
     if (!job) return job.error().code == ErrorCode::busy ? problem(429, job.error().message) : problem(job.error());
     Response started = text(*job);
     started.status = 202;
@@ -249,17 +123,17 @@ Response Api::answer_job(const Request& request, std::string_view path) {
   if (!parse_number(digits, number)) return problem(404, fmt::format("there is no job '{}'", digits));
   if (of_file) return request.method == "GET" ? of_result(job_file(number)) : with_method(request, "GET");
   if (request.method == "GET") {
-    Result<std::string> job = jobs_->one(number);
+    Result<std::string> job = jobs_.one(number);
     return job ? json_response(std::move(*job)) : problem(job.error());
   }
   if (request.method != "DELETE") return with_method(request, "GET, DELETE");
-  Result<Json> job = jobs_->cancel(number);
+  Result<Json> job = jobs_.cancel(number);
   return job ? text(*job) : problem(job.error());
 }
 
 // To be saved: it is not shown in the place of the page.
 Result<Response> Api::job_file(std::uint64_t number) const {
-  const auto file = jobs_->file(number);
+  const auto file = jobs_.file(number);
   if (!file) return file.error();
   Response response;
   response.type = "application/octet-stream";
@@ -290,7 +164,7 @@ Result<Response> Api::pairs(const Request& request) {
   query.offset = parameters.number("offset", 0, ~0ULL);
   query.limit = parameters.number("limit", 200, kLimits.rows);
   if (Status good = parameters.finish(); !good) return good.error();
-  const auto job = jobs_->comparison(wanted);
+  const auto job = jobs_.comparison(wanted);
   if (!job) return job.error();
   const auto pairs = pairs_of(job->first, *job->second);
   if (!pairs) return pairs.error();
@@ -299,50 +173,6 @@ Result<Response> Api::pairs(const Request& request) {
   Json json = {{"job", job->first}};
   json.update(*page);
   return json_response(text_of_json(json));
-}
-
-Result<Json> Api::measure(std::size_t number, const std::atomic<bool>& is_cancelled) {
-  ServedDump& dump = *dumps_.at(number);
-  const std::shared_ptr<Snapshot> snapshot = dump.snapshot();
-  if (!snapshot) return Error{ErrorCode::busy, "the dump is not read yet"};
-  const Result<std::shared_ptr<const Facts>> facts = snapshot->facts();
-  if (!facts) return facts.error();
-  std::unordered_map<std::uint64_t, KnownStatistics> measured;
-  std::vector<std::string> problems;
-  std::uint64_t next_op = 0;
-  for (std::size_t id = 0; id < (*facts)->steps.size() && !is_cancelled; ++id) {
-    const StepPlaceFact& place = (*facts)->steps[id];
-    Result<Catalog> catalog = snapshot->load_step(place.rank, place.step);
-    if (!catalog) return catalog.error();
-    CatalogRank& rank = catalog->ranks[place.rank];
-    std::vector<MeasureTask> tasks;
-    std::vector<std::uint64_t> keys;
-    for (CatalogOp& op : rank.steps[place.step].ops) {
-      for (std::size_t i = 0; i < op.tensors.size(); ++i) {
-        if (op.tensors[i].statistics || op.tensors[i].file.empty()) continue;
-        tasks.push_back({&rank, &op.tensors[i]});
-        keys.push_back(tensor_key(next_op, i));
-      }
-      ++next_op;
-    }
-    std::ranges::move(measure_all(tasks), std::back_inserter(problems));
-    for (std::size_t i = 0; i < tasks.size(); ++i) {
-      if (tasks[i].tensor->statistics) measured.emplace(keys[i], *tasks[i].tensor->statistics);
-    }
-    events_.add("progress",
-                {{"dump", number}, {"work", "measuring step"}, {"done", id + 1}, {"all", (*facts)->steps.size()}});
-  }
-  Json list = Json::array();
-  for (const std::string& message : problems) list.push_back({{"path", ""}, {"message", message}});
-  const std::size_t count = measured.size();
-  dump.add_measured(*snapshot, std::move(measured));
-  return Json{{"measured", count}, {"problems", list}, {"warnings", Json::array()}};
-}
-
-void Api::job_done(const Job& job) {
-  if (job.kind != "first-bad" || !job.result || job.exit_status.value_or(2) == 2) return;
-  const Json answer = Json::parse(*job.result, nullptr, false);
-  if (answer.is_object() && !answer.contains("error")) dumps_.at(job.dump)->judge(answer, job.generation);
 }
 
 }  // namespace sonde::server

@@ -1,4 +1,5 @@
-// Api: the answer to every request: guard, assets of the page, and what is below api/v1/ (openapi.json).
+// Api: the answer to every request: guard, assets of the page, and what is
+// below api/v1/ (openapi.json).
 #pragma once
 
 #include <memory>
@@ -11,7 +12,7 @@
 #include "face/server/jobs.h"
 #include "face/server/message.h"
 #include "face/server/pairs.h"
-#include "face/server/served_dump.h"
+#include "face/server/served_dumps.h"
 
 namespace sonde::server {
 
@@ -33,18 +34,14 @@ class Api {
   Response answer_checked(const Request& request);
   Response answer_api(const Request& request, std::string_view path);
   Response answer_job(const Request& request, std::string_view path);
-  Response answer_dump(const Request& request, std::string_view path);
-  Json status() const;
   Result<Response> job_file(std::uint64_t number) const;
   Result<Response> pairs(const Request& request);
   Result<std::shared_ptr<const ComparedPairs>> pairs_of(std::uint64_t job, const std::string& document);
-  Result<Json> measure(std::size_t dump, const std::atomic<bool>& is_cancelled);
-  void job_done(const Job& job);
 
   Guard guard_;
   Events events_;
-  std::vector<std::unique_ptr<ServedDump>> dumps_;
-  std::unique_ptr<Jobs> jobs_;
+  ServedDumps dumps_;
+  Jobs jobs_;
   std::mutex pairs_mutex_;                      // guards the two below
   std::shared_ptr<const ComparedPairs> pairs_;  // of the last comparison that was asked for
   std::uint64_t pairs_job_ = 0;

@@ -3,16 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <set>
-#include <thread>
 
-#include "face/server/api.h"
+#include "contract/names.h"
 #include "face/server/html_file.h"
+#include "face/server/jobs.h"
 #include "face/server/limits.h"
 #include "face/server/redact.h"
 #include "face/server/report_focus.h"
+#include "face/server/served_dumps.h"
 #include "ground/base/text.h"
 #include "ground/contract/read_json.h"
 
@@ -43,17 +43,20 @@ Answer answer_in(const Json& job) {
 class Reporter {
  public:
   Reporter(const HtmlReportOptions& options, HtmlFile file)
-      : options_(options), file_(std::move(file)), api_(options.dumps, {}) {}
+      : options_(options),
+        file_(std::move(file)),
+        dumps_(options.dumps, events_),
+        jobs_(options.dumps, events_, dumps_.hooks()) {}
 
   Result<HtmlPage> make();
 
  private:
-  Status wait_until_read();
   Response ask(std::string_view path, const Fields& query, std::string_view accept = kJson);
   Result<Json> ask_json(std::string_view path, const Fields& query);
   Json run_job(const std::string& kind);
 
-  // Puts an answer into the file; false if there is no room, or there is no such answer.
+  // Puts an answer into the file; false if there is no room, or there is no
+  // such answer.
   bool put(std::string_view what, std::string_view path, const Fields& query, std::string_view accept = kJson);
   bool put_json(std::string_view what, std::string_view path, const Fields& query, Json answer);
   bool put_body(std::string_view what, const std::string& key, std::string_view type, std::string_view body);
@@ -76,7 +79,9 @@ class Reporter {
 
   const HtmlReportOptions& options_;
   HtmlFile file_;
-  Api api_;
+  Events events_;
+  ServedDumps dumps_;
+  Jobs jobs_;
   Redactor redactor_;
   std::vector<Json> overviews_;
   std::vector<Place> places_;
@@ -91,14 +96,12 @@ class Reporter {
 
 Response Reporter::ask(std::string_view path, const Fields& query, std::string_view accept) {
   Request request;
-  request.method = "GET";
-  request.path = "/api/v1/" + std::string(path);
+  request.path = path;
   for (const auto& [name, value] : query) {
     if (!value.empty()) request.query.emplace_back(name, value);
   }
-  request.headers = {{"host", "localhost"}, {"accept", std::string(accept)}};
-  request.over_tcp = false;
-  Response answer = api_.answer(request);
+  request.headers = {{"accept", std::string(accept)}};
+  Response answer = dumps_.answer(request, path);
   answer.body.append(answer.tail.data(), answer.tail.size());
   return answer;
 }
@@ -110,35 +113,15 @@ Result<Json> Reporter::ask_json(std::string_view path, const Fields& query) {
   return Error{ErrorCode::not_found, json.is_object() ? json.value("detail", "") : answer.body};
 }
 
-Status Reporter::wait_until_read() {
-  api_.start();
-  for (;;) {
-    const Result<Json> status = ask_json("status", {});
-    if (!status) return status.error();
-    for (const Json& dump : (*status)["dumps"]) {
-      if (dump["state"] == "failed") return Error{ErrorCode::io, dump.value("error", "")};
-    }
-    if ((*status)["state"] != "indexing") return {};
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-}
-
-// The job as the page reads it. Its times are left out: the same dump gives the same report.
+// The job as the page reads it. Its times are left out: the same dump gives the
+// same report.
 Json Reporter::run_job(const std::string& kind) {
-  Request request;
-  request.method = "POST";
-  request.path = "/api/v1/jobs";
-  request.headers = {{"host", "localhost"}, {"content-type", std::string(kJson)}};
-  request.body = Json{{"kind", kind}}.dump();
-  request.over_tcp = false;
-  Json job = Json::parse(api_.answer(request).body, nullptr, false);
-  while (job.value("state", "") == "waiting" || job.value("state", "") == "running") {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    const Result<Json> now = ask_json("jobs/" + std::to_string(job.value("job", 0)), {});
-    if (!now) return {};
-    job = *now;
-  }
-  for (const char* time : {"created_us", "started_us", "ended_us"}) job[time] = 0;
+  const Result<Json> started = jobs_.start(Json{{"kind", kind}}.dump());
+  if (!started) return {};
+  const Result<std::string> ended = jobs_.wait_for(started->value("job", std::uint64_t{0}));
+  if (!ended) return {};
+  Json job = Json::parse(*ended, nullptr, false);
+  for (const char* time : {"created_us", names::started_us, names::ended_us}) job[time] = 0;
   return job;
 }
 
@@ -195,7 +178,7 @@ void Reporter::note_content(const Json& answer) {
 
 // Puts what the first screen shows.
 void Reporter::put_first() {
-  Json status = *ask_json("status", {});
+  Json status = dumps_.status();
   for (Json& dump : status["dumps"]) {
     dump["index"] = "none";
     dump["generation"] = 1;
@@ -298,7 +281,7 @@ Status Reporter::put_tables(const Place& place) {
     Result<Json> rows = rows_of(table, place);
     if (!rows) return rows.error();
     if (table == "ops" && options_.select.empty()) {
-      for (const Json& row : (*rows)["rows"]) others_.push_back({place, row.value("op_name", "")});
+      for (const Json& row : (*rows)["rows"]) others_.push_back({place, row.value(names::op_name, "")});
     }
     rows->erase("offset");
     put_json(fmt::format("tables of {}", table), table, place.query(), std::move(*rows));
@@ -306,7 +289,8 @@ Status Reporter::put_tables(const Place& place) {
   return {};
 }
 
-// The places in golden that the page shows beside those of the target: same rank, graph and step.
+// The places in golden that the page shows beside those of the target: same
+// rank, graph and step.
 std::vector<Place> Reporter::golden_places() const {
   std::vector<Place> places;
   if (overviews_.size() < 2) return places;
@@ -320,7 +304,8 @@ std::vector<Place> Reporter::golden_places() const {
   return places;
 }
 
-// After so many pages in a row without room the next ones are not made: each takes milliseconds, and a step has thousands.
+// After so many pages in a row without room the next ones are not made: each
+// takes milliseconds, and a step has thousands.
 constexpr int kMostWithoutRoom = 50;
 
 void Reporter::put_other_ops() {
@@ -347,7 +332,7 @@ void Reporter::put_source() {
     const Result<Json> files = ask_json("source", where);
     if (!files || !put("source files", "source", where)) continue;
     for (const Json& file : (*files)["files"])
-      put("source files", "source", with(where, {{"file", file["source_file"]}}));
+      put("source files", "source", with(where, {{"file", file[names::source_file]}}));
   }
 }
 
@@ -383,7 +368,7 @@ Json Reporter::for_page(const HtmlReport& about) const {
 }
 
 Result<HtmlPage> Reporter::make() {
-  if (Status read = wait_until_read(); !read) return read.error();
+  if (Status read = dumps_.read_once(); !read) return read.error();
   for (std::size_t i = 0; i < options_.dumps.size(); ++i) {
     Result<Json> overview = ask_json("overview", {{"dump", std::to_string(i)}});
     if (!overview) return overview.error();
@@ -437,7 +422,7 @@ Result<HtmlPage> Reporter::make() {
     for (const Place& place : places_) {
       const Result<Json> rows = rows_of("ops", place, "\"" + pattern + "\"");
       if (!rows) return rows.error();
-      for (const Json& row : (*rows)["rows"]) others_.push_back({place, row.value("op_name", "")});
+      for (const Json& row : (*rows)["rows"]) others_.push_back({place, row.value(names::op_name, "")});
       is_found = is_found || !(*rows)["rows"].empty();
     }
     if (!is_found) {

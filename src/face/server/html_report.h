@@ -1,5 +1,6 @@
-// The report: a dump, or two, as one HTML file (html_file.h). It holds the answers that the page would ask a server for, from
-// the most important to the least, until the file is full; what is left out is counted.
+// The report: a dump, or two, as one HTML file (html_file.h). It holds the
+// answers that the page would ask a server for, from the most important to the
+// least, until the file is full; what is left out is counted.
 #pragma once
 
 #include <cstdint>

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "contract/names.h"
 #include "ground/base/clock.h"
 #include "ground/base/json_depth.h"
 #include "ground/base/text.h"
@@ -76,7 +77,8 @@ struct CommandFiles {
   std::filesystem::path written;  // by the command; empty: it writes none
 };
 
-// Gives the options of kFileOptions paths in the directory, and writes the file of the mapping.
+// Gives the options of kFileOptions paths in the directory, and writes the file
+// of the mapping.
 Status place_files(const Json& arguments, std::vector<std::string>& words, CommandFiles& files) {
   for (std::string& word : words) {
     const auto option = std::ranges::find_if(kFileOptions, [&](std::string_view o) { return word.starts_with(o); });
@@ -95,7 +97,8 @@ Status place_files(const Json& arguments, std::vector<std::string>& words, Comma
   return {};
 }
 
-// Starts this program as a command; -1 with errno if it cannot. `output` is what the command prints.
+// Starts this program as a command; -1 with errno if it cannot. `output` is
+// what the command prints.
 pid_t start_command(std::vector<std::string>& words, Fd& output) {
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
@@ -120,8 +123,9 @@ pid_t start_command(std::vector<std::string>& words, Fd& output) {
   return child;
 }
 
-// The file that the command wrote, to be saved. That of `next-config` becomes the answer itself, in `text`; a report's name
-// comes into the answer, which does not name its directory then.
+// The file that the command wrote, to be saved. That of `next-config` becomes
+// the answer itself, in `text`; a report's name comes into the answer, which
+// does not name its directory then.
 std::optional<std::string> take_file(const std::string& kind, const CommandFiles& files, Json& answer,
                                      std::string& text) {
   std::optional<std::string> file;
@@ -169,9 +173,9 @@ Json Jobs::describe(const Job& job) const {
           {"command", shell_text(job.command)},
           {"state", job.state},
           {"created_us", job.created_us},
-          {"started_us", job.started_us},
-          {"ended_us", job.ended_us},
-          {"exit_status", job.exit_status ? Json(*job.exit_status) : Json()},
+          {names::started_us, job.started_us},
+          {names::ended_us, job.ended_us},
+          {names::exit_status, job.exit_status ? Json(*job.exit_status) : Json()},
           {"error", job.error},
           {"file", job.file_name},
           {"result", nullptr}};
@@ -184,7 +188,8 @@ Result<Json> job_request(const std::string& body) {
   Json request = Json::parse(body, nullptr, false);
   if (!request.is_object() || !request.contains("kind") || !request["kind"].is_string()) {
     return Error{ErrorCode::invalid_argument,
-                 "the request has no JSON object with `kind`, as {\"kind\": \"first-bad\"}"};
+                 "the request has no JSON object with `kind`, as {\"kind\": "
+                 "\"first-bad\"}"};
   }
   for (const auto& [name, ignored] : request.items()) {
     if (name != "kind" && name != "arguments") {
@@ -243,6 +248,17 @@ Result<std::string> Jobs::one(std::uint64_t number) const {
   return text;
 }
 
+Result<std::string> Jobs::wait_for(std::uint64_t number) {
+  {
+    std::unique_lock lock(mutex_);
+    ended_.wait(lock, [&] {
+      const std::shared_ptr<Job> job = find(number);
+      return !job || is_over(*job);
+    });
+  }
+  return one(number);
+}
+
 Result<std::pair<std::string, std::shared_ptr<const std::string>>> Jobs::file(std::uint64_t number) const {
   const std::lock_guard lock(mutex_);
   const std::shared_ptr<Job> job = find(number);
@@ -277,7 +293,8 @@ Result<std::pair<std::uint64_t, std::shared_ptr<const std::string>>> Jobs::compa
 }
 
 void Jobs::work(const std::stop_token& stop) {
-  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), kNice);  // of this thread alone
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)),
+                kNice);  // of this thread alone
   const auto next = [this] {
     for (auto at = jobs_.rbegin(); at != jobs_.rend(); ++at) {
       if ((*at)->state == "waiting") return *at;
@@ -301,6 +318,7 @@ void Jobs::work(const std::stop_token& stop) {
       job->state = "failed";
       job->error = error.what();
     }
+    ended_.notify_all();
     events_.add("job", {{"job", job->number}, {"state", job->state}});
   }
 }

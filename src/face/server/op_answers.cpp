@@ -8,6 +8,7 @@
 
 #include "ask/finding/finding.h"
 #include "ask/first_bad/flow_facts.h"
+#include "contract/names.h"
 #include "face/report/catalog_text.h"
 #include "face/report/finding.h"
 #include "face/server/ask.h"
@@ -22,7 +23,7 @@ constexpr std::size_t kLongestPath = 10000;
 constexpr std::uint32_t kLinesAround = 3;
 
 Json slot_json(const StepGraph& graph, std::uint32_t node, bool is_input, std::uint32_t slot) {
-  return {{"op_name", graph.graph.nodes[node].op_name},
+  return {{names::op_name, graph.graph.nodes[node].op_name},
           {"side", is_input ? "input" : "output"},
           {"slot", slot == kInnerSlot ? Json() : Json(slot)}};
 }
@@ -40,7 +41,10 @@ class Neighbours {
       const Edge& edge = graph_.edges[at];
       if (edge.to_slot != tensor.slot) continue;
       if (!edge.from_parameter) return slot_json(graph_, edge.from, false, edge.from_slot);
-      return {{"op_name", ""}, {"side", "output"}, {"slot", 0}, {"parameter", graph_.graph.parameters[edge.from].name}};
+      return {{names::op_name, ""},
+              {"side", "output"},
+              {"slot", 0},
+              {"parameter", graph_.graph.parameters[edge.from].name}};
     }
     return nullptr;
   }
@@ -80,8 +84,10 @@ std::string_view evidence_of(const CatalogRank& rank, const CatalogTensor& tenso
 Json stack_json(const CatalogOp& op, SourceTexts& sources) {
   Json stack = Json::array();
   const auto add = [&](const std::string& file, std::uint32_t line, std::string_view function) {
-    stack.push_back(
-        {{"source_file", file}, {"source_line", line}, {"function", function}, {"text", sources.line(file, line)}});
+    stack.push_back({{names::source_file, file},
+                     {names::source_line, line},
+                     {"function", function},
+                     {"text", sources.line(file, line)}});
   };
   if (op.trace != nullptr) {
     for (const SourceLine& line : *op.trace) add(line.file, line.line, line.function);
@@ -141,12 +147,12 @@ Result<AskedOp> asked_step(Ask& ask, const Facts& facts) {
 
 void add_nodes(const Facts& facts, const AskedOp& asked, AnswerTable& table) {
   AnswerColumn& number = table.add("node", ColumnType::uint32);
-  AnswerColumn& op_name = table.add("op_name", ColumnType::text);
-  AnswerColumn& op_type = table.add("op_type", ColumnType::text);
+  AnswerColumn& op_name = table.add(names::op_name, ColumnType::text);
+  AnswerColumn& op_type = table.add(names::op_type, ColumnType::text);
   AnswerColumn& scope = table.add("scope", ColumnType::text);
   AnswerColumn& phase = table.add("phase", ColumnType::text);
-  AnswerColumn& file = table.add("source_file", ColumnType::text);
-  AnswerColumn& line = table.add("source_line", ColumnType::uint32);
+  AnswerColumn& file = table.add(names::source_file, ColumnType::text);
+  AnswerColumn& line = table.add(names::source_line, ColumnType::uint32);
   AnswerColumn& function = table.add("function", ColumnType::text);
   AnswerColumn& dtype = table.add("dtype", ColumnType::text);
   AnswerColumn& shape = table.add("shape", ColumnType::shape, true);
@@ -304,11 +310,11 @@ Json station_json(const Facts& facts, const AskedOp& asked, const Station& stati
   const auto slot = [](const std::optional<std::uint32_t>& number) {
     return number && *number != kInnerSlot ? Json(*number) : Json();
   };
-  return {{"op_name", op.op_name},
-          {"op_type", op.op_type},
+  return {{names::op_name, op.op_name},
+          {names::op_type, op.op_type},
           {"phase", word_of(op.phase)},
-          {"source_file", op.source_file},
-          {"source_line", op.line},
+          {names::source_file, op.source_file},
+          {names::source_line, op.line},
           {"input_slot", slot(station.input)},
           {"output_slot", slot(station.output)},
           {"class", word_of(output_state(facts, asked, station.node))},
@@ -351,13 +357,13 @@ Result<Response> op(Ask& ask) {
                      {"run", step.run},
                      {"graph", step.id.graph},
                      {"step", step.id.number},
-                     {"op_name", op.op_name},
-                     {"op_type", op.op_type},
+                     {names::op_name, op.op_name},
+                     {names::op_type, op.op_type},
                      {"scope", scope_of(op)},
                      {"phase", word_of(op.phase)},
-                     {"is_parameter", op.is_parameter},
+                     {names::is_parameter, op.is_parameter},
                      {"failed", op.failed},
-                     {"timestamp_us", op.timestamp_us},
+                     {names::timestamp_us, op.timestamp_us},
                      {"class", word_of((*facts)->ops[asked->op_id].state)},
                      {"code", json_of(code_of(op, sources, kLinesAround))},
                      {"stack", stack_json(op, sources)},

@@ -71,7 +71,7 @@ Json Redactor::value(std::string_view member, const Json& value) {
     for (const Json& entry : value) list.push_back(this->value(member, entry));
     return list;
   }
-  if (!value.is_object()) return member == "source_line" ? Json(0) : value;
+  if (!value.is_object()) return privacy == Privacy::zero ? Json(0) : value;
   Json object = Json::object();
   if (privacy == Privacy::emptied) return object;
   for (const auto& [name, entry] : value.items()) {

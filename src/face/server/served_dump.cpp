@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "contract/names.h"
 #include "dump/journal/live_run.h"
 #include "dump/layout/side_names.h"
 #include "face/report/catalog_text.h"
@@ -24,7 +25,8 @@ bool is_recorded(const Catalog& journals) {
   });
 }
 
-// How the last run of each rank ended, as far as the dump says; "unknown" of dumps without a journal.
+// How the last run of each rank ended, as far as the dump says; "unknown" of
+// dumps without a journal.
 std::string end_in(const Catalog& frame) {
   std::string end = "unknown";
   for (const CatalogRank& rank : frame.ranks) {
@@ -42,12 +44,13 @@ Json nan_json(const FirstNan& nan, unsigned dump) {
           {"rank", rank_text(nan.rank, nan.dump)},
           {"graph", nan.step.graph},
           {"step", nan.step.number},
-          {"op_name", nan.op_name},
+          {names::op_name, nan.op_name},
           {"side", nan.is_input ? "input" : "output"},
           {"slot", nan.slot}};
 }
 
-// The infinities that first-bad named: those of its findings matter, the others are placed and absorbed.
+// The infinities that first-bad named: those of its findings matter, the others
+// are placed and absorbed.
 Judgement judgement_of(const FirstBad& first_bad) {
   Judgement judgement;
   const auto take = [&](const FindingTensor& tensor, const auto& place, const std::string& steps, State state) {
@@ -70,6 +73,11 @@ Judgement judgement_of(const FirstBad& first_bad) {
 void ServedDump::start() {
   thread_ = std::jthread([this](const std::stop_token& stop) { follow(stop); });
   watcher_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
+}
+
+Status ServedDump::read_once() {
+  if (read()) return {};
+  return Error{ErrorCode::io, error()};
 }
 
 std::shared_ptr<Snapshot> ServedDump::snapshot() const {
@@ -110,7 +118,8 @@ bool ServedDump::read() {
   progress_ = nullptr;
   error_ = read ? "" : read.error().message;
   if (!read) return false;
-  if (snapshot_) {  // what was judged by name still holds; numbers of tensors are other ones now
+  if (snapshot_) {  // what was judged by name still holds; numbers of tensors
+                    // are other ones now
     auto judgement = std::make_shared<Judgement>(*snapshot_->judgement());
     judgement->measured.clear();
     (*read)->judge(std::move(judgement));
@@ -158,8 +167,9 @@ bool ServedDump::read_what_changed(std::string& refused) {
 }
 
 void ServedDump::follow(const std::stop_token& stop) {
-  ::setpriority(PRIO_PROCESS, 0, kFollowNice);  // of this thread, and of those that it starts
-  std::string refused;                          // the state of the files that could not be read
+  ::setpriority(PRIO_PROCESS, 0,
+                kFollowNice);  // of this thread, and of those that it starts
+  std::string refused;         // the state of the files that could not be read
   while (!stop.stop_requested()) {
     const auto began = Clock::now();
     const bool is_first = !snapshot();
@@ -179,7 +189,8 @@ void ServedDump::follow(const std::stop_token& stop) {
   }
 }
 
-// With ordinary priority: what it does is little, and must not wait while all cores are busy.
+// With ordinary priority: what it does is little, and must not wait while all
+// cores are busy.
 void ServedDump::watch(const std::stop_token& stop) {
   NanWatch nans;
   bool was_live = false;
@@ -208,7 +219,8 @@ void ServedDump::watch(const std::stop_token& stop) {
       woken_.notify_all();
     }
     was_live = is_live;
-    // A look takes as long as what was appended needs: a small part of the time in which it was written.
+    // A look takes as long as what was appended needs: a small part of the time
+    // in which it was written.
     lock.lock();
     woken_.wait_for(lock, stop, kLook, [] { return false; });
   }

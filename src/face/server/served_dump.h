@@ -1,6 +1,8 @@
-// ServedDump: a dump that is shown while it may still grow. A thread reads it, looks each half second whether it has changed,
-// and then makes a new snapshot; it spends at most a tenth of its time on this. Of a run that goes on it reads what was
-// appended, where that is possible (index/growing_index.h). Another thread looks for the first NaN and the end of such a run.
+// ServedDump: a dump that is shown while it may still grow. A thread reads it,
+// looks each half second whether it has changed, and then makes a new snapshot;
+// it spends at most a tenth of its time on this. Of a run that goes on it reads
+// what was appended, where that is possible (index/growing_index.h). Another
+// thread looks for the first NaN and the end of such a run.
 #pragma once
 
 #include <chrono>
@@ -24,7 +26,8 @@ class ServedDump {
   ServedDump(unsigned number, std::string role, std::filesystem::path path, Events& events)
       : number_(number), role_(std::move(role)), path_(std::move(path)), events_(events) {}
 
-  void start();  // reads it
+  void start();  // reads it, and again as it grows
+  Status read_once();
   unsigned number() const { return number_; }
   const std::filesystem::path& path() const { return path_; }
 
@@ -34,7 +37,8 @@ class ServedDump {
   Json status() const;        // as in `dumps` of the status
   std::string state() const;  // "indexing", "ready", "live", "failed"
 
-  // The last first-bad of the dump, which judges its infinities, and the generation that it has seen at least.
+  // The last first-bad of the dump, which judges its infinities, and the
+  // generation that it has seen at least.
   void judge(const Json& first_bad, std::uint64_t generation);
   struct Finding {
     Json first_bad;  // null: none has run
@@ -63,7 +67,8 @@ class ServedDump {
   std::condition_variable_any woken_;
   std::string error_;
   std::string end_ = "unknown";  // or "finished", "killed", "stopped", "live"
-  bool watched_ = false;         // `end_` comes from the journals, which are newer than the snapshot
+  bool watched_ = false;         // `end_` comes from the journals, which are newer than
+                                 // the snapshot
   std::uint64_t ends_ = 0;       // how often a run has ended
   Json progress_;
   Finding finding_;

@@ -14,6 +14,7 @@ enum class Privacy : std::uint8_t {
   rank,      // its number stays
   emptied,   // a list or an object loses its content
   left_out,  // the member goes
+  zero,      // a number becomes 0
 };
 
 Privacy privacy_of(std::string_view member);
