@@ -1,10 +1,8 @@
-// ServedDumps: the dumps of a server, or of a report, and the functions that
-// answer a question to one of them.
+// ServedDumps: the dumps of a server, or of a report, and the functions that answer a question to one of them.
 //
 //   ServedDumps dumps({"/data/run7"}, events);
-//   dumps.read_once();                                    // or follow(), on
-//   threads of their own Response answer = dumps.answer(request, "overview");
-//   // routes: ask.h
+//   dumps.read_once();                                    // or follow(), on threads of their own
+//   Response answer = dumps.answer(request, "overview");  // routes: ask.h
 #pragma once
 
 #include <atomic>
@@ -33,6 +31,7 @@ class ServedDumps {
   Jobs::Hooks hooks();  // of jobs on these dumps
 
  private:
+  Response answer_checked(const Request& request, std::string_view path);
   Result<Json> measure(std::size_t dump, const std::atomic<bool>& is_cancelled);
   void job_done(const Job& job);
 
