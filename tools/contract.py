@@ -25,7 +25,7 @@ from contract_schema import common_schema, openapi, question_schema, text_of
 from contract_settings import flags_text, keys_text, with_table
 from contract_statistics import statistics_header
 from contract_tables import tables_text
-from contract_web import web_names_text, web_text
+from contract_web import web_text
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 _OPENAPI = "src/face/server/openapi.json"
@@ -41,7 +41,6 @@ def committed(contract: Contract) -> dict[str, str]:
         "src/ground/contract/command_answers.h": command_header_text(contract),
         "python/sonde/answer_types.py": python_text(contract),
         "web/src/answers.ts": web_text(contract),
-        "web/src/names.ts": web_names_text(contract),
         "docs/json/answers.md": documents_text(contract),
         "docs/json/common.schema.json": text_of(common_schema(contract)) + "\n",
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contract_language import ENVELOPE, ERROR, Contract, Type, distinct_names, inner, is_list, is_map
+from contract_language import ENVELOPE, ERROR, Contract, Type, inner, is_list, is_map
 from contract_options import job_interface
 from contract_schema import always
 
@@ -67,9 +67,3 @@ def web_text(contract: Contract) -> str:
             lines.append(f"  readonly [name: string]: {typescript(contract, type.rest)};")
         blocks.append("\n".join([f"// {type.meaning}", f"export interface {type.name} {{", *lines, "}", ""]))
     return "\n".join([*blocks, job_interface(contract)])
-
-
-def web_names_text(contract: Contract) -> str:
-    """web/src/names.ts: names of members, for columns and rows of tables."""
-    head = "// Names of members and columns. Made from contract/ by tools/contract.py: a change here is lost."
-    return "\n".join([head, *(f'export const {name} = "{name}";' for name in distinct_names(contract)), ""])
