@@ -48,6 +48,7 @@ def test_one_line_brings_a_member_to_every_face(change):
     assert faces == {
         "include/sonde/answers.h",
         "contract/members.h",
+        "contract/names.h",
         "python/sonde/answer_types.py",
         "web/src/answers.ts",
         "docs/json/first-bad.schema.json",

@@ -120,8 +120,10 @@ TEST(Layout, NamesBackwardOpsAfterTheForwardOpAsTheVersionDoes) {
   for (const char* name : {"mindspore-2.0", "mindspore-2.3", "mindspore-2.5"}) {
     EXPECT_EQ(layout(name).names().op_name(backward, 2),
               "Gradients/Default/network-Net/conv1-Conv2d/gradconv2d/convolution_backward-op2");
-    EXPECT_EQ(layout(name).names().op_name(site(Phase::forward, "network-Net", "add"), 2), "Default/network-Net/add-op2");
-    EXPECT_EQ(layout(name).names().op_name(site(Phase::backward, "network-Net", "sum"), 5), "Gradients/Default/sum-op5");
+    EXPECT_EQ(layout(name).names().op_name(site(Phase::forward, "network-Net", "add"), 2),
+              "Default/network-Net/add-op2");
+    EXPECT_EQ(layout(name).names().op_name(site(Phase::backward, "network-Net", "sum"), 5),
+              "Gradients/Default/sum-op5");
   }
 }
 
