@@ -177,7 +177,12 @@ export function useData<T>(key: string | null, load: (from: Source, signal: Abor
   const online = connected.value;
   const times = epoch.value;
   useEffect(() => {
-    if (key === null || !from || kept.has(key)) return undefined;
+    if (key === null || !from) return undefined;
+    if (kept.has(key)) {
+      // Another part of the page has kept it between this one's picture and its effect.
+      if (known === undefined) setState({ key, value: kept.get(key) as T });
+      return undefined;
+    }
     const abort = new AbortController();
     load(from, abort.signal).then(
       (value) => {
