@@ -144,10 +144,10 @@ bool parse_fx_name(std::string_view name, TensorFileName& out) {
 
 // "{name}_{side}_{slot}_shape_{d0}_{d1}…_{Type}_{format}", 1.2; a scalar has `shape_0`.
 bool parse_bin_name(std::string_view rest, TensorFileName& out) {
-  constexpr std::string_view kShape = "_shape_";
-  const std::size_t at = rest.rfind(kShape);
+  constexpr std::string_view kShapeWord = "_shape_";
+  const std::size_t at = rest.rfind(kShapeWord);
   if (at == std::string_view::npos) return false;
-  std::string_view tail = rest.substr(at + kShape.size());
+  std::string_view tail = rest.substr(at + kShapeWord.size());
   rest = rest.substr(0, at);
   // A format may contain `_` (FRACTAL_Z), so the sizes are read from the left.
   std::int64_t size = 0;

@@ -28,7 +28,7 @@ constexpr std::string_view kDumpConfig = "dump_config";
 constexpr std::array<std::string_view, 9> kOptions = {"enable_dump",    "dump_path",        "dump_mode",
                                                       "quant_dumpable", "dump_step",        "dump_layer",
                                                       "dump_data",      "dump_config_path", "data_dump_stage"};
-constexpr const char* kSteps = R"(^(((\d+)|(\d+-{0,1}\d+))\|{0,1})*$)";
+constexpr const char* kStepsPattern = R"(^(((\d+)|(\d+-{0,1}\d+))\|{0,1})*$)";
 // TorchAir's expression, and `-`, which Sonde's names of operators contain.
 constexpr const char* kLayers = R"(^[0-9a-zA-Z_" "/\\.-]*$)";
 
@@ -187,7 +187,7 @@ DumpOptions read_options(OptionReader& reader) {
   options.path = reader.directory("dump_path");
   options.mode = reader.word("dump_mode", {"input", "output", "all"});
   options.quant_dumpable = reader.flag("quant_dumpable");
-  options.step = reader.matching("dump_step", kSteps, "0|1|2-5|6");
+  options.step = reader.matching("dump_step", kStepsPattern, "0|1|2-5|6");
   std::istringstream layers(reader.matching("dump_layer", kLayers, "Mul_1 Add1 Conv2D_1"));
   for (std::string layer; layers >> layer;) options.layers.push_back(layer);
   options.data = reader.word("dump_data", {"tensor", "stats"});

@@ -36,6 +36,8 @@ template <typename Row>
 struct StatisticsField {
   std::optional<KnownStatistics> Row::*at;
 };
+template <typename Row>  // Clang 14 does not deduce it of an aggregate
+StatisticsField(std::optional<KnownStatistics> Row::*)->StatisticsField<Row>;
 
 inline constexpr int kStatisticsColumns = 12;  // eleven, and the flags
 // "max, min, …, zero_count, tensors.flags"
