@@ -8,8 +8,6 @@
 #include "verbs.h"
 
 namespace sonde {
-namespace {}  // namespace
-
 int adapter(const AdapterCommand& options) {
   std::vector<std::string> arguments = {options.action};
   if (options.background) arguments.push_back("--background");

@@ -26,6 +26,7 @@ void set_facts(CLI::Option& option, const OptionFacts& facts) {
 }
 
 void relate_options(CLI::App& verb, const OptionFacts& facts) {
+  if (facts.excludes.empty() && facts.needs.empty()) return;
   const std::string_view names = facts.name;
   CLI::Option* option = verb.get_option(std::string(names.substr(names.find(',') + 1)));  // npos + 1 is 0
   for (const std::string& other : split(facts.excludes)) option->excludes(verb.get_option(other));

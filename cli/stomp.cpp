@@ -9,8 +9,6 @@
 #include "verbs.h"
 
 namespace sonde {
-namespace {}  // namespace
-
 int stomp(const StompCommand& options) {
   int status = kNothingFound;
   std::optional<Catalog> catalog = open_dump(options, status);

@@ -7,6 +7,7 @@
 
 #include "ask/verify/complete_dump.h"
 #include "dump.h"
+#include "face/report/catalog_text.h"
 #include "face/report/table.h"
 #include "face/report/text.h"
 #include "verbs.h"
@@ -31,10 +32,10 @@ std::string steps_text(const Verification& report) {
   const auto number = [](std::uint64_t count) { return count > 0 ? std::to_string(count) : std::string("-"); };
   for (const VerifiedRank& rank : report.ranks) {
     for (const VerifiedStep& step : rank.steps) {
-      table.add({std::to_string(rank.rank) + (rank.dump.empty() ? "" : " of " + rank.dump), std::to_string(step.run),
-                 std::to_string(step.graph), std::to_string(step.step), step.ended ? "yes" : "cut off",
-                 std::to_string(step.ops), std::to_string(step.files), number(step.files_missing),
-                 number(step.files_damaged), std::to_string(step.rows), number(step.rows_missing)});
+      table.add({rank_text(rank.rank, rank.dump), std::to_string(step.run), std::to_string(step.graph),
+                 std::to_string(step.step), step.ended ? "yes" : "cut off", std::to_string(step.ops),
+                 std::to_string(step.files), number(step.files_missing), number(step.files_damaged),
+                 std::to_string(step.rows), number(step.rows_missing)});
     }
   }
   return table.empty() ? "" : table.text(terminal_width()) + "\n";

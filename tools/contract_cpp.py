@@ -67,18 +67,13 @@ class Structs:
             return _BASIC[type]
         return self.types[type].cpp if type in self.types else type
 
-    def left_out(self, type: Type, member: Member) -> bool:
-        """Where it is empty; a member that not all forms of an object have is left out as well."""
-        forms_with_it = [form for form in type.forms if member.name in form]
-        return member.left_out or 0 < len(forms_with_it) < len(type.forms)
-
     def class_of_member(self, type: Type, member: Member) -> str:
         # An empty text or false is left out; the others need a word for "not there".
         found = self.class_of(member.type)
-        of_some_forms = self.left_out(type, member) and not member.left_out
+        of_some_forms = type.may_lack(member) and not member.left_out
         needs_word = member.type in _NUMBERS or member.type in self.types or member.type[-1] in "]}"
         needs_word |= of_some_forms and member.type == "flag"
-        return f"std::optional<{found}>" if self.left_out(type, member) and needs_word else found
+        return f"std::optional<{found}>" if type.may_lack(member) and needs_word else found
 
 
 def _comment(meaning: str, indent: str) -> str:
@@ -227,7 +222,7 @@ def members_text(contract: Contract) -> str:
 def _row(structs: Structs, name: str, type: Type, member: Member) -> str:
     if member.merged:
         return f"Merged{{&{name}::{member.name}}}"
-    left_out = ", true" if structs.left_out(type, member) else ""
+    left_out = ", true" if type.may_lack(member) else ""
     return f'Member{{"{member.name}", &{name}::{member.name}{left_out}}}'
 
 

@@ -94,6 +94,11 @@ class Type:
     is_tuple: bool  # in Python: a named tuple
     of_library: bool  # no document has it
 
+    def may_lack(self, member: Member) -> bool:
+        """Left out where it is empty, or because not all forms have it."""
+        forms_with_it = [form for form in self.forms if member.name in form]
+        return member.left_out or 0 < len(forms_with_it) < len(self.forms)
+
 
 @dataclasses.dataclass(frozen=True)
 class Table:

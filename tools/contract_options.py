@@ -73,6 +73,11 @@ class Option:
         return self.type.strip("[]?")
 
     @property
+    def default_text(self) -> str:
+        """What a reader must learn of the default; empty where the help says it."""
+        return f"default: {self.default}" if self.default is not None and "default" not in self.help else ""
+
+    @property
     def argument(self) -> str:
         return self.job_name or self.name
 
@@ -268,8 +273,7 @@ def _facts(option: Option, command: Command) -> str:
     others = {other.key: other.flag for other in command.options}
     excludes = [others[key] for key in option.excludes if key in others]
     name = f"-{option.short},{option.flag}" if option.short else option.flag
-    has_default = option.default is not None and "default" not in option.help
-    help = f"{option.help} (default: {option.default})" if has_default else option.help
+    help = f"{option.help} ({option.default_text})" if option.default_text else option.help
     help = "\n".join(textwrap.wrap(help, _WIDTH, break_on_hyphens=False))
     unit = option.unit or ("WORD" if option.choices and option.is_named else "")
     facts: dict[str, Any] = {"name": name, "help": help, "unit": unit}
@@ -413,7 +417,7 @@ def table(command: Command) -> list[str]:
         help = option.help.replace("|", "\\|")
         where = [] if option.command else ["Python alone"]
         where += ["required"] if option.required else []
-        where += [f"default: {option.default}"] if option.default is not None and "default" not in help else []
+        where += [option.default_text] if option.default_text else []
         more = f" ({'; '.join(where)})" if where else ""
         lines.append(f"| `{names}{value}` | {help}{more} |")
     return lines

@@ -71,8 +71,7 @@ def _class(contract: Contract, type: Type, is_answer: bool) -> str:
     part = "@dataclasses.dataclass(frozen=True)"
     decorator = [] if type.is_tuple else [answer if is_answer else part]
     lines = [*decorator, head, *_docstring(contract, type), ""]
-    some_forms = {name for form in type.forms for name in form if not all(name in other for other in type.forms)}
-    members = [dataclasses.replace(one, left_out=one.left_out or one.name in some_forms) for one in type.members]
+    members = [dataclasses.replace(one, left_out=type.may_lack(one)) for one in type.members]
     members.sort(key=lambda member: member.left_out)
     fields = [_field(contract, member) for member in members]
     if is_answer:

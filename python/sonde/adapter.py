@@ -98,7 +98,7 @@ def _is_cut_off(library: pathlib.Path) -> bool:
 def find_or_build(torch: "Torch | None" = None) -> pathlib.Path:
     """The path of the library: in the package, in the user's cache, or built now. Raises AdapterError."""
     torch = torch or find_torch()
-    refuse_strangers(torch)
+    torch.refuse_strangers()
     found = find(torch)
     return found or build(torch, _cache_directory(), announce=True)
 
@@ -109,11 +109,6 @@ def find(torch: "Torch") -> pathlib.Path | None:
         if directory is not None and usable(library := directory / adapter_build.file_name(torch)):
             return library
     return None
-
-
-def refuse_strangers(torch: Torch) -> None:
-    """Raise AdapterError if the adapter does not know the inner structures of this torch or this Python."""
-    torch.refuse_strangers()
 
 
 def _require_self_test(torch: Torch, library: pathlib.Path) -> None:
@@ -230,7 +225,7 @@ def build(torch: Torch, directory: pathlib.Path, announce: bool = False) -> path
 
 def _check_can_build(torch: Torch) -> list[str]:
     """The compiler. Raises AdapterError when it, headers or libraries are missing, or the versions are unknown."""
-    refuse_strangers(torch)
+    torch.refuse_strangers()
     compiler = adapter_build.find_compiler()
     torch.check_headers()
     return compiler
@@ -264,7 +259,7 @@ def status() -> dict[str, str]:
     try:
         torch = find_torch()
         facts["torch"] = torch.version
-        refuse_strangers(torch)
+        torch.refuse_strangers()
         library = find(torch)
         facts["adapter"] = str(library or ("being built" if _is_being_built() else "not built yet; built on first use"))
     except AdapterError as error:

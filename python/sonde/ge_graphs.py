@@ -27,8 +27,10 @@ _FORMS = {
 def write(settings: dict[str, Any]) -> None:
     """A session with this configuration has ended."""
     of_options = "dump_config" in settings
+    if not (environment.ge_graphs_are_wanted() or of_options):
+        return
     path = _core.dump_path_of(json.dumps(settings))
-    if not (environment.ge_graphs_are_wanted() or of_options) or not path:
+    if not path:
         return
     try:
         runs = _runs_of_this_process(path)

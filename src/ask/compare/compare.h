@@ -51,8 +51,9 @@ struct ComparedOp {
   OpKind kind = OpKind::other;
   OpVerdict verdict = OpVerdict::unknown;
   std::vector<ComparedTensor> inputs, outputs;
-  std::string reason;                          // for people: the finding, or why there is none
-  Nearest nearest;                             // for an op without a counterpart
+  std::string reason;                                                 // for people: the finding, or why there is none
+  Nearest nearest;                                                    // for an op without a counterpart
+  bool is_alone() const { return target.empty() || golden.empty(); }  // without a counterpart, whatever its verdict
   const ComparedTensor* worst_output() const;  // the furthest beyond its allowance; null without outputs
 };
 

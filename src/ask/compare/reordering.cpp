@@ -26,10 +26,10 @@ std::pair<const ComparedOp*, const CatalogOp*> reordering_before(const CompareFa
         if (compared == nullptr) continue;
         const ComparedOp& before = *compared;
         const OpKind kind = side.ops[input.from].kind;
-        const bool is_alone = before.verdict == OpVerdict::unmatched;
+        const bool is_alone = before.is_alone();
         const bool is_elementwise =
             kind == OpKind::exact || kind == OpKind::elementwise || kind == OpKind::transcendental;
-        if (kind == OpKind::selection && !is_alone && !before.golden.empty() &&
+        if (kind == OpKind::selection && !is_alone &&
             !choices_apart(*before.target.back(), *before.golden.back()).empty()) {
           return {&before, side.ops[input.from].op};
         }
@@ -78,8 +78,8 @@ void blame_reordering(const CompareFacts& facts, StepFindings& findings) {
       finding.what += "; or its inputs have the same elements in another order (" + settle + ")";
       continue;
     }
-    std::string why = op->verdict == OpVerdict::unmatched ? "has no counterpart" : "may choose other elements";
-    if (op->verdict != OpVerdict::unmatched) {
+    std::string why = op->is_alone() ? "has no counterpart" : "may choose other elements";
+    if (!op->is_alone()) {
       const std::vector<std::string> apart = attributes_apart(*op->target.back(), *op->golden.back());
       if (!apart.empty()) why = "is called with " + apart.front();
     }

@@ -4,11 +4,13 @@
 
 #include <cmath>
 
+#include "read/catalog/slot_text.h"
+
 namespace sonde {
 
 FindingTensor finding_tensor(const CatalogRank& rank, const CatalogOp& op, const CatalogTensor& tensor) {
   FindingTensor out;
-  out.side = tensor.is_input ? Side::input : Side::output;
+  out.side = side_of(tensor);
   out.slot = tensor.slot;
   out.dtype = tensor.dtype;
   if (tensor.has_shape) out.shape = tensor.shape;

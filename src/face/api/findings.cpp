@@ -16,6 +16,7 @@
 #include "face/report/stomp.h"
 #include "ground/contract/json.h"
 #include "read/catalog/dump_part.h"
+#include "read/catalog/slot_text.h"
 #include "read/catalog/unfinished_runs.h"
 
 namespace sonde {
@@ -165,7 +166,7 @@ WatchFinding watch_finding(const Dump& dump, const Watchpoint& watchpoint, const
   finding.graph = step.id.graph;
   finding.step = step.id.number;
   finding.op_name = op.op_name;
-  finding.side = tensor.is_input ? Side::input : Side::output;
+  finding.side = side_of(tensor);
   finding.slot = tensor.slot;
   return finding;
 }

@@ -6,11 +6,10 @@
 #include "ask/compare/compare_words.h"
 #include "face/report/catalog_text.h"
 #include "face/report/comparison.h"
+#include "read/catalog/slot_text.h"
 
 namespace sonde {
 namespace {
-
-Side answer_side(const CatalogTensor& tensor) { return tensor.is_input ? Side::input : Side::output; }
 
 // The errors that values or statistics show.
 void add_errors(TensorPair& pair, const TensorDifference& difference) {
@@ -31,7 +30,7 @@ void add_errors(TensorPair& pair, const TensorDifference& difference) {
 TensorPair pair_of(const ComparedTensor& tensor) {
   const TensorDifference& difference = *tensor.difference;
   TensorPair pair;
-  pair.side = answer_side(*tensor.target);
+  pair.side = side_of(*tensor.target);
   pair.slot = tensor.target->slot;
   pair.parameter = tensor.target->parameter;
   pair.dtype = dtype_text(*tensor.target);

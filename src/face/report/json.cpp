@@ -1,6 +1,7 @@
 #include "face/report/json.h"
 
 #include "face/report/catalog_text.h"
+#include "read/catalog/slot_text.h"
 
 namespace sonde {
 
@@ -13,7 +14,7 @@ Json json_of(const CatalogRank& rank, const CatalogStep& step, const CatalogOp& 
                       .scope = std::string(scope_of(op)),
                       .phase = op.phase,
                       .is_parameter = op.is_parameter,
-                      .side = tensor.is_input ? Side::input : Side::output,
+                      .side = side_of(tensor),
                       .slot = tensor.slot,
                       .parameter = std::string(tensor.parameter),
                       .dtype = dtype_text(tensor),
@@ -53,16 +54,10 @@ ListedRun listed(const CatalogRun& run) {
           .notes = run.notes};
 }
 
-Json json_of_source(const CatalogOp& op) {
-  return {{"source_file", op.source_file}, {"source_line", op.line}, {"function", op.function}};
-}
-
 std::string_view scope_of(const CatalogOp& op) {
   if (!op.scope.empty() || op.is_parameter) return op.scope;
   const std::size_t slash = op.op_name.rfind('/');
   return slash == std::string_view::npos ? std::string_view() : op.op_name.substr(0, slash);
 }
-
-std::string_view side_of(const CatalogTensor& tensor) { return tensor.is_input ? "input" : "output"; }
 
 }  // namespace sonde

@@ -11,8 +11,6 @@ namespace sonde {
 // One slot, with the step and the op it belongs to.
 Json json_of(const CatalogRank& rank, const CatalogStep& step, const CatalogOp& op, const CatalogTensor& tensor);
 ListedRun listed(const CatalogRun& run);
-Json json_of_source(const CatalogOp& op);               // `source_file`, `source_line`, `function`
-std::string_view scope_of(const CatalogOp& op);         // the modules around it; empty if unknown
-std::string_view side_of(const CatalogTensor& tensor);  // "input", "output"
+std::string_view scope_of(const CatalogOp& op);  // the modules around it; empty if unknown
 
 }  // namespace sonde

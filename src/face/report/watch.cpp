@@ -9,6 +9,7 @@
 #include "face/report/json.h"
 #include "face/report/table.h"
 #include "face/report/text.h"
+#include "read/catalog/slot_text.h"
 
 namespace sonde {
 namespace {
@@ -111,7 +112,7 @@ WatchedOp op_of(const Where& at) {
 
 WatchedTensor tensor_of(const Where& at, const WatchHit& hit) {
   WatchedTensor tensor;
-  tensor.side = at.tensor->is_input ? Side::input : Side::output;
+  tensor.side = side_of(*at.tensor);
   tensor.slot = at.tensor->slot;
   tensor.dtype = dtype_of(hit);
   if (hit.shape) tensor.shape.emplace(hit.shape->begin(), hit.shape->end());
@@ -237,7 +238,7 @@ WatchDocument answer_of(const Catalog& catalog, std::span<const Watchpoint> watc
     NotJudged& one = answer.not_judged->emplace_back();
     put_op(one, at);
     one.id = gap.watchpoint + 1;
-    one.side = at.tensor->is_input ? Side::input : Side::output;
+    one.side = side_of(*at.tensor);
     one.slot = at.tensor->slot;
     one.reason = gap.reason;
   }

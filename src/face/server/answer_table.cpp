@@ -7,6 +7,7 @@
 
 #include "face/report/text.h"
 #include "face/server/arrow.h"
+#include "ground/contract/json.h"
 #include "plan/config/nearest.h"
 
 namespace sonde::server {
@@ -174,7 +175,7 @@ Response AnswerTable::response(const Request& request, std::uint64_t generation)
   Json json = {{"count", all}, {"offset", offset}, {"generation", generation}};
   if (!command.empty()) json["command"] = command;
   json["rows"] = std::move(rows_json);
-  response.body = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  response.body = text_of_json(json);
   return response;
 }
 

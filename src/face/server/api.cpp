@@ -12,6 +12,7 @@
 #include "face/server/limits.h"
 #include "ground/base/parse_number.h"
 #include "ground/base/text.h"
+#include "ground/contract/json.h"
 
 namespace sonde::server {
 namespace {
@@ -99,9 +100,7 @@ Response Api::answer_api(const Request& request, std::string_view path) {
 }
 
 Response Api::answer_job(const Request& request, std::string_view path) {
-  const auto text = [](const Json& json) {
-    return json_response(json.dump(-1, ' ', false, Json::error_handler_t::replace));
-  };
+  const auto text = [](const Json& json) { return json_response(text_of_json(json)); };
   Parameters parameters(request);
   if (Status good = parameters.finish(); !good) return problem(good.error());
   if (path == "jobs") {

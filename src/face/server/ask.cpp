@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "ground/contract/json.h"
 #include "plan/config/nearest.h"
 #include "read/index/index_schema.h"
 
@@ -23,7 +24,7 @@ Error no_op(const std::string& name, const Facts& facts) {
 
 Response Ask::answer(Json json) const {
   json["generation"] = snapshot->generation();
-  return json_response(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+  return json_response(text_of_json(json));
 }
 
 Result<AskedOp> asked_op(Ask& ask, const Facts& facts) {

@@ -8,6 +8,7 @@
 #include "face/report/text.h"
 #include "face/server/assets.h"
 #include "face/server/gzip.h"
+#include "ground/contract/json.h"
 
 namespace sonde::server {
 namespace {
@@ -144,7 +145,7 @@ Result<std::string> HtmlFile::finish(const std::string& title, const Json& about
   if (!page) return page.error();
   if (!tail_.empty()) end_piece();
   const Json manifest = {{"about", about}, {"piece_bytes", kPieceBytes}, {"answers", contents_}};
-  const std::string text = manifest.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string text = text_of_json(manifest);
   std::string html = fmt::format(
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n"

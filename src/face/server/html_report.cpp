@@ -30,8 +30,6 @@ Fields with(Fields fields, const Fields& more) {
 constexpr std::uint64_t kHealthRows = 100;       // of a page of the health map, as web/src/screens/maps.tsx asks
 constexpr std::uint64_t kMostHealthRows = 2000;  // of a level
 
-std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
 // The answer of a job; an empty one if there is none.
 template <typename Answer>
 Answer answer_in(const Json& job) {
@@ -148,7 +146,7 @@ void Reporter::leave_out(std::string_view what) {
 bool Reporter::put_json(std::string_view what, std::string_view path, const Fields& query, Json answer) {
   if (answer.is_object() && answer.contains("generation")) answer["generation"] = 1;
   if (options_.is_redacted) answer = redactor_.redacted(answer);
-  const bool is_put = put_body(what, answer_key(path, shown(query)), kJson, text_of(answer));
+  const bool is_put = put_body(what, answer_key(path, shown(query)), kJson, text_of_json(answer));
   if (is_put) note_content(answer);
   return is_put;
 }

@@ -18,6 +18,7 @@
 #include "ground/base/clock.h"
 #include "ground/base/json_depth.h"
 #include "ground/base/text.h"
+#include "ground/contract/json.h"
 #include "ground/files/files.h"
 #include "ground/files/mapped_file.h"
 #include "ground/files/scratch.h"
@@ -142,7 +143,7 @@ std::optional<std::string> take_file(const std::string& kind, const CommandFiles
   }
   if (kind == "report" && file && answer.is_object()) {
     answer["file"] = files.written.filename().string();
-    text = answer.dump(-1, ' ', false, Json::error_handler_t::replace);
+    text = text_of_json(answer);
   }
   return file;
 }
@@ -240,7 +241,7 @@ Result<std::string> Jobs::one(std::uint64_t number) const {
   const std::lock_guard lock(mutex_);
   const std::shared_ptr<Job> job = find(number);
   if (!job) return Error{ErrorCode::not_found, fmt::format("there is no job {}", number)};
-  std::string text = describe(*job).dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string text = text_of_json(describe(*job));
   if (job->result) {  // it is JSON already, and may be large
     constexpr std::string_view kNone = "null}";
     text.replace(text.size() - kNone.size(), kNone.size(), *job->result + "}");
@@ -331,8 +332,7 @@ void Jobs::run(Job& job) {
   job.ended_us = now_us();
   if (job.is_cancelled) return;
   job.state = measured ? "done" : "failed";
-  if (measured)
-    job.result = std::make_shared<std::string>(measured->dump(-1, ' ', false, Json::error_handler_t::replace));
+  if (measured) job.result = std::make_shared<std::string>(text_of_json(*measured));
   if (!measured) job.error = measured.error().message;
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "face/report/json.h"
+#include "ground/contract/json.h"
 #include "plan/config/printable.h"
 
 namespace sonde::server {
@@ -99,7 +100,7 @@ Response problem(unsigned status, std::string_view detail) {
   response.status = status;
   response.type = "application/problem+json";
   const Json json = {{"title", title_of(status)}, {"status", status}, {"detail", detail}};
-  response.body = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  response.body = text_of_json(json);
   if (status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
   if (status == 503) response.headers.emplace_back("Retry-After", "1");
   return response;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 
 #include "ground/contract/read_json.h"
@@ -23,23 +22,23 @@ double error_of(const OperatorPair& pair) {
   return most;
 }
 
-using Less = std::function<bool(const OperatorPair&, const OperatorPair&)>;
+}  // namespace
 
-// Empty for another name.
-Less order_by(std::string_view name) {
-  if (name == name_of(&OperatorPair::verdict))
-    return [](const auto& a, const auto& b) { return a.verdict < b.verdict; };
-  if (name == name_of(&OperatorPair::step)) return [](const auto& a, const auto& b) { return a.step < b.step; };
+ComparedPairs::Less ComparedPairs::order_by(std::string_view name) {
+  if (name == name_of(&OperatorPair::verdict)) {
+    return [](const Pair& a, const Pair& b) { return a.pair.verdict < b.pair.verdict; };
+  }
+  if (name == name_of(&OperatorPair::step)) {
+    return [](const Pair& a, const Pair& b) { return a.pair.step < b.pair.step; };
+  }
   if (name == name_of(&OperatorPair::source_line)) {
-    return [](const auto& a, const auto& b) { return a.source_line < b.source_line; };
+    return [](const Pair& a, const Pair& b) { return a.pair.source_line < b.pair.source_line; };
   }
   if (name == name_of(&TensorPair::relative_error)) {
-    return [](const auto& a, const auto& b) { return error_of(a) < error_of(b); };
+    return [](const Pair& a, const Pair& b) { return a.largest_error < b.largest_error; };
   }
-  return {};
+  return nullptr;
 }
-
-}  // namespace
 
 Result<ComparedPairs> ComparedPairs::read(const std::string& document) {
   Result<Read<Comparison>> comparison = read_json<Comparison>(Json::parse(document, nullptr, false));
@@ -47,7 +46,8 @@ Result<ComparedPairs> ComparedPairs::read(const std::string& document) {
   ComparedPairs pairs;
   for (OperatorPair& pair : comparison->answer.ops) {
     std::string text = text_of_json(json_of(pair));
-    pairs.pairs_.push_back({std::move(pair), std::move(text)});
+    const double error = error_of(pair);
+    pairs.pairs_.push_back({std::move(pair), std::move(text), error});
   }
   return pairs;
 }
@@ -62,15 +62,14 @@ Result<Json> ComparedPairs::page(const PairsQuery& query) const {
   if (!query.sort.empty()) {
     const bool is_reverse = query.sort.starts_with('-');
     const Less less = order_by(std::string_view(query.sort).substr(is_reverse ? 1 : 0));
-    if (!less) {
+    if (less == nullptr) {
       return Error{ErrorCode::invalid_argument,
                    fmt::format("sort={}: expected {}, {}, {} or {}", query.sort, name_of(&OperatorPair::verdict),
                                name_of(&OperatorPair::step), name_of(&OperatorPair::source_line),
                                name_of(&TensorPair::relative_error))};
     }
-    std::ranges::stable_sort(taken, [&](const Pair* a, const Pair* b) {
-      return is_reverse ? less(b->pair, a->pair) : less(a->pair, b->pair);
-    });
+    std::ranges::stable_sort(taken,
+                             [&](const Pair* a, const Pair* b) { return is_reverse ? less(*b, *a) : less(*a, *b); });
   }
   Json rows = Json::array();
   for (std::uint64_t i = query.offset; i < taken.size() && rows.size() < query.limit; ++i) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ground/contract/json.h"
@@ -32,8 +33,11 @@ class ComparedPairs {
  private:
   struct Pair {
     OperatorPair pair;
-    std::string text;  // its JSON
+    std::string text;      // its JSON
+    double largest_error;  // of its outputs; NaN and infinities are the largest, and -1 is that of no error
   };
+  using Less = bool (*)(const Pair&, const Pair&);
+  static Less order_by(std::string_view name);  // null for another name
 
   std::vector<Pair> pairs_;  // in the order of the run
 };

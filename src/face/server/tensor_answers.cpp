@@ -13,6 +13,7 @@
 #include "face/server/ask.h"
 #include "face/server/limits.h"
 #include "ground/base/parse_number.h"
+#include "ground/contract/json.h"
 #include "ground/files/packed_path.h"
 #include "read/measure/distribution.h"
 #include "read/measure/measure.h"
@@ -148,7 +149,7 @@ Result<Response> tensor_statistics(Ask& ask) {
   if (Status good = check_inside(ask, *asked); !good) return good.error();
   Measurer measurer;
   if (Status done = measurer.measure(asked->at.of_rank(), asked->tensor); !done) return done.error();
-  return json_response(asked->json().dump(-1, ' ', false, Json::error_handler_t::replace));
+  return json_response(text_of_json(asked->json()));
 }
 
 Result<Response> tensor_histogram(Ask& ask) {
@@ -174,7 +175,7 @@ Result<Response> tensor_histogram(Ask& ask) {
                      {"nan_count", distribution.non_finite.nan},
                      {"positive_inf_count", distribution.non_finite.positive_inf},
                      {"negative_inf_count", distribution.non_finite.negative_inf}};
-  return json_response(json.dump(-1, ' ', false, Json::error_handler_t::replace));
+  return json_response(text_of_json(json));
 }
 
 Result<Response> tensor_heat(Ask& ask) {

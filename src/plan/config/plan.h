@@ -190,6 +190,7 @@ struct Plan {
   std::uint64_t first_step() const { return initial_iteration + (sonde.version == Release::v1_2 ? 1 : 0); }
   bool overflow_only() const { return op_debug_mode == 3; }
   bool exception_only() const { return op_debug_mode == 4; }
+  bool searches() const { return overflow_only() || exception_only(); }  // the run decides which ops are written
   bool chooses_by_name() const { return dump_mode != DumpMode::all || acl.in_use; }
   bool flags_matter() const { return dump_mode == DumpMode::flagged || acl.in_use; }  // of set_dump()
   std::uint64_t ring_bytes() const { return sonde.ring > 0 ? sonde.ring_bytes : 0; }

@@ -4,6 +4,8 @@
 
 namespace sonde {
 
+Side side_of(const CatalogTensor& tensor) { return tensor.is_input ? Side::input : Side::output; }
+
 std::string slot_text(const CatalogTensor& tensor) {
   return fmt::format("{}.{}", tensor.is_input ? "input" : "output", tensor.slot);
 }

@@ -4,9 +4,11 @@
 #include <string>
 
 #include "read/catalog/catalog.h"
+#include "sonde/answers.h"
 
 namespace sonde {
 
+Side side_of(const CatalogTensor& tensor);
 std::string slot_text(const CatalogTensor& tensor);                     // "output.0"
 std::string name_of(const CatalogOp& op, const CatalogTensor& tensor);  // "{full name}:output.0"
 

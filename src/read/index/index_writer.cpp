@@ -426,7 +426,6 @@ class Writer {
   }
 
   std::uint64_t trace_id(const std::vector<SourceLine>* trace) {
-    if (trace == nullptr) return 0;
     const auto [at, is_new] = traces_.try_emplace(trace, traces_.size());
     if (!is_new) return at->second;
     std::string lines;
@@ -440,7 +439,6 @@ class Writer {
   }
 
   std::uint64_t attributes_id(const std::vector<Attribute>* attributes) {
-    if (attributes == nullptr) return 0;
     const auto [at, is_new] = attribute_sets_.try_emplace(attributes, attribute_sets_.size());
     if (!is_new) return at->second;
     std::size_t position = 0;

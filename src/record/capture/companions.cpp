@@ -11,7 +11,7 @@ Companions::Companions(const Plan& plan, const SiteTable& sites, Selector& selec
       names_(names),
       steps_(steps),
       cache_(cache),
-      emits_(!plan.overflow_only() && !plan.exception_only() && plan.acl.scene != Scene::watcher) {}
+      emits_(!plan.searches() && plan.acl.scene != Scene::watcher) {}
 
 void Companions::name_tensor(std::string_view name, const HostTensor& tensor, std::uint64_t step) {
   const OpName& parameter = names_.parameter(name);

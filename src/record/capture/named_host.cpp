@@ -165,8 +165,7 @@ bool NamedHost::wants(OpRecorder& ops, const NamedOp& op, std::uint32_t rank) {
   ++asked_;
   // Their contents decide, or the ops before them.
   const Selector& selector = ops.selector();
-  if (plan_.overflow_only() || plan_.exception_only() || selector.in_order() || selector.follows_producers())
-    return true;
+  if (plan_.searches() || selector.in_order() || selector.follows_producers()) return true;
   const Known& known = find(ops, op, rank);
   return (ops.names().flags_matter() && is_flagged(known) ? known.wanted_if_flagged : known.wanted).any();
 }

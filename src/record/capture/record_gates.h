@@ -64,7 +64,7 @@ class RecordGates {
   const SiteTable& sites_;
   std::mutex& lock_;
   const bool overflow_only_ = plan_.overflow_only(), exception_only_ = plan_.exception_only();
-  const bool searches_ = overflow_only_ || exception_only_;
+  const bool searches_ = plan_.searches();
   Recorder* recorder_ = nullptr;
   std::atomic<bool> reads_late_{false};
   LateRecords late_ GUARDED_BY_SESSION;

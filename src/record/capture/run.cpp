@@ -176,7 +176,7 @@ void Run::add_source_text(SourceText text) {
 
 bool Run::is_undecided() {
   constexpr std::uint64_t kMostOps = 1000;
-  if (!clock_.provisional() || plan_.overflow_only() || plan_.exception_only()) return false;
+  if (!clock_.provisional() || plan_.searches()) return false;
   const std::uint64_t most_bytes = plan_.sonde.budget_bytes / 4;
   if (++ops_provisional_ <= kMostOps && ops_->recorder()->held_bytes() <= most_bytes) return false;
   if (!std::exchange(asked_for_modules_, true)) return true;

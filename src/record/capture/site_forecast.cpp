@@ -14,8 +14,7 @@ std::uint32_t SiteForecast::wants_of_every_op() const {
   const bool by_order = selector_.in_order() || selector_.follows_producers() || plan_.flags_matter();
   const bool by_name = plan_.chooses_by_name();
   const bool unknown = layout_ == nullptr || layout_->names().numbers_throughout();
-  if (plan_.overflow_only() || plan_.exception_only() || by_order || (by_name && unknown))
-    return kBoth | SONDE_WANT_CHECK;
+  if (plan_.searches() || by_order || (by_name && unknown)) return kBoth | SONDE_WANT_CHECK;
   if (by_name) return 0;
   const std::uint32_t sides = plan_.input_output == Sides::inputs    ? SONDE_WANT_INPUTS
                               : plan_.input_output == Sides::outputs ? SONDE_WANT_OUTPUTS

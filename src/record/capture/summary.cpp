@@ -199,7 +199,7 @@ std::string ring_line(const Plan& plan, const std::string& signals) {
 std::string closing_line(const SessionEnd& end) {
   std::string text;
   if (!end.failure.empty()) text = "sonde: " + end.failure + "\n";
-  const bool looks_for_ops = end.plan.overflow_only() || end.plan.exception_only();
+  const bool looks_for_ops = end.plan.searches();
   const bool nothing = is_nothing(end);
   const std::string ring = end.failed ? "" : what_the_ring_wrote(end);
   if (looks_for_ops && end.ops.counts().steps_ended > 0 && !end.failed) {

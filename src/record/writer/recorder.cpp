@@ -46,8 +46,7 @@ struct Dropped {
 
 // Overflow and exception modes choose after the op has run; a graph contains all ops.
 bool waits_for_a_choice(const Plan& plan) {
-  return plan.chooses_by_name() && plan.saved_data != SavedData::graph && !plan.overflow_only() &&
-         !plan.exception_only();
+  return plan.chooses_by_name() && plan.saved_data != SavedData::graph && !plan.searches();
 }
 
 bool is_chosen(const Record& record) {
