@@ -24,6 +24,7 @@ test("every key of the list", async () => {
       await press(page, `g ${key}`);
       await becomes(page, `^#/${screen}`);
     }
+    await page.waitForFunction(() => document.querySelector(".stepper select")?.value === "2"); // that of the finding, once it is known
     await press(page, "[");
     await becomes(page, "s=1");
     await press(page, "]");
