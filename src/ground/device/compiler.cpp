@@ -96,7 +96,7 @@ Result<std::string> compile(const Functions& functions, const std::vector<std::s
   const auto failure = [&](const char* what, int code) {
     return Error{ErrorCode::unsupported, std::string(what) + ": " + functions.error_text(code)};
   };
-  const char* const header_name = "device/kernel_layout.h";
+  const char* const header_name = "ground/device/kernel_layout.h";
   Functions::Program program = nullptr;
   if (const int code = functions.create(&program, kKernelText, "statistics.cu", 1, &kKernelLayoutText, &header_name)) {
     return failure("it takes no program", code);

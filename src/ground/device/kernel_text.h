@@ -4,6 +4,6 @@
 namespace sonde::device {
 
 extern const char* const kKernelText;
-extern const char* const kKernelLayoutText;  // "device/kernel_layout.h"
+extern const char* const kKernelLayoutText;  // "ground/device/kernel_layout.h"
 
 }  // namespace sonde::device

@@ -92,6 +92,7 @@ const QUESTIONS = {
   },
   "Q9 one file for a colleague": async (page, _dump, context) => {
     await overview(page);
+    await settled(page); // the verdict waits for the answer about the golden run
     const verdict = await text(page, ".first-bad .headline");
     await page.locator(".bar").getByRole("button", { name: "Report" }).click();
     const download = page.waitForEvent("download");

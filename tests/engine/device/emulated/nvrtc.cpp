@@ -30,7 +30,9 @@ EMULATED int nvrtcGetSupportedArchs(int* list) {
 
 EMULATED int nvrtcCreateProgram(void** program, const char* text, const char* /*name*/, int headers,
                                 const char* const* header_texts, const char* const* header_names) {
-  if (headers != 1 || std::strstr(text, header_names[0]) == nullptr) return kInvalidInput;
+  if (headers != 1) return kInvalidInput;
+  const std::string include = "#include \"" + std::string(header_names[0]) + "\"";
+  if (std::strstr(text, include.c_str()) == nullptr) return kInvalidInput;
   *program = new Program{std::string(header_texts[0]) + text};
   return kSuccess;
 }
