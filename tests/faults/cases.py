@@ -55,6 +55,11 @@ class Case:
         return [first + i for i, line in enumerate(text) if line.rstrip().endswith("# FAULT")]
 
     @property
+    def places(self):
+        """Names of files with numbers of lines."""
+        return {(pathlib.Path(self.file).name, line) for line in self.lines}
+
+    @property
     def what(self):
         """The event, in a sentence."""
         return (inspect.getdoc(self.program) or "").split("\n\n")[0].replace("\n", " ")

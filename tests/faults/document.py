@@ -102,7 +102,7 @@ def write(results, cases):
     planted = [case for case in cases if case.family != REPORTS]
     for name, part in ((PLANTED, planted), (REPORTED, reported)):
         if some := _of(results, part):
-            _replace(name, f"{summary(some)}\n\n{rest(some, part)}")
+            replace(DOCUMENT, name, f"{summary(some)}\n\n{rest(some, part)}")
     return bool(_of(results, planted) or _of(results, reported))
 
 
@@ -113,8 +113,8 @@ def _of(results, cases):
     return some if len(some) == len(wanted) else []
 
 
-def _replace(name, content):
+def replace(document, name, content):
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    text = DOCUMENT.read_text()
+    text = document.read_text()
     before, after = text.split(begin)[0], text.split(end)[1]
-    DOCUMENT.write_text(f"{before}{begin}\n{content}\n{end}{after}")
+    document.write_text(f"{before}{begin}\n{content}\n{end}{after}")

@@ -50,7 +50,7 @@ def names_the_cause(case, finding):
 
 def is_there(case, finding):
     op_type, file, line, verdict = place_of(finding)
-    of_line = pathlib.Path(file).name == pathlib.Path(case.file).name and line in case.lines
+    of_line = (pathlib.Path(file).name, line) in case.places
     return op_type in case.ops and of_line and (not case.verdicts or verdict in case.verdicts)
 
 

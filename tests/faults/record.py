@@ -1,7 +1,7 @@
-"""Runs one program in a forked process, recorded as `sonde run` records it.
+"""Runs one program in a forked process, recorded as `sonde run` records it, or in several: the ranks.
 
 Importing torch takes seconds, so the bench does it once and forks for every run. Each run starts Sonde by itself before
-the program's first operator.
+the program's first operator; a run without evidence does not.
 """
 
 import contextlib
@@ -76,7 +76,8 @@ def _run(case, evidence, dump, arguments, place):
 
         import sonde
 
-        sonde.start(settings(dump, evidence))
+        if evidence:
+            sonde.start(settings(dump, evidence))
         torch.manual_seed(0)
         torch.set_num_threads(1)
         # The program may end by an exception of its own: guards raise exceptions.

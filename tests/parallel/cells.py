@@ -1,0 +1,100 @@
+"""The cells of the table: each style with each question, and the right answer.
+
+The answers were written down before Sonde saw the programs. A line is found by its mark `# FAULT: name`.
+"""
+
+import dataclasses
+import pathlib
+import re
+
+import program
+from styles import Style
+
+HERE = pathlib.Path(__file__).parent
+# Columns. Of a healthy run:
+BITS = "bits"  # the same with Sonde on and off
+VALUES = "values"  # every operator has values, module and line
+HEALTHY = "healthy"  # first-bad: nothing wrong
+REPEAT = "repeat"  # compared with a second run: no difference
+# Before first-bad: NaN and infinities.
+PLANTED = ("forward", "one_rank", "backward", "optimizer", "state", "clipping")
+# Before compare, with the healthy run as golden: a mean for a sum, a collective left out, over another group.
+WRONG = ("mean", "missing", "group")
+COLUMNS = (BITS, VALUES, HEALTHY, REPEAT, *PLANTED, *WRONG)
+FAULT_STEP = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """As a case of tests/faults."""
+
+    style: Style
+    column: str
+
+    causes = verdicts = ()
+
+    @property
+    def name(self):
+        return f"{self.style.name}-{self.column}"
+
+    @property
+    def ranks(self):
+        return self.style.ranks
+
+    @property
+    def kind(self):
+        if self.column in PLANTED:
+            return "non_finite"
+        return "differs" if self.column in WRONG else "healthy"
+
+    @property
+    def fault(self):
+        return "" if self.kind == "healthy" else self.column
+
+    @property
+    def has_golden(self):
+        return self.column in (REPEAT, *WRONG)
+
+    @property
+    def ops(self):
+        joins = self.style.joins
+        return {
+            "forward": ("log",),
+            "one_rank": ("log",),
+            "backward": ("div",),
+            "optimizer": self.style.update,
+            "state": ("div_",),
+            "clipping": ("div",),
+            "mean": ("div_", "div", *joins),
+            "missing": joins,
+            "group": joins,
+        }.get(self.column, ())
+
+    @property
+    def bad_ranks(self):
+        """Those that may be named. Ranks that compute one after the other have a first and a last."""
+        if self.column == "one_rank":
+            return {1}
+        if self.style.in_order and self.column == "forward":
+            return {0}
+        if self.style.in_order and self.column == "backward":
+            return {self.ranks - 1}
+        return set(range(self.ranks))
+
+    @property
+    def places(self):
+        return {place for place in marks()[self.column] if place[0] in self.style.files} if self.fault else set()
+
+    def program(self, place):
+        program.main(self.style.name, self.fault, place)
+
+
+def marks():
+    """Of each fault: names of files with numbers of lines."""
+    found = {}
+    for path in sorted(HERE.rglob("*.py")):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if mark := re.search(r"# FAULT: ([\w, ]+)$", line):
+                for fault in mark[1].split(", "):
+                    found.setdefault(fault, set()).add((path.name, number))
+    return found

@@ -1,0 +1,66 @@
+"""Each rank has a part of the batch; parameters, gradients or the optimizer's state may be sharded."""
+
+import torch
+import torch.distributed as dist
+from loop import alone, of_all_ranks, summed, train
+from nets import Net, batch, error_of_tokens
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
+from torch.distributed.optim import ZeroRedundancyOptimizer
+
+from styles import CPU, sgd, style
+
+
+def train_data_parallel(run, network, optimizer, group=None, over=None):
+    """The loss is divided by the number of tokens on all ranks."""
+    forward = run.forward_of(network)
+    rank, ranks, only = dist.get_rank(group), dist.get_world_size(group), alone()
+
+    def gradients(step):
+        x, goal, counts = batch(step, rank)
+        tokens = summed(counts.sum(), group, only)
+        loss = error_of_tokens(forward(x), goal, counts, tokens, ranks)
+        loss.backward()
+        return loss
+
+    train(network.parameters(), optimizer, gradients, run.place, over)
+
+
+def shard(network, mesh):
+    for block in network.blocks:
+        fully_shard(block, mesh=mesh)
+    return fully_shard(network, mesh=mesh)
+
+
+@style("DDP", compiles=True)
+def ddp(run):
+    network = nn.parallel.DistributedDataParallel(Net())
+    train_data_parallel(run, network, sgd(network.parameters()))
+
+
+@style("FSDP1")
+def fsdp1(run):
+    network = Net()
+    network.blocks = nn.ModuleList(FullyShardedDataParallel(block, device_id=CPU) for block in network.blocks)
+    network = FullyShardedDataParallel(network, device_id=CPU)
+    train_data_parallel(run, network, sgd(network.parameters()), over=of_all_ranks)
+
+
+@style("FSDP2", compiles=True)
+def fsdp2(run):
+    network = shard(Net(), init_device_mesh("cpu", (2,)))
+    train_data_parallel(run, network, sgd(network.parameters()))
+
+
+@style("HSDP", ranks=4)
+def hsdp(run):
+    network = shard(Net(), init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicate", "shard")))
+    train_data_parallel(run, network, sgd(network.parameters()))
+
+
+@style("ZeRO", update=("addcdiv_",))
+def zero(run):
+    network = nn.parallel.DistributedDataParallel(Net())
+    optimizer = ZeroRedundancyOptimizer(network.parameters(), optimizer_class=torch.optim.Adam, lr=0.01)
+    train_data_parallel(run, network, optimizer)
