@@ -8,6 +8,7 @@ import pathlib
 import re
 
 import program
+from planted import STEP as FAULT_STEP
 from styles import Style
 
 HERE = pathlib.Path(__file__).parent
@@ -21,7 +22,6 @@ PLANTED = ("forward", "one_rank", "backward", "optimizer", "state", "clipping")
 # Before compare, with the healthy run as golden: a mean for a sum, a collective left out, over another group.
 WRONG = ("mean", "missing", "group")
 COLUMNS = (BITS, VALUES, HEALTHY, REPEAT, *PLANTED, *WRONG)
-FAULT_STEP = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,6 +80,11 @@ class Cell:
         if self.style.in_order and self.column == "backward":
             return {self.ranks - 1}
         return set(range(self.ranks))
+
+    @property
+    def steps(self):
+        """For Sonde, operators between the optimizer and the next forward pass belong to the step before."""
+        return (FAULT_STEP - 1, FAULT_STEP) if self.column in WRONG else (FAULT_STEP,)
 
     @property
     def places(self):

@@ -6,15 +6,18 @@ import pathlib
 import shutil
 import subprocess
 import sysconfig
+import textwrap
 import time
 
-from cells import BITS, FAULT_STEP, REPEAT, VALUES
+from cells import BITS, REPEAT, VALUES
 from judge import CLI, Answer, is_doubted, outcome, said
 from record import record, settings
 
 import sonde
 
 RIGHT = ("first", "clean", "same", "all")
+UNWRITTEN = "uninitialised memory"  # has no values
+WIDTH = 500  # of what an answer says
 WITH_MODULES = ("forward", "backward", "recompute")
 LONGEST = 120  # seconds, under torchrun
 
@@ -32,10 +35,7 @@ class Runs:
 
     def bits(self, cell, evidence):
         """Of each rank and step: hashes of loss, gradients and parameters."""
-        if evidence:
-            place = self._run(cell, "healthy-1", evidence)
-        else:
-            place = self._run(cell, "bare", None)
+        place = self._run(cell, "healthy-1" if evidence else "bare", evidence)
         return [json.loads((place / f"bits-{rank}.json").read_text()) for rank in range(cell.ranks)]
 
     def _run(self, cell, name, evidence):
@@ -102,7 +102,7 @@ def ask_values(cell, runs):
     ops = [op for op in dump.ops if not op.is_parameter]
     for op in ops:
         for tensor in op.tensors:
-            if tensor.skipped:
+            if tensor.skipped not in ("", UNWRITTEN):
                 add(lacking["values"], f"{op.op_type} {tensor.side} ({tensor.skipped})")
         if op.source is None or not op.source.line:
             add(lacking["line"], op.op_type)
@@ -140,7 +140,7 @@ def ask_verb(cell, runs):
         first = answer.findings[0]
         doubt = " (uncertain)" if is_doubted(first) else ""
         text = f"{len(answer.findings)} findings; rank {first['rank']}, step {first['step']}, {text}{doubt}"
-    return found, text
+    return found, textwrap.shorten(text, WIDTH, placeholder=" …")
 
 
 def healthy(cell):
@@ -148,7 +148,7 @@ def healthy(cell):
 
 
 def place_in_run(cell, finding):
-    if finding["step"] != FAULT_STEP:
+    if finding["step"] not in cell.steps:
         return "other step"
     return "first" if finding["rank"] in cell.bad_ranks else "other rank"
 
@@ -160,4 +160,4 @@ def right(cell):
     ranks = sorted(cell.bad_ranks)
     which = "any rank" if len(ranks) == cell.ranks else f"rank {ranks[0]}"
     places = ", ".join(f"{file}:{line}" for file, line in sorted(cell.places))
-    return f"{which}, step {FAULT_STEP}, {' or '.join(cell.ops)} at {places}"
+    return f"{which}, step {' or '.join(map(str, cell.steps))}, {' or '.join(cell.ops)} at {places}"

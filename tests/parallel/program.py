@@ -1,4 +1,4 @@
-"""One style with one fault, or none, as a program of its own: `torchrun --nproc-per-node 2 program.py fsdp2 forward`."""
+"""One style with one fault, or none, as a program: `torchrun --nproc-per-node 2 program.py fsdp2 forward`."""
 
 import contextlib
 import sys

@@ -32,7 +32,7 @@ def train_replicated(run, network, over=None):
 
 
 def join_over(mesh, only):
-    """What adds up the ranks' parts of a result. `only` is a mesh of this rank."""
+    """A function that adds up the ranks' parts of a result. `only` is a mesh of this rank."""
 
     def join(part):
         if planted("missing"):
