@@ -6,21 +6,13 @@
 #include <cmath>
 #include <iterator>
 
+#include "ask/compare/compare_passes.h"
 #include "ask/compare/compare_words.h"
 #include "ask/compare/doubts.h"
 #include "ask/compare/input_checks.h"
 #include "ask/compare/left_out.h"
-#include "ask/compare/lost_backward.h"
-#include "ask/compare/not_finite_alone.h"
 #include "ask/compare/op_groups.h"
-#include "ask/compare/other_batches.h"
 #include "ask/compare/recomputed_ops.h"
-#include "ask/compare/reordering.h"
-#include "ask/compare/rounding_apart.h"
-#include "ask/compare/suspects.h"
-#include "ask/compare/units_in_another_order.h"
-#include "ask/compare/unseen_ops.h"
-#include "ask/compare/updates_left_out.h"
 #include "ground/model/data_name.h"
 #include "read/operators/op_nature.h"
 #include "sonde/dtype.h"

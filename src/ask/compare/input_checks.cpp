@@ -6,9 +6,6 @@
 #include <algorithm>
 
 #include "ask/compare/compare_words.h"
-#include "ask/compare/parameter_checks.h"
-#include "ask/compare/unseen_ops.h"
-#include "ask/compare/wiring_checks.h"
 #include "read/operators/op_questions.h"
 #include "sonde/dtype.h"
 

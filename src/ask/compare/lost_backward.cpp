@@ -1,10 +1,9 @@
-#include "ask/compare/lost_backward.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
+#include "ask/compare/compare_passes.h"
 #include "read/operators/op_nature.h"
 #include "read/operators/op_questions.h"
 

@@ -1,5 +1,3 @@
-#include "ask/compare/new_states.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -7,6 +5,7 @@
 #include <set>
 
 #include "ask/compare/compare_words.h"
+#include "ask/compare/input_checks.h"
 #include "read/operators/op_nature.h"
 
 namespace sonde {

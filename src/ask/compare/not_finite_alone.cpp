@@ -1,9 +1,8 @@
-#include "ask/compare/not_finite_alone.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "ask/compare/compare_passes.h"
 #include "read/measure/health.h"
 
 namespace sonde {

@@ -1,11 +1,10 @@
-#include "ask/compare/other_batches.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 
+#include "ask/compare/compare_passes.h"
 #include "ask/compare/compare_words.h"
 #include "ask/compare/factor.h"
 #include "ground/model/gradient_name.h"

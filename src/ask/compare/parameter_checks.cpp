@@ -1,12 +1,10 @@
-#include "ask/compare/parameter_checks.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
 
 #include "ask/compare/compare_words.h"
-#include "ask/compare/wiring_checks.h"
+#include "ask/compare/input_checks.h"
 #include "ground/model/data_name.h"
 #include "sonde/dtype.h"
 #include "sonde/tensor.h"

@@ -1,9 +1,8 @@
-#include "ask/compare/reordering.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "ask/compare/compare_passes.h"
 #include "ask/compare/compare_words.h"
 #include "read/operators/op_nature.h"
 #include "read/operators/op_questions.h"

@@ -1,10 +1,10 @@
-#include "ask/compare/rounding_apart.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "ask/compare/compare_passes.h"
 #include "ask/compare/compare_words.h"
+#include "ask/compare/input_checks.h"
 #include "ask/compare/op_groups.h"
 #include "read/operators/op_nature.h"
 #include "sonde/dtype.h"

@@ -1,11 +1,10 @@
-#include "ask/compare/units_in_another_order.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
+#include "ask/compare/compare_passes.h"
 #include "ask/compare/compare_words.h"
 #include "ask/compare/effects.h"
 #include "ask/compare/left_out.h"

@@ -1,11 +1,11 @@
-#include "ask/compare/unseen_ops.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
+#include "ask/compare/compare_passes.h"
 #include "ask/compare/compare_words.h"
+#include "ask/compare/input_checks.h"
 #include "ask/compare/step_ends.h"
 #include "ground/model/not_read.h"
 #include "sonde/dtype.h"

@@ -1,8 +1,8 @@
-#include "ask/compare/updates_left_out.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
+
+#include "ask/compare/compare_passes.h"
 
 namespace sonde {
 

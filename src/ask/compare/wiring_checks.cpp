@@ -1,12 +1,9 @@
-#include "ask/compare/wiring_checks.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "ask/compare/compare_words.h"
-#include "ask/compare/new_states.h"
-#include "ask/compare/rounding_apart.h"
+#include "ask/compare/input_checks.h"
 #include "sonde/dtype.h"
 
 namespace sonde {
