@@ -24,7 +24,7 @@ import dataclasses
 import pathlib
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from contract_options import Command, Option, OptionReader
@@ -120,6 +120,7 @@ class Question:
     cpp: tuple[str, ...]  # names of the types that C++ has, of answers that the library gives
     cpp_of_command: tuple[str, ...]  # the same of answers that the command alone gives
     python: tuple[str, ...]  # and Python
+    page: tuple[str, ...]  # those that the page reads
     library: str  # the answer of the library's function, where it has another form than the document; "": it has not
 
 
@@ -139,6 +140,21 @@ class Contract:
     def answers(self) -> set[str]:
         """The types that have the envelope."""
         return {name for question in self.questions for name in (question.answer.name, question.library) if name}
+
+    def with_parts(self, names: Iterable[str]) -> tuple[Type, ...]:
+        """These types and those of their members, in the order of contract/."""
+        found: set[str] = set()
+
+        def take(name: str) -> None:
+            if name in self.types and name not in found:
+                found.add(name)
+                for member in self.types[name].members:
+                    for part in parts(member.type):
+                        take(part)
+
+        for name in names:
+            take(name)
+        return tuple(type for type in self.types.values() if type.name in found)
 
 
 def distinct_names(contract: Contract) -> list[str]:
@@ -296,7 +312,7 @@ class _Reader:
         if answer is None:
             raise file.error(f"'answer' names {table['answer']}, which is not in this file", key="answer")
         own = tuple(one for one in types if one is not answer and not one.of_library)
-        names = (tuple(table.get(key, ())) for key in ("cpp", "cpp_of_command", "python"))
+        names = (tuple(table.get(key, ())) for key in ("cpp", "cpp_of_command", "python", "page"))
         return Question(table["verb"], table["title"], answer, own, *names, table.get("library", ""))
 
     def _check_types(self) -> None:

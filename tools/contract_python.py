@@ -1,4 +1,4 @@
-"""The classes of Python (python/sonde/answer_types.py)."""
+"""The classes of Python (sonde/answer_types.py)."""
 
 from __future__ import annotations
 
@@ -42,23 +42,9 @@ from .answer_base import Answer, Record, Steps
 
 def python_text(contract: Contract) -> str:
     """All types that the answers of Python need."""
-    names: list[str] = []
-
-    def take(name: str) -> None:
-        if name not in contract.types or name in names:
-            return
-        for member in contract.types[name].members:
-            if not member.merged:
-                for part in parts(member.type):
-                    take(part)
-        names.append(name)
-
-    for question in contract.questions:
-        for name in question.python:
-            take(name)
-    take("Problem")
+    needed = contract.with_parts(["Problem", *(name for question in contract.questions for name in question.python)])
     answers = contract.answers()
-    classes = [_class(contract, contract.types[name], name in answers) for name in names]
+    classes = [_class(contract, one, one.name in answers) for one in needed if one.name != "Statistics"]
     any_json = any("Any" in one for one in classes)
     head = _HEAD.replace("import NamedTuple", "import Any, NamedTuple") if any_json else _HEAD
     return "\n\n".join([head, statistics_row(contract), *classes, *python_classes(contract.commands)])

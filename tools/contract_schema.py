@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from contract_language import ENVELOPE, ERROR, Contract, Member, Question, Type, inner, is_list, is_map, parts
+from contract_language import ENVELOPE, ERROR, Contract, Member, Question, Type, inner, is_list, is_map
 from contract_options import job_schema
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -97,7 +97,9 @@ def common_schema(contract: Contract) -> dict[str, Any]:
         "$schema": DIALECT,
         "$id": "common.schema.json",
         "title": "What the answers of several verbs have in common",
-        "$defs": {"number": number_schema()} | {one.name: schemas.object(one) for one in contract.shared},
+        "$defs": {"number": number_schema()}
+        | _envelope(schemas)
+        | {one.name: schemas.object(one) for one in contract.shared},
     }
 
 
@@ -110,7 +112,7 @@ def question_schema(contract: Contract, question: Question) -> dict[str, Any]:
     """VERB.schema.json. The members of the answer may be missing beside `error`."""
     schemas = Schemas(contract, "common.schema.json#/$defs/")
     answer = schemas.object(question.answer)
-    envelope = _envelope(schemas)
+    envelope = {name: {"$ref": f"{schemas.shared}{name}"} for name in _envelope(schemas)}
     needed = [always(question.answer) + list(form) for form in question.answer.forms or [()]]
     schema: dict[str, Any] = {
         "$schema": DIALECT,
@@ -152,15 +154,5 @@ def openapi(contract: Contract, api: dict[str, Any]) -> dict[str, Any]:
 
 def served(contract: Contract) -> list[Type]:
     """What answers of the server contain, with its parts."""
-    names: list[str] = []
-
-    def take(name: str) -> None:
-        if name in contract.types and name not in names:
-            names.append(name)
-            for member in contract.types[name].members:
-                for part in parts(member.type):
-                    take(part)
-
-    for name in ("Problem", "Failure", "Tensor", "FirstBad"):
-        take(name)
-    return [contract.types[name] for name in names if name != "Statistics"]
+    needed = contract.with_parts(["Problem", "Failure", "Tensor", "FirstBad"])
+    return [one for one in needed if one.name != "Statistics"]

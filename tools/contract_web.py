@@ -52,10 +52,11 @@ def _lines(contract: Contract, type: Type) -> list[str]:
 
 
 def web_text(contract: Contract) -> str:
-    """Interfaces of all types of all questions."""
+    """Interfaces of the types that the page reads, and of their parts."""
     blocks = [_HEAD]
     answers = contract.answers()
-    for type in (one for one in contract.types.values() if not one.of_library):
+    read = [name for question in contract.questions for name in question.page]
+    for type in contract.with_parts(["Problem", "Failure", *read]):
         lines = _lines(contract, type)
         if type.name in answers:
             for member in (*ENVELOPE, ERROR):

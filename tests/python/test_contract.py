@@ -46,7 +46,7 @@ def test_one_line_brings_a_member_to_every_face(change):
     )
     faces = {name for name, text in files.items() if "steps_left" in text}
     assert faces == {
-        "include/sonde/answers.h",
+        "sonde/answers.h",
         "contract/members.h",
         "contract/names.h",
         "python/sonde/answer_types.py",
@@ -65,7 +65,7 @@ def test_one_line_brings_an_option_to_every_face(change):
     )
     faces = {name for name, text in files.items() if "hardest" in text}
     assert faces == {
-        "include/sonde/questions.h",
+        "sonde/questions.h",
         "contract/commands.h",
         "contract/jobs.h",
         "contract/question_fields.h",
@@ -87,8 +87,8 @@ def test_one_line_brings_a_key_of_a_configuration_to_the_engine_and_the_document
 
 def test_one_line_brings_a_statistic_to_every_table(change):
     files = change("statistics.toml", '"zero_count?"', '"odd_count?" = ["count", "odd elements"]\n"zero_count?"')
-    assert "std::optional<std::uint64_t> odd_count;" in files["include/sonde/known_statistics.h"]
-    assert 'visit(std::string_view("odd_count"), ' in files["include/sonde/known_statistics.h"]
+    assert "std::optional<std::uint64_t> odd_count;" in files["sonde/known_statistics.h"]
+    assert 'visit(std::string_view("odd_count"), ' in files["sonde/known_statistics.h"]
     assert "    odd_count: int | None\n" in files["python/sonde/answer_types.py"]
 
 
@@ -111,7 +111,7 @@ def test_an_answer_of_the_library_alone_is_in_no_document(change):
     files = change("questions/watch.toml", "detail = [", 'mood_of_it = ["text", "how it is"]\ndetail = [')
     faces = {name for name, text in files.items() if "mood_of_it" in text}
     assert faces == {
-        "include/sonde/answers.h",
+        "sonde/answers.h",
         "contract/members.h",
         "contract/names.h",
         "python/sonde/answer_types.py",
@@ -122,14 +122,16 @@ def test_a_member_that_not_every_form_has_can_be_missing_in_each_language(change
     text = 'form = ["flag", "of lost ones"]\nlost = ["text"'
     files = change("questions/convert.toml", 'lost = ["text"', text)
     files = change("questions/convert.toml", '"lost", "why"]', '"lost", "why", "form"]')
-    assert "std::optional<bool> form;" in files["include/sonde/answers.h"]
+    assert "ConvertedFiles" not in files["web/src/answers.ts"]
+    files = change("questions/convert.toml", "python = [", 'page = ["ConvertedFiles"]\npython = [')
+    assert "std::optional<bool> form;" in files["sonde/answers.h"]
     assert "    form: bool = False" in files["python/sonde/answer_types.py"]
     assert "  readonly form?: boolean;" in files["web/src/answers.ts"]
 
 
 def test_a_word_of_several_parts_is_a_name_in_cpp(change):
     files = change("questions/verify.toml", '"torn"', '"torn off"')
-    assert "  torn_off," in files["src/ground/contract/command_answers.h"]
+    assert "  torn_off," in files["contract/command_answers.h"]
 
 
 @pytest.mark.parametrize(
