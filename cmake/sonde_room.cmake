@@ -1,4 +1,5 @@
-# sonde_room(NAME SOURCES ... [DEPENDS ...]): one folder of src/ as a static library `sonde_NAME`.
+# sonde_room(NAME [SOURCES ...] [DEPENDS ...]): one folder of src/ as a static library `sonde_NAME`; without SOURCES all of
+# its .cpp.
 # sonde_test(NAME SOURCES ... DEPENDS ...): one GoogleTest binary, one ctest entry.
 
 set(SONDE_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror)
@@ -32,7 +33,7 @@ function(sonde_target_defaults target)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_compile_options(${target} PRIVATE ${SONDE_WARNINGS} -pthread)  # for all, so that they share compiled headers
   target_compile_definitions(${target} PRIVATE SONDE_VERSION="${PROJECT_VERSION}")
-  target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src")
+  target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src" "${SONDE_CONTRACT}")
   target_link_options(${target} PRIVATE -Wl,-z,relro,-z,now)  # no table of functions can be written while it runs
   sonde_sanitize(${target})
 endfunction()
@@ -74,6 +75,9 @@ endfunction()
 
 function(sonde_room name)
   cmake_parse_arguments(ROOM "OWN_FLAGS" "" "SOURCES;DEPENDS" ${ARGN})
+  if(NOT ROOM_SOURCES)
+    file(GLOB ROOM_SOURCES CONFIGURE_DEPENDS *.cpp)
+  endif()
   add_library(sonde_${name} STATIC ${ROOM_SOURCES})
   sonde_target_defaults(sonde_${name})
   target_link_libraries(sonde_${name} PUBLIC ${ROOM_DEPENDS})
