@@ -1,5 +1,5 @@
-# contract/ declares each name that leaves the process. What C++ needs is made in the build folder, what people read in the
-# source tree (only where it differs); a mistake in contract/ stops the build with its file and line.
+# contract/ declares each name that leaves the process. C++ and Python are made in the build folder, what people read in the
+# source tree, each file only where it differs; a mistake in contract/ stops the build with its file and line.
 set(SONDE_CONTRACT "${PROJECT_BINARY_DIR}/contract")
 file(GLOB_RECURSE contract_files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/contract/*.toml" "${PROJECT_SOURCE_DIR}/tools/contract*.py")
 set_property(DIRECTORY "${PROJECT_SOURCE_DIR}" APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${contract_files})

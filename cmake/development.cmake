@@ -25,7 +25,7 @@ endfunction()
 
 set(SONDE_SHARE_DIR ${CMAKE_INSTALL_DATADIR}/sonde)
 install(TARGETS sonde LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
-install(DIRECTORY include/sonde DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY include/sonde "${SONDE_CONTRACT}/sonde" DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development FILES_MATCHING PATTERN "*.h")
 sonde_adapter_files(${SONDE_SHARE_DIR}/adapters development)
 sonde_cmake_files(${CMAKE_INSTALL_LIBDIR}/cmake/sonde development ${CMAKE_INSTALL_LIBDIR} ${CMAKE_INSTALL_INCLUDEDIR}
   ${SONDE_SHARE_DIR}/adapters)

@@ -1,4 +1,4 @@
-# The Python package, relative to site-packages; everything else of it is pure Python (pyproject.toml, wheel.packages).
+# The Python package, relative to site-packages; the files of python/sonde/ are in it too (pyproject.toml, wheel.packages).
 if(NOT SKBUILD_SCRIPTS_DIR)
   set(SKBUILD_SCRIPTS_DIR bin)
 endif()
@@ -7,8 +7,9 @@ install(TARGETS sonde_python LIBRARY DESTINATION sonde COMPONENT package)
 install(TARGETS sonde_mindspore LIBRARY DESTINATION sonde COMPONENT package)
 install(TARGETS sonde_cli RUNTIME DESTINATION ${SKBUILD_SCRIPTS_DIR} COMPONENT package)
 install(FILES python/sonde_autoload.py python/sonde_early.py python/sonde_mindspore.pth python/sonde_npu.pth DESTINATION . COMPONENT package)
+install(FILES "${SONDE_CONTRACT}/python/sonde/answer_types.py" DESTINATION sonde COMPONENT package)
 sonde_adapter_files(sonde/adapters package)
-install(DIRECTORY include/sonde DESTINATION sonde/include COMPONENT package FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY include/sonde "${SONDE_CONTRACT}/sonde" DESTINATION sonde/include COMPONENT package FILES_MATCHING PATTERN "*.h")
 sonde_cmake_files(sonde/share/cmake/sonde package sonde sonde/include sonde/adapters)
 if(EXISTS "${PROJECT_BINARY_DIR}/web/LICENSES.txt")  # of the page, which is part of the command
   install(FILES "${PROJECT_BINARY_DIR}/web/LICENSES.txt" DESTINATION sonde/share RENAME page-licenses.txt COMPONENT package)

@@ -3,7 +3,7 @@
 
     tools/contract.py --check             are the committed files those of contract/? Exit status 1: no
     tools/contract.py --write             writes them
-    tools/contract.py --build DIRECTORY   besides: what only the compiler reads
+    tools/contract.py --build DIRECTORY   besides: the C++ and Python of the build folder
     tools/contract.py --strays            public names that are spelled outside contract/; exit status 1: there are some
 
 contract_language.py describes the files of contract/."""
@@ -35,11 +35,6 @@ _SETTINGS = "docs/compatibility.md"
 def committed(contract: Contract) -> dict[str, str]:
     """The text of each file that people read, by its path in the project."""
     files = {
-        "include/sonde/answers.h": header_text(contract),
-        "include/sonde/questions.h": questions_text(contract.commands),
-        "include/sonde/known_statistics.h": statistics_header(contract),
-        "src/ground/contract/command_answers.h": command_header_text(contract),
-        "python/sonde/answer_types.py": python_text(contract),
         "web/src/answers.ts": web_text(contract),
         "docs/json/answers.md": documents_text(contract),
         "docs/json/common.schema.json": text_of(common_schema(contract)) + "\n",
@@ -52,8 +47,13 @@ def committed(contract: Contract) -> dict[str, str]:
 
 
 def built(contract: Contract) -> dict[str, str]:
-    """The same of files that only the compiler reads, by their path in the build folder."""
+    """The same of C++ and Python, by their path in the build folder."""
     return {
+        "sonde/answers.h": header_text(contract),
+        "sonde/questions.h": questions_text(contract.commands),
+        "sonde/known_statistics.h": statistics_header(contract),
+        "python/sonde/answer_types.py": python_text(contract),
+        "contract/command_answers.h": command_header_text(contract),
         "contract/members.h": members_text(contract),
         "contract/names.h": names_text(contract),
         "contract/words.cpp": words_text(contract),

@@ -1,4 +1,4 @@
-"""Structs of C++ (include/sonde/answers.h), and the lists of their members, from which JSON is written and read."""
+"""Structs of C++ (sonde/answers.h), and the lists of their members, from which JSON is written and read."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def header_text(contract: Contract) -> str:
 
 
 def command_header_text(contract: Contract) -> str:
-    """src/ground/contract/command_answers.h."""
+    """contract/command_answers.h."""
     lines = [
         "// Answers that the command alone gives. Made from contract/ by tools/contract.py: a change here is lost.",
         "#pragma once",
@@ -196,7 +196,7 @@ def members_text(contract: Contract) -> str:
         "// The members of each answer, by their names in JSON. Made from contract/ by tools/contract.py.",
         "#pragma once",
         "",
-        '#include "ground/contract/command_answers.h"',
+        '#include "contract/command_answers.h"',
         '#include "ground/contract/member.h"',
         "",
         "namespace sonde {",

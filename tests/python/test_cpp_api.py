@@ -53,13 +53,14 @@ def test_errors_come_as_values(program, tmp_path):
     assert "is not a regular expression" in run(program, dump, "(").stderr
 
 
-HEADERS = sorted(path.name for path in (ROOT / "include/sonde").iterdir())
+INSTALLED = PACKAGE / "include/sonde"
+HEADERS = sorted(path.name for path in INSTALLED.iterdir())
 
 
 def exported(header):
     """The parts of the library in a header, with their C++ names: `sonde::Dump::path`."""
     names, inside = [], ""
-    for line in (ROOT / "include/sonde" / header).read_text().splitlines():
+    for line in (INSTALLED / header).read_text().splitlines():
         if opened := re.match(r"(?:class|struct) (\w+) .*{$", line):
             inside = opened[1] + "::"
         elif line.startswith("};"):
@@ -94,7 +95,7 @@ def test_a_program_with_one_header_links_with_all_that_it_shows(header, tmp_path
 
 @pytest.mark.parametrize("header", HEADERS)
 def test_a_header_shows_something_or_holds_plain_data_for_one_that_does(header):
-    text = (ROOT / "include/sonde" / header).read_text()
+    text = (INSTALLED / header).read_text()
     declared = r"^ *(?:explicit |friend )?[\w:<>,&* ]*\w[=&<>!]*\([^()]*\)(?: const)?(?: noexcept)?;"
     found = (line.strip() for line in re.findall(declared, text, re.MULTILINE))
     shown = tuple(f"friend Result<ComparedDumps> {name.removeprefix('sonde::')}(" for name in exported(header))
@@ -107,12 +108,13 @@ def test_a_header_shows_something_or_holds_plain_data_for_one_that_does(header):
 def users_of(header):
     """The header, and those that include it."""
     name = f'#include "sonde/{header}"'
-    direct = [other for other in HEADERS if name in (ROOT / "include/sonde" / other).read_text()]
+    direct = [other for other in HEADERS if name in (INSTALLED / other).read_text()]
     return {header, *(user for other in direct for user in users_of(other))}
 
 
 def test_what_is_installed_is_what_links():
-    assert sorted(path.name for path in (PACKAGE / "include/sonde").iterdir()) == HEADERS
+    written = {path.name for path in (ROOT / "include/sonde").iterdir()}
+    assert {*HEADERS} == written | {"answers.h", "known_statistics.h", "questions.h"}  # made from contract/
 
 
 @pytest.mark.skipif(not (ROOT / "build" / "CMakeCache.txt").exists(), reason="the engine was built elsewhere")

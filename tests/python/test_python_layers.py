@@ -8,17 +8,19 @@ import re
 import pytest
 
 PYTHON = pathlib.Path(__file__).resolve().parents[2] / "python"
+MADE = PYTHON.parent / "build/contract/python"
 DESIGN = PYTHON / "README.md"
 TOP = {"sonde_early": "sonde_early", "sonde_autoload": "sonde_autoload", "__init__": "sonde"}
 OURS = ("sonde", "sonde_autoload", "sonde_early")
 
 
-def modules(root=PYTHON):
+def modules(*roots):
     """{name: path} of every module, and of the extension by its stub."""
     found = {}
-    for path in sorted([*root.rglob("*.py"), *root.rglob("*.pyi")]):
-        parts = path.relative_to(root).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    for root in roots or (PYTHON, MADE):
+        for path in sorted([*root.rglob("*.py"), *root.rglob("*.pyi")]):
+            parts = path.relative_to(root).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found
 
 
@@ -37,8 +39,8 @@ def imported_by(name, path, known):
         yield from (module for module in wanted if module.split(".")[0] in OURS)
 
 
-def graph(root=PYTHON):
-    known = modules(root)
+def graph(*roots):
+    known = modules(*roots)
     return {name: set(imported_by(name, path, known)) - {name} for name, path in known.items()}
 
 

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "ground/contract/command_answers.h"
+#include "contract/command_answers.h"
 
 namespace sonde {
 

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "ground/contract/command_answers.h"
+#include "contract/command_answers.h"
 #include "sonde/result.h"
 
 namespace sonde {

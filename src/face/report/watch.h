@@ -5,7 +5,7 @@
 #include <string>
 
 #include "ask/watch/watchpoints.h"
-#include "ground/contract/command_answers.h"
+#include "contract/command_answers.h"
 
 namespace sonde {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "ground/contract/command_answers.h"
+#include "contract/command_answers.h"
 #include "sonde/result.h"
 
 namespace sonde::server {

@@ -15,7 +15,7 @@
 #include <string>
 #include <string_view>
 
-#include "ground/contract/command_answers.h"
+#include "contract/command_answers.h"
 #include "read/catalog/catalog.h"
 #include "sonde/result.h"
 
