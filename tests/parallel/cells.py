@@ -90,8 +90,8 @@ class Cell:
     def places(self):
         return {place for place in marks()[self.column] if place[0] in self.style.files} if self.fault else set()
 
-    def program(self, place):
-        program.main(self.style.name, self.fault, place)
+    def program(self, place, unwritten):
+        program.main(self.style.name, self.fault, place, unwritten)
 
 
 def marks():

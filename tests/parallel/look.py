@@ -11,6 +11,7 @@ import time
 
 from cells import BITS, REPEAT, VALUES
 from judge import CLI, Answer, is_doubted, outcome, said
+from program import NAN, THREE
 from record import record, settings
 
 import sonde
@@ -19,11 +20,16 @@ RIGHT = ("first", "clean", "same", "all")
 UNWRITTEN = "uninitialised memory"  # has no values
 WIDTH = 500  # of what an answer says
 WITH_MODULES = ("forward", "backward", "recompute")
+OUTSIDE = ("Default", "Gradients/Default")  # scopes of no module, and of no operator's gradient
+HERE = pathlib.Path(__file__).parent
 LONGEST = 120  # seconds, under torchrun
 
 
 class Runs:
-    """The runs of one style; each is recorded when it is first needed."""
+    """The runs of one style; each is recorded when it is first needed.
+
+    Memory that nobody has written holds NaN in all of them but the repetition and the run without Sonde.
+    """
 
     def __init__(self, place, evidence, torchrun):
         self.place, self.evidence, self.torchrun = place, evidence, torchrun
@@ -39,11 +45,12 @@ class Runs:
         return [json.loads((place / f"bits-{rank}.json").read_text()) for rank in range(cell.ranks)]
 
     def _run(self, cell, name, evidence):
+        unwritten = NAN if name.endswith("-1") else THREE
         place = self.place / name
         if name not in self._done:
             shutil.rmtree(place, ignore_errors=True)
             place.mkdir(parents=True)
-            (record_with_torchrun if self.torchrun else record)(cell, evidence, place / "dump", (str(place),))
+            (record_with_torchrun if self.torchrun else record)(cell, evidence, place / "dump", (str(place), unwritten))
             self._done[name] = place
         return place
 
@@ -53,7 +60,7 @@ def record_with_torchrun(cell, evidence, dump, arguments):
     script = pathlib.Path(__file__).with_name("program.py")
     scripts = pathlib.Path(sysconfig.get_path("scripts"))
     command = [scripts / "torchrun", "--standalone", "--nproc-per-node", cell.ranks, script]
-    command += [cell.style.name, cell.fault, *arguments]
+    command += [cell.style.name, cell.fault, *map(str, arguments)]
     if evidence:
         config = dump.with_suffix(".json")
         config.write_text(json.dumps(settings(dump, evidence)))
@@ -96,7 +103,7 @@ def ask_bits(cell, runs):
 
 
 def ask_values(cell, runs):
-    """Tensors without values; operators without a line; operators of a network without a module."""
+    """Tensors without values; operators without a line of the program; operators of a network without a module."""
     dump = sonde.open(str(runs.of(cell)))
     lacking = {"values": {}, "line": {}, "module": {}}
     ops = [op for op in dump.ops if not op.is_parameter]
@@ -104,9 +111,9 @@ def ask_values(cell, runs):
         for tensor in op.tensors:
             if tensor.skipped not in ("", UNWRITTEN):
                 add(lacking["values"], f"{op.op_type} {tensor.side} ({tensor.skipped})")
-        if op.source is None or not op.source.line:
-            add(lacking["line"], op.op_type)
-        if op.phase in WITH_MODULES and "/" not in op.op_name:
+        if op.source is None or not pathlib.Path(op.source.file).is_relative_to(HERE):
+            add(lacking["line"], f"{op.op_type} ({where(op.source)})")
+        if op.phase in WITH_MODULES and op.op_name.rpartition("/")[0] in OUTSIDE:
             add(lacking["module"], op.op_type)
     if sorted(dump.ranks) != list(range(cell.ranks)):
         return "lacking", f"only ranks {sorted(dump.ranks)} are recorded"
@@ -114,6 +121,10 @@ def ask_values(cell, runs):
         return "all", f"{len(ops)} operators"
     parts = [f"{sum(kinds.values())} without {what}: {most(kinds)}" for what, kinds in lacking.items() if kinds]
     return "lacking", f"of {len(ops)} operators, " + "; ".join(parts)
+
+
+def where(source):
+    return f"{pathlib.Path(source.file).name}:{source.line}" if source else "none"
 
 
 def add(counts, key):

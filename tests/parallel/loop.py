@@ -35,19 +35,19 @@ def of_all_ranks(squares):
     return squares
 
 
-def clip(parameters, over=None):
-    """Scales the gradients to a norm of at most 0.1. `over` adds up what the ranks have."""
+def clip(parameters, largest, over=None):
+    """Scales the gradients to a norm of at most `largest`. `over` adds up what the ranks have."""
     squares = torch.zeros(())
     for parameter in parameters:
         square = parameter.grad.square().sum()
         squares += square.full_tensor() if isinstance(square, DTensor) else square
     norm = (over(squares) if over else squares).sqrt()
-    coefficient = norm.clamp(max=0.1) / norm  # FAULT: clipping
+    coefficient = norm.clamp(max=largest) / norm  # FAULT: clipping
     for parameter in parameters:
         parameter.grad.mul_(coefficient)
 
 
-def train(parameters, optimizer, gradients, place=None, over=None):
+def train(parameters, optimizer, gradients, place, *, over=None, largest=10.0):
     """`gradients(step)` runs forward and backward and returns the loss, or None on a rank that has none."""
     parameters = list(parameters)
     record = []
@@ -55,7 +55,7 @@ def train(parameters, optimizer, gradients, place=None, over=None):
         faults.go_to(step)
         optimizer.zero_grad()
         loss = gradients(step)
-        clip(parameters, over)
+        clip(parameters, largest, over)
         if planted("state"):
             spoil(optimizer)
         if planted("optimizer"):

@@ -1,6 +1,7 @@
 """One style with one fault, or none, as a program: `torchrun --nproc-per-node 2 program.py fsdp2 forward`."""
 
 import contextlib
+import ctypes
 import sys
 
 import planted
@@ -8,8 +9,19 @@ import torch
 import torch.distributed as dist
 from styles import Run, all_styles
 
+NAN = 0xFF  # four such bytes are a float
+THREE = 0x40
+M_PERTURB = -6  # of malloc.h
 
-def main(name, fault, place=""):
+
+def fill_new_memory(byte):
+    """All that malloc gives is filled, so that runs do not depend on what was there before."""
+    # glibc fills with the complement of the number's low byte; 0 alone means no filling.
+    ctypes.CDLL(None).mallopt(M_PERTURB, (byte ^ 0xFF) or 0x100)
+
+
+def main(name, fault, place="", unwritten=NAN):
+    fill_new_memory(int(unwritten))
     style = all_styles()[name]
     dist.init_process_group("gloo")
     planted.begin(fault)

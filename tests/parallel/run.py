@@ -30,7 +30,7 @@ DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "parallel.md"
 PART = "run.py --write"
 SHORT = {  # styles with cells that the tests of every change look at
     "ddp": ("bits", "repeat", "forward"),
-    "fsdp1": ("bits", "one_rank"),
+    "fsdp1": ("bits", "optimizer"),
     "fsdp2": ("bits", "healthy", "backward"),
     "hsdp": ("forward",),
     "zero": ("state",),

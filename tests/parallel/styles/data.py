@@ -24,7 +24,7 @@ def train_data_parallel(run, network, optimizer, group=None, over=None):
         loss.backward()
         return loss
 
-    train(network.parameters(), optimizer, gradients, run.place, over)
+    train(network.parameters(), optimizer, gradients, run.place, over=over)
 
 
 def shard(network, mesh):

@@ -28,7 +28,7 @@ def train_replicated(run, network, over=None):
         loss.backward()
         return loss
 
-    train(network.parameters(), sgd(network.parameters()), gradients, run.place, over)
+    train(network.parameters(), sgd(network.parameters()), gradients, run.place, over=over)
 
 
 def join_over(mesh, only):
