@@ -15,13 +15,14 @@ HERE = pathlib.Path(__file__).parent
 # Columns. Of a healthy run:
 BITS = "bits"  # the same with Sonde on and off
 VALUES = "values"  # every operator has values, module and line
+STATS = "stats"  # stats counts no NaN: there is none but in memory that nobody has written
 HEALTHY = "healthy"  # first-bad: nothing wrong
 REPEAT = "repeat"  # compared with a second run: no difference
 # Before first-bad: NaN and infinities.
 PLANTED = ("forward", "one_rank", "backward", "optimizer", "state", "clipping")
 # Before compare, with the healthy run as golden: a mean for a sum, a collective left out, over another group.
 WRONG = ("mean", "missing", "group")
-COLUMNS = (BITS, VALUES, HEALTHY, REPEAT, *PLANTED, *WRONG)
+COLUMNS = (BITS, VALUES, STATS, HEALTHY, REPEAT, *PLANTED, *WRONG)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,14 +9,14 @@ import sysconfig
 import textwrap
 import time
 
-from cells import BITS, REPEAT, VALUES
+from cells import BITS, REPEAT, STATS, VALUES
 from judge import CLI, Answer, is_doubted, outcome, said
 from program import NAN, THREE
 from record import record, settings
 
 import sonde
 
-RIGHT = ("first", "clean", "same", "all")
+RIGHT = ("first", "clean", "same", "all", "none")
 UNWRITTEN = "uninitialised memory"  # has no values
 WIDTH = 500  # of what an answer says
 WITH_MODULES = ("forward", "backward", "recompute")
@@ -86,7 +86,7 @@ def look(cell, runs):
 
 
 def question(column):
-    return {BITS: ask_bits, VALUES: ask_values}.get(column, ask_verb)
+    return {BITS: ask_bits, VALUES: ask_values, STATS: ask_stats}.get(column, ask_verb)
 
 
 def ask_bits(cell, runs):
@@ -121,6 +121,17 @@ def ask_values(cell, runs):
         return "all", f"{len(ops)} operators"
     parts = [f"{sum(kinds.values())} without {what}: {most(kinds)}" for what, kinds in lacking.items() if kinds]
     return "lacking", f"of {len(ops)} operators, " + "; ".join(parts)
+
+
+def ask_stats(cell, runs):
+    done = subprocess.run([CLI, "stats", runs.of(cell), "--json"], capture_output=True, text=True, check=False)
+    counted = {}
+    for tensor in json.loads(done.stdout)["tensors"]:
+        if tensor.get("nan_count"):
+            add(counted, f"{tensor['op_type']} {tensor['side']}")
+    if not counted:
+        return "none", "no NaN"
+    return "counted", f"{sum(counted.values())} tensors with NaN: {most(counted)}"
 
 
 def where(source):
@@ -167,7 +178,7 @@ def place_in_run(cell, finding):
 def right(cell):
     """The right answer, in a line."""
     if cell.kind == "healthy":
-        return {BITS: "the same bits", VALUES: "nothing is lacking"}.get(cell.column, "nothing")
+        return {BITS: "the same bits", VALUES: "nothing is lacking", STATS: "no NaN"}.get(cell.column, "nothing")
     ranks = sorted(cell.bad_ranks)
     which = "any rank" if len(ranks) == cell.ranks else f"rank {ranks[0]}"
     places = ", ".join(f"{file}:{line}" for file, line in sorted(cell.places))
