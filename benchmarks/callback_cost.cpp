@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "frames.h"
 #include "ops.h"

@@ -7,7 +7,6 @@
 #include <set>
 #include <tuple>
 
-#include "ask/compare/common_names.h"
 #include "ask/compare/compare_quantised.h"
 #include "ask/compare/maker_of_data.h"
 #include "ask/compare/name_map.h"

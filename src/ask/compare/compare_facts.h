@@ -2,8 +2,6 @@
 // classes and functions that look for findings read it, and write to StepFindings alone.
 #pragma once
 
-#include <cstdint>
-
 #include "ask/compare/compare.h"
 #include "ask/compare/op_pairs.h"
 #include "ask/compare/parameter_names.h"

@@ -15,7 +15,6 @@
 #include "ground/tensor/mix.h"
 #include "read/measure/tensor_difference.h"
 #include "read/operators/op_questions.h"
-#include "sonde/tensor.h"
 
 namespace sonde {
 namespace {

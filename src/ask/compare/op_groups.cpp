@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "read/operators/op_nature.h"
-#include "sonde/dtype.h"
-
 namespace sonde {
 namespace {
 

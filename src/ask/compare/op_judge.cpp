@@ -1,11 +1,9 @@
 #include "ask/compare/op_judge.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "ask/compare/compare_words.h"
-#include "read/operators/op_nature.h"
 #include "read/operators/op_questions.h"
 #include "sonde/dtype.h"
 

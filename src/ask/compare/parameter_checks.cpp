@@ -6,7 +6,6 @@
 #include "ask/compare/compare_words.h"
 #include "ask/compare/input_checks.h"
 #include "ground/model/data_name.h"
-#include "sonde/dtype.h"
 #include "sonde/tensor.h"
 
 namespace sonde {

@@ -4,7 +4,6 @@
 
 #include "ask/compare/compare_words.h"
 #include "ask/compare/input_checks.h"
-#include "sonde/dtype.h"
 
 namespace sonde {
 namespace {

@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <map>
 #include <set>
-#include <string_view>
 #include <system_error>
 
 #include "dump/formats/pack.h"

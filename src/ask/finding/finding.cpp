@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "read/catalog/slot_text.h"
 
 namespace sonde {

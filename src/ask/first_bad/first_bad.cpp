@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <set>
-#include <tuple>
 
 #include "ask/first_bad/first_bad_search.h"
 #include "dump/journal/unrecorded.h"

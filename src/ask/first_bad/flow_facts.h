@@ -2,9 +2,7 @@
 #pragma once
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
-#include <string_view>
 
 #include "ask/first_bad/flow_graph.h"
 #include "ask/first_bad/flow_kinds.h"

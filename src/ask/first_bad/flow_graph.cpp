@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "ask/first_bad/flow_facts.h"
 #include "dump/formats/free_names.h"
 #include "ground/base/shape.h"

@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <set>
 
 #include "ask/first_bad/bad_cause.h"
 #include "ground/base/shape.h"

@@ -8,7 +8,6 @@
 #include <initializer_list>
 #include <map>
 #include <numeric>
-#include <set>
 
 #include "dump/formats/file_names.h"
 #include "dump/formats/tensor_file.h"

@@ -2,7 +2,6 @@
 // the same code that wrote them first (run_files/run_files.h).
 #pragma once
 
-#include <deque>
 #include <filesystem>
 #include <map>
 #include <optional>

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "dump/formats/limits.h"
 #include "ground/base/parse_number.h"

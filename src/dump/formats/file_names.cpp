@@ -1,6 +1,5 @@
 #include "dump/formats/file_names.h"
 
-#include <charconv>
 #include <chrono>
 #include <span>
 #include <utility>

@@ -1,8 +1,6 @@
 #include "dump/formats/free_names.h"
 
-#include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "ground/base/parse_number.h"
 

@@ -2,7 +2,6 @@
 
 #include "dump/graph/host_graph.h"
 #include "dump/graph/host_trace.h"
-#include "dump/graph/source_trace.h"
 #include "ground/base/text.h"
 
 namespace sonde {

@@ -4,7 +4,6 @@
 
 #include <protozero/pbf_builder.hpp>
 #include <protozero/pbf_writer.hpp>
-#include <string_view>
 
 #include "dump/graph/ir_text.h"
 #include "dump/graph/model_fields.h"

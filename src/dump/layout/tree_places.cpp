@@ -1,7 +1,5 @@
 #include "dump/layout/tree_places.h"
 
-#include <algorithm>
-
 #include "dump/layout/side_names.h"
 #include "ground/base/parse_number.h"
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "dump/journal/record.h"
 #include "plan/config/plan.h"

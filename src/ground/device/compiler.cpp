@@ -1,7 +1,6 @@
 #include "ground/device/compiler.h"
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "ground/device/kernel_text.h"

@@ -1,5 +1,4 @@
 // The vector kernels of pair.h, compiled once for each instruction set (Highway includes this file again for each).
-#include <limits>
 #include <vector>
 
 #include "ground/stats/kernels.h"

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
-#include <utility>
 
 #include "ground/stats/float_environment.h"
 #include "ground/stats/host_pool.h"

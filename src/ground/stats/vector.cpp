@@ -1,6 +1,4 @@
 // The vector kernels, compiled once for each instruction set (Highway includes this file again for each) and listed.
-#include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "ground/stats/kernels.h"

@@ -8,7 +8,6 @@
 
 #include <hwy/highway.h>
 
-#include <algorithm>
 #include <bit>
 #include <type_traits>
 

@@ -1,6 +1,5 @@
 #include "sonde/dtype.h"
 
-#include <algorithm>
 #include <array>
 
 #include "ground/base/text.h"

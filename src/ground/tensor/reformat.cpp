@@ -3,12 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <limits>
-#include <numeric>
 #include <thread>
 
 #include "ground/base/shape.h"
-#include "ground/tensor/format_axes.h"
 #include "ground/tensor/reformat_planner.h"
 #include "sonde/tensor.h"
 

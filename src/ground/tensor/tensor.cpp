@@ -1,7 +1,5 @@
 #include "sonde/tensor.h"
 
-#include <algorithm>
-
 #include "ground/tensor/walk.h"
 
 namespace sonde {

@@ -4,8 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
-#include <unordered_map>
 
 #include "ground/base/text.h"
 #include "guests/msaccucmp/comparison.h"

@@ -1,11 +1,9 @@
 #include "guests/msaccucmp/numpy_numbers.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <concepts>
 #include <cstring>
-#include <limits>
 
 #include "ground/tensor/visit.h"
 

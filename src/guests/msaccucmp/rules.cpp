@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <numeric>
 
 #include "ground/files/mapped_file.h"
 #include "guests/msaccucmp/directory.h"

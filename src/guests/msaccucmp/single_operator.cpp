@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
-#include <tuple>
 
 #include "ground/tensor/format.h"
 #include "guests/msaccucmp/comparison.h"

@@ -6,7 +6,6 @@
 
 #include "plan/config/acl.h"
 #include "plan/config/diagnostics.h"
-#include "plan/config/dialect.h"
 
 namespace sonde {
 namespace {

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <span>
-#include <utility>
 
 #include "ground/base/text.h"
 #include "plan/config/nearest.h"

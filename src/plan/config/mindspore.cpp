@@ -10,7 +10,6 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "plan/config/diagnostics.h"
 #include "plan/config/dialect.h"

@@ -6,8 +6,6 @@
 #include <cstdlib>
 #include <set>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "plan/config/diagnostics.h"
 #include "plan/config/dialect.h"

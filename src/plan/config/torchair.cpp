@@ -8,11 +8,9 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 

@@ -17,7 +17,6 @@
 #include "read/catalog/host_graphs.h"
 #include "read/catalog/likely_sources.h"
 #include "read/catalog/read_progress.h"
-#include "read/catalog/statistic_table.h"
 #include "read/catalog/unentered_tensors.h"
 
 namespace sonde {

@@ -5,8 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
-#include <optional>
 #include <string_view>
 
 #include "dump/formats/atb_file.h"

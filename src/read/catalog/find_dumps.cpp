@@ -4,7 +4,6 @@
 #include <iterator>
 #include <utility>
 
-#include "dump/formats/file_names.h"
 #include "dump/formats/free_names.h"
 #include "dump/layout/side_names.h"
 #include "ground/base/parallel.h"

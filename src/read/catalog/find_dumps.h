@@ -1,7 +1,6 @@
 // Finds the dumps of every kind in a directory tree, by their contents.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>

@@ -1,11 +1,9 @@
 #include "read/catalog/likely_sources.h"
 
-#include <algorithm>
 #include <bit>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
-#include <vector>
 
 namespace sonde {
 namespace {

@@ -1,11 +1,8 @@
 // Tensor files with free names: golden files of other frameworks, files saved by users, ATB's.
 #include <algorithm>
-#include <array>
 #include <charconv>
-#include <map>
 #include <unordered_map>
 
-#include "dump/formats/file_names.h"
 #include "dump/formats/free_names.h"
 #include "dump/formats/torch_file.h"
 #include "ground/base/text.h"

@@ -5,9 +5,7 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <deque>
-#include <functional>
 #include <iterator>
 #include <limits>
 #include <span>

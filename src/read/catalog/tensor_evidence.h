@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string_view>
 #include <unordered_map>
 
 #include "read/catalog/catalog.h"

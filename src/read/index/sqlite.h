@@ -4,10 +4,8 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "sonde/result.h"
 

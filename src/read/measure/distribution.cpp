@@ -1,7 +1,6 @@
 #include "read/measure/distribution.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <map>
 #include <optional>
-#include <tuple>
 #include <utility>
 
 #include "dump/formats/tensor_file.h"

@@ -6,8 +6,6 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
-#include <type_traits>
-#include <vector>
 
 #include "ground/tensor/small_floats.h"
 

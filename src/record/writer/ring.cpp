@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <type_traits>
 #include <utility>
 
 #include "ground/base/text.h"

@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
-#include <system_error>
 
 #include "dump/journal/live_run.h"
 #include "dump/run_files/private_text.h"
