@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterator
 
 from contract_language import ENVELOPE, Contract, Member, Type, distinct_names, inner, is_list, is_map, parts
+from contract_text import MADE, cpp_file
 
 _BASIC = {
     "text": "std::string",
@@ -21,6 +22,17 @@ _BASIC = {
     "json": "JsonText",
 }
 _NUMBERS = ("count", "index", "integer", "number", "finite")
+_STANDARD = "<cstdint> <filesystem> <optional> <string> <string_view> <vector>"
+_NAMED_VALUE = [
+    "// A value with its name.",
+    "template <typename Value>",
+    "struct NamedValue {",
+    "  std::string name;",
+    "  Value value{};",
+    "};",
+    "",
+]
+_JSON_TEXT = ["// Any JSON, as text.", "struct JsonText {", '  std::string text = "null";', "};", ""]
 
 
 class Structs:
@@ -144,64 +156,25 @@ def _declarations(structs: Structs, of_library: bool) -> list[str]:
 def header_text(contract: Contract) -> str:
     """sonde/answers.h."""
     structs = Structs(contract)
-    lines = [
-        "// The answers of the analyses. Made from contract/ by tools/contract.py: a change here is lost.",
-        "//",
-        "// An answer owns its texts. Its members have the names that they have in JSON (docs/json/) and in Python.",
-        "#pragma once",
-        "",
-        *(f"#include <{name}>" for name in ("cstdint", "filesystem", "optional", "string", "string_view", "vector")),
-        "",
-        *(
-            f'#include "{name}"'
-            for name in sorted(structs.headers | {"sonde/dims.h", "sonde/dtype.h", "sonde/export.h"})
-        ),
-        "",
-        "namespace sonde {",
-        "",
-        "// A value with its name.",
-        "template <typename Value>",
-        "struct NamedValue {",
-        "  std::string name;",
-        "  Value value{};",
-        "};",
-        "",
-    ]
-    return "\n".join([*lines, *_declarations(structs, True), "}  // namespace sonde", ""])
+    headers = sorted(structs.headers | {"sonde/dims.h", "sonde/dtype.h", "sonde/export.h"})
+    return cpp_file(
+        f"The answers of the analyses. {MADE}: a change here is lost.\n\n"
+        "An answer owns its texts. Its members have the names that they have in JSON (docs/json/) and in Python.",
+        " ".join([_STANDARD, *(f'"{name}"' for name in headers)]),
+        [*_NAMED_VALUE, *_declarations(structs, True)],
+    )
 
 
 def command_header_text(contract: Contract) -> str:
     """contract/command_answers.h."""
-    lines = [
-        "// Answers that the command alone gives. Made from contract/ by tools/contract.py: a change here is lost.",
-        "#pragma once",
-        "",
-        '#include "sonde/answers.h"',
-        "",
-        "namespace sonde {",
-        "",
-        "// Any JSON, as text.",
-        "struct JsonText {",
-        '  std::string text = "null";',
-        "};",
-        "",
-    ]
-    return "\n".join([*lines, *_declarations(Structs(contract), False), "}  // namespace sonde", ""])
+    about = f"Answers that the command alone gives. {MADE}: a change here is lost."
+    return cpp_file(about, '"sonde/answers.h"', [*_JSON_TEXT, *_declarations(Structs(contract), False)])
 
 
 def members_text(contract: Contract) -> str:
     """contract/members.h: for each type and enum, what a generic writer or reader needs."""
     structs = Structs(contract)
-    lines = [
-        "// The members of each answer, by their names in JSON. Made from contract/ by tools/contract.py.",
-        "#pragma once",
-        "",
-        '#include "contract/command_answers.h"',
-        '#include "ground/contract/member.h"',
-        "",
-        "namespace sonde {",
-        "",
-    ]
+    lines = []
     for name, words in structs.enums.items():
         values = ", ".join(f'"{word}"' for word in words)
         lines += [
@@ -216,7 +189,8 @@ def members_text(contract: Contract) -> str:
         lines += ["template <>", f"struct Members<{name}> {{", "  static constexpr auto list = std::tuple("]
         lines += [f"      {row}{',' if row is not rows[-1] else ');'}" for row in rows]
         lines += [f"  static constexpr bool is_answer = {str(type.name in structs.answers).lower()};", "};"]
-    return "\n".join([*lines, "", "}  // namespace sonde", ""])
+    about = f"The members of each answer, by their names in JSON. {MADE}."
+    return cpp_file(about, '"contract/command_answers.h" "ground/contract/member.h"', lines)
 
 
 def _row(structs: Structs, name: str, type: Type, member: Member) -> str:
@@ -228,18 +202,8 @@ def _row(structs: Structs, name: str, type: Type, member: Member) -> str:
 
 def names_text(contract: Contract) -> str:
     """contract/names.h: names of members, where JSON or a table is made without a struct."""
-    lines = [
-        "// Names of members in JSON and in tables. Made from contract/ by tools/contract.py.",
-        "#pragma once",
-        "",
-        "namespace sonde::names {",
-        "",
-        *(f'inline constexpr const char* {name} = "{name}";' for name in distinct_names(contract)),
-        "",
-        "}  // namespace sonde::names",
-        "",
-    ]
-    return "\n".join(lines)
+    names = (f'inline constexpr const char* {name} = "{name}";' for name in distinct_names(contract))
+    return cpp_file(f"Names of members in JSON and in tables. {MADE}.", "", names, "sonde::names")
 
 
 def words_text(contract: Contract) -> str:

@@ -16,6 +16,8 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
+from contract_text import MADE, cpp_file
+
 _WIDTH = 92  # of the help in the right column of --help
 TYPES = {
     "text": "std::string",
@@ -240,33 +242,20 @@ def questions(commands: list[Command]) -> list[OptionSet]:
 def questions_text(commands: list[Command]) -> str:
     """sonde/questions.h."""
     found = questions(commands)
-    headers = sorted(one.header for one in found if one.header)
-    lines = [
-        "// The questions of the analyses (sonde/findings.h).",
-        "// Made from contract/ by tools/contract.py: a change here is lost.",
-        "#pragma once",
-        "",
-        *(f"#include <{name}>" for name in ("cstdint", "filesystem", "optional", "string", "vector")),
-        "",
-        *(f'#include "{name}"' for name in headers),
-        "",
-        "namespace sonde {",
-        "",
-    ]
-    for one in found:
-        lines += [] if one.header else struct_lines(one, with_help=True)
-    return "\n".join([*lines, "}  // namespace sonde", ""])
+    headers = " ".join(f'"{name}"' for name in sorted(one.header for one in found if one.header))
+    about = f"The questions of the analyses (sonde/findings.h).\n{MADE}: a change here is lost."
+    lines = [line for one in found if not one.header for line in struct_lines(one, with_help=True)]
+    return cpp_file(about, f"<cstdint> <filesystem> <optional> <string> <vector> {headers}", lines)
 
 
 def fields_text(commands: list[Command]) -> str:
     """contract/question_fields.h: the options of each question by their names in Python."""
-    lines = ["// Made from contract/ by tools/contract.py.", "#pragma once", "", '#include "sonde/questions.h"', ""]
-    lines += ["namespace sonde {", ""]
+    lines = []
     for one in questions(commands):
         lines += ["template <typename Visit>", f"void for_each_option({one.name}& question, const Visit& visit) {{"]
         lines += [f'  visit("{option.name}", question.{option.name});' for option in one.all()]
         lines += ["}", ""]
-    return "\n".join([*lines, "}  // namespace sonde", ""])
+    return cpp_file(f"{MADE}.", '"sonde/questions.h"', lines)
 
 
 def _facts(option: Option, command: Command) -> str:
@@ -291,8 +280,7 @@ def _facts(option: Option, command: Command) -> str:
 
 def commands_text(commands: list[Command]) -> str:
     """contract/commands.h: the options of each verb, with all that the command line needs."""
-    lines = ["// The options of the verbs. Made from contract/ by tools/contract.py.", "#pragma once", ""]
-    lines += ['#include "ground/contract/option.h"', '#include "sonde/questions.h"', "", "namespace sonde {", ""]
+    lines: list[str] = []
     public = {one.name for one in questions(commands)}
     made = set(public)
     for command in commands:
@@ -313,14 +301,13 @@ def commands_text(commands: list[Command]) -> str:
             end = ");" if option is shown[-1] else ","
             lines.append(f"      Option{{&{name}::{option.name}, {_facts(option, command)}}}{end}")
         lines += ["};", ""]
-    return "\n".join([*lines, "}  // namespace sonde", ""])
+    headers = '"ground/contract/option.h" "sonde/questions.h"'
+    return cpp_file(f"The options of the verbs. {MADE}.", headers, lines)
 
 
 def jobs_text(commands: list[Command]) -> str:
     """contract/jobs.h: the arguments of jobs, with the options of the command that they become."""
-    lines = ["// The arguments of the server's jobs. Made from contract/ by tools/contract.py.", "#pragma once", ""]
-    lines += ["#include <cstdint>", "#include <string_view>", "", "namespace sonde::server {", ""]
-    lines += ["enum class JobType : std::uint8_t { text, texts, count, number, flag };", ""]
+    lines = ["enum class JobType : std::uint8_t { text, texts, count, number, flag };", ""]
     lines += ["struct JobOption {", "  std::string_view verb, argument, option;", "  JobType type;", "};", ""]
     lines += ["inline constexpr JobOption kJobOptions[] = {"]
     types = {"index": "count", "count": "count", "finite": "number", "flag": "flag"}
@@ -329,7 +316,8 @@ def jobs_text(commands: list[Command]) -> str:
             type = "flag" if option.job_value else "texts" if option.is_list else types.get(option.base, "text")
             flag = f"{option.flag}={option.job_value}" if option.job_value else option.flag
             lines.append(f'    {{"{command.verb}", "{option.argument}", "{flag}", JobType::{type}}},')
-    return "\n".join([*lines, "};", "", "}  // namespace sonde::server", ""])
+    about = f"The arguments of the server's jobs. {MADE}."
+    return cpp_file(about, "<cstdint> <string_view>", [*lines, "};"], "sonde::server")
 
 
 # --- other faces ------------------------------------------------------------------------------------------------------

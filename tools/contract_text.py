@@ -1,0 +1,17 @@
+"""The frame of a file of C++ that is made from contract/."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+MADE = "Made from contract/ by tools/contract.py"
+
+
+def cpp_file(about: str, headers: str, lines: Iterable[str], namespace: str = "sonde") -> str:
+    """`about`: the comment at its head; `headers`: names, `<…>` before `"…"`."""
+    head = [f"// {line}".rstrip() for line in about.splitlines()]
+    system = [f"#include {name}" for name in headers.split() if name[0] == "<"]
+    own = [f"#include {name}" for name in headers.split() if name[0] == '"']
+    blocks = [[*head, "#pragma once"], system, own, [f"namespace {namespace} {{"], [*lines]]
+    text = "\n\n".join("\n".join(block).rstrip("\n") for block in blocks if block)
+    return f"{text}\n\n}}  // namespace {namespace}\n"
