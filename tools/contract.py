@@ -22,9 +22,10 @@ from contract_language import Contract, ContractError, distinct_names, read
 from contract_options import commands_text, fields_text, jobs_text, questions_text
 from contract_python import python_text
 from contract_schema import common_schema, openapi, question_schema, text_of
-from contract_settings import flags_text, keys_text, with_table
+from contract_settings import keys_text, plain_text, with_table
+from contract_settings import names_text as setting_names_text
 from contract_statistics import statistics_header
-from contract_tables import tables_text
+from contract_tables import python_columns, served_text, tables_text
 from contract_web import web_text
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -53,6 +54,7 @@ def built(contract: Contract) -> dict[str, str]:
         "sonde/questions.h": questions_text(contract.commands),
         "sonde/known_statistics.h": statistics_header(contract),
         "python/sonde/answer_types.py": python_text(contract),
+        "python/sonde/dump/column_types.py": python_columns(contract),
         "contract/command_answers.h": command_header_text(contract),
         "contract/members.h": members_text(contract),
         "contract/names.h": names_text(contract),
@@ -60,9 +62,11 @@ def built(contract: Contract) -> dict[str, str]:
         "contract/commands.h": commands_text(contract.commands),
         "contract/jobs.h": jobs_text(contract.commands),
         "contract/settings.h": keys_text(contract.settings),
-        "contract/setting_flags.h": flags_text(contract.settings),
+        "contract/setting_keys.h": setting_names_text(contract.settings),
+        "contract/plain_settings.h": plain_text(contract.settings),
         "contract/question_fields.h": fields_text(contract.commands),
         "contract/tables.h": tables_text(contract),
+        "contract/served_rows.h": served_text(contract),
     }
 
 

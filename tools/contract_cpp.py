@@ -62,6 +62,8 @@ class Structs:
         for member in (*type.members, *(ENVELOPE if name in self.answers else ())):
             for part in parts(member.type):
                 self._take(part)
+        for part in parts(type.rest):
+            self._take(part)
         self.types[name] = type
         self.headers |= {type.cpp_header} if type.cpp_header else set()
 
@@ -118,7 +120,8 @@ def _aligned(rows: list[tuple[str, str]]) -> list[str]:
 
 def _struct(structs: Structs, type: Type) -> list[str]:
     lines, rows = [_comment(type.meaning, ""), f"struct {type.cpp} {{"], []
-    members = (*type.members, *(ENVELOPE if type.name in structs.answers else ()))
+    rest = [Member("others", f"{{{type.rest}}}", "further members, by name")] if type.rest else []
+    members = (*type.members, *rest, *(ENVELOPE if type.name in structs.answers else ()))
     declarations = [
         f"  {structs.class_of_member(type, one)} {one.name}{_initial(structs, type, one)};" for one in members
     ]
@@ -186,6 +189,7 @@ def members_text(contract: Contract) -> str:
     for type in structs.types.values():
         name = structs.class_of(type.name)
         rows = [_row(structs, name, type, member) for member in type.members]
+        rows += [f"Rest{{&{name}::others}}"] if type.rest else []
         lines += ["template <>", f"struct Members<{name}> {{", "  static constexpr auto list = std::tuple("]
         lines += [f"      {row}{',' if row is not rows[-1] else ');'}" for row in rows]
         lines += [f"  static constexpr bool is_answer = {str(type.name in structs.answers).lower()};", "};"]

@@ -14,6 +14,7 @@
     "reason?" = ["text", "…"]                left out of the document where it is empty
     "+statistics?" = ["Statistics", "…"]     its members are members of this object
     _library = true                          only the library and Python have it, no document
+    _any_of = ["ShownFile", "ShownTensor"]   it has the members of one of these
 
 Options are described in contract_options.py. Types are the basic ones below, enums, types, `T?` (or null), `[T]` (a
 list) and `{T}` (an object by name)."""
@@ -48,7 +49,8 @@ BASIC = {
     "shape": "sizes, the outermost first; null: not known",
     "json": "any JSON",
 }
-TABLE_TYPES = ("text", "count", "index", "integer", "number", "flag")
+TABLE_TYPES = ("text", "count", "index", "integer", "number", "flag", "Statistics")
+ROW_TYPES = (*TABLE_TYPES, "unique", "byte", "shape")
 # What a redacted answer keeps of a member. Without one, a text becomes empty.
 PRIVACY = {
     "word": "the text: a word of a short list, which Sonde chose",
@@ -93,6 +95,7 @@ class Type:
     cpp_header: str  # the header in which it is written by hand; "": it is generated
     is_tuple: bool  # in Python: a named tuple
     of_library: bool  # no document has it
+    no_trend: tuple[str, ...] = ()  # statistics that `sonde export` leaves out of its curves
 
     def may_lack(self, member: Member) -> bool:
         """Left out where it is empty, or because not all forms have it."""
@@ -102,13 +105,15 @@ class Type:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """A table of a saved index."""
+    """A table of a saved index, of the server or of sonde.dump."""
 
     name: str
     meaning: str
-    table: str
-    key: str
     members: tuple[Member, ...]
+    table: str = ""  # its name in a saved index
+    key: str = ""
+    served: str = ""  # the path of the server
+    is_python: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,6 +127,7 @@ class Question:
     python: tuple[str, ...]  # and Python
     page: tuple[str, ...]  # those that the page reads
     library: str  # the answer of the library's function, where it has another form than the document; "": it has not
+    or_answer: str  # another answer, in place of the first; "": there is none
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,7 +145,8 @@ class Contract:
 
     def answers(self) -> set[str]:
         """The types that have the envelope."""
-        return {name for question in self.questions for name in (question.answer.name, question.library) if name}
+        named = ((one.answer.name, one.library, one.or_answer) for one in self.questions)
+        return {name for names in named for name in names if name}
 
     def with_parts(self, names: Iterable[str]) -> tuple[Type, ...]:
         """These types and those of their members, in the order of contract/."""
@@ -243,12 +250,15 @@ class _Reader:
 
     def _table(self, name: str, table: dict[str, Any]) -> Table:
         type = self._type(self.tables_file, name, table)
+        facts = {fact: table[f"_{fact}"] for fact in ("table", "key", "served") if f"_{fact}" in table}
+        found = Table(name, type.meaning, type.members, **facts, is_python=table.get("_python", False))
+        if not (found.table or found.served or found.is_python):
+            raise self.tables_file.error(f"{name} has no _table, _served or _python", name)
+        known = TABLE_TYPES if found.table else (*ROW_TYPES, *self.enums)
         for member in type.members:
-            if member.type not in (*TABLE_TYPES, "Statistics"):
+            if member.type not in known:
                 raise self.tables_file.error(f"unknown type '{member.type}' of '{member.name}'", name, member.name)
-        if not table.get("_table"):
-            raise self.tables_file.error(f"{name} has no _table", name)
-        return Table(name, type.meaning, table["_table"], table.get("_key", ""), type.members)
+        return found
 
     def _check_words(self) -> None:
         for name, word in self.words.items():
@@ -278,19 +288,47 @@ class _Reader:
 
     def _type(self, file: _File, name: str, table: dict[str, Any]) -> Type:
         members = tuple(self._member(file, name, key, value) for key, value in table.items() if key[0] != "_")
+        forms = tuple(map(tuple, table.get("_forms", ())))
+        if "_any_of" in table:
+            members, forms = self._any_of(file, name, table["_any_of"], members)
         names = [member.name for member in members]
         for key in names:
             if names.count(key) > 1:
                 raise file.error(f"member '{key}' of {name} is declared twice", name, key)
         if not table.get("_meaning"):
             raise file.error(f"{name} has no _meaning", name)
-        forms = tuple(map(tuple, table.get("_forms", ())))
         for key in (key for form in forms for key in form if key not in names):
             raise file.error(f"_forms names '{key}', and {name} has no such member", name, "_forms")
         cpp, _, header = table.get("_cpp", "").partition(" ")
         flags = (table.get("_tuple", False), table.get("_library", False))
         rest = table.get("_rest", "")
-        return Type(name, table["_meaning"], members, forms, rest, cpp or name, header, *flags)
+        no_trend = tuple(table.get("_no_trend", ()))
+        return Type(name, table["_meaning"], members, forms, rest, cpp or name, header, *flags, no_trend)
+
+    def _any_of(self, file: _File, section: str, names: list[str], own: tuple[Member, ...]) -> Any:
+        """The members of all these types, and the forms that each of them gives. Its own take the place of theirs."""
+        found: dict[str, Member] = {}
+        forms = []
+        for name in names:
+            if name not in self.types:
+                raise file.error(f"_any_of names '{name}': there is no such type before {section}", section, "_any_of")
+            members = list(self._flat(self.types[name].members))
+            forms.append(tuple(one.name for one in members if not one.left_out))
+            for member in members:
+                known = found.setdefault(member.name, member)
+                found[member.name] = dataclasses.replace(known, left_out=known.left_out and member.left_out)
+        for member in own:
+            found[member.name] = member
+        return tuple(found.values()), tuple(forms)
+
+    def _flat(self, members: tuple[Member, ...]) -> Iterator[Member]:
+        """With the members of merged types in their place; statistics stay as they are."""
+        for member in members:
+            if member.merged and member.type != "Statistics":
+                for one in self._flat(self.types[member.type].members):
+                    yield dataclasses.replace(one, left_out=one.left_out or member.left_out)
+            else:
+                yield member
 
     def _member(self, file: _File, section: str, key: str, value: str | list[str]) -> Member:
         name = key.strip("+?")
@@ -313,7 +351,8 @@ class _Reader:
             raise file.error(f"'answer' names {table['answer']}, which is not in this file", key="answer")
         own = tuple(one for one in types if one is not answer and not one.of_library)
         names = (tuple(table.get(key, ())) for key in ("cpp", "cpp_of_command", "python", "page"))
-        return Question(table["verb"], table["title"], answer, own, *names, table.get("library", ""))
+        others = (table.get(key, "") for key in ("library", "or_answer"))
+        return Question(table["verb"], table["title"], answer, own, *names, *others)
 
     def _check_types(self) -> None:
         for name, type in self.types.items():

@@ -54,11 +54,11 @@ def _class(contract: Contract, type: Type, is_answer: bool) -> str:
     base = "Answer" if is_answer else "Record"
     head = f"class {type.name}(NamedTuple):" if type.is_tuple else f"class {type.name}({base}):"
     answer = "@dataclasses.dataclass(frozen=True, repr=False, kw_only=True)"
-    part = "@dataclasses.dataclass(frozen=True)"
+    members = [dataclasses.replace(one, left_out=type.may_lack(one)) for one in type.members]
+    is_sorted = members == sorted(members, key=lambda member: member.left_out)
+    part = f"@dataclasses.dataclass(frozen=True{'' if is_sorted else ', kw_only=True'})"
     decorator = [] if type.is_tuple else [answer if is_answer else part]
     lines = [*decorator, head, *_docstring(contract, type), ""]
-    members = [dataclasses.replace(one, left_out=type.may_lack(one)) for one in type.members]
-    members.sort(key=lambda member: member.left_out)
     fields = [_field(contract, member) for member in members]
     if is_answer:
         fields += [f"{_field(contract, member)} = ()" for member in ENVELOPE]

@@ -7,6 +7,7 @@ from typing import Any
 
 from contract_language import ENVELOPE, ERROR, Contract, Member, Question, Type, inner, is_list, is_map
 from contract_options import job_schema
+from contract_tables import put_rows
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _COUNT = {"type": "integer", "minimum": 0}
@@ -108,24 +109,29 @@ def _envelope(schemas: Schemas) -> dict[str, dict[str, Any]]:
     return {member.name: schemas.member(member) for member in (*ENVELOPE, ERROR)}
 
 
-def question_schema(contract: Contract, question: Question) -> dict[str, Any]:
-    """VERB.schema.json. The members of the answer may be missing beside `error`."""
-    schemas = Schemas(contract, "common.schema.json#/$defs/")
-    answer = schemas.object(question.answer)
+def _document(schemas: Schemas, answer: Type) -> dict[str, Any]:
+    """The answer with its envelope. Its members may be missing beside `error`."""
+    schema = schemas.object(answer)
     envelope = {name: {"$ref": f"{schemas.shared}{name}"} for name in _envelope(schemas)}
-    needed = [always(question.answer) + list(form) for form in question.answer.forms or [()]]
-    schema: dict[str, Any] = {
-        "$schema": DIALECT,
-        "$id": f"{question.verb}.schema.json",
-        "title": question.title,
-        **answer,
-        "properties": answer["properties"] | envelope,
+    needed = [always(answer) + list(form) for form in answer.forms or [()]]
+    return {
+        **schema,
+        "properties": schema["properties"] | envelope,
         "required": ["problems", "warnings"],
         "anyOf": [{"required": form} for form in needed] + [{"required": ["error"]}],
     }
-    if question.types:
-        schema["$defs"] = {one.name: schemas.object(one) for one in question.types}
-    return schema
+
+
+def question_schema(contract: Contract, question: Question) -> dict[str, Any]:
+    """VERB.schema.json."""
+    schemas = Schemas(contract, "common.schema.json#/$defs/")
+    head = {"$schema": DIALECT, "$id": f"{question.verb}.schema.json", "title": question.title}
+    parts = {one.name: schemas.object(one) for one in question.types}
+    if not question.or_answer:
+        return head | _document(schemas, question.answer) | ({"$defs": parts} if parts else {})
+    answers = [question.answer, contract.types[question.or_answer]]
+    documents = {one.name: _document(schemas, one) for one in answers}
+    return head | {"anyOf": [{"$ref": f"#/$defs/{name}"} for name in documents], "$defs": parts | documents}
 
 
 def text_of(value: Any, indent: int = 0, width: int = 120) -> str:
@@ -141,14 +147,16 @@ def text_of(value: Any, indent: int = 0, width: int = 120) -> str:
 
 
 def openapi(contract: Contract, api: dict[str, Any]) -> dict[str, Any]:
-    """openapi.json with the schemas of the answers that the server gives: all types of contract/."""
+    """openapi.json with the schemas of the answers that the server gives and the rows of its tables."""
     schemas = Schemas(contract, "#/components/schemas/", "#/components/schemas/")
     own = {name: schema for name, schema in api["components"]["schemas"].items() if not name[0].isupper()}
     found = own | {one.name: schemas.object(one) for one in served(contract)}
     for question in contract.questions:
         if question.answer.name in found:
             found[question.answer.name]["properties"] |= _envelope(schemas)
+    found["class"] = found["class"] | {"enum": list(contract.enums["State"])}
     found["JobArguments"] = job_schema(contract)
+    put_rows(contract, api["paths"])
     return api | {"components": api["components"] | {"schemas": found}}
 
 

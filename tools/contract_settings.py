@@ -17,8 +17,19 @@ class Setting:
     meaning: str
     since: str = ""  # the first release of MindSpore that reads it
     default: str = ""
-    flag: bool | None = None  # a boolean that the engine reads by its name: the initial value
     member: str = ""  # the name in C++, if it is another one
+    # What the engine reads by these facts alone: the initial value of a boolean or of a number, or all words.
+    flag: bool | None = None
+    number: int | None = None
+    least: int = 0
+    most: int = 2**64 - 1
+    allowed: str = ""  # the numbers, for a message
+    words: tuple[str, ...] = ()  # the first one is the initial one
+    type: str = ""  # the enum of these words in C++
+
+    @property
+    def cpp_name(self) -> str:
+        return self.member or self.key
 
     @property
     def default_text(self) -> str:
@@ -38,6 +49,10 @@ def settings_of(file: Any) -> tuple[Setting, ...]:
             for fact in facts:
                 if fact not in known:
                     raise file.error(f"unknown fact '{fact}' of key '{key}'", section, key)
+            if (facts.get("number") is not None) != ("allowed" in facts):
+                raise file.error(f"key '{key}' needs both 'number' and 'allowed'", section, key)
+            if ("words" in facts) != ("type" in facts):
+                raise file.error(f"key '{key}' needs both 'words' and 'type'", section, key)
             found.append(Setting(name, key, value[0], value[1], **facts))
     return tuple(found)
 
@@ -58,16 +73,63 @@ def keys_text(settings: tuple[Setting, ...]) -> str:
     return "\n".join([*lines, "};", "", "}  // namespace sonde", ""])
 
 
-def flags_text(settings: tuple[Setting, ...]) -> str:
-    """contract/setting_flags.h."""
-    flags = [one for one in settings if one.flag is not None]
-    lines = ["// The keys that are true or false. Made from contract/ by tools/contract.py.", "#pragma once", ""]
-    lines += ["namespace sonde {", "", "struct SettingFlags {"]
-    for one in flags:
-        lines += [f"  // {one.meaning}", f"  bool {one.member or one.key} = {str(one.flag).lower()};"]
-    lines += ["};", "", "template <typename Visit>", "void for_each_flag(SettingFlags& flags, const Visit& visit) {"]
-    lines += [f'  visit("{one.key}", flags.{one.member or one.key});' for one in flags]
+def names_text(settings: tuple[Setting, ...]) -> str:
+    """contract/setting_keys.h."""
+    names = {one.cpp_name: one.key for one in settings} | {one.object: one.object for one in settings}
+    lines = [
+        "// The keys of configuration files by their names. Made from contract/ by tools/contract.py.",
+        "#pragma once",
+        "",
+    ]
+    lines += ["namespace sonde::keys {", ""]
+    for name, key in sorted(names.items()):
+        lines += [f'inline constexpr const char* {name} = "{key}";'] if name.isidentifier() else []
+    return "\n".join([*lines, "", "}  // namespace sonde::keys", ""])
+
+
+def plain_text(settings: tuple[Setting, ...]) -> str:
+    """contract/plain_settings.h."""
+    lines = [
+        "// The keys that are read by what contract/ says of them. Made from it by tools/contract.py.",
+        "#pragma once",
+    ]
+    lines += ["", "#include <array>", "#include <cstdint>", "#include <string_view>", "", "namespace sonde {", ""]
+    lines += [
+        "struct NumberBounds {",
+        "  std::uint64_t least, most;",
+        "  std::string_view allowed;  // for a message",
+        "};",
+    ]
+    plain = [one for one in settings if one.flag is not None or one.number is not None or one.words]
+    for one in plain:
+        if one.words:
+            lines += [f"enum class {one.type} : std::uint8_t {{ {', '.join(one.words)} }};"]
+    lines += ["", "struct PlainSettings {"]
+    for one in plain:
+        lines += [f"  // {one.meaning}", f"  {_declaration(one)};"]
+    lines += ["};", ""]
+    lines += ["// Calls the visitor with the key and the member of each, and with the bounds of a number or the words."]
+    lines += ["template <typename Visit>", "void for_each_setting(PlainSettings& settings, const Visit& visit) {"]
+    lines += [f"  visit({', '.join(_arguments(one))});" for one in plain]
     return "\n".join([*lines, "}", "", "}  // namespace sonde", ""])
+
+
+def _declaration(one: Setting) -> str:
+    if one.words:
+        return f"{one.type} {one.cpp_name} = {one.type}::{one.words[0]}"
+    if one.flag is not None:
+        return f"bool {one.cpp_name} = {str(one.flag).lower()}"
+    return f"std::uint64_t {one.cpp_name} = {one.number}"
+
+
+def _arguments(one: Setting) -> list[str]:
+    place = [f'"{one.key}"', f"settings.{one.cpp_name}"]
+    if one.words:
+        words = ", ".join(f'"{word}"' for word in one.words)
+        return [*place, f"std::array<std::string_view, {len(one.words)}>{{{words}}}"]
+    if one.flag is not None:
+        return place
+    return [*place, f'NumberBounds{{{one.least}U, {one.most}U, "{one.allowed}"}}']
 
 
 def with_table(settings: tuple[Setting, ...], text: str) -> str:

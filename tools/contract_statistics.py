@@ -81,6 +81,7 @@ def statistics_row(contract: Contract) -> str:
         hides = "  # type: ignore[assignment]  # replaces tuple.count" if member.name == "count" else ""
         lines.append(f"    {member.name}: {kinds[member.type]} | None{hides}")
     reals = sum(member.type == "number" for member in _members(contract))
-    return "\n".join(
-        [*lines, "", "", f"REALS, COUNTS = Statistics._fields[:{reals}], Statistics._fields[{reals}:]", ""]
-    )
+    lines += ["", "", f"REALS, COUNTS = Statistics._fields[:{reals}], Statistics._fields[{reals}:]"]
+    trends = [one.name for one in _members(contract) if one.name not in contract.types["Statistics"].no_trend]
+    lines += ["TRENDS = (", *(f'    "{name}",' for name in trends), ")"]
+    return "\n".join([*lines, ""])

@@ -1,8 +1,11 @@
-"""The tables of a saved index (contract/tables.toml): rows of C++, which know their columns."""
+"""Rows of tables (contract/tables.toml): of a saved index and of the server for C++, and the columns of sonde.dump."""
 
 from __future__ import annotations
 
-from contract_language import Contract, Member
+import keyword
+from typing import Any
+
+from contract_language import Contract, Member, Table
 
 _TYPES = {
     "text": "std::string_view",
@@ -13,6 +16,23 @@ _TYPES = {
     "number": "double",
     "Statistics": "KnownStatistics",
 }
+# Of the server: the class in C++, the column's type, the type in Arrow, the schema.
+_COUNT = {"type": "integer", "minimum": 0}
+_SHARED = {"State": "class", "number": "known_number"}  # schemas of openapi.json; all numbers may be null
+_SERVED: dict[str, tuple[str, str, str, dict[str, Any]]] = {
+    "text": ("std::string", "text", "dictionary<int32, utf8>", {"type": "string"}),
+    "unique": ("std::string", "unique", "utf8", {"type": "string"}),
+    "shape": ("std::string", "shape", "utf8", {"type": "array", "items": {"type": "integer"}}),
+    "flag": ("bool", "boolean", "bool", {"type": "boolean"}),
+    "byte": ("std::uint8_t", "uint8", "uint8", _COUNT),
+    "index": ("std::uint32_t", "uint32", "uint32", _COUNT),
+    "count": ("std::uint64_t", "uint64", "uint64", _COUNT),
+    "number": ("double", "float64", "float64", {}),
+}
+_PYTHON = {"Statistics": "Mapping[str, Known]", "shape": "Shapes"} | dict.fromkeys(
+    ("count", "index", "flag"), "NDArray[Any]"
+)
+_WORD: tuple[str, str, str, dict[str, Any]] = ("std::string_view", "text", "dictionary<int32, utf8>", {})
 
 
 def tables_text(contract: Contract) -> str:
@@ -27,12 +47,13 @@ def tables_text(contract: Contract) -> str:
         "namespace tables {",
         "",
     ]
-    for table in contract.tables:
+    saved = [table for table in contract.tables if table.table]
+    for table in saved:
         lines += [f"// {table.meaning}", f"struct {table.name} {{"]
         lines += [f"  {_class(one)} {one.name}{_initial(one)};  // {one.meaning}" for one in table.members]
         lines += ["};", ""]
     lines += ["}  // namespace tables", ""]
-    for table in contract.tables:
+    for table in saved:
         name = f"tables::{table.name}"
         fields = [_field(name, one) for one in table.members]
         lines += ["template <>", f"struct TableOf<{name}> {{"]
@@ -40,7 +61,7 @@ def tables_text(contract: Contract) -> str:
         lines += ["  static constexpr auto columns = std::tuple("]
         lines += [f"      {field}{',' if field is not fields[-1] else ');'}" for field in fields]
         lines += ["};"]
-    rows = ", ".join(f"tables::{table.name}" for table in contract.tables)
+    rows = ", ".join(f"tables::{table.name}" for table in saved)
     return "\n".join([*lines, "", f"using AllTables = std::tuple<{rows}>;", "", "}  // namespace sonde", ""])
 
 
@@ -50,7 +71,7 @@ def _class(member: Member) -> str:
 
 
 def _initial(member: Member) -> str:
-    if member.left_out or member.type == "text":
+    if member.left_out or member.type in ("text", "unique", "shape"):
         return "{}"
     return " = false" if member.type == "flag" else " = 0"
 
@@ -59,3 +80,120 @@ def _field(name: str, member: Member) -> str:
     if member.merged:
         return f"StatisticsField{{&{name}::{member.name}}}"
     return f'RowField{{"{member.name}", &{name}::{member.name}}}'
+
+
+def served_text(contract: Contract) -> str:
+    """contract/served_rows.h."""
+    lines = [
+        "// The rows of the server's tables. Made from contract/tables.toml by tools/contract.py.",
+        "#pragma once",
+        "",
+        '#include "face/server/row_table.h"',
+        "",
+        "namespace sonde::server {",
+        "",
+    ]
+    for table in (one for one in contract.tables if one.served):
+        lines += [f"// {table.meaning}", f"struct {table.name} {{"]
+        lines += [f"  {_served_class(one)} {_cpp_name(one)}{_served_initial(one)};" for one in table.members]
+        fields = [_served_field(table.name, one) for one in table.members]
+        lines += [
+            "};",
+            "template <>",
+            f"struct ColumnsOf<{table.name}> {{",
+            "  static constexpr auto list = std::tuple(",
+        ]
+        lines += [f"      {field}{',' if field is not fields[-1] else ');'}" for field in fields]
+        lines += ["};", ""]
+    return "\n".join([*lines, "}  // namespace sonde::server", ""])
+
+
+def _cpp_name(member: Member) -> str:
+    return "class_" if member.name == "class" else member.name
+
+
+def _served_form(member: Member) -> tuple[str, str, str, dict[str, Any]]:
+    return _SERVED.get(member.type, _WORD)
+
+
+def _served_class(member: Member) -> str:
+    if member.merged:
+        return "KnownStatistics"
+    name = _served_form(member)[0]
+    return f"std::optional<{name}>" if member.left_out else name
+
+
+def _served_initial(member: Member) -> str:
+    return "" if member.merged or member.type not in _SERVED else _initial(member)
+
+
+def _served_field(row: str, member: Member) -> str:
+    if member.merged:
+        return f"StatisticsColumns{{&{row}::{member.name}}}"
+    return f'RowColumn{{"{member.name}", &{row}::{_cpp_name(member)}, ColumnType::{_served_form(member)[1]}}}'
+
+
+def put_rows(contract: Contract, paths: dict[str, Any]) -> None:
+    """The rows of the tables into the paths of openapi.json."""
+    for table in (one for one in contract.tables if one.served):
+        path, _, part = table.served.partition(" ")
+        answer = paths[path]["get"]["responses"]["200"]
+        members = _with_statistics(contract, table)
+        properties = {one.name: _schema(contract, one) for one in members}
+        arrow = [{"name": one.name, "type": _served_form(one)[2], "nullable": one.left_out} for one in members]
+        rows = answer["content"]["application/json"]["schema"]["properties"]["rows"]
+        places = rows.get("anyOf", [rows])
+        places[1 if part else 0]["items"]["properties"] = properties
+        if part:
+            answer[f"x-arrow-columns-of-{part}"] = arrow
+        else:
+            answer["content"]["application/vnd.apache.arrow.stream"]["x-arrow-columns"] = arrow
+
+
+def _with_statistics(contract: Contract, table: Table) -> list[Member]:
+    found: list[Member] = []
+    for member in table.members:
+        found += contract.types[member.type].members if member.merged else [member]
+    return found
+
+
+def _schema(contract: Contract, member: Member) -> dict[str, Any]:
+    words = contract.enums.get(member.type)
+    schema = {"enum": list(words)} if words else dict(_served_form(member)[3])
+    if member.type in _SHARED:
+        schema = {"$ref": f"#/components/schemas/{_SHARED[member.type]}"}
+    elif member.left_out:
+        schema["type"] = [schema["type"], "null"]
+    return {**schema, "description": member.meaning}
+
+
+def text_columns(contract: Contract) -> list[str]:
+    """The columns of the server's tables that are no numbers."""
+    served = (member for table in contract.tables if table.served for member in table.members)
+    return sorted(
+        {one.name for one in served if _served_form(one)[1] in ("text", "unique", "shape") and not one.merged}
+    )
+
+
+_PYTHON_HEAD = '''"""The columns of the tables of an open dump. Made from contract/ by tools/contract.py."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
+
+from .columns import Known, Shapes, Words
+'''
+
+
+def python_columns(contract: Contract) -> str:
+    """sonde/dump/column_types.py."""
+    return "\n\n".join([_PYTHON_HEAD, *(_python_class(table) for table in contract.tables if table.is_python)])
+
+
+def _python_class(table: Table) -> str:
+    lines = [f"class {table.name}(NamedTuple):", f'    """{table.meaning}"""', ""]
+    for member in table.members:
+        name = member.name + "_" * keyword.iskeyword(member.name)
+        lines.append(f"    {name}: {_PYTHON.get(member.type, 'Words')}")
+    return "\n".join([*lines, ""])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contract_language import ENVELOPE, ERROR, Contract, Type, inner, is_list, is_map
 from contract_options import job_interface
 from contract_schema import always
+from contract_tables import text_columns
 
 _BASIC = {
     "text": "string",
@@ -67,4 +68,6 @@ def web_text(contract: Contract) -> str:
         if type.rest:
             lines.append(f"  readonly [name: string]: {typescript(contract, type.rest)};")
         blocks.append("\n".join([f"// {type.meaning}", f"export interface {type.name} {{", *lines, "}", ""]))
-    return "\n".join([*blocks, job_interface(contract)])
+    columns = ", ".join(f'"{name}"' for name in text_columns(contract))
+    texts = f"// Columns of tables that hold texts.\nexport const TEXT_COLUMNS: readonly string[] = [{columns}];\n"
+    return "\n".join([*blocks, job_interface(contract), texts])

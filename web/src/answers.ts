@@ -384,3 +384,6 @@ export interface JobArguments {
   readonly source?: string; // watch: ops called from such a line, as train.py:49, or with this code in it
   readonly side?: "output" | "input" | "both"; // watch: which tensors of them: output, input or both (default: output)
 }
+
+// Columns of tables that hold texts.
+export const TEXT_COLUMNS: readonly string[] = ["class", "dtype", "function", "key", "md5", "op_name", "op_type", "parameter", "phase", "rank", "row", "scope", "sha1", "shape", "side", "skipped", "source_file", "tensor_file", "worst_op"];

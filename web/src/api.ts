@@ -4,6 +4,9 @@ import type { FirstBad, JobArguments, Tensor } from "./answers.ts";
 // A number; one that JSON does not have is a text.
 export type Number = number | "nan" | "inf" | "-inf";
 
+// A number; null: nobody knows it.
+export type KnownNumber = Number | null;
+
 // The state of a tensor, an op or a cell; of several the worst. `unjudged_infinity`: no first-bad job has run that could say whether it is healthy.
 export type Class = "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded";
 
@@ -307,7 +310,7 @@ export interface HealthRow {
   readonly column?: number; // Columns from 0.
   readonly first_step?: number; // First step of the column.
   readonly last_step?: number; // Last step of the column.
-  readonly class?: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded"; // Of a tensor its own; of an op the worst of what it made, and of what it read from outside the step.
+  readonly class?: Class; // The worst of the cell.
   readonly ops?: number; // Ops below.
   readonly tensors?: number; // Recorded tensors below.
   readonly nan_tensors?: number; // Tensors with a NaN.
@@ -334,7 +337,7 @@ export interface OpsRow {
   readonly function?: string; // Empty: unknown.
   readonly timestamp_us?: number; // Since 1970.
   readonly tensors?: number; // Recorded tensors.
-  readonly class?: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded"; // Of a tensor its own; of an op the worst of what it made, and of what it read from outside the step.
+  readonly class?: Class; // The worst of what it made, and of what it read from outside the step.
   readonly nan_tensors?: number; // Its tensors with a NaN.
   readonly inf_tensors?: number; // Its tensors with an infinity.
   readonly not_measured?: number; // Its tensors whose values nobody has looked at.
@@ -357,17 +360,17 @@ export interface TensorsRow {
   readonly key?: string; // The name of a slot that is not a number; empty: none.
   readonly dtype?: string; // `?`: unknown.
   readonly shape?: readonly (number)[] | null; // Arrow: the text `(2,3)`.
-  readonly max?: Number | null; // Largest element.
-  readonly min?: Number | null; // Smallest element.
-  readonly avg?: Number | null; // Mean.
-  readonly l2norm?: Number | null; // Square root of the sum of squares.
-  readonly count?: number | null; // Elements.
-  readonly nan_count?: number | null; // Elements.
-  readonly positive_inf_count?: number | null; // Elements.
-  readonly negative_inf_count?: number | null; // Elements.
-  readonly positive_count?: number | null; // Elements.
-  readonly negative_count?: number | null; // Elements.
-  readonly zero_count?: number | null; // Elements.
+  readonly max?: KnownNumber; // the largest value
+  readonly min?: KnownNumber; // the smallest value
+  readonly avg?: KnownNumber; // the mean
+  readonly l2norm?: KnownNumber; // the square root of the sum of squares
+  readonly count?: number | null; // elements
+  readonly nan_count?: number | null; // elements that are NaN
+  readonly positive_inf_count?: number | null; // elements that are +inf
+  readonly negative_inf_count?: number | null; // elements that are -inf
+  readonly positive_count?: number | null; // elements above 0
+  readonly negative_count?: number | null; // elements below 0
+  readonly zero_count?: number | null; // elements equal to 0
   readonly md5?: string | null; // Of its bytes.
   readonly sha1?: string | null; // Of its bytes.
   readonly skipped?: string | null; // The reason why it was not read.
@@ -376,7 +379,7 @@ export interface TensorsRow {
   readonly source_line?: number; // 0: unknown.
   readonly function?: string; // Empty: unknown.
   readonly timestamp_us?: number; // Since 1970.
-  readonly class?: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded"; // Of a tensor its own; of an op the worst of what it made, and of what it read from outside the step.
+  readonly class?: Class; // Its state.
   readonly op_id?: number; // The op's position in the order of the run; valid in this generation.
 }
 
@@ -391,8 +394,8 @@ export interface GraphNodeRow {
   readonly function?: string; // Empty: unknown.
   readonly dtype?: string; // Of its first output; `?`: unknown.
   readonly shape?: readonly (number)[] | null; // Of its first output. Arrow: the text `(2,3)`.
-  readonly l2norm?: Number | null; // Of its first output.
-  readonly class?: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded"; // Of a tensor its own; of an op the worst of what it made, and of what it read from outside the step.
+  readonly l2norm?: KnownNumber; // Of its first output.
+  readonly class?: Class; // The worst of what it made, and of what it read from outside the step.
 }
 
 export interface GraphEdgeRow {
@@ -401,25 +404,25 @@ export interface GraphEdgeRow {
   readonly to_node?: number; // The reader.
   readonly to_slot?: number; // Its input slot.
   readonly parameter?: string | null; // Parameter or data, where no node made it.
-  readonly class?: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded"; // Of the tensor that flows.
+  readonly class?: Class; // Of the tensor that flows.
 }
 
 export interface TrendRow {
   readonly rank?: string; // The rank: its number, or `0 of run7` where the path holds several dumps.
   readonly graph?: number; // 0 training, 1 and 2 without gradients.
   readonly step?: number; // The number of the step.
-  readonly max?: Number | null; // Largest element.
-  readonly min?: Number | null; // Smallest element.
-  readonly avg?: Number | null; // Mean.
-  readonly l2norm?: Number | null; // Square root of the sum of squares.
-  readonly count?: number | null; // Elements.
-  readonly nan_count?: number | null; // Elements.
-  readonly positive_inf_count?: number | null; // Elements.
-  readonly negative_inf_count?: number | null; // Elements.
-  readonly positive_count?: number | null; // Elements.
-  readonly negative_count?: number | null; // Elements.
-  readonly zero_count?: number | null; // Elements.
-  readonly class?: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded"; // Of a tensor its own; of an op the worst of what it made, and of what it read from outside the step.
+  readonly max?: KnownNumber; // the largest value
+  readonly min?: KnownNumber; // the smallest value
+  readonly avg?: KnownNumber; // the mean
+  readonly l2norm?: KnownNumber; // the square root of the sum of squares
+  readonly count?: number | null; // elements
+  readonly nan_count?: number | null; // elements that are NaN
+  readonly positive_inf_count?: number | null; // elements that are +inf
+  readonly negative_inf_count?: number | null; // elements that are -inf
+  readonly positive_count?: number | null; // elements above 0
+  readonly negative_count?: number | null; // elements below 0
+  readonly zero_count?: number | null; // elements equal to 0
+  readonly class?: Class; // Its state.
 }
 
 export interface CurvesRow {
@@ -427,8 +430,8 @@ export interface CurvesRow {
   readonly column?: number; // Columns from 0.
   readonly first_step?: number; // First step of the column that has the tensor.
   readonly last_step?: number; // Last step of the column that has the tensor.
-  readonly value?: Number | null; // The statistic; null: nobody measured it.
-  readonly class?: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded"; // The worst class of the tensor in these steps.
+  readonly value?: KnownNumber; // The statistic; null: nobody measured it.
+  readonly class?: Class; // The worst class of the tensor in these steps.
 }
 
 export interface GradientsRow {
@@ -439,16 +442,16 @@ export interface GradientsRow {
   readonly column?: number; // Columns from 0.
   readonly first_step?: number; // First step of the column.
   readonly last_step?: number; // Last step of the column.
-  readonly l2norm?: Number | null; // The largest of the cell; null: unknown.
-  readonly class?: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded"; // The worst of the cell.
+  readonly l2norm?: KnownNumber; // The largest of the cell; null: unknown.
+  readonly class?: Class; // The worst of the cell.
 }
 
 export interface TensorHeatRow {
   readonly row?: number; // Row of the picture.
   readonly column?: number; // Column of the picture.
-  readonly min?: Number | null; // Of its finite elements; null: none is finite.
-  readonly mean?: Number | null; // Of its finite elements.
-  readonly max?: Number | null; // Of its finite elements.
+  readonly min?: KnownNumber; // Of its finite elements; null: none is finite.
+  readonly mean?: KnownNumber; // Of its finite elements.
+  readonly max?: KnownNumber; // Of its finite elements.
   readonly bad?: number; // Bits: 1 NaN, 2 infinity, 4 negative infinity; one element is enough.
 }
 

@@ -79,8 +79,16 @@ void put(Json& json, const Object& object, const Member<Object, Value>& member) 
   json[std::string(member.name)] = value_json(object.*member.at);
 }
 template <typename Object, typename Value>
+void put(Json& json, const Object& object, const Merged<Object, Value>& member) {
+  put_members(json, object.*member.at);
+}
+template <typename Object, typename Value>
 void put(Json& json, const Object& object, const Merged<Object, std::optional<Value>>& member) {
   if (object.*member.at) put_members(json, *(object.*member.at));
+}
+template <typename Object, typename Value>
+void put(Json& json, const Object& object, const Rest<Object, Value>& member) {
+  for (const auto& one : object.*member.at) json[one.name] = value_json(one.value);
 }
 
 template <typename Object>

@@ -26,6 +26,14 @@ struct Merged {
 template <typename Object, typename Value>
 Merged(Value Object::*) -> Merged<Object, Value>;
 
+// Members that have no other name than in the document.
+template <typename Object, typename Value>
+struct Rest {
+  Value Object::*at;
+};
+template <typename Object, typename Value>
+Rest(Value Object::*) -> Rest<Object, Value>;
+
 template <typename Type>
 struct Members;  // `list`, a tuple of the above; `is_answer`: it has `problems` and `warnings` besides
 template <typename Enum>

@@ -16,6 +16,7 @@
 #include <span>
 #include <utility>
 
+#include "contract/setting_keys.h"
 #include "plan/config/diagnostics.h"
 #include "plan/config/dialect.h"
 #include "plan/config/printable.h"
@@ -29,8 +30,8 @@ constexpr std::size_t kLongestPath = 512;
 constexpr std::size_t kMostSteps = 100;
 
 constexpr std::array<std::string_view, 10> kTexts = {
-    "dump_path", "dump_mode", "dump_op_switch", "dump_debug",       "dump_level",
-    "dump_data", "dump_step", "dump_scene",     "dump_kernel_data", "quant_dumpable"};
+    keys::dump_path, keys::dump_mode, keys::dump_op_switch, keys::dump_debug,       keys::dump_level,
+    keys::dump_data, keys::dump_step, keys::dump_scene,     keys::dump_kernel_data, keys::quant_dumpable};
 
 struct Options {
   std::string_view item;
@@ -38,13 +39,14 @@ struct Options {
 };
 std::span<const Options> all_options() {
   static const std::vector<Options> options = {
-      {"dump_mode", {"input", "output", "all"}},
-      {"dump_op_switch", {"on", "off"}},
-      {"dump_debug", {"on", "off"}},
-      {"dump_level", {"op", "kernel", "all"}},
-      {"dump_data", {"tensor", "stats"}},
-      {"dump_scene", {"lite_exception", "aic_err_brief_dump", "aic_err_norm_dump", "aic_err_detail_dump", "watcher"}},
-      {"quant_dumpable", {"0", "1"}},
+      {keys::dump_mode, {"input", "output", "all"}},
+      {keys::dump_op_switch, {"on", "off"}},
+      {keys::dump_debug, {"on", "off"}},
+      {keys::dump_level, {"op", "kernel", "all"}},
+      {keys::dump_data, {"tensor", "stats"}},
+      {keys::dump_scene,
+       {"lite_exception", "aic_err_brief_dump", "aic_err_norm_dump", "aic_err_detail_dump", "watcher"}},
+      {keys::quant_dumpable, {"0", "1"}},
   };
   return options;
 }
@@ -124,19 +126,19 @@ class AclReader {
         complaints_.content(member->value.line, std::string(item), "must be string");
       }
     }
-    for (const std::string_view item : {"dump_stats", "dump_list"}) {
+    for (const std::string_view item : {keys::dump_stats, keys::dump_list}) {
       const JsonMember* member = dump_.find(item);
       if (member != nullptr && !member->value.is(JsonValue::Kind::array)) {
         complaints_.content(member->value.line, std::string(item), "must be array");
       }
     }
-    const JsonMember* stats = dump_.find("dump_stats");
+    const JsonMember* stats = dump_.find(keys::dump_stats);
     for (std::size_t i = 0; stats != nullptr && i < stats->value.items.size(); ++i) {
       const JsonValue& one = stats->value.items[i];
       if (one.is(JsonValue::Kind::string)) continue;
       complaints_.content(one.line, fmt::format("dump_stats[{}]", i), "array member must be string");
     }
-    const JsonMember* list = dump_.find("dump_list");
+    const JsonMember* list = dump_.find(keys::dump_list);
     if (list == nullptr) return;
     plan_.acl.dump_list = read_dump_list(list->value, complaints_);
     for (const JsonValue& entry : list->value.items) warn_of_unknown_keys(entry, "dump.dump_list", diagnostics_);
@@ -147,19 +149,19 @@ class AclReader {
       const JsonMember* member = dump_.find(options.item);
       if (member != nullptr) check_word(member->value, std::string(options.item), member->value.text, options.values);
     }
-    const JsonMember* stats = dump_.find("dump_stats");
+    const JsonMember* stats = dump_.find(keys::dump_stats);
     std::vector<std::string_view> words;
     words.insert(words.end(), kStatistics.begin(), kStatistics.end());
     for (std::size_t i = 0; stats != nullptr && i < stats->value.items.size(); ++i) {
       const JsonValue& one = stats->value.items[i];
       check_word(one, fmt::format("dump_stats[{}]", i), one.text, words);
     }
-    const JsonMember* kernel_data = dump_.find("dump_kernel_data");
+    const JsonMember* kernel_data = dump_.find(keys::dump_kernel_data);
     if (kernel_data == nullptr) return;
     std::string_view rest = kernel_data->value.text;
     while (true) {
       const std::string_view word = rest.substr(0, rest.find(','));
-      check_word(kernel_data->value, "dump_kernel_data", word, {kKernelData.begin(), kKernelData.end()});
+      check_word(kernel_data->value, keys::dump_kernel_data, word, {kKernelData.begin(), kKernelData.end()});
       if (word.size() == rest.size()) break;
       rest.remove_prefix(word.size() + 1);
     }
@@ -173,28 +175,28 @@ class AclReader {
   }
 
   void take_values() {
-    const std::string mode = text("dump_mode");
+    const std::string mode = text(keys::dump_mode);
     plan_.input_output = mode == "all" ? Sides::both : mode == "input" ? Sides::inputs : Sides::outputs;
-    plan_.acl.single_ops = text("dump_op_switch") == "on";
-    if (const std::string level = text("dump_level"); !level.empty()) plan_.acl.dump_level = level;
-    plan_.acl.scene = scene_from(text("dump_scene")).value_or(Scene::none);
+    plan_.acl.single_ops = text(keys::dump_op_switch) == "on";
+    if (const std::string level = text(keys::dump_level); !level.empty()) plan_.acl.dump_level = level;
+    plan_.acl.scene = scene_from(text(keys::dump_scene)).value_or(Scene::none);
     take_scene_of_environment();
     if (plan_.acl.is_exception_scene()) plan_.op_debug_mode = 4;
     take_statistics();
-    if (dump_.find("dump_kernel_data") != nullptr) {
-      complaints_.warning(line("dump_kernel_data"), "dump_kernel_data",
+    if (dump_.find(keys::dump_kernel_data) != nullptr) {
+      complaints_.warning(line(keys::dump_kernel_data), keys::dump_kernel_data,
                           "no effect: it keeps the output of kernels on an NPU, and kernels of a CPU print nothing");
     }
-    if (text("quant_dumpable") == "1") {
-      complaints_.warning(line("quant_dumpable"), "quant_dumpable",
+    if (text(keys::quant_dumpable) == "1") {
+      complaints_.warning(line(keys::quant_dumpable), keys::quant_dumpable,
                           "no effect: nothing is fused here, and the inputs of a quantisation are recorded anyway");
     }
   }
 
   void take_statistics() {
-    if (text("dump_data") != "stats") return;
+    if (text(keys::dump_data) != "stats") return;
     plan_.saved_data = SavedData::statistic;
-    const JsonMember* stats = dump_.find("dump_stats");
+    const JsonMember* stats = dump_.find(keys::dump_stats);
     const bool all = stats == nullptr || stats->value.items.empty();
     plan_.statistic_category = all ? default_acl_statistics() : std::vector<Category>();
     for (const std::string_view statistic : kStatistics) {
@@ -209,7 +211,7 @@ class AclReader {
   void take_scene_of_environment() {
     const std::string word = environment("ASCEND_DUMP_SCENE");
     if (word.empty() || plan_.acl.scene != Scene::none) return;
-    const bool asks = !plan_.acl.dump_list.empty() || plan_.acl.single_ops || text("dump_debug") == "on";
+    const bool asks = !plan_.acl.dump_list.empty() || plan_.acl.single_ops || text(keys::dump_debug) == "on";
     const std::optional<Scene> scene = scene_from(word);
     if (asks || !scene || scene == Scene::watcher) {
       diagnostics_.warning(0, "ASCEND_DUMP_SCENE",
@@ -236,11 +238,11 @@ class AclReader {
 
   void check_scene() {
     if (plan_.acl.scene == Scene::none) return;
-    const std::string scene = text("dump_scene");
-    if (text("dump_debug") == "on") cannot_be("dump_debug", "on", "dump_scene", scene);
-    if (plan_.acl.single_ops) cannot_be("dump_op_switch", "on", "dump_scene", scene);
+    const std::string scene = text(keys::dump_scene);
+    if (text(keys::dump_debug) == "on") cannot_be(keys::dump_debug, "on", keys::dump_scene, scene);
+    if (plan_.acl.single_ops) cannot_be(keys::dump_op_switch, "on", keys::dump_scene, scene);
     if (plan_.acl.scene == Scene::watcher && plan_.input_output != Sides::outputs) {
-      cannot_be("dump_mode", text("dump_mode"), "dump_scene", scene);
+      cannot_be(keys::dump_mode, text(keys::dump_mode), keys::dump_scene, scene);
     }
   }
 
@@ -251,12 +253,12 @@ class AclReader {
     for (const char* name : {"NPU_COLLECT_PATH", "ASCEND_DUMP_PATH", "ASCEND_WORK_PATH"}) {
       if (path.empty()) path = environment(name);
     }
-    if (path.empty()) path = text("dump_path");
+    if (path.empty()) path = text(keys::dump_path);
     plan_.path = absolute_directory(path.empty() ? "." : path);
   }
 
   void check_path() {
-    const JsonMember* member = dump_.find("dump_path");
+    const JsonMember* member = dump_.find(keys::dump_path);
     const std::string item = "dump_path";
     if (member == nullptr) return complaints_.content(dump_.line, item, "item not found");
     const std::string& path = member->value.text;
@@ -297,26 +299,27 @@ class AclReader {
 
   // The user's documents forbid a dump_list here; CANN itself looks only at dump_op_switch.
   void check_debug() {
-    if (text("dump_debug") != "on") return;
+    if (text(keys::dump_debug) != "on") return;
     plan_.op_debug_mode = 3;
     plan_.input_output = Sides::both;
-    if (plan_.acl.single_ops) cannot_be("dump_op_switch", "on", "dump_debug", "on");
-    if (!plan_.acl.dump_list.empty()) cannot_be_configured("dump_list", "dump_debug", "on");
-    if (!text("dump_step").empty()) {
-      complaints_.warning(line("dump_step"), "dump_step", "not read with dump_debug on: every step is examined");
+    if (plan_.acl.single_ops) cannot_be(keys::dump_op_switch, "on", keys::dump_debug, "on");
+    if (!plan_.acl.dump_list.empty()) cannot_be_configured(keys::dump_list, keys::dump_debug, "on");
+    if (!text(keys::dump_step).empty()) {
+      complaints_.warning(line(keys::dump_step), keys::dump_step,
+                          "not read with dump_debug on: every step is examined");
     }
   }
 
   void check_rest() {
-    check_dump_step(text("dump_step"), line("dump_step"), complaints_);
-    if (const std::string steps = text("dump_step"); !steps.empty()) plan_.iteration = StepSet::parse(steps);
-    if (const JsonMember* list = dump_.find("dump_list")) check_dump_list(list->value, plan_, complaints_);
-    const JsonMember* stats = dump_.find("dump_stats");
+    check_dump_step(text(keys::dump_step), line(keys::dump_step), complaints_);
+    if (const std::string steps = text(keys::dump_step); !steps.empty()) plan_.iteration = StepSet::parse(steps);
+    if (const JsonMember* list = dump_.find(keys::dump_list)) check_dump_list(list->value, plan_, complaints_);
+    const JsonMember* stats = dump_.find(keys::dump_stats);
     if (stats != nullptr && !stats->value.items.empty() && plan_.saved_data == SavedData::tensor) {
-      cannot_be_configured("dump_stats", "dump_data", "tensor");
+      cannot_be_configured(keys::dump_stats, keys::dump_data, "tensor");
     }
     if (plan_.acl.scene == Scene::watcher && plan_.acl.dump_list.empty()) {
-      diagnostics_.error(line("dump_list"), "dump.dump_list", "E10001: Dump list is empty.");
+      diagnostics_.error(line(keys::dump_list), "dump.dump_list", "E10001: Dump list is empty.");
     }
   }
 
@@ -394,7 +397,7 @@ void AclComplaints::warning(std::size_t line, const std::string& item, std::stri
 void check_dump_step(std::string_view text, std::size_t line, AclComplaints& complaints) {
   if (text.empty()) return;
   if (static_cast<std::size_t>(std::ranges::count(text, '|')) >= kMostSteps) {
-    return complaints.value(line, "dump_step", text, "The value exceeds the maximum limit of 100 intervals");
+    return complaints.value(line, keys::dump_step, text, "The value exceeds the maximum limit of 100 intervals");
   }
   for (std::size_t i = 0;; ++i) {
     const std::string_view part = text.substr(0, text.find('|'));

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <optional>
 
+#include "contract/setting_keys.h"
 #include "plan/config/acl.h"
 #include "plan/config/diagnostics.h"
 
@@ -38,11 +39,12 @@ class EntryReader {
 
   DumpListEntry read() {
     DumpListEntry result;
-    if (const JsonMember* model = entry_.find("model_name")) result.model_name = text_of(*model, item("model_name"));
-    result.layer = names("layer");
-    result.watcher_nodes = names("watcher_nodes");
-    result.optype_blacklist = blacklist("optype_blacklist");
-    result.opname_blacklist = blacklist("opname_blacklist");
+    if (const JsonMember* model = entry_.find(keys::model_name))
+      result.model_name = text_of(*model, item(keys::model_name));
+    result.layer = names(keys::layer);
+    result.watcher_nodes = names(keys::watcher_nodes);
+    result.optype_blacklist = blacklist(keys::optype_blacklist);
+    result.opname_blacklist = blacklist(keys::opname_blacklist);
     result.opname_range = ranges();
     return result;
   }
@@ -131,8 +133,8 @@ class EntryReader {
   std::vector<OpRange> ranges() {
     std::vector<OpRange> result;
     std::size_t i = 0;
-    for (const JsonValue* element : elements("opname_range", JsonValue::Kind::object)) {
-      const std::string where = fmt::format("{}[{}]", item("opname_range"), i++);
+    for (const JsonValue* element : elements(keys::opname_range, JsonValue::Kind::object)) {
+      const std::string where = fmt::format("{}[{}]", item(keys::opname_range), i++);
       result.push_back({needed_text(*element, "begin", where), needed_text(*element, "end", where)});
     }
     return result;
@@ -144,7 +146,7 @@ class EntryReader {
 };
 
 void check_blacklists(const JsonValue& entry, const std::string& where, const Plan& plan, AclComplaints& complaints) {
-  for (const std::string_view key : {"optype_blacklist", "opname_blacklist"}) {
+  for (const std::string_view key : {keys::optype_blacklist, keys::opname_blacklist}) {
     const JsonMember* list = entry.find(key);
     if (list == nullptr || list->value.items.empty()) continue;
     const std::string item = fmt::format("{}.{}", where, key);
@@ -162,7 +164,7 @@ void check_blacklists(const JsonValue& entry, const std::string& where, const Pl
 
 void check_ranges(const JsonValue& entry, const DumpListEntry& read, const std::string& where, const Plan& plan,
                   AclComplaints& complaints) {
-  const JsonMember* ranges = entry.find("opname_range");
+  const JsonMember* ranges = entry.find(keys::opname_range);
   if (ranges == nullptr || read.opname_range.empty()) return;
   const std::string item = where + ".opname_range";
   if (plan.acl.dump_level != "op") {
@@ -172,7 +174,7 @@ void check_ranges(const JsonValue& entry, const DumpListEntry& read, const std::
                     item));
     return;
   }
-  const JsonMember* model = entry.find("model_name");
+  const JsonMember* model = entry.find(keys::model_name);
   if (model == nullptr) complaints.content(entry.line, where + ".model_name", kNotFound);
   if (model != nullptr && read.model_name.empty()) complaints.content(model->line, where + ".model_name", kEmptyItem);
   for (std::size_t i = 0; i < read.opname_range.size(); ++i) {
@@ -184,7 +186,7 @@ void check_ranges(const JsonValue& entry, const DumpListEntry& read, const std::
 
 void check_watcher(const JsonValue& entry, const DumpListEntry& read, const std::string& where, const Plan& plan,
                    AclComplaints& complaints) {
-  const JsonMember* nodes = entry.find("watcher_nodes");
+  const JsonMember* nodes = entry.find(keys::watcher_nodes);
   const std::string item = where + ".watcher_nodes";
   if (plan.acl.scene != Scene::watcher) {
     if (!read.watcher_nodes.empty()) {
@@ -197,7 +199,7 @@ void check_watcher(const JsonValue& entry, const DumpListEntry& read, const std:
   }
   if (nodes == nullptr) complaints.content(entry.line, item, kNotFound);
   if (nodes != nullptr && read.watcher_nodes.empty()) complaints.content(nodes->line, item, kEmptyItem);
-  if (const JsonMember* model = entry.find("model_name")) {
+  if (const JsonMember* model = entry.find(keys::model_name)) {
     complaints.conflict(model->line, where + ".model_name",
                         fmt::format("When configuration item dump_scene is set to watcher, configuration item "
                                     "{}.model_name cannot be configured",
@@ -230,8 +232,8 @@ void check_dump_list(const JsonValue& list, const Plan& plan, AclComplaints& com
       if (member != nullptr && empty) complaints.content(member->line, fmt::format("{}.{}", where, key), kEmptyItem);
     };
     if (!plan.acl.single_ops) {
-      present("model_name", read.model_name.empty());
-      present("layer", read.layer.empty());
+      present(keys::model_name, read.model_name.empty());
+      present(keys::layer, read.layer.empty());
     }
     check_watcher(entry, read, where, plan, complaints);
     check_blacklists(entry, where, plan, complaints);

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "contract/setting_keys.h"
 #include "plan/config/plan.h"
 
 namespace sonde {
@@ -23,22 +24,23 @@ std::string text_of(const Configuration& configuration) {
   std::iota(devices.begin(), devices.end(), 0U);
   const std::string path = configuration.path.string();
   const bool graph_only = configuration.saved_data == "graph";
-  Json common = {{"op_debug_mode", 0}, {"dump_mode", configuration.kernels.empty() ? 0 : 1}};
-  if (is_plain(path)) common["path"] = path;
-  common["net_name"] = configuration.net_name;
-  common["iteration"] = configuration.iteration;
-  if (!graph_only) common["saved_data"] = configuration.saved_data;
-  common["input_output"] = 0;
-  common["kernels"] = configuration.kernels;
-  common["support_device"] = devices;
-  if (!configuration.statistics.empty()) common["statistic_category"] = configuration.statistics;
-  if (configuration.initial_iteration != 0) common["initial_iteration"] = configuration.initial_iteration;
+  Json common = {{keys::op_debug_mode, 0}, {keys::dump_mode, configuration.kernels.empty() ? 0 : 1}};
+  if (is_plain(path)) common[keys::path] = path;
+  common[keys::net_name] = configuration.net_name;
+  common[keys::iteration] = configuration.iteration;
+  if (!graph_only) common[keys::saved_data] = configuration.saved_data;
+  common[keys::input_output] = 0;
+  common[keys::kernels] = configuration.kernels;
+  common[keys::support_device] = devices;
+  if (!configuration.statistics.empty()) common[keys::statistic_category] = configuration.statistics;
+  if (configuration.initial_iteration != 0) common[keys::initial_iteration] = configuration.initial_iteration;
   Json own = Json::object();
-  if (!is_plain(path)) own["path"] = path;
-  if (graph_only) own["saved_data"] = "graph";
-  if (configuration.reread) own["reread"] = true;
-  Json all = {{"common_dump_settings", common}, {"e2e_dump_settings", {{"enable", true}, {"trans_flag", true}}}};
-  if (!own.empty()) all["sonde_settings"] = own;
+  if (!is_plain(path)) own[keys::path] = path;
+  if (graph_only) own[keys::saved_data] = "graph";
+  if (configuration.reread) own[keys::reread] = true;
+  Json all = {{keys::common_dump_settings, common},
+              {keys::e2e_dump_settings, {{keys::enable, true}, {keys::trans_flag, true}}}};
+  if (!own.empty()) all[keys::sonde_settings] = own;
   return all.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

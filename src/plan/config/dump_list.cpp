@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "contract/setting_keys.h"
 #include "ground/base/text.h"
 #include "plan/config/nearest.h"
 #include "plan/config/op_types.h"
@@ -71,21 +72,21 @@ DumpList::DumpList(const Plan& plan)
     const DumpListEntry& from = plan.acl.dump_list[i];
     const auto key = [&](std::string_view member) { return fmt::format("dump_list[{}].{}", i, member); };
     Entry& to = entries_.emplace_back();
-    to.model = {key("model_name"), from.model_name};
+    to.model = {key(keys::model_name), from.model_name};
     to.everything = from.layer.empty() && from.opname_range.empty();
     for (const std::string& name : from.layer)
-      to.layers.push_back({from.layer_key.empty() ? key("layer") : from.layer_key, name});
-    for (const std::string& name : from.watcher_nodes) to.watched.push_back({key("watcher_nodes"), name});
+      to.layers.push_back({from.layer_key.empty() ? key(keys::layer) : from.layer_key, name});
+    for (const std::string& name : from.watcher_nodes) to.watched.push_back({key(keys::watcher_nodes), name});
     for (const OpRange& range : from.opname_range) {
       Range& fresh = to.ranges.emplace_back();
-      fresh.begin = {key("opname_range"), range.begin};
-      fresh.end = {key("opname_range"), range.end};
+      fresh.begin = {key(keys::opname_range), range.begin};
+      fresh.end = {key(keys::opname_range), range.end};
     }
     for (const BlacklistEntry& black : from.opname_blacklist) {
-      to.by_name.push_back({{key("opname_blacklist"), black.name}, black.slots});
+      to.by_name.push_back({{key(keys::opname_blacklist), black.name}, black.slots});
     }
     for (const BlacklistEntry& black : from.optype_blacklist) {
-      to.by_type.push_back({{key("optype_blacklist"), black.name}, black.slots});
+      to.by_type.push_back({{key(keys::optype_blacklist), black.name}, black.slots});
     }
     in_order_ = in_order_ || !to.ranges.empty();
   }

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "contract/setting_keys.h"
 #include "contract/settings.h"
 #include "plan/config/diagnostics.h"
 #include "plan/config/dialect.h"
 #include "plan/config/nearest.h"
-#include "plan/config/sections.h"
 
 namespace sonde {
 namespace {
@@ -21,7 +21,9 @@ std::string place_of(const KnownKey& known) {
 }
 
 // Keys of another system's files are not suggested.
-bool is_mindspores(std::string_view object) { return object.empty() || object == kCommon || object == kE2e; }
+bool is_mindspores(std::string_view object) {
+  return object.empty() || object == keys::common_dump_settings || object == keys::e2e_dump_settings;
+}
 
 std::string advice_on(std::string_view object, const std::string& key) {
   std::vector<std::string_view> here;
@@ -57,7 +59,7 @@ void warn_of_unknown_keys(const JsonValue& value, std::string_view object, Diagn
     const std::string shown = in_quotes(member.key);
     const std::string name = shown.substr(1, shown.size() - 2);
     const std::string path = object.empty() ? name : fmt::format("{}.{}", object, name);
-    if (object.empty() && member.key == "async_dump_settings") {
+    if (object.empty() && member.key == keys::async_dump_settings) {
       diagnostics.warning(member.line, path,
                           "ignored: MindSpore 1.2 read it; its op_debug_mode belongs to common_dump_settings now");
     } else if (++unknown <= Diagnostics::kMost) {

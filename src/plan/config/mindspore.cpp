@@ -11,11 +11,11 @@
 #include <system_error>
 #include <utility>
 
+#include "contract/setting_keys.h"
 #include "plan/config/diagnostics.h"
 #include "plan/config/dialect.h"
 #include "plan/config/mindspore_keys.h"
 #include "plan/config/object_reader.h"
-#include "plan/config/sections.h"
 #include "plan/config/statistic_category.h"
 
 namespace sonde {
@@ -50,9 +50,9 @@ bool is_op_debug_mode(std::uint64_t value, const Mode& mode, const Plan& plan) {
 std::optional<std::uint64_t> read_op_debug_mode(ObjectReader& reader, const Mode& mode, const Plan& plan) {
   const std::string allowed = allowed_op_debug_modes(mode, plan);
   const JsonMember* member =
-      mode.rules == Release::v1_3 ? reader.need("op_debug_mode", allowed) : reader.find("op_debug_mode");
+      mode.rules == Release::v1_3 ? reader.need(keys::op_debug_mode, allowed) : reader.find(keys::op_debug_mode);
   if (member == nullptr) return 0;
-  const auto value = reader.number32("op_debug_mode", allowed);
+  const auto value = reader.number32(keys::op_debug_mode, allowed);
   if (!value) return std::nullopt;
   if (!is_op_debug_mode(*value, mode, plan)) {
     reader.refuse(*member, allowed);
@@ -63,20 +63,20 @@ std::optional<std::uint64_t> read_op_debug_mode(ObjectReader& reader, const Mode
 }
 
 void read_overflow_number(ObjectReader& reader, std::optional<std::uint64_t> op_debug_mode, Plan& plan) {
-  const JsonMember* member = reader.find("overflow_number");
+  const JsonMember* member = reader.find(keys::overflow_number);
   if (member == nullptr) return;
   if (op_debug_mode && *op_debug_mode != 3) {
     reader.error(*member, fmt::format("found {} while op_debug_mode is {}; allowed: only with op_debug_mode 3",
                                       spelled(member->value), *op_debug_mode));
     return;
   }
-  plan.overflow_number = reader.number32("overflow_number", "an unsigned integer, 0 for no limit").value_or(0);
+  plan.overflow_number = reader.number32(keys::overflow_number, "an unsigned integer, 0 for no limit").value_or(0);
 }
 
 void read_saved_data(ObjectReader& reader, Plan& plan) {
   constexpr std::array<std::string_view, 3> kWords = {"tensor", "statistic", "full"};
   constexpr std::array kValues = {SavedData::tensor, SavedData::statistic, SavedData::full};
-  const JsonMember* member = reader.find("saved_data");
+  const JsonMember* member = reader.find(keys::saved_data);
   if (member == nullptr) return;
   // Exception mode replaces the text before it is checked; only its type counts.
   if (plan.op_debug_mode == 4 && member->value.is(JsonValue::Kind::string)) {
@@ -86,7 +86,7 @@ void read_saved_data(ObjectReader& reader, Plan& plan) {
     }
     return;
   }
-  if (const auto word = reader.word("saved_data", kWords)) plan.saved_data = kValues[*word];
+  if (const auto word = reader.word(keys::saved_data, kWords)) plan.saved_data = kValues[*word];
 }
 
 // Layouts that CANN writes: files are containers unless something else is asked for.
@@ -99,7 +99,7 @@ bool is_written_by_cann(LayoutKind layout) {
 void read_file_format(ObjectReader& reader, const Mode& mode, Plan& plan) {
   constexpr std::array<std::string_view, 2> kFormats = {"bin", "npy"};
   constexpr std::array kValues = {FileFormat::bin, FileFormat::npy};
-  const JsonMember* member = reader.find("file_format");
+  const JsonMember* member = reader.find(keys::file_format);
   const bool by_cann = is_written_by_cann(plan.sonde.layout);
   const bool read = mode.asynchronous || by_cann, strictly = mode.named || by_cann;
   if (read && strictly) plan.file_format = FileFormat::bin;
@@ -107,7 +107,7 @@ void read_file_format(ObjectReader& reader, const Mode& mode, Plan& plan) {
   const bool is_known =
       member->value.is(JsonValue::Kind::string) && std::ranges::find(kFormats, member->value.text) != kFormats.end();
   if (read && (strictly || is_known)) {
-    if (const auto format = reader.word("file_format", kFormats)) plan.file_format = kValues[*format];
+    if (const auto format = reader.word(keys::file_format, kFormats)) plan.file_format = kValues[*format];
   } else if (!is_known) {
     reader.warning(
         *member, fmt::format("found {}; not read on a CPU, tensors are written as npy files", spelled(member->value)));
@@ -119,8 +119,8 @@ void read_file_format(ObjectReader& reader, const Mode& mode, Plan& plan) {
 }
 
 void read_common(const JsonValue& common, const Mode& mode, Plan& plan, Diagnostics& diagnostics) {
-  ObjectReader reader(common, kCommon, diagnostics);
-  read_dump_mode(reader, "dump_mode", plan);
+  ObjectReader reader(common, keys::common_dump_settings, diagnostics);
+  read_dump_mode(reader, keys::dump_mode, plan);
   read_place(reader, common, plan, diagnostics);
   read_iteration(reader, plan);
   read_input_output(reader, plan);
@@ -131,7 +131,7 @@ void read_common(const JsonValue& common, const Mode& mode, Plan& plan, Diagnost
   read_overflow_number(reader, op_debug_mode, plan);
   read_saved_data(reader, plan);
   read_file_format(reader, mode, plan);
-  plan.initial_iteration = reader.number32("initial_iteration", kUnsigned).value_or(0);
+  plan.initial_iteration = reader.number32(keys::initial_iteration, kUnsigned).value_or(0);
 }
 
 // ---- e2e_dump_settings
@@ -139,13 +139,13 @@ void read_common(const JsonValue& common, const Mode& mode, Plan& plan, Diagnost
 void read_sampling(ObjectReader& reader, Plan& plan) {
   constexpr std::string_view kModes = "an unsigned integer: 0 (whole tensors), 1 (the first sample_num elements)";
   constexpr std::string_view kNumbers = "an unsigned integer, at least 1";
-  if (const auto mode = reader.number32("sample_mode", kModes)) {
-    if (*mode > 1) reader.refuse(*reader.find("sample_mode"), kModes);
+  if (const auto mode = reader.number32(keys::sample_mode, kModes)) {
+    if (*mode > 1) reader.refuse(*reader.find(keys::sample_mode), kModes);
     plan.sample_mode = *mode;
   }
   if (plan.sample_mode != 1) return;  // sample_num is then not read: anything passes
-  if (const auto count = reader.number32("sample_num", kNumbers)) {
-    if (*count < 1) reader.refuse(*reader.find("sample_num"), kNumbers);
+  if (const auto count = reader.number32(keys::sample_num, kNumbers)) {
+    if (*count < 1) reader.refuse(*reader.find(keys::sample_num), kNumbers);
     plan.sample_num = *count;
   }
 }
@@ -153,18 +153,19 @@ void read_sampling(ObjectReader& reader, Plan& plan) {
 void read_e2e(const JsonValue& e2e, Plan& plan, Diagnostics& diagnostics) {
   constexpr std::array<std::string_view, 2> kPlaces = {"host", "device"};
   constexpr std::array<std::string_view, 2> kPrecisions = {"high", "low"};
-  ObjectReader reader(e2e, kE2e, diagnostics);
+  ObjectReader reader(e2e, keys::e2e_dump_settings, diagnostics);
   if (plan.e2e && plan.sonde.rules <= Release::v2_3) {
-    for (const std::string_view key : {"enable", "trans_flag"}) reader.need(key, "true, false (without quotes)");
+    for (const std::string_view key : {keys::enable, keys::trans_flag})
+      reader.need(key, "true, false (without quotes)");
   }
-  plan.enable = reader.boolean("enable").value_or(plan.enable);
-  plan.trans_flag = reader.boolean("trans_flag").value_or(plan.trans_flag);
-  if (const auto place = reader.word("stat_calc_mode", kPlaces)) plan.stat_calc_mode = kPlaces[*place];
-  if (const auto precision = reader.word("device_stat_precision_mode", kPrecisions)) {
+  plan.enable = reader.boolean(keys::enable).value_or(plan.enable);
+  plan.trans_flag = reader.boolean(keys::trans_flag).value_or(plan.trans_flag);
+  if (const auto place = reader.word(keys::stat_calc_mode, kPlaces)) plan.stat_calc_mode = kPlaces[*place];
+  if (const auto precision = reader.word(keys::device_stat_precision_mode, kPrecisions)) {
     plan.device_stat_precision_mode = kPrecisions[*precision];
   }
   read_sampling(reader, plan);
-  plan.save_kernel_args = reader.boolean("save_kernel_args").value_or(plan.save_kernel_args);
+  plan.save_kernel_args = reader.boolean(keys::save_kernel_args).value_or(plan.save_kernel_args);
 }
 
 // ---- effects of keys on each other
@@ -181,20 +182,20 @@ void adjust_for_debug_modes(Objects& objects, Plan& plan) {
   };
   const bool newest = plan.sonde.rules == Release::v2_7;
   if (newest && plan.op_debug_mode != 0 && plan.dump_mode != DumpMode::all) {
-    warn(objects.common, "dump_mode",
+    warn(objects.common, keys::dump_mode,
          fmt::format("op_debug_mode {} examines every operator, so it becomes 0", plan.op_debug_mode));
     plan.dump_mode = DumpMode::all;
   }
   if (newest && plan.op_debug_mode == 3 && plan.input_output != Sides::both) {
-    warn(objects.common, "input_output", "op_debug_mode 3 keeps inputs and outputs, so it becomes 0");
+    warn(objects.common, keys::input_output, "op_debug_mode 3 keeps inputs and outputs, so it becomes 0");
     plan.input_output = Sides::both;
   }
   if (plan.op_debug_mode == 4 && !plan.iteration.is_all()) {
-    warn(objects.common, "iteration", "op_debug_mode 4 watches every iteration, so it becomes \"all\"");
+    warn(objects.common, keys::iteration, "op_debug_mode 4 watches every iteration, so it becomes \"all\"");
     plan.iteration = StepSet::all();
   }
   if (newest && plan.op_debug_mode == 4 && plan.sample_mode != 0) {
-    warn(objects.e2e, "sample_mode", "op_debug_mode 4 saves whole tensors, so it becomes 0");
+    warn(objects.e2e, keys::sample_mode, "op_debug_mode 4 saves whole tensors, so it becomes 0");
     plan.sample_mode = 0;
   }
 }
@@ -203,21 +204,21 @@ void adjust_statistics(Objects& objects, Plan& plan, Diagnostics& diagnostics) {
   const bool on_device = plan.stat_calc_mode == "device" && !plan.wants_tensors();
   plan.low_precision = on_device && plan.device_stat_precision_mode == "low";
   if (plan.stat_calc_mode == "device" && plan.wants_tensors()) {
-    objects.e2e.warning(*objects.e2e.find("stat_calc_mode"),
+    objects.e2e.warning(*objects.e2e.find(keys::stat_calc_mode),
                         "saved_data \"tensor\" and \"full\" need the tensors on the host, so it becomes \"host\"");
     plan.stat_calc_mode = "host";
   }
-  plan.device_statistics = on_device || objects.e2e.find("stat_calc_mode") == nullptr;
-  const JsonMember* categories = objects.common.find("statistic_category");
+  plan.device_statistics = on_device || objects.e2e.find(keys::stat_calc_mode) == nullptr;
+  const JsonMember* categories = objects.common.find(keys::statistic_category);
   if (categories == nullptr) return;
-  read_statistic_category(*categories, objects.common.path_of("statistic_category"), plan, diagnostics);
+  read_statistic_category(*categories, objects.common.path_of(keys::statistic_category), plan, diagnostics);
 }
 
 // Applies the differences between the requested release and the newest.
 void follow_release(Objects& objects, Plan& plan) {
   const ReleaseInfo& release = info(plan.sonde.version);
   if (const auto columns = release.columns; !columns.empty()) {
-    const JsonMember* member = objects.common.find("statistic_category");
+    const JsonMember* member = objects.common.find(keys::statistic_category);
     if (member != nullptr && plan.wants_statistics()) {
       objects.common.warning(*member, fmt::format("not used: MindSpore {} does not know it, and the columns of layout "
                                                   "\"{}\" are always the same",
@@ -227,7 +228,7 @@ void follow_release(Objects& objects, Plan& plan) {
   }
   const bool selects_nothing =
       plan.dump_mode == DumpMode::kernels && plan.kernels.empty() && !plan.empty_kernels_select_all();
-  if (const JsonMember* kernels = objects.common.find("kernels"); selects_nothing && kernels != nullptr) {
+  if (const JsonMember* kernels = objects.common.find(keys::kernels); selects_nothing && kernels != nullptr) {
     objects.common.warning(*kernels,
                            fmt::format("empty under dump_mode 1, which in MindSpore {} selects nothing; dump_mode 0 "
                                        "selects every operator",
@@ -255,8 +256,8 @@ void choose_layout(bool named, const JsonValue& root, const Diagnostics& diagnos
   if (plan.e2e) return;
   const auto variable = [&](const char* name) { return diagnostics.is_of_a_record() ? nullptr : std::getenv(name); };
   // Among the asynchronous dumps of 2.3 only this one supports exceptions.
-  const JsonMember* common = root.find(kCommon);
-  const JsonMember* debug = common != nullptr ? common->value.find("op_debug_mode") : nullptr;
+  const JsonMember* common = root.find(keys::common_dump_settings);
+  const JsonMember* debug = common != nullptr ? common->value.find(keys::op_debug_mode) : nullptr;
   const bool exceptions =
       debug != nullptr && debug->value.is(JsonValue::Kind::unsigned_integer) && debug->value.number == 4;
   const bool acl_dump = is_this_file(variable("MS_ACL_DUMP_CFG_PATH"), plan);
@@ -278,7 +279,7 @@ void read_objects(const JsonValue& common, const JsonValue& e2e, const Mode& mod
                   Diagnostics& diagnostics) {
   read_e2e(e2e, plan, diagnostics);
   read_common(common, mode, plan, diagnostics);
-  Objects objects{{common, kCommon, diagnostics}, {e2e, kE2e, diagnostics}};
+  Objects objects{{common, keys::common_dump_settings, diagnostics}, {e2e, keys::e2e_dump_settings, diagnostics}};
   adjust_for_debug_modes(objects, plan);
   adjust_statistics(objects, plan, diagnostics);
   follow_release(objects, plan);
@@ -286,13 +287,13 @@ void read_objects(const JsonValue& common, const JsonValue& e2e, const Mode& mod
 
 void warn_of_e2e(const JsonMember* e2e, const Mode& mode, const Plan& plan, Diagnostics& diagnostics) {
   if (e2e != nullptr && !e2e->value.is(JsonValue::Kind::object)) {
-    diagnostics.warning(e2e->value.line, std::string(kE2e),
+    diagnostics.warning(e2e->value.line, std::string(keys::e2e_dump_settings),
                         fmt::format("found {}; read as {{}}, as MindSpore does", spelled(e2e->value)));
   }
   if (e2e != nullptr) return;
   const LayoutInfo& layout = info(plan.sonde.layout);
   const bool is_newest = layout.kind == LayoutKind::mindspore_2_7 && !mode.named;
-  diagnostics.warning(0, std::string(kE2e),
+  diagnostics.warning(0, std::string(keys::e2e_dump_settings),
                       is_newest ? "missing; the dump is written as rank_N/... anyway, as MindSpore does on a CPU, in "
                                   "npy files unless file_format is bin; \"sonde_settings\": {\"version\": \"2.0\"}, "
                                   "\"2.3\" or \"2.5\" writes the asynchronous dump of that release"
@@ -302,22 +303,23 @@ void warn_of_e2e(const JsonMember* e2e, const Mode& mode, const Plan& plan, Diag
 // The object that a file must have, or null.
 const JsonValue* common_of(const JsonValue& root, Diagnostics& diagnostics) {
   constexpr std::string_view kKeys = "dump_mode, path, net_name, iteration, input_output, kernels, support_device";
-  const JsonMember* common = root.find(kCommon);
+  const JsonMember* common = root.find(keys::common_dump_settings);
   if (common == nullptr) {
-    diagnostics.error(root.line, std::string(kCommon), fmt::format("missing; needed: an object with {}", kKeys));
+    diagnostics.error(root.line, std::string(keys::common_dump_settings),
+                      fmt::format("missing; needed: an object with {}", kKeys));
     return nullptr;
   }
   if (common->value.is(JsonValue::Kind::object)) return &common->value;
-  diagnostics.error(common->value.line, std::string(kCommon),
+  diagnostics.error(common->value.line, std::string(keys::common_dump_settings),
                     fmt::format("found {}; allowed: an object", spelled(common->value)));
   return nullptr;
 }
 
 // MindSpore 2.0 takes any value of op_debug_mode where the dump is synchronous.
 void leave_out_op_debug_mode(JsonValue& common, Diagnostics& diagnostics) {
-  const JsonMember* debug = common.find("op_debug_mode");
+  const JsonMember* debug = common.find(keys::op_debug_mode);
   if (debug == nullptr) return;
-  diagnostics.warning(debug->line, fmt::format("{}.op_debug_mode", kCommon),
+  diagnostics.warning(debug->line, fmt::format("{}.op_debug_mode", keys::common_dump_settings),
                       "not read: MindSpore 2.0 does not look for overflow in a synchronous dump");
   std::erase_if(common.members, [](const JsonMember& member) { return member.key == "op_debug_mode"; });
 }
@@ -326,25 +328,26 @@ void leave_out_op_debug_mode(JsonValue& common, Diagnostics& diagnostics) {
 
 void read_mindspore(const JsonValue& root, const OwnSettings& own, Plan& plan, Diagnostics& diagnostics) {
   plan.dialect = plan.sonde.rules == Release::v1_3 ? "mindspore-1.3" : "mindspore-2.x";
-  const JsonMember* e2e = root.find(kE2e);
+  const JsonMember* e2e = root.find(keys::e2e_dump_settings);
   plan.e2e = e2e != nullptr;
   Mode mode{plan.sonde.rules, own.version};
   warn_of_unknown_keys(root, "", diagnostics);
   if (!own.layout) choose_layout(own.version, root, diagnostics, plan);
 
   const JsonValue& e2e_value = e2e != nullptr ? e2e->value : empty_object();
-  warn_of_unknown_keys(e2e_value, kE2e, diagnostics);
+  warn_of_unknown_keys(e2e_value, keys::e2e_dump_settings, diagnostics);
   warn_of_e2e(e2e, mode, plan, diagnostics);
-  const JsonMember* enable = e2e_value.find("enable");
+  const JsonMember* enable = e2e_value.find(keys::enable);
   const bool synchronous = mode.rules > Release::v2_3 ? plan.e2e : enable != nullptr && enable->value.boolean;
   mode.asynchronous = !synchronous;
 
   const JsonValue* common = common_of(root, diagnostics);
   if (common == nullptr) return read_e2e(e2e_value, plan, diagnostics);
-  warn_of_unknown_keys(*common, kCommon, diagnostics);
-  JsonValue common_then = as_read_then(*common, kCommon, plan, diagnostics);
+  warn_of_unknown_keys(*common, keys::common_dump_settings, diagnostics);
+  JsonValue common_then = as_read_then(*common, keys::common_dump_settings, plan, diagnostics);
   if (mode.rules == Release::v2_0 && synchronous) leave_out_op_debug_mode(common_then, diagnostics);
-  read_objects(common_then, as_read_then(e2e_value, kE2e, plan, diagnostics), mode, plan, diagnostics);
+  read_objects(common_then, as_read_then(e2e_value, keys::e2e_dump_settings, plan, diagnostics), mode, plan,
+               diagnostics);
 }
 
 }  // namespace sonde

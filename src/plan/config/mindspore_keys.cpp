@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "contract/setting_keys.h"
 #include "plan/config/diagnostics.h"
 #include "plan/config/dialect.h"
 #include "plan/config/kernels.h"
@@ -54,10 +55,10 @@ bool every_token_is_a_range(std::string_view text) {
 // `path`, or its replacement. Empty after an error.
 std::filesystem::path read_path(ObjectReader& reader, const JsonValue& common, Release rules,
                                 Diagnostics& diagnostics) {
-  const JsonMember* member = reader.find("path");
+  const JsonMember* member = reader.find(keys::path);
   const std::size_t line = member != nullptr ? member->value.line : common.line;
-  const std::string key = reader.path_of("path");
-  if (member != nullptr && !reader.string("path", kPaths)) return {};
+  const std::string key = reader.path_of(keys::path);
+  if (member != nullptr && !reader.string(keys::path, kPaths)) return {};
   std::string text = member != nullptr ? member->value.text : "";
   std::string found = in_quotes(text);
   if (text.empty() && rules < Release::v2_0) {
@@ -96,21 +97,21 @@ void warn_of_long_names(const Plan& plan, ObjectReader& reader) {
   constexpr std::size_t kNameMax = 255, kPathMax = 4096;
   bool too_long = plan.path.native().size() >= kPathMax;
   for (const std::filesystem::path& part : plan.path) too_long = too_long || part.native().size() > kNameMax;
-  const JsonMember* path = reader.find("path");
+  const JsonMember* path = reader.find(keys::path);
   if (too_long && path != nullptr) {
     reader.warning(*path,
                    "too long for a file system (255 bytes for each name, 4095 in all); nothing can "
                    "be written there");
   }
   if (plan.net_name.size() > kNameMax) {
-    reader.warning(*reader.find("net_name"),
+    reader.warning(*reader.find(keys::net_name),
                    "too long for a directory's name (255 bytes); nothing can be written there");
   }
 }
 
 void read_net_name(ObjectReader& reader, Plan& plan) {
-  const JsonMember* member = reader.need("net_name", kNetNames);
-  const auto text = reader.string("net_name", kNetNames);
+  const JsonMember* member = reader.need(keys::net_name, kNetNames);
+  const auto text = reader.string(keys::net_name, kNetNames);
   if (member == nullptr || !text) return;
   const auto bad = std::find_if_not(text->begin(), text->end(), is_name_character);
   const bool may_be_empty = plan.sonde.rules < Release::v2_0;
@@ -142,11 +143,11 @@ void read_dump_mode(ObjectReader& reader, std::string_view key, Plan& plan) {
 }
 
 void read_input_output(ObjectReader& reader, Plan& plan) {
-  plan.input_output = static_cast<Sides>(read_choice(reader, "input_output", 2, kInputOutput));
+  plan.input_output = static_cast<Sides>(read_choice(reader, keys::input_output, 2, kInputOutput));
 }
 
 void read_iteration(ObjectReader& reader, Plan& plan) {
-  const JsonMember* member = reader.need("iteration", kIterations);
+  const JsonMember* member = reader.need(keys::iteration, kIterations);
   if (member == nullptr) return;
   if (member->value.is(JsonValue::Kind::unsigned_integer)) {
     reader.refuse(
@@ -154,7 +155,7 @@ void read_iteration(ObjectReader& reader, Plan& plan) {
         fmt::format("{} (MindSpore 1.2 wrote a bare number; sonde_settings.version \"1.2\" reads it so)", kIterations));
     return;
   }
-  const auto text = reader.string("iteration", kIterations);
+  const auto text = reader.string(keys::iteration, kIterations);
   if (!text) return;
   const bool legal = !text->empty() && std::all_of(text->begin(), text->end(), is_iteration_character);
   if (plan.sonde.rules == Release::v1_3 && *text != "all" && legal && !every_token_is_a_range(*text)) {
@@ -176,20 +177,20 @@ void read_iteration(ObjectReader& reader, Plan& plan) {
 }
 
 void read_iteration_number(ObjectReader& reader, Plan& plan) {
-  reader.need("iteration", kIterationNumbers);
-  const auto number = reader.number32("iteration", kIterationNumbers);
+  reader.need(keys::iteration, kIterationNumbers);
+  const auto number = reader.number32(keys::iteration, kIterationNumbers);
   if (number && *number != 0) plan.iteration = StepSet::parse(std::to_string(*number));
 }
 
 // Any JSON number or boolean passes and is squeezed into 32 bits, as in MindSpore.
 void read_support_device(ObjectReader& reader, Plan& plan, Diagnostics& diagnostics) {
-  const JsonMember* member = reader.need("support_device", kDevices);
+  const JsonMember* member = reader.need(keys::support_device, kDevices);
   if (member == nullptr) return;
   if (!member->value.is(JsonValue::Kind::array)) return reader.refuse(*member, kDevices);
   std::set<std::uint64_t> seen;
   for (std::size_t i = 0; i < member->value.items.size(); ++i) {
     const JsonValue& item = member->value.items[i];
-    const std::string key = fmt::format("{}[{}]", reader.path_of("support_device"), i);
+    const std::string key = fmt::format("{}[{}]", reader.path_of(keys::support_device), i);
     std::uint64_t device = 0;
     switch (item.kind) {
       case JsonValue::Kind::unsigned_integer:
@@ -224,9 +225,9 @@ void read_support_device(ObjectReader& reader, Plan& plan, Diagnostics& diagnost
 }
 
 void read_kernels_of(ObjectReader& reader, Plan& plan, Diagnostics& diagnostics) {
-  const JsonMember* kernels = reader.need("kernels", "an array of operator names, types or name-regex(...)");
+  const JsonMember* kernels = reader.need(keys::kernels, "an array of operator names, types or name-regex(...)");
   if (kernels == nullptr) return;
-  plan.kernels = read_kernels(*kernels, reader.path_of("kernels"), plan.dump_mode == DumpMode::kernels,
+  plan.kernels = read_kernels(*kernels, reader.path_of(keys::kernels), plan.dump_mode == DumpMode::kernels,
                               plan.sonde.rules, diagnostics);
 }
 

@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "contract/setting_keys.h"
 #include "ground/files/files.h"
 #include "plan/config/diagnostics.h"
 #include "plan/config/dialect.h"
@@ -70,13 +71,13 @@ bool has_keys_of_1_2(const JsonValue& object, std::string_view name) {
 // MindSpore 1.2 wrote `iteration` as a number, and later releases refuse that; a file with a newer key is theirs.
 bool is_mindspore_1_2(const JsonValue& root, const OwnSettings& own, const Plan& plan, Diagnostics& diagnostics) {
   if (own.version) return plan.sonde.version == Release::v1_2;
-  const JsonValue& common = root.find("common_dump_settings")->value;
-  const JsonMember* iteration = common.find("iteration");
+  const JsonValue& common = root.find(keys::common_dump_settings)->value;
+  const JsonMember* iteration = common.find(keys::iteration);
   if (iteration == nullptr || !iteration->value.is(JsonValue::Kind::unsigned_integer)) return false;
-  if (root.find("async_dump_settings") != nullptr) return true;
-  const JsonMember* e2e = root.find("e2e_dump_settings");
-  if (!has_keys_of_1_2(common, "common_dump_settings")) return false;
-  if (e2e == nullptr || !has_keys_of_1_2(e2e->value, "e2e_dump_settings")) return false;
+  if (root.find(keys::async_dump_settings) != nullptr) return true;
+  const JsonMember* e2e = root.find(keys::e2e_dump_settings);
+  if (!has_keys_of_1_2(common, keys::common_dump_settings)) return false;
+  if (e2e == nullptr || !has_keys_of_1_2(e2e->value, keys::e2e_dump_settings)) return false;
   diagnostics.warning(
       iteration->line, "common_dump_settings.iteration",
       fmt::format("found the number {}, and no key that is newer than MindSpore 1.2: the file is read "
@@ -90,7 +91,7 @@ std::string_view program_of(const JsonValue& root) {
   const auto has = [&](const char* key) { return root.find(key) != nullptr; };
   if (has("task") && has("data"))
     return "this is a dump of msprobe, not a configuration; `sonde ls` reads its directory";
-  if (has("task") && (has("dump_path") || has("level"))) {
+  if (has("task") && (has(keys::dump_path) || has("level"))) {
     return "this is a configuration of msprobe (task, level); Sonde does not read it, only the dumps that msprobe "
            "writes";
   }
@@ -116,20 +117,20 @@ bool is_of_another_program(const JsonValue& root, Diagnostics& diagnostics) {
   }
   if (root.members.size() > 3) found += ", …";
   diagnostics.error(
-      root.line, "common_dump_settings",
+      root.line, keys::common_dump_settings,
       fmt::format("missing{}{}; found the keys {}; {}", program.empty() ? "" : ": ", program, found, kExpected));
   return true;
 }
 
 // A dialect is recognised by the object that only it has.
 void read_dialect(const JsonValue& root, const OwnSettings& own, Plan& plan, Diagnostics& diagnostics) {
-  if (root.find("common_dump_settings") != nullptr) {
+  if (root.find(keys::common_dump_settings) != nullptr) {
     const bool is_1_2 = is_mindspore_1_2(root, own, plan, diagnostics);
     return is_1_2 ? read_mindspore_1_2(root, own, plan, diagnostics) : read_mindspore(root, own, plan, diagnostics);
   }
   if (root.find("dump") != nullptr) return read_acl(root, own, plan, diagnostics);
   if (root.find("dump_config") != nullptr) return read_torchair(root, own, plan, diagnostics);
-  if (root.find("DumpSettings") != nullptr) return read_mindspore_1_0(root, own, plan, diagnostics);
+  if (root.find(keys::DumpSettings) != nullptr) return read_mindspore_1_0(root, own, plan, diagnostics);
   if (!diagnostics.is_of_a_record() && is_of_another_program(root, diagnostics)) return;
   read_mindspore(root, own, plan, diagnostics);  // reports a missing object
 }
@@ -169,8 +170,8 @@ void check_stop_after(Plan& plan, Diagnostics& diagnostics) {
 
 void check_pack(const JsonValue& root, const Plan& plan, Diagnostics& diagnostics) {
   if (!plan.sonde.pack || plan.wants_tensors()) return;
-  const JsonMember* settings = root.find("sonde_settings");
-  const JsonMember* pack = settings != nullptr ? settings->value.find("pack") : nullptr;
+  const JsonMember* settings = root.find(keys::sonde_settings);
+  const JsonMember* pack = settings != nullptr ? settings->value.find(keys::pack) : nullptr;
   diagnostics.error(pack != nullptr ? pack->line : 0, "sonde_settings.pack",
                     "found true, and no tensors are saved that could be packed; leave it out, or set saved_data to "
                     "\"tensor\" or \"full\"");

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "contract/setting_flags.h"
+#include "contract/plain_settings.h"
 #include "ground/stats/statistics.h"
 #include "sonde/result.h"
 
@@ -37,8 +37,6 @@ class StepSet {
 enum class DumpMode : std::uint8_t { all = 0, kernels = 1, flagged = 2 };
 enum class Sides : std::uint8_t { both = 0, inputs = 1, outputs = 2 };  // `input_output`
 enum class SavedData : std::uint8_t { tensor, statistic, full, graph };
-enum class WhenFull : std::uint8_t { wait, statistics, drop };
-enum class StepRule : std::uint8_t { automatic, optimizer, forward, manual };
 
 // The MindSpore release whose names, numbers, columns and rules a dump follows; in order of age, for comparing with
 // `<`.
@@ -121,21 +119,14 @@ struct AclSettings {
 };
 
 // Sonde's own settings: the object `sonde_settings`, which MindSpore ignores.
-struct SondeSettings : SettingFlags {
+struct SondeSettings : PlainSettings {
   LayoutKind layout = LayoutKind::mindspore_2_7;
   Release version = Release::v2_7;  // for what the layout leaves open: an empty `kernels`, config.json's ms_version
   Release rules = Release::v2_7;    // the rules for reading the file: `version`, if given
-  StepRule step = StepRule::automatic;
-  std::uint64_t budget_bytes = 1ULL << 30;  // bytes of tensors in flight between the run and the disk
-  WhenFull when_full = WhenFull::wait;
   // MindSpore's own dumper reads inputs after the operator ran, when some are already overwritten. Other hosts always
   // read them before.
   bool inputs_after = false;
-  // Steps to keep in memory instead of writing each; 0: none are kept, all are written.
-  std::uint64_t ring = 0;
-  std::uint64_t ring_bytes = 1ULL << 30;  // of memory for these steps
-  std::uint64_t ring_writes = 8;          // at most, because of a NaN or an infinity
-  int ring_signal = 0;                    // asks for a write; 0: none. SIGTERM always does.
+  int ring_signal = 0;  // asks for a write of the ring; 0: none. SIGTERM always does.
   // The time that recording may add to the run, as a part of the time without it; 0: no limit, everything is read.
   double max_overhead = 0;
 };

@@ -5,6 +5,7 @@
 #include <array>
 #include <vector>
 
+#include "contract/setting_keys.h"
 #include "ground/base/parse_number.h"
 #include "plan/config/diagnostics.h"
 #include "plan/config/dialect.h"
@@ -15,18 +16,15 @@
 namespace sonde {
 namespace {
 
-constexpr std::string_view kSondeSettings = "sonde_settings";
-constexpr std::uint64_t kLeastBudget = 1 << 20;
-
 // Unlike MindSpore's objects, ours is read by us alone, so a key we do not know is a mistake.
 void refuse_unknown_keys(const JsonValue& object, Diagnostics& diagnostics) {
   std::vector<std::string_view> ours;
   for (const KnownKey& known : known_keys()) {
-    if (known.object == kSondeSettings) ours.push_back(known.key);
+    if (known.object == keys::sonde_settings) ours.push_back(known.key);
   }
   for (const JsonMember& member : object.members) {
     if (std::find(ours.begin(), ours.end(), member.key) != ours.end()) continue;
-    diagnostics.error(member.line, fmt::format("{}.{}", kSondeSettings, member.key),
+    diagnostics.error(member.line, fmt::format("{}.{}", keys::sonde_settings, member.key),
                       fmt::format("unknown key; the nearest known key is '{}'", nearest(member.key, ours).front()));
   }
 }
@@ -43,11 +41,11 @@ std::vector<std::string_view> names(std::span<const Row> rows) {
 OwnSettings read_layout(ObjectReader& reader, SondeSettings& settings) {
   std::optional<LayoutKind> layout;
   std::optional<Release> version;
-  if (const auto index = reader.word("layout", names(layouts()))) layout = layouts()[*index].kind;
-  if (const auto index = reader.word("version", names(releases()))) version = releases()[*index].release;
+  if (const auto index = reader.word(keys::layout, names(layouts()))) layout = layouts()[*index].kind;
+  if (const auto index = reader.word(keys::version, names(releases()))) version = releases()[*index].release;
   if (layout && version && (*version < info(*layout).oldest || *version > info(*layout).newest)) {
     const std::string_view oldest = info(info(*layout).oldest).name, newest = info(info(*layout).newest).name;
-    reader.error(*reader.find("version"),
+    reader.error(*reader.find(keys::version),
                  fmt::format("found {}, but layout {} is that of {}{}; leave one of the two out",
                              in_quotes(info(*version).name), in_quotes(info(*layout).name), in_quotes(oldest),
                              oldest == newest ? "" : fmt::format(" to {}", in_quotes(newest))));
@@ -61,8 +59,25 @@ OwnSettings read_layout(ObjectReader& reader, SondeSettings& settings) {
   return own;
 }
 
+// Reads what contract/settings.toml says all of.
+struct PlainReader {
+  ObjectReader& reader;
+
+  void operator()(std::string_view key, bool& value) const { value = reader.boolean(key).value_or(value); }
+  void operator()(std::string_view key, std::uint64_t& value, const NumberBounds& bounds) const {
+    const auto number = reader.number(key, bounds.allowed);
+    if (!number) return;
+    value = *number;
+    if (value < bounds.least || value > bounds.most) reader.refuse(*reader.find(key), bounds.allowed);
+  }
+  template <typename Enum, std::size_t kCount>
+  void operator()(std::string_view key, Enum& value, const std::array<std::string_view, kCount>& words) const {
+    if (const auto word = reader.word(key, words)) value = static_cast<Enum>(*word);
+  }
+};
+
 void read_max_overhead(ObjectReader& reader, SondeSettings& settings) {
-  const JsonMember* member = reader.find("max_overhead");
+  const JsonMember* member = reader.find(keys::max_overhead);
   if (member == nullptr) return;
   const bool is_number = member->value.is(JsonValue::Kind::floating);
   const bool is_zero = member->value.is(JsonValue::Kind::unsigned_integer) && member->value.number == 0;
@@ -75,24 +90,12 @@ void read_max_overhead(ObjectReader& reader, SondeSettings& settings) {
 }
 
 void read_ring(ObjectReader& reader, SondeSettings& settings) {
-  constexpr std::string_view kSteps = "an unsigned integer from 0 (no ring) to 10000: the steps to keep";
-  constexpr std::uint64_t kMostSteps = 10000;
-  if (const auto steps = reader.number("ring", kSteps)) {
-    settings.ring = *steps;
-    if (*steps > kMostSteps) reader.refuse(*reader.find("ring"), kSteps);
-  }
-  constexpr std::string_view kBytes = "an unsigned integer, at least 1048576 (1 MiB)";
-  settings.ring_bytes = settings.budget_bytes;
-  if (const auto bytes = reader.number("ring_bytes", kBytes)) {
-    settings.ring_bytes = *bytes;
-    if (*bytes < kLeastBudget) reader.refuse(*reader.find("ring_bytes"), kBytes);
-  }
-  settings.ring_writes = reader.number("ring_writes", "an unsigned integer").value_or(settings.ring_writes);
+  if (reader.find(keys::ring_bytes) == nullptr) settings.ring_bytes = settings.budget_bytes;
   constexpr std::array<std::string_view, 3> kSignals = {"SIGUSR1", "SIGUSR2", "none"};
   constexpr std::array kNumbers = {SIGUSR1, SIGUSR2, 0};
   settings.ring_signal = SIGUSR2;
-  if (const auto signal = reader.word("ring_signal", kSignals)) settings.ring_signal = kNumbers[*signal];
-  for (const std::string_view key : {"ring_bytes", "ring_writes", "ring_signal"}) {
+  if (const auto signal = reader.word(keys::ring_signal, kSignals)) settings.ring_signal = kNumbers[*signal];
+  for (const std::string_view key : {keys::ring_bytes, keys::ring_writes, keys::ring_signal}) {
     const JsonMember* member = reader.find(key);
     if (member != nullptr && settings.ring == 0) reader.warning(*member, "not used: \"ring\" is not set");
   }
@@ -101,46 +104,33 @@ void read_ring(ObjectReader& reader, SondeSettings& settings) {
 }  // namespace
 
 OwnSettings read_sonde_settings(const JsonValue& root, Plan& plan, Diagnostics& diagnostics) {
-  const JsonMember* member = root.find(kSondeSettings);
+  const JsonMember* member = root.find(keys::sonde_settings);
   if (member == nullptr) return {};
   if (!member->value.is(JsonValue::Kind::object)) {
-    diagnostics.error(member->value.line, std::string(kSondeSettings),
+    diagnostics.error(member->value.line, std::string(keys::sonde_settings),
                       fmt::format("found {}; allowed: an object", spelled(member->value)));
     return {};
   }
   SondeSettings& settings = plan.sonde;
-  ObjectReader reader(member->value, kSondeSettings, diagnostics);
+  ObjectReader reader(member->value, keys::sonde_settings, diagnostics);
   refuse_unknown_keys(member->value, diagnostics);
   OwnSettings own = read_layout(reader, settings);
-
-  constexpr std::array<std::string_view, 4> kSteps = {"automatic", "optimizer", "forward", "manual"};
-  constexpr std::array kStepRules = {StepRule::automatic, StepRule::optimizer, StepRule::forward, StepRule::manual};
-  if (const auto step = reader.word("step", kSteps)) settings.step = kStepRules[*step];
-
-  constexpr std::array<std::string_view, 3> kWhenFull = {"wait", "statistics", "drop"};
-  constexpr std::array kWhenFullRules = {WhenFull::wait, WhenFull::statistics, WhenFull::drop};
-  if (const auto rule = reader.word("when_full", kWhenFull)) settings.when_full = kWhenFullRules[*rule];
-
-  constexpr std::string_view kBudget = "an unsigned integer, at least 1048576 (1 MiB)";
-  if (const auto budget = reader.number("budget_bytes", kBudget)) {
-    settings.budget_bytes = *budget;
-    if (*budget < kLeastBudget) reader.refuse(*reader.find("budget_bytes"), kBudget);
-  }
+  for_each_setting(settings, PlainReader{reader});
   // MindSpore's own `path` takes letters, digits, '-', '_' and '/' only.
   constexpr std::string_view kPath = "an absolute path";
-  if (const auto path = reader.string("path", kPath)) {
+  if (const auto path = reader.string(keys::path, kPath)) {
     plan.path = std::filesystem::path(*path).lexically_normal();
     if (!plan.path.has_filename() && plan.path != plan.path.root_path()) plan.path = plan.path.parent_path();
-    if (!plan.path.is_absolute() || path->find('\0') != std::string::npos) reader.refuse(*reader.find("path"), kPath);
+    if (!plan.path.is_absolute() || path->find('\0') != std::string::npos)
+      reader.refuse(*reader.find(keys::path), kPath);
   }
-  for_each_flag(settings, [&](std::string_view key, bool& value) { value = reader.boolean(key).value_or(value); });
-  if (const auto inputs = reader.word("inputs", kInputsWords)) settings.inputs_after = *inputs == 1;
+  if (const auto inputs = reader.word(keys::inputs, kInputsWords)) settings.inputs_after = *inputs == 1;
 
   read_ring(reader, settings);
   read_max_overhead(reader, settings);
 
   constexpr std::array<std::string_view, 1> kSavedData = {"graph"};
-  own.graph_only = reader.word("saved_data", kSavedData).has_value();
+  own.graph_only = reader.word(keys::saved_data, kSavedData).has_value();
   return own;
 }
 
