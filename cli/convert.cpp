@@ -70,8 +70,12 @@ int unpack_dump(const ConvertCommand& options) {
     print_notice("sonde: error: " + printable(lost) + "\n");
     Answer::get().note_problem({options.paths.front(), lost});
   }
-  Answer::get().add(
-      {{"packs", done->packs}, {"files", done->files}, {"bytes", done->bytes}, {"lost", done->lost.size()}});
+  UnpackedDump answer;
+  answer.packs = done->packs;
+  answer.files = done->files;
+  answer.bytes = done->bytes;
+  answer.lost = done->lost.size();
+  Answer::get().add(answer);
   if (!done->lost.empty()) Answer::get().set_incomplete();
   if (options.json) return kNothingFound;
   const std::string text =

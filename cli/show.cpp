@@ -146,15 +146,13 @@ Values values_of(const TensorFile& file) {
   return values;
 }
 
-Json values_json(const Values& values) {
-  Json edges = Json::array();
-  for (std::size_t i = 0; !values.histogram.counts.empty() && i <= values.histogram.counts.size(); ++i) {
-    edges.push_back(edge(values.histogram, i));
+ShownValues shown_values(const Values& values) {
+  const Histogram& histogram = values.histogram;
+  ShownValues shown{values.corner.title, values.corner.values, {}, histogram.counts};
+  for (std::size_t i = 0; !histogram.counts.empty() && i <= histogram.counts.size(); ++i) {
+    shown.histogram_edges.push_back(edge(histogram, i));
   }
-  return {{"corner_index", values.corner.title},
-          {"corner", values.corner.values},
-          {"histogram_edges", edges},
-          {"histogram_counts", values.histogram.counts}};
+  return shown;
 }
 
 // The steps for find_by_name (with `is_file`: find_by_file) and flow_of.
@@ -222,25 +220,27 @@ int print_found(FoundTensor& found, const std::vector<SelectedStep>& steps, cons
     }
   }
   const Flow flow = flow_of(steps, found);
-  std::string text;
+  std::vector<TrendStep> trend;
+  if (!options.trend.empty()) trend = drawn_trend(options, steps, found, status);
   if (options.json) {
-    Json json = json_of(*found.step->rank, *found.step->step, *found.op, *found.tensor);
-    json["written_by"] = flow.written_by;
-    json["read_by"] = flow.read_by;
-    if (values) json.update(values_json(*values));
-    if (!options.trend.empty()) trend_text(options, steps, found, &json, status);
-    Answer::get().add(json);
+    ShownTensor shown{.tensor = listed(*found.step->rank, *found.step->step, *found.op, *found.tensor),
+                      .written_by = flow.written_by,
+                      .read_by = flow.read_by,
+                      .values = std::nullopt,
+                      .trend = std::nullopt};
+    if (values) shown.values = shown_values(*values);
+    if (!options.trend.empty()) shown.trend = shown_trend(options.trend, trend);
+    Answer::get().add(shown);
     return status;
-  } else {
-    text = head_text(found, flow);
-    if (values) text += corner_text(values->corner) + histogram_text(values->histogram);
-    if (!values && found.tensor->file.empty() && found.tensor->skipped.empty()) {
-      text += found.tensor->recorded() ? "\nvalues were not recorded; saved_data \"tensor\" or \"full\" keeps them\n"
-                                       : "\nonly its place in the graph was recorded\n";
-    }
-    if (!options.trend.empty()) text += trend_text(options, steps, found, nullptr, status);
-    if (options.link) text += "\n" + link_of(found);
   }
+  std::string text = head_text(found, flow);
+  if (values) text += corner_text(values->corner) + histogram_text(values->histogram);
+  if (!values && found.tensor->file.empty() && found.tensor->skipped.empty()) {
+    text += found.tensor->recorded() ? "\nvalues were not recorded; saved_data \"tensor\" or \"full\" keeps them\n"
+                                     : "\nonly its place in the graph was recorded\n";
+  }
+  if (!options.trend.empty()) text += trend_table(options.trend, trend);
+  if (options.link) text += "\n" + link_of(found);
   return print_text(text) ? status : kUnreadable;
 }
 
@@ -261,10 +261,11 @@ int print_tensor(const std::string& path, const std::string& title, const Tensor
   if (info(tensor.dtype).has_statistics) tensor.statistics = known(summarize(file->view()));
   const Values values = values_of(*file);
   if (options.json) {
-    Json document = {{"tensor_file", path}, {"dtype", dtype_text(tensor)}, {"shape", tensor.shape}};
-    if (tensor.statistics) document.update(json_of(*tensor.statistics));
-    document.update(values_json(values));
-    Answer::get().add(document);
+    Answer::get().add(ShownFile{.tensor_file = path,
+                                .dtype = dtype_text(tensor),
+                                .shape = std::vector<std::int64_t>(tensor.shape.begin(), tensor.shape.end()),
+                                .statistics = tensor.statistics,
+                                .values = shown_values(values)});
     return kNothingFound;
   }
   const std::string text = printable(title) + "\n" + field("shape", shape_text(tensor) + " " + dtype_text(tensor)) +
@@ -285,29 +286,26 @@ int print_container(const std::string& path, const ShowCommand& options) {
     print_error(container.error().message);
     return kUnreadable;
   }
-  Table table({{"slot"}, {"type"}, {"format"}, {"shape"}, {"bytes", Align::right}});
-  Json tensors = Json::array();
-  for (const bool is_input : {true, false}) {
-    const std::vector<ContainerTensor>& side = is_input ? container->inputs : container->outputs;
-    for (std::size_t slot = 0; slot < side.size(); ++slot) {
-      const ContainerTensor& tensor = side[slot];
-      const std::string type = cann_type_name(tensor.data_type), format = format_text(tensor);
-      tensors.push_back({{"side", is_input ? "input" : "output"},
-                         {"slot", slot},
-                         {"cann_type", type},
-                         {"format", format},
-                         {"shape", tensor.shape},
-                         {"bytes", tensor.bytes}});
-      table.add({fmt::format("{}.{}", is_input ? "input" : "output", slot), type, format,
-                 fmt::format("({})", fmt::join(tensor.shape, ",")), std::to_string(tensor.bytes)});
+  ContainerContent content{path, container->op_name, container->dump_time, {}};
+  for (const Side side : {Side::input, Side::output}) {
+    std::uint32_t slot = 0;
+    for (const ContainerTensor& tensor : side == Side::input ? container->inputs : container->outputs) {
+      content.tensors.push_back({.side = side,
+                                 .slot = slot++,
+                                 .cann_type = cann_type_name(tensor.data_type),
+                                 .format = format_text(tensor),
+                                 .shape = {tensor.shape.begin(), tensor.shape.end()},
+                                 .bytes = tensor.bytes});
     }
   }
   if (options.json) {
-    Answer::get().add({{"tensor_file", path},
-                       {"op_name", container->op_name},
-                       {"timestamp_us", container->dump_time},
-                       {"tensors", tensors}});
+    Answer::get().add(content);
     return kNothingFound;
+  }
+  Table table({{"slot"}, {"type"}, {"format"}, {"shape"}, {"bytes", Align::right}});
+  for (const ContainerSlot& tensor : content.tensors) {
+    table.add({fmt::format("{}.{}", word_of(tensor.side), tensor.slot), tensor.cann_type, tensor.format,
+               fmt::format("({})", fmt::join(tensor.shape, ",")), std::to_string(tensor.bytes)});
   }
   const std::string text = printable(path) + "\n" + field("op", container->op_name) +
                            field("written", time_text(container->dump_time)) + "\n" + table.text(terminal_width());
@@ -316,21 +314,22 @@ int print_container(const std::string& path, const ShowCommand& options) {
 
 // The tensors of a .pt, if it holds several.
 int print_torch(const std::string& path, const TorchHeader& header, const ShowCommand& options) {
-  Table table({{"slot"}, {"name"}, {"type"}, {"shape"}});
-  Json tensors = Json::array();
-  for (std::size_t i = 0; i < header.tensors.size(); ++i) {
-    const TorchTensor& tensor = header.tensors[i];
-    tensors.push_back({{"side", "output"},
-                       {"slot", i},
-                       {"parameter", tensor.name},
-                       {"dtype", info(tensor.dtype).lower},
-                       {"shape", tensor.shape}});
-    table.add({fmt::format("output.{}", i), tensor.name, std::string(info(tensor.dtype).lower),
-               shape_text(tensor.shape, '(', ')')});
+  TorchContent content{path, {}};
+  for (const TorchTensor& tensor : header.tensors) {
+    content.tensors.push_back({.side = Side::output,
+                               .slot = static_cast<std::uint32_t>(content.tensors.size()),
+                               .parameter = tensor.name,
+                               .dtype = std::string(info(tensor.dtype).lower),
+                               .shape = {tensor.shape.begin(), tensor.shape.end()}});
   }
   if (options.json) {
-    Answer::get().add({{"tensor_file", path}, {"tensors", tensors}});
+    Answer::get().add(content);
     return kNothingFound;
+  }
+  Table table({{"slot"}, {"name"}, {"type"}, {"shape"}});
+  for (const TorchSlot& tensor : content.tensors) {
+    table.add({fmt::format("{}.{}", word_of(tensor.side), tensor.slot), tensor.parameter, tensor.dtype,
+               shape_text(tensor.shape, '(', ')')});
   }
   return print_text(printable(path) + "\n" + table.text(terminal_width())) ? kNothingFound : kUnreadable;
 }

@@ -151,6 +151,8 @@ std::vector<TrendPanel> panels_of(const std::vector<std::string>& names, const s
   return panels;
 }
 
+}  // namespace
+
 std::string trend_table(const std::vector<std::string>& names, const std::vector<TrendStep>& trend) {
   std::vector<Column> columns = {{"rank", Align::right}, {"step", Align::right}};
   for (const std::string& name : names) columns.push_back({name, Align::right});
@@ -167,21 +169,6 @@ std::string trend_table(const std::vector<std::string>& names, const std::vector
   }
   return "\ntrend\n" + table.text(terminal_width());
 }
-
-Json trend_json(const std::vector<std::string>& names, const std::vector<TrendStep>& trend) {
-  Json rows = Json::array();
-  for (const TrendStep& at : trend) {
-    Json row = {{"rank", at.rank->rank}, {"step", at.step->id.number}};
-    for (const std::string& name : names) {
-      const std::optional<double> value = at.statistics ? statistic(*at.statistics, name) : std::nullopt;
-      row[name] = value ? json_of(*value) : Json();
-    }
-    rows.push_back(std::move(row));
-  }
-  return rows;
-}
-
-}  // namespace
 
 bool any_of_values(const ShowCommand& files) {
   return !files.txt.empty() || (!files.picture.empty() && files.trend.empty());
@@ -223,18 +210,30 @@ int write_files(const ShowCommand& files, const TensorView& view, const std::str
   return kNothingFound;
 }
 
-std::string trend_text(const ShowCommand& files, const std::vector<SelectedStep>& steps, const FoundTensor& found,
-                       Json* json, int& status) {
+std::vector<TrendStep> drawn_trend(const ShowCommand& files, const std::vector<SelectedStep>& steps,
+                                   const FoundTensor& found, int& status) {
   std::vector<std::string> problems;
-  const std::vector<TrendStep> trend =
+  std::vector<TrendStep> trend =
       trend_of(sources_of(steps, found), found.op->op_name, found.tensor->is_input, found.tensor->slot, problems);
   add_unreadable(problems);
   if (!files.picture.empty()) {
     const Canvas canvas = draw_trend(panels_of(files.trend, trend), printable(name_of(*found.op, *found.tensor)));
     if (!write_picture(files.picture, canvas)) status = kUnreadable;
   }
-  if (json != nullptr) (*json)["trend"] = trend_json(files.trend, trend);
-  return json != nullptr ? "" : trend_table(files.trend, trend);
+  return trend;
+}
+
+std::vector<ShownStep> shown_trend(const std::vector<std::string>& names, const std::vector<TrendStep>& trend) {
+  std::vector<ShownStep> rows;
+  for (const TrendStep& at : trend) {
+    ShownStep& row = rows.emplace_back();
+    row.rank = at.rank->rank;
+    row.step = at.step->id.number;
+    for (const std::string& name : names) {
+      row.others.push_back({name, at.statistics ? statistic(*at.statistics, name) : std::nullopt});
+    }
+  }
+  return rows;
 }
 
 }  // namespace sonde

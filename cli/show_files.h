@@ -8,6 +8,7 @@
 #include "contract/commands.h"
 #include "face/report/json.h"
 #include "read/catalog/find_tensor.h"
+#include "read/measure/trend.h"
 #include "sonde/tensor.h"
 
 namespace sonde {
@@ -23,8 +24,11 @@ std::string complaint_of(const ShowCommand& files);
 // status; errors are on stderr.
 int write_files(const ShowCommand& files, const TensorView& view, const std::string& title, const std::string& name);
 
-// The trend of the found tensor over all chosen steps: a table, or `trend` of the JSON; and a picture.
-std::string trend_text(const ShowCommand& files, const std::vector<SelectedStep>& steps, const FoundTensor& found,
-                       Json* json, int& status);
+// The trend of the found tensor over all chosen steps; a picture of it, if one was asked for.
+std::vector<TrendStep> drawn_trend(const ShowCommand& files, const std::vector<SelectedStep>& steps,
+                                   const FoundTensor& found, int& status);
+// These statistics of it, as a table and for the JSON.
+std::string trend_table(const std::vector<std::string>& names, const std::vector<TrendStep>& trend);
+std::vector<ShownStep> shown_trend(const std::vector<std::string>& names, const std::vector<TrendStep>& trend);
 
 }  // namespace sonde

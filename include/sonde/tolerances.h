@@ -16,6 +16,12 @@ struct Tolerances {
   bool given() const { return rtol || atol; }
   double relative() const { return rtol.value_or(0); }
   double absolute() const { return atol.value_or(0); }
+  // Into an answer that says what was given.
+  template <typename Answer>
+  void put_into(Answer& answer) const {
+    answer.rtol = rtol;
+    answer.atol = atol;
+  }
   // The largest error of a value of this size.
   double of(double size) const { return absolute() + relative() * size; }
 };

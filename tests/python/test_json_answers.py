@@ -36,7 +36,8 @@ def conform(schema, document):
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """Dumps of a training: with tensors, with a NaN in the loss, with statistics alone; a bare tree; raw files."""
+    """Dumps of a training: with tensors in packs, with a NaN in the loss and a .pt of its own, with statistics alone; a
+    bare tree; raw files."""
     directory = tmp_path_factory.mktemp("json")
     for name, saved_data, change in (
         ("full", "full", ""),
@@ -46,10 +47,13 @@ def place(tmp_path_factory):
         source = textwrap.dedent(SMALL_TRAINING)
         if change:
             source = source.replace("    loss.backward()", f"    {change}\n    loss.backward()")
+            source += "\ntorch.save({'a': torch.zeros(2), 'b': torch.ones(3, 1)}, 'two.pt')\n"
         (directory / f"{name}.py").write_text(source)
         config = directory / f"{name}.json"
         settings = {"saved_data": saved_data, "iteration": "0-1"}
-        config.write_text(json.dumps(settings_of(directory / name, None, None, settings)))
+        config.write_text(
+            json.dumps(settings_of(directory / name, None, {"pack": True} if name == "full" else None, settings))
+        )
         run = run_in(directory, None, sys.executable, f"{name}.py", MINDSPORE_DUMP_CONFIG=config)
         assert run.status == 0, run.stderr
     tree = directory / "tree/rank_0/Net/0/1"
@@ -88,6 +92,7 @@ ANSWERS = {
     "show, statistics": ["show", "statistic", OP],
     "show, trend": ["show", "full", "conv.weight", "--trend", "max,l2norm"],
     "show, file": ["show", "tree/rank_0/Net/0/0/Parameter.fc_bias.0.0.10.output.0.DefaultFormat.Float32.npy"],
+    "show, several": ["show", "two.pt"],
     "graph": ["graph", "full"],
     "graph, op": ["graph", "full", OP, "--distance", "2"],
     "first-bad": ["first-bad", "full"],
@@ -99,6 +104,7 @@ ANSWERS = {
     "watch, list": ["watch", "--list"],
     "stomp": ["stomp", "full"],
     "convert": ["convert", "raw", "--out", "npy"],
+    "convert, unpacked": ["convert", "--unpack", "full", "--out", "unpacked"],
     "verify": ["verify", "full"],
     "verify, completed": ["verify", "statistic", "--complete"],
     "index": ["index", "full", "--out", "full.sqlite"],

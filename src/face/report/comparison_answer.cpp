@@ -170,8 +170,7 @@ Comparison answer_of(const DumpComparison& comparison, const CompareOptions& opt
   for (std::size_t i = 0; i < counts.size(); ++i) {
     answer.summary.push_back({std::string(word_of(static_cast<OpVerdict>(i))), counts[i]});
   }
-  answer.rtol = options.tolerance.rtol;
-  answer.atol = options.tolerance.atol;
+  options.tolerance.put_into(answer);
   answer.notes = comparison.notes;
   answer.layers = layers_of(comparison);
   for (const ComparedStep& step : comparison.steps) {

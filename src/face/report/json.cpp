@@ -5,7 +5,8 @@
 
 namespace sonde {
 
-Json json_of(const CatalogRank& rank, const CatalogStep& step, const CatalogOp& op, const CatalogTensor& tensor) {
+ListedTensor listed(const CatalogRank& rank, const CatalogStep& step, const CatalogOp& op,
+                    const CatalogTensor& tensor) {
   ListedTensor listed{.rank = rank.rank,
                       .graph = step.id.graph,
                       .step = step.id.number,
@@ -35,7 +36,11 @@ Json json_of(const CatalogRank& rank, const CatalogStep& step, const CatalogOp& 
   if (step.run != 0) listed.run = step.run;
   if (tensor.has_shape) listed.shape.emplace(tensor.shape.begin(), tensor.shape.end());
   if (!tensor.file.empty()) listed.tensor_file = (rank.directory / tensor.file).string();
-  return json_of(listed);
+  return listed;
+}
+
+Json json_of(const CatalogRank& rank, const CatalogStep& step, const CatalogOp& op, const CatalogTensor& tensor) {
+  return json_of(listed(rank, step, op, tensor));
 }
 
 ListedRun listed(const CatalogRun& run) {

@@ -9,6 +9,7 @@
 namespace sonde {
 
 // One slot, with the step and the op it belongs to.
+ListedTensor listed(const CatalogRank& rank, const CatalogStep& step, const CatalogOp& op, const CatalogTensor& tensor);
 Json json_of(const CatalogRank& rank, const CatalogStep& step, const CatalogOp& op, const CatalogTensor& tensor);
 ListedRun listed(const CatalogRun& run);
 std::string_view scope_of(const CatalogOp& op);  // the modules around it; empty if unknown

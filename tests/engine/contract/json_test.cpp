@@ -68,6 +68,19 @@ TEST(ContractJson, WhatIsEmptyIsLeftOutOrNull) {
   EXPECT_FALSE(json_of(FirstBad()).contains("problems"));
 }
 
+TEST(ContractJson, MembersOfAPartAndFurtherMembersAreMembersOfTheObject) {
+  ShownTensor shown;
+  shown.tensor.op_name = "Default/log-op0";
+  shown.trend = {{.rank = 1, .step = 2, .others = {{"max", 3.0}, {"min", std::nullopt}}}};
+  const Json json = json_of(shown);
+  EXPECT_EQ(json["op_name"], "Default/log-op0");
+  EXPECT_EQ(json["trend"][0], Json({{"rank", 1}, {"step", 2}, {"max", 3.0}, {"min", nullptr}}));
+  EXPECT_FALSE(json.contains("corner"));
+  shown.values.emplace();
+  EXPECT_TRUE(json_of(shown)["corner"].empty());
+  EXPECT_EQ(json_of(ShownFile())["corner_index"], "");
+}
+
 TEST(ContractJson, NumbersThatJsonDoesNotHaveAreTexts) {
   EXPECT_EQ(json_of(std::nan("")), "nan");
   EXPECT_EQ(json_of(-INFINITY), "-inf");
