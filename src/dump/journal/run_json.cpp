@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "contract/names.h"
 #include "ground/base/json_depth.h"
 
 namespace sonde {
@@ -109,20 +110,20 @@ std::string run_json(const Plan& plan, const RunInfo& run, const std::string& co
   if (is_open) json["command"] = run.command;
   json["rank"] = run.rank;
   json["pid"] = ::getpid();
-  json["started_us"] = started_us;
+  json[names::started_us] = started_us;
   json["layout"] = info(plan.sonde.layout).name;
   json["dialect"] = plan.dialect;
   if (is_open) json["source"] = plan.source.string();
   json["config_file"] = config_file;
   if (is_open) json["path"] = plan.path.string();
-  json["net_name"] = plan.net_name;
+  json[names::net_name] = plan.net_name;
   json["iteration"] = plan.iteration.text();
   json["input_output"] = static_cast<int>(plan.input_output);
-  json["saved_data"] = word_of(plan.saved_data);
+  json[names::saved_data] = word_of(plan.saved_data);
   json["statistic_columns"] = columns_of(plan);
   json["version"] = info(plan.sonde.version).name;
   json["low_precision"] = plan.low_precision;
-  json["source_lines"] = static_cast<int>(plan.source_lines);
+  json[names::source_lines] = static_cast<int>(plan.source_lines);
   json["raw_bfloat16"] = plan.sonde.raw_bfloat16;
   json["op_debug_mode"] = plan.op_debug_mode;
   json["inputs"] = kInputsWords[plan.sonde.inputs_after ? 1 : 0];
@@ -145,17 +146,17 @@ std::optional<RunHeader> parse_run_json(std::string_view text) {
   header.config_file = members.text("config_file");
   header.rank = static_cast<std::uint32_t>(members.number("rank"));
   header.pid = members.number("pid");
-  header.started_us = members.number("started_us");
+  header.started_us = members.number(names::started_us);
   header.mends = members.known_number("mends");
   header.layout = members.text("layout");
   header.version = members.text("version");
-  header.net_name = members.text("net_name");
-  header.saved_data = members.text("saved_data");
+  header.net_name = members.text(names::net_name);
+  header.saved_data = members.text(names::saved_data);
   if (const Json* columns = members.find("statistic_columns"); columns != nullptr && columns->is_array()) {
     header.statistic_category = categories_of(*columns);
   }
   header.low_precision = members.known_boolean("low_precision");
-  if (const auto lines = members.known_number("source_lines")) {
+  if (const auto lines = members.known_number(names::source_lines)) {
     header.source_lines = static_cast<SourceLines>(std::min<std::uint64_t>(*lines, 2));
   }
   header.settings = settings_in(members);
@@ -164,14 +165,14 @@ std::optional<RunHeader> parse_run_json(std::string_view text) {
 
 std::string end_json(const Totals& totals, const std::optional<Error>& error, std::uint64_t ended_us) {
   Json json;
-  json["ended_us"] = ended_us;
+  json[names::ended_us] = ended_us;
   json["steps"] = totals.steps;
   json["ops"] = totals.ops;
   json["tensors"] = totals.tensors;
   json["files"] = totals.files;
   json["rows"] = totals.rows;
-  json["bytes_read"] = totals.bytes_read;
-  json["bytes_written"] = totals.bytes_written;
+  json[names::bytes_read] = totals.bytes_read;
+  json[names::bytes_written] = totals.bytes_written;
   json["bytes_dropped"] = totals.bytes_dropped;
   json["records_dropped"] = totals.records_dropped;
   if (error) json["error"] = error->message;
@@ -180,9 +181,9 @@ std::string end_json(const Totals& totals, const std::optional<Error>& error, st
 
 RunEnd parse_end_json(std::string_view text) {
   const Members members(text);
-  return {.ended_us = members.number("ended_us"),
-          .bytes_read = members.number("bytes_read"),
-          .bytes_written = members.number("bytes_written"),
+  return {.ended_us = members.number(names::ended_us),
+          .bytes_read = members.number(names::bytes_read),
+          .bytes_written = members.number(names::bytes_written),
           .error = members.known_text("error")};
 }
 

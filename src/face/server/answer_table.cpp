@@ -51,8 +51,6 @@ void AnswerColumn::add(std::string_view value) {
   numbers.push_back(at->second);
 }
 
-void AnswerColumn::add(std::span<const std::int64_t> shape) { add(fmt::format("({})", fmt::join(shape, ","))); }
-
 void AnswerColumn::add_number(std::uint64_t value) {
   note_known(true);
   numbers.push_back(value);
@@ -177,18 +175,6 @@ Response AnswerTable::response(const Request& request, std::uint64_t generation)
   json["rows"] = std::move(rows_json);
   response.body = text_of_json(json);
   return response;
-}
-
-StatisticColumns::StatisticColumns(AnswerTable& table) {
-  for_each_statistic_member([&]<typename Value>(std::string_view name, std::optional<Value> KnownStatistics::*) {
-    const ColumnType type = std::is_floating_point_v<Value> ? ColumnType::float64 : ColumnType::uint64;
-    columns_.push_back(&table.add(name, type, true));
-  });
-}
-
-void StatisticColumns::add(const KnownStatistics& s) {
-  std::size_t i = 0;
-  for_each_statistic(s, [&](std::string_view, const auto& value) { columns_[i++]->add_known(value); });
 }
 
 }  // namespace sonde::server

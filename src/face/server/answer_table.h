@@ -7,7 +7,6 @@
 #include <deque>
 #include <limits>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -64,19 +63,9 @@ struct AnswerColumn {
   std::vector<bool> known;         // empty: all are
 
   void add(std::string_view value);
-  void add(std::span<const std::int64_t> shape);
   void add_number(std::uint64_t value);
   void add_real(double value);
   void add_null();
-  template <typename Value>
-  void add_known(const std::optional<Value>& value) {
-    if (!value) return add_null();
-    if constexpr (std::is_floating_point_v<Value>) {
-      add_real(*value);
-    } else {
-      add_number(*value);
-    }
-  }
   std::size_t rows() const;
   Json json(std::size_t row) const;
   // As `sonde` writes tables; a text that a spreadsheet would compute has `'` before it.
@@ -108,15 +97,5 @@ inline constexpr std::string_view kCsvType = "text/csv";
 
 // Asks for a table as a file, CSV or Arrow, which may have more rows.
 bool is_export(const Request& request);
-
-// The statistics.
-class StatisticColumns {
- public:
-  explicit StatisticColumns(AnswerTable& table);
-  void add(const KnownStatistics& s);
-
- private:
-  std::vector<AnswerColumn*> columns_;
-};
 
 }  // namespace sonde::server

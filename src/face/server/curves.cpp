@@ -5,6 +5,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "contract/served_rows.h"
 #include "face/server/ask.h"
 #include "face/server/limits.h"
 #include "face/server/rows.h"
@@ -137,24 +138,18 @@ Result<Response> curves(Ask& ask) {
     return {};
   });
   if (!done) return done.error();
-  AnswerTable table;
-  AnswerColumn& row_column = table.add("row", ColumnType::uint64);
-  AnswerColumn& column_number = table.add("column", ColumnType::uint32);
-  AnswerColumn& first_step = table.add("first_step", ColumnType::uint64);
-  AnswerColumn& last_step = table.add("last_step", ColumnType::uint64);
-  AnswerColumn& value = table.add("value", ColumnType::float64, true);
-  AnswerColumn& state = table.add("class", ColumnType::text);
+  RowTable<ServedPoint> points;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     for (const auto& [number, point] : found.at(wanted[i])) {
-      row_column.add_number(begin + i);
-      column_number.add_number(number);
-      first_step.add_number(point.first_step);
-      last_step.add_number(point.last_step);
-      value.add_known(point.value);
-      state.add(word_of(point.state));
+      points.add({.row = begin + i,
+                  .column = static_cast<std::uint32_t>(number),
+                  .first_step = point.first_step,
+                  .last_step = point.last_step,
+                  .value = point.value,
+                  .class_ = word_of(point.state)});
     }
   }
-  return table.response(ask.request, ask.snapshot->generation());
+  return points.table.response(ask.request, ask.snapshot->generation());
 }
 
 }  // namespace sonde::server

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "contract/names.h"
 #include "face/report/catalog_text.h"
 #include "face/report/json.h"
 #include "read/index/index_schema.h"
@@ -38,8 +39,8 @@ struct OpFactRow {
 constexpr auto kOpFactRow =
     std::tuple(RowField{"step_id", &OpFactRow::step_id}, RowField{"name_id", &OpFactRow::name_id},
                RowField{"phase", &OpFactRow::phase}, RowField{"flags", &OpFactRow::flags},
-               RowField{"source_file", &OpFactRow::source_file}, RowField{"source_line", &OpFactRow::source_line},
-               RowField{"scopes.text", &OpFactRow::scope});
+               RowField{names::source_file, &OpFactRow::source_file},
+               RowField{names::source_line, &OpFactRow::source_line}, RowField{"scopes.text", &OpFactRow::scope});
 
 CatalogTensor tensor_of(const TensorFactRow& row, std::string_view& last_name, DType& last_dtype) {
   CatalogTensor tensor;

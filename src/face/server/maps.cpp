@@ -6,6 +6,7 @@
 #include <span>
 #include <unordered_map>
 
+#include "contract/served_rows.h"
 #include "face/report/catalog_text.h"
 #include "face/server/ask.h"
 #include "face/server/limits.h"
@@ -178,44 +179,27 @@ class HealthCells {
 };
 
 void add_health(const Snapshot& snapshot, const Facts& facts, const HealthRows& rows, const StepColumns& columns,
-                const HealthCells& cells, std::uint64_t rows_each, AnswerTable& table) {
-  AnswerColumn& row_text = table.add("row", ColumnType::text);
-  AnswerColumn& row_number = table.add("row_number", ColumnType::uint32);
-  AnswerColumn& rank_column = table.add("rank", ColumnType::text);
-  AnswerColumn& graph_column = table.add("graph", ColumnType::uint32);
-  AnswerColumn& column_number = table.add("column", ColumnType::uint32);
-  AnswerColumn& first_step = table.add("first_step", ColumnType::uint64);
-  AnswerColumn& last_step = table.add("last_step", ColumnType::uint64);
-  AnswerColumn& state = table.add("class", ColumnType::text);
-  AnswerColumn& ops = table.add("ops", ColumnType::uint32);
-  AnswerColumn& tensors = table.add("tensors", ColumnType::uint32);
-  AnswerColumn& nans = table.add("nan_tensors", ColumnType::uint32);
-  AnswerColumn& infs = table.add("inf_tensors", ColumnType::uint32);
-  AnswerColumn& unknown = table.add("not_measured", ColumnType::uint32);
-  AnswerColumn& worst_op = table.add("worst_op", ColumnType::text);
-  AnswerColumn& worst_step = table.add("worst_step", ColumnType::uint64);
-  AnswerColumn& has_children = table.add("has_children", ColumnType::boolean);
-  AnswerColumn& row_count = table.add("row_count", ColumnType::uint32);
+                const HealthCells& cells, std::uint64_t rows_each, RowTable<ServedHealth>& table) {
   cells.each([&](const CellPlace& place, const HealthCell& cell) {
     const auto& [row, rank, graph, column] = place;
     const OpFact& worst = facts.ops[cell.worst];
-    row_text.add(rows.name(row * rows_each));
-    row_number.add_number(row);
-    rank_column.add(rank_text(snapshot.frame().ranks[rank]));
-    graph_column.add_number(graph);
-    column_number.add_number(column);
-    first_step.add_number(columns.first_of(column));
-    last_step.add_number(columns.last_of(column));
-    state.add(word_of(cell.state));
-    ops.add_number(cell.ops);
-    tensors.add_number(cell.tensors);
-    nans.add_number(cell.nan_tensors);
-    infs.add_number(cell.inf_tensors);
-    unknown.add_number(cell.not_measured);
-    worst_op.add(facts.names[worst.name].op_name);
-    worst_step.add_number(facts.steps[worst.step].number);
-    has_children.add_number(rows.has_children(row * rows_each) ? 1 : 0);
-    row_count.add_number(rows.size());
+    table.add({.row = std::string(rows.name(row * rows_each)),
+               .row_number = static_cast<std::uint32_t>(row),
+               .rank = rank_text(snapshot.frame().ranks[rank]),
+               .graph = graph,
+               .column = static_cast<std::uint32_t>(column),
+               .first_step = columns.first_of(column),
+               .last_step = columns.last_of(column),
+               .class_ = word_of(cell.state),
+               .ops = cell.ops,
+               .tensors = cell.tensors,
+               .nan_tensors = cell.nan_tensors,
+               .inf_tensors = cell.inf_tensors,
+               .not_measured = cell.not_measured,
+               .worst_op = facts.names[worst.name].op_name,
+               .worst_step = facts.steps[worst.step].number,
+               .has_children = rows.has_children(row * rows_each),
+               .row_count = static_cast<std::uint32_t>(rows.size())});
   });
 }
 
@@ -280,7 +264,7 @@ Result<Response> health(Ask& ask) {
   const Facts& facts = **read;
   const StepColumns columns = columns_of(*ask.snapshot, where, w);
   HealthRows rows(facts, by_op, under);
-  AnswerTable table;
+  RowTable<ServedHealth> health;
   {  // the cells are gone before the answer is made
     HealthCells cells(*ask.snapshot, facts, where, columns);
     const std::vector<std::uint32_t> ids = ops_below(facts, under);
@@ -297,9 +281,9 @@ Result<Response> health(Ask& ask) {
           row != HealthRows::kNone && row >= first_row && (most_rows == 0 || row - first_row < most_rows);
       if (is_shown) cells.add(row / rows_each, op, i);
     }
-    add_health(*ask.snapshot, facts, rows, columns, cells, rows_each, table);
+    add_health(*ask.snapshot, facts, rows, columns, cells, rows_each, health);
   }
-  return table.response(ask.request, ask.snapshot->generation());
+  return health.table.response(ask.request, ask.snapshot->generation());
 }
 
 Result<Response> gradients(Ask& ask) {
@@ -330,29 +314,20 @@ Result<Response> gradients(Ask& ask) {
     const StepPlaceFact& step = facts.steps[facts.ops[row.op].step];
     cells[{numbers[row.parameter] / rows_each, step.rank, step.graph, columns.column_of(step.number)}].add(row);
   }
-  AnswerTable table;
-  AnswerColumn& parameter = table.add("parameter", ColumnType::text);
-  AnswerColumn& row_number = table.add("row_number", ColumnType::uint32);
-  AnswerColumn& rank_column = table.add("rank", ColumnType::text);
-  AnswerColumn& graph_column = table.add("graph", ColumnType::uint32);
-  AnswerColumn& column_number = table.add("column", ColumnType::uint32);
-  AnswerColumn& first_step = table.add("first_step", ColumnType::uint64);
-  AnswerColumn& last_step = table.add("last_step", ColumnType::uint64);
-  AnswerColumn& norm = table.add("l2norm", ColumnType::float64, true);
-  AnswerColumn& state = table.add("class", ColumnType::text);
+  RowTable<ServedGradient> gradients;
   for (const auto& [place, cell] : cells) {
     const auto& [row, rank, graph, column] = place;
-    parameter.add(names[row * rows_each]);
-    row_number.add_number(row);
-    rank_column.add(rank_text(ask.snapshot->frame().ranks[rank]));
-    graph_column.add_number(graph);
-    column_number.add_number(column);
-    first_step.add_number(columns.first_of(column));
-    last_step.add_number(columns.last_of(column));
-    norm.add_known(cell.l2norm);
-    state.add(word_of(cell.state));
+    gradients.add({.parameter = names[row * rows_each],
+                   .row_number = static_cast<std::uint32_t>(row),
+                   .rank = rank_text(ask.snapshot->frame().ranks[rank]),
+                   .graph = graph,
+                   .column = static_cast<std::uint32_t>(column),
+                   .first_step = columns.first_of(column),
+                   .last_step = columns.last_of(column),
+                   .l2norm = cell.l2norm,
+                   .class_ = word_of(cell.state)});
   }
-  return table.response(ask.request, ask.snapshot->generation());
+  return gradients.table.response(ask.request, ask.snapshot->generation());
 }
 
 Result<Response> trend(Ask& ask) {
@@ -365,12 +340,7 @@ Result<Response> trend(Ask& ask) {
   const Result<std::shared_ptr<const Facts>> read = ask.snapshot->facts();
   if (!read) return read.error();
   const Facts& facts = **read;
-  AnswerTable table;
-  AnswerColumn& rank_column = table.add("rank", ColumnType::text);
-  AnswerColumn& graph_column = table.add("graph", ColumnType::uint32);
-  AnswerColumn& step_column = table.add("step", ColumnType::uint64);
-  StatisticColumns statistics(table);
-  AnswerColumn& state = table.add("class", ColumnType::text);
+  RowTable<ServedTrend> trend;
   const std::shared_ptr<const Judgement> judgement = ask.snapshot->judgement();
   bool exists = false;
   std::optional<std::uint32_t> last_step;  // of several ops of one name in a step the first
@@ -390,11 +360,11 @@ Result<Response> trend(Ask& ask) {
       row->set(2, slot);
       if (row->next()) {
         const SlotRow found = row_of<SlotRow>(*row, kSlot);
-        rank_column.add(rank_text(rank));
-        graph_column.add_number(place.graph);
-        step_column.add_number(place.number);
-        statistics.add(judgement->statistics_of(i, found.position, found.statistics));
-        state.add(word_of(facts.tensors[op.first_tensor + found.position].state));
+        trend.add({.rank = rank_text(rank),
+                   .graph = place.graph,
+                   .step = place.number,
+                   .statistics = judgement->statistics_of(i, found.position, found.statistics),
+                   .class_ = word_of(facts.tensors[op.first_tensor + found.position].state)});
       }
       row->reset();
     }
@@ -402,8 +372,8 @@ Result<Response> trend(Ask& ask) {
   });
   if (!done) return done.error();
   if (!exists) return Error{ErrorCode::not_found, "there is no op '" + name + "'"};
-  if (Status good = table.choose(chosen); !good) return good.error();
-  return table.response(ask.request, ask.snapshot->generation());
+  if (Status good = trend.table.choose(chosen); !good) return good.error();
+  return trend.table.response(ask.request, ask.snapshot->generation());
 }
 
 }  // namespace sonde::server

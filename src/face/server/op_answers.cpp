@@ -9,6 +9,7 @@
 #include "ask/finding/finding.h"
 #include "ask/first_bad/flow_facts.h"
 #include "contract/names.h"
+#include "contract/served_rows.h"
 #include "face/report/catalog_text.h"
 #include "face/report/finding.h"
 #include "face/server/ask.h"
@@ -145,45 +146,33 @@ Result<AskedOp> asked_step(Ask& ask, const Facts& facts) {
   return Error{ErrorCode::not_found, "no such step of this rank and graph has ops"};
 }
 
-void add_nodes(const Facts& facts, const AskedOp& asked, AnswerTable& table) {
-  AnswerColumn& number = table.add("node", ColumnType::uint32);
-  AnswerColumn& op_name = table.add(names::op_name, ColumnType::text);
-  AnswerColumn& op_type = table.add(names::op_type, ColumnType::text);
-  AnswerColumn& scope = table.add("scope", ColumnType::text);
-  AnswerColumn& phase = table.add("phase", ColumnType::text);
-  AnswerColumn& file = table.add(names::source_file, ColumnType::text);
-  AnswerColumn& line = table.add(names::source_line, ColumnType::uint32);
-  AnswerColumn& function = table.add("function", ColumnType::text);
-  AnswerColumn& dtype = table.add("dtype", ColumnType::text);
-  AnswerColumn& shape = table.add("shape", ColumnType::shape, true);
-  AnswerColumn& norm = table.add("l2norm", ColumnType::float64, true);
-  AnswerColumn& state = table.add("class", ColumnType::text);
+AnswerTable nodes_of(const Facts& facts, const AskedOp& asked) {
+  RowTable<ServedNode> nodes;
   const StepGraph& graph = asked.part->graph();
   for (std::uint32_t node = 0; node < graph.ops.size(); ++node) {
     const CatalogOp& op = asked.part->step().ops[asked.part->op_of(node)];
     const CatalogTensor* const output = first_output(op);
-    number.add_number(node);
-    op_name.add(op.op_name);
-    op_type.add(op.op_type);
-    scope.add(scope_of(op));
-    phase.add(word_of(op.phase));
-    file.add(op.source_file);
-    line.add_number(op.line);
-    function.add(op.function);
-    dtype.add(output == nullptr ? "?" : dtype_text(*output));
-    output != nullptr && output->has_shape ? shape.add(output->shape.values()) : shape.add_null();
-    norm.add_known(output != nullptr && output->statistics ? output->statistics->l2norm : std::optional<double>());
-    state.add(word_of(output_state(facts, asked, node)));
+    ServedNode row{.node = node,
+                   .op_name = std::string(op.op_name),
+                   .op_type = std::string(op.op_type),
+                   .scope = std::string(scope_of(op)),
+                   .phase = word_of(op.phase),
+                   .source_file = std::string(op.source_file),
+                   .source_line = op.line,
+                   .function = std::string(op.function),
+                   .dtype = output == nullptr ? "?" : dtype_text(*output),
+                   .shape = std::nullopt,
+                   .l2norm = std::nullopt,
+                   .class_ = word_of(output_state(facts, asked, node))};
+    if (output != nullptr && output->has_shape) row.shape = shape_text(*output);
+    if (output != nullptr && output->statistics) row.l2norm = output->statistics->l2norm;
+    nodes.add(row);
   }
+  return std::move(nodes.table);
 }
 
-void add_edges(const Facts& facts, const AskedOp& asked, AnswerTable& table) {
-  AnswerColumn& from_node = table.add("from_node", ColumnType::uint32, true);
-  AnswerColumn& from_slot = table.add("from_slot", ColumnType::uint32, true);
-  AnswerColumn& to_node = table.add("to_node", ColumnType::uint32);
-  AnswerColumn& to_slot = table.add("to_slot", ColumnType::uint32);
-  AnswerColumn& parameter = table.add("parameter", ColumnType::text, true);
-  AnswerColumn& state = table.add("class", ColumnType::text);
+AnswerTable edges_of(const Facts& facts, const AskedOp& asked) {
+  RowTable<ServedEdge> edges;
   const StepGraph& graph = asked.part->graph();
   const auto state_of_input = [&](const Edge& edge) {
     const std::size_t op = asked.part->op_of(edge.to);
@@ -196,19 +185,19 @@ void add_edges(const Facts& facts, const AskedOp& asked, AnswerTable& table) {
     return State::not_recorded;
   };
   for (const Edge& edge : graph.edges) {
+    ServedEdge row;
     if (edge.from_parameter) {
-      from_node.add_null();
-      from_slot.add_null();
-      parameter.add(graph.graph.parameters[edge.from].name);
+      row.parameter = graph.graph.parameters[edge.from].name;
     } else {
-      from_node.add_number(edge.from);
-      edge.from_slot == kInnerSlot ? from_slot.add_null() : from_slot.add_number(edge.from_slot);
-      parameter.add_null();
+      row.from_node = edge.from;
+      if (edge.from_slot != kInnerSlot) row.from_slot = edge.from_slot;
     }
-    to_node.add_number(edge.to);
-    to_slot.add_number(edge.to_slot);
-    state.add(word_of(state_of_input(edge)));
+    row.to_node = edge.to;
+    row.to_slot = edge.to_slot;
+    row.class_ = word_of(state_of_input(edge));
+    edges.add(row);
   }
+  return std::move(edges.table);
 }
 
 // A station of a path: a node, and the edges by which the path comes and goes.
@@ -382,8 +371,7 @@ Result<Response> graph(Ask& ask) {
   const Result<AskedOp> asked = asked_step(ask, **facts);
   if (Status good = ask.parameters.finish(); !good) return good.error();
   if (!asked) return asked.error();
-  AnswerTable table;
-  edges ? add_edges(**facts, *asked, table) : add_nodes(**facts, *asked, table);
+  const AnswerTable table = edges ? edges_of(**facts, *asked) : nodes_of(**facts, *asked);
   return table.response(ask.request, ask.snapshot->generation());
 }
 

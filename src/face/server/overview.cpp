@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "contract/names.h"
 #include "face/report/catalog_text.h"
 #include "face/server/ask.h"
 #include "face/server/limits.h"
@@ -29,8 +30,8 @@ Json json_of(const CatalogRank& rank, const CatalogStep& step, State state) {
           {"run", step.run},
           {"graph", step.id.graph},
           {"step", step.id.number},
-          {"started_us", step.started_us},
-          {"ended_us", step.ended_us},
+          {names::started_us, step.started_us},
+          {names::ended_us, step.ended_us},
           {"ended", step.ended},
           {"is_mended", step.is_mended},
           {"ops", sum.ops},
@@ -88,7 +89,7 @@ Result<Json> losses(Snapshot& snapshot, const Facts& facts) {
           list.push_back({{"rank", rank_text(snapshot.frame().ranks[step.rank])},
                           {"graph", step.graph},
                           {"step", step.number},
-                          {"op_name", maker->text(0)},
+                          {names::op_name, maker->text(0)},
                           {"slot", loss.source_slot},
                           {"value", scalar_in(loss, *judgement)}});
         }
@@ -279,7 +280,7 @@ Result<Response> search(Ask& ask) {
                     {"rank", rank_text(ask.snapshot->frame().ranks[step.rank])},
                     {"graph", step.graph},
                     {"step", step.number},
-                    {"op_name", (*facts)->names[op.name].op_name},
+                    {names::op_name, (*facts)->names[op.name].op_name},
                     {"count", hit.count}});
   }
   return ask.answer({{"hits", hits}, {"truncated", found.hits().size() > limit}});
@@ -321,7 +322,7 @@ Result<Response> source(Ask& ask) {
       return Error{ErrorCode::not_found, "no op of this dump has a line of '" + *wanted + "'"};
     }
     const std::optional<std::string> text = text_of(*wanted);
-    return ask.answer({{"source_file", *wanted},
+    return ask.answer({{names::source_file, *wanted},
                        {"has_text", text.has_value()},
                        {"lines", lines_of(text ? &*text : nullptr, sum->second)}});
   }
@@ -332,7 +333,7 @@ Result<Response> source(Ask& ask) {
       all.ops += sum.ops;
       all.state = std::max(all.state, sum.state);
     }
-    list.push_back({{"source_file", file},
+    list.push_back({{names::source_file, file},
                     {"ops", all.ops},
                     {"lines", lines.size()},
                     {"class", word_of(all.state)},

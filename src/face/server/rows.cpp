@@ -11,6 +11,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "contract/names.h"
 #include "face/server/filter.h"
 #include "ground/base/text.h"
 #include "read/catalog/select.h"
@@ -25,7 +26,7 @@ constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 const std::vector<std::string_view>& numbers_of(RowsOf of) {
   static const std::vector<std::string_view> of_tensors = statistic_names();
   static const std::vector<std::string_view> of_ops = {"nan_tensors", "inf_tensors", "not_measured", "tensors",
-                                                       "source_line"};
+                                                       names::source_line};
   return of == RowsOf::tensors ? of_tensors : of_ops;
 }
 
@@ -116,9 +117,10 @@ class RowSearch {
     }
     if (keys_.column.empty()) return {};
     std::vector<std::string_view> known = numbers_of(query_.of);
-    if (query_.of == RowsOf::tensors) known.emplace_back("source_line");
+    if (query_.of == RowsOf::tensors) known.emplace_back(names::source_line);
     const bool is_number = std::ranges::find(known, keys_.column) != known.end();
-    for (const std::string_view name : {"op_name", "op_type", "scope", "phase", "class", "step"}) known.push_back(name);
+    for (const std::string_view name : {names::op_name, names::op_type, "scope", "phase", "class", "step"})
+      known.push_back(name);
     if (query_.of == RowsOf::tensors) {
       for (const std::string_view name : {"dtype", "shape", "parameter"}) known.push_back(name);
     }
@@ -127,7 +129,7 @@ class RowSearch {
                    fmt::format("cannot sort by '{}'; known: {}", keys_.column, fmt::join(known, ", "))};
     }
     keys_.is_text = !is_number && keys_.column != "class" && keys_.column != "phase" && keys_.column != "step" &&
-                    keys_.column != "source_line";
+                    keys_.column != names::source_line;
     return {};
   }
 
@@ -170,7 +172,7 @@ class RowSearch {
   }
   const std::string& text_key(const OpFact& op) const {
     const OpName& name = facts_.names[op.name];
-    return keys_.column == "op_name" ? name.op_name : keys_.column == "op_type" ? name.op_type : name.scope;
+    return keys_.column == names::op_name ? name.op_name : keys_.column == names::op_type ? name.op_type : name.scope;
   }
 
   void take_ops() {

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include "contract/names.h"
+#include "contract/served_rows.h"
 #include "face/report/catalog_text.h"
 #include "face/server/ask.h"
 #include "face/server/limits.h"
@@ -11,50 +13,30 @@
 namespace sonde::server {
 namespace {
 
-// Columns that tables of ops and of tensors share.
-struct OpColumns {
-  explicit OpColumns(AnswerTable& table)
-      : rank(table.add("rank", ColumnType::text)),
-        run(table.add("run", ColumnType::uint32)),
-        graph(table.add("graph", ColumnType::uint32)),
-        step(table.add("step", ColumnType::uint64)),
-        op_name(table.add("op_name", ColumnType::text)),
-        op_type(table.add("op_type", ColumnType::text)),
-        scope(table.add("scope", ColumnType::text)),
-        phase(table.add("phase", ColumnType::text)),
-        is_parameter(table.add("is_parameter", ColumnType::boolean)) {}
+// Facts that rows of ops and of tensors share.
+template <typename Row>
+void put_op(const Snapshot& snapshot, const Facts& facts, const OpFact& op, Row& row) {
+  const StepPlaceFact& place = facts.steps[op.step];
+  const CatalogRank& of = snapshot.frame().ranks[place.rank];
+  const OpName& name = facts.names[op.name];
+  row.rank = rank_text(of);
+  row.run = static_cast<std::uint32_t>(of.steps[place.step].run);
+  row.graph = place.graph;
+  row.step = place.number;
+  row.op_name = name.op_name;
+  row.op_type = name.op_type;
+  row.scope = name.scope;
+  row.phase = kPhases[op.phase];
+  row.is_parameter = (op.flags & kIsParameter) != 0;
+}
 
-  void add(const Snapshot& snapshot, const Facts& facts, const OpFact& op) {
-    const StepPlaceFact& place = facts.steps[op.step];
-    const CatalogRank& of = snapshot.frame().ranks[place.rank];
-    const OpName& name = facts.names[op.name];
-    rank.add(rank_text(of));
-    run.add_number(of.steps[place.step].run);
-    graph.add_number(place.graph);
-    step.add_number(place.number);
-    op_name.add(name.op_name);
-    op_type.add(name.op_type);
-    scope.add(name.scope);
-    phase.add(kPhases[op.phase]);
-    is_parameter.add_number((op.flags & kIsParameter) != 0 ? 1 : 0);
-  }
-
-  AnswerColumn &rank, &run, &graph, &step, &op_name, &op_type, &scope, &phase, &is_parameter;
-};
-
-struct SourceColumns {
-  explicit SourceColumns(AnswerTable& table)
-      : source_file(table.add("source_file", ColumnType::text)),
-        source_line(table.add("source_line", ColumnType::uint32)),
-        function(table.add("function", ColumnType::text)) {}
-  template <typename Row>
-  void add(const Row& row) {
-    source_file.add(row.source_file);
-    source_line.add_number(row.source_line);
-    function.add(row.function);
-  }
-  AnswerColumn &source_file, &source_line, &function;
-};
+template <typename Details, typename Row>
+void put_source(const Details& details, Row& row) {
+  row.source_file = details.source_file;
+  row.source_line = details.source_line;
+  row.function = details.function;
+  row.timestamp_us = details.timestamp_us;
+}
 
 // The rows of one page.
 struct Page {
@@ -122,7 +104,8 @@ Result<Response> finish(Ask& ask, AnswerTable& table, const Page& page) {
 // More of an operator than the facts have.
 struct OpDetails {
   std::string_view source_file, function;
-  std::uint64_t source_line = 0, timestamp_us = 0;
+  std::uint32_t source_line = 0;
+  std::uint64_t timestamp_us = 0;
 };
 constexpr auto kOpDetails = std::tuple(
     RowField{"files.text", &OpDetails::source_file}, RowField{"ops.source_line", &OpDetails::source_line},
@@ -133,9 +116,9 @@ constexpr const char* kOfOp =
 
 struct TensorDetails {
   std::optional<KnownStatistics> statistics;
-  std::uint32_t flags = 0;
+  std::uint32_t flags = 0, slot = 0, source_line = 0;
+  std::uint64_t timestamp_us = 0;
   bool is_input = false;
-  std::uint64_t slot = 0, source_line = 0, timestamp_us = 0;
   std::string_view parameter, key, shape, source_file, function;
   std::optional<std::string_view> dtype, md5, sha1, skipped, tensor_file;
 };
@@ -157,10 +140,6 @@ constexpr const char* kOfTensor =
     "stems.id=tensors.stem LEFT JOIN texts AS files ON files.id=ops.source_file LEFT JOIN texts AS functions ON "
     "functions.id=ops.function WHERE op_id=? AND position=?";
 
-void add_text(AnswerColumn& column, const std::optional<std::string_view>& text) {
-  text ? column.add(*text) : column.add_null();
-}
-
 }  // namespace
 
 RowQuery asked_rows(Ask& ask, RowsOf of) {
@@ -180,16 +159,7 @@ RowQuery asked_rows(Ask& ask, RowsOf of) {
 Result<Response> ops(Ask& ask) {
   Result<Page> page = page_of(ask, RowsOf::ops);
   if (!page) return page.error();
-  AnswerTable table;
-  OpColumns op_columns(table);
-  SourceColumns source_columns(table);
-  AnswerColumn& timestamp = table.add("timestamp_us", ColumnType::uint64);
-  AnswerColumn& recorded = table.add("tensors", ColumnType::uint32);
-  AnswerColumn& state = table.add("class", ColumnType::text);
-  AnswerColumn& nans = table.add("nan_tensors", ColumnType::uint32);
-  AnswerColumn& infs = table.add("inf_tensors", ColumnType::uint32);
-  AnswerColumn& unknown = table.add("not_measured", ColumnType::uint32);
-  AnswerColumn& id = table.add("op_id", ColumnType::uint64);
+  RowTable<ServedOp> ops;
   const Status read = ask.snapshot->with_database([&](Database& database) -> Status {
     Result<Statement> row = database.prepare(select_text(kOpDetails, kOfOp).c_str());
     if (!row) return row.error();
@@ -198,44 +168,28 @@ Result<Response> ops(Ask& ask) {
       const OpFact& op = page->facts->ops[number];
       row->set(0, number);
       if (!row->next()) return database.error("cannot read it: an op is missing");
-      op_columns.add(*ask.snapshot, *page->facts, op);
-      const OpDetails details = row_of<OpDetails>(*row, kOpDetails);
-      source_columns.add(details);
-      timestamp.add_number(details.timestamp_us);
-      recorded.add_number(op.recorded);
-      state.add(word_of(op.state));
-      nans.add_number(op.nan_tensors);
-      infs.add_number(op.inf_tensors);
-      unknown.add_number(op.not_measured);
-      id.add_number(number);
+      ServedOp next;
+      put_op(*ask.snapshot, *page->facts, op, next);
+      put_source(row_of<OpDetails>(*row, kOpDetails), next);
+      next.tensors = op.recorded;
+      next.class_ = word_of(op.state);
+      next.nan_tensors = op.nan_tensors;
+      next.inf_tensors = op.inf_tensors;
+      next.not_measured = op.not_measured;
+      next.op_id = number;
+      ops.add(next);
       row->reset();
     }
     return {};
   });
   if (!read) return read.error();
-  return finish(ask, table, *page);
+  return finish(ask, ops.table, *page);
 }
 
 Result<Response> tensors(Ask& ask) {
   Result<Page> page = page_of(ask, RowsOf::tensors);
   if (!page) return page.error();
-  AnswerTable table;
-  OpColumns op_columns(table);
-  AnswerColumn& side = table.add("side", ColumnType::text);
-  AnswerColumn& slot = table.add("slot", ColumnType::uint32);
-  AnswerColumn& parameter = table.add("parameter", ColumnType::text);
-  AnswerColumn& key = table.add("key", ColumnType::text);
-  AnswerColumn& dtype = table.add("dtype", ColumnType::text);
-  AnswerColumn& shape = table.add("shape", ColumnType::shape, true);
-  StatisticColumns statistics(table);
-  AnswerColumn& md5 = table.add("md5", ColumnType::unique, true);
-  AnswerColumn& sha1 = table.add("sha1", ColumnType::unique, true);
-  AnswerColumn& skipped = table.add("skipped", ColumnType::text, true);
-  AnswerColumn& file = table.add("tensor_file", ColumnType::unique, true);
-  SourceColumns source_columns(table);
-  AnswerColumn& timestamp = table.add("timestamp_us", ColumnType::uint64);
-  AnswerColumn& state = table.add("class", ColumnType::text);
-  AnswerColumn& id = table.add("op_id", ColumnType::uint64);
+  RowTable<ServedTensor> tensors;
   const std::shared_ptr<const Judgement> judgement = ask.snapshot->judgement();
   const Status read = ask.snapshot->with_database([&](Database& database) -> Status {
     Result<Statement> row = database.prepare(select_text(kTensorDetails, kOfTensor).c_str());
@@ -247,29 +201,30 @@ Result<Response> tensors(Ask& ask) {
       row->set(1, std::uint64_t{tensor.position});
       if (!row->next()) return database.error("cannot read it: a tensor is missing");
       const TensorDetails details = row_of<TensorDetails>(*row, kTensorDetails);
-      op_columns.add(*ask.snapshot, *page->facts, op);
-      side.add(details.is_input ? "input" : "output");
-      slot.add_number(details.slot);
-      parameter.add(details.parameter);
-      key.add(details.key);
-      dtype.add(details.dtype.value_or("?"));
-      (details.flags & kHasShape) != 0 ? shape.add(details.shape) : shape.add_null();
-      statistics.add(judgement->statistics_of(tensor.op, tensor.position, details.statistics));
-      add_text(md5, details.md5);
-      add_text(sha1, details.sha1);
-      add_text(skipped, details.skipped);
+      ServedTensor next;
+      put_op(*ask.snapshot, *page->facts, op, next);
+      put_source(details, next);
+      next.side = word_of(details.is_input ? Side::input : Side::output);
+      next.slot = details.slot;
+      next.parameter = details.parameter;
+      next.key = details.key;
+      next.dtype = details.dtype.value_or("?");
+      if ((details.flags & kHasShape) != 0) next.shape.emplace(details.shape);
+      next.statistics = judgement->statistics_of(tensor.op, tensor.position, details.statistics);
+      next.md5 = details.md5;
+      next.sha1 = details.sha1;
+      next.skipped = details.skipped;
       const CatalogRank& rank = ask.snapshot->frame().ranks[page->facts->steps[op.step].rank];
-      details.tensor_file ? file.add((rank.directory / *details.tensor_file).string()) : file.add_null();
-      source_columns.add(details);
-      timestamp.add_number(details.timestamp_us);
-      state.add(word_of(tensor.state));
-      id.add_number(tensor.op);
+      if (details.tensor_file) next.tensor_file.emplace((rank.directory / *details.tensor_file).string());
+      next.class_ = word_of(tensor.state);
+      next.op_id = tensor.op;
+      tensors.add(next);
       row->reset();
     }
     return {};
   });
   if (!read) return read.error();
-  return finish(ask, table, *page);
+  return finish(ask, tensors.table, *page);
 }
 
 }  // namespace sonde::server

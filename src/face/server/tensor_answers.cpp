@@ -7,6 +7,8 @@
 #include <optional>
 #include <system_error>
 
+#include "contract/names.h"
+#include "contract/served_rows.h"
 #include "dump/formats/npy.h"
 #include "dump/formats/tensor_file.h"
 #include "face/report/json.h"
@@ -171,10 +173,10 @@ Result<Response> tensor_histogram(Ask& ask) {
                      {"counts", distribution.counts},
                      {"below", distribution.below},
                      {"above", distribution.above},
-                     {"zero_count", distribution.zero_count},
-                     {"nan_count", distribution.non_finite.nan},
-                     {"positive_inf_count", distribution.non_finite.positive_inf},
-                     {"negative_inf_count", distribution.non_finite.negative_inf}};
+                     {names::zero_count, distribution.zero_count},
+                     {names::nan_count, distribution.non_finite.nan},
+                     {names::positive_inf_count, distribution.non_finite.positive_inf},
+                     {names::negative_inf_count, distribution.non_finite.negative_inf}};
   return json_response(text_of_json(json));
 }
 
@@ -188,24 +190,18 @@ Result<Response> tensor_heat(Ask& ask) {
   const Result<Slice> slice = slice_of(asked->file->view(), text);
   if (!slice) return slice.error();
   const Picture picture = picture_of(*slice, h, w);
-  AnswerTable table;
-  AnswerColumn& row = table.add("row", ColumnType::uint32);
-  AnswerColumn& column = table.add("column", ColumnType::uint32);
-  AnswerColumn& min = table.add("min", ColumnType::float64, true);
-  AnswerColumn& mean = table.add("mean", ColumnType::float64, true);
-  AnswerColumn& max = table.add("max", ColumnType::float64, true);
-  AnswerColumn& bad = table.add("bad", ColumnType::uint8);
+  RowTable<ServedHeat> heat;
   for (std::size_t i = 0; i < picture.cells.size(); ++i) {
     const PictureCell& cell = picture.cells[i];
     const auto known = [&](double value) { return cell.finite > 0 ? std::optional(value) : std::nullopt; };
-    row.add_number(i / picture.columns);
-    column.add_number(i % picture.columns);
-    min.add_known(known(cell.min));
-    mean.add_known(known(cell.mean));
-    max.add_known(known(cell.max));
-    bad.add_number(cell.bad);
+    heat.add({.row = static_cast<std::uint32_t>(i / picture.columns),
+              .column = static_cast<std::uint32_t>(i % picture.columns),
+              .min = known(cell.min),
+              .mean = known(cell.mean),
+              .max = known(cell.max),
+              .bad = cell.bad});
   }
-  return table.response(ask.request, ask.snapshot->generation());
+  return heat.table.response(ask.request, ask.snapshot->generation());
 }
 
 Result<Response> tensor_values(Ask& ask) {

@@ -11,7 +11,7 @@
 
 namespace sonde {
 
-// "max", "nan_count", …: the names of KnownStatistics.
+// Those of KnownStatistics.
 std::vector<std::string_view> statistic_names();
 std::optional<double> statistic(const KnownStatistics& statistics, std::string_view name);
 

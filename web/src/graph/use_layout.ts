@@ -1,7 +1,7 @@
 // The graph of a step from the server, and its layout by the worker: what is open, and what opens.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { Class } from "../api.ts";
-import { type Num, toNumber } from "../numbers.ts";
+import type { GraphEdgeRow, GraphNodeRow } from "../api.ts";
+import { toNumber } from "../numbers.ts";
 import { useSlow, WORSE } from "../parts/ui.tsx";
 import type { Query, Source } from "../source/source.ts";
 import type { GraphAnswer } from "./layout_answer.ts";
@@ -15,26 +15,20 @@ export interface GraphData {
   edges: GraphEdge[];
 }
 
-export async function readGraph(from: Source, query: Query, signal: AbortSignal): Promise<GraphData> {
+export async function readGraph(data: Source, query: Query, signal: AbortSignal): Promise<GraphData> {
   const [nodes, edges] = await Promise.all([
-    from.table("graph", { ...query, part: "nodes" }, signal),
-    from.table("graph", { ...query, part: "edges" }, signal),
+    data.table("graph", { ...query, part: "nodes" }, signal),
+    data.table("graph", { ...query, part: "edges" }, signal),
   ]);
   const ops = Array.from({ length: nodes.rows }, (_, i): GraphOp => {
-    const state = String(nodes.get("class", i)) as Class;
-    return {
-      id: Number(nodes.get("node", i)), name: String(nodes.get("op_name", i)), type: String(nodes.get("op_type", i)), scope: String(nodes.get("scope", i)),
-      phase: String(nodes.get("phase", i)), state, rank: WORSE[state] ?? 0,
-      norm: toNumber(nodes.get("l2norm", i) as Num),
-    };
+    const { node: id = i, op_name: name = "", op_type: type = "", scope = "", phase = "outside", class: state = "not_recorded", l2norm } = nodes.row<GraphNodeRow>(i);
+    return { id, name, type, scope, phase, state, rank: WORSE[state] ?? 0, norm: toNumber(l2norm) };
   });
   const byId = new Map(ops.map((op) => [op.id, op]));
   const links: GraphEdge[] = [];
   for (let i = 0; i < edges.rows; i += 1) {
-    const maker = edges.get("from_node", i);
-    const to = Number(edges.get("to_node", i));
-    const parameter = String(edges.get("parameter", i) ?? "");
-    if (maker !== null && maker !== undefined) links.push({ from: Number(maker), to });
+    const { from_node: from, to_node: to = 0, parameter } = edges.row<GraphEdgeRow>(i);
+    if (from !== null && from !== undefined) links.push({ from, to });
     else if (parameter) (byId.get(to) ?? { parameters: [] as string[] }).parameters = [...(byId.get(to)?.parameters ?? []), parameter];
   }
   return { ops, edges: links };

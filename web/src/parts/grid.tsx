@@ -13,10 +13,16 @@ export interface Column<Row> {
   hint?: string;
   width: number; // px; the table is wider where there is room
   right?: boolean;
+  heat?: boolean; // where it sorts the table, the size of its numbers is behind them
   narrow?: boolean; // its title is for readers of the screen alone
   sortable?: boolean;
   show: (row: Row, at: number) => ComponentChildren; // at: the number of the row
   background?: (row: Row) => string | undefined;
+}
+
+// Columns by the members of their rows, or by those of `Named`.
+export function columnsOf<Row, Named = Row>(columns: { readonly [Name in keyof Named]?: Omit<Column<Row>, "name"> }): readonly Column<Row>[] {
+  return Object.entries<Omit<Column<Row>, "name"> | undefined>(columns).flatMap(([name, column]) => (column ? [{ name, ...column }] : []));
 }
 
 export interface Page<Row> {

@@ -3,14 +3,14 @@ import { useMemo, useState } from "preact/hooks";
 import type { Job } from "../api.ts";
 import { formatCount, formatNumber, formatShape } from "../numbers.ts";
 import { FilterField } from "../parts/filter.tsx";
-import { Grid, type Column } from "../parts/grid.tsx";
+import { columnsOf, Grid } from "../parts/grid.tsx";
 import { OpLink } from "../parts/op_name.tsx";
 import { Plot } from "../parts/plot.tsx";
 import { Save, saveJobFile } from "../parts/save.tsx";
 import { Card, Command, Empty, lineOf, Problem, Tabs } from "../parts/ui.tsx";
 import { change, go, keyOf, params, report, useData } from "../state.ts";
 import { words } from "../words.ts";
-import { choosePairs, type Comparison, errorOf, overRounding, type Pair, verdictWord } from "./comparison.ts";
+import { choosePairs, type Comparison, errorOf, overRounding, type Pair, type PairCells, verdictWord } from "./comparison.ts";
 import { DifferenceCard, isPair, useCompare } from "./first_difference.tsx";
 import { LinkedGraphs } from "./linked_graphs.tsx";
 
@@ -44,16 +44,16 @@ export function Compare() {
   );
 }
 
-const COLUMNS: readonly Column<Pair>[] = [
-  { name: "verdict", label: words.compare.columns.verdict, width: 122, sortable: true, show: (pair) => <><span class={`verdict-word ${pair.verdict}`}>{verdictWord(pair.verdict)}</span>{pair.moved && <span class="moved" title={words.compare.movedHint}> ⇅ <span class="hidden">{words.compare.movedHint}</span></span>}</> },
-  { name: "target", label: words.compare.columns.target, width: 280, sortable: true, show: (pair) => pair.target[0] && <OpLink name={pair.target[0]} patch={{ d: 0, s: pair.step, g: pair.graph, r: pair.rank }} /> },
-  { name: "golden", label: words.compare.columns.golden, width: 170, show: (pair) => pair.golden[0] && <OpLink name={pair.golden[0]} patch={{ d: 1, s: pair.step, g: pair.graph, r: pair.rank }} scope={false} /> },
-  { name: "step", label: words.watch.columns.step, width: 44, right: true, sortable: true, show: (pair) => pair.step },
-  { name: "shape", label: words.op.shape, width: 90, show: (pair) => formatShape(pair.outputs[0]?.shape) },
-  { name: "relative_error", label: words.compare.columns.error, width: 100, right: true, sortable: true, show: (pair) => formatNumber(errorOf(pair), 3) },
-  { name: "over", label: words.compare.columns.over, width: 100, right: true, sortable: true, show: (pair) => formatNumber(overRounding(pair), 3) },
-  { name: "source_line", label: words.compare.columns.source, width: 110, show: (pair) => lineOf(pair.source_file, pair.source_line) },
-];
+const COLUMNS = columnsOf<Pair, PairCells & Pick<Pair, "golden"> & { shape: unknown }>({
+  verdict: { label: words.compare.columns.verdict, width: 122, sortable: true, show: (pair) => <><span class={`verdict-word ${pair.verdict}`}>{verdictWord(pair.verdict)}</span>{pair.moved && <span class="moved" title={words.compare.movedHint}> ⇅ <span class="hidden">{words.compare.movedHint}</span></span>}</> },
+  target: { label: words.compare.columns.target, width: 280, sortable: true, show: (pair) => pair.target[0] && <OpLink name={pair.target[0]} patch={{ d: 0, s: pair.step, g: pair.graph, r: pair.rank }} /> },
+  golden: { label: words.compare.columns.golden, width: 170, show: (pair) => pair.golden[0] && <OpLink name={pair.golden[0]} patch={{ d: 1, s: pair.step, g: pair.graph, r: pair.rank }} scope={false} /> },
+  step: { label: words.watch.columns.step, width: 44, right: true, sortable: true, show: (pair) => pair.step },
+  shape: { label: words.op.shape, width: 90, show: (pair) => formatShape(pair.outputs[0]?.shape) },
+  relative_error: { label: words.compare.columns.error, width: 100, right: true, sortable: true, show: (pair) => formatNumber(errorOf(pair), 3) },
+  over: { label: words.compare.columns.over, width: 100, right: true, sortable: true, show: (pair) => formatNumber(overRounding(pair), 3) },
+  source_line: { label: words.compare.columns.source, width: 110, show: (pair) => lineOf(pair.source_file, pair.source_line) },
+});
 
 function Pairs({ of, job }: { of: Comparison; job: Job }) {
   const curve = useMemo(() => of.ops.map(overRounding), [of]);

@@ -71,6 +71,13 @@ function pairCondition(word: string, found: ReadonlyMap<string, readonly Readonl
   return name ? (row) => String(row[name]) === value.replaceAll(" ", "_") : null;
 }
 
+// What a filter and an order look at.
+const cellsOf = (pair: Pair) => ({
+  pair, verdict: pair.verdict, kind: pair.kind, matched_by: pair.matched_by, op_type: pair.op_type, step: pair.step, rank: pair.rank, graph: pair.graph,
+  source_file: pair.source_file, source_line: pair.source_line, relative_error: errorOf(pair), over: overRounding(pair), target: pair.target[0] ?? "",
+});
+export type PairCells = ReturnType<typeof cellsOf>;
+
 // Fails on a filter that is none, and on a pattern that takes too long.
 export async function choosePairs(of: Comparison, filter: string, sort: string): Promise<Pair[]> {
   const parts = filter.split(" ").filter(Boolean);
@@ -79,11 +86,7 @@ export async function choosePairs(of: Comparison, filter: string, sort: string):
   const sets = await matchNames(patterns.map(({ pattern }) => pattern), names, openWorker, words.compare.slowFilter);
   const found = new Map<string, ReadonlySet<string>[]>();
   patterns.forEach(({ word }, i) => found.set(word, [...(found.get(word) ?? []), sets[i] as ReadonlySet<string>]));
-  const rows = of.ops.map((pair): Row => ({
-    pair, verdict: pair.verdict, kind: pair.kind, matched_by: pair.matched_by, op_type: pair.op_type, step: pair.step, rank: pair.rank, graph: pair.graph,
-    source_file: pair.source_file, source_line: pair.source_line, relative_error: errorOf(pair), over: overRounding(pair), target: pair.target[0] ?? "",
-  }));
-  const chosen = filterRows(rows, filter, (word) => pairCondition(word, found));
+  const chosen = filterRows(of.ops.map(cellsOf), filter, (word) => pairCondition(word, found));
   if (!chosen) throw new Error(words.compare.badFilter);
   return sortRows(chosen, sort).map(pairOfRow);
 }

@@ -35,7 +35,7 @@ function NothingFound({ of, mayDiffer }: { of: FirstBad; mayDiffer: boolean }) {
   );
 }
 
-const nameOf = ({ op_name, tensor }: Pick<Finding, "op_name" | "tensor">): string => op_name || tensor.parameter;
+const nameOf = ({ op_name, tensor }: Finding): string => op_name || tensor.parameter;
 const placeOf = (finding: Pick<Finding, "rank" | "dump" | "graph" | "step">) => ({ r: rankName(finding), g: finding.graph, s: finding.step });
 
 function Found({ of, first }: { of: FirstBad; first: Finding }) {

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import type { OpsRow, TensorsRow } from "../api.ts";
 import { formatCount, formatNumber, formatShape, toNumber, type Num } from "../numbers.ts";
 import { FilterField } from "../parts/filter.tsx";
-import { Grid, type Column } from "../parts/grid.tsx";
+import { type Column, columnsOf, Grid } from "../parts/grid.tsx";
 import { OpLink } from "../parts/op_name.tsx";
 import { SaveTable } from "../parts/save.tsx";
 import { Spark } from "../parts/spark.tsx";
@@ -21,32 +21,32 @@ interface Answer<Row> {
 const COLUMN = words.table.columns;
 const number = (value: unknown): string => formatNumber(value as Num);
 
-const TENSOR_COLUMNS: readonly Column<TensorsRow>[] = [
-  { name: "class", label: COLUMN.class, narrow: true, width: 26, sortable: true, show: (row) => row.class && <ClassMark state={row.class} /> },
-  { name: "op_name", label: COLUMN.op_name, width: 170, sortable: true, show: (row) => <OpLink name={row.op_name ?? ""} patch={{ t: slotOf(row), s: row.step }} /> },
-  { name: "side", label: COLUMN.side, width: 72, show: (row) => `${row.side}.${row.slot}` },
-  { name: "step", label: COLUMN.step, width: 44, right: true, sortable: true, show: (row) => row.step },
-  { name: "dtype", label: COLUMN.dtype, width: 58, sortable: true, show: (row) => row.dtype },
-  { name: "shape", label: COLUMN.shape, width: 84, show: (row) => formatShape(row.shape) },
-  { name: "max", label: "max", width: 80, right: true, sortable: true, show: (row) => number(row.max) },
-  { name: "min", label: "min", width: 80, right: true, sortable: true, show: (row) => number(row.min) },
-  { name: "avg", label: "avg", width: 80, right: true, sortable: true, show: (row) => number(row.avg) },
-  { name: "l2norm", label: "l2norm", width: 84, right: true, sortable: true, show: (row) => number(row.l2norm) },
-  { name: "nan_count", label: COLUMN.nan_count, width: 58, right: true, sortable: true, show: (row) => count(row.nan_count) },
-  { name: "source_line", label: COLUMN.source_line, width: 92, show: (row) => lineOf(row.source_file ?? "", row.source_line ?? 0) },
-];
+const TENSOR_COLUMNS = columnsOf<TensorsRow>({
+  class: { label: COLUMN.class, narrow: true, width: 26, sortable: true, show: (row) => row.class && <ClassMark state={row.class} /> },
+  op_name: { label: COLUMN.op_name, width: 170, sortable: true, show: (row) => <OpLink name={row.op_name ?? ""} patch={{ t: slotOf(row), s: row.step }} /> },
+  side: { label: COLUMN.side, width: 72, show: (row) => `${row.side}.${row.slot}` },
+  step: { label: COLUMN.step, width: 44, right: true, sortable: true, show: (row) => row.step },
+  dtype: { label: COLUMN.dtype, width: 58, sortable: true, show: (row) => row.dtype },
+  shape: { label: COLUMN.shape, width: 84, show: (row) => formatShape(row.shape) },
+  max: { label: "max", width: 80, right: true, sortable: true, heat: true, show: (row) => number(row.max) },
+  min: { label: "min", width: 80, right: true, sortable: true, heat: true, show: (row) => number(row.min) },
+  avg: { label: "avg", width: 80, right: true, sortable: true, heat: true, show: (row) => number(row.avg) },
+  l2norm: { label: "l2norm", width: 84, right: true, sortable: true, heat: true, show: (row) => number(row.l2norm) },
+  nan_count: { label: COLUMN.nan_count, width: 58, right: true, sortable: true, heat: true, show: (row) => count(row.nan_count) },
+  source_line: { label: COLUMN.source_line, width: 92, show: (row) => lineOf(row.source_file ?? "", row.source_line ?? 0) },
+});
 
-const OP_COLUMNS: readonly Column<OpsRow>[] = [
-  { name: "class", label: COLUMN.class, narrow: true, width: 26, sortable: true, show: (row) => row.class && <ClassMark state={row.class} /> },
-  { name: "op_name", label: COLUMN.op_name, width: 340, sortable: true, show: (row) => <OpLink name={row.op_name ?? ""} patch={{ s: row.step }} /> },
-  { name: "op_type", label: COLUMN.op_type, width: 140, sortable: true, show: (row) => row.op_type },
-  { name: "phase", label: COLUMN.phase, width: 84, sortable: true, show: (row) => !row.is_parameter && row.phase }, // no part of the step runs a parameter
-  { name: "step", label: COLUMN.step, width: 44, right: true, sortable: true, show: (row) => row.step },
-  { name: "tensors", label: COLUMN.tensors, width: 64, right: true, sortable: true, show: (row) => row.tensors },
-  { name: "nan_tensors", label: COLUMN.nan_tensors, width: 72, right: true, sortable: true, show: (row) => count(row.nan_tensors) },
-  { name: "inf_tensors", label: COLUMN.inf_tensors, width: 72, right: true, sortable: true, show: (row) => count(row.inf_tensors) },
-  { name: "source_line", label: COLUMN.source_line, width: 120, show: (row) => lineOf(row.source_file ?? "", row.source_line ?? 0) },
-];
+const OP_COLUMNS = columnsOf<OpsRow>({
+  class: { label: COLUMN.class, narrow: true, width: 26, sortable: true, show: (row) => row.class && <ClassMark state={row.class} /> },
+  op_name: { label: COLUMN.op_name, width: 340, sortable: true, show: (row) => <OpLink name={row.op_name ?? ""} patch={{ s: row.step }} /> },
+  op_type: { label: COLUMN.op_type, width: 140, sortable: true, show: (row) => row.op_type },
+  phase: { label: COLUMN.phase, width: 84, sortable: true, show: (row) => !row.is_parameter && row.phase }, // no part of the step runs a parameter
+  step: { label: COLUMN.step, width: 44, right: true, sortable: true, show: (row) => row.step },
+  tensors: { label: COLUMN.tensors, width: 64, right: true, sortable: true, show: (row) => row.tensors },
+  nan_tensors: { label: COLUMN.nan_tensors, width: 72, right: true, sortable: true, show: (row) => count(row.nan_tensors) },
+  inf_tensors: { label: COLUMN.inf_tensors, width: 72, right: true, sortable: true, show: (row) => count(row.inf_tensors) },
+  source_line: { label: COLUMN.source_line, width: 120, show: (row) => lineOf(row.source_file ?? "", row.source_line ?? 0) },
+});
 
 // The bar says which step it is.
 const ofOneStep = <Row,>(columns: readonly Column<Row>[]): readonly Column<Row>[] => columns.filter((column) => column.name !== "step");
@@ -61,8 +61,7 @@ function withCurve<Row extends { step?: number }>(columns: readonly Column<Row>[
   const curve: Column<Row> = {
     name: "curve", label: COLUMN.curve, hint: words.table.curve(column), width: 92, show: (row, at) => <Spark query={{ ...query, of, column }} row={at} step={row.step} />,
   };
-  const before = columns.findIndex(({ name }) => name === "source_line");
-  return [...columns.slice(0, before), curve, ...columns.slice(before)];
+  return [...columns.slice(0, -1), curve, ...columns.slice(-1)]; // the line is the last one
 }
 
 const count = (value: number | null | undefined): string => (value ? formatCount(value) : value === 0 ? "0" : "");
@@ -119,7 +118,7 @@ function withHeat(columns: readonly Column<TensorsRow>[], sort: string, rows: re
   if (values.length < 2) return columns;
   const [low, high] = [Math.log(Math.min(...values)), Math.log(Math.max(...values))];
   return columns.map((column) =>
-    column.name !== by || !["max", "min", "avg", "l2norm", "nan_count"].includes(by)
+    column.name !== by || !column.heat
       ? column
       : {
           ...column,

@@ -102,7 +102,7 @@ export interface RowDocument {
 }
 
 export function rowTable({ count, generation, command = "", rows }: RowDocument): Table {
-  return { count, generation, command, rows: rows.length, get: (column, row) => rows[row]?.[column] };
+  return { count, generation, command, rows: rows.length, get: (column, row) => rows[row]?.[column], row: <Row>(row: number) => rows[row] as Row };
 }
 
 export function arrowTable(bytes: ArrayBuffer, count: number, generation: number): Table {
@@ -114,5 +114,6 @@ export function arrowTable(bytes: ArrayBuffer, count: number, generation: number
     command: "",
     rows: table.numRows,
     get: (column, row) => columns.get(column)?.at(row),
+    row: <Row>(row: number) => Object.fromEntries([...columns].map(([name, column]) => [name, column?.at(row)])) as Row,
   };
 }

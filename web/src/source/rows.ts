@@ -1,4 +1,5 @@
 // Rows of a table in a report, filtered and sorted without a server: the words of src/face/server/filter.cpp that need no pattern.
+import { TEXT_COLUMNS } from "../answers.ts";
 import { toNumber, type Num } from "../numbers.ts";
 
 export type Row = Readonly<Record<string, unknown>>;
@@ -51,7 +52,7 @@ function holds(value: number, sign: string, number: number): boolean {
 }
 
 const CLASSES = ["not_recorded", "fine", "not_measured", "healthy_infinity", "unjudged_infinity", "infinity", "nan"];
-const NOT_NUMBERS = new Set(["op_name", "op_type", "scope", "phase", "dtype", "side", "parameter", "shape", "source_file", "verdict", "target"]);
+const NOT_NUMBERS = new Set([...TEXT_COLUMNS, "verdict", "target"]); // the last two are of pairs
 
 // "-max": the largest first. Rows without a value are the last.
 export function sortRows(rows: readonly Row[], sort: string): readonly Row[] {

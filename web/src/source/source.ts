@@ -8,6 +8,7 @@ export interface Table {
   generation: number;
   command: string;
   get(column: string, row: number): unknown;
+  row<Row>(row: number): Row; // of the columns that are there
 }
 
 export interface ServerEvent {

@@ -1,0 +1,93 @@
+// The columns of the server's tables beside the members of the rows that fill them; contract/served_rows.h has them.
+//
+//   RowTable<ServedEdge> edges;
+//   edges.add({.to_node = 3, .to_slot = 0, .parameter = "conv1.weight", .class_ = word_of(state)});
+//   return edges.table.response(request, generation);
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "face/server/answer_table.h"
+
+namespace sonde::server {
+
+template <typename Row, typename Value>
+struct RowColumn {
+  std::string_view name;
+  Value Row::*at;
+  ColumnType type;
+};
+template <typename Row, typename Value>
+RowColumn(const char*, Value Row::*, ColumnType) -> RowColumn<Row, Value>;
+
+template <typename Row>
+struct StatisticsColumns {
+  KnownStatistics Row::*at;
+};
+template <typename Row>  // Clang 14 does not deduce it of an aggregate
+StatisticsColumns(KnownStatistics Row::*)->StatisticsColumns<Row>;
+
+template <typename Row>
+struct ColumnsOf;  // `list`, a tuple of the above
+
+// A null for an empty optional.
+template <typename Value>
+void add_cell(AnswerColumn& column, const Value& value) {
+  if constexpr (requires { value.has_value(); }) {
+    value ? add_cell(column, *value) : column.add_null();
+  } else if constexpr (std::convertible_to<Value, std::string_view>) {
+    column.add(value);
+  } else if constexpr (std::floating_point<Value>) {
+    column.add_real(value);
+  } else {
+    column.add_number(value);
+  }
+}
+
+// A table whose rows are of one type.
+template <typename Row>
+class RowTable {
+ public:
+  RowTable() {
+    std::apply([&](const auto&... column) { (add_column(column), ...); }, ColumnsOf<Row>::list);
+  }
+  void add(const Row& row) {
+    auto next = columns_.begin();
+    std::apply([&](const auto&... column) { (put(row, column, next), ...); }, ColumnsOf<Row>::list);
+  }
+
+  AnswerTable table;
+
+ private:
+  using Place = std::vector<AnswerColumn*>::iterator;
+
+  template <typename Value>
+  void add_column(const RowColumn<Row, Value>& column) {
+    constexpr bool is_nullable = requires(const Value& value) { value.has_value(); };
+    columns_.push_back(&table.add(column.name, column.type, is_nullable));
+  }
+  void add_column(const StatisticsColumns<Row>&) {
+    for_each_statistic_member([&]<typename Value>(std::string_view name, std::optional<Value> KnownStatistics::*) {
+      const ColumnType type = std::floating_point<Value> ? ColumnType::float64 : ColumnType::uint64;
+      columns_.push_back(&table.add(name, type, true));
+    });
+  }
+
+  template <typename Value>
+  void put(const Row& row, const RowColumn<Row, Value>& column, Place& next) {
+    add_cell(**next++, row.*column.at);
+  }
+  void put(const Row& row, const StatisticsColumns<Row>& columns, Place& next) {
+    for_each_statistic(row.*columns.at, [&](std::string_view, const auto& value) { add_cell(**next++, value); });
+  }
+
+  std::vector<AnswerColumn*> columns_;
+};
+
+}  // namespace sonde::server
