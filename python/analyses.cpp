@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "contract/names.h"
 #include "contract/question_fields.h"
 #include "raise.h"
 #include "sonde/findings.h"
@@ -91,7 +92,7 @@ void add_analyses(nb::module_& module) {
       .def("text", &ComparedDumps::text, nb::arg("all"), nb::call_guard<nb::gil_scoped_release>())
       .def("csv", &ComparedDumps::csv, nb::call_guard<nb::gil_scoped_release>())
       .def("junit", &ComparedDumps::junit, nb::call_guard<nb::gil_scoped_release>())
-      .def("left_out", &ComparedDumps::left_out);
+      .def(sonde::names::left_out, &ComparedDumps::left_out);
   module.def("first_bad", &first_bad, nb::arg("dump"), nb::arg("question"));
   module.def("stomp", &stomp, nb::arg("dump"), nb::arg("question"));
   module.def("compare", &compare, nb::arg("target"), nb::arg("golden"), nb::arg("question"));

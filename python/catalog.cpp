@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "contract/names.h"
 #include "raise.h"
 #include "sonde/dump.h"
 #include "text_caster.h"
@@ -134,9 +135,9 @@ nb::dict op_columns(const Dump& dump) {
   columns["file"] = file.finish();
   columns["line"] = line.finish();
   columns["function"] = function.finish();
-  columns["is_parameter"] = is_parameter.finish();
+  columns[sonde::names::is_parameter] = is_parameter.finish();
   columns["failed"] = failed.finish();
-  columns["timestamp_us"] = timestamp.finish();
+  columns[sonde::names::timestamp_us] = timestamp.finish();
   return columns;
 }
 
@@ -185,7 +186,7 @@ nb::dict tensor_columns(const Dump& dump) {
   columns["md5"] = md5.finish();
   columns["sha1"] = sha1.finish();
   columns["has_statistics"] = has_statistics.finish();
-  columns["timestamp_us"] = timestamp.finish();
+  columns[sonde::names::timestamp_us] = timestamp.finish();
   return columns;
 }
 
@@ -481,9 +482,9 @@ void add_catalog(nb::module_& module) {
           nb::arg("op"), nb::arg("file"), nb::arg("line"));
   module.def("convert_to_host", &convert_to_host, nb::arg("file"));
   module.def("check_condition", &check_condition, nb::arg("condition"), nb::arg("parameters"));
-  module.def("watch_errors", &watch_errors, nb::arg("error_code"));
+  module.def("watch_errors", &watch_errors, nb::arg(sonde::names::error_code));
   module.def("listed", &listed, nb::arg("what"), nb::arg("list"), nb::arg("numbers"));
-  module.def("pattern_selects", &Dump::pattern_selects, nb::arg("pattern"), nb::arg("op_name"), nb::arg("op_type"));
+  module.def("pattern_selects", &Dump::pattern_selects, nb::arg("pattern"), nb::arg(sonde::names::op_name), nb::arg(sonde::names::op_type));
   module.def("open_dump", &open_dump, nb::arg("path"), nb::arg("ranks"), nb::arg("steps"), nb::arg("graphs"),
              nb::arg("op"), nb::arg("type"), nb::arg("source"));
 }

@@ -11,6 +11,7 @@
 
 #include "analyses.h"
 #include "catalog.h"
+#include "contract/names.h"
 #include "messages.h"
 #include "sonde/configuration.h"
 #include "sonde/sonde.h"
@@ -95,8 +96,8 @@ NB_MODULE(_core, module) {
   add_messages(module);
   module.attr("version") = engine().engine;
   module.def("configuration", &configuration, nb::arg("path"), nb::kw_only(), nb::arg("iteration") = "all",
-             nb::arg("saved_data"), nb::arg("kernels") = std::vector<std::string>(),
-             nb::arg("statistics") = std::vector<std::string>(), nb::arg("net_name") = "Net",
+             nb::arg(sonde::names::saved_data), nb::arg("kernels") = std::vector<std::string>(),
+             nb::arg("statistics") = std::vector<std::string>(), nb::arg(sonde::names::net_name) = "Net",
              nb::arg("initial_iteration") = 0, nb::arg("devices") = 8);
   module.def(
       "dump_path_of", [](const std::string& configuration) { return sonde::dump_path_of(configuration).string(); },

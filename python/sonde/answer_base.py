@@ -57,6 +57,18 @@ def _values(
     return values
 
 
+def document_of(value: object) -> Any:
+    """The JSON of an answer, or of a part of one: members that have their default are left out."""
+    if isinstance(value, (Record, Answer)) and dataclasses.is_dataclass(value):
+        fields = (one for one in dataclasses.fields(value) if one not in dataclasses.fields(Answer))
+        members = ((one, getattr(value, one.name)) for one in fields)
+        return {one.name.removesuffix("_"): document_of(found) for one, found in members if found != one.default}
+    if isinstance(value, tuple):
+        asdict = getattr(value, "_asdict", None)
+        return document_of(asdict()) if asdict else [document_of(one) for one in value]
+    return value
+
+
 @functools.cache
 def _fields_of(kind: type, names: tuple[tuple[str, Any], ...]) -> dict[str, tuple[Any, tuple[str, ...]]]:
     hints = typing.get_type_hints(kind, localns=dict(names))

@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,17 +20,17 @@ from numpy.typing import NDArray
 from . import _core, safetensors, tensorboard
 from . import dump as dumps
 from .answer import Answer
+from .answer_base import document_of
+from .answer_types import Export, ExportedFile, LeftOut
 from .dump import Dump, Graph, Ops, Tensor, Tensors
-from .dump.columns import Known
+from .dump.column_types import TensorColumns
 from .errors import Error
 from .extras import extra
 
 StrPath: TypeAlias = str | os.PathLike[str]
-Result: TypeAlias = dict[str, Any]  # the result of save() for a file
 
 FORMATS = ("parquet", "arrow", "safetensors", "npz", "tensorboard")
 TABLES = ("tensors", "ops", "graph")
-TRENDS = (*dumps.REALS, *(name for name in dumps.COUNTS if name not in ("count", "positive_count", "negative_count")))
 _ENDINGS = {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".safetensors": "safetensors", ".npz": "npz"}
 
 
@@ -58,15 +58,14 @@ def save(
     format: str | None = None,
     *,
     table: str = "tensors",
-    statistics: Sequence[str] = TRENDS,
+    statistics: Sequence[str] = dumps.TRENDS,
     measure: bool = True,
-) -> Result:
+) -> ExportedFile:
     """Writes tensors (dump.Tensors) to a file, which is complete or does not exist.
 
     The ending selects the format: `.parquet`, `.arrow` (`.feather`): one row per tensor, or, with `table`, per op or
     per edge of the graph; `.safetensors`, `.npz`: their values; a directory: TensorBoard's events, `statistics` over
-    the steps. `measure`: computes missing statistics from the tensors. Returns {"path", "format", "bytes", "rows",
-    "tensors" or "points", "skipped": [(name, why)]}; for values, also the number "without_values".
+    the steps. `measure`: computes missing statistics from the tensors.
 
     Raises ValueError when the format, table or a statistic does not exist, ImportError when a package is missing,
     OSError when the file cannot be written.
@@ -77,16 +76,33 @@ def save(
     if table != "tensors" and format not in ("parquet", "arrow"):
         raise ValueError(f"the table '{table}' can be written as parquet or arrow, not as {format}")
     if format == "tensorboard":
-        return {"path": os.fspath(path), "format": format, **_save_trends(tensors, Path(path), statistics, measure)}
+        return _save_trends(tensors, Path(path), statistics, measure)
     with _whole(Path(path)) as file:
-        writers: dict[str, Callable[..., Result]] = {
+        writers: dict[str, Callable[..., Content]] = {
             "parquet": _save_table,
             "arrow": _save_table,
             "safetensors": _save_safetensors,
             "npz": _save_npz,
         }
-        result = writers[format](tensors, file, format=format, table=table, measure=measure)
-    return {"path": os.fspath(path), "format": format, "bytes": os.path.getsize(path), **result}
+        written = writers[format](tensors, file, format=format, table=table, measure=measure)
+    return ExportedFile(
+        path=os.fspath(path),
+        format=format,
+        bytes=os.path.getsize(path),
+        skipped=tuple(written.skipped),
+        rows=written.rows,
+        tensors=written.tensors,
+        without_values=written.without_values,
+    )
+
+
+class Content(NamedTuple):
+    """The content of a file: rows of a table, or values of tensors."""
+
+    skipped: list[LeftOut]
+    rows: int | None = None
+    tensors: int | None = None
+    without_values: int | None = None
 
 
 class _whole:
@@ -116,7 +132,7 @@ class _whole:
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _save_table(tensors: Tensors, file: IO[bytes], *, format: str, table: str, measure: bool) -> Result:
+def _save_table(tensors: Tensors, file: IO[bytes], *, format: str, table: str, measure: bool) -> Content:
     pyarrow = extra("pyarrow", "arrow", f"writing {format}")
     problems = tensors.measure() if measure and table == "tensors" else []
     if table == "tensors":
@@ -129,7 +145,7 @@ def _save_table(tensors: Tensors, file: IO[bytes], *, format: str, table: str, m
     else:
         with pyarrow.ipc.new_file(file, rows.schema) as writer:
             writer.write_table(rows)
-    return {"rows": rows.num_rows, "skipped": [(problem.path, problem.message) for problem in problems]}
+    return Content([LeftOut(problem.path, problem.message) for problem in problems], rows=rows.num_rows)
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
@@ -151,8 +167,8 @@ def _inside(name: str) -> str:
     return "/".join("__" if part in ("", ".", "..") else part for part in name.split("/"))
 
 
-def _save_npz(tensors: Tensors, file: IO[bytes], **_: object) -> Result:
-    skipped: list[tuple[str, str]] = []
+def _save_npz(tensors: Tensors, file: IO[bytes], **_: object) -> Content:
+    skipped: list[LeftOut] = []
     written = missing = 0
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         for tensor, name in _names(tensors):
@@ -162,17 +178,17 @@ def _save_npz(tensors: Tensors, file: IO[bytes], **_: object) -> Result:
             try:
                 values = tensor.numpy()
             except Error as error:
-                skipped.append((name, str(error)))
+                skipped.append(LeftOut(name, str(error)))
                 continue
             with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
                 np.lib.format.write_array(entry, values, allow_pickle=False)
             written += 1
-    return {"tensors": written, "without_values": missing, "skipped": skipped}
+    return Content(skipped, tensors=written, without_values=missing)
 
 
-def _save_safetensors(tensors: Tensors, file: IO[bytes], **_: object) -> Result:
+def _save_safetensors(tensors: Tensors, file: IO[bytes], **_: object) -> Content:
     entries: list[safetensors.Entry] = []
-    skipped: list[tuple[str, str]] = []
+    skipped: list[LeftOut] = []
     missing = 0
     for tensor, name in _names(tensors):
         if tensor.tensor_file is None:
@@ -183,23 +199,23 @@ def _save_safetensors(tensors: Tensors, file: IO[bytes], **_: object) -> Result:
                 tensor
             )  # opened again for writing, so that only one file is open at a time
         except Error as error:
-            skipped.append((name, str(error)))
+            skipped.append(LeftOut(name, str(error)))
             continue
         entries.append((name, dtype, shape, tensor))
     safetensors.write(file, entries)
-    return {"tensors": len(entries), "without_values": missing, "skipped": skipped}
+    return Content(skipped, tensors=len(entries), without_values=missing)
 
 
 # --- trends -----------------------------------------------------------------------------------------------------------
 
 
-def _save_trends(tensors: Tensors, directory: Path, statistics: Sequence[str], measure: bool) -> Result:
+def _save_trends(tensors: Tensors, directory: Path, statistics: Sequence[str], measure: bool) -> ExportedFile:
     unknown = [name for name in statistics if name not in dumps.Statistics._fields]
     if unknown:
         raise ValueError(f"no statistic '{unknown[0]}'; there are {', '.join(dumps.Statistics._fields)}")
     problems = tensors.measure() if measure else []
-    columns = tensors.raw_columns()
-    ranks, steps, times = (np.asarray(columns[name]) for name in ("rank", "step", "timestamp_us"))
+    columns = tensors.typed_columns()
+    ranks, steps, times = (np.asarray(column) for column in (columns.rank, columns.step, columns.timestamp_us))
     paths, count = [], 0
     for rank in np.unique(ranks).tolist():
         rows = np.flatnonzero(ranks == rank)
@@ -208,25 +224,27 @@ def _save_trends(tensors: Tensors, directory: Path, statistics: Sequence[str], m
         with _whole(path) as file:
             count += tensorboard.write(file, _points(columns, rows, statistics))
         paths.append(path)
-    return {
-        "points": count,
-        "bytes": sum(path.stat().st_size for path in paths),
-        "files": [str(path) for path in paths],
-        "skipped": [(problem.path, problem.message) for problem in problems],
-    }
+    return ExportedFile(
+        path=os.fspath(directory),
+        format="tensorboard",
+        points=count,
+        bytes=sum(path.stat().st_size for path in paths),
+        files=tuple(map(str, paths)),
+        skipped=tuple(LeftOut(problem.path, problem.message) for problem in problems),
+    )
 
 
 def _points(
-    columns: Mapping[str, Any], rows: NDArray[np.intp], statistics: Sequence[str]
+    columns: TensorColumns, rows: NDArray[np.intp], statistics: Sequence[str]
 ) -> Iterator[tuple[int, float, str, float]]:
     """(step, time, tag, value), by step."""
-    ops, sides = columns["op_name"], columns["side"]
-    graphs = len(set(columns["graph"].tolist())) > 1
-    known: dict[str, Known] = {name: columns[name] for name in statistics}
+    ops, sides = columns.op_name, columns.side
+    has_graphs = len(set(columns.graph.tolist())) > 1
+    known = {name: columns.statistics[name] for name in statistics}
     for row in rows.tolist():
-        place = f"graph_{columns['graph'][row]}/" if graphs else ""
-        name = f"{place}{ops[row]}:{sides[row]}.{columns['slot'][row]}"
-        step, when = int(columns["step"][row]), int(columns["timestamp_us"][row]) / 1e6
+        place = f"graph_{columns.graph[row]}/" if has_graphs else ""
+        name = f"{place}{ops[row]}:{sides[row]}.{columns.slot[row]}"
+        step, when = int(columns.step[row]), int(columns.timestamp_us[row]) / 1e6
         for statistic, column in known.items():
             if column.known[row]:
                 yield step, when, f"{statistic}/{name}", float(column.values[row])
@@ -267,11 +285,11 @@ def _selected(dump: Dump, request: Mapping[str, Any]) -> Tensors:
     return tensors
 
 
-def _text(result: Result) -> str:
-    amount = next(f"{result[what]} {what}" for what in ("rows", "tensors", "points") if what in result)
-    missing = result.get("without_values")
-    amount += f" ({missing} more have no values in the dump)" if missing else ""
-    return f"{result['path']}: {result['format']}, {amount}, {result['bytes']} bytes"
+def _text(file: ExportedFile) -> str:
+    amounts = {"rows": file.rows, "tensors": file.tensors, "points": file.points}
+    amount = next(f"{number} {what}" for what, number in amounts.items() if number is not None)
+    amount += f" ({file.without_values} more have no values in the dump)" if file.without_values else ""
+    return f"{file.path}: {file.format}, {amount}, {file.bytes} bytes"
 
 
 def main(request_text: str) -> int:
@@ -279,17 +297,17 @@ def main(request_text: str) -> int:
     request = json.loads(request_text)
     answer = Answer(request.get("json", False))
     status = 0
-    results: list[Result] = []
+    files: list[ExportedFile] = []
     try:
-        results = _export(request, answer)
+        files = _export(request, answer)
     except (ValueError, ImportError) as error:
         status = answer.error(error, 2)
     except (Error, OSError) as error:
         status = answer.error(error, 3)
-    return answer.finish(status, {"written": results}, [_text(result) for result in results])
+    return answer.finish(status, document_of(Export(written=tuple(files))), [_text(file) for file in files])
 
 
-def _export(request: Mapping[str, Any], answer: Answer) -> list[Result]:
+def _export(request: Mapping[str, Any], answer: Answer) -> list[ExportedFile]:
     for path in request["to"]:
         format_of(path, request.get("format"))
     dump = dumps.open(request["dump"])
@@ -297,9 +315,8 @@ def _export(request: Mapping[str, Any], answer: Answer) -> list[Result]:
         answer.problem(problem.path, problem.message, incomplete=False)
     tensors = _selected(dump, request)
     settings = {name: request[name] for name in ("format", "table", "statistics", "measure") if name in request}
-    results = [save(tensors, path, **settings) for path in request["to"]]
-    for result in results:
-        result["skipped"] = [{"name": name, "why": why} for name, why in result["skipped"]]
-        for left_out in result["skipped"]:
-            answer.problem("", f"left out {left_out['name']}: {left_out['why']}")
-    return results
+    files = [save(tensors, path, **settings) for path in request["to"]]
+    for file in files:
+        for left_out in file.skipped:
+            answer.problem("", f"left out {left_out.name}: {left_out.why}")
+    return files

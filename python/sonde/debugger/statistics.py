@@ -1,6 +1,7 @@
 """Tables of statistics, and their summary."""
 
 import csv
+import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,57 +14,63 @@ def _shape(cell: str) -> tuple[int, ...]:
     return tuple(int(size) for size in cell.strip("()[]").replace(" ", "").split(",") if size)
 
 
-_TITLES: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "op_type": ("Op Type", str),
-    "op_name": ("Op Name", str),
-    "task_id": ("Task ID", int),
-    "stream_id": ("Stream ID", int),
-    "time_stamp": ("Timestamp", int),
-    "io": ("IO", str),
-    "slot": ("Slot", int),
-    "data_size": ("Data Size", int),
-    "data_type": ("Data Type", str),
-    "shape": ("Shape", _shape),
-    "max_value": ("Max Value", float),
-    "min_value": ("Min Value", float),
-    "avg_value": ("Avg Value", float),
-    "count": ("Count", int),
-    "negative_zero_count": ("Negative Zero Count", int),
-    "positive_zero_count": ("Positive Zero Count", int),
-    "nan_count": ("NaN Count", int),
-    "negative_inf_count": ("Negative Inf Count", int),
-    "positive_inf_count": ("Positive Inf Count", int),
-    "zero_count": ("Zero Count", int),
-}
-_OF_SUMMARY = (
-    "op_type",
-    "op_name",
-    "tensor_name",
-    "inf_number",
-    "nan_number",
-    "out_of_range_number",
-    "total_number",
-    "none_overflow_number",
-    "total_iterations",
-)
+class _Cell:
+    """The cell of a row as an attribute: None if the row has no such cell."""
+
+    def __init__(self, title: str, kind: Callable[[str], Any]) -> None:
+        self.title, self.kind = title, kind
+
+    def __get__(self, row: Mapping[str, str] | None, _: type) -> Any:
+        if row is None:
+            return self
+        cell = row.get(self.title)
+        if cell is None or cell == "":
+            return None
+        try:
+            return self.kind(cell)
+        except ValueError:
+            return math.nan if self.kind is float else None
 
 
 class TensorStatistic(dict[str, str]):
     """A row of a table: {title: text} unchanged, and its cells as attributes: `row["Max Value"]` is a text,
     `row.max_value` a number; None if the row has no such cell."""
 
-    def __getattr__(self, name: str) -> Any:
-        try:
-            title, kind = _TITLES[name]
-        except KeyError:
-            raise AttributeError(name) from None
-        cell = self.get(title)
-        if cell is None or cell == "":
-            return None
-        try:
-            return kind(cell)
-        except ValueError:
-            return math.nan if kind is float else None
+    op_type = _Cell("Op Type", str)
+    op_name = _Cell("Op Name", str)
+    task_id = _Cell("Task ID", int)
+    stream_id = _Cell("Stream ID", int)
+    time_stamp = _Cell("Timestamp", int)
+    io = _Cell("IO", str)
+    slot = _Cell("Slot", int)
+    data_size = _Cell("Data Size", int)
+    data_type = _Cell("Data Type", str)
+    shape = _Cell("Shape", _shape)
+    max_value = _Cell("Max Value", float)
+    min_value = _Cell("Min Value", float)
+    avg_value = _Cell("Avg Value", float)
+    count = _Cell("Count", int)
+    negative_zero_count = _Cell("Negative Zero Count", int)
+    positive_zero_count = _Cell("Positive Zero Count", int)
+    nan_count = _Cell("NaN Count", int)
+    negative_inf_count = _Cell("Negative Inf Count", int)
+    positive_inf_count = _Cell("Positive Inf Count", int)
+    zero_count = _Cell("Zero Count", int)
+
+
+@dataclasses.dataclass
+class _Summary:
+    """The columns of `statistics_summary.csv`."""
+
+    op_type: str
+    op_name: str
+    tensor_name: str
+    inf_number: int = 0
+    nan_number: int = 0
+    out_of_range_number: int = 0
+    total_number: int = 0
+    none_overflow_number: int = 0
+    total_iterations: int = 0
 
 
 # {rank: {iteration: {"{op}:{io}:{slot}": rows}}}
@@ -146,32 +153,28 @@ def _verdicts(row: TensorStatistic, overflow_value: float) -> tuple[bool, bool, 
 
 def summarize(statistics: Selected, overflow_value: float) -> list[dict[str, Any]]:
     """Rows of the summary, in the order in which tensors first appear."""
-    rows: dict[str, dict[str, Any]] = {}
+    rows: dict[str, _Summary] = {}
     for iterations in statistics.values():
         for tensors in iterations.values():
             for name, records in tensors.items():
                 for record in records:
                     row = record if isinstance(record, TensorStatistic) else TensorStatistic(record)
-                    total = rows.setdefault(
-                        name,
-                        dict.fromkeys(_OF_SUMMARY, 0)
-                        | {"op_type": row.op_type, "op_name": row.op_name, "tensor_name": name},
-                    )
+                    total = rows.setdefault(name, _Summary(row.op_type, row.op_name, name))
                     inf, nan, beyond, none = _verdicts(row, overflow_value)
-                    total["inf_number"] += inf
-                    total["nan_number"] += nan
-                    total["out_of_range_number"] += beyond
-                    total["none_overflow_number"] += none
-                    total["total_number"] += 1
+                    total.inf_number += inf
+                    total.nan_number += nan
+                    total.out_of_range_number += beyond
+                    total.none_overflow_number += none
+                    total.total_number += 1
                 if records:
-                    rows[name]["total_iterations"] += 1
-    return list(rows.values())
+                    rows[name].total_iterations += 1
+    return [dataclasses.asdict(row) for row in rows.values()]
 
 
 def write_summary(rows: Iterable[Mapping[str, Any]], directory: Path) -> None:
     """Writes `statistics_summary.csv`. Raises OSError."""
     directory.mkdir(parents=True, exist_ok=True)
     with open(directory / "statistics_summary.csv", "w", newline="", encoding="utf-8") as file:
-        table = csv.DictWriter(file, _OF_SUMMARY, lineterminator="\n")
+        table = csv.DictWriter(file, [field.name for field in dataclasses.fields(_Summary)], lineterminator="\n")
         table.writeheader()
         table.writerows(rows)

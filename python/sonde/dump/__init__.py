@@ -8,7 +8,7 @@ A dump's facts are kept in columns, one array for all tensors; an object is made
 its values are requested, and the array is a read-only view of the mapping. Needs NumPy.
 """
 
-from ..answer_types import COUNTS, REALS, Statistics
+from ..answer_types import COUNTS, REALS, TRENDS, Statistics
 from ..extras import extra
 from .dump import Dump, open
 from .graph import Edge, Graph
@@ -19,6 +19,7 @@ from .server import Server
 __all__ = [
     "COUNTS",
     "REALS",
+    "TRENDS",
     "Dump",
     "Edge",
     "Graph",

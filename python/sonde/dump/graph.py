@@ -6,8 +6,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from .column_types import GraphColumns
 from .columns import Column, Columns, Words
-from .rows import Op, Ops, op_columns
+from .rows import Op, Ops, by_name, op_columns
 from .tables import Numbers, Tables, numbers
 
 # An edge by rows of the table of operators: its producer (-1: none), the producer's slot, the parameter's name, the
@@ -92,14 +93,18 @@ class Graph(Columns):
         made, from_slot, parameter, to, to_slot = zip(*edges, strict=True) if edges else ((),) * 5
         of_step = op_columns(self._tables, np.array(to, dtype=np.intp))
         words = [*names.words, ""]
-        return {
-            **{name: of_step[name] for name in ("rank", "graph", "step")},
-            "from": Words(np.array([names.codes[op] if op >= 0 else len(words) - 1 for op in made], np.int32), words),
-            "from_slot": np.array(from_slot, np.uint32),
-            "parameter": Words.of(parameter),
-            "to": of_step["op_name"],
-            "to_slot": np.array(to_slot, np.uint32),
-        }
+        makers = [names.codes[op] if op >= 0 else len(words) - 1 for op in made]
+        columns = GraphColumns(
+            rank=of_step.rank,
+            graph=of_step.graph,
+            step=of_step.step,
+            from_=Words(np.array(makers, np.int32), words),
+            from_slot=np.array(from_slot, np.uint32),
+            parameter=Words.of(parameter),
+            to=of_step.op_name,
+            to_slot=np.array(to_slot, np.uint32),
+        )
+        return by_name(columns)
 
 
 def ops_of_step(tables: Tables, step: int) -> Ops:

@@ -1,7 +1,7 @@
 """Operators and tensors of a dump: one of them, or many."""
 
 import abc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ..answer_types import Statistics
+from .column_types import GraphColumns, OpColumns, TensorColumns
 from .columns import Column, Columns, Known, Rows, Shapes, Words
 from .records import Problem, Source
 from .tables import Numbers, Pattern, Tables, ask
@@ -114,27 +115,35 @@ class Ops(_Collection["Op"]):
 
     def raw_columns(self) -> dict[str, Column]:
         """A row for each operator."""
-        return op_columns(self.tables, self.rows)
+        return by_name(op_columns(self.tables, self.rows))
 
 
-def op_columns(tables: Tables, rows: NDArray[Any]) -> dict[str, Column]:
-    """{name: column} of some operators."""
+def by_name(row: OpColumns | TensorColumns | GraphColumns) -> dict[str, Column]:
+    """{name: column}, those of the statistics among them."""
+    columns: dict[str, Column] = {}
+    for name, column in row._asdict().items():
+        columns |= column if isinstance(column, Mapping) else {name.removesuffix("_"): column}
+    return columns
+
+
+def op_columns(tables: Tables, rows: NDArray[Any]) -> OpColumns:
+    """The columns of some operators."""
     steps, ops = tables.steps, tables.ops
     step = ops.step[rows]
-    return {
-        "rank": steps.rank[step],
-        "graph": steps.graph[step],
-        "step": steps.step[step],
-        "op_name": ops.name.take(rows),
-        "op_type": ops.type.take(rows),
-        "phase": ops.phase.take(rows),
-        "is_parameter": ops.is_parameter[rows].astype(bool),
-        "failed": ops.failed[rows].astype(bool),
-        "source_file": ops.file.take(rows),
-        "source_line": ops.line[rows],
-        "function": ops.function.take(rows),
-        "timestamp_us": ops.timestamp_us[rows],
-    }
+    return OpColumns(
+        rank=steps.rank[step],
+        graph=steps.graph[step],
+        step=steps.step[step],
+        op_name=ops.name.take(rows),
+        op_type=ops.type.take(rows),
+        phase=ops.phase.take(rows),
+        is_parameter=ops.is_parameter[rows].astype(bool),
+        failed=ops.failed[rows].astype(bool),
+        source_file=ops.file.take(rows),
+        source_line=ops.line[rows],
+        function=ops.function.take(rows),
+        timestamp_us=ops.timestamp_us[rows],
+    )
 
 
 class Tensors(_Collection["Tensor"]):
@@ -182,33 +191,38 @@ class Tensors(_Collection["Tensor"]):
 
     def raw_columns(self) -> dict[str, Column]:
         """A row for each tensor."""
+        return by_name(self.typed_columns())
+
+    def typed_columns(self) -> TensorColumns:
+        """The same, as attributes."""
         tables, rows = self.tables, self.rows
         table = tables.tensors
         of_op = op_columns(tables, table.op[rows])
-        columns = {
-            name: of_op.pop(name) for name in ("rank", "graph", "step", "op_name", "op_type", "phase", "is_parameter")
-        }
-        columns |= {
-            "side": Words(table.is_input[rows].astype(np.int32), ["output", "input"]),
-            "slot": table.slot[rows],
-            "parameter": table.name.take(rows),
-            "key": table.key.take(rows),
-            "dtype": table.dtype.take(rows),
-            "shape": Shapes(table.sizes, table.shape_begins, table.has_shape.astype(bool)).take(rows),
-        }
-        for name, (values, known) in tables.core.statistics_columns(rows.tolist()).items():
-            columns[name] = Known(values, known.astype(bool))
-        columns |= {
-            "tensor_file": table.file.take(rows),
-            "skipped": table.skipped.take(rows),
-            "md5": table.md5.take(rows),
-            "sha1": table.sha1.take(rows),
-            "timestamp_us": table.timestamp_us[rows],
-            "source_file": of_op["source_file"],
-            "source_line": of_op["source_line"],
-            "function": of_op["function"],
-        }
-        return columns
+        statistics = tables.core.statistics_columns(rows.tolist())
+        return TensorColumns(
+            rank=of_op.rank,
+            graph=of_op.graph,
+            step=of_op.step,
+            op_name=of_op.op_name,
+            op_type=of_op.op_type,
+            phase=of_op.phase,
+            is_parameter=of_op.is_parameter,
+            side=Words(table.is_input[rows].astype(np.int32), ["output", "input"]),
+            slot=table.slot[rows],
+            parameter=table.name.take(rows),
+            key=table.key.take(rows),
+            dtype=table.dtype.take(rows),
+            shape=Shapes(table.sizes, table.shape_begins, table.has_shape.astype(bool)).take(rows),
+            statistics={name: Known(values, known.astype(bool)) for name, (values, known) in statistics.items()},
+            tensor_file=table.file.take(rows),
+            skipped=table.skipped.take(rows),
+            md5=table.md5.take(rows),
+            sha1=table.sha1.take(rows),
+            timestamp_us=table.timestamp_us[rows],
+            source_file=of_op.source_file,
+            source_line=of_op.source_line,
+            function=of_op.function,
+        )
 
 
 class Op:

@@ -8,7 +8,7 @@ readable  GE's readable form, as in ge_readable_*.txt
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from .graph import Description, GeGraph, Operator, Value, type_name
 
@@ -179,10 +179,15 @@ def _tensorflow_fields(operator: Operator) -> _Fields:
     return fields
 
 
+class _OnnxOperator(NamedTuple):
+    name: str
+    op_type: str
+
+
 def _onnx_fields(operator: Operator) -> _Fields:
     fields: _Fields = [("input", source) for source in operator.inputs]
     fields += [("output", f"{operator.name}:{slot}") for slot in range(len(operator.output_descriptions))]
-    fields += [("name", operator.name), ("op_type", f"ge:{operator.type}")]
+    fields += _OnnxOperator(operator.name, f"ge:{operator.type}")._asdict().items()
     attributes: dict[str, Value] = dict(operator.attributes)
     for side, descriptions in (("input", operator.input_descriptions), ("output", operator.output_descriptions)):
         for n, one in enumerate(descriptions):
