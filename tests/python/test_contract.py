@@ -80,9 +80,22 @@ def test_one_line_brings_a_key_of_a_configuration_to_the_engine_and_the_document
     line = 'calm = ["a boolean", "say less", { flag = true }]'
     files = change("settings.toml", "[settings.sonde_settings]\n", f"[settings.sonde_settings]\n{line}\n")
     faces = {name for name, text in files.items() if "calm" in text}
-    assert faces == {"contract/settings.h", "contract/setting_flags.h", "docs/compatibility.md"}
-    assert "bool calm = true;" in files["contract/setting_flags.h"]
+    made = {"contract/settings.h", "contract/setting_keys.h", "contract/plain_settings.h"}
+    assert faces == {*made, "docs/compatibility.md"}
+    assert "bool calm = true;" in files["contract/plain_settings.h"]
     assert "| `calm` | a boolean | true | say less |" in files["docs/compatibility.md"]
+
+
+def test_a_number_and_a_word_of_a_configuration_are_read_by_what_the_contract_says(change):
+    lines = """calls = ["1 to 9", "how often", { number = 2, least = 1, most = 9, allowed = "a digit" }]
+mood = ["`calm`, `loud`", "how loud", { words = ["calm", "loud"], type = "Mood" }]
+"""
+    text = change("settings.toml", "[settings.sonde_settings]\n", f"[settings.sonde_settings]\n{lines}")
+    plain = text["contract/plain_settings.h"]
+    assert "std::uint64_t calls = 2;" in plain
+    assert 'visit("calls", settings.calls, NumberBounds{1U, 9U, "a digit"});' in plain
+    assert "enum class Mood : std::uint8_t { calm, loud };" in plain
+    assert 'visit("mood", settings.mood, std::array<std::string_view, 2>{"calm", "loud"});' in plain
 
 
 def test_one_line_brings_a_statistic_to_every_table(change):
@@ -98,6 +111,33 @@ def test_one_line_brings_a_column_to_a_table(change):
     ]
     assert "  std::optional<std::uint32_t> cores{};  // processors\n" in rows
     assert 'RowField{"cores", &tables::Runs::cores},' in rows
+
+
+def test_one_line_brings_a_column_to_a_table_of_the_server(change):
+    files = change("tables.toml", 'worst_op = ["text"', '"worst_line?" = ["text", "its line"]\nworst_op = ["text"')
+    faces = {name for name, text in files.items() if "worst_line" in text}
+    assert faces == {"contract/served_rows.h", "src/face/server/openapi.json", "web/src/answers.ts"}
+    rows = files["contract/served_rows.h"]
+    assert "  std::optional<std::string> worst_line{};\n" in rows
+    assert 'RowColumn{"worst_line", &ServedHealth::worst_line, ColumnType::text},' in rows
+
+
+def test_one_line_brings_a_column_to_a_table_of_python(change):
+    files = change("tables.toml", "failed = [", 'retried = ["flag", "it ran again"]\nfailed = [')
+    assert "    retried: NDArray[Any]\n" in files["python/sonde/dump/column_types.py"]
+
+
+def test_a_document_of_several_forms_has_the_members_of_each(change):
+    files = change("questions/show.toml", "written_by = [", 'thread = ["index", "that wrote it"]\nwritten_by = [')
+    faces = {name for name, text in files.items() if '"thread"' in text or " thread" in text or "`thread`" in text}
+    assert {"contract/command_answers.h", "docs/json/show.schema.json"} <= faces
+    assert "`thread`, `written_by`, `read_by`; or `tensor_file`," in files["docs/json/answers.md"].replace("\n", " ")
+
+
+def test_no_file_spells_a_name_of_the_contract():
+    command = [sys.executable, ROOT / "tools/contract.py", "--strays"]
+    run = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert (run.returncode, run.stdout) == (0, "0 literals in 0 files\n")
 
 
 def test_few_files_spell_a_statistic():
@@ -138,7 +178,16 @@ def test_a_word_of_several_parts_is_a_name_in_cpp(change):
     ("file", "before", "after", "message"),
     [
         ("tables.toml", 'host = ["text"', 'host = ["dtype"', "unknown type 'dtype' of 'host'"),
-        ("tables.toml", '_table = "runs"\n', "", "Runs has no _table"),
+        ("tables.toml", '_table = "runs"\n', "", "Runs has no _table, _served or _python"),
+        ("tables.toml", 'bad = ["byte"', 'bad = ["bite"', "unknown type 'bite' of 'bad'"),
+        (
+            "questions/show.toml",
+            '_any_of = ["ShownTensor"',
+            '_any_of = ["ShownFiles"',
+            "_any_of names 'ShownFiles': there is no such type",
+        ),
+        ("settings.toml", "number = 8, allowed", "number = 8, alowed", "unknown fact 'alowed' of key 'ring_writes'"),
+        ("settings.toml", 'type = "WhenFull"', 'default = "x"', "Duplicate"),
         ("findings.toml", 'why = ["text"', 'why = ["words"', "unknown type 'words' of 'why'"),
         ("findings.toml", "evidence = ", 'why = ["text", "again"]\nevidence = ', "Cannot overwrite a value"),
         (
