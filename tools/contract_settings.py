@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from contract_text import MADE, cpp_file
+
 _BEGIN = "<!-- the keys of contract/settings.toml -->"
 _END = "<!-- end -->"
 
@@ -58,52 +60,33 @@ def settings_of(file: Any) -> tuple[Setting, ...]:
 
 
 def keys_text(settings: tuple[Setting, ...]) -> str:
-    """contract/settings.h: all keys, and those that are true or false."""
-    lines = ["// The keys of configuration files. Made from contract/ by tools/contract.py.", "#pragma once", ""]
-    lines += [
-        '#include "plan/config/known_key.h"',
-        "",
-        "namespace sonde {",
-        "",
-        "inline constexpr KnownKey kKnownKeys[] = {",
-    ]
+    """contract/settings.h: all keys."""
+    lines = ["inline constexpr KnownKey kKnownKeys[] = {"]
     for one in settings:
         since = f", Release::v{one.since.replace('.', '_')}" if one.since else ""
         lines.append(f'    {{"{one.object}", "{one.key}"{since}}},')
-    return "\n".join([*lines, "};", "", "}  // namespace sonde", ""])
+    return cpp_file(f"The keys of configuration files. {MADE}.", '"plan/config/known_key.h"', [*lines, "};"])
 
 
 def names_text(settings: tuple[Setting, ...]) -> str:
     """contract/setting_keys.h."""
     names = {one.cpp_name: one.key for one in settings} | {one.object: one.object for one in settings}
     lines = [
-        "// The keys of configuration files by their names. Made from contract/ by tools/contract.py.",
-        "#pragma once",
-        "",
+        f'inline constexpr const char* {name} = "{key}";' for name, key in sorted(names.items()) if name.isidentifier()
     ]
-    lines += ["namespace sonde::keys {", ""]
-    for name, key in sorted(names.items()):
-        lines += [f'inline constexpr const char* {name} = "{key}";'] if name.isidentifier() else []
-    return "\n".join([*lines, "", "}  // namespace sonde::keys", ""])
+    return cpp_file(f"The keys of configuration files by their names. {MADE}.", "", lines, "sonde::keys")
 
 
 def plain_text(settings: tuple[Setting, ...]) -> str:
     """contract/plain_settings.h."""
+    plain = [one for one in settings if one.flag is not None or one.number is not None or one.words]
     lines = [
-        "// The keys that are read by what contract/ says of them. Made from it by tools/contract.py.",
-        "#pragma once",
-    ]
-    lines += ["", "#include <array>", "#include <cstdint>", "#include <string_view>", "", "namespace sonde {", ""]
-    lines += [
         "struct NumberBounds {",
         "  std::uint64_t least, most;",
         "  std::string_view allowed;  // for a message",
         "};",
     ]
-    plain = [one for one in settings if one.flag is not None or one.number is not None or one.words]
-    for one in plain:
-        if one.words:
-            lines += [f"enum class {one.type} : std::uint8_t {{ {', '.join(one.words)} }};"]
+    lines += [f"enum class {one.type} : std::uint8_t {{ {', '.join(one.words)} }};" for one in plain if one.words]
     lines += ["", "struct PlainSettings {"]
     for one in plain:
         lines += [f"  // {one.meaning}", f"  {_declaration(one)};"]
@@ -111,7 +94,8 @@ def plain_text(settings: tuple[Setting, ...]) -> str:
     lines += ["// Calls the visitor with the key and the member of each, and with the bounds of a number or the words."]
     lines += ["template <typename Visit>", "void for_each_setting(PlainSettings& settings, const Visit& visit) {"]
     lines += [f"  visit({', '.join(_arguments(one))});" for one in plain]
-    return "\n".join([*lines, "}", "", "}  // namespace sonde", ""])
+    about = "The keys that are read by what contract/ says of them. Made from it by tools/contract.py."
+    return cpp_file(about, "<array> <cstdint> <string_view>", [*lines, "}"])
 
 
 def _declaration(one: Setting) -> str:

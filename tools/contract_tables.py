@@ -6,6 +6,7 @@ import keyword
 from typing import Any
 
 from contract_language import Contract, Member, Table
+from contract_text import MADE, cpp_file
 
 _TYPES = {
     "text": "std::string_view",
@@ -37,16 +38,7 @@ _WORD: tuple[str, str, str, dict[str, Any]] = ("std::string_view", "text", "dict
 
 def tables_text(contract: Contract) -> str:
     """contract/tables.h."""
-    lines = [
-        "// The rows of the tables of a saved index. Made from contract/tables.toml by tools/contract.py.",
-        "#pragma once",
-        "",
-        '#include "read/index/row_fields.h"',
-        "",
-        "namespace sonde {",
-        "namespace tables {",
-        "",
-    ]
+    lines = ["namespace tables {", ""]
     saved = [table for table in contract.tables if table.table]
     for table in saved:
         lines += [f"// {table.meaning}", f"struct {table.name} {{"]
@@ -55,14 +47,18 @@ def tables_text(contract: Contract) -> str:
     lines += ["}  // namespace tables", ""]
     for table in saved:
         name = f"tables::{table.name}"
-        fields = [_field(name, one) for one in table.members]
         lines += ["template <>", f"struct TableOf<{name}> {{"]
         lines += [f'  static constexpr std::string_view name = "{table.table}", key = "{table.key}";']
-        lines += ["  static constexpr auto columns = std::tuple("]
-        lines += [f"      {field}{',' if field is not fields[-1] else ');'}" for field in fields]
-        lines += ["};"]
+        lines += [*_tuple("columns", [_field(name, one) for one in table.members]), "};"]
     rows = ", ".join(f"tables::{table.name}" for table in saved)
-    return "\n".join([*lines, "", f"using AllTables = std::tuple<{rows}>;", "", "}  // namespace sonde", ""])
+    about = f"The rows of the tables of a saved index. {MADE}."
+    return cpp_file(about, '"read/index/row_fields.h"', [*lines, "", f"using AllTables = std::tuple<{rows}>;"])
+
+
+def _tuple(name: str, fields: list[str]) -> list[str]:
+    last = len(fields) - 1
+    rows = [f"      {field}{',' if i < last else ');'}" for i, field in enumerate(fields)]
+    return [f"  static constexpr auto {name} = std::tuple(", *rows]
 
 
 def _class(member: Member) -> str:
@@ -84,28 +80,14 @@ def _field(name: str, member: Member) -> str:
 
 def served_text(contract: Contract) -> str:
     """contract/served_rows.h."""
-    lines = [
-        "// The rows of the server's tables. Made from contract/tables.toml by tools/contract.py.",
-        "#pragma once",
-        "",
-        '#include "face/server/row_table.h"',
-        "",
-        "namespace sonde::server {",
-        "",
-    ]
+    lines: list[str] = []
     for table in (one for one in contract.tables if one.served):
         lines += [f"// {table.meaning}", f"struct {table.name} {{"]
         lines += [f"  {_served_class(one)} {_cpp_name(one)}{_served_initial(one)};" for one in table.members]
-        fields = [_served_field(table.name, one) for one in table.members]
-        lines += [
-            "};",
-            "template <>",
-            f"struct ColumnsOf<{table.name}> {{",
-            "  static constexpr auto list = std::tuple(",
-        ]
-        lines += [f"      {field}{',' if field is not fields[-1] else ');'}" for field in fields]
-        lines += ["};", ""]
-    return "\n".join([*lines, "}  // namespace sonde::server", ""])
+        lines += ["};", "template <>", f"struct ColumnsOf<{table.name}> {{"]
+        lines += [*_tuple("list", [_served_field(table.name, one) for one in table.members]), "};", ""]
+    about = f"The rows of the server's tables. {MADE}."
+    return cpp_file(about, '"face/server/row_table.h"', lines, "sonde::server")
 
 
 def _cpp_name(member: Member) -> str:
