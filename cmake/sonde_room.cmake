@@ -45,7 +45,7 @@ set(SONDE_ROOM_HEADERS <algorithm> <filesystem> <functional> <memory> <optional>
 # same options: target_precompile_headers(TARGET REUSE_FROM NAME).
 function(sonde_compiled_headers name)
   cmake_parse_arguments(SHARED "" "" "HEADERS;OPTIONS;DEPENDS" ${ARGN})
-  file(WRITE "${PROJECT_BINARY_DIR}/${name}.cpp" "")
+  file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/${name}.cpp" CONTENT "")  # written once
   add_library(${name} OBJECT "${PROJECT_BINARY_DIR}/${name}.cpp")
   sonde_target_defaults(${name})
   target_compile_options(${name} PRIVATE ${SHARED_OPTIONS})
