@@ -42,32 +42,26 @@ def typescript(contract: Contract, type: str) -> str:
 
 def _lines(contract: Contract, type: Type) -> list[str]:
     needed = always(type)
-    lines = []
-    for member in type.members:
-        if member.merged:
-            lines += _lines(contract, contract.types[member.type])
-        else:
-            mark = "" if member.name in needed else "?"
-            lines.append(f"  readonly {member.name}{mark}: {typescript(contract, member.type)}; // {member.meaning}")
-    return lines
+    members = [(member, member.name in needed) for member in type.members if not member.merged]
+    if type.name in contract.answers():
+        members += [(member, not member.left_out) for member in (*ENVELOPE, ERROR)]
+    return [
+        f"  readonly {member.name}{'' if is_there else '?'}: {typescript(contract, member.type)}; // {member.meaning}"
+        for member, is_there in members
+    ]
 
 
 def web_text(contract: Contract) -> str:
     """Interfaces of the types that the page reads, and of their parts."""
     blocks = [_HEAD]
-    answers = contract.answers()
     read = [name for question in contract.questions for name in question.page]
     for type in contract.with_parts(["Problem", "Failure", *read]):
         lines = _lines(contract, type)
-        if type.name in answers:
-            for member in (*ENVELOPE, ERROR):
-                mark = "?" if member.left_out else ""
-                lines.append(
-                    f"  readonly {member.name}{mark}: {typescript(contract, member.type)}; // {member.meaning}"
-                )
         if type.rest:
             lines.append(f"  readonly [name: string]: {typescript(contract, type.rest)};")
-        blocks.append("\n".join([f"// {type.meaning}", f"export interface {type.name} {{", *lines, "}", ""]))
+        merged = ", ".join(member.type for member in type.members if member.merged)
+        head = f"export interface {type.name}{f' extends {merged}' if merged else ''} {{"
+        blocks.append("\n".join([f"// {type.meaning}", head, *lines, "}", ""]))
     columns = ", ".join(f'"{name}"' for name in text_columns(contract))
     texts = f"// Columns of tables that hold texts.\nexport const TEXT_COLUMNS: readonly string[] = [{columns}];\n"
     return "\n".join([*blocks, job_interface(contract), texts])

@@ -30,7 +30,7 @@ export interface Code {
 }
 
 // A tensor that a finding is about, or points to.
-export interface FindingTensor {
+export interface FindingTensor extends Statistics {
   readonly op_name: string; // the operator; empty: nothing in the dump made the tensor
   readonly op_type: string; // the type of the operator
   readonly side: "input" | "output"; // whether the operator reads or writes it
@@ -38,17 +38,6 @@ export interface FindingTensor {
   readonly parameter: string; // the parameter, gradient, state or input data that the tensor is; empty: none
   readonly dtype: string | null; // the type of the elements; null: the dump does not have it
   readonly shape: readonly number[] | null; // sizes; null: the dump does not have them
-  readonly max?: Numeric; // the largest value
-  readonly min?: Numeric; // the smallest value
-  readonly avg?: Numeric; // the mean
-  readonly l2norm?: Numeric; // the square root of the sum of squares
-  readonly count?: number; // elements
-  readonly nan_count?: number; // elements that are NaN
-  readonly positive_inf_count?: number; // elements that are +inf
-  readonly negative_inf_count?: number; // elements that are -inf
-  readonly positive_count?: number; // elements above 0
-  readonly negative_count?: number; // elements below 0
-  readonly zero_count?: number; // elements equal to 0
   readonly tensor_file?: string; // the file with the values
 }
 
@@ -73,7 +62,7 @@ export interface Finding {
 }
 
 // A slot of an operator, with the step and the operator that it belongs to.
-export interface Tensor {
+export interface Tensor extends Statistics {
   readonly rank: number; // the number of the process
   readonly graph: number; // 0 for training, 1 for evaluation
   readonly step: number; // the number of the step
@@ -91,17 +80,6 @@ export interface Tensor {
   readonly key?: string; // the name of the tensor in its file
   readonly is_module?: boolean; // a module's inputs and outputs, not an operator's
   readonly shape: readonly number[] | null; // sizes; null: only a file has them
-  readonly max?: Numeric; // the largest value
-  readonly min?: Numeric; // the smallest value
-  readonly avg?: Numeric; // the mean
-  readonly l2norm?: Numeric; // the square root of the sum of squares
-  readonly count?: number; // elements
-  readonly nan_count?: number; // elements that are NaN
-  readonly positive_inf_count?: number; // elements that are +inf
-  readonly negative_inf_count?: number; // elements that are -inf
-  readonly positive_count?: number; // elements above 0
-  readonly negative_count?: number; // elements below 0
-  readonly zero_count?: number; // elements equal to 0
   readonly md5?: string; // the MD5 of the bytes
   readonly sha1?: string; // the SHA-1 of the bytes
   readonly skipped?: string; // why the values were not recorded
