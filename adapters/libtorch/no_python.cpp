@@ -5,6 +5,8 @@ namespace sonde_torch {
 
 FrameMark current_frame() { return nullptr; }
 bool raises_in_python() { return false; }
+
+std::string_view wrapper_class(const at::TensorBase&) { return {}; }
 bool may_read_source(const std::string&) { return false; }
 void* release_python() { return nullptr; }
 void take_python(void*) {}

@@ -22,6 +22,7 @@
 #include "collectives.h"
 #include "data_sources.h"
 #include "device.h"
+#include "groups.h"
 #include "op_tensors.h"
 #include "ops.h"
 #include "place.h"
@@ -107,10 +108,11 @@ void start_op(ThreadState& state, const RecordFunction& fn, const OpInfo& info) 
   frame.first_input = state.input_count;
   frame.exceptions = std::uncaught_exceptions();
   if (!info.ignored && !is_traced()) {
-    const Place place = place_of(state, fn, info.op_type.c_str(), info.number);
-    frame.site = place.site;
-    if (fn.seqNr() >= 0) owners_of(state).set(fn.seqNr(), place.site);
     const c10::ArrayRef<const c10::IValue> values = arguments_of(fn);
+    const Place place = place_in_group(state, frame, fn, values);
+    frame.site = place.site;
+    frame.graph = place.graph;
+    if (fn.seqNr() >= 0) owners_of(state).set(fn.seqNr(), place.site);
     if (!recording()->root_seen.load(std::memory_order_relaxed) && at::GradMode::is_enabled()) {
       collect_inputs(state, info, values);
       if (any_requires_grad(state, frame) && bare_training(state)) {
@@ -121,7 +123,7 @@ void start_op(ThreadState& state, const RecordFunction& fn, const OpInfo& info) 
     }
     const std::uint64_t attributes = info.has_attributes ? attributes_hash(info, values) : 0;
     frame.early = early_return(info, values);
-    const unsigned wanted = api().op_begin(place.site, place.graph, attributes, &frame.op);
+    const unsigned wanted = frame.group == 0 ? api().op_begin(place.site, place.graph, attributes, &frame.op) : 0;
     frame.wanted = wanted;
     state.catches = (wanted & SONDE_WANT_FAILURE) != 0;
     state.failed_last = false;
@@ -131,11 +133,11 @@ void start_op(ThreadState& state, const RecordFunction& fn, const OpInfo& info) 
     }
     if (wanted != 0) {
       report_start(state, frame, values, (wanted & SONDE_WANT_ATTRIBUTES) != 0);
-    } else if (info.writes) {
+    } else if (info.writes && frame.group == 0) {
       report_unrecorded_writes(state, fn, info, nullptr);
     }
   }
-  frame.quiet = frame.op != nullptr && can_be_quiet(info) && !any_subclass(state, frame);
+  frame.quiet = frame.op != nullptr && can_be_quiet(info);
   if (frame.quiet) at::enableRecordFunction(false);
   state.frames.push_back(std::move(frame));
 }
@@ -189,8 +191,8 @@ void start_event(ThreadState& state, const RecordFunction& fn) {
     start_node(state, fn);
     return;
   }
-  const bool nested = !state.frames.empty() && state.frames.back().kind == FrameKind::op;
-  if (nested) {
+  const bool inside = !state.frames.empty() && state.frames.back().kind == FrameKind::op;
+  if (inside && state.frames.back().group == 0) {
     // The last event that started with a sequence number owns its backward node; the op at depth 0 names it.
     if (fn.seqNr() >= 0) owners_of(state).set(fn.seqNr(), state.frames.back().site);
     const OpInfo* inner = op_info(fn);

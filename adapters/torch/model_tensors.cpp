@@ -138,8 +138,39 @@ void visit_own(PyObject* module, const char* table, std::string& path, const Vis
   }
 }
 
+// The attributes of a wrapper that are tensors, as its class says: `_local_tensor` of a DTensor. Empty: it does not.
+std::vector<std::string> wrapped_attributes(PyObject* wrapper) {
+  std::vector<std::string> names;
+  const Owned answer(PyObject_CallMethod(wrapper, "__tensor_flatten__", nullptr));
+  PyObject* list = answer.get() != nullptr && PyTuple_Check(answer.get()) ? PyTuple_GetItem(answer.get(), 0) : nullptr;
+  const Owned attributes(list != nullptr ? PySequence_List(list) : nullptr);
+  if (attributes.get() == nullptr) PyErr_Clear();
+  for (Py_ssize_t i = 0; attributes.get() != nullptr && i < PyList_GET_SIZE(attributes.get()); ++i) {
+    names.push_back(printable(PyList_GET_ITEM(attributes.get(), i)));
+  }
+  return names;
+}
+
+void name_tensor(const std::string& name, const at::TensorBase& tensor);
+
+// The tensors that `tensor` wraps: a single one has its name, of several each has its attribute's too.
+void name_wrapped(const std::string& name, const at::TensorBase& tensor) {
+  const Owned wrapper(THPVariable_Wrap(tensor));
+  if (wrapper.get() == nullptr) return PyErr_Clear();
+  std::vector<std::pair<std::string, Owned>> parts;
+  for (const std::string& attribute : wrapped_attributes(wrapper.get())) {
+    Owned part(PyObject_GetAttrString(wrapper.get(), attribute.c_str()));
+    if (part.get() == nullptr) PyErr_Clear();
+    if (part.get() != nullptr && THPVariable_Check(part.get())) parts.emplace_back(attribute, std::move(part));
+  }
+  for (const auto& [attribute, part] : parts) {
+    name_tensor(parts.size() == 1 ? name : name + "." + attribute, THPVariable_Unpack(part.get()));
+  }
+}
+
 void name_tensor(const std::string& name, const at::TensorBase& tensor) {
   if (!tensor.defined()) return;
+  if (!wrapper_class(tensor).empty()) return name_wrapped(name, tensor);
   TensorDescriptor descriptor;
   descriptor.describe(tensor, false);
   api().name_tensor(name.c_str(), descriptor.get());

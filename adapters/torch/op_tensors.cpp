@@ -326,11 +326,4 @@ bool any_requires_grad(const ThreadState& state, const Frame& frame) {
   return false;
 }
 
-bool any_subclass(const ThreadState& state, const Frame& frame) {
-  for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
-    if (state.inputs[i]->descriptor.subclass) return true;
-  }
-  return false;
-}
-
 }  // namespace sonde_torch

@@ -23,7 +23,6 @@ void report_failure(ThreadState& state, std::uint32_t site, sonde_graph graph, s
 void drop_inputs(ThreadState& state, const Frame& frame);
 bool any_requires_grad(const ThreadState& state, const Frame& frame);
 // The same for tensors whose operators run code of Python.
-bool any_subclass(const ThreadState& state, const Frame& frame);
 
 // An op that is not recorded, or that runs inside `op`, writes: the known facts about that memory are no longer true.
 void report_unrecorded_writes(ThreadState& state, const at::RecordFunction& fn, const OpInfo& info, sonde_op* op);

@@ -120,6 +120,7 @@ void fresh_tables(ThreadState& state) {
   state.generation = generation;
   state.sites.clear();
   state.forwards.clear();
+  state.groups.clear();
 }
 
 std::uint32_t cached_site(ThreadState& state, std::uint64_t key, const char* op_type, std::uint32_t phase,
@@ -131,7 +132,8 @@ std::uint32_t cached_site(ThreadState& state, std::uint64_t key, const char* op_
   SiteText text = walk != nullptr ? resolve(*walk, mark) : SiteText{};
   if (scope != nullptr) text.scope = *scope;
   if (phase == SONDE_PHASE_FORWARD && text.scope.empty()) phase = SONDE_PHASE_OUTSIDE;
-  const std::uint32_t site = intern(op_type, phase, forward_site, text, walk != nullptr && walk->flagged);
+  state.made = {std::move(text), phase, forward_site, walk != nullptr && walk->flagged};
+  const std::uint32_t site = intern(op_type, phase, forward_site, state.made.text, state.made.flagged);
   state.busy = false;
   state.sites.add(key, site);
   return site;

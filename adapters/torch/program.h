@@ -2,7 +2,10 @@
 // (python_program.cpp, place.cpp); for a program without Python, adapters/libtorch does.
 #pragma once
 
+#include <ATen/core/TensorBase.h>
+
 #include <string>
+#include <string_view>
 
 namespace sonde_torch {
 
@@ -12,6 +15,10 @@ FrameMark current_frame();  // null on threads without Python
 
 // An exception of Python is on its way through this thread.
 bool raises_in_python();
+
+// The class of a tensor of Python whose operators call operators on the tensors that it wraps: `DTensor`; `vmap` for a
+// transform of functorch. Empty: it has memory of its own, or no values at all (a tracer's).
+std::string_view wrapper_class(const at::TensorBase& t);
 
 // The text of a file that data name, a saved program for example, may go into the dump: the program has loaded it.
 bool may_read_source(const std::string& file);

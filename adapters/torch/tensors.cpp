@@ -1,6 +1,7 @@
 #include "tensors.h"
 
 #include <ATen/core/Tensor.h>
+#include <Python.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/DispatchKeySet.h>
 #include <c10/core/TensorImpl.h>
@@ -93,6 +94,16 @@ bool has_plain_sizes(const at::TensorBase& t) {
   return !impl->key_set().has_any(kOfPython | kOfFunctorch) && !t.is_nested() && !impl->has_symbolic_sizes_strides();
 }
 
+// PyTorch up to 2.9 has another name for it. A template, since `requires` with an unknown name is an error elsewhere.
+template <class Slot>
+PyObject* python_object(const Slot* slot) {
+  if constexpr (requires { slot->load_pyobj(); }) {
+    return slot->load_pyobj();
+  } else {
+    return slot->_unchecked_untagged_pyobj();
+  }
+}
+
 }  // namespace
 
 const char* why_unreadable(const at::TensorBase& t) {
@@ -154,19 +165,7 @@ bool purge_is_due() {
   return r.count.load(std::memory_order_relaxed) >= r.purge_at.load(std::memory_order_relaxed);
 }
 
-namespace {
-
-// PyTorch up to 2.9 has another name for it. A template, since `requires` with an unknown name is an error elsewhere.
-template <class Slot>
-PyObject* python_object(const Slot* slot) {
-  if constexpr (requires { slot->load_pyobj(); }) {
-    return slot->load_pyobj();
-  } else {
-    return slot->_unchecked_untagged_pyobj();
-  }
-}
-
-}  // namespace
+PyObject* python_object(const at::TensorBase& t) { return python_object(t.unsafeGetTensorImpl()->pyobj_slot()); }
 
 bool has_python_object(const c10::StorageImpl& storage) { return python_object(storage.pyobj_slot()) != nullptr; }
 
@@ -231,7 +230,6 @@ void TensorDescriptor::fill(const at::TensorBase& t, bool keep_alive_mark) {
   tensor.object = reinterpret_cast<std::uint64_t>(t.unsafeGetTensorImpl());
   tensor.dtype = dtype_of(t.scalar_type());
   const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
-  subclass = impl->key_set().has_any(kOfPython);
   tensor.skip = why_unreadable(t);
   if (tensor.skip != nullptr) {
     if (has_plain_sizes(t)) take_sizes(impl->sizes());

@@ -19,8 +19,7 @@ struct TensorDescriptor {
   c10::StorageImpl* storage = nullptr;              // valid while `alive` holds it
   c10::weak_intrusive_ptr<c10::StorageImpl> alive;  // distinguishes it from a storage that died during the op
   bool requires_grad = false;
-  bool subclass = false;  // its operators run code of Python
-  bool fresh = false;     // its storage is seen for the first time
+  bool fresh = false;  // its storage is seen for the first time
   // In the memory of a device: for another tensor over the same storage.
   c10::Device device{c10::DeviceType::CPU};
   c10::DispatchKeySet keys;
@@ -49,6 +48,9 @@ struct TensorDescriptor {
 
 // The reason why a tensor of this kind cannot be read; null if it can. Static text.
 const char* why_unreadable(const at::TensorBase& t);
+
+// The object of Python that is `t`; null: there is none.
+PyObject* python_object(const at::TensorBase& t);
 
 // By address, not by identity: two storages may share one piece of memory.
 bool share_memory(const sonde_tensor& a, const sonde_tensor& b);

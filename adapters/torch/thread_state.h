@@ -33,15 +33,20 @@ struct Frame {
   bool leaf = false;         // node, wrapper: adds up the gradient of a parameter, which no forward op made
   const OpInfo* info = nullptr;
   sonde_op* op = nullptr;
-  std::size_t first_input = 0;           // op: its arguments are [first_input, input_count) of the thread's
-  int exceptions = 0;                    // op, node: in flight when it began
-  unsigned wanted = 0;                   // op: the answer of op_begin
-  bool looked = false;                   // op: its outputs have been looked at
-  bool quiet = false;                    // op: the operators that it calls are not observed
-  std::unique_ptr<EarlyReturn> early;    // op: its results in the host's memory may come later
-  bool outermost_step = false;           // optimizer: Optimizer.step, not nested
-  std::string scope;                     // optimizer: `optimizer-SGD`
-  std::vector<TensorDescriptor> inputs;  // node: its arguments, if the plan wants operators that throw
+  std::size_t first_input = 0;  // op: its arguments are [first_input, input_count) of the thread's
+  int exceptions = 0;           // op, node: in flight when it began
+  unsigned wanted = 0;          // op: the answer of op_begin
+  bool looked = false;          // op: its outputs have been looked at
+  bool quiet = false;           // op: the operators that it calls are not observed
+  // op: the site of the outermost operator of its group, if its arguments wrap other tensors: it computes nothing itself,
+  // and the operators that it calls are recorded in its place. 0: they are its details.
+  std::uint32_t group = 0;
+  std::string group_scope;                   // op: the group's name among scopes (`linear-DTensor`); empty: none
+  sonde_graph graph = SONDE_GRAPH_TRAINING;  // op: of its place
+  std::unique_ptr<EarlyReturn> early;        // op: its results in the host's memory may come later
+  bool outermost_step = false;               // optimizer: Optimizer.step, not nested
+  std::string scope;                         // optimizer: `optimizer-SGD`
+  std::vector<TensorDescriptor> inputs;      // node: its arguments, if the plan wants operators that throw
 };
 
 Frame frame_of(FrameKind kind, const at::RecordFunction& fn);
@@ -62,6 +67,13 @@ struct FunctionCall {
   std::vector<TensorDescriptor> inputs;
 };
 
+// What a site was made from.
+struct SitePlace {
+  SiteText text;
+  std::uint32_t phase = 0, forward_site = 0;
+  bool flagged = false;
+};
+
 struct ThreadState {
   ThreadState();
   ~ThreadState();
@@ -70,6 +82,8 @@ struct ThreadState {
   std::size_t input_count = 0;
   KnownSites sites;
   std::unordered_map<std::uint64_t, std::uint32_t> forwards;  // (module or line, op type) -> its forward site
+  std::unordered_map<std::uint32_t, SitePlace> groups;        // by the site of an operator on wrappers
+  SitePlace made;                                             // of the site that was made last
   std::uint64_t generation = 0;
   const void* current_root = nullptr;  // the root whose forward began last on this thread
   bool current_root_trains = true;

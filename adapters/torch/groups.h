@@ -1,0 +1,13 @@
+// Operators on wrappers of tensors (DTensor, functorch, torchao's): they compute nothing themselves, so the operators that
+// they call are recorded in their place.
+#pragma once
+
+#include "place.h"
+
+namespace sonde_torch {
+
+// The place of the operator `fn` that starts now with these arguments, and, in `frame`, whether it is a group.
+Place place_in_group(ThreadState& state, Frame& frame, const at::RecordFunction& fn,
+                     c10::ArrayRef<const c10::IValue> values);
+
+}  // namespace sonde_torch
