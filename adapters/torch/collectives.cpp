@@ -24,6 +24,7 @@ namespace {
 using c10::ivalue::Future;
 
 constexpr const char* kIncomplete = "a collective, not yet complete when the call returned";
+constexpr const char* kUnfinished = "a collective, not yet complete";
 constexpr const char* kNeverComplete = "a collective that was not complete when recording ended";
 constexpr const char* kNeverWaited = "a collective that nobody waited for";
 
@@ -41,6 +42,7 @@ struct Pending {
   State state = State::waiting;
   const Future* future = nullptr;  // not owned: while `waiting`, our callback in it keeps this from dangling
   const void* work = nullptr;      // of a work without a future: its address, only for comparison
+  bool functional = false;         // complete when `wait_tensor` has returned
 };
 using PendingPtr = std::shared_ptr<Pending>;
 
@@ -156,8 +158,8 @@ bool inside_collective_thread() {
 
 void complete_later(const struct sonde_api& api, sonde_op* op, std::vector<TensorDescriptor> outputs,
                     const std::vector<c10::IValue>& results) {
-  const auto pending =
-      std::make_shared<Pending>(Pending{api, api.op_defer(op), std::move(outputs), State::waiting, nullptr, nullptr});
+  const auto pending = std::make_shared<Pending>(
+      Pending{api, api.op_defer(op), std::move(outputs), State::waiting, nullptr, nullptr, false});
   const c10::intrusive_ptr<c10d::Work> work = work_among(results);
   if (!work || is_python(*work)) return finish(pending, false, kIncomplete);
   if (pending->outputs.empty()) return finish(pending, false, nullptr);
@@ -174,6 +176,25 @@ void complete_later(const struct sonde_api& api, sonde_op* op, std::vector<Tenso
   future->addCallback([ticket](Future& done) { finish(ticket->pending, done.hasError(), nullptr); });
 }
 
+void complete_when_waited(const struct sonde_api& api, sonde_op* op, std::vector<TensorDescriptor> outputs) {
+  add(std::make_shared<Pending>(
+      Pending{api, api.op_defer(op), std::move(outputs), State::waiting, nullptr, nullptr, true}));
+}
+
+bool tensor_waited(const sonde_tensor& tensor) {
+  Table& all = table();
+  std::vector<PendingPtr> complete;
+  {
+    const std::lock_guard lock(all.mutex);
+    std::ranges::copy_if(all.pending, std::back_inserter(complete), [&](const PendingPtr& p) {
+      return p->functional && p->state == State::waiting &&
+             std::ranges::any_of(p->outputs, [&](const auto& output) { return share_memory(output.tensor, tensor); });
+    });
+  }
+  for (const PendingPtr& pending : complete) finish(pending, false, nullptr);
+  return !complete.empty();
+}
+
 void meet_collectives(sonde_tensor& tensor) {
   Table& all = table();
   if (all.count.load(std::memory_order_relaxed) == 0) return;
@@ -182,6 +203,7 @@ void meet_collectives(sonde_tensor& tensor) {
     const bool complete = pending->state == State::reading || (pending->future && pending->future->completed());
     if (!complete) {
       tensor.flags |= SONDE_TENSOR_FOREIGN;
+      if (pending->functional && tensor.skip == nullptr) tensor.skip = kUnfinished;
       return;
     }
     all.read.wait_for(lock, kForever, [&] { return pending->state == State::done; });
@@ -208,7 +230,7 @@ void purge_collectives() {
   {
     const std::lock_guard lock(all.mutex);
     std::ranges::copy_if(all.pending, std::back_inserter(dead), [](const PendingPtr& p) {
-      return p->work != nullptr && p->state == State::waiting &&
+      return (p->work != nullptr || p->functional) && p->state == State::waiting &&
              std::ranges::none_of(p->outputs, [](const TensorDescriptor& output) { return output.still_valid(); });
     });
   }
@@ -226,7 +248,8 @@ void end_collectives() {
     all.read.wait_for(lock, kForever, [&] { return std::ranges::none_of(all.pending, soon); });
     open.assign(all.pending.begin(), all.pending.end());
   }
-  for (const PendingPtr& pending : open) finish(pending, false, pending->work ? kNeverWaited : kNeverComplete);
+  for (const PendingPtr& pending : open)
+    finish(pending, false, pending->work || pending->functional ? kNeverWaited : kNeverComplete);
 }
 
 void forget_collectives() { g_collectives.renew(); }

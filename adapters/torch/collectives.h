@@ -19,8 +19,14 @@ bool inside_collective_thread();
 void complete_later(const struct sonde_api& api, sonde_op* op, std::vector<TensorDescriptor> outputs,
                     const std::vector<c10::IValue>& results);
 
+// The same of a functional collective, whose outputs are complete when somebody has waited for them.
+void complete_when_waited(const struct sonde_api& api, sonde_op* op, std::vector<TensorDescriptor> outputs);
+
+// `wait_tensor` of this tensor returns. False: no recorded collective has written it.
+bool tensor_waited(const sonde_tensor& tensor);
+
 // An operator is about to use `tensor`. Waits while its values are still being read after a complete collective; if the
-// collective is not complete, marks it as memory that may change without an operator.
+// collective is not complete, marks it as memory that may change without an operator, or that nobody may read yet.
 void meet_collectives(sonde_tensor& tensor);
 
 // Work.wait() of the work at this address has returned: the waiting thread completes some works, without another signal.

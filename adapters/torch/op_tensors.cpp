@@ -42,7 +42,7 @@ void collect_tensor(ThreadState& state, const c10::IValue& value, std::uint32_t 
   input.result = argument.result;
   input.reported = false;
   input.descriptor.describe(tensor, true);
-  meet_collectives(input.descriptor.tensor);
+  if (!argument.awaited) meet_collectives(input.descriptor.tensor);
   skip_unless_there(input.descriptor);
 }
 
@@ -90,10 +90,6 @@ TensorDescriptor& describe_output(ThreadState& state, Frame& frame, const at::Te
   if (frame.info->uninitialised && out.tensor.skip == nullptr) {
     out.tensor.skip = "uninitialised memory";
     out.tensor.flags |= SONDE_TENSOR_UNINITIALISED;
-  }
-  if (frame.info->unfinished) {
-    out.tensor.flags |= SONDE_TENSOR_FOREIGN;
-    if (out.tensor.skip == nullptr) out.tensor.skip = "a collective, not yet complete when the call returned";
   }
   return out;
 }
@@ -192,6 +188,21 @@ void end_collective(ThreadState& state, Frame& frame, const std::vector<c10::IVa
   }
   complete_later(api(), frame.op, std::move(results), outputs);
 }
+
+void end_wait(const ThreadState& state, const Frame& frame) {
+  for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
+    const sonde_tensor& tensor = state.inputs[i]->descriptor.tensor;
+    if (!tensor_waited(tensor)) api().storage_changed(tensor.storage);  // by a collective that was not recorded
+  }
+}
+
+// The results of a functional collective are there when somebody has waited for them.
+void end_functional_collective(const Frame& frame, const at::RecordFunction& fn) {
+  std::vector<TensorDescriptor> results;
+  for_each_output(fn.outputs(), fn.num_outputs(),
+                  [&](const at::Tensor& tensor, std::uint32_t) { results.emplace_back().describe(tensor, true); });
+  complete_when_waited(api(), frame.op, std::move(results));
+}
 }  // namespace
 
 void collect_inputs(ThreadState& state, const OpInfo& info, c10::ArrayRef<const c10::IValue> values) {
@@ -205,10 +216,10 @@ void collect_inputs(ThreadState& state, const OpInfo& info, c10::ArrayRef<const 
       collect_list(state, values[i], slot, argument);
     }
   }
-  if (!info.barrier && !info.waits) return;
+  if (!info.barrier) return;
   for (std::size_t i = first; i < state.input_count; ++i) {
     const char*& skip = state.inputs[i]->descriptor.tensor.skip;
-    if (skip == nullptr) skip = info.barrier ? "uninitialised memory" : "a collective, not yet complete";
+    if (skip == nullptr) skip = "uninitialised memory";
   }
 }
 
@@ -263,7 +274,8 @@ void end_op(ThreadState& state, Frame& frame, const at::RecordFunction& fn) {
     if (has_aliases(input)) api().storage_changed(0);
     api().op_mutated(frame.op, input.descriptor.tensor.storage);
   }
-  const bool completes_later = frame.info->collective && !failed;
+  const bool completes_later = (frame.info->collective || frame.info->unfinished) && !failed;
+  if (frame.info->waits && !failed) end_wait(state, frame);
   if (failed) {
     state.failed_last = true;
     if ((frame.wanted & SONDE_WANT_FAILURE) != 0) api().op_failed(frame.op);
@@ -278,6 +290,7 @@ void end_op(ThreadState& state, Frame& frame, const at::RecordFunction& fn) {
     if (!failed && !completes_later) report_results(state, frame, fn);
     if (!completes_later && (frame.wanted & SONDE_WANT_WATCHED) != 0) report_watched(frame.op);
   }
+  if (completes_later && frame.info->unfinished) return end_functional_collective(frame, fn);
   if (completes_later) return end_collective(state, frame, outputs);
   end_recorded(frame.op, frame.wanted, failed);
 }

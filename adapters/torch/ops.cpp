@@ -14,8 +14,7 @@
 namespace sonde_torch {
 namespace {
 
-// Ops that write arguments without a mark in their schema: the running statistics of the normalisations, and the
-// arguments that a collective writes until it has been waited for.
+// Ops that write arguments without a mark in their schema: the running statistics of the normalisations.
 struct HiddenWrite {
   std::string_view name;
   std::array<int, 2> arguments;
@@ -28,7 +27,6 @@ constexpr HiddenWrite kHiddenWrites[] = {
     {"aten::cudnn_batch_norm", {3, 4}},
     {"aten::miopen_batch_norm", {3, 4}},
     {"aten::batch_norm_update_stats", {1, 2}},
-    {"_c10d_functional::wait_tensor", {0, 0}},
 };
 
 bool starts_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
@@ -77,6 +75,7 @@ OpInfo* make(const c10::FunctionSchema& schema) {
     // A backend may use its input as scratch memory; only the input of a send is safe.
     entry.written = entry.kind != ArgumentKind::other && (marked || (info->collective && info->name != "c10d::send"));
     entry.result = info->collective && !info->barrier && entry.written && !starts_with(argument.name(), "input");
+    entry.awaited = info->waits && entry.kind == ArgumentKind::tensor;
     if (entry.name == "non_blocking") info->non_blocking = static_cast<int>(info->arguments.size());
     info->arguments.push_back(entry);
   }
@@ -95,7 +94,8 @@ OpInfo* make(const c10::FunctionSchema& schema) {
   info->uninitialised = starts_with(type, "empty") || starts_with(type, "new_empty") || starts_with(type, "resize_") ||
                         starts_with(type, "_resize_output");
   info->initialises = info->name == "aten::lift_fresh" || info->name == "aten::lift";
-  info->ignored = starts_with(info->name, "profiler::") || starts_with(info->name, "prim::");
+  info->ignored = starts_with(info->name, "profiler::") || starts_with(info->name, "prim::") ||
+                  info->op_type == "_wrap_tensor_autograd";  // a handle for what a collective has not completed
   if (const auto handle = c10::Dispatcher::singleton().findSchema({info->name, info->overload})) {
     for (const c10::DispatchKey key : c10::autocast_dispatch_keyset) {
       if (handle->hasKernelForDispatchKey(key)) info->autocast = info->autocast.add(key);

@@ -21,6 +21,7 @@ struct ArgumentInfo {
   ArgumentForm form = ArgumentForm::plain;
   bool written = false;  // the schema or the table of unmarked writers says so
   bool result = false;   // of a collective: holds its result when it is complete
+  bool awaited = false;  // of `wait_tensor`: complete when it returns, and read then
 };
 
 struct OpInfo {
@@ -41,7 +42,7 @@ struct OpInfo {
   bool ignored = false;          // bookkeeping that computes nothing (`profiler::…`)
   bool collective = false;       // of torch.distributed: writes its tensors, maybe after it has returned
   bool unfinished = false;       // its results have their values only after `wait_tensor`
-  bool waits = false;            // `wait_tensor`: its argument may still be written while it begins
+  bool waits = false;            // `wait_tensor`
   bool barrier = false;          // its tensor has no meaning
   int non_blocking = -1;         // the place of the argument of this name; true: the host does not wait for a device
   c10::DispatchKeySet autocast;  // of the devices whose autocast makes this op cast and call itself again

@@ -1,7 +1,6 @@
 #include "tensors.h"
 
 #include <ATen/core/Tensor.h>
-#include <Python.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/DispatchKeySet.h>
 #include <c10/core/TensorImpl.h>

@@ -5,6 +5,7 @@
 
 #include <ATen/core/TensorBase.h>
 #include <c10/core/StorageImpl.h>
+#include <c10/util/python_stub.h>
 
 #include <cstdint>
 #include <vector>
