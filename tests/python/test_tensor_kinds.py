@@ -168,6 +168,18 @@ RECORDED = {
     ),
     "viewed as another type": ("torch.ones(2).view(torch.int32)", "t.neg()", "np.int32([1065353216] * 2)"),
     "the inner tensor of a wrapper": ("Wrapper(floats(2))", "t.inner.neg()", "[1, 2]"),
+    # The operators that an operator on a wrapper calls, on the tensors that it wraps.
+    "wrapper": ("Wrapper(floats(2))", "t.neg()", "[1, 2]"),
+    "wrapper of a wrapper": ("Wrapper(Wrapper(floats(2)))", "t.neg()", "[1, 2]"),
+    "batched by vmap": ("floats(2, 2)", "torch.vmap(lambda u: u.neg())(t)", "[[1, 2], [3, 4]]"),
+    "wrapped by grad": ("floats(2)", "torch.func.grad(lambda u: u.neg().sum())(t)", "[1, 2]"),
+    "functional": ("floats(2)", "torch.func.functionalize(lambda u: u.neg())(t)", "[1, 2]"),
+    "masked": ("torch.masked.masked_tensor(floats(2), torch.tensor([True, False]))", "t.neg()", "[1, 2]"),
+    "nested, jagged": (
+        "torch.nested.nested_tensor([floats(2), floats(3)], layout=torch.jagged)",
+        "t.neg()",
+        "[1, 2, 1, 2, 3]",
+    ),
 }
 
 # name: (expression, operator, the reason a user reads)
@@ -175,21 +187,12 @@ LEFT_OUT = {
     "no elements": ("torch.ones(0, 3)", "t.neg()", "empty tensor"),
     "meta": ("torch.ones(2, device='meta')", "t.neg()", "meta tensor"),
     "fake": ("fake()", "in_fake_mode(t)", "tensor subclass or fake tensor"),
-    "batched by vmap": ("floats(2, 2)", "torch.vmap(lambda u: u.neg())(t)", "functorch wrapper"),
-    "wrapped by grad": ("floats(2)", "torch.func.grad(lambda u: u.neg().sum())(t)", "functorch wrapper"),
-    "functional": ("floats(2)", "torch.func.functionalize(lambda u: u.neg())(t)", "functorch wrapper"),
     "sparse": ("floats(2, 2).to_sparse()", "t.neg()", "sparse tensor"),
     "compressed rows": ("floats(2, 2).to_sparse_csr()", "t.neg()", "compressed sparse tensor"),
     "compressed columns": ("floats(2, 2).to_sparse_csc()", "t.neg()", "compressed sparse tensor"),
     "compressed blocks": ("floats(4, 4).to_sparse_bsr((2, 2))", "t.clone()", "compressed sparse tensor"),
     "mkldnn": ("floats(2, 2).to_mkldnn()", "t.relu()", "opaque MKLDNN tensor"),
     "nested, strided": ("torch.nested.nested_tensor([floats(2), floats(3)])", "t.neg()", "nested tensor"),
-    "nested, jagged": (
-        "torch.nested.nested_tensor([floats(2), floats(3)], layout=torch.jagged)",
-        "t.neg()",
-        "tensor subclass or fake tensor",
-    ),
-    "wrapper": ("Wrapper(floats(2))", "t.neg()", "tensor subclass or fake tensor"),
     "storage resized to nothing": ("resized()", "t.detach() is None", "storage resized to less than the tensor needs"),
     "bits8": (
         "torch.tensor([1, 2], dtype=torch.uint8).view(torch.bits8)",
@@ -210,11 +213,6 @@ LEFT_OUT = {
         "torch.quantize_per_channel(floats(2, 2), torch.ones(2), torch.zeros(2), 0, torch.quint4x2)",
         "t.clone()",
         "element type not supported",
-    ),
-    "masked": (
-        "torch.masked.masked_tensor(floats(2), torch.tensor([True, False]))",
-        "t.neg()",
-        "tensor subclass or fake tensor",
     ),
 }
 HELPERS = """
