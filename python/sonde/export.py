@@ -76,7 +76,7 @@ def save(
     if table != "tensors" and format not in ("parquet", "arrow"):
         raise ValueError(f"the table '{table}' can be written as parquet or arrow, not as {format}")
     if format == "tensorboard":
-        return _save_trends(tensors, Path(path), statistics, measure)
+        return _save_trends(tensors, path, statistics, measure)
     with _whole(Path(path)) as file:
         writers: dict[str, Callable[..., Content]] = {
             "parquet": _save_table,
@@ -209,7 +209,7 @@ def _save_safetensors(tensors: Tensors, file: IO[bytes], **_: object) -> Content
 # --- trends -----------------------------------------------------------------------------------------------------------
 
 
-def _save_trends(tensors: Tensors, directory: Path, statistics: Sequence[str], measure: bool) -> ExportedFile:
+def _save_trends(tensors: Tensors, directory: StrPath, statistics: Sequence[str], measure: bool) -> ExportedFile:
     unknown = [name for name in statistics if name not in dumps.Statistics._fields]
     if unknown:
         raise ValueError(f"no statistic '{unknown[0]}'; there are {', '.join(dumps.Statistics._fields)}")
@@ -220,12 +220,12 @@ def _save_trends(tensors: Tensors, directory: Path, statistics: Sequence[str], m
     for rank in np.unique(ranks).tolist():
         rows = np.flatnonzero(ranks == rank)
         rows = rows[np.argsort(steps[rows], kind="stable")]
-        path = directory / f"rank_{rank}" / tensorboard.file_name(times[rows].tolist())
+        path = Path(directory) / f"rank_{rank}" / tensorboard.file_name(times[rows].tolist())
         with _whole(path) as file:
             count += tensorboard.write(file, _points(columns, rows, statistics))
         paths.append(path)
     return ExportedFile(
-        path=os.fspath(directory),
+        path=os.fspath(directory),  # as it was given: `trends/`
         format="tensorboard",
         points=count,
         bytes=sum(path.stat().st_size for path in paths),

@@ -292,6 +292,7 @@ def test_the_command_says_what_it_wrote(exported, dump):
     assert [each.get("rows", each.get("tensors")) for each in written[:4]] == [rows, rows, values, values]
     assert [each["without_values"] for each in written[2:4]] == [rows - values] * 2
     assert all(each["bytes"] > 0 and each["skipped"] == [] for each in written)
+    assert written[4]["path"].endswith("/trends/")  # as it was asked for
 
 
 def test_parquet_and_arrow_hold_the_table(exported, dump):
