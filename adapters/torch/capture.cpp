@@ -289,6 +289,7 @@ std::unique_ptr<at::ObserverContext> on_user_start(const RecordFunction& fn) {
   const bool step = name.substr(0, kStep.size()) == kStep;
   if (!step && name.substr(0, kZero.size()) != kZero) return nullptr;
   ThreadState& state = thread_state();
+  state.grad_outside = at::GradMode::is_enabled();  // before the optimizer turns gradients off
   Frame frame = frame_of(FrameKind::optimizer, fn);
   std::string_view type = name.substr(step ? kStep.size() : kZero.size());
   type = type.substr(0, type.rfind('.'));

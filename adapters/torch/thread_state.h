@@ -88,7 +88,7 @@ struct ThreadState {
   const void* current_root = nullptr;  // the root whose forward began last on this thread
   bool current_root_trains = true;
   const void* package = nullptr;  // the package of compiled code that is the current root
-  bool grad_outside = false;      // gradients were on at the last op outside every module
+  bool grad_outside = false;      // gradients were on at the last op outside every module, or the optimizer's last call
   int optimizer_depth = 0;
   int dump_scopes = 0;       // open ones of sonde.dump_scope()
   bool catches = false;      // the plan records operators that throw

@@ -77,8 +77,8 @@ def has_parameters(root: nn.Module) -> bool:
 
 
 def in_training(module: nn.Module) -> bool:
-    """True if the module is in training mode."""
-    return attributes(module).get("training") is True
+    """True if the module is in training mode. An OptimizedModule leaves that to the module that it compiles."""
+    return attributes(program_module(module)).get("training") is True
 
 
 def may_train(module: nn.Module) -> bool:

@@ -144,6 +144,44 @@ PROGRAMS = {
         [0, 1],
         [],
     ),
+    "frozen layers first, after parameters were set without gradients": (
+        """
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.frozen, self.head = nn.Linear(2, 1), nn.Linear(1, 1)
+        def forward(self, x):
+            with torch.no_grad():
+                x = self.frozen(x)
+            return self.head(x)
+    net = Model()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with torch.no_grad():
+        net.head.weight.fill_(0.5)
+    for batch in range(2):
+        optimizer.zero_grad()
+        net(x).sum().backward()
+        optimizer.step()
+    """,
+        [0, 1],
+        [],
+    ),
+    "compiled, and something before it that is not": (
+        """
+    @torch.compiler.disable
+    @torch.no_grad()
+    def gather(module, arguments):
+        module.weight * 1
+    net.register_forward_pre_hook(gather)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    compiled = torch.compile(net, backend="aot_eager")
+    for batch in range(2):
+        compiled(x).sum().backward()
+        optimizer.step()
+    """,
+        [0, 1],
+        [],
+    ),
     "loss module": (
         """
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
