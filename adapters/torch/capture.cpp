@@ -71,7 +71,7 @@ void report_start(ThreadState& state, const Frame& frame, c10::ArrayRef<const c1
   try {
     if (with_attributes) report_attributes(api(), frame.op, *frame.info, values);
     collect_inputs(state, *frame.info, values);
-    if (frame.info->writes) report_before(state, frame);
+    report_before(state, frame);
   } catch (...) {
     api().op_end(frame.op, 1);  // an op that has begun must end: later ops wait for it
     throw;

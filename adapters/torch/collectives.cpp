@@ -72,7 +72,7 @@ void finish(const PendingPtr& pending, bool failed, const char* missing) {
   for (TensorDescriptor& output : pending->outputs) pending->api.op_mutated(pending->op, output.tensor.storage);
   for (TensorDescriptor& output : pending->outputs) {
     if (missing != nullptr && output.tensor.skip == nullptr) output.tensor.skip = missing;
-    if (!output.still_valid()) output.tensor.skip = "its memory was released before it could be read";
+    output.skip_if_released();
     if (!failed) pending->api.op_output(pending->op, slot++, output.get());
   }
   pending->api.op_complete(pending->op, failed ? 1 : 0);

@@ -160,10 +160,21 @@ void report_inputs(ThreadState& state, const Frame& frame) {
   for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
     InputArgument& input = *state.inputs[i];
     if (input.reported) continue;
-    if (!input.descriptor.still_valid())
-      input.descriptor.tensor.skip = "its memory was released before it could be read";
+    input.descriptor.skip_if_released();
     api().op_input(frame.op, input.slot, input.descriptor.get());
   }
+}
+
+// Whether an argument can be read only before the op runs: it is overwritten, or it is a number that the call has wrapped
+// as a tensor, which a boxed kernel takes from the stack and frees.
+bool is_lost_after(const ThreadState& state, const Frame& frame, const InputArgument& input) {
+  if ((input.descriptor.tensor.flags & SONDE_TENSOR_CONSTANT) != 0 || input.written) return true;
+  if (!frame.info->writes) return false;
+  for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
+    const InputArgument& other = *state.inputs[i];
+    if (other.written && share_memory(other.descriptor.tensor, input.descriptor.tensor)) return true;
+  }
+  return false;
 }
 
 // Collectives report later, and an op that has thrown has no results.
@@ -253,12 +264,7 @@ void report_before(ThreadState& state, const Frame& frame) {
   const LaunchTogether together;
   for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
     InputArgument& input = *state.inputs[i];
-    bool overwritten = input.written;
-    for (std::size_t j = frame.first_input; j < state.input_count && !overwritten; ++j) {
-      const InputArgument& other = *state.inputs[j];
-      overwritten = other.written && share_memory(other.descriptor.tensor, input.descriptor.tensor);
-    }
-    if (!overwritten) continue;
+    if (!is_lost_after(state, frame, input)) continue;
     api().op_input_before(frame.op, input.slot, input.descriptor.get());
     input.reported = true;
   }
@@ -312,7 +318,7 @@ void report_failure(ThreadState& state, std::uint32_t site, sonde_graph graph, s
   if ((wanted & SONDE_WANT_FAILURE) != 0) api().op_failed(op);
   std::uint32_t slot = 0;
   for (TensorDescriptor& input : inputs) {
-    if (!input.still_valid()) input.tensor.skip = "its memory was released before it could be read";
+    input.skip_if_released();
     api().op_input(op, slot++, input.get());
   }
   end_recorded(op, wanted, true);

@@ -27,8 +27,8 @@ bool any_requires_grad(const ThreadState& state, const Frame& frame);
 // An op that is not recorded, or that runs inside `op`, writes: the known facts about that memory are no longer true.
 void report_unrecorded_writes(ThreadState& state, const at::RecordFunction& fn, const OpInfo& info, sonde_op* op);
 
-// Reads the arguments that the op will write, and all tensors that share their memory, while they still have their old
-// values.
+// Reads the arguments that have other values after the op, or none: those that it writes, all tensors that share their
+// memory, and numbers.
 void report_before(ThreadState& state, const Frame& frame);
 // After the kernel: reports the written memory, the other arguments and the results; then ends the op.
 void end_op(ThreadState& state, Frame& frame, const at::RecordFunction& fn);

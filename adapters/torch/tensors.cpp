@@ -301,6 +301,12 @@ bool TensorDescriptor::still_valid() const {
          storage->sym_nbytes().maybe_as_int().value_or(0) >= static_cast<std::int64_t>(tensor.storage_bytes);
 }
 
+void TensorDescriptor::skip_if_released() {
+  if (still_valid()) return;
+  tensor.skip = "its memory was released before it could be read";
+  tensor.data = nullptr;
+}
+
 const sonde_tensor* TensorDescriptor::get() {
   tensor.shape = sizes();
   tensor.strides = sizes() + tensor.ndim;

@@ -33,6 +33,8 @@ struct TensorDescriptor {
   bool read_at(const TensorDescriptor& source);
   // True if the memory still exists in the same place: it is read after the kernel only then.
   bool still_valid() const;
+  // Nobody reads memory that no longer exists, not even the number that a constant is.
+  void skip_if_released();
 
   // Points `tensor` at this object's own sizes; after a move or a growing vector.
   const sonde_tensor* get();

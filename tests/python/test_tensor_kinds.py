@@ -167,6 +167,7 @@ RECORDED = {
         "[1, 2, 3]",
     ),
     "viewed as another type": ("torch.ones(2).view(torch.int32)", "t.neg()", "np.int32([1065353216] * 2)"),
+    "a number that the call wraps": ("2.5", "torch.ops.aten.sub.Tensor(t, t)", "2.5"),
     "the inner tensor of a wrapper": ("Wrapper(floats(2))", "t.inner.neg()", "[1, 2]"),
     # The operators that an operator on a wrapper calls, on the tensors that it wraps.
     "wrapper": ("Wrapper(floats(2))", "t.neg()", "[1, 2]"),
