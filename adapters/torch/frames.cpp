@@ -215,6 +215,15 @@ CodePlace outermost_frame(FrameMark mark) {
   return outermost;
 }
 
+bool works_on_module(const FrameFacts& facts, FrameMark mark) {
+  for (const PythonFrame* frame = top_frame(); frame != nullptr && frame != mark; frame = previous(frame)) {
+    if (code_of(frame)->co_argcount == 0) continue;  // its first slot may never have been written
+    PyObject* argument = first_argument(frame);
+    if (argument != nullptr && PyObject_TypeCheck(argument, facts.module) != 0) return true;
+  }
+  return false;
+}
+
 std::vector<CodePlace> all_frames() {
   std::vector<CodePlace> frames;
   for (const PythonFrame* frame = top_frame(); frame != nullptr; frame = previous(frame)) {

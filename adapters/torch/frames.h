@@ -18,6 +18,7 @@ namespace sonde_torch {
 struct FrameFacts {
   PyCodeObject* module_call = nullptr;     // nn.Module._wrapped_call_impl: its slot 0 is the module
   PyCodeObject* optimizer_step = nullptr;  // the wrapper around every Optimizer.step
+  PyTypeObject* module = nullptr;          // nn.Module
   std::string skipped_prefixes[4];         // directories of torch, the standard library and Sonde
 };
 
@@ -54,6 +55,8 @@ std::vector<CodePlace> trace_frames(const FrameFacts& facts, FrameMark mark, con
 
 // The outermost frame inside `mark`; null code: there is none.
 CodePlace outermost_frame(FrameMark mark);
+// Whether a function that runs inside `mark` has a module as its first argument, as the hooks of FullyShardedDataParallel.
+bool works_on_module(const FrameFacts& facts, FrameMark mark);
 
 // All frames of this thread, innermost first.
 std::vector<CodePlace> all_frames();

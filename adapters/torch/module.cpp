@@ -48,22 +48,23 @@ PyObject* load(PyObject*, PyObject* address) {
   return PyUnicode_FromString(table->engine);
 }
 
-// install(module_call, optimizer_step, prefixes, scope_of, new_root, source_of, may_read, bare_training,
+// install(module, module_call, optimizer_step, prefixes, scope_of, new_root, source_of, may_read, bare_training,
 // parameters_exist, place_in_graph)
 PyObject* install(PyObject*, PyObject* args) {
-  PyObject *module_call, *optimizer_step, *prefixes, *scope_of, *new_root, *source_of, *may_read, *bare_training,
-      *parameters_exist, *place_in_graph;
-  if (!PyArg_ParseTuple(args, "O!O!O!OOOOOOO", &PyCode_Type, &module_call, &PyCode_Type, &optimizer_step, &PyTuple_Type,
-                        &prefixes, &scope_of, &new_root, &source_of, &may_read, &bare_training, &parameters_exist,
-                        &place_in_graph)) {
+  PyObject *module, *module_call, *optimizer_step, *prefixes, *scope_of, *new_root, *source_of, *may_read,
+      *bare_training, *parameters_exist, *place_in_graph;
+  if (!PyArg_ParseTuple(args, "O!O!O!O!OOOOOOO", &PyType_Type, &module, &PyCode_Type, &module_call, &PyCode_Type,
+                        &optimizer_step, &PyTuple_Type, &prefixes, &scope_of, &new_root, &source_of, &may_read,
+                        &bare_training, &parameters_exist, &place_in_graph)) {
     return nullptr;
   }
   if (!sonde_torch::has_engine()) return fail("load() comes first");
-  for (PyObject* function : {module_call, optimizer_step, scope_of, new_root, source_of, may_read, bare_training,
-                             parameters_exist, place_in_graph})
+  for (PyObject* function : {module, module_call, optimizer_step, scope_of, new_root, source_of, may_read,
+                             bare_training, parameters_exist, place_in_graph})
     Py_INCREF(function);                // for good, as the setup is kept
   auto* made = new sonde_torch::Setup;  // for good, as the recording that has it
   sonde_torch::Setup& setup = *made;
+  setup.frames.module = reinterpret_cast<PyTypeObject*>(module);
   setup.frames.module_call = reinterpret_cast<PyCodeObject*>(module_call);
   setup.frames.optimizer_step = reinterpret_cast<PyCodeObject*>(optimizer_step);
   for (int i = 0; i < 4; ++i) {

@@ -216,16 +216,23 @@ Place place_in_hook(ThreadState& state, const Frame& node, const char* op_type, 
   return {cached_site(state, key, op_type, SONDE_PHASE_BACKWARD, 0, &walk, nullptr, node.mark), SONDE_GRAPH_TRAINING};
 }
 
+// The forward op's names and line.
+Place place_of_forward_op(ThreadState& state, const Frame& node, const char* op_type, std::uint64_t number) {
+  const std::uint64_t key = mix(mix(0x1001, number), node.site);
+  return {cached_site(state, key, op_type, SONDE_PHASE_BACKWARD, node.site, nullptr, nullptr), SONDE_GRAPH_TRAINING};
+}
+
 Place place_in_backward(ThreadState& state, const Frame& node, const char* op_type, std::uint64_t number) {
   const FrameMark now = current_frame();
-  if (now == node.mark || now == nullptr) {  // only C++: the forward op's names and line
-    const std::uint64_t key = mix(mix(0x1001, number), node.site);
-    return {cached_site(state, key, op_type, SONDE_PHASE_BACKWARD, node.site, nullptr, nullptr), SONDE_GRAPH_TRAINING};
-  }
+  if (now == node.mark || now == nullptr) return place_of_forward_op(state, node, op_type, number);  // only C++
   Walk walk;
   walk_frames(setup().frames, node.mark, Until::root, walk);
   flag_scope(state, walk);
   if (node.leaf && walk.module_count == 0 && walk.code == nullptr) {
+    // The parameter is the module's own, which has split it in its forward: FSDP's flat parameter.
+    if (node.site != 0 && works_on_module(setup().frames, node.mark)) {
+      return place_of_forward_op(state, node, op_type, number);
+    }
     return place_in_hook(state, node, op_type, number, walk);
   }
   // Modules called inside a backward node, or user's lines inside a checkpoint: a forward is repeated.

@@ -17,6 +17,7 @@ class Library(Protocol):
 
     def install(  # noqa: PLR0917 - as C takes them
         self,
+        module: type[nn.Module],
         module_call: CodeType,
         optimizer_step: CodeType,
         nobodys_code: tuple[str, ...],
@@ -31,7 +32,7 @@ class Library(Protocol):
     ) -> None:
         """Watches every operator from now on. Frames of `module_call` are calls of modules, those of `optimizer_step`
         steps of optimizers; files that begin with one of `nobodys_code` (up to four) are not the user's code. The
-        functions are called once for each new thing."""
+        functions are called once for each new thing. `module` is the class nn.Module."""
 
     def uninstall(self) -> None:
         """Stops watching. Waits until values of running collectives are read."""

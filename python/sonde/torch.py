@@ -102,6 +102,7 @@ class TorchHost(Host):
         _hide_hook_from_scripting()
         torch.fx.node.has_side_effect(torch.ops.sonde.dump_scope.default)  # else a compiler removes it
         library.install(
+            nn.Module,
             nn.Module._wrapped_call_impl.__code__,
             optimizers.step_wrapper_code(),
             _nobodys_code(),

@@ -30,8 +30,9 @@ DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "parallel.md"
 PART = "run.py --write"
 SHORT = {  # styles with cells that the tests of every change look at
     "ddp": ("bits", "repeat", "forward"),
-    "fsdp1": ("bits", "optimizer"),
+    "fsdp1": ("bits", "values", "optimizer"),
     "fsdp2": ("bits", "healthy", "backward"),
+    "fsdp2_compiled": ("forward",),
     "hsdp": ("forward",),
     "zero": ("state",),
     "tp": ("bits", "optimizer"),
