@@ -102,10 +102,15 @@ class Event:
         self.skipped: list[list[str]] = []
 
     def add(self, kind: str, name: str, tensor: object) -> None:
-        """Adds a tensor, if it is new in this event."""
+        """Adds a tensor, if it is new in this event. Of one that wraps others, such as a DTensor, these are added."""
         if not isinstance(tensor, torch.Tensor) or id(tensor) in self._seen:
             return
         self._seen[id(tensor)] = tensor
+        wrapped = _wrapped_in(tensor)
+        for attribute, part in wrapped:
+            self.add(kind, f"{name}.{attribute}", part)
+        if wrapped:
+            return
         description, memory = self._library.memory_of(tensor)
         if memory is None:
             self.skipped.append([kind, name, description])
@@ -343,6 +348,19 @@ class Labels:
 
     def _died(self, identity: int, _reference: "weakref.ref[object]") -> None:
         self._known.pop(identity, None)
+
+
+def _wrapped_in(tensor: torch.Tensor) -> list[tuple[str, torch.Tensor]]:
+    """(attribute, tensor): those that a wrapper subclass computes with, by PyTorch's protocol for these classes."""
+    flatten = getattr(type(tensor), "__tensor_flatten__", None)
+    if flatten is None or getattr(tensor, "completed", True) is False:
+        return []  # False: a collective may still be writing (AsyncCollectiveTensor)
+    try:
+        attributes, _context = flatten(tensor)
+        parts = [(name, getattr(tensor, name)) for name in attributes]
+    except Exception:  # of the class's own code
+        return []
+    return [(name, part) for name, part in parts if isinstance(part, torch.Tensor)]
 
 
 def _digest(memory: bytes | memoryview) -> str:

@@ -347,6 +347,46 @@ def test_every_rank_of_torchrun_is_compared(sonde, script, dump):
     assert run.stdout.startswith("identical bit for bit: 2 processes, 6 steps, ")
 
 
+SHARDED_TRAINING = """
+    import os
+    import torch
+    import torch.distributed as dist
+    from torch import nn
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor import DTensor
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+    dist.init_process_group("gloo")
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    mesh = init_device_mesh("cpu", (2,))
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 4), nn.Linear(4, 2))
+    parallelize_module(model[:3], mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    fully_shard(model[3])
+    optimizer = torch.optim.Adam(model.parameters(), foreach=False)
+    for step in range(3):
+        optimizer.zero_grad()
+        model(torch.randn(2, 4)).sum().backward()
+        if "SONDE_CONFIG" in os.environ and step == 1 and dist.get_rank() == 1:
+            model[0].weight.grad.to_local()[0, 0] += 1e-6
+        optimizer.step()
+    dist.destroy_process_group()
+"""
+
+
+def test_the_local_part_of_each_rank_is_compared(sonde, script, dump):
+    path = script(SHARDED_TRAINING)
+    ranks = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", path)
+    run = sonde("run", "--prove", "--json", "--out", dump, "--", *ranks, timeout=280)
+    assert run.status == 1, run.stdout + run.stderr
+    compared = json.loads(run.stdout)["compared"]
+    assert compared["skipped"] == {}
+    assert len(compared["processes"]) == 2
+    first = compared["first_difference"]
+    assert (first["process"], first["place"]) == ("rank 1", "step 1, after Adam.step")
+    assert (first["kind"], first["name"]) == ("gradient", "Sequential.0.weight._local_tensor")
+
+
 def two_processes(first, second):
     """A training in two processes, one after the other; each is a rank, and writes what is given for it."""
     before = f"""
