@@ -7,6 +7,8 @@ FrameMark current_frame() { return nullptr; }
 bool raises_in_python() { return false; }
 
 std::string_view wrapper_class(const at::TensorBase&) { return {}; }
+
+std::string layout_of(const at::TensorBase&) { return {}; }
 bool may_read_source(const std::string&) { return false; }
 void* release_python() { return nullptr; }
 void take_python(void*) {}

@@ -136,7 +136,7 @@ std::uint64_t attributes_hash(const OpInfo& info, c10::ArrayRef<const IValue> va
 }
 
 void report_attributes(const struct sonde_api& api, sonde_op* op, const OpInfo& info,
-                       c10::ArrayRef<const IValue> values) {
+                       c10::ArrayRef<const IValue> values, const std::string& layouts) {
   std::deque<Value> held;
   std::vector<sonde_attribute> attributes;
   const std::size_t count = std::min(info.arguments.size(), values.size());
@@ -151,6 +151,12 @@ void report_attributes(const struct sonde_api& api, sonde_op* op, const OpInfo& 
     out.reals = value.reals.empty() ? nullptr : value.reals.data();
     out.count = static_cast<std::uint32_t>(std::max(value.integers.size(), value.reals.size()));
     out.text = value.text.c_str();
+  }
+  if (!layouts.empty()) {
+    sonde_attribute& out = attributes.emplace_back();
+    out.name = "placements";
+    out.kind = SONDE_ATTRIBUTE_TEXT;
+    out.text = layouts.c_str();
   }
   api.op_attributes(op, attributes.data(), static_cast<std::uint32_t>(attributes.size()));
 }

@@ -5,6 +5,7 @@
 #include <ATen/core/ivalue.h>
 
 #include <cstdint>
+#include <string>
 
 #include "ops.h"
 #include "sonde/sonde.h"
@@ -14,7 +15,8 @@ namespace sonde_torch {
 // Equal for calls of one op with equal arguments; never 0. `values` are the op's arguments, in the schema's order.
 std::uint64_t attributes_hash(const OpInfo& info, c10::ArrayRef<const c10::IValue> values);
 
+// `layouts`: of the DTensors that an operator around it has; empty: none.
 void report_attributes(const struct sonde_api& api, struct sonde_op* op, const OpInfo& info,
-                       c10::ArrayRef<const c10::IValue> values);
+                       c10::ArrayRef<const c10::IValue> values, const std::string& layouts);
 
 }  // namespace sonde_torch

@@ -23,6 +23,7 @@
 #include "data_sources.h"
 #include "device.h"
 #include "groups.h"
+#include "hash.h"
 #include "op_tensors.h"
 #include "ops.h"
 #include "place.h"
@@ -69,7 +70,7 @@ bool is_wrapped(const OpInfo& info, const RecordFunction& fn) {
 void report_start(ThreadState& state, const Frame& frame, c10::ArrayRef<const c10::IValue> values,
                   bool with_attributes) {
   try {
-    if (with_attributes) report_attributes(api(), frame.op, *frame.info, values);
+    if (with_attributes) report_attributes(api(), frame.op, *frame.info, values, frame.layouts);
     collect_inputs(state, *frame.info, values);
     report_before(state, frame);
   } catch (...) {
@@ -121,7 +122,8 @@ void start_op(ThreadState& state, const RecordFunction& fn, const OpInfo& info) 
       }
       drop_inputs(state, frame);
     }
-    const std::uint64_t attributes = info.has_attributes ? attributes_hash(info, values) : 0;
+    std::uint64_t attributes = info.has_attributes ? attributes_hash(info, values) : 0;
+    if (!frame.layouts.empty()) attributes = mix(mix(attributes, info.number), std::hash<std::string>{}(frame.layouts));
     frame.early = early_return(info, values);
     const unsigned wanted = frame.group == 0 ? api().op_begin(place.site, place.graph, attributes, &frame.op) : 0;
     frame.wanted = wanted;

@@ -1,8 +1,10 @@
 #include "groups.h"
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "hash.h"
 #include "program.h"
@@ -24,13 +26,34 @@ std::string_view wrapper_among(c10::ArrayRef<const c10::IValue> values) {
   return {};
 }
 
+// `(Shard(1) of (4, 16) on tp=2, from (0, 8); -; Replicate of (8) on tp=2)`: for each argument that is a tensor.
+void describe_layouts(c10::ArrayRef<const c10::IValue> values, std::vector<std::string>& out) {
+  constexpr std::size_t kMost = 8;  // lists of an optimizer have hundreds
+  for (const c10::IValue& value : values) {
+    if (out.size() == kMost) return;
+    if (value.isTensor() && value.toTensor().defined()) out.push_back(layout_of(value.toTensor()));
+    if (value.isList()) describe_layouts(value.toListRef(), out);
+  }
+}
+
+std::string layouts_among(c10::ArrayRef<const c10::IValue> values) {
+  std::vector<std::string> layouts;
+  describe_layouts(values, layouts);
+  if (std::ranges::all_of(layouts, [](const std::string& one) { return one.empty(); })) return {};
+  std::string text;
+  for (const std::string& one : layouts) text += (text.empty() ? "(" : "; ") + (one.empty() ? "-" : one);
+  return text + ")";
+}
+
 // The outermost operator on wrappers: the others that it calls belong to its group.
-Place begin_group(ThreadState& state, Frame& frame, const at::RecordFunction& fn, std::string_view wrapper) {
+Place begin_group(ThreadState& state, Frame& frame, const at::RecordFunction& fn,
+                  c10::ArrayRef<const c10::IValue> values, std::string_view wrapper) {
   const OpInfo& info = *frame.info;
   constexpr std::uint64_t kApart = 0x3001;  // its place is made here, so that `made` has the text
   const Place place = place_of(state, fn, info.op_type.c_str(), mix(kApart, info.number));
   if (!state.groups.contains(place.site)) state.groups[place.site] = state.made;
   frame.group = place.site;
+  frame.layouts = layouts_among(values);
   if (wrapper != kWaiting) frame.group_scope = info.op_type + "-" + std::string(wrapper);
   return place;
 }
@@ -55,10 +78,11 @@ Place place_in_group(ThreadState& state, Frame& frame, const at::RecordFunction&
                      c10::ArrayRef<const c10::IValue> values) {
   const std::string_view wrapper = wrapper_among(values);
   if (state.frames.empty() || state.frames.back().kind != FrameKind::op) {
-    if (!wrapper.empty()) return begin_group(state, frame, fn, wrapper);
+    if (!wrapper.empty()) return begin_group(state, frame, fn, values, wrapper);
     return place_of(state, fn, frame.info->op_type.c_str(), frame.info->number);
   }
   const Frame& around = state.frames.back();
+  frame.layouts = around.layouts;
   if (!wrapper.empty()) {
     frame.group = around.group;
     frame.group_scope = around.group_scope;

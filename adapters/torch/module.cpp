@@ -49,18 +49,18 @@ PyObject* load(PyObject*, PyObject* address) {
 }
 
 // install(module, module_call, optimizer_step, prefixes, scope_of, new_root, source_of, may_read, bare_training,
-// parameters_exist, place_in_graph)
+// parameters_exist, place_in_graph, layout_of)
 PyObject* install(PyObject*, PyObject* args) {
   PyObject *module, *module_call, *optimizer_step, *prefixes, *scope_of, *new_root, *source_of, *may_read,
-      *bare_training, *parameters_exist, *place_in_graph;
-  if (!PyArg_ParseTuple(args, "O!O!O!O!OOOOOOO", &PyType_Type, &module, &PyCode_Type, &module_call, &PyCode_Type,
+      *bare_training, *parameters_exist, *place_in_graph, *layout_of;
+  if (!PyArg_ParseTuple(args, "O!O!O!O!OOOOOOOO", &PyType_Type, &module, &PyCode_Type, &module_call, &PyCode_Type,
                         &optimizer_step, &PyTuple_Type, &prefixes, &scope_of, &new_root, &source_of, &may_read,
-                        &bare_training, &parameters_exist, &place_in_graph)) {
+                        &bare_training, &parameters_exist, &place_in_graph, &layout_of)) {
     return nullptr;
   }
   if (!sonde_torch::has_engine()) return fail("load() comes first");
   for (PyObject* function : {module, module_call, optimizer_step, scope_of, new_root, source_of, may_read,
-                             bare_training, parameters_exist, place_in_graph})
+                             bare_training, parameters_exist, place_in_graph, layout_of})
     Py_INCREF(function);                // for good, as the setup is kept
   auto* made = new sonde_torch::Setup;  // for good, as the recording that has it
   sonde_torch::Setup& setup = *made;
@@ -80,6 +80,7 @@ PyObject* install(PyObject*, PyObject* args) {
   setup.python.bare_training = bare_training;
   setup.python.parameters_exist = parameters_exist;
   setup.python.place_in_graph = place_in_graph;
+  setup.python.layout_of = layout_of;
   sonde_torch::forget_graphs();
   sonde_torch::install(made);
   Py_RETURN_NONE;

@@ -20,6 +20,9 @@ bool raises_in_python();
 // transform of functorch. Empty: it has memory of its own, or no values at all (a tracer's).
 std::string_view wrapper_class(const at::TensorBase& t);
 
+// How a DTensor is distributed: `Shard(0) of (16, 8) on tp=2, from (8, 0)`. Empty: it is none. May take the GIL.
+std::string layout_of(const at::TensorBase& t);
+
 // The text of a file that data name, a saved program for example, may go into the dump: the program has loaded it.
 bool may_read_source(const std::string& file);
 

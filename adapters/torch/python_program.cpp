@@ -1,5 +1,8 @@
 #include <algorithm>
+#include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 
 #include "gil.h"
 #include "program.h"
@@ -14,7 +17,40 @@ using K = c10::DispatchKey;
 // Classes whose tensors have no values: a tracer's.
 constexpr std::string_view kTracers[] = {"FakeTensor", "FunctionalTensor"};
 
+// With the GIL, by the `_spec` that tensors share; each key is a reference, so that no other object gets its address.
+using Layouts = std::unordered_map<PyObject*, std::string>;
+auto* g_layouts = new Layouts;  // leaked: threads of the program may outlive static destruction
+
+const std::string& layout_of_spec(PyObject* spec) {
+  constexpr std::size_t kMost = 4096;
+  if (const auto known = g_layouts->find(spec); known != g_layouts->end()) return known->second;
+  std::string text;
+  if (PyObject* answer = PyObject_CallOneArg(setup().python.layout_of, spec)) {
+    if (const char* utf8 = PyUnicode_AsUTF8(answer)) text = utf8;
+    Py_DECREF(answer);
+  }
+  drop_error();
+  if (g_layouts->size() == kMost) {
+    Layouts old;
+    old.swap(*g_layouts);
+    for (const auto& [key, layout] : old) Py_DECREF(key);
+  }
+  return g_layouts->try_emplace(Py_NewRef(spec), std::move(text)).first->second;
+}
+
 }  // namespace
+
+std::string layout_of(const at::TensorBase& t) {
+  if (wrapper_class(t) != "DTensor" || !python_is_alive()) return {};
+  const Gil gil;
+  const SavedError saved;
+  const Untraced here;
+  PyObject* spec = PyObject_GetAttrString(python_object(t), "_spec");
+  if (spec == nullptr) return {};
+  std::string text = layout_of_spec(spec);
+  Py_DECREF(spec);
+  return text;
+}
 
 std::string_view wrapper_class(const at::TensorBase& t) {
   const c10::DispatchKeySet keys = t.unsafeGetTensorImpl()->key_set();

@@ -41,7 +41,8 @@ struct Frame {
   // op: the site of the outermost operator of its group, if its arguments wrap other tensors: it computes nothing itself,
   // and the operators that it calls are recorded in its place. 0: they are its details.
   std::uint32_t group = 0;
-  std::string group_scope;                   // op: the group's name among scopes (`linear-DTensor`); empty: none
+  std::string group_scope;  // op: the group's name among scopes (`linear-DTensor`); empty: none
+  std::string layouts;      // op: how the DTensors among the group's arguments are distributed; empty: there are none
   sonde_graph graph = SONDE_GRAPH_TRAINING;  // op: of its place
   std::unique_ptr<EarlyReturn> early;        // op: its results in the host's memory may come later
   bool outermost_step = false;               // optimizer: Optimizer.step, not nested

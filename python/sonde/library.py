@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import nn
@@ -28,6 +28,7 @@ class Library(Protocol):
         bare_training: Callable[[], bool],
         parameters_exist: Callable[[], bool],
         place_in_graph: Callable[[nn.Module, int], tuple[str, list[tuple[str, int, str, str]]] | None],
+        layout_of: Callable[[Any], str],
         /,
     ) -> None:
         """Watches every operator from now on. Frames of `module_call` are calls of modules, those of `optimizer_step`

@@ -27,7 +27,7 @@ from torch.optim.optimizer import (
 )
 from torch.utils.hooks import RemovableHandle
 
-from . import _core, adapter, custom_ops, flags, graph_modules, optimizers, past_operators
+from . import _core, adapter, custom_ops, flags, graph_modules, optimizers, past_operators, placements
 from . import host as session_facts
 from .compiled import activation
 from .console import number_from, report, say_once
@@ -113,6 +113,7 @@ class TorchHost(Host):
             self.optimizers.train_bare_parameters,
             self._parameters_exist,
             graph_modules.place_in_graph,
+            placements.layout_of,
         )
 
     def close(self) -> None:
