@@ -19,8 +19,8 @@ SOURCE = pathlib.Path(__file__).parents[2] / "src/read/operators/op_nature.cpp"
 
 
 def names_in(table):
-    text = re.search(rf"const Names {table} = {{(.*?)}};", SOURCE.read_text(), re.DOTALL)[1]
-    return re.findall(r'"(\w+)"', text)
+    text = re.search(rf"const TypeNames {table} = (.*?);", SOURCE.read_text(), re.DOTALL)[1]
+    return " ".join(re.findall(r'"([\w ]+)"', text)).split()
 
 
 # Of MindSpore, GE and Python, which PyTorch has under another name or not at all.

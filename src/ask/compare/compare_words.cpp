@@ -7,6 +7,7 @@
 
 #include "ask/compare/factor.h"
 #include "ground/model/gradient_name.h"
+#include "read/operators/op_questions.h"
 #include "sonde/tensor.h"
 
 namespace sonde {
@@ -65,7 +66,7 @@ std::vector<std::int64_t> from_the_front(const Attribute& attribute, const Catal
   const auto first = std::ranges::find_if(op.tensors, [](const CatalogTensor& tensor) { return tensor.has_shape; });
   if (first == op.tensors.end()) return places;
   // A new dimension may also be behind the last one.
-  const bool is_new = op.op_type == "unsqueeze" || op.op_type == "stack";
+  const bool is_new = adds_dimension(op.op_type);
   for (std::int64_t& place : places) {
     if (place < 0) place += static_cast<std::int64_t>(first->shape.size()) + (is_new ? 1 : 0);
   }
@@ -91,7 +92,7 @@ bool means_the_same(const Attribute& a, const CatalogOp& op, const Attribute& b,
     if (a.integers.empty() || b.integers.empty()) return false;
     std::vector<std::int64_t> left = from_the_front(a, op), right = from_the_front(b, other);
     // The order matters where dimensions are moved; a sum is over a set of them.
-    if (op.op_type != "permute" && op.op_type != "flip" && op.op_type != "roll") {
+    if (!orders_dimensions(op.op_type)) {
       std::ranges::sort(left);
       std::ranges::sort(right);
     }

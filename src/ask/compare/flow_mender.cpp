@@ -1,9 +1,9 @@
 #include "ask/compare/flow_mender.h"
 
 #include <algorithm>
-#include <unordered_set>
 
 #include "read/operators/op_nature.h"
+#include "read/operators/op_questions.h"
 
 namespace sonde {
 namespace {
@@ -11,15 +11,6 @@ namespace {
 constexpr std::size_t kMostTries = 4096;    // of a step
 constexpr std::size_t kMostChanges = 4096;  // that follow from one exchange
 constexpr std::size_t kMostMates = 64;
-
-// Its first two inputs may be written in either order.
-bool is_commutative(const CompareOp& op) {
-  static const std::unordered_set<std::string_view> kTypes = {
-      "add",       "mul",   "maximum",   "minimum",   "logicaland", "logicalor", "logicalxor", "bitwiseand",
-      "bitwiseor", "eq",    "ne",        "logaddexp", "multiply",   "hypot",     "fmax",       "fmin",
-      "equal",     "addv2", "tensoradd", "notequal",  "isclose",    "dot"};
-  return kTypes.contains(bare_type(op.op->op_type));
-}
 
 // Parts of one tensor differ in the numbers of the calls: `h[:, :4]` and `h[:, 4:]`.
 bool is_called_alike(const CatalogOp& target, const CatalogOp& golden) {
@@ -75,7 +66,7 @@ int FlowMender::agreement(std::uint32_t target, std::uint32_t golden) const {
     const CompareInput* other = input_of(b, input.tensor->slot);
     if (other != nullptr) sum += agreement(input, *other);
   }
-  if (a.inputs.size() != 2 || b.inputs.size() != 2 || !is_commutative(a)) return calls + sum;
+  if (a.inputs.size() != 2 || b.inputs.size() != 2 || !is_commutative(bare_type(a.op->op_type))) return calls + sum;
   return calls + std::max(sum, agreement(a.inputs[0], b.inputs[1]) + agreement(a.inputs[1], b.inputs[0]));
 }
 

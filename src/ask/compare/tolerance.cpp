@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "read/operators/op_questions.h"
+#include "read/operators/op_work.h"
 
 namespace sonde {
 namespace {
@@ -35,7 +36,7 @@ Factors factors_of(const std::string& type, std::uint32_t slot, std::span<const 
     }
     return nullptr;
   };
-  if (type == "convolutiongrad") {
+  if (work_of(type) == OpWork::convolution_gradient) {
     constexpr std::array<std::uint32_t, 3> kOther = {2, 1, 0};
     if (slot < 2) return {at(0), at(kOther[slot])};
     return {at(0), nullptr};
@@ -102,7 +103,9 @@ double rounding_rms(const std::string& type, OpKind kind, const TensorDifference
     case OpKind::cast:
       return epsilon * output.rms;
     case OpKind::elementwise:
-      return 2 * epsilon * std::max(output.rms, type == "mul" ? 0 : std::min(largest_rms(inputs), 1e3 * output.rms));
+      return 2 * epsilon *
+             std::max(output.rms,
+                      work_of(type) == OpWork::multiply ? 0 : std::min(largest_rms(inputs), 1e3 * output.rms));
     case OpKind::transcendental:
       return 8 * epsilon * output.rms;
     case OpKind::contraction: {
@@ -188,10 +191,10 @@ TensorDifference at_most(const TensorDifference& of) {
 
 // Slots of the op's divisors; none: it does not divide.
 bool divides_by(const std::string& type, std::uint32_t slot) {
-  const std::string plain = single_type_of_plain(type);
-  if (plain == "div" || plain == "divide" || plain == "truedivide" || plain == "realdiv") return slot == 1;
-  if (plain == "addcdiv") return slot == 2;
-  return (plain == "reciprocal" || plain == "rsqrt") && slot == 0;
+  const OpWork work = work_of(single_type_of_plain(type));
+  if (work == OpWork::divide) return slot == 1;
+  if (work == OpWork::add_quotient) return slot == 2;
+  return (work == OpWork::reciprocal || work == OpWork::reciprocal_root) && slot == 0;
 }
 
 // The largest relative error of an element that the op divides by; infinite where one may be 0.
@@ -223,7 +226,7 @@ bool makes_integers(std::span<const InputError> inputs, double epsilon) {
 
 // The bits of another type, as they are in memory: a digit's difference in one is any difference in the other.
 bool shows_bits(std::string_view type, std::span<const InputError> inputs, const TensorDifference& output) {
-  if (inputs.empty() || (type != "view" && type != "bitcast")) return false;
+  if (inputs.empty() || !shows_memory(type)) return false;
   return inputs.front().difference->dtype != output.dtype;
 }
 

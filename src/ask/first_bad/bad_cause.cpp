@@ -81,9 +81,8 @@ double largest_magnitude(const KnownStatistics& s) {
 
 // Kept elements are scaled by 1 / (1 - p).
 bool dropout_cause(OpValues& values, Cause& cause) {
-  const std::string& type = values.type();
   const std::optional<double> p = values.number("p");
-  if ((type != "dropout" && type != "nativedropout") || !p || *p >= 1 || values.input(0) == nullptr) return false;
+  if (values.work() != OpWork::dropout || !p || *p >= 1 || values.input(0) == nullptr) return false;
   const std::optional<KnownStatistics> input = values.statistics(*values.input(0));
   if (!input) return false;
   const double scaled = largest_magnitude(*input) / (1 - *p);
@@ -96,7 +95,7 @@ bool dropout_cause(OpValues& values, Cause& cause) {
 
 // The mean or sum of squares of differences.
 bool squared_error_cause(OpValues& values, Cause& cause) {
-  if (values.type() != "mseloss" || values.input(0) == nullptr || values.input(1) == nullptr) return false;
+  if (values.work() != OpWork::squared_error || values.input(0) == nullptr || values.input(1) == nullptr) return false;
   const auto a = values.statistics(*values.input(0)), b = values.statistics(*values.input(1));
   if (!a || !b || !a->max || !a->min || !b->max || !b->min) return false;
   const double apart = std::max(std::fabs(*a->max - *b->min), std::fabs(*a->min - *b->max));
@@ -117,16 +116,6 @@ bool running_variance_cause(OpValues& values, Cause& cause) {
   cause.why = fmt::format("the running variance, input.4, goes down to {}: {}", number_text(*variance->min),
                           *variance->min + eps < 0 ? "the square root of a negative number" : "division by 0");
   return true;
-}
-
-// Sums and products: finite numbers give an infinity only if the type is too small.
-bool only_adds_up(const std::string& type) {
-  static const std::set<std::string_view> kTypes = {
-      "sum",      "mean",       "cumsum", "prod",   "cumprod", "norm",   "linalgvectornorm", "dot",     "mv",
-      "mm",       "bmm",        "addmm",  "matmul", "linear",  "conv1d", "conv2d",           "conv3d",  "convolution",
-      "baddbmm",  "addmv",      "einsum", "add",    "sub",     "mul",    "square",           "addcmul", "mseloss",
-      "indexadd", "scatteradd", "outer"};
-  return kTypes.contains(type);
 }
 
 // For ops that return elements of their inputs, or smaller ones.

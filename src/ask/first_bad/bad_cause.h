@@ -13,6 +13,8 @@
 #include "ask/first_bad/value_flow.h"
 #include "read/measure/health.h"
 #include "read/measure/slot_values.h"
+#include "read/operators/op_questions.h"
+#include "read/operators/op_work.h"
 
 namespace sonde {
 
@@ -37,6 +39,8 @@ class OpValues {
   const CatalogOp& op() const { return *op_.op; }
   const FlowOp& flow() const { return op_; }
   const std::string& type() const { return type_; }
+  OpWork work() const { return work_of(type_); }
+  OpWork work_on_one() const { return work_of(single_type_of_plain(type_)); }  // of `_foreach_…`: on one of its lists
   const CatalogTensor* output() const { return output_; }
   DType output_type() const { return output_ != nullptr ? output_->dtype : DType::undefined; }
 

@@ -35,7 +35,7 @@ std::optional<Operands> operands_of(OpValues& values, const Formula& formula) {
   const bool is_list = values.flow().nature.is_list;
   std::uint32_t inputs = 0, outputs = 0;
   for (const CatalogTensor& tensor : values.op().tensors) (tensor.is_input ? inputs : outputs) += 1;
-  const std::uint32_t skip = values.type().ends_with("addcdiv") ? 1 : 0;
+  const std::uint32_t skip = values.work_on_one() == OpWork::add_quotient ? 1 : 0;
   const std::uint32_t size = is_list ? outputs : 1;  // of a list
   const std::uint32_t of_list = is_list && values.output() != nullptr ? values.output()->slot : 0;
   const std::uint32_t first = of_list + skip * size;

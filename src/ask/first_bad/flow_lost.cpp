@@ -9,6 +9,7 @@
 #include "ask/first_bad/flow_facts.h"
 #include "ground/base/shape.h"
 #include "read/operators/op_questions.h"
+#include "read/operators/op_work.h"
 
 namespace sonde {
 namespace {
@@ -17,52 +18,35 @@ constexpr std::size_t kMostValues = 512;   // looked at, from one infinity
 constexpr std::size_t kMostRelated = 64;   // looked at, from one operand
 constexpr std::size_t kMostSources = 256;  // of one infinity
 
-bool is_one_of(std::string_view type, std::initializer_list<std::string_view> names) {
-  return std::ranges::find(names, type) != names.end();
-}
-
-bool is_cast(std::string_view type) {
-  return is_one_of(type, {"to", "tocopy", "cast", "type", "float", "double", "half", "bfloat16"});
+bool is_logarithm(OpWork work) {
+  return work == OpWork::logarithm || work == OpWork::logarithm_of_more || work == OpWork::log_of_sum;
 }
 
 // Whether an infinity in this input may become 0.
-bool divides_by(std::string_view type, std::uint32_t slot, std::uint32_t list_size, bool has_log) {
-  if (is_one_of(type, {"reciprocal", "inv", "rsqrt", "pow", "power"})) return true;
-  if (is_one_of(type, {"div", "divide", "truedivide", "realdiv", "divnonan"})) return slot >= list_size;
-  if (type == "addcdiv") return slot >= 2 * list_size;
+bool divides_by(OpWork work, std::uint32_t slot, std::uint32_t list_size, bool has_log) {
+  using enum OpWork;
+  if (work == reciprocal || work == reciprocal_root || work == power) return true;
+  if (work == divide || work == divide_or_zero) return slot >= list_size;
+  if (work == add_quotient) return slot >= 2 * list_size;
   // exp(-inf) is 0 for good reasons, unless it undoes a logarithm.
-  return has_log && is_one_of(type, {"exp", "exp2", "expm1"});
+  return has_log && (work == exponential || work == exponential_of_two);
 }
 
-// Whether a 0 in any of its inputs stays 0.
-bool keeps_zero(const OpNature& nature, std::string_view type) {
-  return nature.only_moves || is_cast(type) ||
-         is_one_of(type, {"mul", "multiply", "muls", "div", "divide", "realdiv", "sqrt", "square", "abs", "where",
-                          "clip", "minimum", "maximum", "clampmin", "clampmax", "selectv2", "allreduce", "waittensor"});
+bool is_product_or_quotient(OpWork work) {
+  using enum OpWork;
+  return work == multiply || work == divide || work == divide_or_zero || work == add_quotient;
 }
 
-bool is_product_or_quotient(std::string_view type) {
-  return is_one_of(type, {"mul", "multiply", "muls", "div", "divide", "truedivide", "realdiv", "divnonan", "addcdiv"});
-}
-
-// Whether the result is a sum of its inputs, each times a number or 1: what is true of one is true of the other.
-bool is_linear(const OpNature& nature, std::string_view type) {
-  return nature.only_moves || is_cast(type) ||
-         is_one_of(type, {"add", "sub", "rsub", "subtract", "mul", "multiply", "muls", "div", "lerp", "copy"});
-}
-
-std::uint32_t list_size_of(const FlowOp& op) {
-  if (!op.nature.is_list) return 1;
-  return static_cast<std::uint32_t>(std::max<std::ptrdiff_t>(
-      1, std::ranges::count(op.op->tensors, false, [](const CatalogTensor& tensor) { return tensor.is_input; })));
-}
+std::uint32_t list_size_of(const FlowOp& op) { return op.nature.is_list ? std::max(1U, op.list_size) : 1; }
 
 // Whether the result is no longer in proportion to the input: a number was added, or it was multiplied by 0.
 bool ends_proportion(const FlowOp& op, const std::string& type) {
+  using enum OpWork;
+  const OpWork work = work_of(type);
   return std::ranges::any_of(op.inputs, [&](const FlowInput& input) {
     if (!input.tensor->constant) return false;
-    return is_product(type) ? *input.tensor->constant == 0
-                            : (type == "add" || type == "sub" || type == "rsub") && *input.tensor->constant != 0;
+    const bool is_sum = work == add || work == subtract || work == subtract_from;
+    return work == multiply ? *input.tensor->constant == 0 : is_sum && *input.tensor->constant != 0;
   });
 }
 
@@ -87,9 +71,8 @@ std::set<std::uint32_t> powers_of(const FlowGraph& graph, std::uint32_t value) {
     if (of.op == kOutside) continue;
     const FlowOp& op = graph.ops()[of.op];
     const std::string type = single_type(op.op->op_type);
-    const bool goes_on =
-        is_root ||
-        ((op.nature.only_moves || op.nature.is_power || op.nature.collective || is_cast(type)) && !op.nature.mixes);
+    const bool keeps = op.nature.only_moves || op.nature.is_power || op.nature.collective;
+    const bool goes_on = is_root || ((keeps || work_of(type) == OpWork::cast) && !op.nature.mixes);
     if (!goes_on || (!is_root && ends_proportion(op, type))) continue;
     for (const FlowInput& input : op.inputs) {
       if (!input.is_read || input.tensor->constant || !graph.feeds(op, input, of.slot)) continue;
@@ -110,7 +93,9 @@ bool is_related(const FlowGraph& graph, std::uint32_t value, const std::set<std:
     if (!seen.insert(index).second || graph.values()[index].op == kOutside) continue;
     const FlowOp& op = graph.ops()[graph.values()[index].op];
     const std::string type = single_type(op.op->op_type);
-    if (!is_linear(op.nature, type) || (is_product(type) && ends_proportion(op, type))) continue;
+    const bool is_scaled = work_of(type) == OpWork::multiply;
+    const bool keeps_proportion = op.nature.only_moves || is_linear(type);
+    if (!keeps_proportion || (is_scaled && ends_proportion(op, type))) continue;
     for (const FlowInput& input : op.inputs) {
       if (!input.tensor->constant && graph.feeds(op, input, graph.values()[index].slot)) open.push_back(input.value);
     }
@@ -121,7 +106,7 @@ bool is_related(const FlowGraph& graph, std::uint32_t value, const std::set<std:
 // Whether the op multiplies one of `sources` to zeros in this output: more of them than it has read.
 bool zeroes(const FlowGraph& graph, const FlowOp& op, const FlowInput& factor, std::uint32_t output,
             const std::set<std::uint32_t>& sources) {
-  if (!is_product_or_quotient(single_type(op.op->op_type))) return false;
+  if (!is_product_or_quotient(work_of(single_type(op.op->op_type)))) return false;
   const std::optional<std::uint64_t> after = zeros_in(graph, graph.values()[output].tensor);
   if (!after && !graph.only_overflows()) return false;
   return std::ranges::any_of(op.inputs, [&](const FlowInput& other) {
@@ -138,10 +123,10 @@ std::optional<std::uint32_t> zeroed_by_number(const FlowGraph& graph, std::uint3
   for (std::uint32_t index = after + 1; index < graph.ops().size() && !graph.ops()[index].is_next; ++index) {
     const FlowOp& op = graph.ops()[index];
     const std::string type = single_type(op.op->op_type);
-    if (!is_product_or_quotient(type)) continue;
+    if (!is_product_or_quotient(work_of(type))) continue;
     const auto factor = std::ranges::find_if(op.inputs, [&](const FlowInput& input) {
       const std::optional<double> number = input.tensor->constant;
-      return number && (is_product(type) ? *number == 0 : std::isinf(*number));
+      return number && (work_of(type) == OpWork::multiply ? *number == 0 : std::isinf(*number));
     });
     if (factor == op.inputs.end()) continue;
     const bool any = std::ranges::any_of(
@@ -162,13 +147,13 @@ std::optional<Passing> passing(const FlowGraph& graph, const FlowOp& op, const F
   const std::optional<std::uint64_t> zeros = zeros_in(graph, graph.values()[output].tensor);
   if (is_zero) {
     const bool is_kept = zeros ? *zeros > 0 : graph.only_overflows();
-    if (!keeps_zero(op.nature, type) || !is_kept) return std::nullopt;
+    if (!(op.nature.only_moves || keeps_zero(type)) || !is_kept) return std::nullopt;
     return Passing{true, has_log};
   }
   if (has(graph.health_of_value(output), BadKind::inf)) {
-    return Passing{false, has_log || is_one_of(type, {"log", "log2", "log10", "log1p", "logsumexp"})};
+    return Passing{false, has_log || is_logarithm(work_of(type))};
   }
-  if (!divides_by(type, input.tensor->slot, list_size_of(op), has_log)) return std::nullopt;
+  if (!divides_by(work_of(type), input.tensor->slot, list_size_of(op), has_log)) return std::nullopt;
   // A dump of overflows has no values of it: numbers divided by nothing but infinities are zeros.
   const CatalogTensor* read = graph.values()[input.value].tensor;
   const Health health = graph.health_of_value(input.value);

@@ -101,23 +101,27 @@ struct Factors {
 };
 
 std::optional<Factors> factors_of(const OpValues& values) {
-  const std::string& type = values.type();
   Factors factors;
-  if (type == "linear" || type == "dense") {
-    factors.transposed = true;
-    factors.bias = 2;
-  } else if (type == "addmm" || type == "baddbmm") {
-    factors = {1, 2, 0, false, false};
-  } else if (type == "conv1d" || type == "conv2d" || type == "conv3d" || type == "convolution") {
-    factors.is_convolution = true;
-    factors.bias = 2;
-  } else if (type == "matmul" || type == "batchmatmul" || type == "matmulv2") {
-    factors.transposed = values.number("transpose_b").value_or(0) != 0;
-    if (values.number("transpose_a").value_or(0) != 0) return std::nullopt;
-  } else if (type != "mm" && type != "bmm") {
-    return std::nullopt;
+  switch (values.work()) {
+    case OpWork::linear:
+      factors.transposed = true;
+      factors.bias = 2;
+      return factors;
+    case OpWork::add_matrix_product:
+      return Factors{1, 2, 0, false, false};
+    case OpWork::convolution:
+      factors.is_convolution = true;
+      factors.bias = 2;
+      return factors;
+    case OpWork::batch_product:
+      factors.transposed = values.number("transpose_b").value_or(0) != 0;
+      if (values.number("transpose_a").value_or(0) != 0) return std::nullopt;
+      return factors;
+    case OpWork::matrix_product:
+      return factors;
+    default:
+      return std::nullopt;
   }
-  return factors;
 }
 
 // From the largest elements alone, if the product itself cannot be computed.

@@ -129,8 +129,8 @@ bool sum_cause(OpValues& values, BadKind bad, Cause& cause) {
     }
   }
   const Row row = row_of(*input, place, dims);
-  const std::string& type = values.type();
-  const bool spread = type == "var" || type == "std" || type == "varmean" || type == "stdmean";
+  const OpWork work = values.work();
+  const bool spread = work == OpWork::spread;
   if (spread && row.elements == 1 && bad == BadKind::nan) {
     cause.why = fmt::format("{} of one element divides by 0", values.op().op_type);
     return cause.explained = true;
@@ -140,10 +140,10 @@ bool sum_cause(OpValues& values, BadKind bad, Cause& cause) {
     return cause.explained = true;
   }
   const double count = static_cast<double>(row.elements);
-  const bool of_squares = is_norm(type) || spread;
-  const double value = of_squares ? (spread ? row.squares / count : std::sqrt(row.squares))
-                       : type == "mean" || type == "reducemean" ? row.sum / count
-                                                                : row.sum;
+  const bool of_squares = work == OpWork::norm || work == OpWork::norm_of_power || spread;
+  const double value = of_squares             ? (spread ? row.squares / count : std::sqrt(row.squares))
+                       : work == OpWork::mean ? row.sum / count
+                                              : row.sum;
   cause.evidence.push_back(fmt::format("{}{}: {} elements, largest {}, sum {}, sum of squares {}", slot_name(true, 0),
                                        row_text(place, dims), row.elements, number_text(row.largest),
                                        number_text(row.sum), number_text(row.squares)));
@@ -200,14 +200,14 @@ bool entropy_cause(OpValues& values, BadKind bad, Cause& cause) {
 
 bool row_cause(OpValues& values, BadKind bad, Cause& cause) {
   const std::string& type = values.type();
+  const OpWork work = values.work();
   if (is_gradient(type)) return false;
-  if (is_softmax(type) || type == "logsumexp") return softmax_cause(values, bad, cause);
-  if (type == "scaleddotproductattention") return attention_cause(values, bad, cause);
+  if (is_softmax(type) || work == OpWork::log_of_sum) return softmax_cause(values, bad, cause);
+  if (work == OpWork::attention) return attention_cause(values, bad, cause);
   if (is_cross_entropy(type)) return entropy_cause(values, bad, cause);
-  static const std::set<std::string> kSums = {"sum",    "mean",    "norm",      "linalgvectornorm",
-                                              "var",    "std",     "reducesum", "reducemean",
-                                              "cumsum", "varmean", "stdmean",   "lpnorm"};
-  return kSums.contains(type) && type != "cumsum" && sum_cause(values, bad, cause);
+  using enum OpWork;
+  const bool adds_up = work == sum || work == mean || work == spread || work == norm || work == norm_of_power;
+  return adds_up && sum_cause(values, bad, cause);
 }
 
 }  // namespace sonde

@@ -9,10 +9,6 @@
 namespace sonde {
 namespace {
 
-bool is_spread(const std::string& type) {
-  return type == "var" || type == "std" || type == "varmean" || type == "stdmean";
-}
-
 // The elements that are reduced to one: those of the input for each of the result.
 std::int64_t elements_of_one(const OpValues& values) {
   const CatalogTensor* input = values.input(0);
@@ -25,7 +21,7 @@ std::int64_t elements_of_one(const OpValues& values) {
 
 // Bessel's correction: n elements divide by n - 1, one element by 0.
 bool spread_cause(OpValues& values, BadKind bad, Cause& cause) {
-  if (!is_spread(values.type()) || bad != BadKind::nan) return false;
+  if (values.work() != OpWork::spread || bad != BadKind::nan) return false;
   const std::int64_t elements = elements_of_one(values);
   const double unbiased = values.number("unbiased").value_or(1);
   const double correction = values.number("correction").value_or(unbiased);
@@ -79,8 +75,7 @@ double repeats_of(const SlotValues* labels, std::int64_t sample, double length) 
 
 // Every label needs a frame. With fewer no path has these labels, and the loss is infinite.
 bool ctc_cause(OpValues& values, Cause& cause) {
-  const std::string& type = values.type();
-  if (type != "ctcloss" && type != "cudnnctcloss" && type != "ctclossv2") return false;
+  if (values.work() != OpWork::ctc_loss) return false;
   const auto frames = lengths_of(values, 2, "input_lengths"), labels = lengths_of(values, 3, "target_lengths");
   if (!frames || !labels) return false;
   const SlotValues* targets = values.input(1) != nullptr ? values.input_values(1) : nullptr;

@@ -3,7 +3,6 @@
 
 #include <cfloat>
 #include <cmath>
-#include <set>
 
 #include "ask/first_bad/bad_cause.h"
 #include "read/operators/op_questions.h"
@@ -27,10 +26,6 @@ bool is_surely_zero(const KnownStatistics& s) {
   return s.zero_count.value_or(0) > 0 || (s.min && s.min == 0) || (s.max && s.max == 0);
 }
 bool may_be_negative(const KnownStatistics& s) { return (s.min && *s.min < 0) || s.negative_count.value_or(0) > 0; }
-
-bool is_quotient(const std::string& type) {
-  return type == "div" || type == "realdiv" || type == "divide" || type == "truedivide";
-}
 
 // `of`: "log", "square root".
 bool explain_domain(const KnownStatistics& s, const std::string& of, bool zero_is_bad, Cause& cause) {
@@ -60,29 +55,31 @@ bool explain_too_large(OpValues& values, double result, const std::string& what,
 }
 
 bool explain_one_input(OpValues& values, BadKind bad, const KnownStatistics& s, Cause& cause) {
+  using enum OpWork;
   const std::string& type = values.type();
+  const OpWork work = values.work();
   const double high = s.max.value_or(0), low = s.min.value_or(0);
   const double largest = std::fabs(low) > std::fabs(high) ? low : high;
-  if (type == "log" || type == "log2" || type == "log10") return explain_domain(s, type, true, cause);
-  if (type == "log1p" && s.min && *s.min <= -1) {
+  if (work == logarithm) return explain_domain(s, type, true, cause);
+  if (work == logarithm_of_more && s.min && *s.min <= -1) {
     cause.pole = *s.min == -1;
     cause.why =
         fmt::format("log1p of {}: its input goes down to {}", cause.pole ? "-1" : "less than -1", number_text(*s.min));
     return true;
   }
-  if (type == "sqrt") return explain_domain(s, "square root", false, cause);
-  if (type == "rsqrt") return explain_domain(s, "reciprocal square root", true, cause);
-  if (type == "reciprocal" && may_be_zero(s)) {
+  if (work == root) return explain_domain(s, "square root", false, cause);
+  if (work == reciprocal_root) return explain_domain(s, "reciprocal square root", true, cause);
+  if (work == reciprocal && may_be_zero(s)) {
     cause.pole = is_surely_zero(s);
     cause.divides_by_zero = true;
     cause.why = "division by 0: " + range_text(0, s);
     return true;
   }
-  if (type == "exp" || type == "expm1")
+  if (work == exponential)
     return explain_too_large(values, std::exp(high), fmt::format("{} of {}", type, number_text(high)), cause);
-  if (type == "square")
+  if (work == square)
     return explain_too_large(values, largest * largest, fmt::format("the square of {}", number_text(largest)), cause);
-  if (type == "pow" || type == "power") {
+  if (work == power) {
     const auto exponent = values.number("exponent");
     if (exponent && *exponent < 0 && is_surely_zero(s)) {
       cause.pole = true;
@@ -93,10 +90,10 @@ bool explain_one_input(OpValues& values, BadKind bad, const KnownStatistics& s, 
            explain_too_large(values, std::pow(std::fabs(largest), *exponent),
                              fmt::format("{} to the power {}", number_text(largest), number_text(*exponent)), cause);
   }
-  if (type == "to" || type == "tocopy" || type == "cast" || type == "half" || type == "bfloat16") {
+  if (work == cast) {
     return explain_too_large(values, largest, "its largest input", cause);
   }
-  if ((type == "logsoftmax" || type == "logsoftmaxv2") && bad == BadKind::inf && std::isfinite(high - low)) {
+  if (work == log_softmax && bad == BadKind::inf && std::isfinite(high - low)) {
     return explain_too_large(values, high - low,
                              fmt::format("the logarithm of a probability of inputs {} apart", number_text(high - low)),
                              cause, Exactness::bound);
@@ -130,9 +127,9 @@ std::string inf_text(std::uint32_t slot, const KnownStatistics& s, double sign) 
 }
 
 // NaN of a sum, a difference or a product of infinities.
-bool explain_infinities_of(const std::string& type, const KnownStatistics& a, const KnownStatistics& b, Cause& cause) {
-  const bool is_difference = type == "sub" || type == "rsub" || type == "subtract" || type == "subext";
-  const bool is_sum = type == "add" || type == "addext" || type == "addv2";
+bool explain_infinities_of(OpWork work, const KnownStatistics& a, const KnownStatistics& b, Cause& cause) {
+  const bool is_difference = work == OpWork::subtract || work == OpWork::subtract_from;
+  const bool is_sum = work == OpWork::add;
   for (const double sign : {-1.0, 1.0}) {
     const double other = is_difference ? sign : -sign;
     if ((!is_difference && !is_sum) || !has_inf(a, sign) || !has_inf(b, other)) continue;
@@ -141,14 +138,14 @@ bool explain_infinities_of(const std::string& type, const KnownStatistics& a, co
     return true;
   }
   const bool a_is_infinite = has_inf(a, 1) || has_inf(a, -1), b_is_infinite = has_inf(b, 1) || has_inf(b, -1);
-  if (is_product(type) && ((a_is_infinite && is_surely_zero(b)) || (b_is_infinite && is_surely_zero(a)))) {
+  if (work == OpWork::multiply && ((a_is_infinite && is_surely_zero(b)) || (b_is_infinite && is_surely_zero(a)))) {
     const double sign = has_inf(a_is_infinite ? a : b, 1) ? 1 : -1;
     cause.makes_nan_of_zero = true;
     cause.why = fmt::format("0 times infinity: {}, {}", inf_text(a_is_infinite ? 0 : 1, a_is_infinite ? a : b, sign),
                             range_text(a_is_infinite ? 1 : 0, a_is_infinite ? b : a));
     return true;
   }
-  if (is_quotient(type) && a_is_infinite && b_is_infinite) {
+  if (work == OpWork::divide && a_is_infinite && b_is_infinite) {
     cause.why = "infinity divided by infinity: " + range_text(0, a) + ", " + range_text(1, b);
     return true;
   }
@@ -179,15 +176,15 @@ bool explain_quotient(const KnownStatistics& a, const KnownStatistics& b, std::u
 
 bool explain_two_inputs(OpValues& values, BadKind bad, const KnownStatistics& a, const KnownStatistics& b,
                         Cause& cause) {
-  const std::string type = single_type_of_plain(values.type());
-  if (bad == BadKind::nan && explain_infinities_of(type, a, b, cause)) return true;
-  if (is_quotient(type)) return explain_quotient(a, b, 1, bad, cause) || explain_number(values, b, cause);
-  const bool is_sum = type == "add" || type == "sub" || type == "addext";
-  if ((is_product(type) || is_sum) && explain_number(values, b, cause)) return true;
+  const OpWork work = values.work_on_one();
+  if (bad == BadKind::nan && explain_infinities_of(work, a, b, cause)) return true;
+  if (work == OpWork::divide) return explain_quotient(a, b, 1, bad, cause) || explain_number(values, b, cause);
+  const bool is_sum = work == OpWork::add || work == OpWork::subtract || work == OpWork::subtract_from;
+  if ((work == OpWork::multiply || is_sum) && explain_number(values, b, cause)) return true;
   if (bad == BadKind::nan || !std::isfinite(largest_in(a)) || !std::isfinite(largest_in(b))) return false;
   // The largest elements of both need not meet in one place.
   const Exactness exactness = is_one_number(a) || is_one_number(b) ? Exactness::exact : Exactness::bound;
-  if (is_product(type)) {
+  if (work == OpWork::multiply) {
     return explain_too_large(values, largest_in(a) * largest_in(b),
                              fmt::format("{} times {}", number_text(largest_in(a)), number_text(largest_in(b))), cause,
                              exactness);
@@ -200,8 +197,7 @@ bool explain_two_inputs(OpValues& values, BadKind bad, const KnownStatistics& a,
 
 // The statistics have the true norm; on the way there the squares are added.
 bool explain_norm(OpValues& values, const KnownStatistics& s, std::uint32_t slot, Cause& cause) {
-  static const std::set<std::string_view> kNorms = {"norm", "linalgvectornorm", "foreachnorm", "frobeniusnorm"};
-  if (!kNorms.contains(values.type()) || !s.l2norm || !std::isfinite(*s.l2norm)) return false;
+  if (values.work_on_one() != OpWork::norm || !s.l2norm || !std::isfinite(*s.l2norm)) return false;
   const double squares = *s.l2norm * *s.l2norm;
   if (!overflows(values.output_type(), squares)) return false;
   cause.why = fmt::format("the norm of input.{} is {}, and the sum of squares on the way to it {}", slot,
@@ -229,7 +225,7 @@ bool statistics_cause(OpValues& values, BadKind bad, Cause& cause) {
   std::uint32_t inputs = 0, outputs = 0;
   for (const CatalogTensor& tensor : values.op().tensors) (tensor.is_input ? inputs : outputs) += 1;
   const std::uint32_t slot = is_list ? values.output()->slot : 0, size = is_list ? outputs : 1;
-  const bool is_addcdiv = values.type().ends_with("addcdiv");
+  const bool is_addcdiv = values.work_on_one() == OpWork::add_quotient;
   const std::uint32_t a = slot + (is_addcdiv ? size : 0);
   const std::uint32_t b = !is_list || inputs >= (is_addcdiv ? 3 : 2) * size ? a + size : inputs - 1;
   const auto first = statistics_of(values, a);

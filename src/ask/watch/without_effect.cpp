@@ -3,48 +3,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "ask/finding/finding.h"
 #include "read/measure/slot_values.h"
 #include "read/operators/op_nature.h"
 #include "read/operators/op_questions.h"
+#include "read/operators/op_work.h"
 
 namespace sonde {
 namespace {
 
-enum class Way : std::uint8_t { add, subtract, multiply, divide, power, add_product, add_quotient, interpolate };
-
-struct Rule {
-  std::string_view type;  // bare_type(), without "foreach"
-  Way way;
-};
-constexpr std::array kRules = {
-    Rule{"add", Way::add},
-    Rule{"tensoradd", Way::add},
-    Rule{"addv2", Way::add},
-    Rule{"adds", Way::add},
-    Rule{"biasadd", Way::add},
-    Rule{"sub", Way::subtract},
-    Rule{"subtract", Way::subtract},
-    Rule{"mul", Way::multiply},
-    Rule{"multiply", Way::multiply},
-    Rule{"muls", Way::multiply},
-    Rule{"div", Way::divide},
-    Rule{"divide", Way::divide},
-    Rule{"truedivide", Way::divide},
-    Rule{"realdiv", Way::divide},
-    Rule{"pow", Way::power},
-    Rule{"addcmul", Way::add_product},
-    Rule{"addcdiv", Way::add_quotient},
-    Rule{"lerp", Way::interpolate},
-};
-
-const Rule* rule_of(std::string_view op_type) {
-  const std::string type = single_type(op_type);
-  const auto at = std::ranges::find(kRules, type, &Rule::type);
-  return at == kRules.end() ? nullptr : at;
+// It changes its first input by another.
+bool is_change(OpWork work) {
+  using enum OpWork;
+  return work == add || work == subtract || work == multiply || work == divide || work == power ||
+         work == add_product || work == add_quotient || work == interpolate;
 }
 
 const CatalogTensor* slot_of(const CatalogOp& op, bool is_input, std::uint32_t slot) {
@@ -85,7 +59,7 @@ struct Operand {
 
 // The operation that gives one of the outputs.
 struct Call {
-  Way way = Way::add;
+  OpWork way = OpWork::add;
   double factor = 1;  // `alpha`, `value`
   Operand self, other, third;
 };
@@ -94,27 +68,30 @@ struct Call {
 bool should_change(const Call& call, double self, double other, double third) {
   if (!std::isfinite(self) || std::isnan(other) || std::isnan(third)) return false;
   switch (call.way) {
-    case Way::add:
-    case Way::subtract:
+    case OpWork::add:
+    case OpWork::subtract:
       return call.factor * other != 0;
-    case Way::multiply:
-    case Way::divide:
+    case OpWork::multiply:
+    case OpWork::divide:
       return self != 0 && other != 1;
-    case Way::power:
+    case OpWork::power:
       return self != 0 && self != 1 && other != 1;
-    case Way::add_product:
+    case OpWork::add_product:
       return call.factor * other * third != 0;
-    case Way::add_quotient:
+    case OpWork::add_quotient:
       return call.factor * other != 0;
-    case Way::interpolate:
+    case OpWork::interpolate:
       return third != 0 && other != self;
+    default:
+      return false;
   }
-  return false;
 }
 
-double neutral_of(Way way) { return way == Way::multiply || way == Way::divide || way == Way::power ? 1 : 0; }
-bool is_commutative(Way way) { return way == Way::add || way == Way::multiply; }
-bool cancels(Way way) { return way == Way::subtract || way == Way::divide; }
+double neutral_of(OpWork way) {
+  return way == OpWork::multiply || way == OpWork::divide || way == OpWork::power ? 1 : 0;
+}
+bool is_commutative(OpWork way) { return way == OpWork::add || way == OpWork::multiply; }
+bool cancels(OpWork way) { return way == OpWork::subtract || way == OpWork::divide; }
 
 std::string text_of(const Operand& operand) {
   const std::string name = slot_name(true, operand.slot);
@@ -131,7 +108,7 @@ std::string hit_text(const Call& call, const Operand& kept, const Operand& other
 }
 
 std::string cancelled_text(const Call& call) {
-  return fmt::format("is {} everywhere: {} and {} are equal", call.way == Way::divide ? 1 : 0, text_of(call.self),
+  return fmt::format("is {} everywhere: {} and {} are equal", call.way == OpWork::divide ? 1 : 0, text_of(call.self),
                      text_of(call.other));
 }
 
@@ -203,15 +180,16 @@ bool has_zero(const KnownStatistics& of) {
 }
 
 // All results moved in one direction, if at all, so an equal sum means equal elements.
-bool moves_one_way(Way way, const KnownStatistics& other) {
+bool moves_one_way(OpWork way, const KnownStatistics& other) {
   if (!other.max || !other.min) return false;
-  if (way == Way::add || way == Way::subtract) return *other.min >= 0 || *other.max <= 0;
-  return (way == Way::multiply || way == Way::divide) && is_constant(other) && *other.max > 0;  // the sum of squares
+  if (way == OpWork::add || way == OpWork::subtract) return *other.min >= 0 || *other.max <= 0;
+  return (way == OpWork::multiply || way == OpWork::divide) && is_constant(other) &&
+         *other.max > 0;  // the sum of squares
 }
 
 // Some element must have changed, if the result is not the operand.
-bool expects_change(Way way, const KnownStatistics& self, const KnownStatistics& other) {
-  if (way == Way::add || way == Way::subtract) return true;  // the other one is not all zero
+bool expects_change(OpWork way, const KnownStatistics& self, const KnownStatistics& other) {
+  if (way == OpWork::add || way == OpWork::subtract) return true;  // the other one is not all zero
   const bool never_neutral = is_constant(other) || (other.min && *other.min > 1) || (other.max && *other.max < 1);
   return never_neutral ? !is_constant(self, 0) : !has_zero(self);
 }
@@ -224,8 +202,8 @@ std::optional<bool> kept_by_statistics(const Call& call, const Operand& kept, co
   const KnownStatistics result = output.statistics.value_or(KnownStatistics());
   if (is_constant(by, neutral_of(call.way)) || call.factor == 0) return false;
   if (differ(self, result, exact)) return false;
-  const bool two =
-      call.way == Way::add || call.way == Way::subtract || call.way == Way::multiply || call.way == Way::divide;
+  const bool two = call.way == OpWork::add || call.way == OpWork::subtract || call.way == OpWork::multiply ||
+                   call.way == OpWork::divide;
   if (!two || !by.max || !by.min || !expects_change(call.way, self, by)) return std::nullopt;
   if (same_bytes(*kept.record, output)) return true;
   if (!exact) return std::nullopt;
@@ -238,7 +216,7 @@ std::optional<bool> kept_by_statistics(const Call& call, const Operand& kept, co
 bool cancelled_by_statistics(const Call& call, const CatalogTensor& output) {
   if (!cancels(call.way) || !output.statistics || call.self.record == nullptr || call.other.number) return false;
   const KnownStatistics& result = *output.statistics;
-  const double value = call.way == Way::divide ? 1 : 0;
+  const double value = call.way == OpWork::divide ? 1 : 0;
   const KnownStatistics self = known_of(call.self);
   return is_constant(result, value) && result.count.value_or(0) > 1 && self.max && self.min &&
          !is_constant(self, value);
@@ -263,7 +241,7 @@ class CallReader {
     if (!keeps_self && !keeps_other) return Effect();
     const std::optional<std::vector<double>> result = values_of(output_);
     const std::optional<Spread> self = spread(call_.self), other = spread(call_.other);
-    const bool needs_third = call_.way >= Way::add_product && call_.way != Way::add_quotient;
+    const bool needs_third = call_.way == OpWork::add_product || call_.way == OpWork::interpolate;
     const std::optional<Spread> third = needs_third ? spread(call_.third) : Spread({1}, {}, output_.shape.values());
     if (!result || !self || !other || !third) return std::nullopt;
     if (keeps_self && is_kept(*result, *self, *other, *third)) return hit(hit_text(call_, call_.self, call_.other));
@@ -304,7 +282,7 @@ class CallReader {
 
   // One element may be equal by chance: a number divided by a number.
   bool is_cancelled(const std::vector<double>& result, const Spread& self, const Spread& other) const {
-    const double value = call_.way == Way::divide ? 1 : 0;
+    const double value = call_.way == OpWork::divide ? 1 : 0;
     bool any = false;
     for (std::size_t i = 0; i < result.size(); ++i) {
       if (result[i] != value || self[i] != other[i]) return false;
@@ -336,7 +314,7 @@ Effect judge_statistics(const Call& call, const CatalogTensor& output, bool exac
 
 }  // namespace
 
-bool is_judged_for_effect(std::string_view op_type) { return rule_of(op_type) != nullptr; }
+bool is_judged_for_effect(std::string_view op_type) { return is_change(work_of(single_type(op_type))); }
 
 void EffectJudge::begin_step(const CatalogStep& step) {
   parameters_.clear();
@@ -356,8 +334,8 @@ const CatalogTensor* EffectJudge::record_of(const CatalogTensor& input) const {
 }
 
 Effect EffectJudge::judge(const CatalogOp& op, const CatalogTensor& output) {
-  const Rule* rule = rule_of(op.op_type);
-  if (rule == nullptr || output.is_input || !is_floating(output.dtype)) return {};
+  const OpWork work = work_of(single_type(op.op_type));
+  if (!is_change(work) || output.is_input || !is_floating(output.dtype)) return {};
   const bool is_list = nature_of(op.op_type).is_list;
   const std::uint32_t lists = is_list ? slots_of(op, false) : 1, inputs = slots_of(op, true),
                       k = is_list ? output.slot : 0;
@@ -376,9 +354,10 @@ Effect EffectJudge::judge(const CatalogOp& op, const CatalogTensor& output) {
     return found;
   };
   Call call;
-  call.way = rule->way;
+  call.way = work;
   call.self = operand(0, {"self"});
-  const bool has_third = call.way >= Way::add_product;
+  const bool has_third =
+      call.way == OpWork::add_product || call.way == OpWork::add_quotient || call.way == OpWork::interpolate;
   call.other = operand(1, {"other", "scalar", "scalars", "exponent"});
   if (has_third) call.third = operand(2, {"weight"});
   call.factor = number_of(op,
@@ -386,7 +365,7 @@ Effect EffectJudge::judge(const CatalogOp& op, const CatalogTensor& output) {
                                     : std::initializer_list<std::string_view>{"alpha"},
                           k)
                     .value_or(1);
-  if (call.way == Way::interpolate) {
+  if (call.way == OpWork::interpolate) {
     call.factor = 1;
     if (!call.third.exists()) call.third.number = number_of(op, {"weight", "scalar", "scalars"}, k);
   }

@@ -19,42 +19,6 @@
 namespace sonde {
 namespace {
 
-// By bare_type(), without "foreach"; sorted. Their numbers are those that the program wrote, or none.
-constexpr std::array<std::string_view, 34> kChosen = {"arange",
-                                                      "clearzero",
-                                                      "const",
-                                                      "constant",
-                                                      "empty",
-                                                      "emptylike",
-                                                      "emptypermuted",
-                                                      "emptystrided",
-                                                      "eye",
-                                                      "fill",
-                                                      "filldiagonal",
-                                                      "fills",
-                                                      "fillscalar",
-                                                      "filltensor",
-                                                      "fillv2",
-                                                      "full",
-                                                      "fulllike",
-                                                      "linspace",
-                                                      "logspace",
-                                                      "newempty",
-                                                      "newemptystrided",
-                                                      "newfull",
-                                                      "newzeros",
-                                                      "npuallocfloatstatus",
-                                                      "npuclearfloatstatus",
-                                                      "range",
-                                                      "scalartensor",
-                                                      "zero",
-                                                      "zeros",
-                                                      "zerosext",
-                                                      "zeroslike",
-                                                      "zeroslikeext",
-                                                      "zerostensor",
-                                                      "zerosv2"};
-
 // Ends of the names of parameters and buffers.
 constexpr std::array<std::string_view, 6> kZeroEnds = {"bias",        "beta",    "running_mean",
                                                        "moving_mean", "rel_pos", "grad_scale"};
@@ -254,10 +218,9 @@ class Origins {
 }  // namespace
 
 bool chooses_values(std::string_view op_type) {
-  static_assert(std::ranges::is_sorted(kChosen));
   const std::string type = single_type(op_type);
   const OpNature nature = nature_of(op_type);
-  return nature.brings || nature.uninitialised || std::ranges::binary_search(kChosen, type);
+  return nature.brings || nature.uninitialised || writes_chosen_numbers(type);
 }
 
 bool begins_with_zeros(const CatalogOp& parameter) {

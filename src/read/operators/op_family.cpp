@@ -76,11 +76,7 @@ constexpr KindNames kKinds[] = {
 std::unordered_map<std::string_view, OpKind> make_kinds() {
   std::unordered_map<std::string_view, OpKind> kinds;
   for (const auto& [kind, names] : kKinds) {
-    for (std::size_t at = 0; at < names.size();) {
-      const std::size_t end = std::min(names.find(' ', at), names.size());
-      kinds.try_emplace(names.substr(at, end - at), kind);
-      at = end + 1;
-    }
+    for (const std::string_view name : split(names, ' ')) kinds.try_emplace(name, kind);
   }
   return kinds;
 }

@@ -25,6 +25,7 @@ enum class OpKind : std::uint8_t {
   other,           // unknown
 };
 std::string_view word_of(OpKind kind);  // "contraction"
+constexpr bool moves_or_casts(OpKind kind) { return kind == OpKind::copy || kind == OpKind::cast; }
 
 OpKind kind_of(std::string_view op_type);
 

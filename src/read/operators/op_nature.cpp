@@ -1,390 +1,105 @@
 #include "read/operators/op_nature.h"
 
 #include <algorithm>
-#include <initializer_list>
-#include <unordered_set>
 
 #include "ground/base/text.h"
+#include "read/operators/op_work.h"
 
 namespace sonde {
 namespace {
 
-using Names = std::unordered_set<std::string_view>;
-
 // Each as bare_type() gives it.
-const Names kPlaces = {"maskedfill",   "where",         "full",      "fulllike",     "newfull",       "fill",
-                       "fillv2",       "fills",         "scatter",   "scatterfill",  "indexfill",     "indexput",
-                       "indexputimpl", "constantpadnd", "pad",       "padv3",        "maskedscatter", "selectv2",
-                       "scatternd",    "scatterupdate", "indexcopy", "slicescatter", "selectscatter", "constant",
-                       "filllike",     "nantonum"};
+const TypeNames kPlaces = type_names(
+    "maskedfill where full fulllike newfull fill fillv2 fills scatter scatterfill indexfill indexput "
+    "indexputimpl constantpadnd pad padv3 maskedscatter selectv2 scatternd scatterupdate indexcopy "
+    "slicescatter selectscatter constant filllike nantonum");
 
 // Ops that return values from Python.
-const Names kBrings = {"liftfresh", "tensor", "scalartensor", "fromnumpy", "fromfile", "frombuffer", "fromdlpack"};
+const TypeNames kBrings = type_names("liftfresh tensor scalartensor fromnumpy fromfile frombuffer fromdlpack");
 
-const Names kMoves = {"relu",
-                      "view",
-                      "viewas",
-                      "reshape",
-                      "reshapealias",
-                      "transpose",
-                      "t",
-                      "permute",
-                      "flatten",
-                      "unflatten",
-                      "squeeze",
-                      "unsqueeze",
-                      "expand",
-                      "expandas",
-                      "expanddims",
-                      "clone",
-                      "contiguous",
-                      "detach",
-                      "alias",
-                      "copy",
-                      "select",
-                      "slice",
-                      "stridedslice",
-                      "narrow",
-                      "split",
-                      "chunk",
-                      "unbind",
-                      "unstack",
-                      "splitwithsizes",
-                      "tensorsplit",
-                      "cat",
-                      "concat",
-                      "concatd",
-                      "stack",
-                      "pack",
-                      "index",
-                      "indexselect",
-                      "gather",
-                      "gatherd",
-                      "gathernd",
-                      "gatherv2",
-                      "embedding",
-                      "takealongdim",
-                      "take",
-                      "maskedselect",
-                      "neg",
-                      "abs",
-                      "clamp",
-                      "clampmin",
-                      "clampmax",
-                      "clipbyvalue",
-                      "maximum",
-                      "minimum",
-                      "max",
-                      "min",
-                      "amax",
-                      "amin",
-                      "maxpool2d",
-                      "maxpool2dwithindices",
-                      "maxpool1d",
-                      "maxpool3d",
-                      "adaptivemaxpool2d",
-                      "flip",
-                      "roll",
-                      "repeat",
-                      "tile",
-                      "repeatinterleave",
-                      "tril",
-                      "triu",
-                      "diag",
-                      "diagonal",
-                      "movedim",
-                      "swapaxes",
-                      "unfold",
-                      "asstrided",
-                      "pixelshuffle",
-                      "sort",
-                      "topk",
-                      "threshold",
-                      "thresholdbackward",
-                      "relugrad",
-                      "identity",
-                      "load",
-                      "depend",
-                      "tuplegetitem",
-                      "maketuple",
-                      "sigmoid",
-                      "tanh",
-                      "hardtanh",
-                      "relu6",
-                      "softsign",
-                      "sign",
-                      "floor",
-                      "ceil",
-                      "trunc",
-                      "broadcastto",
-                      "broadcasttensors",
-                      "viewasreal",
-                      "viewascomplex",
-                      "atleast1d",
-                      "getitem",
-                      "transposeview",
-                      "setitem",
-                      "zeros",
-                      "zeroslike",
-                      "ones",
-                      "oneslike",
-                      "rand",
-                      "randn",
-                      "zero",
-                      "newzeros",
-                      "newones",
-                      "bernoulli",
-                      "uniform"};
+const TypeNames kMoves = type_names(
+    "relu view viewas reshape reshapealias transpose t permute flatten unflatten squeeze unsqueeze "
+    "expand expandas expanddims clone contiguous detach alias copy select slice stridedslice narrow "
+    "split chunk unbind unstack splitwithsizes tensorsplit cat concat concatd stack pack index "
+    "indexselect gather gatherd gathernd gatherv2 embedding takealongdim take maskedselect neg abs clamp "
+    "clampmin clampmax clipbyvalue maximum minimum max min amax amin maxpool2d maxpool2dwithindices "
+    "maxpool1d maxpool3d adaptivemaxpool2d flip roll repeat tile repeatinterleave tril triu diag "
+    "diagonal movedim swapaxes unfold asstrided pixelshuffle sort topk threshold thresholdbackward "
+    "relugrad identity load depend tuplegetitem maketuple sigmoid tanh hardtanh relu6 softsign sign "
+    "floor ceil trunc broadcastto broadcasttensors viewasreal viewascomplex atleast1d getitem "
+    "transposeview setitem zeros zeroslike ones oneslike rand randn zero newzeros newones bernoulli "
+    "uniform");
 
-const Names kShapeOnly = {
-    "oneslike",     "zeroslike",   "emptylike", "fulllike",        "randlike",        "randnlike", "newempty",
-    "newzeros",     "newones",     "newfull",   "newemptystrided", "shape",           "size",      "symsize",
-    "dynamicshape", "tensorshape", "rank",      "randintlike",     "isfloatingpoint", "dim",       "numel"};
+const TypeNames kShapeOnly = type_names(
+    "oneslike zeroslike emptylike fulllike randlike randnlike newempty newzeros newones newfull "
+    "newemptystrided shape size symsize dynamicshape tensorshape rank randintlike isfloatingpoint dim "
+    "numel");
 
-const Names kOverwrites = {"fill",        "zero",   "copy",      "normal", "uniform",     "randn",       "random",
-                           "exponential", "set",    "bernoulli", "eye",    "arange",      "lognormal",   "cauchy",
-                           "geometric",   "resize", "assign",    "fillv2", "foreachcopy", "foreachzero", "truncnormal"};
+const TypeNames kOverwrites = type_names(
+    "fill zero copy normal uniform randn random exponential set bernoulli eye arange lognormal cauchy "
+    "geometric resize assign fillv2 foreachcopy foreachzero truncnormal");
 
-const Names kTests = {"isnan",       "isinf",       "isfinite",       "isposinf",
-                      "isneginf",    "nantonum",    "allfinite",      "npugetfloatstatus",
-                      "checkfornan", "floatstatus", "amptestoverflow"};
+const TypeNames kTests = type_names(
+    "isnan isinf isfinite isposinf isneginf nantonum allfinite npugetfloatstatus checkfornan floatstatus "
+    "amptestoverflow");
 
-const Names kFlips = {"mul",
-                      "muls",
-                      "neg",
-                      "div",
-                      "realdiv",
-                      "sub",
-                      "rsub",
-                      "matmul",
-                      "mm",
-                      "bmm",
-                      "addmm",
-                      "baddbmm",
-                      "linear",
-                      "pow",
-                      "einsum",
-                      "dot",
-                      "addcmul",
-                      "addcdiv",
-                      "abs",
-                      "conv2d",
-                      "convolution",
-                      "conv1d",
-                      "conv3d",
-                      "linearlayer",
-                      "multiply",
-                      "divide",
-                      "subtract",
-                      "square",
-                      "matmulv2",
-                      "batchmatmul",
-                      "foreachmul",
-                      "foreachneg",
-                      "foreachdiv",
-                      "linalgvectornorm",
-                      "norm",
-                      "negative",
-                      "lerp",
-                      "outer",
-                      "mv",
-                      "addmv",
-                      "addbmm",
-                      "addr",
-                      "vdot",
-                      "inner",
-                      "kron",
-                      "prod",
-                      "cumprod",
-                      "mseloss",
-                      "l1loss",
-                      "smoothl1loss",
-                      "huberloss",
-                      "cosh",
-                      "truedivide",
-                      "tensordot",
-                      "hypot",
-                      "cdist",
-                      "dist",
-                      "copysign",
-                      "frobeniusnorm",
-                      "convtranspose1d",
-                      "convtranspose2d",
-                      "convtranspose3d",
-                      "bilinear"};
+const TypeNames kFlips = type_names(
+    "mul muls neg div realdiv sub rsub matmul mm bmm addmm baddbmm linear pow einsum dot addcmul addcdiv "
+    "abs conv2d convolution conv1d conv3d linearlayer multiply divide subtract square matmulv2 "
+    "batchmatmul foreachmul foreachneg foreachdiv linalgvectornorm norm negative lerp outer mv addmv "
+    "addbmm addr vdot inner kron prod cumprod mseloss l1loss smoothl1loss huberloss cosh truedivide "
+    "tensordot hypot cdist dist copysign frobeniusnorm convtranspose1d convtranspose2d convtranspose3d "
+    "bilinear");
 
-const Names kSkipsNan = {"nanmean", "nansum", "nanmedian", "nanquantile"};
+const TypeNames kSkipsNan = {"nanmean", "nansum", "nanmedian", "nanquantile"};
 
 // These multiply or normalise their inputs, so an infinity comes out as an infinity or NaN and never disappears.
-const Names kMixes = {"linear",
-                      "dense",
-                      "addmm",
-                      "mm",
-                      "bmm",
-                      "matmul",
-                      "batchmatmul",
-                      "matmulv2",
-                      "baddbmm",
-                      "addbmm",
-                      "addmv",
-                      "mv",
-                      "dot",
-                      "vdot",
-                      "inner",
-                      "einsum",
-                      "tensordot",
-                      "outer",
-                      "addr",
-                      "bilinear",
-                      "conv1d",
-                      "conv2d",
-                      "conv3d",
-                      "convolution",
-                      "convtranspose1d",
-                      "convtranspose2d",
-                      "convtranspose3d",
-                      "layernorm",
-                      "nativelayernorm",
-                      "batchnorm",
-                      "nativebatchnorm",
-                      "groupnorm",
-                      "nativegroupnorm",
-                      "instancenorm",
-                      "rmsnorm",
-                      "fusedrmsnorm",
-                      "mseloss",
-                      "cosinesimilarity"};
+const TypeNames kMixes = type_names(
+    "linear dense addmm mm bmm matmul batchmatmul matmulv2 baddbmm addbmm addmv mv dot vdot inner einsum "
+    "tensordot outer addr bilinear conv1d conv2d conv3d convolution convtranspose1d convtranspose2d "
+    "convtranspose3d layernorm nativelayernorm batchnorm nativebatchnorm groupnorm nativegroupnorm "
+    "instancenorm rmsnorm fusedrmsnorm mseloss cosinesimilarity");
 
 // Also `_foreach_…` of them.
-const Names kPowers = {"norm",
-                       "linalgvectornorm",
-                       "linalgnorm",
-                       "linalgmatrixnorm",
-                       "frobeniusnorm",
-                       "nuclearnorm",
-                       "pow",
-                       "power",
-                       "square",
-                       "mul",
-                       "multiply",
-                       "muls",
-                       "sum",
-                       "mean",
-                       "nansum",
-                       "nanmean",
-                       "reducesum",
-                       "reducemean",
-                       "cumsum",
-                       "prod",
-                       "cumprod",
-                       "add",
-                       "addcmul",
-                       "addn",
-                       "dot",
-                       "vdot",
-                       "inner",
-                       "outer",
-                       "mv",
-                       "mm",
-                       "bmm",
-                       "addmm",
-                       "addmv",
-                       "baddbmm",
-                       "matmul",
-                       "linear",
-                       "einsum",
-                       "tensordot",
-                       "var",
-                       "std",
-                       "varmean",
-                       "stdmean",
-                       "cdist",
-                       "dist",
-                       "pdist",
-                       "mseloss",
-                       "trace",
-                       "lpnorm",
-                       "indexadd",
-                       "scatteradd",
-                       "squaresumall"};
+const TypeNames kPowers = type_names(
+    "norm linalgvectornorm linalgnorm linalgmatrixnorm frobeniusnorm nuclearnorm pow power square mul "
+    "multiply muls sum mean nansum nanmean reducesum reducemean cumsum prod cumprod add addcmul addn dot "
+    "vdot inner outer mv mm bmm addmm addmv baddbmm matmul linear einsum tensordot var std varmean "
+    "stdmean cdist dist pdist mseloss trace lpnorm indexadd scatteradd squaresumall");
 
-const Names kNumbers = {"item", "localscalardense", "equal", "allclose", "isnonzero", "tolist"};
+const TypeNames kNumbers = {"item", "localscalardense", "equal", "allclose", "isnonzero", "tolist"};
 
-const Names kChecksGradients = {"ampforeachnonfinitecheckandunscale", "ampnonfinitecheckandunscale",
-                                "clearfloatstatus"};
+const TypeNames kChecksGradients = {"ampforeachnonfinitecheckandunscale", "ampnonfinitecheckandunscale",
+                                    "clearfloatstatus"};
 
-const Names kUninitialised = {"empty",  "emptylike",     "newempty",       "emptystrided",        "newemptystrided",
-                              "resize", "emptypermuted", "emptyquantized", "emptyaffinequantized"};
+const TypeNames kUnwritten = type_names(
+    "empty emptylike newempty emptystrided newemptystrided resize emptypermuted emptyquantized "
+    "emptyaffinequantized");
 
 // The running mean and variance are inputs 3 and 4; of batch_norm_update_stats 1 and 2.
-const Names kWritesStatistics = {"batchnorm",      "nativebatchnorm", "batchnormimplindex",
-                                 "cudnnbatchnorm", "miopenbatchnorm", "instancenorm"};
+const TypeNames kWritesStatistics = {"batchnorm",      "nativebatchnorm", "batchnormimplindex",
+                                     "cudnnbatchnorm", "miopenbatchnorm", "instancenorm"};
 
-const Names kCollectives = {"allreduce",
-                            "allgather",
-                            "allgatherintotensor",
-                            "allgatherbase",
-                            "allgathercoalesced",
-                            "reducescatter",
-                            "reducescatterbase",
-                            "reducescattertensor",
-                            "reducescattertensorcoalesced",
-                            "broadcast",
-                            "reduce",
-                            "alltoall",
-                            "alltoallbase",
-                            "alltoallsingle",
-                            "alltoallv",
-                            "scatter",
-                            "gather",
-                            "send",
-                            "recv",
-                            "recvanysource",
-                            "barrier",
-                            "allreducecoalesced",
-                            "allgatherintotensorcoalesced",
-                            "isend",
-                            "irecv",
-                            "hcomallreduce",
-                            "hcomallgather",
-                            "hcombroadcast",
-                            "hcomreducescatter",
-                            "hcomsend",
-                            "hcomreceive",
-                            "receive",
-                            "hcomalltoallv",
-                            "waittensor",
-                            "broadcastv2",
-                            "neighborexchange",
-                            "allgatherintotensorout",
-                            "reducescattertensorout",
-                            "batchp2pops",
-                            "monitoredbarrier"};
+const TypeNames kCollectives = type_names(
+    "allreduce allgather allgatherintotensor allgatherbase allgathercoalesced reducescatter "
+    "reducescatterbase reducescattertensor reducescattertensorcoalesced broadcast reduce alltoall "
+    "alltoallbase alltoallsingle alltoallv scatter gather send recv recvanysource barrier "
+    "allreducecoalesced allgatherintotensorcoalesced isend irecv hcomallreduce hcomallgather "
+    "hcombroadcast hcomreducescatter hcomsend hcomreceive receive hcomalltoallv waittensor broadcastv2 "
+    "neighborexchange allgatherintotensorout reducescattertensorout batchp2pops monitoredbarrier");
 
 // The number of tensors that an op with `out=` reads; tensors after them are only written.
-const Names kOneInput = {"abs",        "acos",     "acosh",      "asin",
-                         "asinh",      "atan",     "atanh",      "ceil",
-                         "cos",        "cosh",     "erf",        "erfc",
-                         "erfinv",     "exp",      "exp2",       "expm1",
-                         "floor",      "log",      "log10",      "log1p",
-                         "log2",       "logit",    "neg",        "negative",
-                         "reciprocal", "rsqrt",    "sigmoid",    "sign",
-                         "sgn",        "sin",      "sinh",       "sqrt",
-                         "square",     "tan",      "tanh",       "trunc",
-                         "sum",        "mean",     "prod",       "cumsum",
-                         "cumprod",    "nansum",   "norm",       "linalgvectornorm",
-                         "logsumexp",  "amax",     "amin",       "std",
-                         "var",        "softmax",  "logsoftmax", "tril",
-                         "triu",       "gelu",     "silu",       "softplus",
-                         "logsigmoid", "hardtanh", "nantonum",   "frac",
-                         "lgamma",     "digamma"};
-const Names kTwoInputs = {"mul",      "add",        "sub",     "div",         "pow",        "mm",       "bmm",
-                          "matmul",   "maximum",    "minimum", "fmax",        "fmin",       "multiply", "divide",
-                          "subtract", "truedivide", "atan2",   "fmod",        "remainder",  "hypot",    "copysign",
-                          "xlogy",    "dot",        "vdot",    "mv",          "outer",      "inner",    "gather",
-                          "take",     "logaddexp",  "mseloss", "floordivide", "indexselect"};
-const Names kThreeInputs = {"addmm",   "baddbmm", "addbmm", "addmv", "addr",  "addcmul",
-                            "addcdiv", "lerp",    "linear", "where", "clamp", "clip"};
+const TypeNames kOneInput = type_names(
+    "abs acos acosh asin asinh atan atanh ceil cos cosh erf erfc erfinv exp exp2 expm1 floor log log10 "
+    "log1p log2 logit neg negative reciprocal rsqrt sigmoid sign sgn sin sinh sqrt square tan tanh trunc "
+    "sum mean prod cumsum cumprod nansum norm linalgvectornorm logsumexp amax amin std var softmax "
+    "logsoftmax tril triu gelu silu softplus logsigmoid hardtanh nantonum frac lgamma digamma");
+const TypeNames kTwoInputs = type_names(
+    "mul add sub div pow mm bmm matmul maximum minimum fmax fmin multiply divide subtract truedivide "
+    "atan2 fmod remainder hypot copysign xlogy dot vdot mv outer inner gather take logaddexp mseloss "
+    "floordivide indexselect");
+const TypeNames kThreeInputs =
+    type_names("addmm baddbmm addbmm addmv addr addcmul addcdiv lerp linear where clamp clip");
 
 std::string_view after_colons(std::string_view text) {
   const std::size_t at = text.rfind("::");
@@ -440,7 +155,7 @@ OpNature nature_of(std::string_view op_type) {
   nature.checks_gradients = kChecksGradients.contains(type);
   nature.in_place = in_place;
   nature.is_list = type.find("foreach") != std::string::npos;
-  nature.uninitialised = kUninitialised.contains(type);
+  nature.uninitialised = kUnwritten.contains(type);
   // `gather` and `scatter` usually pick elements; c10d has ops of the same names, which end in `_` there.
   const bool ambiguous = type == "gather" || type == "scatter" || type == "reduce" || type == "broadcast";
   nature.collective =

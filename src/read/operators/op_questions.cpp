@@ -4,6 +4,7 @@
 #include <initializer_list>
 
 #include "read/operators/op_nature.h"
+#include "read/operators/op_work.h"
 
 namespace sonde {
 namespace {
@@ -46,8 +47,6 @@ bool is_gradient(std::string_view plain) { return contains_one(plain, {"backward
 
 bool is_batch_norm(std::string_view plain) { return contains(plain, "batchnorm"); }
 
-bool is_norm(std::string_view plain) { return contains(plain, "norm"); }
-
 bool is_mean(std::string_view plain) {
   return contains_one(plain, {"mean", "loss", "avgpool", "entropy"}) || is_one_of(plain, {"var", "std", "kldiv"});
 }
@@ -55,8 +54,6 @@ bool is_mean(std::string_view plain) {
 bool is_forward_convolution(std::string_view plain) {
   return contains(plain, "conv") && !contains_one(plain, {"grad", "backward", "backprop", "transpose"});
 }
-
-bool is_product(std::string_view plain) { return is_one_of(plain, {"mul", "multiply", "muls"}); }
 
 bool is_quantised(std::string_view plain) {
   return contains(plain, "quantize") || (plain.starts_with("linear") && plain.ends_with("dynamic"));
@@ -69,5 +66,52 @@ bool picks_elements(std::string_view plain) {
 }
 
 bool is_detach(std::string_view plain) { return is_one_of(plain, {"detach", "stopgradient"}); }
+
+bool is_commutative(std::string_view plain) {
+  static const TypeNames kTypes = type_names(
+      "add mul maximum minimum logicaland logicalor logicalxor bitwiseand bitwiseor eq ne logaddexp multiply hypot "
+      "fmax "
+      "fmin equal addv2 tensoradd notequal isclose dot");
+  return kTypes.contains(plain);
+}
+
+bool keeps_zero(std::string_view plain) {
+  static const TypeNames kTypes =
+      type_names("abs where clip minimum maximum clampmin clampmax selectv2 allreduce waittensor");
+  using enum OpWork;
+  const OpWork work = work_of(plain);
+  return work == cast || work == multiply || work == divide || work == root || work == square || kTypes.contains(plain);
+}
+
+bool is_linear(std::string_view plain) {
+  using enum OpWork;
+  const OpWork work = work_of(plain);
+  return work == cast || work == add || work == subtract || work == subtract_from || work == multiply ||
+         work == divide || work == interpolate || plain == "copy";
+}
+
+bool only_adds_up(std::string_view plain) {
+  static const TypeNames kTypes = type_names(
+      "sum mean cumsum prod cumprod norm linalgvectornorm dot mv mm bmm addmm matmul linear conv1d conv2d conv3d "
+      "convolution baddbmm addmv einsum add sub mul square addcmul mseloss indexadd scatteradd outer");
+  return kTypes.contains(plain);
+}
+
+bool replaces_nan(std::string_view plain) { return plain == "nantonum"; }
+
+bool shows_memory(std::string_view plain) { return is_one_of(plain, {"view", "bitcast"}); }
+
+bool adds_dimension(std::string_view plain) { return is_one_of(plain, {"unsqueeze", "stack"}); }
+
+bool orders_dimensions(std::string_view plain) { return is_one_of(plain, {"permute", "flip", "roll"}); }
+
+bool writes_chosen_numbers(std::string_view plain) {
+  static const TypeNames kTypes = type_names(
+      "arange clearzero const constant empty emptylike emptypermuted emptystrided eye fill filldiagonal fills "
+      "fillscalar filltensor fillv2 full fulllike linspace logspace newempty newemptystrided newfull newzeros "
+      "npuallocfloatstatus npuclearfloatstatus range scalartensor zero zeros zerosext zeroslike zeroslikeext "
+      "zerostensor zerosv2");
+  return kTypes.contains(plain);
+}
 
 }  // namespace sonde

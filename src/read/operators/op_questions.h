@@ -23,13 +23,20 @@ bool is_cross_entropy(std::string_view plain);  // its targets are classes
 bool is_softmax(std::string_view plain);        // also of a larger op that begins or ends with one
 bool is_gradient(std::string_view plain);       // of another op
 bool is_batch_norm(std::string_view plain);
-bool is_norm(std::string_view plain);
 bool is_mean(std::string_view plain);  // its sum is divided by the number of terms
 bool is_forward_convolution(std::string_view plain);
-bool is_product(std::string_view plain);    // of two tensors, element by element
 bool is_quantised(std::string_view plain);  // it makes, reads or computes with codes
 bool is_clamp(std::string_view plain);
 bool picks_elements(std::string_view plain);  // by numbers: gather, index_select, embedding
 bool is_detach(std::string_view plain);       // what follows has no gradient
+bool is_commutative(std::string_view plain);  // its first two inputs may be written in either order
+bool keeps_zero(std::string_view plain);      // a 0 in any of its inputs stays 0
+bool is_linear(std::string_view plain);       // its result is a sum of its inputs, each times a number or 1
+bool only_adds_up(std::string_view plain);    // sums and products: of finite inputs it is infinite by its size alone
+bool replaces_nan(std::string_view plain);
+bool shows_memory(std::string_view plain);           // the same bytes, maybe as another type
+bool adds_dimension(std::string_view plain);         // which may be behind the last one
+bool orders_dimensions(std::string_view plain);      // the order of the dimensions in its call matters
+bool writes_chosen_numbers(std::string_view plain);  // those that the program wrote, or none
 
 }  // namespace sonde

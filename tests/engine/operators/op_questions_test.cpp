@@ -7,6 +7,7 @@
 
 #include "read/operators/op_family.h"
 #include "read/operators/op_nature.h"
+#include "read/operators/op_work.h"
 
 namespace sonde {
 namespace {
@@ -29,7 +30,6 @@ const Question kQuestions[] = {
     {"is_softmax", is_softmax, {"_softmax", "log_softmax", "SoftmaxV2", "softmax"}, {"softplus", "logsumexp"}},
     {"is_gradient", is_gradient, {"tanh_backward", "ReluGrad", "SqrtGrad"}, {"tanh", "relu"}},
     {"is_batch_norm", is_batch_norm, {"native_batch_norm", "BatchNorm", "cudnn_batch_norm"}, {"layer_norm"}},
-    {"is_norm", is_norm, {"norm", "linalg_vector_norm", "LpNorm", "_foreach_norm"}, {"sum", "std"}},
     {"is_mean",
      is_mean,
      {"mean", "ReduceMean", "mse_loss", "avg_pool2d", "cross_entropy", "var", "std", "kl_div"},
@@ -38,7 +38,6 @@ const Question kQuestions[] = {
      is_forward_convolution,
      {"conv2d", "convolution", "Conv2D", "mkldnn_convolution"},
      {"convolution_backward", "Conv2DBackpropInput", "conv_transpose2d", "mm", "Conv2DGrad"}},
-    {"is_product", is_product, {"mul", "Mul", "multiply", "Muls", "mul_"}, {"matmul", "multinomial", "addcmul"}},
     {"is_quantised",
      is_quantised,
      {"quantize_per_tensor", "dequantize", "fake_quantize_per_tensor_affine", "linear_dynamic", "linear_relu_dynamic"},
@@ -49,6 +48,38 @@ const Question kQuestions[] = {
      {"index", "index_select", "gather", "GatherV2", "take", "embedding"},
      {"take_along_axis", "embedding_bag", "slice"}},
     {"is_detach", is_detach, {"detach", "detach_", "StopGradient"}, {"clone", "attach"}},
+    {"is_commutative",
+     is_commutative,
+     {"add",        "mul",  "maximum", "minimum", "logical_and", "logical_or", "logical_xor", "bitwise_and",
+      "bitwise_or", "eq",   "ne",      "Equal",   "NotEqual",    "logaddexp",  "multiply",    "hypot",
+      "fmax",       "fmin", "AddV2",   "isclose", "TensorAdd",   "dot"},
+     {"sub", "div", "pow"}},
+    {"keeps_zero",
+     keeps_zero,
+     {"to", "Cast", "mul", "Muls", "div", "RealDiv", "sqrt", "square", "abs", "where", "clip", "minimum", "maximum",
+      "clamp_min", "clamp_max", "SelectV2", "AllReduce", "wait_tensor"},
+     {"add", "exp", "reciprocal", "cos"}},
+    {"is_linear",
+     is_linear,
+     {"to", "add", "sub", "rsub", "subtract", "mul", "multiply", "Muls", "div", "lerp", "copy_"},
+     {"exp", "matmul", "pow"}},
+    {"only_adds_up",
+     only_adds_up,
+     {"sum",       "mean",       "cumsum", "prod",        "cumprod", "norm",     "linalg_vector_norm",
+      "dot",       "mv",         "mm",     "bmm",         "addmm",   "matmul",   "linear",
+      "conv1d",    "conv2d",     "conv3d", "convolution", "baddbmm", "addmv",    "einsum",
+      "add",       "sub",        "mul",    "square",      "addcmul", "mse_loss", "outer",
+      "index_add", "scatter_add"},
+     {"div", "exp", "log"}},
+    {"replaces_nan", replaces_nan, {"nan_to_num", "NanToNum"}, {"isnan"}},
+    {"shows_memory", shows_memory, {"view", "Bitcast"}, {"reshape"}},
+    {"adds_dimension", adds_dimension, {"unsqueeze", "stack"}, {"squeeze", "cat"}},
+    {"orders_dimensions", orders_dimensions, {"permute", "flip", "roll"}, {"sum"}},
+    {"writes_chosen_numbers",
+     writes_chosen_numbers,
+     {"arange", "zeros", "zeros_like", "full", "empty_strided", "fill_", "eye", "linspace", "logspace", "FillV2",
+      "ZerosLike", "constant", "Const", "scalar_tensor", "fill_diagonal", "new_zeros"},
+     {"ones_like_of", "add"}},
 };
 
 TEST(OpQuestions, AreAnsweredForTheNamesOfAllHosts) {
@@ -76,6 +107,63 @@ TEST(OpQuestions, OfTheTypeAsTheHostWritesIt) {
   EXPECT_EQ(single_type("_foreach_mul_"), "mul");
   EXPECT_EQ(single_type("Mul"), "mul");
   EXPECT_EQ(single_type("_foreach_addcdiv_"), "addcdiv");
+}
+
+struct Named {
+  OpWork work;
+  std::vector<std::string_view> types;
+};
+
+const Named kWorks[] = {
+    {OpWork::add, {"add", "AddV2", "Adds", "AddExt", "TensorAdd", "BiasAdd"}},
+    {OpWork::subtract, {"sub", "subtract", "SubExt"}},
+    {OpWork::subtract_from, {"rsub"}},
+    {OpWork::multiply, {"mul", "Mul", "multiply", "Muls", "mul_"}},
+    {OpWork::divide, {"div", "divide", "true_divide", "RealDiv"}},
+    {OpWork::divide_or_zero, {"DivNoNan"}},
+    {OpWork::add_product, {"addcmul"}},
+    {OpWork::add_quotient, {"addcdiv"}},
+    {OpWork::interpolate, {"lerp"}},
+    {OpWork::reciprocal, {"reciprocal", "Inv"}},
+    {OpWork::square, {"square"}},
+    {OpWork::power, {"pow", "Power"}},
+    {OpWork::root, {"sqrt"}},
+    {OpWork::reciprocal_root, {"rsqrt"}},
+    {OpWork::exponential, {"exp", "expm1"}},
+    {OpWork::exponential_of_two, {"exp2"}},
+    {OpWork::logarithm, {"log", "log2", "log10"}},
+    {OpWork::logarithm_of_more, {"log1p"}},
+    {OpWork::round, {"round"}},
+    {OpWork::cast, {"to", "_to_copy", "Cast", "type", "float", "double", "half", "bfloat16"}},
+    {OpWork::dropout, {"dropout", "native_dropout"}},
+    {OpWork::sum, {"sum", "ReduceSum"}},
+    {OpWork::mean, {"mean", "ReduceMean"}},
+    {OpWork::spread, {"var", "std", "var_mean", "std_mean"}},
+    {OpWork::norm, {"norm", "linalg_vector_norm", "frobenius_norm"}},
+    {OpWork::norm_of_power, {"LpNorm"}},
+    {OpWork::log_of_sum, {"logsumexp"}},
+    {OpWork::log_softmax, {"log_softmax", "LogSoftmaxV2"}},
+    {OpWork::squared_error, {"mse_loss"}},
+    {OpWork::ctc_loss, {"ctc_loss", "_cudnn_ctc_loss", "CTCLossV2"}},
+    {OpWork::attention, {"scaled_dot_product_attention"}},
+    {OpWork::linear, {"linear", "Dense"}},
+    {OpWork::matrix_product, {"mm", "bmm"}},
+    {OpWork::batch_product, {"matmul", "BatchMatMul", "MatMulV2"}},
+    {OpWork::add_matrix_product, {"addmm", "baddbmm"}},
+    {OpWork::convolution, {"conv1d", "conv2d", "conv3d", "convolution"}},
+    {OpWork::convolution_gradient, {"ConvolutionGrad"}},
+    {OpWork::other, {"matmul_backward", "mse_loss_backward", "multinomial", "logit", "_foreach_mul_"}},
+};
+
+TEST(OpWork, HasEachNameOfAllHosts) {
+  for (const Named& named : kWorks) {
+    for (const std::string_view type : named.types) EXPECT_EQ(work_of(bare_type(type)), named.work) << type;
+  }
+}
+
+TEST(OpWork, NamesAreSeparatedByASpace) {
+  EXPECT_EQ(type_names("a bc d"), (TypeNames{"a", "bc", "d"}));
+  EXPECT_TRUE(type_names("").empty());
 }
 
 }  // namespace
