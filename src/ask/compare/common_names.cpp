@@ -6,7 +6,6 @@
 #include <string>
 #include <utility>
 
-#include "ground/model/data_name.h"
 #include "ground/model/gradient_name.h"
 #include "read/measure/tensor_difference.h"
 #include "read/operators/op_nature.h"
@@ -36,7 +35,7 @@ std::vector<Outside> data_of(CompareSide& side) {
   std::map<std::pair<std::string_view, std::uint64_t>, std::size_t> known;
   for (CompareOp& op : side.ops) {
     for (CompareInput& input : op.inputs) {
-      if (input.from != kNoOp || input.tensor->constant || !is_data_name(input.name)) continue;
+      if (input.from != kNoOp || input.tensor->constant || input.tensor->parameter.is_parameter()) continue;
       const bool can_recur = !input.name.empty() || input.tensor->content != 0;
       std::size_t at = all.size();
       if (can_recur)
@@ -74,7 +73,7 @@ Names names_of(const CompareSide& side) {
   Names names;
   for (const CompareOp& op : side.ops) {
     for (const CompareInput& input : op.inputs) {
-      if (!is_data_name(input.name)) names.insert(input.name);
+      if (input.tensor->parameter.is_parameter()) names.insert(input.name);
     }
   }
   return names;
@@ -87,7 +86,7 @@ Names parameters_of(const CompareSide& side) {
     const Phase phase = phase_of(*op.op);
     if (phase == Phase::optimizer || phase == Phase::backward) continue;
     for (const CompareInput& input : op.inputs) {
-      if (input.from == kNoOp && !is_data_name(input.name)) names.insert(input.name);
+      if (input.from == kNoOp && input.tensor->parameter.is_parameter()) names.insert(input.name);
     }
   }
   return names;
@@ -113,9 +112,9 @@ class Votes {
 
   void add(const CompareOp& target, const CompareOp& golden) {
     for (const CompareInput& a : target.inputs) {
-      if (a.from != kNoOp || is_data_name(a.name)) continue;
+      if (a.from != kNoOp || !a.tensor->parameter.is_parameter()) continue;
       for (const CompareInput& b : golden.inputs) {
-        if (b.from != kNoOp || is_data_name(b.name) || a.tensor->slot != b.tensor->slot) continue;
+        if (b.from != kNoOp || !b.tensor->parameter.is_parameter() || a.tensor->slot != b.tensor->slot) continue;
         add(a, b);
       }
     }
@@ -175,7 +174,9 @@ class Votes {
     for (const CompareOp& op : side.ops) {
       if (phase_of(*op.op) == Phase::optimizer || phase_of(*op.op) == Phase::backward) continue;
       for (const CompareInput& input : op.inputs) {
-        if (input.from != kNoOp || !input.is_read || is_data_name(input.name) || others.contains(input.name)) continue;
+        if (input.from != kNoOp || !input.is_read || !input.tensor->parameter.is_parameter() ||
+            others.contains(input.name))
+          continue;
         if (voted.insert(input.name).second) found.push_back(&input);
       }
     }
@@ -233,7 +234,7 @@ void number_outside(CompareSide& target, CompareSide& golden, const SameValues& 
   for (CompareSide* side : {&target, &golden}) {
     for (CompareOp& op : side->ops) {
       for (CompareInput& input : op.inputs) {
-        if (input.from == kNoOp && !is_data_name(input.name)) input.outside = number_of(input.name);
+        if (input.from == kNoOp && input.tensor->parameter.is_parameter()) input.outside = number_of(input.name);
       }
     }
   }
@@ -259,7 +260,7 @@ bool rename_parameters(CompareSide& target, const CompareSide& golden, const std
   for (CompareOp& op : target.ops) {
     for (CompareInput& input : op.inputs) {
       input.name = name(input.name);
-      if (input.from == kNoOp && !is_data_name(input.name)) input.outside = number_of(input.name);
+      if (input.from == kNoOp && input.tensor->parameter.is_parameter()) input.outside = number_of(input.name);
     }
     for (std::string_view& state : op.states) state = name(state);
   }

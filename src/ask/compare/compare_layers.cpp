@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "ground/model/data_name.h"
+#include "ground/base/text.h"
 #include "read/operators/op_nature.h"
 #include "sonde/dtype.h"
 
@@ -59,7 +59,8 @@ std::map<std::string, LayerEnds> ends_of(const CompareSide& side, const std::vec
     LayerEnds& ends = layers[names[i]];
     for (const CompareInput& input : op.inputs) {
       const bool is_own = input.from != kNoOp && names[input.from] == names[i];
-      const bool is_first = ends.first == nullptr && input.is_read && !is_own && is_data_name(input.tensor->parameter);
+      const bool is_first =
+          ends.first == nullptr && input.is_read && !is_own && !input.tensor->parameter.is_parameter();
       if (is_first && !input.tensor->constant && has_values(*input.tensor)) ends.first = input.tensor;
     }
     for (const CatalogTensor* output : op.outputs) {
@@ -77,10 +78,7 @@ std::map<std::string, LayerEnds> ends_of(const CompareSide& side, const std::vec
 std::string layer_of(std::string_view scope) {
   std::string layer;
   bool is_inside = false;
-  for (std::size_t at = 0; at < scope.size();) {
-    const std::size_t end = std::min(scope.find('/', at), scope.size());
-    std::string_view part = scope.substr(at, end - at);
-    at = end + 1;
+  for (std::string_view part : split(scope, '/')) {
     part = part.substr(0, part.rfind('-'));
     if (is_inside) layer += (layer.empty() ? "" : ".") + std::string(part);
     is_inside = is_inside || is_network(part);

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "ask/compare/compare_layers.h"
-#include "ground/model/data_name.h"
 #include "read/operators/op_nature.h"
 #include "read/operators/op_questions.h"
+#include "read/operators/op_work.h"
 #include "sonde/dtype.h"
 
 namespace sonde {
@@ -44,7 +44,7 @@ bool is_coarse_code(DType dtype) {
 
 // `round`, and then a bound or a cast: codes by plain operators.
 bool rounds_to_codes(const CompareSide& side, std::uint32_t at) {
-  if (bare_type(side.ops[at].op->op_type) != "round") return false;
+  if (work_of(bare_type(side.ops[at].op->op_type)) != OpWork::round) return false;
   std::vector<std::uint32_t> border = {at};
   for (std::size_t i = 0; i < border.size() && i < 8; ++i) {
     for (const std::uint32_t reader : side.ops[border[i]].readers) {
@@ -52,7 +52,8 @@ bool rounds_to_codes(const CompareSide& side, std::uint32_t at) {
       if (is_clamp(type)) return true;
       const auto& outputs = side.ops[reader].outputs;
       if (!outputs.empty() && is_coarse_code(outputs[0]->dtype)) return true;
-      if (type == "add" || type == "sub" || type == "mul") border.push_back(reader);
+      const OpWork work = work_of(type);
+      if (work == OpWork::add || work == OpWork::subtract || work == OpWork::multiply) border.push_back(reader);
     }
   }
   return false;
@@ -62,7 +63,7 @@ bool is_quantiser(const CompareSide& side, std::uint32_t at, Differences& differ
   const CompareOp& op = side.ops[at];
   if (is_quantised(bare_type(op.op->op_type))) return true;
   const bool reads_codes = std::ranges::any_of(op.inputs, [&](const CompareInput& input) {
-    const bool is_kept = input.from == kNoOp && input.is_read && !is_data_name(input.tensor->parameter);
+    const bool is_kept = input.from == kNoOp && input.is_read && input.tensor->parameter.is_parameter();
     if (!is_kept || !is_coarse_code(input.tensor->dtype)) return false;
     const TensorOf codes = {side.rank, input.tensor};
     return differences.of(codes, codes).max_size > kMostOfAMask;

@@ -9,7 +9,6 @@
 
 #include "ask/compare/tolerance.h"
 #include "ground/base/shape.h"
-#include "ground/model/data_name.h"
 #include "ground/model/gradient_name.h"
 #include "read/measure/slot_values.h"
 #include "read/operators/op_nature.h"
@@ -104,7 +103,7 @@ ParameterLayout::Named parameters_read_by(const CompareSide& side) {
   for (const CompareOp& op : side.ops) {
     if (phase_of(*op.op) == Phase::optimizer) continue;
     for (const CompareInput& input : op.inputs) {
-      const bool is_parameter = input.from == kNoOp && input.is_read && !is_data_name(input.name);
+      const bool is_parameter = input.from == kNoOp && input.is_read && input.tensor->parameter.is_parameter();
       if (is_parameter && is_floating(input.tensor->dtype) && input.tensor->recorded()) {
         parameters.try_emplace(input.name, input.tensor);
       }

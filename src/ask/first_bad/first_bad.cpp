@@ -7,8 +7,6 @@
 
 #include "ask/first_bad/first_bad_search.h"
 #include "dump/journal/unrecorded.h"
-#include "ground/model/data_name.h"
-#include "ground/model/not_read.h"
 #include "read/catalog/step_graph.h"
 #include "read/catalog/unfinished_runs.h"
 #include "read/operators/op_questions.h"
@@ -240,8 +238,8 @@ bool RankSearch::look_at(std::size_t index, FirstBad& report) {
     report.looked_at.ops_not_recorded += !op.is_parameter && !any && !op.tensors.empty() ? 1 : 0;
     report.looked_at.tensors += static_cast<std::uint64_t>(
         std::ranges::count_if(op.tensors, [&](const CatalogTensor& tensor) { return health_.of(tensor).known; }));
-    tensors_not_read_ += static_cast<std::uint64_t>(
-        std::ranges::count_if(op.tensors, [](const CatalogTensor& tensor) { return tensor.skipped == kNotRead; }));
+    tensors_not_read_ += static_cast<std::uint64_t>(std::ranges::count_if(
+        op.tensors, [](const CatalogTensor& tensor) { return tensor.skipped.reason == NotRead::by_overhead; }));
   }
   if (!any_bad(step, health_)) {
     if (step.id.graph == 0) skips_ = {};
@@ -349,7 +347,7 @@ void RankSearch::find_maker_of_data() {
   made_as_in_next_ = false;
   if (roots_.size() < 2 || roots_.front().kind != RootKind::external) return;
   const CatalogTensor& data = *roots_.front().tensor;
-  if (const NameKind kind = kind_of_name(data.parameter); kind != NameKind::none && kind != NameKind::data) return;
+  if (data.parameter.kind != NameKind::none && data.parameter.kind != NameKind::data) return;
   const std::string_view reader = flow_->ops()[roots_.front().op].op->op_name;
   const auto maker = std::ranges::find_if(roots_, [&](const Root& root) {
     return root.kind != RootKind::external && flow_->roots().reaches_next(root, reader, data.slot);

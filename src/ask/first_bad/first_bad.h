@@ -2,10 +2,6 @@
 // the meaning of each verdict see docs/first-bad.md.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "ask/finding/finding.h"
 #include "read/catalog/catalog.h"
 #include "read/catalog/dump_part.h"

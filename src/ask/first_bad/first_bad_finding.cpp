@@ -6,7 +6,6 @@
 #include "ask/first_bad/bad_cause.h"
 #include "ask/first_bad/first_bad_search.h"
 #include "dump/journal/unrecorded.h"
-#include "ground/model/data_name.h"
 #include "ground/model/gradient_name.h"
 #include "read/catalog/data_flow.h"
 
@@ -146,7 +145,7 @@ void FindingWriter::add_earlier(std::string_view name) {
 void FindingWriter::explain_external() {
   const CatalogTensor& tensor = *root_.tensor;
   const std::string_view name = tensor.parameter;
-  const bool is_data = is_data_name(name);
+  const bool is_data = !tensor.parameter.is_parameter();
   finding_.kind = is_data ? "bad_input" : "bad_parameter";
   const std::string what = !name.empty()     ? std::string(name)
                            : tensor.constant ? fmt::format("the number {}", number_text(*tensor.constant))

@@ -6,6 +6,7 @@
 #include "ask/first_bad/flow_facts.h"
 #include "ask/first_bad/loss_places.h"
 #include "read/operators/op_questions.h"
+#include "read/operators/op_work.h"
 
 namespace sonde {
 
@@ -15,9 +16,14 @@ FlowEnds::FlowEnds(const FlowGraph& graph, const FlowOrigins& origins, const Flo
                    const LossPlaces* losses)
     : graph_(graph), origins_(origins), training_(training), losses_(losses), ends_(graph.values().size()) {
   const auto find = [&](std::uint32_t index) {
+    const FlowValue& value = graph.values()[index];
+    const Health health = graph.health_of_value(index);
+    if (health.known && !health.bad()) return;  // nothing to absorb
+    const End own = own_end(value);
     for (const BadKind kind : kKinds) {
-      ends_[index].worst[at(kind)] = end_of(graph.values()[index], kind, false);
-      ends_[index].pure[at(kind)] = end_of(graph.values()[index], kind, true);
+      if (health.known && !has(health, kind)) continue;
+      ends_[index].worst[at(kind)] = end_of(value, own, kind, false);
+      ends_[index].pure[at(kind)] = end_of(value, own, kind, true);
     }
   };
   for (std::size_t op = graph.ops().size(); op-- > 0;) std::ranges::for_each(graph.ops()[op].outputs, find);
@@ -26,11 +32,10 @@ FlowEnds::FlowEnds(const FlowGraph& graph, const FlowOrigins& origins, const Flo
   }
 }
 
-End FlowEnds::end_of(const FlowValue& value, BadKind kind, bool pure) const {
-  const Health health = graph_.health_of_value(graph_.index_of(value));
-  if (health.known && !has(health, kind)) return End::absorbed;
+// `own`: whatever its readers do.
+End FlowEnds::end_of(const FlowValue& value, End own, BadKind kind, bool pure) const {
   Reading reading;
-  reading.worst = own_end(value);
+  reading.worst = own;
   for (const FlowReader& reader : value.readers) {
     const FlowOp& op = graph_.ops()[reader.op];
     if (op.inputs[reader.input].is_read) {
@@ -165,7 +170,8 @@ bool FlowEnds::is_loss(const FlowValue& value) const {
 
 bool FlowEnds::is_scaled_loss(const FlowValue& value) const {
   const FlowOp& op = graph_.ops()[value.op];
-  return training_.scaler_skipped && bare_type(op.op->op_type) == "mul" && !graph_.inputs_of(op, 0).bad();
+  return training_.scaler_skipped && work_of(bare_type(op.op->op_type)) == OpWork::multiply &&
+         !graph_.inputs_of(op, 0).bad();
 }
 
 // Backward begins at this line in another step, or for another part of the batch: the program left it out for this one.

@@ -37,7 +37,7 @@ class FlowEnds {
     bool is_asked = false;  // whether it is finite
   };
 
-  End end_of(const FlowValue& value, BadKind kind, bool pure) const;
+  End end_of(const FlowValue& value, End own, BadKind kind, bool pure) const;
   End end_of_outputs(const FlowOp& op, const FlowInput& input, std::uint8_t flags, BadKind kind, bool pure) const;
   End end_of_output(const FlowOp& op, std::uint32_t output, std::uint8_t flags, BadKind kind, bool pure,
                     bool& is_bad) const;

@@ -6,7 +6,6 @@
 
 #include "ask/first_bad/flow_graph.h"
 #include "ask/first_bad/flow_kinds.h"
-#include "ground/model/data_name.h"
 #include "read/catalog/catalog.h"
 #include "read/measure/health.h"
 
@@ -22,7 +21,7 @@ inline bool may_be_floating(const CatalogTensor* tensor) {
          is_complex(tensor->dtype);
 }
 
-inline bool is_data(const CatalogTensor& tensor) { return is_data_name(tensor.parameter); }
+inline bool is_data(const CatalogTensor& tensor) { return !tensor.parameter.is_parameter(); }
 
 // Recognises by its name a parameter that a network learns; a mask never is one.
 inline bool is_weight(const CatalogTensor& tensor) {

@@ -5,7 +5,6 @@
 #include "ask/first_bad/flow_facts.h"
 #include "dump/formats/free_names.h"
 #include "ground/base/shape.h"
-#include "ground/model/not_read.h"
 
 namespace sonde {
 
@@ -27,6 +26,7 @@ void FlowGraph::add_op(const CatalogOp& op, bool is_next) {
   if (added.is_reversed) added.nature.only_moves = added.nature.in_place = false;  // expand adds up, in its backward
   for (const CatalogTensor& tensor : op.tensors) {
     if (!tensor.is_input) {
+      ++added.list_size;
       added.outputs.push_back(add_value(index, tensor.slot, &tensor));
       continue;
     }
@@ -40,6 +40,8 @@ void FlowGraph::add_op(const CatalogOp& op, bool is_next) {
     input.value = maker ? value_of(maker->number, maker->slot) : outside_value(tensor);
     add_input(index, input);
   }
+  // The last output is the flag whether any was bad.
+  if (added.nature.checks_gradients && added.list_size > 0) --added.list_size;
   flow_.add(op);
 }
 
@@ -137,9 +139,7 @@ const CatalogTensor* FlowGraph::made(const FlowInput& input) const {
 // In `_foreach_…` the k-th result comes from the k-th elements of each list, and from arguments that are not lists.
 bool FlowGraph::feeds(const FlowOp& op, const FlowInput& input, std::uint32_t output_slot) const {
   if (!op.nature.is_list || input.tensor == nullptr) return true;
-  std::uint32_t size = 0;
-  for (const CatalogTensor& tensor : op.op->tensors) size += tensor.is_input ? 0 : 1;
-  if (op.nature.checks_gradients && size > 0) --size;  // the last output is the flag whether any was bad
+  const std::uint32_t size = op.list_size;
   if (size == 0 || output_slot >= size) return true;
   const std::uint32_t inputs = static_cast<std::uint32_t>(op.inputs.size());
   const std::uint32_t in_lists = inputs / size * size;
@@ -153,7 +153,7 @@ Health FlowGraph::inputs_of(const FlowOp& op, std::uint32_t output_slot, bool* a
     const Health health = health_of(input);
     all.add(health);
     if (all_known != nullptr && !health.known && may_be_floating(input.tensor) && !is_weight(*input.tensor) &&
-        input.tensor->skipped != kUninitialised) {
+        input.tensor->skipped.reason != NotRead::uninitialised) {
       *all_known = false;
     }
   }

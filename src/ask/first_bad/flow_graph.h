@@ -37,6 +37,7 @@ struct FlowOp {
   bool is_reversed = false;
   std::vector<FlowInput> inputs;
   std::vector<std::uint32_t> outputs;  // values
+  std::uint32_t list_size = 0;         // of `_foreach_…`: results, one for the elements of its lists at one place
 };
 
 struct FlowReader {

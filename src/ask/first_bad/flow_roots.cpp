@@ -8,14 +8,18 @@
 #include "ask/first_bad/flow_facts.h"
 #include "ask/first_bad/flow_lost.h"
 #include "ground/base/shape.h"
-#include "ground/model/not_read.h"
+#include "read/operators/op_questions.h"
+#include "read/operators/op_work.h"
 
 namespace sonde {
 namespace {
 
 constexpr std::size_t kAbsorbersShown = 3;
 
-bool is_arithmetic(std::string_view type) { return type == "add" || type == "sub" || type == "rsub" || type == "mul"; }
+bool is_arithmetic(OpWork work) {
+  using enum OpWork;
+  return work == add || work == subtract || work == subtract_from || work == multiply;
+}
 
 }  // namespace
 
@@ -116,7 +120,7 @@ bool FlowRoots::is_aside(const Root& root) const {
 // The op that returned the memory, if this op reads such memory before it was written.
 std::uint32_t FlowRoots::unwritten(const FlowOp& op) const {
   for (const FlowInput& input : op.inputs) {
-    if (!input.is_read || input.tensor->skipped != kUninitialised) continue;
+    if (!input.is_read || input.tensor->skipped.reason != NotRead::uninitialised) continue;
     std::optional<std::uint32_t> index = input.value;
     for (std::size_t depth = 0; index && depth < kLongestPath; ++depth) {
       if (graph_.values()[*index].op == kOutside) break;
@@ -203,10 +207,10 @@ void FlowRoots::trace(Root& root) const {
           }
         }
       }
-      const bool only_asks = op.nature.tests_finite && bare_type(op.op->op_type) != "nantonum";
+      const bool only_asks = op.nature.tests_finite && !replaces_nan(bare_type(op.op->op_type));
       // A product of it no longer contains a mask, and NaN added to an infinity hides it.
       const bool is_bad =
-          (op.nature.mixes || is_arithmetic(bare_type(op.op->op_type))) &&
+          (op.nature.mixes || is_arithmetic(work_of(bare_type(op.op->op_type)))) &&
           std::ranges::any_of(op.outputs, [&](std::uint32_t output) { return graph_.health_of_value(output).bad(); });
       root.drowned = root.drowned || (!goes_on && is_bad);
       if (!goes_on && !only_asks && !is_bad) absorbers.insert(reader.op);

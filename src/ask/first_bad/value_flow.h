@@ -5,7 +5,6 @@
 // every op that reads it gives finite results. The exact rules: docs/first-bad.md.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <vector>
 

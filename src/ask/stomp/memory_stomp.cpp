@@ -11,7 +11,6 @@
 
 #include "dump/formats/file_names.h"
 #include "dump/formats/tensor_file.h"
-#include "ground/model/data_name.h"
 #include "read/catalog/data_flow.h"
 #include "read/catalog/same_values.h"
 #include "read/catalog/step_graph.h"
@@ -226,8 +225,7 @@ bool StompSearch::is_whole(const CatalogOp& op, std::uint32_t slot, const Catalo
   if (depth >= kLongestChain) return false;
   for (const CatalogTensor& tensor : op.tensors) {
     if (!tensor.is_input || tensor.slot != slot || !same_form(tensor, like)) continue;
-    const NameKind kind = kind_of_name(tensor.parameter);
-    if (kind == NameKind::parameter || kind == NameKind::carried) return true;
+    if (tensor.parameter.is_parameter() || tensor.parameter.kind == NameKind::carried) return true;
     const std::optional<DataFlow::Maker> maker = flow_.maker(tensor);
     return maker && is_whole(*maker->op, maker->slot, like, depth + 1);
   }

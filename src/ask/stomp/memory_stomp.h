@@ -2,10 +2,6 @@
 // compares the result that an op recorded with the values that later ops recorded when they read it.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "ask/finding/finding.h"
 #include "read/catalog/catalog.h"
 #include "read/catalog/dump_part.h"

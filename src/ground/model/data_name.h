@@ -18,8 +18,15 @@ inline NameKind kind_of_name(std::string_view name) {
   return name.starts_with(kCarriedName) ? NameKind::carried : NameKind::parameter;
 }
 
-// Not a parameter's.
-inline bool is_data_name(std::string_view name) { return kind_of_name(name) != NameKind::parameter; }
+// The name of a tensor, and what it names: looked at once, where the tensor is read from a dump.
+struct TensorName : std::string_view {
+  NameKind kind = NameKind::none;
+
+  TensorName() = default;
+  TensorName(std::string_view name) : std::string_view(name), kind(kind_of_name(name)) {}
+  std::string_view or_if_empty(std::string_view other) const { return empty() ? other : std::string_view(*this); }
+  bool is_parameter() const { return kind == NameKind::parameter; }  // or a gradient, or a state of an optimizer
+};
 
 inline std::string data_name(std::uint64_t number) { return std::string(kDataName) + std::to_string(number); }
 inline std::string carried_name(std::uint64_t number) { return std::string(kCarriedName) + std::to_string(number); }

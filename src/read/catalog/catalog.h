@@ -17,6 +17,8 @@
 #include <vector>
 
 #include "ground/model/attribute.h"
+#include "ground/model/data_name.h"
+#include "ground/model/not_read.h"
 #include "ground/model/site.h"
 #include "ground/stats/statistics.h"
 #include "plan/config/dump_settings.h"
@@ -34,10 +36,10 @@ KnownStatistics known(const Statistics& statistics);
 struct CatalogTensor : TensorMeta {
   // The parameter, gradient or state it is; for an input from an op outside the dump, `{full name}:output.0`.
   // Empty: none.
-  std::string_view parameter;
+  TensorName parameter;
   // The host's name of the slot if it is not a number: `attn_mask`, `0.1` (of a list), `weight`. Otherwise empty.
   std::string_view key;
-  std::string_view skipped;    // the reason why it was not read; empty if it was
+  ReasonNotRead skipped;       // the reason why it was not read; empty if it was
   std::string_view file;       // relative to the rank's directory (formats/tensor_file.h); empty: no values
   std::string_view md5, sha1;  // md5: for msprobe its CRC-32 (8 digits) or xor (`0x…`), as in the dump
   std::optional<KnownStatistics> statistics;

@@ -51,5 +51,29 @@ TEST(StepGraph, LeadsFromOpsThatRanBeforeAndElseFromAParameter) {
   EXPECT_THAT(graph.outgoing[0], ElementsAre(2U, 4U));
 }
 
+TEST(CatalogTensor, KnowsWhatItsNameNamesAndWhyItWasNotRead) {
+  CatalogTensor tensor;
+  EXPECT_EQ(tensor.parameter.kind, NameKind::none);
+  EXPECT_EQ(tensor.skipped.reason, NotRead::nothing);
+  const std::pair<std::string_view, NameKind> names[] = {{"fc.weight", NameKind::parameter},
+                                                         {"data-3", NameKind::data},
+                                                         {"carried-1", NameKind::carried},
+                                                         {"", NameKind::none}};
+  for (const auto& [name, kind] : names) {
+    tensor.parameter = name;
+    EXPECT_EQ(tensor.parameter.kind, kind) << name;
+    EXPECT_EQ(tensor.parameter.is_parameter(), kind == NameKind::parameter) << name;
+  }
+  const std::pair<std::string_view, NotRead> reasons[] = {{kUninitialised, NotRead::uninitialised},
+                                                          {kNotRead, NotRead::by_overhead},
+                                                          {kStatisticsOnly, NotRead::other},
+                                                          {"empty tensor", NotRead::other},
+                                                          {"", NotRead::nothing}};
+  for (const auto& [text, reason] : reasons) {
+    tensor.skipped = text;
+    EXPECT_EQ(tensor.skipped.reason, reason) << text;
+  }
+}
+
 }  // namespace
 }  // namespace sonde
