@@ -1,6 +1,8 @@
 #include "answer.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -9,6 +11,7 @@
 #include <iostream>
 
 #include "face/report/text.h"
+#include "ground/files/safe_path.h"
 
 namespace sonde {
 namespace {
@@ -37,6 +40,13 @@ bool print_json(std::string_view text) {
   if (write(stdout, text)) return true;
   print_error(fmt::format("cannot write to standard output: {}", std::strerror(errno)));
   return false;
+}
+
+// 0 or an errno.
+int write_and_close(Fd file, std::string_view text) {
+  const int error = write_all(file.get(), text.data(), text.size());
+  const bool is_closed = ::close(file.release()) == 0;
+  return error != 0 || is_closed ? error : errno;
 }
 
 }  // namespace
@@ -115,6 +125,35 @@ int Answer::finish(int status) {
 }
 
 bool print_text(std::string_view text) { return print_json(text_for_terminal(text)); }
+
+int print_error(const Error& error, int status) {
+  print_error(error.message);
+  return status;
+}
+
+int status_of(const Error& error) {
+  return print_error(error, error.code == ErrorCode::invalid_argument ? kBadUsage : kUnreadable);
+}
+
+bool write_new(const std::string& path, std::string_view text) {
+  Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  const bool is_made = static_cast<bool>(file);
+  const int error = is_made ? write_and_close(std::move(file), text) : errno;
+  if (error != 0 && is_made) ::unlink(path.c_str());
+  if (error != 0) print_error(fmt::format("cannot write '{}': {}", path, std::strerror(error)));
+  return error == 0;
+}
+
+bool write_file(const std::string& path, std::string_view text) {
+  Result<Fd> file = open_output(path, OutputMode::rewrite);
+  if (!file) {
+    print_error(file.error().message);
+    return false;
+  }
+  const int error = write_and_close(std::move(*file), text);
+  if (error != 0) print_error(io_error("write", path, error).message);
+  return error == 0;
+}
 
 void print_notice(std::string_view text) { write(stderr, text_for_terminal(text)); }
 

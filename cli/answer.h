@@ -6,7 +6,6 @@
 #pragma once
 
 #include <compare>
-#include <cstddef>
 #include <filesystem>
 #include <set>
 #include <string>
@@ -43,13 +42,14 @@ class Answer {
   AnswerForm form() const { return form_; }
   bool is_json() const { return form_ != AnswerForm::text; }
 
-  // An answer without its problems and warnings; `rows`: the list whose rows are lines with --jsonl.
+  // An answer without its problems and warnings.
   template <HasMembers Object>
   void add(const Object& answer) {
     add(json_of(answer));
   }
-  template <HasMembers Object, typename Row>
-  void add(const Object& answer, std::vector<Row> Object::*rows);
+  // Its rows come one by one, and are lines with --jsonl: `for_each` calls its argument with each of them.
+  template <HasMembers Object, typename Row, typename ForEach>
+  void add(const Object& answer, std::vector<Row> Object::*rows, const ForEach& for_each);
 
   // One member of the document, or all members of an object. Ignored if the form is lines.
   void add(std::string_view name, const Json& value);
@@ -83,13 +83,13 @@ class Answer {
   std::vector<std::string> warnings_, errors_;
 };
 
-template <HasMembers Object, typename Row>
-void Answer::add(const Object& answer, std::vector<Row> Object::*rows) {
+template <HasMembers Object, typename Row, typename ForEach>
+void Answer::add(const Object& answer, std::vector<Row> Object::*rows, const ForEach& for_each) {
   const auto add_member = [&]<typename Value>(const Member<Object, Value>& member) {
     if constexpr (std::same_as<Value, std::vector<Row>>) {
       if (member.at == rows) {
         begin_list(member.name);
-        for (const Row& row : answer.*rows) add_row(json_of(row));
+        for_each([this](const Row& row) { add_row(json_of(row)); });
         return;
       }
     }
@@ -102,11 +102,20 @@ void Answer::add(const Object& answer, std::vector<Row> Object::*rows) {
 
 // Writes to stdout; false, with a line on stderr, if it cannot (a closed pipe ends the program silently).
 bool print_text(std::string_view text);
+// Writes a file of its own; false, with a line on stderr, if it cannot. A file that is there is an error.
+bool write_new(const std::string& path, std::string_view text);
+// The same; a file that is there gets the text.
+bool write_file(const std::string& path, std::string_view text);
+
 // Writes to stderr; control characters are made visible.
 void print_notice(std::string_view text);
 
 // "error: …" or "warning: …", one line on stderr; also in the document.
 void print_error(const std::string& message);
+// The same; returns the status.
+int print_error(const Error& error, int status);
+// The same; the status is that of bad usage if an argument is wrong, else of an unreadable dump.
+int status_of(const Error& error);
 void print_warning(const std::string& message);
 
 }  // namespace sonde

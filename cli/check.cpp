@@ -1,5 +1,3 @@
-#include <memory>
-#include <string>
 
 #include "dump.h"
 #include "face/report/plan_text.h"

@@ -134,7 +134,9 @@ Result<ChildEnd> run_child(const std::vector<std::string>& command, const ChildS
   return end;
 }
 
-int status_of_no_run(const Error& error) { return error.code == ErrorCode::not_found ? kNoSuchCommand : kCannotRun; }
+int status_of_no_run(const Error& error) {
+  return print_error(error, error.code == ErrorCode::not_found ? kNoSuchCommand : kCannotRun);
+}
 
 Result<std::string> ask_child(const std::vector<std::string>& command, const ChildSetting& setting) {
   std::array<int, 2> ends{};

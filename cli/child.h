@@ -31,7 +31,7 @@ Result<ChildEnd> run_child(const std::vector<std::string>& command, const ChildS
 // The exit status for a command that cannot be run, as in a shell.
 inline constexpr int kCannotRun = 126;
 inline constexpr int kNoSuchCommand = 127;
-int status_of_no_run(const Error& error);
+int status_of_no_run(const Error& error);  // after printing it
 
 // Runs `command` and returns its standard output; for questions to an interpreter. stderr is dropped.
 Result<std::string> ask_child(const std::vector<std::string>& command, const ChildSetting& setting);

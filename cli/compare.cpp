@@ -1,11 +1,8 @@
-#include <fmt/format.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <memory>
 
 #include "dump.h"
 #include "face/report/catalog_text.h"
@@ -26,18 +23,6 @@ std::optional<Catalog> open_side(const std::string& path, int& status) {
   DumpOptions options;
   options.dump = path;
   return open_dump(options, status);
-}
-
-bool write_file(const std::string& path, const std::string& text) {
-  Result<Fd> file = open_output(path, OutputMode::rewrite);
-  if (!file) {
-    print_error(file.error().message);
-    return false;
-  }
-  int error = write_all(file->get(), text.data(), text.size());
-  if (::close(file->release()) != 0 && error == 0) error = errno;
-  if (error != 0) print_error(io_error("write", path, error).message);
-  return error == 0;
 }
 
 bool write_reports(const CompareCommand& arguments, const DumpComparison& comparison) {
@@ -65,25 +50,20 @@ std::string link_of(const DumpComparison& comparison, const CompareFinding& find
 int compare(const CompareCommand& arguments) {
   int status = kNothingFound;
   Result<CompareOptions> options = compare_options(arguments);
-  if (!options) {
-    print_error(options.error().message);
-    return kUnreadable;
-  }
+  if (!options) return print_error(options.error(), kUnreadable);
   options->all_sums = arguments.style == "msprobe";
   std::optional<Catalog> target = open_side(arguments.target, status);
   if (!target) return status;
   std::optional<Catalog> golden = open_side(arguments.golden, status);
   if (!golden) return status;
   Result<DumpComparison> comparison = compare_dumps(*target, *golden, *options);
-  if (!comparison) {
-    print_error(comparison.error().message);
-    return kUnreadable;
-  }
+  if (!comparison) return print_error(comparison.error(), kUnreadable);
   for (const std::string& note : comparison->notes) print_warning(note);
   add_unreadable(comparison->unreadable);
   add_unreadable(comparison->left_out);
   if (arguments.json) {
-    Answer::get().add(answer_of(*comparison, *options), &Comparison::ops);
+    Answer::get().add(answer_of(*comparison, *options), &Comparison::ops,
+                      [&](const auto& take) { for_each_op(*comparison, take); });
   } else if (!print_text(report_of(*comparison, *options, arguments.all, terminal_width()))) {
     return kUnreadable;
   } else if (arguments.layers && !print_text("\n" + layers_text(*comparison, terminal_width()))) {

@@ -1,8 +1,6 @@
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,7 +47,8 @@ Totals convert_tasks(const std::vector<ConvertTask>& tasks, const ConvertSpec& s
   });
   ConvertedFiles answer;
   for (std::size_t i = 0; i < results.size(); ++i) add_converted(tasks[i], results[i], answer);
-  Answer::get().add(answer, &ConvertedFiles::files);
+  Answer::get().add(answer, &ConvertedFiles::files,
+                    [&](const auto& take) { std::ranges::for_each(answer.files, take); });
   return totals;
 }
 
@@ -62,10 +61,7 @@ int unpack_dump(const ConvertCommand& options) {
     return kBadUsage;
   }
   const Result<Unpacked> done = unpack(options.paths.front(), options.out);
-  if (!done) {
-    print_error(done.error().message);
-    return done.error().code == ErrorCode::invalid_argument ? kBadUsage : kUnreadable;
-  }
+  if (!done) return status_of(done.error());
   for (const std::string& lost : done->lost) {
     print_notice("sonde: error: " + printable(lost) + "\n");
     Answer::get().note_problem({options.paths.front(), lost});
@@ -100,15 +96,9 @@ int convert(const ConvertCommand& options) {
       spec->custom = custom.get();
     }
   }
-  if (!spec) {
-    print_error(spec.error().message);
-    return kBadUsage;
-  }
+  if (!spec) return print_error(spec.error(), kBadUsage);
   const Result<std::vector<ConvertTask>> tasks = find_convert_tasks(options.paths, options.out);
-  if (!tasks) {
-    print_error(tasks.error().message);
-    return kUnreadable;
-  }
+  if (!tasks) return print_error(tasks.error(), kUnreadable);
   const Totals totals = convert_tasks(*tasks, *spec);
   if (totals.failed > 0) Answer::get().set_incomplete();
   if (options.json) return kNothingFound;

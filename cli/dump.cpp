@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -64,8 +63,7 @@ std::optional<Catalog> open_dump(const DumpOptions& options, int& exit_status) {
 std::optional<Catalog> open_dump(const DumpOptions& options, const CatalogQuery& query, int& exit_status) {
   Result<Catalog> catalog = open_catalog(options.dump, query);
   if (!catalog) {
-    print_error(catalog.error().message);
-    exit_status = catalog.error().code == ErrorCode::invalid_argument ? kBadUsage : kUnreadable;
+    exit_status = status_of(catalog.error());
     return std::nullopt;
   }
   add_problems(catalog->problems);

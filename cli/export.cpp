@@ -1,9 +1,6 @@
-#include <fmt/format.h>
 
-#include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "child.h"
 #include "dump.h"

@@ -1,11 +1,6 @@
 #include "ask/first_bad/first_bad.h"
 
-#include <fmt/format.h>
-
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <memory>
 #include <optional>
 #include <string>
 
@@ -29,12 +24,7 @@ bool write_next_config(const Catalog& catalog, const FirstBad& report, const std
     print_warning("nothing wrong was found: no configuration was written to '" + path + "'");
     return true;
   }
-  std::FILE* file = std::fopen(path.c_str(), "wxe");
-  const bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  const int closed = file != nullptr ? std::fclose(file) : 0;
-  if (written && closed == 0) return true;
-  print_error(fmt::format("cannot write '{}': {}", path, std::strerror(errno)));
-  return false;
+  return write_new(path, text);
 }
 
 std::string link_of(const Finding& finding) {
@@ -88,10 +78,7 @@ int first_bad(const FirstBadCommand& options) {
       if (report) return print(options, source->catalog(), *report);
     }
     Result<Catalog> whole = open_catalog(options.dump, CatalogQuery());
-    if (!whole) {
-      print_error(whole.error().message);
-      return kUnreadable;
-    }
+    if (!whole) return print_error(whole.error(), kUnreadable);
     catalog = std::move(*whole);
   }
   return print(options, *catalog, first_bad(*catalog, wanted));

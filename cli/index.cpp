@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -45,10 +44,7 @@ int index(const IndexCommand& options) {
       build_index(options.dump, options.out,
                   [&](std::string_view name, std::uint64_t done, std::uint64_t all) { work.show(name, done, all); });
   work.end();
-  if (!built) {
-    print_error(built.error().message);
-    return built.error().code == ErrorCode::invalid_argument ? kBadUsage : kUnreadable;
-  }
+  if (!built) return status_of(built.error());
   if (options.json) {
     Answer::get().add(*built);
     return kNothingFound;

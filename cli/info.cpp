@@ -14,6 +14,7 @@
 #include "dump.h"
 #include "face/report/plan_text.h"
 #include "face/report/text.h"
+#include "ground/base/text.h"
 #include "ground/stats/cpu_features.h"
 #include "ground/stats/statistics.h"
 #include "plan/config/environment.h"
@@ -111,10 +112,8 @@ std::string row(std::string_view name, std::string_view value) {
 // Below a row's value.
 std::string indented(std::string_view lines) {
   std::string text;
-  while (!lines.empty()) {
-    const std::string_view line = lines.substr(0, lines.find('\n'));
+  for (const std::string_view line : split(lines, '\n')) {
     if (!line.empty()) text += row("", line);
-    lines.remove_prefix(std::min(line.size() + 1, lines.size()));
   }
   return text;
 }

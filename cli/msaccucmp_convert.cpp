@@ -1,13 +1,10 @@
 // msaccucmp.py convert: dump files to .npy, plain bytes or .pt, in their own format or in another one.
-#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +12,7 @@
 #include "ask/convert/converted_names.h"
 #include "custom_scripts.h"
 #include "ground/base/parse_number.h"
+#include "ground/base/text.h"
 #include "ground/files/files.h"
 #include "ground/files/safe_path.h"
 #include "msaccucmp.h"
@@ -69,16 +67,6 @@ int status_of(ConvertFault fault) {
   return kUnknown;
 }
 
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', begin), text.size());
-    parts.push_back(text.substr(begin, comma - begin));
-    begin = comma + 1;
-  }
-  return parts;
-}
-
 // Reads `-f` and the options for it. Returns an ExitCode.
 int read_format(const Arguments& arguments, bool is_single_file, ConvertSpec& spec) {
   if (!arguments.has("-f")) {
@@ -111,21 +99,21 @@ int read_format(const Arguments& arguments, bool is_single_file, ConvertSpec& sp
     *slot = number;
   }
   if (!arguments.has("-s")) return kDone;
-  for (const std::string& size : split(arguments.value("-s"))) {
+  const std::string shape = arguments.value("-s");
+  for (const std::string_view size : fields_in(shape, ',')) {
     if (parse_number(size, spec.shape.emplace_back()) && spec.shape.back() > 0) continue;
     spec.shape.clear();
     break;
   }
   if (spec.shape.size() >= 2) return kDone;
-  log_error(fmt::format("-s: '{}' is not a shape; expected two or more sizes above 0, such as 1,3,224,224",
-                        arguments.value("-s")));
+  log_error(fmt::format("-s: '{}' is not a shape; expected two or more sizes above 0, such as 1,3,224,224", shape));
   return kInvalidShape;
 }
 
 // The files that -d names. Returns an ExitCode.
 int find_files(const std::string& wanted, const fs::path& out, std::vector<ConvertTask>& tasks, bool& is_single_file) {
   std::error_code problem;
-  const std::vector<std::string> paths = split(wanted);
+  const std::vector<std::string_view> paths = fields_in(wanted, ',');
   LongNames names;
   const auto add = [&](const fs::path& file) { tasks.push_back({file, out, names.of(file)}); };
   is_single_file = paths.size() == 1 && fs::is_regular_file(wanted, problem);
@@ -147,7 +135,7 @@ int find_files(const std::string& wanted, const fs::path& out, std::vector<Conve
     for (const fs::path& file : files) add(fs::absolute(file).lexically_normal());
     return kDone;
   }
-  for (const std::string& path : paths) {
+  for (const std::string_view path : paths) {
     const std::size_t begin = std::min(path.find_first_not_of(' '), path.size());
     const fs::path file = path.substr(begin, path.find_last_not_of(' ') + 1 - begin);
     if (!fs::exists(file, problem)) {

@@ -18,6 +18,7 @@
 #include "dump/formats/npy_reader.h"
 #include "dump/formats/tensor_file.h"
 #include "face/report/text.h"
+#include "ground/base/text.h"
 #include "ground/files/files.h"
 #include "ground/files/safe_path.h"
 #include "ground/tensor/format.h"
@@ -46,7 +47,7 @@ struct DumpName {
   std::optional<std::uint64_t> stream_id, context_id, thread_id;
 };
 
-std::optional<std::uint64_t> number(const std::string& text) {
+std::optional<std::uint64_t> number(std::string_view text) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
@@ -54,12 +55,7 @@ std::optional<std::uint64_t> number(const std::string& text) {
 }
 
 std::optional<DumpName> parse_name(const fs::path& path, const std::string& name) {
-  std::vector<std::string> fields;
-  for (std::size_t begin = 0; begin <= name.size();) {
-    const std::size_t dot = std::min(name.find('.', begin), name.size());
-    fields.push_back(name.substr(begin, dot - begin));
-    begin = dot + 1;
-  }
+  std::vector<std::string_view> fields = fields_in(name, '.');
   if (fields.size() < 4 || fields[0].empty() || fields[1].empty()) return std::nullopt;
   std::vector<std::uint64_t> numbers;
   for (std::size_t i = 2; i < fields.size(); ++i) {
@@ -68,7 +64,7 @@ std::optional<DumpName> parse_name(const fs::path& path, const std::string& name
     if (!value) return std::nullopt;
     numbers.push_back(*value);
   }
-  DumpName out{path, name, fields[0], numbers[0], numbers[1], {}, {}, {}};
+  DumpName out{path, name, std::string(fields[0]), numbers[0], numbers[1], {}, {}, {}};
   if (numbers.size() == 4) numbers.erase(numbers.begin());  // a graph's dump number before the task
   if (numbers.size() >= 3) {
     out.task_id = numbers[0];

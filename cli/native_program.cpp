@@ -5,11 +5,11 @@
 #include <array>
 #include <cstdlib>
 #include <fstream>
-#include <sstream>
 #include <string_view>
 
 #include "answer.h"
 #include "child.h"
+#include "ground/base/text.h"
 
 namespace sonde {
 namespace {
@@ -20,8 +20,7 @@ namespace fs = std::filesystem;
 fs::path file_of(const std::string& program) {
   if (program.find('/') != std::string::npos) return program;
   const char* path = std::getenv("PATH");
-  std::istringstream directories(path != nullptr ? path : "");
-  for (std::string directory; std::getline(directories, directory, ':');) {
+  for (const std::string_view directory : split(path != nullptr ? path : "", ':')) {
     const fs::path file = fs::path(directory) / program;
     if (::access(file.c_str(), X_OK) == 0) return file;
   }
@@ -39,8 +38,7 @@ fs::path libtorch_of(const fs::path& program) {
   const Result<std::string> listed = ask_child({"ldd", program.string()}, {});
   if (!listed) return {};
   fs::path found;
-  std::istringstream lines(*listed);
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string_view line : split(*listed, '\n')) {
     if (line.find("libsonde_torch") != std::string::npos) return {};
     constexpr std::string_view kArrow = "libtorch_cpu.so => ";
     const std::size_t at = line.find(kArrow);

@@ -185,10 +185,7 @@ int prove(const ProveRequest& request) {
   Reported reported;
   for (const char* name : {"without", "recording", "again"}) {
     Result<Observed> run = observe(request, name, runs.size() == 1);
-    if (!run) {
-      print_error(run.error().message);
-      return status_of_no_run(run.error());
-    }
+    if (!run) return status_of_no_run(run.error());
     if (interrupted(run->end)) return run->end.exit_code;
     runs.push_back(*std::move(run));
     if (runs.size() == 1) continue;

@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <system_error>
 
@@ -32,21 +31,6 @@ std::optional<std::uint64_t> size_of(std::string text) {
   std::uint64_t number = 0;
   if (!parse_number(std::string_view(text), number) || number > kLargest) return std::nullopt;
   return number * unit;
-}
-
-bool write_new(const std::string& path, const std::string& text) {
-  std::FILE* file = std::fopen(path.c_str(), "wxe");
-  const bool is_made = file != nullptr;
-  bool written = is_made && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  int why = errno;
-  if (is_made && std::fclose(file) != 0 && written) {
-    written = false;
-    why = errno;
-  }
-  if (written) return true;
-  if (is_made) ::unlink(path.c_str());
-  print_error(fmt::format("cannot write '{}': {}", path, std::strerror(why)));
-  return false;
 }
 
 std::string contents_text(const ReportContents& contains) {
@@ -111,10 +95,9 @@ int report(const ReportCommand& options) {
                                                  : server::ReportValues::suspects;
   const Result<server::HtmlPage> report = server::html_report(wanted);
   if (!report) {
-    print_error(report.error().message);
     const bool is_usage =
         report.error().code == ErrorCode::invalid_argument || report.error().code == ErrorCode::unsupported;
-    return is_usage ? kBadUsage : kUnreadable;
+    return print_error(report.error(), is_usage ? kBadUsage : kUnreadable);
   }
   if (!write_new(options.html, report->html)) return kBadUsage;
   print_report(options, report->about);

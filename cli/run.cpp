@@ -75,7 +75,6 @@ void warn_of_earlier_run(const fs::path& dump) {
 int run_by_itself(const std::vector<std::string>& command) {
   const Result<ChildEnd> end = run_child(command, {.environment = {}, .without = {}, .output = {}});
   if (end) return end->exit_code;
-  print_error(end.error().message);
   return status_of_no_run(end.error());
 }
 
@@ -104,10 +103,7 @@ int run(const RunCommand& options) {
   if (options.stop_after) environment.emplace_back("SONDE_STOP_AFTER", "1");
   if (auto preload = preload_for(options.command, scratch.path())) environment.emplace_back("LD_PRELOAD", *preload);
   const Result<ChildEnd> end = run_child(options.command, {.environment = environment, .without = {}, .output = {}});
-  if (!end) {
-    print_error(end.error().message);
-    return status_of_no_run(end.error());
-  }
+  if (!end) return status_of_no_run(end.error());
   print_run_report(fs::path(options.command[0]).filename().string(), *end, report, plan->path);
   return end->exit_code;
 }

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -92,19 +91,13 @@ int serve(const ServeCommand& options) {
   address.port = static_cast<std::uint16_t>(options.port);
   address.socket = options.socket;
   Result<std::string> token = options.socket.empty() ? server::make_token() : Result<std::string>("");
-  if (!token) {
-    print_error(token.error().message);
-    return kUnreadable;
-  }
+  if (!token) return print_error(token.error(), kUnreadable);
   std::vector<std::string> allowed;
   for (const std::string& name : options.allowed_hosts) allowed.push_back(url_host(name));
   if (options.socket.empty()) allowed.push_back(url_host(options.bind));
   server::Api api(paths, {*token, allowed});
   Result<server::HttpServer> http = server::HttpServer::open(address);
-  if (!http) {
-    print_error(http.error().message);
-    return http.error().code == ErrorCode::io ? kUnreadable : kBadUsage;
-  }
+  if (!http) return print_error(http.error(), http.error().code == ErrorCode::io ? kUnreadable : kBadUsage);
   api.start();
   print_address(options, *http, *token);
   if (!server::has_page()) {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <memory>
 #include <string_view>
 
 #include "dump.h"
@@ -248,10 +247,7 @@ int print_found(FoundTensor& found, const std::vector<SelectedStep>& steps, cons
 int print_tensor(const std::string& path, const std::string& title, const TensorSpec& spec,
                  const ShowCommand& options) {
   const Result<TensorFile> file = TensorFile::open(path, spec);
-  if (!file) {
-    print_error(file.error().message);
-    return kUnreadable;
-  }
+  if (!file) return print_error(file.error(), kUnreadable);
   const int written = write_files(options, file->view(), title, title);
   if (written != kNothingFound || text_alone(options)) return written;
   CatalogTensor tensor;
@@ -282,10 +278,7 @@ std::string format_text(const ContainerTensor& tensor) {
 // The content of a container, slot by slot.
 int print_container(const std::string& path, const ShowCommand& options) {
   const Result<Container> container = read_container(path);
-  if (!container) {
-    print_error(container.error().message);
-    return kUnreadable;
-  }
+  if (!container) return print_error(container.error(), kUnreadable);
   ContainerContent content{path, container->op_name, container->dump_time, {}};
   for (const Side side : {Side::input, Side::output}) {
     std::uint32_t slot = 0;

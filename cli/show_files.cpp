@@ -7,9 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <limits>
 #include <map>
-#include <memory>
 
 #include "dump.h"
 #include "face/plot/pictures.h"
@@ -200,10 +198,7 @@ int write_files(const ShowCommand& files, const TensorView& view, const std::str
         fmt::format("{} {} {}", printable(title), shape_text(view.shape, '(', ')'), info(view.dtype).lower);
     const Result<Canvas> canvas =
         as_maps ? draw_maps(view, whole, {files.scale == "map", files.maps}) : draw_histogram(view, whole, files.bins);
-    if (!canvas) {
-      print_error(canvas.error().message);
-      return kBadUsage;
-    }
+    if (!canvas) return print_error(canvas.error(), kBadUsage);
     if (!write_picture(files.picture, *canvas)) return kUnreadable;
   }
   if (!files.txt.empty() && !write_text(files.txt, view, name)) return kUnreadable;

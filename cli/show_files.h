@@ -1,7 +1,6 @@
 // The files that `sonde show` writes: pictures of a tensor, its values as text, its trend through the steps.
 #pragma once
 
-#include <cstddef>
 #include <string>
 #include <vector>
 

@@ -1,8 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <memory>
-
 #include "dump.h"
 #include "face/report/catalog_text.h"
 #include "face/report/json.h"

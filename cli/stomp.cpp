@@ -1,6 +1,5 @@
 #include "face/report/stomp.h"
 
-#include <memory>
 #include <optional>
 
 #include "dump.h"

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 
 #include "ask/verify/complete_dump.h"
 #include "dump.h"
@@ -83,11 +82,6 @@ void print_paths(std::string_view what, const std::vector<std::filesystem::path>
     print_text(fmt::format("{}: {}\n", what, printable(paths[i].string())));
   }
   if (paths.size() > kIssuesShown) print_text(fmt::format("{}: {} more\n", what, paths.size() - kIssuesShown));
-}
-
-int status_of(const Error& error) {
-  print_error(error.message);
-  return error.code == ErrorCode::invalid_argument ? kBadUsage : kUnreadable;
 }
 
 void put(const Completion& done, Verification& report) {

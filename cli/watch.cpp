@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 #include <optional>
 #include <unordered_set>
 
@@ -41,8 +40,7 @@ class Selection {
     if (!options.source.empty()) source_.emplace(options.source, SourceMatcher::In::place_and_code);
     WatchSelection selection;
     selection.category = *category_of_word(options.category.empty() ? "tensor" : options.category);
-    using enum WatchSelection::Sides;
-    selection.sides = options.side == "input" ? inputs : options.side == "both" ? both : outputs;
+    selection.sides = *sides_of_word(options.side);
     selection.takes = [this](const CatalogRank& rank, const CatalogStep& step, const CatalogOp& op) {
       return takes(rank, step, op);
     };
@@ -128,10 +126,7 @@ int watch(const WatchCommand& options) {
     return kBadUsage;
   }
   const Result<std::vector<WatchCondition>> conditions = parse_conditions(options.conditions);
-  if (!conditions) {
-    print_error(conditions.error().message);
-    return kBadUsage;
-  }
+  if (!conditions) return print_error(conditions.error(), kBadUsage);
   if (conditions->empty() && !options.recommended) {
     print_error("no condition: --condition NAME[:PARAMETER=NUMBER,…] or --recommended (--list prints the conditions)");
     return kBadUsage;

@@ -10,8 +10,6 @@
 #include "ask/compare/compare_quantised.h"
 #include "ask/compare/maker_of_data.h"
 #include "ask/compare/name_map.h"
-#include "ground/model/data_name.h"
-#include "ground/model/not_read.h"
 #include "plan/config/op_types.h"
 #include "read/catalog/several_runs.h"
 #include "read/catalog/unfinished_runs.h"
@@ -193,7 +191,7 @@ void say_whether_anything_corresponds(DumpComparison& comparison) {
       for (const CompareOp& op : side.ops) {
         look(true, op.op->op_type);
         for (const CompareInput& input : op.inputs) {
-          if (!is_data_name(input.name)) look(false, input.name);
+          if (input.tensor->parameter.is_parameter()) look(false, input.name);
         }
       }
     };
@@ -217,7 +215,8 @@ std::uint64_t tensors_not_read(const std::vector<StepPair>& pairs) {
   for (const StepPair& pair : pairs) {
     for (const CatalogStep* step : {pair.target, pair.golden}) {
       for (const CatalogOp& op : step->ops) {
-        count += static_cast<std::uint64_t>(std::ranges::count(op.tensors, kNotRead, &CatalogTensor::skipped));
+        count += static_cast<std::uint64_t>(std::ranges::count_if(
+            op.tensors, [](const CatalogTensor& tensor) { return tensor.skipped.reason == NotRead::by_overhead; }));
       }
     }
   }

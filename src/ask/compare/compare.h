@@ -89,6 +89,8 @@ struct CompareFinding {
 };
 
 struct ComparedStep {
+  const CompareSide& side(bool in_golden) const { return in_golden ? *golden : *target; }
+
   std::shared_ptr<CompareSide> target, golden;
   std::shared_ptr<Differences> differences;
   std::deque<ComparedOp> ops;              // in the target's order, then golden ones without a counterpart

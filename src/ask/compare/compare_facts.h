@@ -22,6 +22,8 @@ struct CompareFacts {
     return differences.of(of_target(of), of_golden(from_golden));
   }
 
+  const CompareSide& side(bool in_golden) const { return in_golden ? golden : target; }
+
   const CompareSide& target;
   const CompareSide& golden;
   Differences& differences;

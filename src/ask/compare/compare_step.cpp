@@ -13,7 +13,6 @@
 #include "ask/compare/left_out.h"
 #include "ask/compare/op_groups.h"
 #include "ask/compare/recomputed_ops.h"
-#include "ground/model/data_name.h"
 #include "read/operators/op_nature.h"
 #include "sonde/dtype.h"
 
@@ -206,8 +205,7 @@ void StepComparer::compare_op(std::uint32_t target) {
   if ((judged.finding || reads_foreign(facts_, judged)) && match.how != MatchedBy::mapping) {
     judged = groups_.longer(target, match.golden, std::move(judged));
   }
-  const bool by_likeness = match.how == MatchedBy::order || match.how == MatchedBy::flow;
-  if (by_likeness && (judged.finding || reads_another(judged))) {
+  if (is_guess(match.how) && (judged.finding || reads_another(judged))) {
     if (std::optional<Judged> other = groups_.elsewhere(target, judged.op.golden_index)) {
       judged = std::move(*other);
       pairs_.exchange(target, judged.op.golden_index);
@@ -259,7 +257,7 @@ void StepComparer::remember() {
   history_.found = history_.found || !findings_.empty();
   for (const CompareOp& op : golden_.ops) {
     for (const CompareInput& input : op.inputs) {
-      if (input.from != kNoOp || is_data_name(input.tensor->parameter)) continue;
+      if (input.from != kNoOp || !input.tensor->parameter.is_parameter()) continue;
       RankHistory::State& state = history_.states[std::string(input.tensor->parameter)];
       state.golden = input.tensor;
       state.rank = golden_.rank;
@@ -274,7 +272,7 @@ void StepComparer::remember() {
   };
   for (const ComparedOp& op : pairs_.ops()) {
     for (const ComparedTensor& input : op.inputs) {
-      const std::string_view name = input.golden == nullptr ? std::string_view() : input.golden->parameter;
+      const std::string_view name = input.golden == nullptr ? TensorName() : input.golden->parameter;
       const bool is_of_before = input.target->source == kNoSequence;
       if (is_of_before && !name.empty() && !golden_.written.contains(name) && !target_.written.contains(name)) {
         measure(name, *input.difference);

@@ -11,6 +11,9 @@ namespace sonde {
 // "max error 0.119 at (0,3,1): 1.23, golden 1.11; …"; begins with a verb or a noun, without a full stop.
 std::string difference_text(FindingKind kind, const ComparedTensor& tensor);
 
+// The other side of an op of the target, or of an op of the golden dump.
+inline std::string_view name_of_other(bool in_golden) { return in_golden ? "target" : "golden dump"; }
+
 // The finding's words without the largest error and the tolerance, for one line.
 std::string short_text(const CompareFinding& finding);
 

@@ -166,7 +166,7 @@ const CatalogOp* alone_before(const CompareFacts& facts, const std::vector<Paire
     const std::uint32_t from = input.target.input->from;
     if (input.golden.input != nullptr || from == kNoOp || facts.pairs.of_target(from) == nullptr) continue;
     const ComparedOp& before = *facts.pairs.of_target(from);
-    const bool computes = by_shape || (before.kind != OpKind::copy && before.kind != OpKind::cast);
+    const bool computes = by_shape || !moves_or_casts(before.kind);
     if (before.golden.empty() && computes) return before.target.front();
   }
   return nullptr;

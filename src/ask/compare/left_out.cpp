@@ -36,8 +36,7 @@ bool is_called_otherwise(const CompareFinding& finding) {
 // Ops that were paired by their likeness, and an error below the spacing of the type.
 bool is_rounding_of_a_guess(const CompareFinding& finding) {
   const ComparedOp& op = *finding.op;
-  const bool is_by_likeness = op.how == MatchedBy::order || op.how == MatchedBy::flow;
-  if (finding.kind != FindingKind::op || finding.tensor == nullptr || !is_by_likeness) return false;
+  if (finding.kind != FindingKind::op || finding.tensor == nullptr || !is_guess(op.how)) return false;
   const TensorDifference& difference = *finding.tensor->difference;
   const double spacing = coarser_spacing(difference);
   return difference.different_non_finite == 0 && difference.rms_error <= spacing * difference.rms;
@@ -160,7 +159,7 @@ bool leave_out_what_has_no_effect(const CompareFacts& facts, StepFindings& findi
     const CatalogOp* op = finding.culprit;
     return op != nullptr && phase_of(*op) == Phase::optimizer;
   };
-  StepEnds ends(facts.target, facts.golden, facts.differences, facts.history.layout.get());
+  StepEnds ends(facts);
   std::optional<bool> agree, updates_agree;
   const auto has_none = [&](const CompareFinding& finding) {
     // A pair that proves nothing, however small its error is.

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ask/compare/compare_passes.h"
+#include "ask/compare/compare_words.h"
 #include "read/operators/op_nature.h"
 #include "read/operators/op_questions.h"
 
@@ -47,7 +48,7 @@ struct LostBackward {
 
 // Ops of `side` without a counterpart, whose forward op the other side has, too, but nothing of its backward.
 LostBackward lost_backward(const CompareFacts& facts, bool in_golden) {
-  const CompareSide &side = in_golden ? facts.golden : facts.target, &other = in_golden ? facts.target : facts.golden;
+  const CompareSide &side = facts.side(in_golden), &other = facts.side(!in_golden);
   std::set<Origin> there, differentiated, backward;
   for (const CompareOp& op : other.ops) {
     there.insert(place_of(op));
@@ -74,7 +75,7 @@ LostBackward lost_backward(const CompareFacts& facts, bool in_golden) {
 
 // One of `ops` is among what the op was computed from, by ops of its own side alone.
 bool comes_from(const CompareFacts& facts, std::uint32_t op, bool in_golden, const Group& ops) {
-  const CompareSide& side = in_golden ? facts.golden : facts.target;
+  const CompareSide& side = facts.side(in_golden);
   std::set<std::uint32_t> visited = {op};
   Group border = {op};
   while (!border.empty()) {
@@ -91,18 +92,17 @@ bool comes_from(const CompareFacts& facts, std::uint32_t op, bool in_golden, con
 
 void name_lost_backward(const CompareFacts& facts, CompareFinding& finding, const LostBackward& lost, bool in_golden) {
   constexpr std::size_t kMostNamed = 4;
-  const CompareSide& side = in_golden ? facts.golden : facts.target;
+  const CompareSide& side = facts.side(in_golden);
   std::string types = fmt::format(
       "{}", fmt::join(lost.types.begin(), lost.types.begin() + std::min(lost.types.size(), kMostNamed), ", "));
   if (lost.types.size() > kMostNamed) types += fmt::format(" and {} more", lost.types.size() - kMostNamed);
-  const std::string_view lacks = in_golden ? "target" : "golden dump";
   const bool is_again = lost.call != kNoOp;
   const std::string shows = finding.tensor != nullptr
                                 ? fmt::format(", which changes what {} reads", finding.op->target.front()->op_name)
                                 : "";
   finding.what = fmt::format("{}the {} has no backward of {} ({} ops){}",
                              is_again ? "the gradients that begin here are not differentiated in one of the two: " : "",
-                             lacks, types, lost.ops.size(), shows);
+                             name_of_other(in_golden), types, lost.ops.size(), shows);
   if (is_again) {
     finding.culprit = facts.target.ops[lost.call].op;
     finding.in_golden = false;
@@ -126,7 +126,7 @@ void find_lost_backward(const CompareFacts& facts, StepFindings& findings) {
     if (std::ranges::none_of(findings.all(), is_of)) continue;
     const LostBackward lost = lost_backward(facts, in_golden);
     if (lost.ops.size() < 2) continue;
-    const CompareSide& side = in_golden ? facts.golden : facts.target;
+    const CompareSide& side = facts.side(in_golden);
     bool is_named = false;
     std::erase_if(findings.all(), [&](CompareFinding& finding) {
       if (!is_of(finding)) return false;

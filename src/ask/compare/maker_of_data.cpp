@@ -89,9 +89,8 @@ class MakerSearch {
     std::vector<CompareFinding>& all = comparison_.findings;
     const CompareFinding& data = all[at_];
     finding.place = data.place;
-    finding.what +=
-        fmt::format("; {} was made in the same way before the recording began",
-                    data.tensor->target->parameter.empty() ? "the data of this step" : data.tensor->target->parameter);
+    finding.what += fmt::format("; {} was made in the same way before the recording began",
+                                data.tensor->target->parameter.or_if_empty("the data of this step"));
     all.insert(all.begin() + static_cast<std::ptrdiff_t>(at_), std::move(finding));
   }
 
@@ -116,12 +115,12 @@ class MakerSearch {
     for (const bool alone : {true, false}) {
       for (const ComparedOp& op : step.ops) {
         if (!is_maker(op)) continue;
-        const bool is_alone = op.target.empty() || op.golden.empty();
+        const bool is_alone = op.is_alone();
         if (alone != is_alone) continue;
         const std::vector<std::string> apart =
             is_alone ? std::vector<std::string>() : attributes_apart(*op.target.back(), *op.golden.back());
         if (!is_alone && apart.empty()) continue;
-        if (is_alone && (op.kind == OpKind::copy || op.kind == OpKind::cast)) continue;
+        if (is_alone && moves_or_casts(op.kind)) continue;
         CompareFinding finding;
         finding.step = comparison_.findings[at_].step;
         finding.op = &op;
@@ -132,7 +131,7 @@ class MakerSearch {
                                            : FindingKind::inserted;
         finding.what = is_alone
                            ? fmt::format("has no counterpart in the {}, and makes data of the next step, which differ",
-                                         finding.in_golden ? "target" : "golden dump")
+                                         name_of_other(finding.in_golden))
                            : fmt::format("is called with {}, and makes data of the next step", apart.front());
         return put_first(std::move(finding));
       }

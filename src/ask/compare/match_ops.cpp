@@ -194,10 +194,9 @@ float Matcher::likeness(std::uint32_t target, std::uint32_t golden) const {
   if (a.of_lists != b.of_lists || !may_update_one(target, golden)) return 0;
   const bool family = same_family(target, golden);
   // Another op in one's place computes something at least.
-  const auto moves = [](const CompareOp& op) { return op.kind == OpKind::copy || op.kind == OpKind::cast; };
-  if (!family && (moves(target_.ops[target]) || moves(golden_.ops[golden]))) {
-    if (a.name != b.name) return 0;
-  }
+  if (!family && a.name != b.name &&
+      (moves_or_casts(target_.ops[target].kind) || moves_or_casts(golden_.ops[golden].kind)))
+    return 0;
   const bool same_place = a.name == b.name || (a.leaf != 0 && a.leaf == b.leaf);
   const bool other_shape = a.shape != 0 && b.shape != 0 && a.shape_set != b.shape_set;
   if (other_shape && !same_place) return 0;

@@ -14,6 +14,8 @@ namespace sonde {
 
 enum class MatchedBy : std::uint8_t { nothing, mapping, name, order, flow, recomputation };
 std::string_view word_of(MatchedBy how);
+// Their likeness alone shows that the two belong together.
+constexpr bool is_guess(MatchedBy how) { return how == MatchedBy::order || how == MatchedBy::flow; }
 
 struct OpMatch {
   std::uint32_t golden = kNoOp;

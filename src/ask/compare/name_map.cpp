@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <utility>
 
 #include "ground/base/json_depth.h"
+#include "ground/base/text.h"
 #include "ground/files/mapped_file.h"
 
 namespace sonde {
@@ -18,16 +18,15 @@ Error bad(const std::string& path, const std::string& why) {
   return Error{ErrorCode::invalid_argument, fmt::format("cannot read mapping '{}': {}", path, why)};
 }
 
-std::string trimmed(const std::string& text) {
+std::string without_quotes(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \t\r\"");
   const std::size_t end = text.find_last_not_of(" \t\r\"");
-  return begin == std::string::npos ? "" : text.substr(begin, end - begin + 1);
+  return std::string(begin == std::string::npos ? std::string_view() : text.substr(begin, end - begin + 1));
 }
 
-std::vector<std::string> cells_of(const std::string& line) {
+std::vector<std::string> cells_of(std::string_view line) {
   std::vector<std::string> cells;
-  std::istringstream in(line);
-  for (std::string cell; std::getline(in, cell, ',');) cells.push_back(trimmed(cell));
+  for (const std::string_view cell : split(line, ',')) cells.push_back(without_quotes(cell));
   return cells;
 }
 
@@ -57,11 +56,10 @@ Result<NameMap> read_json(const std::string& path, const std::string& text) {
 // `target,golden`; or a table of msaccucmp with the columns NPUDump and GroundTruth, at any position.
 Result<NameMap> read_csv(const std::string& path, const std::string& text) {
   NameMap names;
-  std::istringstream in(text);
   std::size_t target = 0, golden = 1, number = 0;
-  for (std::string line; std::getline(in, line);) {
+  for (const std::string_view line : split(text, '\n')) {
     ++number;
-    if (trimmed(line).empty() || line[0] == '#') continue;
+    if (without_quotes(line).empty() || line[0] == '#') continue;
     const std::vector<std::string> cells = cells_of(line);
     const auto column = [&](std::string_view title) {
       return static_cast<std::size_t>(std::ranges::find(cells, title) - cells.begin());
@@ -88,7 +86,7 @@ std::pair<std::string, std::string> yaml_pair(const std::string& line) {
   std::string value = line.substr(colon + 2);
   if (const std::size_t comment = value.find(" #"); comment != std::string::npos) value.resize(comment);
   const auto plain = [](const std::string& text) {
-    const std::string bare = trimmed(text);
+    const std::string bare = without_quotes(text);
     const bool quoted = bare.size() > 1 && bare.front() == '\'' && bare.back() == '\'';
     return quoted ? bare.substr(1, bare.size() - 2) : bare;
   };
@@ -114,13 +112,12 @@ Result<NameMap> read_yaml(const std::string& path, const std::string& text) {
       "expected lines `target operator: golden operator`, as in msprobe's mapping of data (-dm); its mappings of APIs, "
       "cells and layers name no operators of a dump";
   NameMap names;
-  std::istringstream in(text);
   std::size_t number = 0;
-  for (std::string line; std::getline(in, line);) {
+  for (const std::string_view line : split(text, '\n')) {
     ++number;
-    const std::string bare = trimmed(line);
+    const std::string bare = without_quotes(line);
     if (bare.empty() || bare[0] == '#' || bare == "---") continue;
-    const auto [target, golden] = yaml_pair(line);
+    const auto [target, golden] = yaml_pair(std::string(line));
     const bool is_nested = line[0] == ' ' || line[0] == '\t' || bare[0] == '-';
     if (is_nested || target.empty() || golden.empty()) {
       return bad(path, fmt::format("line {}: found '{}', {}", number, bare.substr(0, 60), kAccepted));

@@ -15,10 +15,11 @@ namespace {
 std::string_view state_made_anew(const CompareFacts& facts, const CompareInput& made, bool in_golden,
                                  const CompareInput& kept) {
   if (made.from == kNoOp || kept.from != kNoOp || kept.tensor->constant) return "";
-  if (phase_of(*(in_golden ? facts.golden : facts.target).ops[made.from].op) != Phase::optimizer) return "";
+  if (phase_of(*facts.side(in_golden).ops[made.from].op) != Phase::optimizer) return "";
   const bool has_counterpart =
       in_golden ? facts.pairs.is_promised(made.from) : facts.pairs.match_of(made.from).golden != kNoOp;
-  return has_counterpart || facts.names.of_state(kept.tensor->parameter).empty() ? "" : kept.tensor->parameter;
+  if (has_counterpart || facts.names.of_state(kept.tensor->parameter).empty()) return "";
+  return kept.tensor->parameter;
 }
 
 // All of them, by the kind of state: "step, exp_avg, exp_avg_sq of 4 parameters".

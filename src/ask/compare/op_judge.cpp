@@ -94,12 +94,12 @@ void OpJudge::judge_outputs(Judged& judged) const {
 
 // The kind of the op that does the work: for conv, bias and relu the conv; for permute and linear the linear.
 OpKind OpJudge::kind_of_work(const Group& target, const Group& golden) const {
-  const auto moves = [](OpKind kind) { return kind == OpKind::copy || kind == OpKind::cast || kind == OpKind::other; };
   OpKind kind = facts_.golden.ops[golden.front()].kind;
   for (const auto& [side, group] : {std::pair(&facts_.target, &target), std::pair(&facts_.golden, &golden)}) {
     for (const std::uint32_t at : *group) {
-      if (!moves(side->ops[at].kind)) return side->ops[at].kind;
-      if (kind == OpKind::copy) kind = side->ops[at].kind;
+      const OpKind own = side->ops[at].kind;
+      if (!moves_or_casts(own) && own != OpKind::other) return own;
+      if (kind == OpKind::copy) kind = own;
     }
   }
   return kind;
@@ -133,9 +133,8 @@ Judged OpJudge::judge(const Group& target, const Group& golden, MatchedBy how) c
   op.how = how;
   op.kind = kind_of_work(target, golden);
   // If two types were paired by a guess, one may compute what the other copies.
-  const bool guessed = how == MatchedBy::order || how == MatchedBy::flow;
   const bool one_type = shared_type(op.target.front()->op_type) == shared_type(op.golden.front()->op_type);
-  if (op.kind == OpKind::copy && guessed && !one_type) op.kind = OpKind::elementwise;
+  if (op.kind == OpKind::copy && is_guess(how) && !one_type) op.kind = OpKind::elementwise;
   judged.inputs = pair_inputs(facts_, target, golden);
   std::vector<InputError> errors;
   bool integers_differ = false;

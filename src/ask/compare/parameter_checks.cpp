@@ -5,7 +5,6 @@
 
 #include "ask/compare/compare_words.h"
 #include "ask/compare/input_checks.h"
-#include "ground/model/data_name.h"
 #include "sonde/tensor.h"
 
 namespace sonde {
@@ -72,8 +71,7 @@ void report_other_size(StepFindings& findings, const ComparedOp& op, const Paire
   const TensorDifference& difference = *input.difference;
   findings.note(fmt::format(
       "{} reads {} of shape {}, the golden op {}: later results are not compared; run both with the same batches",
-      op.target.front()->op_name,
-      input.target.input->tensor->parameter.empty() ? "data" : input.target.input->tensor->parameter,
+      op.target.front()->op_name, input.target.input->tensor->parameter.or_if_empty("data"),
       shape_text(difference.shape, '(', ')'), shape_text(difference.golden_shape, '(', ')')));
 }
 
@@ -89,7 +87,7 @@ void check_parameter(const CompareFacts& facts, StepFindings& findings, Compared
   const bool one_source = facts.pairs.same_producer(*input.target.input, *input.golden.input);
   if (facts.golden.has_flow && input.golden.input->from != kNoOp && !one_source)
     return check_wiring(facts, findings, op, input, shown);
-  const bool is_data = is_data_name(target.parameter);
+  const bool is_data = !target.parameter.is_parameter();
   if (!input.difference->same_shape) {
     const bool is_new = findings.is_new_name(target.parameter);
     if (is_data && is_new) report_other_size(findings, op, input);
@@ -124,8 +122,7 @@ void check_parameter(const CompareFacts& facts, StepFindings& findings, Compared
   }
   const Held holds = what_it_holds(facts, target, golden, *input.difference);
   // If the other framework uses another name and the counterpart was guessed, the guess was wrong.
-  const bool guessed = op.how == MatchedBy::order || op.how == MatchedBy::flow;
-  if (guessed && !holds.text.empty() && !target.parameter.empty() && !facts.names.in_golden(mine)) {
+  if (is_guess(op.how) && !holds.text.empty() && !target.parameter.empty() && !facts.names.in_golden(mine)) {
     shown.note = holds.text;
     return;
   }

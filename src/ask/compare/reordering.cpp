@@ -16,7 +16,7 @@ std::pair<const ComparedOp*, const CatalogOp*> reordering_before(const CompareFa
   constexpr std::size_t kMost = 24;
   const ComparedOp* choosing = nullptr;
   for (const bool in_golden : {false, true}) {
-    const CompareSide& side = in_golden ? facts.golden : facts.target;
+    const CompareSide& side = facts.side(in_golden);
     Group border = {in_golden ? op.golden_index : op.target_index};
     for (std::size_t i = 0; i < border.size() && i < kMost; ++i) {
       for (const CompareInput& input : side.ops[border[i]].inputs) {

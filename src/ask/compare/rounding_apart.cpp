@@ -16,8 +16,7 @@ namespace {
 std::uint32_t worker_of(const CompareSide& side, const Group& group) {
   std::uint32_t worker = kNoOp;
   for (const std::uint32_t at : group) {
-    const OpKind kind = side.ops[at].kind;
-    if (kind == OpKind::copy || kind == OpKind::cast) continue;
+    if (moves_or_casts(side.ops[at].kind)) continue;
     if (worker != kNoOp) return kNoOp;
     worker = at;
   }

@@ -10,6 +10,7 @@
 #include "ground/model/gradient_name.h"
 #include "read/operators/op_nature.h"
 #include "read/operators/op_questions.h"
+#include "read/operators/op_work.h"
 #include "sonde/dtype.h"
 
 namespace sonde {
@@ -75,8 +76,9 @@ std::vector<Tensors> losses_of(const CompareSide& side) {
       add(input, loss);
       if (loss.empty()) continue;
       const CompareOp& maker = side.ops[input.from];
-      const std::string type = bare_type(maker.op->op_type);
-      if (type == "mul" || type == "div") std::ranges::for_each(maker.inputs, [&](const auto& one) { add(one, loss); });
+      const OpWork work = work_of(bare_type(maker.op->op_type));
+      const bool is_scaled = work == OpWork::multiply || work == OpWork::divide;
+      if (is_scaled) std::ranges::for_each(maker.inputs, [&](const auto& one) { add(one, loss); });
       losses.push_back(loss);
     }
   }
@@ -101,11 +103,14 @@ Tensors unread_results(const CompareSide& side, bool of_forward) {
 
 }  // namespace
 
-StepEnds::StepEnds(const CompareSide& target, const CompareSide& golden, Differences& differences,
-                   const ParameterLayout* layout)
-    : target_(target), golden_(golden), differences_(differences), layout_(layout) {
-  of_products_ = std::min(spacing_of_products(target), spacing_of_products(golden));
-}
+StepEnds::StepEnds(const CompareFacts& facts)
+    : target_(facts.target),
+      golden_(facts.golden),
+      differences_(facts.differences),
+      layout_(facts.history.layout.get()),
+      gradients_(gradients_of(target_)),
+      golden_gradients_(gradients_of(golden_)),
+      of_products_(std::min(spacing_of_products(target_), spacing_of_products(golden_))) {}
 
 // The parameter, or the gradient of it.
 bool StepEnds::is_in_a_layout(std::string_view name) const {
@@ -135,7 +140,7 @@ double StepEnds::largest_size(const std::map<std::string_view, const CatalogTens
 
 // By name; those whose name only one side has, by their values; those in other layouts, element by element.
 bool StepEnds::gradients_agree() {
-  Named mine = gradients_of(target_), theirs = gradients_of(golden_);
+  Named mine = gradients_, theirs = golden_gradients_;
   if (mine.empty() || theirs.empty()) return false;
   const double largest = largest_size(theirs);
   if (!(largest > 0) || !gradients_agree_in_their_layouts(largest)) return false;
@@ -170,9 +175,9 @@ ParameterLayout::Of slopes_in(const Named& gradients) {
 
 bool StepEnds::gradients_agree_in_their_layouts(double largest) {
   if (layout_ == nullptr) return true;
-  const Named mine = gradients_of(target_), theirs = gradients_of(golden_);
   std::vector<ParameterLayout::Distance> distances;
-  if (!layout_->distances(*target_.rank, slopes_in(mine), *golden_.rank, slopes_in(theirs), distances)) return false;
+  if (!layout_->distances(*target_.rank, slopes_in(gradients_), *golden_.rank, slopes_in(golden_gradients_), distances))
+    return false;
   return std::ranges::all_of(distances, [&](const ParameterLayout::Distance& one) {
     return is_rounding(one.rms_error, one.rms, epsilon_of(one.dtype), largest);
   });
@@ -266,8 +271,7 @@ bool StepEnds::updates_agree_in_their_layouts() {
       return at == side.written.end() ? nullptr : at->second.output;
     };
   };
-  const Named gradients = gradients_of(golden_);
-  const double largest = largest_size(gradients);
+  const double largest = largest_size(golden_gradients_);
   double smallest = std::numeric_limits<double>::infinity();
   for (const auto& [name, parameter] : parameters_read_by(golden_)) {
     const CatalogTensor* after = of(golden_)(std::string(name));
@@ -278,8 +282,8 @@ bool StepEnds::updates_agree_in_their_layouts() {
   }
   std::vector<ParameterLayout::Distance> after, slopes;
   if (!layout_->distances(*target_.rank, of(target_), *golden_.rank, of(golden_), after)) return false;
-  const Named mine = gradients_of(target_);
-  if (!layout_->distances(*target_.rank, slopes_in(mine), *golden_.rank, slopes_in(gradients), slopes)) return false;
+  if (!layout_->distances(*target_.rank, slopes_in(gradients_), *golden_.rank, slopes_in(golden_gradients_), slopes))
+    return false;
   for (std::size_t i = 0; i < after.size(); ++i) {
     const ParameterLayout::Distance& one = after[i];
     const double spacing = epsilon_of(one.dtype);

@@ -2,13 +2,11 @@
 // that no op reads. Two programs that leave the same compute the same, however their ops differ in between.
 #pragma once
 
-#include <cstdint>
+#include <map>
 #include <string_view>
 #include <vector>
 
-#include "ask/compare/compare_side.h"
-#include "ask/compare/parameter_layout.h"
-#include "read/measure/tensor_difference.h"
+#include "ask/compare/compare_facts.h"
 
 namespace sonde {
 
@@ -17,9 +15,7 @@ inline constexpr double kEndRounding = 64;
 
 class StepEnds {
  public:
-  // `layout`: of parameters that the two keep in different layouts; null: there are none.
-  StepEnds(const CompareSide& target, const CompareSide& golden, Differences& differences,
-           const ParameterLayout* layout);
+  explicit StepEnds(const CompareFacts& facts);
 
   // False if a part is unknown, or only one of the two leaves it.
   bool results_and_gradients_agree();
@@ -42,8 +38,10 @@ class StepEnds {
   const CompareSide& target_;
   const CompareSide& golden_;
   Differences& differences_;
-  const ParameterLayout* layout_;
-  double of_products_ = 0;  // the spacing of their type: a finer loss computed from them has no more digits
+  const ParameterLayout* layout_;  // of parameters that the two keep in different layouts; null: there are none
+  // As the optimizers read them, by name.
+  const std::map<std::string_view, const CatalogTensor*> gradients_, golden_gradients_;
+  const double of_products_;  // the spacing of their type: a finer loss computed from them has no more digits
 };
 
 }  // namespace sonde

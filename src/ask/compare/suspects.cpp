@@ -42,8 +42,7 @@ void name_suspects(const CompareFacts& facts, StepFindings& findings, const Comp
   const bool in_golden = op->target.empty();
   findings.add(in_golden ? FindingKind::missing : FindingKind::inserted, *op,
                (in_golden ? op->golden : op->target).front(), in_golden, nullptr,
-               fmt::format("has no counterpart in the {}, and gradients differ: {}",
-                           in_golden ? "target" : "golden dump", shown));
+               fmt::format("has no counterpart in the {}, and gradients differ: {}", name_of_other(in_golden), shown));
   findings.all().back().place = begins;
 }
 

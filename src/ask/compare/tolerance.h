@@ -3,9 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
 
 #include "read/measure/tensor_difference.h"
 #include "read/operators/op_family.h"

@@ -85,8 +85,7 @@ void look_at_units_in_another_order(const CompareFacts& facts, StepFindings& fin
     return;
   // Two whole parameters that were exchanged are not units in another order: nothing puts them back.
   if (std::ranges::any_of(findings.all(), &CompareFinding::exchanged)) return;
-  if (StepEnds(facts.target, facts.golden, facts.differences, facts.history.layout.get()).results_and_gradients_agree())
-    return;
+  if (StepEnds(facts).results_and_gradients_agree()) return;
   double error = 0;
   const ComparedOp* found = first_with_other_units(facts, error);
   if (found == nullptr) return;

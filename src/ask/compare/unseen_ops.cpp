@@ -7,7 +7,6 @@
 #include "ask/compare/compare_words.h"
 #include "ask/compare/input_checks.h"
 #include "ask/compare/step_ends.h"
-#include "ground/model/not_read.h"
 #include "sonde/dtype.h"
 
 namespace sonde {
@@ -28,7 +27,8 @@ std::string short_name(const CatalogOp& op) { return std::string(op.op_name.subs
 
 std::string_view reason_not_read(const CatalogOp& op) {
   for (const CatalogTensor& tensor : op.tensors) {
-    if (!tensor.skipped.empty() && tensor.skipped != kUninitialised) return tensor.skipped;
+    if (tensor.skipped.reason != NotRead::nothing && tensor.skipped.reason != NotRead::uninitialised)
+      return tensor.skipped;
   }
   return "";
 }
@@ -171,9 +171,7 @@ void find_jump(const CompareFacts& facts, StepFindings& findings) {
       const bool is_left_over = difference.rms_error <= 64 * coarser_spacing(difference) * scale;
       const bool is_found = op.verdict == OpVerdict::propagated && !decides(op.kind) && !is_left_over &&
                             difference.relative() >= kMaxExplainable && is_jump(difference, std::max(before, seen));
-      if (is_found && StepEnds(facts.target, facts.golden, facts.differences, facts.history.layout.get())
-                          .results_and_gradients_agree())
-        return;
+      if (is_found && StepEnds(facts).results_and_gradients_agree()) return;
       if (is_found) {
         const std::string what = difference_text(FindingKind::data, output) +
                                  "; what it reads agrees as far as it is known: tensors of all ops before it settle it";

@@ -53,10 +53,11 @@ void report_wiring(const CompareFacts& facts, StepFindings& findings, ComparedOp
   const std::string slot = fmt::format("input.{} of {}", shown.target->slot, op.target.front()->op_name);
   const std::uint32_t mine = inserted ? facts.pairs.first_alone_before(false, from) : kNoOp;
   // If both have ops of their own here, one that only moves or casts is not the cause of what the other computes.
-  const auto moves = [](const CompareOp& one) { return one.kind == OpKind::copy || one.kind == OpKind::cast; };
-  const bool is_cast = missing && moves(facts.golden.ops[theirs]);  // what it moves or casts was computed before
+  const bool is_cast =
+      missing && moves_or_casts(facts.golden.ops[theirs].kind);  // what it moves or casts was computed before
   const std::uint32_t other = is_cast ? facts.pairs.first_alone_before(true, theirs) : theirs;
-  const bool only_moves = inserted && missing && moves(facts.target.ops[mine]) && !moves(facts.golden.ops[other]);
+  const bool only_moves = inserted && missing && moves_or_casts(facts.target.ops[mine].kind) &&
+                          !moves_or_casts(facts.golden.ops[other].kind);
   if (inserted && !only_moves) {
     findings.add(FindingKind::inserted, op, facts.target.ops[mine].op, false, &shown,
                  fmt::format("has no counterpart in the golden dump, and changes {}: {}", slot, numbers));

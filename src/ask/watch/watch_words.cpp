@@ -1,5 +1,6 @@
 // Hits in words for people.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 
@@ -23,6 +24,13 @@ constexpr std::array<ErrorText, 6> kErrors = {{
 
 }  // namespace
 
+std::optional<WatchSelection::Sides> sides_of_word(std::string_view word) {
+  using enum WatchSelection::Sides;
+  if (word == "output") return outputs;
+  if (word == "input") return inputs;
+  return word == "both" ? std::optional(both) : std::nullopt;
+}
+
 std::vector<std::string_view> error_messages(std::uint32_t code) {
   std::vector<std::string_view> messages;
   for (const ErrorText& text : kErrors) {
@@ -38,6 +46,8 @@ std::vector<std::string_view> error_words(std::uint32_t code) {
   }
   return words;
 }
+
+std::string reason_of(const WatchHit& hit) { return fmt::format("{}", fmt::join(error_messages(hit.error_code), " ")); }
 
 std::string detail_of(const WatchHit& hit) {
   std::string text = hit.found;

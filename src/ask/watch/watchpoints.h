@@ -38,6 +38,8 @@ struct WatchSelection {
   std::function<bool(const CatalogRank&, const CatalogStep&, const CatalogOp&)> takes;
   std::function<bool(const TensorPlace&)> takes_tensor;
 };
+// Of "output", "input" and "both"; nullopt: another word.
+std::optional<WatchSelection::Sides> sides_of_word(std::string_view word);
 // In the order of the catalog; tensors without recorded data are left out.
 std::vector<TensorPlace> select_watched(const Catalog& catalog, const WatchSelection& selection);
 
@@ -93,6 +95,9 @@ struct WatchHit {
 // The Python debugger combines the checks in one such pair of sentences and writes numbers as Python does, like its
 // original (python/sonde/debugger/conditions.py).
 std::string detail_of(const WatchHit& hit);
+
+// Of a tensor on which the condition could not be checked: the messages of its error code.
+std::string reason_of(const WatchHit& hit);
 
 // A tensor that was not judged at all. The debugger would skip it without a message.
 struct WatchGap {

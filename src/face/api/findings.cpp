@@ -14,6 +14,7 @@
 #include "face/report/comparison.h"
 #include "face/report/first_bad.h"
 #include "face/report/stomp.h"
+#include "face/report/watch.h"
 #include "ground/contract/json.h"
 #include "read/catalog/dump_part.h"
 #include "read/catalog/slot_text.h"
@@ -82,10 +83,11 @@ struct ComparedDumps::State {
   Dump target, golden;  // the comparison points into their catalogs
   CompareOptions options;
   DumpComparison found;
-  Comparison answer;
+  mutable std::optional<Comparison> answer;  // once it was asked for, under the locks
 
+  Comparison whole_answer() const;
   template <typename Body>
-  auto locked(const Body& body) const {
+  decltype(auto) locked(const Body& body) const {
     std::mutex &first = DumpAccess::mutex(target), &second = DumpAccess::mutex(golden);
     if (&first == &second) {  // a dump compared with itself
       const std::scoped_lock lock(first);
@@ -96,6 +98,16 @@ struct ComparedDumps::State {
   }
 };
 
+Comparison ComparedDumps::State::whole_answer() const {
+  Comparison all = answer_of(found, options);
+  for_each_op(found, [&](OperatorPair&& op) { all.ops.push_back(std::move(op)); });
+  for (const std::string& message : found.unreadable) all.problems.push_back({{}, message});
+  for (const std::string& message : found.left_out) all.problems.push_back({{}, message});
+  add_problems_of(DumpAccess::catalog(golden), all.problems);
+  add_problems_of(DumpAccess::catalog(target), all.problems);
+  return all;
+}
+
 Result<ComparedDumps> compare(const Dump& target, const Dump& golden, const CompareQuestion& question) {
   const Result<CompareOptions> wanted = compare_options(question);
   if (!wanted) return wanted.error();
@@ -104,12 +116,6 @@ Result<ComparedDumps> compare(const Dump& target, const Dump& golden, const Comp
     Result<DumpComparison> found = compare_dumps(DumpAccess::catalog(target), DumpAccess::catalog(golden), *wanted);
     if (!found) return found.error();
     state->found = std::move(*found);
-    state->answer = answer_of(state->found, *wanted);
-    std::vector<DumpProblem>& problems = state->answer.problems;
-    for (const std::string& message : state->found.unreadable) problems.push_back({{}, message});
-    for (const std::string& message : state->found.left_out) problems.push_back({{}, message});
-    add_problems_of(DumpAccess::catalog(golden), problems);
-    add_problems_of(DumpAccess::catalog(target), problems);
     return {};
   });
   if (!status) return status.error();
@@ -118,7 +124,12 @@ Result<ComparedDumps> compare(const Dump& target, const Dump& golden, const Comp
   return compared;
 }
 
-const Comparison& ComparedDumps::answer() const { return state_->answer; }
+const Comparison& ComparedDumps::answer() const {
+  return state_->locked([&]() -> const Comparison& {
+    if (!state_->answer) state_->answer = state_->whole_answer();
+    return *state_->answer;
+  });
+}
 
 std::vector<std::string> ComparedDumps::left_out() const {
   std::vector<std::string> all = state_->found.left_out;
@@ -174,17 +185,8 @@ WatchFinding watch_finding(const Dump& dump, const Watchpoint& watchpoint, const
 WatchFinding watch_finding(const Dump& dump, const Watchpoint& watchpoint, const WatchHit& hit) {
   WatchFinding finding = watch_finding(dump, watchpoint, hit.tensor);
   finding.previous_step = hit.previous_step;
-  for (const WatchParameter& parameter : hit.parameters) {
-    finding.parameters.push_back({std::string(parameter.parameter->name), parameter.value, parameter.actual,
-                                  parameter.hit, parameter.at_least, parameter.at_most});
-  }
-  if (hit.hit) {
-    finding.detail = detail_of(hit);
-  } else {
-    for (const std::string_view message : error_messages(hit.error_code)) {
-      finding.detail += (finding.detail.empty() ? "" : " ") + std::string(message);
-    }
-  }
+  finding.parameters = judged_values(hit);
+  finding.detail = hit.hit ? detail_of(hit) : reason_of(hit);
   return finding;
 }
 
@@ -194,7 +196,8 @@ Result<WatchFindings> watch(const Dump& dump, const WatchQuestion& question, con
   if (question.conditions.empty() && !question.recommended) {
     return Error{ErrorCode::invalid_argument, "no condition: name one, or ask for the recommended ones"};
   }
-  if (question.side != "input" && question.side != "output" && question.side != "both") {
+  const std::optional<WatchSelection::Sides> sides = sides_of_word(question.side);
+  if (!sides) {
     return Error{ErrorCode::invalid_argument, "side: 'input', 'output' or 'both', not '" + question.side + "'"};
   }
   const Result<StepSet> steps = parse_steps(question.step);
@@ -213,8 +216,7 @@ Result<WatchFindings> watch(const Dump& dump, const WatchQuestion& question, con
   const std::lock_guard lock(DumpAccess::mutex(dump));
   WatchFindings out;
   WatchSelection selection;
-  using enum WatchSelection::Sides;
-  selection.sides = question.side == "input" ? inputs : question.side == "both" ? both : outputs;
+  selection.sides = *sides;
   selection.takes_tensor = [&](const TensorPlace& place) { return chosen.contains(place); };
   const Result<std::vector<Watchpoint>> watchpoints =
       make_watchpoints(catalog, *conditions, question.recommended, selection, out.notes);

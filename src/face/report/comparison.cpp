@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <optional>
 
 #include "ask/compare/compare_words.h"
@@ -135,7 +133,7 @@ std::string details_of(const DumpComparison& comparison, const CompareFinding& f
   const ComparedStep& step = comparison.steps[finding.step];
   const ComparedOp& op = *finding.op;
   std::string text;
-  add_source(text, finding.in_golden ? *step.golden : *step.target, *finding.culprit, "source");
+  add_source(text, step.side(finding.in_golden), *finding.culprit, "source");
   if (!op.golden.empty() && !op.target.empty()) {
     const CatalogOp& golden = *op.golden.back();
     text += fmt::format("  golden  {}{}, matched by {}\n", printable(names_of(op.golden)), place_of(golden),

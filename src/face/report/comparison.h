@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <string>
 
 #include "ask/compare/compare.h"
@@ -13,7 +14,9 @@ namespace sonde {
 // Begins with the first error; then the inputs and arguments of its op, two more findings and the number of ops with
 // each verdict. `all`: every finding, the ops without a counterpart, and a table of the others, `width` columns wide.
 std::string report_of(const DumpComparison& comparison, const CompareOptions& options, bool all, std::size_t width);
-Comparison answer_of(const DumpComparison& comparison, const CompareOptions& options);  // without problems
+// Without problems and without `ops`: there may be many, and they follow one by one.
+Comparison answer_of(const DumpComparison& comparison, const CompareOptions& options);
+void for_each_op(const DumpComparison& comparison, const std::function<void(OperatorPair&&)>& take);
 std::string csv_of(const DumpComparison& comparison);
 std::string junit_of(const DumpComparison& comparison);
 

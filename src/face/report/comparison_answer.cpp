@@ -173,12 +173,15 @@ Comparison answer_of(const DumpComparison& comparison, const CompareOptions& opt
   options.tolerance.put_into(answer);
   answer.notes = comparison.notes;
   answer.layers = layers_of(comparison);
-  for (const ComparedStep& step : comparison.steps) {
-    const std::set<const ComparedOp*> moved = moved_ops(step);
-    for (const ComparedOp& op : step.ops) answer.ops.push_back(pair_of(step, op, moved.contains(&op)));
-  }
   answer.warnings = comparison.notes;
   return answer;
+}
+
+void for_each_op(const DumpComparison& comparison, const std::function<void(OperatorPair&&)>& take) {
+  for (const ComparedStep& step : comparison.steps) {
+    const std::set<const ComparedOp*> moved = moved_ops(step);
+    for (const ComparedOp& op : step.ops) take(pair_of(step, op, moved.contains(&op)));
+  }
 }
 
 }  // namespace sonde

@@ -67,10 +67,7 @@ JudgedCondition condition_of(const Watchpoint& watchpoint, const WatchHit& hit) 
   JudgedCondition condition;
   condition.id = watchpoint.condition.info->id;
   condition.abbr = watchpoint.condition.info->abbreviation;
-  for (const WatchParameter& parameter : hit.parameters) {
-    condition.params.push_back({std::string(parameter.parameter->name), parameter.value, parameter.actual,
-                                parameter.hit, parameter.at_least, parameter.at_most});
-  }
+  condition.params = judged_values(hit);
   return condition;
 }
 
@@ -172,6 +169,15 @@ std::string limits_text(const ConditionParameter& parameter) {
 
 }  // namespace
 
+std::vector<JudgedValue> judged_values(const WatchHit& hit) {
+  std::vector<JudgedValue> values;
+  for (const WatchParameter& parameter : hit.parameters) {
+    values.push_back({std::string(parameter.parameter->name), parameter.value, parameter.actual, parameter.hit,
+                      parameter.at_least, parameter.at_most});
+  }
+  return values;
+}
+
 std::string hits_table(const Catalog& catalog, std::span<const Watchpoint> watchpoints, const WatchReport& report,
                        std::size_t width) {
   Table table({{"rank", Align::right},
@@ -214,9 +220,7 @@ std::string doubts_text(const Catalog& catalog, std::span<const Watchpoint> watc
   };
   for (const WatchHit& hit : report.hits) {
     if (hit.hit) continue;
-    std::vector<std::string> reasons;
-    for (const std::string_view message : error_messages(hit.error_code)) reasons.emplace_back(message);
-    add(hit.watchpoint, joined(reasons, " "), hit.tensor);
+    add(hit.watchpoint, reason_of(hit), hit.tensor);
   }
   for (const WatchGap& gap : report.gaps) add(gap.watchpoint, gap.reason, gap.tensor);
   std::string text;

@@ -16,6 +16,9 @@ std::string hits_table(const Catalog& catalog, std::span<const Watchpoint> watch
 std::string doubts_text(const Catalog& catalog, std::span<const Watchpoint> watchpoints, const WatchReport& report);
 WatchDocument answer_of(const Catalog& catalog, std::span<const Watchpoint> watchpoints, const WatchReport& report);
 
+// The parameters of the hit's condition, and what was found for each.
+std::vector<JudgedValue> judged_values(const WatchHit& hit);
+
 // The catalogue of conditions.
 std::string conditions_table(std::size_t width);
 WatchDocument conditions_answer();

@@ -1,30 +1,13 @@
 // Watchpoints: the conditions of MindSpore's debugger, over the tensors of the dump. The server judges.
 import { useState } from "preact/hooks";
+import type { Condition, WatchDocument } from "../answers.ts";
 import type { Conditions, Job } from "../api.ts";
 import { isOver, runJob } from "../jobs.ts";
-import { formatNumber, type Num } from "../numbers.ts";
+import { formatNumber } from "../numbers.ts";
 import { OpLink } from "../parts/op_name.tsx";
 import { Await, baseName, Card, Command, Empty, lineOf, Problem, Select } from "../parts/ui.tsx";
 import { dump, exactly, formatSlot, params, useJson } from "../state.ts";
 import { words } from "../words.ts";
-
-// `sonde watch --list --json` and `sonde watch --json`, as far as the page shows them.
-interface Condition {
-  id: string;
-  summary: string;
-  target: string;
-  parameters: { name: string; default_value: Num; values: string; param_type: string; required_params: string[] | null }[];
-}
-
-interface Watched {
-  watch_points: { id: number; name: string; tensors: number }[];
-  hits: {
-    op_name: string; rank: number; graph: number; step: number; source_file: string; source_line: number;
-    tensors: { side: string; slot: number; watch_points: { id: number; hit: boolean; watch_condition: { id: string; params: { name: string; value: Num; actual_value?: Num; is_hit?: boolean }[] }; hit_detail?: string; error_msg: string[] }[] }[];
-  }[];
-  not_judged: { op_name: string; step: number; reason: string }[];
-  notes: string[];
-}
 
 type Chosen = Record<string, Record<string, string>>;
 const CATEGORIES = ["", "tensor", "weight", "gradient", "activation"] as const;
@@ -57,7 +40,7 @@ export function Watch() {
       setError(problem as Error);
     }
   };
-  const result = job?.state === "done" ? (job.result as unknown as Watched) : null;
+  const result = job?.state === "done" ? (job.result as unknown as WatchDocument) : null;
   return (
     <div class="page">
       <h1 class="hidden">{words.watch.title}</h1>
@@ -75,7 +58,7 @@ export function Watch() {
             <Await of={conditions}>
               {(value) => (
                 <ul class="conditions">
-                  {(value.conditions as unknown as Condition[]).map((condition) => (
+                  {(value.conditions as unknown as readonly Condition[]).map((condition) => (
                     <ConditionRow key={condition.id} of={condition} values={chosen[condition.id]} onChange={(values) => {
                       const next = { ...chosen };
                       if (values) next[condition.id] = values;
@@ -121,8 +104,9 @@ function ConditionRow({ of, values, onChange }: { of: Condition; values: Record<
   );
 }
 
-function Hits({ of, command }: { of: Watched; command: string }) {
-  const rows = of.hits.flatMap((hit) =>
+function Hits({ of, command }: { of: WatchDocument; command: string }) {
+  const notJudged = of.not_judged ?? [];
+  const rows = (of.hits ?? []).flatMap((hit) =>
     hit.tensors.flatMap((tensor) => tensor.watch_points.filter((point) => point.hit).map((point) => ({ hit, tensor, point }))),
   );
   return (
@@ -141,7 +125,7 @@ function Hits({ of, command }: { of: Watched; command: string }) {
                     <td><OpLink name={hit.op_name} patch={{ s: hit.step, g: hit.graph, r: hit.rank, t: formatSlot(tensor) }} /> <span class="where">{lineOf(hit.source_file, hit.source_line)}</span></td>
                     <td>{tensor.side}.{tensor.slot}</td>
                     <td class="setting">{point.watch_condition.params.map((param) => `${param.name} ${formatNumber(param.value)}`).join(", ")}</td>
-                    <td class="found">{point.hit_detail ?? point.watch_condition.params.filter((param) => param.is_hit && param.actual_value !== undefined).map((param) => formatNumber(param.actual_value)).join(", ")}</td>
+                    <td class="found">{point.hit_detail ?? point.watch_condition.params.filter((param) => param.is_hit && param.actual_value !== null).map((param) => formatNumber(param.actual_value)).join(", ")}</td>
                   </tr>
                 ))}
               </tbody>
@@ -151,14 +135,14 @@ function Hits({ of, command }: { of: Watched; command: string }) {
         {rows.length > MOST_HITS && <Empty>{words.op.more(rows.length - MOST_HITS)}</Empty>}
         <Command text={command} />
       </Card>
-      {of.not_judged.length > 0 && (
-        <Card title={`${words.watch.notJudged}: ${of.not_judged.length}`}>
+      {notJudged.length > 0 && (
+        <Card title={`${words.watch.notJudged}: ${notJudged.length}`}>
           <ul class="plain-list">
-            {of.not_judged.slice(0, 50).map((entry, i) => <li key={i}><OpLink name={entry.op_name} patch={{ s: entry.step }} scope={false} /> {entry.reason}</li>)}
+            {notJudged.slice(0, 50).map((entry, i) => <li key={i}><OpLink name={entry.op_name} patch={{ s: entry.step }} scope={false} /> {entry.reason}</li>)}
           </ul>
         </Card>
       )}
-      {of.notes.map((note) => <p key={note} class="soft">{note}</p>)}
+      {of.notes?.map((note) => <p key={note} class="soft">{note}</p>)}
     </>
   );
 }
