@@ -17,6 +17,7 @@
 #include "dump/journal/live_run.h"
 #include "dump/layout/side_names.h"
 #include "dump/run_files/statistic_csv.h"
+#include "ground/base/text.h"
 #include "ground/files/files.h"
 #include "ground/files/mapped_file.h"
 #include "ground/files/packed_path.h"
@@ -33,16 +34,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kSumTolerance = 1e-12;  // of the sum of magnitudes: elements may be added in another order
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    lines.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return lines;
-}
 
 // Of sums that may have been added in another order, or of elements widened in the file. Those of 8- and 16-bit floats
 // are floats within groups (docs/format.md).
@@ -389,8 +380,8 @@ class RankVerifier {
       add(IssueKind::missing, {}, path, "it is not there, or cannot be read");
       return;
     }
-    for (const std::string& line : lines_of(*text)) {
-      const auto step = steps.find(std::strtoull(line.c_str(), nullptr, 10));
+    for (const std::string_view line : split(*text, '\n')) {
+      const auto step = steps.find(std::strtoull(std::string(line).c_str(), nullptr, 10));
       if (step != steps.end() && !line.empty() && line[0] >= '0' && line[0] <= '9' && step->second > 0) --step->second;
     }
     for (const auto& [iteration, count] : steps) {
@@ -403,7 +394,7 @@ class RankVerifier {
   bool shows_first_step(const fs::path& table) {
     const Result<std::string> text = read_whole_file(side_file(table));
     if (!text) return true;
-    const std::vector<std::string> lines = lines_of(*text);
+    const std::vector<std::string_view> lines = split(*text, '\n');
     return lines.size() < 2 || !lines[1].ends_with(",none");
   }
 
@@ -412,9 +403,9 @@ class RankVerifier {
     const Result<std::string> text = read_whole_file(side_file(table));
     if (!text) return;
     std::set<std::string> shown;
-    for (const std::string& line : lines_of(*text)) {
+    for (const std::string_view line : split(*text, '\n')) {
       const std::size_t comma = line.find(',');
-      if (comma != std::string::npos && !line.starts_with("step")) shown.insert(line.substr(comma + 1));
+      if (comma != std::string::npos && !line.starts_with("step")) shown.emplace(line.substr(comma + 1));
     }
     shown.erase("none");  // the recorder has left it out
     std::set<std::size_t> runs;

@@ -7,6 +7,7 @@
 
 #include "dump/formats/limits.h"
 #include "ground/base/parse_number.h"
+#include "ground/base/text.h"
 
 namespace sonde {
 namespace {
@@ -29,12 +30,10 @@ constexpr std::array kAclTypes = {
 // "2,3"; empty: a scalar.
 bool parse_sizes(std::string_view text, std::vector<std::int64_t>& out) {
   out.clear();
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(','), text.size());
+  for (const std::string_view part : split(text, ',')) {
     std::int64_t size = 0;
-    if (out.size() == kMostDimensions || !parse_number(text.substr(0, end), size) || size < 0) return false;
+    if (out.size() == kMostDimensions || !parse_number(part, size) || size < 0) return false;
     out.push_back(size);
-    text.remove_prefix(std::min(end + 1, text.size()));
   }
   return true;
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "ground/base/parse_number.h"
+#include "ground/base/text.h"
 
 namespace sonde {
 namespace {
@@ -21,18 +22,6 @@ std::string_view take_last(std::string_view& rest, char separator) {
   const std::string_view part = at == std::string_view::npos ? rest : rest.substr(at + 1);
   rest = at == std::string_view::npos ? std::string_view() : rest.substr(0, at);
   return part;
-}
-
-// The fields of "a.b.1", all that there are.
-std::vector<std::string_view> split(std::string_view text) {
-  std::vector<std::string_view> fields;
-  fields.reserve(12);  // of the longest names: a million files are read
-  while (true) {
-    const std::size_t dot = text.find('.');
-    fields.push_back(text.substr(0, dot));
-    if (dot == std::string_view::npos) return fields;
-    text.remove_prefix(dot + 1);
-  }
 }
 
 using Fields = std::span<const std::string_view>;
@@ -91,7 +80,7 @@ bool parse_op_fields(Fields fields, TensorFileName& out) {
 
 // The op, then ".{side}.{slot}[.{format}[.{dtype}]]".
 bool parse_npy_name(std::string_view name, TensorFileName& out) {
-  const std::vector<std::string_view> fields = split(name);
+  const std::vector<std::string_view> fields = fields_in(name, '.');
   for (std::size_t after = 0; after <= 2 && after + 2 < fields.size(); ++after) {
     const std::size_t side = fields.size() - 2 - after;
     if (!parse_side(fields[side], out.is_input) || !parse_digits(fields[side + 1], out.slot)) continue;
@@ -124,7 +113,7 @@ bool parse_utc_time(std::string_view text, std::uint64_t& timestamp_us) {
 
 // TorchAir's eager dump: "{node}-{target}.{INPUT|OUTPUT}.{i}[.{j}].{time}"; `j`: of a list.
 bool parse_fx_name(std::string_view name, TensorFileName& out) {
-  const std::vector<std::string_view> fields = split(name);
+  const std::vector<std::string_view> fields = fields_in(name, '.');
   const std::size_t n = fields.size();
   if (n < 4 || !parse_utc_time(fields[n - 1], out.timestamp_us) || !is_number(fields[n - 2])) return false;
   const bool in_list = n > 4 && is_number(fields[n - 3]);
@@ -204,7 +193,7 @@ bool parse_op_file_name(std::string_view name, OpFileName& out, bool any_time) {
   out.is_table = name.ends_with(".csv");
   if (out.is_table) name.remove_suffix(4);
   if (name.empty() || name.back() < '0' || name.back() > '9') return false;  // it ends with a time, or with a slice
-  std::vector<std::string_view> fields = split(name);
+  std::vector<std::string_view> fields = fields_in(name, '.');
   if (ends_in_slices(fields) && (fields.size() == 9 || fields.size() == 10)) fields.resize(fields.size() - 4);
   if (fields.size() < 4 || fields.size() > 6 || fields[0].empty() || fields[1].empty()) return false;
   if (!any_time && fields.back().size() < kShortestTime) return false;

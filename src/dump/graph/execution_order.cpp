@@ -4,6 +4,7 @@
 #include <charconv>
 #include <map>
 
+#include "ground/base/text.h"
 #include "ground/files/mapped_file.h"
 
 namespace sonde {
@@ -13,13 +14,9 @@ constexpr std::uintmax_t kLongest = 64 << 20;  // bytes; a million operators
 
 std::vector<std::string> lines_of(std::string_view csv) {
   std::vector<std::string> lines;
-  std::size_t at = csv.find('\n');  // the head
-  while (at != std::string_view::npos && at + 1 < csv.size()) {
-    const std::size_t end = csv.find('\n', at + 1);
-    std::string_view line = csv.substr(at + 1, end == std::string_view::npos ? end : end - at - 1);
+  for (std::string_view line : split(csv, '\n')) {
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (!line.empty()) lines.emplace_back(line);
-    at = end;
   }
   return lines;
 }

@@ -40,7 +40,7 @@ bool take_place(std::string_view& text, SourceLine& place) {
 }
 
 // A path may contain a text that looks like a place; the end of a Python file's name is more certain.
-bool split(std::string_view rest, bool only_python, TracedLine& out) {
+bool split_line(std::string_view rest, bool only_python, TracedLine& out) {
   for (std::size_t at = rest.find_first_of(":("); at != std::string_view::npos; at = rest.find_first_of(":(", at + 1)) {
     if (at == 0 || (only_python && !rest.substr(0, at).ends_with(".py"))) continue;
     SourceLine place;
@@ -94,7 +94,7 @@ bool parse_traced_line(std::string_view line, TracedLine& out) {
   take(line, "inlined:");
   if (!take(line, "In file ")) return false;
   if (line.ends_with('\r')) line.remove_suffix(1);
-  return split(line, true, out) || split(line, false, out);
+  return split_line(line, true, out) || split_line(line, false, out);
 }
 
 std::vector<TracedLine> parse_trace(std::string_view comments, bool outermost_first) {

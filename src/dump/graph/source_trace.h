@@ -1,7 +1,6 @@
 // Source lines as MindSpore's graph files contain them: `# In file train.py:8, 15~20/        return a + b/`.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -2,7 +2,6 @@
 // docs/format.md, "Journal".
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

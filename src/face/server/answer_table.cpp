@@ -7,6 +7,7 @@
 
 #include "face/report/text.h"
 #include "face/server/arrow.h"
+#include "ground/base/text.h"
 #include "ground/contract/json.h"
 #include "plan/config/nearest.h"
 
@@ -125,9 +126,7 @@ AnswerColumn& AnswerTable::add(std::string_view name, ColumnType type, bool null
 Status AnswerTable::choose(std::string_view names) {
   if (names.empty()) return {};
   std::deque<AnswerColumn> chosen;
-  while (!names.empty()) {
-    const std::string_view name = names.substr(0, names.find(','));
-    names.remove_prefix(std::min(names.size(), name.size() + 1));
+  for (const std::string_view name : split(names, ',')) {
     const auto found = std::ranges::find(columns, name, &AnswerColumn::name);
     if (found == columns.end()) {
       std::vector<std::string_view> known;

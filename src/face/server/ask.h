@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 
 #include "face/server/answer_table.h"
 #include "face/server/message.h"

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "ground/base/parse_number.h"
 #include "ground/base/text.h"

@@ -37,16 +37,6 @@ std::string hash_of(std::string_view text) {
   return "'sha256-" + base64({reinterpret_cast<const char*>(digest), length}) + "'";
 }
 
-std::string percent_encoded(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                          std::string_view("-_.!~*'()").find(c) != std::string_view::npos;
-    out += is_plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
-  }
-  return out;
-}
-
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) out += c == '<' ? "&lt;" : c == '&' ? "&amp;" : c == '"' ? "&quot;" : std::string(1, c);

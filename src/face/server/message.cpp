@@ -1,11 +1,10 @@
 #include "face/server/message.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <optional>
 
 #include "face/report/json.h"
+#include "ground/base/text.h"
 #include "ground/contract/json.h"
 #include "plan/config/printable.h"
 
@@ -120,10 +119,8 @@ Status parse_target(std::string_view target, Request& request) {
   const std::optional<std::string> plain = decoded(path, false);
   if (!plain || !plain->starts_with('/') || plain->find("..") != std::string::npos) return bad_target(target);
   request.path = *plain;
-  std::string_view rest = question == std::string_view::npos ? std::string_view() : target.substr(question + 1);
-  while (!rest.empty()) {
-    const std::string_view part = rest.substr(0, rest.find('&'));
-    rest.remove_prefix(std::min(rest.size(), part.size() + 1));
+  const std::string_view query = question == std::string_view::npos ? std::string_view() : target.substr(question + 1);
+  for (const std::string_view part : split(query, '&')) {
     if (part.empty()) continue;
     const std::size_t equals = part.find('=');
     const std::optional<std::string> name = decoded(part.substr(0, equals), true);

@@ -1,7 +1,6 @@
 #include "face/server/nan_watch.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "dump/journal/journal.h"
 #include "dump/journal/run_json.h"

@@ -1,9 +1,7 @@
 // One operator, the graph of its step, and the ways through it.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <deque>
-#include <limits>
 #include <set>
 
 #include "ask/finding/finding.h"

@@ -1,8 +1,6 @@
 // The content of a dump, and the way to each part of it: overview, tree of scopes, search, source lines.
 #include <algorithm>
-#include <limits>
 #include <map>
-#include <set>
 
 #include "contract/names.h"
 #include "face/report/catalog_text.h"
@@ -124,12 +122,8 @@ Json lines_of(const std::string* text, const std::map<std::uint32_t, LineSum>& s
     for (const auto& [number, sum] : sums) add(number, "");
     return lines;
   }
-  std::string_view rest = *text;
-  for (std::uint32_t number = 1; !rest.empty(); ++number) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    add(number, line);
-    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-  }
+  std::uint32_t number = 0;
+  for (const std::string_view line : split(*text, '\n')) add(++number, line);
   return lines;
 }
 

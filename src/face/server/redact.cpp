@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "face/server/ask.h"
+#include "ground/base/text.h"
 #include "read/operators/op_family.h"
 
 namespace sonde::server {
@@ -32,13 +33,8 @@ std::string Redactor::part(std::string_view part) {
 
 std::string Redactor::name(std::string_view name) {
   std::string out;
-  for (std::size_t begin = 0;;) {
-    const std::size_t end = name.find('/', begin);
-    out += part(name.substr(begin, end == std::string_view::npos ? end : end - begin));
-    if (end == std::string_view::npos) return out;
-    out += '/';
-    begin = end + 1;
-  }
+  for (const std::string_view field : fields_in(name, '/')) out += '/' + part(field);
+  return out.substr(1);
 }
 
 std::string Redactor::type(std::string_view op_type) {

@@ -51,10 +51,7 @@ std::string command_of(const Ask& ask, const RowQuery& query) {
   if (!query.sort.empty()) return "";
   std::string command = fmt::format("sonde {} {}", query.of == RowsOf::tensors ? "stats" : "ls --ops",
                                     shell_quoted(ask.dump.path().string()));
-  std::string_view rest = query.filter;
-  while (!rest.empty()) {
-    const std::string_view word = rest.substr(0, rest.find(' '));
-    rest.remove_prefix(std::min(rest.size(), word.size() + 1));
+  for (const std::string_view word : split(query.filter, ' ')) {
     if (word.empty()) continue;
     if (word.find_first_of(":<>=!\"'") != std::string_view::npos) return "";
     command += fmt::format(" -s '{}'", word);

@@ -1,16 +1,16 @@
 #include "ground/base/python_path.h"
 
 #include <cstdlib>
-#include <sstream>
+
+#include "ground/base/text.h"
 
 namespace sonde {
 
 std::string safe_python_path() {
   const char* const value = std::getenv("PYTHONPATH");
-  std::istringstream parts(value != nullptr ? value : "");
   std::string kept;
-  for (std::string part; std::getline(parts, part, ':');) {
-    if (part.starts_with('/')) kept += (kept.empty() ? "" : ":") + part;
+  for (const std::string_view part : split(value != nullptr ? value : "", ':')) {
+    if (part.starts_with('/')) kept.append(kept.empty() ? "" : ":").append(part);
   }
   return kept;
 }

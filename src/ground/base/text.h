@@ -7,6 +7,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace sonde {
 
@@ -27,6 +28,24 @@ constexpr std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kSpace = " \t\r\n";
   const std::size_t first = text.find_first_not_of(kSpace);
   return first == text.npos ? std::string_view() : text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+}
+
+// All parts between the separators, one more than there are of these.
+inline std::vector<std::string_view> fields_in(std::string_view text, char separator) {
+  std::vector<std::string_view> fields;
+  while (true) {
+    const std::size_t end = text.find(separator);
+    fields.push_back(text.substr(0, end));
+    if (end == text.npos) return fields;
+    text.remove_prefix(end + 1);
+  }
+}
+
+// The same without the last one if that is empty: the lines of a file; nothing of an empty text.
+inline std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts = fields_in(text, separator);
+  if (parts.back().empty()) parts.pop_back();
+  return parts;
 }
 
 // In single quotes, as a shell reads it.

@@ -1,6 +1,5 @@
 // -f is a directory of rule files: compares every model of it that was dumped.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>

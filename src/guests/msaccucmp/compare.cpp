@@ -1,7 +1,6 @@
 #include "guests/msaccucmp/compare.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -220,10 +219,8 @@ Outcome<std::vector<Choice>> choose_algorithms(const std::string& names, const s
     return chosen;
   }
   const std::vector<std::string> custom = custom_algorithms(custom_directory);
-  for (std::size_t begin = 0; begin <= names.size();) {
-    const std::size_t comma = std::min(names.find(',', begin), names.size());
-    std::string name = names.substr(begin, comma - begin);
-    begin = comma + 1;
+  for (const std::string_view field : fields_in(names, ',')) {
+    std::string name(field);
     while (name.starts_with(' ')) name.erase(0, 1);
     while (name.ends_with(' ')) name.pop_back();
     const bool is_custom = std::ranges::find(custom, name) != custom.end();

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "dump/formats/npy.h"
+#include "ground/base/text.h"
 #include "ground/files/mapped_file.h"
 #include "ground/files/safe_path.h"
 #include "guests/msaccucmp/algorithms.h"
@@ -83,12 +84,11 @@ class Top {
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> least_;
 };
 
-std::vector<std::string> cells_of(const std::string& line) {
+std::vector<std::string> cells_of(std::string_view line) {
   std::vector<std::string> cells;
-  std::stringstream stream(line);
-  for (std::string cell; std::getline(stream, cell, ',');) {
+  for (const std::string_view part : split(line, ',')) {
+    std::string& cell = cells.emplace_back(part);
     while (!cell.empty() && std::isspace(static_cast<unsigned char>(cell.back())) != 0) cell.pop_back();
-    cells.push_back(std::move(cell));
   }
   return cells;
 }

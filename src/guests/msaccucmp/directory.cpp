@@ -7,6 +7,7 @@
 #include <charconv>
 #include <sstream>
 
+#include "ground/base/text.h"
 #include "ground/files/mapped_file.h"
 
 namespace sonde::msaccucmp {
@@ -45,16 +46,6 @@ struct NameReader {
   }
 };
 
-std::vector<std::string_view> fields_of(std::string_view name) {
-  std::vector<std::string_view> fields;
-  for (std::size_t begin = 0;;) {
-    const std::size_t dot = name.find('.', begin);
-    fields.push_back(name.substr(begin, dot == std::string_view::npos ? dot : dot - begin));
-    if (dot == std::string_view::npos) return fields;
-    begin = dot + 1;
-  }
-}
-
 bool is_golden(std::string_view name) {
   return name.ends_with(".npy") || name.ends_with(".pb") || name.ends_with(".quant");
 }
@@ -66,7 +57,7 @@ std::uint64_t number(std::string_view text) {
 }
 
 std::uint64_t timestamp_of(std::string_view name, SliceMode mode) {
-  const std::vector<std::string_view> fields = fields_of(name);
+  const std::vector<std::string_view> fields = fields_in(name, '.');
   std::string_view text = fields.back();
   if (is_golden(name)) {
     text = fields.size() > 2 ? fields[2] : "";
@@ -79,7 +70,7 @@ std::uint64_t timestamp_of(std::string_view name, SliceMode mode) {
 
 // The first field that can be a time.
 std::uint64_t moment_of(std::string_view name) {
-  for (const std::string_view field : fields_of(name)) {
+  for (const std::string_view field : fields_in(name, '.')) {
     if (field.size() == kTimestampDigits && is_digits(field)) return number(field);
   }
   return 0;
@@ -87,7 +78,7 @@ std::uint64_t moment_of(std::string_view name) {
 
 // The number that orders the slices of an operator.
 std::uint64_t slice_of(std::string_view name, SliceMode mode) {
-  const std::vector<std::string_view> fields = fields_of(name);
+  const std::vector<std::string_view> fields = fields_in(name, '.');
   if (mode == SliceMode::automatic) return fields.size() > 1 ? number(fields[fields.size() - 2]) : 0;
   const std::string_view op_name = fields.size() > 1 ? fields[1] : "";
   return op_name.empty() || !is_digit(op_name.back()) ? 0 : static_cast<std::uint64_t>(op_name.back() - '0');
@@ -111,7 +102,7 @@ bool is_acl_graph_name(const std::vector<std::string_view>& fields) {
 }
 
 Outcome<SliceMode> slice_mode(std::string_view name) {
-  const std::vector<std::string_view> fields = fields_of(name);
+  const std::vector<std::string_view> fields = fields_in(name, '.');
   if (is_golden(name) || fields.size() <= kOrdinaryFields || is_acl_graph_name(fields)) return SliceMode::whole;
   const std::string_view task_type = fields[fields.size() - 4];
   if (task_type == "4" || task_type == "FFTSPLUS") {

@@ -1,10 +1,10 @@
 // Two files: .npy, or .txt as numpy.loadtxt reads it.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdlib>
 
+#include "ground/base/text.h"
 #include "ground/files/mapped_file.h"
 #include "guests/msaccucmp/comparison.h"
 
@@ -22,11 +22,8 @@ Outcome<Array> read_text(const std::filesystem::path& file) {
   auto values = std::make_shared<std::vector<double>>();
   std::int64_t rows = 0, columns = 0;
   std::size_t line_number = 0;
-  std::string_view text = mapped->text();
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string line(text.substr(0, std::min(end, text.substr(0, end).find('#'))));
-    text.remove_prefix(std::min(end + 1, text.size()));
+  for (const std::string_view whole : split(mapped->text(), '\n')) {
+    const std::string line(whole.substr(0, whole.find('#')));
     ++line_number;
     std::int64_t found = 0;
     for (const char* at = line.c_str();;) {

@@ -64,9 +64,7 @@ T element(const Array& array, std::int64_t index) {
     if constexpr (std::same_as<Element, NoNumber>) {
       return T{};
     } else {
-      const auto stored = load<typename Element::Stored>(array, index);
-      if constexpr (std::same_as<Element, Boolean>) return static_cast<T>(stored != 0 ? 1 : 0);
-      return static_cast<T>(Element::number(stored));
+      return static_cast<T>(Element::number(load<typename Element::Stored>(array, index)));
     }
   });
 }

@@ -7,6 +7,7 @@
 #include <set>
 #include <unordered_set>
 
+#include "ground/base/text.h"
 #include "guests/msaccucmp/comparison.h"
 
 namespace sonde::msaccucmp {
@@ -14,15 +15,12 @@ namespace {
 
 std::vector<std::string> fields(const std::string& text) {
   std::vector<std::string> parts;
-  for (std::size_t begin = 0;;) {
-    const std::size_t comma = std::min(text.find(',', begin), text.size());
-    std::string part = text.substr(begin, comma - begin);
+  for (const std::string_view field : fields_in(text, ',')) {
+    std::string& part = parts.emplace_back(field);
     while (part.starts_with(' ')) part.erase(0, 1);
     while (part.ends_with(' ')) part.pop_back();
-    parts.push_back(std::move(part));
-    if (comma == text.size()) return parts;
-    begin = comma + 1;
   }
+  return parts;
 }
 
 std::optional<std::int64_t> whole_number(const std::string& text) {

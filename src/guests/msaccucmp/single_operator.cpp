@@ -1,6 +1,5 @@
 // -op: one tensor of one operator, element by element.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>

@@ -1,21 +1,17 @@
 #include "sonde/configuration.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "contract/setting_keys.h"
+#include "plan/config/mindspore_keys.h"
 #include "plan/config/plan.h"
 
 namespace sonde {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// MindSpore's own key takes no other characters.
-bool is_plain(std::string_view path) {
-  constexpr std::string_view kPlain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_/";
-  return path.find_first_not_of(kPlain) == std::string_view::npos;
-}
 
 }  // namespace
 
@@ -25,7 +21,8 @@ std::string text_of(const Configuration& configuration) {
   const std::string path = configuration.path.string();
   const bool graph_only = configuration.saved_data == "graph";
   Json common = {{keys::op_debug_mode, 0}, {keys::dump_mode, configuration.kernels.empty() ? 0 : 1}};
-  if (is_plain(path)) common[keys::path] = path;
+  const bool is_plain = std::ranges::all_of(path, is_path_character);
+  if (is_plain) common[keys::path] = path;
   common[keys::net_name] = configuration.net_name;
   common[keys::iteration] = configuration.iteration;
   if (!graph_only) common[keys::saved_data] = configuration.saved_data;
@@ -35,7 +32,7 @@ std::string text_of(const Configuration& configuration) {
   if (!configuration.statistics.empty()) common[keys::statistic_category] = configuration.statistics;
   if (configuration.initial_iteration != 0) common[keys::initial_iteration] = configuration.initial_iteration;
   Json own = Json::object();
-  if (!is_plain(path)) own[keys::path] = path;
+  if (!is_plain) own[keys::path] = path;
   if (graph_only) own[keys::saved_data] = "graph";
   if (configuration.reread) own[keys::reread] = true;
   Json all = {{keys::common_dump_settings, common},

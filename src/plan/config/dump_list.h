@@ -1,7 +1,6 @@
 // DumpList: the selection by the `dump_list` of an acl.json. The rules: docs/compatibility.md, "acl.json: selection".
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <set>

@@ -29,7 +29,6 @@ bool is_name_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
 }
 
-bool is_path_character(char c) { return is_name_character(c) || c == '/'; }
 bool is_iteration_character(char c) { return (c >= '0' && c <= '9') || c == '-' || c == '|'; }
 
 std::string spelled_character(char c) {
@@ -130,6 +129,8 @@ std::uint64_t read_choice(ObjectReader& reader, std::string_view key, std::uint6
 }
 
 }  // namespace
+
+bool is_path_character(char c) { return is_name_character(c) || c == '/'; }
 
 void read_place(ObjectReader& reader, const JsonValue& object, Plan& plan, Diagnostics& diagnostics) {
   if (plan.path.empty()) plan.path = read_path(reader, object, plan.sonde.rules, diagnostics);  // else: sonde_settings

@@ -23,6 +23,9 @@ void read_input_output(ObjectReader& reader, Plan& plan);
 void read_support_device(ObjectReader& reader, Plan& plan, Diagnostics& diagnostics);
 void read_kernels_of(ObjectReader& reader, Plan& plan, Diagnostics& diagnostics);
 
+// Of MindSpore's own key `path`.
+bool is_path_character(char c);
+
 // The members of `value` that the release of plan.sonde.rules reads; warns for each that it does not know yet.
 JsonValue as_read_then(const JsonValue& value, std::string_view object, const Plan& plan, Diagnostics& diagnostics);
 

@@ -64,15 +64,8 @@ std::vector<std::string_view> aten_names(std::string_view type) {
   const auto found = std::lower_bound(
       std::begin(kAliases), std::end(kAliases), type,
       [](const OpTypeAlias& alias, std::string_view wanted) { return less_ignoring_case(alias.type, wanted); });
-  std::vector<std::string_view> names;
-  if (found == std::end(kAliases) || less_ignoring_case(type, found->type)) return names;
-  std::string_view rest = found->atens;
-  while (!rest.empty()) {
-    const std::size_t space = std::min(rest.find(' '), rest.size());
-    names.push_back(rest.substr(0, space));
-    rest.remove_prefix(std::min(space + 1, rest.size()));
-  }
-  return names;
+  if (found == std::end(kAliases) || less_ignoring_case(type, found->type)) return {};
+  return split(found->atens, ' ');
 }
 
 bool is_alias(std::string_view type, std::string_view op_type) {

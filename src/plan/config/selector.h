@@ -4,7 +4,6 @@
 //   if (selector.decide_op("Default/network-Net/conv1-Conv2d/conv2d-op0", "conv2d").outputs) ...
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "ground/base/text.h"
 #include "plan/config/plan.h"
 
 namespace sonde {
@@ -22,10 +23,8 @@ StepSet StepSet::parse(std::string_view text) {
   StepSet set;
   set.text_ = text;
   set.all_ = text == "all";
-  while (!set.all_ && !text.empty()) {
-    const std::size_t bar = std::min(text.find('|'), text.size());
-    const std::string_view token = text.substr(0, bar);
-    text.remove_prefix(std::min(bar + 1, text.size()));
+  if (set.all_) return set;
+  for (const std::string_view token : split(text, '|')) {
     const std::size_t dash = token.find('-');
     const std::optional<std::uint64_t> first = number(token.substr(0, dash));
     // A second '-' stays in the right-hand text, which then is not a number.

@@ -64,19 +64,8 @@ JsonReader::Kind JsonReader::peek() {
   }
 }
 
-bool JsonReader::enter_object() {
-  if (peek() != Kind::object) return false;
-  if (++depth_ > kDeepestValue) {
-    fail(fmt::format("no more than {} levels", kDeepestValue));
-    return false;
-  }
-  ++at_;
-  is_first_ = true;
-  return true;
-}
-
-bool JsonReader::enter_array() {
-  if (peek() != Kind::array) return false;
+bool JsonReader::enter(Kind kind) {
+  if (peek() != kind) return false;
   if (++depth_ > kDeepestValue) {
     fail(fmt::format("no more than {} levels", kDeepestValue));
     return false;

@@ -28,9 +28,9 @@ class JsonReader {
 
   // Each begins a container; false, without reading anything, if the next value is of another kind. Then ask for the
   // next key or item until there is none; after true, its value must be read or skipped.
-  bool enter_object();
+  bool enter_object() { return enter(Kind::object); }
   bool next_key(std::string& key);
-  bool enter_array();
+  bool enter_array() { return enter(Kind::array); }
   bool next_item();
 
   // Each reads one value; false, without reading anything, if it is of another kind.
@@ -54,6 +54,7 @@ class JsonReader {
   const std::string& problem() const { return problem_; }
 
  private:
+  bool enter(Kind kind);
   void fail(std::string_view expected);
   void skip_space();
   bool next(char open, char close);

@@ -1,17 +1,15 @@
 #include "read/catalog/name_mapping.h"
 
-#include <algorithm>
-
+#include "ground/base/text.h"
 #include "ground/files/mapped_file.h"
 
 namespace sonde {
 
 NameMapping parse_name_mapping(std::string_view csv) {
   NameMapping out;
-  for (std::size_t number = 1; !csv.empty(); ++number) {
-    const std::size_t end = std::min(csv.find('\n'), csv.size());
-    std::string_view line = csv.substr(0, end);
-    csv.remove_prefix(std::min(end + 1, csv.size()));
+  std::size_t number = 0;
+  for (std::string_view line : split(csv, '\n')) {
+    ++number;
     while (line.ends_with('\r') || line.ends_with(' ')) line.remove_suffix(1);
     if (line.empty()) continue;
     const std::size_t comma = line.find(',');

@@ -1,7 +1,6 @@
 // Glob: selects names by a pattern.
 #pragma once
 
-#include <string>
 #include <string_view>
 
 #include "plan/config/plan.h"

@@ -47,7 +47,7 @@ bool split_quoted(std::string_view line, Cells& cells) {
 }
 
 // The cells of one line; false if a quote is not closed. `""` inside quotes is a quote.
-bool split(std::string_view line, Cells& cells) {
+bool split_row(std::string_view line, Cells& cells) {
   cells.all.clear();
   cells.quoted.clear();
   while (true) {
@@ -91,15 +91,11 @@ bool parse_shape(std::string_view text, std::vector<std::int64_t>& out) {
   if (text.size() < 2) return false;
   const bool round = text.front() == '(' && text.back() == ')';
   if (!round && !(text.front() == '[' && text.back() == ']')) return false;
-  text = text.substr(1, text.size() - 2);
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(','), text.size());
-    std::string_view size = text.substr(0, end);
+  for (std::string_view size : split(text.substr(1, text.size() - 2), ',')) {
     while (size.starts_with(' ')) size.remove_prefix(1);
     std::int64_t value = 0;
     if (!parse_number(size, value) || value < 0) return false;
     out.push_back(value);
-    text.remove_prefix(std::min(end + 1, text.size()));
   }
   return true;
 }
@@ -280,7 +276,7 @@ using Header = std::vector<const ColumnInfo*>;  // null: a skipped column
 bool parse_header(std::string_view line, std::span<const ColumnInfo> columns, std::span<const std::string_view> needed,
                   Header& header) {
   Cells cells;
-  if (!split(line, cells)) return false;
+  if (!split_row(line, cells)) return false;
   for (const std::string_view cell : cells.all) {
     const auto found = std::ranges::find(columns, cell, &ColumnInfo::name);
     header.push_back(found == columns.end() ? nullptr : &*found);
@@ -311,7 +307,7 @@ std::string_view expected_in(std::string_view column) {
 
 // Empty if the row is valid, else the error.
 std::string parse_row(std::string_view line, const Header& header, Cells& split_cells, StatisticRow& row) {
-  if (!split(line, split_cells)) return "a quote is not closed";
+  if (!split_row(line, split_cells)) return "a quote is not closed";
   std::vector<std::string_view>& cells = split_cells.all;
   if (cells.size() == header.size() + 1 && cells.back().empty()) cells.pop_back();
   add_forgotten_count(header, cells);
@@ -376,7 +372,7 @@ constexpr std::array<Kind, 3> kKinds = {{{"MindSpore", kColumns, {"Op Name", "IO
 // Says which column is missing of the kind that has most of its columns.
 std::string wrong_header(std::string_view line) {
   Cells cells;
-  if (!split(line, cells)) return "line 1, the header: a quote is not closed";
+  if (!split_row(line, cells)) return "line 1, the header: a quote is not closed";
   const auto has = [&](std::string_view name) { return std::ranges::find(cells.all, name) != cells.all.end(); };
   const auto shared = [&](const Kind& kind) {
     return std::ranges::count_if(kind.columns, [&](const ColumnInfo& column) { return has(column.name); });

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <sstream>
-#include <tuple>
 #include <unordered_map>
 
 #include "dump/formats/cann_types.h"
@@ -14,6 +12,7 @@
 #include "dump/formats/tensor_file.h"
 #include "dump/layout/side_names.h"
 #include "ground/base/parallel.h"
+#include "ground/base/text.h"
 #include "ground/files/directory.h"
 #include "ground/files/mapped_file.h"
 #include "read/catalog/catalog_readers.h"
@@ -54,9 +53,8 @@ class OrderNames {
  private:
   void read(const fs::path& path) {
     const Result<std::string> text = read_whole_file(path);
-    std::istringstream lines(text ? *text : std::string());
-    std::string line;
-    while (std::getline(lines, line)) {
+    if (!text) return;
+    for (const std::string_view line : split(*text, '\n')) {
       names_.emplace(comparable_name(line), line);
       // 2.0 leaves the scope out; there all names end differently.
       const auto [at, is_new] = ends_.try_emplace(comparable_name(line.substr(line.rfind('/') + 1)), line);

@@ -1,7 +1,5 @@
 #include "read/measure/health.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>

@@ -1,7 +1,6 @@
 // Health: the NaNs and infinities in a tensor, from any facts in the dump.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <unordered_map>
 #include <vector>

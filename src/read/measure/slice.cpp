@@ -80,9 +80,7 @@ Result<Slice> slice_of(const TensorView& view, std::string_view text) {
   if (text.starts_with('[') != text.ends_with(']') || text == "[") return wrong("a bracket is missing");
   if (text.starts_with('[')) text = trimmed(text.substr(1, text.size() - 2));
   std::size_t axis = 0;
-  while (!text.empty()) {
-    const std::string_view word = text.substr(0, text.find(','));
-    text.remove_prefix(std::min(text.size(), word.size() + 1));
+  for (const std::string_view word : split(text, ',')) {
     if (axis >= view.shape.size()) {
       return wrong(fmt::format("it has more axes than the tensor, which has {}", view.shape.size()));
     }

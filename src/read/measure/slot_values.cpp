@@ -94,17 +94,6 @@ std::vector<double> SlotValues::values() const {
   return all;
 }
 
-double SlotValues::largest_finite() const {
-  double largest = 0;
-  if (elements() == 0) return largest;
-  Position position(shape_.size(), 0);
-  do {
-    const double value = std::fabs(at(position));
-    if (std::isfinite(value)) largest = std::max(largest, value);
-  } while (advance(position, shape_));
-  return largest;
-}
-
 double largest_of(DType dtype) {
   switch (dtype) {
     case DType::float16:

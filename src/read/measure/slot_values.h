@@ -33,7 +33,6 @@ class SlotValues {
   // The positions of the first `most` elements of a kind, in C order.
   enum class Want { nan, inf, bad };
   std::vector<Position> find(Want want, std::size_t most) const;
-  double largest_finite() const;  // by magnitude; 0 without finite elements
 
  private:
   const CatalogTensor* tensor_ = nullptr;

@@ -1,14 +1,11 @@
 #include "read/measure/tensor_difference.h"
 
-#include <fmt/format.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <cmath>
 #include <deque>
 #include <limits>
-#include <numeric>
 #include <unordered_map>
 
 #include "dump/formats/tensor_file.h"
