@@ -9,8 +9,6 @@
 #include <torch/optim/rmsprop.h>
 #include <torch/optim/sgd.h>
 
-#include <deque>
-#include <memory>
 #include <mutex>
 #include <typeinfo>
 #include <unordered_map>

@@ -33,8 +33,6 @@ class RootCall {
   RootCall(const RootCall&) = delete;
   RootCall& operator=(const RootCall&) = delete;
 
-  bool is_outermost() const { return outermost_; }
-
  private:
   bool outermost_;
 };

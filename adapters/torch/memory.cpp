@@ -5,7 +5,6 @@
 
 #include <cstring>
 #include <string>
-#include <utility>
 
 #include "device_work.h"
 #include "tensors.h"

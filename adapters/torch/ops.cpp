@@ -6,7 +6,6 @@
 #include <array>
 #include <atomic>
 #include <cstring>
-#include <memory>
 #include <mutex>
 #include <string_view>
 #include <unordered_map>

@@ -8,7 +8,6 @@
 #include <string_view>
 #include <unordered_set>
 #include <utility>
-#include <vector>
 
 #include "capture.h"
 #include "data_sources.h"

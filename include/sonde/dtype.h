@@ -1,7 +1,6 @@
 // Element types: one table of names, sizes and codes, used by the writer, the readers and the documentation.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>

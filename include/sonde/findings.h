@@ -11,15 +11,10 @@
 // exist. An example: examples/cpp/first_bad.cpp.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "sonde/answers.h"

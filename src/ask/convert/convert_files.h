@@ -1,7 +1,6 @@
 // Many files converted at the same time.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <span>

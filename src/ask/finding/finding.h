@@ -8,10 +8,7 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "dump/graph/source_text.h"
 #include "read/catalog/catalog.h"

@@ -4,7 +4,6 @@
 //   Result<WatchCondition> condition = parse_condition("tensor_too_large:abs_mean_gt=10");
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>

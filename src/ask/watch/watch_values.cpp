@@ -24,7 +24,6 @@ void widen_each(const std::byte* data, std::size_t count, double* out) {
   for (std::size_t i = 0; i < count; ++i) {
     typename Element::Stored stored;
     std::memcpy(&stored, data + i * sizeof stored, sizeof stored);
-    if constexpr (std::same_as<Element, Boolean>) stored = stored != 0 ? 1 : 0;
     out[i] = static_cast<double>(Element::number(stored));
   }
 }

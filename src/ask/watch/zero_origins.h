@@ -3,7 +3,6 @@
 // begin stay hits.
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <string_view>
 

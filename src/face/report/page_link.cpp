@@ -2,19 +2,12 @@
 
 #include <fmt/format.h>
 
+#include "face/report/text.h"
+
 namespace sonde {
 namespace {
 
-// Slashes, colons, commas and @ stay readable; a fragment may contain them.
-std::string escaped_for_link(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                          std::string_view("-_.!~*'()/:,@").find(c) != std::string_view::npos;
-    out += is_plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
-  }
-  return out;
-}
+constexpr std::string_view kReadable = "/:,@";  // a fragment may contain them
 
 }  // namespace
 
@@ -22,8 +15,9 @@ std::string page_link(const PagePlace& place) {
   std::string link = "#/op?";
   if (place.in_golden) link += "d=1&";
   // Without them the page would show those of the finding.
-  if (!place.rank.empty()) link += fmt::format("r={}&", escaped_for_link(place.rank));
-  link += fmt::format("g={}&s={}&op={}", place.step.graph, place.step.number, escaped_for_link(place.op_name));
+  if (!place.rank.empty()) link += fmt::format("r={}&", percent_encoded(place.rank, kReadable));
+  link +=
+      fmt::format("g={}&s={}&op={}", place.step.graph, place.step.number, percent_encoded(place.op_name, kReadable));
   if (place.slot) link += fmt::format("&t={}{}", place.is_input ? 'i' : 'o', *place.slot);
   return link;
 }

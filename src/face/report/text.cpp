@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -127,6 +126,17 @@ std::string duration_text(std::uint64_t us) {
   if (seconds < 120) return fmt::format("{:.3g} s", seconds);
   return fmt::format("{} min {:.0f} s", static_cast<std::uint64_t>(seconds / 60),
                      seconds - 60 * static_cast<double>(static_cast<std::uint64_t>(seconds / 60)));
+}
+
+std::string percent_encoded(std::string_view text, std::string_view readable) {
+  std::string out;
+  for (const char c : text) {
+    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                          std::string_view("-_.!~*'()").find(c) != std::string_view::npos ||
+                          readable.find(c) != std::string_view::npos;
+    out += is_plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return out;
 }
 
 std::string joined(const std::vector<std::string>& texts, std::string_view between) {

@@ -32,6 +32,8 @@ std::string csv_cell(const std::string& raw);
 std::string bytes_text(std::uint64_t bytes);        // "1.2 MB", powers of 1000
 std::string time_text(std::uint64_t timestamp_us);  // "2025-11-21 10:03:33", local time; "-" for 0
 std::string duration_text(std::uint64_t us);        // "3.25 s"
+// Letters, digits, the marks that every address may contain and those of `readable` stay; other bytes become %2F.
+std::string percent_encoded(std::string_view text, std::string_view readable = {});
 std::string joined(const std::vector<std::string>& texts, std::string_view between);
 
 // Columns of the terminal on stdout; 0 if stdout is not a terminal. COLUMNS has priority.

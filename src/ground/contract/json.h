@@ -9,13 +9,10 @@
 #pragma once
 
 #include <concepts>
-#include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "contract/members.h"

@@ -1,12 +1,7 @@
 // The options of a verb: contract/commands.h, made from contract/, has a struct of each verb and its Options.
 #pragma once
 
-#include <cstddef>
-#include <optional>
-#include <string>
 #include <string_view>
-#include <tuple>
-#include <vector>
 
 namespace sonde {
 

@@ -1,7 +1,5 @@
 #include "ground/files/scratch.h"
 
-#include <unistd.h>
-
 #include <array>
 #include <cstdlib>
 #include <string>

@@ -1,7 +1,6 @@
 // The host's own threads, borrowed to read large tensors: between two operators they wait. The engine has none for this.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 namespace sonde {

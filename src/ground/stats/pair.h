@@ -11,8 +11,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <span>
-#include <string_view>
 
 #include "ground/stats/statistics.h"
 #include "sonde/tensor.h"

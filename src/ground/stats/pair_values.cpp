@@ -35,11 +35,6 @@ void convert_16(Widen widen, const std::byte* from, T* to, std::size_t count) {
   }
 }
 
-template <typename T>
-void convert_bool(const std::byte* from, T* to, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) to[i] = from[i] != std::byte{0} ? T{1} : T{0};
-}
-
 }  // namespace
 
 bool fits_float32(DType dtype) {
@@ -80,9 +75,7 @@ const std::byte* PairValues::bytes(std::size_t elements) {
 template <typename T>
 void PairValues::convert(const std::byte* from, T* to, std::size_t parts) {
   visit(part_of(view_.dtype), [&]<typename Element>(Element) {
-    if constexpr (std::is_same_v<Element, Boolean>) {
-      convert_bool(from, to, parts);
-    } else if constexpr (std::is_same_v<Element, Float16>) {
+    if constexpr (std::is_same_v<Element, Float16>) {
       convert_16(kernel_.from_float16, from, to, parts);
     } else if constexpr (std::is_same_v<Element, Bfloat16>) {
       convert_16(kernel_.from_bfloat16, from, to, parts);

@@ -1,13 +1,11 @@
 // Statistics of one tensor: the results of one pass over its bytes, and the columns of statistic.csv derived from them.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "sonde/tensor.h"
 

@@ -3,9 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
-#include <span>
-#include <string_view>
 #include <vector>
 
 #include "ground/tensor/format.h"

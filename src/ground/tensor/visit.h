@@ -6,7 +6,6 @@
 //   });
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "ground/tensor/small_floats.h"
@@ -20,7 +19,10 @@ struct Plain {
   using Stored = T;
   static T number(T stored) { return stored; }
 };
-struct Boolean : Plain<std::uint8_t> {};  // its byte; true is any but 0
+struct Boolean {
+  using Stored = std::uint8_t;
+  static std::uint8_t number(Stored stored) { return stored != 0 ? 1 : 0; }
+};
 struct Float16 {
   using Stored = std::uint16_t;
   static float number(Stored bits) { return float16_to_float(bits); }

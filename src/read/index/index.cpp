@@ -1,8 +1,6 @@
 #include "read/index/index.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>

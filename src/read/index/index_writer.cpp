@@ -34,7 +34,7 @@ struct FilePath {
   std::string_view end;
 };
 
-FilePath split(std::string_view file) {
+FilePath split_path(std::string_view file) {
   FilePath path;
   const std::size_t slash = file.rfind('/');
   path.directory = file.substr(0, slash == std::string_view::npos ? 0 : slash + 1);
@@ -368,7 +368,7 @@ class Writer {
   }
 
   bool write_tensor(const CatalogTensor& tensor, std::uint64_t op_id, std::size_t position) {
-    const FilePath file = split(tensor.file);
+    const FilePath file = split_path(tensor.file);
     tables::Tensors row{.op_id = op_id, .position = position, .is_input = tensor.is_input, .slot = tensor.slot};
     row.parameter = known_text(tensor.parameter);
     row.key = known_text(tensor.key);

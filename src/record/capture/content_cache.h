@@ -11,7 +11,6 @@
 #include <memory_resource>
 #include <string>
 #include <unordered_map>
-#include <vector>
 
 #include "dump/journal/record.h"
 #include "ground/base/recycled_map.h"

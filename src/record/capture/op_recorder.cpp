@@ -42,7 +42,7 @@ OpRecorder::OpRecorder(const Plan& plan, const SiteTable& sites, std::mutex& loc
       forecast_(plan, selector_),
       gates_(plan, sites, lock),
       tensors_(plan, sites, selector_, names_, steps_, gates_, lock),
-      earlier_(plan, tensors_),
+      earlier_(tensors_),
       watched_(sites, names_, steps_, tensors_, gates_, lock) {}
 
 void OpRecorder::limit(Overhead* overhead) {

@@ -43,7 +43,7 @@ OpTensors::OpTensors(const Plan& plan, const SiteTable& sites, Selector& selecto
 void OpTensors::open(Recorder& recorder) {
   recorder_ = &recorder;
   companions_.open(recorder.layout());
-  rules_.bytes_each_time = rules_.needs_bytes && recorder.layout().tensor_form() == TensorForm::container;
+  rules_.bytes_each_time = ReadRules::has_bytes_each_time(plan_, recorder.layout());
   rules_.ring = rules_.needs_bytes && !rules_.bytes_each_time ? recorder.ring() : nullptr;
 }
 

@@ -103,9 +103,7 @@ void RecordGates::take_late_bytes(TensorRecord& tensor) const {
 // Whether it is recorded is known only now.
 void RecordGates::decide(Record& record) {
   if (found_enough() || std::ranges::none_of(record.tensors, overflows)) return forget_values(record);
-  if (++found_.count == 1) found_.name(record, sites_.at(record.site));
-  record.overflowed = true;
-  buffer_.keep(record.step.graph);
+  keep_overflow(record);
 }
 
 // Its tensors have arrived, or never will.
@@ -130,11 +128,15 @@ bool RecordGates::found_enough() const {
   return overflow_only_ && plan_.overflow_number > 0 && found_.count >= plan_.overflow_number;
 }
 
+void RecordGates::keep_overflow(Record& record) {
+  if (++found_.count == 1) found_.name(record, sites_.at(record.site));
+  record.overflowed = true;
+  buffer_.keep(record.step.graph);
+}
+
 void RecordGates::overflowed(Op& op) {
-  if (++found_.count == 1) found_.name(op.record, sites_.at(op.record.site));
-  op.record.overflowed = true;
+  keep_overflow(op.record);
   op.wanted = {.inputs = true, .outputs = true};
-  buffer_.keep(op.record.step.graph);
 }
 
 void RecordGates::threw(Op& op) {

@@ -59,6 +59,7 @@ class RecordGates {
   void take_late(Record& record) REQUIRES(session_lock);
   void take_late_bytes(TensorRecord& tensor) const;
   void decide(Record& record) REQUIRES(session_lock);
+  void keep_overflow(Record& record) REQUIRES(session_lock);
 
   const Plan& plan_;
   const SiteTable& sites_;

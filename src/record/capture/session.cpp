@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "ground/base/text.h"
+
 namespace sonde {
 namespace {
 
 // "network-AlexNet/features/0-Conv2d" -> "network/features/0".
 std::string without_classes(std::string_view scope) {
   std::string attributes;
-  while (!scope.empty()) {
-    const std::string_view level = scope.substr(0, scope.find('/'));
-    scope.remove_prefix(std::min(level.size() + 1, scope.size()));
+  for (const std::string_view level : split(scope, '/')) {
     attributes.append(attributes.empty() ? "" : "/").append(level.substr(0, level.rfind('-')));
   }
   return attributes;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "record/capture/tensor_reading.h"
 #include "sonde/sonde.h"
 
 namespace sonde {
@@ -19,8 +20,7 @@ std::uint32_t SiteForecast::wants_of_every_op() const {
   const std::uint32_t sides = plan_.input_output == Sides::inputs    ? SONDE_WANT_INPUTS
                               : plan_.input_output == Sides::outputs ? SONDE_WANT_OUTPUTS
                                                                      : kBoth;
-  const bool bytes_each_time =
-      plan_.wants_tensors() && layout_ != nullptr && layout_->tensor_form() == TensorForm::container;
+  const bool bytes_each_time = layout_ != nullptr && ReadRules::has_bytes_each_time(plan_, *layout_);
   return sides | (bytes_each_time ? SONDE_WANT_CHECK : 0U);
 }
 

@@ -1,7 +1,6 @@
 // The closing line of a session: the recorded content and its directory, or the reason why nothing was recorded.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "dump/journal/record.h"

@@ -31,6 +31,10 @@ ReadRules::ReadRules(const Plan& of)
       on_device(of.device_statistics && !needs_bytes && !hashes && !of.sonde.acl_quirks),
       looks_on_device(of.overflow_only()) {}
 
+bool ReadRules::has_bytes_each_time(const Plan& plan, const Layout& layout) {
+  return plan.wants_tensors() && layout.tensor_form() == TensorForm::container;
+}
+
 TensorReading::TensorReading(const ReadRules& rules, const HostTensor& tensor, const TensorKey& key, TensorRecord& out,
                              Depth depth)
     : rules_(rules), key_(key), tensor_(tensor), depth_(depth), out_(out), view_(tensor.view) {

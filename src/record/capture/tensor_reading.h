@@ -20,6 +20,7 @@
 
 namespace sonde {
 
+class Layout;
 class Ring;
 
 // The settings of a plan and its layout for every tensor.
@@ -34,6 +35,8 @@ struct ReadRules {
   bool bytes_each_time = false;  // a file with all tensors of an op has the bytes of each, known or not
 
   explicit ReadRules(const Plan& plan);
+  // Whether a dump in this layout has `bytes_each_time`.
+  static bool has_bytes_each_time(const Plan& plan, const Layout& layout);
 };
 
 class Recorder;

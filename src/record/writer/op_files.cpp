@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <nlohmann/json.hpp>
 #include <utility>
 

@@ -1,7 +1,6 @@
 // Places: the directories of a rank in which a run creates files, and unused file names in them.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>

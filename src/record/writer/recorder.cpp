@@ -3,12 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <exception>
 #include <iterator>
-#include <map>
 #include <thread>
 #include <type_traits>
 #include <utility>

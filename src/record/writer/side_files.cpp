@@ -1,7 +1,5 @@
 #include "record/writer/side_files.h"
 
-#include <fcntl.h>
-
 #include <cstdlib>
 #include <fstream>
 #include <iterator>

@@ -4,10 +4,9 @@
 
 namespace sonde {
 
-EarlierValues::EarlierValues(const Plan& plan, OpTensors& tensors)
+EarlierValues::EarlierValues(OpTensors& tensors)
     : tensors_(tensors),
-      needs_image_(plan.wants_tensors() || plan.wants(Category::md5) || plan.wants(Category::sha1) ||
-                   tensors.rules().reshapes) {}
+      needs_image_(tensors.rules().needs_bytes || tensors.rules().hashes || tensors.rules().reshapes) {}
 
 void EarlierValues::add(Op& op, std::uint32_t slot, const HostTensor& tensor) {
   const bool on_device = tensor.handle != nullptr;  // its bytes are read in any case, and dropped if nothing is found

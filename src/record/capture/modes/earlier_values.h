@@ -6,7 +6,6 @@
 
 #include <cstdint>
 
-#include "plan/config/plan.h"
 #include "record/capture/op.h"
 #include "record/capture/op_tensors.h"
 #include "record/writer/recorder.h"
@@ -15,8 +14,7 @@ namespace sonde {
 
 class EarlierValues {
  public:
-  // Both must outlive it.
-  EarlierValues(const Plan& plan, OpTensors& tensors);
+  explicit EarlierValues(OpTensors& tensors);  // which must outlive it
   void open(Recorder& recorder) { recorder_ = &recorder; }
 
   void add(Op& op, std::uint32_t slot, const HostTensor& tensor) EXCLUDES(session_lock);
