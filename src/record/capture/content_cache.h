@@ -11,6 +11,7 @@
 #include <memory_resource>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "dump/journal/record.h"
 #include "ground/base/recycled_map.h"

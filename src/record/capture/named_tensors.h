@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory_resource>
+#include <vector>
 
 #include "dump/journal/record.h"
 #include "ground/base/recycled_map.h"
