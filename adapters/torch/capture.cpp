@@ -266,9 +266,13 @@ void on_end(const RecordFunction& fn, at::ObserverContext*) {
     if (frame.quiet) at::enableRecordFunction(true);
     try {
       if (frame.early) results_come_later(*frame.early, results_of(fn));
-      if (frame.op != nullptr) end_op(state, frame, fn);  // also when another thread ends the session meanwhile
+      if (frame.op != nullptr) {
+        end_op(state, frame, fn);  // also when another thread ends the session meanwhile
+      } else if (frame.info->uninitialised && !is_inert()) {
+        report_allocated(state, fn);
+      }
     } catch (...) {  // the frame must be removed in any case, otherwise later events are lost
-      api().op_end(frame.op, 1);
+      if (frame.op != nullptr) api().op_end(frame.op, 1);
     }
     drop_inputs(state, frame);
     poll_devices();

@@ -69,7 +69,7 @@ bool claim(Pending& pending) {
 void finish(const PendingPtr& pending, bool failed, const char* missing) {
   if (!claim(*pending)) return;
   std::uint32_t slot = 0;
-  for (TensorDescriptor& output : pending->outputs) pending->api.op_mutated(pending->op, output.tensor.storage);
+  for (TensorDescriptor& output : pending->outputs) report_write(pending->api, pending->op, output);
   for (TensorDescriptor& output : pending->outputs) {
     if (missing != nullptr && output.tensor.skip == nullptr) output.tensor.skip = missing;
     output.skip_if_released();
@@ -202,7 +202,7 @@ void meet_collectives(sonde_tensor& tensor) {
   while (const PendingPtr pending = find(all, tensor)) {
     const bool complete = pending->state == State::reading || (pending->future && pending->future->completed());
     if (!complete) {
-      tensor.flags |= SONDE_TENSOR_FOREIGN;
+      if ((tensor.flags & SONDE_TENSOR_FOREIGN) == 0) tensor.flags |= SONDE_TENSOR_FOREIGN | SONDE_TENSOR_OBSERVED;
       if (pending->functional && tensor.skip == nullptr) tensor.skip = kUnfinished;
       return;
     }

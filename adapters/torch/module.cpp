@@ -1,5 +1,6 @@
 // The CPython module `_sonde_torch`, called by python/sonde/torch.py. Its functions only convert arguments.
 #include <Python.h>
+#include <torch/csrc/DynamicTypes.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
@@ -195,6 +196,28 @@ PyObject* memory_written(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+// storage_resized(storage, its bytes before): it may have grown, without an operator
+PyObject* storage_resized(PyObject*, PyObject* args) {
+  PyObject* object;
+  unsigned long long before;
+  if (!PyArg_ParseTuple(args, "OK", &object, &before)) return nullptr;
+  // Writes are not seen otherwise.
+  if (!sonde_torch::capturing() || !torch::isStorage(object)) Py_RETURN_NONE;
+  const at::Storage storage = torch::createStorage(object);
+  sonde_torch::TensorDescriptor block;
+  block.describe_block(*storage.unsafeGetStorageImpl());
+  if (block.tensor.storage_bytes > before) api().storage_allocated(block.get(), before);
+  Py_RETURN_NONE;
+}
+
+// trial(+1 or -1): PyTorch begins or ends to run the program's code for the shapes of its results
+PyObject* trial(PyObject*, PyObject* change) {
+  const long by = PyLong_AsLong(change);
+  if (by == -1 && PyErr_Occurred() != nullptr) return nullptr;
+  sonde_torch::change_trials(static_cast<int>(by));
+  Py_RETURN_NONE;
+}
+
 // memory_of(tensor) -> (description, bytes) or (the reason why it cannot be read, None)
 PyObject* memory_of(PyObject*, PyObject* tensor) { return sonde_torch::memory_of(tensor); }
 
@@ -300,6 +323,8 @@ PyMethodDef kMethods[] = {
     {"name_model", name_model, METH_VARARGS, nullptr},
     {"name_optimizer", name_optimizer, METH_VARARGS, nullptr},
     {"memory_written", memory_written, METH_VARARGS, nullptr},
+    {"storage_resized", storage_resized, METH_VARARGS, nullptr},
+    {"trial", trial, METH_O, nullptr},
     {"memory_of", memory_of, METH_O, nullptr},
     {"forget_dead_storages", forget_dead_storages, METH_NOARGS, nullptr},
     {"set_flags", set_flags, METH_O, nullptr},

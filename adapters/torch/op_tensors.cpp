@@ -28,6 +28,7 @@ bool is_coming(const TensorDescriptor& described) {
 }
 
 void skip_unless_there(TensorDescriptor& described) {
+  if (in_trial() && described.tensor.skip == nullptr) described.tensor.skip = "of a trial run";
   if (is_coming(described)) described.tensor.skip = "a copy from a device, not yet complete";
 }
 
@@ -39,6 +40,7 @@ void collect_tensor(ThreadState& state, const c10::IValue& value, std::uint32_t 
   InputArgument& input = next_input(state);
   input.slot = slot;
   input.written = argument.written;
+  input.only_written = argument.only_written;
   input.result = argument.result;
   input.reported = false;
   input.descriptor.describe(tensor, true);
@@ -58,11 +60,22 @@ void collect_list(ThreadState& state, const c10::IValue& list, std::uint32_t& sl
 // Memory that is shared under another identity (NumPy, DLPack): known facts may no longer be true.
 bool has_aliases(const InputArgument& input) { return (input.descriptor.tensor.flags & SONDE_TENSOR_FOREIGN) != 0; }
 
-bool is_input_storage(const ThreadState& state, const Frame& frame, std::uint64_t storage) {
+// Null: none of the inputs lies there.
+const sonde_tensor* input_in(const ThreadState& state, const Frame& frame, std::uint64_t storage) {
   for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
-    if (state.inputs[i]->descriptor.tensor.storage == storage) return true;
+    if (state.inputs[i]->descriptor.tensor.storage == storage) return &state.inputs[i]->descriptor.tensor;
   }
-  return false;
+  return nullptr;
+}
+
+// `empty` gives fresh memory. `resize_` keeps the bytes that there were, but changes of size are known to it alone.
+void mark_unwritten(const sonde_tensor* before, TensorDescriptor& out) {
+  if (before == nullptr) {
+    out.tensor.skip = "uninitialised memory";
+    out.tensor.flags |= SONDE_TENSOR_UNINITIALISED;
+  } else if (out.tensor.storage_bytes > before->storage_bytes) {
+    api().storage_allocated(out.get(), before->storage_bytes);
+  }
 }
 
 // A result of a copy that is under way has the elements of the only tensor of a device among the arguments.
@@ -82,15 +95,13 @@ TensorDescriptor& describe_output(ThreadState& state, Frame& frame, const at::Te
   TensorDescriptor& out = state.scratch;
   out.describe(tensor, false);
   // Memory that no argument had is new, whatever the schema says about aliases: `to` and `reshape` may copy or not.
-  if (!frame.looked && out.tensor.storage != 0 && !is_input_storage(state, frame, out.tensor.storage)) {
+  const sonde_tensor* const before = input_in(state, frame, out.tensor.storage);
+  if (!frame.looked && out.tensor.storage != 0 && before == nullptr) {
     api().op_mutated(frame.op, out.tensor.storage);
   }
   if (frame.early && is_coming(out)) read_at_source(state, frame, out);
   skip_unless_there(out);
-  if (frame.info->uninitialised && out.tensor.skip == nullptr) {
-    out.tensor.skip = "uninitialised memory";
-    out.tensor.flags |= SONDE_TENSOR_UNINITIALISED;
-  }
+  if (frame.info->uninitialised && out.tensor.skip == nullptr) mark_unwritten(before, out);
   return out;
 }
 
@@ -156,12 +167,21 @@ void end_recorded(sonde_op* op, unsigned wanted, bool failed) {
   take_python(python);
 }
 
+// Its elements may be the op's result later.
+void report_input(const Frame& frame, InputArgument& input, bool before) {
+  const char*& skip = input.descriptor.tensor.skip;
+  const char* const own = skip;
+  if (input.only_written && skip == nullptr) skip = "only written";
+  (before ? api().op_input_before : api().op_input)(frame.op, input.slot, input.descriptor.get());
+  skip = own;
+}
+
 void report_inputs(ThreadState& state, const Frame& frame) {
   for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
     InputArgument& input = *state.inputs[i];
     if (input.reported) continue;
     input.descriptor.skip_if_released();
-    api().op_input(frame.op, input.slot, input.descriptor.get());
+    report_input(frame, input, false);
   }
 }
 
@@ -175,6 +195,16 @@ bool is_lost_after(const ThreadState& state, const Frame& frame, const InputArgu
     if (other.written && share_memory(other.descriptor.tensor, input.descriptor.tensor)) return true;
   }
   return false;
+}
+
+// The op will write it: what was known of the memory does not hold any more, and fresh memory is as fresh as before.
+void report_coming_write(sonde_op* op, TensorDescriptor& coming) {
+  sonde_tensor none = *coming.get();
+  constexpr std::int64_t kNone[] = {0}, kStride[] = {1};
+  none.ndim = 1;
+  none.shape = kNone;
+  none.strides = kStride;
+  api().op_wrote_part(op, &none);
 }
 
 // Collectives report later, and an op that has thrown has no results.
@@ -254,7 +284,7 @@ void report_unrecorded_writes(ThreadState& state, const at::RecordFunction& fn, 
     const std::uint64_t storage = input.descriptor.tensor.storage;
     if (input.written && storage != 0) {
       if (op == nullptr || has_aliases(input)) api().storage_changed(has_aliases(input) ? 0 : storage);
-      if (op != nullptr) api().op_mutated(op, storage);
+      if (op != nullptr) report_write(api(), op, input.descriptor);
     }
     input.descriptor.alive.reset();
   }
@@ -265,7 +295,7 @@ void report_before(ThreadState& state, const Frame& frame) {
   for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
     InputArgument& input = *state.inputs[i];
     if (!is_lost_after(state, frame, input)) continue;
-    api().op_input_before(frame.op, input.slot, input.descriptor.get());
+    report_input(frame, input, true);
     input.reported = true;
   }
 }
@@ -274,13 +304,18 @@ void end_op(ThreadState& state, Frame& frame, const at::RecordFunction& fn) {
   const std::vector<c10::IValue>& outputs = fn.outputs();
   const bool failed = (outputs.empty() && !frame.info->returns_nothing) ||
                       std::uncaught_exceptions() > frame.exceptions;  // an op without results ends by throwing
-  for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
-    const InputArgument& input = *state.inputs[i];
-    if (!input.written && !frame.info->initialises) continue;
-    if (has_aliases(input)) api().storage_changed(0);
-    api().op_mutated(frame.op, input.descriptor.tensor.storage);
-  }
   const bool completes_later = (frame.info->collective || frame.info->unfinished) && !failed;
+  for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
+    InputArgument& input = *state.inputs[i];
+    if (!input.written && !frame.info->initialises) continue;
+    if (frame.info->uninitialised) continue;  // allocates at most
+    if (has_aliases(input)) api().storage_changed(0);
+    if (completes_later && input.result) {
+      report_coming_write(frame.op, input.descriptor);
+    } else {
+      report_write(api(), frame.op, input.descriptor);
+    }
+  }
   if (frame.info->waits && !failed) end_wait(state, frame);
   if (failed) {
     state.failed_last = true;
@@ -332,6 +367,13 @@ void report_inner_results(ThreadState& state, const Frame& frame, const at::Reco
     state.scratch.describe(outputs[i].toTensor(), false);
     if (state.scratch.fresh) api().op_mutated(frame.op, state.scratch.tensor.storage);
   }
+}
+
+void report_allocated(ThreadState& state, const at::RecordFunction& fn) {
+  for_each_output(fn.outputs(), fn.num_outputs(), [&](const at::Tensor& tensor, std::uint32_t) {
+    state.scratch.describe(tensor, false);
+    if (state.scratch.tensor.storage != 0) api().storage_allocated(state.scratch.get(), 0);
+  });
 }
 
 void drop_inputs(ThreadState& state, const Frame& frame) {

@@ -33,6 +33,9 @@ void report_before(ThreadState& state, const Frame& frame);
 // After the kernel: reports the written memory, the other arguments and the results; then ends the op.
 void end_op(ThreadState& state, Frame& frame, const at::RecordFunction& fn);
 
+// An op that is not recorded has returned memory that nobody has written.
+void report_allocated(ThreadState& state, const at::RecordFunction& fn);
+
 // Backward reads tensors that autograd saves inside an op (a mask, a mean): they come from the op at depth 0.
 void report_inner_results(ThreadState& state, const Frame& frame, const at::RecordFunction& fn);
 

@@ -28,6 +28,17 @@ constexpr HiddenWrite kHiddenWrites[] = {
     {"aten::batch_norm_update_stats", {1, 2}},
 };
 
+// Arguments that an op fills without having read them, although its schema does not say so: those of c10d's collectives
+// (all that are named output…, too), and one of FSDP2's.
+struct OnlyWritten {
+  std::string_view name, argument;
+};
+constexpr OnlyWritten kOnlyWritten[] = {
+    {"c10d::recv_", "tensors"},
+    {"c10d::recv_any_source_", "tensors"},
+    {"fsdp::all_gather_copy_in", "all_gather_output"},
+};
+
 bool starts_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
 
 ArgumentKind kind_of(const c10::Type& type) {
@@ -53,6 +64,15 @@ ArgumentForm form_of(const c10::Type& type) {
   }
 }
 
+// `out=` of PyTorch's own ops may have any name (`max`, `max_values`); other libraries write a state in place, too.
+bool is_only_written(std::string_view name, const c10::Argument& argument) {
+  if (argument.is_out() && argument.alias_info()->isWrite())
+    return starts_with(name, "aten::") || starts_with(argument.name(), "out");
+  if (starts_with(name, "c10d::") && starts_with(argument.name(), "output")) return true;
+  return std::ranges::any_of(
+      kOnlyWritten, [&](const OnlyWritten& known) { return known.name == name && known.argument == argument.name(); });
+}
+
 OpInfo* make(const c10::FunctionSchema& schema) {
   auto* info = new OpInfo;  // lives as long as the process, like the dispatcher's table
   info->name = schema.name();
@@ -73,6 +93,7 @@ OpInfo* make(const c10::FunctionSchema& schema) {
     const bool marked = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
     // A backend may use its input as scratch memory; only the input of a send is safe.
     entry.written = entry.kind != ArgumentKind::other && (marked || (info->collective && info->name != "c10d::send"));
+    entry.only_written = entry.kind != ArgumentKind::other && is_only_written(info->name, argument);
     entry.result = info->collective && !info->barrier && entry.written && !starts_with(argument.name(), "input");
     entry.awaited = info->waits && entry.kind == ArgumentKind::tensor;
     if (entry.name == "non_blocking") info->non_blocking = static_cast<int>(info->arguments.size());

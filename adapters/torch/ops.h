@@ -19,9 +19,10 @@ struct ArgumentInfo {
   std::string name;
   ArgumentKind kind = ArgumentKind::other;
   ArgumentForm form = ArgumentForm::plain;
-  bool written = false;  // the schema or the table of unmarked writers says so
-  bool result = false;   // of a collective: holds its result when it is complete
-  bool awaited = false;  // of `wait_tensor`: complete when it returns, and read then
+  bool written = false;       // the schema or the table of unmarked writers says so
+  bool result = false;        // of a collective: holds its result when it is complete
+  bool only_written = false;  // its elements before do not matter: `out=`
+  bool awaited = false;       // of `wait_tensor`: complete when it returns, and read then
 };
 
 struct OpInfo {

@@ -130,6 +130,14 @@ bool share_memory(const sonde_tensor& a, const sonde_tensor& b) {
   return first < second + b.storage_bytes && second < first + a.storage_bytes;
 }
 
+void report_write(const struct sonde_api& api, sonde_op* op, TensorDescriptor& written) {
+  if (written.tensor.skip != nullptr || written.is_whole() || !written.still_valid()) {
+    api.op_mutated(op, written.tensor.storage);
+  } else {
+    api.op_wrote_part(op, written.get());
+  }
+}
+
 StorageIdentity storage_identity(c10::StorageImpl* storage) {
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
@@ -183,13 +191,17 @@ c10::DeleterFnPtr deleter_of(c10::DeviceType type) {
 
 }  // namespace
 
-bool owned_by_torch(const c10::StorageImpl& storage) {
+// Not given to others, as far as the storage shows: Tensor.numpy() makes it unresizable.
+bool allocated_by_torch(const c10::StorageImpl& storage) {
   static const c10::DeleterFnPtr raw = c10::GetDefaultCPUAllocator()->raw_deleter();
-  // Tensor.numpy() makes a storage unresizable. Python's storage object, once requested, stays with the storage: it
-  // exposes the storage's elements and address.
   const c10::DeviceType type = storage.device_type();
   const c10::DeleterFnPtr own = type == c10::DeviceType::CPU ? raw : deleter_of(type);
-  return storage.data_ptr().get_deleter() == own && storage.resizable() && !has_python_object(storage);
+  return storage.data_ptr().get_deleter() == own && storage.resizable();
+}
+
+// Python's storage object, once requested, stays with the storage: it exposes the storage's elements and address.
+bool owned_by_torch(const c10::StorageImpl& storage) {
+  return allocated_by_torch(storage) && !has_python_object(storage);
 }
 
 TensorDescriptor::TensorDescriptor() : alive(c10::weak_intrusive_ptr<c10::StorageImpl>::reclaim(nullptr)) {
@@ -258,19 +270,33 @@ void TensorDescriptor::fill(const at::TensorBase& t, bool keep_alive_mark) {
   const StorageIdentity identity = storage_identity(storage);
   tensor.storage = identity.id;
   fresh = identity.fresh;
-  if (identity.given_away || !owned_by_torch(*storage)) tensor.flags |= SONDE_TENSOR_FOREIGN;
+  if (identity.given_away || !owned_by_torch(*storage)) {
+    tensor.flags |= SONDE_TENSOR_FOREIGN;
+    // FSDP requests the object in order to allocate: that alone is not a write.
+    if (!identity.given_away && allocated_by_torch(*storage)) tensor.flags |= SONDE_TENSOR_OBSERVED;
+  }
   tensor.storage_data = storage->data();  // const: does not materialise copy-on-write
   tensor.storage_bytes = storage->sym_nbytes().maybe_as_int().value_or(0);
   if (impl->numel() == 0) return;  // valid, nothing to read
   std::int64_t last = impl->storage_offset();
   for (std::size_t d = 0; d < n; ++d) last += (sizes[d] - 1) * strides[d];
   const auto item = static_cast<std::int64_t>(impl->itemsize());
+  item_bytes = impl->itemsize();
   if (tensor.storage_data == nullptr || static_cast<std::uint64_t>((last + 1) * item) > tensor.storage_bytes) {
     tensor.skip = "storage resized to less than the tensor needs";
     return;
   }
   tensor.data = static_cast<const char*>(tensor.storage_data) + impl->storage_offset() * item;
   if (keep_alive_mark) alive = weak_of(storage);
+}
+
+void TensorDescriptor::describe_block(c10::StorageImpl& block) {
+  tensor.dtype = SONDE_DTYPE_UINT8;
+  tensor.storage = storage_identity(&block).id;
+  tensor.data = tensor.storage_data = block.data();
+  tensor.storage_bytes = block.sym_nbytes().maybe_as_int().value_or(0);
+  std::int64_t* sizes = take_sizes({static_cast<std::int64_t>(tensor.storage_bytes)});
+  sizes[1] = 1;
 }
 
 bool TensorDescriptor::read_at(const TensorDescriptor& source) {
@@ -305,6 +331,13 @@ void TensorDescriptor::skip_if_released() {
   if (still_valid()) return;
   tensor.skip = "its memory was released before it could be read";
   tensor.data = nullptr;
+}
+
+bool TensorDescriptor::is_whole() const {
+  if (tensor.data == nullptr) return true;
+  std::uint64_t elements = 1;
+  for (std::uint32_t d = 0; d < tensor.ndim; ++d) elements *= static_cast<std::uint64_t>(sizes()[d]);
+  return tensor.data == tensor.storage_data && elements * item_bytes >= tensor.storage_bytes;
 }
 
 const sonde_tensor* TensorDescriptor::get() {

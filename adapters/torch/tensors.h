@@ -20,7 +20,8 @@ struct TensorDescriptor {
   c10::StorageImpl* storage = nullptr;              // valid while `alive` holds it
   c10::weak_intrusive_ptr<c10::StorageImpl> alive;  // distinguishes it from a storage that died during the op
   bool requires_grad = false;
-  bool fresh = false;  // its storage is seen for the first time
+  std::uint64_t item_bytes = 0;  // of an element
+  bool fresh = false;            // its storage is seen for the first time
   // In the memory of a device: for another tensor over the same storage.
   c10::Device device{c10::DeviceType::CPU};
   c10::DispatchKeySet keys;
@@ -29,12 +30,17 @@ struct TensorDescriptor {
   TensorDescriptor();
   // Never throws: a refusal by PyTorch becomes the reason why the tensor is skipped.
   void describe(const at::TensorBase& t, bool keep_alive_mark);
+  // All bytes of a storage.
+  void describe_block(c10::StorageImpl& block);
   // It gets the elements of `source`, a tensor of a device, later: they are read there. False: it has others.
   bool read_at(const TensorDescriptor& source);
   // True if the memory still exists in the same place: it is read after the kernel only then.
   bool still_valid() const;
   // Nobody reads memory that no longer exists, not even the number that a constant is.
   void skip_if_released();
+
+  // It has all bytes of its storage, or none.
+  bool is_whole() const;
 
   // Points `tensor` at this object's own sizes; after a move or a growing vector.
   const sonde_tensor* get();
@@ -48,6 +54,9 @@ struct TensorDescriptor {
   void fill(const at::TensorBase& t, bool keep_alive_mark);
   std::int64_t* take_sizes(c10::IntArrayRef sizes);  // at their present address; room for as many strides follows
 };
+
+// After the kernel: the op wrote this tensor. The rest of its memory block stays as it was, unless the op allocated it.
+void report_write(const struct sonde_api& api, sonde_op* op, TensorDescriptor& written);
 
 // The reason why a tensor of this kind cannot be read; null if it can. Static text.
 const char* why_unreadable(const at::TensorBase& t);

@@ -1,6 +1,13 @@
 #include "thread_state.h"
 
+#include <atomic>
+
 namespace sonde_torch {
+namespace {
+
+std::atomic<int> g_trials{0};
+
+}  // namespace
 
 Frame frame_of(FrameKind kind, const at::RecordFunction& fn) {
   Frame frame;
@@ -16,6 +23,9 @@ ThreadState& thread_state() {
   thread_local ThreadState state;
   return state;
 }
+
+void change_trials(int by) { g_trials += by; }
+bool in_trial() { return g_trials.load(std::memory_order_relaxed) > 0; }
 
 SequenceOwners& owners_of(ThreadState& state) {
   if (state.owners == nullptr) state.owners = sequence_owners(at::RecordFunction::currentThreadId());

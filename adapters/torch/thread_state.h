@@ -55,7 +55,7 @@ Frame frame_of(FrameKind kind, const at::RecordFunction& fn);
 struct InputArgument {
   TensorDescriptor descriptor;
   std::uint32_t slot = 0;
-  bool written = false;
+  bool written = false, only_written = false;
   bool result = false;
   bool reported = false;  // reported before the kernel
 };
@@ -106,5 +106,9 @@ struct ThreadState {
 
 ThreadState& thread_state();                    // of this thread
 SequenceOwners& owners_of(ThreadState& state);  // of this thread's operators
+
+// A trial run of the host begins (1) or ends (-1), on all threads: its operators are recorded without values.
+void change_trials(int by);
+bool in_trial();
 
 }  // namespace sonde_torch

@@ -143,6 +143,7 @@ enum sonde_phase {
 #define SONDE_TENSOR_FOREIGN 4u        /* memory owned by somebody else (NumPy, DLPack): may change unseen */
 #define SONDE_TENSOR_CONSTANT 8u       /* a number in the user's code, wrapped as a tensor */
 #define SONDE_TENSOR_UNINITIALISED 16u /* fresh memory: its bytes mean nothing until an op writes it */
+#define SONDE_TENSOR_OBSERVED 32u      /* with FOREIGN: what was never written by an op is fresh memory all the same */
 
 /* A tensor of the host, described for the length of one call. All fields that are not known stay 0.
  *
@@ -503,6 +504,13 @@ struct sonde_api {
    * them, by their name, whatever their number, or by their type. If nothing else matches that entry of the plan, the
    * closing line says what computes it. Site 0: whether the plan names ops at all. */
   int (*op_replaced)(uint32_t site, const char* by);
+
+  /* --- fresh memory ------------------------------------------------------------------------------------------- */
+  /* In place of op_mutated: the op wrote these elements, and nothing else of their memory block. The bytes of fresh memory
+   * (SONDE_TENSOR_UNINITIALISED) that no op wrote stay without values. */
+  void (*op_wrote_part)(struct sonde_op* op, const struct sonde_tensor* part);
+  /* The block of this tensor is fresh memory, but for its first `kept` bytes, by no op: the program has allocated it. */
+  void (*storage_allocated)(const struct sonde_tensor* tensor, uint64_t kept);
 };
 
 /* The function table; null: this library has another version of it. */

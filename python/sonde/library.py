@@ -73,6 +73,12 @@ class Library(Protocol):
         """The elements of a tensor changed without an operator; `given_away`: from now on they may do so without
         notice."""
 
+    def storage_resized(self, storage: torch.UntypedStorage, before: int, /) -> None:
+        """A storage with `before` bytes may have grown."""
+
+    def trial(self, change: int, /) -> None:
+        """A run whose results PyTorch throws away begins (1) or ends (-1); its operators have no values."""
+
     def memory_of(self, tensor: torch.Tensor, /) -> tuple[str, bytes | memoryview | None]:
         """(description, bytes), or (reason why it cannot be read, None)."""
 

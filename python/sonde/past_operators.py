@@ -26,6 +26,7 @@ _EXPORTS = (
 def watch(library: Library) -> Callable[[], None]:
     """Reports every tensor that these functions get to the adapter. Returns a function that undoes it."""
     undo = [_watch(torch.Tensor, name, library, given_away=False) for name in _WRITERS]
+    undo.append(_watch_sizes(library))
     undo += [_watch(place, name, library, given_away=True) for place, name in _EXPORTS if hasattr(place, name)]
 
     def close() -> None:
@@ -33,6 +34,27 @@ def watch(library: Library) -> Callable[[], None]:
             step()
 
     return close
+
+
+def _watch_sizes(library: Library) -> Callable[[], None]:
+    """A storage that grows has memory that nobody has written. FSDP allocates its parameters so."""
+    original = torch.UntypedStorage.resize_
+
+    @functools.wraps(original)
+    def resize_(self: torch.UntypedStorage, size: int) -> Any:
+        before = self.nbytes()
+        result = original(self, size)
+        if self.device.type != "meta":
+            library.storage_resized(self, before)
+        return result
+
+    torch.UntypedStorage.resize_ = resize_  # type: ignore[method-assign,assignment]
+
+    def undo() -> None:
+        if vars(torch.UntypedStorage).get("resize_") is resize_:
+            del torch.UntypedStorage.resize_
+
+    return undo
 
 
 def _watch(place: object, name: str, library: Library, given_away: bool) -> Callable[[], None]:

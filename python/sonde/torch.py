@@ -27,7 +27,7 @@ from torch.optim.optimizer import (
 )
 from torch.utils.hooks import RemovableHandle
 
-from . import _core, adapter, custom_ops, flags, graph_modules, optimizers, past_operators, placements
+from . import _core, adapter, custom_ops, flags, graph_modules, optimizers, past_operators, placements, trials
 from . import host as session_facts
 from .compiled import activation
 from .console import number_from, report, say_once
@@ -95,6 +95,7 @@ class TorchHost(Host):
             optimizers.watch_scaler(library),
             _watch_waits(library),
             past_operators.watch(library),
+            trials.watch(library),
             custom_ops.watch(),
             activation.watch(self),
             self.optimizers.close,

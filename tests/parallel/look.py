@@ -17,7 +17,7 @@ from record import record, settings
 import sonde
 
 RIGHT = ("first", "clean", "same", "all", "none")
-UNWRITTEN = "uninitialised memory"  # has no values
+UNDEFINED = ("uninitialised memory", "only written", "of a trial run")  # have no values
 WIDTH = 500  # of what an answer says
 WITH_MODULES = ("forward", "backward", "recompute")
 OUTSIDE = ("Default", "Gradients/Default")  # scopes of no module, and of no operator's gradient
@@ -109,7 +109,7 @@ def ask_values(cell, runs):
     ops = [op for op in dump.ops if not op.is_parameter]
     for op in ops:
         for tensor in op.tensors:
-            if tensor.skipped not in ("", UNWRITTEN):
+            if tensor.skipped not in ("", *UNDEFINED):
                 add(lacking["values"], f"{op.op_type} {tensor.side} ({tensor.skipped})")
         if op.source is None or not pathlib.Path(op.source.file).is_relative_to(HERE):
             add(lacking["line"], f"{op.op_type} ({where(op.source)})")

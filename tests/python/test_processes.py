@@ -15,6 +15,8 @@ import pytest
 from conftest import SMALL_TRAINING
 from processes import Run, clean_environment, python, settings_of
 
+import sonde as package
+
 pytestmark = pytest.mark.cold
 
 DISTRIBUTED = """
@@ -60,6 +62,16 @@ COLLECTIVES = (
         dist.recv(received, src=0)
         received.numpy()[:] = -1  # past every operator
         received.abs()
+    dist.reduce_scatter(share, [mine, mine])
+    dist.gather(mine, parts if rank == 0 else None, dst=0)
+    dist.scatter(share, [mine, mine] if rank == 0 else None, src=0)
+    dist.all_to_all_single(both, both.clone())
+    torch.hypot(mine, mine, out=mine.clone())
+    torch.max(mine[None], 0, out=(mine.clone(), torch.zeros(3, dtype=torch.int64)))
+    from torch.distributed.fsdp import _fully_shard  # makes the operators
+    torch.ops.fsdp.all_gather_copy_in([mine], torch.zeros(6), [3], 3, rank)
+    torch.ops.fsdp.split_with_sizes_copy(both, [3, 3], 0, out=parts)
+    torch.ops.fsdp.chunk_cat([mine], 0, 1, out=torch.zeros(1, 3))
     dist.barrier()
     optimizer.step()
     dist.destroy_process_group()
@@ -173,6 +185,32 @@ def test_collectives_are_recorded_with_what_they_read_and_what_they_left(collect
     assert dumps.tensors(run.dump, rank=0)["Default_send-op0", "input", 0].tolist() == [7] * 3
     assert value("recv_-op0", "output") == [7] * 3
     assert value("abs-op0", "input") == [-1] * 3
+
+
+ONLY_WRITTEN = {  # inputs
+    "allgather_": (0, 1),
+    "_allgather_base_": (0,),
+    "_reduce_scatter_base_": (0,),
+    "reduce_scatter_": (0,),
+    "scatter_": (0,),
+    "alltoall_base_": (0,),
+    "hypot": (2,),
+    "max": (1, 2),
+    "all_gather_copy_in": (1,),
+    "split_with_sizes_copy": (1, 2),
+    "chunk_cat": (1,),
+}
+
+
+def test_arguments_that_only_receive_the_result_are_no_inputs(collectives):
+    for rank, more in ((0, {"gather_": (0, 1)}), (1, {"recv_": (0,), "gather_": ()})):
+        ops = {op.op_name: op for op in package.open(str(collectives.dump)).ops if op.rank == rank}
+        for name, slots in {**ONLY_WRITTEN, **more}.items():
+            op = ops[f"Default/{name}-op0"]
+            assert tuple(t.slot for t in op.tensors if t.skipped == "only written") == slots, name
+            assert all(not t.skipped for t in op.tensors if t.side == "output"), name
+        for name in ("allreduce_", "broadcast_"):
+            assert not any(t.skipped for t in ops[f"Default/{name}-op0"].tensors), name
 
 
 def test_completed_collectives_are_in_the_journal_with_source_and_file(collectives, sonde):

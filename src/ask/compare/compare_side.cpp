@@ -4,6 +4,7 @@
 #include <optional>
 #include <unordered_set>
 
+#include "ground/model/not_read.h"
 #include "read/catalog/data_flow.h"
 #include "read/operators/op_nature.h"
 
@@ -29,13 +30,14 @@ CompareOp op_of(const CatalogOp& op, OpFamilies& families) {
   out.family = &families.of(op.op_type);
   out.kind = kind_of(op.op_type);
   out.scope = scope_of(op.op_name);
-  const OpNature nature = nature_of(op.op_type);
+  const OpNature nature = nature_of(op);
   out.in_place = nature.in_place;
   out.unwritten = nature.uninitialised;
   for (const CatalogTensor& tensor : op.tensors) {
     if (tensor.is_input) {
       const bool overwritten = nature.overwrites && tensor.slot == 0;
-      const bool is_destination = tensor.slot >= nature.most_inputs && !tensor.constant;
+      const bool is_destination = tensor.skipped.reason == NotRead::only_written || tensor.slot < nature.first_input ||
+                                  (tensor.slot >= nature.most_inputs && !tensor.constant);
       out.inputs.push_back({.tensor = &tensor,
                             .is_read = !overwritten && !is_destination && !nature.shape_only,
                             .name = tensor.parameter});

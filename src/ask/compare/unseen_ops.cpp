@@ -27,8 +27,7 @@ std::string short_name(const CatalogOp& op) { return std::string(op.op_name.subs
 
 std::string_view reason_not_read(const CatalogOp& op) {
   for (const CatalogTensor& tensor : op.tensors) {
-    if (tensor.skipped.reason != NotRead::nothing && tensor.skipped.reason != NotRead::uninitialised)
-      return tensor.skipped;
+    if (tensor.skipped.reason != NotRead::nothing && !tensor.skipped.is_undefined()) return tensor.skipped;
   }
   return "";
 }

@@ -7,6 +7,7 @@
 
 #include "ask/first_bad/first_bad_search.h"
 #include "dump/journal/unrecorded.h"
+#include "ground/base/text.h"
 #include "read/catalog/step_graph.h"
 #include "read/catalog/unfinished_runs.h"
 #include "read/operators/op_questions.h"
@@ -235,7 +236,10 @@ bool RankSearch::look_at(std::size_t index, FirstBad& report) {
   report.looked_at.ops += static_cast<std::uint64_t>(std::ranges::count(step.ops, false, &CatalogOp::is_parameter));
   for (const CatalogOp& op : step.ops) {
     const bool any = std::ranges::any_of(op.tensors, [](const CatalogTensor& tensor) { return tensor.recorded(); });
-    report.looked_at.ops_not_recorded += !op.is_parameter && !any && !op.tensors.empty() ? 1 : 0;
+    const bool is_trial = std::ranges::any_of(
+        op.tensors, [](const CatalogTensor& tensor) { return tensor.skipped.reason == NotRead::trial; });
+    trial_ops_ += is_trial ? 1 : 0;
+    report.looked_at.ops_not_recorded += !is_trial && !op.is_parameter && !any && !op.tensors.empty() ? 1 : 0;
     report.looked_at.tensors += static_cast<std::uint64_t>(
         std::ranges::count_if(op.tensors, [&](const CatalogTensor& tensor) { return health_.of(tensor).known; }));
     tensors_not_read_ += static_cast<std::uint64_t>(std::ranges::count_if(
@@ -415,8 +419,15 @@ FirstBad first_bad(const Catalog& catalog, const FirstBadOptions& options) {
     report.only_overflows = report.only_overflows || searches.back()->settings().only_overflows;
   }
   const bool any = std::ranges::any_of(searches, [](const auto& search) { return search->found(); });
-  std::uint64_t not_read = 0;
-  for (const auto& search : searches) not_read += search->tensors_not_read();
+  std::uint64_t not_read = 0, trial_ops = 0;
+  for (const auto& search : searches) {
+    not_read += search->tensors_not_read();
+    trial_ops += search->trial_ops();
+  }
+  if (trial_ops > 0) {
+    report.notes.push_back(fmt::format("{} of a trial run were not judged: the host throws their results away",
+                                       count_text(trial_ops, "operator")));
+  }
   if (not_read > 0) {
     report.notes.push_back(
         fmt::format("{} tensors were not read, by max_overhead: it is not known whether they hold a "

@@ -77,6 +77,9 @@ class FindingWriter {
   void explain_backward();
   void explain_infinities();
   void add_positions(const CatalogTensor& tensor);
+  // Its readers alone may show it.
+  Health health_of_root() const;
+  void add_positions();
   void add_tags();
   void add_limits();
   void add_earlier(std::string_view name);
@@ -96,6 +99,15 @@ class FindingWriter {
   bool explained_ = false;
   bool doubted_ = false;  // another operator may be to blame: a limit gives the reason
 };
+
+Health FindingWriter::health_of_root() const {
+  if (root_.tensor != nullptr) return search_.health().of(*root_.tensor);
+  return flow_.graph().health_of_value(root_.value);
+}
+
+void FindingWriter::add_positions() {
+  if (root_.tensor != nullptr) add_positions(*root_.tensor);
+}
 
 void FindingWriter::add_positions(const CatalogTensor& tensor) {
   const std::optional<SlotValues> operand = SlotValues::open(search_.rank(), tensor);
@@ -192,11 +204,11 @@ void FindingWriter::explain_overwritten() {
 }
 
 void FindingWriter::explain_placed() {
-  const Health health = search_.health().of(*root_.tensor);
+  const Health health = health_of_root();
   if (op_.nature.brings) {
     finding_.kind = "bad_input";
     finding_.why = fmt::format("the values that {} brings in hold {}", op_.op->op_type, health_text(health));
-    add_positions(*root_.tensor);
+    add_positions();
     return;
   }
   finding_.kind = "operator";
@@ -204,7 +216,7 @@ void FindingWriter::explain_placed() {
     finding_.why =
         fmt::format("{} gives {}, and not all of its inputs are known", op_.op->op_type, health_text(health));
     add_unknown_makers();
-    add_positions(*root_.tensor);
+    add_positions();
     return;
   }
   finding_.why = fmt::format("{} writes {}: that is the value it was given", op_.op->op_type, health_text(health));
@@ -219,7 +231,7 @@ void FindingWriter::explain_placed() {
   for (const FlowInput& input : op_.inputs) {
     if (input.tensor->constant) finding_.numbers.push_back({"value", *input.tensor->constant});
   }
-  add_positions(*root_.tensor);
+  add_positions();
 }
 
 // The operators behind it whose results were not recorded: each of them may be to blame.
@@ -294,10 +306,10 @@ void FindingWriter::explain_tangent() {
   doubted_ = explained_ = true;
   finding_.kind = "operator";
   finding_.why = fmt::format("a derivative of forward mode holds {}: an operator between make_dual and {} made it",
-                             health_text(search_.health().of(*root_.tensor)), op_.op->op_name);
+                             health_text(health_of_root()), op_.op->op_name);
   finding_.limits.emplace_back(
       "which one: the derivatives of forward mode are computed with the values, and not recorded");
-  add_positions(*root_.tensor);
+  add_positions();
 }
 
 // The 0 that it divides by may be what an operator made of an infinity: exp2(log2(0)).
@@ -327,9 +339,9 @@ void FindingWriter::add_origin_of_zero() {
 
 void FindingWriter::explain_collective() {
   finding_.kind = "collective";
-  finding_.why = fmt::format("this rank gave finite numbers to {} and got {}", op_.op->op_type,
-                             health_text(search_.health().of(*root_.tensor)));
-  add_positions(*root_.tensor);
+  finding_.why =
+      fmt::format("this rank gave finite numbers to {} and got {}", op_.op->op_type, health_text(health_of_root()));
+  add_positions();
 }
 
 void FindingWriter::explain_infinities() {

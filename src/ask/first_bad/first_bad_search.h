@@ -35,6 +35,7 @@ class RankSearch {
   ValueFlow& flow() { return *flow_; }
   HealthReader& health() { return health_; }
   std::uint64_t tensors_not_read() const { return tensors_not_read_; }  // by max_overhead
+  std::uint64_t trial_ops() const { return trial_ops_; }                // whose results the host threw away
   const DumpSettings& settings() const { return settings_; }
   // The input of the first root comes from outside, and the second root makes it for the next step.
   bool made_as_in_next() const { return made_as_in_next_; }
@@ -82,7 +83,7 @@ class RankSearch {
   bool made_as_in_next_ = false;
   Skips skips_;
   std::optional<Later> later_;
-  std::uint64_t tensors_not_read_ = 0;
+  std::uint64_t tensors_not_read_ = 0, trial_ops_ = 0;
 };
 
 // Operators of the rank that MindSpore ran one by one are not in the dump.

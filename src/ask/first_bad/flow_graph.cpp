@@ -34,7 +34,8 @@ void FlowGraph::add_op(const CatalogOp& op, bool is_next) {
     input.tensor = &tensor;
     // Data that the program brings in lies in memory that the program itself has written.
     input.is_read = !added.nature.shape_only && !added.nature.uninitialised && !added.nature.brings &&
-                    tensor.slot < added.nature.most_inputs && !(added.nature.overwrites && tensor.slot == 0);
+                    tensor.skipped.reason != NotRead::only_written && tensor.slot < added.nature.most_inputs &&
+                    tensor.slot >= added.nature.first_input && !(added.nature.overwrites && tensor.slot == 0);
     const std::optional<DataFlow::Maker> maker = flow_.maker(tensor);
     if (tensor.source != kNoSequence) has_edges_ = true;
     input.value = maker ? value_of(maker->number, maker->slot) : outside_value(tensor);
@@ -153,7 +154,7 @@ Health FlowGraph::inputs_of(const FlowOp& op, std::uint32_t output_slot, bool* a
     const Health health = health_of(input);
     all.add(health);
     if (all_known != nullptr && !health.known && may_be_floating(input.tensor) && !is_weight(*input.tensor) &&
-        input.tensor->skipped.reason != NotRead::uninitialised) {
+        !input.tensor->skipped.is_undefined()) {
       *all_known = false;
     }
   }

@@ -7,11 +7,20 @@
 namespace sonde {
 
 inline constexpr const char* kUninitialised = "uninitialised memory";  // nobody wrote it yet
+inline constexpr const char* kOnlyWritten = "only written";            // an argument that receives the result: `out=`
+inline constexpr const char* kTrial = "of a trial run";                // the host throws its results away
 // Left out by max_overhead:
 inline constexpr const char* kNotRead = "not read: max_overhead";
 inline constexpr const char* kStatisticsOnly = "statistics only: max_overhead";
 
-enum class NotRead : std::uint8_t { nothing, uninitialised, by_overhead, other };  // nothing: it was read
+enum class NotRead : std::uint8_t {
+  nothing,  // it was read
+  uninitialised,
+  only_written,
+  trial,
+  by_overhead,
+  other
+};
 
 // The text of a record, and the reason that it is.
 struct ReasonNotRead : std::string_view {
@@ -22,8 +31,15 @@ struct ReasonNotRead : std::string_view {
       : std::string_view(text),
         reason(text.empty()              ? NotRead::nothing
                : text == kUninitialised  ? NotRead::uninitialised
+               : text == kOnlyWritten    ? NotRead::only_written
+               : text == kTrial          ? NotRead::trial
                : text == sonde::kNotRead ? NotRead::by_overhead
                                          : NotRead::other) {}
+
+  // Nothing depends on such elements: they are not missing, and no finding follows from them.
+  bool is_undefined() const {
+    return reason == NotRead::uninitialised || reason == NotRead::only_written || reason == NotRead::trial;
+  }
 };
 
 }  // namespace sonde

@@ -101,6 +101,12 @@ const TypeNames kTwoInputs = type_names(
 const TypeNames kThreeInputs =
     type_names("addmm baddbmm addbmm addmv addr addcmul addcdiv lerp linear where clamp clip");
 
+// Collectives of c10d that take the tensors for their results first, and do not read them.
+const TypeNames kFillsFirst = type_names(
+    "allgather_ _allgather_base_ allgather_coalesced_ allgather_into_tensor_coalesced_ reduce_scatter_ "
+    "_reduce_scatter_base_ reduce_scatter_tensor_coalesced_ alltoall_ alltoall_base_ gather_ scatter_ recv_ "
+    "recv_any_source_");
+
 std::string_view after_colons(std::string_view text) {
   const std::size_t at = text.rfind("::");
   return at == std::string_view::npos ? text : text.substr(at + 2);
@@ -174,17 +180,32 @@ OpNature nature_of(std::string_view op_type) {
   return nature;
 }
 
-OpNature nature_of(const CatalogOp& op) {
-  OpNature nature = nature_of(op.op_type);
-  // The scatter_ of one tensor has an index; that of c10d has the tensors that it sends and receives.
-  if (nature.collective || op.op_type != "scatter_") return nature;
+namespace {
+
+std::uint32_t count_of(const CatalogOp& op, bool inputs) {
+  return static_cast<std::uint32_t>(std::ranges::count(op.tensors, inputs, &CatalogTensor::is_input));
+}
+
+// The scatter_ of one tensor has an index; that of c10d has the tensors that it sends and receives.
+void find_collective(const CatalogOp& op, OpNature& nature) {
+  if (nature.collective || op.op_type != "scatter_") return;
   const bool has_index = std::ranges::any_of(op.tensors, [](const CatalogTensor& tensor) {
     return tensor.is_input && tensor.slot == 1 && !is_floating(tensor.dtype) && !is_complex(tensor.dtype);
   });
-  if (!has_index) {
-    nature.collective = true;
-    nature.places = false;
-  }
+  if (has_index) return;
+  nature.collective = true;
+  nature.places = false;
+}
+
+}  // namespace
+
+OpNature nature_of(const CatalogOp& op) {
+  OpNature nature = nature_of(op.op_type);
+  // FSDP2's: the last tensor is the memory for all shards, and it is cut into the others.
+  if (op.op_type == "all_gather_copy_in") nature.most_inputs = count_of(op, true) - 1;
+  if (op.op_type == "split_with_sizes_copy") nature.most_inputs = 1;
+  find_collective(op, nature);
+  if (nature.collective && kFillsFirst.contains(after_colons(op.op_type))) nature.first_input = count_of(op, false);
   return nature;
 }
 

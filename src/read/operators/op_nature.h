@@ -29,6 +29,7 @@ struct OpNature {
   bool in_place = false;          // writes one of its inputs: add_
   bool is_list = false;           // _foreach_…: lists of tensors, element by element
   bool collective = false;
+  std::uint32_t first_input = 0;    // inputs before this one receive the result (of a collective of c10d)
   std::uint32_t most_inputs = ~0U;  // inputs from this one on receive the result (out=)
   // Input `first_state` and the next are running statistics that it writes, although it does not return them.
   std::uint32_t first_state = ~0U;

@@ -90,6 +90,7 @@ HostTensor tensor_of(const sonde_tensor& in) {
                  .handle = handle,
                  .skip = unreadable ? "on a device that this build cannot read" : in.skip,
                  .foreign = (in.flags & SONDE_TENSOR_FOREIGN) != 0,
+                 .observed = (in.flags & SONDE_TENSOR_OBSERVED) != 0,
                  .constant = (in.flags & SONDE_TENSOR_CONSTANT) != 0,
                  .uninitialised = (in.flags & SONDE_TENSOR_UNINITIALISED) != 0,
                  .storage = in.storage,

@@ -298,6 +298,9 @@ void op_input_before(sonde_op* op, std::uint32_t slot, const sonde_tensor* tenso
 void op_mutated(sonde_op* op, std::uint64_t storage) {
   on_op(op, [&](Session& s, Op& o) { s.ops().mutated(o, storage); });
 }
+void op_wrote_part(sonde_op* op, const sonde_tensor* part) {
+  on_op(op, part, [](Session& s, Op& o, const HostTensor& t) { s.ops().wrote(o, t); });
+}
 void op_input(sonde_op* op, std::uint32_t slot, const sonde_tensor* tensor) {
   on_op(op, tensor, [&](Session& s, Op& o, const HostTensor& t) { s.ops().input(o, slot, t); });
 }
@@ -366,6 +369,10 @@ void ops_forgotten(const std::uint64_t* makers, std::size_t count) {
 
 void storages_freed(const std::uint64_t* storages, std::size_t count) {
   guarded_void([&](Session& s) { s.storages_freed({storages, count}); });
+}
+
+void storage_allocated(const sonde_tensor* tensor, std::uint64_t kept) {
+  with_struct_void(tensor, [&](Session& s, const sonde_tensor& all) { s.storage_allocated(tensor_of(all), kept); });
 }
 
 void storage_changed(std::uint64_t storage) {
@@ -511,6 +518,8 @@ constexpr struct sonde_api kApi = {
     .device_fold = device_fold,
     .op_result_at = op_result_at,
     .op_replaced = op_replaced,
+    .op_wrote_part = op_wrote_part,
+    .storage_allocated = storage_allocated,
 };
 
 }  // namespace

@@ -29,12 +29,19 @@ void give_content(const Content& content, TensorRecord& record) {
   record.late = content.late;
 }
 
+TensorView TensorKey::view() const {
+  TensorView out;
+  out.data = static_cast<const std::byte*>(data);
+  out.dtype = dtype;
+  out.shape = shape;
+  out.strides = strides;
+  return out;
+}
+
 // For two views of the same first element and type.
 bool ContentCache::have_same_elements(const Entry& entry, const TensorKey& key) {
   const auto walk_of = [&](std::span<const std::int64_t> shape, std::span<const std::int64_t> strides) {
-    TensorView view;
-    view.data = static_cast<const std::byte*>(key.data);
-    view.dtype = key.dtype;
+    TensorView view = key.view();
     view.shape = shape;
     view.strides = strides;
     return Walk(view, WalkOrder::memory);
@@ -55,7 +62,8 @@ void ContentCache::Storage::recycle() {
   if (known.capacity() > kUsual) known.shrink_to_fit();
   if (entries.capacity() > kUsual) entries.shrink_to_fit();
   if (finite.capacity() > kUsual) finite.shrink_to_fit();
-  uninitialised = written = false;
+  fresh.end();
+  written = false;
   writer = before = {};
   touched = epoch = 0;
 }
@@ -92,7 +100,7 @@ ContentCache::Found ContentCache::find(const TensorKey& key) {
   Storage& storage = *known;
   touch(storage);
   found.epoch = storage.epoch;
-  found.uninitialised = storage.uninitialised;
+  found.uninitialised = storage.fresh.any() && storage.fresh.holds(key.view());
   for (const Entry& entry : storage.entries) {
     if (entry.data != key.data || entry.dtype != key.dtype || entry.bytes != key.bytes) continue;
     const bool same_shape = std::ranges::equal(entry.shape.values(), key.shape);
@@ -119,22 +127,31 @@ void ContentCache::insert(const TensorKey& key, Content content, std::uint64_t e
       {key.data, key.dtype, key.contiguous, key.bytes, Dims(key.shape), Dims(key.strides), std::move(content)});
 }
 
-void ContentCache::wrote(std::uint64_t storage_id, std::uint64_t sequence) {
+void ContentCache::wrote(std::uint64_t storage, std::uint64_t sequence) {
+  if (storage != 0) note_write(storage, sequence).fresh.end();
+}
+
+void ContentCache::wrote(std::uint64_t storage_id, const TensorKey& part, std::uint64_t sequence) {
   if (storage_id == 0) return;
+  Storage& storage = note_write(storage_id, sequence);
+  if (storage.fresh.any()) storage.fresh.wrote(part.view());
+}
+
+ContentCache::Storage& ContentCache::note_write(std::uint64_t storage_id, std::uint64_t sequence) {
   Storage& storage = storage_of(storage_id);
   storage.epoch = ++writes_;
-  storage.uninitialised = false;
   storage.written = true;
   if (storage.writer.sequence != sequence)
     storage.before = storage.known.empty() ? storage.writer : storage.known.back().origin;
   storage.writer = {sequence, kInnerSlot};  // until made() sets the output
   storage.known.clear();
   storage.forget_contents();
+  return storage;
 }
 
 bool ContentCache::knows_contents(std::uint64_t storage_id) const {
   const Storage* storage = storages_.find(storage_id);
-  return storage != nullptr && (storage->uninitialised || !storage->entries.empty());
+  return storage != nullptr && (storage->fresh.any() || !storage->entries.empty());
 }
 
 bool ContentCache::is_written(std::uint64_t storage_id) const {
@@ -159,8 +176,18 @@ void ContentCache::set_finite(std::uint64_t storage_id, const void* data, std::u
   finite.push_back({begin, begin + bytes});
 }
 
-void ContentCache::uninitialised(std::uint64_t storage_id) {
-  if (storage_id != 0) storage_of(storage_id).uninitialised = true;
+void ContentCache::allocated(std::uint64_t storage_id, const std::byte* block, std::uint64_t bytes,
+                             std::uint64_t kept) {
+  if (storage_id == 0 || (kept >= bytes && bytes > 0)) return;
+  Storage& storage = storage_of(storage_id);
+  storage.fresh.begin(block, bytes, kept);
+  storage.epoch = ++writes_;
+  storage.forget_contents();
+}
+
+bool ContentCache::is_unwritten(std::uint64_t storage_id, const TensorKey& key) const {
+  const Storage* storage = storages_.find(storage_id);
+  return storage_id != 0 && storage != nullptr && storage->fresh.any() && storage->fresh.holds(key.view());
 }
 
 void ContentCache::remember(std::pmr::vector<Known>& known, const ViewIdentity& view, Origin origin) {
@@ -207,8 +234,8 @@ void ContentCache::end_step() {
   storages_.for_each([&](std::uint64_t, Storage& storage) {
     if (is_old(storage)) storage.forget_contents();
   });
-  const std::size_t forgotten =
-      storages_.erase_if([&](const Storage& storage) { return !storage.written && is_old(storage); });
+  const std::size_t forgotten = storages_.erase_if(
+      [&](const Storage& storage) { return !storage.written && !storage.fresh.any() && is_old(storage); });
   if (forgotten > 0) epoch_of_others_ = ++writes_;
 }
 

@@ -15,6 +15,7 @@
 
 #include "dump/journal/record.h"
 #include "ground/base/recycled_map.h"
+#include "record/capture/unwritten.h"
 
 namespace sonde {
 
@@ -41,6 +42,8 @@ struct TensorKey {
   bool contiguous = false;  // in C order
   std::uint64_t bytes = 0;
   std::span<const std::int64_t> shape, strides;
+
+  TensorView view() const;
 };
 
 // The origin of a tensor: the output of the op that last wrote its memory, or that has made this view of it since.
@@ -63,7 +66,7 @@ class ContentCache {
   struct Found {
     const Content* same = nullptr;      // the same bytes in the same shape
     const Content* same_set = nullptr;  // the same elements in another order or shape: equal statistics, another file
-    bool uninitialised = false;         // fresh memory that was never written
+    bool uninitialised = false;         // fresh memory: something in it was never written
     std::uint64_t epoch = 0;            // for insert()
   };
 
@@ -79,7 +82,12 @@ class ContentCache {
   // operator of another thread may have ended during the read.
   void insert(const TensorKey& key, Content content, std::uint64_t epoch);
   void wrote(std::uint64_t storage, std::uint64_t sequence);
-  void uninitialised(std::uint64_t storage);
+  // The same, of these elements alone. The other bytes of fresh memory stay unwritten.
+  void wrote(std::uint64_t storage, const TensorKey& part, std::uint64_t sequence);
+  // The memory block is fresh, but for its first `kept` bytes.
+  void allocated(std::uint64_t storage, const std::byte* block, std::uint64_t bytes, std::uint64_t kept = 0);
+  // As find() says it, also for a key without storage.
+  bool is_unwritten(std::uint64_t storage, const TensorKey& key) const;
 
   // False: find() knows nothing of any tensor there.
   bool knows_contents(std::uint64_t storage) const;
@@ -130,7 +138,7 @@ class ContentCache {
     using allocator_type = std::pmr::polymorphic_allocator<>;
     explicit Storage(allocator_type memory) : known(memory), entries(memory), finite(memory) {}
 
-    bool uninitialised = false;
+    Unwritten fresh;
     bool written = false;
     Origin writer;
     Origin before;                  // its origin when its writer wrote it
@@ -154,6 +162,7 @@ class ContentCache {
   static bool have_same_elements(const Entry& entry, const TensorKey& key);
   Storage& storage_of(std::uint64_t storage);
   void touch(Storage& storage) const;
+  Storage& note_write(std::uint64_t storage, std::uint64_t sequence);
   std::uint64_t epoch_of(std::uint64_t storage) const;
 
   std::atomic<std::uint64_t> next_content_{1};

@@ -19,6 +19,7 @@ struct HostTensor {
   const void* handle = nullptr;           // of the host, which alone can read its memory (capture/devices.h)
   const char* skip = nullptr;             // static text: why it cannot be read; null if it can
   bool foreign = false;                   // its memory may change unnoticed
+  bool observed = false;                  // foreign, but fresh memory is written by operators alone
   bool constant = false;                  // a number of the user's code, wrapped as a tensor
   bool uninitialised = false;             // its bytes mean nothing until an op writes them
   std::uint64_t storage = 0, object = 0;  // as in sonde_tensor; 0: unknown

@@ -99,6 +99,11 @@ void OpTensors::add_elements(Op& op, const HostTensor& tensor, TensorRecord& rec
 // Takes what is known of a tensor. True if its elements must be read.
 bool OpTensors::look_up(const Op& op, const HostTensor& tensor, std::optional<TensorReading>& reading,
                         TensorRecord& record) {
+  if (tensor.foreign && tensor.observed && record.skipped == nullptr &&
+      cache_.is_unwritten(tensor.storage, key_of(tensor))) {
+    record.skipped = kUninitialised;
+    return false;
+  }
   if (reading) return reading->look_up(cache_, true);
   if (!reads_ || record.skipped != nullptr || !cache_.knows_contents(tensor.storage)) return false;
   TensorReading::give_known(cache_, key_for(op, tensor, record.is_input), record);
@@ -140,7 +145,7 @@ void OpTensors::relate(const Op& op, const HostTensor& tensor, const ViewIdentit
   const std::uint64_t own = op.record.sequence;
   if (!record.is_input) {
     cache_.made(identity, {own, record.slot});
-    if (tensor.uninitialised) cache_.uninitialised(tensor.storage);
+    if (tensor.uninitialised) cache_.allocated(tensor.storage, tensor.storage_data, tensor.storage_bytes);
     return;
   }
   const Origin origin = cache_.origin_of(identity, own);
@@ -160,7 +165,9 @@ bool OpTensors::add_unread_input(Op& op, std::uint32_t slot, const HostTensor& t
   relate(op, tensor, identity, record, none);
   if (record.skipped != nullptr) return false;
   if (tensor.view.elements() == 0) record.skipped = "empty tensor";
-  if (cache_.find(key_of(tensor)).uninitialised) record.skipped = kUninitialised;
+  const TensorKey key = key_of(tensor);
+  if (cache_.find(key).uninitialised || (tensor.observed && cache_.is_unwritten(tensor.storage, key)))
+    record.skipped = kUninitialised;
   return record.skipped == nullptr;
 }
 
@@ -202,6 +209,16 @@ void OpTensors::add_parameter(const OpName& name, StepId step, const HostTensor&
 void OpTensors::wrote(std::uint64_t storage, std::uint64_t sequence) {
   const SessionLock lock(lock_);
   cache_.wrote(storage, sequence);
+}
+
+void OpTensors::wrote(const HostTensor& part, std::uint64_t sequence) {
+  const TensorKey key = key_of(part);
+  const SessionLock lock(lock_);
+  cache_.wrote(part.storage, key, sequence);
+}
+
+void OpTensors::allocated(const HostTensor& tensor, std::uint64_t kept) {
+  cache_.allocated(tensor.storage, tensor.storage_data, tensor.storage_bytes, kept);
 }
 
 void OpTensors::storage_changed(std::uint64_t storage) {

@@ -50,6 +50,9 @@ class OpTensors {
 
   // An op has written the storage; kNoSequence: one that is not recorded.
   void wrote(std::uint64_t storage, std::uint64_t sequence) EXCLUDES(session_lock);
+  void wrote(const HostTensor& part, std::uint64_t sequence) EXCLUDES(session_lock);  // and nothing else of its storage
+  // Its storage is fresh memory, but for the first bytes.
+  void allocated(const HostTensor& tensor, std::uint64_t kept) REQUIRES(session_lock);
   void storage_changed(std::uint64_t storage) REQUIRES(session_lock);  // by an op that is not recorded; 0: anything
   void storages_freed(std::span<const std::uint64_t> storages) REQUIRES(session_lock);
 

@@ -142,6 +142,11 @@ void Session::storage_changed(std::uint64_t storage) {
   run_.ops().tensors().storage_changed(storage);
 }
 
+void Session::storage_allocated(const HostTensor& tensor, std::uint64_t kept) {
+  const SessionLock lock(run_.mutex());
+  run_.ops().tensors().allocated(tensor, kept);
+}
+
 void Session::storages_freed(std::span<const std::uint64_t> storages) {
   const SessionLock lock(run_.mutex());
   run_.ops().tensors().storages_freed(storages);

@@ -29,6 +29,7 @@ class SessionOps {
   void input_before(Op& op, std::uint32_t slot, const HostTensor& t) { op.recorder->input_before(op, slot, t); }
   void input(Op& op, std::uint32_t slot, const HostTensor& tensor) { op.recorder->input(op, slot, tensor); }
   void mutated(Op& op, std::uint64_t storage) { op.recorder->tensors().wrote(storage, op.record.sequence); }
+  void wrote(Op& op, const HostTensor& part) { op.recorder->tensors().wrote(part, op.record.sequence); }
   void check_output(Op& op, const HostTensor& output);
   void output(Op& op, std::uint32_t slot, const HostTensor& tensor);
   bool watched(Op& op, std::uint32_t id, std::uint32_t slot, const HostTensor& tensor) {

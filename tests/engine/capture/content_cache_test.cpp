@@ -4,6 +4,7 @@
 
 #include <array>
 #include <utility>
+#include <vector>
 
 namespace sonde {
 namespace {
@@ -139,6 +140,105 @@ TEST(ContentCache, WhoWroteMemoryIsKnownAsLongAsItLives) {
   EXPECT_EQ(cache.origin_of({7, 1, 1}).sequence, 10u);
   cache.forget(7);
   EXPECT_EQ(cache.size(), 0u);
+}
+
+// A block of 8 rows of 8 floats, and a view of it.
+struct Block {
+  alignas(8) std::array<std::byte, 256> bytes{};
+
+  void allocate(ContentCache& cache, std::uint64_t kept = 0) { cache.allocated(7, bytes.data(), bytes.size(), kept); }
+  TensorKey rows(const Sizes& shape, std::size_t row, std::size_t column = 0) const {
+    static constexpr Sizes kRows = {8, 1};
+    return {7, bytes.data() + 32 * row + 4 * column, DType::float32, shape[1] == 8, shape[1] == 8, 0, shape, kRows};
+  }
+};
+
+constexpr Sizes kAll = {8, 8}, kHalf = {4, 8}, kColumns = {8, 4}, kOneRow = {1, 8};
+
+TEST(ContentCache, FreshMemoryIsUnwrittenUntilAllOfItIsWritten) {
+  ContentCache cache;
+  Block block;
+  block.allocate(cache);
+  EXPECT_TRUE(cache.find(block.rows(kAll, 0)).uninitialised);
+  cache.wrote(7, block.rows(kHalf, 0), 10);
+  EXPECT_FALSE(cache.find(block.rows(kHalf, 0)).uninitialised);
+  EXPECT_TRUE(cache.find(block.rows(kHalf, 4)).uninitialised);
+  EXPECT_TRUE(cache.find(block.rows(kHalf, 2)).uninitialised);  // a part of it
+  cache.wrote(7, block.rows(kHalf, 4), 11);
+  EXPECT_FALSE(cache.find(block.rows(kAll, 0)).uninitialised);
+  block.allocate(cache);
+  cache.wrote(7, 12);
+  EXPECT_FALSE(cache.find(block.rows(kAll, 0)).uninitialised);
+}
+
+TEST(ContentCache, RowsMayBeWrittenInAnyOrder) {
+  ContentCache cache;
+  Block block;
+  block.allocate(cache);
+  for (const std::size_t row : {6, 0, 3, 1, 7, 2, 5}) cache.wrote(7, block.rows(kOneRow, row), 10);
+  EXPECT_TRUE(cache.find(block.rows(kAll, 0)).uninitialised);
+  EXPECT_FALSE(cache.find(block.rows(kHalf, 0)).uninitialised);
+  cache.wrote(7, block.rows(kOneRow, 4), 10);
+  EXPECT_FALSE(cache.find(block.rows(kAll, 0)).uninitialised);
+}
+
+TEST(ContentCache, ColumnsAreWrittenWithoutThoseBesideThem) {
+  ContentCache cache;
+  Block block;
+  block.allocate(cache);
+  cache.wrote(7, block.rows(kColumns, 0, 0), 10);
+  EXPECT_FALSE(cache.find(block.rows(kColumns, 0, 0)).uninitialised);
+  EXPECT_TRUE(cache.find(block.rows(kColumns, 0, 4)).uninitialised);
+  EXPECT_TRUE(cache.find(block.rows(kAll, 0)).uninitialised);
+  cache.wrote(7, block.rows(kColumns, 0, 4), 11);
+  EXPECT_FALSE(cache.find(block.rows(kAll, 0)).uninitialised);
+}
+
+TEST(ContentCache, AViewThatRepeatsElementsReadsEachOfThemOnce) {
+  ContentCache cache;
+  Block block;
+  block.allocate(cache);
+  cache.wrote(7, block.rows(kOneRow, 0), 10);
+  static constexpr Sizes kRepeated = {1000000, 8}, kStill = {0, 1};
+  TensorKey repeated = block.rows(kRepeated, 0);
+  repeated.strides = kStill;
+  EXPECT_FALSE(cache.find(repeated).uninitialised);
+  repeated.data = block.bytes.data() + 32;
+  EXPECT_TRUE(cache.find(repeated).uninitialised);
+}
+
+TEST(ContentCache, MemoryThatHasGrownKeepsItsFirstBytes) {
+  ContentCache cache;
+  Block block;
+  block.allocate(cache, 128);
+  EXPECT_FALSE(cache.find(block.rows(kHalf, 0)).uninitialised);
+  EXPECT_TRUE(cache.find(block.rows(kHalf, 4)).uninitialised);
+}
+
+TEST(ContentCache, MemoryWrittenInTooManyPiecesCountsAsWritten) {
+  ContentCache cache;
+  std::vector<float> memory(2000);
+  cache.allocated(7, reinterpret_cast<const std::byte*>(memory.data()), memory.size() * sizeof(float));
+  static constexpr std::array<std::int64_t, 1> kOne = {1}, kLast = {2000}, kStep = {1};
+  const auto at = [&](std::size_t i, const std::array<std::int64_t, 1>& shape) {
+    return TensorKey{7, &memory[i], DType::float32, true, true, 0, shape, kStep};
+  };
+  for (std::size_t i = 0; i < 400; i += 2) cache.wrote(7, at(i, kOne), 10);
+  EXPECT_TRUE(cache.find(at(0, kLast)).uninitialised);
+  for (std::size_t i = 400; i < 1600; i += 2) cache.wrote(7, at(i, kOne), 10);
+  EXPECT_FALSE(cache.find(at(0, kLast)).uninitialised);
+}
+
+TEST(ContentCache, UnwrittenMemoryIsKnownOfATensorThatIsNeverTheSame) {
+  ContentCache cache;
+  Block block;
+  TensorKey foreign = block.rows(kAll, 0);
+  foreign.storage = 0;
+  EXPECT_FALSE(cache.is_unwritten(7, foreign));
+  block.allocate(cache);
+  EXPECT_TRUE(cache.is_unwritten(7, foreign));
+  cache.wrote(7, foreign, 10);
+  EXPECT_FALSE(cache.is_unwritten(7, foreign));
 }
 
 // Views in storage 7: `object` distinguishes views while the host's object lives, `geometry` their place and layout.

@@ -166,5 +166,33 @@ TEST(OpWork, NamesAreSeparatedByASpace) {
   EXPECT_TRUE(type_names("").empty());
 }
 
+CatalogOp op_with(std::string_view type, std::uint32_t inputs, std::uint32_t outputs) {
+  CatalogOp op;
+  op.op_type = type;
+  for (std::uint32_t i = 0; i < inputs + outputs; ++i) {
+    CatalogTensor& tensor = op.tensors.emplace_back();
+    tensor.is_input = i < inputs;
+    tensor.slot = tensor.is_input ? i : i - inputs;
+  }
+  return op;
+}
+
+TEST(OpNature, CollectivesOfC10dReadNothingOfTheTensorsThatTheyFill) {
+  for (const std::string_view type :
+       {"allgather_", "_allgather_base_", "allgather_coalesced_", "allgather_into_tensor_coalesced_", "reduce_scatter_",
+        "_reduce_scatter_base_", "reduce_scatter_tensor_coalesced_", "alltoall_", "alltoall_base_", "gather_",
+        "scatter_", "c10d::recv_", "recv_any_source_"}) {
+    EXPECT_EQ(nature_of(op_with(type, 5, 2)).first_input, 2U) << type;
+  }
+  for (const std::string_view type : {"allreduce_", "broadcast_", "reduce_", "all_gather_into_tensor", "send"}) {
+    EXPECT_EQ(nature_of(op_with(type, 5, 2)).first_input, 0U) << type;
+  }
+}
+
+TEST(OpNature, OfFsdpOpsTheLastTensorsReceiveTheResult) {
+  EXPECT_EQ(nature_of(op_with("all_gather_copy_in", 5, 2)).most_inputs, 4U);
+  EXPECT_EQ(nature_of(op_with("split_with_sizes_copy", 5, 4)).most_inputs, 1U);
+}
+
 }  // namespace
 }  // namespace sonde

@@ -1,5 +1,6 @@
 """Nothing is wrong: masks, guards, skipped steps, numbers that are only printed."""
 
+import ctypes
 import math
 
 import torch
@@ -391,6 +392,70 @@ def memory_written_before_it_is_read():
 
     torch.use_deterministic_algorithms(True)
     torch.utils.deterministic.fill_uninitialized_memory = True
+    train(Small(body))
+
+
+def of_nan(tensor):
+    """The bytes of its memory, past PyTorch."""
+    ctypes.memset(tensor.data_ptr(), 0xFF, tensor.nbytes)
+    return tensor
+
+
+@family.healthy(evidence=(TENSORS, STATISTICS))
+def memory_allocated_through_its_storage():
+    """As FSDP does: views of it exist before it is written."""
+    kept = torch.zeros(6, 4)
+
+    def body(y):
+        kept.untyped_storage().resize_(0)
+        kept.untyped_storage().resize_(96)
+        of_nan(kept).view(4, 6)
+        kept.copy_(y.detach())
+        return y + kept
+
+    train(Small(body))
+
+
+@family.healthy(evidence=(TENSORS, STATISTICS))
+def storage_that_grows():
+    def body(y):
+        rows = y.detach().clone()
+        storage = rows.untyped_storage()
+        storage.resize_(192)
+        more = torch.empty(0).set_(storage, 0, (12, 4))
+        ctypes.memset(more.data_ptr() + 96, 0xFF, 96)
+        more.view(48)
+        more[6:] = 1
+        return y + more[:6] + more[6:]
+
+    train(Small(body))
+
+
+@family.healthy(evidence=(TENSORS, STATISTICS))
+def results_for_memory_that_holds_nan():
+    def body(y):
+        x = y.detach()
+        out, values, places = (torch.full((6, 4), NAN) for _ in range(3))
+        total = torch.full((6,), NAN)
+        torch.mul(x, 2, out=out)
+        torch.addcmul(x, x, x, out=values)
+        torch.clamp(x, 0, out=places)
+        torch.sum(x, 1, out=total)
+        return y + out + values + places + total[:, None]
+
+    train(Small(body))
+
+
+@family.healthy(evidence=(TENSORS, STATISTICS))
+def memory_written_by_columns():
+    def body(y):
+        both = of_nan(torch.empty(6, 8))
+        torch.mul(y.detach(), 2, out=both[:, :4])
+        left = both[:, :4]
+        both.view(48)
+        both[:, 4:] = left
+        return y + both[:, :4] + both[:, 4:]
+
     train(Small(body))
 
 
