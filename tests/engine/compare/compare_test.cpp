@@ -298,7 +298,7 @@ TEST(Compare, AnOpWithoutRecordsIsNamedWhereOnlyItCanBeTheOrigin) {
     const auto mapped = program.add("cumsum", {h}, {3, 10}, "(2)");
     for (CatalogTensor& tensor : program.last().tensors) {
       tensor.file = "";
-      tensor.skipped = "functorch wrapper";
+      tensor.skipped = std::string_view("functorch wrapper");
     }
     program.add("neg", {{mapped.op, "", {3 * scale, 10}, "(2)"}}, {-3 * scale, -10}, "(2)");
   };

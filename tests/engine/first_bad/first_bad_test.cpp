@@ -732,7 +732,7 @@ TEST(FirstBad, OfMemoryThatNobodyWroteTheOpThatGaveItIsNamed) {
   const Made sum = run.op("add", {run.outside("x"), memory}, kNan);
   CatalogTensor& read = run.last_input(1);
   read.statistics.reset();
-  read.skipped = "uninitialised memory";
+  read.skipped = std::string_view("uninitialised memory");
   run.rank().steps[0].ops[0].tensors[0].statistics.reset();
   run.loss("mse_loss", {sum}, kNan);
   const FirstBad report = first_bad(run.catalog());

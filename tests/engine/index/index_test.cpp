@@ -168,9 +168,9 @@ Catalog full_catalog() {
     CatalogTensor input;
     input.is_input = true;
     input.slot = 3;
-    input.parameter = "weight";
+    input.parameter = std::string_view("weight");
     input.key = "attn_mask";
-    input.skipped = "no data";
+    input.skipped = std::string_view("no data");
     input.wanted = false;
     input.content = std::numeric_limits<std::uint64_t>::max();
     input.source = 0;
@@ -468,7 +468,7 @@ TEST_F(SavedIndex, LoadsNeighboursByDataFlowAndByName) {
   EXPECT_THAT(asked("a"), ElementsAre("a", "b"));
   EXPECT_THAT(asked("b"), ElementsAre("a", "b", "c"));
   EXPECT_THAT(asked("d"), ElementsAre("d"));
-  step.ops[3].tensors[0].parameter = "a";
+  step.ops[3].tensors[0].parameter = std::string_view("a");
   step.ops[0].is_parameter = true;
   EXPECT_THAT(asked("a"), ElementsAre("a", "b", "d"));
 }

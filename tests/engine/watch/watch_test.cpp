@@ -390,7 +390,7 @@ TEST(Categories, WeightsOfMsprobeAreInputsOfTheirModule) {
   module.is_module = true;
   CatalogTensor weight;
   weight.is_input = true;
-  weight.parameter = "fc.weight";
+  weight.parameter = std::string_view("fc.weight");
   EXPECT_TRUE(is_weight_of_module(module, weight));
   weight.parameter = {};
   EXPECT_FALSE(is_weight_of_module(module, weight));
