@@ -50,14 +50,19 @@ SiteLine line_of(const CodePlace& place) {
   return out;
 }
 
-// With the GIL. (scope, [(file, line, function, text)]) of a node: its modules were not called, and its lines not executed.
+// With the GIL. (scope, [(file, line, function, text)], of an optimizer) of a node: its modules were not called, and its
+// lines not executed.
 void look_into_graph(const Walk& walk, SiteText& out) {
   const int line = PyCode_Addr2Line(walk.graph_code, walk.graph_instruction) - walk.graph_code->co_firstlineno;
   PyObject* module = walk.graph_module != nullptr ? walk.graph_module : walk.modules[0];
   PyObject* place = PyObject_CallFunction(setup().python.place_in_graph, "Oi", module, line);
   PyObject *scope = nullptr, *lines = nullptr;
-  if (place != nullptr && place != Py_None && PyArg_ParseTuple(place, "UO!", &scope, &PyList_Type, &lines) != 0) {
-    if (const std::string below = text_of(scope); !below.empty()) out.scope += "/" + below;
+  int optimizer = 0;
+  if (place != nullptr && place != Py_None &&
+      PyArg_ParseTuple(place, "UO!p", &scope, &PyList_Type, &lines, &optimizer) != 0) {
+    out.optimizer = optimizer != 0;
+    if (out.optimizer) out.scope.clear();
+    if (const std::string below = text_of(scope); !below.empty()) out.scope += (out.scope.empty() ? "" : "/") + below;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(lines); ++i) {
       SiteLine found;
       PyObject *file = nullptr, *function = nullptr, *text = nullptr;
@@ -120,6 +125,7 @@ void fresh_tables(ThreadState& state) {
   state.sites.clear();
   state.forwards.clear();
   state.groups.clear();
+  state.of_optimizer.clear();
 }
 
 std::uint32_t cached_site(ThreadState& state, std::uint64_t key, const char* op_type, std::uint32_t phase,
@@ -130,11 +136,13 @@ std::uint32_t cached_site(ThreadState& state, std::uint64_t key, const char* op_
   state.busy = true;
   SiteText text = walk != nullptr ? resolve(*walk, mark) : SiteText{};
   if (scope != nullptr) text.scope = *scope;
+  if (text.optimizer) phase = SONDE_PHASE_OPTIMIZER;
   if (phase == SONDE_PHASE_FORWARD && text.scope.empty()) phase = SONDE_PHASE_OUTSIDE;
   state.made = {std::move(text), phase, forward_site, walk != nullptr && walk->flagged};
   const std::uint32_t site = intern(op_type, phase, forward_site, state.made.text, state.made.flagged);
   state.busy = false;
   state.sites.add(key, site);
+  if (state.made.text.optimizer) state.of_optimizer.insert(site);
   return site;
 }
 
@@ -203,14 +211,19 @@ std::uint32_t first_forward(const ThreadState& state, const Walk& walk, std::uin
   return first != state.forwards.end() ? first->second : 0;
 }
 
-// A hook of a library on a parameter's gradient, as DDP's compression of all gradients: it repeats and differentiates no
-// op of the forward pass. Its place is the line of the hook itself.
-Place place_in_hook(ThreadState& state, const Frame& node, const char* op_type, std::uint64_t number, Walk& walk) {
-  const CodePlace hook = outermost_frame(node.mark);
-  walk.code = hook.code;
-  walk.instruction = hook.instruction;
+// Code of a library that no line of the user's calls: its place is the line of its outermost function.
+void use_outermost_line(FrameMark mark, Walk& walk) {
+  const CodePlace place = outermost_frame(mark);
+  walk.code = place.code;
+  walk.instruction = place.instruction;
   walk.hash =
-      mix(mix(walk.hash, reinterpret_cast<std::uint64_t>(hook.code)), static_cast<std::uint64_t>(hook.instruction));
+      mix(mix(walk.hash, reinterpret_cast<std::uint64_t>(place.code)), static_cast<std::uint64_t>(place.instruction));
+}
+
+// A hook of a library on a parameter's gradient, as DDP's compression of all gradients: it repeats and differentiates no
+// op of the forward pass.
+Place place_in_hook(ThreadState& state, const Frame& node, const char* op_type, std::uint64_t number, Walk& walk) {
+  use_outermost_line(node.mark, walk);
   const std::uint64_t key = mix(mix(0x1008, number), walk.hash);
   return {cached_site(state, key, op_type, SONDE_PHASE_BACKWARD, 0, &walk, nullptr, node.mark), SONDE_GRAPH_TRAINING};
 }
@@ -247,6 +260,8 @@ Place place_forward(ThreadState& state, const char* op_type, std::uint64_t numbe
   walk_frames(setup().frames, nullptr, optimizer != nullptr ? Until::optimizer_step : Until::root, walk);
   look_into_script(walk);
   flag_scope(state, walk);
+  // On a thread of PyTorch's: what follows a collective of DDP's hooks.
+  if (walk.code == nullptr && walk.module_count == 0 && walk.script.hash == 0) use_outermost_line(nullptr, walk);
   // The user's code inside Optimizer.step, with gradients: it is the closure, and not the optimizer's arithmetic.
   const bool in_closure = walk.inside_step && walk.code != nullptr && at::GradMode::is_enabled();
   if (optimizer != nullptr && walk.module_count == 0 && !in_closure) {
@@ -290,7 +305,9 @@ Place place_of(ThreadState& state, const at::RecordFunction&, const char* op_typ
   if (around != nullptr && around->kind != FrameKind::optimizer) {
     return place_in_backward(state, *around, op_type, number);
   }
-  return place_forward(state, op_type, number, around);
+  Place place = place_forward(state, op_type, number, around);
+  if (!state.of_optimizer.empty() && state.of_optimizer.contains(place.site)) place.graph = SONDE_GRAPH_TRAINING;
+  return place;
 }
 
 std::uint32_t site_of_node(ThreadState& state, const char* name, std::uint32_t forward_site) {

@@ -18,6 +18,7 @@ struct SiteLine {
 struct SiteText {
   std::string scope;
   std::vector<SiteLine> trace;  // innermost first
+  bool optimizer = false;       // of a compiled Optimizer.step, which is not on the stack
 };
 
 // The engine's number of a site; `phase` is a SONDE_PHASE_*, `forward_site` 0 where there is none. 0: it was refused.

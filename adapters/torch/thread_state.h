@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "device.h"
@@ -83,6 +84,7 @@ struct ThreadState {
   std::size_t input_count = 0;
   KnownSites sites;
   std::unordered_map<std::uint64_t, std::uint32_t> forwards;  // (module or line, op type) -> its forward site
+  std::unordered_set<std::uint32_t> of_optimizer;             // sites of a compiled Optimizer.step
   std::unordered_map<std::uint32_t, SitePlace> groups;        // by the site of an operator on wrappers
   SitePlace made;                                             // of the site that was made last
   std::uint64_t generation = 0;

@@ -13,12 +13,13 @@ Lines = list[tuple[str, int, str, str]]
 
 _PLAIN_CONTAINERS = {"Sequential", "ModuleList", "ModuleDict"}
 _TORCH = os.path.join(os.path.dirname(torch.__file__), "")
+_OPTIMIZERS = os.path.join(_TORCH, "optim", "")
 _FRAME = re.compile(r'File "(.+)", line (\d+), in (.+)(?:\n[ \t]*(?!File ")(.*))?')
 
 
-def place_in_graph(module: nn.Module, line: int) -> tuple[str, Lines] | None:
+def place_in_graph(module: nn.Module, line: int) -> tuple[str, Lines, bool] | None:
     """The scope below the graph's root, and the lines, of the node in a line of the graph's code, counted from its
-    `def`; None where the graph does not know."""
+    `def`; and whether it is part of an Optimizer.step. None where the graph does not know."""
     if not issubclass(type(module), GraphModule):
         return None
     number = (vars(module).get("_lineno_map") or {}).get(line)
@@ -26,9 +27,11 @@ def place_in_graph(module: nn.Module, line: int) -> tuple[str, Lines] | None:
     if number is None or not 0 <= number < len(nodes):
         return None
     levels = _levels(nodes[number])
-    if not levels:  # of Dynamo, for a backend of the user's own: the modules around it are called as usual
-        lines = _lines(nodes[number])
-        return ("", lines) if lines else None
+    if not levels:  # of Dynamo, for another backend than Inductor: the modules around it are called as usual
+        lines, steps = _lines(nodes[number]), is_of_optimizer(nodes[number])
+        if steps and all(file.startswith(_TORCH) for file, *_ in lines):
+            lines.clear()  # Optimizer.step itself is compiled: the user's line is the one that called it
+        return ("", lines, steps) if lines or steps else None
     parts, parent = [], ""
     for path, kind in levels[1:]:
         if not path.startswith(parent):
@@ -36,7 +39,7 @@ def place_in_graph(module: nn.Module, line: int) -> tuple[str, Lines] | None:
         name = path[len(parent) :].replace(".", "/")
         parts.append(name if kind in _PLAIN_CONTAINERS else f"{name}-{kind}")
         parent = f"{path}."
-    return "/".join(parts), _lines(nodes[number])
+    return "/".join(parts), _lines(nodes[number]), False
 
 
 def exported_class(module: nn.Module) -> str:
@@ -45,6 +48,11 @@ def exported_class(module: nn.Module) -> str:
         return ""
     levels = next(filter(None, map(_levels, _nodes(module))), None)
     return levels[0][1] if levels else ""
+
+
+def is_of_optimizer(node: Node) -> bool:
+    """True if Dynamo has met the node in the code of PyTorch's optimizers."""
+    return _OPTIMIZERS in (node.meta.get("stack_trace") or "")
 
 
 def _nodes(module: nn.Module) -> list[Node]:

@@ -27,7 +27,7 @@ class Library(Protocol):
         may_read: Callable[[str], bool],
         bare_training: Callable[[], bool],
         parameters_exist: Callable[[], bool],
-        place_in_graph: Callable[[nn.Module, int], tuple[str, list[tuple[str, int, str, str]]] | None],
+        place_in_graph: Callable[[nn.Module, int], tuple[str, list[tuple[str, int, str, str]], bool] | None],
         layout_of: Callable[[Any], str],
         /,
     ) -> None:

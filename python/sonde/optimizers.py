@@ -51,9 +51,9 @@ class AliveOptimizers:
         return any(reference() is not None for reference in reversed(self._alive))
 
     def name_of_any(self) -> str:
-        """`optimizer-Adam`, of the one that was made last; empty if there is none."""
+        """`optimizer-Adam`, of the one that was made last; `optimizer` if there is none."""
         alive = [optimizer for optimizer in (reference() for reference in self._alive) if optimizer is not None]
-        return f"optimizer-{type(alive[-1]).__name__}" if alive else ""
+        return f"optimizer-{type(alive[-1]).__name__}" if alive else "optimizer"
 
     def train_bare_parameters(self) -> bool:
         """True if some optimizer trains tensors outside modules: then no module's forward announces the first step."""

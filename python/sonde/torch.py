@@ -113,7 +113,7 @@ class TorchHost(Host):
             _may_read,
             self.optimizers.train_bare_parameters,
             self._parameters_exist,
-            graph_modules.place_in_graph,
+            self.place_in_graph,
             placements.layout_of,
         )
 
@@ -148,6 +148,11 @@ class TorchHost(Host):
     def scope_of(self, chain: Sequence[nn.Module]) -> str:
         """The scope of modules calling each other, outermost first: `network-AlexNet/features/0-Conv2d`."""
         return self.names.scope_of(chain)
+
+    def place_in_graph(self, module: nn.Module, line: int) -> tuple[str, graph_modules.Lines, bool] | None:
+        """As graph_modules.place_in_graph(), with the name of the optimizer."""
+        place = graph_modules.place_in_graph(module, line)
+        return (self.optimizers.name_of_any(), place[1], True) if place is not None and place[2] else place
 
     def new_root(self, module: nn.Module) -> None:
         """A chain of calls begins with `module`. If it is new, watches its forwards from now on."""

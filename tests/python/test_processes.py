@@ -272,6 +272,7 @@ def test_operators_of_a_library_s_hook_on_gradients_have_the_hook_s_line_and_no_
     assert len(ops) >= 3, listed  # the cast back may run on another thread
     assert not any("Linear" in op for op in ops), listed
     assert sum("default_hooks.py" in op and "fp16_compress_hook" in op for op in ops) >= 3, listed
+    assert all(".py:" in line for line in listed.splitlines() if line.split()[1] == "copy_"), listed
 
 
 def test_functional_collectives_have_their_values_when_they_were_waited_for(tmp_path):

@@ -182,6 +182,19 @@ PROGRAMS = {
         [0, 1],
         [],
     ),
+    "compiled optimizer": (
+        """
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+    for backend in ("eager", "aot_eager"):
+        torch._dynamo.reset()
+        step = torch.compile(optimizer.step, backend=backend)
+        for batch in range(2):
+            net(x).sum().backward()
+            step()
+    """,
+        [0, 1, 2, 3],
+        [],
+    ),
     "loss module": (
         """
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)

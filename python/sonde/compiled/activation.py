@@ -14,11 +14,14 @@ from types import ModuleType
 from typing import Any
 
 from ..console import say_once
+from ..graph_modules import is_of_optimizer
 from .program import Program
 
+_host: Program | None = None  # of the session that runs
 _known = 0  # graphs that were compiled while a session ran
 
 _INDUCTOR, _DYNAMO = "torch._inductor.compile_fx", "torch._dynamo.callback"
+_GRAPHS = "torch._dynamo.output_graph"
 _CUDA_GRAPHS = "torch._inductor.cudagraph_trees"
 
 
@@ -31,6 +34,8 @@ def watch(host: Program) -> Callable[[], None]:
 
 def forms_run_for(host: Program | None) -> None:
     """From now on, calls of compiled graphs are recorded for `host`."""
+    global _host
+    _host = host
     calls = sys.modules.get(f"{__package__}.calls")
     if calls is not None:
         calls.Family.host = host
@@ -42,7 +47,12 @@ class _Watcher:
         self._undo: list[Callable[[], None]] = []
         self._before = _graphs()
         self._finder = _Finder(
-            {_INDUCTOR: self._meet_inductor, _DYNAMO: self._meet_dynamo, _CUDA_GRAPHS: self._meet_cuda_graphs}
+            {
+                _INDUCTOR: self._meet_inductor,
+                _DYNAMO: self._meet_dynamo,
+                _GRAPHS: self._meet_graphs,
+                _CUDA_GRAPHS: self._meet_cuda_graphs,
+            }
         )
 
     def begin(self) -> None:
@@ -122,6 +132,37 @@ class _Watcher:
                 handler.remove_end_callback(ends)
 
         self._undo.append(undo)
+
+    def _meet_graphs(self, module: ModuleType) -> None:
+        """Whatever a backend makes of a graph with an optimizer's step, the step ends when it has run."""
+        output_graph: Any = getattr(module, "OutputGraph", None)
+        original: Any = getattr(output_graph, "call_user_compiler", None)
+        if original is None:
+            return
+
+        @functools.wraps(original)
+        def call_user_compiler(self: Any, model: Any, *args: Any, **kwargs: Any) -> Any:
+            compiled = original(self, model, *args, **kwargs)
+            return _ending_a_step(compiled) if any(map(is_of_optimizer, model.graph.nodes)) else compiled
+
+        output_graph.call_user_compiler = call_user_compiler
+
+        def undo() -> None:
+            if output_graph.call_user_compiler is call_user_compiler:
+                output_graph.call_user_compiler = original
+
+        self._undo.append(undo)
+
+
+def _ending_a_step(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(compiled)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        results = compiled(*args, **kwargs)
+        if _host is not None and not _host.closed:
+            _host.compiled_step_ends()
+        return results
+
+    return run
 
 
 def _refuse(error: Exception) -> None:

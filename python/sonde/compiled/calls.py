@@ -12,6 +12,7 @@ from torch import fx, nn
 
 from .. import flags
 from ..console import say_once
+from ..graph_modules import is_of_optimizer
 from ..modules import program_module
 from . import nodes, packages, taps
 from .forms import Compiled, Forms, compile_copy, copy_of
@@ -22,7 +23,6 @@ from .taps import Choice
 # sonde.h, SONDE_WANT_*
 _STRUCTURE, _INPUTS, _OUTPUTS, _CHECK = 1, 2, 4, 16
 
-_OPTIMIZERS = "/torch/optim/"
 _MOST_OPEN = 64  # forwards without their backward yet
 
 
@@ -128,7 +128,7 @@ class Family:
 
     def add(self, host: Program, forms: Forms, graph: fx.Graph) -> None:
         """A graph is compiled for the first time."""
-        self._steps = self._steps or any(_OPTIMIZERS in (node.meta.get("stack_trace") or "") for node in graph.nodes)
+        self._steps = self._steps or any(map(is_of_optimizer, graph.nodes))
         if forms.backward:
             forms.forward_types = self._forward_types
         else:
@@ -186,8 +186,6 @@ class Family:
         host.library.end_run(results)
         if form is forms.plain:
             host.library.memory_changed()
-        if self._steps:
-            host.compiled_step_ends()
 
     def _chain(self, host: Program, forms: Forms) -> tuple[nn.Module, ...]:
         """The modules around a call; those of the forward for its backward, which runs in the reverse order."""
@@ -246,7 +244,7 @@ class Family:
         flagged = node.scoped or flags.is_flagged(self._modules_around(chain, node), trace)
         phase = node.phase
         if phase == nodes.OPTIMIZER:
-            scope = host.optimizers.name_of_any() or "optimizer"
+            scope = host.optimizers.name_of_any()
         elif phase == nodes.FORWARD and not scope:
             phase = nodes.OUTSIDE
         forward = 0

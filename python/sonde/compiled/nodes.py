@@ -18,6 +18,8 @@ from typing import Any
 import torch
 from torch import fx
 
+from ..graph_modules import is_of_optimizer
+
 Line = tuple[str, int, str]  # file, line, function
 
 # sonde.h, enum sonde_phase
@@ -287,14 +289,13 @@ def _node(node: fx.Node, backward: bool, types: Mapping[int, str], places: Mappi
     root, path = module_path(stack)
     tag = node.meta.get("partitioner_tag")
     # In the graph of backward: a node of the forward, which runs again instead of being kept.
-    steps = "/torch/optim/" in (node.meta.get("stack_trace") or "")
     again = backward and (tag == "is_forward" or (tag is None and bool(node.meta.get("nn_module_stack"))))
     sequence = node.meta.get("seq_nr")
     inputs, attributes = _arguments(node, places)
     return Node(
         name=node.name,
         op_type=op_type_of(node.target),
-        phase=OPTIMIZER if steps else RECOMPUTE if again else BACKWARD if backward else FORWARD,
+        phase=OPTIMIZER if is_of_optimizer(node) else RECOMPUTE if again else BACKWARD if backward else FORWARD,
         root=root,
         path=path,
         trace=trace,
