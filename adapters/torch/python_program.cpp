@@ -8,6 +8,7 @@
 #include "program.h"
 #include "python_setup.h"
 #include "tensors.h"
+#include "thread_state.h"
 
 namespace sonde_torch {
 namespace {
@@ -25,11 +26,14 @@ const std::string& layout_of_spec(PyObject* spec) {
   constexpr std::size_t kMost = 4096;
   if (const auto known = g_layouts->find(spec); known != g_layouts->end()) return known->second;
   std::string text;
+  bool& busy = thread_state().busy;  // PyTorch's functions about placements call operators, which are not the program's
+  const bool was_busy = std::exchange(busy, true);
   if (PyObject* answer = PyObject_CallOneArg(setup().python.layout_of, spec)) {
     if (const char* utf8 = PyUnicode_AsUTF8(answer)) text = utf8;
     Py_DECREF(answer);
   }
   drop_error();
+  busy = was_busy;
   if (g_layouts->size() == kMost) {
     Layouts old;
     old.swap(*g_layouts);
