@@ -6,12 +6,14 @@
 #include <bit>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "hash.h"
+#include "process_groups.h"
 
 namespace sonde_torch {
 namespace {
@@ -36,6 +38,7 @@ std::uint64_t hash_value(std::uint64_t hash, const IValue& value) {
     for (const IValue& element : value.toListRef()) hash = hash_value(hash, element);
     return hash;
   }
+  if (const std::optional<std::string> name = name_of_object(value)) return mix(mix(hash, 10), hash_of(*name));
   return mix(hash, 9);  // a generator, a stream: only the kind counts
 }
 
@@ -62,6 +65,7 @@ std::string text_of(const IValue& value) {
     return std::to_string(value.toComplexDouble().real()) + "+" + std::to_string(value.toComplexDouble().imag()) + "j";
   }
   if (value.isGenerator()) return "generator";
+  if (const std::optional<std::string> name = name_of_object(value)) return *name;
   if (value.isList()) {
     std::string text;
     for (const IValue& element : value.toListRef()) text += (text.empty() ? "[" : ", ") + text_of(element);
@@ -124,6 +128,16 @@ Value value_of(const IValue& value, ArgumentForm form) {
   return out;
 }
 
+void add(std::vector<sonde_attribute>& attributes, const char* name, const Value& value) {
+  sonde_attribute& out = attributes.emplace_back();
+  out.name = name;
+  out.kind = value.kind;
+  out.integers = value.integers.empty() ? nullptr : value.integers.data();
+  out.reals = value.reals.empty() ? nullptr : value.reals.data();
+  out.count = static_cast<std::uint32_t>(std::max(value.integers.size(), value.reals.size()));
+  out.text = value.text.c_str();
+}
+
 }  // namespace
 
 std::uint64_t attributes_hash(const OpInfo& info, c10::ArrayRef<const IValue> values) {
@@ -143,14 +157,13 @@ void report_attributes(const struct sonde_api& api, sonde_op* op, const OpInfo& 
   for (std::size_t i = 0; i < count; ++i) {
     const ArgumentInfo& argument = info.arguments[i];
     if (argument.kind != ArgumentKind::other) continue;
-    const Value& value = held.emplace_back(value_of(values[i], argument.form));
-    sonde_attribute& out = attributes.emplace_back();
-    out.name = argument.name.c_str();
-    out.kind = value.kind;
-    out.integers = value.integers.empty() ? nullptr : value.integers.data();
-    out.reals = value.reals.empty() ? nullptr : value.reals.data();
-    out.count = static_cast<std::uint32_t>(std::max(value.integers.size(), value.reals.size()));
-    out.text = value.text.c_str();
+    add(attributes, argument.name.c_str(), held.emplace_back(value_of(values[i], argument.form)));
+    std::vector<std::int64_t> ranks = group_ranks(values[i], argument.name == "group_name");
+    if (ranks.empty()) continue;
+    Value& of_group = held.emplace_back();
+    of_group.kind = SONDE_ATTRIBUTE_INTEGERS;
+    of_group.integers = std::move(ranks);
+    add(attributes, "group_ranks", of_group);
   }
   if (!layouts.empty()) {
     sonde_attribute& out = attributes.emplace_back();

@@ -7,6 +7,7 @@
 
 #include "ask/compare/factor.h"
 #include "ground/model/gradient_name.h"
+#include "ground/model/group_attributes.h"
 #include "read/operators/op_questions.h"
 #include "sonde/tensor.h"
 
@@ -101,6 +102,15 @@ bool means_the_same(const Attribute& a, const CatalogOp& op, const Attribute& b,
   return false;
 }
 
+bool has_ranks(const CatalogOp& op) {
+  return std::ranges::find(*op.attributes, kGroupRanks, &Attribute::name) != op.attributes->end();
+}
+
+// Names of groups are numbers, in the order in which a program makes them. Their ranks say which they are.
+bool names_group(const Attribute& attribute) {
+  return std::ranges::find(kGroupNames, attribute.name) != std::end(kGroupNames);
+}
+
 using IsNamed = bool (*)(const Attribute&, const Attribute&);
 
 std::vector<std::string> apart_where(const CatalogOp& target, const CatalogOp& golden, IsNamed is_named) {
@@ -111,6 +121,7 @@ std::vector<std::string> apart_where(const CatalogOp& target, const CatalogOp& g
     if (other == golden.attributes->end() || !is_named(attribute, *other)) continue;
     if (means_the_same(attribute, target, *other, golden)) continue;
     if (attribute.name == kFusedKernel) continue;  // a name that the compiler chose
+    if (names_group(attribute) && has_ranks(target) && has_ranks(golden)) continue;
     apart.push_back(fmt::format("{}={}, golden {}", attribute.name, text_of(attribute), text_of(*other)));
   }
   return apart;

@@ -1,0 +1,20 @@
+// The objects among the arguments of collectives: groups of ranks, and how values are joined.
+#pragma once
+
+#include <ATen/core/ivalue.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sonde_torch {
+
+// The name of a group, "SUM" of a reduction. Empty: another object, or one that is written in Python.
+std::optional<std::string> name_of_object(const c10::IValue& value);
+
+// The ranks of the group that one of these values is, in its order; `is_name`: it is the name of one. Empty: unknown.
+// Not cheap.
+std::vector<std::int64_t> group_ranks(const c10::IValue& value, bool is_name);
+
+}  // namespace sonde_torch
