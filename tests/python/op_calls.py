@@ -56,6 +56,7 @@ COPY = {
     "view": moves(lambda x: x.view(24)),
     "detach": moves(lambda x: x.detach()),
     "alias": moves(aten.alias),
+    "waittensor": moves(torch.ops._c10d_functional.wait_tensor),
     "transpose": moves(lambda x: x.transpose(0, 1)),
     "permute": moves(lambda x: x.permute(1, 0)),
     "expand": moves(lambda x: x.expand(2, 4, 6)),

@@ -66,6 +66,7 @@ CALLED_AS = {
     "tensoradd": "add",
     "muls": "mul",
     "adds": "add",
+    "wraptensorautograd": "waittensor",  # it may wait later
 }
 NOTHING_TO_CALL = {
     "empty": "its result was never written",

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "ask/compare/compare_quantised.h"
+#include "ask/compare/compare_words.h"
 #include "ask/compare/maker_of_data.h"
 #include "ask/compare/name_map.h"
 #include "plan/config/op_types.h"
@@ -107,22 +108,29 @@ std::vector<StepPair> pair_all(const Catalog& target, const Catalog& golden, con
   return pairs;
 }
 
-// A collective passes on data of another rank: it is to blame only if no rank has another finding in that step.
+// It has a counterpart, which is called in the same way, and passes on other data: perhaps those of another rank.
+bool is_passed_on(const CompareFinding& finding) {
+  const bool is_of_call = finding.kind == FindingKind::missing || finding.kind == FindingKind::inserted ||
+                          finding.kind == FindingKind::number;
+  if (is_of_call || finding.kind == FindingKind::parameter || finding.culprit == nullptr) return false;
+  const ComparedOp& op = *finding.op;
+  return is_collective(finding.culprit->op_type) &&
+         (op.is_alone() || attributes_apart(*op.target.back(), *op.golden.back()).empty());
+}
+
+// A collective passes on data of another rank: it is to blame only if no rank has another finding in that step, or before.
 void drop_innocent_collectives(DumpComparison& comparison) {
-  std::map<StepId, bool, decltype([](const StepId& a, const StepId& b) {
-             return std::tie(a.graph, a.number) < std::tie(b.graph, b.number);
-           })>
-      has_other;
+  std::map<std::uint32_t, std::uint64_t> first_other;  // by graph: the first step with another finding
   const auto id_of = [&](const CompareFinding& finding) { return comparison.steps[finding.step].target->step->id; };
-  const auto is_from_collective = [](const CompareFinding& finding) {
-    return finding.kind != FindingKind::parameter && finding.culprit != nullptr &&
-           is_collective(finding.culprit->op_type);
-  };
   for (const CompareFinding& finding : comparison.findings) {
-    if (!is_from_collective(finding)) has_other[id_of(finding)] = true;
+    if (is_passed_on(finding)) continue;
+    const auto [at, is_new] = first_other.try_emplace(id_of(finding).graph, id_of(finding).number);
+    if (!is_new) at->second = std::min(at->second, id_of(finding).number);
   }
   std::erase_if(comparison.findings, [&](const CompareFinding& finding) {
-    if (!is_from_collective(finding) || !has_other.contains(id_of(finding))) return false;
+    const auto other = first_other.find(id_of(finding).graph);
+    const bool has_other = other != first_other.end() && other->second <= id_of(finding).number;
+    if (!is_passed_on(finding) || !has_other) return false;
     const_cast<ComparedOp*>(finding.op)->verdict = OpVerdict::propagated;
     return true;
   });
@@ -295,6 +303,7 @@ Result<DumpComparison> compare_dumps(const Catalog& target, const Catalog& golde
   say_whether_anything_corresponds(comparison);
   judge_quantised(comparison);
   gather_notes(comparison);
+  blame_makers_before(comparison);
   name_makers_of_data(comparison);
   drop_innocent_collectives(comparison);
   sort_findings(comparison);

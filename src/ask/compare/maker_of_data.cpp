@@ -19,12 +19,6 @@ const CatalogTensor* input_of(const CatalogOp& op, std::uint32_t slot) {
   return nullptr;
 }
 
-// The op of a step that ran as this number; kNoOp: none.
-std::uint32_t op_with(const CompareSide& side, std::uint64_t sequence) {
-  const auto at = std::ranges::find_if(side.ops, [&](const CompareOp& one) { return one.op->sequence == sequence; });
-  return at == side.ops.end() || sequence == kNoSequence ? kNoOp : static_cast<std::uint32_t>(at - side.ops.begin());
-}
-
 // Ops of the step that lead to this one, itself among them.
 std::set<std::uint32_t> makers_of(const CompareSide& side, std::uint32_t last) {
   std::set<std::uint32_t> makers = {last};
@@ -144,6 +138,11 @@ class MakerSearch {
 };
 
 }  // namespace
+
+std::uint32_t op_with(const CompareSide& side, std::uint64_t sequence) {
+  const auto at = std::ranges::find_if(side.ops, [&](const CompareOp& one) { return one.op->sequence == sequence; });
+  return at == side.ops.end() || sequence == kNoSequence ? kNoOp : static_cast<std::uint32_t>(at - side.ops.begin());
+}
 
 void name_makers_of_data(DumpComparison& comparison) {
   std::set<std::string_view> named;

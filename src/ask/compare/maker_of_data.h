@@ -10,4 +10,11 @@ namespace sonde {
 // comes first.
 void name_makers_of_data(DumpComparison& comparison);
 
+// Where the data of a step come from an earlier step of the dump, the operator that made them differ takes the place of
+// the one that reads them.
+void blame_makers_before(DumpComparison& comparison);
+
+// The op of a step that ran as this number; kNoOp: none.
+std::uint32_t op_with(const CompareSide& side, std::uint64_t sequence);
+
 }  // namespace sonde

@@ -25,7 +25,7 @@ constexpr KindNames kKinds[] = {
      "flattengrad fill full zeros ones zeroslike oneslike arange identity load depend tensormove reshapeas "
      "squeezed pack unpack stackgrad slicegrad selectgrad catgrad arangestart scalartensor tril triu "
      "maskedselect expandas repeatinterleave gatherv2 gathernd real imag viewasreal viewascomplex newzeros "
-     "newfull emptylike empty newempty"},
+     "newfull emptylike empty newempty waittensor wraptensorautograd"},
     {OpKind::exact,
      "relu relu6 neg foreachneg abs conj hardtanh clamp clampmin clampmax maxpool2d maxpool1d maxpool3d "
      "maxpool2dwithindices "

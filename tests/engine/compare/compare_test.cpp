@@ -582,5 +582,73 @@ TEST(Compare, OfStatisticsAnOpWhoseInputsSeemTheSameIsNamedWithDoubt) {
   EXPECT_THAT(comparison.findings[0].what, HasSubstr("statistics do not show the order of elements"));
 }
 
+// What a program joins between the optimizer and the next forward pass belongs to the step before.
+struct Joined {
+  std::vector<const char*> joins = {"allreduce_"};  // in place, of the sum of a step
+  float factor = 2;                                 // of the joined sum
+  std::int64_t other = 0;
+
+  void write(Program& program) const {
+    auto sum = program.add("sum", {Program::parameter("", {1, 2}, "(2)")}, {3}, "(1)");
+    for (const char* join : joins) {
+      sum = program.add(join, {sum}, times({3}, factor), "(1)");
+      call_with_group(program);
+    }
+    program.next_step();
+    program.add("div", {Program::parameter("", {12, 24}, "(2)"), sum}, times({4, 8}, 1 / factor), "(2)");
+  }
+
+  void call_with_group(Program& program) const {
+    program.call_with({"group_ranks", AttributeKind::integers, {other, 1}, {}, ""});
+  }
+};
+
+DumpComparison compared(const Joined& target, const Joined& golden) {
+  static std::deque<Program> programs;  // a comparison points into them
+  Program& left = programs.emplace_back();
+  Program& right = programs.emplace_back();
+  target.write(left);
+  golden.write(right);
+  return compared(left, right);
+}
+
+TEST(Compare, ACollectiveThatIsMissingBetweenStepsIsNamedAndNotItsReader) {
+  const DumpComparison missing = compared(Joined{.joins = {}, .factor = 1}, Joined{});
+  ASSERT_THAT(missing.findings, SizeIs(1));
+  EXPECT_EQ(missing.findings[0].kind, FindingKind::missing);
+  EXPECT_EQ(missing.findings[0].culprit->op_type, "allreduce_");
+  EXPECT_EQ(missing.findings[0].step, 0U);
+  EXPECT_THAT(missing.findings[0].what, HasSubstr("changes input.1 of Default/net/div-op0 in step 1"));
+  const DumpComparison inserted = compared(Joined{}, Joined{.joins = {}, .factor = 1});
+  ASSERT_THAT(inserted.findings, SizeIs(1));
+  EXPECT_EQ(inserted.findings[0].kind, FindingKind::inserted);
+  EXPECT_EQ(inserted.findings[0].culprit->op_type, "allreduce_");
+}
+
+TEST(Compare, ACollectiveOverOtherRanksBetweenStepsIsNamed) {
+  const DumpComparison comparison = compared(Joined{.factor = 3, .other = 5}, Joined{});
+  ASSERT_FALSE(comparison.findings.empty());
+  EXPECT_EQ(comparison.findings[0].culprit->op_type, "allreduce_");
+  EXPECT_EQ(comparison.findings[0].step, 0U);
+  EXPECT_THAT(comparison.findings[0].what, HasSubstr("group_ranks=[5, 1], golden [0, 1]"));
+}
+
+TEST(Compare, WaitingForACollectiveIsNotWhatIsMissing) {
+  const auto write = [](Program& program, bool joins) {
+    auto x =
+        program.add("mm", {Program::parameter("", kX, "(3,2)"), Program::parameter("w", kA, "(2,2)")}, kX, "(3,2)");
+    if (joins) x = program.add("all_reduce", {x}, times(kX, 2), "(3,2)");
+    if (joins) x = program.add("wait_tensor", {x}, times(kX, 2), "(3,2)");
+    program.add("relu", {x}, times(kX, joins ? 2 : 1), "(3,2)");
+  };
+  Program target, golden;
+  write(target, false);
+  write(golden, true);
+  const DumpComparison comparison = compared(target, golden);
+  ASSERT_FALSE(comparison.findings.empty());
+  EXPECT_EQ(comparison.findings[0].kind, FindingKind::missing);
+  EXPECT_EQ(comparison.findings[0].culprit->op_type, "all_reduce");
+}
+
 }  // namespace
 }  // namespace sonde

@@ -1,4 +1,4 @@
-// Program: a step of a program made by hand, op by op, as a catalog.
+// Program: steps of a program made by hand, op by op, as a catalog.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace sonde {
 
 using Values = std::vector<float>;
 
-// A step of a program, op by op, with the data flow of a recorded dump.
+// Steps of a program, op by op, with the data flow of a recorded dump.
 class Program {
  public:
   Program() {
@@ -41,10 +41,9 @@ class Program {
 
   Ref add(const std::string& type, const std::vector<Ref>& inputs, const Values& output, const std::string& shape,
           const std::string& scope = "Default/net") {
-    std::vector<CatalogOp>& ops = catalog_.ranks[0].steps[0].ops;
-    CatalogOp& op = ops.emplace_back();
+    CatalogOp& op = catalog_.ranks[0].steps.back().ops.emplace_back();
     op.op_type = keep(type);
-    op.sequence = ops.size();
+    op.sequence = ++sequence_;
     op.op_name = keep(scope + "/" + type + "-op" + std::to_string(numbers_[scope + type]++));
     for (const Ref& input : inputs) {
       CatalogTensor& tensor = add_tensor(op, true, input.values, input.shape);
@@ -63,7 +62,13 @@ class Program {
     return {op.sequence, "", output, shape, tensor.slot};
   }
 
-  CatalogOp& last() { return catalog_.ranks[0].steps[0].ops.back(); }
+  CatalogOp& last() { return catalog_.ranks[0].steps.back().ops.back(); }
+
+  void next_step() {
+    numbers_.clear();
+    const std::uint64_t number = catalog_.ranks[0].steps.size();
+    catalog_.ranks[0].steps.emplace_back().id.number = number;
+  }
 
   void call_with(const Attribute& attribute) {
     attributes_.push_back({attribute});
@@ -116,6 +121,7 @@ class Program {
   TemporaryDirectory directory_;
   Catalog catalog_;
   std::deque<std::vector<Attribute>> attributes_;
+  std::uint64_t sequence_ = 0;
   std::map<std::string, int> numbers_;
   std::map<std::string, Values> values_;
   int files_ = 0;

@@ -1,0 +1,131 @@
+// Data that an operator of an earlier step of the dump made: between the optimizer and the next forward pass programs
+// count tokens, join what the ranks have, and receive from other ranks.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "ask/compare/compare_words.h"
+#include "ask/compare/maker_of_data.h"
+
+namespace sonde {
+namespace {
+
+struct Maker {
+  const ComparedOp* op = nullptr;
+  FindingKind kind = FindingKind::number;
+  std::string what;
+};
+
+// One side of the earlier step.
+class MakersBefore {
+ public:
+  MakersBefore(const ComparedStep& step, bool in_golden)
+      : side_(in_golden ? *step.golden : *step.target), in_golden_(in_golden), compared_(side_.ops.size(), nullptr) {
+    for (const ComparedOp& op : step.ops) {
+      const std::uint32_t at = in_golden ? op.golden_index : op.target_index;
+      if (at != kNoOp) compared_[at] = &op;
+    }
+  }
+
+  // Of the ops that lead to `last` by values that differ, the first without a counterpart.
+  std::optional<Maker> without_counterpart(std::uint32_t last) const {
+    for (const std::uint32_t at : differing_before(last)) {
+      const ComparedOp& op = *compared_[at];
+      const bool only_moves = op.kind == OpKind::copy || op.kind == OpKind::cast;
+      if (!op.is_alone() || only_moves) continue;
+      if (in_golden_) return Maker{&op, FindingKind::missing, "has no counterpart in the target, which changes"};
+      return Maker{&op, FindingKind::inserted, "has no counterpart in the golden dump, and changes"};
+    }
+    return std::nullopt;
+  }
+
+  // The first that is called in another way.
+  std::optional<Maker> called_otherwise(std::uint32_t last) const {
+    for (const std::uint32_t at : differing_before(last)) {
+      const ComparedOp& op = *compared_[at];
+      if (op.is_alone()) continue;
+      const std::vector<std::string> apart = attributes_apart(*op.target.back(), *op.golden.back());
+      if (apart.empty()) continue;
+      return Maker{&op, FindingKind::number, fmt::format("is called with {}, and changes", apart.front())};
+    }
+    return std::nullopt;
+  }
+
+ private:
+  bool differs(std::uint32_t at) const {
+    return compared_[at] != nullptr && compared_[at]->verdict != OpVerdict::identical;
+  }
+
+  std::set<std::uint32_t> differing_before(std::uint32_t last) const {
+    std::set<std::uint32_t> found;
+    std::vector<std::uint32_t> border = {last};
+    while (!border.empty()) {
+      const std::uint32_t at = border.back();
+      border.pop_back();
+      if (at == kNoOp || !differs(at) || !found.insert(at).second) continue;
+      for (const CompareInput& input : side_.ops[at].inputs) border.push_back(input.from);
+    }
+    return found;
+  }
+
+  const CompareSide& side_;
+  bool in_golden_;
+  std::vector<const ComparedOp*> compared_;
+};
+
+std::optional<Maker> maker_in(const ComparedStep& step, const ComparedTensor& data) {
+  const MakersBefore target(step, false), golden(step, true);
+  const std::uint32_t mine = op_with(*step.target, data.target->source);
+  const std::uint32_t theirs = data.golden == nullptr ? kNoOp : op_with(*step.golden, data.golden->source);
+  std::optional<Maker> found = target.without_counterpart(mine);
+  if (!found) found = golden.without_counterpart(theirs);
+  return found ? found : target.called_otherwise(mine);
+}
+
+// Steps of one run of one rank.
+bool are_of_one_run(const ComparedStep& a, const ComparedStep& b) {
+  return a.target->rank == b.target->rank && a.target->step->run == b.target->step->run &&
+         a.golden->rank == b.golden->rank && a.golden->step->run == b.golden->step->run;
+}
+
+std::optional<CompareFinding> made_before(const DumpComparison& comparison, const CompareFinding& data) {
+  const ComparedStep& read = comparison.steps[data.step];
+  for (std::size_t index = data.step; index-- > 0;) {
+    const ComparedStep& step = comparison.steps[index];
+    if (!are_of_one_run(step, read)) continue;
+    const std::optional<Maker> maker = maker_in(step, *data.tensor);
+    if (!maker) continue;
+    CompareFinding finding;
+    finding.step = index;
+    finding.op = maker->op;
+    finding.kind = maker->kind;
+    finding.in_golden = maker->kind == FindingKind::missing;
+    finding.culprit = finding.in_golden ? maker->op->golden.front() : maker->op->target.front();
+    finding.place = maker->op->target_index;
+    finding.factor = data.factor;
+    finding.what = fmt::format("{} input.{} of {} in step {}: {}", maker->what, data.tensor->target->slot,
+                               data.op->target.front()->op_name, read.target->step->id.number,
+                               difference_text(FindingKind::data, *data.tensor));
+    return finding;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void blame_makers_before(DumpComparison& comparison) {
+  std::set<std::pair<const CatalogOp*, FindingKind>> known;
+  std::vector<CompareFinding> kept;
+  for (CompareFinding& finding : comparison.findings) {
+    const bool is_data = finding.kind == FindingKind::data && finding.tensor != nullptr &&
+                         finding.tensor->target != nullptr && !finding.op->target.empty();
+    std::optional<CompareFinding> made = is_data ? made_before(comparison, finding) : std::nullopt;
+    if (made && !known.emplace(made->culprit, made->kind).second) continue;
+    kept.push_back(made ? std::move(*made) : std::move(finding));
+  }
+  comparison.findings = std::move(kept);
+}
+
+}  // namespace sonde
