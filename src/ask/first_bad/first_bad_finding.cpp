@@ -8,6 +8,7 @@
 #include "dump/journal/unrecorded.h"
 #include "ground/model/gradient_name.h"
 #include "read/catalog/data_flow.h"
+#include "read/operators/collective_call.h"
 
 namespace sonde {
 namespace {
@@ -339,8 +340,10 @@ void FindingWriter::add_origin_of_zero() {
 
 void FindingWriter::explain_collective() {
   finding_.kind = "collective";
-  finding_.why =
-      fmt::format("this rank gave finite numbers to {} and got {}", op_.op->op_type, health_text(health_of_root()));
+  const std::string got = health_text(health_of_root());
+  finding_.why = collective_way(bare_type(op_.op->op_type)) == CollectiveWay::receive
+                     ? fmt::format("this rank received {}", got)
+                     : fmt::format("this rank gave finite numbers to {} and got {}", op_.op->op_type, got);
   add_positions();
 }
 

@@ -1,36 +1,19 @@
-// Finds the rank that was bad first: collectives are matched across ranks by type and order; bad data received from a
-// collective with finite input came from another rank.
+// Finds the rank that was bad first: collectives are matched across ranks by group, type and order, a receive with its
+// send; bad data received from a collective with finite input came from another rank.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <map>
+#include <set>
 #include <tuple>
 
 #include "ask/first_bad/first_bad_search.h"
+#include "read/operators/collective_call.h"
 
 namespace sonde {
 namespace {
 
 using Searches = std::vector<std::unique_ptr<RankSearch>>;
-
-struct Collective {
-  std::string type;
-  std::size_t ordinal = 0;  // among those of its type
-  const CatalogOp* op = nullptr;
-};
-
-std::vector<Collective> collectives_of(const CatalogStep& step) {
-  std::vector<Collective> found;
-  std::map<std::string, std::size_t> counts;
-  for (const CatalogOp& op : step.ops) {
-    if (op.is_parameter || !nature_of(op).collective) continue;
-    std::string type = bare_type(op.op_type);
-    const std::size_t ordinal = counts[type]++;
-    found.push_back({std::move(type), ordinal, &op});
-  }
-  return found;
-}
 
 bool same_step(const RankSearch& a, const RankSearch& b) { return a.step().id == b.step().id; }
 
@@ -57,21 +40,112 @@ const CatalogStep* step_of(RankSearch& search, StepId id) {
   return found == steps.end() ? nullptr : &search.step_at(static_cast<std::size_t>(found - steps.begin()));
 }
 
-// The ranks that gave bad data to the collective; by number.
-std::vector<std::uint32_t> givers(const Searches& searches, StepId step, const Collective& collective) {
-  std::vector<std::uint32_t> ranks;
-  for (const auto& search : searches) {
-    const CatalogStep* of_rank = step_of(*search, step);
-    if (of_rank == nullptr) continue;
-    for (const Collective& other : collectives_of(*of_rank)) {
-      if (other.type != collective.type || other.ordinal != collective.ordinal) continue;
-      const bool gave = std::ranges::any_of(other.op->tensors, [&](const CatalogTensor& tensor) {
-        return tensor.is_input && search->health().of(tensor).bad();
-      });
-      if (gave) ranks.push_back(search->rank().rank);
-    }
+// A call on another rank that meets one of ours.
+struct Met {
+  RankSearch* search = nullptr;
+  const CatalogStep* step = nullptr;
+  const CatalogOp* op = nullptr;
+  bool gave_bad = false, got_bad = false;
+};
+
+Met met(RankSearch& search, const CatalogStep& step, const CatalogOp& op) {
+  Met found{&search, &step, &op};
+  for (const CatalogTensor& tensor : op.tensors) {
+    (tensor.is_input ? found.gave_bad : found.got_bad) |= search.health().of(tensor).bad();
   }
-  return ranks;
+  return found;
+}
+
+// The calls of a rank that meet at one place, in order.
+using Calls = std::vector<std::pair<const CatalogStep*, CollectiveCall>>;
+
+void add_calls(RankSearch& search, const CatalogStep& step, const std::string& meeting, CollectiveWay way,
+               Calls& calls) {
+  for (CollectiveCall& call : collective_calls(step)) {
+    if (call.way != way || meeting_of(call, search.rank().rank) != meeting) continue;
+    calls.emplace_back(&step, std::move(call));
+  }
+}
+
+Calls calls_of_run(RankSearch& search, std::size_t run, const std::string& meeting, CollectiveWay way) {
+  Calls calls;
+  for (std::size_t i = 0; i < search.rank().steps.size(); ++i) {
+    if (search.rank().steps[i].run == run) add_calls(search, search.step_at(i), meeting, way, calls);
+  }
+  return calls;
+}
+
+std::size_t place_of(const CatalogOp& op, const Calls& calls) {
+  const auto at = std::ranges::find_if(calls, [&](const auto& call) { return call.second.op == &op; });
+  return static_cast<std::size_t>(at - calls.begin());
+}
+
+// All ranks of a group call it in the same step.
+std::vector<Met> met_in_step(Searches& searches, RankSearch& own, const CatalogStep& step, const CollectiveCall& call) {
+  std::vector<Met> found;
+  const std::string meeting = meeting_of(call, own.rank().rank);
+  Calls ours;
+  add_calls(own, step, meeting, CollectiveWay::all, ours);
+  const std::size_t place = place_of(*call.op, ours);
+  for (const auto& search : searches) {
+    const CatalogStep* of_rank = search.get() == &own ? nullptr : step_of(*search, step.id);
+    if (of_rank == nullptr) continue;
+    Calls theirs;
+    add_calls(*search, *of_rank, meeting, CollectiveWay::all, theirs);
+    if (place < theirs.size()) found.push_back(met(*search, *of_rank, *theirs[place].second.op));
+  }
+  return found;
+}
+
+// What a send gives, or a receive gets.
+const CatalogTensor* passed(const CollectiveCall& call) {
+  return call.way == CollectiveWay::send ? call.first_in : call.first_out;
+}
+
+bool may_be_passed_on(RankSearch& a, const CollectiveCall& ours, RankSearch& b, const CollectiveCall& theirs) {
+  const CatalogTensor *left = passed(ours), *right = passed(theirs);
+  if (left == nullptr || right == nullptr) return true;
+  if (left->dtype != right->dtype || left->shape != right->shape) return false;
+  const Health &sent = a.health().of(*left), &got = b.health().of(*right);
+  if (!sent.known || !got.known) return true;
+  if (sent.bad() || got.bad() || !left->statistics || !right->statistics) return alike(sent, got);
+  return left->statistics->max == right->statistics->max && left->statistics->min == right->statistics->min;
+}
+
+// A rank receives before its forward pass begins, so in the step before that of the send, and maybe before its recording
+// begins.
+std::vector<Met> met_over_run(Searches& searches, RankSearch& own, const CatalogStep& step,
+                              const CollectiveCall& call) {
+  const auto peer = std::ranges::find_if(searches, [&](const auto& search) {
+    return call.peer && static_cast<std::int64_t>(search->rank().rank) == *call.peer;
+  });
+  if (peer == searches.end()) return {};
+  RankSearch& other = **peer;
+  const std::string meeting = meeting_of(call, own.rank().rank);
+  const CollectiveWay way = call.way == CollectiveWay::send ? CollectiveWay::receive : CollectiveWay::send;
+  const Calls ours = calls_of_run(own, step.run, meeting, call.way);
+  const Calls theirs = calls_of_run(other, step.run, meeting, way);
+  const std::ptrdiff_t shift = shift_between(ours.size(), theirs.size(), [&](std::size_t our, std::size_t their) {
+    return may_be_passed_on(own, ours[our].second, other, theirs[their].second);
+  });
+  const std::ptrdiff_t place = static_cast<std::ptrdiff_t>(place_of(*call.op, ours)) - shift;
+  if (place < 0 || place >= static_cast<std::ptrdiff_t>(theirs.size())) return {};
+  const auto& [of_rank, its] = theirs[static_cast<std::size_t>(place)];
+  return {met(other, *of_rank, *its.op)};
+}
+
+std::vector<Met> met_by(Searches& searches, RankSearch& own, const CatalogStep& step, const CollectiveCall& call) {
+  return call.way == CollectiveWay::all ? met_in_step(searches, own, step, call)
+                                        : met_over_run(searches, own, step, call);
+}
+
+// The collective that brought the first root, if one did.
+std::optional<CollectiveCall> received_by(RankSearch& search) {
+  const CatalogOp* op = search.flow().ops()[search.roots().front().op].op;
+  for (CollectiveCall& call : collective_calls(search.step())) {
+    if (call.op == op) return std::move(call);
+  }
+  return std::nullopt;
 }
 
 std::string ranks_text(const std::vector<std::uint32_t>& ranks) {
@@ -81,28 +155,58 @@ std::string ranks_text(const std::vector<std::uint32_t>& ranks) {
 // Finds the first collective of the rank with a bad input in this step, and the ranks that got bad data from it.
 void add_spread(Searches& searches, RankVerdict& verdict) {
   RankSearch& first = *searches[verdict.first];
-  for (const Collective& collective : collectives_of(first.step())) {
-    const bool gave = std::ranges::any_of(collective.op->tensors, [&](const CatalogTensor& tensor) {
-      return tensor.is_input && first.health().of(tensor).bad();
-    });
-    if (!gave) continue;
+  for (const CollectiveCall& call : collective_calls(first.step())) {
+    if (!met(first, first.step(), *call.op).gave_bad) continue;
     std::vector<std::uint32_t> got;
-    for (const auto& search : searches) {
-      const CatalogStep* step = step_of(*search, first.step().id);
-      if (search.get() == &first || step == nullptr) continue;
-      for (const Collective& other : collectives_of(*step)) {
-        if (other.type != collective.type || other.ordinal != collective.ordinal) continue;
-        bool in = false, out = false;
-        for (const CatalogTensor& tensor : other.op->tensors) {
-          (tensor.is_input ? in : out) |= search->health().of(tensor).bad();
-        }
-        if (!in && out) got.push_back(search->rank().rank);
-      }
+    for (const Met& other : met_by(searches, first, first.step(), call)) {
+      if (!other.gave_bad && other.got_bad) got.push_back(other.search->rank().rank);
     }
     if (got.empty()) continue;
-    verdict.evidence.push_back(fmt::format("{} spread it to {}: they gave it finite numbers, rank {} did not",
-                                           collective.op->op_name, ranks_text(got), first.rank().rank));
+    verdict.evidence.push_back(call.way == CollectiveWay::send
+                                   ? fmt::format("{} sent it to {}", call.op->op_name, ranks_text(got))
+                                   : fmt::format("{} spread it to {}: they gave it finite numbers, rank {} did not",
+                                                 call.op->op_name, ranks_text(got), first.rank().rank));
     return;
+  }
+}
+
+// What the other ranks gave to the collective that brought the root.
+std::string givers_text(const CollectiveCall& call, const std::vector<Met>& others) {
+  std::vector<std::uint32_t> ranks;
+  for (const Met& other : others) {
+    if (other.gave_bad) ranks.push_back(other.search->rank().rank);
+  }
+  if (call.way == CollectiveWay::all) {
+    return ranks.empty()
+               ? "every rank that is in the dump gave it finite numbers: the sum overflowed, or a rank that is "
+                 "not in the dump gave something else"
+               : fmt::format("{} gave it the bad values", ranks_text(ranks));
+  }
+  if (others.empty()) return "the send of these values is not in the dump";
+  const Met& sender = others.front();
+  return fmt::format("{} of rank {} in step {} sent {}", sender.op->op_name, sender.search->rank().rank,
+                     sender.step->id.number,
+                     sender.gave_bad ? "them" : "finite numbers: the memory of one of the two changed meanwhile");
+}
+
+// A rank that only received its bad values is not the first: goes on to the rank that gave them.
+std::size_t giver_before(Searches& searches, std::size_t first) {
+  std::set<std::size_t> seen = {first};
+  for (;;) {
+    RankSearch& search = *searches[first];
+    const std::optional<CollectiveCall> call = root_position(search).is_collective ? received_by(search) : std::nullopt;
+    if (!call) return first;
+    std::optional<std::size_t> next;
+    for (const Met& other : met_by(searches, search, search.step(), *call)) {
+      const auto at = std::ranges::find_if(searches, [&](const auto& one) { return one.get() == other.search; });
+      const auto number = static_cast<std::size_t>(at - searches.begin());
+      const bool is_known = other.gave_bad && other.search->found() && !seen.contains(number);
+      // What it found later is not what it gave.
+      if (is_known && other.search->step().id.number <= other.step->id.number && !next) next = number;
+    }
+    if (!next) return first;
+    first = *next;
+    seen.insert(first);
   }
 }
 
@@ -154,19 +258,14 @@ RankVerdict first_rank(Searches& searches) {
     verdict.first = i;
   }
   if (searches.size() < 2) return verdict;
+  verdict.first = giver_before(searches, verdict.first);
   RankSearch& first = *searches[verdict.first];
   const RootPosition position = root_position(first);
   verdict.evidence.push_back(fmt::format("{} collectives of step {} ran on rank {} before it", position.before,
                                          first.step().id.number, first.rank().rank));
   if (position.is_collective) {
-    const CatalogOp* op = first.flow().ops()[first.roots().front().op].op;
-    for (const Collective& collective : collectives_of(first.step())) {
-      if (collective.op != op) continue;
-      const std::vector<std::uint32_t> from = givers(searches, first.step().id, collective);
-      verdict.evidence.push_back(from.empty()
-                                     ? "every rank that is in the dump gave it finite numbers: the sum overflowed, "
-                                       "or a rank that is not in the dump gave something else"
-                                     : fmt::format("{} gave it the bad values", ranks_text(from)));
+    if (const std::optional<CollectiveCall> call = received_by(first)) {
+      verdict.evidence.push_back(givers_text(*call, met_by(searches, first, first.step(), *call)));
     }
   }
   add_spread(searches, verdict);

@@ -578,6 +578,39 @@ TEST(FirstBad, OfRanksTheOneThatGaveACollectiveSomethingBad) {
   EXPECT_THAT(report.findings[0].evidence, Contains(HasSubstr("allreduce_-op1 spread it to rank 0")));
 }
 
+// A pipeline's second stage receives the first micro-batch of a step before its forward pass begins: in the step before.
+TEST(FirstBad, AReceiveIsMetByItsSendInWhateverStep) {
+  const std::vector<Attribute> to = {{"dst", AttributeKind::integer, {1}, {}, ""}};
+  const std::vector<Attribute> from = {{"src", AttributeKind::integer, {0}, {}, ""}};
+  const std::vector<Attribute> elsewhere = {{"src", AttributeKind::integer, {0}, {}, ""},
+                                            {"tag", AttributeKind::integer, {7}, {}, ""}};
+  MadeRun first, second;
+  const auto pass_on = [](MadeRun& run, const char* type, const std::vector<Made>& inputs, Bad bad,
+                          const std::vector<Attribute>& attributes) {
+    const Made made = run.op(type, inputs, bad);
+    run.rank().steps.back().ops.back().attributes = &attributes;
+    return made;
+  };
+  pass_on(first, "send", {first.op("log", {first.outside("x")})}, {}, to);
+  first.next_step();
+  pass_on(first, "send", {first.op("log", {first.outside("x")}, kNan)}, kNan, to);
+
+  pass_on(second, "recv_", {second.outside("buffer")}, {}, elsewhere);
+  second.loss("mse_loss", {pass_on(second, "recv_", {second.outside("buffer")}, {}, from)});
+  const Made early = pass_on(second, "recv_", {second.outside("buffer")}, kNan, from);
+  second.next_step();
+  second.loss("mse_loss", {early}, kNan);
+  second.rank().rank = 1;
+  first.catalog().ranks.push_back(std::move(second.rank()));
+  const FirstBad report = first_bad(first.catalog());
+  ASSERT_FALSE(report.findings.empty());
+  EXPECT_EQ(report.findings[0].rank, 0U);
+  EXPECT_EQ(report.findings[0].step, 1U);
+  EXPECT_EQ(first_op(report), "Default/log-op2");
+  EXPECT_THAT(report.findings[0].evidence, Contains("Default/send-op3 sent it to rank 1"));
+  EXPECT_THAT(report.by_rank, SizeIs(1)) << "rank 1 only received them";
+}
+
 TEST(FirstBad, WritesAConfigurationForTheStepBeforeAndTheStep) {
   MadeRun run;
   run.next_step();
