@@ -42,7 +42,7 @@ std::string steps_text(const Verification& report) {
 
 std::string issues_text(const Verification& report) {
   std::string text;
-  for (int kind = 0; kind <= static_cast<int>(IssueKind::unreadable); ++kind) {
+  for (int kind = 0; kind <= static_cast<int>(IssueKind::collective); ++kind) {
     std::size_t count = 0;
     for (const Issue& issue : report.issues) {
       if (static_cast<int>(issue.kind) != kind || ++count > kIssuesShown) continue;
@@ -66,6 +66,8 @@ std::string end_text(const Verification& report, const VerifyCommand& options) {
   text += fmt::format(": {} of the journal, {} ({}), {} of tables examined{}\n", count_text(report.records, "record"),
                       count_text(report.files, "tensor file"), bytes_text(report.bytes), count_text(report.rows, "row"),
                       options.hashes ? ", all values read" : "");
+  if (report.collectives)
+    text += fmt::format("{} of the ranks compared\n", count_text(*report.collectives, "collective"));
   if (!std::ranges::all_of(report.ranks, &VerifiedRank::has_journal)) {
     text += "without a journal a file that is missing cannot be noticed\n";
   }
@@ -106,7 +108,7 @@ int verify(const VerifyCommand& options) {
   if (!done) return status_of(done.error());
   if (!options.json) print_completion(*done);
   for (const std::string& note : done->notes) print_warning(note);
-  Result<Verification> report = verify_dump(options.dump, {options.hashes, options.rank});
+  Result<Verification> report = verify_dump(options.dump, {options.hashes, options.rank, options.ranks});
   if (!report) return status_of(report.error());
   for (const Issue& issue : report->issues) {
     if (issue.kind != IssueKind::unreadable) continue;

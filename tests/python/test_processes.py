@@ -228,6 +228,45 @@ def test_completed_collectives_are_in_the_journal_with_source_and_file(collectiv
     assert after["source"] == records["Default/allreduce_-op0"]["sequence"]
 
 
+def test_collectives_say_their_group_and_their_reduction(collectives):
+    ops = [op for op in package.open(str(collectives.dump)).ops if op.rank == 1]
+    ops = {op.op_name.rpartition("/")[2]: op.attributes for op in ops}
+    group = {"process_group": "0", "group_ranks": "[0, 1]"}
+    assert group.items() <= ops["broadcast_-op0"].items()
+    assert (group | {"reduce_op": "SUM"}).items() <= ops["allreduce_-op0"].items()
+
+
+def test_ranks_that_call_the_same_collectives_have_no_finding(collectives, sonde):
+    found = sonde("verify", collectives.dump, "--ranks", "--json")
+    assert found.status == 0, found.stdout
+    answer = json.loads(found.stdout)
+    assert answer["issues"] == [] and answer["collectives"] > 12
+
+
+def test_the_rank_that_did_not_arrive_is_named(tmp_path, sonde):
+    run = run_ranks(
+        tmp_path,
+        DISTRIBUTED
+        + """
+    net(torch.ones(1, 2)).sum().backward()
+    dist.all_reduce(torch.ones(3))
+    if rank == 0:
+        dist.all_reduce(torch.ones(3), async_op=True)
+    torch.ones(3).exp()
+    import sonde
+    sonde.stop()
+    os._exit(0)
+    """,
+        saved_data="statistic",
+    )
+    found = sonde("verify", run.dump, "--ranks", "--json")
+    assert found.status == 1, run.stderr + found.stdout
+    (issue,) = json.loads(found.stdout)["issues"]
+    assert (issue["kind"], issue["rank"]) == ("collective", 1)
+    late = "rank 1 did not arrive at call 2 of group 0 (ranks 0, 1), where rank 0 waits (Default/allreduce_-op1 "
+    assert issue["message"].startswith(late) and "its last operator is Default/exp-op0" in issue["message"]
+
+
 def test_data_parallel_training_is_the_same_bit_for_bit_and_its_gradients_are_reduced(torchrun, config, tmp_path):
     torch = pytest.importorskip("torch")
     bare = torchrun(PARALLEL, None, "bare")

@@ -97,7 +97,7 @@ std::vector<Met> met_in_step(Searches& searches, RankSearch& own, const CatalogS
   return found;
 }
 
-// What a send gives, or a receive gets.
+// The tensor that a send gives, or a receive gets.
 const CatalogTensor* passed(const CollectiveCall& call) {
   return call.way == CollectiveWay::send ? call.first_in : call.first_out;
 }
@@ -170,7 +170,7 @@ void add_spread(Searches& searches, RankVerdict& verdict) {
   }
 }
 
-// What the other ranks gave to the collective that brought the root.
+// The values that the other ranks gave to the collective that brought the root.
 std::string givers_text(const CollectiveCall& call, const std::vector<Met>& others) {
   std::vector<std::uint32_t> ranks;
   for (const Met& other : others) {
@@ -201,7 +201,7 @@ std::size_t giver_before(Searches& searches, std::size_t first) {
       const auto at = std::ranges::find_if(searches, [&](const auto& one) { return one.get() == other.search; });
       const auto number = static_cast<std::size_t>(at - searches.begin());
       const bool is_known = other.gave_bad && other.search->found() && !seen.contains(number);
-      // What it found later is not what it gave.
+      // A later error is not the one that it gave.
       if (is_known && other.search->step().id.number <= other.step->id.number && !next) next = number;
     }
     if (!next) return first;

@@ -11,6 +11,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "ask/verify/rank_calls.h"
 #include "dump/formats/pack.h"
 #include "dump/formats/tensor_file.h"
 #include "dump/journal/journal.h"
@@ -514,6 +515,7 @@ Result<Verification> verify_dump(const fs::path& path, const VerifyOptions& opti
     if (options.rank && *options.rank != rank.rank) continue;
     report.ranks.push_back(rank.has_journal ? RankVerifier(rank, options, report).verify() : verify_tree(rank, report));
   }
+  if (options.ranks) verify_calls_of_ranks(*catalog, report);
   return report;
 }
 

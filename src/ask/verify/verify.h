@@ -17,6 +17,8 @@ struct VerifyOptions {
   // Also reads every tensor, and compares its values with the recorded statistics and hashes.
   bool hashes = false;
   std::optional<std::uint32_t> rank;
+  // Also compares the collectives that the ranks called.
+  bool ranks = false;
 };
 
 // Fails like open_catalog.

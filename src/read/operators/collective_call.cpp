@@ -8,6 +8,7 @@
 
 #include "ground/model/group_attributes.h"
 #include "read/operators/op_nature.h"
+#include "read/operators/op_work.h"
 
 namespace sonde {
 namespace {
@@ -32,6 +33,12 @@ std::string text_in(const CatalogOp& op, std::string_view name) {
   return is_text && attribute->text != kUnnamed ? attribute->text : "";
 }
 
+bool has_one_size(std::string_view plain) {
+  static const TypeNames kOwnSizes =
+      type_names("alltoall alltoallbase alltoallsingle alltoallv allgather gather scatter barrier");
+  return !kOwnSizes.contains(plain) && !plain.ends_with("coalesced");
+}
+
 // Calls have the number within the group.
 std::optional<std::int64_t> peer_of(const CollectiveCall& call) {
   const std::optional<std::int64_t> place = number_of(*call.op, call.way == CollectiveWay::send ? "dst" : "src");
@@ -45,6 +52,7 @@ CollectiveCall call_of(const CatalogOp& op) {
   call.op = &op;
   call.type = bare_type(op.op_type);
   call.way = collective_way(call.type);
+  call.has_one_size = has_one_size(call.type);
   if (const Attribute* ranks = attribute_of(op, kGroupRanks)) call.ranks = ranks->integers;
   for (const std::string_view name : kGroupNames) call.group += text_in(op, name);
   if (!call.ranks.empty()) call.group += fmt::format(" (ranks {})", fmt::join(call.ranks, ", "));

@@ -29,6 +29,7 @@ struct CollectiveCall {
   const CatalogTensor* first_in = nullptr;   // null: none
   const CatalogTensor* first_out = nullptr;  // null: none
   bool complete = false;                     // it has a result
+  bool has_one_size = true;                  // every rank gives and gets as much as the others
 };
 
 // Those of one rank's step, in order. Not `wait_tensor`, which only waits for one.

@@ -582,7 +582,7 @@ TEST(Compare, OfStatisticsAnOpWhoseInputsSeemTheSameIsNamedWithDoubt) {
   EXPECT_THAT(comparison.findings[0].what, HasSubstr("statistics do not show the order of elements"));
 }
 
-// What a program joins between the optimizer and the next forward pass belongs to the step before.
+// A sum over the ranks between the optimizer and the next forward pass belongs to the step before.
 struct Joined {
   std::vector<const char*> joins = {"allreduce_"};  // in place, of the sum of a step
   float factor = 2;                                 // of the joined sum

@@ -1,0 +1,237 @@
+#include "ask/verify/rank_calls.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ground/base/shape.h"
+#include "read/operators/collective_call.h"
+#include "sonde/dtype.h"
+
+namespace sonde {
+namespace {
+
+struct RankCall {
+  StepId step;
+  CollectiveCall call;
+};
+
+// The calls of one rank at one meeting place, in order.
+struct RankCalls {
+  const CatalogRank* rank = nullptr;
+  std::vector<RankCall> calls;
+  std::ptrdiff_t begin = 0;  // the number of its first call: its recording may begin later than others
+
+  std::ptrdiff_t end() const { return begin + static_cast<std::ptrdiff_t>(calls.size()); }
+  const RankCall* at(std::ptrdiff_t number) const {
+    return number < begin || number >= end() ? nullptr : &calls[static_cast<std::size_t>(number - begin)];
+  }
+};
+
+struct Meeting {
+  std::vector<RankCalls> ranks;
+  std::vector<RankCalls> receivers;  // of sends
+};
+
+std::string line_of(const CatalogOp& op) {
+  return op.source_file.empty() ? "" : fmt::format(", {}:{}", op.source_file, op.line);
+}
+
+std::string call_text(const RankCall& one) {
+  return fmt::format("{} of step {}{}", one.call.op->op_name, one.step.number, line_of(*one.call.op));
+}
+
+const CatalogOp* last_op(const CatalogRank& rank, std::size_t run) {
+  const CatalogOp* last = nullptr;
+  for (const CatalogStep& step : rank.steps) {
+    if (step.run != run) continue;
+    for (const CatalogOp& op : step.ops) {
+      if (!op.is_parameter) last = &op;
+    }
+  }
+  return last;
+}
+
+std::string size_text(const CatalogTensor& tensor) {
+  return fmt::format("{} elements of {}", element_count(tensor.shape), info(tensor.dtype).lower);
+}
+
+// The difference between two calls that meet; empty: none.
+std::string difference(const CollectiveCall& a, const CollectiveCall& b) {
+  if (a.way == CollectiveWay::all && a.type != b.type) return fmt::format("{}, not {}", b.op->op_type, a.op->op_type);
+  if (a.reduce != b.reduce && !a.reduce.empty() && !b.reduce.empty()) {
+    return fmt::format("{}, not {}", b.reduce, a.reduce);
+  }
+  if (a.root != b.root) return fmt::format("root {}, not {}", b.root.value_or(0), a.root.value_or(0));
+  const CatalogTensor *left = a.first_in, *right = b.first_in;
+  if (left == nullptr || right == nullptr || !a.has_one_size) return "";
+  if (!left->has_shape || !right->has_shape) return "";
+  const bool same = element_count(left->shape) == element_count(right->shape) && left->dtype == right->dtype;
+  return same ? "" : fmt::format("{}, not {}", size_text(*right), size_text(*left));
+}
+
+class CallsVerifier {
+ public:
+  CallsVerifier(const Catalog& catalog, const std::string& dump, std::size_t run, Verification& report)
+      : run_(run), report_(report) {
+    for (const CatalogRank& rank : catalog.ranks) {
+      if (rank.dump == dump && run < rank.runs.size()) ranks_.push_back(&rank);
+    }
+  }
+
+  void verify() {
+    for (const CatalogRank* rank : ranks_) gather(*rank);
+    for (const auto& [place, meeting] : meetings_) {
+      if (meeting.receivers.empty()) {
+        compare(place, meeting.ranks);
+      } else if (meeting.ranks.empty()) {
+        compare(place, meeting.receivers);  // nothing was sent
+      } else {
+        compare(place, {meeting.ranks.front(), meeting.receivers.front()});
+      }
+    }
+  }
+
+ private:
+  // Where ranks meet: all of a group, or the two ends of a channel; whatever the type of the call, which is compared.
+  static std::string place_of(const CollectiveCall& call, std::uint32_t rank) {
+    return call.way == CollectiveWay::all ? fmt::format("group {}", call.group) : meeting_of(call, rank);
+  }
+
+  void gather(const CatalogRank& rank) {
+    std::uint64_t unnamed = 0;
+    for (const CatalogStep& step : rank.steps) {
+      if (step.run != run_) continue;
+      for (CollectiveCall& call : collective_calls(step)) {
+        if (call.ranks.empty()) {
+          ++unnamed;
+          continue;
+        }
+        if (call.way != CollectiveWay::all && !call.peer) continue;  // it takes what comes from any rank
+        Meeting& meeting = meetings_[place_of(call, rank.rank)];
+        std::vector<RankCalls>& side = call.way == CollectiveWay::receive ? meeting.receivers : meeting.ranks;
+        if (side.empty() || side.back().rank != &rank) side.push_back({&rank, {}});
+        side.back().calls.push_back({step.id, std::move(call)});
+      }
+    }
+    if (unnamed == 0) return;
+    add_issue(IssueKind::unreadable, rank,
+              fmt::format("{} collectives do not say the ranks of their group: they were not compared", unnamed));
+  }
+
+  // Up to the first difference.
+  void compare(const std::string& place, std::vector<RankCalls> ranks) {
+    number(ranks);
+    std::ptrdiff_t end = 0;
+    for (const RankCalls& one : ranks) end = std::max(end, one.end());
+    for (std::ptrdiff_t at = 0; at < end; ++at) {
+      if (!agree(place, ranks, at) || !all_arrived(place, ranks, at)) return;
+    }
+  }
+
+  // From 0, so that equal numbers are one call.
+  static void number(std::vector<RankCalls>& ranks) {
+    std::ptrdiff_t first = 0;
+    const RankCalls& front = ranks.front();
+    for (RankCalls& one : ranks) {
+      one.begin = shift_between(front.calls.size(), one.calls.size(), [&](std::size_t our, std::size_t their) {
+        return difference(front.calls[our].call, one.calls[their].call).empty();
+      });
+      first = std::min(first, one.begin);
+    }
+    for (RankCalls& one : ranks) one.begin -= first;
+  }
+
+  bool agree(const std::string& place, const std::vector<RankCalls>& ranks, std::ptrdiff_t number) {
+    const RankCalls* first = nullptr;
+    for (const RankCalls& one : ranks) {
+      const RankCall* call = one.at(number);
+      if (call == nullptr) continue;
+      ++*report_.collectives;
+      if (first == nullptr) first = &one;
+      const RankCall& other = *first->at(number);
+      const std::string apart = difference(other.call, call->call);
+      if (apart.empty()) continue;
+      add(*one.rank, call->step,
+          fmt::format("call {} of {} is {}: {} here, {} on rank {}", number + 1, place, apart, call_text(*call),
+                      call_text(other), first->rank->rank));
+      return false;
+    }
+    return true;
+  }
+
+  // A collective that is complete has met everyone, whatever the dump of a killed rank lacks. A send may be complete
+  // before anyone receives it.
+  bool all_arrived(const std::string& place, const std::vector<RankCalls>& ranks, std::ptrdiff_t number) {
+    for (const RankCalls& one : ranks) {
+      const RankCall* call = one.at(number);
+      if (call == nullptr || call->call.complete || call->call.way == CollectiveWay::send) continue;
+      const std::vector<const CatalogRank*> late = absent(call->call, ranks, number);
+      for (const CatalogRank* rank : late) {
+        add(*rank, call->step,
+            fmt::format("rank {} did not arrive at call {} of {}, where rank {} waits ({}); {}", rank->rank, number + 1,
+                        place, one.rank->rank, call_text(*call), end_text(*rank)));
+      }
+      if (!late.empty()) return false;
+    }
+    return true;
+  }
+
+  // Members of the group in the dump whose calls end before this number.
+  std::vector<const CatalogRank*> absent(const CollectiveCall& call, const std::vector<RankCalls>& ranks,
+                                         std::ptrdiff_t number) const {
+    std::vector<const CatalogRank*> found;
+    for (const CatalogRank* rank : ranks_) {
+      const auto its_number = static_cast<std::int64_t>(rank->rank);
+      const bool is_member = call.way == CollectiveWay::all
+                                 ? std::ranges::find(call.ranks, its_number) != call.ranks.end()
+                                 : call.peer == its_number;
+      const auto its = std::ranges::find(ranks, rank, &RankCalls::rank);
+      if (is_member && (its == ranks.end() || its->end() <= number)) found.push_back(rank);
+    }
+    return found;
+  }
+
+  std::string end_text(const CatalogRank& rank) const {
+    const CatalogOp* last = last_op(rank, run_);
+    return last == nullptr ? "it ran no operator"
+                           : fmt::format("its last operator is {}{}", last->op_name, line_of(*last));
+  }
+
+  Issue& add_issue(IssueKind kind, const CatalogRank& rank, std::string message) {
+    Issue& issue = report_.issues.emplace_back();
+    issue.kind = kind;
+    issue.path = rank.directory;
+    issue.message = std::move(message);
+    issue.rank = rank.rank;
+    return issue;
+  }
+
+  void add(const CatalogRank& rank, StepId step, std::string message) {
+    Issue& issue = add_issue(IssueKind::collective, rank, std::move(message));
+    issue.is_finding = true;
+    issue.graph = step.graph;
+    issue.step = step.number;
+  }
+
+  const std::size_t run_;
+  Verification& report_;
+  std::vector<const CatalogRank*> ranks_;
+  std::map<std::string, Meeting> meetings_;
+};
+
+}  // namespace
+
+void verify_calls_of_ranks(const Catalog& catalog, Verification& report) {
+  report.collectives = 0;
+  std::map<std::string, std::size_t> runs;  // by dump: the most that a rank has
+  for (const CatalogRank& rank : catalog.ranks) runs[rank.dump] = std::max(runs[rank.dump], rank.runs.size());
+  for (const auto& [dump, count] : runs) {
+    for (std::size_t run = 0; run < count; ++run) CallsVerifier(catalog, dump, run, report).verify();
+  }
+}
+
+}  // namespace sonde
