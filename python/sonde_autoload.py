@@ -24,7 +24,7 @@ def start() -> None:
     if prove:
         _observe(prove)
     if sonde_early.configuration() or sonde_early.waiting is not None or _asked_by_a_switch():
-        sonde_early.framework_imported("torch", _begin)
+        sonde_early.framework_imported("torch", _begin, _begin_with_model)
     else:
         sonde_early.say_if_only_half_asked()
 
@@ -44,6 +44,12 @@ def _begin(config: str | None, framework: str) -> None:
     import sonde
 
     sonde.session.start_from_environment(config, framework)
+
+
+def _begin_with_model(config: str) -> None:
+    import sonde
+
+    sonde.session.begin_with_model(config)
 
 
 def provide_npu() -> None:

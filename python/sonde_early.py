@@ -35,13 +35,20 @@ def npu_stand_in() -> bool:
     return os.environ.get("SONDE_NPU_STAND_IN", "0") not in ("", "0")
 
 
-def framework_imported(framework: str, begin: "Callable[[str | None, str], None]") -> None:
-    """A framework was imported: calls its waiting function, or else `begin(configuration, framework)`. Errors go to
-    stderr."""
+def framework_imported(
+    framework: str,
+    begin: "Callable[[str | None, str], None]",
+    begin_with_model: "Callable[[str], None] | None" = None,
+) -> None:
+    """A framework was imported: calls its waiting function, or else `begin(configuration, framework)`. A worker calls
+    `begin_with_model(configuration)`: it records only if it runs a model. Errors go to stderr."""
     try:
         config = configuration()
         if waiting is not None:
             waiting(framework)
+        elif is_worker():
+            if config and begin_with_model is not None:
+                begin_with_model(config)
         elif (config or framework == "torch") and not not_the_training():
             begin(config, framework)
     except (KeyboardInterrupt, SystemExit):
@@ -168,12 +175,21 @@ class _Finder:
         return True
 
 
-def not_the_training() -> str | None:
-    """The reason why this process is only a helper of the training; None if it may record."""
+def is_worker() -> bool:
+    """True in a process that multiprocessing has started, and in the one that forks them for it."""
     import sys
 
     process = sys.modules.get("multiprocessing.process")
     if process is not None and process.current_process().name != "MainProcess":
+        return True
+    return any(argument.startswith(_FORK_SERVER) for argument in sys.orig_argv[:8])
+
+
+def not_the_training() -> str | None:
+    """The reason why this process is only a helper of the training; None if it may record."""
+    import sys
+
+    if is_worker():
         return "a worker started by multiprocessing"
     command = sys.orig_argv
     if any(a.replace("\\", "/").endswith("torch/_inductor/compile_worker/__main__.py") for a in command[:8]):
@@ -188,6 +204,7 @@ def not_the_training() -> str | None:
 
 # PyTorch 2.6 starts Python with it for each set of vector instructions, to see that compiled code loads.
 _PROCESSOR_CHECK = "import torch\nfrom ctypes import cdll\ncdll.LoadLibrary("
+_FORK_SERVER = "from multiprocessing.forkserver import main"
 _LAUNCHERS = {
     "torchrun",
     "torch.distributed.run",

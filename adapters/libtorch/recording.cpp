@@ -61,16 +61,37 @@ std::string command_line() {
   return text;
 }
 
+// The variables of each launcher, in this order: python/sonde/console.py.
+struct Launcher {
+  const char *rank, *local_rank, *world_size;
+};
+constexpr Launcher kLaunchers[] = {
+    {"RANK", "LOCAL_RANK", "WORLD_SIZE"},
+    {"RANK_ID", "LOCAL_RANK", "RANK_SIZE"},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"},
+    {"PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE"},
+    {"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS"},
+};
+
+const Launcher& launcher_of_environment() {
+  for (const Launcher& launcher : kLaunchers) {
+    const char* rank = std::getenv(launcher.rank);
+    if (rank != nullptr && *rank != '\0') return launcher;
+  }
+  return kLaunchers[0];
+}
+
 void report_run_info() {
   const std::string command = command_line();
   const std::string host = std::string("libtorch ") + TORCH_VERSION;
   sonde_run_info info{};
   info.size = sizeof info;
-  info.rank = number_from("RANK", number_from("RANK_ID", 0));
-  info.device = number_from("LOCAL_RANK", 0);
+  const Launcher& launcher = launcher_of_environment();
+  info.rank = number_from(launcher.rank, 0);
+  info.device = number_from("LOCAL_RANK", number_from(launcher.local_rank, 0));
   info.host = host.c_str();
   info.command = command.c_str();
-  info.world_size = number_from("WORLD_SIZE", number_from("RANK_SIZE", 1));
+  info.world_size = number_from(launcher.world_size, 1);
   api().set_run_info(&info);
 }
 

@@ -15,6 +15,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "attributes.h"
@@ -40,9 +41,10 @@ using at::RecordFunction;
 using at::RecordScope;
 
 // The two callbacks, registered with the first session. `on`: the callback of operators is enabled, guarded by
-// `switching`; a forked child gets a new mutex.
+// `switching`, as the others; a forked child gets a new mutex.
 struct Callbacks {
   at::CallbackHandle operators = 0, users = 0;
+  bool registered = false, users_on = false;
   std::atomic<bool> on{false};
   std::atomic<std::mutex*> switching{new std::mutex};
 };
@@ -91,15 +93,6 @@ bool observes_alone() {
 bool can_be_quiet(const OpInfo& info) {
   return info.schema_says_all && info.calls_operators.load(std::memory_order_relaxed) && !at::GradMode::is_enabled() &&
          !c10::impl::TorchDispatchModeTLS::any_modes_set() && observes_alone();
-}
-
-// A tracer runs the program on tensors without values: Dynamo, AOTAutograd, torch.export.
-bool is_traced() {
-  using Modes = c10::impl::TorchDispatchModeTLS;
-  using Key = c10::impl::TorchDispatchModeKey;
-  if (!Modes::any_modes_set()) return false;
-  return Modes::get_mode(Key::FAKE).has_value() || Modes::get_mode(Key::PROXY).has_value() ||
-         Modes::get_mode(Key::FUNCTIONAL).has_value();
 }
 
 void start_op(ThreadState& state, const RecordFunction& fn, const OpInfo& info) {
@@ -216,7 +209,7 @@ void start_event(ThreadState& state, const RecordFunction& fn) {
 }
 
 std::unique_ptr<at::ObserverContext> on_start(const RecordFunction& fn) {
-  if (is_inert()) return nullptr;
+  if (is_inert() && !(awaits_model() && first_model_runs(fn))) return nullptr;
   ThreadState& state = thread_state();
   if (state.busy || state.tracing > 0 || state.compiled != nullptr || inside_collective_thread()) return nullptr;
   const std::size_t inputs = state.input_count;
@@ -289,11 +282,12 @@ void on_end(const RecordFunction& fn, at::ObserverContext*) {
 // --- optimizer boundaries (always on) --------------------------------------------------------------------------------
 
 std::unique_ptr<at::ObserverContext> on_user_start(const RecordFunction& fn) {
-  if (is_inert()) return nullptr;
+  if (is_inert() && !awaits_model()) return nullptr;
   constexpr std::string_view kStep = "Optimizer.step#", kZero = "Optimizer.zero_grad#";
   const std::string_view name = fn.name();
   const bool step = name.substr(0, kStep.size()) == kStep;
   if (!step && name.substr(0, kZero.size()) != kZero) return nullptr;
+  if (is_inert() && !first_model_runs(fn)) return nullptr;
   ThreadState& state = thread_state();
   state.grad_outside = at::GradMode::is_enabled();  // before the optimizer turns gradients off
   Frame frame = frame_of(FrameKind::optimizer, fn);
@@ -329,10 +323,12 @@ void forked_child() {
   forget_collectives();
   forget_watched();
   forget_devices();
+  forget_pool();
   if (recording() != nullptr) api().forked_child();
 }
 
 void register_callbacks() {
+  callbacks().registered = callbacks().users_on = true;
   pthread_atfork(nullptr, nullptr, forked_child);
   callbacks().operators = at::addGlobalCallback(at::RecordFunctionCallback(on_start, on_end)
                                                     .needsInputs(true)
@@ -341,6 +337,15 @@ void register_callbacks() {
   callbacks().users =
       at::addGlobalCallback(at::RecordFunctionCallback(on_user_start, on_user_end).scopes({RecordScope::USER_SCOPE}));
   callbacks().on = true;
+}
+
+void switch_users(bool on) {
+  if (std::exchange(callbacks().users_on, on) == on) return;
+  if (on) {
+    at::reenableCallback(callbacks().users);
+  } else {
+    at::disableCallback(callbacks().users);
+  }
 }
 
 void switch_operators(bool on) {
@@ -356,6 +361,14 @@ void switch_operators(bool on) {
 
 }  // namespace
 
+bool is_traced() {
+  using Modes = c10::impl::TorchDispatchModeTLS;
+  using Key = c10::impl::TorchDispatchModeKey;
+  if (!Modes::any_modes_set()) return false;
+  return Modes::get_mode(Key::FAKE).has_value() || Modes::get_mode(Key::PROXY).has_value() ||
+         Modes::get_mode(Key::FUNCTIONAL).has_value();
+}
+
 void install(const Setup* setup) {
   {
     const std::lock_guard lock(*callbacks().switching.load());
@@ -364,10 +377,9 @@ void install(const Setup* setup) {
     if (first) {
       lend_pool();
       lend_devices();
-      register_callbacks();
-    } else {
-      at::reenableCallback(callbacks().users);
     }
+    if (!callbacks().registered) register_callbacks();
+    switch_users(true);
     forget_source_texts();
     forget_texts_of_data();
     forget_nodes();
@@ -384,9 +396,19 @@ void uninstall() {
     const std::lock_guard lock(*callbacks().switching.load());
     if (set_inert(true)) return;
     switch_operators(false);
-    at::disableCallback(callbacks().users);
+    switch_users(false);
   }
   end_collectives();
+}
+
+void await_model(bool awaits) {
+  const std::lock_guard lock(*callbacks().switching.load());
+  if (!is_inert() || awaits_model() == awaits) return;
+  set_awaits_model(awaits);
+  if (awaits && !callbacks().registered) register_callbacks();
+  if (!callbacks().registered) return;
+  switch_operators(awaits);
+  switch_users(awaits);
 }
 
 // Asks the clock again: another thread may have changed it.

@@ -8,8 +8,11 @@ namespace sonde_torch {
 // Registers both callbacks; the operator one is enabled by the clock's answers. `setup` is kept for good.
 void install(const Setup* setup);
 void uninstall();
+// This process may never run a model, as a worker or a forked child. It looks at operators until first_model_runs().
+void await_model(bool awaits);
 void set_capture();  // after every call of a clock function: enables or disables the operator callback
 bool capturing();
+bool is_traced();  // a tracer runs the program on tensors without values: Dynamo, AOTAutograd, torch.export
 // Forgets facts about memory that is no longer reachable, here and in the engine.
 void forget_dead_storages();
 

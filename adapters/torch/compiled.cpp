@@ -11,6 +11,7 @@
 
 #include "capture.h"
 #include "hash.h"
+#include "leaked.h"
 #include "op_tensors.h"
 #include "place.h"
 #include "thread_state.h"
@@ -38,10 +39,7 @@ struct Graphs {
   std::vector<std::shared_ptr<const CompiledGraph>> all;
 };
 
-Graphs& graphs() {
-  static auto* leaked = new Graphs;
-  return *leaked;
-}
+Graphs& graphs() { return table_of_process<Graphs>(); }
 
 std::shared_ptr<const CompiledGraph> graph_of_number(std::int64_t number) {
   Graphs& known = graphs();

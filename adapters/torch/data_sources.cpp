@@ -4,6 +4,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "leaked.h"
 #include "program.h"
 #include "setup.h"
 
@@ -18,10 +19,11 @@ struct DataSource {
 };
 
 struct DataSources {
-  std::mutex lock;
+  std::mutex mutex;
   std::unordered_map<std::string, DataSource> files;
 };
-auto* g_data_sources = new DataSources;  // leaked: threads may outlive the program's end
+
+DataSources& data_sources() { return table_of_process<DataSources>(); }
 
 // True if a line is new.
 bool add_lines(DataSource& source, int number, std::string_view text) {
@@ -49,12 +51,12 @@ std::string text_of_lines(const std::map<int, std::string>& lines) {
 
 void keep_text_of_data(const std::string& file, int first_line, std::string_view text) {
   const auto known = [&] {
-    const std::lock_guard guard(g_data_sources->lock);
-    return g_data_sources->files.contains(file);
+    const std::lock_guard guard(data_sources().mutex);
+    return data_sources().files.contains(file);
   };
   const bool from_file = !known() && may_read_source(file);  // asked without the lock: it may take the GIL
-  const std::lock_guard guard(g_data_sources->lock);
-  const auto [at, fresh] = g_data_sources->files.try_emplace(file);
+  const std::lock_guard guard(data_sources().mutex);
+  const auto [at, fresh] = data_sources().files.try_emplace(file);
   DataSource& source = at->second;
   if (fresh) source.from_file = from_file;
   if (source.from_file) return;
@@ -64,8 +66,8 @@ void keep_text_of_data(const std::string& file, int first_line, std::string_view
 }
 
 void forget_texts_of_data() {
-  const std::lock_guard guard(g_data_sources->lock);
-  g_data_sources->files.clear();
+  const std::lock_guard guard(data_sources().mutex);
+  data_sources().files.clear();
 }
 
 }  // namespace sonde_torch

@@ -11,6 +11,7 @@
 #include "collectives.h"
 #include "compiled.h"
 #include "compiled_python.h"
+#include "first_model.h"
 #include "flags.h"
 #include "frames.h"
 #include "memory.h"
@@ -84,6 +85,21 @@ PyObject* install(PyObject*, PyObject* args) {
   setup.python.layout_of = layout_of;
   sonde_torch::forget_graphs();
   sonde_torch::install(made);
+  Py_RETURN_NONE;
+}
+
+// look_for_model(module_call, model_may_run)
+PyObject* look_for_model(PyObject*, PyObject* args) {
+  PyObject *module_call, *model_may_run;
+  if (!PyArg_ParseTuple(args, "O!O", &PyCode_Type, &module_call, &model_may_run)) return nullptr;
+  Py_INCREF(module_call);  // both for good, as the search that has them
+  Py_INCREF(model_may_run);
+  sonde_torch::look_for_model(reinterpret_cast<PyCodeObject*>(module_call), model_may_run);
+  Py_RETURN_NONE;
+}
+
+PyObject* end_search(PyObject*, PyObject*) {
+  sonde_torch::await_model(false);
   Py_RETURN_NONE;
 }
 
@@ -314,6 +330,8 @@ PyObject* take_failure(PyObject*, PyObject*) {
 PyMethodDef kMethods[] = {
     {"load", load, METH_O, nullptr},
     {"install", install, METH_VARARGS, nullptr},
+    {"look_for_model", look_for_model, METH_VARARGS, nullptr},
+    {"end_search", end_search, METH_NOARGS, nullptr},
     {"uninstall", uninstall, METH_NOARGS, nullptr},
     {"frames", frames, METH_NOARGS, nullptr},
     {"set_run_info", set_run_info, METH_VARARGS, nullptr},

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "leaked.h"
+
 namespace sonde_torch {
 namespace {
 
@@ -126,12 +128,16 @@ OpInfo* make(const c10::FunctionSchema& schema) {
   return info;
 }
 
+struct KnownOps {
+  std::mutex mutex;
+  std::unordered_map<std::string, OpInfo*> all;
+};
+
 // One OpInfo per schema for the process; each thread keeps its own table of name addresses.
 const OpInfo* intern(const c10::FunctionSchema& schema) {
-  static auto* mutex = new std::mutex;
-  static auto* all = new std::unordered_map<std::string, OpInfo*>;
-  const std::lock_guard lock(*mutex);
-  OpInfo*& info = (*all)[schema.name() + "." + schema.overload_name()];
+  auto& known = table_of_process<KnownOps>();
+  const std::lock_guard lock(known.mutex);
+  OpInfo*& info = known.all[schema.name() + "." + schema.overload_name()];
   if (info == nullptr) info = make(schema);
   return info;
 }

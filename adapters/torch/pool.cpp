@@ -15,6 +15,8 @@ namespace {
 // libtorch itself uses: an adapter compiled with -fopenmp could get another one, with threads of its own.
 using Parallel = void (*)(void (*body)(void*), void* data, unsigned threads, unsigned flags);
 Parallel g_parallel = nullptr;
+// A child of fork() has no thread of its parent's team, and a runtime that has had one may wait for them.
+bool g_forked = false;
 
 Parallel find_parallel() {
   Dl_info torch{};
@@ -28,7 +30,7 @@ Parallel find_parallel() {
 
 // PyTorch's own functions for this: with other values the runtime would end its threads and start new ones.
 std::uint32_t threads() {
-  if (is_inert() || at::in_parallel_region()) return 1;
+  if (g_forked || is_inert() || at::in_parallel_region()) return 1;
   return static_cast<std::uint32_t>(std::max(at::get_num_threads(), 1));
 }
 
@@ -54,6 +56,8 @@ void run(std::uint32_t count, void (*piece)(void*, std::uint32_t), void* context
 }
 
 }  // namespace
+
+void forget_pool() { g_forked = true; }
 
 void lend_pool() {
   if (g_parallel == nullptr) g_parallel = find_parallel();

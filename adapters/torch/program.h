@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ATen/core/TensorBase.h>
+#include <ATen/record_function.h>
 
 #include <string>
 #include <string_view>
@@ -22,6 +23,9 @@ std::string_view wrapper_class(const at::TensorBase& t);
 
 // How a DTensor is distributed: `Shard(0) of (16, 8) on tp=2, from (8, 0)`. Empty: it is none. May take the GIL.
 std::string layout_of(const at::TensorBase& t);
+
+// An operator, or an optimizer's, runs in a process that awaits its first model. True if the recording has begun with it.
+bool first_model_runs(const at::RecordFunction& fn);
 
 // The text of a file that data name, a saved program for example, may go into the dump: the program has loaded it.
 bool may_read_source(const std::string& file);

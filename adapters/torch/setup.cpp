@@ -6,6 +6,7 @@ namespace {
 std::atomic<const struct sonde_api*> g_engine{nullptr};
 std::atomic<Recording*> g_recording{nullptr};
 std::atomic<bool> g_inert{true};
+std::atomic<bool> g_awaits_model{false};
 
 }  // namespace
 
@@ -23,5 +24,8 @@ void set_recording(Recording* begun) { g_recording.store(begun, std::memory_orde
 
 bool is_inert() { return g_inert.load(std::memory_order_relaxed); }
 bool set_inert(bool inert) { return g_inert.exchange(inert); }
+
+bool awaits_model() { return g_awaits_model.load(std::memory_order_relaxed); }
+void set_awaits_model(bool awaits) { g_awaits_model = awaits; }
 
 }  // namespace sonde_torch

@@ -31,4 +31,8 @@ bool is_inert();
 // Returns the previous value.
 bool set_inert(bool inert);
 
+// True in an inert process that begins to record with its first model: await_model() in capture.h.
+bool awaits_model();
+void set_awaits_model(bool awaits);
+
 }  // namespace sonde_torch

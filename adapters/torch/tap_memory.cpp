@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 
+#include "leaked.h"
 #include "setup.h"
 
 namespace sonde_torch {
@@ -29,10 +30,7 @@ struct Pool {
   std::size_t bytes = 0;
 };
 
-Pool& pool() {
-  static auto* leaked = new Pool;  // tensors may outlive static destruction
-  return *leaked;
-}
+Pool& pool() { return table_of_process<Pool>(); }
 
 void free_all(std::multimap<std::size_t, Block*>& blocks) {
   for (const auto& [bytes, block] : blocks) delete block;

@@ -11,6 +11,7 @@
 #include <mutex>
 
 #include "device.h"
+#include "leaked.h"
 #include "storage_table.h"
 
 namespace sonde_torch {
@@ -71,10 +72,7 @@ struct Registry {
   std::uint64_t next = 1;
 };
 
-Registry& registry() {
-  static auto* leaked = new Registry;  // host threads may outlive static destruction
-  return *leaked;
-}
+Registry& registry() { return table_of_process<Registry>(); }
 
 c10::weak_intrusive_ptr<c10::StorageImpl> weak_of(c10::StorageImpl* storage) {
   // A weak reference made without a strong one in between: a strong copy may take the GIL (torch 2.13).

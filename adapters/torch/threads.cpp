@@ -3,6 +3,8 @@
 #include <map>
 #include <mutex>
 
+#include "leaked.h"
+
 namespace sonde_torch {
 namespace {
 
@@ -14,10 +16,7 @@ struct AllOwners {
   std::size_t look_at = kMostEnded;  // at so many entries, some threads will have ended
 };
 
-AllOwners& all_owners() {
-  static auto* leaked = new AllOwners;  // host threads may outlive static destruction
-  return *leaked;
-}
+AllOwners& all_owners() { return table_of_process<AllOwners>(); }
 
 // The oldest go first.
 void forget_ended(AllOwners& all) {

@@ -5,20 +5,57 @@ import functools
 import json
 import os
 import sys
+from typing import NamedTuple
 
 _MOST_RANKS = 2**31 - 1
+_rank = ""  # of this process, from name_process()
+
+
+class Launched(NamedTuple):
+    """The place of this process among those of its launch."""
+
+    rank: int
+    local_rank: int
+    world_size: int
+
+
+# The variables of each launcher, in this order: the one that was started last comes first.
+_LAUNCHERS = (
+    ("RANK", "LOCAL_RANK", "WORLD_SIZE"),  # torchrun, accelerate
+    ("RANK_ID", "LOCAL_RANK", "RANK_SIZE"),  # MindSpore's
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),  # mpirun of Open MPI
+    ("PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE"),  # mpirun of MPICH and Intel MPI
+    ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS"),  # srun
+)
+
+
+def launched_rank() -> Launched:
+    """As the launcher's variables say; rank 0 of 1 without a launcher."""
+    for rank, local_rank, world_size in _LAUNCHERS:
+        if os.environ.get(rank):
+            local = number_from("LOCAL_RANK", number_from(local_rank, 0))
+            return Launched(number_from(rank, 0), local, max(number_from(world_size, 1), 1))
+    return Launched(0, number_from("LOCAL_RANK", 0), max(number_from("WORLD_SIZE", 1), 1))
+
+
+def name_process(rank: int) -> None:
+    """Later messages name this rank."""
+    global _rank
+    if _rank != str(rank):
+        _rank = str(rank)
+        report("rank", "")
 
 
 def report(kind: str, text: str) -> None:
     """Say `text` to the user: in the report of `sonde run` when it started this process, else on stderr.
 
-    `kind` is "started", "refused", "summary", "warning", "notice", "failure", "observed" or "unobserved". Failures and
-    notices go to stderr at once in either case. `sonde run` has printed the warnings itself, when it read the
-    configuration.
+    `kind` is "started", "rank", "refused", "summary", "warning", "notice", "failure", "observed" or "unobserved".
+    Failures and notices go to stderr at once in either case. `sonde run` has printed the warnings itself, when it read
+    the configuration.
     """
     path = os.environ.get("SONDE_RUN_REPORT")
     if path:
-        entry = {"kind": kind, "text": text, "pid": os.getpid(), "rank": os.environ.get("RANK", "")}
+        entry = {"kind": kind, "text": text, "pid": os.getpid(), "rank": _rank or os.environ.get("RANK", "")}
         with contextlib.suppress(OSError), open(path, "a", encoding="utf-8") as file:
             file.write(json.dumps(entry) + "\n")
     if kind in ("failure", "notice") or (kind in ("warning", "summary") and not path):

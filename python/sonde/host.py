@@ -10,6 +10,7 @@ plan_key = ""  # of the session that began last: a hash of its configuration
 class Host(abc.ABC):
     """A framework, watched for one session: made when the framework is imported and the session exists."""
 
+    can_look_for_model: ClassVar[bool] = False  # in a process that may never run one: first_model.py
     current: ClassVar["Host | None"] = None  # of each class: the one of the session that runs
 
     def __init__(self, end_if_over: Callable[[], None]) -> None:
@@ -31,6 +32,9 @@ class Host(abc.ABC):
     def forked_child(self) -> None:
         """In a forked child: hooks in the user's objects become inactive."""
         type(self).current = None
+
+    def let_go(self) -> None:  # noqa: B027 - a host without hooks has nothing to do
+        """In a forked child that begins a session of its own: removes the hooks of the parent's."""
 
     @abc.abstractmethod
     def close(self) -> None:

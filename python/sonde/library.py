@@ -35,6 +35,13 @@ class Library(Protocol):
         steps of optimizers; files that begin with one of `nobodys_code` (up to four) are not the user's code. The
         functions are called once for each new thing. `module` is the class nn.Module."""
 
+    def look_for_model(self, module_call: CodeType, model_may_run: Callable[[nn.Module | None, bool], None], /) -> None:
+        """Until install() or end_search(): `model_may_run` is called at the operators with which the program's first
+        model may run, with the outermost module, and whether the operator is of a training."""
+
+    def end_search(self) -> None:
+        """Ends look_for_model()."""
+
     def uninstall(self) -> None:
         """Stops watching. Waits until values of running collectives are read."""
 

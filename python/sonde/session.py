@@ -8,6 +8,7 @@ import os
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeAlias
 
@@ -51,14 +52,25 @@ class _EngineAlone(Host):
         _core.set_step(step)
 
 
+class _Search(Protocol):
+    """first_model.Search."""
+
+    def end(self) -> None:
+        """Ends it."""
+
+
 _owner: int | None = None  # pid of the process that started the session; a forked child is not the owner
 # The session of sonde.environment, if any: the program's own replaces it.
 _by_a_switch: Settings | None = None
+_with_model = False  # the session has begun with the first model of a child
 _ended = False  # the program was ended because of `stop_after`
 _records_exceptions = False  # the session's plan asks for the operator that throws
 _life = threading.RLock()  # held while a session starts or stops; a signal handler may stop it meanwhile
 _attached: list[Host] = []  # the frameworks that are watched
 _settings: Settings | None = None  # the session's configuration, if it can be read as JSON
+_again: Callable[[], None] | None = None  # begins a session with the same configuration: for forked children
+_search: _Search | None = None  # for the first model of this process, which may never run one
+_of_parent: list[Host] = []  # the frameworks that the parent of this forked child watched
 # Set by the package: writes the graphs of a session with this configuration, which has ended, in GE's forms.
 write_graphs: Callable[[Settings], None] | None = None
 
@@ -72,15 +84,18 @@ def start(config: StrPath | Settings | Configured) -> None:
     """
     if hasattr(config, "configuration"):
         config = config.configuration()
-    global _settings
+    global _settings, _again
     with _life:
-        if _mine() and _by_a_switch:
+        _be_no_child()
+        if gives_way():
             _make_room()
         if _mine():
             raise Error("cannot start a session: one is running; call sonde.stop() first")
         with _as_file(config) as path:
             _start_engine(path)
             _settings = _read(path)
+            again = config if isinstance(config, dict) else path
+            _again = lambda: start(again)  # noqa: E731
         _attach()
 
 
@@ -114,13 +129,14 @@ def _write_graphs() -> None:
 
 
 def _make_room() -> None:
-    """The variables requested only the graph, or the operator that throws; the program itself has a configuration."""
+    """The session gives_way(): the program itself has a configuration."""
     for host in _attached:
         host.detach()
     summary = _core.stop()
     _write_graphs()
     _forget()
-    report("warning", "the recording that a variable has begun ends: the program starts one itself")
+    begun = "a variable has begun" if _by_a_switch else "has begun with the first model"
+    report("warning", f"the recording that {begun} ends: the program starts one itself")
     if "nothing was recorded" not in summary:
         report("summary", summary)
 
@@ -139,8 +155,9 @@ def running() -> bool:
 
 
 def gives_way() -> bool:
-    """True if only a variable has begun the session that runs: the program's own then takes its place."""
-    return _mine() and _by_a_switch is not None
+    """True if the session that runs has begun by a variable without a configuration, or with the first model of a
+    child: the program's own then takes its place."""
+    return _mine() and (_by_a_switch is not None or _with_model)
 
 
 def step() -> None:
@@ -305,17 +322,58 @@ def start_from_environment(config: str | None, framework: str = "torch") -> None
         by_a_switch, why_not = environment.configuration()
         if by_a_switch is None:
             raise Error(why_not)
-    global _by_a_switch
+    global _by_a_switch, _again
     report("started", config or "a switch of the environment")
     try:
         start(by_a_switch or config or "")
         _by_a_switch = by_a_switch
+        _again = (lambda: start_from_environment(config)) if config else None
     except Exception as error:
         report("refused", str(error))
         # MindSpore would end the program because of the same file.
         if framework == "mindspore":
             os.environ.pop("MINDSPORE_DUMP_CONFIG", None)
         raise
+
+
+def begin_with_model(config: str) -> None:
+    """Called by the import of PyTorch in a worker (see sonde_autoload): a session begins with its first model."""
+    _look_for_model(lambda: start_from_environment(config))
+
+
+def _look_for_model(begin: Callable[[], None]) -> None:
+    global _search
+    from .first_model import Search
+
+    def begin_here() -> None:
+        global _with_model
+        try:
+            begin()
+            _with_model = True
+            _close_with_worker()
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # no exception may reach the user's program
+            report("failure", sonde_early.message(error))
+
+    _search = Search(begin_here)
+
+
+def _be_no_child() -> None:
+    """A session begins here: nothing of the parent's is left, and no model is looked for."""
+    global _search
+    search, _search = _search, None
+    if search is not None:
+        search.end()
+    while _of_parent:
+        _of_parent.pop().let_go()
+
+
+def _close_with_worker() -> None:
+    """A worker of multiprocessing ends without the functions of atexit."""
+    util, process = (sys.modules.get(f"multiprocessing.{name}") for name in ("util", "process"))
+    if util is not None and process is not None and process.parent_process() is not None:
+        util.Finalize(None, stop, exitpriority=_LAST)
 
 
 def _why_no_target(summary: str) -> str:
@@ -345,6 +403,7 @@ def _why_it_ended() -> str:
 
 def _start_engine(path: str) -> None:
     global _owner, _records_exceptions
+    _join_launch()
     ok, text = _core.start(path)
     if not ok:
         raise Error(text)
@@ -354,6 +413,15 @@ def _start_engine(path: str) -> None:
     host_facts.plan_key = _hash_of(path)
     _records_exceptions = _core.records_exceptions()
     _at_exit_once()
+
+
+def _join_launch() -> None:
+    """The variable names the launch, and the processes with a session from the first one to this: by it the engine
+    knows the processes of one launch, and which of them started which."""
+    own = str(os.getpid())
+    launch, *above = os.environ.get("SONDE_LAUNCH", "").split(":")
+    if above[-1:] != [own]:
+        os.environ["SONDE_LAUNCH"] = ":".join([launch or f"{own}-{time.time_ns()}", *above, own])
 
 
 def _hash_of(path: str) -> str:
@@ -409,6 +477,7 @@ def _attach_host(framework: str) -> None:
 
 
 _registered = False
+_LAST = -100  # after the worker has waited for its own children
 
 
 def _at_exit_once() -> None:
@@ -422,17 +491,22 @@ def _at_exit_once() -> None:
 def _in_forked_child() -> None:
     global _life
     _life = threading.RLock()
-    if _owner is not None:
-        for host in _attached:
-            host.forked_child()
-        _core.forked_child()
-        _forget()
+    if _owner is None:
+        return
+    for host in _attached:
+        host.forked_child()
+    _core.forked_child()
+    _of_parent[:] = _attached
+    begin = _again
+    _forget()
+    if begin is not None and any(host.can_look_for_model for host in _of_parent):
+        _look_for_model(begin)
 
 
 def _forget() -> None:
-    global _owner, _by_a_switch, _ended
-    _owner = _by_a_switch = None
-    _ended = False
+    global _owner, _by_a_switch, _with_model, _ended, _again
+    _owner = _by_a_switch = _again = None
+    _with_model = _ended = False
     _attached.clear()
     sonde_early.waiting = None
 

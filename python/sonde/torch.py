@@ -30,7 +30,7 @@ from torch.utils.hooks import RemovableHandle
 from . import _core, adapter, custom_ops, flags, graph_modules, optimizers, past_operators, placements, trials
 from . import host as session_facts
 from .compiled import activation
-from .console import number_from, report, say_once
+from .console import launched_rank, name_process, report, say_once
 from .host import Host
 from .library import Library
 from .module_names import ModuleNames
@@ -71,6 +71,7 @@ _root_hook = RootHook()
 class TorchHost(Host):
     """One session's view of the program's modules and optimizers."""
 
+    can_look_for_model: ClassVar[bool] = True
     current: ClassVar["TorchHost | None"] = None
 
     def __init__(self, end_if_over: Callable[[], None]) -> None:
@@ -122,6 +123,10 @@ class TorchHost(Host):
         if not self.roots_seen and _is_distributed():
             self._report_run_info()  # a program without modules: nothing was reported since the session began
         self.library.uninstall()
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Removes the hooks from the program's objects and PyTorch's functions."""
         for undo in self.undo:
             undo()
         self.closed = True
@@ -299,13 +304,14 @@ class TorchHost(Host):
     def _report_run_info(self) -> None:
         """The identity of this process; reported again until the first step, since torch.distributed may come later."""
         python = ".".join(map(str, sys.version_info[:3]))
-        self.library.set_run_info(
-            _rank(),
-            number_from("LOCAL_RANK", 0),
-            f"torch {torch.__version__}, CPython {python}",
-            " ".join(sys.argv),
-            _world_size(),
-        )
+        launched = launched_rank()
+        rank, world_size = launched.rank, launched.world_size
+        if _is_distributed():
+            rank, world_size = torch.distributed.get_rank(), torch.distributed.get_world_size()
+        if world_size > 1:
+            name_process(rank)
+        host = f"torch {torch.__version__}, CPython {python}"
+        self.library.set_run_info(rank, launched.local_rank, host, " ".join(sys.argv), world_size)
 
     def _report_failure(self) -> None:
         failure = self.library.take_failure()
@@ -434,15 +440,3 @@ def _hide_hook_from_scripting() -> None:
 
 def _is_distributed() -> bool:
     return torch.distributed.is_available() and torch.distributed.is_initialized()
-
-
-def _rank() -> int:
-    if _is_distributed():
-        return torch.distributed.get_rank()
-    return number_from("RANK", number_from("RANK_ID", 0))
-
-
-def _world_size() -> int:
-    if _is_distributed():
-        return torch.distributed.get_world_size()
-    return number_from("WORLD_SIZE", number_from("RANK_SIZE", 1))

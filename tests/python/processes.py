@@ -22,6 +22,9 @@ _OURS = (
     "RANK",
     "WORLD_SIZE",
     "LOCAL_RANK",
+    "OMPI_",
+    "PMI_",
+    "SLURM_",
     "TORCH_DEVICE_BACKEND",
 )
 

@@ -126,6 +126,10 @@ def torchrun(execute, script):
     return run
 
 
+def ranks_of(dump):
+    return sorted(path.name for path in dump.iterdir())
+
+
 def run_ranks(directory, source, **settings):
     """Two processes, without a launcher; what both printed."""
     dump = directory / "dump"
@@ -447,14 +451,20 @@ FORKED = (
 
 
 @pytest.mark.parametrize("end", ["os._exit(0)", "sys.exit(0)", "raise SystemExit"])
-def test_a_child_forked_in_mid_step_trains_on_and_the_dump_is_its_parents(train, config, end):
+def test_a_child_forked_in_mid_step_is_recorded_beside_its_parent(train, config, end):
     run = train(FORKED.replace("{end}", end), config(saved_data="full"))
     assert run.status == 0 and "child trained" in run.stdout, run.stderr
     assert dumps.steps(run.dump) == [0, 1, 2, 3]
     whole = dumps.statistics(run.dump, 2)
     assert [row["Op Name"] for row in dumps.statistics(run.dump, 1)] == [row["Op Name"] for row in whole]
     assert len(dumps.tensors(run.dump, 1)) == len(dumps.tensors(run.dump, 2))
-    assert sum("recorded" in line for line in run.sonde_lines) == 1
+    assert ranks_of(run.dump) == ["rank_0", "rank_1"]
+    if end == "os._exit(0)":  # no code of ours runs at its end
+        return
+    assert sum("recorded" in line for line in run.sonde_lines) == 2, run.stderr
+    taken = [line for line in run.sonde_lines if "belongs to another process of rank 0" in line]
+    assert len(taken) == 1 and taken[0].endswith("rank_1 is the next free one"), run.stderr
+    assert len(dumps.steps(run.dump, rank=1)) >= 3
 
 
 def test_a_child_can_record_a_dump_of_its_own(train, config, dump, tmp_path):
@@ -504,7 +514,7 @@ def test_workers_that_load_data_do_not_record(train, config, method):
     assert len(run.sonde_lines) == 1
 
 
-def test_a_program_the_training_calls_writes_to_no_dump_of_its_parent(train, config):
+def test_a_program_the_training_calls_is_recorded_beside_it(train, config):
     """It inherits the variable; the directory has a living owner, and Sonde reports it."""
     called = SMALL_TRAINING.replace("range(3)", "range(1)")
     source = (
@@ -517,9 +527,10 @@ def test_a_program_the_training_calls_writes_to_no_dump_of_its_parent(train, con
     )
     run = train(source, config())
     assert "called: 0 trained" in run.stdout
-    refused = [line for line in run.stdout.splitlines() if "sonde" in line]
-    assert refused and str(run.dump) in "".join(refused), run.stdout
+    said = [line for line in run.stdout.splitlines() if "sonde" in line]
+    assert any(f"{run.dump}/rank_0 belongs to another process" in line for line in said), run.stdout
     assert dumps.steps(run.dump) == [0, 1, 2]
+    assert dumps.steps(run.dump, rank=1) == [0]
 
 
 def test_a_second_run_into_the_same_path_is_appended(train, config, sonde):

@@ -94,12 +94,12 @@ def test_without_autoload_start_still_works_before_torch(train, config, dump):
     assert (dump / "rank_0").is_dir()
 
 
-def test_a_forked_child_leaves_the_session_to_its_parent(train, config, dump):
+def test_a_forked_child_without_a_model_leaves_the_session_to_its_parent(train, config, dump):
     fork = """
         import os
         pid = os.fork()
         if pid == 0:
-            layer(torch.ones(1, 2))
+            torch.nn.ReLU()(torch.ones(100, 2))
             raise SystemExit(0)
         print("child", os.waitpid(pid, 0)[1])
     """

@@ -32,6 +32,27 @@ def watch(host: Program) -> Callable[[], None]:
     return watcher.end
 
 
+def before_first_compilation(then: Callable[[], None]) -> Callable[[], None]:
+    """Calls `then` when Dynamo begins to compile; returns a function that no longer waits for Dynamo's import."""
+
+    def meet(module: ModuleType) -> None:
+        handler: Any = getattr(module, "callback_handler", None)
+        if handler is not None:
+            handler.register_start_callback(lambda *_: then())  # for good: Dynamo goes through the list meanwhile
+
+    finder = _Finder({_DYNAMO: meet})
+    if _DYNAMO in sys.modules:
+        meet(sys.modules[_DYNAMO])
+    else:
+        sys.meta_path.insert(0, finder)
+
+    def end() -> None:
+        with contextlib.suppress(ValueError):
+            sys.meta_path.remove(finder)
+
+    return end
+
+
 def forms_run_for(host: Program | None) -> None:
     """From now on, calls of compiled graphs are recorded for `host`."""
     global _host

@@ -10,6 +10,7 @@
 #include "ground/base/host_heap.h"
 #include "record/capture/devices.h"
 #include "record/capture/summary.h"
+#include "record/writer/run_directory.h"
 
 namespace sonde {
 
@@ -216,10 +217,19 @@ void Run::abandon() {
   if (ops_->recorder() != nullptr) ops_->recorder()->abandon();
 }
 
+// A program that starts the processes that train: its own operators prepared them, and are no steps.
+void Run::leave_to_children() {
+  const bool no_model = clock_.provisional() || clock_.steps_begun() + clock_.evaluations_begun() == 0;
+  if (!no_model || named_host_.exists() || !is_recorded_by_children(plan_.path)) return;
+  children_record_ = true;
+  apply(clock_.modules_exist());
+}
+
 // All steps have ended; their records go to the recorder, if there is one.
 Recorder* Run::end_steps() {
   ops_->gates().advance(true);
   forget_expected();
+  leave_to_children();
   settle();
   Recorder* recorder = ops_->recorder();
   if (recorder == nullptr) return nullptr;
@@ -258,6 +268,7 @@ std::string Run::close(const Recorder* recorder, const Totals& totals) {
                  .found_line = named ? named_host_.line_in_graph(ops_->found(), info_.rank) : "",
                  .failed = failed_,
                  .excluded = excluded_,
+                 .children_record = children_record_,
                  .named_owner = owner_ == Host::naming,
                  .other_host = other_host_};
   failure_reported_ = true;

@@ -79,6 +79,7 @@ class Run {
   void announce_modes() REQUIRES(session_lock);
   bool leaves_out(const StepChange& change) REQUIRES(session_lock);
   void limit_overhead() REQUIRES(session_lock);
+  void leave_to_children() REQUIRES(session_lock);
   Recorder* end_steps() REQUIRES(session_lock);
   std::string close(const Recorder* recorder, const Totals& totals) REQUIRES(session_lock);
 
@@ -98,7 +99,8 @@ class Run {
   bool other_host_ GUARDED_BY_SESSION = false;  // the one that does not own the dump wanted to record too
   std::uint64_t ops_provisional_ GUARDED_BY_SESSION = 0;
   bool asked_for_modules_ GUARDED_BY_SESSION = false;
-  bool excluded_ GUARDED_BY_SESSION = false;  // this device is not in support_device
+  bool children_record_ GUARDED_BY_SESSION = false;  // and this process ran no model
+  bool excluded_ GUARDED_BY_SESSION = false;         // this device is not in support_device
   std::string failure_ GUARDED_BY_SESSION;
   bool failure_reported_ GUARDED_BY_SESSION = false;
   std::atomic<bool> failed_{false};

@@ -16,7 +16,15 @@ namespace {
 std::string what_was_written(const SessionEnd& end) REQUIRES(session_lock) {
   return fmt::format("({}, {}, {:.1f} MB written) in {}", count_text(end.totals.files, "file"),
                      count_text(end.totals.rows, "row"), static_cast<double>(end.totals.bytes_written) / 1e6,
-                     end.ops.recorder()->layout().rank_directory().string());
+                     end.ops.recorder()->directory().string());
+}
+
+// The directory of its rank was another process's.
+std::string why_elsewhere(const SessionEnd& end) REQUIRES(session_lock) {
+  const Recorder* recorder = end.ops.recorder();
+  if (recorder == nullptr || recorder->directory() == recorder->layout().rank_directory()) return "";
+  return fmt::format("\nsonde: {} belongs to another process of rank {}; {} is the next free one",
+                     recorder->layout().rank_directory().string(), end.run.rank, recorder->directory().string());
 }
 
 // Modes that keep only what they find.
@@ -96,6 +104,7 @@ std::string why_nothing(const SessionEnd& end) REQUIRES(session_lock) {
     return fmt::format("device {} is not in support_device [{}]", end.run.device,
                        fmt::join(end.plan.support_device, ","));
   }
+  if (end.children_record) return "this process ran no model; those that it started are recorded";
   if (const std::string why = why_no_step(end); !why.empty()) return why;
   const std::uint64_t ops = std::max(end.totals.ops, end.named_host.ops_asked());
   if (ops == 0) return "no operator ran in the chosen steps";
@@ -116,7 +125,7 @@ std::string what_was_recorded(const SessionEnd& end) REQUIRES(session_lock) {
   const Totals& totals = end.totals;
   if (end.plan.saved_data == SavedData::graph) {
     return fmt::format("sonde: recorded the graph of {} ops of {} in {}", totals.ops, count_text(totals.steps, "step"),
-                       end.ops.recorder()->layout().rank_directory().string());
+                       end.ops.recorder()->directory().string());
   }
   return fmt::format("sonde: recorded {} ops and {} tensors of {} {}", totals.ops, totals.tensors,
                      count_text(totals.steps, "step"), what_was_written(end));
@@ -212,6 +221,7 @@ std::string closing_line(const SessionEnd& end) {
     text += what_was_recorded(end) + (ring.empty() ? "" : "\n" + ring);
   }
   text += what_was_lost(end);
+  if (!nothing) text += why_elsewhere(end);
   if (!nothing && !end.failed) text += how_steps_were_counted(end);
   if (end.other_host) {
     text += fmt::format("\nsonde: two frameworks ran in this process; the one that came first, {}, was recorded",

@@ -23,9 +23,10 @@ struct SessionEnd {
   std::string failure;     // not yet reported to the user; empty: none
   std::string found_line;  // of the operator that a mode found, from the host's own graph
   bool failed = false;
-  bool excluded = false;     // this device is not in support_device
-  bool named_owner = false;  // the naming host owns the dump
-  bool other_host = false;   // another host wanted to record too
+  bool excluded = false;         // this device is not in support_device
+  bool children_record = false;  // and this process ran no model
+  bool named_owner = false;      // the naming host owns the dump
+  bool other_host = false;       // another host wanted to record too
 };
 
 std::string closing_line(const SessionEnd& end) REQUIRES(session_lock);

@@ -101,6 +101,7 @@ struct Recorder::State {
   std::uint64_t flush_wanted GUARDED_BY(news) = 0, flush_done GUARDED_BY(news) = 0;
   Totals totals GUARDED_BY(news);
   std::optional<Error> error GUARDED_BY(news);
+  std::filesystem::path directory GUARDED_BY(news);  // empty until it is taken
   Dropped dropped GUARDED_BY(news);
 
   std::optional<Recording> recording;  // only the writer thread uses it
@@ -283,6 +284,10 @@ void Recorder::State::run() {
 void Recorder::State::work() {
   if (owner.load() < 0 && !recording->error()) recording->open();
   owner.store(recording->owner());
+  {
+    const Lock lock(news);
+    directory = recording->layout().rank_directory();
+  }
   std::vector<Item> batch;
   Clock::time_point last_flush = Clock::now();
   while (true) {
@@ -404,8 +409,14 @@ Recorder::~Recorder() {
 
 namespace {
 
-Status check_place(const Layout& layout) {
-  if (Status free = check_not_owned(layout); !free) return free.error();
+// In a tree with ranks, a process whose rank another one records gets a directory of its own: Recording.
+bool has_directories_for_more(const Plan& plan, RunInfo run, const Layout& layout) {
+  ++run.rank;
+  return Layout::make(plan, run).own_directory() != layout.own_directory();
+}
+
+Status check_place(const Plan& plan, const RunInfo& run, const Layout& layout) {
+  if (Status free = check_not_owned(layout); !free && !has_directories_for_more(plan, run, layout)) return free.error();
   if (Status fit = check_tree(layout); !fit) return fit.error();
   return check_can_write(layout.own_directory());
 }
@@ -414,7 +425,7 @@ Status check_place(const Layout& layout) {
 
 Result<std::unique_ptr<Recorder>> Recorder::open(const Plan& plan, const RunInfo& run, bool held) {
   const Layout layout = Layout::make(plan, run);
-  if (Status fit = check_place(layout); !fit) return fit.error();
+  if (Status fit = check_place(plan, run, layout); !fit) return fit.error();
   std::unique_ptr<Recorder> recorder(new Recorder);
   recorder->state_ = std::make_unique<State>(plan, run, layout);
   recorder->state_->holds = held;
@@ -427,7 +438,7 @@ Status Recorder::release(const Plan& plan, const RunInfo& run) {
   if (!state.holds || state.discarded) return {};
   if (run.rank != state.rank) {
     const Layout layout = Layout::make(plan, run);
-    if (Status fit = check_place(layout); !fit) return fit.error();
+    if (Status fit = check_place(plan, run, layout); !fit) return fit.error();
     state.layout = layout;
     state.recording.emplace(plan, run, layout, state.spare, state.hasher);
   }
@@ -452,6 +463,11 @@ std::uint64_t Recorder::held_bytes() const {
 }
 
 const Layout& Recorder::layout() const { return state_->layout; }
+
+std::filesystem::path Recorder::directory() const {
+  const Lock lock(state_->news);
+  return state_->directory.empty() ? state_->layout.rank_directory() : state_->directory;
+}
 BlockPool& Recorder::blocks() { return state_->pool; }
 
 // Records that wait for a choice may be forgotten, and their blocks must not stay behind.

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,6 +36,8 @@ class Recorder {
   std::uint64_t held_bytes() const;  // of waiting tensors
 
   const Layout& layout() const;
+  // The rank's, or, if another process has that one, the next free one; the first is known from the first record on.
+  std::filesystem::path directory() const;
   BlockPool& blocks();
 
   // Any thread. True if hash() can take a tensor of so many bytes, and this is worth it.

@@ -19,8 +19,24 @@ void Recording::open() {
   if (Status status = try_open(); !status) fail(status.error());
 }
 
+// Of several processes that claim one rank each has a directory of its own: the first that of the rank, the others the
+// next free ones that are no other rank of the group.
+Result<RunDirectory> Recording::take_directory() {
+  Result<RunDirectory> directory = open_run_directory(plan_, run_, layout_);
+  while (!directory && directory.error().code == ErrorCode::busy) {
+    RunInfo next = run_;
+    next.rank = std::max(run_.rank + 1, run_.world_size);
+    const Layout other = Layout::make(plan_, next);
+    if (other.own_directory() == layout_.own_directory()) break;  // this tree has no ranks
+    run_ = next;
+    layout_ = other;
+    directory = open_run_directory(plan_, run_, layout_);
+  }
+  return directory;
+}
+
 Status Recording::try_open() {
-  Result<RunDirectory> directory = open_run_directory(plan_, layout_);
+  Result<RunDirectory> directory = take_directory();
   if (!directory) return directory.error();
   directory_ = std::move(*directory);
   TensorWriterOptions options;

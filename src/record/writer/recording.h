@@ -40,7 +40,8 @@ class Recording {
 
   void fail(Error error);
   bool has_unflushed() const;
-  int owner() const;  // descriptor of the lock, -1 without
+  int owner() const;                                // descriptor of the lock, -1 without
+  const Layout& layout() const { return layout_; }  // of the rank's directory, or of the next free one
   const Totals& totals();
   const std::optional<Error>& error() const { return error_; }
 
@@ -54,6 +55,7 @@ class Recording {
   void settle_hashes(Record& record);
   void append(Record&& record, const std::vector<StoredFile>& stored);
   void count(const Record& record);
+  Result<RunDirectory> take_directory();
   Status try_open();
 
   Plan plan_;

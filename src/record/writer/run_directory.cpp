@@ -6,14 +6,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 
 #include "dump/journal/live_run.h"
+#include "dump/layout/side_names.h"
 #include "dump/run_files/private_text.h"
 #include "ground/files/safe_path.h"
+#include "plan/config/environment.h"
 #include "record/writer/side_files.h"
 
 namespace sonde {
@@ -22,21 +25,64 @@ namespace {
 constexpr const char* kOwnerFile = "owner";
 constexpr const char* kAsideDirectory = "partial";
 
+// The owner file has two lines: the process, and its line of descent, `launch:process:process…`, where the environment
+// has one: the name of the launch, and the processes that record, or could, each started by the one before.
+struct Owner {
+  long process = 0;
+  std::string launch, descent;  // descent: `:process:process:`
+};
+
+std::string descent_of_environment() { return variable_of_environment("SONDE_LAUNCH"); }
+
+Owner owner_of(std::string_view process, std::string_view line) {
+  Owner owner;
+  owner.process = std::strtol(std::string(process).c_str(), nullptr, 10);
+  line = line.substr(0, line.find('\n'));
+  const std::size_t colon = std::min(line.find(':'), line.size());
+  owner.launch = line.substr(0, colon);
+  owner.descent = std::string(line.substr(colon)) + ":";
+  return owner;
+}
+
+Owner read_owner(int file) {
+  constexpr std::size_t kMostBytes = 4096;
+  std::string text(kMostBytes, '\0');
+  const ssize_t got = ::pread(file, text.data(), text.size(), 0);
+  text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  const std::size_t line = std::min(text.find('\n'), text.size());
+  return owner_of(text.substr(0, line), std::string_view(text).substr(std::min(line + 1, text.size())));
+}
+
+// Ranks of a group, and those that a launcher has numbered, may start again: each time is a run of the same rank. The rank
+// of another process says nothing.
+bool has_rank_of_its_own(const RunInfo& run) {
+  return run.world_size > 1 || !variable_of_environment("RANK").empty() || !variable_of_environment("RANK_ID").empty();
+}
+
+bool is_of_another_process(const Owner& before, const RunInfo& run) {
+  const Owner own = owner_of("", descent_of_environment());
+  return !own.launch.empty() && before.launch == own.launch && before.process != ::getpid() &&
+         !has_rank_of_its_own(run);
+}
+
 Error owned_elsewhere(const Layout& layout, int owner) {
-  char text[32] = {};
-  const ssize_t got = ::pread(owner, text, sizeof text - 1, 0);
-  const long pid = got > 0 ? std::strtol(text, nullptr, 10) : 0;
+  const long pid = read_owner(owner).process;
   const std::string who = pid > 0 ? "process " + std::to_string(pid) : "another process";
   return Error{ErrorCode::busy, "cannot record to '" + layout.rank_directory().string() + "': " + who +
                                     " is recording there; wait for it, or choose another path"};
 }
 
-Result<Fd> take_ownership(const Layout& layout, int own_directory) {
+Result<Fd> take_ownership(const Layout& layout, const RunInfo& run, int own_directory) {
   const std::filesystem::path path = layout.own_directory() / kOwnerFile;
   Result<Fd> file = open_own_file(own_directory, path, Access::append);
   if (!file) return file.error();
   if (is_locked_elsewhere(file->get())) return owned_elsewhere(layout, file->get());
-  const std::string text = std::to_string(::getpid()) + "\n";
+  if (is_of_another_process(read_owner(file->get()), run)) {
+    return Error{ErrorCode::busy,
+                 "another process of this run has recorded to '" + layout.rank_directory().string() + "'"};
+  }
+  std::string text = std::to_string(::getpid()) + "\n";
+  if (const std::string descent = descent_of_environment(); !descent.empty()) text += descent + "\n";
   int error_number = ::ftruncate(file->get(), 0) == 0 ? 0 : errno;
   if (error_number == 0) error_number = write_all(file->get(), text.data(), text.size());
   if (error_number != 0) return io_error("write", path, error_number);
@@ -136,11 +182,26 @@ Status check_not_owned(const Layout& layout) {
   return {};
 }
 
-Result<RunDirectory> open_run_directory(const Plan& plan, const Layout& layout) {
+bool is_recorded_by_children(const std::filesystem::path& root) {
+  const Owner own = owner_of("", descent_of_environment());
+  if (own.launch.empty()) return false;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(root, none)) {
+    const Fd file(::open((own_directory_in(entry.path() / kMetadataDirectory) / kOwnerFile).c_str(),
+                         O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (!file) continue;
+    const Owner owner = read_owner(file.get());
+    const bool is_below = owner.descent.find(":" + std::to_string(::getpid()) + ":") != std::string::npos;
+    if (is_below && owner.launch == own.launch && owner.process != ::getpid()) return true;
+  }
+  return false;
+}
+
+Result<RunDirectory> open_run_directory(const Plan& plan, const RunInfo& run, const Layout& layout) {
   RunDirectory directory;
   const Result<Fd> own = open_in_dump(layout.root(), layout.own_directory(), Missing::make);
   if (!own) return own.error();
-  Result<Fd> owner = take_ownership(layout, own->get());
+  Result<Fd> owner = take_ownership(layout, run, own->get());
   if (!owner) return owner.error();
   directory.owner = std::move(*owner);
   if (Status made = make_aside(layout, own->get(), directory); !made) return made.error();

@@ -24,10 +24,14 @@ Status check_tree(const Layout& layout);
 // `busy`, with the process id, if another live run records there. Creates nothing.
 Status check_not_owned(const Layout& layout);
 
-// Makes the directories, takes the lock, removes incomplete files of killed runs, and writes
+// Whether a process that this one has started, or one of its own, has recorded a rank in the tree below `root`.
+bool is_recorded_by_children(const std::filesystem::path& root);
+
+// Makes the directories, takes the lock (`busy`: another process records there, or one of this launch, which claims the
+// same rank without being its next run, has recorded there), removes incomplete files of killed runs, and writes
 // .dump_metadata/{data_dump,config}.json. Existing ones stay; this run's configuration then goes beside them, to
 // .dump_metadata/sonde/run_{n}.json.
-Result<RunDirectory> open_run_directory(const Plan& plan, const Layout& layout);
+Result<RunDirectory> open_run_directory(const Plan& plan, const RunInfo& run, const Layout& layout);
 
 // The run is over: the lock file, too, gets its final mode.
 void close_run_directory(RunDirectory& directory);

@@ -302,32 +302,42 @@ TEST_F(Trouble, AKilledRunThatHadMuchToWriteLosesOnlyTheLastMomentOfItsJournal) 
   EXPECT_GE(files_in(rank / ".dump_metadata/sonde/journal"), kTensors / 10) << "of " << whole;
 }
 
-TEST_F(Trouble, ASecondLiveRunIsRefusedWithTheProcessThatOwnsTheDirectory) {
-  Host run(plan_for(root));
-  run.begin(kStep);
-  run->flush();
-  Host second(plan_for(root));
-  ASSERT_FALSE(second.is_open());
-  EXPECT_EQ(second.refused().code, ErrorCode::busy);
-  EXPECT_EQ(second.refused().message, "cannot record to '" + rank.string() + "': process " +
-                                          std::to_string(::getpid()) +
-                                          " is recording there; wait for it, or choose another path");
-  run->finish();
-  EXPECT_TRUE(Host(plan_for(root)).is_open());
+Plan in_a_tree_without_ranks(Plan plan) {
+  plan.sonde.layout = LayoutKind::mindspore_1_2;
+  return plan;
 }
 
-TEST_F(Trouble, OfTwoRunsThatStartTogetherTheSecondToStepIsRefused) {
-  Host first(plan_for(root));
-  Host second(plan_for(root));
-  ASSERT_TRUE(second.is_open());
-  first.begin(kStep);
-  first->flush();
-  second.begin(kStep);
-  push_tensor(second, 1, 100);
-  second->flush();
-  ASSERT_TRUE(second->error());
-  EXPECT_EQ(second->error()->code, ErrorCode::busy);
-  EXPECT_FALSE(first->error());
+TEST_F(Trouble, ASecondLiveRunIsRefusedWithTheProcessThatOwnsTheDirectory) {
+  Host run(in_a_tree_without_ranks(plan_for(root)));
+  run.begin(kStep);
+  run->flush();
+  Host second(in_a_tree_without_ranks(plan_for(root)));
+  ASSERT_FALSE(second.is_open());
+  EXPECT_EQ(second.refused().code, ErrorCode::busy);
+  EXPECT_TRUE(second.refused().message.ends_with("process " + std::to_string(::getpid()) +
+                                                 " is recording there; wait for it, or choose another path"))
+      << second.refused().message;
+  run->finish();
+  EXPECT_TRUE(Host(in_a_tree_without_ranks(plan_for(root))).is_open());
+}
+
+TEST_F(Trouble, OfRunsThatClaimOneRankTogetherEachHasTheNextFreeDirectory) {
+  std::vector<std::unique_ptr<Host>> hosts;
+  for (int i = 0; i < 3; ++i) hosts.push_back(std::make_unique<Host>(plan_for(root)));
+  for (int i = 0; i < 3; ++i) {
+    Host& host = *hosts[static_cast<std::size_t>(i)];
+    ASSERT_TRUE(host.is_open());
+    host.begin(kStep);
+    push_tensor(host, 1, 100);
+    host->flush();
+    EXPECT_FALSE(host->error());
+    EXPECT_EQ(host->directory(), root / ("rank_" + std::to_string(i)));
+  }
+  (*hosts[0])->finish();
+  Host later(plan_for(root));  // the rank's directory is free again
+  later.begin(kStep);
+  later->flush();
+  EXPECT_EQ(later->directory(), root / "rank_0");
 }
 
 TEST_F(Trouble, ARankThatOnlyOpensDoesNotOwn) {
