@@ -1,3 +1,9 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
 
 #include "dump.h"
 #include "face/report/plan_text.h"
@@ -6,6 +12,18 @@
 
 namespace sonde {
 namespace {
+
+// "local ranks: 0 to 7 record; 8 to 15 do not: support_device lists 0, 1, …"
+std::string local_ranks(const Plan& plan, std::uint64_t count) {
+  if (count == 0) return "";
+  std::vector<std::uint64_t> left_out;
+  for (std::uint64_t rank = 0; rank < count; ++rank) {
+    if (!plan.supports_device(rank)) left_out.push_back(rank);
+  }
+  if (left_out.empty()) return fmt::format("local ranks: all {} record\n", count);
+  return fmt::format("local ranks: {} of {} record; not {}, support_device does not list them\n",
+                     count - left_out.size(), count, fmt::join(left_out, ", "));
+}
 
 Check answer_of(const CheckCommand& options, const PlanResult& result) {
   Check answer;
@@ -21,7 +39,7 @@ Check answer_of(const CheckCommand& options, const PlanResult& result) {
   if (!result.plan) return answer;
   answer.dialect = result.plan->dialect;
   answer.path = result.plan->path.string();
-  answer.plan = describe(*result.plan);
+  answer.plan = describe(*result.plan) + local_ranks(*result.plan, options.local_ranks);
   return answer;
 }
 
@@ -34,7 +52,7 @@ int check(const CheckCommand& options) {
     if (!result.plan) Answer::get().note_error("the configuration cannot be used");
   } else {
     for (const Diagnostic& diagnostic : result.diagnostics) print_diagnostic(diagnostic, options.file);
-    if (result.plan) print_text(describe(*result.plan));
+    if (result.plan) print_text(describe(*result.plan) + local_ranks(*result.plan, options.local_ranks));
   }
   return result.plan ? kNothingFound : kBadUsage;
 }

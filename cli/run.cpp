@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -9,6 +10,7 @@
 
 #include "child.h"
 #include "dump.h"
+#include "ground/base/clock.h"
 #include "ground/files/scratch.h"
 #include "native_program.h"
 #include "plan/config/environment.h"
@@ -100,6 +102,8 @@ int run(const RunCommand& options) {
   const fs::path report = scratch.path() / "report";
   std::vector<std::pair<std::string, std::string>> environment = {{"SONDE_CONFIG", config->string()},
                                                                   {"SONDE_RUN_REPORT", report.string()}};
+  environment.emplace_back("SONDE_LAUNCH", fmt::format("{}-{}", ::getpid(), now_us()));
+  if (!options.out.empty()) environment.emplace_back("SONDE_EVERY_DEVICE", "1");
   if (options.stop_after) environment.emplace_back("SONDE_STOP_AFTER", "1");
   if (auto preload = preload_for(options.command, scratch.path())) environment.emplace_back("LD_PRELOAD", *preload);
   const Result<ChildEnd> end = run_child(options.command, {.environment = environment, .without = {}, .output = {}});

@@ -28,9 +28,26 @@ namespace fs = std::filesystem;
 
 void say(std::string_view text) { print_notice(fmt::format("sonde: {}\n", printable(text))); }
 
+// The processes of the run that began to record, in their order.
+std::vector<std::uint64_t> processes_of(const std::vector<RunMessage>& all) {
+  std::vector<std::uint64_t> processes;
+  for (const RunMessage& message : all) {
+    const bool is_one = message.kind == "started" || message.kind == "summary";
+    if (is_one && std::ranges::count(processes, message.process) == 0) processes.push_back(message.process);
+  }
+  return processes;
+}
+
+// "rank 1" or "process 4711".
+std::string name_of(std::uint64_t process, const std::string& rank) {
+  return rank.empty() ? fmt::format("process {}", process) : fmt::format("rank {}", rank);
+}
+
 // A summary has one line or two, which begin with "sonde: ".
-void say_summary(std::string_view summary, const std::string& rank) {
-  const std::string by = rank.empty() ? "" : fmt::format(" (rank {})", rank);
+void say_summary(const RunMessage& message, bool is_only_one) {
+  std::string_view summary = message.text;
+  const bool is_named = !is_only_one || !message.rank.empty();
+  const std::string by = is_named ? fmt::format(" ({})", name_of(message.process, message.rank)) : "";
   constexpr std::string_view kBegin = "sonde: ";
   while (!summary.empty()) {
     if (summary.starts_with(kBegin)) summary.remove_prefix(kBegin.size());
@@ -58,6 +75,18 @@ const char* why_no_closing_line(const std::vector<RunMessage>& all, const ChildE
            "imported by a Python that has the package sonde installed, and with a program that is linked with libtorch";
   if (end.signal != 0) return "the run ended before it could close the dump; the written part is kept";
   return "the run ended without closing the dump (os._exit?); the written part is kept";
+}
+
+// A process that began, and gave no closing line, while others did.
+void say_unfinished(const std::vector<RunMessage>& all, std::uint64_t process) {
+  std::string rank;
+  for (const RunMessage& message : all) {
+    if (message.process != process) continue;
+    if (message.kind == "summary" || message.kind == "refused") return;
+    if (!message.rank.empty()) rank = message.rank;
+  }
+  say(fmt::format("{} did not finish: it was killed, or ended by os._exit; what it wrote is kept",
+                  name_of(process, rank)));
 }
 
 // The steps of the last run of a rank: a dump may contain earlier runs.
@@ -157,7 +186,8 @@ std::vector<RunMessage> read_run_messages(const fs::path& file) {
   for (std::string line; std::getline(stream, line);) {
     const nlohmann::json entry = nlohmann::json::parse(line, nullptr, false);
     if (!entry.is_object()) continue;  // torn by a kill
-    all.push_back({entry.value("kind", ""), entry.value("text", ""), entry.value("rank", "")});
+    all.push_back({entry.value("kind", ""), entry.value("text", ""), entry.value("rank", ""),
+                   entry.value("pid", std::uint64_t{0})});
   }
   return all;
 }
@@ -169,9 +199,12 @@ bool any(const std::vector<RunMessage>& all, std::string_view kind) {
 void print_run_report(const std::string& program, const ChildEnd& end, const fs::path& report, const fs::path& dump) {
   say(how_it_ended(program, end));
   const std::vector<RunMessage> all = read_run_messages(report);
+  const std::vector<std::uint64_t> processes = processes_of(all);
   for (const RunMessage& entry : all)
-    if (entry.kind == "summary") say_summary(entry.text, entry.rank);
+    if (entry.kind == "summary") say_summary(entry, processes.size() == 1);
   if (!any(all, "summary")) say(why_no_closing_line(all, end));
+  if (processes.size() > 1)
+    for (const std::uint64_t process : processes) say_unfinished(all, process);
   std::error_code ignored;
   if (!any(all, "started") || !fs::exists(dump, ignored)) return;
   const Result<Catalog> catalog = open_catalog(dump);

@@ -1,6 +1,7 @@
 // The report of `sonde run`: the end of the command, the messages of its processes, the content of the dump.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -12,7 +13,8 @@ namespace sonde {
 
 // One message from a process of the run (sonde/console.py, report()): `started`, `refused`, `summary`, ….
 struct RunMessage {
-  std::string kind, text, rank;
+  std::string kind, text, rank;  // rank: empty in a run of one process
+  std::uint64_t process = 0;
 };
 std::vector<RunMessage> read_run_messages(const std::filesystem::path& file);
 bool any(const std::vector<RunMessage>& all, std::string_view kind);

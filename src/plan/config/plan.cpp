@@ -158,10 +158,13 @@ void read_environment(Plan& plan, Diagnostics& diagnostics) {
   }
 }
 
+bool is_on(const char* variable) {
+  const char* asked = std::getenv(variable);
+  return asked != nullptr && std::string_view(asked) == "1";
+}
+
 void check_stop_after(Plan& plan, Diagnostics& diagnostics) {
-  if (const char* asked = std::getenv("SONDE_STOP_AFTER"); asked != nullptr && std::string_view(asked) == "1") {
-    plan.sonde.stop_after = true;  // `sonde run --stop-after`
-  }
+  if (is_on("SONDE_STOP_AFTER")) plan.sonde.stop_after = true;  // `sonde run --stop-after`
   if (!plan.sonde.stop_after || plan.iteration.last()) return;
   diagnostics.warning(0, "sonde_settings.stop_after",
                       fmt::format("iteration \"{}\" names no last step: the program runs to its own end",
@@ -201,6 +204,7 @@ void read_root(const JsonValue& root, Plan& plan, Diagnostics& diagnostics) {
   read_dialect(root, own, plan, diagnostics);
   if (!diagnostics.is_of_a_record()) {
     read_environment(plan, diagnostics);
+    if (is_on("SONDE_EVERY_DEVICE")) plan.every_device = true;  // `sonde run --out`: nobody has chosen local ranks
     check_stop_after(plan, diagnostics);
   }
   if (own.graph_only) plan.saved_data = SavedData::graph;

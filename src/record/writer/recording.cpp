@@ -20,7 +20,7 @@ void Recording::open() {
 }
 
 // Of several processes that claim one rank each has a directory of its own: the first that of the rank, the others the
-// next free ones that are no other rank of the group.
+// next free ones after the ranks of the group.
 Result<RunDirectory> Recording::take_directory() {
   Result<RunDirectory> directory = open_run_directory(plan_, run_, layout_);
   while (!directory && directory.error().code == ErrorCode::busy) {
