@@ -94,6 +94,7 @@ void read_at_source(const ThreadState& state, const Frame& frame, TensorDescript
 TensorDescriptor& describe_output(ThreadState& state, Frame& frame, const at::Tensor& tensor) {
   TensorDescriptor& out = state.scratch;
   out.describe(tensor, false);
+  meet_collectives(out.tensor);  // a view of what one of them has not written yet
   // Memory that no argument had is new, whatever the schema says about aliases: `to` and `reshape` may copy or not.
   const sonde_tensor* const before = input_in(state, frame, out.tensor.storage);
   if (!frame.looked && out.tensor.storage != 0 && before == nullptr) {
