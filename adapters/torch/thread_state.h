@@ -69,7 +69,7 @@ struct FunctionCall {
   std::vector<TensorDescriptor> inputs;
 };
 
-// What a site was made from.
+// The facts that a site was made from.
 struct SitePlace {
   SiteText text;
   std::uint32_t phase = 0, forward_site = 0;
