@@ -319,6 +319,96 @@ export interface ReportContents {
   readonly operators: number; // operators
 }
 
+// A parameter of a condition.
+export interface SetValue {
+  readonly name: string; // its name
+  readonly value: Numeric; // the bound
+}
+
+// A condition with its parameters.
+export interface SetCondition {
+  readonly id: string; // its name: `tensor_overflow`
+  readonly abbr: string; // its short name: `OT`
+  readonly params: readonly SetValue[]; // its parameters
+}
+
+// A parameter of a condition, with the value of the tensor.
+export interface JudgedValue {
+  readonly name: string; // its name
+  readonly value: Numeric; // the bound
+  readonly actual_value: Numeric | null; // the value of the tensor; null: there is nothing to compare with it
+  readonly is_hit: boolean; // the bound is met
+  readonly at_least?: Numeric; // a bound that decides it, where the value is not known
+  readonly at_most?: Numeric; // a bound that decides it, where the value is not known
+}
+
+// A condition, with the values of the tensor.
+export interface JudgedCondition {
+  readonly id: string; // its name: `tensor_overflow`
+  readonly abbr: string; // its short name: `OT`
+  readonly params: readonly JudgedValue[]; // its parameters
+}
+
+// A watchpoint: a condition on tensors.
+export interface WatchPoint {
+  readonly id: number; // its number, from 1
+  readonly name: string; // its name
+  readonly watch_condition: SetCondition; // the condition
+  readonly tensors: number; // tensors that it watches
+}
+
+// A watchpoint on a tensor.
+export interface JudgedPoint {
+  readonly id: number; // the number of the watchpoint
+  readonly watch_condition: JudgedCondition; // the condition, with the values of the tensor
+  readonly hit: boolean; // the condition is met
+  readonly error_code: number; // MindSpore's number of the reasons why it could not be judged; 0: it was
+  readonly error_list: readonly string[]; // the same, in words of MindSpore's
+  readonly error_msg: readonly string[]; // the same, in sentences
+  readonly hit_detail?: string; // the setting of the watchpoint and the values of the tensor
+  readonly previous_step?: number; // the step that it was compared with
+  readonly nan_count?: number; // elements that are NaN
+  readonly inf_count?: number; // elements that are infinite
+}
+
+// A tensor with its watchpoints.
+export interface WatchedTensor {
+  readonly side: "input" | "output"; // whether the operator reads or writes it
+  readonly slot: number; // its number on its side
+  readonly dtype: string; // the type of the elements; `?`: only a file has it
+  readonly shape: readonly number[] | null; // sizes; null: only a file has them
+  readonly timestamp_us: number; // when it was read, in microseconds since 1970
+  readonly watch_points: readonly JudgedPoint[]; // those that are met, or could not be judged
+  readonly tensor_file?: string; // the file with the values
+}
+
+// An operator with tensors that meet a condition.
+export interface WatchedOp {
+  readonly op_name: string; // the full name of the operator
+  readonly op_type: string; // the type of the operator
+  readonly scope: string; // the modules around it; empty: unknown
+  readonly rank: number; // the number of the process
+  readonly graph: number; // 0 for training, 1 for evaluation
+  readonly graph_name: string; // the name of the graph in MindSpore's words
+  readonly step: number; // the number of the step
+  readonly source_file: string; // the file of the user's program; empty: unknown
+  readonly source_line: number; // the line in it; 0: unknown
+  readonly function: string; // the function around the line
+  readonly tensors: readonly WatchedTensor[]; // its tensors
+}
+
+// A tensor that could not be judged.
+export interface NotJudged {
+  readonly id: number; // the number of the watchpoint
+  readonly op_name: string; // the full name of the operator
+  readonly rank: number; // the number of the process
+  readonly graph: number; // 0 for training, 1 for evaluation
+  readonly step: number; // the number of the step
+  readonly side: "input" | "output"; // whether the operator reads or writes it
+  readonly slot: number; // its number on its side
+  readonly reason: string; // why not
+}
+
 // A parameter of a condition that can be set.
 export interface ConditionParameterInfo {
   readonly name: string; // its name
@@ -338,6 +428,23 @@ export interface Condition {
   readonly backend: number; // MindSpore's number of it
   readonly parameters: readonly ConditionParameterInfo[]; // its parameters
   readonly summary: string; // what it finds
+}
+
+// Tensors that meet a condition; with `--list` the conditions.
+export interface WatchDocument {
+  readonly watch_points?: readonly WatchPoint[]; // what was asked
+  readonly hits?: readonly WatchedOp[]; // by the time at which tensors were written
+  readonly not_judged?: readonly NotJudged[]; // in the order of the dump
+  readonly notes?: readonly string[]; // conditions without a tensor to watch, and steps without the step before
+  readonly tensors?: number; // tensors that were watched
+  readonly not_read?: number; // tensors that statistics decided
+  readonly files_read?: number; // files that were opened
+  readonly bytes_read?: number; // bytes of these files
+  readonly outdated?: boolean; // false, as MindSpore's debugger says it
+  readonly conditions?: readonly Condition[]; // with `--list`
+  readonly problems: readonly Problem[]; // what could not be read, or not wholly; the rest was looked at all the same
+  readonly warnings: readonly string[]; // other facts that the user should know, as on standard error
+  readonly error?: Failure; // why the call failed; other members may then be missing
 }
 
 // The arguments of jobs.
