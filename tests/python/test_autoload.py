@@ -89,14 +89,15 @@ def test_a_closed_stderr_does_no_harm(execute, tmp_path):
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_processes_started_by_multiprocessing_are_left_alone(train, config, method):
+def test_processes_started_by_multiprocessing_begin_no_session_without_a_model(train, config, dump, method):
     run = train(
         f"""
         import multiprocessing, sys
 
         def loaded(_):
             import torch
-            return "sonde" in sys.modules
+            torch.nn.ReLU()(torch.ones(100)).sum()
+            return sys.modules["sonde"].session.running()
 
         if __name__ == "__main__":
             with multiprocessing.get_context("{method}").Pool(1) as pool:
@@ -104,8 +105,8 @@ def test_processes_started_by_multiprocessing_are_left_alone(train, config, meth
         """,
         config=config(),
     )
-    assert run.stdout == "in the worker: [False]\n"
-    assert run.status == 0
+    assert run.stdout == "in the worker: [False]\n", run.stderr
+    assert run.status == 0 and not dump.exists() and not run.sonde_lines
 
 
 def test_the_launcher_of_a_distributed_training_is_left_alone(execute, script, config, dump):
