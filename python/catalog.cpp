@@ -484,7 +484,8 @@ void add_catalog(nb::module_& module) {
   module.def("check_condition", &check_condition, nb::arg("condition"), nb::arg("parameters"));
   module.def("watch_errors", &watch_errors, nb::arg(sonde::names::error_code));
   module.def("listed", &listed, nb::arg("what"), nb::arg("list"), nb::arg("numbers"));
-  module.def("pattern_selects", &Dump::pattern_selects, nb::arg("pattern"), nb::arg(sonde::names::op_name), nb::arg(sonde::names::op_type));
+  module.def("pattern_selects", &Dump::pattern_selects, nb::arg("pattern"), nb::arg(sonde::names::op_name),
+             nb::arg(sonde::names::op_type));
   module.def("open_dump", &open_dump, nb::arg("path"), nb::arg("ranks"), nb::arg("steps"), nb::arg("graphs"),
              nb::arg("op"), nb::arg("type"), nb::arg("source"));
 }
