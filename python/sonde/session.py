@@ -130,12 +130,12 @@ def _write_graphs() -> None:
 
 def _make_room() -> None:
     """The session gives_way(): the program itself has a configuration."""
+    begun = "a variable has begun" if _by_a_switch else "has begun with the first model"
     for host in _attached:
         host.detach()
     summary = _core.stop()
     _write_graphs()
     _forget()
-    begun = "a variable has begun" if _by_a_switch else "has begun with the first model"
     report("warning", f"the recording that {begun} ends: the program starts one itself")
     if "nothing was recorded" not in summary:
         report("summary", summary)
