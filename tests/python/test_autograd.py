@@ -384,7 +384,10 @@ CASES = """
 # The profiler does not follow a thread that Python starts.
 # Cases that have no backward operator.
 WITHOUT_BACKWARD = {"functional_call", "jvp", "forward mode", "inference_mode", "fusion"}
-COUNTED_OTHERWISE = {"autocast", "backward in another thread"}
+# Under a transform of functorch the operators are those that an operator on wrapped tensors calls (test_tensor_kinds.py).
+TRANSFORMED = {"vmap of grad", "jvp", "hessian", "jacobian, vectorized"}
+COUNTED_OTHERWISE = {"autocast", "backward in another thread", *TRANSFORMED}
+WITHOUT_VALUES = {"", "empty tensor", "uninitialised memory"}
 NAMES = re.findall(r'case\("([^"]+)"', CASES)
 
 
@@ -416,6 +419,13 @@ def test_no_result_differs(cases):
 def test_every_operator_is_there_once(case, cases):
     seen = collections.Counter(re.sub(r"-op\d+$", "", name).rsplit("/", 1)[1] for name in names(cases, case))
     assert dict(seen) == cases.counts[case]
+
+
+@pytest.mark.parametrize("case", sorted(TRANSFORMED))
+def test_under_a_transform_every_input_has_values(case, cases):
+    read = [row for row in cases.listed[case] if row["side"] == "input"]
+    assert read
+    assert not [row for row in read if row.get("skipped", "") not in WITHOUT_VALUES]
 
 
 @pytest.mark.parametrize("case", NAMES)
