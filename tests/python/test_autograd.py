@@ -384,7 +384,7 @@ CASES = """
 # The profiler does not follow a thread that Python starts.
 # Cases that have no backward operator.
 WITHOUT_BACKWARD = {"functional_call", "jvp", "forward mode", "inference_mode", "fusion"}
-# Under a transform of functorch the operators are those that an operator on wrapped tensors calls (test_tensor_kinds.py).
+# Under a transform of functorch: recorded is what an operator on wrapped tensors calls (test_tensor_kinds.py).
 TRANSFORMED = {"vmap of grad", "jvp", "hessian", "jacobian, vectorized"}
 COUNTED_OTHERWISE = {"autocast", "backward in another thread", *TRANSFORMED}
 ZEROS_WITHOUT_MEMORY = "storage resized to less than the tensor needs"  # of PyTorch's forward mode
