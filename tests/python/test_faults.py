@@ -47,7 +47,11 @@ def test_the_first_answer_has_operator_line_and_cause(monkeypatch, finding, outc
     monkeypatch.syspath_prepend(str(SCORE.parent))
     judge = importlib.import_module("judge")
     case = SimpleNamespace(
-        kind="non_finite", file="a/x.py", lines=[7], ops=("log",), verdicts=(), causes=("log of 0", "overflow")
+        kind="non_finite",
+        places={("x.py", 7)},
+        ops=("log",),
+        verdicts=(),
+        causes=("log of 0", "overflow"),
     )
     code = {"source_file": "b/x.py", "source_line": 7}
     first = {"op_type": "log", "code": code, "kind": "operator", "why": "log of 0: input.0 = 0"} | finding
