@@ -19,7 +19,7 @@ SOURCE = pathlib.Path(__file__).parents[2] / "src/read/operators/op_nature.cpp"
 
 
 def names_in(table):
-    text = re.search(rf"const TypeNames {table} = (.*?);", SOURCE.read_text(), re.DOTALL)[1]
+    text = re.search(rf"const TypeNames {table} =\s(.*?);", SOURCE.read_text(), re.DOTALL)[1]
     return " ".join(re.findall(r'"([\w ]+)"', text)).split()
 
 
