@@ -14,7 +14,9 @@ constexpr std::uintmax_t kLongest = 64 << 20;  // bytes; a million operators
 
 std::vector<std::string> lines_of(std::string_view csv) {
   std::vector<std::string> lines;
-  for (std::string_view line : split(csv, '\n')) {
+  const std::size_t head = csv.find('\n');
+  if (head == std::string_view::npos) return lines;
+  for (std::string_view line : split(csv.substr(head + 1), '\n')) {
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (!line.empty()) lines.emplace_back(line);
   }
