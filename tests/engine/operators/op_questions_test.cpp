@@ -181,7 +181,7 @@ TEST(OpNature, CollectivesOfC10dReadNothingOfTheTensorsThatTheyFill) {
   for (const std::string_view type :
        {"allgather_", "_allgather_base_", "allgather_coalesced_", "allgather_into_tensor_coalesced_", "reduce_scatter_",
         "_reduce_scatter_base_", "reduce_scatter_tensor_coalesced_", "alltoall_", "alltoall_base_", "gather_",
-        "scatter_", "c10d::recv_", "recv_any_source_"}) {
+        "c10d::scatter_", "c10d::recv_", "recv_any_source_"}) {
     EXPECT_EQ(nature_of(op_with(type, 5, 2)).first_input, 2U) << type;
   }
   for (const std::string_view type : {"allreduce_", "broadcast_", "reduce_", "all_gather_into_tensor", "send"}) {
