@@ -22,7 +22,7 @@ const void* identity_of(const std::string& name) {
   return &*names->insert(name).first;
 }
 
-std::uint64_t hash_of(const std::vector<OpenScope>& open) {
+std::uint64_t hash_of_scopes(const std::vector<OpenScope>& open) {
   std::uint64_t hash = open.empty() ? 0 : 0x082EFA98EC4E6C89ULL;
   for (const OpenScope& scope : open) {
     hash = mix(mix(hash, std::hash<std::string>{}(scope.name)), std::hash<std::string>{}(scope.file));
@@ -57,7 +57,7 @@ void leave_root() { thread_state().current_root = nullptr; }
 void open_scope(const char* name, const char* file, std::uint32_t line, const char* function) {
   Scopes& here = scopes();
   here.open.push_back({name, file, function, line});
-  here.hash = hash_of(here.open);
+  here.hash = hash_of_scopes(here.open);
   if (here.open.size() == 1) enter_root(identity_of(here.open.front().name));
 }
 
@@ -67,7 +67,7 @@ void close_scope() {
   const bool outermost = here.open.size() == 1;
   if (outermost && thread_state().current_root == identity_of(here.open.front().name)) leave_root();
   here.open.pop_back();
-  here.hash = hash_of(here.open);
+  here.hash = hash_of_scopes(here.open);
 }
 
 RootCall::RootCall(const void* identity) : outermost_(enter_root(identity)) {}

@@ -20,8 +20,6 @@ namespace {
 
 using c10::IValue;
 
-std::uint64_t hash_of(std::string_view text) { return std::hash<std::string_view>{}(text); }
-
 std::uint64_t hash_value(std::uint64_t hash, const IValue& value) {
   if (value.isNone()) return mix(hash, 1);
   if (value.isBool()) return mix(hash, 2 + (value.toBool() ? 1 : 0));
@@ -150,7 +148,7 @@ std::uint64_t attributes_hash(const OpInfo& info, c10::ArrayRef<const IValue> va
 }
 
 void report_attributes(const struct sonde_api& api, sonde_op* op, const OpInfo& info,
-                       c10::ArrayRef<const IValue> values, const std::string& layouts) {
+                       c10::ArrayRef<const IValue> values, std::string_view layouts) {
   std::deque<Value> held;
   std::vector<sonde_attribute> attributes;
   const std::size_t count = std::min(info.arguments.size(), values.size());
@@ -166,10 +164,10 @@ void report_attributes(const struct sonde_api& api, sonde_op* op, const OpInfo& 
     add(attributes, "group_ranks", of_group);
   }
   if (!layouts.empty()) {
-    sonde_attribute& out = attributes.emplace_back();
-    out.name = "placements";
-    out.kind = SONDE_ATTRIBUTE_TEXT;
-    out.text = layouts.c_str();
+    Value& text = held.emplace_back();
+    text.kind = SONDE_ATTRIBUTE_TEXT;
+    text.text = layouts;
+    add(attributes, "placements", text);
   }
   api.op_attributes(op, attributes.data(), static_cast<std::uint32_t>(attributes.size()));
 }

@@ -5,7 +5,7 @@
 #include <ATen/core/ivalue.h>
 
 #include <cstdint>
-#include <string>
+#include <string_view>
 
 #include "ops.h"
 #include "sonde/sonde.h"
@@ -17,6 +17,6 @@ std::uint64_t attributes_hash(const OpInfo& info, c10::ArrayRef<const c10::IValu
 
 // `layouts`: of the DTensors that an operator around it has; empty: none.
 void report_attributes(const struct sonde_api& api, struct sonde_op* op, const OpInfo& info,
-                       c10::ArrayRef<const c10::IValue> values, const std::string& layouts);
+                       c10::ArrayRef<const c10::IValue> values, std::string_view layouts);
 
 }  // namespace sonde_torch

@@ -72,7 +72,9 @@ bool is_wrapped(const OpInfo& info, const RecordFunction& fn) {
 void report_start(ThreadState& state, const Frame& frame, c10::ArrayRef<const c10::IValue> values,
                   bool with_attributes) {
   try {
-    if (with_attributes) report_attributes(api(), frame.op, *frame.info, values, frame.layouts);
+    const Group* group = group_around(state);
+    if (with_attributes)
+      report_attributes(api(), frame.op, *frame.info, values, group != nullptr ? group->layouts : "");
     collect_inputs(state, *frame.info, values);
     report_before(state, frame);
   } catch (...) {
@@ -105,7 +107,6 @@ void start_op(ThreadState& state, const RecordFunction& fn, const OpInfo& info) 
     const c10::ArrayRef<const c10::IValue> values = arguments_of(fn);
     const Place place = place_in_group(state, frame, fn, values);
     frame.site = place.site;
-    frame.graph = place.graph;
     if (fn.seqNr() >= 0) owners_of(state).set(fn.seqNr(), place.site);
     if (!recording()->root_seen.load(std::memory_order_relaxed) && at::GradMode::is_enabled()) {
       collect_inputs(state, info, values);
@@ -116,9 +117,10 @@ void start_op(ThreadState& state, const RecordFunction& fn, const OpInfo& info) 
       drop_inputs(state, frame);
     }
     std::uint64_t attributes = info.has_attributes ? attributes_hash(info, values) : 0;
-    if (!frame.layouts.empty()) attributes = mix(mix(attributes, info.number), std::hash<std::string>{}(frame.layouts));
+    const Group* group = group_around(state);
+    if (group != nullptr && group->layouts_key != 0) attributes = mix(mix(attributes, info.number), group->layouts_key);
     frame.early = early_return(info, values);
-    const unsigned wanted = frame.group == 0 ? api().op_begin(place.site, place.graph, attributes, &frame.op) : 0;
+    const unsigned wanted = frame.group == nullptr ? api().op_begin(place.site, place.graph, attributes, &frame.op) : 0;
     frame.wanted = wanted;
     state.catches = (wanted & SONDE_WANT_FAILURE) != 0;
     state.failed_last = false;
@@ -128,7 +130,7 @@ void start_op(ThreadState& state, const RecordFunction& fn, const OpInfo& info) 
     }
     if (wanted != 0) {
       report_start(state, frame, values, (wanted & SONDE_WANT_ATTRIBUTES) != 0);
-    } else if (info.writes && frame.group == 0) {
+    } else if (info.writes && frame.group == nullptr) {
       report_unrecorded_writes(state, fn, info, nullptr);
     }
   }
@@ -187,7 +189,7 @@ void start_event(ThreadState& state, const RecordFunction& fn) {
     return;
   }
   const bool inside = !state.frames.empty() && state.frames.back().kind == FrameKind::op;
-  if (inside && state.frames.back().group == 0) {
+  if (inside && group_around(state) == nullptr) {
     // The last event that started with a sequence number owns its backward node; the op at depth 0 names it.
     if (fn.seqNr() >= 0) owners_of(state).set(fn.seqNr(), state.frames.back().site);
     const OpInfo* inner = op_info(fn);

@@ -13,9 +13,9 @@
 #include <memory>
 #include <mutex>
 #include <torch/csrc/distributed/c10d/Work.hpp>
-#include <typeinfo>
 
 #include "leaked.h"
+#include "process_groups.h"
 #include "program.h"
 
 namespace sonde_torch {
@@ -113,9 +113,6 @@ c10::intrusive_ptr<c10d::Work> work_among(const std::vector<c10::IValue>& result
   }
   return {};
 }
-
-// Does not ask a work that is written in Python: that would run the user's code and take the GIL.
-bool is_python(const c10d::Work& work) { return std::strstr(typeid(work).name(), "Py") != nullptr; }
 
 // Null for works that the waiting thread completes: gloo's receives and its reduce_scatter.
 c10::intrusive_ptr<Future> future_of(c10d::Work& work) {

@@ -238,7 +238,6 @@ void forget_graphs() {
 bool knows_graph(std::int64_t number) { return graph_of_number(number) != nullptr; }
 
 void add_attribute(CompiledNode& node, NodeAttribute attribute) {
-  const auto hash_of = [](const std::string& text) { return std::hash<std::string>{}(text); };
   std::uint64_t hash = mix(node.attributes_hash, hash_of(attribute.name));
   hash = mix(mix(hash, attribute.kind), hash_of(attribute.text));
   for (const std::int64_t value : attribute.integers) hash = mix(hash, static_cast<std::uint64_t>(value));

@@ -1,9 +1,10 @@
 #include "groups.h"
 
 #include <algorithm>
-#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "hash.h"
@@ -52,21 +53,25 @@ Place begin_group(ThreadState& state, Frame& frame, const at::RecordFunction& fn
   constexpr std::uint64_t kApart = 0x3001;  // its place is made here, so that `made` has the text
   const Place place = place_of(state, fn, info.op_type.c_str(), mix(kApart, info.number));
   if (!state.groups.contains(place.site)) state.groups[place.site] = state.made;
-  frame.group = place.site;
-  frame.layouts = layouts_among(values);
-  if (wrapper != kWaiting) frame.group_scope = info.op_type + "-" + std::string(wrapper);
+  auto group = std::make_shared<Group>();
+  group->site = place.site;
+  group->graph = place.graph;
+  if (wrapper != kWaiting) group->scope = info.op_type + "-" + std::string(wrapper);
+  group->layouts = layouts_among(values);
+  group->key = mix(place.site, hash_of(group->scope));
+  group->layouts_key = group->layouts.empty() ? 0 : hash_of(group->layouts);
+  frame.group = std::move(group);
   return place;
 }
 
 // Of an operator that a group calls: the group's line and modules, in a scope of its own.
-std::uint32_t site_within(ThreadState& state, const Frame& group, const OpInfo& info) {
-  const std::uint64_t key =
-      mix(mix(mix(0x3002, info.number), group.group), std::hash<std::string>{}(group.group_scope));
+std::uint32_t site_within(ThreadState& state, const Group& group, const OpInfo& info) {
+  const std::uint64_t key = mix(mix(0x3002, info.number), group.key);
   if (const std::uint32_t known = state.sites.find(key); known != 0) return known;
-  const auto known_group = state.groups.find(group.group);
-  if (known_group == state.groups.end()) return group.group;  // the modules have changed meanwhile
+  const auto known_group = state.groups.find(group.site);
+  if (known_group == state.groups.end()) return group.site;  // the modules have changed meanwhile
   SitePlace place = known_group->second;
-  if (!group.group_scope.empty()) place.text.scope += (place.text.scope.empty() ? "" : "/") + group.group_scope;
+  if (!group.scope.empty()) place.text.scope += (place.text.scope.empty() ? "" : "/") + group.scope;
   const std::uint32_t site = intern(info.op_type.c_str(), place.phase, place.forward_site, place.text, place.flagged);
   state.sites.add(key, site);
   return site;
@@ -74,20 +79,19 @@ std::uint32_t site_within(ThreadState& state, const Frame& group, const OpInfo& 
 
 }  // namespace
 
+const Group* group_around(const ThreadState& state) {
+  return state.frames.empty() ? nullptr : state.frames.back().group.get();
+}
+
 Place place_in_group(ThreadState& state, Frame& frame, const at::RecordFunction& fn,
                      c10::ArrayRef<const c10::IValue> values) {
   const std::string_view wrapper = wrapper_among(values);
-  if (state.frames.empty() || state.frames.back().kind != FrameKind::op) {
-    if (!wrapper.empty()) return begin_group(state, frame, fn, values, wrapper);
-    return place_of(state, fn, frame.info->op_type.c_str(), frame.info->number);
+  if (const Group* around = group_around(state)) {
+    if (!wrapper.empty()) frame.group = state.frames.back().group;
+    return {site_within(state, *around, *frame.info), around->graph};
   }
-  const Frame& around = state.frames.back();
-  frame.layouts = around.layouts;
-  if (!wrapper.empty()) {
-    frame.group = around.group;
-    frame.group_scope = around.group_scope;
-  }
-  return {site_within(state, around, *frame.info), around.graph};
+  if (!wrapper.empty()) return begin_group(state, frame, fn, values, wrapper);
+  return place_of(state, fn, frame.info->op_type.c_str(), frame.info->number);
 }
 
 }  // namespace sonde_torch

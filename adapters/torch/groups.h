@@ -10,4 +10,7 @@ namespace sonde_torch {
 Place place_in_group(ThreadState& state, Frame& frame, const at::RecordFunction& fn,
                      c10::ArrayRef<const c10::IValue> values);
 
+// The group whose operators run on this thread; null: none.
+const Group* group_around(const ThreadState& state);
+
 }  // namespace sonde_torch

@@ -22,7 +22,6 @@ std::vector<TensorDescriptor> described_tensors(c10::ArrayRef<const c10::IValue>
 void report_failure(ThreadState& state, std::uint32_t site, sonde_graph graph, std::vector<TensorDescriptor>& inputs);
 void drop_inputs(ThreadState& state, const Frame& frame);
 bool any_requires_grad(const ThreadState& state, const Frame& frame);
-// The same for tensors whose operators run code of Python.
 
 // An op that is not recorded, or that runs inside `op`, writes: the known facts about that memory are no longer true.
 void report_unrecorded_writes(ThreadState& state, const at::RecordFunction& fn, const OpInfo& info, sonde_op* op);

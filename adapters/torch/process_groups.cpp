@@ -1,13 +1,11 @@
 #include "process_groups.h"
 
-#include <cstring>
 #include <exception>
 #include <iterator>
 #include <numeric>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Types.hpp>
-#include <typeinfo>
 
 namespace sonde_torch {
 namespace {
@@ -22,9 +20,6 @@ const T* object_as(const c10::IValue& value) {
   if (!value.isCustomClass()) return nullptr;
   return dynamic_cast<const T*>(value.toObjectRef().getSlot(0).toCapsule().get());
 }
-
-// One that is written in Python would run the user's code and take the GIL.
-bool is_python(const ProcessGroup& group) { return std::strstr(typeid(group).name(), "Py") != nullptr; }
 
 std::vector<std::int64_t> ranks_of(ProcessGroup& group) {
   if (is_python(group)) return {};

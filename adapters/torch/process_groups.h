@@ -4,11 +4,19 @@
 #include <ATen/core/ivalue.h>
 
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string>
+#include <typeinfo>
 #include <vector>
 
 namespace sonde_torch {
+
+// An object of torch.distributed that is written in Python: asking it would run the user's code and take the GIL.
+template <typename Object>
+bool is_python(const Object& object) {
+  return std::strstr(typeid(object).name(), "Py") != nullptr;
+}
 
 // The name of a group, "SUM" of a reduction. Empty: another object, or one that is written in Python.
 std::optional<std::string> name_of_object(const c10::IValue& value);

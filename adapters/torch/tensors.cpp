@@ -187,8 +187,6 @@ c10::DeleterFnPtr deleter_of(c10::DeviceType type) {
   return deleter.load(std::memory_order_relaxed);
 }
 
-}  // namespace
-
 // Not given to others, as far as the storage shows: Tensor.numpy() makes it unresizable.
 bool allocated_by_torch(const c10::StorageImpl& storage) {
   static const c10::DeleterFnPtr raw = c10::GetDefaultCPUAllocator()->raw_deleter();
@@ -196,6 +194,8 @@ bool allocated_by_torch(const c10::StorageImpl& storage) {
   const c10::DeleterFnPtr own = type == c10::DeviceType::CPU ? raw : deleter_of(type);
   return storage.data_ptr().get_deleter() == own && storage.resizable();
 }
+
+}  // namespace
 
 // Python's storage object, once requested, stays with the storage: it exposes the storage's elements and address.
 bool owned_by_torch(const c10::StorageImpl& storage) {

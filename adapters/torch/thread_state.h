@@ -25,6 +25,17 @@ struct CompiledRun;
 
 enum class FrameKind : std::uint8_t { op, node, wrapper, optimizer };
 
+// An operator whose arguments wrap other tensors: it computes nothing itself, and the operators that it calls are recorded
+// in its place. Shared by those of them that are on wrappers, too.
+struct Group {
+  std::uint32_t site = 0;
+  sonde_graph graph = SONDE_GRAPH_TRAINING;
+  std::string scope;              // its name among scopes (`linear-DTensor`); empty: none
+  std::string layouts;            // how the DTensors among its arguments are distributed; empty: there are none
+  std::uint64_t key = 0;          // for the sites of the operators that it calls: a hash of site and scope
+  std::uint64_t layouts_key = 0;  // a hash of layouts; 0: there are none
+};
+
 // One event in flight that is of interest. Nested operators have none.
 struct Frame {
   FrameKind kind = FrameKind::op;
@@ -39,16 +50,12 @@ struct Frame {
   unsigned wanted = 0;          // op: the answer of op_begin
   bool looked = false;          // op: its outputs have been looked at
   bool quiet = false;           // op: the operators that it calls are not observed
-  // op: the site of the outermost operator of its group, if its arguments wrap other tensors: it computes nothing itself,
-  // and the operators that it calls are recorded in its place. 0: they are its details.
-  std::uint32_t group = 0;
-  std::string group_scope;  // op: the group's name among scopes (`linear-DTensor`); empty: none
-  std::string layouts;      // op: how the DTensors among the group's arguments are distributed; empty: there are none
-  sonde_graph graph = SONDE_GRAPH_TRAINING;  // op: of its place
-  std::unique_ptr<EarlyReturn> early;        // op: its results in the host's memory may come later
-  bool outermost_step = false;               // optimizer: Optimizer.step, not nested
-  std::string scope;                         // optimizer: `optimizer-SGD`
-  std::vector<TensorDescriptor> inputs;      // node: its arguments, if the plan wants operators that throw
+  // op: set if its arguments wrap other tensors. Null: the operators that it calls are its details.
+  std::shared_ptr<const Group> group;
+  std::unique_ptr<EarlyReturn> early;    // op: its results in the host's memory may come later
+  bool outermost_step = false;           // optimizer: Optimizer.step, not nested
+  std::string scope;                     // optimizer: `optimizer-SGD`
+  std::vector<TensorDescriptor> inputs;  // node: its arguments, if the plan wants operators that throw
 };
 
 Frame frame_of(FrameKind kind, const at::RecordFunction& fn);
