@@ -12,6 +12,8 @@ from typing import Any
 
 from torch._ops import OpOverload
 
+from .patches import replace
+
 
 def watch() -> Callable[[], None]:
     """Returns a function that gives the operators their own way back."""
@@ -33,11 +35,10 @@ def watch() -> Callable[[], None]:
         if op._is_pyobj_dispatcher_enabled():
             changed.add(op)
             original(op, False)
-    OpOverload._enable_pyobj_dispatch = enable  # type: ignore[attr-defined]
+    put_back = replace(OpOverload, "_enable_pyobj_dispatch", enable)
 
     def undo() -> None:
-        if OpOverload._enable_pyobj_dispatch is enable:  # type: ignore[attr-defined]
-            OpOverload._enable_pyobj_dispatch = original  # type: ignore[attr-defined]
+        put_back()
         for op in changed:
             original(op, True)
 

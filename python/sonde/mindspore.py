@@ -22,6 +22,7 @@ from . import _core
 from .console import number_from, report
 from .errors import Error
 from .host import Host
+from .patches import replace
 
 _shim: ctypes.CDLL | None = None  # _mindspore.so, once it is loaded
 # The directory of MindSpore's configuration; kept until the process ends, as it is read once.
@@ -214,13 +215,7 @@ def _watch_scopes() -> Callable[[], None]:
                 _report_flags(self)
         return result
 
-    Cell.generate_scope = generate_scope
-
-    def undo() -> None:
-        if Cell.generate_scope is generate_scope:
-            Cell.generate_scope = original
-
-    return undo
+    return replace(Cell, "generate_scope", generate_scope)
 
 
 def _watch_mode() -> Callable[[], None]:

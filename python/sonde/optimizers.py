@@ -13,6 +13,7 @@ from torch.optim.optimizer import Optimizer
 
 from .library import Library
 from .modules import tensors_of
+from .patches import replace
 
 _Class = TypeVar("_Class")
 
@@ -103,13 +104,7 @@ def _wrap_method(cls: type[_Class], name: str, then: Callable[[_Class], None]) -
             then(self)
         return result
 
-    setattr(cls, name, method)
-
-    def undo() -> None:
-        if vars(cls).get(name) is method:  # else other code has wrapped it since
-            setattr(cls, name, original)
-
-    return undo
+    return replace(cls, name, method)
 
 
 def _subclasses(cls: type) -> set[type]:

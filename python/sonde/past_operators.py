@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from .library import Library
+from .patches import replace
 
 # These write elements, one Python call each.
 _WRITERS = ("apply_", "map_", "map2_")
@@ -48,18 +49,11 @@ def _watch_sizes(library: Library) -> Callable[[], None]:
             library.storage_resized(self, before)
         return result
 
-    torch.UntypedStorage.resize_ = resize_  # type: ignore[method-assign,assignment]
-
-    def undo() -> None:
-        if vars(torch.UntypedStorage).get("resize_") is resize_:
-            del torch.UntypedStorage.resize_
-
-    return undo
+    return replace(torch.UntypedStorage, "resize_", resize_)
 
 
 def _watch(place: object, name: str, library: Library, given_away: bool) -> Callable[[], None]:
     original = getattr(place, name)
-    inherited = name not in vars(place)
 
     @functools.wraps(original)
     def watched(*args: Any, **kwargs: Any) -> Any:
@@ -69,14 +63,4 @@ def _watch(place: object, name: str, library: Library, given_away: bool) -> Call
             if args:
                 library.memory_written(args[0], given_away)
 
-    setattr(place, name, watched)
-
-    def undo() -> None:
-        if vars(place).get(name) is not watched:
-            return  # other code replaced it since
-        if inherited:
-            delattr(place, name)
-        else:
-            setattr(place, name, original)
-
-    return undo
+    return replace(place, name, watched)

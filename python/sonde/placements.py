@@ -27,8 +27,6 @@ def _word(placement: Any) -> str:
 def _beginning(shape: tuple[int, ...], mesh: Any, placements: Any) -> str:
     if all(one.is_replicate() or one.is_partial() for one in placements):
         return ""
-    try:
-        from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
-    except ImportError:  # PyTorch before 2.5 has it elsewhere
-        return ""
+    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+
     return f", from {tuple(compute_local_shape_and_global_offset(shape, mesh, placements)[1])}"

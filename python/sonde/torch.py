@@ -35,6 +35,7 @@ from .host import Host
 from .library import Library
 from .module_names import ModuleNames
 from .modules import attributes, has_parameters, in_training, may_train
+from .patches import replace
 
 # Calls of modules without parameters, before any module with parameters: then it is decided whether they are steps.
 _MOST_CALLS_OPEN = 8
@@ -407,13 +408,7 @@ def _watch_waits(library: Library) -> Callable[[], None]:
             library.work_waited(self)
         return result
 
-    Work.wait = wait  # type: ignore[method-assign]
-
-    def undo() -> None:
-        if Work.wait is wait:
-            Work.wait = original  # type: ignore[method-assign]
-
-    return undo
+    return replace(Work, "wait", wait)
 
 
 @functools.cache

@@ -4,15 +4,12 @@ A stage of a pipeline computes the shapes of its results once, from memory that 
 """
 
 import functools
-import importlib.abc
-import importlib.machinery
-import importlib.util
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 from .library import Library
+from .patches import replace, when_imported
 
 _MODULE = "torch.distributed.pipelining.stage"
 # Of its classes, in versions of PyTorch.
@@ -20,49 +17,15 @@ _TRIALS = ("_shape_inference", "_forward_metadata_inference", "_backward_metadat
 
 
 def watch(library: Library) -> Callable[[], None]:
-    """Returns a function that undoes it. The module is not imported here: that takes long."""
+    """Returns a function that undoes it."""
     undo: list[Callable[[], None]] = []
-    finder = _Finder(lambda module: undo.extend(_watch_classes(module, library)))
-    if _MODULE in sys.modules:
-        undo.extend(_watch_classes(sys.modules[_MODULE], library))
-    else:
-        sys.meta_path.insert(0, finder)
+    undo.append(when_imported({_MODULE: lambda module: undo.extend(_watch_classes(module, library))}))
 
     def close() -> None:
-        if finder in sys.meta_path:
-            sys.meta_path.remove(finder)
         for step in undo:
             step()
 
     return close
-
-
-class _Finder(importlib.abc.MetaPathFinder):
-    """Waits for the import of the one module."""
-
-    def __init__(self, imported: Callable[[ModuleType], None]) -> None:
-        self.imported = imported
-
-    def find_spec(
-        self, name: str, _path: Sequence[str] | None, _target: ModuleType | None = None, /
-    ) -> importlib.machinery.ModuleSpec | None:
-        if name != _MODULE or self not in sys.meta_path:
-            return None
-        sys.meta_path.remove(self)  # the others find it
-        spec = importlib.util.find_spec(name)
-        if spec is not None and spec.loader is not None:
-            _call_after(spec.loader, self.imported)
-        return spec
-
-
-def _call_after(loader: Any, imported: Callable[[ModuleType], None]) -> None:
-    original = loader.exec_module
-
-    def exec_module(module: ModuleType) -> None:
-        original(module)
-        imported(module)
-
-    loader.exec_module = exec_module
 
 
 def _watch_classes(module: ModuleType, library: Library) -> list[Callable[[], None]]:
@@ -81,10 +44,4 @@ def _watch(place: type, name: str, library: Library) -> Callable[[], None]:
         finally:
             library.trial(-1)
 
-    setattr(place, name, trial)
-
-    def undo() -> None:
-        if vars(place).get(name) is trial:
-            setattr(place, name, original)
-
-    return undo
+    return replace(place, name, trial)

@@ -5,16 +5,14 @@ Nothing of torch.compile is imported before the program does so.
 
 import contextlib
 import functools
-import importlib.abc
-import importlib.machinery
-import importlib.util
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 from ..console import say_once
 from ..graph_modules import is_of_optimizer
+from ..patches import replace, when_imported
 from .program import Program
 
 _host: Program | None = None  # of the session that runs
@@ -40,17 +38,7 @@ def before_first_compilation(then: Callable[[], None]) -> Callable[[], None]:
         if handler is not None:
             handler.register_start_callback(lambda *_: then())  # for good: Dynamo goes through the list meanwhile
 
-    finder = _Finder({_DYNAMO: meet})
-    if _DYNAMO in sys.modules:
-        meet(sys.modules[_DYNAMO])
-    else:
-        sys.meta_path.insert(0, finder)
-
-    def end() -> None:
-        with contextlib.suppress(ValueError):
-            sys.meta_path.remove(finder)
-
-    return end
+    return when_imported({_DYNAMO: meet})
 
 
 def forms_run_for(host: Program | None) -> None:
@@ -67,31 +55,21 @@ class _Watcher:
         self._host = host
         self._undo: list[Callable[[], None]] = []
         self._before = _graphs()
-        self._finder = _Finder(
-            {
-                _INDUCTOR: self._meet_inductor,
-                _DYNAMO: self._meet_dynamo,
-                _GRAPHS: self._meet_graphs,
-                _CUDA_GRAPHS: self._meet_cuda_graphs,
-            }
-        )
 
     def begin(self) -> None:
-        for name, meet in self._finder.waiting.copy().items():
-            module = sys.modules.get(name)
-            if module is not None:
-                del self._finder.waiting[name]
-                meet(module)
+        meetings = {
+            _INDUCTOR: self._meet_inductor,
+            _DYNAMO: self._meet_dynamo,
+            _GRAPHS: self._meet_graphs,
+            _CUDA_GRAPHS: self._meet_cuda_graphs,
+        }
+        self._undo.append(when_imported(meetings))
         _say_what_is_compiled_already()
-        if self._finder.waiting:
-            sys.meta_path.insert(0, self._finder)
         forms_run_for(self._host)
 
     def end(self) -> None:
         global _known
         _known += _graphs() - self._before
-        with contextlib.suppress(ValueError):
-            sys.meta_path.remove(self._finder)
         for undo in self._undo:
             undo()
         forms_run_for(None)
@@ -123,13 +101,7 @@ class _Watcher:
                 finally:
                     tracing(-1)
 
-        setattr(module, name, unrecorded)
-
-        def undo() -> None:
-            if getattr(module, name) is unrecorded:
-                setattr(module, name, original)
-
-        self._undo.append(undo)
+        self._undo.append(replace(module, name, unrecorded))
 
     def _meet_dynamo(self, module: ModuleType) -> None:
         """Operators that the compiler runs for itself are not the program's."""
@@ -166,13 +138,7 @@ class _Watcher:
             compiled = original(self, model, *args, **kwargs)
             return _ending_a_step(compiled) if any(map(is_of_optimizer, model.graph.nodes)) else compiled
 
-        output_graph.call_user_compiler = call_user_compiler
-
-        def undo() -> None:
-            if output_graph.call_user_compiler is call_user_compiler:
-                output_graph.call_user_compiler = original
-
-        self._undo.append(undo)
+        self._undo.append(replace(output_graph, "call_user_compiler", call_user_compiler))
 
 
 def _ending_a_step(compiled: Callable[..., Any]) -> Callable[..., Any]:
@@ -218,13 +184,7 @@ def _wrap_compile_fx(module: ModuleType, host: Program) -> Callable[[], None]:
         with config.patch({"enable_autograd_cache": False}), Tracing(host):
             return original(model, example_inputs, inner, *args, **kwargs)
 
-    module.compile_fx = compile_fx  # type: ignore[attr-defined]
-
-    def undo() -> None:
-        if module.compile_fx is compile_fx:
-            module.compile_fx = original  # type: ignore[attr-defined]
-
-    return undo
+    return replace(module, "compile_fx", compile_fx)
 
 
 def _is_ours(inner_compile: Any) -> bool:
@@ -246,33 +206,3 @@ def _say_what_is_compiled_already() -> None:
             f"sonde: graphs that were compiled before the recording began are not recorded node by node: {graphs}; "
             "begin before the first call of the compiled model, or call torch._dynamo.reset()"
         )
-
-
-class _Finder(importlib.abc.MetaPathFinder):
-    """Finds the modules that it waits for as the others do, and calls a function after their import."""
-
-    def __init__(self, waiting: dict[str, Callable[[ModuleType], None]]) -> None:
-        self.waiting = waiting
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        meet = self.waiting.pop(fullname, None)
-        if meet is None:
-            return None
-        if not self.waiting:
-            with contextlib.suppress(ValueError):
-                sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
-        loader = spec.loader if spec is not None else None
-        if loader is None:
-            return spec
-        execute = loader.exec_module
-
-        def exec_module(module: ModuleType) -> None:
-            loader.exec_module = execute  # type: ignore[method-assign]
-            execute(module)
-            meet(module)
-
-        loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec
