@@ -22,7 +22,7 @@ struct Maker {
 class MakersBefore {
  public:
   MakersBefore(const ComparedStep& step, bool in_golden)
-      : side_(in_golden ? *step.golden : *step.target), in_golden_(in_golden), compared_(side_.ops.size(), nullptr) {
+      : side_(step.side(in_golden)), in_golden_(in_golden), compared_(side_.ops.size(), nullptr) {
     for (const ComparedOp& op : step.ops) {
       const std::uint32_t at = in_golden ? op.golden_index : op.target_index;
       if (at != kNoOp) compared_[at] = &op;
@@ -33,8 +33,7 @@ class MakersBefore {
   std::optional<Maker> without_counterpart(std::uint32_t last) const {
     for (const std::uint32_t at : differing_before(last)) {
       const ComparedOp& op = *compared_[at];
-      const bool only_moves = op.kind == OpKind::copy || op.kind == OpKind::cast;
-      if (!op.is_alone() || only_moves) continue;
+      if (!op.is_alone() || moves_or_casts(op.kind)) continue;
       if (in_golden_) return Maker{&op, FindingKind::missing, "has no counterpart in the target, which changes"};
       return Maker{&op, FindingKind::inserted, "has no counterpart in the golden dump, and changes"};
     }

@@ -14,9 +14,8 @@ constexpr std::uintmax_t kLongest = 64 << 20;  // bytes; a million operators
 
 std::vector<std::string> lines_of(std::string_view csv) {
   std::vector<std::string> lines;
-  const std::size_t head = csv.find('\n');
-  if (head == std::string_view::npos) return lines;
-  for (std::string_view line : split(csv.substr(head + 1), '\n')) {
+  take_field(csv, '\n');  // the head
+  for (std::string_view line : split(csv, '\n')) {
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (!line.empty()) lines.emplace_back(line);
   }

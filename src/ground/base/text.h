@@ -30,9 +30,17 @@ constexpr std::string_view trimmed(std::string_view text) {
   return first == text.npos ? std::string_view() : text.substr(first, text.find_last_not_of(kSpace) - first + 1);
 }
 
+// Takes the text before the first separator, and this, from `text`; all of it if there is none.
+inline std::string_view take_field(std::string_view& text, char separator) {
+  const std::string_view field = text.substr(0, text.find(separator));
+  text.remove_prefix(std::min(field.size() + 1, text.size()));
+  return field;
+}
+
 // All parts between the separators, one more than there are of these.
 inline std::vector<std::string_view> fields_in(std::string_view text, char separator) {
   std::vector<std::string_view> fields;
+  fields.reserve(static_cast<std::size_t>(std::ranges::count(text, separator)) + 1);  // names of a million files
   while (true) {
     const std::size_t end = text.find(separator);
     fields.push_back(text.substr(0, end));

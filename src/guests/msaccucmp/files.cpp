@@ -22,7 +22,8 @@ Outcome<Array> read_text(const std::filesystem::path& file) {
   auto values = std::make_shared<std::vector<double>>();
   std::int64_t rows = 0, columns = 0;
   std::size_t line_number = 0;
-  for (const std::string_view whole : split(mapped->text(), '\n')) {
+  for (std::string_view rest = mapped->text(); !rest.empty();) {  // not split(): it may have a line for each element
+    const std::string_view whole = take_field(rest, '\n');
     const std::string line(whole.substr(0, whole.find('#')));
     ++line_number;
     std::int64_t found = 0;
