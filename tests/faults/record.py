@@ -6,6 +6,7 @@ the program's first operator; a run without evidence does not.
 
 import contextlib
 import faulthandler
+import importlib
 import os
 import signal
 import socket
@@ -35,6 +36,12 @@ def settings(dump, evidence):
     if evidence == OVERFLOW:
         common["op_debug_mode"] = 3
     return {"common_dump_settings": common, "e2e_dump_settings": {"enable": True, "trans_flag": True}}
+
+
+def import_once():
+    """Before the forks: these imports take seconds each. The first optimizer imports torch._dynamo."""
+    importlib.import_module("torch._dynamo")
+    importlib.import_module("sonde.torch")
 
 
 def record(case, evidence, dump, arguments=()):

@@ -11,7 +11,6 @@ Exit status: 0 the targets are met, 1 they are not, 2 bad usage.
 """
 
 import argparse
-import importlib
 import json
 import os
 import pathlib
@@ -25,7 +24,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from cases import STATISTICS, TENSORS, all_cases
 from document import REPORTS, tables, write
 from judge import ask, outcome, said
-from record import record
+from record import import_once, record
 
 # Of the faults, named first; of the public reports, with the cause too.
 TARGETS = {TENSORS: 0.95, STATISTICS: 0.85}
@@ -131,13 +130,6 @@ def chosen(options):
         and (case.short or not options.short)
     ]
     return [(case, e) for case in cases for e in case.evidence if takes(e, options.evidence)]
-
-
-def import_once():
-    """Imports the programs' modules before the forks: they take seconds each. The first optimizer imports
-    torch._dynamo."""
-    importlib.import_module("torch._dynamo")
-    importlib.import_module("sonde.torch")
 
 
 def main():

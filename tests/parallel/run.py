@@ -10,7 +10,6 @@ A case is a column of the table. Exit status: 0 all cells are right, 1 some are 
 """
 
 import argparse
-import importlib
 import json
 import os
 import pathlib
@@ -24,6 +23,7 @@ from cases import STATISTICS, TENSORS
 from cells import COLUMNS, Cell
 from document import replace, table
 from look import RIGHT, Runs, look, right
+from record import import_once
 from styles import all_styles
 
 DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "parallel.md"
@@ -121,12 +121,6 @@ def table_of(results):
         if any(found):
             rows.append([style.title, *("✓" if outcome in RIGHT else outcome for outcome in found)])
     return table(["style", *(column.replace("_", " ") for column in columns)], rows)
-
-
-def import_once():
-    """Before the forks: they take seconds each. The first optimizer imports torch._dynamo."""
-    importlib.import_module("torch._dynamo")
-    importlib.import_module("sonde.torch")
 
 
 def main():

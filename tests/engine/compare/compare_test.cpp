@@ -34,7 +34,10 @@ struct Chain {
   }
 };
 
-DumpComparison compared(const Chain& target, const Chain& golden) {
+// Of what writes itself into a program.
+template <typename Written>
+requires requires(const Written& written, Program& program) { written.write(program); }
+DumpComparison compared(const Written& target, const Written& golden) {
   static std::deque<Program> programs;  // a comparison points into them
   Program& left = programs.emplace_back();
   Program& right = programs.emplace_back();
@@ -602,15 +605,6 @@ struct Joined {
     program.call_with({"group_ranks", AttributeKind::integers, {other, 1}, {}, ""});
   }
 };
-
-DumpComparison compared(const Joined& target, const Joined& golden) {
-  static std::deque<Program> programs;  // a comparison points into them
-  Program& left = programs.emplace_back();
-  Program& right = programs.emplace_back();
-  target.write(left);
-  golden.write(right);
-  return compared(left, right);
-}
 
 TEST(Compare, ACollectiveThatIsMissingBetweenStepsIsNamedAndNotItsReader) {
   const DumpComparison missing = compared(Joined{.joins = {}, .factor = 1}, Joined{});

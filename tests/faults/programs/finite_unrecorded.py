@@ -20,7 +20,7 @@ def layers():
     return {"fc": nn.Linear(8, 6), "mid": nn.Linear(6, 16), "out": nn.Linear(16, 4)}
 
 
-# What vmap does to the dimensions is recorded inside the operators that it wraps: movedim.
+# The operators that vmap wraps call movedim, which is recorded.
 @family.differs("cumsum", "mean", "sub", "square", "movedim", short=True)
 def vmap_over_the_other_dimension(wrong):
     def one(row):
