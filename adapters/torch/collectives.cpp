@@ -40,9 +40,11 @@ struct Pending {
   sonde_op* op;
   std::vector<TensorDescriptor> outputs;
   State state = State::waiting;
-  const Future* future = nullptr;  // not owned: while `waiting`, our callback in it keeps this from dangling
-  const void* work = nullptr;      // of a work without a future: its address, only for comparison
-  bool functional = false;         // complete when `wait_tensor` has returned
+  const Future* future = nullptr;   // not owned: while `waiting`, our callback in it keeps this from dangling
+  const void* work = nullptr;       // of a work without a future: its address, only for comparison
+  bool functional = false;          // complete when `wait_tensor` has returned
+  std::vector<LateInput> inputs{};  // of a view of what a functional collective writes
+  bool is_view() const { return !inputs.empty(); }
 };
 using PendingPtr = std::shared_ptr<Pending>;
 
@@ -65,17 +67,28 @@ bool claim(Pending& pending) {
   return true;
 }
 
+void skip_missing(TensorDescriptor& described, const char* missing) {
+  if (missing != nullptr && described.tensor.skip == nullptr) described.tensor.skip = missing;
+  described.skip_if_released();
+}
+
 // `missing`: the reason why there are no values. Called by an owner of the work, so that its tensors are alive.
 void finish(const PendingPtr& pending, bool failed, const char* missing) {
   if (!claim(*pending)) return;
+  if (!pending->is_view()) {
+    for (TensorDescriptor& output : pending->outputs) report_write(pending->api, pending->op, output);
+  }
+  for (LateInput& input : pending->inputs) {
+    skip_missing(input.descriptor, missing);
+    pending->api.op_input(pending->op, input.slot, input.descriptor.get());
+  }
   std::uint32_t slot = 0;
-  for (TensorDescriptor& output : pending->outputs) report_write(pending->api, pending->op, output);
   for (TensorDescriptor& output : pending->outputs) {
-    if (missing != nullptr && output.tensor.skip == nullptr) output.tensor.skip = missing;
-    output.skip_if_released();
+    skip_missing(output, missing);
     if (!failed) pending->api.op_output(pending->op, slot++, output.get());
   }
   pending->api.op_complete(pending->op, failed ? 1 : 0);
+  pending->inputs.clear();
   std::vector<TensorDescriptor> reported;  // destroyed after the lock
   Table& all = table();
   {
@@ -133,13 +146,14 @@ void replace_work(const void* work) {
   for (const PendingPtr& pending : old) finish(pending, false, kNeverWaited);
 }
 
+bool writes(const Pending& pending, const sonde_tensor& tensor) {
+  return std::ranges::any_of(pending.outputs,
+                             [&](const TensorDescriptor& output) { return share_memory(output.tensor, tensor); });
+}
+
 PendingPtr find(const Table& all, const sonde_tensor& tensor) {
-  for (const PendingPtr& pending : all.pending) {
-    for (const TensorDescriptor& output : pending->outputs) {
-      if (share_memory(output.tensor, tensor)) return pending;
-    }
-  }
-  return nullptr;
+  const auto found = std::ranges::find_if(all.pending, [&](const PendingPtr& p) { return writes(*p, tensor); });
+  return found == all.pending.end() ? nullptr : *found;
 }
 
 }  // namespace
@@ -178,14 +192,19 @@ void complete_when_waited(const struct sonde_api& api, sonde_op* op, std::vector
       Pending{api, api.op_defer(op), std::move(outputs), State::waiting, nullptr, nullptr, true}));
 }
 
+void complete_with_collective(const struct sonde_api& api, sonde_op* op, std::vector<LateInput> inputs,
+                              std::vector<TensorDescriptor> outputs) {
+  add(std::make_shared<Pending>(
+      Pending{api, api.op_defer(op), std::move(outputs), State::waiting, nullptr, nullptr, true, std::move(inputs)}));
+}
+
 bool tensor_waited(const sonde_tensor& tensor) {
   Table& all = table();
   std::vector<PendingPtr> complete;
   {
     const std::lock_guard lock(all.mutex);
     std::ranges::copy_if(all.pending, std::back_inserter(complete), [&](const PendingPtr& p) {
-      return p->functional && p->state == State::waiting &&
-             std::ranges::any_of(p->outputs, [&](const auto& output) { return share_memory(output.tensor, tensor); });
+      return p->functional && p->state == State::waiting && writes(*p, tensor);
     });
   }
   for (const PendingPtr& pending : complete) finish(pending, false, nullptr);
@@ -206,6 +225,8 @@ void meet_collectives(sonde_tensor& tensor) {
     all.read.wait_for(lock, kForever, [&] { return pending->state == State::done; });
   }
 }
+
+bool is_unfinished(const sonde_tensor& tensor) { return tensor.skip == kUnfinished; }
 
 void work_waited(const void* address) {
   Table& all = table();

@@ -177,10 +177,10 @@ void report_input(const Frame& frame, InputArgument& input, bool before) {
   skip = own;
 }
 
-void report_inputs(ThreadState& state, const Frame& frame) {
+void report_inputs(ThreadState& state, const Frame& frame, bool unfinished_later) {
   for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
     InputArgument& input = *state.inputs[i];
-    if (input.reported) continue;
+    if (input.reported || (unfinished_later && is_unfinished(input.descriptor.tensor))) continue;
     input.descriptor.skip_if_released();
     report_input(frame, input, false);
   }
@@ -244,6 +244,37 @@ void end_functional_collective(const Frame& frame, const at::RecordFunction& fn)
   for_each_output(fn.outputs(), fn.num_outputs(),
                   [&](const at::Tensor& tensor, std::uint32_t) { results.emplace_back().describe(tensor, true); });
   complete_when_waited(api(), frame.op, std::move(results));
+}
+
+// A view of what a functional collective has not written yet: its values come with those of the collective.
+bool views_unfinished(const ThreadState& state, const Frame& frame, const at::RecordFunction& fn) {
+  const auto first = state.inputs.begin() + static_cast<std::ptrdiff_t>(frame.first_input);
+  const auto last = state.inputs.begin() + static_cast<std::ptrdiff_t>(state.input_count);
+  const auto is_late = [](const auto& input) { return is_unfinished(input->descriptor.tensor); };
+  if (frame.info->writes || frame.info->waits || std::none_of(first, last, is_late)) return false;
+  bool all = !frame.info->returns_nothing;
+  for_each_output(fn.outputs(), fn.num_outputs(), [&](const at::Tensor& tensor, std::uint32_t) {
+    TensorDescriptor output;
+    output.describe(tensor, false);
+    all = all && std::any_of(first, last, [&](const auto& input) {
+            return is_late(input) && input->descriptor.tensor.storage == output.tensor.storage;
+          });
+  });
+  return all;
+}
+
+void end_view_of_unfinished(ThreadState& state, const Frame& frame, const at::RecordFunction& fn) {
+  std::vector<LateInput> inputs;
+  for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
+    InputArgument& input = *state.inputs[i];
+    if (!is_unfinished(input.descriptor.tensor)) continue;
+    input.descriptor.tensor.skip = nullptr;
+    inputs.push_back({input.slot, std::move(input.descriptor)});
+  }
+  std::vector<TensorDescriptor> results;
+  for_each_output(fn.outputs(), fn.num_outputs(),
+                  [&](const at::Tensor& tensor, std::uint32_t) { results.emplace_back().describe(tensor, true); });
+  complete_with_collective(api(), frame.op, std::move(inputs), std::move(results));
 }
 }  // namespace
 
@@ -318,16 +349,18 @@ void end_op(ThreadState& state, Frame& frame, const at::RecordFunction& fn) {
     }
   }
   if (frame.info->waits && !failed) end_wait(state, frame);
+  const bool is_late_view = !failed && !completes_later && views_unfinished(state, frame, fn);
   if (failed) {
     state.failed_last = true;
     if ((frame.wanted & SONDE_WANT_FAILURE) != 0) api().op_failed(frame.op);
   }
   {
     const LaunchTogether together;
-    if ((frame.wanted & SONDE_WANT_CHECK) != 0 && !failed && !completes_later) {
+    if ((frame.wanted & SONDE_WANT_CHECK) != 0 && !failed && !completes_later && !is_late_view) {
       look_at_outputs(state, frame, outputs, fn.num_outputs());
     }
-    report_inputs(state, frame);
+    report_inputs(state, frame, is_late_view);
+    if (is_late_view) return end_view_of_unfinished(state, frame, fn);
     // Memory that it wrote before it threw is not a result.
     if (!failed && !completes_later) report_results(state, frame, fn);
     if (!completes_later && (frame.wanted & SONDE_WANT_WATCHED) != 0) report_watched(frame.op);

@@ -48,8 +48,8 @@
  *               -> op_end | op_defer
  *             A compiled graph: op_input_of takes the place of op_input, and op_keep comes before op_end. At its end:
  *             op_result_at for each result that lies elsewhere.
- *             After op_defer, at any time: ( op_mutated | op_output )* -> op_complete. Ops of one thread nest: the one
- *             that began last ends first. Nothing follows an op_begin that answered 0.
+ *             After op_defer, at any time: op_mutated* -> op_input* -> op_output* -> op_complete. Ops of one thread nest:
+ *             the one that began last ends first. Nothing follows an op_begin that answered 0.
  *
  *   a naming host (MindSpore): it names its operators and counts its steps
  *
@@ -436,7 +436,8 @@ struct sonde_api {
   /* failed: the kernel gave no result. `op` is invalid from here on. */
   void (*op_end)(struct sonde_op* op, int failed);
   /* Instead of op_end, for an op that goes on after it has returned (a collective): op_mutated and op_output take the
-   * result, at any later time and on any thread, one at a time; then op_complete, once. Never null. */
+   * result, at any later time and on any thread, one at a time; then op_complete, once. op_input takes an argument that
+   * had no values before (a view of what a collective writes). Never null. */
   struct sonde_op* (*op_defer)(struct sonde_op* op);
   void (*op_complete)(struct sonde_op* deferred, int failed);
 

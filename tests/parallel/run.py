@@ -36,7 +36,7 @@ SHORT = {  # styles with cells that the tests of every change look at
     "hsdp": ("forward",),
     "zero": ("state",),
     "tp": ("bits", "optimizer"),
-    "sp": ("bits", "stats", "repeat"),
+    "sp": ("bits", "values", "stats", "repeat"),
     "fsdp2_tp": ("bits",),
     "megatron": ("values", "clipping", "group"),
     "gpipe": ("bits", "values", "stats", "healthy"),

@@ -318,25 +318,51 @@ def test_operators_of_a_library_s_hook_on_gradients_have_the_hook_s_line_and_no_
     assert all(".py:" in line for line in listed.splitlines() if line.split()[1] == "copy_"), listed
 
 
-def test_functional_collectives_have_their_values_when_they_were_waited_for(tmp_path):
+@pytest.fixture(scope="module")
+def functional(tmp_path_factory):
     run = run_ranks(
-        tmp_path,
+        tmp_path_factory.mktemp("functional"),
         DISTRIBUTED
         + """
     functional = torch.ops._c10d_functional
     net(torch.ones(1, 2)).sum().backward()
     total = functional.all_reduce(torch.full((3,), rank + 1.0), "sum", dist.group.WORLD.group_name)
-    (functional.wait_tensor(total) + 1).sum()
+    views = [total.view(3, 1), total[1:].view(2, 1), *total.chunk(3), total.expand(2, 3), total.view_as(torch.ones(3))]
+    (functional.wait_tensor(views[2]) + 1).sum()
+    alone = functional.all_reduce(torch.ones(2), "sum", dist.group.WORLD.group_name).unsqueeze(0)
     optimizer.step()
+    del alone
     dist.destroy_process_group()
     """,
-        saved_data="tensor",
+        saved_data="full",
     )
     assert run.status == 0, run.stderr
-    found = dumps.tensors(run.dump, rank=1)
+    return run
+
+
+def test_functional_collectives_have_their_values_when_they_were_waited_for(functional):
+    found = dumps.tensors(functional.dump, rank=1)
     assert found["Default_all_reduce-op0", "output", 0].tolist() == [3.0] * 3
     waited = [array.tolist() for (name, io, _), array in found.items() if "wait_tensor" in name and io == "output"]
-    assert waited == [[3.0] * 3]
+    assert waited == [[3.0]]
+
+
+def test_views_of_what_a_collective_has_not_written_yet_get_their_values_with_it(functional, sonde):
+    ops = {op.op_name: op for op in package.open(str(functional.dump)).ops if op.rank == 1}
+    makers = {"view-op0": "all_reduce-op0", "slice-op0": "all_reduce-op0", "view-op1": "slice-op0"}
+    makers |= dict.fromkeys(("chunk-op0", "expand-op0", "view_as-op0"), "all_reduce-op0")
+    (run,) = journal_reader.read((functional.dump / "rank_1/.dump_metadata/sonde/journal").read_bytes()).runs
+    names = {name["id"]: name["op_name"] for name in run.op_names}
+    numbers = {names[record["op"]]: record["sequence"] for record in run.records if record["op"]}
+    sources = {names[record["op"]]: record["tensors"][0]["source"] for record in run.records if record["tensors"]}
+    for name, maker in makers.items():
+        tensors = ops[f"Default/{name}"].tensors
+        assert [t.side for t in tensors][:2] == ["input", "output" if name != "view_as-op0" else "input"], name
+        assert not any(t.skipped for t in tensors) and tensors[0].statistics.max == 3, name
+        assert sources[f"Default/{name}"] == numbers[f"Default/{maker}"], name
+    assert {t.skipped for t in ops["Default/unsqueeze-op0"].tensors} == {"a collective that nobody waited for"}
+    found = sonde("first-bad", functional.dump, "--json")
+    assert found.status == 0, found.stdout
 
 
 def test_a_collective_nobody_waits_for_does_no_harm(tmp_path):
