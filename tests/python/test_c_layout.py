@@ -30,6 +30,12 @@ def exported():
     return "".join(f"{name}\n" for name in names if "::" not in name), [name for name in names if "::" in name]
 
 
+def test_the_extension_of_python_exports_nothing_else():
+    """A C++ library that it exported would take the place of PyTorch's."""
+    (extension,) = PACKAGE.glob("_core.*so")
+    assert run("nm", "-D", "--defined-only", extension).split()[1:] == ["T", "PyInit__core"]
+
+
 def without_comments(text):
     return re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
 
