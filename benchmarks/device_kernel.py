@@ -10,6 +10,7 @@ import argparse
 import ctypes
 import json
 import pathlib
+import re
 import statistics
 import tempfile
 import time
@@ -57,13 +58,23 @@ class Queue(ctypes.Structure):
     ]
 
 
+def place_of(member):
+    """The offset of a function in struct sonde_api, which has two numbers of 4 bytes and then pointers."""
+    header = (pathlib.Path(sonde.__file__).parent / "include/sonde/sonde.h").read_text()
+    (table,) = re.findall(
+        r"\nstruct sonde_api \{(.*?)\n\};", re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL), re.DOTALL
+    )
+    members = table.split(";")[2:]
+    (number,) = [number for number, text in enumerate(members) if re.search(rf"\b{member}\b", text)]
+    return 8 + number * ctypes.sizeof(ctypes.c_void_p)
+
+
 def function_of_table():
-    """device_statistics of struct sonde_api: the third from its end."""
+    """device_statistics of struct sonde_api."""
     library = ctypes.CDLL(str(pathlib.Path(sonde.__file__).parent / "libsonde.so"))
     library.sonde_api.restype = ctypes.POINTER(ctypes.c_uint32)
     table = library.sonde_api(2)
-    place = ctypes.addressof(table.contents) + table[0] - 3 * ctypes.sizeof(ctypes.c_void_p)
-    address = ctypes.c_void_p.from_address(place).value
+    address = ctypes.c_void_p.from_address(ctypes.addressof(table.contents) + place_of("device_statistics")).value
     arguments = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t]
     return ctypes.CFUNCTYPE(ctypes.c_int, *arguments)(address)
 
@@ -141,6 +152,8 @@ def measure(dtype, size):
         row["sum us"] = microseconds([lambda one=one: torch.sum(one) for one in tensors], rounds)
     for name in list(row):
         row[name.replace("us", "GB/s")] = size / row[name] / 1e3
+    if "sum us" in row:
+        row["of sum %"] = 100 * row["sum us"] / row["kernel us"]
     return row
 
 

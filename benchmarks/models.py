@@ -59,11 +59,46 @@ class Transformer(nn.Module):
         return self.head(self.encoder(self.embedding(tokens)))
 
 
+class Block(nn.Module):
+    """A layer of a decoder: attention to what came before, then two linear layers."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        parts = self.qkv(self.norm1(x)).view(batch, length, 3, self.heads, width // self.heads)
+        query, key, value = parts.permute(2, 0, 3, 1, 4)
+        seen = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        x = x + self.out(seen.transpose(1, 2).reshape(batch, length, width))
+        return x + self.down(nn.functional.gelu(self.up(self.norm2(x))))
+
+
+class Decoder(nn.Module):
+    """Predicts the next token; 24 layers of width 1024 have 369 million parameters."""
+
+    def __init__(self, layers=24, width=1024, vocabulary=32_000, length=2048):
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
+        self.layers = nn.Sequential(*[Block(width, width // 64) for _ in range(layers)])
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
+
+    def forward(self, tokens):
+        places = torch.arange(tokens.shape[1], device=tokens.device)
+        return self.head(self.norm(self.layers(self.tokens(tokens) + self.places(places))))
+
+
 NAMES = ("resnet18", "transformer", "transformer512")
+OF_GPUS = ("decoder",)  # too large for a CPU
 
 
 def training(name, device="cpu"):
-    """`step()`, which trains once, for one of NAMES: ResNet-18; d=256, 4 layers, fused AdamW; d=512, 6 layers."""
+    """`step()`, which trains once, for one of NAMES or OF_GPUS: ResNet-18; d=256, 4 layers, fused AdamW; d=512,
+    6 layers; a decoder in bfloat16, whose batch has 16 x 2048 tokens."""
     return training_of(name, device)[0]
 
 
@@ -74,6 +109,12 @@ def training_of(name, device="cpu"):
         model, batch = ResNet18().to(device), torch.randn(16, 3, 32, 32).to(device)
         target = torch.randint(0, 10, (16,)).to(device)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    elif name == "decoder":
+        with torch.device(device):
+            model = Decoder().bfloat16()
+            batch = torch.randint(0, 32_000, (16, 2048))
+            target = torch.randint(0, 32_000, (16, 2048))
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     else:
         width = 512 if name == "transformer512" else 256
         model = Transformer(layers=6 if width == 512 else 4, width=width, heads=width // 64).to(device)
