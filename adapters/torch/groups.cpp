@@ -1,6 +1,8 @@
 #include "groups.h"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -27,23 +29,49 @@ std::string_view wrapper_among(c10::ArrayRef<const c10::IValue> values) {
   return {};
 }
 
-// `(Shard(1) of (4, 16) on tp=2, from (0, 8); -; Replicate of (8) on tp=2)`: for each argument that is a tensor.
-void describe_layouts(c10::ArrayRef<const c10::IValue> values, std::vector<std::string>& out) {
-  constexpr std::size_t kMost = 8;  // lists of an optimizer have hundreds
+// For each argument that is a tensor; null: it is not distributed. Lists of an optimizer have hundreds.
+struct Layouts {
+  static constexpr std::size_t kMost = 8;
+  std::array<const Layout*, kMost> all{};
+  std::size_t count = 0;
+};
+
+void collect_layouts(c10::ArrayRef<const c10::IValue> values, Layouts& out) {
   for (const c10::IValue& value : values) {
-    if (out.size() == kMost) return;
-    if (value.isTensor() && value.toTensor().defined()) out.push_back(layout_of(value.toTensor()));
-    if (value.isList()) describe_layouts(value.toListRef(), out);
+    if (out.count == Layouts::kMost) return;
+    if (value.isTensor() && value.toTensor().defined()) out.all[out.count++] = layout_of(value.toTensor());
+    if (value.isList()) collect_layouts(value.toListRef(), out);
   }
 }
 
-std::string layouts_among(c10::ArrayRef<const c10::IValue> values) {
-  std::vector<std::string> layouts;
-  describe_layouts(values, layouts);
-  if (std::ranges::all_of(layouts, [](const std::string& one) { return one.empty(); })) return {};
+// `(Shard(1) of (4, 16) on tp=2, from (0, 8); -; Replicate of (8) on tp=2)`. Empty: no argument is distributed.
+std::string text_of_layouts(const Layouts& layouts) {
+  if (std::ranges::all_of(layouts.all, [](const Layout* one) { return one == nullptr; })) return {};
   std::string text;
-  for (const std::string& one : layouts) text += (text.empty() ? "(" : "; ") + (one.empty() ? "-" : one);
+  for (std::size_t i = 0; i < layouts.count; ++i) {
+    text += (i == 0 ? "(" : "; ") + (layouts.all[i] != nullptr ? layouts.all[i]->text : "-");
+  }
   return text + ")";
+}
+
+// The group of an operator in this place with these arguments. Most steps repeat those of the one before.
+std::shared_ptr<const Group> group_of(ThreadState& state, const OpInfo& info, const Place& place,
+                                      std::string_view wrapper, const Layouts& layouts) {
+  constexpr std::size_t kMostKnown = 1 << 14;
+  std::uint64_t key = mix(mix(place.site, static_cast<std::uint64_t>(place.graph)), hash_of(wrapper));
+  for (std::size_t i = 0; i < layouts.count; ++i) key = mix(key, layouts.all[i] != nullptr ? layouts.all[i]->key : 0);
+  if (state.known_groups.size() >= kMostKnown) state.known_groups.clear();
+  std::shared_ptr<const Group>& known = state.known_groups[key];
+  if (known != nullptr) return known;
+  Group made;
+  made.site = place.site;
+  made.graph = place.graph;
+  if (wrapper != kWaiting) made.scope = info.op_type + "-" + std::string(wrapper);
+  made.layouts = text_of_layouts(layouts);
+  made.key = mix(place.site, hash_of(made.scope));
+  made.layouts_key = made.layouts.empty() ? 0 : hash_of(made.layouts);
+  known = std::make_shared<const Group>(std::move(made));
+  return known;
 }
 
 // The outermost operator on wrappers: the others that it calls belong to its group.
@@ -53,14 +81,9 @@ Place begin_group(ThreadState& state, Frame& frame, const at::RecordFunction& fn
   constexpr std::uint64_t kApart = 0x3001;  // its place is made here, so that `made` has the text
   const Place place = place_of(state, fn, info.op_type.c_str(), mix(kApart, info.number));
   if (!state.groups.contains(place.site)) state.groups[place.site] = state.made;
-  auto group = std::make_shared<Group>();
-  group->site = place.site;
-  group->graph = place.graph;
-  if (wrapper != kWaiting) group->scope = info.op_type + "-" + std::string(wrapper);
-  group->layouts = layouts_among(values);
-  group->key = mix(place.site, hash_of(group->scope));
-  group->layouts_key = group->layouts.empty() ? 0 : hash_of(group->layouts);
-  frame.group = std::move(group);
+  Layouts layouts;
+  collect_layouts(values, layouts);
+  frame.group = group_of(state, info, place, wrapper, layouts);
   return place;
 }
 

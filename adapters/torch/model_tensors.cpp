@@ -153,10 +153,21 @@ std::vector<std::string> wrapped_attributes(PyObject* wrapper) {
 
 void name_tensor(const std::string& name, const at::TensorBase& tensor);
 
+// False: it is no DTensor, which always wraps one tensor, and is not asked for its name in each step.
+bool name_local(const std::string& name, const at::TensorBase& tensor, PyObject* wrapper) {
+  if (wrapper_class(tensor) != "DTensor") return false;
+  const Owned local(PyObject_GetAttrString(wrapper, "_local_tensor"));
+  if (local.get() == nullptr) PyErr_Clear();
+  if (local.get() == nullptr || !THPVariable_Check(local.get())) return false;
+  name_tensor(name, THPVariable_Unpack(local.get()));
+  return true;
+}
+
 // The tensors that `tensor` wraps: a single one has its name, of several each has its attribute's too.
 void name_wrapped(const std::string& name, const at::TensorBase& tensor) {
   const Owned wrapper(THPVariable_Wrap(tensor));
   if (wrapper.get() == nullptr) return PyErr_Clear();
+  if (name_local(name, tensor, wrapper.get())) return;
   std::vector<std::pair<std::string, Owned>> parts;
   for (const std::string& attribute : wrapped_attributes(wrapper.get())) {
     Owned part(PyObject_GetAttrString(wrapper.get(), attribute.c_str()));

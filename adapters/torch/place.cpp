@@ -125,6 +125,7 @@ void fresh_tables(ThreadState& state) {
   state.sites.clear();
   state.forwards.clear();
   state.groups.clear();
+  state.known_groups.clear();
   state.of_optimizer.clear();
 }
 

@@ -5,6 +5,7 @@
 #include <ATen/core/TensorBase.h>
 #include <ATen/record_function.h>
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -21,8 +22,14 @@ bool raises_in_python();
 // transform of functorch. Empty: it has memory of its own, or no values at all (a tracer's).
 std::string_view wrapper_class(const at::TensorBase& t);
 
-// How a DTensor is distributed: `Shard(0) of (16, 8) on tp=2, from (8, 0)`. Empty: it is none. May take the GIL.
-std::string layout_of(const at::TensorBase& t);
+// How a DTensor is distributed. Equal ones have the same address, and live as long as the process.
+struct Layout {
+  std::string text;       // `Shard(0) of (16, 8) on tp=2, from (8, 0)`
+  std::uint64_t key = 0;  // a hash of the text, not 0
+};
+
+// Null: it is no DTensor. May take the GIL.
+const Layout* layout_of(const at::TensorBase& t);
 
 // An operator, or an optimizer's, runs in a process that awaits its first model. True if the recording has begun with it.
 bool first_model_runs(const at::RecordFunction& fn);

@@ -1,10 +1,14 @@
 #include <algorithm>
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "gil.h"
+#include "hash.h"
 #include "program.h"
 #include "python_setup.h"
 #include "tensors.h"
@@ -18,13 +22,32 @@ using K = c10::DispatchKey;
 // Classes whose tensors have no values: a tracer's.
 constexpr std::string_view kTracers[] = {"FakeTensor", "FunctionalTensor"};
 
-// With the GIL, by the `_spec` that tensors share; each key is a reference, so that no other object gets its address.
-using Layouts = std::unordered_map<PyObject*, std::string>;
-auto* g_layouts = new Layouts;  // leaked: threads of the program may outlive static destruction
+// What the text of a layout depends on. Each object is a reference, so that no other gets its address.
+struct LayoutKey {
+  PyObject* mesh = nullptr;
+  PyObject* placements = nullptr;
+  std::vector<std::int64_t> shape;
+};
 
-const std::string& layout_of_spec(PyObject* spec) {
-  constexpr std::size_t kMost = 4096;
-  if (const auto known = g_layouts->find(spec); known != g_layouts->end()) return known->second;
+// With the GIL. Tensors share their `_spec`, as a rule; most steps make some anew, which say the same.
+struct KnownLayouts {
+  std::unordered_map<PyObject*, const Layout*> by_spec;
+  std::unordered_map<std::uint64_t, std::pair<LayoutKey, const Layout*>> by_content;
+  std::unordered_map<std::string, std::unique_ptr<const Layout>> by_text;  // are kept: others have their addresses
+};
+auto* g_layouts = new KnownLayouts;  // leaked: threads of the program may outlive static destruction
+
+const Layout* layout_of_text(std::string text) {
+  if (text.empty()) return nullptr;
+  std::unique_ptr<const Layout>& layout = g_layouts->by_text[text];
+  if (layout == nullptr) {
+    const std::uint64_t key = hash_of(text) | 1;
+    layout = std::make_unique<const Layout>(Layout{std::move(text), key});
+  }
+  return layout.get();
+}
+
+const Layout* described(PyObject* spec) {
   std::string text;
   bool& busy = thread_state().busy;  // PyTorch's functions about placements call operators, which are not the program's
   const bool was_busy = std::exchange(busy, true);
@@ -34,26 +57,74 @@ const std::string& layout_of_spec(PyObject* spec) {
   }
   drop_error();
   busy = was_busy;
-  if (g_layouts->size() == kMost) {
-    Layouts old;
-    old.swap(*g_layouts);
-    for (const auto& [key, layout] : old) Py_DECREF(key);
+  return layout_of_text(std::move(text));
+}
+
+// The objects of a table are released when it is out of the way: their code may ask for a layout.
+void make_room() {
+  constexpr std::size_t kMost = 1024;
+  if (g_layouts->by_spec.size() >= kMost) {
+    const auto old = std::exchange(g_layouts->by_spec, {});
+    for (const auto& [spec, layout] : old) Py_DECREF(spec);
   }
-  return g_layouts->try_emplace(Py_NewRef(spec), std::move(text)).first->second;
+  if (g_layouts->by_content.size() >= kMost) {
+    const auto old = std::exchange(g_layouts->by_content, {});
+    for (const auto& [hash, known] : old) {
+      Py_DECREF(known.first.mesh);
+      Py_DECREF(known.first.placements);
+    }
+  }
+}
+
+bool is_same(const LayoutKey& key, PyObject* mesh, PyObject* placements, c10::IntArrayRef shape) {
+  if (key.mesh != mesh || !shape.equals(key.shape)) return false;
+  const int answer = PyObject_RichCompareBool(key.placements, placements, Py_EQ);
+  if (answer == -1) PyErr_Clear();
+  return answer == 1;
+}
+
+const Layout* layout_by_content(PyObject* spec, PyObject* mesh, PyObject* placements, c10::IntArrayRef shape) {
+  const Py_hash_t of_placements = PyObject_Hash(placements);
+  if (of_placements == -1) PyErr_Clear();
+  std::uint64_t hash = mix(reinterpret_cast<std::uint64_t>(mesh), static_cast<std::uint64_t>(of_placements));
+  for (const std::int64_t size : shape) hash = mix(hash, static_cast<std::uint64_t>(size));
+  const auto known = g_layouts->by_content.find(hash);
+  if (known != g_layouts->by_content.end() && is_same(known->second.first, mesh, placements, shape)) {
+    return known->second.second;
+  }
+  const Layout* layout = described(spec);
+  make_room();
+  const auto [place, is_new] = g_layouts->by_content.try_emplace(hash);
+  if (is_new) place->second = {{Py_NewRef(mesh), Py_NewRef(placements), shape.vec()}, layout};
+  return layout;
+}
+
+const Layout* layout_of_spec(PyObject* spec, c10::IntArrayRef shape) {
+  const Untraced here;
+  PyObject* mesh = PyObject_GetAttrString(spec, "mesh");
+  PyObject* placements = mesh != nullptr ? PyObject_GetAttrString(spec, "placements") : nullptr;
+  const Layout* layout = placements != nullptr ? layout_by_content(spec, mesh, placements, shape) : nullptr;
+  Py_XDECREF(placements);
+  Py_XDECREF(mesh);
+  drop_error();
+  make_room();
+  if (g_layouts->by_spec.try_emplace(spec, layout).second) Py_INCREF(spec);
+  return layout;
 }
 
 }  // namespace
 
-std::string layout_of(const at::TensorBase& t) {
-  if (wrapper_class(t) != "DTensor" || !python_is_alive()) return {};
+const Layout* layout_of(const at::TensorBase& t) {
+  if (wrapper_class(t) != "DTensor" || !python_is_alive()) return nullptr;
   const Gil gil;
   const SavedError saved;
-  const Untraced here;
-  PyObject* spec = PyObject_GetAttrString(python_object(t), "_spec");
-  if (spec == nullptr) return {};
-  std::string text = layout_of_spec(spec);
+  static PyObject* const name = PyUnicode_InternFromString("_spec");  // a slot of the class: no code of Python runs
+  PyObject* spec = PyObject_GetAttr(python_object(t), name);
+  if (spec == nullptr) return nullptr;
+  const auto known = g_layouts->by_spec.find(spec);
+  const Layout* layout = known != g_layouts->by_spec.end() ? known->second : layout_of_spec(spec, t.sizes());
   Py_DECREF(spec);
-  return text;
+  return layout;
 }
 
 std::string_view wrapper_class(const at::TensorBase& t) {

@@ -93,7 +93,8 @@ struct ThreadState {
   std::unordered_map<std::uint64_t, std::uint32_t> forwards;  // (module or line, op type) -> its forward site
   std::unordered_set<std::uint32_t> of_optimizer;             // sites of a compiled Optimizer.step
   std::unordered_map<std::uint32_t, SitePlace> groups;        // by the site of an operator on wrappers
-  SitePlace made;                                             // of the site that was made last
+  std::unordered_map<std::uint64_t, std::shared_ptr<const Group>> known_groups;
+  SitePlace made;  // of the site that was made last
   std::uint64_t generation = 0;
   const void* current_root = nullptr;  // the root whose forward began last on this thread
   bool current_root_trains = true;
