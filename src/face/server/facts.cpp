@@ -42,7 +42,7 @@ constexpr auto kOpFactRow =
                RowField{names::source_file, &OpFactRow::source_file},
                RowField{names::source_line, &OpFactRow::source_line}, RowField{"scopes.text", &OpFactRow::scope});
 
-CatalogTensor tensor_of(const TensorFactRow& row, std::string_view& last_name, DType& last_dtype) {
+CatalogTensor catalog_tensor(const TensorFactRow& row, std::string_view& last_name, DType& last_dtype) {
   CatalogTensor tensor;
   tensor.is_input = row.is_input;
   tensor.slot = row.slot;
@@ -148,7 +148,7 @@ Status read_tensors(Database& database, const Catalog& frame, const Judgement& j
     if (id >= facts.ops.size()) return database.error("cannot read it: a tensor has no op");
     for (; next_op <= id; ++next_op) facts.ops[next_op].first_tensor = facts.tensors.size();
     OpFact& op = facts.ops[id];
-    CatalogTensor tensor = tensor_of(row, last_name, last_dtype);
+    CatalogTensor tensor = catalog_tensor(row, last_name, last_dtype);
     if (!judgement.measured.empty() && !tensor.statistics) {
       const auto measured = judgement.measured.find(tensor_key(id, row.position));
       if (measured != judgement.measured.end()) tensor.statistics = measured->second;

@@ -51,12 +51,12 @@ std::string policy(std::string_view script, std::string_view style) {
 }
 
 // The files of the page.
-struct Page {
+struct PageFiles {
   std::string_view script, style, worker;
 };
 
-Result<Page> page_files() {
-  Page page;
+Result<PageFiles> page_files() {
+  PageFiles page;
   for (const std::string_view path : asset_paths()) {
     const std::string_view text = asset_text(path);
     if (path.ends_with(".css")) page.style = text;
@@ -85,7 +85,7 @@ std::string answer_key(std::string_view path, const Fields& query) {
 }
 
 Result<HtmlFile> HtmlFile::begin(std::uint64_t most_bytes) {
-  const Result<Page> page = page_files();
+  const Result<PageFiles> page = page_files();
   if (!page) return page.error();
   HtmlFile file;
   file.most_bytes_ = most_bytes;
@@ -131,7 +131,7 @@ void HtmlFile::measure_tail() {
 }
 
 Result<std::string> HtmlFile::finish(const std::string& title, const Json& about) {
-  const Result<Page> page = page_files();
+  const Result<PageFiles> page = page_files();
   if (!page) return page.error();
   if (!tail_.empty()) end_piece();
   const Json manifest = {{"about", about}, {"piece_bytes", kPieceBytes}, {"answers", contents_}};

@@ -15,13 +15,13 @@
 namespace sonde::server {
 namespace {
 
-Json json_of(const CatalogRun& run, std::size_t number) {
+Json json_of_run(const CatalogRun& run, std::size_t number) {
   Json json = {{"run", number}};
-  json.update(sonde::json_of(listed(run)));
+  json.update(json_of(listed(run)));
   return json;
 }
 
-Json json_of(const CatalogRank& rank, const CatalogStep& step, State state) {
+Json json_of_step(const CatalogRank& rank, const CatalogStep& step, State state) {
   const StepSum sum = step.sum.value_or(StepSum());
   const StepHealth health = step.health.value_or(StepHealth());
   return {{"rank", rank_text(rank)},
@@ -58,7 +58,7 @@ Json scalar_in(const LossRow& row, const Judgement& judgement) {
   const Health health = health_of(statistics);
   if (health.nan) return "nan";
   if (health.inf()) return health.positive_inf ? "inf" : "-inf";
-  return statistics.max ? sonde::json_of(*statistics.max) : Json();
+  return statistics.max ? json_of(*statistics.max) : Json();
 }
 
 // Backward begins with ones_like of the loss (docs/first-bad.md): its input is the loss, and its maker made it.
@@ -188,14 +188,14 @@ Result<Response> overview(Ask& ask) {
   for (const CatalogRank& rank : frame.ranks) {
     Json runs = Json::array();
     for (std::size_t i = 0; i < rank.runs.size(); ++i) {
-      runs.push_back(json_of(rank.runs[i], i));
+      runs.push_back(json_of_run(rank.runs[i], i));
       for (const std::string& note : rank.runs[i].notes) warnings.push_back(note);
     }
     ranks.push_back({{"rank", rank_text(rank)},
                      {"kind", kDumpKinds[static_cast<std::size_t>(rank.kind)]},
                      {"dump", rank.dump},
                      {"runs", runs}});
-    for (const CatalogStep& step : rank.steps) steps.push_back(json_of(rank, step, states[next++]));
+    for (const CatalogStep& step : rank.steps) steps.push_back(json_of_step(rank, step, states[next++]));
   }
   for (const CatalogProblem& problem : frame.problems) {
     problems.push_back({{"path", problem.path.string()}, {"message", problem.message}});

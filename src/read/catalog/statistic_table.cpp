@@ -360,24 +360,24 @@ void skip_mark(std::string_view& text) {
 }
 
 // The tables that are called statistic.csv: by the columns that each must have.
-struct Kind {
+struct TableKind {
   std::string_view writer;
   std::span<const ColumnInfo> columns;
   std::array<std::string_view, 3> needed;
 };
-constexpr std::array<Kind, 3> kKinds = {{{"MindSpore", kColumns, {"Op Name", "IO", "Slot"}},
-                                         {"msprobe", kProbeColumns, {"Op Name", "Input/Output", "Slot"}},
-                                         {"msprobe for ATB", kAtbColumns, {"Op Name", "Input/Output", "Index"}}}};
+constexpr std::array<TableKind, 3> kKinds = {{{"MindSpore", kColumns, {"Op Name", "IO", "Slot"}},
+                                              {"msprobe", kProbeColumns, {"Op Name", "Input/Output", "Slot"}},
+                                              {"msprobe for ATB", kAtbColumns, {"Op Name", "Input/Output", "Index"}}}};
 
 // Says which column is missing of the kind that has most of its columns.
 std::string wrong_header(std::string_view line) {
   Cells cells;
   if (!split_row(line, cells)) return "line 1, the header: a quote is not closed";
   const auto has = [&](std::string_view name) { return std::ranges::find(cells.all, name) != cells.all.end(); };
-  const auto shared = [&](const Kind& kind) {
+  const auto shared = [&](const TableKind& kind) {
     return std::ranges::count_if(kind.columns, [&](const ColumnInfo& column) { return has(column.name); });
   };
-  const Kind& nearest = *std::ranges::max_element(kKinds, {}, shared);
+  const TableKind& nearest = *std::ranges::max_element(kKinds, {}, shared);
   std::vector<std::string_view> missing;
   std::ranges::copy_if(nearest.needed, std::back_inserter(missing), [&](std::string_view name) { return !has(name); });
   return fmt::format("line 1, the header: found '{}', expected the columns {} of {}; missing: {}",
@@ -396,7 +396,7 @@ Result<StatisticTable> parse_statistic_table(std::string_view text) {
     return torn;
   }
   const std::string_view line = take_line(text);
-  for (const Kind& kind : kKinds) {
+  for (const TableKind& kind : kKinds) {
     Header header;
     if (parse_header(line, kind.columns, kind.needed, header)) return parse_rows(text, header, {});
   }

@@ -15,7 +15,8 @@ namespace sonde {
 namespace {
 
 constexpr const char* kMetadata = "rank_0/.dump_metadata";
-constexpr const char* kTensor = "rank_0/Net/0/0/Mul.Default_Mul-op2.0.0.1700000000000003.output.0.DefaultFormat.npy";
+constexpr const char* kTensorFile =
+    "rank_0/Net/0/0/Mul.Default_Mul-op2.0.0.1700000000000003.output.0.DefaultFormat.npy";
 constexpr const char* kNowhere = "/nowhere/that-is/here";  // the dump comes from another machine
 
 std::string run_in_journal(const std::string& header) {
@@ -33,7 +34,7 @@ class Dump {
   void journal(const std::string& bytes) {
     directory_.write(std::filesystem::path(kMetadata) / "sonde/journal", bytes);
   }
-  void tensor() { directory_.write(kTensor, npy("<f4", "(1,)", bytes_of({1}))); }
+  void tensor() { directory_.write(kTensorFile, npy("<f4", "(1,)", bytes_of({1}))); }
 
   // As first-bad does, and as `watch` does.
   DumpSettings settings() const {

@@ -21,7 +21,7 @@ CatalogTensor input(std::uint32_t slot, std::uint64_t source, std::uint32_t sour
   return tensor;
 }
 
-CatalogOp op_with(std::uint64_t sequence, std::vector<CatalogTensor> tensors) {
+CatalogOp op_of(std::uint64_t sequence, std::vector<CatalogTensor> tensors) {
   CatalogOp op;
   op.sequence = sequence;
   op.tensors = std::move(tensors);
@@ -40,8 +40,8 @@ std::vector<std::string> texts_of(const StepGraph& graph) {
 
 TEST(StepGraph, LeadsFromOpsThatRanBeforeAndElseFromAParameter) {
   CatalogStep step;
-  step.ops = {op_with(4, {output(0)}), op_with(7, {input(0, 7), input(1, 9), output(0), output(1)}),
-              op_with(9, {input(0, 7, 1), input(1, 5), input(2, 7)})};
+  step.ops = {op_of(4, {output(0)}), op_of(7, {input(0, 7), input(1, 9), output(0), output(1)}),
+              op_of(9, {input(0, 7, 1), input(1, 5), input(2, 7)})};
   step.ops[0].is_parameter = true;  // not an operator, and not a node
   const StepGraph graph = graph_of(CatalogRank(), step);
   EXPECT_THAT(graph.ops, ElementsAre(&step.ops[1], &step.ops[2]));

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "verdict_case.h"
+#include "edited_plan.h"
 
 namespace sonde::test {
 namespace {
@@ -25,26 +25,6 @@ Edits good(const std::string& version, const Edits& more = {}) {
   if (version == "1.2") return with({named, "c.iteration=0", kAsync}, more);
   if (version == "1.3") return with({named, "c.op_debug_mode=0"}, more);
   return with({named}, more);
-}
-
-Plan plan_with(const Edits& edits) {
-  const PlanResult result = parse_edits(edits);
-  EXPECT_TRUE(result.plan) << (result.diagnostics.empty() ? "" : text_of(result.diagnostics[0], "f"));
-  return result.plan.value_or(Plan{});
-}
-
-std::vector<std::string> messages(const Edits& edits) {
-  std::vector<std::string> texts;
-  for (const Diagnostic& d : parse_edits(edits).diagnostics) {
-    texts.push_back((d.is_error ? "error " : "warning ") + d.key + ": " + d.message);
-  }
-  return texts;
-}
-
-void expect_message(const Edits& edits, const std::string& start, const std::string& part) {
-  const std::vector<std::string> texts = messages(edits);
-  const auto fits = [&](const std::string& text) { return text.starts_with(start) && text.find(part) != text.npos; };
-  EXPECT_EQ(std::ranges::count_if(texts, fits), 1) << start << " ... " << part << "\n" << testing::PrintToString(texts);
 }
 
 std::string_view layout_of_edits(const Edits& edits) { return info(plan_with(edits).sonde.layout).name; }

@@ -6,37 +6,12 @@
 
 #include <algorithm>
 
-#include "verdict_case.h"
+#include "edited_plan.h"
 
 namespace sonde::test {
 namespace {
 
 using testing::ElementsAre;
-
-// The plan of the good configuration with edits; the test fails when it is refused.
-Plan plan_with(const std::vector<std::string>& edits) {
-  const PlanResult result = parse_edits(edits);
-  EXPECT_TRUE(result.plan) << (result.diagnostics.empty() ? "" : text_of(result.diagnostics[0], "f"));
-  return result.plan.value_or(Plan{});
-}
-
-// "error|warning KEY: MESSAGE" of every diagnostic.
-std::vector<std::string> messages(const std::vector<std::string>& edits) {
-  std::vector<std::string> texts;
-  for (const Diagnostic& d : parse_edits(edits).diagnostics) {
-    texts.push_back((d.is_error ? "error " : "warning ") + d.key + ": " + d.message);
-  }
-  return texts;
-}
-
-// Exactly one diagnostic is about it, and it begins and continues like this.
-void expect_message(const std::vector<std::string>& edits, const std::string& start, const std::string& part) {
-  const std::vector<std::string> texts = messages(edits);
-  const auto count = std::count_if(texts.begin(), texts.end(), [&](const std::string& text) {
-    return text.starts_with(start) && text.find(part) != text.npos;
-  });
-  EXPECT_EQ(count, 1) << start << " … " << part << "\n" << testing::PrintToString(texts);
-}
 
 TEST(Plan, OfTheSmallestFileHasTheDefaults) {
   const Plan plan = plan_with({"-e.enable", "-e.trans_flag"});

@@ -14,8 +14,9 @@ constexpr double kOpCost = 5000;      // nanoseconds of an op's callbacks withou
 constexpr double kFirstCost = 60000;  // the same, when it is seen first: its line and module are looked up
 constexpr double kByteCost = 1;       // nanoseconds of the writer for a byte
 constexpr std::size_t kFreeTimes = 31, kSamples = 25;
-constexpr std::uint64_t kMostInARow = 12;  // recorded steps, before one that is left out to see the time without
-constexpr std::uint64_t kFirstFree = 4;    // steps that are left out after the first
+constexpr std::uint64_t kMostRecordedInARow =
+    12;                                  // recorded steps, before one that is left out to see the time without
+constexpr std::uint64_t kFirstFree = 4;  // steps that are left out after the first
 constexpr double kFirstFactor = 1.5;
 constexpr double kBusy = 0.02;  // of a step's time, by the writer
 
@@ -99,7 +100,7 @@ bool Overhead::wants(GraphState& state) const {
   if (state.order.empty()) return true;
   const double free = free_time(state);
   if (state.steps <= kFirstFree || free == 0) return false;
-  if (state.recorded_last && state.in_a_row >= kMostInARow) return false;
+  if (state.recorded_last && state.in_a_row >= kMostRecordedInARow) return false;
   const Name& next = state.names[state.order[state.next_full % state.order.size()]];
   const double least = factor(state) * (base_cost(state) + cost_of(next, Depth::full));
   const double most = std::max(20 * goal_ * free, 2 * least);
