@@ -16,7 +16,7 @@ struct Flag {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-std::vector<Flag> flags_of(const CLI::App& verb) {
+std::vector<Flag> completed_flags(const CLI::App& verb) {
   std::vector<Flag> flags;
   for (const CLI::Option* option : verb.get_options()) {
     for (const std::string& name : option->get_lnames()) {
@@ -26,20 +26,20 @@ std::vector<Flag> flags_of(const CLI::App& verb) {
   return flags;
 }
 
-std::vector<const CLI::App*> verbs_of(const CLI::App& app) { return app.get_subcommands({}); }
+std::vector<const CLI::App*> completed_verbs(const CLI::App& app) { return app.get_subcommands({}); }
 
 std::string names_of(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const CLI::App* verb : verbs_of(app)) names.push_back(verb->get_name());
+  for (const CLI::App* verb : completed_verbs(app)) names.push_back(verb->get_name());
   return joined(names, " ");
 }
 
 // After a verb, words that are not options are files and directories, which the shell completes itself.
 std::string bash_of(const CLI::App& app) {
   std::string cases;
-  for (const CLI::App* verb : verbs_of(app)) {
+  for (const CLI::App* verb : completed_verbs(app)) {
     std::vector<std::string> names;
-    for (const Flag& flag : flags_of(*verb)) names.push_back(flag.name);
+    for (const Flag& flag : completed_flags(*verb)) names.push_back(flag.name);
     cases += fmt::format("    {}) options=\"{}\" ;;\n", verb->get_name(), joined(names, " "));
   }
   return fmt::format(R"(# sonde completion bash > ~/.local/share/bash-completion/completions/sonde
@@ -77,11 +77,12 @@ std::string zsh_text(const std::string& text) {
 
 std::string zsh_of(const CLI::App& app) {
   std::string verbs, cases;
-  for (const CLI::App* verb : verbs_of(app)) {
+  for (const CLI::App* verb : completed_verbs(app)) {
     verbs +=
         "    " + shell_quoted(zsh_text(verb->get_name()) + ":" + zsh_text(first_line(verb->get_description()))) + "\n";
     std::string flags;
-    for (const Flag& flag : flags_of(*verb)) flags += " " + shell_quoted(flag.name + "[" + zsh_text(flag.help) + "]");
+    for (const Flag& flag : completed_flags(*verb))
+      flags += " " + shell_quoted(flag.name + "[" + zsh_text(flag.help) + "]");
     cases += fmt::format("    {}) _arguments{} '*:file:_files' ;;\n", verb->get_name(), flags);
   }
   return fmt::format(R"(#compdef sonde
@@ -108,10 +109,10 @@ if [ "$funcstack[1]" = _sonde ]; then _sonde "$@"; else compdef _sonde sonde; fi
 
 std::string fish_of(const CLI::App& app) {
   std::string text = "# sonde completion fish > ~/.config/fish/completions/sonde.fish\n";
-  for (const CLI::App* verb : verbs_of(app)) {
+  for (const CLI::App* verb : completed_verbs(app)) {
     text += fmt::format("complete -c sonde -n __fish_use_subcommand -f -a {} -d {}\n", verb->get_name(),
                         shell_quoted(first_line(verb->get_description())));
-    for (const Flag& flag : flags_of(*verb)) {
+    for (const Flag& flag : completed_flags(*verb)) {
       text += fmt::format("complete -c sonde -n '__fish_seen_subcommand_from {}' -l {} -d {}\n", verb->get_name(),
                           flag.name.substr(2), shell_quoted(flag.help));
     }

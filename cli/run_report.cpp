@@ -99,12 +99,12 @@ std::vector<const CatalogStep*> steps_of_last_run(const CatalogRank& rank) {
 
 bool is_not_finite(const CatalogTensor& tensor) { return tensor.statistics && !tensor.statistics->all_finite(); }
 
-struct Sum {
+struct RunSum {
   std::size_t steps = 0, ops = 0, tensors = 0, not_finite = 0;
 };
 
-Sum sum_of(const std::vector<const CatalogStep*>& steps) {
-  Sum sum;
+RunSum sum_of(const std::vector<const CatalogStep*>& steps) {
+  RunSum sum;
   for (const CatalogStep* step : steps) {
     ++sum.steps;
     for (const CatalogOp& op : step->ops) {
@@ -163,7 +163,7 @@ bool print_contents(const Catalog& catalog) {
     std::map<std::uint32_t, std::vector<const CatalogStep*>> graphs;
     for (const CatalogStep* step : steps_of_last_run(rank)) graphs[step->id.graph].push_back(step);
     for (const auto& [graph, steps] : graphs) {
-      const Sum sum = sum_of(steps);
+      const RunSum sum = sum_of(steps);
       table.add({fmt::format("{}", rank.rank), fmt::format("{} {}", graph, graph == 0 ? "training" : "no gradients"),
                  fmt::format("{}", sum.steps), fmt::format("{}", sum.ops), fmt::format("{}", sum.tensors),
                  fmt::format("{}", sum.not_finite)});

@@ -91,11 +91,11 @@ bool comes_from(const CompareFacts& facts, std::uint32_t op, bool in_golden, con
 }
 
 void name_lost_backward(const CompareFacts& facts, CompareFinding& finding, const LostBackward& lost, bool in_golden) {
-  constexpr std::size_t kMostNamed = 4;
+  constexpr std::size_t kMostTypesNamed = 4;
   const CompareSide& side = facts.side(in_golden);
   std::string types = fmt::format(
-      "{}", fmt::join(lost.types.begin(), lost.types.begin() + std::min(lost.types.size(), kMostNamed), ", "));
-  if (lost.types.size() > kMostNamed) types += fmt::format(" and {} more", lost.types.size() - kMostNamed);
+      "{}", fmt::join(lost.types.begin(), lost.types.begin() + std::min(lost.types.size(), kMostTypesNamed), ", "));
+  if (lost.types.size() > kMostTypesNamed) types += fmt::format(" and {} more", lost.types.size() - kMostTypesNamed);
   const bool is_again = lost.call != kNoOp;
   const std::string shows = finding.tensor != nullptr
                                 ? fmt::format(", which changes what {} reads", finding.op->target.front()->op_name)

@@ -15,7 +15,8 @@ inline std::uint64_t now_us() {
 // Since some time in the past: for durations.
 inline std::uint64_t now_ns() {
   using namespace std::chrono;
-  return static_cast<std::uint64_t>(duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count());
+  return static_cast<std::uint64_t>(
+      duration_cast<std::chrono::nanoseconds>(steady_clock::now().time_since_epoch()).count());
 }
 
 // Ten years. condition_variable::wait_for(lock, kForever, …) does the work of wait(), whose symbol is of GCC 12: with it the

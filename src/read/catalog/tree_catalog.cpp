@@ -72,7 +72,7 @@ std::map<std::string, std::string> long_names(const fs::path& directory, Catalog
 }
 
 // A tensor by its file name, or by its place in the file of an op.
-struct FoundTensor {
+struct TreeTensor {
   TensorFileName name;
   std::string real_name;  // of the op, where the file says it
   DType dtype = DType::undefined;
@@ -81,12 +81,12 @@ struct FoundTensor {
 };
 
 struct FoundFiles {
-  std::vector<FoundTensor> tensors;
+  std::vector<TreeTensor> tensors;
   std::vector<std::pair<OpFileName, fs::path>> tables;
 };
 
-void add_tensor_file(const std::string& name, const std::string& path, std::vector<FoundTensor>& tensors) {
-  FoundTensor tensor;
+void add_tensor_file(const std::string& name, const std::string& path, std::vector<TreeTensor>& tensors) {
+  TreeTensor tensor;
   if (!parse_tensor_file_name(name, tensor.name)) {
     if (!is_free_tensor_name(name)) return;
     // The name is unknown (mapping.csv is lost), or the file is not part of the dump.
@@ -115,7 +115,7 @@ void add_container(const fs::path& file, const OpFileName& name, const std::stri
     for (std::size_t slot = 0; slot < side.size(); ++slot) {
       const ContainerTensor& from = side[slot];
       if (from.data_type == kCannUndefined && from.bytes == 0) continue;  // not a tensor
-      FoundTensor& tensor = found.tensors.emplace_back();
+      TreeTensor& tensor = found.tensors.emplace_back();
       tensor.name.op_type = name.op_type;
       tensor.name.op_name = name.op_name;
       tensor.name.timestamp_us = name.timestamp_us;
@@ -165,24 +165,24 @@ bool is_op_file(const FilePlace& file, const std::string& name, OpFileName& op) 
 }
 
 // TorchAir numbers items of a list within it ("0.1"): the inputs of such an op are renumbered, with flattened lists.
-void count_items_of_lists(std::vector<FoundTensor>& tensors) {
-  std::map<std::pair<std::string_view, bool>, std::vector<FoundTensor*>> sides;
-  for (FoundTensor& tensor : tensors) {
+void count_items_of_lists(std::vector<TreeTensor>& tensors) {
+  std::map<std::pair<std::string_view, bool>, std::vector<TreeTensor*>> sides;
+  for (TreeTensor& tensor : tensors) {
     if (!tensor.name.key.empty()) sides[{tensor.name.op_name, tensor.name.is_input}];
   }
   if (sides.empty()) return;
-  for (FoundTensor& tensor : tensors) {
+  for (TreeTensor& tensor : tensors) {
     const auto side = sides.find({tensor.name.op_name, tensor.name.is_input});
     if (side != sides.end()) side->second.push_back(&tensor);
   }
   for (auto& [key, side] : sides) {
-    std::ranges::stable_sort(side, [](const FoundTensor* a, const FoundTensor* b) {
+    std::ranges::stable_sort(side, [](const TreeTensor* a, const TreeTensor* b) {
       const std::string &x = a->name.key, &y = b->name.key;
       if (a->name.slot != b->name.slot) return a->name.slot < b->name.slot;
       return x.size() != y.size() ? x.size() < y.size() : x < y;
     });
     std::uint32_t next = 0;
-    for (FoundTensor* tensor : side) {
+    for (TreeTensor* tensor : side) {
       if (tensor->name.key.empty() && tensor->name.slot != next) tensor->name.key = std::to_string(tensor->name.slot);
       tensor->name.slot = next++;
     }
@@ -221,18 +221,18 @@ void add_pack(const fs::path& file, const fs::path& rank, const std::map<std::st
 }
 
 // By time, side, slot and path.
-void sort_tensors(std::vector<FoundTensor>& tensors) {
-  std::vector<FoundTensor*> order;
+void sort_tensors(std::vector<TreeTensor>& tensors) {
+  std::vector<TreeTensor*> order;
   order.reserve(tensors.size());
-  for (FoundTensor& tensor : tensors) order.push_back(&tensor);
-  std::ranges::sort(order, [](const FoundTensor* a, const FoundTensor* b) {
+  for (TreeTensor& tensor : tensors) order.push_back(&tensor);
+  std::ranges::sort(order, [](const TreeTensor* a, const TreeTensor* b) {
     if (a->name.timestamp_us != b->name.timestamp_us) return a->name.timestamp_us < b->name.timestamp_us;
     if (a->name.is_input != b->name.is_input) return a->name.is_input;
     return a->name.slot != b->name.slot ? a->name.slot < b->name.slot : a->path < b->path;
   });
-  std::vector<FoundTensor> sorted;
+  std::vector<TreeTensor> sorted;
   sorted.reserve(tensors.size());
-  for (FoundTensor* const tensor : order) sorted.push_back(std::move(*tensor));
+  for (TreeTensor* const tensor : order) sorted.push_back(std::move(*tensor));
   tensors = std::move(sorted);
 }
 
@@ -285,7 +285,7 @@ class StepReader {
   }
 
   // Joins the row with the same op, side, slot and time, if there is one.
-  void add_file(const FoundTensor& file) {
+  void add_file(const TreeTensor& file) {
     const TensorFileName& name = file.name;
     const auto row = rows_.find(Place{key_of(name.op_type, name.op_name), name.slot, name.is_input, name.timestamp_us});
     CatalogTensor& tensor = row != rows_.end()
@@ -416,7 +416,7 @@ void read_directory(const fs::path& directory, const CatalogRank& rank, StepRead
     if (!table->problem.empty()) catalog.problems.push_back({path, table->problem});
     if (table->is_torn) catalog.problems.push_back({path, std::string(kTornRow), true, ProblemKind::torn});
   }
-  for (const FoundTensor& tensor : files.tensors) reader.add_file(tensor);
+  for (const TreeTensor& tensor : files.tensors) reader.add_file(tensor);
 }
 
 // `constants` may be empty, or the directory itself: then nothing else remains of the step.
