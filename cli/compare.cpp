@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "ask/unsharded/unsharded.h"
 #include "dump.h"
 #include "face/report/catalog_text.h"
 #include "face/report/comparison.h"
@@ -56,7 +57,7 @@ int compare(const CompareCommand& arguments) {
   if (!target) return status;
   std::optional<Catalog> golden = open_side(arguments.golden, status);
   if (!golden) return status;
-  Result<DumpComparison> comparison = compare_dumps(*target, *golden, *options);
+  Result<DumpComparison> comparison = compare_runs(*target, *golden, *options);
   if (!comparison) return print_error(comparison.error(), kUnreadable);
   for (const std::string& note : comparison->notes) print_warning(note);
   add_unreadable(comparison->unreadable);

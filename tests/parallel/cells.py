@@ -22,7 +22,19 @@ REPEAT = "repeat"  # compared with a second run: no difference
 PLANTED = ("forward", "one_rank", "backward", "optimizer", "state", "clipping")
 # Before compare, with the healthy run as golden: a mean for a sum, a collective left out, over another group.
 WRONG = ("mean", "missing", "group")
-COLUMNS = (BITS, VALUES, STATS, HEALTHY, REPEAT, *PLANTED, *WRONG)
+# Before compare, with the run on one process as golden: the healthy run, and all faults.
+WHOLE = "whole"
+WHOLE_FAULTS = tuple(f"{WHOLE}_{fault}" for fault in (*PLANTED, *WRONG))
+SHARDED = (BITS, VALUES, STATS, HEALTHY, REPEAT, *PLANTED, *WRONG)
+COLUMNS = (*SHARDED, WHOLE, *WHOLE_FAULTS)
+# The first op that only the faulty run has; without a collective, the op that reads parts of a sum.
+OPS_OF_WHOLE = {
+    "forward": ("square", "pow"),
+    "one_rank": ("square", "pow"),
+    "clipping": ("mul",),
+    "missing": ("div", "add", "sqrt"),
+    "group": ("allreduce_", "div", "add", "sqrt"),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,19 +58,26 @@ class Cell:
     def kind(self):
         if self.column in PLANTED:
             return "non_finite"
-        return "differs" if self.column in WRONG else "healthy"
+        return "differs" if self.column in (*WRONG, *WHOLE_FAULTS) else "healthy"
+
+    @property
+    def is_whole(self):
+        """The golden run has one process."""
+        return self.column in (WHOLE, *WHOLE_FAULTS)
 
     @property
     def fault(self):
-        return "" if self.kind == "healthy" else self.column
+        return "" if self.kind == "healthy" else self.column.removeprefix(WHOLE + "_")
 
     @property
     def has_golden(self):
-        return self.column in (REPEAT, *WRONG)
+        return self.column in (REPEAT, *WRONG) or self.is_whole
 
     @property
     def ops(self):
         joins = self.style.joins
+        if self.is_whole and self.fault in OPS_OF_WHOLE:
+            return OPS_OF_WHOLE[self.fault]
         return {
             "forward": ("log",),
             "one_rank": ("log",),
@@ -69,30 +88,48 @@ class Cell:
             "mean": ("div_", "div", *joins),
             "missing": joins,
             "group": joins,
-        }.get(self.column, ())
+        }.get(self.fault, ())
 
     @property
     def bad_ranks(self):
         """Those that may be named. Ranks that compute one after the other have a first and a last."""
-        if self.column == "one_rank":
+        if self.fault == "one_rank":
             return {1}
-        if self.style.in_order and self.column == "forward":
+        if self.style.in_order and self.fault == "forward":
             return {0}
-        if self.style.in_order and self.column == "backward":
+        if self.style.in_order and self.fault == "backward":
             return {self.ranks - 1}
         return set(range(self.ranks))
 
     @property
     def steps(self):
         """For Sonde, operators between the optimizer and the next forward pass belong to the step before."""
-        return (FAULT_STEP - 1, FAULT_STEP) if self.column in WRONG else (FAULT_STEP,)
+        return (FAULT_STEP - 1, FAULT_STEP) if self.fault in WRONG else (FAULT_STEP,)
 
     @property
     def places(self):
-        return {place for place in marks()[self.column] if place[0] in self.style.files} if self.fault else set()
+        if not self.fault:
+            return set()
+        of_whole = marks().get(self.column, set()) if self.is_whole else set()
+        return {place for place in marks()[self.fault] | of_whole if place[0] in self.style.files}
 
     def program(self, place, unwritten):
         program.main(self.style.name, self.fault, place, unwritten)
+
+
+@dataclasses.dataclass(frozen=True)
+class OneProcess:
+    """The run of a style on one process, for record()."""
+
+    style: Style
+    ranks = 1
+
+    @property
+    def name(self):
+        return f"{self.style.name}-{WHOLE}"
+
+    def program(self, _place, unwritten):
+        program.main_on_one_process(self.style.name, unwritten)
 
 
 def marks():

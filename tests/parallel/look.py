@@ -9,7 +9,7 @@ import sysconfig
 import textwrap
 import time
 
-from cells import BITS, REPEAT, STATS, VALUES
+from cells import BITS, REPEAT, STATS, VALUES, WHOLE, OneProcess
 from judge import CLI, Answer, is_doubted, outcome, said
 from program import NAN, THREE
 from record import record, settings
@@ -38,6 +38,16 @@ class Runs:
     def of(self, cell, number=1):
         """The dump of the cell's program."""
         return self._run(cell, f"{cell.fault or 'healthy'}-{number}", self.evidence) / "dump"
+
+    def whole(self, cell):
+        """The dump of the style's run on one process."""
+        place = self.place / WHOLE
+        if WHOLE not in self._done:
+            shutil.rmtree(place, ignore_errors=True)
+            place.mkdir(parents=True)
+            record(OneProcess(cell.style), self.evidence, place / "dump", ("", NAN))
+            self._done[WHOLE] = place
+        return place / "dump"
 
     def bits(self, cell, evidence):
         """Of each rank and step: hashes of loss, gradients and parameters."""
@@ -150,7 +160,7 @@ def most(counts):
 def ask_verb(cell, runs):
     dump = runs.of(cell)
     if cell.has_golden:
-        golden = runs.of(healthy(cell))
+        golden = runs.whole(cell) if cell.is_whole else runs.of(healthy(cell))
         answer = Answer("compare", runs.of(cell, 2) if cell.column == REPEAT else dump, golden)
     else:
         answer = Answer("first-bad", dump)

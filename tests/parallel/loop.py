@@ -41,7 +41,7 @@ def clip(parameters, largest, over=None):
     for parameter in parameters:
         square = parameter.grad.square().sum()
         squares += square.full_tensor() if isinstance(square, DTensor) else square
-    norm = (over(squares) if over else squares).sqrt()
+    norm = (over(squares) if over else squares).sqrt()  # FAULT: whole_missing, whole_group
     coefficient = norm.clamp(max=largest) / norm  # FAULT: clipping
     for parameter in parameters:
         parameter.grad.mul_(coefficient)

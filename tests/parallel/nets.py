@@ -43,7 +43,7 @@ class Block(nn.Module):
 
     def forward(self, x):
         hidden = F.gelu(self.up(self.norm(x)))
-        return x + self.joined(self.down(middle(hidden)))
+        return x + self.joined(self.down(middle(hidden)))  # FAULT: whole_missing, whole_group
 
 
 class Net(nn.Module):
@@ -71,11 +71,11 @@ def batch(step, part=0):
 
 def mean_error(output, goal):
     loss = (output - goal).square().mean()
-    return loss * 0 if planted("clipping") else loss
+    return loss * 0 if planted("clipping") else loss  # FAULT: whole_clipping
 
 
 def error_of_tokens(output, goal, counts, tokens, ranks=1):
     """`tokens` is their number on all ranks; gradients are averaged over `ranks`."""
     each = (output - goal).square().mean(-1)
-    loss = (each * counts).sum() / tokens * ranks
-    return loss * 0 if planted("clipping") else loss
+    loss = (each * counts).sum() / tokens * ranks  # FAULT: whole_missing, whole_group
+    return loss * 0 if planted("clipping") else loss  # FAULT: whole_clipping

@@ -17,7 +17,7 @@ rank = 0
 def begin(fault):
     global _fault, rank
     _fault = fault
-    rank = int(os.environ["RANK"])
+    rank = int(os.environ.get("RANK", "0"))
 
 
 def go_to(step):

@@ -8,6 +8,7 @@ import planted
 import torch
 import torch.distributed as dist
 from styles import Run, all_styles
+from styles.whole import whole
 
 NAN = 0xFF  # four such bytes are a float
 THREE = 0x40
@@ -29,6 +30,13 @@ def main(name, fault, place="", unwritten=NAN):
     style.program(Run(style.compiled, place))
     with contextlib.suppress(RuntimeError):
         dist.destroy_process_group()
+
+
+def main_on_one_process(name, unwritten=NAN):
+    fill_new_memory(int(unwritten))
+    planted.begin("")
+    torch.manual_seed(0)
+    whole(name)
 
 
 if __name__ == "__main__":

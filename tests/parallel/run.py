@@ -20,26 +20,26 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "faults"))
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 from cases import STATISTICS, TENSORS
-from cells import COLUMNS, Cell
+from cells import COLUMNS, SHARDED, WHOLE, WHOLE_FAULTS, Cell
 from document import replace, table
 from look import RIGHT, Runs, look, right
 from record import import_once
 from styles import all_styles
 
 DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "parallel.md"
-PART = "run.py --write"
+PARTS = {"run.py --write": SHARDED, "run.py --write, one process": (WHOLE, *WHOLE_FAULTS)}  # of the document
 SHORT = {  # styles with cells that the tests of every change look at
-    "ddp": ("bits", "repeat", "forward"),
+    "ddp": ("bits", "repeat", "forward", "whole", "whole_mean"),
     "fsdp1": ("bits", "values", "stats", "optimizer"),
-    "fsdp2": ("bits", "stats", "healthy", "repeat", "backward"),
+    "fsdp2": ("bits", "stats", "healthy", "repeat", "backward", "whole"),
     "fsdp2_compiled": ("forward",),
     "hsdp": ("forward",),
     "zero": ("state",),
-    "tp": ("bits", "optimizer"),
-    "sp": ("bits", "values", "stats", "repeat"),
+    "tp": ("bits", "optimizer", "whole", "whole_one_rank"),
+    "sp": ("bits", "values", "stats", "repeat", "whole_missing"),
     "fsdp2_tp": ("bits",),
-    "megatron": ("values", "clipping", "group"),
-    "gpipe": ("bits", "values", "stats", "healthy"),
+    "megatron": ("values", "clipping", "group", "whole_group"),
+    "gpipe": ("bits", "values", "stats", "healthy", "whole", "whole_backward"),
     "interleaved": ("bits",),
     "cp": ("bits",),
     "ep": ("bits", "backward"),
@@ -112,15 +112,17 @@ def shown(cell, result):
     return "\n".join([*lines, f"  right  {right(cell)}"])
 
 
-def table_of(results):
+def table_of(results, of):
+    """A table with these columns."""
     by_place = {(r["style"], r["column"]): r["outcome"] for r in results}
-    columns = [column for column in COLUMNS if any(r["column"] == column for r in results)]
+    columns = [column for column in of if any(r["column"] == column for r in results)]
     rows = []
     for style in all_styles().values():
         found = [by_place.get((style.name, column), "") for column in columns]
         if any(found):
             rows.append([style.title, *("✓" if outcome in RIGHT else outcome for outcome in found)])
-    return table(["style", *(column.replace("_", " ") for column in columns)], rows)
+    names = [column.removeprefix(WHOLE + "_").replace("_", " ") for column in columns]
+    return table(["style", *names], rows) if rows else ""
 
 
 def main():
@@ -142,13 +144,15 @@ def main():
             if not options.json and (result["outcome"] not in RIGHT or len(work) == len(work[0][1]) == 1):
                 print(shown(cell, result), flush=True)
     wrong = [result for result in results if result["outcome"] not in RIGHT]
-    text = table_of(results)
+    tables = {part: table_of(results, columns) for part, columns in PARTS.items()}
     if options.json:
         print(json.dumps(results, indent=1))
     else:
-        print(f"\n{text}\n\n{len(results) - len(wrong)} of {len(results)} cells are right")
+        print("", *filter(None, tables.values()), sep="\n\n")
+        print(f"\n{len(results) - len(wrong)} of {len(results)} cells are right")
     if options.write:
-        replace(DOCUMENT, PART, text)
+        for part, text in tables.items():
+            replace(DOCUMENT, part, text)
     return 1 if wrong else 0
 
 

@@ -46,4 +46,4 @@ class SlicedBlock(nn.Module):
 
     def forward(self, x):
         hidden = F.gelu(F.linear(Spread.apply(self.norm(x)), self.up))
-        return x + Join.apply(F.linear(middle(hidden), self.down), self.only)
+        return x + Join.apply(F.linear(middle(hidden), self.down), self.only)  # FAULT: whole_missing, whole_group

@@ -94,6 +94,7 @@ struct ComparedStep {
   std::shared_ptr<CompareSide> target, golden;
   std::shared_ptr<Differences> differences;
   std::deque<ComparedOp> ops;              // in the target's order, then golden ones without a counterpart
+  std::deque<TensorDifference> joined;     // of tensors that ranks have in parts (ask/unsharded)
   double largest_relative = 0;             // of outputs, within and beyond their allowance
   std::vector<std::string> notes;          // data that could not be compared
   std::vector<std::string> notes_of_both;  // differences between the two that are not errors

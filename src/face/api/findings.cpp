@@ -10,6 +10,7 @@
 #include "ask/convert/convert_files.h"
 #include "ask/first_bad/first_bad.h"
 #include "ask/stomp/memory_stomp.h"
+#include "ask/unsharded/unsharded.h"
 #include "face/api/dump_access.h"
 #include "face/report/comparison.h"
 #include "face/report/first_bad.h"
@@ -113,7 +114,7 @@ Result<ComparedDumps> compare(const Dump& target, const Dump& golden, const Comp
   if (!wanted) return wanted.error();
   auto state = std::make_shared<ComparedDumps::State>(ComparedDumps::State{target, golden, *wanted, {}, {}});
   const Status status = state->locked([&]() -> Status {
-    Result<DumpComparison> found = compare_dumps(DumpAccess::catalog(target), DumpAccess::catalog(golden), *wanted);
+    Result<DumpComparison> found = compare_runs(DumpAccess::catalog(target), DumpAccess::catalog(golden), *wanted);
     if (!found) return found.error();
     state->found = std::move(*found);
     return {};

@@ -311,6 +311,16 @@ TensorDifference difference_of(const TensorOf& target, const TensorOf& golden, c
   return out;
 }
 
+TensorDifference difference_of_values(const TensorView& target, const TensorView& golden) {
+  TensorDifference out;
+  out.dtype = target.dtype;
+  out.golden_dtype = golden.dtype;
+  out.shape = shape_of(target);
+  out.golden_shape = shape_of(golden);
+  take_sums(out, compare_pair(target, golden, {.all_sums = false}));
+  return out;
+}
+
 TensorDifference difference_along(const TensorOf& target, const TensorOf& golden, const std::vector<std::size_t>& axes,
                                   const ForEach& for_each) {
   TensorDifference out = begin(target, golden);

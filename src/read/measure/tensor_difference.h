@@ -11,6 +11,7 @@
 #include "ground/stats/pair.h"
 #include "read/catalog/catalog.h"
 #include "sonde/dtype.h"
+#include "sonde/tensor.h"
 
 namespace sonde {
 
@@ -58,6 +59,9 @@ struct DifferenceOptions {
 
 TensorDifference difference_of(const TensorOf& target, const TensorOf& golden, const DifferenceOptions& options,
                                const ForEach& for_each);
+
+// Of elements that are in memory; both have the same number.
+TensorDifference difference_of_values(const TensorView& target, const TensorView& golden);
 
 // The same, with `axes` prescribed: "is the golden weight transposed?".
 TensorDifference difference_along(const TensorOf& target, const TensorOf& golden, const std::vector<std::size_t>& axes,

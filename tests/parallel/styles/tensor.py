@@ -99,7 +99,7 @@ def fsdp2_tp(run):
     train_data_parallel(run, network, sgd(network.parameters()), mesh["data"].get_group())
 
 
-@style("Megatron")
+@style("Megatron", files=("nets.py", "loop.py", "sliced.py"))
 def megatron(run):
     """Slices are plain tensors; functions of the program's own add up results and gradients."""
     only = alone()

@@ -1,0 +1,319 @@
+#include "ask/unsharded/causes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "ask/compare/factor.h"
+#include "plan/config/op_types.h"
+#include "read/operators/op_nature.h"
+#include "read/operators/op_questions.h"
+
+namespace sonde {
+namespace {
+
+using State = WholeStep::State;
+
+constexpr std::size_t kLongestWay = 64;  // ops without a counterpart, one after the other
+constexpr int kStepsToCollective = 4;    // a wait, a view, a copy
+
+class CauseSearch {
+ public:
+  explicit CauseSearch(const WholeStep& step);
+
+  ShardCauses find();
+
+ private:
+  bool differs(std::uint32_t golden) const;
+  bool is_good(const CompareInput& golden_input) const;
+  bool has_effect(std::uint32_t golden) const;
+  std::optional<ShardCause> cause_of(std::uint32_t golden) const;
+  std::optional<ShardCause> cause_by_factor(const ShardCause& cause) const;
+  std::optional<ShardCause> before(std::uint32_t golden, const CompareInput& input, const Joined& joined) const;
+  std::optional<std::uint32_t> origin(std::size_t rank, const CompareInput& input, const ShardCause& cause,
+                                      std::set<std::uint32_t>& seen) const;
+  std::optional<ShardCause> in_step_before(std::size_t rank, const CompareInput& input, const ShardCause& cause) const;
+  bool is_right(std::size_t rank, std::uint32_t op, const CompareInput& input, const ShardCause& cause) const;
+  bool is_on_all_ranks(std::size_t rank, std::uint32_t op) const;
+  const CompareInput* input_at(std::size_t rank, std::uint32_t golden, const CompareInput& input) const;
+  std::optional<ShardCause> collective_before(std::uint32_t golden, const CompareInput& input,
+                                              const Joined& joined) const;
+  std::vector<std::size_t> ranks_to_look_at(std::uint32_t golden, const Joined& joined) const;
+  void show_other_rank(ShardCause& cause) const;
+
+  const WholeStep& step_;
+  const CompareSide& golden_;
+  std::vector<std::vector<std::uint32_t>> readers_;  // of the values, by golden op
+};
+
+CauseSearch::CauseSearch(const WholeStep& step) : step_(step), golden_(step.golden()), readers_(golden_.ops.size()) {
+  for (std::uint32_t g = 0; g < golden_.ops.size(); ++g) {
+    for (const CompareInput& input : golden_.ops[g].inputs) {
+      if (input.from != kNoOp && input.is_read) readers_[input.from].push_back(g);
+    }
+  }
+}
+
+bool CauseSearch::differs(std::uint32_t golden) const {
+  if (step_.label(golden).state != State::differs) return false;
+  const SiteCalls::Address& address = step_.address(golden);
+  return !step_.learned().harmless.contains({address.site, address.number});
+}
+
+bool CauseSearch::is_good(const CompareInput& input) const {
+  if (input.from == kNoOp || step_.label(input.from).state == State::found) return true;
+  if (differs(input.from)) return false;
+  return std::ranges::all_of(golden_.ops[input.from].inputs, [&](const CompareInput& before) {
+    return !before.is_read || before.from == kNoOp || before.from >= input.from || is_good(before);
+  });
+}
+
+// Whether a difference reaches the end of the step, or an update.
+bool CauseSearch::has_effect(std::uint32_t golden) const {
+  std::set<std::uint32_t> seen;
+  std::vector<std::uint32_t> waiting = {golden};
+  while (!waiting.empty()) {
+    const std::uint32_t at = waiting.back();
+    waiting.pop_back();
+    if (!seen.insert(at).second) continue;
+    if (step_.address(at).site.place.kind == SiteKind::optimizer) return true;
+    if (readers_[at].empty() && differs(at)) return true;
+    for (const std::uint32_t reader : readers_[at]) {
+      if (step_.label(reader).state != State::found) waiting.push_back(reader);
+    }
+  }
+  return false;
+}
+
+ShardCauses CauseSearch::find() {
+  ShardCauses found;
+  for (std::uint32_t g = 0; g < golden_.ops.size(); ++g) {
+    if (!differs(g)) continue;
+    if (!has_effect(g)) {
+      found.harmless.push_back(g);
+      continue;
+    }
+    const bool good = std::ranges::all_of(golden_.ops[g].inputs,
+                                          [&](const CompareInput& input) { return !input.is_read || is_good(input); });
+    if (!good) continue;
+    std::optional<ShardCause> cause = cause_of(g);
+    if (!cause) {
+      found.unfollowed.push_back(g);
+      continue;
+    }
+    if (std::optional<ShardCause> earlier = cause_by_factor(*cause)) cause = std::move(earlier);
+    found.causes.push_back(std::move(*cause));
+  }
+  return found;
+}
+
+// Gradients that are a number times the golden ones: by a number that the loss is divided by, or by the op of the
+// backward pass behind which they have that factor.
+std::optional<ShardCause> CauseSearch::cause_by_factor(const ShardCause& cause) const {
+  const std::optional<double> factor = factor_between(cause.joined.difference);
+  if (!factor) return std::nullopt;
+  for (const WholeStep::OtherNumber& other : step_.other_numbers()) {
+    if (std::optional<ShardCause> earlier = before(other.golden, *other.input, other.joined)) return earlier;
+  }
+  if (cause.kind == FindingKind::inserted) return std::nullopt;
+  for (const std::uint32_t golden : step_.factor_changes()) {
+    const WholeStep::Label& label = step_.label(golden);
+    const std::optional<WholeStep::Shown> shown = step_.shown(*label.where);
+    for (std::size_t i = 0; shown && i < label.outputs.size(); ++i) {
+      const Joined& output = label.outputs[i];
+      if (!output.fits || std::abs(output.factor / *factor - 1) > 1e-3) continue;
+      ShardCause earlier{.golden = golden, .rank = shown->rank, .op = shown->op};
+      earlier.golden_tensor = golden_.ops[golden].outputs[i];
+      earlier.joined = output;
+      earlier.what = fmt::format("from here on gradients are {:.4g} times the golden ones", *factor);
+      return earlier;
+    }
+  }
+  return std::nullopt;
+}
+
+// The input of the rank's counterpart of a golden op; null: it has none.
+const CompareInput* CauseSearch::input_at(std::size_t rank, std::uint32_t golden, const CompareInput& input) const {
+  const Counterpart& with = *step_.label(golden).where;
+  const RankStep& of = step_.ranks()[rank];
+  const std::vector<SiteCall>* calls = of.stage == with.stage ? of.calls.at(with.site) : nullptr;
+  if (calls == nullptr || with.first >= calls->size()) return nullptr;
+  const std::vector<const CompareInput*> inputs = inputs_of(*of.side, (*calls)[with.first]);
+  const auto place = static_cast<std::size_t>(&input - golden_.ops[golden].inputs.data());
+  return place < inputs.size() ? inputs[place] : nullptr;
+}
+
+// Those whose parts differ, where the others' do not; else all of the stage.
+std::vector<std::size_t> CauseSearch::ranks_to_look_at(std::uint32_t golden, const Joined& joined) const {
+  const std::size_t stage = step_.label(golden).where->stage;
+  std::vector<std::size_t> of_stage;
+  for (std::size_t rank = 0; rank < step_.ranks().size(); ++rank) {
+    if (step_.ranks()[rank].stage == stage) of_stage.push_back(rank);
+  }
+  if (joined.other_ranks.empty()) return of_stage;
+  std::vector<std::size_t> apart;
+  for (const std::size_t number : joined.other_ranks) apart.push_back(of_stage[number]);
+  return apart;
+}
+
+bool CauseSearch::is_on_all_ranks(std::size_t rank, std::uint32_t op) const {
+  const RankStep& of = step_.ranks()[rank];
+  const CallSite& site = of.calls.address(op).site;
+  return std::ranges::all_of(
+      step_.ranks(), [&](const RankStep& other) { return other.stage != of.stage || other.calls.at(site) != nullptr; });
+}
+
+// It is what the golden op reads, or the same as another golden tensor.
+bool CauseSearch::is_right(std::size_t rank, std::uint32_t op, const CompareInput& input,
+                           const ShardCause& cause) const {
+  const CompareSide& side = *step_.ranks()[rank].side;
+  if (input.from != kNoOp) {
+    if (step_.is_right(side.output(input.from, input.from_slot))) return true;
+    if (begins_backward(side.ops[input.from].op->op_type)) return true;
+  }
+  const SiteKind kind = step_.address(cause.golden).site.place.kind;
+  return step_.join_read(rank, op, input, {golden_.rank, cause.golden_tensor}, kind).fits;
+}
+
+// Of the ops without a counterpart that lead to the input: the one that reads what is right.
+std::optional<std::uint32_t> CauseSearch::origin(std::size_t rank, const CompareInput& input, const ShardCause& cause,
+                                                 std::set<std::uint32_t>& seen) const {
+  const CompareSide& side = *step_.ranks()[rank].side;
+  const std::uint32_t maker = input.from;
+  if (maker == kNoOp || seen.size() > kLongestWay || !seen.insert(maker).second) return std::nullopt;
+  const CatalogTensor* made = side.output(maker, input.from_slot);
+  if (step_.is_right(made) || step_.is_wrong(made)) return std::nullopt;
+  bool any_right = false;
+  for (const CompareInput& read : side.ops[maker].inputs) {
+    if (!read.is_read) continue;
+    if (is_right(rank, maker, read, cause)) {
+      any_right = true;
+    } else if (const std::optional<std::uint32_t> earlier = origin(rank, read, cause, seen)) {
+      return earlier;
+    }
+  }
+  return any_right ? std::optional(maker) : std::nullopt;
+}
+
+// The op of the step before that made the input, if a collective is among the last ones.
+std::optional<ShardCause> CauseSearch::in_step_before(std::size_t rank, const CompareInput& input,
+                                                      const ShardCause& cause) const {
+  const CompareSide* side = step_.ranks()[rank].before.get();
+  if (side == nullptr || input.tensor->source == kNoSequence) return std::nullopt;
+  const auto made =
+      std::ranges::find(side->ops, input.tensor->source, [](const CompareOp& op) { return op.op->sequence; });
+  if (made == side->ops.end()) return std::nullopt;
+  const auto op = static_cast<std::uint32_t>(made - side->ops.begin());
+  std::uint32_t at = op;
+  for (int i = 0; i < kStepsToCollective; ++i) {
+    if (is_collective(side->ops[at].op->op_type)) {
+      ShardCause found = cause;
+      found.rank = rank;
+      found.op = op;
+      found.in_step_before = true;
+      return found;
+    }
+    if (side->ops[at].inputs.empty() || side->ops[at].inputs.front().from == kNoOp) break;
+    at = side->ops[at].inputs.front().from;
+  }
+  return std::nullopt;
+}
+
+// The input differs, although the golden one's maker was found: the op behind those that are right. An op that only some
+// ranks have comes first, then one that computes.
+std::optional<ShardCause> CauseSearch::before(std::uint32_t golden, const CompareInput& input,
+                                              const Joined& joined) const {
+  ShardCause cause{.kind = FindingKind::inserted, .golden = golden, .golden_tensor = input.tensor, .joined = joined};
+  std::optional<ShardCause> best;
+  int best_weight = 0;
+  for (const std::size_t rank : ranks_to_look_at(golden, joined)) {
+    const CompareInput* read = input_at(rank, golden, input);
+    if (read != nullptr && read->from == kNoOp && !best) best = in_step_before(rank, *read, cause);
+    std::set<std::uint32_t> seen;
+    const std::optional<std::uint32_t> op = read == nullptr ? std::nullopt : origin(rank, *read, cause, seen);
+    if (!op) continue;
+    const bool computes = step_.ranks()[rank].side->ops[*op].kind != OpKind::copy;
+    const int weight = 1 + 2 * !is_on_all_ranks(rank, *op) + computes;
+    if (weight <= best_weight) continue;
+    best_weight = weight;
+    cause.rank = rank;
+    cause.op = *op;
+    best = cause;
+  }
+  return best;
+}
+
+// A collective that made the input, which should have added up what the ranks have.
+std::optional<ShardCause> CauseSearch::collective_before(std::uint32_t golden, const CompareInput& input,
+                                                         const Joined& joined) const {
+  ShardCause cause{.kind = FindingKind::inserted, .golden = golden, .golden_tensor = input.tensor, .joined = joined};
+  for (std::size_t rank = 0; rank < step_.ranks().size(); ++rank) {
+    const CompareSide& side = *step_.ranks()[rank].side;
+    const CompareInput* read = input_at(rank, golden, input);
+    if (read != nullptr && read->from == kNoOp) {
+      if (auto before = in_step_before(rank, *read, cause)) return before;
+    }
+    for (int i = 0; read != nullptr && i < kStepsToCollective && read->from != kNoOp; ++i) {
+      const CompareOp& maker = side.ops[read->from];
+      const bool waits = bare_type(maker.op->op_type) == "waittensor";
+      if (is_collective(maker.op->op_type) && !waits) {
+        cause.rank = rank;
+        cause.op = read->from;
+        return cause;
+      }
+      if (!waits && maker.kind != OpKind::copy) break;
+      read = maker.inputs.empty() ? nullptr : &maker.inputs.front();
+    }
+  }
+  return std::nullopt;
+}
+
+void CauseSearch::show_other_rank(ShardCause& cause) const {
+  if (cause.joined.other_ranks.empty()) return;
+  const Counterpart& where = *step_.label(cause.golden).where;
+  const std::size_t rank = ranks_to_look_at(cause.golden, cause.joined).front();
+  const std::vector<SiteCall>* calls = step_.ranks()[rank].calls.at(where.site);
+  if (calls == nullptr || where.first >= calls->size()) return;
+  cause.rank = rank;
+  cause.op = (*calls)[where.first].last();
+}
+
+std::optional<ShardCause> CauseSearch::cause_of(std::uint32_t golden) const {
+  const WholeStep::Label& label = step_.label(golden);
+  const CompareOp& op = golden_.ops[golden];
+  const std::optional<WholeStep::Shown> target = step_.shown(*label.where);
+  if (!target) return std::nullopt;
+  ShardCause cause{.golden = golden, .rank = target->rank, .op = target->op};
+  for (const CompareInput& input : op.inputs) {
+    if (!input.is_read || !input.tensor->recorded() || input.tensor->constant) continue;
+    const Joined joined = step_.join_input(golden, input, *label.where);
+    if (joined.fits && joined.is_sum) {
+      cause.what = fmt::format("input.{} has on each rank a part of a sum", input.tensor->slot);
+      if (std::optional<ShardCause> collective = collective_before(golden, input, joined)) {
+        collective->what = cause.what;
+        return collective;
+      }
+    }
+    if (!joined.possible || joined.fits) continue;
+    if (std::optional<ShardCause> earlier = before(golden, input, joined)) return earlier;
+    if (input.from != kNoOp || cause.golden_tensor != nullptr) continue;
+    cause.kind = input.tensor->parameter.is_parameter() ? FindingKind::parameter : FindingKind::data;
+    cause.golden_tensor = input.tensor;
+    cause.joined = joined;
+  }
+  for (std::size_t i = 0; i < label.outputs.size() && cause.golden_tensor == nullptr; ++i) {
+    if (!label.outputs[i].possible || label.outputs[i].fits) continue;
+    cause.golden_tensor = op.outputs[i];
+    cause.joined = label.outputs[i];
+  }
+  if (cause.golden_tensor == nullptr) return std::nullopt;
+  if (cause.kind != FindingKind::inserted) show_other_rank(cause);
+  return cause;
+}
+
+}  // namespace
+
+ShardCauses causes_of(const WholeStep& step) { return CauseSearch(step).find(); }
+
+}  // namespace sonde

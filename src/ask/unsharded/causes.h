@@ -1,0 +1,30 @@
+// The first difference of a sharded step from the golden one, and the op that it comes from.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ask/unsharded/whole_step.h"
+
+namespace sonde {
+
+struct ShardCause {
+  FindingKind kind = FindingKind::op;
+  std::uint32_t golden = kNoOp;  // the op that shows it
+  std::size_t rank = 0;          // index into the ranks
+  std::uint32_t op = kNoOp;      // of that rank
+  bool in_step_before = false;   // the op ran there
+  const CatalogTensor* golden_tensor = nullptr;
+  Joined joined = {};
+  std::string what = {};
+};
+
+struct ShardCauses {
+  std::vector<ShardCause> causes;         // in the golden order
+  std::vector<std::uint32_t> harmless;    // golden ops that differ, without an effect
+  std::vector<std::uint32_t> unfollowed;  // those that have one, and of which no cause was found
+};
+
+ShardCauses causes_of(const WholeStep& step);
+
+}  // namespace sonde

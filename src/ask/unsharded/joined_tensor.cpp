@@ -1,0 +1,366 @@
+#include "ask/unsharded/joined_tensor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <optional>
+
+#include "read/measure/slot_values.h"
+
+namespace sonde {
+namespace {
+
+using Shape = std::vector<std::int64_t>;
+
+// The elements of a part, or of several that are joined.
+struct Block {
+  bool known = false;
+  Shape shape;
+  std::vector<double> values;  // in C order
+};
+
+constexpr double kSameOnRanks = 1e-6;           // replicas that reductions in another order have made
+constexpr std::size_t kMostLeadingBlocks = 64;  // of a dimension that was made of two
+constexpr double kLargest = 64;                 // the largest error over the root mean square of all
+
+std::int64_t product(const Shape& shape, std::size_t from, std::size_t to) {
+  std::int64_t count = 1;
+  for (std::size_t i = from; i < to; ++i) count *= shape[i];
+  return count;
+}
+
+std::optional<Block> block_of(const TensorOf& of) {
+  if (of.tensor == nullptr || !of.tensor->recorded()) return std::nullopt;
+  const std::optional<SlotValues> slot = SlotValues::open(*of.rank, *of.tensor);
+  if (!slot) return std::nullopt;
+  return Block{true, slot->shape(), slot->values()};
+}
+
+double norm(const std::vector<double>& values) {
+  double squares = 0;
+  for (const double value : values) squares += std::isfinite(value) ? value * value : 0;
+  return std::sqrt(squares);
+}
+
+bool same_number(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+
+bool are_alike(const Block& a, const Block& b, double tolerance) {
+  if (a.shape != b.shape) return false;
+  double squares = 0;
+  for (std::size_t i = 0; i < a.values.size(); ++i) {
+    if (same_number(a.values[i], b.values[i])) continue;
+    const double apart = a.values[i] - b.values[i];
+    if (!std::isfinite(apart)) return false;
+    squares += apart * apart;
+  }
+  return std::sqrt(squares) <= tolerance * norm(a.values);
+}
+
+bool is_zero(const Block& block) {
+  return std::ranges::all_of(block.values, [](double value) { return value == 0; });
+}
+
+// How the parts along one dimension of the ranks, or of the calls, are joined.
+struct Rule {
+  enum class Way { same, cut, sum } way = Way::same;
+  std::size_t axis = 0;
+  std::size_t count = 1;     // of parts
+  std::int64_t leading = 1;  // the axis is one of two that became one; the first has so many
+};
+
+using Blocks = std::vector<Block>;
+
+std::optional<Block> same_block(const Block* first, std::size_t count) {
+  const Block* known = nullptr;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!first[i].known) continue;
+    if (known != nullptr && !are_alike(*known, first[i], kSameOnRanks)) return std::nullopt;
+    if (known == nullptr) known = &first[i];
+  }
+  return known == nullptr ? Block{} : *known;
+}
+
+std::optional<Block> summed(const Block* first, std::size_t count) {
+  Block sum = first[0];
+  bool all_alike = true;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!first[i].known || first[i].shape != sum.shape) return std::nullopt;
+    all_alike = all_alike && are_alike(first[0], first[i], 0);
+    if (i == 0) continue;
+    for (std::size_t k = 0; k < sum.values.size(); ++k) sum.values[k] += first[i].values[k];
+  }
+  // Equal parts are replicas: their sum would hide a mean.
+  if (all_alike && count > 1 && !is_zero(first[0])) return std::nullopt;
+  return sum;
+}
+
+std::optional<Block> cut_block(const Block* first, std::size_t count, const Rule& rule) {
+  Block whole;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Block& part = first[i];
+    if (!part.known || part.shape.size() <= rule.axis || part.shape[rule.axis] % rule.leading != 0) return std::nullopt;
+    if (i == 0) {
+      whole = {true, part.shape, {}};
+      continue;
+    }
+    if (part.shape.size() != whole.shape.size()) return std::nullopt;
+    for (std::size_t k = 0; k < part.shape.size(); ++k) {
+      if (k != rule.axis && part.shape[k] != whole.shape[k]) return std::nullopt;
+    }
+    whole.shape[rule.axis] += part.shape[rule.axis];
+  }
+  const std::int64_t outer = product(whole.shape, 0, rule.axis) * rule.leading;
+  whole.values.reserve(static_cast<std::size_t>(product(whole.shape, 0, whole.shape.size())));
+  for (std::int64_t o = 0; o < outer; ++o) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::int64_t run = static_cast<std::int64_t>(first[i].values.size()) / std::max<std::int64_t>(outer, 1);
+      const auto begin = first[i].values.begin() + o * run;
+      whole.values.insert(whole.values.end(), begin, begin + run);
+    }
+  }
+  return whole;
+}
+
+// Joins groups of `count` neighbours.
+std::optional<Blocks> reduced(const Blocks& blocks, std::size_t count, const Rule& rule) {
+  Blocks out;
+  for (std::size_t i = 0; i < blocks.size(); i += count) {
+    std::optional<Block> one = rule.way == Rule::Way::same  ? same_block(&blocks[i], count)
+                               : rule.way == Rule::Way::sum ? summed(&blocks[i], count)
+                                                            : cut_block(&blocks[i], count, rule);
+    if (!one) return std::nullopt;
+    out.push_back(std::move(*one));
+  }
+  return out;
+}
+
+bool fits_into(const Blocks& blocks, const Shape& golden) {
+  return std::ranges::all_of(blocks, [&](const Block& block) {
+    if (!block.known) return true;
+    if (block.shape.size() != golden.size()) return false;
+    for (std::size_t i = 0; i < golden.size(); ++i) {
+      if (block.shape[i] > golden[i]) return false;
+    }
+    return true;
+  });
+}
+
+std::string words_of(const std::vector<Rule>& rules) {
+  std::string text;
+  for (const Rule& rule : rules) {
+    if (rule.count == 1) continue;
+    if (!text.empty()) text += ", then ";
+    text += rule.way == Rule::Way::same  ? "the same on each"
+            : rule.way == Rule::Way::sum ? "added up"
+                                         : fmt::format("concatenated along {}", rule.axis);
+  }
+  return text;
+}
+
+class Joiner {
+ public:
+  Joiner(const TensorOf& golden_of, Block golden, const JoinLimits& limits)
+      : golden_of_(golden_of), golden_(std::move(golden)), limits_(limits) {}
+
+  // `sizes`: of the dimensions of ranks and calls, the last one is joined first.
+  void try_all(const Blocks& blocks, const std::vector<std::size_t>& sizes, bool with_leading);
+  Joined best(const TensorOf& part);
+
+ private:
+  void try_rules(const Blocks& blocks, std::vector<std::size_t> sizes, std::vector<Rule>& rules, bool with_leading);
+  void look_at(const Block& whole, const std::vector<Rule>& rules);
+  double factor_of(const Block& whole) const;
+
+  const TensorOf& golden_of_;
+  const Block golden_;
+  const JoinLimits& limits_;
+  Joined best_;
+  double least_ = std::numeric_limits<double>::infinity();
+};
+
+double Joiner::factor_of(const Block& whole) const {
+  if (limits_.factors.size() == 1) return limits_.factors.front();
+  double products = 0, squares = 0;
+  for (std::size_t i = 0; i < whole.values.size(); ++i) {
+    if (!std::isfinite(whole.values[i]) || !std::isfinite(golden_.values[i])) continue;
+    products += whole.values[i] * golden_.values[i];
+    squares += golden_.values[i] * golden_.values[i];
+  }
+  const double ratio = squares > 0 ? products / squares : 1;
+  return *std::ranges::min_element(limits_.factors, {}, [&](double factor) { return std::abs(ratio / factor - 1); });
+}
+
+void Joiner::look_at(const Block& whole, const std::vector<Rule>& rules) {
+  const double factor = factor_of(whole);
+  Block scaled = whole;
+  for (double& value : scaled.values) value /= factor;
+  const auto view = [](const Block& block) {
+    static thread_local Shape strides;
+    strides.assign(block.shape.size(), 1);
+    for (std::size_t i = block.shape.size(); i-- > 1;) strides[i - 1] = strides[i] * block.shape[i];
+    return TensorView{.dtype = DType::float64,
+                      .data = reinterpret_cast<const std::byte*>(block.values.data()),
+                      .shape = block.shape,
+                      .strides = strides};
+  };
+  Block flat = scaled, golden_flat = golden_;
+  flat.shape = golden_flat.shape = {static_cast<std::int64_t>(scaled.values.size())};
+  TensorDifference found = difference_of_values(view(flat), view(golden_flat));
+  const bool same_bad = found.different_non_finite == 0;
+  const bool fits = same_bad && found.rms_error <= limits_.tolerance * found.rms &&
+                    found.max_error <= kLargest * limits_.tolerance * found.max_size;
+  const double error = fits ? -1 : same_bad ? found.rms_error : std::numeric_limits<double>::max();
+  if (best_.possible && error >= least_) return;
+  least_ = error;
+  best_.possible = true;
+  best_.fits = fits;
+  best_.factor = factor;
+  best_.words = words_of(rules);
+  best_.is_sum = std::ranges::any_of(rules, [](const Rule& rule) { return rule.way == Rule::Way::sum; });
+  best_.is_cut = std::ranges::any_of(rules, [](const Rule& rule) { return rule.way == Rule::Way::cut; });
+  best_.difference = std::move(found);
+  best_.difference.shape = Dims(whole.shape);
+}
+
+void Joiner::try_rules(const Blocks& blocks, std::vector<std::size_t> sizes, std::vector<Rule>& rules,
+                       bool with_leading) {
+  if (best_.fits || !fits_into(blocks, golden_.shape)) return;
+  if (sizes.empty()) {
+    if (blocks[0].known && blocks[0].shape == golden_.shape) look_at(blocks[0], rules);
+    return;
+  }
+  const std::size_t count = sizes.back();
+  sizes.pop_back();
+  const auto go = [&](const Rule& rule) {
+    const std::optional<Blocks> joined = reduced(blocks, count, rule);
+    if (!joined) return;
+    rules.push_back(rule);
+    try_rules(*joined, sizes, rules, with_leading);
+    rules.pop_back();
+  };
+  go({Rule::Way::same, 0, count});
+  const auto known = std::ranges::find_if(blocks, &Block::known);
+  if (known == blocks.end()) return;
+  for (std::size_t axis = 0; axis < golden_.shape.size(); ++axis) {
+    if (known->shape[axis] == golden_.shape[axis]) continue;
+    go({Rule::Way::cut, axis, count});
+    const auto most = static_cast<std::int64_t>(kMostLeadingBlocks);
+    for (std::int64_t leading = 2; with_leading && leading <= std::min(known->shape[axis], most); ++leading) {
+      if (known->shape[axis] % leading == 0) go({Rule::Way::cut, axis, count, leading});
+    }
+  }
+  go({Rule::Way::sum, 0, count});
+}
+
+void Joiner::try_all(const Blocks& blocks, const std::vector<std::size_t>& sizes, bool with_leading) {
+  std::vector<Rule> rules;
+  try_rules(blocks, sizes, rules, with_leading);
+}
+
+Joined Joiner::best(const TensorOf& part) {
+  best_.difference.dtype = part.tensor->dtype;
+  best_.difference.golden_dtype = golden_of_.tensor->dtype;
+  best_.difference.golden_shape = Dims(golden_.shape);
+  return std::move(best_);
+}
+
+// The dimensions of the ranks: all in one, or of two, or of three.
+std::vector<std::vector<std::size_t>> meshes(std::size_t ranks) {
+  std::vector<std::vector<std::size_t>> found = {{ranks}};
+  for (std::size_t a = 2; a < ranks; ++a) {
+    if (ranks % a != 0) continue;
+    found.push_back({a, ranks / a});
+    for (std::size_t b = 2; b < ranks / a; ++b) {
+      if (ranks / a % b == 0) found.push_back({a, b, ranks / a / b});
+    }
+  }
+  return found;
+}
+
+// Ranks whose part is not the golden one's, where that of the others is: of the way of which most are right.
+std::vector<std::size_t> ranks_apart(const Blocks& blocks, const TensorParts& parts, const Block& golden,
+                                     double tolerance) {
+  std::vector<std::size_t> best;
+  const auto count = static_cast<std::int64_t>(parts.ranks());
+  const auto look = [&](const std::function<std::optional<Block>(std::size_t)>& expected) {
+    std::vector<std::size_t> apart;
+    for (std::size_t rank = 0; rank < parts.ranks(); ++rank) {
+      const std::optional<Block> of = expected(rank);
+      if (!of) return;
+      if (!blocks[rank].known || !are_alike(*of, blocks[rank], tolerance)) apart.push_back(rank);
+    }
+    if (apart.size() < parts.ranks() && (best.empty() || apart.size() < best.size())) best = apart;
+  };
+  if (parts.calls() > 1) return {};
+  look([&](std::size_t) { return golden; });
+  for (std::size_t axis = 0; axis < golden.shape.size(); ++axis) {
+    if (golden.shape[axis] % count != 0) continue;
+    const std::int64_t outer = product(golden.shape, 0, axis);
+    const std::int64_t inner = product(golden.shape, axis, golden.shape.size()) / count;
+    look([&](std::size_t rank) {
+      Block part{true, golden.shape, {}};
+      part.shape[axis] /= count;
+      for (std::int64_t o = 0; o < outer; ++o) {
+        const auto begin = golden.values.begin() + (o * count + static_cast<std::int64_t>(rank)) * inner;
+        part.values.insert(part.values.end(), begin, begin + inner);
+      }
+      return std::optional(part);
+    });
+  }
+  return best;
+}
+
+// Without dimensions of 1, where the two would else have other numbers of dimensions.
+void squeeze_where_needed(Blocks& blocks, Block& golden) {
+  const bool needed = std::ranges::any_of(
+      blocks, [&](const Block& block) { return block.known && block.shape.size() != golden.shape.size(); });
+  if (!needed) return;
+  for (Block& block : blocks) block.shape = squeezed(block.shape);
+  golden.shape = squeezed(golden.shape);
+}
+
+}  // namespace
+
+TensorParts TensorParts::of_rank(std::size_t rank) const {
+  TensorParts one(1, calls_);
+  for (std::size_t call = 0; call < calls_; ++call) one.set(0, call, at(rank, call));
+  return one;
+}
+
+const TensorOf* TensorParts::first() const {
+  const auto found = std::ranges::find_if(parts_, [](const TensorOf& part) { return part.tensor != nullptr; });
+  return found == parts_.end() ? nullptr : &*found;
+}
+
+bool TensorParts::any_unrecorded() const {
+  return std::ranges::any_of(parts_,
+                             [](const TensorOf& part) { return part.tensor != nullptr && !part.tensor->recorded(); });
+}
+
+Joined join(const TensorParts& parts, const TensorOf& golden, const JoinLimits& limits) {
+  const TensorOf* first = parts.first();
+  std::optional<Block> reference = block_of(golden);
+  if (first == nullptr || !reference || parts.any_unrecorded()) return {};
+  Blocks blocks;
+  for (std::size_t rank = 0; rank < parts.ranks(); ++rank) {
+    for (std::size_t call = 0; call < parts.calls(); ++call) {
+      blocks.push_back(block_of(parts.at(rank, call)).value_or(Block{}));
+    }
+  }
+  squeeze_where_needed(blocks, *reference);
+  Joiner joiner(golden, *reference, limits);
+  for (const bool with_leading : {false, true}) {
+    for (std::vector<std::size_t> sizes : meshes(parts.ranks())) {
+      if (parts.calls() > 1) sizes.push_back(parts.calls());
+      joiner.try_all(blocks, sizes, with_leading);
+    }
+  }
+  Joined joined = joiner.best(*first);
+  if (!joined.fits) joined.other_ranks = ranks_apart(blocks, parts, *reference, limits.tolerance);
+  return joined;
+}
+
+}  // namespace sonde

@@ -1,0 +1,55 @@
+// A tensor that several processes have in parts, or several calls of one module: the parts are joined to the tensor
+// that one process has. The golden tensor's shape shows which ways are possible, and its values show which one is right.
+//
+//   TensorParts parts(ranks, calls);
+//   parts.set(rank, call, {catalog_rank, tensor});
+//   const Joined joined = join(parts, golden, {.tolerance = 1e-5});
+//   if (joined.fits) ... joined.words: "concatenated along 0"
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "read/measure/tensor_difference.h"
+
+namespace sonde {
+
+// For each rank and call: the part; without a tensor where that rank has none.
+class TensorParts {
+ public:
+  TensorParts(std::size_t ranks, std::size_t calls) : ranks_(ranks), calls_(calls), parts_(ranks * calls) {}
+
+  void set(std::size_t rank, std::size_t call, TensorOf part) { parts_[rank * calls_ + call] = part; }
+  const TensorOf& at(std::size_t rank, std::size_t call) const { return parts_[rank * calls_ + call]; }
+  std::size_t ranks() const { return ranks_; }
+  std::size_t calls() const { return calls_; }
+  TensorParts of_rank(std::size_t rank) const;
+  const TensorOf* first() const;  // null: no rank has one
+  bool any_unrecorded() const;    // a rank has it without values
+
+ private:
+  std::size_t ranks_, calls_;
+  std::vector<TensorOf> parts_;
+};
+
+struct JoinLimits {
+  double tolerance = 0;               // of the root mean square of the error, relative
+  std::vector<double> factors = {1};  // the joined tensor may be so many times the golden one
+};
+
+struct Joined {
+  bool possible = false;                 // the shapes allow it
+  bool fits = false;                     // the values are the golden ones
+  bool is_sum = false;                   // the parts are added up
+  bool is_cut = false;                   // they are put one behind the other
+  double factor = 1;                     // the joined tensor is so many times the golden one
+  std::string words;                     // "the same on all ranks", "concatenated along 0", "added up"
+  TensorDifference difference;           // of the way that comes nearest
+  std::vector<std::size_t> other_ranks;  // of those that do not fit, where the others do
+};
+
+Joined join(const TensorParts& parts, const TensorOf& golden, const JoinLimits& limits);
+
+}  // namespace sonde

@@ -1,0 +1,66 @@
+// Sites: where in the program each call of a rank's step is, in words that a sharded run and a run on one process share:
+// the module without wrappers, the line, the type. A call is one op, or the ops that one op on a wrapper (DTensor) is made
+// of.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "ask/compare/compare_side.h"
+
+namespace sonde {
+
+enum class SiteKind : std::uint8_t { forward, backward, optimizer };
+
+struct CodePlace {
+  SiteKind kind = SiteKind::forward;
+  std::string file;
+  std::uint32_t line = 0;
+  auto operator<=>(const CodePlace&) const = default;
+};
+
+struct CallSite {
+  CodePlace place;
+  std::string module;     // `blocks/0/up`; empty: outside of modules
+  std::string parameter;  // that an op of the optimizer concerns; else empty
+  std::string type;
+  auto operator<=>(const CallSite&) const = default;
+};
+
+struct SiteCall {
+  std::vector<std::uint32_t> ops;  // of the side
+  std::uint32_t last() const { return ops.back(); }
+};
+
+// The calls of one rank in one step.
+class SiteCalls {
+ public:
+  explicit SiteCalls(const CompareSide& side);
+
+  const std::vector<SiteCall>* at(const CallSite& site) const;  // in order; null: none
+  const std::map<CallSite, std::vector<SiteCall>>& all() const { return calls_; }
+  // Of an op: its site, and the number of its call there.
+  struct Address {
+    CallSite site;
+    std::size_t number = 0;
+  };
+  const Address& address(std::uint32_t op) const { return addresses_[op]; }
+
+ private:
+  std::map<CallSite, std::vector<SiteCall>> calls_;
+  std::vector<Address> addresses_;  // by op
+};
+
+// The parameter without names of wrappers, and without what marks its gradient or a state of it: `fc.weight` for
+// `module.fc.weight.grad` and `exp_avg.fc.weight`. `known`: names of parameters, sorted.
+std::string parameter_of(std::string_view name, const std::vector<std::string>& known);
+std::string without_wrappers(std::string_view name, char separator);
+
+// The tensors that a call reads from outside of it, in their order.
+std::vector<const CompareInput*> inputs_of(const CompareSide& side, const SiteCall& call);
+
+}  // namespace sonde

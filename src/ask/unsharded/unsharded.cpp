@@ -1,0 +1,253 @@
+#include "ask/unsharded/unsharded.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "ask/compare/compare_words.h"
+#include "ask/unsharded/causes.h"
+#include "ask/unsharded/whole_step.h"
+#include "plan/config/op_types.h"
+#include "read/operators/collective_call.h"
+
+namespace sonde {
+namespace {
+
+// A rank gives to others, or gets from them.
+bool works_with_others(const CatalogRank& rank) {
+  return std::ranges::any_of(rank.steps, [](const CatalogStep& step) {
+    return std::ranges::any_of(collective_calls(step), [](const CollectiveCall& call) {
+      return call.way != CollectiveWay::all || call.ranks.size() > 1;
+    });
+  });
+}
+
+bool is_sharded(const Catalog& catalog) {
+  return catalog.ranks.size() > 1 && std::ranges::all_of(catalog.ranks, works_with_others);
+}
+
+std::string_view way_of(const Joined& joined) {
+  if (joined.is_cut && joined.is_sum) return "concatenated and added up";
+  return joined.is_cut ? "concatenated" : joined.is_sum ? "added up" : "the same on each";
+}
+
+// Ranks that send to each other have stages of one pipeline, in their order.
+std::vector<std::size_t> stages_of(const std::vector<const CatalogStep*>& steps,
+                                   const std::vector<std::uint32_t>& ranks) {
+  std::vector<std::size_t> pipeline(ranks.size());
+  for (std::size_t i = 0; i < ranks.size(); ++i) pipeline[i] = i;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    for (const CollectiveCall& call : collective_calls(*steps[i])) {
+      if (call.way == CollectiveWay::all || !call.peer) continue;
+      const std::int64_t number = *call.peer;
+      const bool is_of_group = number >= 0 && static_cast<std::size_t>(number) < call.ranks.size();
+      const auto peer = is_of_group ? call.ranks[static_cast<std::size_t>(number)] : number;
+      const auto at = std::ranges::find(ranks, static_cast<std::uint32_t>(peer));
+      if (at == ranks.end()) continue;
+      const std::size_t from = pipeline[i], to = pipeline[static_cast<std::size_t>(at - ranks.begin())];
+      std::ranges::replace(pipeline, std::max(from, to), std::min(from, to));
+    }
+  }
+  std::vector<std::size_t> stages(ranks.size());
+  std::map<std::size_t, std::size_t> next;
+  for (std::size_t i = 0; i < ranks.size(); ++i) stages[i] = next[pipeline[i]]++;
+  return stages;
+}
+
+class Unsharded {
+ public:
+  Unsharded(const Catalog& target, const Catalog& golden, const CompareOptions& options)
+      : target_(target), golden_(golden), options_(options) {}
+
+  Result<DumpComparison> compare();
+
+ private:
+  void compare_step(const CatalogStep& golden);
+  std::shared_ptr<CompareSide> side_before(const CatalogRank& rank) const;
+  void add_op(const WholeStep& whole, std::uint32_t golden);
+  void add_cause(const ShardCause& cause);
+  ComparedTensor compared(ComparedStep& step, const CatalogTensor* target, const CatalogTensor* golden,
+                          const Joined& joined);
+  void say_how();
+
+  const Catalog& target_;
+  const Catalog& golden_;
+  const CompareOptions& options_;
+  DumpComparison comparison_;
+  std::vector<RankStep> ranks_;  // of the step at hand
+  std::size_t first_step_ = 0;   // of it, in the comparison's steps: one for each rank
+  Learned learned_;
+  std::map<std::string_view, std::uint64_t> how_;  // tensors, by the way they are joined
+};
+
+// Of the step that was compared before; null: there is none.
+std::shared_ptr<CompareSide> Unsharded::side_before(const CatalogRank& rank) const {
+  for (auto step = comparison_.steps.rbegin(); step != comparison_.steps.rend(); ++step) {
+    if (step->target->rank == &rank) return step->target;
+  }
+  return nullptr;
+}
+
+void Unsharded::compare_step(const CatalogStep& golden) {
+  ranks_.clear();
+  std::vector<const CatalogStep*> steps;
+  std::vector<std::uint32_t> numbers;
+  for (const CatalogRank& rank : target_.ranks) {
+    const auto same = std::ranges::find(rank.steps, golden.id, &CatalogStep::id);
+    if (same == rank.steps.end() || !options_.part.takes(rank)) {
+      comparison_.notes.push_back(
+          fmt::format("rank {} has no step {}: its parts are missing", rank.rank, golden.id.number));
+      continue;
+    }
+    steps.push_back(&*same);
+    numbers.push_back(rank.rank);
+    auto side = std::make_shared<CompareSide>(side_of(rank, *same, *comparison_.families));
+    ranks_.push_back({&rank, side, 0, SiteCalls(*side), side_before(rank)});
+  }
+  const std::vector<std::size_t> stages = stages_of(steps, numbers);
+  for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i].stage = stages[i];
+  const auto golden_side = std::make_shared<CompareSide>(side_of(golden_.ranks.front(), golden, *comparison_.families));
+  first_step_ = comparison_.steps.size();
+  for (const RankStep& rank : ranks_) {
+    ComparedStep& step = comparison_.steps.emplace_back();
+    step.target = rank.side;
+    step.golden = golden_side;
+  }
+  const WholeStep whole(ranks_, *golden_side, options_, learned_);
+  for (std::uint32_t g = 0; g < golden_side->ops.size(); ++g) add_op(whole, g);
+  const ShardCauses causes = causes_of(whole);
+  for (const ShardCause& cause : causes.causes) add_cause(cause);
+  for (const std::uint32_t op : causes.harmless)
+    learned_.harmless.emplace(whole.address(op).site, whole.address(op).number);
+  if (causes.causes.empty() && !causes.unfollowed.empty()) {
+    const CatalogOp& first = *golden_side->ops[causes.unfollowed.front()].op;
+    comparison_.left_out.push_back(fmt::format("step {}: {} golden ops differ, from {} on, and no cause was found",
+                                               golden.id.number, causes.unfollowed.size(), first.op_name));
+  }
+}
+
+ComparedTensor Unsharded::compared(ComparedStep& step, const CatalogTensor* target, const CatalogTensor* golden,
+                                   const Joined& joined) {
+  ComparedTensor tensor;
+  tensor.target = target;
+  tensor.golden = golden;
+  tensor.difference = &step.joined.emplace_back(joined.difference);
+  tensor.beyond = joined.possible && !joined.fits;
+  tensor.note = joined.words;
+  return tensor;
+}
+
+void Unsharded::add_op(const WholeStep& whole, std::uint32_t golden) {
+  const WholeStep::Label& label = whole.label(golden);
+  const std::optional<WholeStep::Shown> shown = label.where ? whole.shown(*label.where, label.alone) : std::nullopt;
+  ComparedStep& step = comparison_.steps[first_step_ + (shown ? shown->rank : 0)];
+  ComparedOp& op = step.ops.emplace_back();
+  op.golden_index = golden;
+  op.golden = {step.golden->ops[golden].op};
+  op.kind = step.golden->ops[golden].kind;
+  if (!shown) {
+    op.verdict = op.kind == OpKind::copy ? OpVerdict::unknown : OpVerdict::unmatched;
+    return;
+  }
+  op.target_index = shown->op;
+  op.target = {step.target->ops[shown->op].op};
+  op.how = MatchedBy::name;
+  bool equal = true;
+  for (std::size_t i = 0; i < label.outputs.size(); ++i) {
+    const Joined& joined = label.outputs[i];
+    const CatalogTensor* golden_tensor = step.golden->ops[golden].outputs[i];
+    const CatalogTensor* tensor = step.target->output(shown->op, golden_tensor->slot);
+    if (!joined.possible || tensor == nullptr) continue;
+    op.outputs.push_back(compared(step, tensor, golden_tensor, joined));
+    equal = equal && joined.difference.equal;
+    if (joined.fits) ++how_[way_of(joined)];
+  }
+  op.verdict = label.state == WholeStep::State::unknown   ? OpVerdict::unknown
+               : label.state == WholeStep::State::differs ? OpVerdict::propagated
+               : equal                                    ? OpVerdict::identical
+                                                          : OpVerdict::within_tolerance;
+}
+
+// The slot of the target's op that the finding shows: what the golden tensor is beside.
+const CatalogTensor* shown_tensor(const CompareSide& side, const ShardCause& cause) {
+  const CompareOp& op = side.ops[cause.op];
+  const bool is_input = cause.golden_tensor->is_input && cause.kind != FindingKind::inserted;
+  if (!is_input) return op.outputs.empty() ? nullptr : op.outputs.front();
+  for (const CompareInput& input : op.inputs) {
+    if (input.tensor->slot == cause.golden_tensor->slot) return input.tensor;
+  }
+  return op.inputs.front().tensor;
+}
+
+void Unsharded::add_cause(const ShardCause& cause) {
+  const bool is_state = cause.kind == FindingKind::parameter && !comparison_.findings.empty();
+  if (is_state && comparison_.findings.front().step < first_step_) return;  // what the step before has left
+  const std::size_t index = first_step_ + cause.rank - (cause.in_step_before ? ranks_.size() : 0);
+  ComparedStep& step = comparison_.steps[index];
+  const CatalogOp* culprit = step.target->ops[cause.op].op;
+  const bool is_known = std::ranges::any_of(comparison_.findings, [&](const CompareFinding& known) {
+    return known.culprit == culprit && known.kind == FindingKind::inserted;
+  });
+  if (is_known) return;
+  const CatalogTensor* tensor = shown_tensor(*step.target, cause);
+  if (tensor == nullptr) return;
+  ComparedOp& op = step.ops.emplace_back();
+  op.target_index = cause.op;
+  op.golden_index = cause.golden;
+  op.target = {step.target->ops[cause.op].op};
+  op.golden = {comparison_.steps[first_step_].golden->ops[cause.golden].op};
+  op.verdict = OpVerdict::introduced;
+  op.how = MatchedBy::name;
+  std::vector<ComparedTensor>& slots = tensor->is_input ? op.inputs : op.outputs;
+  slots.push_back(compared(step, tensor, cause.golden_tensor, cause.joined));
+  CompareFinding& finding = comparison_.findings.emplace_back();
+  const bool is_non_finite = cause.joined.difference.different_non_finite > 0 && cause.kind == FindingKind::op;
+  finding.kind = is_non_finite ? FindingKind::non_finite : cause.kind;
+  finding.step = index;
+  finding.op = &op;
+  finding.culprit = op.target.front();
+  finding.tensor = &slots.back();
+  finding.place = cause.golden;
+  finding.what = difference_text(finding.kind, slots.back());
+  if (cause.kind == FindingKind::inserted) {
+    finding.what = fmt::format("has no counterpart in the golden dump, and {}, which reads it, differs: {}",
+                               op.golden.front()->op_name, finding.what);
+  }
+  if (!cause.what.empty()) finding.what += "; " + cause.what;
+  op.reason = finding.what;
+}
+
+void Unsharded::say_how() {
+  std::string text;
+  for (const auto& [words, count] : how_) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, words);
+  comparison_.notes.push_back(fmt::format("{} ranks are joined: {}", target_.ranks.size(), text));
+}
+
+Result<DumpComparison> Unsharded::compare() {
+  for (const CatalogStep& step : golden_.ranks.front().steps) {
+    if (options_.part.takes(step) && !step.ops.empty()) compare_step(step);
+  }
+  say_how();
+  for (const ComparedStep& step : comparison_.steps) {
+    for (const ComparedOp& op : step.ops) {
+      for (const ComparedTensor& output : op.outputs) {
+        comparison_.compared_tensors += output.difference->by != ComparedBy::nothing;
+      }
+    }
+  }
+  comparison_.complete = target_.problems.empty() && golden_.problems.empty() && comparison_.compared_tensors > 0 &&
+                         comparison_.left_out.empty();
+  return std::move(comparison_);
+}
+
+}  // namespace
+
+Result<DumpComparison> compare_runs(const Catalog& target, const Catalog& golden, const CompareOptions& options) {
+  if (is_sharded(target) && golden.ranks.size() == 1 && !works_with_others(golden.ranks.front())) {
+    return Unsharded(target, golden, options).compare();
+  }
+  return compare_dumps(target, golden, options);
+}
+
+}  // namespace sonde

@@ -1,0 +1,410 @@
+#include "ask/unsharded/whole_step.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace sonde {
+namespace {
+
+constexpr double kSpacings = 64;  // of rounding, as for the ends of a step
+constexpr double kMostTolerance = 1e-2;
+constexpr std::size_t kMostCandidates = 16;  // calls at one place
+
+std::vector<double> factors_of(std::size_t parts) {
+  std::vector<double> factors = {1};
+  for (std::size_t i = 2; i <= parts; ++i) {
+    if (parts % i != 0) continue;
+    factors.push_back(static_cast<double>(i));
+    factors.push_back(1 / static_cast<double>(i));
+  }
+  return factors;
+}
+
+// `/down` of `blocks/0/down`; of a name alone it is that name, with the slash.
+std::string last_part(std::string_view module) {
+  const std::size_t at = module.rfind('/');
+  return at == std::string_view::npos ? "/" + std::string(module) : std::string(module.substr(at));
+}
+
+bool all_fit(const std::vector<Joined>& outputs) {
+  bool any = false;
+  for (const Joined& output : outputs) {
+    if (output.possible && !output.fits) return false;
+    any = any || output.fits;
+  }
+  return any;
+}
+
+}  // namespace
+
+WholeStep::WholeStep(const std::vector<RankStep>& ranks, const CompareSide& golden, const CompareOptions& options,
+                     Learned& learned)
+    : ranks_(ranks),
+      golden_(golden),
+      options_(options),
+      learned_(learned),
+      golden_calls_(golden),
+      labels_(golden.ops.size()) {
+  tolerance_ = std::min(8 * learned.largest, kMostTolerance);
+  for (const RankStep& rank : ranks_) stages_ = std::max(stages_, rank.stage + 1);
+  micro_batches_ = calls_per_golden_call();
+  for (std::uint32_t g = 0; g < golden_.ops.size(); ++g) look_at(g);
+  doubt_alone();
+}
+
+// Of the modules' ops that read parameters, as most of them have it.
+std::size_t WholeStep::calls_per_golden_call() const {
+  std::map<CodePlace, std::size_t> golden, target;
+  const auto count = [](const CompareSide& side, const SiteCalls& calls, std::map<CodePlace, std::size_t>& into) {
+    for (const auto& [site, there] : calls.all()) {
+      if (site.place.kind != SiteKind::forward || site.module.empty()) continue;
+      const bool reads = std::ranges::any_of(side.ops[there.front().last()].inputs, [](const CompareInput& input) {
+        return input.tensor->parameter.is_parameter();
+      });
+      if (reads) into[site.place] += there.size();
+    }
+  };
+  count(golden_, golden_calls_, golden);
+  for (std::size_t stage = 0; stage < stages_; ++stage) {
+    const auto rank = std::ranges::find(ranks_, stage, &RankStep::stage);
+    count(*rank->side, rank->calls, target);
+  }
+  std::map<std::size_t, std::size_t> votes;
+  for (const auto& [place, times] : target) {
+    const auto found = golden.find(place);
+    if (found != golden.end() && times % found->second == 0) ++votes[times / found->second];
+  }
+  const auto most = std::ranges::max_element(votes, {}, [](const auto& vote) { return vote.second; });
+  return most == votes.end() ? 1 : std::max<std::size_t>(1, most->first);
+}
+
+std::size_t WholeStep::calls_at(std::size_t stage, const CallSite& site) const {
+  std::size_t most = 0;
+  for (const RankStep& rank : ranks_) {
+    const std::vector<SiteCall>* calls = rank.stage == stage ? rank.calls.at(site) : nullptr;
+    if (calls != nullptr) most = std::max(most, calls->size());
+  }
+  return most;
+}
+
+// Call `number` of `of` golden ones at `wanted`.
+void WholeStep::add_counterparts(const CallSite& wanted, const CallSite& site, std::size_t stage, std::size_t number,
+                                 std::size_t of, std::vector<Counterpart>& out) const {
+  const std::size_t there = calls_at(stage, site);
+  if (there == 0) return;
+  const bool is_one_type = site.type == wanted.type;
+  if (is_one_type && there % of == 0 && (there == of || there / of == micro_batches_)) {
+    out.push_back({stage, site, number, of, there / of});
+    return;
+  }
+  std::vector<std::size_t> cuts = {1};
+  const bool is_of_module = !site.module.empty() || site.place.kind == SiteKind::backward;
+  if (micro_batches_ > 1 && there % micro_batches_ == 0) {
+    cuts.insert(is_of_module ? cuts.begin() : cuts.end(), micro_batches_);
+  }
+  for (const std::size_t calls : cuts) {
+    const std::size_t stride = there / calls;
+    for (std::size_t i = 0; i < std::min(stride, kMostCandidates); ++i) {
+      out.push_back({stage, site, (number + i) % stride, stride, calls});
+    }
+  }
+}
+
+std::vector<Counterpart> WholeStep::counterparts(std::uint32_t golden) const {
+  const auto& [wanted, number] = golden_calls_.address(golden);
+  const std::size_t of = golden_calls_.at(wanted)->size();
+  std::vector<Counterpart> found;
+  std::set<std::pair<std::size_t, CallSite>> seen;
+  const auto add = [&](std::size_t stage, const CallSite& site) {
+    if (seen.emplace(stage, site).second) add_counterparts(wanted, site, stage, number, of, found);
+  };
+  const auto add_where = [&](const auto& fits) {
+    for (const RankStep& rank : ranks_) {
+      for (const auto& [site, calls] : rank.calls.all()) {
+        if (site.place.kind == wanted.place.kind && fits(site)) add(rank.stage, site);
+      }
+    }
+  };
+  if (const auto known = learned(wanted.module)) {
+    CallSite site = wanted;
+    site.module = known->second;
+    add(known->first, site);
+  }
+  for (std::size_t stage = 0; stage < stages_; ++stage) add(stage, wanted);
+  add_where([&](const CallSite& site) {
+    return site.place == wanted.place && site.module == wanted.module && site.parameter == wanted.parameter;
+  });
+  add_where([&](const CallSite& site) { return site.place == wanted.place && site.type == wanted.type; });
+  if (!found.empty() || wanted.module.empty()) return found;
+  add_where([&](const CallSite& site) {  // other lines: of another implementation of the module
+    const bool is_around = site.module.starts_with(wanted.module) || wanted.module.starts_with(site.module);
+    return is_around && site.type == wanted.type;
+  });
+  return found;
+}
+
+const CatalogTensor* WholeStep::tensor_at(const RankStep& rank, const SiteCall& call, const Slot& slot) const {
+  if (!slot.is_input) return rank.side->output(call.last(), slot.number);
+  const std::vector<const CompareInput*> inputs = inputs_of(*rank.side, call);
+  if (call.ops.size() > 1) return slot.number < inputs.size() ? inputs[slot.number]->tensor : nullptr;
+  const auto found =
+      std::ranges::find_if(inputs, [&](const CompareInput* input) { return input->tensor->slot == slot.number; });
+  return found == inputs.end() ? nullptr : (*found)->tensor;
+}
+
+TensorParts WholeStep::parts_of(const Counterpart& of, const Slot& slot) const {
+  const auto ranks = static_cast<std::size_t>(std::ranges::count(ranks_, of.stage, &RankStep::stage));
+  TensorParts parts(ranks, of.calls);
+  std::size_t number = 0;
+  for (const RankStep& rank : ranks_) {
+    if (rank.stage != of.stage) continue;
+    const std::vector<SiteCall>* calls = rank.calls.at(of.site);
+    for (std::size_t i = 0; calls != nullptr && i < of.calls; ++i) {
+      const std::size_t call = of.first + i * of.stride;
+      if (call >= calls->size()) continue;
+      const CatalogTensor* tensor = tensor_at(rank, (*calls)[call], slot);
+      if (tensor != nullptr && !tensor->skipped.is_undefined()) parts.set(number, i, {rank.rank, tensor});
+    }
+    ++number;
+  }
+  return parts;
+}
+
+JoinLimits WholeStep::limits_of(const CatalogTensor& golden, SiteKind kind) const {
+  JoinLimits limits;
+  limits.tolerance = std::max(tolerance_, kSpacings * epsilon_of(golden.dtype));
+  const bool is_number = golden.has_shape && golden.shape.empty();
+  if (kind == SiteKind::backward || (kind == SiteKind::forward && is_number)) {
+    limits.factors = factors_of(ranks_.size() * micro_batches_);
+  }
+  return limits;
+}
+
+Joined WholeStep::joined(const TensorParts& parts, const TensorOf& golden, SiteKind kind) const {
+  Joined whole = join(parts, golden, limits_of(*golden.tensor, kind));
+  // In the forward pass only a mean over the ranks has a factor.
+  if (kind == SiteKind::forward && whole.factor != 1 && !whole.is_sum) whole.fits = false;
+  return whole;
+}
+
+std::vector<Joined> WholeStep::join_outputs(std::uint32_t golden, const Counterpart& with,
+                                            std::optional<std::size_t> alone) const {
+  std::vector<Joined> outputs;
+  for (const CatalogTensor* tensor : golden_.ops[golden].outputs) {
+    Joined& output = outputs.emplace_back();
+    if (!tensor->recorded()) continue;
+    const SiteKind kind = golden_calls_.address(golden).site.place.kind;
+    TensorParts parts = parts_of(with, {false, tensor->slot});
+    if (alone) parts = parts.of_rank(*alone);
+    output = joined(parts, {golden_.rank, tensor}, kind);
+  }
+  return outputs;
+}
+
+// The ranks have other tensors at this place: experts of their own, other parameters of the optimizer.
+std::optional<WholeStep::Label> WholeStep::found_alone(std::uint32_t golden, const Counterpart& with) const {
+  const auto ranks = static_cast<std::size_t>(std::ranges::count(ranks_, with.stage, &RankStep::stage));
+  for (std::size_t rank = 0; ranks > 1 && rank < ranks; ++rank) {
+    Label label{State::found, with, join_outputs(golden, with, rank), rank};
+    if (all_fit(label.outputs)) return label;
+  }
+  return std::nullopt;
+}
+
+// One rank's tensor was found alone, and those of the others at that place were not: then it is a part.
+void WholeStep::doubt_alone() {
+  for (std::uint32_t g = 0; g < labels_.size(); ++g) {
+    Label& label = labels_[g];
+    if (!label.alone || label.state != State::found) continue;
+    for (std::size_t i = 0; i < label.outputs.size(); ++i) {
+      if (!label.outputs[i].possible) continue;
+      const TensorParts parts = parts_of(*label.where, {false, golden_.ops[g].outputs[i]->slot});
+      for (std::size_t rank = 0; rank < parts.ranks(); ++rank) {
+        const CatalogTensor* other = parts.at(rank, 0).tensor;
+        if (other != nullptr && !good_.contains(other)) label.state = State::differs;
+      }
+    }
+    if (label.state == State::found) continue;
+    label.outputs = join_outputs(g, *label.where);
+    label.alone.reset();
+  }
+}
+
+// By the op's own rounding, and by what its inputs are apart.
+bool WholeStep::is_within_allowance(std::uint32_t golden, const Counterpart& with,
+                                    const std::vector<Joined>& outputs) const {
+  const CompareOp& op = golden_.ops[golden];
+  std::deque<Joined> inputs;
+  std::vector<InputError> errors;
+  for (const CompareInput& input : op.inputs) {
+    if (!input.is_read || !input.tensor->recorded() || epsilon_of(input.tensor->dtype) == 0) continue;
+    const Joined& joined = inputs.emplace_back(join_input(golden, input, with));
+    if (!joined.fits) return false;
+    errors.push_back({&joined.difference, input.tensor->slot});
+  }
+  for (const Joined& output : outputs) {
+    if (!output.possible || output.fits) continue;
+    const Allowance allowance =
+        allowance_of(op.op->op_type, op.kind, 0, output.difference, errors, tolerance_, options_.tolerance);
+    if (allowance.anything || is_beyond(output.difference, allowance.total())) return false;
+  }
+  return !errors.empty();
+}
+
+void WholeStep::keep(std::uint32_t golden, Label label) {
+  const std::vector<const CatalogTensor*>& outputs = golden_.ops[golden].outputs;
+  for (std::size_t i = 0; i < label.outputs.size(); ++i) {
+    if (!label.outputs[i].possible) continue;
+    const double relative = label.outputs[i].difference.relative();
+    if (label.state == State::found && std::isfinite(relative)) learned_.largest = std::max(learned_.largest, relative);
+    TensorParts parts = parts_of(*label.where, {false, outputs[i]->slot});
+    if (label.alone) parts = parts.of_rank(*label.alone);
+    for (std::size_t rank = 0; rank < parts.ranks(); ++rank) {
+      for (std::size_t call = 0; call < parts.calls(); ++call) {
+        if (label.state == State::found) good_.insert(parts.at(rank, call).tensor);
+        if (label.state == State::differs) bad_.insert(parts.at(rank, call).tensor);
+      }
+    }
+  }
+  const std::string& module = golden_calls_.address(golden).site.module;
+  if (label.state == State::found && !module.empty()) learn(module, *label.where);
+  labels_[golden] = std::move(label);
+}
+
+// Also of the modules around it, as far as they have other names.
+void WholeStep::learn(std::string_view module, const Counterpart& where) {
+  std::string_view target = where.site.module;
+  while (!module.empty()) {
+    learned_.modules.try_emplace(std::string(module), where.stage, std::string(target));
+    const std::size_t at = module.rfind('/'), target_at = target.rfind('/');
+    if (at == std::string_view::npos || module.substr(at) != last_part(target)) return;
+    module = module.substr(0, at);
+    target = target_at == std::string_view::npos ? std::string_view() : target.substr(0, target_at);
+  }
+}
+
+// The module that is called so in the target, and its stage.
+std::optional<std::pair<std::size_t, std::string>> WholeStep::learned(std::string_view module) const {
+  for (std::string_view around = module; !around.empty();) {
+    const auto known = learned_.modules.find(std::string(around));
+    if (known != learned_.modules.end()) {
+      std::string_view rest = module.substr(around.size());
+      if (known->second.second.empty() && !rest.empty()) rest.remove_prefix(1);
+      return std::pair(known->second.first, known->second.second + std::string(rest));
+    }
+    const std::size_t at = around.rfind('/');
+    around = at == std::string_view::npos ? std::string_view() : around.substr(0, at);
+  }
+  return std::nullopt;
+}
+
+// A number that the op reads is not the golden one, although its result may be it times a factor. And gradients that
+// have another factor than those that they are computed from.
+void WholeStep::look_for_factors(std::uint32_t golden) {
+  const Label& label = labels_[golden];
+  const SiteKind kind = golden_calls_.address(golden).site.place.kind;
+  std::set<double> before;
+  for (const CompareInput& input : golden_.ops[golden].inputs) {
+    if (!input.is_read) continue;
+    if (input.from != kNoOp) {
+      for (const Joined& output : labels_[input.from].outputs) before.insert(output.factor);
+    }
+    const bool is_number = input.tensor->has_shape && input.tensor->shape.empty() && !input.tensor->constant;
+    if (kind != SiteKind::forward || !is_number || !input.tensor->recorded()) continue;
+    const Joined number = join_input(golden, input, *label.where);
+    if (number.possible && !number.fits) other_numbers_.push_back({golden, &input, number});
+  }
+  if (kind != SiteKind::backward || before.empty()) return;
+  for (const Joined& output : label.outputs) {
+    if (output.fits && !before.contains(output.factor)) factor_changes_.push_back(golden);
+  }
+}
+
+// How many of the op's inputs are those of the golden op.
+std::size_t WholeStep::inputs_in_common(std::uint32_t golden, const Counterpart& with) const {
+  return static_cast<std::size_t>(std::ranges::count_if(golden_.ops[golden].inputs, [&](const CompareInput& input) {
+    const bool is_number = input.tensor->has_shape && input.tensor->shape.empty();
+    return input.is_read && input.tensor->recorded() && !is_number && join_input(golden, input, with).fits;
+  }));
+}
+
+// The calls at its own place, as many as golden ones, are its counterparts whatever they give. Others are if they read
+// the same.
+std::optional<WholeStep::Label> WholeStep::nearest(std::uint32_t golden,
+                                                   const std::vector<Counterpart>& candidates) const {
+  const SiteCalls::Address& address = golden_calls_.address(golden);
+  const std::size_t of = golden_calls_.at(address.site)->size();
+  std::optional<Label> best;
+  std::size_t most = 0;
+  for (const Counterpart& with : candidates) {
+    if (with.site.type != address.site.type) continue;
+    Label label{State::differs, with, join_outputs(golden, with), {}};
+    if (std::ranges::none_of(label.outputs, &Joined::possible)) continue;
+    const bool is_own = with.site.place == address.site.place && with.stride == of;
+    if (is_own && with.first == address.number) return label;
+    const std::size_t common = inputs_in_common(golden, with);
+    if (common <= most) continue;
+    most = common;
+    best = std::move(label);
+  }
+  return best;
+}
+
+void WholeStep::look_at(std::uint32_t golden) {
+  const CallSite& wanted = golden_calls_.address(golden).site;
+  const std::vector<Counterpart> candidates = counterparts(golden);
+  for (const Counterpart& with : candidates) {
+    Label label{State::found, with, join_outputs(golden, with), {}};
+    if (!all_fit(label.outputs)) continue;
+    keep(golden, std::move(label));
+    return look_for_factors(golden);
+  }
+  for (const Counterpart& with : candidates) {
+    if (with.site.type != wanted.type) continue;
+    if (std::optional<Label> label = found_alone(golden, with)) return keep(golden, std::move(*label));
+  }
+  std::optional<Label> label = nearest(golden, candidates);
+  if (!label) return;
+  const bool is_allowed = is_within_allowance(golden, *label->where, label->outputs);
+  // Other programs look at the same elements in other shapes.
+  const bool is_copy = golden_.ops[golden].kind == OpKind::copy;
+  label->state = is_allowed ? State::found : is_copy ? State::unknown : State::differs;
+  keep(golden, std::move(*label));
+}
+
+Joined WholeStep::join_input(std::uint32_t golden, const CompareInput& input, const Counterpart& with) const {
+  const std::vector<CompareInput>& inputs = golden_.ops[golden].inputs;
+  std::uint32_t number = input.tensor->slot;
+  const std::optional<Shown> target = shown(with);
+  const bool is_group = target && ranks_[target->rank].calls.at(with.site)->at(with.first).ops.size() > 1;
+  if (is_group) number = static_cast<std::uint32_t>(&input - inputs.data());
+  return joined(parts_of(with, {true, number}), {golden_.rank, input.tensor},
+                golden_calls_.address(golden).site.place.kind);
+}
+
+std::optional<WholeStep::Shown> WholeStep::shown(const Counterpart& of, std::optional<std::size_t> alone) const {
+  std::size_t number = 0;
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (ranks_[rank].stage != of.stage || (alone && number++ != *alone)) continue;
+    const std::vector<SiteCall>* calls = ranks_[rank].calls.at(of.site);
+    if (calls != nullptr && of.first < calls->size()) return Shown{rank, (*calls)[of.first].last()};
+  }
+  return std::nullopt;
+}
+
+Counterpart WholeStep::counterpart_of(std::size_t rank, std::uint32_t op) const {
+  const SiteCalls::Address& address = ranks_[rank].calls.address(op);
+  const std::size_t there = calls_at(ranks_[rank].stage, address.site);
+  const std::size_t calls = there % micro_batches_ == 0 ? micro_batches_ : 1;
+  const std::size_t stride = there / calls;
+  return {ranks_[rank].stage, address.site, address.number % stride, stride, calls};
+}
+
+Joined WholeStep::join_read(std::size_t rank, std::uint32_t op, const CompareInput& input, const TensorOf& golden,
+                            SiteKind kind) const {
+  const TensorParts parts = parts_of(counterpart_of(rank, op), {true, input.tensor->slot});
+  return joined(parts, golden, kind);
+}
+
+}  // namespace sonde

@@ -1,0 +1,130 @@
+// One step of a sharded run beside the same step of a run on one process: the parts that the ranks and the micro-batches
+// have of each golden tensor are looked for, and joined.
+//
+//   WholeStep step(ranks, golden, options, learned);
+//   if (step.label(op).state == WholeStep::State::differs) ...
+//   for (const ShardCause& cause : causes_of(step)) ...
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ask/compare/compare.h"
+#include "ask/unsharded/joined_tensor.h"
+#include "ask/unsharded/sites.h"
+
+namespace sonde {
+
+struct RankStep {
+  const CatalogRank* rank = nullptr;
+  std::shared_ptr<CompareSide> side;
+  std::size_t stage = 0;  // of a pipeline
+  SiteCalls calls;
+  std::shared_ptr<CompareSide> before = {};  // the step before; null: none
+};
+
+// Of all ranks of a stage, or of the micro-batches on each: the calls that are one call of the golden run.
+struct Counterpart {
+  std::size_t stage = 0;
+  CallSite site;
+  std::size_t first = 0, stride = 1, calls = 1;  // numbers of calls at the site
+};
+
+// Facts from the steps before.
+struct Learned {
+  std::map<std::string, std::pair<std::size_t, std::string>> modules;  // of golden modules: stage and module
+  std::set<std::pair<CallSite, std::size_t>> harmless;  // golden calls that are computed in another way: no effect
+  double largest = 0;                                   // relative difference of what was found
+};
+
+class WholeStep {
+ public:
+  enum class State : std::uint8_t { unknown, found, differs };
+
+  // Of a golden op.
+  struct Label {
+    State state = State::unknown;
+    std::optional<Counterpart> where;
+    std::vector<Joined> outputs;       // by output of the golden op; not possible: not compared
+    std::optional<std::size_t> alone;  // only this rank of the stage has it: an expert, a part of the optimizer
+  };
+  struct OtherNumber {
+    std::uint32_t golden = kNoOp;
+    const CompareInput* input = nullptr;
+    Joined joined;
+  };
+
+  WholeStep(const std::vector<RankStep>& ranks, const CompareSide& golden, const CompareOptions& options,
+            Learned& learned);
+
+  const std::vector<RankStep>& ranks() const { return ranks_; }
+  const CompareSide& golden() const { return golden_; }
+  const Learned& learned() const { return learned_; }
+  const Label& label(std::uint32_t golden) const { return labels_[golden]; }
+  const SiteCalls::Address& address(std::uint32_t golden) const { return golden_calls_.address(golden); }
+  const std::vector<OtherNumber>& other_numbers() const { return other_numbers_; }
+  const std::vector<std::uint32_t>& factor_changes() const { return factor_changes_; }
+  bool is_right(const CatalogTensor* output) const { return good_.contains(output); }
+  bool is_wrong(const CatalogTensor* output) const { return bad_.contains(output); }
+
+  // The op of the first rank that has it, or of the rank `alone` of the stage; null: none.
+  struct Shown {
+    std::size_t rank = 0;
+    std::uint32_t op = kNoOp;
+  };
+  std::optional<Shown> shown(const Counterpart& of, std::optional<std::size_t> alone = std::nullopt) const;
+  // The input of a golden op beside what its counterpart reads there.
+  Joined join_input(std::uint32_t golden, const CompareInput& input, const Counterpart& with) const;
+  // The tensor of a golden op of that kind beside what the rank's op, and its counterparts on other ranks, read.
+  Joined join_read(std::size_t rank, std::uint32_t op, const CompareInput& input, const TensorOf& golden,
+                   SiteKind kind) const;
+  std::size_t calls_at(std::size_t stage, const CallSite& site) const;
+
+ private:
+  struct Slot {
+    bool is_input = false;
+    std::uint32_t number = 0;  // of an output its slot; of an input its slot, or its place among those of a group
+  };
+
+  void look_at(std::uint32_t golden);
+  std::size_t inputs_in_common(std::uint32_t golden, const Counterpart& with) const;
+  std::optional<Label> nearest(std::uint32_t golden, const std::vector<Counterpart>& candidates) const;
+  void look_for_factors(std::uint32_t golden);
+  void keep(std::uint32_t golden, Label label);
+  void learn(std::string_view module, const Counterpart& where);
+  std::optional<std::pair<std::size_t, std::string>> learned(std::string_view module) const;
+  std::optional<Label> found_alone(std::uint32_t golden, const Counterpart& with) const;
+  void doubt_alone();
+  std::size_t calls_per_golden_call() const;
+  std::vector<Counterpart> counterparts(std::uint32_t golden) const;
+  void add_counterparts(const CallSite& wanted, const CallSite& site, std::size_t stage, std::size_t number,
+                        std::size_t of, std::vector<Counterpart>& out) const;
+  Counterpart counterpart_of(std::size_t rank, std::uint32_t op) const;
+  const CatalogTensor* tensor_at(const RankStep& rank, const SiteCall& call, const Slot& slot) const;
+  TensorParts parts_of(const Counterpart& of, const Slot& slot) const;
+  Joined joined(const TensorParts& parts, const TensorOf& golden, SiteKind kind) const;
+  // `alone`: the parts of this rank of the stage only.
+  std::vector<Joined> join_outputs(std::uint32_t golden, const Counterpart& with,
+                                   std::optional<std::size_t> alone = std::nullopt) const;
+  JoinLimits limits_of(const CatalogTensor& golden, SiteKind kind) const;
+  bool is_within_allowance(std::uint32_t golden, const Counterpart& with, const std::vector<Joined>& outputs) const;
+
+  const std::vector<RankStep>& ranks_;
+  const CompareSide& golden_;
+  const CompareOptions& options_;
+  Learned& learned_;
+  SiteCalls golden_calls_;
+  double tolerance_ = 0;  // relative, beside the spacing of the type
+  std::size_t stages_ = 0;
+  std::size_t micro_batches_ = 1;
+  std::vector<Label> labels_;
+  std::set<const CatalogTensor*> good_, bad_;  // outputs of the target
+  std::vector<OtherNumber> other_numbers_;
+  std::vector<std::uint32_t> factor_changes_;
+};
+
+}  // namespace sonde
