@@ -9,7 +9,7 @@ enable_language(CXX)
 if(NOT TARGET sonde::torch)
   file(GLOB SONDE_TORCH_SOURCES "${SONDE_ADAPTER_SOURCES}/torch/*.cpp" "${SONDE_ADAPTER_SOURCES}/libtorch/*.cpp")
   # Of Python's adapter; libtorch's has others for them, or does without (python/sonde/torch_installation.py has the same list).
-  list(FILTER SONDE_TORCH_SOURCES EXCLUDE REGEX "/torch/(compiled_python|first_model|frames|memory|model_tensors|module|place|python_program)[.]cpp$")
+  list(FILTER SONDE_TORCH_SOURCES EXCLUDE REGEX "/torch/(compiled_python|ddp_buckets|first_model|frames|memory|model_tensors|module|place|python_program)[.]cpp$")
   # Two files for the compiler: most of the time is for reading libtorch's headers.
   foreach(source IN LISTS SONDE_TORCH_SOURCES)
     file(STRINGS "${source}" with_autograd REGEX "#include <torch/(csrc|nn|optim)/")

@@ -107,7 +107,7 @@ nb::dict step_columns(const Dump& dump) {
 nb::dict op_columns(const Dump& dump) {
   const std::size_t rows = dump.op_count();
   Column<std::uint32_t> step(rows), tensors(rows), line(rows);
-  Column<std::uint64_t> first_tensor(rows), timestamp(rows);
+  Column<std::uint64_t> first_tensor(rows), timestamp(rows), call_number(rows);
   Column<std::uint8_t> is_parameter(rows), failed(rows);
   Words name(rows), type(rows), phase(rows), file(rows), function(rows);
   for (std::size_t i = 0; i < rows; ++i) {
@@ -117,6 +117,7 @@ nb::dict op_columns(const Dump& dump) {
     line.add(op.source.line);
     first_tensor.add(op.first_tensor);
     timestamp.add(op.timestamp_us);
+    call_number.add(op.call_number);
     is_parameter.add(op.is_parameter ? 1 : 0);
     failed.add(op.failed ? 1 : 0);
     name.add(op.op_name);
@@ -138,6 +139,7 @@ nb::dict op_columns(const Dump& dump) {
   columns[sonde::names::is_parameter] = is_parameter.finish();
   columns["failed"] = failed.finish();
   columns[sonde::names::timestamp_us] = timestamp.finish();
+  columns[sonde::names::call_number] = call_number.finish();
   return columns;
 }
 

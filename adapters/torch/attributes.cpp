@@ -148,7 +148,7 @@ std::uint64_t attributes_hash(const OpInfo& info, c10::ArrayRef<const IValue> va
 }
 
 void report_attributes(const struct sonde_api& api, sonde_op* op, const OpInfo& info,
-                       c10::ArrayRef<const IValue> values, std::string_view layouts) {
+                       c10::ArrayRef<const IValue> values, std::string_view layouts, std::string_view caller) {
   std::deque<Value> held;
   std::vector<sonde_attribute> attributes;
   const std::size_t count = std::min(info.arguments.size(), values.size());
@@ -163,12 +163,15 @@ void report_attributes(const struct sonde_api& api, sonde_op* op, const OpInfo& 
     of_group.integers = std::move(ranks);
     add(attributes, "group_ranks", of_group);
   }
-  if (!layouts.empty()) {
-    Value& text = held.emplace_back();
-    text.kind = SONDE_ATTRIBUTE_TEXT;
-    text.text = layouts;
-    add(attributes, "placements", text);
-  }
+  const auto add_text = [&](const char* name, std::string_view text) {
+    if (text.empty()) return;
+    Value& value = held.emplace_back();
+    value.kind = SONDE_ATTRIBUTE_TEXT;
+    value.text = text;
+    add(attributes, name, value);
+  };
+  add_text("placements", layouts);
+  add_text("called_by", caller);
   api.op_attributes(op, attributes.data(), static_cast<std::uint32_t>(attributes.size()));
 }
 

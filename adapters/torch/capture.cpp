@@ -20,6 +20,7 @@
 
 #include "attributes.h"
 #include "backward.h"
+#include "callers.h"
 #include "collectives.h"
 #include "data_sources.h"
 #include "device.h"
@@ -69,12 +70,12 @@ bool is_wrapped(const OpInfo& info, const RecordFunction& fn) {
   return std::any_of(values.begin(), values.end(), [&](const c10::IValue& value) { return has_key_of(value, on); });
 }
 
-void report_start(ThreadState& state, const Frame& frame, c10::ArrayRef<const c10::IValue> values,
-                  bool with_attributes) {
+void report_start(ThreadState& state, const Frame& frame, c10::ArrayRef<const c10::IValue> values, bool with_attributes,
+                  std::string_view caller) {
   try {
     const Group* group = group_around(state);
     if (with_attributes)
-      report_attributes(api(), frame.op, *frame.info, values, group != nullptr ? group->layouts : "");
+      report_attributes(api(), frame.op, *frame.info, values, group != nullptr ? group->layouts : "", caller);
     collect_inputs(state, *frame.info, values);
     report_before(state, frame);
   } catch (...) {
@@ -119,6 +120,10 @@ void start_op(ThreadState& state, const RecordFunction& fn, const OpInfo& info) 
     std::uint64_t attributes = info.has_attributes ? attributes_hash(info, values) : 0;
     const Group* group = group_around(state);
     if (group != nullptr && group->layouts_key != 0) attributes = mix(mix(attributes, info.number), group->layouts_key);
+    const bool is_collective = info.collective || info.unfinished;
+    const std::string caller = is_collective ? caller_of(values) : std::string();
+    if (!caller.empty()) attributes = mix(attributes, hash_of(caller));
+    if (is_collective) frame.call = begin_call(info, values);
     frame.early = early_return(info, values);
     const unsigned wanted = frame.group == nullptr ? api().op_begin(place.site, place.graph, attributes, &frame.op) : 0;
     frame.wanted = wanted;
@@ -129,7 +134,7 @@ void start_op(ThreadState& state, const RecordFunction& fn, const OpInfo& info) 
       set_capture();
     }
     if (wanted != 0) {
-      report_start(state, frame, values, (wanted & SONDE_WANT_ATTRIBUTES) != 0);
+      report_start(state, frame, values, (wanted & SONDE_WANT_ATTRIBUTES) != 0, caller);
     } else if (info.writes && frame.group == nullptr) {
       report_unrecorded_writes(state, fn, info, nullptr);
     }

@@ -7,10 +7,12 @@
 #include <string>
 #include <utility>
 
+#include "callers.h"
 #include "capture.h"
 #include "collectives.h"
 #include "compiled.h"
 #include "compiled_python.h"
+#include "ddp_buckets.h"
 #include "first_model.h"
 #include "flags.h"
 #include "frames.h"
@@ -308,6 +310,27 @@ PyObject* work_waited(PyObject*, PyObject* work) {
   Py_RETURN_NONE;
 }
 
+// caller(text) -> the text before: who calls the collectives of this thread from now on; empty: the program
+PyObject* caller(PyObject*, PyObject* text) {
+  Py_ssize_t length = 0;
+  const char* bytes = PyUnicode_AsUTF8AndSize(text, &length);
+  if (bytes == nullptr) return nullptr;
+  const std::string before = sonde_torch::set_caller(std::string(bytes, static_cast<std::size_t>(length)));
+  return PyUnicode_DecodeUTF8(before.data(), static_cast<Py_ssize_t>(before.size()), "replace");
+}
+
+// memory_of_caller(tensor, text): who calls the collectives on its memory
+PyObject* memory_of_caller(PyObject*, PyObject* args) {
+  PyObject* tensor;
+  const char* text;
+  if (!PyArg_ParseTuple(args, "Os", &tensor, &text)) return nullptr;
+  if (THPVariable_Check(tensor)) sonde_torch::name_memory_of_caller(THPVariable_Unpack(tensor), text);
+  Py_RETURN_NONE;
+}
+
+// ddp_buckets(torch.distributed.Reducer) -> [(memory, [parameters])]
+PyObject* ddp_buckets(PyObject*, PyObject* reducer) { return sonde_torch::buckets_of(reducer); }
+
 PyObject* capturing(PyObject*, PyObject*) { return PyBool_FromLong(sonde_torch::capturing()); }
 
 PyObject* step_returned(PyObject*, PyObject*) {
@@ -353,6 +376,9 @@ PyMethodDef kMethods[] = {
     {"step", step, METH_NOARGS, nullptr},
     {"scaler_update", scaler_update, METH_NOARGS, nullptr},
     {"work_waited", work_waited, METH_O, nullptr},
+    {"caller", caller, METH_O, nullptr},
+    {"memory_of_caller", memory_of_caller, METH_VARARGS, nullptr},
+    {"ddp_buckets", ddp_buckets, METH_O, nullptr},
     {"capturing", capturing, METH_NOARGS, nullptr},
     {"step_returned", step_returned, METH_NOARGS, nullptr},
     {"forget_scopes", forget_scopes, METH_NOARGS, nullptr},

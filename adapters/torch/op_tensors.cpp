@@ -10,6 +10,7 @@
 
 #include "collectives.h"
 #include "device.h"
+#include "process_groups.h"
 #include "program.h"
 #include "setup.h"
 #include "watched.h"
@@ -349,6 +350,7 @@ void end_op(ThreadState& state, Frame& frame, const at::RecordFunction& fn) {
     }
   }
   if (frame.info->waits && !failed) end_wait(state, frame);
+  if (const std::uint64_t number = number_of_call(frame.call); number != 0) api().op_call_number(frame.op, number);
   const bool is_late_view = !failed && !completes_later && views_unfinished(state, frame, fn);
   if (failed) {
     state.failed_last = true;

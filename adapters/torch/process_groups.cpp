@@ -32,6 +32,25 @@ std::vector<std::int64_t> ranks_of(ProcessGroup& group) {
   return ranks;
 }
 
+// By the names of arguments: of functional collectives it is the group's.
+ProcessGroup* group_among(const OpInfo& info, c10::ArrayRef<const c10::IValue> values) {
+  for (std::size_t i = 0; i < info.arguments.size() && i < values.size(); ++i) {
+    if (const auto* group = object_as<ProcessGroup>(values[i])) return const_cast<ProcessGroup*>(group);
+    if (info.arguments[i].name == "group_name" && values[i].isString()) {
+      return c10d::resolve_process_group(std::string(values[i].toStringView())).get();
+    }
+  }
+  return nullptr;
+}
+
+std::uint64_t calls_of(ProcessGroup& group) {
+  const bool counts = !is_python(group) && group.backendSupportsSequenceNumbers(group.getBackendType());
+  return counts ? group.getSequenceNumberForGroup() : 0;
+}
+
+// Only collectives of all ranks have numbers.
+bool is_between_two(const OpInfo& info) { return info.op_type == "send" || info.op_type.rfind("recv", 0) == 0; }
+
 }  // namespace
 
 std::optional<std::string> name_of_object(const c10::IValue& value) {
@@ -52,6 +71,24 @@ std::vector<std::int64_t> group_ranks(const c10::IValue& value, bool is_name) {
   } catch (const std::exception&) {  // the group is gone, or its backend does not say
   }
   return {};
+}
+
+GroupCall begin_call(const OpInfo& info, c10::ArrayRef<const c10::IValue> values) {
+  try {
+    ProcessGroup* const group = is_between_two(info) ? nullptr : group_among(info, values);
+    if (group != nullptr) return {group, calls_of(*group) + 1};
+  } catch (const std::exception&) {  // the group is gone, or its backend does not count
+  }
+  return {};
+}
+
+std::uint64_t number_of_call(const GroupCall& call) {
+  if (call.group == nullptr) return 0;
+  try {
+    return calls_of(*static_cast<ProcessGroup*>(call.group)) >= call.number ? call.number : 0;
+  } catch (const std::exception&) {
+    return 0;
+  }
 }
 
 }  // namespace sonde_torch

@@ -13,6 +13,7 @@
 
 #include "device.h"
 #include "ops.h"
+#include "process_groups.h"
 #include "program.h"
 #include "sites.h"
 #include "sonde/sonde.h"
@@ -54,6 +55,7 @@ struct Frame {
   std::shared_ptr<const Group> group;
   std::unique_ptr<EarlyReturn> early;    // op: its results in the host's memory may come later
   bool outermost_step = false;           // optimizer: Optimizer.step, not nested
+  GroupCall call{};                      // op: of a collective
   std::string scope;                     // optimizer: `optimizer-SGD`
   std::vector<TensorDescriptor> inputs;  // node: its arguments, if the plan wants operators that throw
 };

@@ -62,6 +62,7 @@ struct DumpOp {
   bool failed = false;         // it threw
   std::uint64_t sequence = 0;  // order within its run; DumpTensor::source is one
   std::uint64_t timestamp_us = 0;
+  std::uint64_t call_number = 0;  // of a collective: among the calls of its group, from 1; 0: unknown
 };
 
 // One slot of one operator.

@@ -43,7 +43,7 @@
  *             set_recording, set_step, capture
  *     names   site, source_text, name_tensor, flag_type; a site before the ops that name it
  *     memory  storage_changed, storages_freed, ops_forgotten
- *     op      op_begin -> op_attributes? -> op_input_before* -> [the kernel runs] -> op_mutated*
+ *     op      op_begin -> op_attributes? -> op_input_before* -> [the kernel runs] -> op_call_number? -> op_mutated*
  *               -> ( op_check_output* | op_failed )? -> op_input* -> op_output* -> op_watched*
  *               -> op_end | op_defer
  *             A compiled graph: op_input_of takes the place of op_input, and op_keep comes before op_end. At its end:
@@ -512,6 +512,11 @@ struct sonde_api {
   void (*op_wrote_part)(struct sonde_op* op, const struct sonde_tensor* part);
   /* The block of this tensor is fresh memory, but for its first `kept` bytes, by no op: the program has allocated it. */
   void (*storage_allocated)(const struct sonde_tensor* tensor, uint64_t kept);
+
+  /* --- collectives -------------------------------------------------------------------------------------------- */
+  /* After the kernel, before op_end or op_defer: the op is this call of a collective of its group, counted from 1 on every
+   * rank. 0: nobody counts them. */
+  void (*op_call_number)(struct sonde_op* op, uint64_t number);
 };
 
 /* The function table; null: this library has another version of it. */

@@ -116,6 +116,16 @@ class Library(Protocol):
     def work_waited(self, work: object, /) -> None:
         """Work.wait() of a collective has returned."""
 
+    def caller(self, text: str, /) -> str:
+        """Collectives that this thread calls from now on are called by `text`; empty: by the program. Returns the text
+        before."""
+
+    def memory_of_caller(self, tensor: torch.Tensor, text: str, /) -> None:
+        """The same for collectives on the memory of a tensor, on any thread."""
+
+    def ddp_buckets(self, reducer: object, /) -> list[tuple[torch.Tensor, list[torch.Tensor]]]:
+        """(memory, parameters) of the buckets of a torch.distributed.Reducer, which must be one."""
+
     def capturing(self) -> bool:
         """True if operators are being recorded."""
 

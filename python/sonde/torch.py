@@ -27,7 +27,7 @@ from torch.optim.optimizer import (
 )
 from torch.utils.hooks import RemovableHandle
 
-from . import _core, adapter, custom_ops, flags, graph_modules, optimizers, past_operators, placements, trials
+from . import _core, adapter, callers, custom_ops, flags, graph_modules, optimizers, past_operators, placements, trials
 from . import host as session_facts
 from .compiled import activation
 from .console import launched_rank, name_process, report, say_once
@@ -98,6 +98,7 @@ class TorchHost(Host):
             _watch_waits(library),
             past_operators.watch(library),
             trials.watch(library),
+            callers.watch(library, self.names.root_modules),
             custom_ops.watch(),
             activation.watch(self),
             self.optimizers.close,

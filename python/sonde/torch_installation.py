@@ -148,7 +148,17 @@ class Libtorch(Torch):
 
 
 # Files of adapters/torch that libtorch's adapter has others for, or does without.
-OF_PYTHON = {"compiled_python", "first_model", "frames", "memory", "model_tensors", "module", "place", "python_program"}
+OF_PYTHON = {
+    "compiled_python",
+    "ddp_buckets",
+    "first_model",
+    "frames",
+    "memory",
+    "model_tensors",
+    "module",
+    "place",
+    "python_program",
+}
 
 
 def find_libtorch(directory: str) -> Libtorch:

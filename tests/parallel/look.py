@@ -113,9 +113,10 @@ def ask_bits(cell, runs):
 
 
 def ask_values(cell, runs):
-    """Tensors without values; operators without a line of the program; operators of a network without a module."""
+    """Tensors without values; operators without a line of the program; operators of a network without a module;
+    collectives whose caller has no name."""
     dump = sonde.open(str(runs.of(cell)))
-    lacking = {"values": {}, "line": {}, "module": {}}
+    lacking = {"values": {}, "line": {}, "module": {}, "caller": {}}
     ops = [op for op in dump.ops if not op.is_parameter]
     for op in ops:
         for tensor in op.tensors:
@@ -125,6 +126,10 @@ def ask_values(cell, runs):
             add(lacking["line"], f"{op.op_type} ({where(op.source)})")
         if op.phase in WITH_MODULES and op.op_name.rpartition("/")[0] in OUTSIDE:
             add(lacking["module"], op.op_type)
+    callers = {op.attributes.get("called_by", "") for op in ops}
+    for caller in cell.style.callers:
+        if not any(found.startswith(caller) for found in callers):
+            add(lacking["caller"], caller)
     if sorted(dump.ranks) != list(range(cell.ranks)):
         return "lacking", f"only ranks {sorted(dump.ranks)} are recorded"
     if not any(lacking.values()):

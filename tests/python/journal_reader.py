@@ -176,6 +176,7 @@ def _record(fields: Fields) -> dict:
     record["note"] = fields.text()
     record["tensors"] = [_tensor(fields, record) for _ in range(fields.varint())]
     record["attributes"] = fields.varint() if fields.left() else 0
+    record["call_number"] = fields.varint() if fields.left() else 0
     return record
 
 

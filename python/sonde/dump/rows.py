@@ -143,6 +143,7 @@ def op_columns(tables: Tables, rows: NDArray[Any]) -> OpColumns:
         source_line=ops.line[rows],
         function=ops.function.take(rows),
         timestamp_us=ops.timestamp_us[rows],
+        call_number=ops.call_number[rows],
     )
 
 
@@ -294,6 +295,11 @@ class Op:
     def timestamp_us(self) -> int:
         """When it ran, in microseconds since 1970; 0 if unknown."""
         return int(self.tables.ops.timestamp_us[self.row])
+
+    @property
+    def call_number(self) -> int:
+        """Of a collective: the number of the call among those of its group, from 1; 0 if unknown."""
+        return int(self.tables.ops.call_number[self.row])
 
     @property
     def source(self) -> Source | None:

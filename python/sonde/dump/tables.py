@@ -51,6 +51,7 @@ class OpTable:
     is_parameter: NDArray[np.uint8]
     failed: NDArray[np.uint8]
     timestamp_us: NDArray[np.uint64]
+    call_number: NDArray[np.uint64]
 
 
 @dataclasses.dataclass(frozen=True)

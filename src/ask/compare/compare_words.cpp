@@ -121,6 +121,7 @@ std::vector<std::string> apart_where(const CatalogOp& target, const CatalogOp& g
     if (other == golden.attributes->end() || !is_named(attribute, *other)) continue;
     if (means_the_same(attribute, target, *other, golden)) continue;
     if (attribute.name == kFusedKernel) continue;  // a name that the compiler chose
+    if (attribute.name == kCalledBy) continue;     // not an argument
     if (names_group(attribute) && has_ranks(target) && has_ranks(golden)) continue;
     apart.push_back(fmt::format("{}={}, golden {}", attribute.name, text_of(attribute), text_of(*other)));
   }

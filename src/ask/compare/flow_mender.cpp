@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ground/model/group_attributes.h"
 #include "read/operators/op_nature.h"
 #include "read/operators/op_questions.h"
 
@@ -17,7 +18,7 @@ bool is_called_alike(const CatalogOp& target, const CatalogOp& golden) {
   if (target.attributes == nullptr || golden.attributes == nullptr || target.op_type != golden.op_type) return true;
   return std::ranges::all_of(*target.attributes, [&](const Attribute& one) {
     const auto other = std::ranges::find(*golden.attributes, one.name, &Attribute::name);
-    return other == golden.attributes->end() || *other == one || one.name == kFusedKernel;
+    return other == golden.attributes->end() || *other == one || one.name == kFusedKernel || one.name == kCalledBy;
   });
 }
 

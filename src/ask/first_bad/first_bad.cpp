@@ -10,6 +10,7 @@
 #include "ground/base/text.h"
 #include "read/catalog/step_graph.h"
 #include "read/catalog/unfinished_runs.h"
+#include "read/operators/collective_call.h"
 #include "read/operators/op_questions.h"
 
 namespace sonde {
@@ -88,6 +89,9 @@ Finding with_code(RankSearch& search, const Root& root, SourceTexts& sources) {
   finding.code = code_of(op, sources);
   if (const std::string kernels = fused_kernels_of(op); !kernels.empty()) {
     finding.evidence.push_back("in the compiled code it is part of " + kernels);
+  }
+  if (const std::string caller = caller_of(op); !caller.empty()) {
+    finding.evidence.push_back("it is called by " + caller);
   }
   return finding;
 }

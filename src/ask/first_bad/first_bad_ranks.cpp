@@ -1,5 +1,4 @@
-// Finds the rank that was bad first: collectives are matched across ranks by group, type and order, a receive with its
-// send; bad data received from a collective with finite input came from another rank.
+// Finds the rank that was bad first: bad data received from a collective with finite input came from another rank.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -8,12 +7,11 @@
 #include <tuple>
 
 #include "ask/first_bad/first_bad_search.h"
+#include "ask/first_bad/rank_meetings.h"
 #include "read/operators/collective_call.h"
 
 namespace sonde {
 namespace {
-
-using Searches = std::vector<std::unique_ptr<RankSearch>>;
 
 bool same_step(const RankSearch& a, const RankSearch& b) { return a.step().id == b.step().id; }
 
@@ -34,118 +32,12 @@ RootPosition root_position(RankSearch& search) {
   return position;
 }
 
-const CatalogStep* step_of(RankSearch& search, StepId id) {
-  const std::vector<CatalogStep>& steps = search.rank().steps;
-  const auto found = std::ranges::find(steps, id, &CatalogStep::id);
-  return found == steps.end() ? nullptr : &search.step_at(static_cast<std::size_t>(found - steps.begin()));
-}
-
-// A call on another rank that meets one of ours.
-struct Met {
-  RankSearch* search = nullptr;
-  const CatalogStep* step = nullptr;
-  const CatalogOp* op = nullptr;
-  bool gave_bad = false, got_bad = false;
-};
-
-Met met(RankSearch& search, const CatalogStep& step, const CatalogOp& op) {
-  Met found{&search, &step, &op};
-  for (const CatalogTensor& tensor : op.tensors) {
-    (tensor.is_input ? found.gave_bad : found.got_bad) |= search.health().of(tensor).bad();
-  }
-  return found;
-}
-
-// The calls of a rank that meet at one place, in order.
-using Calls = std::vector<std::pair<const CatalogStep*, CollectiveCall>>;
-
-void add_calls(RankSearch& search, const CatalogStep& step, const std::string& meeting, CollectiveWay way,
-               Calls& calls) {
-  for (CollectiveCall& call : collective_calls(step)) {
-    if (call.way != way || meeting_of(call, search.rank().rank) != meeting) continue;
-    calls.emplace_back(&step, std::move(call));
-  }
-}
-
-Calls calls_of_run(RankSearch& search, std::size_t run, const std::string& meeting, CollectiveWay way) {
-  Calls calls;
-  for (std::size_t i = 0; i < search.rank().steps.size(); ++i) {
-    if (search.rank().steps[i].run == run) add_calls(search, search.step_at(i), meeting, way, calls);
-  }
-  return calls;
-}
-
-std::size_t place_of(const CatalogOp& op, const Calls& calls) {
-  const auto at = std::ranges::find_if(calls, [&](const auto& call) { return call.second.op == &op; });
-  return static_cast<std::size_t>(at - calls.begin());
-}
-
-// All ranks of a group call it in the same step.
-std::vector<Met> met_in_step(Searches& searches, RankSearch& own, const CatalogStep& step, const CollectiveCall& call) {
-  std::vector<Met> found;
-  const std::string meeting = meeting_of(call, own.rank().rank);
-  Calls ours;
-  add_calls(own, step, meeting, CollectiveWay::all, ours);
-  const std::size_t place = place_of(*call.op, ours);
-  for (const auto& search : searches) {
-    const CatalogStep* of_rank = search.get() == &own ? nullptr : step_of(*search, step.id);
-    if (of_rank == nullptr) continue;
-    Calls theirs;
-    add_calls(*search, *of_rank, meeting, CollectiveWay::all, theirs);
-    if (place < theirs.size()) found.push_back(met(*search, *of_rank, *theirs[place].second.op));
-  }
-  return found;
-}
-
-// The tensor that a send gives, or a receive gets.
-const CatalogTensor* passed(const CollectiveCall& call) {
-  return call.way == CollectiveWay::send ? call.first_in : call.first_out;
-}
-
-bool may_be_passed_on(RankSearch& a, const CollectiveCall& ours, RankSearch& b, const CollectiveCall& theirs) {
-  const CatalogTensor *left = passed(ours), *right = passed(theirs);
-  if (left == nullptr || right == nullptr) return true;
-  if (left->dtype != right->dtype || left->shape != right->shape) return false;
-  const Health &sent = a.health().of(*left), &got = b.health().of(*right);
-  if (!sent.known || !got.known) return true;
-  if (sent.bad() || got.bad() || !left->statistics || !right->statistics) return alike(sent, got);
-  return left->statistics->max == right->statistics->max && left->statistics->min == right->statistics->min;
-}
-
-// A rank receives before its forward pass begins, so in the step before that of the send, and maybe before its recording
-// begins.
-std::vector<Met> met_over_run(Searches& searches, RankSearch& own, const CatalogStep& step,
-                              const CollectiveCall& call) {
-  const auto peer = std::ranges::find_if(searches, [&](const auto& search) {
-    return call.peer && static_cast<std::int64_t>(search->rank().rank) == *call.peer;
-  });
-  if (peer == searches.end()) return {};
-  RankSearch& other = **peer;
-  const std::string meeting = meeting_of(call, own.rank().rank);
-  const CollectiveWay way = call.way == CollectiveWay::send ? CollectiveWay::receive : CollectiveWay::send;
-  const Calls ours = calls_of_run(own, step.run, meeting, call.way);
-  const Calls theirs = calls_of_run(other, step.run, meeting, way);
-  const std::ptrdiff_t shift = shift_between(ours.size(), theirs.size(), [&](std::size_t our, std::size_t their) {
-    return may_be_passed_on(own, ours[our].second, other, theirs[their].second);
-  });
-  const std::ptrdiff_t place = static_cast<std::ptrdiff_t>(place_of(*call.op, ours)) - shift;
-  if (place < 0 || place >= static_cast<std::ptrdiff_t>(theirs.size())) return {};
-  const auto& [of_rank, its] = theirs[static_cast<std::size_t>(place)];
-  return {met(other, *of_rank, *its.op)};
-}
-
-std::vector<Met> met_by(Searches& searches, RankSearch& own, const CatalogStep& step, const CollectiveCall& call) {
-  return call.way == CollectiveWay::all ? met_in_step(searches, own, step, call)
-                                        : met_over_run(searches, own, step, call);
-}
-
 // The collective that brought the first root, if one did.
-std::optional<CollectiveCall> received_by(RankSearch& search) {
+const CollectiveCall* received_by(RankMeetings& meetings, RankSearch& search) {
   const CatalogOp* op = search.flow().ops()[search.roots().front().op].op;
-  for (CollectiveCall& call : collective_calls(search.step())) {
-    if (call.op == op) return std::move(call);
-  }
-  return std::nullopt;
+  const std::vector<CollectiveCall>& calls = meetings.calls_of(search, search.step());
+  const auto found = std::ranges::find(calls, op, &CollectiveCall::op);
+  return found == calls.end() ? nullptr : &*found;
 }
 
 std::string ranks_text(const std::vector<std::uint32_t>& ranks) {
@@ -153,19 +45,20 @@ std::string ranks_text(const std::vector<std::uint32_t>& ranks) {
 }
 
 // Finds the first collective of the rank with a bad input in this step, and the ranks that got bad data from it.
-void add_spread(Searches& searches, RankVerdict& verdict) {
+void add_spread(Searches& searches, RankMeetings& meetings, RankVerdict& verdict) {
   RankSearch& first = *searches[verdict.first];
-  for (const CollectiveCall& call : collective_calls(first.step())) {
+  for (const CollectiveCall& call : meetings.calls_of(first, first.step())) {
     if (!met(first, first.step(), *call.op).gave_bad) continue;
     std::vector<std::uint32_t> got;
-    for (const Met& other : met_by(searches, first, first.step(), call)) {
+    for (const Met& other : meetings.met_by(first, first.step(), call)) {
       if (!other.gave_bad && other.got_bad) got.push_back(other.search->rank().rank);
     }
     if (got.empty()) continue;
+    const std::string name = fmt::format("{}{}", call.op->op_name, in_brackets(call.caller));
     verdict.evidence.push_back(call.way == CollectiveWay::send
-                                   ? fmt::format("{} sent it to {}", call.op->op_name, ranks_text(got))
+                                   ? fmt::format("{} sent it to {}", name, ranks_text(got))
                                    : fmt::format("{} spread it to {}: they gave it finite numbers, rank {} did not",
-                                                 call.op->op_name, ranks_text(got), first.rank().rank));
+                                                 name, ranks_text(got), first.rank().rank));
     return;
   }
 }
@@ -190,14 +83,14 @@ std::string givers_text(const CollectiveCall& call, const std::vector<Met>& othe
 }
 
 // A rank that only received its bad values is not the first: goes on to the rank that gave them.
-std::size_t giver_before(Searches& searches, std::size_t first) {
+std::size_t giver_before(Searches& searches, RankMeetings& meetings, std::size_t first) {
   std::set<std::size_t> seen = {first};
   for (;;) {
     RankSearch& search = *searches[first];
-    const std::optional<CollectiveCall> call = root_position(search).is_collective ? received_by(search) : std::nullopt;
-    if (!call) return first;
+    const CollectiveCall* call = root_position(search).is_collective ? received_by(meetings, search) : nullptr;
+    if (call == nullptr) return first;
     std::optional<std::size_t> next;
-    for (const Met& other : met_by(searches, search, search.step(), *call)) {
+    for (const Met& other : meetings.met_by(search, search.step(), *call)) {
       const auto at = std::ranges::find_if(searches, [&](const auto& one) { return one.get() == other.search; });
       const auto number = static_cast<std::size_t>(at - searches.begin());
       const bool is_known = other.gave_bad && other.search->found() && !seen.contains(number);
@@ -258,17 +151,18 @@ RankVerdict first_rank(Searches& searches) {
     verdict.first = i;
   }
   if (searches.size() < 2) return verdict;
-  verdict.first = giver_before(searches, verdict.first);
+  RankMeetings meetings(searches);
+  verdict.first = giver_before(searches, meetings, verdict.first);
   RankSearch& first = *searches[verdict.first];
   const RootPosition position = root_position(first);
   verdict.evidence.push_back(fmt::format("{} collectives of step {} ran on rank {} before it", position.before,
                                          first.step().id.number, first.rank().rank));
   if (position.is_collective) {
-    if (const std::optional<CollectiveCall> call = received_by(first)) {
-      verdict.evidence.push_back(givers_text(*call, met_by(searches, first, first.step(), *call)));
+    if (const CollectiveCall* call = received_by(meetings, first)) {
+      verdict.evidence.push_back(givers_text(*call, meetings.met_by(first, first.step(), *call)));
     }
   }
-  add_spread(searches, verdict);
+  add_spread(searches, meetings, verdict);
   add_others(searches, verdict);
   return verdict;
 }

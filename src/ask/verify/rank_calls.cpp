@@ -1,13 +1,17 @@
 #include "ask/verify/rank_calls.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ground/base/shape.h"
+#include "ground/base/text.h"
 #include "read/operators/collective_call.h"
 #include "sonde/dtype.h"
 
@@ -19,15 +23,20 @@ struct RankCall {
   CollectiveCall call;
 };
 
+// A group that was destroyed and made again counts from 1 again: which group of the name, and the number in it.
+using CallNumber = std::pair<std::ptrdiff_t, std::ptrdiff_t>;
+
 // The calls of one rank at one meeting place, in order.
 struct RankCalls {
   const CatalogRank* rank = nullptr;
   std::vector<RankCall> calls;
-  std::ptrdiff_t begin = 0;  // the number of its first call: its recording may begin later than others
+  std::vector<CallNumber> numbers;  // of the calls; equal numbers of two ranks are one call
 
-  std::ptrdiff_t end() const { return begin + static_cast<std::ptrdiff_t>(calls.size()); }
-  const RankCall* at(std::ptrdiff_t number) const {
-    return number < begin || number >= end() ? nullptr : &calls[static_cast<std::size_t>(number - begin)];
+  bool ends_before(CallNumber number) const { return numbers.empty() || numbers.back() < number; }
+  const RankCall* at(CallNumber number) const {
+    const auto found = std::ranges::lower_bound(numbers, number);
+    const bool is_there = found != numbers.end() && *found == number;
+    return is_there ? &calls[static_cast<std::size_t>(found - numbers.begin())] : nullptr;
   }
 };
 
@@ -41,7 +50,8 @@ std::string line_of(const CatalogOp& op) {
 }
 
 std::string call_text(const RankCall& one) {
-  return fmt::format("{} of step {}{}", one.call.op->op_name, one.step.number, line_of(*one.call.op));
+  return fmt::format("{} of step {}{}{}", one.call.op->op_name, one.step.number, line_of(*one.call.op),
+                     in_brackets(one.call.caller));
 }
 
 const CatalogOp* last_op(const CatalogRank& rank, std::size_t run) {
@@ -84,6 +94,7 @@ class CallsVerifier {
 
   void verify() {
     for (const CatalogRank* rank : ranks_) gather(*rank);
+    say_who_is_missing();
     for (const auto& [place, meeting] : meetings_) {
       if (meeting.receivers.empty()) {
         compare(place, meeting.ranks);
@@ -106,14 +117,15 @@ class CallsVerifier {
     for (const CatalogStep& step : rank.steps) {
       if (step.run != run_) continue;
       for (CollectiveCall& call : collective_calls(step)) {
-        if (call.ranks.empty()) {
+        members_.insert(call.ranks.begin(), call.ranks.end());
+        if (call.ranks.empty() && call.number == 0) {
           ++unnamed;
           continue;
         }
         if (call.way != CollectiveWay::all && !call.peer) continue;  // it takes what comes from any rank
         Meeting& meeting = meetings_[place_of(call, rank.rank)];
         std::vector<RankCalls>& side = call.way == CollectiveWay::receive ? meeting.receivers : meeting.ranks;
-        if (side.empty() || side.back().rank != &rank) side.push_back({&rank, {}});
+        if (side.empty() || side.back().rank != &rank) side.push_back({&rank, {}, {}});
         side.back().calls.push_back({step.id, std::move(call)});
       }
     }
@@ -122,30 +134,59 @@ class CallsVerifier {
               fmt::format("{} collectives do not say the ranks of their group: they were not compared", unnamed));
   }
 
+  void say_who_is_missing() {
+    for (const CatalogRank* rank : ranks_) members_.erase(rank->rank);
+    if (members_.empty()) return;
+    add_issue(IssueKind::unreadable, *ranks_.front(),
+              fmt::format("the dump lacks {} that {} part in collectives, {}: their calls were not compared",
+                          count_text(members_.size(), "rank"), members_.size() == 1 ? "takes" : "take",
+                          fmt::join(members_, ", ")));
+  }
+
   // Up to the first difference.
   void compare(const std::string& place, std::vector<RankCalls> ranks) {
-    number(ranks);
-    std::ptrdiff_t end = 0;
-    for (const RankCalls& one : ranks) end = std::max(end, one.end());
-    for (std::ptrdiff_t at = 0; at < end; ++at) {
-      if (!agree(place, ranks, at) || !all_arrived(place, ranks, at)) return;
+    if (!take_numbers(ranks)) count(ranks);
+    std::set<CallNumber> all;
+    for (const RankCalls& one : ranks) all.insert(one.numbers.begin(), one.numbers.end());
+    for (const CallNumber& number : all) {
+      if (!agree(place, ranks, number) || !all_arrived(place, ranks, number)) return;
     }
   }
 
-  // From 0, so that equal numbers are one call.
-  static void number(std::vector<RankCalls>& ranks) {
-    std::ptrdiff_t first = 0;
-    const RankCalls& front = ranks.front();
+  // Those in the dump. False: a call has none.
+  static bool take_numbers(std::vector<RankCalls>& ranks) {
     for (RankCalls& one : ranks) {
-      one.begin = shift_between(front.calls.size(), one.calls.size(), [&](std::size_t our, std::size_t their) {
-        return difference(front.calls[our].call, one.calls[their].call).empty();
-      });
-      first = std::min(first, one.begin);
+      one.numbers.clear();
+      CallNumber last;
+      for (const RankCall& call : one.calls) {
+        const auto number = static_cast<std::ptrdiff_t>(call.call.number);
+        if (number == 0) return false;
+        last = {number > last.second ? last.first : last.first + 1, number};
+        one.numbers.push_back(last);
+      }
     }
-    for (RankCalls& one : ranks) one.begin -= first;
+    return true;
   }
 
-  bool agree(const std::string& place, const std::vector<RankCalls>& ranks, std::ptrdiff_t number) {
+  // From 1. The recording of a rank may begin later than others.
+  static void count(std::vector<RankCalls>& ranks) {
+    std::vector<std::ptrdiff_t> begins;
+    const RankCalls& front = ranks.front();
+    for (const RankCalls& one : ranks) {
+      begins.push_back(shift_between(front.calls.size(), one.calls.size(), [&](std::size_t our, std::size_t their) {
+        return difference(front.calls[our].call, one.calls[their].call).empty();
+      }));
+    }
+    const std::ptrdiff_t first = *std::ranges::min_element(begins);
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      ranks[i].numbers.clear();
+      for (std::size_t call = 0; call < ranks[i].calls.size(); ++call) {
+        ranks[i].numbers.emplace_back(0, begins[i] - first + static_cast<std::ptrdiff_t>(call) + 1);
+      }
+    }
+  }
+
+  bool agree(const std::string& place, const std::vector<RankCalls>& ranks, CallNumber number) {
     const RankCalls* first = nullptr;
     for (const RankCalls& one : ranks) {
       const RankCall* call = one.at(number);
@@ -156,7 +197,7 @@ class CallsVerifier {
       const std::string apart = difference(other.call, call->call);
       if (apart.empty()) continue;
       add(*one.rank, call->step,
-          fmt::format("call {} of {} is {}: {} here, {} on rank {}", number + 1, place, apart, call_text(*call),
+          fmt::format("call {} of {} is {}: {} here, {} on rank {}", number.second, place, apart, call_text(*call),
                       call_text(other), first->rank->rank));
       return false;
     }
@@ -165,15 +206,15 @@ class CallsVerifier {
 
   // A collective that is complete has met everyone, whatever the dump of a killed rank lacks. A send may be complete
   // before anyone receives it.
-  bool all_arrived(const std::string& place, const std::vector<RankCalls>& ranks, std::ptrdiff_t number) {
+  bool all_arrived(const std::string& place, const std::vector<RankCalls>& ranks, CallNumber number) {
     for (const RankCalls& one : ranks) {
       const RankCall* call = one.at(number);
       if (call == nullptr || call->call.complete || call->call.way == CollectiveWay::send) continue;
       const std::vector<const CatalogRank*> late = absent(call->call, ranks, number);
       for (const CatalogRank* rank : late) {
         add(*rank, call->step,
-            fmt::format("rank {} did not arrive at call {} of {}, where rank {} waits ({}); {}", rank->rank, number + 1,
-                        place, one.rank->rank, call_text(*call), end_text(*rank)));
+            fmt::format("rank {} did not arrive at call {} of {}, where rank {} waits ({}); {}", rank->rank,
+                        number.second, place, one.rank->rank, call_text(*call), end_text(*rank)));
       }
       if (!late.empty()) return false;
     }
@@ -182,15 +223,15 @@ class CallsVerifier {
 
   // Members of the group in the dump whose calls end before this number.
   std::vector<const CatalogRank*> absent(const CollectiveCall& call, const std::vector<RankCalls>& ranks,
-                                         std::ptrdiff_t number) const {
+                                         CallNumber number) const {
     std::vector<const CatalogRank*> found;
     for (const CatalogRank* rank : ranks_) {
       const auto its_number = static_cast<std::int64_t>(rank->rank);
-      const bool is_member = call.way == CollectiveWay::all
-                                 ? std::ranges::find(call.ranks, its_number) != call.ranks.end()
-                                 : call.peer == its_number;
       const auto its = std::ranges::find(ranks, rank, &RankCalls::rank);
-      if (is_member && (its == ranks.end() || its->end() <= number)) found.push_back(rank);
+      const bool calls = its != ranks.end();
+      const bool is_listed = call.ranks.empty() ? calls : std::ranges::find(call.ranks, its_number) != call.ranks.end();
+      const bool is_member = call.way == CollectiveWay::all ? is_listed : call.peer == its_number;
+      if (is_member && (!calls || its->ends_before(number))) found.push_back(rank);
     }
     return found;
   }
@@ -221,6 +262,7 @@ class CallsVerifier {
   Verification& report_;
   std::vector<const CatalogRank*> ranks_;
   std::map<std::string, Meeting> meetings_;
+  std::set<std::int64_t> members_;  // of the groups that are called
 };
 
 }  // namespace

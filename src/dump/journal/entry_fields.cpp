@@ -146,6 +146,7 @@ JournalRecord take_record(Fields& fields) {
     record.tensors.push_back(take_tensor(fields, record));
   }
   if (fields.left() > 0) record.attributes = fields.number<std::uint32_t>();
+  if (fields.left() > 0) record.call_number = fields.varint();
   return record;
 }
 

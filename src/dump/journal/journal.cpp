@@ -264,6 +264,7 @@ void JournalWriter::put_record(const RecordMeta& meta, std::uint32_t op, const s
   put_varint(buffer_, tensors.size());
   for (const TensorRecord& tensor : tensors) put_tensor(buffer_, tensor, meta);
   put_varint(buffer_, meta.attributes);
+  if (meta.call_number != 0) put_varint(buffer_, meta.call_number);
   finish(buffer_, start);
 }
 

@@ -79,6 +79,8 @@ struct RecordMeta {
   bool completes = false;          // more tensors for an op whose record was pushed before, with this sequence
   std::uint32_t attributes = 0;    // id of the Attributes it was called with; 0: none
   std::uint64_t timestamp_us = 0;  // when the op began
+  // Of a collective: the number of the call among those of its group, from 1; 0: unknown.
+  std::uint64_t call_number = 0;
 
   RecordMeta& meta() { return *this; }
 };

@@ -290,6 +290,7 @@ DumpOp Dump::op(std::size_t index) const {
   op.is_parameter = from.is_parameter;
   op.failed = from.failed;
   op.timestamp_us = from.timestamp_us;
+  op.call_number = from.call_number;
   return op;
 }
 

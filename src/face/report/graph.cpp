@@ -162,6 +162,7 @@ FlowNode flow_op(const StepGraph& graph, std::uint32_t node) {
   Json attributes = Json::object();
   for (const Attribute& attribute : op.attributes) attributes[attribute.name] = attribute_json(attribute);
   flow.attributes.text = text_of_json(attributes);
+  if (own.call_number != 0) flow.call_number = own.call_number;
   flow.source_file = own.source_file;
   flow.source_line = own.line;
   flow.function = own.function;
@@ -229,6 +230,9 @@ std::string page_of(const StepGraph& graph, std::uint32_t node, SourceTexts& sou
   text += source_block(*graph.ops[node], op, sources);
   if (const std::string attributes = attributes_text(op); !attributes.empty()) {
     text += fmt::format("  with {}\n", printable(attributes));
+  }
+  if (const std::uint64_t number = graph.ops[node]->call_number; number != 0) {
+    text += fmt::format("  call {} of its group\n", number);
   }
   for (std::size_t slot = 0; slot < op.inputs.size(); ++slot) {
     const Operand& input = op.inputs[slot];

@@ -73,6 +73,7 @@ struct CatalogOp {
   const std::vector<Attribute>* attributes = nullptr;  // null: it has none, or the dump does not say
   std::uint64_t sequence = 0;                          // order within its run
   std::uint64_t timestamp_us = 0;
+  std::uint64_t call_number = 0;  // of a collective: among the calls of its group, from 1; 0: unknown
   std::uint16_t thread = 0;
   bool failed = false;                 // it threw
   std::vector<CatalogTensor> tensors;  // inputs first, by slot

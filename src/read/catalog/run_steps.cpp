@@ -133,6 +133,7 @@ CatalogOp RunSteps::op_of(const JournalRecord& record) {
   op.sequence = record.sequence;
   op.timestamp_us = record.timestamp_us;
   op.thread = record.thread;
+  op.call_number = record.call_number;
   op.failed = record.failed;
   if (const auto name = names_.find(record.op); name != names_.end()) {
     op.op_name = texts_->keep(name->second->op_name);

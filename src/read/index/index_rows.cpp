@@ -162,6 +162,7 @@ CatalogOp IndexRows::op_of(const tables::Ops& row) {
   op.sequence = row.sequence;
   op.timestamp_us = row.timestamp_us;
   op.thread = static_cast<std::uint16_t>(row.thread);
+  op.call_number = row.call_number.value_or(0);
   op.scope = text_of(row.scope);
   op.parent = text_of(row.parent);
   op.source_file = text_of(row.source_file);

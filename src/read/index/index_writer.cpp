@@ -336,6 +336,7 @@ class Writer {
     row.sequence = op.sequence;
     row.timestamp_us = op.timestamp_us;
     row.thread = op.thread;
+    if (op.call_number != 0) row.call_number = op.call_number;
     row.scope = known_text(op.scope);
     row.parent = known_text(op.parent);
     row.source_file = known_text(op.source_file);

@@ -58,6 +58,8 @@ CollectiveCall call_of(const CatalogOp& op) {
   if (!call.ranks.empty()) call.group += fmt::format(" (ranks {})", fmt::join(call.ranks, ", "));
   if (call.way != CollectiveWay::all) call.peer = peer_of(call);
   call.tag = number_of(op, "tag").value_or(0);
+  call.number = op.call_number;
+  call.caller = caller_of(op);
   call.reduce = text_in(op, "reduce_op");
   call.root = number_of(op, "root_rank");
   for (const CatalogTensor& tensor : op.tensors) {
@@ -69,6 +71,10 @@ CollectiveCall call_of(const CatalogOp& op) {
 }
 
 }  // namespace
+
+std::string caller_of(const CatalogOp& op) { return text_in(op, kCalledBy); }
+
+std::string in_brackets(const std::string& caller) { return caller.empty() ? "" : " (" + caller + ")"; }
 
 CollectiveWay collective_way(std::string_view plain) {
   if (plain == "send" || plain == "isend") return CollectiveWay::send;

@@ -24,6 +24,8 @@ struct CollectiveCall {
   std::vector<std::int64_t> ranks;   // of the group, by their numbers in it; empty: unknown
   std::optional<std::int64_t> peer;  // of a send or receive: the number of the other rank; empty: any
   std::int64_t tag = 0;
+  std::uint64_t number = 0;                  // among the calls of the group, from 1; 0: unknown
+  std::string caller;                        // "DDP bucket 0: fc2.weight, fc2.bias"; empty: the program's own line
   std::string reduce;                        // "SUM"; empty: unknown
   std::optional<std::int64_t> root;          // as the call has it
   const CatalogTensor* first_in = nullptr;   // null: none
@@ -31,6 +33,11 @@ struct CollectiveCall {
   bool complete = false;                     // it has a result
   bool has_one_size = true;                  // every rank gives and gets as much as the others
 };
+
+// The caller of a collective, an attribute of the operator; empty: the program's own line.
+std::string caller_of(const CatalogOp& op);
+// " (DDP bucket 0: fc2.weight)"; empty if `caller` is.
+std::string in_brackets(const std::string& caller);
 
 // Those of one rank's step, in order. Not `wait_tensor`, which only waits for one.
 std::vector<CollectiveCall> collective_calls(const CatalogStep& step);

@@ -324,6 +324,9 @@ std::uint32_t op_watch_id(sonde_op* op) {
   on_op(op, [&](Session&, Op& o) { id = o.record.op->id; });
   return id;
 }
+void op_call_number(sonde_op* op, std::uint64_t number) {
+  on_op(op, [&](Session&, Op& o) { o.record.call_number = number; });
+}
 int op_watched(sonde_op* op, std::uint32_t watched, std::uint32_t slot, const sonde_tensor* tensor) {
   bool goes_on = false;
   on_op(op, tensor, [&](Session& s, Op& o, const HostTensor& t) { goes_on = s.ops().watched(o, watched, slot, t); });
@@ -520,6 +523,7 @@ constexpr struct sonde_api kApi = {
     .op_replaced = op_replaced,
     .op_wrote_part = op_wrote_part,
     .storage_allocated = storage_allocated,
+    .op_call_number = op_call_number,
 };
 
 }  // namespace

@@ -164,6 +164,7 @@ void OpRecorder::fill_record(Op& op, const OpName& name, std::uint32_t site, Ste
   record.overflowed = record.undecided = false;
   record.timestamp_us = now_us();
   record.attributes = 0;
+  record.call_number = 0;
   if (record.tensors.capacity() == 0) record.tensors = recorder_->spare_tensors();
   record.tensors.clear();
 }
@@ -241,6 +242,7 @@ std::unique_ptr<Op> OpRecorder::defer(Op& op) {
   static_cast<NamedRecord&>(rest->record) = op.record;
   rest->deferred = rest->record.completes = true;
   rest->record.attributes = 0;  // the first record has them
+  rest->record.call_number = 0;
   end(op, false);
   return rest;
 }

@@ -74,9 +74,9 @@ class Text {
 
   void add(const CatalogOp& op) {
     const auto& [is_parameter, is_module, phase, op_name, op_type, scope, parent, source_file, line, function, trace,
-                 attributes, sequence, timestamp_us, thread, failed, tensors, sum] = op;
+                 attributes, sequence, timestamp_us, call_number, thread, failed, tensors, sum] = op;
     put("op", is_parameter, is_module, phase, op_name, op_type, scope, parent, source_file, line, function, sequence,
-        timestamp_us, thread, failed, trace != nullptr, attributes != nullptr);
+        timestamp_us, call_number, thread, failed, trace != nullptr, attributes != nullptr);
     if (trace != nullptr) {
       for (const auto& [file, of, number, column, end_line, end_column] : *trace) {
         put("trace", file, of, number, column, end_line, end_column);

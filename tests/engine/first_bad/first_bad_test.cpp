@@ -578,6 +578,29 @@ TEST(FirstBad, OfRanksTheOneThatGaveACollectiveSomethingBad) {
   EXPECT_THAT(report.findings[0].evidence, Contains(HasSubstr("allreduce_-op1 spread it to rank 0")));
 }
 
+// The rank with the bad value was recorded from a later call on: the order in the step would join the wrong calls.
+TEST(FirstBad, NumbersOfCallsSayWhichMeet) {
+  const std::vector<Attribute> called = {{"called_by", AttributeKind::text, {}, {}, "DDP bucket 1: fc.weight"}};
+  MadeRun good, bad;
+  const auto sum = [&](MadeRun& run, std::uint64_t number, Bad given, Bad got) {
+    const Made made = run.op("allreduce_", {run.op("log", {run.outside("x")}, given)}, got);
+    CatalogOp& op = run.rank().steps.back().ops.back();
+    op.call_number = number;
+    op.attributes = &called;
+    return made;
+  };
+  sum(good, 7, {}, {});
+  good.loss("mse_loss", {sum(good, 8, {}, kNan)}, kNan);
+  bad.loss("mse_loss", {sum(bad, 8, kNan, kNan)}, kNan);
+  bad.rank().rank = 1;
+  good.catalog().ranks.push_back(std::move(bad.rank()));
+  const FirstBad report = first_bad(good.catalog());
+  ASSERT_FALSE(report.findings.empty());
+  EXPECT_EQ(report.findings[0].rank, 1U);
+  EXPECT_THAT(report.findings[0].evidence,
+              Contains(HasSubstr("allreduce_-op1 (DDP bucket 1: fc.weight) spread it to rank 0")));
+}
+
 // A pipeline's second stage receives the first micro-batch of a step before its forward pass begins: in the step before.
 TEST(FirstBad, AReceiveIsMetByItsSendInWhateverStep) {
   const std::vector<Attribute> to = {{"dst", AttributeKind::integer, {1}, {}, ""}};

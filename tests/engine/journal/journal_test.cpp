@@ -61,6 +61,7 @@ TEST(Journal, GivesBackEveryFieldOfARecord) {
   EXPECT_EQ(record.thread, 65535);
   EXPECT_TRUE(record.failed);
   EXPECT_EQ(record.attributes, 1);
+  EXPECT_EQ(record.call_number, 300);
   EXPECT_EQ(record.timestamp_us, 1763723013123456);
   EXPECT_EQ(run.records[2].kind, RecordKind::note);
   EXPECT_EQ(run.records[2].note, "complex tensors have no statistics");

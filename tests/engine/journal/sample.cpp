@@ -93,6 +93,7 @@ SampleRun sample_run() {
   op.thread = 65535;
   op.failed = true;
   op.attributes = 1;
+  op.call_number = 300;
   op.timestamp_us = 1763723013123456;
   op.tensors.push_back(input());
   op.tensors.push_back(output());

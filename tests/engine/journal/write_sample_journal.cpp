@@ -104,6 +104,7 @@ ordered_json json_of(const sonde::SampleRun& run, bool finished) {
                          {"timestamp_us", record.timestamp_us},
                          {"note", ""},
                          {"attributes", record.attributes},
+                         {"call_number", record.call_number},
                          {"tensors", ordered_json::array()}};
     for (const sonde::TensorRecord& tensor : record.tensors) {
       item["tensors"].push_back(json_of(tensor, file_of(run, record.sequence, tensor)));
@@ -111,7 +112,8 @@ ordered_json json_of(const sonde::SampleRun& run, bool finished) {
     json["records"].push_back(std::move(item));
   }
   ordered_json note{{"kind", static_cast<int>(sonde::RecordKind::note)}, {"sequence", sonde::kNoSequence}};
-  for (const char* key : {"graph", "iteration", "op", "site", "thread", "timestamp_us", "attributes"}) note[key] = 0;
+  for (const char* key : {"graph", "iteration", "op", "site", "thread", "timestamp_us", "attributes", "call_number"})
+    note[key] = 0;
   note["failed"] = false;
   note["note"] = run.note;
   note["tensors"] = ordered_json::array();

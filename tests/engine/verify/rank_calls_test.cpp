@@ -24,7 +24,9 @@ struct Call {
   bool complete = true;
   std::int64_t elements = 8;
   std::vector<std::int64_t> group = {0, 1};
-  std::int64_t peer = -1;  // of a send or receive, by its number in the group
+  std::int64_t peer = -1;    // of a send or receive, by its number in the group
+  std::uint64_t number = 0;  // as the group counts it
+  std::string caller = {};
 };
 
 // A run of several ranks, made call by call.
@@ -39,7 +41,9 @@ class Ranks {
       attributes.push_back({"process_group", AttributeKind::text, {}, {}, "7"});
       attributes.push_back({"reduce_op", AttributeKind::text, {}, {}, call.reduce});
       attributes.push_back({call.type == "send" ? "dst" : "src", AttributeKind::integer, {call.peer}, {}, ""});
+      if (!call.caller.empty()) attributes.push_back({"called_by", AttributeKind::text, {}, {}, call.caller});
       CatalogOp& op = run.rank().steps.back().ops.back();
+      op.call_number = call.number;
       op.attributes = &attributes;
       for (CatalogTensor& tensor : op.tensors) tensor.set_shape({call.elements});
       if (!call.complete) run.last_output().statistics.reset();
@@ -135,6 +139,54 @@ TEST(RankCalls, WithoutTheRanksOfAGroupNothingIsSaid) {
   EXPECT_EQ(report.issues[0].kind, IssueKind::unreadable);
   EXPECT_FALSE(report.issues[0].is_finding);
   EXPECT_EQ(report.collectives, 0U);
+}
+
+Call numbered(std::uint64_t number, Call call = kSum) {
+  call.number = number;
+  return call;
+}
+
+TEST(RankCalls, NumbersSayWhichCallsMeet) {
+  const Call broadcast = {.type = "broadcast_"};
+  EXPECT_THAT(messages({{numbered(3), numbered(4, broadcast), numbered(9)}, {numbered(4, broadcast), numbered(9)}}),
+              IsEmpty())
+      << "a recording may begin later, and leave out steps";
+  const std::vector<std::string> found =
+      messages({{numbered(5), numbered(6), numbered(7)}, {numbered(6, broadcast), numbered(7)}});
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0], HasSubstr("call 6 of group 7 (ranks 0, 1) is broadcast_, not allreduce_"));
+  const std::vector<std::string> late = messages({{numbered(40), numbered(41, kWaits)}, {numbered(40)}});
+  ASSERT_THAT(late, SizeIs(1));
+  EXPECT_THAT(late[0], HasSubstr("rank 1 did not arrive at call 41"));
+}
+
+TEST(RankCalls, AGroupThatIsMadeAgainCountsAgain) {
+  const std::vector<Call> calls = {numbered(1), numbered(2), numbered(1, kMax), numbered(2, kMax)};
+  EXPECT_THAT(messages({calls, calls}), IsEmpty());
+  EXPECT_THAT(messages({calls, {calls[0], calls[1], calls[2], numbered(2)}}), SizeIs(1));
+}
+
+TEST(RankCalls, NumbersAreEnoughWithoutTheRanksOfAGroup) {
+  const Call unnamed = {.group = {}}, other = {.type = "broadcast_", .group = {}};
+  EXPECT_THAT(messages({{numbered(1, unnamed)}, {numbered(1, unnamed)}, {}}), IsEmpty());
+  EXPECT_THAT(messages({{numbered(1, unnamed)}, {numbered(1, other)}}), SizeIs(1));
+}
+
+TEST(RankCalls, ARankThatIsNotInTheDumpIsNamed) {
+  Ranks run;
+  run.add({{.group = {0, 1, 5}}});
+  run.add({{.group = {0, 1, 5}}});
+  const Verification report = run.verify();
+  ASSERT_THAT(report.issues, SizeIs(1));
+  EXPECT_FALSE(report.issues[0].is_finding);
+  EXPECT_THAT(report.issues[0].message, HasSubstr("lacks 1 rank that takes part in collectives, 5:"));
+}
+
+TEST(RankCalls, TheCallerIsNamed) {
+  const Call bucket = {.caller = "DDP bucket 0: fc.weight"};
+  const std::vector<std::string> found = messages({{bucket}, {kMax}});
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0], HasSubstr("(DDP bucket 0: fc.weight)"));
 }
 
 }  // namespace

@@ -25,6 +25,7 @@ class Style:
     joins: tuple = ("allreduce_",)  # the collective that may be a wrong one
     in_order: bool = False  # the ranks compute the network one after the other: the first and the last are known
     files: tuple = ("nets.py", "loop.py")  # with the marked lines
+    callers: tuple = ()  # of collectives that the program does not call itself: beginnings of their names
 
 
 STYLES = {}

@@ -11,6 +11,11 @@ from torch.distributed.optim import ZeroRedundancyOptimizer
 
 from styles import CPU, sgd, style
 
+UNITS = (
+    "FSDP unit: first.weight, first.bias, head.weight, head.bias",
+    "FSDP unit blocks.1: norm.weight, norm.bias, up.weight, up.bias",
+)
+
 
 def train_data_parallel(run, network, optimizer, group=None, over=None):
     """The loss is divided by the number of tokens on all ranks."""
@@ -33,13 +38,13 @@ def shard(network, mesh):
     return fully_shard(network, mesh=mesh)
 
 
-@style("DDP", compiles=True)
+@style("DDP", compiles=True, callers=("DDP bucket 0: first.weight",))
 def ddp(run):
     network = nn.parallel.DistributedDataParallel(Net())
     train_data_parallel(run, network, sgd(network.parameters()))
 
 
-@style("FSDP1")
+@style("FSDP1", callers=UNITS)
 def fsdp1(run):
     network = Net()
     network.blocks = nn.ModuleList(FullyShardedDataParallel(block, device_id=CPU) for block in network.blocks)
@@ -47,19 +52,19 @@ def fsdp1(run):
     train_data_parallel(run, network, sgd(network.parameters()), over=of_all_ranks)
 
 
-@style("FSDP2", compiles=True)
+@style("FSDP2", compiles=True, callers=UNITS)
 def fsdp2(run):
     network = shard(Net(), init_device_mesh("cpu", (2,)))
     train_data_parallel(run, network, sgd(network.parameters()))
 
 
-@style("HSDP", ranks=4)
+@style("HSDP", ranks=4, callers=UNITS)
 def hsdp(run):
     network = shard(Net(), init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicate", "shard")))
     train_data_parallel(run, network, sgd(network.parameters()))
 
 
-@style("ZeRO", update=("addcdiv_",))
+@style("ZeRO", callers=("DDP bucket 0: first.weight",), update=("addcdiv_",))
 def zero(run):
     network = nn.parallel.DistributedDataParallel(Net())
     optimizer = ZeroRedundancyOptimizer(network.parameters(), optimizer_class=torch.optim.Adam, lr=0.01)

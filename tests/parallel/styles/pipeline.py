@@ -11,6 +11,12 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGP
 from styles import CPU, sgd, style
 
 MICRO_BATCHES = 4
+EXCHANGES = (
+    "pipeline stage 0, forward of micro-batch 3, to stage 1",
+    "pipeline stage 1, forward of micro-batch 2, from stage 0",
+    "pipeline stage 1, backward of micro-batch 0, to stage 0",
+    "pipeline stage 0, backward of micro-batch 1, from stage 1",
+)
 
 
 def stages(count):
@@ -38,19 +44,19 @@ def train_pipeline(run, mine, schedule):
     train(parameters, sgd(parameters), gradients, run.place, over=over, largest=0.1)
 
 
-@style("GPipe", in_order=True)
+@style("GPipe", in_order=True, callers=EXCHANGES)
 def gpipe(run):
     mine = stages(2)
     train_pipeline(run, mine, ScheduleGPipe(mine[0], MICRO_BATCHES, mean_error))
 
 
-@style("1F1B", in_order=True)
+@style("1F1B", in_order=True, callers=EXCHANGES)
 def one_f_one_b(run):
     mine = stages(2)
     train_pipeline(run, mine, Schedule1F1B(mine[0], MICRO_BATCHES, mean_error))
 
 
-@style("interleaved 1F1B", in_order=True)
+@style("interleaved 1F1B", in_order=True, callers=EXCHANGES)
 def interleaved(run):
     """Each rank has two stages: a micro-batch comes to it twice."""
     mine = stages(4)

@@ -15,7 +15,7 @@ from torch.distributed.tensor.parallel import (
 )
 
 from styles import sgd, style
-from styles.data import shard, train_data_parallel
+from styles.data import UNITS, shard, train_data_parallel
 
 
 def train_replicated(run, network, over=None):
@@ -90,7 +90,7 @@ def sp(run):
 WITH_DATA = SEQUENCE | {"head": ColwiseParallel(input_layouts=Shard(1), output_layouts=Replicate())}
 
 
-@style("FSDP2 + TP", ranks=4)
+@style("FSDP2 + TP", ranks=4, callers=UNITS)
 def fsdp2_tp(run):
     """Two by two: slices of layers within a pair, parts of the batch over the pairs."""
     mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "tensor"))
