@@ -6,6 +6,7 @@
 #include <set>
 
 #include "ask/first_bad/first_bad_search.h"
+#include "ask/first_bad/thrown_away.h"
 #include "dump/journal/unrecorded.h"
 #include "ground/base/text.h"
 #include "read/catalog/step_graph.h"
@@ -264,6 +265,7 @@ bool RankSearch::look_at(std::size_t index, FirstBad& report) {
   roots_ = distinct(flow->roots().roots());
   step_ = index;
   flow_ = std::move(flow);
+  leave_out_thrown_away();
   count_skips(*flow_, step);
   note_expected(report);
   note_asides(report);
@@ -316,6 +318,21 @@ void RankSearch::note_asides(FirstBad& report) {
     finding.code = code_of(*flow_->ops()[root.op].op, sources);
     report.asides.push_back(std::move(finding));
   }
+}
+
+void RankSearch::leave_out_thrown_away() {
+  const std::uint64_t before = thrown_away_.results;
+  std::erase_if(roots_, [&](const Root& root) {
+    if (!is_thrown_away(*this, root)) return false;
+    const CatalogOp& op = *flow_->ops()[root.op].op;
+    if (thrown_away_.first.empty()) {
+      thrown_away_.first = op.op_name;
+      if (op.line != 0) thrown_away_.first += fmt::format(" ({}:{})", op.source_file, op.line);
+    }
+    ++thrown_away_.results;
+    return true;
+  });
+  thrown_away_.steps += thrown_away_.results > before ? 1 : 0;
 }
 
 // A value that did no harm in its own step (an aside, a state that a loop carries on) does it here: its maker is to
@@ -424,9 +441,21 @@ FirstBad first_bad(const Catalog& catalog, const FirstBadOptions& options) {
   }
   const bool any = std::ranges::any_of(searches, [](const auto& search) { return search->found(); });
   std::uint64_t not_read = 0, trial_ops = 0;
+  RankSearch::ThrownAway thrown_away;
   for (const auto& search : searches) {
     not_read += search->tensors_not_read();
     trial_ops += search->trial_ops();
+    const RankSearch::ThrownAway& one = search->thrown_away();
+    thrown_away.results += one.results;
+    thrown_away.steps += one.steps;
+    if (thrown_away.first.empty()) thrown_away.first = one.first;
+  }
+  if (thrown_away.results > 0) {
+    report.notes.push_back(fmt::format(
+        "{} with NaN or infinities, in {} without gradients before the others, {} used by no operator: not judged; the "
+        "first is {}",
+        count_text(thrown_away.results, "result"), count_text(thrown_away.steps, "run"),
+        thrown_away.results == 1 ? "is" : "are", thrown_away.first));
   }
   if (trial_ops > 0) {
     report.notes.push_back(fmt::format("{} of a trial run were not judged: the host throws their results away",

@@ -36,6 +36,12 @@ class RankSearch {
   HealthReader& health() { return health_; }
   std::uint64_t tensors_not_read() const { return tensors_not_read_; }  // by max_overhead
   std::uint64_t trial_ops() const { return trial_ops_; }                // whose results the host threw away
+  // Bad results that the program throws away.
+  struct ThrownAway {
+    std::uint64_t results = 0, steps = 0;
+    std::string first;  // the operator that made the first one, with its line
+  };
+  const ThrownAway& thrown_away() const { return thrown_away_; }
   const DumpSettings& settings() const { return settings_; }
   // The input of the first root comes from outside, and the second root makes it for the next step.
   bool made_as_in_next() const { return made_as_in_next_; }
@@ -61,6 +67,7 @@ class RankSearch {
  private:
   bool look_at(std::size_t step, FirstBad& report);
   void note_asides(FirstBad& report);
+  void leave_out_thrown_away();
   void find_maker_of_data();
   void follow_into_earlier_step(FirstBad& report);
   void note_healthy(const ValueFlow& flow, const CatalogStep& step, FirstBad& report);
@@ -84,6 +91,7 @@ class RankSearch {
   Skips skips_;
   std::optional<Later> later_;
   std::uint64_t tensors_not_read_ = 0, trial_ops_ = 0;
+  ThrownAway thrown_away_;
 };
 
 // Operators of the rank that MindSpore ran one by one are not in the dump.
