@@ -66,27 +66,47 @@ std::string how_it_ended(const std::string& program, const ChildEnd& end) {
   return fmt::format("{} finished in {:.1f} s", program, end.seconds);
 }
 
-// The reason why the engine gave no closing line.
-const char* why_no_closing_line(const std::vector<RunMessage>& all, const ChildEnd& end) {
+// The reason why no process recorded anything; null: one began.
+const char* why_not_recorded(const std::vector<RunMessage>& all) {
   if (any(all, "refused")) return "recording did not start; the reason is above";
   if (is_off_by_environment()) return "nothing was recorded: SONDE_OFF is set; unset it to record";
   if (!any(all, "started"))
     return "nothing was recorded: no process of the run started Sonde; it starts when PyTorch is "
            "imported by a Python that has the package sonde installed, and with a program that is linked with libtorch";
-  if (end.signal != 0) return "the run ended before it could close the dump; the written part is kept";
-  return "the run ended without closing the dump (os._exit?); the written part is kept";
+  return nullptr;
 }
 
-// A process that began, and gave no closing line, while others did.
-void say_unfinished(const std::vector<RunMessage>& all, std::uint64_t process) {
+// The content of the dump of a process that gave no closing line.
+std::string written_by(const Catalog* catalog, std::uint64_t process) {
+  if (catalog == nullptr) return "it wrote nothing";
+  for (const CatalogRank& rank : catalog->ranks) {
+    const auto run = std::ranges::find(rank.runs, process, &CatalogRun::pid);
+    if (run == rank.runs.end()) continue;
+    std::uint64_t steps = 0, ops = 0;
+    const CatalogStep* last = nullptr;
+    for (const CatalogStep& step : rank.steps) {
+      if (step.run != static_cast<std::size_t>(run - rank.runs.begin())) continue;
+      ops += static_cast<std::uint64_t>(std::ranges::count(step.ops, false, &CatalogOp::is_parameter));
+      ++steps;
+      last = &step;
+    }
+    if (last == nullptr) break;
+    return fmt::format("it wrote {} in {}, the last is step {}{}", count_text(ops, "operator"),
+                       count_text(steps, "step"), last->id.number, last->ended ? "" : ", which is not complete");
+  }
+  return "it wrote no operator";
+}
+
+// A process that began, and gave no closing line.
+void say_unfinished(const std::vector<RunMessage>& all, std::uint64_t process, const Catalog* catalog) {
   std::string rank;
   for (const RunMessage& message : all) {
     if (message.process != process) continue;
     if (message.kind == "summary" || message.kind == "refused") return;
     if (!message.rank.empty()) rank = message.rank;
   }
-  say(fmt::format("{} did not finish: it was killed, or ended by os._exit; what it wrote is kept",
-                  name_of(process, rank)));
+  say(fmt::format("{} ended without closing the dump (a kill, os._exit, Pool.terminate()): {}", name_of(process, rank),
+                  written_by(catalog, process)));
 }
 
 // The steps of the last run of a rank: a dump may contain earlier runs.
@@ -202,14 +222,14 @@ void print_run_report(const std::string& program, const ChildEnd& end, const fs:
   const std::vector<std::uint64_t> processes = processes_of(all);
   for (const RunMessage& entry : all)
     if (entry.kind == "summary") say_summary(entry, processes.size() == 1);
-  if (!any(all, "summary")) say(why_no_closing_line(all, end));
-  if (processes.size() > 1)
-    for (const std::uint64_t process : processes) say_unfinished(all, process);
+  if (const char* why = any(all, "summary") ? nullptr : why_not_recorded(all)) say(why);
   std::error_code ignored;
-  if (!any(all, "started") || !fs::exists(dump, ignored)) return;
-  const Result<Catalog> catalog = open_catalog(dump);
-  if (!catalog) return;  // nothing was recorded, which is already reported
-  const bool not_finite = print_contents(*catalog);
+  const bool is_there = any(all, "started") && fs::exists(dump, ignored);
+  const std::optional<Result<Catalog>> catalog = is_there ? std::optional(open_catalog(dump)) : std::nullopt;
+  const Catalog* content = catalog && *catalog ? &**catalog : nullptr;
+  for (const std::uint64_t process : processes) say_unfinished(all, process, content);
+  if (content == nullptr) return;  // nothing was recorded, which is already reported
+  const bool not_finite = print_contents(*content);
   say(fmt::format("to look at it: sonde ls {0}; sonde stats {0}; in a browser: sonde serve {0}", dump.string()));
   // It may be a mask, and the first in the order of the run need not be the cause.
   if (not_finite) say(fmt::format("to find its cause: sonde first-bad {}", dump.string()));
