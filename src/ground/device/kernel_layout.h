@@ -5,7 +5,7 @@
 namespace sonde::device {
 
 inline constexpr unsigned int kBlockElements = 8192;  // kBlock of stats/moments.h: each has a thread block and a record
-inline constexpr unsigned int kThreads = 256;         // of a thread block
+inline constexpr unsigned int kThreads = 64;          // of a thread block
 
 inline constexpr char kKernelName[] = "sonde_statistics";
 

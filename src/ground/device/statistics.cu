@@ -1,9 +1,10 @@
 // The statistics kernel of CUDA and ROCm: one read of each tensor gives everything that Statistics has.
 //
 // A thread block takes one block of 8192 elements, and adds them in the order that stats/moments.h defines for every
-// kernel. So the sums have the bits of the CPU's, for any grid. The threads read a chunk of the block, count, and leave
-// the finite values in shared memory; then 32 threads continue the sums of the 16 lanes, one thread for the sum of a lane
-// and one for its squares. The next chunk is on its way from memory meanwhile.
+// kernel. So the sums have the bits of the CPU's, for any grid. The threads read a chunk of the block, count, and leave the
+// finite values in shared memory, while 32 of them continue the sums of the 16 lanes with the chunk before, one thread for
+// the sum of a lane and one for its squares. The next chunk is on its way from memory meanwhile. Groups of narrow floats
+// need not wait for each other: a thread adds a lane of a group, and counts two elements at a time, as codes of 16 bits.
 //
 // Compiled with products and sums left apart (no contraction). This text is compiled at run time, by NVRTC or hiprtc, and
 // in a test by the host's compiler: SONDE_EMULATED, with a loop in place of the threads. So the threads meet only between
@@ -11,8 +12,9 @@
 #include "ground/device/kernel_layout.h"
 
 #ifndef SONDE_EMULATED
-#define SONDE_KERNEL extern "C" __global__ void __launch_bounds__(256, 4)
+#define SONDE_KERNEL extern "C" __global__ void __launch_bounds__(64, 16)
 #define SONDE_FUNCTION static __device__ __forceinline__
+#define SONDE_OF_CLASS __device__ __forceinline__
 #define SONDE_OWN_FUNCTION static __device__ __noinline__  // not copied into each caller
 #define SONDE_SHARED __shared__
 #define SONDE_THREAD_BLOCK blockIdx.x
@@ -32,10 +34,12 @@ using u32 = unsigned int;
 using u64 = unsigned long long;
 
 constexpr u32 kLanes = 16;
-constexpr u32 kChunk = 2048;  // elements in shared memory
+constexpr u32 kChunk = 512;  // elements, of which shared memory has two
 constexpr u32 kPerThread = kChunk / kThreads;
 constexpr u32 kGroup = 256;  // elements that narrow floats are added in
+constexpr u32 kGroups = kBlockElements / kGroup;
 constexpr u32 kRow = 2 * kLanes;
+constexpr u32 kRows = kGroup / kRow;
 
 // The finite values of any type, in the order of integers; -0 comes before +0. No value has order 0 or ~0.
 SONDE_FUNCTION u32 order_of(float value) {
@@ -79,8 +83,6 @@ SONDE_FUNCTION float float16_value(u32 raw) {
   return __uint_as_float((raw & 0x8000U) << 16 | 0x7F800000U | (magnitude & 0x3FFU) << 13);
 }
 
-SONDE_FUNCTION float float8_e5m2_value(u32 raw) { return float16_value(raw << 8); }  // the upper half of a float16
-
 SONDE_FUNCTION float float8_e4m3fn_value(u32 raw) {
   const u32 magnitude = raw & 0x7FU;
   return magnitude == 0x7FU ? nan_value() : finite_value<3, 7>(magnitude, raw >= 0x80U);
@@ -101,20 +103,12 @@ SONDE_FUNCTION double int64_value(u64 raw) { return static_cast<double>(static_c
 SONDE_FUNCTION double uint64_value(u64 raw) { return static_cast<double>(raw); }  // of 32 bits too
 SONDE_FUNCTION double float64_value(u64 raw) { return __longlong_as_double(static_cast<long long>(raw)); }
 
-// The ways of adding (stats/moments.h), and the types that hold the codes and the values.
+// The ways of adding (stats/moments.h) but for groups, and the types that hold the codes and the values.
 struct Lanes {
   using Raw = u64;
   using Value = double;
 };
 struct ExactLanes {  // squares are exact, so that a fused multiply-add gives the same bits
-  using Raw = u32;
-  using Value = float;
-};
-struct Groups {  // as floats: elements k and k + 16 of a row are those of lane k
-  using Raw = u32;
-  using Value = float;
-};
-struct NeighbourGroups {  // as floats: elements 2k and 2k + 1
   using Raw = u32;
   using Value = float;
 };
@@ -130,7 +124,7 @@ SONDE_FUNCTION void widen_each(const Raw* raw, Value* values, Value (*widen)(Raw
   for (u32 k = 0; k < kPerThread; ++k) values[k] = widen(raw[k]);
 }
 
-SONDE_FUNCTION void widen(Lanes, Element element, const u64* raw, double* values) {
+SONDE_FUNCTION void widen(Element element, const u64* raw, double* values) {
   switch (element) {
     case Element::int32:
       return widen_each(raw, values, int32_value);
@@ -143,7 +137,7 @@ SONDE_FUNCTION void widen(Lanes, Element element, const u64* raw, double* values
   }
 }
 
-SONDE_FUNCTION void widen(ExactLanes, Element element, const u32* raw, float* values) {
+SONDE_FUNCTION void widen(Element element, const u32* raw, float* values) {
   switch (element) {
     case Element::float32:
       return widen_each(raw, values, float32_value);
@@ -158,25 +152,6 @@ SONDE_FUNCTION void widen(ExactLanes, Element element, const u32* raw, float* va
     default:
       return widen_each(raw, values, unsigned_value);
   }
-}
-
-SONDE_FUNCTION void widen(Groups, Element element, const u32* raw, float* values) {
-  switch (element) {
-    case Element::float16:
-      return widen_each(raw, values, float16_value);
-    case Element::float8_e5m2:
-      return widen_each(raw, values, float8_e5m2_value);
-    case Element::float8_e4m3fn:
-      return widen_each(raw, values, float8_e4m3fn_value);
-    case Element::float8_e4m3fnuz:
-      return widen_each(raw, values, float8_fnuz_value<3, 8>);
-    default:
-      return widen_each(raw, values, float8_fnuz_value<2, 16>);
-  }
-}
-
-SONDE_FUNCTION void widen(NeighbourGroups, Element /*element*/, const u32* raw, float* values) {
-  widen_each(raw, values, bfloat16_value);
 }
 
 SONDE_FUNCTION u32 bytes_of(Element element) {
@@ -234,22 +209,28 @@ SONDE_FUNCTION bool count(Found<Order>& found, Value value) {
 
 struct Shared {
   union {
-    float floats[kChunk];
-    double doubles[kChunk];
-    struct {                 // what each thread found, on its way to one
-      u64 counts[kThreads];  // of NaN, +inf, -inf, positive elements, 16 bits each
-      u32 negative[kThreads];
-      u64 max[kThreads];
-      u64 min[kThreads];
-    } found;
+    float floats[2][kChunk];
+    double doubles[2][kChunk];
+    double of_groups[2][kGroups][kLanes];  // sums and squares, added to the lanes one after the other
   };
-  double of_groups[2][kChunk / kGroup][kLanes];  // sums and squares, added to the lanes one after the other
+  struct {                 // what each thread found, on its way to one
+    u64 counts[kThreads];  // of NaN, +inf, -inf, positive elements, 16 bits each
+    u32 negative[kThreads];
+    u64 max[kThreads];
+    u64 min[kThreads];
+  } found;
   double lanes[2][kLanes];
   Dimension dimensions[Batch::kMostDimensions];  // of the source
 };
 
-SONDE_FUNCTION float* values_of(Shared& shared, float /*kind*/) { return shared.floats; }
-SONDE_FUNCTION double* values_of(Shared& shared, double /*kind*/) { return shared.doubles; }
+SONDE_FUNCTION float* values_of(Shared& shared, u32 chunk, float /*kind*/) { return shared.floats[chunk % 2]; }
+SONDE_FUNCTION double* values_of(Shared& shared, u32 chunk, double /*kind*/) { return shared.doubles[chunk % 2]; }
+
+// The number of a thread in what few threads do. The same warps of all thread blocks have the same of the four schedulers,
+// so it is another warp's turn in each thread block.
+SONDE_FUNCTION u32 turned(u32 thread, u32 thread_block) {
+  return (thread + (thread_block * 0x9E3779B1U >> 16) * 32) % kThreads;
+}
 
 // The distance of an element from the first, in elements.
 SONDE_OWN_FUNCTION long long offset_of(const Dimension* dimensions, u32 rank, long long index) {
@@ -290,52 +271,20 @@ SONDE_FUNCTION void fetch(u64* raw, const Shared& shared, const Source& source, 
   fetch_as<u64>(raw, shared, source, first, end);
 }
 
-// The sums of one lane of one group, as floats; as doubles if bits were lost or an infinity may have come up.
-template <bool kNeighbours>
-SONDE_FUNCTION void add_group(const float* group, u32 lane, double& sum, double& squares) {
-  const u32 column[2] = {kNeighbours ? 2 * lane : lane, kNeighbours ? 2 * lane + 1 : lane + kLanes};
-  float narrow_sum[2] = {0, 0}, narrow_squares[2] = {0, 0};
-  for (u32 row = 0; row < kGroup; row += kRow) {
-    for (u32 half = 0; half < 2; ++half) {
-      const float value = group[row + column[half]];
-      narrow_sum[half] += value;
-      narrow_squares[half] += value * value;
-    }
-  }
-  const float all_squares = narrow_squares[0] + narrow_squares[1];
-  sum = static_cast<double>(narrow_sum[0] + narrow_sum[1]);
-  squares = static_cast<double>(all_squares);
-  if (all_squares >= 0x1p-80F && all_squares <= 0x1p120F) return;
-  sum = squares = 0;
-  for (u32 row = 0; row < kGroup; row += kRow) {
-    for (u32 half = 0; half < 2; ++half) {
-      const auto value = static_cast<double>(group[row + column[half]]);
-      sum += value;
-      squares += value * value;
-    }
-  }
-}
-
-// Adds the part of a lane in the chunk, or its squares, to the lane's total.
+// Adds the part of a lane in a chunk, or its squares, to the lane's total. Values behind the last one are 0.
 template <class Adding>
-SONDE_FUNCTION double add_lane(const Shared& shared, const typename Adding::Value* values, u32 present, u32 lane,
-                               bool of_squares, double total) {
-  if constexpr (kSame<Adding, Groups> || kSame<Adding, NeighbourGroups>) {
-    for (u32 group = 0; group * kGroup < present; ++group) total += shared.of_groups[of_squares][group][lane];
-  } else {
-    // The values are on their way before the sum needs them. Those behind the last one are 0.
-    constexpr u32 kAhead = 16;
+SONDE_FUNCTION double add_lane(const typename Adding::Value* values, u32 lane, bool of_squares, double total) {
+  constexpr u32 kAhead = 16;  // the values are on their way before the sum needs them
 #pragma unroll 1
-    for (u32 row = 0; row < present; row += kAhead * kLanes) {
-      typename Adding::Value ahead[kAhead];
+  for (u32 row = 0; row < kChunk; row += kAhead * kLanes) {
+    typename Adding::Value ahead[kAhead];
 #pragma unroll
-      for (u32 k = 0; k < kAhead; ++k) ahead[k] = values[row + k * kLanes + lane];
+    for (u32 k = 0; k < kAhead; ++k) ahead[k] = values[row + k * kLanes + lane];
 #pragma unroll
-      for (u32 k = 0; k < kAhead; ++k) {
-        const auto value = static_cast<double>(ahead[k]);
-        const double factor = of_squares ? value : 1.0;
-        total = kSame<Adding, ExactLanes> ? fma(value, factor, total) : total + value * factor;
-      }
+    for (u32 k = 0; k < kAhead; ++k) {
+      const auto value = static_cast<double>(ahead[k]);
+      const double factor = of_squares ? value : 1.0;
+      total = kSame<Adding, ExactLanes> ? fma(value, factor, total) : total + value * factor;
     }
   }
   return total;
@@ -383,6 +332,33 @@ SONDE_FUNCTION void write_record(const Shared& shared, Record& record) {
   for (u16& unused : record.unused) unused = 0;
 }
 
+// --- lane by lane -----------------------------------------------------------------------------------------------------
+
+// Counts what a thread has of a chunk, and leaves the finite values in shared memory.
+template <class Raw, class Value, class Order>
+SONDE_FUNCTION void keep_values(Value* values, Element element, const Raw* raw, u32 thread, u32 present,
+                                Found<Order>& found) {
+  Value widened[kPerThread];
+  widen(element, raw, widened);
+  bool all_finite = present == kChunk;
+#pragma unroll
+  for (u32 k = 0; k < kPerThread; ++k) all_finite &= widened[k] - widened[k] == 0;
+  if (all_finite) {
+#pragma unroll
+    for (u32 k = 0; k < kPerThread; ++k) {
+      count_finite(found, widened[k]);
+      values[k * kThreads + thread] = widened[k];
+    }
+    return;
+  }
+#pragma unroll
+  for (u32 k = 0; k < kPerThread; ++k) {
+    const u32 place = k * kThreads + thread;
+    const bool is_finite = place < present && count(found, widened[k]);
+    values[place] = is_finite ? widened[k] : 0;  // adding 0 changes no bit
+  }
+}
+
 // Leaves the sums of the lanes, and what each thread found, in shared memory.
 template <class Adding>
 SONDE_FUNCTION void add_block(Shared& shared, const Source& source, u32 block) {
@@ -394,7 +370,6 @@ SONDE_FUNCTION void add_block(Shared& shared, const Source& source, u32 block) {
   };
   const long long begin = static_cast<long long>(block) * kBlockElements;
   const long long end = source.elements - begin < kBlockElements ? source.elements : begin + kBlockElements;
-  Value* values = values_of(shared, Value{});
   SONDE_OF_EACH_THREAD(Fetched, fetched);
   SONDE_OF_EACH_THREAD(Found<Order>, found);
   SONDE_OF_EACH_THREAD(double, total);
@@ -405,51 +380,328 @@ SONDE_FUNCTION void add_block(Shared& shared, const Source& source, u32 block) {
     fetch(SONDE_OWN(fetched, thread).raw, shared, source, begin + thread, end);
   }
 #pragma unroll 1
-  for (long long first = begin; first < end; first += kChunk) {
-    const u32 present = end - first < kChunk ? static_cast<u32>(end - first) : kChunk;
+  for (u32 chunk = 0; begin + static_cast<long long>(chunk) * kChunk < end + kChunk; ++chunk) {
+    const long long first = begin + static_cast<long long>(chunk) * kChunk;
     SONDE_EACH_THREAD(thread) {
-      Value widened[kPerThread];
-      widen(Adding{}, source.element, SONDE_OWN(fetched, thread).raw, widened);
-      bool all_finite = present == kChunk;
-#pragma unroll
-      for (u32 k = 0; k < kPerThread; ++k) all_finite &= widened[k] - widened[k] == 0;
-      if (all_finite) {
-#pragma unroll
-        for (u32 k = 0; k < kPerThread; ++k) {
-          count_finite(SONDE_OWN(found, thread), widened[k]);
-          values[k * kThreads + thread] = widened[k];
-        }
-      } else {
-#pragma unroll
-        for (u32 k = 0; k < kPerThread; ++k) {
-          const u32 place = k * kThreads + thread;
-          const bool is_finite = place < present && count(SONDE_OWN(found, thread), widened[k]);
-          values[place] = is_finite ? widened[k] : 0;  // adding 0 changes no bit
-        }
+      if (first < end) {
+        const u32 present = end - first < kChunk ? static_cast<u32>(end - first) : kChunk;
+        keep_values(values_of(shared, chunk, Value{}), source.element, SONDE_OWN(fetched, thread).raw, thread, present,
+                    SONDE_OWN(found, thread));
+        fetch(SONDE_OWN(fetched, thread).raw, shared, source, first + kChunk + thread, end);
       }
-      fetch(SONDE_OWN(fetched, thread).raw, shared, source, first + kChunk + thread, end);
-    }
-    if constexpr (kSame<Adding, Groups> || kSame<Adding, NeighbourGroups>) {
-      SONDE_EACH_THREAD(thread) {
-        const u32 group = thread / kLanes, lane = thread % kLanes;
-        if (group * kGroup < present) {
-          add_group<kSame<Adding, NeighbourGroups>>(values + group * kGroup, lane, shared.of_groups[0][group][lane],
-                                                    shared.of_groups[1][group][lane]);
-        }
-      }
-    }
-    SONDE_EACH_THREAD(thread) {
-      if (thread < 2 * kLanes) {
-        SONDE_OWN(total, thread) =
-            add_lane<Adding>(shared, values, present, thread % kLanes, thread / kLanes == 1, SONDE_OWN(total, thread));
+      const u32 adder = turned(thread, SONDE_THREAD_BLOCK);
+      if (chunk > 0 && adder < 2 * kLanes) {
+        SONDE_OWN(total, thread) = add_lane<Adding>(values_of(shared, chunk - 1, Value{}), adder % kLanes,
+                                                    adder / kLanes == 1, SONDE_OWN(total, thread));
       }
     }
   }
   SONDE_EACH_THREAD(thread) {
-    if (thread < 2 * kLanes) shared.lanes[thread / kLanes][thread % kLanes] = SONDE_OWN(total, thread);
+    const u32 adder = turned(thread, SONDE_THREAD_BLOCK);
+    if (adder < 2 * kLanes) shared.lanes[adder / kLanes][adder % kLanes] = SONDE_OWN(total, thread);
     share(shared, SONDE_OWN(found, thread), thread);
   }
 }
+
+// --- in groups --------------------------------------------------------------------------------------------------------
+
+// A lane of the groups of a block.
+struct Place {
+  const void* data;
+  const Dimension* dimensions;
+  u32 rank;
+  u32 lane;
+  long long end;  // of the block, in elements
+};
+
+struct Sums {
+  double sum, squares;
+};
+
+template <class Stored>
+SONDE_FUNCTION Stored code_at(const Place& place, long long index) {
+  const auto* codes = static_cast<const Stored*>(place.data);
+  return codes[place.rank == 0 ? index : offset_of(place.dimensions, place.rank, index)];
+}
+
+// The value of a finite float16, whose code is the lower half.
+SONDE_FUNCTION float half_value(u32 code) {
+#ifdef __CUDA_ARCH__
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(static_cast<u16>(code)));
+  return value;
+#else
+  return float16_value(code & 0xFFFFU);
+#endif
+}
+
+// A float of 8 or 16 bits. `code` has 16 bits, those of 8 in the upper half. kInfinity: the least magnitude that is not
+// finite; 0 where the quick way does not know the type.
+struct Bfloat16 {
+  using Stored = u16;
+  static constexpr bool kNeighbours = true;  // a lane has elements 2k and 2k + 1 of a row; others k and k + 16
+  static constexpr u32 kInfinity = 0x7F80;
+  static SONDE_OF_CLASS float value(u32 code) { return bfloat16_value(code); }
+  static SONDE_OF_CLASS float quick_value(u32 pair, u32 half) {
+    return __uint_as_float(half == 0 ? pair << 16 : pair & 0xFFFF0000U);
+  }
+};
+struct Float16 {
+  using Stored = u16;
+  static constexpr bool kNeighbours = false;
+  static constexpr u32 kInfinity = 0x7C00;
+  static SONDE_OF_CLASS float value(u32 code) { return float16_value(code); }
+  static SONDE_OF_CLASS float quick_value(u32 pair, u32 half) { return half_value(half == 0 ? pair : pair >> 16); }
+};
+struct Float8E5m2 : Float16 {  // the upper half of a float16
+  using Stored = u8;
+};
+struct Float8E4m3fn {
+  using Stored = u8;
+  static constexpr bool kNeighbours = false;
+  static constexpr u32 kInfinity = 0x7F00;
+  static SONDE_OF_CLASS float value(u32 code) { return float8_e4m3fn_value(code >> 8); }
+  static SONDE_OF_CLASS float quick_value(u32 pair, u32 half) {  // as a float16, whose bias is larger by 8
+    return Float16::quick_value((pair & 0x80008000U) | (pair >> 1 & 0x3F803F80U), half) * 256;
+  }
+};
+template <u32 kFractionBits, int kBias>
+struct Float8Fnuz {
+  using Stored = u8;
+  static constexpr bool kNeighbours = false;
+  static constexpr u32 kInfinity = 0;
+  static SONDE_OF_CLASS float value(u32 code) { return float8_fnuz_value<kFractionBits, kBias>(code >> 8); }
+};
+
+// Both halves of a word, each for itself.
+SONDE_FUNCTION u32 both(u32 low, u32 high) { return low | high << 16; }
+SONDE_FUNCTION u32 low_of(u32 pair) { return pair & 0xFFFFU; }
+SONDE_FUNCTION u32 high_of(u32 pair) { return pair >> 16; }
+SONDE_FUNCTION int signed_of(u32 code) { return static_cast<short>(code); }
+#ifdef __CUDA_ARCH__
+SONDE_FUNCTION u32 add_bytes(u32 bytes, u32 total) { return __dp4a(bytes, 0x01010101U, total); }
+SONDE_FUNCTION u32 max_signed(u32 a, u32 b) { return __vmaxs2(a, b); }
+SONDE_FUNCTION u32 max_unsigned(u32 a, u32 b) { return __vmaxu2(a, b); }
+SONDE_FUNCTION u32 min_unsigned(u32 a, u32 b) { return __vminu2(a, b); }
+#else
+SONDE_FUNCTION u32 add_bytes(u32 bytes, u32 total) {
+  for (u32 k = 0; k < 4; ++k) total += bytes >> 8 * k & 0xFFU;
+  return total;
+}
+SONDE_FUNCTION u32 max_signed(u32 a, u32 b) {
+  return both(low_of(signed_of(low_of(a)) > signed_of(low_of(b)) ? a : b),
+              high_of(signed_of(high_of(a)) > signed_of(high_of(b)) ? a : b));
+}
+SONDE_FUNCTION u32 max_unsigned(u32 a, u32 b) {
+  return both(low_of(low_of(a) > low_of(b) ? a : b), high_of(high_of(a) > high_of(b) ? a : b));
+}
+SONDE_FUNCTION u32 min_unsigned(u32 a, u32 b) {
+  return both(low_of(low_of(a) < low_of(b) ? a : b), high_of(high_of(a) < high_of(b) ? a : b));
+}
+#endif
+
+// What the quick way finds, two elements at a time. The codes of negative values are the largest without a sign, and those
+// of positive values the largest with one; the least magnitude is an extreme if no element has the other sign. The numbers
+// of signs are sums of bytes, 128 for each.
+struct Pairs {
+  u32 elements;
+  u32 signs, zeros, signs_of_zeros;
+  u32 most_positive, most_negative, nearest;
+};
+SONDE_FUNCTION Pairs no_pairs() { return {0, 0, 0, 0, 0x80008000U, 0, 0xFFFFFFFFU}; }
+SONDE_FUNCTION int most_positive(const Pairs& pairs) {
+  const int low = signed_of(low_of(pairs.most_positive)), high = signed_of(high_of(pairs.most_positive));
+  return low > high ? low : high;
+}
+SONDE_FUNCTION u32 most_negative(const Pairs& pairs) {
+  const u32 low = low_of(pairs.most_negative), high = high_of(pairs.most_negative);
+  return low > high ? low : high;
+}
+
+SONDE_FUNCTION u32 nearest(const Pairs& pairs) {
+  const u32 low = low_of(pairs.nearest), high = high_of(pairs.nearest);
+  return low < high ? low : high;
+}
+
+SONDE_FUNCTION void count_pair(Pairs& pairs, u32 pair) {
+  pairs.signs = add_bytes(pair & 0x80008000U, pairs.signs);
+  pairs.most_positive = max_signed(pairs.most_positive, pair);
+  pairs.most_negative = max_unsigned(pairs.most_negative, pair);
+  pairs.nearest = min_unsigned(pairs.nearest, pair & 0x7FFF7FFFU);
+}
+
+SONDE_FUNCTION void count_zeros(Pairs& pairs, u32 pair) {
+  const u32 zeros = ~((pair & 0x7FFF7FFFU) + 0x7FFF7FFFU) & 0x80008000U;  // in the place of the sign
+  pairs.zeros = add_bytes(zeros, pairs.zeros);
+  pairs.signs_of_zeros = add_bytes(zeros & pair, pairs.signs_of_zeros);
+}
+
+SONDE_FUNCTION void add_pairs(Pairs& to, const Pairs& from) {
+  to.elements += kGroup / kLanes;
+  to.signs += from.signs;
+  to.most_positive = max_signed(to.most_positive, from.most_positive);
+  to.most_negative = max_unsigned(to.most_negative, from.most_negative);
+  to.nearest = min_unsigned(to.nearest, from.nearest);
+}
+
+template <class Float>
+SONDE_FUNCTION void note_pairs(Found<u32>& found, const Pairs& pairs) {
+  if (pairs.elements == 0) return;
+  const u32 negative = (pairs.signs - pairs.signs_of_zeros) / 128;
+  found.positive += pairs.elements - pairs.zeros / 128 - negative;
+  found.negative += negative;
+  const int positive_code = most_positive(pairs);
+  const u32 negative_code = most_negative(pairs);
+  const u32 nearest_code = nearest(pairs);
+  const u32 max = order_of(Float::value(positive_code >= 0 ? static_cast<u32>(positive_code) : 0x8000U | nearest_code));
+  const u32 min = order_of(Float::value(negative_code >= 0x8000U ? negative_code : nearest_code));
+  if (max > found.max) found.max = max;
+  if (min < found.min) found.min = min;
+}
+
+// An element of a lane in a group: `half` is 0 or 1.
+template <class Float>
+SONDE_FUNCTION u32 place_in_group(u32 lane, u32 row, u32 half) {
+  return row * kRow + (Float::kNeighbours ? 2 * lane + half : lane + half * kLanes);
+}
+
+template <class Float>
+SONDE_FUNCTION u32 code16(u32 stored) {
+  return sizeof(typename Float::Stored) == 1 ? stored << 8 : stored;
+}
+
+// The pairs of a lane in a complete group whose elements lie side by side.
+template <class Float>
+SONDE_FUNCTION void fetch_pairs(u32* pairs, const Place& place, long long first) {
+  const auto* group = static_cast<const typename Float::Stored*>(place.data) + first;
+  if (Float::kNeighbours && reinterpret_cast<u64>(group) % sizeof(u32) == 0) {
+#pragma unroll
+    for (u32 row = 0; row < kRows; ++row) pairs[row] = reinterpret_cast<const u32*>(group)[row * kLanes + place.lane];
+  } else {
+#pragma unroll
+    for (u32 row = 0; row < kRows; ++row) {
+      pairs[row] = both(code16<Float>(group[place_in_group<Float>(place.lane, row, 0)]),
+                        code16<Float>(group[place_in_group<Float>(place.lane, row, 1)]));
+    }
+  }
+}
+
+SONDE_FUNCTION bool fits_floats(float squares) { return squares >= 0x1p-80F && squares <= 0x1p120F; }
+
+// The finite value of an element; 0 for another, and behind the last one.
+template <class Float>
+SONDE_FUNCTION float finite_at(const Place& place, long long index) {
+  if (index >= place.end) return 0;
+  const float value = Float::value(code16<Float>(code_at<typename Float::Stored>(place, index)));
+  return value - value == 0 ? value : 0;
+}
+
+// Adds the elements of a lane in a group as doubles, one by one.
+template <class Float>
+SONDE_FUNCTION Sums add_as_doubles(const Place& place, long long first) {
+  Sums sums = {0, 0};
+#pragma unroll 1
+  for (u32 k = 0; k < 2 * kRows; ++k) {
+    const auto value =
+        static_cast<double>(finite_at<Float>(place, first + place_in_group<Float>(place.lane, k / 2, k % 2)));
+    sums.sum += value;
+    sums.squares += value * value;
+  }
+  return sums;
+}
+
+// Adds a group that is not complete, has elements that are not finite, or lies in strides.
+template <class Float>
+SONDE_FUNCTION Sums add_with_care(Found<u32>& found, const Place& place, long long first) {
+  float sum[2] = {0, 0}, squares[2] = {0, 0};
+#pragma unroll 1
+  for (u32 row = 0; row < kRows; ++row) {
+#pragma unroll
+    for (u32 half = 0; half < 2; ++half) {
+      const long long index = first + place_in_group<Float>(place.lane, row, half);
+      if (index >= place.end) continue;
+      const float value = Float::value(code16<Float>(code_at<typename Float::Stored>(place, index)));
+      if (!count(found, value)) continue;
+      sum[half] += value;
+      squares[half] += value * value;
+    }
+  }
+  if (!fits_floats(squares[0] + squares[1])) return add_as_doubles<Float>(place, first);
+  return {static_cast<double>(sum[0] + sum[1]), static_cast<double>(squares[0] + squares[1])};
+}
+
+// Adds a complete group; with care if it has elements that are not finite, which the codes of its extremes show.
+template <class Float>
+SONDE_FUNCTION Sums add_quickly(Found<u32>& found, Pairs& all, const Place& place, long long first) {
+  u32 pairs[kRows];
+  fetch_pairs<Float>(pairs, place, first);
+  Pairs group = no_pairs();
+  float sum[2] = {0, 0}, squares[2] = {0, 0};
+#pragma unroll
+  for (u32 row = 0; row < kRows; ++row) {
+    count_pair(group, pairs[row]);
+#pragma unroll
+    for (u32 half = 0; half < 2; ++half) {
+      const float value = Float::quick_value(pairs[row], half);
+      sum[half] += value;
+      squares[half] += value * value;
+    }
+  }
+  const int positive = most_positive(group);
+  const u32 negative = most_negative(group);
+  if (positive >= static_cast<int>(Float::kInfinity) || negative >= 0x8000U + Float::kInfinity) {
+    return add_with_care<Float>(found, place, first);
+  }
+  add_pairs(all, group);
+  if (nearest(group) == 0) {
+#pragma unroll
+    for (u32 row = 0; row < kRows; ++row) count_zeros(all, pairs[row]);
+  }
+  if (positive <= 0 && negative <= 0x8000U) return {0, 0};  // zeros
+  const float all_squares = squares[0] + squares[1];
+  if (!fits_floats(all_squares)) return add_as_doubles<Float>(place, first);
+  return {static_cast<double>(sum[0] + sum[1]), static_cast<double>(all_squares)};
+}
+
+template <class Float>
+SONDE_FUNCTION Sums add_group(Found<u32>& found, Pairs& pairs, const Place& place, long long first) {
+  if constexpr (Float::kInfinity != 0) {
+    if (place.rank == 0 && place.end - first >= kGroup) return add_quickly<Float>(found, pairs, place, first);
+  }
+  return add_with_care<Float>(found, place, first);
+}
+
+// Leaves the same in shared memory as add_block does.
+template <class Float>
+SONDE_FUNCTION void add_groups(Shared& shared, const Source& source, u32 block) {
+  const long long begin = static_cast<long long>(block) * kBlockElements;
+  const long long end = source.elements - begin < kBlockElements ? source.elements : begin + kBlockElements;
+  const u32 groups = static_cast<u32>(end - begin + kGroup - 1) / kGroup;
+  SONDE_EACH_THREAD(thread) {
+    const Place place = {source.data, shared.dimensions, source.rank, thread % kLanes, end};
+    Found<u32> found = {0, 0, 0, 0, 0, 0, ~0U};
+    Pairs pairs = no_pairs();
+#pragma unroll 1
+    for (u32 group = thread / kLanes; group < groups; group += kThreads / kLanes) {
+      const Sums sums = add_group<Float>(found, pairs, place, begin + group * kGroup);
+      shared.of_groups[0][group][place.lane] = sums.sum;
+      shared.of_groups[1][group][place.lane] = sums.squares;
+    }
+    if constexpr (Float::kInfinity != 0) note_pairs<Float>(found, pairs);
+    share(shared, found, thread);
+  }
+  SONDE_EACH_THREAD(thread) {
+    const u32 adder = turned(thread, SONDE_THREAD_BLOCK), of_squares = adder / kLanes, lane = adder % kLanes;
+    if (of_squares < 2) {
+      double total = 0;
+#pragma unroll 4
+      for (u32 group = 0; group < groups; ++group) total += shared.of_groups[of_squares][group][lane];
+      shared.lanes[of_squares][lane] = total;
+    }
+  }
+}
+
+// --- all of it --------------------------------------------------------------------------------------------------------
 
 SONDE_FUNCTION void add_block_of_type(Shared& shared, const Source& source, u32 block) {
   switch (source.element) {
@@ -460,13 +712,17 @@ SONDE_FUNCTION void add_block_of_type(Shared& shared, const Source& source, u32 
     case Element::float64:
       return add_block<Lanes>(shared, source, block);
     case Element::bfloat16:
-      return add_block<NeighbourGroups>(shared, source, block);
+      return add_groups<Bfloat16>(shared, source, block);
     case Element::float16:
+      return add_groups<Float16>(shared, source, block);
     case Element::float8_e4m3fn:
+      return add_groups<Float8E4m3fn>(shared, source, block);
     case Element::float8_e5m2:
+      return add_groups<Float8E5m2>(shared, source, block);
     case Element::float8_e4m3fnuz:
+      return add_groups<Float8Fnuz<3, 8>>(shared, source, block);
     case Element::float8_e5m2fnuz:
-      return add_block<Groups>(shared, source, block);
+      return add_groups<Float8Fnuz<2, 16>>(shared, source, block);
     default:
       return add_block<ExactLanes>(shared, source, block);
   }
@@ -500,11 +756,12 @@ SONDE_KERNEL sonde_statistics(const Batch batch, Record* records) {
 #pragma unroll 1
   for (u32 half = kThreads / 2; half > 0; half /= 2) {
     SONDE_EACH_THREAD(thread) {
-      if (thread < half) join(shared, thread, thread + half);
+      const u32 to = turned(thread, thread_block);
+      if (to < half) join(shared, to, to + half);
     }
   }
   SONDE_EACH_THREAD(thread) {
-    if (thread == 0) write_record(shared, records[thread_block]);
+    if (turned(thread, thread_block) == 0) write_record(shared, records[thread_block]);
   }
 }
 

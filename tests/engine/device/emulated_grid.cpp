@@ -24,6 +24,7 @@ double __longlong_as_double(long long bits) { return std::bit_cast<double>(bits)
 #define SONDE_EMULATED
 #define SONDE_KERNEL void
 #define SONDE_FUNCTION inline
+#define SONDE_OF_CLASS
 #define SONDE_OWN_FUNCTION inline
 #define SONDE_SHARED static  // holds what the block before left, as on a device
 #define SONDE_THREAD_BLOCK running_block

@@ -9,11 +9,11 @@
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(threads, ...) __attribute__((amdgpu_flat_work_group_size(1, threads)))
 
-struct Place {
+struct HipIndex {
   unsigned int x;
 };
-#define threadIdx (Place{__builtin_amdgcn_workitem_id_x()})
-#define blockIdx (Place{__builtin_amdgcn_workgroup_id_x()})
+#define threadIdx (HipIndex{__builtin_amdgcn_workitem_id_x()})
+#define blockIdx (HipIndex{__builtin_amdgcn_workgroup_id_x()})
 
 static __device__ inline void __syncthreads() {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");

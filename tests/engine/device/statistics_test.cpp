@@ -79,6 +79,38 @@ TEST(EmulatedKernel, AddsGroupsOfEveryMagnitude) {
   }
 }
 
+// Narrow floats are counted two at a time, and their extremes are those of codes.
+template <class Code>
+void expect_signs_as_on_the_cpu(DType dtype) {
+  constexpr auto sign = static_cast<Code>(Code{1} << (8 * sizeof(Code) - 1));
+  const auto some = static_cast<Code>(sign / 3), tiny = Code{1};
+  const std::vector<std::vector<Code>> choices = {
+      {0},
+      {sign},
+      {0, sign},
+      {some, tiny},
+      {0, some},
+      {sign, some},
+      {0, sign, 1},
+      {static_cast<Code>(sign | some), static_cast<Code>(sign | tiny)},
+      {sign, static_cast<Code>(sign | tiny)},
+      {0, static_cast<Code>(sign | some)},
+      {some, 0, static_cast<Code>(sign | some), sign, tiny},
+  };
+  std::mt19937_64 random(7);
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    std::vector<Code> codes(9000);
+    for (Code& code : codes) code = choices[i][random() % choices[i].size()];
+    expect_equal_to_cpu(sample::of(dtype, codes).view(), "choice " + std::to_string(i));
+  }
+}
+
+TEST(EmulatedKernel, CountsSignsAndZerosOfNarrowFloats) {
+  for (const DType dtype : {DType::bfloat16, DType::float16}) expect_signs_as_on_the_cpu<std::uint16_t>(dtype);
+  for (const DType dtype : {DType::float8_e4m3fn, DType::float8_e5m2, DType::float8_e4m3fnuz, DType::float8_e5m2fnuz})
+    expect_signs_as_on_the_cpu<std::uint8_t>(dtype);
+}
+
 TEST(EmulatedKernel, ReadsAMillionElements) {
   std::mt19937_64 random(2);
   for (const DType dtype : {DType::float32, DType::bfloat16}) {
