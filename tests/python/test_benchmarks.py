@@ -65,3 +65,31 @@ def test_the_c_abis_benchmark_compiles_from_the_header_alone():
     command = ["c++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I", BENCHMARKS.parent / "include"]
     compiled = subprocess.run([*command, BENCHMARKS / "c_abi.cpp"], check=False, capture_output=True, text=True)
     assert (compiled.returncode, compiled.stderr) == (0, "")
+
+
+def test_the_kernels_benchmark_finds_its_function_in_the_table_of_the_abi():
+    """The last function ends where the table does."""
+    program = """if True:
+        import ctypes, device_kernel
+        device_kernel.function_of_table()
+        library = ctypes.CDLL(str(device_kernel.pathlib.Path(device_kernel.sonde.__file__).parent / "libsonde.so"))
+        library.sonde_api.restype = ctypes.POINTER(ctypes.c_uint32)
+        names = "mismatch", "device_record_bytes", "device_statistics", "device_fold", "storage_allocated"
+        print(*map(device_kernel.place_of, names), library.sonde_api(2)[0])"""
+    run = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True, cwd=BENCHMARKS)
+    assert run.returncode == 0, run.stderr
+    mismatch, records, statistics, fold, last, size = map(int, run.stdout.split())
+    assert (mismatch, statistics - records, fold - statistics, size - last) == (16, 8, 8, 8)
+
+
+def test_the_script_for_gpus_shows_an_example_and_refuses_an_unknown_option():
+    script = BENCHMARKS.parent / "scripts/gpu"
+    shown = subprocess.run([script, "--help"], check=False, capture_output=True, text=True)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "SONDE_PYTHON=/opt/torch/bin/python scripts/gpu --write" in shown.stdout
+    refused = subprocess.run([script, "--wirte"], check=False, capture_output=True, text=True)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "did you mean --checks or --write?" in refused.stderr
+    named = BENCHMARKS.parent / "docs/devices.md"
+    for part in "steps", "kernel":
+        assert named.read_text().count(f"<!-- scripts/gpu --write, {part}: ") == 2
