@@ -4,7 +4,7 @@ gradients, FSDP for a unit of parameters, a pipeline for a micro-batch."""
 import contextlib
 import functools
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
@@ -32,7 +32,7 @@ def watch(library: Library, roots: Callable[[], list[nn.Module]]) -> Undo:
 
     def meet(name: str, module: ModuleType) -> None:
         # A version of PyTorch may lack some of these functions.
-        with contextlib.suppress(AttributeError, TypeError):
+        with contextlib.suppress(Exception):
             undo.extend(meetings[name](module))
 
     undo.append(when_imported({name: functools.partial(meet, name) for name in meetings}))
@@ -44,28 +44,22 @@ def watch(library: Library, roots: Callable[[], list[nn.Module]]) -> Undo:
     return close
 
 
-@contextlib.contextmanager
-def _called_by(library: Library, text: str) -> Iterator[None]:
-    """Collectives of this thread are called by `text`, inside of what calls it."""
-    before = library.caller(text)
-    if before:
-        library.caller(f"{text}, in {before}")
-    try:
-        yield
-    finally:
-        library.caller(before)
-
-
 def _named(library: Library, place: Any, name: str, text_of: Callable[..., str]) -> Undo:
-    """Collectives that the function `name` calls are called by `text_of` its arguments."""
+    """Collectives that the function `name` calls are called by `text_of` its arguments, inside of what calls that."""
     original = getattr(place, name)
 
     @functools.wraps(original)
     def named(*args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_compiling():
             return original(*args, **kwargs)
-        with _called_by(library, _safely(text_of, *args, **kwargs)):
+        text = _safely(text_of, *args, **kwargs)
+        before = library.caller(text)
+        if before:
+            library.caller(f"{text}, in {before}" if text else before)
+        try:
             return original(*args, **kwargs)
+        finally:
+            library.caller(before)
 
     return replace(place, name, named)
 
