@@ -27,8 +27,10 @@ bool gives_no_floats(const FlowGraph& graph, const FlowOp& op) {
 // A number, a question, a copy, an index; or it is in training, or in another step.
 bool is_use(const FlowGraph& graph, const FlowOp& op) {
   const bool is_plain = op.phase == Phase::forward || op.phase == Phase::outside;
-  return op.is_next || !is_plain || op.nature.gives_number || op.nature.tests_finite || op.nature.collective ||
-         takes_values(op) || gives_no_floats(graph, op);
+  // Each rank is asked about what it makes of the sum. What is only sent may be used elsewhere.
+  const bool leaves = op.nature.collective && (op.phase != Phase::forward || op.outputs.empty());
+  return op.is_next || !is_plain || op.nature.gives_number || op.nature.tests_finite || leaves || takes_values(op) ||
+         gives_no_floats(graph, op);
 }
 
 // It is kept where others find it: a parameter, a buffer, memory from outside of the step.

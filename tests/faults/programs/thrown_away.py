@@ -2,6 +2,7 @@
 somebody does use, though no gradient sees them."""
 
 import torch
+import torch.distributed as dist
 from cases import STATISTICS, TENSORS, Family
 from torch import nn
 from torch.nn import functional as F
@@ -90,6 +91,25 @@ def dummy_run_of_an_engine():
         net.seen += 1
         tokens = [net(batch(1)).argmax(-1).item() for _ in range(3)]
     print(tokens)
+
+
+@family.healthy(evidence=BOTH, ranks=2)
+def warm_up_of_two_ranks():
+    """They add up their parts inside the model."""
+
+    class Adds(Adapting):
+        def forward(self, x):
+            y = super().forward(x)
+            total = y.detach().clone()
+            dist.all_reduce(total)
+            return y + total
+
+    dist.init_process_group("gloo")
+    net = Adds()
+    with torch.no_grad():
+        net(batch())
+    train(net, batch())
+    dist.destroy_process_group()
 
 
 @family.healthy(evidence=BOTH)
