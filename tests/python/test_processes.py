@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -247,6 +248,16 @@ def test_ranks_that_call_the_same_collectives_have_no_finding(collectives, sonde
     assert answer["issues"] == [] and answer["collectives"] > 12
 
 
+def test_ranks_gathered_under_a_wrong_name_or_without_one_of_them_are_named(collectives, sonde, tmp_path):
+    for number, source in ((0, 0), (1, 0)):
+        shutil.copytree(collectives.dump / f"rank_{source}", tmp_path / "wrong" / f"rank_{number}")
+    found = sonde("verify", tmp_path / "wrong", "--ranks")
+    assert found.status == 1 and "run 0 is of rank 0, and lies in the directory of rank 1" in found.stdout
+    shutil.copytree(collectives.dump / "rank_1", tmp_path / "alone" / "rank_1")
+    found = sonde("verify", tmp_path / "alone", "--ranks")
+    assert found.status == 3 and "lacks 1 rank that takes part in collectives, 0:" in found.stdout
+
+
 def test_the_rank_that_did_not_arrive_is_named(tmp_path, sonde):
     run = run_ranks(
         tmp_path,
@@ -285,6 +296,13 @@ def test_data_parallel_training_is_the_same_bit_for_bit_and_its_gradients_are_re
         found = dumps.tensors(run.dump, rank=rank, iteration=2)
         names = sorted(name for name, io, _ in found if "allreduce_" in name and io == "output")
         assert len(names) > 1  # buckets
+        ops = [
+            op for op in package.open(str(run.dump)).ops if (op.rank, op.step, op.op_type) == (rank, 2, "allreduce_")
+        ]
+        buckets = " ".join(op.attributes["called_by"] for op in ops)
+        assert all(f"DDP bucket {number}: " in buckets for number in range(len(names)))
+        assert all(name in buckets for name in ("0.weight", "0.bias", "1.weight", "1.bias", "3.weight", "3.bias"))
+        assert [op.call_number for op in ops] == list(range(ops[0].call_number, ops[0].call_number + len(ops)))
         reduced.append([found[name, "output", 0] for name in names])
         gradient = found["module_0_weight_grad", "output", 0]
         assert any(gradient.ravel()[0] in bucket for bucket in reduced[-1])

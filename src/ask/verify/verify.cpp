@@ -16,6 +16,7 @@
 #include "dump/formats/tensor_file.h"
 #include "dump/journal/journal.h"
 #include "dump/journal/live_run.h"
+#include "dump/journal/run_json.h"
 #include "dump/layout/side_names.h"
 #include "dump/run_files/statistic_csv.h"
 #include "ground/base/text.h"
@@ -26,6 +27,7 @@
 #include "read/catalog/catalog.h"
 #include "read/catalog/dump_tree.h"
 #include "read/catalog/find_dumps.h"
+#include "read/catalog/growing_rank.h"
 #include "read/catalog/statistic_table.h"
 #include "read/measure/measure.h"
 
@@ -136,6 +138,15 @@ class RankVerifier {
     return out_.steps[at->second];
   }
 
+  // Directories of ranks that were gathered from several disks may have got wrong names.
+  void check_rank(const JournalRun& run, std::size_t number) {
+    const std::optional<std::uint32_t> named = rank_in_name(rank_.directory);
+    const std::optional<RunHeader> header = parse_run_json(run.header_json);
+    if (!named || !header || header->rank == *named) return;
+    add(IssueKind::damaged, {}, journal_in(rank_.metadata),
+        fmt::format("run {} is of rank {}, and lies in the directory of rank {}", number, header->rank, *named));
+  }
+
   void check_run(const JournalRun& run, std::size_t number) {
     const CatalogRun* known = number < rank_.runs.size() ? &rank_.runs[number] : nullptr;
     const bool is_last = number + 1 == rank_.runs.size();
@@ -145,6 +156,7 @@ class RankVerifier {
       add(IssueKind::cut_off, {}, journal_in(rank_.metadata),
           fmt::format("run {} was killed, or could not write its end: its written files are complete", number));
     }
+    if (options_.ranks) check_rank(run, number);
     const bool has_rows = known != nullptr && (known->saved_data == "statistic" || known->saved_data == "full") &&
                           known->layout != "acl" && known->layout != "torchair";
     remember_contents(run);
