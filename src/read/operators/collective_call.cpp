@@ -74,7 +74,12 @@ CollectiveCall call_of(const CatalogOp& op) {
 
 std::string caller_of(const CatalogOp& op) { return text_in(op, kCalledBy); }
 
-std::string in_brackets(const std::string& caller) { return caller.empty() ? "" : " (" + caller + ")"; }
+std::string in_brackets(const std::string& caller) {
+  constexpr std::size_t kLongest = 80;
+  if (caller.empty()) return "";
+  const std::size_t end = caller.size() > kLongest ? caller.rfind(", ", kLongest) : std::string::npos;
+  return end == std::string::npos ? " (" + caller + ")" : " (" + caller.substr(0, end) + ", …)";
+}
 
 CollectiveWay collective_way(std::string_view plain) {
   if (plain == "send" || plain == "isend") return CollectiveWay::send;

@@ -36,7 +36,7 @@ struct CollectiveCall {
 
 // The caller of a collective, an attribute of the operator; empty: the program's own line.
 std::string caller_of(const CatalogOp& op);
-// " (DDP bucket 0: fc2.weight)"; empty if `caller` is.
+// " (DDP bucket 0: fc2.weight)", of many parameters the first; empty if `caller` is.
 std::string in_brackets(const std::string& caller);
 
 // Those of one rank's step, in order. Not `wait_tensor`, which only waits for one.

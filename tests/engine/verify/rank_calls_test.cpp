@@ -187,6 +187,12 @@ TEST(RankCalls, TheCallerIsNamed) {
   const std::vector<std::string> found = messages({{bucket}, {kMax}});
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0], HasSubstr("(DDP bucket 0: fc.weight)"));
+  const Call unit = {.caller =
+                         "FSDP unit layers.0: attention.weight, attention.bias, mlp.up.weight, mlp.up.bias, norm"};
+  const std::vector<std::string> cut = messages({{unit}, {kMax}});
+  ASSERT_THAT(cut, SizeIs(1));
+  EXPECT_THAT(cut[0],
+              HasSubstr("(FSDP unit layers.0: attention.weight, attention.bias, mlp.up.weight, mlp.up.bias, …)"));
 }
 
 }  // namespace
