@@ -125,8 +125,8 @@ def _watch_reducer(buckets: _Buckets) -> Undo:
     original = place.prepare_for_backward
 
     @functools.wraps(original)
-    def prepare_for_backward(reducer: Any, *args: Any) -> Any:
-        result = original(reducer, *args)
+    def prepare_for_backward(reducer: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(reducer, *args, **kwargs)
         with contextlib.suppress(Exception):
             buckets.backward_comes(reducer)
         return result
@@ -217,11 +217,11 @@ def _watch_exchange(library: Library, place: Any, name: str, which: str) -> Undo
     to_next = (which == "forward") == name.endswith("send_ops")
 
     @functools.wraps(original)
-    def exchange(stage: Any, number: int) -> Any:
-        ops = original(stage, number)
+    def exchange(stage: Any, *args: Any, **kwargs: Any) -> Any:
+        ops = original(stage, *args, **kwargs)
         with contextlib.suppress(Exception):
             for op in ops:
-                text = f"{_micro_batch(which)(stage, number)}, {_peer(stage, op, name, to_next)}"
+                text = f"{_micro_batch(which)(stage, *args, **kwargs)}, {_peer(stage, op, name, to_next)}"
                 library.memory_of_caller(op.tensor, text)
         return ops
 

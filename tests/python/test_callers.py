@@ -64,6 +64,28 @@ def test_an_exception_passes_and_the_name_ends():
     assert thread.text == ""
 
 
+def test_what_a_pipeline_exchanges_is_named_by_its_memory():
+    named = []
+
+    class Stage:
+        stage_index, num_stages = 2, 4
+
+        def get_fwd_send_ops(self, fwd_chunk_id):
+            return [types.SimpleNamespace(tensor=f"x{fwd_chunk_id}", peer=peer) for peer in (1, 7)]
+
+        def _resolve_peer_global_rank(self, stage):
+            return stage % 2
+
+    library = types.SimpleNamespace(memory_of_caller=lambda tensor, text: named.append((tensor, text)))
+    undo = callers._watch_exchange(library, Stage, "get_fwd_send_ops", "forward")
+    assert len(Stage().get_fwd_send_ops(0)) == len(Stage().get_fwd_send_ops(fwd_chunk_id=5)) == 2
+    undo()
+    begin = "pipeline stage 2, forward of micro-batch"
+    assert named == [
+        (f"x{number}", f"{begin} {number}, to {peer}") for number in (0, 5) for peer in ("stage 3", "rank 7")
+    ]
+
+
 def test_long_lists_are_shortened():
     assert callers._unit("", ["a", "b"]) == "FSDP unit: a, b"
     assert callers._unit("blocks.0", [f"blocks.0.p{i}" for i in range(11)]).endswith("p6, p7 and 3 more")
