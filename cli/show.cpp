@@ -73,6 +73,7 @@ std::string head_text(const FoundTensor& found, const Flow& flow) {
                                      found.step->step->id.graph, found.step->step->id.number));
   if (!tensor.parameter.empty()) text += field("name", std::string(tensor.parameter));
   text += field("shape", shape_text(tensor) + " " + dtype_text(tensor));
+  if (!tensor.placement.empty()) text += field("placement", std::string(tensor.placement));
   if (!tensor.skipped.empty()) text += field("skipped", std::string(tensor.skipped));
   text += fmt::format("  {:<11} {}\n", "statistics", statistics_text(tensor));
   if (!tensor.md5.empty()) text += field("md5", std::string(tensor.md5));

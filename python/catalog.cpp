@@ -151,7 +151,7 @@ nb::dict tensor_columns(const Dump& dump) {
   Column<std::uint64_t> timestamp(rows);
   Column<std::int64_t> sizes(4 * rows);
   Column<std::int32_t> shape_begins(rows + 1);
-  Words dtype(rows), name(rows), key(rows), file(rows), skipped(rows), md5(rows), sha1(rows);
+  Words dtype(rows), name(rows), key(rows), placement(rows), file(rows), skipped(rows), md5(rows), sha1(rows);
   std::int32_t begins = 0;
   for (std::size_t i = 0; i < rows; ++i) {
     const sonde::DumpTensor tensor = dump.tensor(i);
@@ -167,6 +167,7 @@ nb::dict tensor_columns(const Dump& dump) {
     dtype.add(dtype_name(tensor.dtype));
     name.add(tensor.parameter);
     key.add(tensor.key);
+    placement.add(tensor.placement);
     file.add(tensor.tensor_file);
     skipped.add(tensor.skipped);
     md5.add(tensor.md5);
@@ -183,6 +184,7 @@ nb::dict tensor_columns(const Dump& dump) {
   columns["sizes"] = sizes.finish();
   columns["name"] = name.finish();
   columns["key"] = key.finish();
+  columns["placement"] = placement.finish();
   columns["file"] = file.finish();
   columns["skipped"] = skipped.finish();
   columns["md5"] = md5.finish();

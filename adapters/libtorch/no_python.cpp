@@ -8,7 +8,7 @@ bool raises_in_python() { return false; }
 
 std::string_view wrapper_class(const at::TensorBase&) { return {}; }
 
-const Layout* layout_of(const at::TensorBase&) { return nullptr; }
+LocalPart local_part(const at::TensorBase&) { return {}; }
 bool first_model_runs(const at::RecordFunction&) { return false; }
 bool may_read_source(const std::string&) { return false; }
 void* release_python() { return nullptr; }

@@ -36,11 +36,14 @@ struct Layouts {
   std::size_t count = 0;
 };
 
-void collect_layouts(c10::ArrayRef<const c10::IValue> values, Layouts& out) {
+// The local tensors of the arguments, and the layouts of the first ones.
+void collect_parts(c10::ArrayRef<const c10::IValue> values, std::vector<LocalPart>& parts, Layouts& layouts) {
   for (const c10::IValue& value : values) {
-    if (out.count == Layouts::kMost) return;
-    if (value.isTensor() && value.toTensor().defined()) out.all[out.count++] = layout_of(value.toTensor());
-    if (value.isList()) collect_layouts(value.toListRef(), out);
+    if (value.isList()) collect_parts(value.toListRef(), parts, layouts);
+    if (!value.isTensor() || !value.toTensor().defined()) continue;
+    const LocalPart part = local_part(value.toTensor());
+    if (part.tensor != nullptr && part.layout != nullptr) parts.push_back(part);
+    if (layouts.count < Layouts::kMost) layouts.all[layouts.count++] = part.layout;
   }
 }
 
@@ -82,7 +85,7 @@ Place begin_group(ThreadState& state, Frame& frame, const at::RecordFunction& fn
   const Place place = place_of(state, fn, info.op_type.c_str(), mix(kApart, info.number));
   if (!state.groups.contains(place.site)) state.groups[place.site] = state.made;
   Layouts layouts;
-  collect_layouts(values, layouts);
+  collect_parts(values, frame.parts, layouts);
   frame.group = group_of(state, info, place, wrapper, layouts);
   return place;
 }
@@ -106,11 +109,27 @@ const Group* group_around(const ThreadState& state) {
   return state.frames.empty() ? nullptr : state.frames.back().group.get();
 }
 
+const char* placement_in_group(ThreadState& state, const at::TensorBase& tensor) {
+  if (state.frames.empty()) return nullptr;
+  Frame& around = state.frames.back();
+  for (std::size_t i = 0; i < around.parts.size(); ++i) {
+    const std::size_t at = (around.next_part + i) % around.parts.size();
+    if (around.parts[at].tensor != tensor.unsafeGetTensorImpl()) continue;
+    around.next_part = at + 1;
+    return around.parts[at].layout->text.c_str();
+  }
+  return nullptr;
+}
+
 Place place_in_group(ThreadState& state, Frame& frame, const at::RecordFunction& fn,
                      c10::ArrayRef<const c10::IValue> values) {
   const std::string_view wrapper = wrapper_among(values);
   if (const Group* around = group_around(state)) {
-    if (!wrapper.empty()) frame.group = state.frames.back().group;
+    if (!wrapper.empty()) {
+      Layouts layouts;
+      collect_parts(values, frame.parts, layouts);
+      frame.group = state.frames.back().group;
+    }
     return {site_within(state, *around, *frame.info), around->graph};
   }
   if (!wrapper.empty()) return begin_group(state, frame, fn, values, wrapper);

@@ -128,6 +128,13 @@ struct ModuleLevel {
   std::size_t path = 0;  // the length of the path of these children's parent, with its dot
 };
 
+// A level that FullyShardedDataParallel or a checkpoint has put around a module: not in names, as in PyTorch's
+// state dicts. python/sonde/unsharded.py has the same.
+bool is_level_of_wrapper(PyObject* name) {
+  return PyUnicode_CompareWithASCIIString(name, "_fsdp_wrapped_module") == 0 ||
+         PyUnicode_CompareWithASCIIString(name, "_checkpoint_wrapped_module") == 0;
+}
+
 void visit_own(PyObject* module, const char* table, std::string& path, const VisitTensor& visit) {
   const std::size_t length = path.size();
   for (const auto& [name, tensor] : members_of(module, table)) {
@@ -153,13 +160,23 @@ std::vector<std::string> wrapped_attributes(PyObject* wrapper) {
 
 void name_tensor(const std::string& name, const at::TensorBase& tensor);
 
-// False: it is no DTensor, which always wraps one tensor, and is not asked for its name in each step.
+void name_plain(const std::string& name, const at::TensorBase& tensor, const Layout* layout) {
+  TensorDescriptor descriptor;
+  descriptor.describe(tensor, false);
+  if (layout != nullptr) descriptor.tensor.placement = layout->text.c_str();
+  api().name_tensor(name.c_str(), descriptor.get());
+}
+
+// A DTensor always wraps one tensor, and is not asked for its name in each step. False: it is none.
 bool name_local(const std::string& name, const at::TensorBase& tensor, PyObject* wrapper) {
-  if (wrapper_class(tensor) != "DTensor") return false;
+  const LocalPart part = local_part(tensor);
+  if (part.tensor == nullptr) return false;
   const Owned local(PyObject_GetAttrString(wrapper, "_local_tensor"));
   if (local.get() == nullptr) PyErr_Clear();
   if (local.get() == nullptr || !THPVariable_Check(local.get())) return false;
-  name_tensor(name, THPVariable_Unpack(local.get()));
+  const at::Tensor& own = THPVariable_Unpack(local.get());
+  if (!wrapper_class(own).empty()) return false;
+  name_plain(name, own, part.layout);
   return true;
 }
 
@@ -182,9 +199,7 @@ void name_wrapped(const std::string& name, const at::TensorBase& tensor) {
 void name_tensor(const std::string& name, const at::TensorBase& tensor) {
   if (!tensor.defined()) return;
   if (!wrapper_class(tensor).empty()) return name_wrapped(name, tensor);
-  TensorDescriptor descriptor;
-  descriptor.describe(tensor, false);
-  api().name_tensor(name.c_str(), descriptor.get());
+  name_plain(name, tensor, nullptr);
 }
 
 // `exp_avg.features.0.weight`, for each tensor in the state of a parameter. By identity: neither hash nor comparison of
@@ -262,8 +277,10 @@ void for_each_tensor(PyObject* root, const char* table, const VisitTensor& visit
     const Owned module = program_module(Owned::borrowed(child.get()));
     if (!seen.insert(module.get()).second) continue;
     path.resize(level.path);
-    append_printable(path, name.get());
-    path += '.';
+    if (!is_level_of_wrapper(name.get())) {
+      append_printable(path, name.get());
+      path += '.';
+    }
     visit_own(module.get(), table, path, visit);
     levels.push_back({members_of(module.get(), "_modules"), 0, path.size()});
   }
@@ -276,6 +293,10 @@ void name_model(PyObject* root, PyObject* prefix) {
       name_tensor(beginning + name, THPVariable_Unpack(tensor));
     });
   }
+}
+
+void name_parameter(PyObject* name, PyObject* tensor) {
+  if (THPVariable_Check(tensor)) name_tensor(printable(name), THPVariable_Unpack(tensor));
 }
 
 void name_optimizer(PyObject* attributes, PyObject* models) {

@@ -17,6 +17,9 @@ void for_each_tensor(PyObject* root, const char* table, const VisitTensor& visit
 // Reports the names of a model's parameters and buffers to the engine.
 void name_model(PyObject* root, PyObject* prefix);
 
+// Reports the name of one tensor.
+void name_parameter(PyObject* name, PyObject* tensor);
+
 // Reports those of the gradients and states of an optimizer, whose `__dict__` is given, just before it reads them.
 // `models`: [(root, prefix)]. A parameter of none of them has a name by its place: `optimizer.0.1`.
 void name_optimizer(PyObject* attributes, PyObject* models);

@@ -198,6 +198,14 @@ PyObject* name_optimizer(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+// name_tensor(name, tensor)
+PyObject* name_tensor(PyObject*, PyObject* args) {
+  PyObject *name, *tensor;
+  if (!PyArg_ParseTuple(args, "UO", &name, &tensor)) return nullptr;
+  sonde_torch::name_parameter(name, tensor);
+  Py_RETURN_NONE;
+}
+
 // memory_written(tensor, others may write to it from now on): its elements changed without an operator
 PyObject* memory_written(PyObject*, PyObject* args) {
   PyObject* tensor;
@@ -362,6 +370,7 @@ PyMethodDef kMethods[] = {
     {"modules_exist", modules_exist, METH_O, nullptr},
     {"model_tensors", model_tensors, METH_VARARGS, nullptr},
     {"name_model", name_model, METH_VARARGS, nullptr},
+    {"name_tensor", name_tensor, METH_VARARGS, nullptr},
     {"name_optimizer", name_optimizer, METH_VARARGS, nullptr},
     {"memory_written", memory_written, METH_VARARGS, nullptr},
     {"storage_resized", storage_resized, METH_VARARGS, nullptr},

@@ -10,6 +10,7 @@
 
 #include "collectives.h"
 #include "device.h"
+#include "groups.h"
 #include "process_groups.h"
 #include "program.h"
 #include "setup.h"
@@ -45,6 +46,7 @@ void collect_tensor(ThreadState& state, const c10::IValue& value, std::uint32_t 
   input.result = argument.result;
   input.reported = false;
   input.descriptor.describe(tensor, true);
+  input.descriptor.tensor.placement = placement_in_group(state, tensor);
   if (!argument.awaited) meet_collectives(input.descriptor.tensor);
   skip_unless_there(input.descriptor);
 }
@@ -91,6 +93,15 @@ void read_at_source(const ThreadState& state, const Frame& frame, TensorDescript
   if (source != nullptr) static_cast<void>(result.read_at(*source));
 }
 
+// Of an argument that the op returns. The layout of a new result is not known before its group has ended.
+const char* placement_of_argument(const ThreadState& state, const Frame& frame, std::uint64_t object) {
+  for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
+    const sonde_tensor& input = state.inputs[i]->descriptor.tensor;
+    if (input.object == object) return input.placement;
+  }
+  return nullptr;
+}
+
 // `tensor` in the thread's scratch, as a result of the op. Checked outputs were reported before.
 TensorDescriptor& describe_output(ThreadState& state, Frame& frame, const at::Tensor& tensor) {
   TensorDescriptor& out = state.scratch;
@@ -104,6 +115,7 @@ TensorDescriptor& describe_output(ThreadState& state, Frame& frame, const at::Te
   if (frame.early && is_coming(out)) read_at_source(state, frame, out);
   skip_unless_there(out);
   if (frame.info->uninitialised && out.tensor.skip == nullptr) mark_unwritten(before, out);
+  out.tensor.placement = placement_of_argument(state, frame, out.tensor.object);
   return out;
 }
 

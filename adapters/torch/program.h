@@ -28,8 +28,12 @@ struct Layout {
   std::uint64_t key = 0;  // a hash of the text, not 0
 };
 
-// Null: it is no DTensor. May take the GIL.
-const Layout* layout_of(const at::TensorBase& t);
+// This process's part of a DTensor. Nulls: it is none. May take the GIL.
+struct LocalPart {
+  const c10::TensorImpl* tensor = nullptr;  // lives as long as the DTensor
+  const Layout* layout = nullptr;
+};
+LocalPart local_part(const at::TensorBase& t);
 
 // An operator, or an optimizer's, runs in a process that awaits its first model. True if the recording has begun with it.
 bool first_model_runs(const at::RecordFunction& fn);

@@ -1,3 +1,5 @@
+#include <torch/csrc/autograd/python_variable.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -22,7 +24,7 @@ using K = c10::DispatchKey;
 // Classes whose tensors have no values: a tracer's.
 constexpr std::string_view kTracers[] = {"FakeTensor", "FunctionalTensor"};
 
-// What the text of a layout depends on. Each object is a reference, so that no other gets its address.
+// The facts that the text of a layout depends on. Each object is a reference, so that no other gets its address.
 struct LayoutKey {
   PyObject* mesh = nullptr;
   PyObject* placements = nullptr;
@@ -114,17 +116,25 @@ const Layout* layout_of_spec(PyObject* spec, c10::IntArrayRef shape) {
 
 }  // namespace
 
-const Layout* layout_of(const at::TensorBase& t) {
-  if (wrapper_class(t) != "DTensor" || !python_is_alive()) return nullptr;
+LocalPart local_part(const at::TensorBase& t) {
+  if (wrapper_class(t) != "DTensor" || !python_is_alive()) return {};
   const Gil gil;
   const SavedError saved;
-  static PyObject* const name = PyUnicode_InternFromString("_spec");  // a slot of the class: no code of Python runs
-  PyObject* spec = PyObject_GetAttr(python_object(t), name);
-  if (spec == nullptr) return nullptr;
-  const auto known = g_layouts->by_spec.find(spec);
-  const Layout* layout = known != g_layouts->by_spec.end() ? known->second : layout_of_spec(spec, t.sizes());
-  Py_DECREF(spec);
-  return layout;
+  // Slots of the class: no code of Python runs.
+  static PyObject* const spec_name = PyUnicode_InternFromString("_spec");
+  static PyObject* const local_name = PyUnicode_InternFromString("_local_tensor");
+  LocalPart part;
+  if (PyObject* local = PyObject_GetAttr(python_object(t), local_name)) {
+    if (THPVariable_Check(local)) part.tensor = THPVariable_Unpack(local).unsafeGetTensorImpl();
+    Py_DECREF(local);
+  }
+  drop_error();
+  if (PyObject* spec = PyObject_GetAttr(python_object(t), spec_name)) {
+    const auto known = g_layouts->by_spec.find(spec);
+    part.layout = known != g_layouts->by_spec.end() ? known->second : layout_of_spec(spec, t.sizes());
+    Py_DECREF(spec);
+  }
+  return part;
 }
 
 std::string_view wrapper_class(const at::TensorBase& t) {

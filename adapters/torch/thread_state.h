@@ -53,6 +53,8 @@ struct Frame {
   bool quiet = false;           // op: the operators that it calls are not observed
   // op: set if its arguments wrap other tensors. Null: the operators that it calls are its details.
   std::shared_ptr<const Group> group;
+  std::vector<LocalPart> parts;          // op: of the DTensors among its arguments
+  std::size_t next_part = 0;             // its operators read them in order, as a rule
   std::unique_ptr<EarlyReturn> early;    // op: its results in the host's memory may come later
   bool outermost_step = false;           // optimizer: Optimizer.step, not nested
   GroupCall call{};                      // op: of a collective

@@ -73,6 +73,7 @@ struct DumpTensor : TensorMeta {
   std::string_view tensor_file;  // relative to the rank's directory; empty: no values
   std::string_view skipped;      // the reason why it was not read; empty if it was
   std::string_view md5, sha1;    // empty: the dump does not say
+  std::string_view placement;    // how it is part of a tensor that several ranks share; empty: it is not a part
   bool has_statistics = false;   // in the dump itself; statistics() reads the file of one that has none
 };
 

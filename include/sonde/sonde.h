@@ -166,6 +166,8 @@ struct sonde_tensor {
   const char* skip;         /* static text: why this tensor cannot be read; null when it can */
   uint64_t object;    /* the host's tensor object, while it lives: distinguishes views of one memory; 0: unknown */
   const void* handle; /* memory of a device: the host's own, for sonde_devices.read; null: the host cannot read it */
+  /* The part of a distributed tensor that it is: "Shard(0) of (16, 8) on tp=2, from (8, 0)"; null: none. */
+  const char* placement;
 };
 
 /* A place in the user's program. Lines count from 1, columns (bytes) from 0; an end of 0: unknown. */

@@ -76,6 +76,9 @@ class Library(Protocol):
         """The same for the gradients and states of an optimizer, whose `__dict__` is given; `models` with their
         prefixes."""
 
+    def name_tensor(self, name: str, tensor: torch.Tensor, /) -> None:
+        """The tensor has this name from now on."""
+
     def memory_written(self, tensor: object, given_away: bool, /) -> None:
         """The elements of a tensor changed without an operator; `given_away`: from now on they may do so without
         notice."""

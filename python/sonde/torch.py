@@ -27,7 +27,19 @@ from torch.optim.optimizer import (
 )
 from torch.utils.hooks import RemovableHandle
 
-from . import _core, adapter, callers, custom_ops, flags, graph_modules, optimizers, past_operators, placements, trials
+from . import (
+    _core,
+    adapter,
+    callers,
+    custom_ops,
+    flags,
+    graph_modules,
+    optimizers,
+    past_operators,
+    placements,
+    trials,
+    unsharded,
+)
 from . import host as session_facts
 from .compiled import activation
 from .console import launched_rank, name_process, report, say_once
@@ -99,6 +111,7 @@ class TorchHost(Host):
             past_operators.watch(library),
             trials.watch(library),
             callers.watch(library, self.names.root_modules),
+            unsharded.watch(library, self.names),
             custom_ops.watch(),
             activation.watch(self),
             self.optimizers.close,

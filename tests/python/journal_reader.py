@@ -137,7 +137,7 @@ def _compact(fields: Fields, shape: list[int]) -> dict:
 
 def _tensor(fields: Fields, record: dict) -> dict:
     flags = fields.varint()
-    if flags >> 14:
+    if flags >> 15:
         raise Corrupt("a tensor with unknown flags")
     tensor = {
         "is_input": bool(flags & 1),
@@ -163,6 +163,7 @@ def _tensor(fields: Fields, record: dict) -> dict:
     tensor["md5"] = fields.text() if flags & 256 else ""
     tensor["sha1"] = fields.text() if flags & 512 else ""
     tensor["constant"] = fields.f64() if flags & 1024 else None
+    tensor["placement"] = fields.varint() if flags & 16384 else 0
     tensor["file"] = ""
     return tensor
 

@@ -78,6 +78,7 @@ export interface Tensor extends Statistics {
   readonly run?: number; // the number of the run in its rank; without it, the first
   readonly dump?: string; // the dump of the rank, if the path holds several
   readonly key?: string; // the name of the tensor in its file
+  readonly placement?: string; // how it is part of a distributed tensor: `Shard(0) of (16, 8) on tp=2, from (8, 0)`
   readonly is_module?: boolean; // a module's inputs and outputs, not an operator's
   readonly shape: readonly number[] | null; // sizes; null: only a file has them
   readonly md5?: string; // the MD5 of the bytes
@@ -471,4 +472,4 @@ export interface JobArguments {
 }
 
 // Columns of tables that hold texts.
-export const TEXT_COLUMNS: readonly string[] = ["class", "dtype", "function", "key", "md5", "op_name", "op_type", "parameter", "phase", "rank", "row", "scope", "sha1", "shape", "side", "skipped", "source_file", "tensor_file", "worst_op"];
+export const TEXT_COLUMNS: readonly string[] = ["class", "dtype", "function", "key", "md5", "op_name", "op_type", "parameter", "phase", "placement", "rank", "row", "scope", "sha1", "shape", "side", "skipped", "source_file", "tensor_file", "worst_op"];

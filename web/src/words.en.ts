@@ -124,7 +124,7 @@ export const words = {
   op: {
     none: "No operator is selected.", source: "Source", noSource: "The source line is unknown.", noText: "The dump has no text of this file.", stack: "Stack", sameLine: "Operators of this line",
     attributes: "Called with", inputs: "Inputs", outputs: "Outputs", maker: "from", readers: "read by",
-    parameter: "parameter", path: "To its cause", effect: "To the loss", previous: "Previous operator", next: "Next operator",
+    parameter: "parameter", placement: "placement", path: "To its cause", effect: "To the loss", previous: "Previous operator", next: "Next operator",
     failed: "This operator threw an exception.", open: "Open", close: "Close the pane", more: (count: number) => `${count} more`,
     missing: "The dump has no operator of this name. Search for it:", guess: "found by equal values",
     tabs: { histogram: "Histogram", values: "Values", heat: "Heat map", trend: "Trend", previous: "Previous step", golden: "Golden" }, tab: "View of the tensor",

@@ -126,7 +126,7 @@ export const words: Words = {
   op: {
     none: "没有选择算子。", source: "源码", noSource: "源码行未知。", noText: "数据中没有此文件的文本。", stack: "调用栈", sameLine: "同一行的算子",
     attributes: "调用参数", inputs: "输入", outputs: "输出", maker: "来自", readers: "被读取：",
-    parameter: "参数", path: "追溯原因", effect: "追踪到损失", previous: "前一个算子", next: "后一个算子",
+    parameter: "参数", placement: "分布", path: "追溯原因", effect: "追踪到损失", previous: "前一个算子", next: "后一个算子",
     failed: "此算子抛出了异常。", open: "打开", close: "关闭面板", more: (count) => `另有 ${count} 个`,
     missing: "数据中没有此名称的算子。可搜索：", guess: "由相等的值推断",
     tabs: { histogram: "直方图", values: "值", heat: "热力图", trend: "趋势", previous: "上一步", golden: "基准" }, tab: "张量视图",

@@ -212,6 +212,7 @@ class Tensors(_Collection["Tensor"]):
             slot=table.slot[rows],
             parameter=table.name.take(rows),
             key=table.key.take(rows),
+            placement=table.placement.take(rows),
             dtype=table.dtype.take(rows),
             shape=Shapes(table.sizes, table.shape_begins, table.has_shape.astype(bool)).take(rows),
             statistics={name: Known(values, known.astype(bool)) for name, (values, known) in statistics.items()},
@@ -407,6 +408,12 @@ class Tensor:
     def key(self) -> str:
         """The framework's name of the slot, if it has no number: `attn_mask`; else ''."""
         return self.tables.tensors.key[self.row]
+
+    @property
+    def placement(self) -> str:
+        """How it is part of a DTensor: global shape, mesh, beginning: `Shard(0) of (16, 8) on tp=2, from (8, 0)`;
+        '' if it is not a part."""
+        return self.tables.tensors.placement[self.row]
 
     @property
     def dtype(self) -> str:

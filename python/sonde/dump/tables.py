@@ -67,6 +67,7 @@ class TensorTable:
     sizes: NDArray[np.int64]
     name: Words
     key: Words
+    placement: Words
     file: Words
     skipped: Words
     md5: Words

@@ -84,6 +84,7 @@ JournalTensor take_tensor(Fields& fields, const RecordMeta& record) {
   if (flags & kHasMd5) tensor.md5 = fields.text();
   if (flags & kHasSha1) tensor.sha1 = fields.text();
   if (flags & kIsConstant) tensor.constant = fields.f64();
+  if (flags & kHasPlacement) tensor.placement = fields.number<std::uint32_t>();
   return tensor;
 }
 

@@ -141,6 +141,7 @@ std::uint64_t flags_of(const TensorRecord& tensor, const RecordMeta& record) {
   if (!tensor.md5.empty()) flags |= kHasMd5;
   if (!tensor.sha1.empty()) flags |= kHasSha1;
   if (tensor.constant) flags |= kIsConstant;
+  if (tensor.placement != 0) flags |= kHasPlacement;
   return flags;
 }
 
@@ -169,6 +170,7 @@ void put_tensor(std::string& out, const TensorRecord& tensor, const RecordMeta& 
   if (flags & kHasMd5) put_text(out, tensor.md5);
   if (flags & kHasSha1) put_text(out, tensor.sha1);
   if (flags & kIsConstant) put_f64(out, *tensor.constant);
+  if (flags & kHasPlacement) put_varint(out, tensor.placement);
 }
 
 void put_attribute(std::string& out, const Attribute& attribute) {

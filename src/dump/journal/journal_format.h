@@ -45,7 +45,8 @@ inline constexpr std::uint64_t kIsConstant = 1024;
 inline constexpr std::uint64_t kCompactStatistics = 2048;  // with kHasStatistics: their other form
 inline constexpr std::uint64_t kTimeOfRecord = 4096;       // instead of kHasTimestamp
 inline constexpr std::uint64_t kNearSource = 8192;         // with kHasSource: so many records before its own
-inline constexpr std::uint64_t kKnownTensorFlags = 16383;
+inline constexpr std::uint64_t kHasPlacement = 16384;
+inline constexpr std::uint64_t kKnownTensorFlags = 32767;
 
 // Flags of compact statistics: the counts that follow since they are not 0, and how the rest is given.
 inline constexpr std::uint8_t kSomeNan = 1;  // 2 and 4: some +inf, some -inf

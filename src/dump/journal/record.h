@@ -5,6 +5,7 @@
 #include <ctime>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dump/journal/block.h"
@@ -34,10 +35,15 @@ struct RecordedTensor : TensorMeta {
   Format format = Format::default_format;
 };
 
+// The type of names that are not of operators: how tensors are distributed.
+inline constexpr std::string_view kPlacementType = "Placement";
+
 // One slot of one op, as in its journal entry.
 struct TensorEntry : RecordedTensor {
   // Id of the OpName of the parameter, gradient or state it is; 0: none.
   std::uint32_t parameter = 0;
+  // Id of the OpName, of the type kPlacementType, of the part of a distributed tensor that it is; 0: none.
+  std::uint32_t placement = 0;
   bool has_statistics = false;
   Statistics statistics;
   std::string md5, sha1;  // hex, if the plan requests them

@@ -217,6 +217,7 @@ DumpTensor Dump::State::describe(std::size_t index) {
   out.op = op_of_tensor[index];
   out.parameter = from.parameter;
   out.key = from.key;
+  out.placement = from.placement;
   out.tensor_file = from.file;
   out.skipped = from.skipped;
   out.md5 = from.md5;

@@ -131,7 +131,7 @@ Json attribute_json(const Attribute& attribute) {
 
 std::optional<FlowType> flow_type(const ValueType& type) {
   if (!type.is_tensor) return std::nullopt;
-  FlowType flow{std::string(dtype_text(type)), std::nullopt};
+  FlowType flow{std::string(dtype_text(type)), std::nullopt, {}};
   if (type.has_shape) flow.shape.emplace(type.shape.begin(), type.shape.end());
   return flow;
 }
@@ -149,6 +149,16 @@ FlowRead flow_input(const Graph& graph, const Operand& operand) {
   return input;
 }
 
+void add_placements(const CatalogOp& op, FlowNode& flow) {
+  for (const CatalogTensor& tensor : op.tensors) {
+    if (tensor.placement.empty()) continue;
+    std::optional<FlowType>* type = nullptr;
+    if (tensor.is_input && tensor.slot < flow.inputs.size()) type = &flow.inputs[tensor.slot].type;
+    if (!tensor.is_input && tensor.slot < flow.outputs.size()) type = &flow.outputs[tensor.slot];
+    if (type != nullptr && *type) (*type)->placement = std::string(tensor.placement);
+  }
+}
+
 FlowNode flow_op(const StepGraph& graph, std::uint32_t node) {
   const GraphNode& op = graph.graph.nodes[node];
   const CatalogOp& own = *graph.ops[node];
@@ -159,6 +169,7 @@ FlowNode flow_op(const StepGraph& graph, std::uint32_t node) {
   flow.phase = own.phase;
   for (const Operand& input : op.inputs) flow.inputs.push_back(flow_input(graph.graph, input));
   for (const ValueType& output : op.outputs) flow.outputs.push_back(flow_type(output));
+  add_placements(own, flow);
   Json attributes = Json::object();
   for (const Attribute& attribute : op.attributes) attributes[attribute.name] = attribute_json(attribute);
   flow.attributes.text = text_of_json(attributes);

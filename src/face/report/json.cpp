@@ -22,6 +22,7 @@ ListedTensor listed(const CatalogRank& rank, const CatalogStep& step, const Cata
                       .run = std::nullopt,
                       .dump = rank.dump,
                       .key = std::string(tensor.key),
+                      .placement = std::string(tensor.placement),
                       .is_module = op.is_module,
                       .shape = std::nullopt,
                       .statistics = tensor.statistics,

@@ -116,23 +116,24 @@ struct TensorDetails {
   std::uint32_t flags = 0, slot = 0, source_line = 0;
   std::uint64_t timestamp_us = 0;
   bool is_input = false;
-  std::string_view parameter, key, shape, source_file, function;
+  std::string_view parameter, key, placement, shape, source_file, function;
   std::optional<std::string_view> dtype, md5, sha1, skipped, tensor_file;
 };
 constexpr auto kTensorDetails = std::tuple(
     StatisticsField{&TensorDetails::statistics}, RowField{"tensors.flags", &TensorDetails::flags},
     RowField{"is_input", &TensorDetails::is_input}, RowField{"slot", &TensorDetails::slot},
     RowField{"names.text", &TensorDetails::parameter}, RowField{"keys.text", &TensorDetails::key},
-    RowField{"dtype", &TensorDetails::dtype}, RowField{"shape", &TensorDetails::shape},
-    RowField{"md5", &TensorDetails::md5}, RowField{"sha1", &TensorDetails::sha1},
-    RowField{"reasons.text", &TensorDetails::skipped},
+    RowField{"placements.text", &TensorDetails::placement}, RowField{"dtype", &TensorDetails::dtype},
+    RowField{"shape", &TensorDetails::shape}, RowField{"md5", &TensorDetails::md5},
+    RowField{"sha1", &TensorDetails::sha1}, RowField{"reasons.text", &TensorDetails::skipped},
     RowField{"directories.text || stems.text || file_end", &TensorDetails::tensor_file},
     RowField{"files.text", &TensorDetails::source_file}, RowField{"ops.source_line", &TensorDetails::source_line},
     RowField{"functions.text", &TensorDetails::function},
     RowField{"coalesce(nullif(tensors.timestamp_us, 0), ops.timestamp_us)", &TensorDetails::timestamp_us});
 constexpr const char* kOfTensor =
     "FROM tensors JOIN ops ON ops.id=tensors.op_id LEFT JOIN texts AS names ON names.id=tensors.parameter "
-    "LEFT JOIN texts AS keys ON keys.id=tensors.key LEFT JOIN texts AS reasons ON reasons.id=tensors.skipped "
+    "LEFT JOIN texts AS keys ON keys.id=tensors.key LEFT JOIN texts AS placements ON placements.id=tensors.placement "
+    "LEFT JOIN texts AS reasons ON reasons.id=tensors.skipped "
     "LEFT JOIN texts AS directories ON directories.id=tensors.directory LEFT JOIN texts AS stems ON "
     "stems.id=tensors.stem LEFT JOIN texts AS files ON files.id=ops.source_file LEFT JOIN texts AS functions ON "
     "functions.id=ops.function WHERE op_id=? AND position=?";
@@ -205,6 +206,7 @@ Result<Response> tensors(Ask& ask) {
       next.slot = details.slot;
       next.parameter = details.parameter;
       next.key = details.key;
+      next.placement = details.placement;
       next.dtype = details.dtype.value_or("?");
       if ((details.flags & kHasShape) != 0) next.shape.emplace(details.shape);
       next.statistics = judgement->statistics_of(tensor.op, tensor.position, details.statistics);

@@ -39,6 +39,8 @@ struct CatalogTensor : TensorMeta {
   TensorName parameter;
   // The host's name of the slot if it is not a number: `attn_mask`, `0.1` (of a list), `weight`. Otherwise empty.
   std::string_view key;
+  // The part of a distributed tensor that it is: `Shard(0) of (16, 8) on tp=2, from (8, 0)`. Empty: none.
+  std::string_view placement;
   ReasonNotRead skipped;       // the reason why it was not read; empty if it was
   std::string_view file;       // relative to the rank's directory (formats/tensor_file.h); empty: no values
   std::string_view md5, sha1;  // md5: for msprobe its CRC-32 (8 digits) or xor (`0x…`), as in the dump

@@ -19,6 +19,22 @@ DumpSettings settings_of(const RunHeader& header, const std::filesystem::path& m
   return plan ? settings_of(*plan) : recorded_settings(metadata);
 }
 
+// The host says of an operator's arguments how they are distributed. A result is distributed as an operator of the same
+// step reads it.
+void place_results(std::vector<JournalRecord>& records) {
+  for (const JournalRecord& reader : records) {
+    for (const JournalTensor& input : reader.tensors) {
+      if (!input.is_input || input.placement == 0 || input.source == kNoSequence) continue;
+      const auto maker = std::ranges::lower_bound(records, input.source, {}, &JournalRecord::sequence);
+      if (maker == records.end() || maker->sequence != input.source || maker->step != reader.step) continue;
+      for (JournalTensor& made : maker->tensors) {
+        const bool is_it = !made.is_input && made.slot == input.source_slot && made.shape == input.shape;
+        if (is_it && made.placement == 0) made.placement = input.placement;
+      }
+    }
+  }
+}
+
 }  // namespace
 
 CatalogRun run_of(const JournalRun& journal, const std::filesystem::path& metadata) {
@@ -63,6 +79,7 @@ void RunSteps::add(std::vector<JournalRecord>& records, CatalogRank& rank, TextP
   texts_ = &texts;
   std::ranges::stable_sort(records, {}, &JournalRecord::sequence);
   remember_contents(records);
+  place_results(records);
   steps_.clear();
   for (const JournalRecord& record : records) add(record, rank);
   contents_.clear();  // they point into `records`
@@ -169,6 +186,9 @@ CatalogTensor RunSteps::tensor_of(const JournalTensor& slot) {
   tensor.skipped = texts_->keep(slot.skipped);
   if (const auto name = names_.find(slot.parameter); name != names_.end()) {
     tensor.parameter = texts_->keep(name->second->op_name);
+  }
+  if (const auto placement = names_.find(slot.placement); placement != names_.end()) {
+    tensor.placement = texts_->keep(placement->second->op_name);
   }
   if (slot.wanted) add_known(slot, tensor);
   return tensor;

@@ -185,6 +185,7 @@ CatalogTensor IndexRows::tensor_of(const tables::Tensors& row) {
   tensor.sha1 = kept_text(row.sha1);
   tensor.parameter = text_of(row.parameter);
   tensor.key = text_of(row.key);
+  tensor.placement = text_of(row.placement);
   tensor.skipped = text_of(row.skipped);
   if (row.directory) {
     std::string& file = kept_->files.emplace_back(text_of(row.directory));

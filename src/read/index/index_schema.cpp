@@ -30,12 +30,14 @@ CREATE VIEW all_ops AS
 CREATE VIEW all_tensors AS
   SELECT ranks.rank, steps.run, steps.graph, steps.step, op_names.op_name, op_names.op_type, +ops.phase AS phase,
     CASE WHEN tensors.is_input THEN 'input' ELSE 'output' END AS side, tensors.slot, names.text AS parameter,
+    placements.text AS placement,
     tensors.dtype, tensors.shape, {statistics}, tensors.md5, tensors.sha1, reasons.text AS skipped,
     ranks.directory || '/' || directories.text || stems.text || tensors.file_end AS tensor_file,
     files.text AS source_file, ops.source_line, tensors.timestamp_us, ops.id AS op_id
   FROM tensors JOIN ops ON ops.id = tensors.op_id JOIN steps ON steps.id = ops.step_id
     JOIN ranks ON ranks.id = steps.rank_id JOIN op_names ON op_names.id = ops.name_id
     LEFT JOIN texts AS names ON names.id = tensors.parameter
+    LEFT JOIN texts AS placements ON placements.id = tensors.placement
     LEFT JOIN texts AS reasons ON reasons.id = tensors.skipped
     LEFT JOIN texts AS directories ON directories.id = tensors.directory
     LEFT JOIN texts AS stems ON stems.id = tensors.stem

@@ -373,6 +373,7 @@ class Writer {
     tables::Tensors row{.op_id = op_id, .position = position, .is_input = tensor.is_input, .slot = tensor.slot};
     row.parameter = known_text(tensor.parameter);
     row.key = known_text(tensor.key);
+    row.placement = known_text(tensor.placement);
     row.skipped = known_text(tensor.skipped);
     if (file.directory != last_directory_ || !last_directory_.data()) {
       last_directory_ = file.directory;

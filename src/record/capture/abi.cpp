@@ -89,6 +89,7 @@ HostTensor tensor_of(const sonde_tensor& in) {
                  .access = access,
                  .handle = handle,
                  .skip = unreadable ? "on a device that this build cannot read" : in.skip,
+                 .placement = in.placement,
                  .foreign = (in.flags & SONDE_TENSOR_FOREIGN) != 0,
                  .observed = (in.flags & SONDE_TENSOR_OBSERVED) != 0,
                  .constant = (in.flags & SONDE_TENSOR_CONSTANT) != 0,

@@ -1,5 +1,7 @@
 #include "record/capture/companions.h"
 
+#include <algorithm>
+
 #include "ground/model/data_name.h"
 
 namespace sonde {
@@ -17,9 +19,21 @@ void Companions::name_tensor(std::string_view name, const HostTensor& tensor, st
   const OpName& parameter = names_.parameter(name);
   bool is_new = false;
   NamedTensors::Named& named = named_tensors_.name(parameter, tensor, step, is_new);
+  named.placement = tensor.placement != nullptr ? names_.placement(tensor.placement) : 0;
+  any_is_placed_ = any_is_placed_ || named.placement != 0;
   if (!is_new) return;
   named.wanted = records_parameter(parameter.op_name);
   named.by_name = emits_ && selector_.names_parameter(parameter.op_name);
+}
+
+// The host says it of the arguments of a distributed tensor's operators; others read its part by itself.
+std::uint32_t Companions::placement_of(const HostTensor& tensor) {
+  if (tensor.placement != nullptr) return names_.placement(tensor.placement);
+  if (!any_is_placed_) return 0;
+  const NamedTensors::Named* named = named_tensors_.find(tensor);
+  if (named == nullptr || named->placement == 0) return 0;
+  const bool is_whole = named->data == tensor.view.data && std::ranges::equal(named->shape.values(), tensor.view.shape);
+  return is_whole ? named->placement : 0;
 }
 
 void Companions::find(const Op& op, const HostTensor& tensor, TensorRecord& record, Companion& out) {
@@ -53,6 +67,7 @@ void Companions::find_parameter(const Op& op, const HostTensor& tensor, bool wit
   out.whole.emplace(*named, tensor);
   // The name was given at the start of the step; memory that was resized since is another tensor.
   if (out.whole->is_inside_storage()) out.name = named->name;
+  out.placement = named->placement;
 }
 
 // Data that no op of the dump has written comes from outside.

@@ -20,6 +20,7 @@ namespace sonde {
 struct Companion {
   const OpName* name = nullptr;
   bool in_constants = false;
+  std::uint32_t placement = 0;       // as in TensorEntry
   std::optional<WholeTensor> whole;  // for a named tensor; data is the part that the op reads
 };
 
@@ -39,6 +40,8 @@ class Companions {
   void clear() { named_tensors_.clear(); }
   bool records_parameter(std::string_view name) { return emits_ && selector_.decide_parameter(name); }
 
+  // How the tensor is part of a distributed one, as in TensorEntry.
+  std::uint32_t placement_of(const HostTensor& tensor);
   // An op reads `tensor`: `record` gets its name. `out`: set if it is to be recorded now, as `out->name`.
   void find(const Op& op, const HostTensor& tensor, TensorRecord& record, Companion& out);
 
@@ -54,6 +57,7 @@ class Companions {
   const ContentCache& cache_;
   const bool emits_;
   bool has_constants_ = false;
+  bool any_is_placed_ = false;  // some named tensor is part of a distributed one
   NamedTensors named_tensors_;
 };
 

@@ -26,10 +26,13 @@ NamedTensors::Named* NamedTensors::find(const HostTensor& tensor) {
   NamedHere* here = named_.find(tensor.storage);
   if (here == nullptr) return nullptr;
   const std::uint64_t bytes = std::max<std::uint64_t>(tensor.view.bytes(), 1);
-  const auto found = std::ranges::find_if(here->tensors, [&](const Named& named) {
-    return overlaps(tensor.view.data, bytes, named.data, named.extent_bytes);
-  });
-  return found != here->tensors.end() ? &*found : nullptr;
+  Named* first = nullptr;
+  for (Named& named : here->tensors) {
+    if (!overlaps(tensor.view.data, bytes, named.data, named.extent_bytes)) continue;
+    if (named.data == tensor.view.data && named.extent_bytes == bytes) return &named;
+    if (first == nullptr) first = &named;
+  }
+  return first;
 }
 
 NamedTensors::DataNumber* NamedTensors::data_number(std::uint64_t storage, std::uint32_t graph,

@@ -17,6 +17,7 @@ class NamedTensors {
  public:
   struct Named {
     const OpName* name = nullptr;
+    std::uint32_t placement = 0;       // of a distributed tensor's part: as in TensorEntry
     bool wanted = false;               // the plan records it
     bool by_name = false;              // … or a list names it, with whatever op reads it first
     std::uint64_t recorded_stamp = 0;  // of the step in which it was last recorded
@@ -30,7 +31,7 @@ class NamedTensors {
 
   // `tensor` is called `name` from now on. For a new one the caller must decide whether it is wanted.
   Named& name(const OpName& name, const HostTensor& tensor, std::uint64_t step, bool& is_new);
-  // The one that shares memory with `tensor`; null: none.
+  // The one that has the memory of `tensor`, else the first one that shares some of it; null: none.
   Named* find(const HostTensor& tensor);
 
   struct DataNumber {

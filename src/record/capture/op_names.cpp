@@ -128,6 +128,14 @@ const OpName& OpNames::parameter(std::string_view text) {
   return name;
 }
 
+std::uint32_t OpNames::placement(std::string_view text) {
+  const auto known = placements_.find(text);
+  if (known != placements_.end()) return known->second;
+  const std::uint32_t id = add(std::string(kPlacementType), std::string(text)).id;
+  placements_.emplace(text, id);
+  return id;
+}
+
 const OpName& OpNames::pair(const OpName& reader, const OpName& watched) {
   const std::string text = Watcher::pair_name(reader.op_name, watched.op_name);
   const auto known = named_once_.find(text);

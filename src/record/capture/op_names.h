@@ -49,6 +49,8 @@ class OpNames {
 
   // A parameter, input data, a constant: equal texts give equal names.
   const OpName& parameter(std::string_view text);
+  // How a tensor is part of a distributed one: equal texts give equal numbers.
+  std::uint32_t placement(std::string_view text);
   // `watched` after `reader`, in the dump of a watcher.
   const OpName& pair(const OpName& reader, const OpName& watched);
   // An op under the host's own name, renumbered if the layout numbers all ops consecutively.
@@ -85,6 +87,7 @@ class OpNames {
   // If the plan follows producers: the ops of the current steps, by sequence, as (series, number).
   std::unordered_map<std::uint64_t, std::pair<std::uint32_t, std::uint32_t>> ops_of_step_;
   std::unordered_map<std::string, std::uint32_t, TextHash, std::equal_to<>> named_once_;  // parameters and pairs
+  std::unordered_map<std::string, std::uint32_t, TextHash, std::equal_to<>> placements_;
 };
 
 }  // namespace sonde

@@ -13,7 +13,8 @@ bool is_huge(const HostTensor& tensor, std::uint64_t budget_bytes) {
   return bytes > budget_bytes && tensor.storage_data != nullptr && bytes > tensor.storage_bytes;
 }
 
-Record parameter_record(const OpName& name, StepId step, const HostTensor& tensor, Recorder& recorder) {
+Record parameter_record(const OpName& name, StepId step, const HostTensor& tensor, std::uint32_t placement,
+                        Recorder& recorder) {
   Record record;
   record.tensors = recorder.spare_tensors();
   record.kind = RecordKind::parameter;
@@ -25,6 +26,7 @@ Record parameter_record(const OpName& name, StepId step, const HostTensor& tenso
   out.dtype = tensor.view.dtype;
   out.set_shape(Dims(tensor.view.shape));
   out.parameter = name.id;
+  out.placement = placement;
   out.timestamp_us = record.timestamp_us;
   return record;
 }
@@ -122,7 +124,7 @@ TensorKey OpTensors::key_for(const Op& op, const HostTensor& tensor, bool is_inp
 bool OpTensors::add_companion(const Op& op, const HostTensor& tensor, const Companion& companion,
                               std::optional<TensorReading>& reading, TensorRecord& record) {
   const HostTensor& source = companion.whole ? companion.whole->tensor() : tensor;
-  Record beside = parameter_record(*companion.name, op.record.step, source, *recorder_);
+  Record beside = parameter_record(*companion.name, op.record.step, source, companion.placement, *recorder_);
   beside.in_constants = companion.in_constants;
   beside.reader = op.record.op;
   std::optional<TensorReading> whole;
@@ -143,6 +145,7 @@ bool OpTensors::add_companion(const Op& op, const HostTensor& tensor, const Comp
 void OpTensors::relate(const Op& op, const HostTensor& tensor, const ViewIdentity& identity, TensorRecord& record,
                        Companion& companion) {
   const std::uint64_t own = op.record.sequence;
+  record.placement = companions_.placement_of(tensor);
   if (!record.is_input) {
     cache_.made(identity, {own, record.slot});
     if (tensor.uninitialised) cache_.allocated(tensor.storage, tensor.storage_data, tensor.storage_bytes);
@@ -198,7 +201,7 @@ std::unique_lock<std::mutex> OpTensors::lock_for(const TensorKey& key) {
 }
 
 void OpTensors::add_parameter(const OpName& name, StepId step, const HostTensor& tensor) {
-  Record record = parameter_record(name, step, tensor, *recorder_);
+  Record record = parameter_record(name, step, tensor, 0, *recorder_);
   if (reads_) read(tensor, key_of(tensor), record.tensors.front());
   record.sequence = recorder_->next_sequence();
   gates_.submit(std::move(record));

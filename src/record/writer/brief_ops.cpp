@@ -51,6 +51,7 @@ void BriefOps::add(const TensorRecord& tensor) {
   brief.slot = tensor.slot;
   brief.source_slot = tensor.source_slot;
   brief.parameter = tensor.parameter;
+  brief.placement = tensor.placement;
   brief.dims = static_cast<std::uint32_t>(dims.size());
   brief.dtype = tensor.dtype;
   brief.is_input = tensor.is_input;
@@ -83,6 +84,7 @@ TensorRecord BriefOps::expanded(const BriefTensor& brief, Place& at) const {
   tensor.source_slot = brief.source_slot;
   tensor.constant = brief.constant;
   tensor.parameter = brief.parameter;
+  tensor.placement = brief.placement;
   tensor.skipped = brief.skipped;
   at.dim += brief.dims;
   return tensor;

@@ -50,7 +50,7 @@ class BriefOps {
     std::uint64_t content = 0, source = kNoSequence;
     std::optional<double> constant;
     const char* skipped = nullptr;
-    std::uint32_t slot = 0, source_slot = 0, parameter = 0, dims = 0;
+    std::uint32_t slot = 0, source_slot = 0, parameter = 0, placement = 0, dims = 0;
     DType dtype = DType::undefined;
     bool is_input = false, wanted = false, has_shape = false;
   };

@@ -86,6 +86,7 @@ TEST(Journal, GivesBackEveryFieldOfATensor) {
     EXPECT_EQ(is.source, was.source);
     EXPECT_EQ(is.source_slot, was.source_slot);
     EXPECT_EQ(is.parameter, was.parameter);
+    EXPECT_EQ(is.placement, was.placement);
     EXPECT_EQ(is.wanted, was.wanted);
     EXPECT_EQ(is.has_statistics, was.has_statistics);
     EXPECT_EQ(is.statistics, was.statistics);

@@ -15,6 +15,7 @@ TensorRecord input() {
   tensor.source = 300;
   tensor.source_slot = 2;
   tensor.parameter = 2;
+  tensor.placement = 3;
   tensor.wanted = false;
   return tensor;
 }

@@ -39,6 +39,7 @@ ordered_json json_of(const sonde::TensorRecord& tensor, const std::string& file)
                        {"shape", tensor.shape.values()},
                        {"content", tensor.content},
                        {"parameter", tensor.parameter},
+                       {"placement", tensor.placement},
                        {"timestamp_us", tensor.timestamp_us},
                        {"skipped", tensor.skipped == nullptr ? "" : tensor.skipped},
                        {"md5", tensor.md5},

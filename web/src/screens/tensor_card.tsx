@@ -26,6 +26,7 @@ export function TensorCard({ of, chosen }: { of: OpTensor; chosen: boolean }) {
       <Statistics of={tensor} />
       <p class="flow">
         {tensor.parameter && <span>{words.op.parameter} <code>{tensor.parameter}</code></span>}
+        {tensor.placement && <span>{words.op.placement} <code>{tensor.placement}</code></span>}
         {maker && maker.op_name && (
           <span>{words.op.maker} <OpLink name={maker.op_name} patch={{ t: formatSlot(maker) }} scope={false} />{evidence === "equal_values" && <em> ({words.op.guess})</em>}</span>
         )}
