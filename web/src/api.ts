@@ -358,6 +358,7 @@ export interface TensorsRow {
   readonly slot?: number; // Its number.
   readonly parameter?: string; // The parameter, gradient or state that it is; empty: none.
   readonly key?: string; // The name of a slot that is not a number; empty: none.
+  readonly placement?: string; // How it is part of a distributed tensor; empty: it is not a part.
   readonly dtype?: string; // `?`: unknown.
   readonly shape?: readonly (number)[] | null; // Arrow: the text `(2,3)`.
   readonly max?: KnownNumber; // the largest value
