@@ -465,6 +465,63 @@ TEST_F(Host, AParameterIsRecordedOnceAStepUnderItsName) {
   EXPECT_EQ(name(run, ops(run).at(0)->tensors.at(0).parameter), "fc.weight");
 }
 
+TEST_F(Host, APartOfADistributedTensorSaysWhichOneItIs) {
+  start();
+  api().root_forward(1, 1, 0);
+  const Tensor weight = tensor({5, 6}), other = tensor({7, 8});
+  sonde_tensor named = weight.view();
+  named.placement = "Shard(0) of (4) on tp=2, from (2)";
+  api().name_tensor("fc.weight", &named);
+  sonde_tensor whole = weight.view(), half = weight.view(), said = other.view();
+  const std::int64_t one[] = {1};
+  half.shape = one;
+  const std::string text = "Replicate of (2) on tp=2";  // another place in memory for each call
+  said.placement = text.c_str();
+  sonde_op* op = nullptr;
+  ASSERT_NE(api().op_begin(site("mul", "network-Net", 1), SONDE_GRAPH_TRAINING, 0, &op), 0u);
+  std::uint32_t slot = 0;
+  for (const sonde_tensor* input : {&whole, &half, &said}) api().op_input(op, slot++, input);
+  api().op_output(op, 0, &said);
+  api().op_end(op, 0);
+  stop();
+  const JournalRun run = journal();
+  const auto placement = [&](const JournalTensor& tensor) {
+    return tensor.placement == 0 ? "" : name(run, tensor.placement);
+  };
+  const std::vector<JournalTensor>& tensors = ops(run).at(0)->tensors;
+  EXPECT_EQ(placement(tensors.at(0)), named.placement);
+  EXPECT_EQ(placement(tensors.at(1)), "");
+  EXPECT_EQ(placement(tensors.at(2)), text);
+  EXPECT_EQ(tensors.at(3).placement, tensors.at(2).placement);
+  const auto parameter = std::ranges::find(run.records, RecordKind::parameter, &JournalRecord::kind);
+  ASSERT_NE(parameter, run.records.end());
+  EXPECT_EQ(placement(parameter->tensors.at(0)), named.placement);
+}
+
+TEST_F(Host, OfSeveralNamesInOneMemoryTheOneOfExactlyThisMemoryCounts) {
+  start();
+  api().root_forward(1, 1, 0);
+  const Tensor flat = tensor({1, 2, 3, 4});
+  const std::int64_t two[] = {2};
+  sonde_tensor all = flat.view(), first = all, second = all;
+  first.shape = second.shape = two;
+  second.data = flat.values.data() + 2;
+  api().name_tensor("flat", &all);
+  api().name_tensor("first", &first);
+  api().name_tensor("second", &second);
+  sonde_op* op = nullptr;
+  ASSERT_NE(api().op_begin(site("mul", "network-Net", 1), SONDE_GRAPH_TRAINING, 0, &op), 0u);
+  std::uint32_t slot = 0;
+  for (const sonde_tensor* input : {&second, &all, &first}) api().op_input(op, slot++, input);
+  api().op_end(op, 0);
+  stop();
+  const JournalRun run = journal();
+  const std::vector<JournalTensor>& tensors = ops(run).at(0)->tensors;
+  EXPECT_EQ(name(run, tensors.at(0).parameter), "second");
+  EXPECT_EQ(name(run, tensors.at(1).parameter), "flat");
+  EXPECT_EQ(name(run, tensors.at(2).parameter), "first");
+}
+
 TEST_F(Host, AParameterIsRecordedAsItIsAlsoWhereItIsFirstReadConjugated) {
   start("tensor");
   api().root_forward(1, 1, 0);
