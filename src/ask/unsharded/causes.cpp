@@ -31,8 +31,11 @@ class CauseSearch {
   std::optional<ShardCause> cause_of(std::uint32_t golden) const;
   std::optional<ShardCause> cause_by_factor(const ShardCause& cause) const;
   std::optional<ShardCause> before(std::uint32_t golden, const CompareInput& input, const Joined& joined) const;
-  std::optional<std::uint32_t> origin(std::size_t rank, const CompareInput& input, const ShardCause& cause,
-                                      std::set<std::uint32_t>& seen) const;
+  void add_origins(std::size_t rank, const CompareInput& input, const ShardCause& cause, std::set<std::uint32_t>& seen,
+                   std::vector<std::uint32_t>& origins) const;
+  bool is_more_than_golden(std::size_t rank, std::uint32_t op) const;
+  std::optional<std::uint32_t> op_that_reads(std::size_t rank, std::uint32_t golden, const CompareInput& input) const;
+  std::optional<ShardCause> update_before(std::uint32_t golden, const CompareInput& input, const Joined& joined) const;
   std::optional<ShardCause> in_step_before(std::size_t rank, const CompareInput& input, const ShardCause& cause) const;
   bool is_right(std::size_t rank, std::uint32_t op, const CompareInput& input, const ShardCause& cause) const;
   bool is_on_all_ranks(std::size_t rank, std::uint32_t op) const;
@@ -176,24 +179,39 @@ bool CauseSearch::is_right(std::size_t rank, std::uint32_t op, const CompareInpu
   return step_.join_read(rank, op, input, {golden_.rank, cause.golden_tensor}, kind).fits;
 }
 
-// Of the ops without a counterpart that lead to the input: the one that reads what is right.
-std::optional<std::uint32_t> CauseSearch::origin(std::size_t rank, const CompareInput& input, const ShardCause& cause,
-                                                 std::set<std::uint32_t>& seen) const {
+// Of the ops without a counterpart that lead to the input: those that read what is right.
+void CauseSearch::add_origins(std::size_t rank, const CompareInput& input, const ShardCause& cause,
+                              std::set<std::uint32_t>& seen, std::vector<std::uint32_t>& origins) const {
   const CompareSide& side = *step_.ranks()[rank].side;
   const std::uint32_t maker = input.from;
-  if (maker == kNoOp || seen.size() > kLongestWay || !seen.insert(maker).second) return std::nullopt;
+  if (maker == kNoOp || seen.size() > kLongestWay || !seen.insert(maker).second) return;
   const CatalogTensor* made = side.output(maker, input.from_slot);
-  if (step_.is_right(made) || step_.is_wrong(made)) return std::nullopt;
+  if (step_.is_right(made) || step_.is_wrong(made)) return;
   bool any_right = false;
   for (const CompareInput& read : side.ops[maker].inputs) {
     if (!read.is_read) continue;
     if (is_right(rank, maker, read, cause)) {
       any_right = true;
-    } else if (const std::optional<std::uint32_t> earlier = origin(rank, read, cause, seen)) {
-      return earlier;
+    } else {
+      add_origins(rank, read, cause, seen, origins);
     }
   }
-  return any_right ? std::optional(maker) : std::nullopt;
+  if (any_right) origins.push_back(maker);
+}
+
+// The target calls ops of that type more often in that module than the golden run does.
+bool CauseSearch::is_more_than_golden(std::size_t rank, std::uint32_t op) const {
+  const auto calls_of_type = [](const SiteCalls& calls, const CallSite& like) {
+    std::size_t count = 0;
+    for (const auto& [site, there] : calls.all()) {
+      const bool is_alike = site.place.kind == like.place.kind && site.module == like.module && site.type == like.type;
+      if (is_alike) count += there.size();
+    }
+    return count;
+  };
+  const SiteCalls& calls = step_.ranks()[rank].calls;
+  const CallSite& site = calls.address(op).site;
+  return calls_of_type(calls, site) > calls_of_type(step_.golden_calls(), site) * step_.micro_batches();
 }
 
 // The op of the step before that made the input, if a collective is among the last ones.
@@ -229,17 +247,20 @@ std::optional<ShardCause> CauseSearch::before(std::uint32_t golden, const Compar
   int best_weight = 0;
   for (const std::size_t rank : ranks_to_look_at(golden, joined)) {
     const CompareInput* read = input_at(rank, golden, input);
-    if (read != nullptr && read->from == kNoOp && !best) best = in_step_before(rank, *read, cause);
+    if (read == nullptr) continue;
+    if (read->from == kNoOp && !best) best = in_step_before(rank, *read, cause);
     std::set<std::uint32_t> seen;
-    const std::optional<std::uint32_t> op = read == nullptr ? std::nullopt : origin(rank, *read, cause, seen);
-    if (!op) continue;
-    const bool computes = step_.ranks()[rank].side->ops[*op].kind != OpKind::copy;
-    const int weight = 1 + 2 * !is_on_all_ranks(rank, *op) + computes;
-    if (weight <= best_weight) continue;
-    best_weight = weight;
-    cause.rank = rank;
-    cause.op = *op;
-    best = cause;
+    std::vector<std::uint32_t> origins;
+    add_origins(rank, *read, cause, seen, origins);
+    for (const std::uint32_t op : origins) {
+      const bool computes = step_.ranks()[rank].side->ops[op].kind != OpKind::copy;
+      const int weight = 1 + 2 * !is_on_all_ranks(rank, op) + computes;
+      if (weight <= best_weight || !is_more_than_golden(rank, op)) continue;
+      best_weight = weight;
+      cause.rank = rank;
+      cause.op = op;
+      best = cause;
+    }
   }
   return best;
 }
@@ -269,6 +290,56 @@ std::optional<ShardCause> CauseSearch::collective_before(std::uint32_t golden, c
   return std::nullopt;
 }
 
+// Of the ops of a group: the one with that input.
+std::optional<std::uint32_t> CauseSearch::op_that_reads(std::size_t rank, std::uint32_t golden,
+                                                        const CompareInput& input) const {
+  const CompareInput* read = input_at(rank, golden, input);
+  const Counterpart& with = *step_.label(golden).where;
+  if (read == nullptr) return std::nullopt;
+  for (const std::uint32_t op : (*step_.ranks()[rank].calls.at(with.site))[with.first].ops) {
+    const std::vector<CompareInput>& inputs = step_.ranks()[rank].side->ops[op].inputs;
+    if (std::ranges::any_of(inputs, [&](const CompareInput& one) { return &one == read; })) return op;
+  }
+  return std::nullopt;
+}
+
+// A parameter whose update in the step before had no counterpart (of a flat parameter, of another optimizer): the op of
+// the optimizer that wrote it.
+std::optional<ShardCause> CauseSearch::update_before(std::uint32_t golden, const CompareInput& input,
+                                                     const Joined& joined) const {
+  const bool is_forward = step_.address(golden).site.place.kind == SiteKind::forward;
+  const bool is_new =
+      is_forward && input.from == kNoOp && input.tensor->parameter.is_parameter() && step_.learned().updates_unseen;
+  if (!is_new) return std::nullopt;
+  for (const std::size_t rank : ranks_to_look_at(golden, joined)) {
+    const RankStep& of = step_.ranks()[rank];
+    const CompareInput* read = input_at(rank, golden, input);
+    std::set<const CompareInput*> seen;
+    std::vector<const CompareInput*> waiting;
+    if (read != nullptr && of.before != nullptr) waiting.push_back(read);
+    while (!waiting.empty() && seen.size() < kLongestWay) {
+      read = waiting.back();
+      waiting.pop_back();
+      if (!seen.insert(read).second) continue;
+      if (read->from != kNoOp) {
+        for (const CompareInput& one : of.side->ops[read->from].inputs) waiting.push_back(&one);
+        continue;
+      }
+      const auto made =
+          std::ranges::find(of.before->ops, read->tensor->source, [](const CompareOp& op) { return op.op->sequence; });
+      if (made == of.before->ops.end() || phase_of(*made->op) != Phase::optimizer) continue;
+      return ShardCause{.kind = FindingKind::inserted,
+                        .golden = golden,
+                        .rank = rank,
+                        .op = static_cast<std::uint32_t>(made - of.before->ops.begin()),
+                        .in_step_before = true,
+                        .golden_tensor = input.tensor,
+                        .joined = joined};
+    }
+  }
+  return std::nullopt;
+}
+
 void CauseSearch::show_other_rank(ShardCause& cause) const {
   if (cause.joined.other_ranks.empty()) return;
   const Counterpart& where = *step_.label(cause.golden).where;
@@ -285,6 +356,7 @@ std::optional<ShardCause> CauseSearch::cause_of(std::uint32_t golden) const {
   const std::optional<WholeStep::Shown> target = step_.shown(*label.where);
   if (!target) return std::nullopt;
   ShardCause cause{.golden = golden, .rank = target->rank, .op = target->op};
+  const CompareInput* shown = nullptr;  // that differs
   for (const CompareInput& input : op.inputs) {
     if (!input.is_read || !input.tensor->recorded() || input.tensor->constant) continue;
     const Joined joined = step_.join_input(golden, input, *label.where);
@@ -297,18 +369,24 @@ std::optional<ShardCause> CauseSearch::cause_of(std::uint32_t golden) const {
     }
     if (!joined.possible || joined.fits) continue;
     if (std::optional<ShardCause> earlier = before(golden, input, joined)) return earlier;
+    if (std::optional<ShardCause> update = update_before(golden, input, joined)) return update;
+    cause.uncertain = cause.uncertain || input.from != kNoOp;
     if (input.from != kNoOp || cause.golden_tensor != nullptr) continue;
     cause.kind = input.tensor->parameter.is_parameter() ? FindingKind::parameter : FindingKind::data;
     cause.golden_tensor = input.tensor;
     cause.joined = joined;
+    shown = &input;
   }
+  if (cause.golden_tensor != nullptr) cause.uncertain = false;
+  if (cause.uncertain) cause.what = "an op before it without a counterpart may be to blame: what it reads differs";
   for (std::size_t i = 0; i < label.outputs.size() && cause.golden_tensor == nullptr; ++i) {
     if (!label.outputs[i].possible || label.outputs[i].fits) continue;
     cause.golden_tensor = op.outputs[i];
     cause.joined = label.outputs[i];
   }
   if (cause.golden_tensor == nullptr) return std::nullopt;
-  if (cause.kind != FindingKind::inserted) show_other_rank(cause);
+  show_other_rank(cause);
+  if (shown != nullptr) cause.op = op_that_reads(cause.rank, golden, *shown).value_or(cause.op);
   return cause;
 }
 

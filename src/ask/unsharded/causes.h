@@ -14,6 +14,7 @@ struct ShardCause {
   std::size_t rank = 0;          // index into the ranks
   std::uint32_t op = kNoOp;      // of that rank
   bool in_step_before = false;   // the op ran there
+  bool uncertain = false;
   const CatalogTensor* golden_tensor = nullptr;
   Joined joined = {};
   std::string what = {};

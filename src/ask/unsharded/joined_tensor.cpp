@@ -285,14 +285,15 @@ std::vector<std::size_t> ranks_apart(const Blocks& blocks, const TensorParts& pa
                                      double tolerance) {
   std::vector<std::size_t> best;
   const auto count = static_cast<std::int64_t>(parts.ranks());
+  const auto known = static_cast<std::size_t>(std::ranges::count_if(blocks, &Block::known));
   const auto look = [&](const std::function<std::optional<Block>(std::size_t)>& expected) {
     std::vector<std::size_t> apart;
     for (std::size_t rank = 0; rank < parts.ranks(); ++rank) {
       const std::optional<Block> of = expected(rank);
       if (!of) return;
-      if (!blocks[rank].known || !are_alike(*of, blocks[rank], tolerance)) apart.push_back(rank);
+      if (blocks[rank].known && !are_alike(*of, blocks[rank], tolerance)) apart.push_back(rank);
     }
-    if (apart.size() < parts.ranks() && (best.empty() || apart.size() < best.size())) best = apart;
+    if (apart.size() < known && (best.empty() || apart.size() < best.size())) best = apart;
   };
   if (parts.calls() > 1) return {};
   look([&](std::size_t) { return golden; });

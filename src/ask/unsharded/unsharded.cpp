@@ -120,6 +120,12 @@ void Unsharded::compare_step(const CatalogStep& golden) {
   for (const ShardCause& cause : causes.causes) add_cause(cause);
   for (const std::uint32_t op : causes.harmless)
     learned_.harmless.emplace(whole.address(op).site, whole.address(op).number);
+  learned_.updates_unseen = false;
+  for (std::uint32_t g = 0; g < golden_side->ops.size(); ++g) {
+    const bool is_update = whole.address(g).site.place.kind == SiteKind::optimizer;
+    learned_.updates_unseen =
+        learned_.updates_unseen || (is_update && whole.label(g).state == WholeStep::State::unknown);
+  }
   if (causes.causes.empty() && !causes.unfollowed.empty()) {
     const CatalogOp& first = *golden_side->ops[causes.unfollowed.front()].op;
     comparison_.left_out.push_back(fmt::format("step {}: {} golden ops differ, from {} on, and no cause was found",
@@ -181,7 +187,8 @@ const CatalogTensor* shown_tensor(const CompareSide& side, const ShardCause& cau
 }
 
 void Unsharded::add_cause(const ShardCause& cause) {
-  const bool is_state = cause.kind == FindingKind::parameter && !comparison_.findings.empty();
+  const bool is_parameter = cause.golden_tensor->is_input && cause.golden_tensor->parameter.is_parameter();
+  const bool is_state = is_parameter && !comparison_.findings.empty();
   if (is_state && comparison_.findings.front().step < first_step_) return;  // what the step before has left
   const std::size_t index = first_step_ + cause.rank - (cause.in_step_before ? ranks_.size() : 0);
   ComparedStep& step = comparison_.steps[index];
@@ -209,6 +216,7 @@ void Unsharded::add_cause(const ShardCause& cause) {
   finding.culprit = op.target.front();
   finding.tensor = &slots.back();
   finding.place = cause.golden;
+  finding.uncertain = cause.uncertain;
   finding.what = difference_text(finding.kind, slots.back());
   if (cause.kind == FindingKind::inserted) {
     finding.what = fmt::format("has no counterpart in the golden dump, and {}, which reads it, differs: {}",

@@ -403,8 +403,13 @@ Counterpart WholeStep::counterpart_of(std::size_t rank, std::uint32_t op) const 
 
 Joined WholeStep::join_read(std::size_t rank, std::uint32_t op, const CompareInput& input, const TensorOf& golden,
                             SiteKind kind) const {
-  const TensorParts parts = parts_of(counterpart_of(rank, op), {true, input.tensor->slot});
-  return joined(parts, golden, kind);
+  const Counterpart with = counterpart_of(rank, op);
+  const TensorParts parts = parts_of(with, {true, input.tensor->slot});
+  Joined whole = joined(parts, golden, kind);
+  if (whole.fits || parts.ranks() == 1) return whole;
+  const auto number = std::count_if(ranks_.begin(), ranks_.begin() + static_cast<std::ptrdiff_t>(rank),
+                                    [&](const RankStep& other) { return other.stage == with.stage; });
+  return joined(parts.of_rank(static_cast<std::size_t>(number)), golden, kind);
 }
 
 }  // namespace sonde

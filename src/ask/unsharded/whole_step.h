@@ -38,6 +38,7 @@ struct Counterpart {
 struct Learned {
   std::map<std::string, std::pair<std::size_t, std::string>> modules;  // of golden modules: stage and module
   std::set<std::pair<CallSite, std::size_t>> harmless;  // golden calls that are computed in another way: no effect
+  bool updates_unseen = false;                          // ops of the last step's optimizer have no counterpart
   double largest = 0;                                   // relative difference of what was found
 };
 
@@ -65,6 +66,8 @@ class WholeStep {
   const CompareSide& golden() const { return golden_; }
   const Learned& learned() const { return learned_; }
   const Label& label(std::uint32_t golden) const { return labels_[golden]; }
+  const SiteCalls& golden_calls() const { return golden_calls_; }
+  std::size_t micro_batches() const { return micro_batches_; }
   const SiteCalls::Address& address(std::uint32_t golden) const { return golden_calls_.address(golden); }
   const std::vector<OtherNumber>& other_numbers() const { return other_numbers_; }
   const std::vector<std::uint32_t>& factor_changes() const { return factor_changes_; }
