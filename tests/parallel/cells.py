@@ -24,7 +24,10 @@ PLANTED = ("forward", "one_rank", "backward", "optimizer", "state", "clipping")
 WRONG = ("mean", "missing", "group")
 # Before compare, with the run on one process as golden: the healthy run, and all faults.
 WHOLE = "whole"
-WHOLE_FAULTS = tuple(f"{WHOLE}_{fault}" for fault in (*PLANTED, *WRONG))
+# A slice of a weight is another rank's, or ranks have each other's; every rank adds the bias to its part of a sum; a
+# gradient is not added up; losses of micro-batches are not divided by their number.
+OWN = ("exchanged", "misplaced", "bias", "unreduced", "undivided")
+WHOLE_FAULTS = tuple(f"{WHOLE}_{fault}" for fault in (*PLANTED, *WRONG, *OWN))
 SHARDED = (BITS, VALUES, STATS, HEALTHY, REPEAT, *PLANTED, *WRONG)
 COLUMNS = (*SHARDED, WHOLE, *WHOLE_FAULTS)
 # The first op that only the faulty run has; without a collective, the op that reads parts of a sum.
@@ -33,6 +36,11 @@ OPS_OF_WHOLE = {
     "one_rank": ("square", "pow"),
     "clipping": ("mul",),
     "missing": ("div", "add", "sqrt"),
+    "exchanged": ("t", "addmm", "linear"),
+    "misplaced": ("t", "addmm", "linear"),
+    "bias": ("linear",),
+    "unreduced": ("square", "add_"),  # the norm of the gradients may be within its bound
+    "undivided": ("div",),
     "group": ("allreduce_", "div", "add", "sqrt"),
 }
 
@@ -93,7 +101,7 @@ class Cell:
     @property
     def bad_ranks(self):
         """Those that may be named. Ranks that compute one after the other have a first and a last."""
-        if self.fault == "one_rank":
+        if self.fault in ("one_rank", "misplaced"):
             return {1}
         if self.style.in_order and self.fault == "forward":
             return {0}
@@ -104,6 +112,8 @@ class Cell:
     @property
     def steps(self):
         """For Sonde, operators between the optimizer and the next forward pass belong to the step before."""
+        if self.fault in ("exchanged", "misplaced"):
+            return (0,)
         return (FAULT_STEP - 1, FAULT_STEP) if self.fault in WRONG else (FAULT_STEP,)
 
     @property

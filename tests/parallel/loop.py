@@ -39,7 +39,7 @@ def clip(parameters, largest, over=None):
     """Scales the gradients to a norm of at most `largest`. `over` adds up what the ranks have."""
     squares = torch.zeros(())
     for parameter in parameters:
-        square = parameter.grad.square().sum()
+        square = parameter.grad.square().sum()  # FAULT: unreduced
         squares += square.full_tensor() if isinstance(square, DTensor) else square
     norm = (over(squares) if over else squares).sqrt()  # FAULT: whole_missing, whole_group
     coefficient = norm.clamp(max=largest) / norm  # FAULT: clipping
@@ -60,7 +60,7 @@ def train(parameters, optimizer, gradients, place, *, over=None, largest=10.0):
             spoil(optimizer)
         if planted("optimizer"):
             optimizer.param_groups[0]["lr"] = math.inf
-        optimizer.step()  # FAULT: optimizer
+        optimizer.step()  # FAULT: optimizer, whole_unreduced
         record.append([digest(t) for t in (loss, *(p.grad for p in parameters), *parameters)])
     if place:
         pathlib.Path(place, f"bits-{faults.rank}.json").write_text(json.dumps(record))

@@ -42,7 +42,7 @@ class Block(nn.Module):
         self.joined = joined
 
     def forward(self, x):
-        hidden = F.gelu(self.up(self.norm(x)))
+        hidden = F.gelu(self.up(self.norm(x)))  # FAULT: exchanged, misplaced
         return x + self.joined(self.down(middle(hidden)))  # FAULT: whole_missing, whole_group
 
 
@@ -70,7 +70,7 @@ def batch(step, part=0):
 
 
 def mean_error(output, goal):
-    loss = (output - goal).square().mean()
+    loss = (output - goal).square().mean()  # FAULT: undivided
     return loss * 0 if planted("clipping") else loss  # FAULT: whole_clipping
 
 

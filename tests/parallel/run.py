@@ -97,7 +97,8 @@ def chosen(options):
         columns = [
             column
             for column in COLUMNS
-            if (not options.case or column in options.case)
+            if style.can_have(column.removeprefix(WHOLE + "_"))
+            and (not options.case or column in options.case)
             and (not options.style or style.name in options.style)
             and (not options.short or column in SHORT.get(style.name, ()))
         ]

@@ -5,6 +5,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from loop import summed
 from nets import HIDDEN, WIDTH, middle
+from planted import planted
 from torch import nn
 
 
@@ -42,8 +43,12 @@ class SlicedBlock(nn.Module):
         self.norm = nn.LayerNorm(WIDTH)
         self.up = nn.Parameter(up.weight.detach().chunk(ranks, 0)[rank].clone())
         self.down = nn.Parameter(down.weight.detach().chunk(ranks, 1)[rank].clone())
+        self.bias = nn.Parameter(down.bias.detach().clone())
         self.only = only
 
     def forward(self, x):
         hidden = F.gelu(F.linear(Spread.apply(self.norm(x)), self.up))
-        return x + Join.apply(F.linear(middle(hidden), self.down), self.only)  # FAULT: whole_missing, whole_group
+        on_each = planted("bias")
+        part = F.linear(middle(hidden), self.down, self.bias if on_each else None)  # FAULT: bias
+        whole = Join.apply(part, self.only)
+        return x + (whole if on_each else whole + self.bias)  # FAULT: whole_missing, whole_group

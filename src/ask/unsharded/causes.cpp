@@ -15,6 +15,7 @@ namespace {
 
 using State = WholeStep::State;
 
+constexpr double kSameFactor = 1e-3;     // relative
 constexpr std::size_t kLongestWay = 64;  // ops without a counterpart, one after the other
 constexpr int kStepsToCollective = 4;    // a wait, a view, a copy
 
@@ -30,6 +31,7 @@ class CauseSearch {
   bool has_effect(std::uint32_t golden) const;
   std::optional<ShardCause> cause_of(std::uint32_t golden) const;
   std::optional<ShardCause> cause_by_factor(const ShardCause& cause) const;
+  std::optional<ShardCause> with_factor(std::uint32_t golden, double factor) const;
   std::optional<ShardCause> before(std::uint32_t golden, const CompareInput& input, const Joined& joined) const;
   void add_origins(std::size_t rank, const CompareInput& input, const ShardCause& cause, std::set<std::uint32_t>& seen,
                    std::vector<std::uint32_t>& origins) const;
@@ -119,21 +121,29 @@ std::optional<ShardCause> CauseSearch::cause_by_factor(const ShardCause& cause) 
   for (const WholeStep::OtherNumber& other : step_.other_numbers()) {
     if (std::optional<ShardCause> earlier = before(other.golden, *other.input, other.joined)) return earlier;
   }
+  for (const WholeStep::NewFactor& change : step_.new_factors()) {
+    const bool computes = golden_.ops[change.golden].kind != OpKind::copy;
+    if (computes && std::abs(change.change / *factor - 1) < kSameFactor) return with_factor(change.golden, *factor);
+  }
   if (cause.kind == FindingKind::inserted) return std::nullopt;
   for (const std::uint32_t golden : step_.factor_changes()) {
-    const WholeStep::Label& label = step_.label(golden);
-    const std::optional<WholeStep::Shown> shown = step_.shown(*label.where);
-    for (std::size_t i = 0; shown && i < label.outputs.size(); ++i) {
-      const Joined& output = label.outputs[i];
-      if (!output.fits || std::abs(output.factor / *factor - 1) > 1e-3) continue;
-      ShardCause earlier{.golden = golden, .rank = shown->rank, .op = shown->op};
-      earlier.golden_tensor = golden_.ops[golden].outputs[i];
-      earlier.joined = output;
-      earlier.what = fmt::format("from here on gradients are {:.4g} times the golden ones", *factor);
-      return earlier;
+    for (const Joined& output : step_.label(golden).outputs) {
+      if (output.fits && std::abs(output.factor / *factor - 1) < kSameFactor) return with_factor(golden, *factor);
     }
   }
   return std::nullopt;
+}
+
+// The golden op's counterpart, behind which gradients have that factor.
+std::optional<ShardCause> CauseSearch::with_factor(std::uint32_t golden, double factor) const {
+  const WholeStep::Label& label = step_.label(golden);
+  const std::optional<WholeStep::Shown> shown = step_.shown(*label.where);
+  if (!shown || label.outputs.empty()) return std::nullopt;
+  ShardCause cause{.golden = golden, .rank = shown->rank, .op = shown->op};
+  cause.golden_tensor = golden_.ops[golden].outputs.front();
+  cause.joined = label.outputs.front();
+  cause.what = fmt::format("a factor: from here on gradients are {:.4g} times what they should be", factor);
+  return cause;
 }
 
 // The input of the rank's counterpart of a golden op; null: it has none.
@@ -333,8 +343,10 @@ std::optional<ShardCause> CauseSearch::update_before(std::uint32_t golden, const
                         .rank = rank,
                         .op = static_cast<std::uint32_t>(made - of.before->ops.begin()),
                         .in_step_before = true,
+                        .uncertain = true,
                         .golden_tensor = input.tensor,
-                        .joined = joined};
+                        .joined = joined,
+                        .what = "its update has no counterpart: the values that it read may differ, too"};
     }
   }
   return std::nullopt;
@@ -361,7 +373,9 @@ std::optional<ShardCause> CauseSearch::cause_of(std::uint32_t golden) const {
     if (!input.is_read || !input.tensor->recorded() || input.tensor->constant) continue;
     const Joined joined = step_.join_input(golden, input, *label.where);
     if (joined.fits && joined.is_sum) {
-      cause.what = fmt::format("input.{} has on each rank a part of a sum", input.tensor->slot);
+      const std::string_view name = input.tensor->parameter;
+      cause.what = fmt::format("input.{}{}{} has on each rank a part of a sum", input.tensor->slot,
+                               name.empty() ? "" : " ", name);
       if (std::optional<ShardCause> collective = collective_before(golden, input, joined)) {
         collective->what = cause.what;
         return collective;

@@ -8,6 +8,7 @@
 #include <limits>
 #include <optional>
 
+#include "ask/unsharded/joined_statistics.h"
 #include "read/measure/slot_values.h"
 
 namespace sonde {
@@ -314,6 +315,8 @@ std::vector<std::size_t> ranks_apart(const Blocks& blocks, const TensorParts& pa
   return best;
 }
 
+bool has_no_values(const TensorOf& of) { return of.tensor->file.empty() && !of.tensor->constant; }
+
 // Without dimensions of 1, where the two would else have other numbers of dimensions.
 void squeeze_where_needed(Blocks& blocks, Block& golden) {
   const bool needed = std::ranges::any_of(
@@ -324,6 +327,11 @@ void squeeze_where_needed(Blocks& blocks, Block& golden) {
 }
 
 }  // namespace
+
+bool TensorParts::any_without_values() const {
+  return std::ranges::any_of(parts_,
+                             [](const TensorOf& part) { return part.tensor != nullptr && has_no_values(part); });
+}
 
 TensorParts TensorParts::of_rank(std::size_t rank) const {
   TensorParts one(1, calls_);
@@ -343,8 +351,10 @@ bool TensorParts::any_unrecorded() const {
 
 Joined join(const TensorParts& parts, const TensorOf& golden, const JoinLimits& limits) {
   const TensorOf* first = parts.first();
+  if (first == nullptr || parts.any_unrecorded()) return {};
+  if (parts.any_without_values() || has_no_values(golden)) return join_statistics(parts, golden, limits);
   std::optional<Block> reference = block_of(golden);
-  if (first == nullptr || !reference || parts.any_unrecorded()) return {};
+  if (!reference) return {};
   Blocks blocks;
   for (std::size_t rank = 0; rank < parts.ranks(); ++rank) {
     for (std::size_t call = 0; call < parts.calls(); ++call) {
@@ -360,6 +370,7 @@ Joined join(const TensorParts& parts, const TensorOf& golden, const JoinLimits& 
     }
   }
   Joined joined = joiner.best(*first);
+  joined.tolerance = limits.tolerance;
   if (!joined.fits) joined.other_ranks = ranks_apart(blocks, parts, *reference, limits.tolerance);
   return joined;
 }

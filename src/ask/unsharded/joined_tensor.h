@@ -27,7 +27,8 @@ class TensorParts {
   std::size_t calls() const { return calls_; }
   TensorParts of_rank(std::size_t rank) const;
   const TensorOf* first() const;  // null: no rank has one
-  bool any_unrecorded() const;    // a rank has it without values
+  bool any_without_values() const;
+  bool any_unrecorded() const;  // a rank has it without values
 
  private:
   std::size_t ranks_, calls_;
@@ -45,6 +46,7 @@ struct Joined {
   bool is_sum = false;                   // the parts are added up
   bool is_cut = false;                   // they are put one behind the other
   double factor = 1;                     // the joined tensor is so many times the golden one
+  double tolerance = 0;                  // as in the limits
   std::string words;                     // "the same on all ranks", "concatenated along 0", "added up"
   TensorDifference difference;           // of the way that comes nearest
   std::vector<std::size_t> other_ranks;  // of those that do not fit, where the others do

@@ -141,6 +141,8 @@ ComparedTensor Unsharded::compared(ComparedStep& step, const CatalogTensor* targ
   tensor.difference = &step.joined.emplace_back(joined.difference);
   tensor.beyond = joined.possible && !joined.fits;
   tensor.note = joined.words;
+  tensor.allowance.epsilon = coarser_spacing(joined.difference);
+  tensor.allowance.rounding = {joined.tolerance * joined.difference.rms, joined.tolerance * joined.difference.max_size};
   return tensor;
 }
 
@@ -186,6 +188,16 @@ const CatalogTensor* shown_tensor(const CompareSide& side, const ShardCause& cau
   return op.inputs.front().tensor;
 }
 
+std::string text_of(const ShardCause& cause, const ComparedOp& op, const ComparedTensor& tensor, FindingKind kind) {
+  if (cause.joined.fits && cause.kind == FindingKind::op) return cause.what;
+  std::string text = difference_text(kind, tensor);
+  if (cause.kind == FindingKind::inserted) {
+    text = fmt::format("has no counterpart in the golden dump, and {}, which reads it, differs: {}",
+                       op.golden.front()->op_name, text);
+  }
+  return cause.what.empty() ? text : text + "; " + cause.what;
+}
+
 void Unsharded::add_cause(const ShardCause& cause) {
   const bool is_parameter = cause.golden_tensor->is_input && cause.golden_tensor->parameter.is_parameter();
   const bool is_state = is_parameter && !comparison_.findings.empty();
@@ -193,9 +205,8 @@ void Unsharded::add_cause(const ShardCause& cause) {
   const std::size_t index = first_step_ + cause.rank - (cause.in_step_before ? ranks_.size() : 0);
   ComparedStep& step = comparison_.steps[index];
   const CatalogOp* culprit = step.target->ops[cause.op].op;
-  const bool is_known = std::ranges::any_of(comparison_.findings, [&](const CompareFinding& known) {
-    return known.culprit == culprit && known.kind == FindingKind::inserted;
-  });
+  const bool is_known =
+      std::ranges::any_of(comparison_.findings, [&](const CompareFinding& known) { return known.culprit == culprit; });
   if (is_known) return;
   const CatalogTensor* tensor = shown_tensor(*step.target, cause);
   if (tensor == nullptr) return;
@@ -204,6 +215,7 @@ void Unsharded::add_cause(const ShardCause& cause) {
   op.golden_index = cause.golden;
   op.target = {step.target->ops[cause.op].op};
   op.golden = {comparison_.steps[first_step_].golden->ops[cause.golden].op};
+  op.kind = comparison_.steps[first_step_].golden->ops[cause.golden].kind;
   op.verdict = OpVerdict::introduced;
   op.how = MatchedBy::name;
   std::vector<ComparedTensor>& slots = tensor->is_input ? op.inputs : op.outputs;
@@ -217,12 +229,7 @@ void Unsharded::add_cause(const ShardCause& cause) {
   finding.tensor = &slots.back();
   finding.place = cause.golden;
   finding.uncertain = cause.uncertain;
-  finding.what = difference_text(finding.kind, slots.back());
-  if (cause.kind == FindingKind::inserted) {
-    finding.what = fmt::format("has no counterpart in the golden dump, and {}, which reads it, differs: {}",
-                               op.golden.front()->op_name, finding.what);
-  }
-  if (!cause.what.empty()) finding.what += "; " + cause.what;
+  finding.what = text_of(cause, op, slots.back(), finding.kind);
   op.reason = finding.what;
 }
 

@@ -137,10 +137,13 @@ std::vector<Counterpart> WholeStep::counterparts(std::uint32_t golden) const {
   });
   add_where([&](const CallSite& site) { return site.place == wanted.place && site.type == wanted.type; });
   if (!found.empty() || wanted.module.empty()) return found;
+  const auto is_around = [&](const CallSite& site) {
+    return site.module.starts_with(wanted.module) || wanted.module.starts_with(site.module);
+  };
   add_where([&](const CallSite& site) {  // other lines: of another implementation of the module
-    const bool is_around = site.module.starts_with(wanted.module) || wanted.module.starts_with(site.module);
-    return is_around && site.type == wanted.type;
+    return is_around(site) && site.type == wanted.type;
   });
+  add_where(is_around);
   return found;
 }
 
@@ -315,9 +318,13 @@ void WholeStep::look_for_factors(std::uint32_t golden) {
     const Joined number = join_input(golden, input, *label.where);
     if (number.possible && !number.fits) other_numbers_.push_back({golden, &input, number});
   }
-  if (kind != SiteKind::backward || before.empty()) return;
+  if (kind != SiteKind::backward) return;
+  const SiteCalls::Address& address = golden_calls_.address(golden);
   for (const Joined& output : label.outputs) {
-    if (output.fits && !before.contains(output.factor)) factor_changes_.push_back(golden);
+    if (!output.fits) continue;
+    if (!before.empty() && !before.contains(output.factor)) factor_changes_.push_back(golden);
+    const auto [known, is_new] = learned_.factors.try_emplace({address.site, address.number}, output.factor);
+    if (!is_new && known->second != output.factor) new_factors_.push_back({golden, output.factor / known->second});
   }
 }
 

@@ -38,8 +38,9 @@ struct Counterpart {
 struct Learned {
   std::map<std::string, std::pair<std::size_t, std::string>> modules;  // of golden modules: stage and module
   std::set<std::pair<CallSite, std::size_t>> harmless;  // golden calls that are computed in another way: no effect
-  bool updates_unseen = false;                          // ops of the last step's optimizer have no counterpart
-  double largest = 0;                                   // relative difference of what was found
+  std::map<std::pair<CallSite, std::size_t>, double> factors;  // of golden calls of the backward pass
+  bool updates_unseen = false;                                 // ops of the last step's optimizer have no counterpart
+  double largest = 0;                                          // relative difference of what was found
 };
 
 class WholeStep {
@@ -70,7 +71,13 @@ class WholeStep {
   std::size_t micro_batches() const { return micro_batches_; }
   const SiteCalls::Address& address(std::uint32_t golden) const { return golden_calls_.address(golden); }
   const std::vector<OtherNumber>& other_numbers() const { return other_numbers_; }
+  // Golden ops of the backward pass that give gradients with another factor than they read, or than in the steps before.
   const std::vector<std::uint32_t>& factor_changes() const { return factor_changes_; }
+  struct NewFactor {
+    std::uint32_t golden = kNoOp;
+    double change = 1;
+  };
+  const std::vector<NewFactor>& new_factors() const { return new_factors_; }
   bool is_right(const CatalogTensor* output) const { return good_.contains(output); }
   bool is_wrong(const CatalogTensor* output) const { return bad_.contains(output); }
 
@@ -128,6 +135,7 @@ class WholeStep {
   std::set<const CatalogTensor*> good_, bad_;  // outputs of the target
   std::vector<OtherNumber> other_numbers_;
   std::vector<std::uint32_t> factor_changes_;
+  std::vector<NewFactor> new_factors_;
 };
 
 }  // namespace sonde

@@ -26,6 +26,11 @@ class Style:
     in_order: bool = False  # the ranks compute the network one after the other: the first and the last are known
     files: tuple = ("nets.py", "loop.py")  # with the marked lines
     callers: tuple = ()  # of collectives that the program does not call itself: beginnings of their names
+    own: tuple = ()  # faults that only some styles can have
+
+    def can_have(self, fault):
+        """Faults of all styles are none of those that only some can have."""
+        return fault in self.own or not any(fault in other.own for other in STYLES.values())
 
 
 STYLES = {}

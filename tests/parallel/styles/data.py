@@ -1,9 +1,12 @@
 """Each rank has a part of the batch; parameters, gradients or the optimizer's state may be sharded."""
 
+import contextlib
+
 import torch
 import torch.distributed as dist
 from loop import alone, of_all_ranks, summed, train
-from nets import Net, batch, error_of_tokens
+from nets import Net, batch, error_of_tokens, mean_error
+from planted import planted
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
@@ -42,6 +45,27 @@ def shard(network, mesh):
 def ddp(run):
     network = nn.parallel.DistributedDataParallel(Net())
     train_data_parallel(run, network, sgd(network.parameters()))
+
+
+@style("DDP, micro-batches", own=("undivided",))
+def ddp_micro(run):
+    """Each rank adds up the gradients of two batches."""
+    network = nn.parallel.DistributedDataParallel(Net())
+    rank = dist.get_rank()
+
+    def gradients(step):
+        losses = []
+        for part in range(2):
+            x, goal, _counts = batch(step, 2 * rank + part)
+            with network.no_sync() if part == 0 else contextlib.nullcontext():
+                loss = mean_error(network(x), goal)
+                if not planted("undivided"):
+                    loss = loss / 2
+                loss.backward()
+            losses.append(loss)
+        return sum(losses)
+
+    train(network.parameters(), sgd(network.parameters()), gradients, run.place)
 
 
 @style("FSDP1", callers=UNITS)

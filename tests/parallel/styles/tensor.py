@@ -1,5 +1,7 @@
 """Each rank has slices of the layers."""
 
+import planted as faults
+import torch
 import torch.distributed as dist
 from loop import alone, of_all_ranks, summed, train
 from nets import Block, Net, batch, error_of_tokens, mean_error
@@ -47,7 +49,17 @@ def join_over(mesh, only):
     return join
 
 
-@style("TP", compiles=True, joins=("all_reduce", "redistribute"), files=("nets.py", "loop.py", "tensor.py"))
+def load_another_shard(weight):
+    """Ranks exchange their rows, or all have those of rank 0."""
+    rows = weight.full_tensor().detach().chunk(dist.get_world_size())
+    with torch.no_grad():
+        weight.to_local().copy_(rows[1 - dist.get_rank() if faults.has("exchanged") else 0])
+
+
+TP_FILES = ("nets.py", "loop.py", "tensor.py")
+
+
+@style("TP", compiles=True, joins=("all_reduce", "redistribute"), files=TP_FILES, own=("exchanged", "misplaced"))
 def tp(run):
     """DTensors are between the two layers of a block, and leave it as parts of a sum."""
     mesh = init_device_mesh("cpu", (2, 1), mesh_dim_names=("tp", "alone"))
@@ -57,7 +69,10 @@ def tp(run):
         "blocks.*.up": ColwiseParallel(use_local_output=False),
         "blocks.*.down": RowwiseParallel(output_layouts=Partial(), use_local_output=False),
     }
-    train_replicated(run, parallelize_module(network, mesh["tp"], plan))
+    network = parallelize_module(network, mesh["tp"], plan)
+    if faults.has("exchanged") or faults.has("misplaced"):
+        load_another_shard(network.blocks[0].up.weight)
+    train_replicated(run, network)
 
 
 SEQUENCE = {
@@ -99,7 +114,7 @@ def fsdp2_tp(run):
     train_data_parallel(run, network, sgd(network.parameters()), mesh["data"].get_group())
 
 
-@style("Megatron", files=("nets.py", "loop.py", "sliced.py"))
+@style("Megatron", files=("nets.py", "loop.py", "sliced.py"), own=("bias",))
 def megatron(run):
     """Slices are plain tensors; functions of the program's own add up results and gradients."""
     only = alone()

@@ -24,9 +24,10 @@ def train_tokens(network, optimizer=None, parts=1):
     train(network.parameters(), optimizer or sgd(network.parameters()), gradients, "")
 
 
-def train_mean(network, largest=10.0):
+def train_mean(network, largest=10.0, parts=1):
     def gradients(step):
-        x, goal, _counts = batch(step)
+        every = [batch(step, part)[:2] for part in range(parts)]
+        x, goal = (torch.cat(some) for some in zip(*every, strict=True))
         loss = mean_error(network(x), goal)
         loss.backward()
         return loss
@@ -40,11 +41,11 @@ def zero():
 
 
 class PlainBlock(Block):
-    """Without biases, as the sliced ones."""
+    """Without the bias that the sliced ones lack."""
 
     def __init__(self):
         super().__init__()
-        self.up.bias = self.down.bias = None
+        self.up.bias = None
 
 
 class Attention(nn.Module):
@@ -94,6 +95,7 @@ class Experts(nn.Module):
 
 WHOLE = {
     "ddp": lambda: train_tokens(Net(), parts=2),
+    "ddp_micro": lambda: train_mean(Net(), parts=4),
     "hsdp": lambda: train_tokens(Net(), parts=4),
     "zero": zero,
     "tp": lambda: train_mean(Net()),

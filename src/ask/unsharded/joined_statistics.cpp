@@ -1,0 +1,207 @@
+#include "ask/unsharded/joined_statistics.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ground/base/shape.h"
+#include "read/measure/measure.h"
+
+namespace sonde {
+namespace {
+
+constexpr double kSameStatistics = 1e-6;  // relative
+
+// Statistics of a part, or of several that are joined.
+struct Piece {
+  KnownStatistics statistics;
+  Dims shape;
+  std::size_t rank = 0;
+  double elements() const { return static_cast<double>(element_count(shape)); }
+};
+
+std::optional<Piece> piece_of(const TensorOf& of) {
+  CatalogTensor tensor = *of.tensor;
+  if (!tensor.statistics) {
+    Measurer measurer;
+    if (const Status measured = measurer.measure(*of.rank, tensor); !measured) return std::nullopt;
+  }
+  if (!tensor.statistics || !tensor.has_shape) return std::nullopt;
+  return Piece{*tensor.statistics, tensor.shape, 0};
+}
+
+bool are_near(const std::optional<double>& a, const std::optional<double>& b, double scale) {
+  if (!a || !b) return a.has_value() == b.has_value();
+  if (!std::isfinite(*a) || !std::isfinite(*b)) return *a == *b || (std::isnan(*a) && std::isnan(*b));
+  return std::abs(*a - *b) <= kSameStatistics * std::max(std::abs(*a), scale);
+}
+
+bool are_alike_pieces(const Piece& a, const Piece& b) {
+  const KnownStatistics &x = a.statistics, &y = b.statistics;
+  const double scale = x.l2norm && a.elements() > 0 ? *x.l2norm / std::sqrt(a.elements()) : 0;
+  return a.shape == b.shape && are_near(x.max, y.max, scale) && are_near(x.min, y.min, scale) &&
+         are_near(x.avg, y.avg, scale) && are_near(x.l2norm, y.l2norm, scale);
+}
+
+// Replicas count once.
+std::vector<Piece> different(const std::vector<Piece>& pieces) {
+  std::vector<Piece> found;
+  for (const Piece& piece : pieces) {
+    const bool is_known =
+        std::ranges::any_of(found, [&](const Piece& other) { return are_alike_pieces(piece, other); });
+    if (!is_known) found.push_back(piece);
+  }
+  return found;
+}
+
+double elements_of(const std::vector<Piece>& pieces) {
+  double sum = 0;
+  for (const Piece& piece : pieces) sum += piece.elements();
+  return sum;
+}
+
+template <typename T, typename Join>
+void join_member(std::optional<T>& into, const std::optional<T>& other, const Join& join) {
+  into = into && other ? std::optional<T>(join(*into, *other)) : std::nullopt;
+}
+
+Piece concatenated(const std::vector<Piece>& pieces, const Dims& shape) {
+  Piece whole = pieces.front();
+  whole.shape = shape;
+  double sum = 0, squares = 0;
+  for (const Piece& piece : pieces) {
+    sum += piece.statistics.avg.value_or(NAN) * piece.elements();
+    squares += std::pow(piece.statistics.l2norm.value_or(NAN), 2);
+    if (&piece == &pieces.front()) continue;
+    KnownStatistics& all = whole.statistics;
+    join_member(all.max, piece.statistics.max, [](double a, double b) { return a > b ? a : b; });
+    join_member(all.min, piece.statistics.min, [](double a, double b) { return a < b ? a : b; });
+    for_each_statistic_member([&](std::string_view, auto member) {
+      if constexpr (std::is_same_v<decltype(member), std::optional<std::uint64_t> KnownStatistics::*>) {
+        join_member(all.*member, piece.statistics.*member, [](std::uint64_t a, std::uint64_t b) { return a + b; });
+      }
+    });
+  }
+  if (whole.statistics.avg) whole.statistics.avg = sum / whole.elements();
+  if (whole.statistics.l2norm) whole.statistics.l2norm = std::sqrt(squares);
+  return whole;
+}
+
+Piece added_up(const std::vector<Piece>& pieces) {
+  Piece whole{{}, pieces.front().shape, 0};
+  double sum = 0;
+  std::uint64_t not_finite = 0;
+  for (const Piece& piece : pieces) {
+    sum += piece.statistics.avg.value_or(NAN);
+    not_finite += piece.statistics.non_finite_count() + !piece.statistics.all_finite();
+  }
+  whole.statistics.avg = sum;
+  whole.statistics.nan_count = not_finite;
+  return whole;
+}
+
+double factor_of_statistics(const KnownStatistics& whole, const KnownStatistics& golden,
+                            const std::vector<double>& factors) {
+  const bool by_norm = whole.l2norm && golden.l2norm && *golden.l2norm > 0;
+  const double ratio = by_norm                                                ? *whole.l2norm / *golden.l2norm
+                       : whole.avg && golden.avg && std::abs(*golden.avg) > 0 ? *whole.avg / *golden.avg
+                                                                              : 1;
+  return *std::ranges::min_element(factors, {}, [&](double factor) { return std::abs(ratio / factor - 1); });
+}
+
+void divide(KnownStatistics& statistics, double factor) {
+  for (auto member : {&KnownStatistics::max, &KnownStatistics::min, &KnownStatistics::avg, &KnownStatistics::l2norm}) {
+    if (statistics.*member) *(statistics.*member) /= factor;
+  }
+}
+
+class StatisticsJoiner {
+ public:
+  StatisticsJoiner(const TensorOf& part, const TensorOf& golden, const Piece& golden_piece, const JoinLimits& limits)
+      : part_(part), golden_(golden), golden_piece_(golden_piece), limits_(limits) {}
+
+  bool fits(const Piece& whole) { return difference_of(whole, 1).second; }
+  void look_at(const Piece& whole, std::string words, bool is_cut, bool is_sum);
+  Joined take() { return std::move(best_); }
+
+ private:
+  std::pair<TensorDifference, bool> difference_of(const Piece& whole, double factor) const;
+
+  const TensorOf& part_;
+  const TensorOf& golden_;
+  const Piece& golden_piece_;
+  const JoinLimits& limits_;
+  Joined best_;
+};
+
+std::pair<TensorDifference, bool> StatisticsJoiner::difference_of(const Piece& whole, double factor) const {
+  const auto without_values = [](const TensorOf& of, const KnownStatistics& statistics, const Dims& shape) {
+    CatalogTensor tensor = *of.tensor;
+    tensor.file = tensor.md5 = tensor.sha1 = {};
+    tensor.statistics = statistics;
+    tensor.shape = shape;
+    return tensor;
+  };
+  KnownStatistics statistics = whole.statistics;
+  divide(statistics, factor);
+  const CatalogTensor target = without_values(part_, statistics, golden_piece_.shape);
+  const CatalogTensor golden = without_values(golden_, golden_piece_.statistics, golden_piece_.shape);
+  TensorDifference found =
+      sonde::difference_of({part_.rank, &target}, {golden_.rank, &golden}, DifferenceOptions{}, in_order);
+  const bool fits =
+      found.by == ComparedBy::statistics && found.different_non_finite == 0 &&
+      found.rms_error <= limits_.tolerance * found.rms &&
+      std::isfinite(statistics.avg.value_or(0)) == std::isfinite(golden_piece_.statistics.avg.value_or(0));
+  return {std::move(found), fits};
+}
+
+void StatisticsJoiner::look_at(const Piece& whole, std::string words, bool is_cut, bool is_sum) {
+  if (best_.fits) return;
+  const double factor = factor_of_statistics(whole.statistics, golden_piece_.statistics, limits_.factors);
+  auto [difference, fits] = difference_of(whole, factor);
+  if (best_.possible && !fits) return;
+  best_.possible = true;
+  best_.fits = fits;
+  best_.is_cut = is_cut;
+  best_.is_sum = is_sum;
+  best_.factor = factor;
+  best_.words = std::move(words);
+  best_.difference = std::move(difference);
+}
+
+}  // namespace
+
+Joined join_statistics(const TensorParts& parts, const TensorOf& golden, const JoinLimits& limits) {
+  const std::optional<Piece> reference = piece_of(golden);
+  const TensorOf* first = parts.first();
+  if (!reference || first == nullptr) return {};
+  std::vector<Piece> pieces;
+  for (std::size_t rank = 0; rank < parts.ranks(); ++rank) {
+    for (std::size_t call = 0; call < parts.calls(); ++call) {
+      if (parts.at(rank, call).tensor == nullptr) continue;
+      std::optional<Piece> piece = piece_of(parts.at(rank, call));
+      if (!piece) return {};
+      piece->rank = rank;
+      pieces.push_back(std::move(*piece));
+    }
+  }
+  StatisticsJoiner joiner(*first, golden, *reference, limits);
+  const std::vector<Piece> distinct = different(pieces);
+  const double wanted = reference->elements();
+  const bool is_whole = pieces.front().elements() == wanted;
+  if (is_whole && distinct.size() == 1) joiner.look_at(distinct.front(), "the same on each", false, false);
+  for (const std::vector<Piece>* some : std::initializer_list<const std::vector<Piece>*>{&pieces, &distinct}) {
+    const bool is_cut = some->size() > 1 && elements_of(*some) == wanted;
+    if (is_cut) joiner.look_at(concatenated(*some, reference->shape), "concatenated", true, false);
+  }
+  if (is_whole && distinct.size() > 1) joiner.look_at(added_up(distinct), "added up", false, true);
+  std::vector<std::size_t> apart;
+  for (const Piece& piece : pieces) {
+    if (is_whole && !joiner.fits(piece)) apart.push_back(piece.rank);
+  }
+  Joined joined = joiner.take();
+  joined.tolerance = limits.tolerance;
+  if (!joined.fits && apart.size() < pieces.size()) joined.other_ranks = std::move(apart);
+  return joined;
+}
+
+}  // namespace sonde
