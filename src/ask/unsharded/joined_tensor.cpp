@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "ask/unsharded/joined_statistics.h"
+#include "read/measure/measure.h"
 #include "read/measure/slot_values.h"
 
 namespace sonde {
@@ -315,6 +316,17 @@ std::vector<std::size_t> ranks_apart(const Blocks& blocks, const TensorParts& pa
   return best;
 }
 
+std::string problem_of(const TensorOf& of) {
+  const Result<TensorFile> file = TensorFile::open(of.rank->directory / of.tensor->file, spec_of(*of.tensor));
+  return file ? std::string() : file.error().message;
+}
+
+Joined with_problem(std::string problem) {
+  Joined joined;
+  joined.problem = std::move(problem);
+  return joined;
+}
+
 bool has_no_values(const TensorOf& of) { return of.tensor->file.empty() && !of.tensor->constant; }
 
 // Without dimensions of 1, where the two would else have other numbers of dimensions.
@@ -354,11 +366,14 @@ Joined join(const TensorParts& parts, const TensorOf& golden, const JoinLimits& 
   if (first == nullptr || parts.any_unrecorded()) return {};
   if (parts.any_without_values() || has_no_values(golden)) return join_statistics(parts, golden, limits);
   std::optional<Block> reference = block_of(golden);
-  if (!reference) return {};
+  if (!reference) return with_problem(problem_of(golden));
   Blocks blocks;
   for (std::size_t rank = 0; rank < parts.ranks(); ++rank) {
     for (std::size_t call = 0; call < parts.calls(); ++call) {
-      blocks.push_back(block_of(parts.at(rank, call)).value_or(Block{}));
+      const TensorOf& part = parts.at(rank, call);
+      std::optional<Block> block = block_of(part);
+      if (part.tensor != nullptr && !block) return with_problem(problem_of(part));
+      blocks.push_back(std::move(block).value_or(Block{}));
     }
   }
   squeeze_where_needed(blocks, *reference);

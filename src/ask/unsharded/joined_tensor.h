@@ -47,6 +47,7 @@ struct Joined {
   bool is_cut = false;                   // they are put one behind the other
   double factor = 1;                     // the joined tensor is so many times the golden one
   double tolerance = 0;                  // as in the limits
+  std::string problem;                   // a part's file that cannot be read
   std::string words;                     // "the same on all ranks", "concatenated along 0", "added up"
   TensorDifference difference;           // of the way that comes nearest
   std::vector<std::size_t> other_ranks;  // of those that do not fit, where the others do

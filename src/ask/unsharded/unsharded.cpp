@@ -32,6 +32,23 @@ std::string_view way_of(const Joined& joined) {
   return joined.is_cut ? "concatenated" : joined.is_sum ? "added up" : "the same on each";
 }
 
+// "rank 3 is missing"; empty: all ranks are there that others work with.
+std::string missing_ranks(const Catalog& catalog) {
+  for (const CatalogRank& rank : catalog.ranks) {
+    for (const CatalogStep& step : rank.steps) {
+      for (const CollectiveCall& call : collective_calls(step)) {
+        for (const std::int64_t other : call.ranks) {
+          const bool is_there = std::ranges::any_of(
+              catalog.ranks, [&](const CatalogRank& one) { return static_cast<std::int64_t>(one.rank) == other; });
+          if (!is_there)
+            return fmt::format("rank {} works with rank {}, which the dump does not have", rank.rank, other);
+        }
+      }
+    }
+  }
+  return {};
+}
+
 // Ranks that send to each other have stages of one pipeline, in their order.
 std::vector<std::size_t> stages_of(const std::vector<const CatalogStep*>& steps,
                                    const std::vector<std::uint32_t>& ranks) {
@@ -55,10 +72,41 @@ std::vector<std::size_t> stages_of(const std::vector<const CatalogStep*>& steps,
   return stages;
 }
 
+TensorDifference exchanged(TensorDifference difference) {
+  std::swap(difference.dtype, difference.golden_dtype);
+  std::swap(difference.shape, difference.golden_shape);
+  std::swap(difference.non_finite, difference.golden_non_finite);
+  std::swap(difference.worst_value, difference.worst_golden);
+  std::swap(difference.statistics, difference.golden_statistics);
+  std::swap(difference.sums.squares, difference.sums.golden_squares);
+  std::swap(difference.sums.non_finite, difference.sums.golden_non_finite);
+  return difference;
+}
+
+// The sharded run is the golden one.
+void exchange_sides(DumpComparison& comparison) {
+  for (ComparedStep& step : comparison.steps) {
+    std::swap(step.target, step.golden);
+    for (TensorDifference& difference : step.joined) difference = exchanged(std::move(difference));
+    for (ComparedOp& op : step.ops) {
+      std::swap(op.target, op.golden);
+      std::swap(op.target_index, op.golden_index);
+      for (std::vector<ComparedTensor>* tensors : {&op.inputs, &op.outputs}) {
+        for (ComparedTensor& tensor : *tensors) std::swap(tensor.target, tensor.golden);
+      }
+    }
+  }
+  for (CompareFinding& finding : comparison.findings) {
+    finding.in_golden = true;
+    if (finding.kind == FindingKind::inserted) finding.kind = FindingKind::missing;
+  }
+}
+
 class Unsharded {
  public:
-  Unsharded(const Catalog& target, const Catalog& golden, const CompareOptions& options)
-      : target_(target), golden_(golden), options_(options) {}
+  // `target` is the sharded run. `exchanged`: it is the golden one of the question.
+  Unsharded(const Catalog& target, const Catalog& golden, const CompareOptions& options, bool exchanged)
+      : target_(target), golden_(golden), options_(options), exchanged_(exchanged) {}
 
   Result<DumpComparison> compare();
 
@@ -69,11 +117,13 @@ class Unsharded {
   void add_cause(const ShardCause& cause);
   ComparedTensor compared(ComparedStep& step, const CatalogTensor* target, const CatalogTensor* golden,
                           const Joined& joined);
+  std::string text_of(const ShardCause& cause, const ComparedOp& op, ComparedTensor tensor, FindingKind kind) const;
   void say_how();
 
   const Catalog& target_;
   const Catalog& golden_;
   const CompareOptions& options_;
+  const bool exchanged_;
   DumpComparison comparison_;
   std::vector<RankStep> ranks_;  // of the step at hand
   std::size_t first_step_ = 0;   // of it, in the comparison's steps: one for each rank
@@ -95,10 +145,10 @@ void Unsharded::compare_step(const CatalogStep& golden) {
   std::vector<std::uint32_t> numbers;
   for (const CatalogRank& rank : target_.ranks) {
     const auto same = std::ranges::find(rank.steps, golden.id, &CatalogStep::id);
-    if (same == rank.steps.end() || !options_.part.takes(rank)) {
-      comparison_.notes.push_back(
-          fmt::format("rank {} has no step {}: its parts are missing", rank.rank, golden.id.number));
-      continue;
+    if (same == rank.steps.end()) {
+      comparison_.left_out.push_back(fmt::format(
+          "step {} is not compared: rank {} does not have it, and its parts are missing", golden.id.number, rank.rank));
+      return;
     }
     steps.push_back(&*same);
     numbers.push_back(rank.rank);
@@ -116,6 +166,7 @@ void Unsharded::compare_step(const CatalogStep& golden) {
   }
   const WholeStep whole(ranks_, *golden_side, options_, learned_);
   for (std::uint32_t g = 0; g < golden_side->ops.size(); ++g) add_op(whole, g);
+  comparison_.unreadable.insert(comparison_.unreadable.end(), whole.problems().begin(), whole.problems().end());
   const ShardCauses causes = causes_of(whole);
   for (const ShardCause& cause : causes.causes) add_cause(cause);
   for (const std::uint32_t op : causes.harmless)
@@ -188,14 +239,18 @@ const CatalogTensor* shown_tensor(const CompareSide& side, const ShardCause& cau
   return op.inputs.front().tensor;
 }
 
-std::string text_of(const ShardCause& cause, const ComparedOp& op, const ComparedTensor& tensor, FindingKind kind) {
+std::string Unsharded::text_of(const ShardCause& cause, const ComparedOp& op, ComparedTensor tensor,
+                               FindingKind kind) const {
   if (cause.joined.fits && cause.kind == FindingKind::op) return cause.what;
+  const TensorDifference difference = exchanged_ ? exchanged(*tensor.difference) : *tensor.difference;
+  tensor.difference = &difference;
   std::string text = difference_text(kind, tensor);
   if (cause.kind == FindingKind::inserted) {
-    text = fmt::format("has no counterpart in the golden dump, and {}, which reads it, differs: {}",
+    text = fmt::format("has no counterpart in the {}, and {}, which reads it, differs: {}", name_of_other(exchanged_),
                        op.golden.front()->op_name, text);
   }
-  return cause.what.empty() ? text : text + "; " + cause.what;
+  if (!cause.what.empty()) text += "; " + cause.what;
+  return exchanged_ ? fmt::format("{}; in golden rank {}", text, ranks_[cause.rank].rank->rank) : text;
 }
 
 void Unsharded::add_cause(const ShardCause& cause) {
@@ -244,6 +299,7 @@ Result<DumpComparison> Unsharded::compare() {
     if (options_.part.takes(step) && !step.ops.empty()) compare_step(step);
   }
   say_how();
+  if (exchanged_) exchange_sides(comparison_);
   for (const ComparedStep& step : comparison_.steps) {
     for (const ComparedOp& op : step.ops) {
       for (const ComparedTensor& output : op.outputs) {
@@ -252,17 +308,28 @@ Result<DumpComparison> Unsharded::compare() {
     }
   }
   comparison_.complete = target_.problems.empty() && golden_.problems.empty() && comparison_.compared_tensors > 0 &&
-                         comparison_.left_out.empty();
+                         comparison_.left_out.empty() && comparison_.unreadable.empty();
   return std::move(comparison_);
 }
 
 }  // namespace
 
 Result<DumpComparison> compare_runs(const Catalog& target, const Catalog& golden, const CompareOptions& options) {
-  if (is_sharded(target) && golden.ranks.size() == 1 && !works_with_others(golden.ranks.front())) {
-    return Unsharded(target, golden, options).compare();
+  const bool is_whole = golden.ranks.size() == 1 && !works_with_others(golden.ranks.front());
+  const bool golden_is_sharded = target.ranks.size() == 1 && is_sharded(golden);
+  const bool exchanged = golden_is_sharded && !works_with_others(target.ranks.front());
+  if (!exchanged && !(is_whole && is_sharded(target))) return compare_dumps(target, golden, options);
+  if (options.golden_part) {
+    return Error{
+        ErrorCode::invalid_argument,
+        "a sharded run is compared with a run on one process by equal steps: leave out the golden step and graph"};
   }
-  return compare_dumps(target, golden, options);
+  const Catalog& sharded = exchanged ? golden : target;
+  if (const std::string missing = missing_ranks(sharded); !missing.empty()) {
+    return Error{ErrorCode::not_found,
+                 fmt::format("'{}': {}: tensors cannot be joined without their parts", sharded.path.string(), missing)};
+  }
+  return Unsharded(sharded, exchanged ? target : golden, options, exchanged).compare();
 }
 
 }  // namespace sonde

@@ -185,10 +185,13 @@ JoinLimits WholeStep::limits_of(const CatalogTensor& golden, SiteKind kind) cons
 }
 
 Joined WholeStep::joined(const TensorParts& parts, const TensorOf& golden, SiteKind kind) const {
-  Joined whole = join(parts, golden, limits_of(*golden.tensor, kind));
+  JoinLimits limits = limits_of(*golden.tensor, kind);
+  Joined whole = join(parts, golden, limits);
+  if (!whole.problem.empty()) problems_.insert(whole.problem);
   // In the forward pass only a mean over the ranks has a factor.
-  if (kind == SiteKind::forward && whole.factor != 1 && !whole.is_sum) whole.fits = false;
-  return whole;
+  if (kind != SiteKind::forward || whole.factor == 1 || whole.is_sum) return whole;
+  limits.factors = {1};
+  return join(parts, golden, limits);
 }
 
 std::vector<Joined> WholeStep::join_outputs(std::uint32_t golden, const Counterpart& with,

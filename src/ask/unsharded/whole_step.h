@@ -63,6 +63,7 @@ class WholeStep {
   WholeStep(const std::vector<RankStep>& ranks, const CompareSide& golden, const CompareOptions& options,
             Learned& learned);
 
+  const std::set<std::string>& problems() const { return problems_; }
   const std::vector<RankStep>& ranks() const { return ranks_; }
   const CompareSide& golden() const { return golden_; }
   const Learned& learned() const { return learned_; }
@@ -136,6 +137,7 @@ class WholeStep {
   std::vector<OtherNumber> other_numbers_;
   std::vector<std::uint32_t> factor_changes_;
   std::vector<NewFactor> new_factors_;
+  mutable std::set<std::string> problems_;  // of files that cannot be read
 };
 
 }  // namespace sonde
