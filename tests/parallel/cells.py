@@ -32,8 +32,8 @@ SHARDED = (BITS, VALUES, STATS, HEALTHY, REPEAT, *PLANTED, *WRONG)
 COLUMNS = (*SHARDED, WHOLE, *WHOLE_FAULTS)
 # The first op that only the faulty run has; without a collective, the op that reads parts of a sum.
 OPS_OF_WHOLE = {
-    "forward": ("square", "pow"),
-    "one_rank": ("square", "pow"),
+    "forward": ("square", "pow", "log"),
+    "one_rank": ("square", "pow", "log"),
     "clipping": ("mul",),
     "missing": ("div", "add", "sqrt"),
     "exchanged": ("t", "addmm", "linear"),

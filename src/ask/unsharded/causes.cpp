@@ -7,6 +7,7 @@
 
 #include "ask/compare/factor.h"
 #include "plan/config/op_types.h"
+#include "read/measure/health.h"
 #include "read/operators/op_nature.h"
 #include "read/operators/op_questions.h"
 
@@ -18,6 +19,13 @@ using State = WholeStep::State;
 constexpr double kSameFactor = 1e-3;     // relative
 constexpr std::size_t kLongestWay = 64;  // ops without a counterpart, one after the other
 constexpr int kStepsToCollective = 4;    // a wait, a view, a copy
+
+// A parameter, or a view of one.
+bool is_weight(const CompareSide& side, const CompareInput& input) {
+  if (input.from == kNoOp) return input.tensor->parameter.is_parameter();
+  const CompareOp& maker = side.ops[input.from];
+  return maker.kind == OpKind::copy && maker.inputs.size() == 1 && is_weight(side, maker.inputs.front());
+}
 
 class CauseSearch {
  public:
@@ -35,6 +43,7 @@ class CauseSearch {
   std::optional<ShardCause> before(std::uint32_t golden, const CompareInput& input, const Joined& joined) const;
   void add_origins(std::size_t rank, const CompareInput& input, const ShardCause& cause, std::set<std::uint32_t>& seen,
                    std::vector<std::uint32_t>& origins) const;
+  std::optional<std::uint32_t> first_not_finite(std::size_t rank, const std::set<std::uint32_t>& ops) const;
   bool is_more_than_golden(std::size_t rank, std::uint32_t op) const;
   std::optional<std::uint32_t> op_that_reads(std::size_t rank, std::uint32_t golden, const CompareInput& input) const;
   std::optional<ShardCause> update_before(std::uint32_t golden, const CompareInput& input, const Joined& joined) const;
@@ -200,6 +209,7 @@ void CauseSearch::add_origins(std::size_t rank, const CompareInput& input, const
   bool any_right = false;
   for (const CompareInput& read : side.ops[maker].inputs) {
     if (!read.is_read) continue;
+    if (is_weight(side, read)) continue;
     if (is_right(rank, maker, read, cause)) {
       any_right = true;
     } else {
@@ -248,6 +258,21 @@ std::optional<ShardCause> CauseSearch::in_step_before(std::size_t rank, const Co
   return std::nullopt;
 }
 
+// Of these ops: the first that makes NaN or infinity of finite inputs.
+std::optional<std::uint32_t> CauseSearch::first_not_finite(std::size_t rank, const std::set<std::uint32_t>& ops) const {
+  const RankStep& of = step_.ranks()[rank];
+  HealthReader health(*of.rank);
+  const auto is_bad = [&](const CatalogTensor* tensor) { return tensor->recorded() && health.of(*tensor).bad(); };
+  for (const std::uint32_t index : ops) {
+    const CompareOp& op = of.side->ops[index];
+    if (is_collective(op.op->op_type)) continue;  // another rank brought it
+    const bool reads_bad = std::ranges::any_of(
+        op.inputs, [&](const CompareInput& input) { return input.is_read && is_bad(input.tensor); });
+    if (!reads_bad && op.kind != OpKind::copy && std::ranges::any_of(op.outputs, is_bad)) return index;
+  }
+  return std::nullopt;
+}
+
 // The input differs, although the golden one's maker was found: the op behind those that are right. An op that only some
 // ranks have comes first, then one that computes.
 std::optional<ShardCause> CauseSearch::before(std::uint32_t golden, const CompareInput& input,
@@ -262,6 +287,13 @@ std::optional<ShardCause> CauseSearch::before(std::uint32_t golden, const Compar
     std::set<std::uint32_t> seen;
     std::vector<std::uint32_t> origins;
     add_origins(rank, *read, cause, seen, origins);
+    if (joined.difference.different_non_finite > 0) {
+      if (const std::optional<std::uint32_t> op = first_not_finite(rank, seen)) {
+        cause.rank = rank;
+        cause.op = *op;
+        return cause;
+      }
+    }
     for (const std::uint32_t op : origins) {
       const bool computes = step_.ranks()[rank].side->ops[op].kind != OpKind::copy;
       const int weight = 1 + 2 * !is_on_all_ranks(rank, op) + computes;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <optional>
 
 #include "ask/unsharded/joined_statistics.h"
@@ -22,11 +23,14 @@ struct Block {
   bool known = false;
   Shape shape;
   std::vector<double> values;  // in C order
+  double sum = 0;
 };
 
-constexpr double kSameOnRanks = 1e-6;           // replicas that reductions in another order have made
-constexpr std::size_t kMostLeadingBlocks = 64;  // of a dimension that was made of two
-constexpr double kLargest = 64;                 // the largest error over the root mean square of all
+constexpr double kSameOnRanks = 1e-6;             // replicas that reductions in another order have made
+constexpr std::size_t kMostLeadingBlocks = 64;    // of a dimension that was made of two
+constexpr std::size_t kMostForLeading = 1 << 24;  // elements
+constexpr double kSumSlack = 2;                   // of an error of each element
+constexpr double kLargest = 64;                   // the largest error over the root mean square of all
 
 std::int64_t product(const Shape& shape, std::size_t from, std::size_t to) {
   std::int64_t count = 1;
@@ -34,11 +38,24 @@ std::int64_t product(const Shape& shape, std::size_t from, std::size_t to) {
   return count;
 }
 
+// The elements of a float32 file, without a step for each index.
+std::optional<std::vector<double>> floats_of(const TensorOf& of) {
+  if (of.tensor->file.empty() || of.tensor->constant) return std::nullopt;
+  const Result<TensorFile> file = TensorFile::open(of.rank->directory / of.tensor->file, spec_of(*of.tensor));
+  if (!file || file->dtype() != DType::float32) return std::nullopt;
+  std::vector<float> floats(static_cast<std::size_t>(file->view().elements()));
+  copy_c_order(file->view(), reinterpret_cast<std::byte*>(floats.data()));
+  return std::vector<double>(floats.begin(), floats.end());
+}
+
 std::optional<Block> block_of(const TensorOf& of) {
   if (of.tensor == nullptr || !of.tensor->recorded()) return std::nullopt;
   const std::optional<SlotValues> slot = SlotValues::open(*of.rank, *of.tensor);
   if (!slot) return std::nullopt;
-  return Block{true, slot->shape(), slot->values()};
+  std::optional<std::vector<double>> floats = floats_of(of);
+  Block block{true, slot->shape(), floats ? std::move(*floats) : slot->values(), 0};
+  block.sum = std::accumulate(block.values.begin(), block.values.end(), 0.0);
+  return block;
 }
 
 double norm(const std::vector<double>& values) {
@@ -92,6 +109,7 @@ std::optional<Block> summed(const Block* first, std::size_t count) {
     if (!first[i].known || first[i].shape != sum.shape) return std::nullopt;
     all_alike = all_alike && are_alike(first[0], first[i], 0);
     if (i == 0) continue;
+    sum.sum += first[i].sum;
     for (std::size_t k = 0; k < sum.values.size(); ++k) sum.values[k] += first[i].values[k];
   }
   // Equal parts are replicas: their sum would hide a mean.
@@ -104,8 +122,10 @@ std::optional<Block> cut_block(const Block* first, std::size_t count, const Rule
   for (std::size_t i = 0; i < count; ++i) {
     const Block& part = first[i];
     if (!part.known || part.shape.size() <= rule.axis || part.shape[rule.axis] % rule.leading != 0) return std::nullopt;
+    whole.sum += part.sum;
     if (i == 0) {
-      whole = {true, part.shape, {}};
+      whole.known = true;
+      whole.shape = part.shape;
       continue;
     }
     if (part.shape.size() != whole.shape.size()) return std::nullopt;
@@ -173,6 +193,7 @@ class Joiner {
 
  private:
   void try_rules(const Blocks& blocks, std::vector<std::size_t> sizes, std::vector<Rule>& rules, bool with_leading);
+  bool may_fit(const Blocks& blocks, const Rule& rule) const;
   void look_at(const Block& whole, const std::vector<Rule>& rules);
   double factor_of(const Block& whole) const;
 
@@ -197,20 +218,19 @@ double Joiner::factor_of(const Block& whole) const {
 
 void Joiner::look_at(const Block& whole, const std::vector<Rule>& rules) {
   const double factor = factor_of(whole);
-  Block scaled = whole;
-  for (double& value : scaled.values) value /= factor;
-  const auto view = [](const Block& block) {
-    static thread_local Shape strides;
-    strides.assign(block.shape.size(), 1);
-    for (std::size_t i = block.shape.size(); i-- > 1;) strides[i - 1] = strides[i] * block.shape[i];
+  std::vector<double> scaled;
+  if (factor != 1) {
+    scaled = whole.values;
+    for (double& value : scaled) value /= factor;
+  }
+  const Shape flat = {static_cast<std::int64_t>(whole.values.size())}, strides = {1};
+  const auto view = [&](const std::vector<double>& values) {
     return TensorView{.dtype = DType::float64,
-                      .data = reinterpret_cast<const std::byte*>(block.values.data()),
-                      .shape = block.shape,
+                      .data = reinterpret_cast<const std::byte*>(values.data()),
+                      .shape = flat,
                       .strides = strides};
   };
-  Block flat = scaled, golden_flat = golden_;
-  flat.shape = golden_flat.shape = {static_cast<std::int64_t>(scaled.values.size())};
-  TensorDifference found = difference_of_values(view(flat), view(golden_flat));
+  TensorDifference found = difference_of_values(view(factor == 1 ? whole.values : scaled), view(golden_.values));
   const bool same_bad = found.different_non_finite == 0;
   const bool fits = same_bad && found.rms_error <= limits_.tolerance * found.rms &&
                     found.max_error <= kLargest * limits_.tolerance * found.max_size;
@@ -227,6 +247,24 @@ void Joiner::look_at(const Block& whole, const std::vector<Rule>& rules) {
   best_.difference.shape = Dims(whole.shape);
 }
 
+// By the sums of the parts, which are known: most ways need no joining.
+bool Joiner::may_fit(const Blocks& blocks, const Rule& rule) const {
+  double sum = 0;
+  for (const Block& block : blocks) {
+    if (!block.known) continue;
+    if (rule.way == Rule::Way::same) {
+      sum = block.sum;
+    } else {
+      sum += block.sum;
+    }
+  }
+  if (!std::isfinite(sum) || !std::isfinite(golden_.sum)) return true;
+  const auto count = static_cast<double>(golden_.values.size());
+  const double allowed = kSumSlack * limits_.tolerance * norm(golden_.values) * std::sqrt(count);
+  return std::ranges::any_of(limits_.factors,
+                             [&](double factor) { return std::abs(sum / factor - golden_.sum) <= allowed; });
+}
+
 void Joiner::try_rules(const Blocks& blocks, std::vector<std::size_t> sizes, std::vector<Rule>& rules,
                        bool with_leading) {
   if (best_.fits || !fits_into(blocks, golden_.shape)) return;
@@ -237,6 +275,7 @@ void Joiner::try_rules(const Blocks& blocks, std::vector<std::size_t> sizes, std
   const std::size_t count = sizes.back();
   sizes.pop_back();
   const auto go = [&](const Rule& rule) {
+    if (sizes.empty() && best_.possible && !may_fit(blocks, rule)) return;
     const std::optional<Blocks> joined = reduced(blocks, count, rule);
     if (!joined) return;
     rules.push_back(rule);
@@ -304,7 +343,7 @@ std::vector<std::size_t> ranks_apart(const Blocks& blocks, const TensorParts& pa
     const std::int64_t outer = product(golden.shape, 0, axis);
     const std::int64_t inner = product(golden.shape, axis, golden.shape.size()) / count;
     look([&](std::size_t rank) {
-      Block part{true, golden.shape, {}};
+      Block part{true, golden.shape, {}, 0};
       part.shape[axis] /= count;
       for (std::int64_t o = 0; o < outer; ++o) {
         const auto begin = golden.values.begin() + (o * count + static_cast<std::int64_t>(rank)) * inner;
@@ -379,6 +418,7 @@ Joined join(const TensorParts& parts, const TensorOf& golden, const JoinLimits& 
   squeeze_where_needed(blocks, *reference);
   Joiner joiner(golden, *reference, limits);
   for (const bool with_leading : {false, true}) {
+    if (with_leading && reference->values.size() > kMostForLeading) break;
     for (std::vector<std::size_t> sizes : meshes(parts.ranks())) {
       if (parts.calls() > 1) sizes.push_back(parts.calls());
       joiner.try_all(blocks, sizes, with_leading);
