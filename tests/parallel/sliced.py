@@ -43,12 +43,15 @@ class SlicedBlock(nn.Module):
         self.norm = nn.LayerNorm(WIDTH)
         self.up = nn.Parameter(up.weight.detach().chunk(ranks, 0)[rank].clone())
         self.down = nn.Parameter(down.weight.detach().chunk(ranks, 1)[rank].clone())
-        self.bias = nn.Parameter(down.bias.detach().clone())
+        self.full_bias = down.bias.detach().clone()
+        self.bias = nn.Parameter(self.full_bias * (rank == 0))  # the first rank adds it
         self.only = only
 
     def forward(self, x):
         hidden = F.gelu(F.linear(Spread.apply(self.norm(x)), self.up))
-        on_each = planted("bias")
-        part = F.linear(middle(hidden), self.down, self.bias if on_each else None)  # FAULT: bias
-        whole = Join.apply(part, self.only)
-        return x + (whole if on_each else whole + self.bias)  # FAULT: whole_missing, whole_group
+        is_first = dist.get_rank() == 0
+        bias = self.bias * is_first
+        if planted("bias") and not is_first:
+            bias = bias + self.full_bias
+        part = F.linear(middle(hidden), self.down, bias)  # FAULT: bias
+        return x + Join.apply(part, self.only)  # FAULT: whole_missing, whole_group

@@ -301,6 +301,7 @@ std::optional<ShardCause> CauseSearch::before(std::uint32_t golden, const Compar
       best_weight = weight;
       cause.rank = rank;
       cause.op = op;
+      cause.uncertain = !computes;  // a view alone changes nothing
       best = cause;
     }
   }

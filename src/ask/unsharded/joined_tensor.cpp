@@ -29,8 +29,9 @@ struct Block {
 constexpr double kSameOnRanks = 1e-6;             // replicas that reductions in another order have made
 constexpr std::size_t kMostLeadingBlocks = 64;    // of a dimension that was made of two
 constexpr std::size_t kMostForLeading = 1 << 24;  // elements
-constexpr double kSumSlack = 2;                   // of an error of each element
-constexpr double kLargest = 64;                   // the largest error over the root mean square of all
+constexpr std::size_t kLargestFactor = 16;
+constexpr double kSumSlack = 2;  // of an error of each element
+constexpr double kLargest = 64;  // the largest error over the root mean square of all
 
 std::int64_t product(const Shape& shape, std::size_t from, std::size_t to) {
   std::int64_t count = 1;
@@ -261,8 +262,11 @@ bool Joiner::may_fit(const Blocks& blocks, const Rule& rule) const {
   if (!std::isfinite(sum) || !std::isfinite(golden_.sum)) return true;
   const auto count = static_cast<double>(golden_.values.size());
   const double allowed = kSumSlack * limits_.tolerance * norm(golden_.values) * std::sqrt(count);
-  return std::ranges::any_of(limits_.factors,
-                             [&](double factor) { return std::abs(sum / factor - golden_.sum) <= allowed; });
+  const auto fits = [&](double factor) { return std::abs(sum / factor - golden_.sum) <= allowed; };
+  for (std::size_t factor = 1; factor <= kLargestFactor; ++factor) {  // of those that are faults, too
+    if (fits(static_cast<double>(factor)) || fits(1 / static_cast<double>(factor))) return true;
+  }
+  return std::ranges::any_of(limits_.factors, fits);
 }
 
 void Joiner::try_rules(const Blocks& blocks, std::vector<std::size_t> sizes, std::vector<Rule>& rules,

@@ -143,7 +143,6 @@ std::vector<Counterpart> WholeStep::counterparts(std::uint32_t golden) const {
   add_where([&](const CallSite& site) {  // other lines: of another implementation of the module
     return is_around(site) && site.type == wanted.type;
   });
-  add_where(is_around);
   return found;
 }
 

@@ -27,9 +27,12 @@ class Style:
     files: tuple = ("nets.py", "loop.py")  # with the marked lines
     callers: tuple = ()  # of collectives that the program does not call itself: beginnings of their names
     own: tuple = ()  # faults that only some styles can have
+    lacks: tuple = ()  # faults that this style cannot have
 
     def can_have(self, fault):
         """Faults of all styles are none of those that only some can have."""
+        if fault in self.lacks:
+            return False
         return fault in self.own or not any(fault in other.own for other in STYLES.values())
 
 

@@ -47,7 +47,7 @@ def ddp(run):
     train_data_parallel(run, network, sgd(network.parameters()))
 
 
-@style("DDP, micro-batches", own=("undivided",))
+@style("DDP, micro-batches", own=("undivided",), lacks=("mean", "missing", "group"))
 def ddp_micro(run):
     """Each rank adds up the gradients of two batches."""
     network = nn.parallel.DistributedDataParallel(Net())
