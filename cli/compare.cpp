@@ -4,7 +4,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "ask/unsharded/unsharded.h"
+#include "ask/relations/relations.h"
 #include "dump.h"
 #include "face/report/catalog_text.h"
 #include "face/report/comparison.h"
@@ -57,7 +57,7 @@ int compare(const CompareCommand& arguments) {
   if (!target) return status;
   std::optional<Catalog> golden = open_side(arguments.golden, status);
   if (!golden) return status;
-  Result<DumpComparison> comparison = compare_runs(*target, *golden, *options);
+  Result<DumpComparison> comparison = compare_programs(*target, *golden, *options);
   if (!comparison) return print_error(comparison.error(), kUnreadable);
   for (const std::string& note : comparison->notes) print_warning(note);
   add_unreadable(comparison->unreadable);
@@ -66,6 +66,8 @@ int compare(const CompareCommand& arguments) {
     Answer::get().add(answer_of(*comparison, *options), &Comparison::ops,
                       [&](const auto& take) { for_each_op(*comparison, take); });
   } else if (!print_text(report_of(*comparison, *options, arguments.all, terminal_width()))) {
+    return kUnreadable;
+  } else if (arguments.relations && !print_text("\n" + relations_text(*comparison, terminal_width()))) {
     return kUnreadable;
   } else if (arguments.layers && !print_text("\n" + layers_text(*comparison, terminal_width()))) {
     return kUnreadable;

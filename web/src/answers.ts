@@ -191,6 +191,23 @@ export interface Layer {
   readonly signal_to_noise_db: Numeric; // 20 log10 of 1 / `error_out`
 }
 
+// How a tensor of the target is made from golden ones, where the two are two implementations of one network.
+export interface Correspondence {
+  readonly rank: number; // the number of the process
+  readonly graph: number; // 0 for training, 1 for evaluation
+  readonly step: number; // the number of the step
+  readonly op_name: string; // the operator that made it; empty: it comes from outside
+  readonly parameter: string; // the parameter, gradient, state or input data that the tensor is; empty: none
+  readonly slot: number; // its number on its side
+  readonly dtype: string; // the type of the elements; `?`: only a file has it
+  readonly shape: readonly number[]; // sizes in the target
+  readonly relation: string; // `same`, `permuted`, `joined`, `cut`, `sum`, `constant`, or `none`: docs/compare.md, "Two implementations"
+  readonly golden: string; // the golden tensors and their parts
+  readonly relative_error?: Numeric; // the norm of the difference over the golden norm
+  readonly source_file: string; // the file of the user's program; empty: unknown
+  readonly source_line: number; // the line in it; 0: unknown
+}
+
 // An operator of the target with its counterpart, or one of them alone.
 export interface OperatorPair {
   readonly rank: number; // the number of the process
@@ -221,6 +238,7 @@ export interface Comparison {
   readonly atol: number | null; // the absolute tolerance that was given; null: it is derived
   readonly notes: readonly string[]; // ranks and steps that only one dump has
   readonly layers?: readonly Layer[]; // with `--layers`: the largest first
+  readonly relations?: readonly Correspondence[]; // of two implementations: every tensor of the target
   readonly ops: readonly OperatorPair[]; // every operator
   readonly problems: readonly Problem[]; // what could not be read, or not wholly; the rest was looked at all the same
   readonly warnings: readonly string[]; // other facts that the user should know, as on standard error

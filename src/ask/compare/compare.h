@@ -100,6 +100,16 @@ struct ComparedStep {
   std::vector<std::string> notes_of_both;  // differences between the two that are not errors
 };
 
+// Of two implementations: how a tensor of the target is made from golden ones.
+struct RelatedTensor {
+  std::uint32_t step = 0;  // index into DumpComparison::steps
+  const CatalogTensor* tensor = nullptr;
+  const CatalogOp* op = nullptr;                 // that made it; null: it comes from outside
+  std::string_view relation;                     // "joined"
+  std::string golden;                            // "0 to 31 of axis 0 = q_proj.weight, …"
+  const TensorDifference* difference = nullptr;  // null: it corresponds to nothing
+};
+
 // The state after earlier steps of a rank.
 struct RankHistory {
   struct State {
@@ -123,6 +133,9 @@ struct DumpComparison {
   std::vector<std::string> notes;                                         // ranks and steps that only one dump has
   std::vector<std::string> left_out;                                      // data that could not be compared
   std::vector<std::string> unreadable;                                    // files
+  std::vector<RelatedTensor> relations;                                   // of two implementations; else empty
+  std::string correspondence;         // of two implementations: how many of their tensors correspond; else empty
+  std::shared_ptr<const void> owner;  // of data that its pointers refer to
   std::uint64_t compared_tensors = 0, compared_bytes = 0;
   bool complete = false;  // everything was compared: without a finding, the two agree
 };

@@ -504,7 +504,7 @@ void Matcher::note_order_alone(const FlowMender& mender) {
 }  // namespace
 
 std::string_view word_of(MatchedBy how) {
-  constexpr std::string_view kWords[] = {"", "mapping", "name", "order", "data flow", "recomputation"};
+  constexpr std::string_view kWords[] = {"", "mapping", "name", "order", "data flow", "recomputation", "values"};
   return kWords[static_cast<std::size_t>(how)];
 }
 

@@ -12,7 +12,7 @@
 
 namespace sonde {
 
-enum class MatchedBy : std::uint8_t { nothing, mapping, name, order, flow, recomputation };
+enum class MatchedBy : std::uint8_t { nothing, mapping, name, order, flow, recomputation, values };
 std::string_view word_of(MatchedBy how);
 // Their likeness alone shows that the two belong together.
 constexpr bool is_guess(MatchedBy how) { return how == MatchedBy::order || how == MatchedBy::flow; }

@@ -9,8 +9,8 @@
 #include "ask/compare/compare.h"
 #include "ask/convert/convert_files.h"
 #include "ask/first_bad/first_bad.h"
+#include "ask/relations/relations.h"
 #include "ask/stomp/memory_stomp.h"
-#include "ask/unsharded/unsharded.h"
 #include "face/api/dump_access.h"
 #include "face/report/comparison.h"
 #include "face/report/first_bad.h"
@@ -114,7 +114,7 @@ Result<ComparedDumps> compare(const Dump& target, const Dump& golden, const Comp
   if (!wanted) return wanted.error();
   auto state = std::make_shared<ComparedDumps::State>(ComparedDumps::State{target, golden, *wanted, {}, {}});
   const Status status = state->locked([&]() -> Status {
-    Result<DumpComparison> found = compare_runs(DumpAccess::catalog(target), DumpAccess::catalog(golden), *wanted);
+    Result<DumpComparison> found = compare_programs(DumpAccess::catalog(target), DumpAccess::catalog(golden), *wanted);
     if (!found) return found.error();
     state->found = std::move(*found);
     return {};

@@ -284,6 +284,7 @@ std::string all_clear_of(const DumpComparison& comparison) {
   double largest = 0;
   for (const ComparedStep& step : comparison.steps) largest = std::max(largest, step.largest_relative);
   if (!where.empty()) return "no cause found" + where + "\n";
+  if (!comparison.correspondence.empty()) return "no difference that rounding does not explain\n";
   const VerdictCounts counts = count_verdicts(comparison);
   const auto any = [&](OpVerdict verdict) { return counts[static_cast<std::size_t>(verdict)] > 0; };
   // Nothing was compared with the values of the others.
@@ -360,6 +361,7 @@ std::string table_of(const DumpComparison& comparison, std::size_t width) {
 
 std::string report_of(const DumpComparison& comparison, const CompareOptions& options, bool all, std::size_t width) {
   std::string text = comparison.findings.empty() ? all_clear_of(comparison) : findings_of(comparison, all);
+  if (!comparison.correspondence.empty()) text += comparison.correspondence + "\n";
   text += counts_text(comparison);
   if (options.tolerance.given()) {
     text += fmt::format("tolerance: {} + {} x |golden|, in place of the derived tolerances\n",

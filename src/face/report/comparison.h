@@ -23,6 +23,9 @@ std::string junit_of(const DumpComparison& comparison);
 // A table of the layers by the errors that they introduce.
 std::string layers_text(const DumpComparison& comparison, std::size_t width);
 
+// A table of how tensors of two implementations correspond.
+std::string relations_text(const DumpComparison& comparison, std::size_t width);
+
 // The numbers of one output in all of these forms; NaN if the dumps do not have them.
 struct OutputNumbers {
   double relative, max_error, mean_error, cosine, allowed;

@@ -62,7 +62,9 @@ std::set<const ComparedOp*> moved_ops(const ComparedStep& step) {
   constexpr std::size_t kFirst = ~std::size_t{0};
   std::vector<Pair> pairs;
   for (const ComparedOp& op : step.ops) {
-    if (!op.target.empty() && !op.golden.empty() && !op.target.back()->is_parameter) pairs.push_back({&op, kFirst});
+    const bool has_order = op.how != MatchedBy::values;  // of two implementations
+    if (has_order && !op.target.empty() && !op.golden.empty() && !op.target.back()->is_parameter)
+      pairs.push_back({&op, kFirst});
   }
   std::ranges::stable_sort(pairs, {}, [](const Pair& pair) { return pair.op->target_index; });
   std::vector<std::size_t> ends;  // of the sequences of each length, the one that ends earliest
@@ -158,6 +160,23 @@ std::vector<Layer> layers_of(const DumpComparison& comparison) {
   return layers;
 }
 
+Correspondence correspondence_of(const DumpComparison& comparison, const RelatedTensor& related) {
+  Correspondence one;
+  put_in_step(one, comparison.steps[related.step]);
+  one.parameter = related.tensor->parameter;
+  one.slot = related.tensor->slot;
+  one.dtype = dtype_text(*related.tensor);
+  one.shape.assign(related.tensor->shape.begin(), related.tensor->shape.end());
+  one.relation = related.relation;
+  one.golden = related.golden;
+  if (related.difference != nullptr) one.relative_error = related.difference->relative();
+  if (related.op == nullptr) return one;
+  one.op_name = related.op->op_name;
+  one.source_file = related.op->source_file;
+  one.source_line = related.op->line;
+  return one;
+}
+
 }  // namespace
 
 Comparison answer_of(const DumpComparison& comparison, const CompareOptions& options) {
@@ -173,6 +192,11 @@ Comparison answer_of(const DumpComparison& comparison, const CompareOptions& opt
   options.tolerance.put_into(answer);
   answer.notes = comparison.notes;
   answer.layers = layers_of(comparison);
+  std::vector<Correspondence> relations;
+  for (const RelatedTensor& related : comparison.relations) {
+    relations.push_back(correspondence_of(comparison, related));
+  }
+  if (!relations.empty()) answer.relations = std::move(relations);
   answer.warnings = comparison.notes;
   return answer;
 }

@@ -108,6 +108,27 @@ std::string junit_of(const DumpComparison& comparison) {
       tests, failures, comparison.unreadable.size(), skipped, cases);
 }
 
+std::string relations_text(const DumpComparison& comparison, std::size_t width) {
+  if (comparison.relations.empty()) return "the two are runs of one program: operators are matched by name\n";
+  Table table({{"step", Align::right},
+               {"target", Align::left, true},
+               {"slot", Align::right},
+               {"shape", Align::left, true, 3},
+               {"relation"},
+               {"relative", Align::right},
+               {"golden", Align::left, true}});
+  for (const RelatedTensor& related : comparison.relations) {
+    const std::string_view name =
+        related.op == nullptr ? std::string_view(related.tensor->parameter) : related.op->op_name;
+    table.add({std::to_string(comparison.steps[related.step].target->step->id.number), printable(name),
+               related.op == nullptr ? "" : std::to_string(related.tensor->slot),
+               shape_text(related.tensor->shape.values(), '(', ')'), std::string(related.relation),
+               related.difference == nullptr ? "" : fmt::format("{:.2g}", related.difference->relative()),
+               printable(related.golden)});
+  }
+  return "how the tensors of the target correspond to golden ones:\n" + table.text(width);
+}
+
 std::string layers_text(const DumpComparison& comparison, std::size_t width) {
   Table table({{"layer", Align::left, true},
                {"step", Align::right},

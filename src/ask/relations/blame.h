@@ -1,0 +1,51 @@
+// Judges the tensors of the target by their relations, and finds the operator or weight that makes results differ.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ask/relations/relation.h"
+
+namespace sonde {
+
+enum class Standing : std::uint8_t {
+  good,     // corresponds to golden tensors, as far as rounding and its inputs explain
+  beyond,   // corresponds, with an error that nothing explains
+  alone,    // corresponds to nothing
+  unknown,  // the dump has no numbers of it
+};
+
+// A side's operators that lie between what corresponds and results that do not.
+struct Region {
+  std::vector<char> has;           // by operator of the pool
+  std::vector<std::uint32_t> ops;  // in order
+  bool empty() const { return ops.empty(); }
+};
+
+struct Culprit {
+  std::uint32_t op = kNoOp;                  // of the target's pool
+  std::optional<std::uint32_t> weight = {};  // tensor of the target's pool: it is to blame, `op` reads it
+  std::optional<std::uint32_t> golden = {};  // tensor of the golden pool that should have been met
+  std::vector<std::uint32_t> group = {};     // operators that may be meant, in order; empty: `op` alone
+  bool uncertain = false;
+  std::string what = {};
+};
+
+struct RelationJudgement {
+  std::vector<Relation> relations;  // by tensor of the target
+  std::vector<Standing> standings;  // by tensor of the target
+  std::vector<char> is_weight;      // by tensor of the target: a parameter, or data that are a golden one
+  std::vector<char> met;            // by tensor of the golden pool: all of it corresponds
+  std::size_t weights = 0, related_weights = 0;
+  bool weights_are_others = false;  // most of them
+  bool nothing_corresponds = false;
+  Region target, golden;
+  std::vector<Culprit> culprits;  // the first one is the answer
+};
+
+// `golden` gets values inside of its operators if results differ.
+RelationJudgement judge_relations(const Pool& target, Pool& golden, const Threads& threads);
+
+}  // namespace sonde

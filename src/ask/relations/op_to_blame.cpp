@@ -1,0 +1,327 @@
+#include "ask/relations/op_to_blame.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "ask/relations/search.h"
+#include "ask/relations/standings.h"
+#include "ask/relations/weights_apart.h"
+#include "read/operators/op_nature.h"
+
+namespace sonde {
+namespace {
+
+constexpr std::string_view kOtherValues = "gives other values than the golden operator reads there";
+constexpr std::string_view kOtherOrder = "gives golden values in another order";
+
+// Operators of the region that `op` depends on, and itself.
+std::vector<std::uint32_t> before_in(const Pool& pool, const Region& region, std::uint32_t op) {
+  std::vector<std::uint32_t> group{op};
+  std::vector<char> seen(pool.ops.size());
+  seen[op] = 1;
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    for (const std::uint32_t input : pool.ops[group[i]].inputs) {
+      const std::uint32_t from = pool.tensors[input].op;
+      if (from == kNoOp || !region.has[from] || seen[from]) continue;
+      seen[from] = 1;
+      group.push_back(from);
+    }
+  }
+  std::ranges::sort(group);
+  return group;
+}
+
+class Finder {
+ public:
+  Finder(const Pool& target, const Pool& golden, const RelationJudgement& judgement)
+      : target_(target),
+        golden_(golden),
+        judgement_(judgement),
+        region_(judgement.target),
+        roots_(roots_of(target, judgement.is_weight)),
+        golden_roots_(roots_of(golden, {})) {
+    gather_free();
+  }
+
+  Culprit find() const {
+    Culprit culprit = first_like().value_or(Culprit{.op = region_.ops.front()});
+    culprit.group = before_in(target_, region_, culprit.op);
+    if (culprit.group.size() > 1) culprit.op = first_of(culprit);
+    const std::uint32_t forward = forward_of(culprit.op);
+    if (forward != kNoOp) culprit.op = forward;
+    if (const std::optional<Culprit> wrong = wrong_data(); wrong && wrong->op <= culprit.op) culprit = *wrong;
+    if (const std::optional<Culprit> moved = wrongly_moved(culprit.op)) {
+      culprit = *moved;
+    } else if (const std::optional<Culprit> other = reads_another(culprit)) {
+      culprit = *other;
+    }
+    if (culprit.group.size() == 1) culprit.group.clear();
+    culprit.uncertain = !culprit.group.empty() || !culprit.golden || reads_parts(culprit.op);
+    return culprit;
+  }
+
+ private:
+  // Of golden tensors: perhaps not those that it should read.
+  bool reads_parts(std::uint32_t op) const {
+    return std::ranges::any_of(target_.ops[op].inputs, [&](std::uint32_t input) {
+      const RelationKind kind = judgement_.relations[input].kind;
+      const bool is_whole =
+          kind == RelationKind::same || kind == RelationKind::permuted || kind == RelationKind::constant;
+      return roots_[input] == kNoOp && !is_plain(input) && !is_whole;
+    });
+  }
+
+  bool is_good(std::uint32_t tensor) const { return !is_bad(judgement_.standings[tensor]); }
+  bool is_plain(std::uint32_t tensor) const { return !is_floating(target_.tensors[tensor].of.tensor->dtype); }
+
+  // Golden tensors of the region that correspond to nothing: what the target should have made.
+  void gather_free() {
+    const auto add = [&](std::uint32_t tensor) {
+      if (!judgement_.met[tensor]) free_[golden_.tensors[tensor].print.count].push_back(tensor);
+    };
+    for (const std::uint32_t op : judgement_.golden.ops) std::ranges::for_each(golden_.ops[op].outputs, add);
+    for (std::uint32_t i = 0; i < golden_.tensors.size(); ++i) {
+      if (golden_.tensors[i].computed != nullptr && judgement_.golden.has[golden_.tensors[i].op]) add(i);
+    }
+    for (const std::uint32_t op : judgement_.golden.ops) {
+      for (const std::uint32_t input : golden_.ops[op].inputs) {
+        if (golden_.tensors[input].op == kNoOp) add(input);
+      }
+    }
+  }
+
+  // The first operator whose result is like one of the golden region, and differs.
+  std::optional<Culprit> first_like() const {
+    constexpr std::size_t kMostLooks = 400;
+    std::size_t looks = 0;
+    for (const std::uint32_t op : region_.ops) {
+      if (++looks > kMostLooks) return std::nullopt;
+      for (const std::uint32_t output : target_.ops[op].outputs) {
+        if (judgement_.standings[output] == Standing::beyond) {
+          return Culprit{.op = op, .golden = judgement_.relations[output].golden()};
+        }
+        if (judgement_.standings[output] != Standing::alone) continue;
+        if (const std::optional<std::uint32_t> other = like(op, output)) return Culprit{.op = op, .golden = other};
+      }
+    }
+    return std::nullopt;
+  }
+
+  std::optional<std::uint32_t> like(std::uint32_t op, std::uint32_t output) const {
+    const std::uint64_t count = target_.tensors[output].print.count;
+    const auto candidates = free_.find(count);
+    if (count < 4 || candidates == free_.end()) return std::nullopt;
+    // Few elements are alike by chance.
+    double most = count < 16 ? 0.9 : count < 64 ? 0.7 : 0.5;
+    std::optional<std::uint32_t> best;
+    constexpr std::size_t kMostCandidates = 24;
+    for (std::size_t i = 0; i < std::min(candidates->second.size(), kMostCandidates); ++i) {
+      const std::uint32_t other = candidates->second[i];
+      if (is_plain(output) == is_floating(golden_.tensors[other].of.tensor->dtype) &&
+          golden_.tensors[other].computed == nullptr) {
+        continue;
+      }
+      const double likeness = likeness_of(target_, output, golden_, other) + bonus(op, other);
+      if (likeness <= most) continue;
+      most = likeness;
+      best = other;
+    }
+    return best;
+  }
+
+  double bonus(std::uint32_t op, std::uint32_t other) const {
+    const std::uint32_t maker = golden_.tensors[other].op;
+    if (maker == kNoOp) return 0;
+    return OpFamilies::same(*target_.op(op).family, *golden_.op(maker).family) ? 0.1 : 0;
+  }
+
+  // Of a group: the first operator, unless the golden side computes at once what the group does step by step.
+  std::uint32_t first_of(const Culprit& culprit) const {
+    if (culprit.golden) {
+      const PoolTensor& other = golden_.tensors[*culprit.golden];
+      if (other.op == kNoOp || !judgement_.golden.has[other.op]) return culprit.op;
+      const std::size_t steps = before_in(golden_, judgement_.golden, other.op).size();
+      if (2 * steps < culprit.group.size() && other.computed == nullptr) return culprit.op;
+    }
+    for (const std::uint32_t op : culprit.group) {
+      const std::vector<std::uint32_t>&inputs = target_.ops[op].inputs, &outputs = target_.ops[op].outputs;
+      // Indices and masks are often made in another way.
+      const bool makes_indices = std::ranges::all_of(outputs, [&](std::uint32_t output) { return is_plain(output); });
+      if (inputs.empty() || (makes_indices && !golden_makes_such(outputs.front()))) continue;
+      if (std::ranges::all_of(inputs, [&](std::uint32_t input) { return is_plain(input) || is_good(input); }))
+        return op;
+    }
+    return culprit.op;
+  }
+
+  // An operator of the golden region of the same type gives as many integers.
+  bool golden_makes_such(std::uint32_t tensor) const {
+    const std::string_view type = target_.catalog_op(target_.tensors[tensor].op).op_type;
+    return std::ranges::any_of(judgement_.golden.ops, [&](std::uint32_t op) {
+      if (golden_.catalog_op(op).op_type != type) return false;
+      return std::ranges::any_of(golden_.ops[op].outputs, [&](std::uint32_t output) {
+        return !judgement_.met[output] && golden_.tensors[output].print.count == target_.tensors[tensor].print.count;
+      });
+    });
+  }
+
+  // The operator of the forward pass whose gradient `op` computes; kNoOp: none, or its results are good.
+  std::uint32_t forward_of(std::uint32_t op) const {
+    constexpr std::string_view kGradients = "Gradients/", kGrad = "Grad_";
+    const CatalogOp& own = target_.catalog_op(op);
+    if (!own.op_name.starts_with(kGradients)) return kNoOp;
+    const std::string_view path = own.op_name.substr(kGradients.size());
+    const std::size_t last = path.rfind('/'), before = path.rfind('/', last - 1);
+    if (last == std::string_view::npos || before == std::string_view::npos) return kNoOp;
+    std::string_view type = path.substr(before + 1, last - before - 1);
+    if (!type.starts_with(kGrad)) return kNoOp;
+    type.remove_prefix(kGrad.size());
+    for (std::uint32_t i = 0; i < op; ++i) {
+      const CatalogOp& other = target_.catalog_op(i);
+      if (target_.ops[i].step != target_.ops[op].step || other.op_type != type || other.line != own.line) continue;
+      if (!other.op_name.starts_with(path.substr(0, before + 1))) continue;
+      if (std::ranges::any_of(target_.ops[i].outputs, [&](std::uint32_t output) { return is_bad_loss(output); }))
+        return i;
+    }
+    return kNoOp;
+  }
+
+  // It differs, and nothing but the backward pass reads it.
+  bool is_bad_loss(std::uint32_t tensor) const {
+    return !is_good(tensor) && std::ranges::all_of(target_.tensors[tensor].readers, [&](std::uint32_t reader) {
+      return phase_of(target_.catalog_op(reader)) != Phase::forward;
+    });
+  }
+
+  // A product that reads what corresponds, but not to what the golden product with this weight reads: the operator that
+  // made the data.
+  std::optional<Culprit> wrong_data() const {
+    for (const std::uint32_t op : region_.ops) {
+      const std::vector<std::uint32_t>& inputs = target_.ops[op].inputs;
+      if (target_.op(op).kind != OpKind::contraction) continue;
+      if (!std::ranges::all_of(inputs, [&](std::uint32_t input) { return is_good(input); })) continue;
+      std::uint32_t data = kNoOp, weight = kNoOp;
+      for (const std::uint32_t input : inputs) {
+        if (roots_[input] == kNoOp) {
+          data = input;
+        } else if (weight == kNoOp && target_.tensors[input].shape.size() > 1) {
+          weight = roots_[input];
+        }
+      }
+      if (data == kNoOp || weight == kNoOp || !judgement_.relations[weight] || !judgement_.relations[data]) continue;
+      return golden_data_of(op, data, judgement_.relations[weight].golden());
+    }
+    return std::nullopt;
+  }
+
+  std::optional<Culprit> golden_data_of(std::uint32_t op, std::uint32_t data, std::uint32_t golden_weight) const {
+    for (const std::uint32_t reader : judgement_.golden.ops) {
+      const std::vector<std::uint32_t>& inputs = golden_.ops[reader].inputs;
+      const auto is_it = [&](std::uint32_t input) { return golden_roots_[input] == golden_weight; };
+      if (std::ranges::none_of(inputs, is_it)) continue;
+      if (phase_of(golden_.catalog_op(reader)) != phase_of(target_.catalog_op(op))) continue;
+      for (const std::uint32_t input : inputs) {
+        const bool is_data = golden_roots_[input] == kNoOp;
+        if (!is_data || golden_.tensors[input].print.count != target_.tensors[data].print.count) continue;
+        if (have_same_values(target_, data, golden_, input)) continue;
+        const std::uint32_t maker = target_.tensors[data].op;
+        return Culprit{.op = maker != kNoOp && moves_or_casts(target_.op(maker).kind) ? maker : op,
+                       .golden = input,
+                       .what = std::string(kOtherValues)};
+      }
+    }
+    return std::nullopt;
+  }
+
+  // A tensor that `op` reads has golden elements in an order that is not golden: the operator that moved them.
+  std::optional<Culprit> wrongly_moved(std::uint32_t op) const {
+    for (const std::uint32_t input : target_.ops[op].inputs) {
+      std::uint32_t moved = kNoOp;
+      for (std::uint32_t at = input; target_.tensors[at].op != kNoOp && !is_regular(at);) {
+        const std::uint32_t maker = target_.tensors[at].op;
+        if (!moves_or_casts(target_.op(maker).kind) || target_.ops[maker].inputs.empty()) break;
+        moved = maker;
+        at = target_.ops[maker].inputs.front();
+      }
+      if (moved != kNoOp && chooses(moved))
+        return Culprit{.op = moved, .golden = judgement_.relations[input].golden(), .what = std::string(kOtherOrder)};
+    }
+    return std::nullopt;
+  }
+
+  // Not a view of all elements.
+  bool chooses(std::uint32_t op) const {
+    const std::vector<std::uint32_t>&inputs = target_.ops[op].inputs, &outputs = target_.ops[op].outputs;
+    return inputs.size() != 1 || outputs.empty() ||
+           target_.tensors[inputs[0]].print.count != target_.tensors[outputs[0]].print.count;
+  }
+
+  // The golden operator of the same kind reads other values: the operator that chose those of the target.
+  std::optional<Culprit> reads_another(const Culprit& culprit) const {
+    if (!culprit.golden || culprit.group.size() > 1) return std::nullopt;
+    const std::uint32_t other = golden_.tensors[*culprit.golden].op;
+    if (other == kNoOp || golden_.op(other).kind != target_.op(culprit.op).kind) return std::nullopt;
+    const std::vector<std::uint32_t> others{other};
+    for (const std::uint32_t input : target_.ops[culprit.op].inputs) {
+      const std::uint32_t maker = target_.tensors[input].op;
+      if (maker == kNoOp || is_plain(input) || roots_[input] != kNoOp || !judgement_.relations[input]) continue;
+      // Of several parts the reader chose one.
+      const bool has_parts = target_.ops[maker].outputs.size() > 1;
+      if (!moves_or_casts(target_.op(maker).kind) || has_parts || !chooses(maker) || reads_same(others, input))
+        continue;
+      return Culprit{.op = chooser_of(maker), .golden = culprit.golden, .what = std::string(kOtherValues)};
+    }
+    return std::nullopt;
+  }
+
+  bool reads_same(const std::vector<std::uint32_t>& golden_ops, std::uint32_t tensor) const {
+    bool has_like = false;
+    for (const std::uint32_t op : golden_ops) {
+      for (const std::uint32_t input : golden_.ops[op].inputs) {
+        if (golden_.tensors[input].print.count != target_.tensors[tensor].print.count) continue;
+        has_like = true;
+        if (have_same_values(target_, tensor, golden_, input)) return true;
+      }
+    }
+    return !has_like;
+  }
+
+  // The operator itself, or the one that made the indices that it reads, if no golden tensor has them.
+  std::uint32_t chooser_of(std::uint32_t op) const {
+    for (const std::uint32_t input : target_.ops[op].inputs) {
+      const std::uint32_t maker = target_.tensors[input].op;
+      if (maker != kNoOp && is_plain(input) && !is_good(input)) return maker;
+    }
+    return op;
+  }
+
+  // Joined parts of one golden tensor go forward, without gaps where tensors are joined.
+  bool is_regular(std::uint32_t tensor) const {
+    const Relation& relation = judgement_.relations[tensor];
+    const bool is_joined = target_.ops[target_.tensors[tensor].op].inputs.size() > 1;
+    if (relation.kind != RelationKind::joined) return true;
+    const std::vector<RelationPart>& parts = relation.parts;
+    for (std::size_t i = 1; i < parts.size(); ++i) {
+      if (parts[i].golden != parts[0].golden || parts[i].axis != parts[0].axis) return true;
+      const std::int64_t last = parts[i - 1].start + parts[i - 1].step * (parts[i - 1].count - 1);
+      if (parts[i].start <= last || (is_joined && parts[i].start != last + 1)) return false;
+    }
+    return true;
+  }
+
+  const Pool& target_;
+  const Pool& golden_;
+  const RelationJudgement& judgement_;
+  const Region& region_;
+  const std::vector<std::uint32_t> roots_, golden_roots_;
+  std::map<std::uint64_t, std::vector<std::uint32_t>> free_;  // by number of elements, in order
+};
+
+}  // namespace
+
+Culprit op_to_blame(const Pool& target, const Pool& golden, const RelationJudgement& judgement) {
+  return Finder(target, golden, judgement).find();
+}
+
+}  // namespace sonde

@@ -1,0 +1,141 @@
+#include "ask/relations/pool.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "read/catalog/several_runs.h"
+#include "read/measure/measure.h"
+
+namespace sonde {
+
+Pool::Pool(const Catalog& catalog, const DumpPart& part, OpFamilies& families) {
+  for (const CatalogRank& rank : catalog.ranks) {
+    if (!part.takes(rank)) continue;
+    const bool only_last = has_steps_twice(rank);
+    for (const CatalogStep& step : rank.steps) {
+      if (only_last && step.run + 1 != rank.runs.size()) continue;
+      if (part.takes(step) && !step.ops.empty()) add_step(rank, step, families);
+    }
+  }
+}
+
+std::uint32_t Pool::add(PoolTensor tensor) {
+  tensor.shape = squeezed(tensor.of.tensor->shape.values());
+  tensors.push_back(std::move(tensor));
+  return static_cast<std::uint32_t>(tensors.size() - 1);
+}
+
+void Pool::add_step(const CatalogRank& rank, const CatalogStep& step, OpFamilies& families) {
+  const auto number = static_cast<std::uint32_t>(steps.size());
+  steps.push_back(std::make_shared<CompareSide>(side_of(rank, step, families)));
+  const CompareSide& side = *steps.back();
+  const auto first = static_cast<std::uint32_t>(ops.size());
+  std::vector<std::map<std::uint32_t, std::uint32_t>> made(side.ops.size());  // by slot
+  std::map<std::tuple<std::string_view, std::uint64_t, std::uint64_t>, std::uint32_t> outside;
+  for (std::uint32_t i = 0; i < side.ops.size(); ++i) {
+    const CompareOp& op = side.ops[i];
+    PoolOp& own = ops.emplace_back(PoolOp{number, i, {}, {}, {}});
+    for (const CompareInput& input : op.inputs) {
+      if (!input.is_read) continue;
+      std::uint32_t tensor = kNoOp;
+      if (input.from != kNoOp) {
+        const auto at = made[input.from].find(input.from_slot);
+        // An internal result, which no record has, goes wrong with the others.
+        if (at != made[input.from].end()) {
+          tensor = at->second;
+        } else if (!made[input.from].empty()) {
+          tensor = made[input.from].begin()->second;
+        }
+      } else if (!input.tensor->constant) {
+        const bool is_named = input.tensor->parameter.is_parameter();
+        const std::tuple key(std::string_view(input.tensor->parameter), is_named ? 0 : input.tensor->content,
+                             is_named || input.tensor->content != 0 ? 0 : tensors.size());
+        const auto [at, is_new] = outside.try_emplace(key, 0);
+        if (is_new) at->second = add({.of = {&rank, input.tensor}, .step = number});
+        tensor = at->second;
+      }
+      if (tensor == kNoOp) continue;
+      own.inputs.push_back(tensor);
+      own.slots.push_back(input.tensor->slot);
+      std::vector<std::uint32_t>& readers = tensors[tensor].readers;
+      if (readers.empty() || readers.back() != first + i) readers.push_back(first + i);
+    }
+    for (const CatalogTensor* output : op.outputs) {
+      const std::uint32_t tensor = add({.of = {&rank, output}, .step = number, .op = first + i});
+      own.outputs.push_back(tensor);
+      made[i].emplace(output->slot, tensor);
+    }
+  }
+}
+
+void Pool::read(const Threads& threads) {
+  std::vector<std::string> problems(tensors.size());
+  threads.for_each(tensors.size(), [&](std::size_t i) {
+    PoolTensor& tensor = tensors[i];
+    const CatalogTensor& known = *tensor.of.tensor;
+    if (known.file.empty()) {
+      tensor.print = print_of(known);
+      return;
+    }
+    const Result<TensorFile> file = TensorFile::open(tensor.of.rank->directory / known.file, spec_of(known));
+    if (!file) {
+      problems[i] = file.error().message;
+      return;
+    }
+    tensor.shape = squeezed(file->shape());
+    tensor.print = print_of(file->view(), tensor.shape);
+  });
+  for (std::string& problem : problems) {
+    if (!problem.empty()) unreadable.push_back(std::move(problem));
+  }
+}
+
+PoolValues Pool::values_of(std::uint32_t tensor) const {
+  if (tensors[tensor].computed != nullptr) return PoolValues(tensors[tensor].computed);
+  constexpr std::size_t kMost = 64;
+  const auto known = std::ranges::find(open_, tensor, [](const auto& one) { return one.first; });
+  if (known != open_.end()) return PoolValues(known->second);
+  const PoolTensor& wanted = tensors[tensor];
+  if (wanted.of.tensor->file.empty()) return {};
+  Result<TensorFile> file =
+      TensorFile::open(wanted.of.rank->directory / wanted.of.tensor->file, spec_of(*wanted.of.tensor));
+  if (!file) return {};
+  open_.emplace_back(tensor, std::make_shared<const TensorFile>(std::move(*file)));
+  if (open_.size() > kMost) open_.pop_front();
+  return PoolValues(open_.back().second);
+}
+
+TensorView Computed::view() const {
+  TensorView view;
+  view.dtype = DType::float64;
+  view.data = reinterpret_cast<const std::byte*>(values.data());
+  view.shape = shape;
+  view.strides = strides;
+  return view;
+}
+
+void Pool::add_computed(std::uint32_t op, std::vector<std::int64_t> shape, std::vector<double> values) {
+  auto computed = std::make_shared<Computed>();
+  computed->strides.resize(shape.size());
+  std::int64_t stride = 1;
+  for (std::size_t axis = shape.size(); axis-- > 0;) {
+    computed->strides[axis] = stride;
+    stride *= shape[axis];
+  }
+  computed->shape = std::move(shape);
+  computed->values = std::move(values);
+  if (computed->values.empty() || ops[op].outputs.empty()) return;
+  PoolTensor tensor = {.of = tensors[ops[op].outputs[0]].of, .step = ops[op].step, .op = op};
+  tensor.shape = squeezed(computed->shape);
+  tensor.print = print_of(computed->view(), tensor.shape);
+  tensor.computed = std::move(computed);
+  tensors.push_back(std::move(tensor));
+}
+
+std::string_view Pool::name_of(std::uint32_t tensor) const {
+  const PoolTensor& one = tensors[tensor];
+  return one.op == kNoOp ? std::string_view(one.of.tensor->parameter) : catalog_op(one.op).op_name;
+}
+
+}  // namespace sonde

@@ -1,0 +1,87 @@
+// Pool: all tensors of the steps of one side, with the operators that made and read them.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "ask/compare/compare_side.h"
+#include "ask/relations/tensor_print.h"
+#include "dump/formats/tensor_file.h"
+#include "read/catalog/dump_part.h"
+#include "read/measure/tensor_difference.h"
+
+namespace sonde {
+
+// Values that no dump has: they follow from others.
+struct Computed {
+  std::vector<double> values;
+  std::vector<std::int64_t> shape, strides;
+  TensorView view() const;
+};
+
+// The values of a tensor of a pool.
+class PoolValues {
+ public:
+  PoolValues() = default;
+  explicit PoolValues(std::shared_ptr<const TensorFile> file) : file_(std::move(file)) {}
+  explicit PoolValues(std::shared_ptr<const Computed> computed) : computed_(std::move(computed)) {}
+  explicit operator bool() const { return file_ != nullptr || computed_ != nullptr; }
+  TensorView view() const { return computed_ != nullptr ? computed_->view() : file_->view(); }
+
+ private:
+  std::shared_ptr<const TensorFile> file_;
+  std::shared_ptr<const Computed> computed_;
+};
+
+struct PoolTensor {
+  TensorOf of;
+  std::uint32_t step = 0;
+  std::uint32_t op = kNoOp;              // of the pool; kNoOp: it comes from outside
+  std::vector<std::int64_t> shape = {};  // without its 1s
+  TensorPrint print = {};
+  std::shared_ptr<const Computed> computed = {};  // an intermediate value of `op`, which is in no dump
+  std::vector<std::uint32_t> readers = {};        // operators of the pool
+
+  bool is_weight() const { return op == kNoOp && of.tensor->parameter.is_parameter(); }
+};
+
+struct PoolOp {
+  std::uint32_t step = 0;
+  std::uint32_t index = 0;                     // in the ops of the step's side
+  std::vector<std::uint32_t> inputs, outputs;  // tensors of the pool
+  std::vector<std::uint32_t> slots;            // of the inputs
+};
+
+class Pool {
+ public:
+  // The steps of `part`. The catalog must outlive the pool.
+  Pool(const Catalog& catalog, const DumpPart& part, OpFamilies& families);
+
+  // Reads every tensor once. Files that cannot be read are in `unreadable`.
+  void read(const Threads& threads);
+
+  const CompareOp& op(std::uint32_t number) const { return steps[ops[number].step]->ops[ops[number].index]; }
+  const CatalogOp& catalog_op(std::uint32_t number) const { return *op(number).op; }
+  // Empty if it has no values that can be read.
+  PoolValues values_of(std::uint32_t tensor) const;
+  // A value inside of `op`, in the type of its output.
+  void add_computed(std::uint32_t op, std::vector<std::int64_t> shape, std::vector<double> values);
+  // The operator's name, or the parameter's.
+  std::string_view name_of(std::uint32_t tensor) const;
+
+  std::vector<std::shared_ptr<CompareSide>> steps;
+  std::vector<PoolOp> ops;
+  std::vector<PoolTensor> tensors;
+  std::vector<std::string> unreadable;
+
+ private:
+  void add_step(const CatalogRank& rank, const CatalogStep& step, OpFamilies& families);
+  std::uint32_t add(PoolTensor tensor);
+
+  mutable std::deque<std::pair<std::uint32_t, std::shared_ptr<const TensorFile>>> open_;  // the last ones
+};
+
+}  // namespace sonde

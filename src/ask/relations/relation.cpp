@@ -1,0 +1,63 @@
+#include "ask/relations/relation.h"
+
+#include <fmt/format.h>
+
+namespace sonde {
+namespace {
+
+std::string golden_name(const RelationPart& part, const Pool& golden) {
+  return std::string(golden.name_of(part.golden));
+}
+
+std::string indices_text(std::int64_t start, std::int64_t step, std::int64_t count) {
+  if (count == 1) return fmt::format("{}", start);
+  if (step == 0) return fmt::format("{} ({} times)", start, count);
+  return fmt::format("{} to {}{}", start, start + step * (count - 1),
+                     step == 1 ? "" : fmt::format(" in steps of {}", step));
+}
+
+std::string part_text(const RelationPart& part, const Pool& golden) {
+  const std::string name = golden_name(part, golden);
+  if (part.axis < 0) return name;
+  const std::int64_t size = golden.tensors[part.golden].shape[static_cast<std::size_t>(part.axis)];
+  if (part.start == 0 && part.step == 1 && part.count == size) return name;
+  return fmt::format("{} of axis {} of {}", indices_text(part.start, part.step, part.count), part.axis, name);
+}
+
+}  // namespace
+
+std::string_view word_of(RelationKind kind) {
+  constexpr std::string_view kWords[] = {"none", "same", "permuted", "joined", "cut", "sum", "constant"};
+  return kWords[static_cast<std::size_t>(kind)];
+}
+
+std::string relation_text(const Relation& relation, const Pool& target, const Pool& golden) {
+  (void)target;
+  if (!relation) return "corresponds to nothing";
+  const RelationPart& first = relation.parts.front();
+  switch (relation.kind) {
+    case RelationKind::same:
+      return "golden " + part_text(first, golden);
+    case RelationKind::permuted:
+      return fmt::format("golden {} with its axes in another order", part_text(first, golden));
+    case RelationKind::cut:
+      return "golden " + part_text(first, golden);
+    case RelationKind::sum:
+      return fmt::format("the sum of golden {} and {}", part_text(first, golden), part_text(relation.parts[1], golden));
+    case RelationKind::constant:
+      return "one number, as in the golden run";
+    default:
+      break;
+  }
+  constexpr std::size_t kMost = 8;
+  std::string text;
+  for (std::size_t i = 0; i < relation.parts.size() && i < kMost; ++i) {
+    const RelationPart& part = relation.parts[i];
+    text += fmt::format("{}{} of axis {} = {}", i > 0 ? ", " : "", indices_text(part.at, 1, part.count), relation.axis,
+                        part_text(part, golden));
+  }
+  if (relation.parts.size() > kMost) text += fmt::format(" and {} parts more", relation.parts.size() - kMost);
+  return text;
+}
+
+}  // namespace sonde

@@ -1,0 +1,49 @@
+// Relation: how a tensor of the target is made from tensors of the golden run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ask/relations/pool.h"
+#include "ground/stats/pair.h"
+
+namespace sonde {
+
+enum class RelationKind : std::uint8_t {
+  none,
+  same,      // the same elements in the same order; dimensions of 1 and the cuts of the shape may differ
+  permuted,  // with axes in another order
+  joined,    // parts of several golden tensors along an axis, or of one in another order
+  cut,       // one part of a golden tensor
+  sum,       // of two golden weights
+  constant,  // all elements have one value, as those of a golden tensor: it proves nothing
+};
+std::string_view word_of(RelationKind kind);
+
+// Indices `at` to `at + count` of the target's axis are those from `start` on, each `step` further, of the golden axis.
+struct RelationPart {
+  std::uint32_t golden = 0;  // tensor of the pool
+  std::int32_t axis = -1;    // of it, without its 1s; -1: the whole tensor is one index
+  std::int64_t at = 0, start = 0, step = 1, count = 1;
+};
+
+struct Relation {
+  RelationKind kind = RelationKind::none;
+  std::int32_t axis = -1;            // of the target; -1: the whole tensor
+  std::vector<std::int64_t> merged;  // the target's sizes with its first axes as one, and its last; empty: its own
+  std::vector<RelationPart> parts;
+  // With its axes in this order one side has the elements of the other; which side: `turns_target`.
+  std::vector<std::size_t> order;
+  bool turns_target = false;
+  bool weak = false;  // so few or so plain elements that they are alike by chance: it only confirms
+  TensorDifference difference;
+
+  explicit operator bool() const { return kind != RelationKind::none; }
+  std::uint32_t golden() const { return parts.front().golden; }
+};
+
+// "rows 0 to 31 = q_proj.weight, 32 to 47 = k_proj.weight": for people.
+std::string relation_text(const Relation& relation, const Pool& target, const Pool& golden);
+
+}  // namespace sonde

@@ -1,0 +1,354 @@
+#include "ask/relations/relations.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "ask/compare/compare_words.h"
+#include "ask/relations/blame.h"
+#include "ask/unsharded/unsharded.h"
+#include "read/catalog/unfinished_runs.h"
+#include "read/operators/op_nature.h"
+#include "read/operators/op_questions.h"
+#include "sonde/dtype.h"
+
+namespace sonde {
+namespace {
+
+// Fewer operators that are matched by name make two implementations: 0 to 0.1 of ports, 0.2 and more of a program with
+// another optimizer or other layers.
+constexpr double kLeastCommon = 0.15;
+
+std::set<std::string_view> names_in(const Catalog& catalog, const DumpPart& part) {
+  std::set<std::string_view> names;
+  for (const CatalogRank& rank : catalog.ranks) {
+    for (const CatalogStep& step : rank.steps) {
+      if (!part.takes(rank) || !part.takes(step) || step.ops.empty()) continue;
+      for (const CatalogOp& op : step.ops) {
+        if (!op.is_parameter) names.insert(op.op_name);
+      }
+      return names;
+    }
+  }
+  return names;
+}
+
+// Operators of the first steps that have the same name, shape, parameters and neighbours.
+double share_matched_by_name(const Catalog& target, const Catalog& golden, const CompareOptions& options) {
+  OpFamilies families;
+  const auto first_side = [&](const Catalog& catalog) -> std::optional<CompareSide> {
+    for (const CatalogRank& rank : catalog.ranks) {
+      for (const CatalogStep& step : rank.steps) {
+        const bool is_wanted = options.part.takes(rank) && options.part.takes(step) && !step.ops.empty();
+        if (is_wanted) return side_of(rank, step, families);
+      }
+    }
+    return std::nullopt;
+  };
+  std::optional<CompareSide> mine = first_side(target), theirs = first_side(golden);
+  if (!mine || !theirs || mine->ops.empty()) return 1;
+  const auto no_values = [](const CatalogTensor&, const CatalogTensor&) { return false; };
+  const std::vector<OpMatch> matches = match_ops(*mine, *theirs, options.names, no_values);
+  const auto by_name = std::ranges::count(matches, MatchedBy::name, &OpMatch::how);
+  return static_cast<double>(by_name) / static_cast<double>(matches.size());
+}
+
+// Codes of weights or results lose precision in every layer, which compare_runs() judges by layers.
+bool keeps_codes(const Catalog& catalog) {
+  for (const CatalogRank& rank : catalog.ranks) {
+    for (const CatalogStep& step : rank.steps) {
+      for (const CatalogOp& op : step.ops) {
+        if (!op.is_parameter && is_quantised(bare_type(op.op_type))) return true;
+        for (const CatalogTensor& tensor : op.tensors) {
+          const bool has_codes =
+              tensor.dtype != DType::undefined && tensor.dtype != DType::bool8 && info(tensor.dtype).item_bytes == 1;
+          if (has_codes && tensor.parameter.is_parameter()) return true;
+        }
+      }
+    }
+  }
+  return false;
+}
+
+bool are_two_implementations(const Catalog& target, const Catalog& golden, const CompareOptions& options) {
+  if (!options.names.empty() || options.golden_part) return false;
+  if (target.ranks.size() != golden.ranks.size()) return false;  // one of them is sharded
+  const std::set<std::string_view> mine = names_in(target, options.part), theirs = names_in(golden, options.part);
+  constexpr std::size_t kFewest = 4;
+  if (mine.size() < kFewest || theirs.size() < kFewest) return false;
+  const auto common = std::ranges::count_if(mine, [&](std::string_view name) { return theirs.contains(name); });
+  // One program: the names alone show it.
+  if (2 * static_cast<std::size_t>(common) >= std::max(mine.size(), theirs.size())) return false;
+  if (share_matched_by_name(target, golden, options) >= kLeastCommon) return false;
+  return keeps_codes(target) == keeps_codes(golden);
+}
+
+// Everything that the comparison's pointers refer to.
+struct Kept {
+  Pool target, golden;
+  RelationJudgement judgement;
+  // Weights that correspond to nothing.
+  std::deque<ComparedTensor> shown;
+  std::deque<TensorDifference> nothing;
+};
+
+class Builder {
+ public:
+  Builder(std::shared_ptr<Kept> kept, DumpComparison& into)
+      : kept_(std::move(kept)),
+        target_(kept_->target),
+        golden_(kept_->golden),
+        judged_(kept_->judgement),
+        into_(into) {}
+
+  void build() {
+    for (const auto& side : target_.steps) {
+      ComparedStep& step = into_.steps.emplace_back();
+      step.target = side;
+      step.golden = golden_.steps.front();
+    }
+    ops_.resize(target_.ops.size());
+    for (std::uint32_t i = 0; i < target_.ops.size(); ++i) add_op(i);
+    add_golden_alone();
+    for (const Culprit& culprit : judged_.culprits) add_finding(culprit);
+    add_relations();
+    into_.correspondence = summary();
+    into_.owner = kept_;
+  }
+
+ private:
+  void add_relations() {
+    for (std::uint32_t i = 0; i < target_.tensors.size(); ++i) {
+      const PoolTensor& own = target_.tensors[i];
+      if (judged_.standings[i] == Standing::unknown) continue;
+      RelatedTensor& one = into_.relations.emplace_back();
+      one.step = own.step;
+      one.tensor = own.of.tensor;
+      if (own.op != kNoOp) one.op = &target_.catalog_op(own.op);
+      const Relation& relation = judged_.relations[i];
+      one.relation = word_of(relation.kind);
+      if (!relation) continue;
+      one.golden = relation_text(relation, target_, golden_);
+      one.difference = &relation.difference;
+    }
+  }
+
+  ComparedTensor compared(std::uint32_t tensor) const {
+    const Relation& relation = judged_.relations[tensor];
+    ComparedTensor one;
+    one.target = target_.tensors[tensor].of.tensor;
+    one.golden = golden_.tensors[relation.golden()].of.tensor;
+    one.difference = &relation.difference;
+    one.beyond = judged_.standings[tensor] == Standing::beyond;
+    if (relation.kind != RelationKind::same) one.note = relation_text(relation, target_, golden_);
+    return one;
+  }
+
+  OpVerdict verdict_of(const ComparedOp& op) const {
+    const auto any = [&](const auto& is) { return std::ranges::any_of(op.outputs, is); };
+    if (op.outputs.empty()) return OpVerdict::unmatched;
+    if (any([](const ComparedTensor& output) { return output.beyond; })) return OpVerdict::propagated;
+    const bool equal = !any([](const ComparedTensor& output) { return !output.difference->equal; });
+    return equal ? OpVerdict::identical : OpVerdict::within_tolerance;
+  }
+
+  void add_op(std::uint32_t number) {
+    const PoolOp& own = target_.ops[number];
+    ComparedStep& step = into_.steps[own.step];
+    ComparedOp& op = step.ops.emplace_back();
+    ops_[number] = &op;
+    op.target_index = own.index;
+    op.target = {target_.op(number).op};
+    op.kind = target_.op(number).kind;
+    for (const std::uint32_t input : own.inputs) {
+      if (judged_.relations[input]) op.inputs.push_back(compared(input));
+    }
+    for (const std::uint32_t output : own.outputs) {
+      const Relation& relation = judged_.relations[output];
+      if (!relation) continue;
+      op.outputs.push_back(compared(output));
+      step.largest_relative = std::max(step.largest_relative, relation.difference.relative());
+      for (const RelationPart& part : relation.parts) add_golden(op, part.golden);
+    }
+    if (!op.golden.empty()) op.how = MatchedBy::values;
+    op.verdict = verdict_of(op);
+    if (op.golden.empty() && op.verdict != OpVerdict::unmatched) {
+      op.outputs.clear();  // it is golden data or a golden parameter
+      op.verdict = OpVerdict::unmatched;
+    }
+    if (op.verdict == OpVerdict::unmatched) op.nearest.why = "its values are in no golden tensor";
+  }
+
+  void add_golden(ComparedOp& op, std::uint32_t tensor) {
+    const std::uint32_t maker = golden_.tensors[tensor].op;
+    if (maker == kNoOp) return;
+    const CatalogOp* golden = golden_.op(maker).op;
+    if (std::ranges::find(op.golden, golden) == op.golden.end()) op.golden.push_back(golden);
+  }
+
+  void add_golden_alone() {
+    for (std::uint32_t i = 0; i < golden_.ops.size(); ++i) {
+      const auto& outputs = golden_.ops[i].outputs;
+      if (std::ranges::any_of(outputs, [&](std::uint32_t output) { return judged_.met[output] != 0; })) continue;
+      ComparedOp& op = into_.steps.front().ops.emplace_back();
+      op.golden = {golden_.op(i).op};
+      op.kind = golden_.op(i).kind;
+      op.verdict = OpVerdict::unmatched;
+      op.nearest.why = "its values are in no tensor of the target";
+    }
+  }
+
+  void add_finding(const Culprit& culprit) {
+    ComparedOp& op = *ops_[culprit.op];
+    CompareFinding& finding = into_.findings.emplace_back();
+    finding.step = target_.ops[culprit.op].step;
+    finding.op = &op;
+    finding.culprit = op.target.back();
+    finding.place = culprit.op;
+    finding.uncertain = culprit.uncertain || &culprit != &judged_.culprits.front();
+    op.verdict = OpVerdict::introduced;
+    if (culprit.weight) {
+      finding.kind = FindingKind::parameter;
+      finding.tensor = input_of(op, *culprit.weight);
+      finding.name = "parameter " + std::string(target_.tensors[*culprit.weight].of.tensor->parameter);
+      finding.what = culprit.what;
+    } else {
+      finding.kind = FindingKind::inserted;
+      finding.what = words_of(culprit);
+    }
+    op.reason = finding.what;
+  }
+
+  // The slot that reads the weight; a tensor is shown although it corresponds to nothing.
+  const ComparedTensor* input_of(ComparedOp& op, std::uint32_t weight) {
+    const CatalogTensor* wanted = target_.tensors[weight].of.tensor;
+    for (const ComparedTensor& input : op.inputs) {
+      if (input.target == wanted) return &input;
+    }
+    ComparedTensor& shown = kept_->shown.emplace_back();
+    shown.target = wanted;
+    TensorDifference& nothing = kept_->nothing.emplace_back();
+    nothing.shape = wanted->shape;
+    nothing.problem = "corresponds to nothing";
+    shown.difference = &nothing;
+    return &shown;
+  }
+
+  std::string words_of(const Culprit& culprit) const {
+    std::string text = "its result corresponds to nothing in the golden dump, although what it reads does";
+    if (!culprit.what.empty()) {
+      text = culprit.what;
+    } else if (!culprit.group.empty()) {
+      text = fmt::format(
+          "its result corresponds to nothing in the golden dump, nor do those of the {} operators before it: ",
+          culprit.group.size() - 1);
+      constexpr std::size_t kMost = 12;
+      const std::size_t first = culprit.group.size() > kMost ? culprit.group.size() - kMost : 0;
+      for (std::size_t i = first; i < culprit.group.size(); ++i) {
+        const CatalogOp& op = target_.catalog_op(culprit.group[i]);
+        text += fmt::format("{}{} {}", i > first ? ", " : "", op.op_type, place_of(op));
+      }
+    }
+    if (!culprit.golden) return text;
+    const PoolTensor& golden = golden_.tensors[*culprit.golden];
+    if (golden.op == kNoOp) return text + fmt::format("; golden {} is like it", golden_.name_of(*culprit.golden));
+    const CatalogOp& op = golden_.catalog_op(golden.op);
+    return text + fmt::format("; the result of golden {} {}, {} is like it", op.op_type, op.op_name, place_of(op));
+  }
+
+  static std::string place_of(const CatalogOp& op) {
+    const std::string_view file = op.source_file;
+    return fmt::format("{}:{}", file.substr(file.rfind('/') + 1), op.line);
+  }
+
+  std::string summary() const {
+    std::array<std::size_t, 7> counts{};
+    std::size_t all = 0;
+    for (std::uint32_t i = 0; i < target_.tensors.size(); ++i) {
+      if (judged_.standings[i] == Standing::unknown) continue;
+      ++all;
+      ++counts[static_cast<std::size_t>(judged_.relations[i].kind)];
+    }
+    const auto count = [&](RelationKind kind) { return counts[static_cast<std::size_t>(kind)]; };
+    std::string text = fmt::format("two implementations: {} of {} target tensors correspond ({} equal up to shape",
+                                   all - count(RelationKind::none), all, count(RelationKind::same));
+    for (const RelationKind kind :
+         {RelationKind::permuted, RelationKind::joined, RelationKind::cut, RelationKind::sum, RelationKind::constant}) {
+      if (count(kind) > 0) text += fmt::format(", {} {}", count(kind), word_of(kind));
+    }
+    text += ")";
+    if (count(RelationKind::none) > 0 && judged_.culprits.empty()) {
+      text += fmt::format("; {} have no counterpart and reach no result that differs", count(RelationKind::none));
+    }
+    return text;
+  }
+
+  std::shared_ptr<Kept> kept_;
+  const Pool& target_;
+  const Pool& golden_;
+  const RelationJudgement& judged_;
+  DumpComparison& into_;
+  std::vector<ComparedOp*> ops_;  // by operator of the target's pool
+};
+
+// The two have other weights: structure is all that can be compared.
+void say_that_weights_differ(const RelationJudgement& judged, DumpComparison& into) {
+  into.notes.insert(into.notes.begin(), fmt::format("the weights are not the same: {} of {} correspond",
+                                                    judged.related_weights, judged.weights));
+}
+
+void count_up(const Kept& kept, DumpComparison& into) {
+  for (std::size_t i = 0; i < kept.target.tensors.size(); ++i) {
+    const Relation& relation = kept.judgement.relations[i];
+    if (relation) ++into.compared_tensors;
+  }
+  for (const Pool* pool : {&kept.target, &kept.golden}) {
+    into.unreadable.insert(into.unreadable.end(), pool->unreadable.begin(), pool->unreadable.end());
+  }
+}
+
+}  // namespace
+
+Result<DumpComparison> compare_programs(const Catalog& target, const Catalog& golden, const CompareOptions& options) {
+  if (!are_two_implementations(target, golden, options)) return compare_runs(target, golden, options);
+  if (const Status known = check_part(target, options.part); !known) return known.error();
+  DumpComparison comparison;
+  const Threads threads(options.threads);
+  auto kept = std::make_shared<Kept>(Kept{
+      Pool(target, options.part, *comparison.families), Pool(golden, options.part, *comparison.families), {}, {}, {}});
+  if (kept->target.ops.empty() || kept->golden.ops.empty()) return compare_runs(target, golden, options);
+  kept->target.read(threads);
+  kept->golden.read(threads);
+  kept->judgement = judge_relations(kept->target, kept->golden, threads);
+  const RelationJudgement& judged = kept->judgement;
+  if (judged.weights_are_others) {
+    Result<DumpComparison> by_structure = compare_runs(target, golden, options);
+    if (by_structure) say_that_weights_differ(judged, *by_structure);
+    return by_structure;
+  }
+  Builder(kept, comparison).build();
+  count_up(*kept, comparison);
+  if (judged.nothing_corresponds) {
+    comparison.left_out.push_back(
+        fmt::format("nothing corresponds: {} of {} parameters are in both", judged.related_weights, judged.weights));
+  }
+  comparison.complete = target.problems.empty() && golden.problems.empty() && comparison.unreadable.empty() &&
+                        comparison.left_out.empty() && comparison.compared_tensors > 0;
+  bool ended_early = false;
+  for (const Catalog* catalog : {&target, &golden}) {
+    for (const std::string& end : early_ends(*catalog, options.part)) {
+      comparison.notes.push_back((catalog == &golden ? "golden: " : "") + end);
+      ended_early = true;
+    }
+  }
+  if (ended_early) comparison.complete = comparison.complete && !comparison.findings.empty();
+  return comparison;
+}
+
+}  // namespace sonde

@@ -1,0 +1,576 @@
+#include "ask/relations/search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include "ask/compare/tolerance.h"
+#include "ask/relations/views.h"
+#include "read/operators/op_family.h"
+#include "sonde/dtype.h"
+
+namespace sonde {
+namespace {
+
+// A part of a golden tensor, or a whole one: what a part of a target's tensor may be equal to.
+struct Entry {
+  std::uint64_t count = 0;  // elements
+  double norm = 0, sum = 0;
+  std::uint32_t tensor = 0;
+  std::int32_t axis = -1;  // -1: the whole
+  std::uint32_t index = 0;
+};
+
+// The largest relative error of two tensors that are related. Weights are copied, not computed.
+double tolerance_for(const PoolTensor& target, const PoolTensor& golden) {
+  const double spacing = std::max(epsilon_of(target.of.tensor->dtype), epsilon_of(golden.of.tensor->dtype));
+  const bool are_weights = target.is_weight() && golden.is_weight();
+  return are_weights ? std::max(1e-5, 2 * spacing) : std::max(1e-3, 6 * spacing);
+}
+
+bool agree(const Extent& a, const Extent& b, std::uint64_t count, double tolerance) {
+  const double scale = tolerance * std::max(a.norm, b.norm);
+  return std::abs(a.norm - b.norm) <= scale && std::abs(a.sum - b.sum) <= scale * std::sqrt(static_cast<double>(count));
+}
+
+bool agree(const TensorPrint& a, const TensorPrint& b, double tolerance) {
+  if (a.count != b.count || a.non_finite != b.non_finite || !agree(a.whole, b.whole, a.count, tolerance)) return false;
+  const double scale = tolerance * std::max(a.whole.norm, b.whole.norm);
+  return std::abs(a.min - b.min) <= scale && std::abs(a.max - b.max) <= scale;
+}
+
+// Some of the elements: enough to distinguish a wrong order of axes from the right one.
+bool agree_in_samples(const PartView& a, const PartView& b, std::int64_t count, double norm, double tolerance) {
+  constexpr std::int64_t kSamples = 61;
+  const double scale = norm / std::sqrt(static_cast<double>(count));
+  const std::int64_t stride = std::max<std::int64_t>(1, count / kSamples);
+  double errors = 0, taken = 0;
+  for (std::int64_t at = 0; at < count; at += stride) {
+    const double x = a.at(at), y = b.at(at);
+    if (std::isfinite(x) != std::isfinite(y)) return false;
+    if (std::isfinite(x)) errors += (x - y) * (x - y);
+    ++taken;
+  }
+  // The samples may be larger than the average.
+  return errors <= taken * scale * scale * tolerance * tolerance * 16;
+}
+
+void add(PairSums& all, const PairSums& part, std::uint64_t before) {
+  if (part.max_error > all.max_error || all.count == 0) {
+    all.max_error = part.max_error;
+    all.worst = part.worst;
+    all.worst.index += before;
+  }
+  all.count += part.count;
+  all.mismatches += part.mismatches;
+  all.finite_pairs += part.finite_pairs;
+  all.equal_non_finite += part.equal_non_finite;
+  all.sum += part.sum;
+  all.golden_sum += part.golden_sum;
+  all.squares += part.squares;
+  all.golden_squares += part.golden_squares;
+  all.products += part.products;
+  all.error_squares += part.error_squares;
+  all.golden_min = std::min(all.golden_min, part.golden_min);
+  all.golden_max = std::max(all.golden_max, part.golden_max);
+}
+
+TensorDifference difference_from(const PairSums& sums, const CatalogTensor& target, const CatalogTensor& golden) {
+  TensorDifference found;
+  found.by = ComparedBy::values;
+  found.dtype = target.dtype;
+  found.golden_dtype = golden.dtype;
+  found.shape = target.shape;
+  found.golden_shape = golden.shape;
+  found.sums = sums;
+  found.count = sums.count;
+  found.mismatches = sums.mismatches;
+  found.equal = sums.mismatches == 0;
+  found.different_non_finite = sums.different_non_finite();
+  const double pairs = static_cast<double>(std::max<std::uint64_t>(sums.finite_pairs, 1));
+  found.rms_error = std::sqrt(sums.error_squares / pairs);
+  found.rms = std::sqrt(sums.golden_squares / pairs);
+  found.max_error = sums.max_error;
+  found.max_size = std::max(std::abs(sums.golden_min), std::abs(sums.golden_max));
+  const double lengths = std::sqrt(sums.squares * sums.golden_squares);
+  found.cosine = lengths == 0 ? 1 : std::min(1.0, sums.products / lengths);
+  found.worst_index = sums.worst.index;
+  found.worst_value = sums.worst.value;
+  found.worst_golden = sums.worst.golden;
+  return found;
+}
+
+TensorDifference difference_by_statistics(const PoolTensor& target, const PoolTensor& golden) {
+  TensorDifference found;
+  found.by = ComparedBy::statistics;
+  found.dtype = target.of.tensor->dtype;
+  found.golden_dtype = golden.of.tensor->dtype;
+  found.shape = target.of.tensor->shape;
+  found.golden_shape = golden.of.tensor->shape;
+  const TensorPrint &a = target.print, &b = golden.print;
+  found.count = a.count;
+  const double count = static_cast<double>(a.count);
+  found.rms = b.whole.norm / std::sqrt(count);
+  found.rms_error =
+      std::max(std::abs(a.whole.norm - b.whole.norm) / std::sqrt(count), std::abs(a.whole.sum - b.whole.sum) / count);
+  found.max_error = std::max({std::abs(a.max - b.max), std::abs(a.min - b.min), found.rms_error});
+  found.max_size = std::max(std::abs(b.min), std::abs(b.max));
+  found.mismatches = found.max_error > 0 ? 1 : 0;
+  found.equal = found.mismatches == 0;
+  return found;
+}
+
+// The order of axes of one side that gives the elements of the other; false: none does.
+bool turn_to_agree(PartView& target, PartView& golden, std::int64_t count, double norm, double tolerance,
+                   Relation& relation) {
+  if (agree_in_samples(target, golden, count, norm, tolerance)) return true;
+  for (const bool turns_target : {false, true}) {
+    PartView& turned = turns_target ? target : golden;
+    const PartView& other = turns_target ? golden : target;
+    const std::vector<std::int64_t> shape = turned.shape();
+    for (const std::vector<std::size_t>& order : orders_of(shape.size())) {
+      turned.permute(order);
+      if (agree_in_samples(turned, other, count, norm, tolerance)) {
+        relation.order = order;
+        relation.turns_target = turns_target;
+        return true;
+      }
+      std::vector<std::size_t> back(order.size());
+      for (std::size_t i = 0; i < order.size(); ++i) back[order[i]] = i;
+      turned.permute(back);
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+struct Search::State {
+  const Pool& target;
+  const Pool& golden;
+  const Threads& threads;
+  std::vector<Entry> entries;  // by count, then by norm
+  std::vector<char> met;
+  std::map<std::pair<std::uint32_t, std::int32_t>, std::vector<char>> covered;  // by golden tensor and axis: indices
+
+  void index();
+  std::span<const Entry> like(std::uint64_t count, double norm, double tolerance) const;
+  Relation find_whole(std::uint32_t tensor);
+  Relation find_parts(std::uint32_t tensor);
+  Relation find_along(std::uint32_t tensor, std::size_t axis);
+  Relation find_merged(std::uint32_t tensor);
+  Relation find_runs(std::uint32_t tensor, const std::vector<Extent>& wanted, std::size_t axis, Relation found);
+  Relation find_constant(std::uint32_t tensor);
+  Relation find_sum(std::uint32_t tensor);
+  bool verify_whole(std::uint32_t tensor, std::uint32_t other, double tolerance, Relation& into);
+  bool verify_parts(std::uint32_t tensor, double tolerance, Relation& into);
+  std::int64_t run_length(const std::vector<Extent>& wanted, std::size_t from, const Entry& first, std::int64_t step,
+                          std::uint64_t count, double tolerance) const;
+  std::optional<RelationPart> longest_run(std::uint32_t tensor, const std::vector<Extent>& wanted, std::size_t from,
+                                          std::uint64_t count) const;
+  double preference(std::uint32_t tensor, std::uint32_t other) const;
+  void cover(const RelationPart& part);
+  void note(const Relation& relation) {
+    for (const RelationPart& part : relation.parts) {
+      if (part.axis < 0) {
+        met[part.golden] = 1;
+      } else {
+        cover(part);
+      }
+    }
+  }
+};
+
+void Search::State::index() {
+  for (std::uint32_t i = 0; i < golden.tensors.size(); ++i) {
+    const TensorPrint& print = golden.tensors[i].print;
+    if (print.count == 0) continue;
+    entries.push_back({print.count, print.whole.norm, print.whole.sum, i, -1, 0});
+    for (std::size_t axis = 0; axis < print.parts.size(); ++axis) {
+      const auto& parts = print.parts[axis];
+      if (parts.empty() || print.is_constant()) continue;
+      for (std::uint32_t at = 0; at < parts.size(); ++at) {
+        if (parts[at].norm == 0) continue;
+        entries.push_back(
+            {print.count / parts.size(), parts[at].norm, parts[at].sum, i, static_cast<std::int32_t>(axis), at});
+      }
+    }
+  }
+  std::ranges::sort(entries, [](const Entry& a, const Entry& b) {
+    return std::tie(a.count, a.norm, a.tensor, a.axis, a.index) < std::tie(b.count, b.norm, b.tensor, b.axis, b.index);
+  });
+}
+
+void Search::State::cover(const RelationPart& part) {
+  const auto axis = static_cast<std::size_t>(part.axis);
+  std::vector<char>& indices = covered[{part.golden, part.axis}];
+  indices.resize(static_cast<std::size_t>(golden.tensors[part.golden].shape[axis]));
+  for (std::int64_t i = 0; i < part.count; ++i) indices[static_cast<std::size_t>(part.start + i * part.step)] = 1;
+  if (std::ranges::all_of(indices, [](char is_covered) { return is_covered != 0; })) met[part.golden] = 1;
+}
+
+std::span<const Entry> Search::State::like(std::uint64_t count, double norm, double tolerance) const {
+  const auto before = [](const Entry& entry, const std::pair<std::uint64_t, double>& key) {
+    return std::pair(entry.count, entry.norm) < key;
+  };
+  const auto first = std::lower_bound(entries.begin(), entries.end(), std::pair(count, norm * (1 - tolerance)), before);
+  auto last = first;
+  while (last != entries.end() && last->count == count && last->norm <= norm * (1 + tolerance)) ++last;
+  return {first, last};
+}
+
+// Of several golden tensors with the same values: a weight for a weight, an operator of the same kind, the same shape.
+double Search::State::preference(std::uint32_t tensor, std::uint32_t other) const {
+  const PoolTensor &mine = target.tensors[tensor], &theirs = golden.tensors[other];
+  double points = 0;
+  if ((mine.op == kNoOp) == (theirs.op == kNoOp)) points += 8;
+  if (mine.is_weight() == theirs.is_weight()) points += 4;
+  if (mine.op != kNoOp && theirs.op != kNoOp) {
+    const CompareOp &a = target.op(mine.op), &b = golden.op(theirs.op);
+    if (OpFamilies::same(*a.family, *b.family)) points += 2;
+    if (a.op->phase == b.op->phase) points += 4;
+  }
+  if (mine.shape == theirs.shape) points += 1;
+  return points;
+}
+
+bool Search::State::verify_whole(std::uint32_t tensor, std::uint32_t other, double tolerance, Relation& into) {
+  const PoolTensor &mine = target.tensors[tensor], &theirs = golden.tensors[other];
+  into.axis = -1;
+  into.parts = {{.golden = other}};
+  into.kind = RelationKind::same;
+  if (!mine.print.by_values || !theirs.print.by_values) {
+    if (!agree(mine.print, theirs.print, tolerance / 10)) return false;
+    into.difference = difference_by_statistics(mine, theirs);
+    return true;
+  }
+  const auto x = target.values_of(tensor), y = golden.values_of(other);
+  if (!x || !y) return false;
+  PartView left(x.view()), right(y.view());
+  const auto count = static_cast<std::int64_t>(mine.print.count);
+  if (!turn_to_agree(left, right, count, theirs.print.whole.norm, tolerance, into)) return false;
+  if (!into.order.empty()) into.kind = RelationKind::permuted;
+  const PairSums sums = compare_pair(left.view(), right.view(), {.all_sums = false}, threads.runner());
+  if (sums.different_non_finite() > 0) return false;
+  into.difference = difference_from(sums, *mine.of.tensor, *theirs.of.tensor);
+  return into.difference.relative() <= tolerance;
+}
+
+Relation Search::State::find_whole(std::uint32_t tensor) {
+  const PoolTensor& mine = target.tensors[tensor];
+  std::vector<std::pair<double, std::uint32_t>> candidates;
+  constexpr double kWidest = 0.05;
+  for (const Entry& entry : like(mine.print.count, mine.print.whole.norm, kWidest)) {
+    if (entry.axis != -1) continue;
+    const PoolTensor& other = golden.tensors[entry.tensor];
+    if (agree(mine.print, other.print, tolerance_for(mine, other))) {
+      candidates.emplace_back(-preference(tensor, entry.tensor), entry.tensor);
+    }
+  }
+  std::ranges::sort(candidates);
+  Relation best;
+  constexpr std::size_t kMostTried = 64;
+  for (std::size_t i = 0; i < std::min(candidates.size(), kMostTried); ++i) {
+    Relation found;
+    const std::uint32_t other = candidates[i].second;
+    if (!verify_whole(tensor, other, tolerance_for(mine, golden.tensors[other]), found)) continue;
+    note(found);
+    if (!best) best = std::move(found);
+  }
+  return best;
+}
+
+std::int64_t Search::State::run_length(const std::vector<Extent>& wanted, std::size_t from, const Entry& first,
+                                       std::int64_t step, std::uint64_t count, double tolerance) const {
+  const TensorPrint& print = golden.tensors[first.tensor].print;
+  if (first.axis == -1) return 1;
+  const std::vector<Extent>& parts = print.parts[static_cast<std::size_t>(first.axis)];
+  std::int64_t length = 1;
+  for (std::size_t at = from + 1; at < wanted.size(); ++at, ++length) {
+    const std::int64_t index = static_cast<std::int64_t>(first.index) + step * length;
+    if (index < 0 || index >= static_cast<std::int64_t>(parts.size())) break;
+    if (!agree(wanted[at], parts[static_cast<std::size_t>(index)], count, tolerance)) break;
+  }
+  return length;
+}
+
+std::optional<RelationPart> Search::State::longest_run(std::uint32_t tensor, const std::vector<Extent>& wanted,
+                                                       std::size_t from, std::uint64_t count) const {
+  const PoolTensor& mine = target.tensors[tensor];
+  constexpr std::size_t kMostTried = 256;
+  constexpr double kWidest = 0.05;
+  std::optional<RelationPart> best;
+  double best_points = -1;
+  std::size_t tried = 0;
+  for (const Entry& entry : like(count, wanted[from].norm, kWidest)) {
+    const PoolTensor& other = golden.tensors[entry.tensor];
+    const double tolerance = tolerance_for(mine, other);
+    if (!other.print.by_values || mine.is_weight() != other.is_weight()) continue;
+    if (!agree(wanted[from], {entry.sum, entry.norm}, count, tolerance)) continue;
+    if (++tried > kMostTried) break;
+    for (const std::int64_t step : {1, 0, 2, -1}) {
+      const std::int64_t length = run_length(wanted, from, entry, step, count, tolerance);
+      const double points = 100.0 * static_cast<double>(length) + preference(tensor, entry.tensor);
+      if (points <= best_points) continue;
+      best_points = points;
+      best = RelationPart{.golden = entry.tensor,
+                          .axis = entry.axis,
+                          .at = static_cast<std::int64_t>(from),
+                          .start = entry.index,
+                          .step = length == 1 ? 1 : step,
+                          .count = length};
+      if (length == 1) break;
+    }
+  }
+  return best;
+}
+
+// Joins and cuts along one axis of the target.
+Relation Search::State::find_along(std::uint32_t tensor, std::size_t axis) {
+  return find_runs(tensor, target.tensors[tensor].print.parts[axis], axis, {});
+}
+
+Relation Search::State::find_runs(std::uint32_t tensor, const std::vector<Extent>& wanted, std::size_t axis,
+                                  Relation found) {
+  const PoolTensor& mine = target.tensors[tensor];
+  if (wanted.size() < 2) return {};
+  const std::uint64_t count = mine.print.count / wanted.size();
+  found.axis = static_cast<std::int32_t>(axis);
+  double tolerance = 0;
+  for (std::size_t at = 0; at < wanted.size();) {
+    const std::optional<RelationPart> part = longest_run(tensor, wanted, at, count);
+    // Single numbers are equal by chance: only long runs of them count.
+    const bool is_long = part && (count > 1 || part->count >= 4);
+    if (!is_long) return {};
+    at += static_cast<std::size_t>(part->count);
+    tolerance = std::max(tolerance, tolerance_for(mine, golden.tensors[part->golden]));
+    found.parts.push_back(*part);
+  }
+  if (!verify_parts(tensor, tolerance, found)) return {};
+  found.kind = found.parts.size() == 1 ? RelationKind::cut : RelationKind::joined;
+  return found;
+}
+
+bool Search::State::verify_parts(std::uint32_t tensor, double tolerance, Relation& into) {
+  const PoolTensor& mine = target.tensors[tensor];
+  const auto x = target.values_of(tensor);
+  if (!x) return false;
+  PairSums all;
+  for (const RelationPart& part : into.parts) {
+    const auto y = golden.values_of(part.golden);
+    if (!y) return false;
+    TensorView whole = x.view();
+    const std::vector<std::int64_t> strides = {into.merged.empty() ? 1 : into.merged[1], 1};
+    if (!into.merged.empty()) {
+      whole.shape = into.merged;
+      whole.strides = strides;
+    }
+    PartView left(whole), right(y.view());
+    if (into.axis >= 0) left.keep(static_cast<std::size_t>(into.axis), part.at, 1, part.count);
+    if (part.axis >= 0) right.keep(static_cast<std::size_t>(part.axis), part.start, part.step, part.count);
+    const std::int64_t count = left.view().elements();
+    if (count != right.view().elements()) return false;
+    const double norm =
+        mine.print.whole.norm * std::sqrt(static_cast<double>(count) / static_cast<double>(mine.print.count));
+    Relation turned;
+    if (!turn_to_agree(left, right, count, norm, tolerance, turned)) return false;
+    const PairSums sums = compare_pair(left.view(), right.view(), {.all_sums = false}, in_order);
+    if (sums.different_non_finite() > 0) return false;
+    add(all, sums, all.count);
+  }
+  into.difference = difference_from(all, *mine.of.tensor, *golden.tensors[into.golden()].of.tensor);
+  return into.difference.relative() <= tolerance;
+}
+
+// With its first axes as one, and its last ones: the heads of a weight or a bias.
+Relation Search::State::find_merged(std::uint32_t tensor) {
+  const PoolTensor& mine = target.tensors[tensor];
+  constexpr std::uint64_t kMost = 1 << 20;
+  const PoolValues x = target.values_of(tensor);
+  if (mine.shape.size() < 2 || mine.print.count > kMost || mine.print.proves_nothing() || !x) return {};
+  if (!x.view().is_c_contiguous()) return {};
+  const PartView whole(x.view());
+  std::int64_t rows = 1;
+  for (const std::int64_t size : mine.shape) {
+    rows *= size;
+    const std::int64_t columns = static_cast<std::int64_t>(mine.print.count) / rows;
+    std::vector<Extent> by_row(static_cast<std::size_t>(rows)), by_column(static_cast<std::size_t>(columns));
+    for (std::int64_t i = 0; i < rows * columns; ++i) {
+      const double value = whole.at(i);
+      for (Extent* part :
+           {&by_row[static_cast<std::size_t>(i / columns)], &by_column[static_cast<std::size_t>(i % columns)]}) {
+        part->sum += value;
+        part->norm += value * value;
+      }
+    }
+    for (std::vector<Extent>* parts : {&by_row, &by_column}) {
+      for (Extent& part : *parts) part.norm = std::sqrt(part.norm);
+    }
+    Relation found;
+    found.merged = {rows, columns};
+    if (Relation along = find_runs(tensor, by_row, 0, found)) return along;
+    if (Relation along = find_runs(tensor, by_column, columns == 1 ? 0 : 1, found)) return along;
+  }
+  return {};
+}
+
+// A whole tensor that is one index of a golden axis: a token, a row of a batch.
+Relation Search::State::find_parts(std::uint32_t tensor) {
+  const PoolTensor& mine = target.tensors[tensor];
+  Relation found;
+  if (!mine.print.by_values) return found;
+  if (!mine.print.proves_nothing()) {
+    const std::optional<RelationPart> part = longest_run(tensor, {mine.print.whole}, 0, mine.print.count);
+    if (part && part->axis >= 0) {
+      found.parts = {*part};
+      found.kind = RelationKind::cut;
+      if (verify_parts(tensor, tolerance_for(mine, golden.tensors[part->golden]), found)) return found;
+    }
+  }
+  for (std::size_t axis = 0; axis < mine.shape.size(); ++axis) {
+    if (Relation along = find_along(tensor, axis)) return along;
+  }
+  return find_merged(tensor);
+}
+
+Relation Search::State::find_constant(std::uint32_t tensor) {
+  const TensorPrint& print = target.tensors[tensor].print;
+  Relation found;
+  for (std::uint32_t i = 0; i < golden.tensors.size(); ++i) {
+    const TensorPrint& other = golden.tensors[i].print;
+    if (!other.is_constant() || other.non_finite != 0 || std::abs(other.min - print.min) > 1e-5 * std::abs(print.min))
+      continue;
+    met[i] = 1;
+    if (found) continue;
+    found.kind = RelationKind::constant;
+    found.parts = {{.golden = i}};
+    found.difference = difference_by_statistics(target.tensors[tensor], golden.tensors[i]);
+    found.difference.rms_error = found.difference.max_error = 0;
+    found.difference.equal = true;
+  }
+  return found;
+}
+
+// One bias for two.
+Relation Search::State::find_sum(std::uint32_t tensor) {
+  const PoolTensor& mine = target.tensors[tensor];
+  const auto x = target.values_of(tensor);
+  if (!mine.is_weight() || !x) return {};
+  std::vector<std::uint32_t> like;
+  for (std::uint32_t i = 0; i < golden.tensors.size(); ++i) {
+    const PoolTensor& other = golden.tensors[i];
+    if (other.is_weight() && other.print.by_values && other.shape == mine.shape) like.push_back(i);
+  }
+  constexpr std::size_t kMost = 64;
+  if (like.size() > kMost) return {};
+  for (std::size_t a = 0; a < like.size(); ++a) {
+    for (std::size_t b = a + 1; b < like.size(); ++b) {
+      const double sum = golden.tensors[like[a]].print.whole.sum + golden.tensors[like[b]].print.whole.sum;
+      if (std::abs(sum - mine.print.whole.sum) > 1e-4 * mine.print.whole.norm) continue;
+      const auto y = golden.values_of(like[a]), z = golden.values_of(like[b]);
+      if (!y || !z) continue;
+      const PartView whole(x.view()), one(y.view()), two(z.view());
+      double errors = 0;
+      for (std::int64_t i = 0; i < whole.view().elements(); ++i) {
+        errors += std::pow(whole.at(i) - one.at(i) - two.at(i), 2);
+      }
+      if (std::sqrt(errors) > 1e-5 * mine.print.whole.norm) continue;
+      Relation found;
+      found.kind = RelationKind::sum;
+      found.parts = {{.golden = like[a]}, {.golden = like[b]}};
+      found.difference = difference_by_statistics(mine, mine);
+      return found;
+    }
+  }
+  return {};
+}
+
+Search::Search(const Pool& target, const Pool& golden, const Threads& threads)
+    : state_(new State{target, golden, threads, {}, std::vector<char>(golden.tensors.size(), 0), {}}) {
+  state_->index();
+}
+Search::~Search() = default;
+
+const std::vector<char>& Search::met() const { return state_->met; }
+
+Relation Search::find(std::uint32_t tensor) {
+  const PoolTensor& mine = state_->target.tensors[tensor];
+  if (mine.print.count == 0) return {};
+  if (mine.print.is_constant() && (mine.print.count > 1 || mine.print.whole_numbers))
+    return state_->find_constant(tensor);
+  Relation found = state_->find_whole(tensor);
+  if (!found && mine.print.count > 1) found = state_->find_parts(tensor);
+  if (!found) found = state_->find_sum(tensor);
+  if (found) state_->note(found);
+  found.weak = mine.print.proves_nothing();
+  return found;
+}
+
+bool same_but_for_mask(const Pool& target, std::uint32_t tensor, const Pool& golden, std::uint32_t other) {
+  const PoolTensor &mine = target.tensors[tensor], &theirs = golden.tensors[other];
+  if (mine.shape != theirs.shape || theirs.print.non_finite == 0) return false;
+  const PoolValues x = target.values_of(tensor), y = golden.values_of(other);
+  if (!x || !y) return false;
+  constexpr double kHidden = -1e4;
+  const PartView left(x.view()), right(y.view());
+  double errors = 0, squares = 0;
+  for (std::int64_t at = 0; at < static_cast<std::int64_t>(mine.print.count); ++at) {
+    const double a = left.at(at), b = right.at(at);
+    if ((a < kHidden) != (b < kHidden)) return false;
+    if (a < kHidden) continue;
+    errors += (a - b) * (a - b);
+    squares += b * b;
+  }
+  return errors <= squares * 1e-8;
+}
+
+bool have_same_values(const Pool& target, std::uint32_t tensor, const Pool& golden, std::uint32_t other) {
+  const PoolTensor &mine = target.tensors[tensor], &theirs = golden.tensors[other];
+  if (!agree(mine.print, theirs.print, tolerance_for(mine, theirs))) return false;
+  const PoolValues x = target.values_of(tensor), y = golden.values_of(other);
+  if (!x || !y) return true;
+  PartView left(x.view()), right(y.view());
+  const auto count = static_cast<std::int64_t>(mine.print.count);
+  if (left.shape() == right.shape()) {
+    return agree_in_samples(left, right, count, theirs.print.whole.norm, tolerance_for(mine, theirs));
+  }
+  Relation turned;
+  return turn_to_agree(left, right, count, theirs.print.whole.norm, tolerance_for(mine, theirs), turned);
+}
+
+double likeness_of(const Pool& target, std::uint32_t tensor, const Pool& golden, std::uint32_t other) {
+  const PoolTensor &mine = target.tensors[tensor], &theirs = golden.tensors[other];
+  if (mine.print.count != theirs.print.count || mine.print.count < 4) return 0;
+  const auto x = target.values_of(tensor), y = golden.values_of(other);
+  if (!x || !y) return 0;
+  constexpr std::int64_t kSamples = 2048;
+  PartView left(x.view());
+  const auto count = static_cast<std::int64_t>(mine.print.count);
+  const std::int64_t stride = std::max<std::int64_t>(1, count / kSamples);
+  std::vector<std::vector<std::size_t>> orders = orders_of(theirs.shape.size());
+  orders.insert(orders.begin(), std::vector<std::size_t>{});
+  double best = 0;
+  for (const std::vector<std::size_t>& order : orders) {
+    PartView right(y.view());
+    if (!order.empty()) right.permute(order);
+    double n = 0, sx = 0, sy = 0, sxx = 0, syy = 0, sxy = 0;
+    for (std::int64_t at = 0; at < count; at += stride) {
+      const double a = left.at(at), b = right.at(at);
+      if (!std::isfinite(a) || !std::isfinite(b)) continue;
+      n += 1;
+      sx += a;
+      sy += b;
+      sxx += a * a;
+      syy += b * b;
+      sxy += a * b;
+    }
+    const double spread = std::sqrt(std::max(0.0, sxx - sx * sx / n) * std::max(0.0, syy - sy * sy / n));
+    if (n > 2 && spread > 0) best = std::max(best, (sxy - sx * sy / n) / spread);
+  }
+  return best;
+}
+
+}  // namespace sonde

@@ -1,0 +1,107 @@
+#include "ask/relations/standings.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "ask/compare/tolerance.h"
+#include "read/operators/op_family.h"
+
+namespace sonde {
+namespace {
+
+// An error may grow by this factor in one operator: norms and differences of near numbers do it.
+constexpr double kMostGrowth = 30;
+// Roundings of an operator and those before it, in spacings of the type.
+constexpr double kRoundings = 200;
+// The rest of a sum that cancels, such as the gradient of a bias of keys, is rounding alone.
+constexpr double kNoise = 1e-5;
+
+// The spacing of the type that most results have: a cast to a coarser one in between excuses nothing.
+double usual_spacing(const Pool& pool) {
+  std::map<double, std::size_t> counts;
+  for (const PoolTensor& tensor : pool.tensors) {
+    if (is_floating(tensor.of.tensor->dtype)) ++counts[epsilon_of(tensor.of.tensor->dtype)];
+  }
+  const auto most = std::ranges::max_element(counts, {}, [](const auto& one) { return one.second; });
+  return most == counts.end() ? 0 : most->first;
+}
+
+double rms_of(const PoolTensor& tensor) {
+  return tensor.print.whole.norm / std::sqrt(static_cast<double>(std::max<std::uint64_t>(tensor.print.count, 1)));
+}
+
+class EachTensor {
+ public:
+  EachTensor(const Pool& target, const Pool& golden, RelationJudgement& judgement)
+      : target_(target),
+        judgement_(judgement),
+        spacing_(std::max(usual_spacing(target), usual_spacing(golden))),
+        errors_(target.tensors.size()),
+        is_noise_(target.tensors.size()) {}
+
+  void judge() {
+    for (std::uint32_t i = 0; i < target_.tensors.size(); ++i) {
+      if (target_.tensors[i].op == kNoOp) judge(i, {});
+    }
+    for (std::uint32_t i = 0; i < target_.ops.size(); ++i) judge_outputs(i);
+  }
+
+ private:
+  struct Inputs {
+    double error = 0, rms = 0;
+    bool are_beyond = false, are_noise = false, are_added = false;
+  };
+
+  void judge_outputs(std::uint32_t number) {
+    const PoolOp& op = target_.ops[number];
+    Inputs inputs;
+    const OpKind kind = target_.op(number).kind;
+    inputs.are_added = kind == OpKind::reduction || kind == OpKind::contraction;
+    inputs.are_noise = !op.inputs.empty() && moves_or_casts(target_.op(number).kind);
+    for (const std::uint32_t input : op.inputs) {
+      inputs.error = std::max(inputs.error, errors_[input]);
+      inputs.rms = std::max(inputs.rms, rms_of(target_.tensors[input]));
+      inputs.are_beyond = inputs.are_beyond || judgement_.standings[input] == Standing::beyond;
+      inputs.are_noise = inputs.are_noise && is_noise_[input];
+    }
+    for (const std::uint32_t output : op.outputs) judge(output, inputs);
+  }
+
+  void judge(std::uint32_t tensor, const Inputs& inputs) {
+    const Relation& relation = judgement_.relations[tensor];
+    const PoolTensor& own = target_.tensors[tensor];
+    Standing& standing = judgement_.standings[tensor];
+    errors_[tensor] = inputs.error;
+    is_noise_[tensor] =
+        inputs.are_noise || (inputs.are_added && own.print.count > 1 && rms_of(own) < kNoise * inputs.rms);
+    if (own.print.count == 0 || (!relation && is_noise_[tensor])) {
+      standing = Standing::unknown;
+      return;
+    }
+    if (!relation) {
+      standing = Standing::alone;
+      return;
+    }
+    const double relative = relation.difference.relative();
+    const double spacing = std::min(coarser_spacing(relation.difference), spacing_);
+    errors_[tensor] = relative;
+    const bool is_rounding = relative <= kRoundings * spacing;
+    const bool is_explained = is_rounding || (relative <= kMostGrowth * inputs.error && !inputs.are_beyond);
+    standing = is_explained ? Standing::good : Standing::beyond;
+  }
+
+  const Pool& target_;
+  RelationJudgement& judgement_;
+  const double spacing_;
+  std::vector<double> errors_;
+  std::vector<char> is_noise_;
+};
+
+}  // namespace
+
+void judge_standings(const Pool& target, const Pool& golden, RelationJudgement& judgement) {
+  EachTensor(target, golden, judgement).judge();
+}
+
+}  // namespace sonde

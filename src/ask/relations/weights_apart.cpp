@@ -1,0 +1,250 @@
+#include "ask/relations/weights_apart.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "read/operators/op_family.h"
+
+namespace sonde {
+
+std::string pattern_of(std::string_view name) {
+  std::string pattern;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    const bool is_digit = name[i] >= '0' && name[i] <= '9';
+    if (!is_digit) {
+      pattern += name[i];
+    } else if (pattern.empty() || pattern.back() != '#') {
+      pattern += '#';
+    }
+  }
+  return pattern;
+}
+
+std::vector<std::uint32_t> roots_of(const Pool& pool, const std::vector<char>& is_weight) {
+  std::vector<std::uint32_t> roots(pool.tensors.size(), kNoOp);
+  for (std::uint32_t i = 0; i < pool.tensors.size(); ++i) {
+    if (is_weight.empty() ? pool.tensors[i].is_weight() : is_weight[i] != 0) roots[i] = i;
+  }
+  for (std::uint32_t i = 0; i < pool.ops.size(); ++i) {
+    const PoolOp& op = pool.ops[i];
+    if (!moves_or_casts(pool.op(i).kind) || op.inputs.size() != 1) continue;
+    for (const std::uint32_t output : op.outputs) roots[output] = roots[op.inputs[0]];
+  }
+  return roots;
+}
+
+namespace {
+
+class Weights {
+ public:
+  Weights(const Pool& target, const Pool& golden, const RelationJudgement& judgement)
+      : target_(target),
+        golden_(golden),
+        judgement_(judgement),
+        roots_(roots_of(target, judgement.is_weight)),
+        golden_roots_(roots_of(golden, {})),
+        first_(judgement.target.ops.front()) {}
+
+  std::vector<Culprit> find() {
+    find_those_read_in_the_region();
+    find_outliers();
+    std::ranges::stable_sort(found_, {}, [](const Culprit& culprit) { return culprit.op; });
+    return std::move(found_);
+  }
+
+ private:
+  const Relation& relation(std::uint32_t weight) const { return judgement_.relations[weight]; }
+
+  void add(std::uint32_t weight, std::uint32_t op, std::string what, std::optional<std::uint32_t> golden = {}) {
+    if (!known_.insert(weight).second) return;
+    Culprit culprit{.op = op, .weight = weight, .golden = golden, .group = {}, .what = std::move(what)};
+    if (!culprit.golden && relation(weight)) culprit.golden = relation(weight).golden();
+    found_.push_back(std::move(culprit));
+  }
+
+  bool is_good(std::uint32_t tensor) const { return judgement_.standings[tensor] == Standing::good; }
+
+  // An operator whose data correspond and whose weight does not, or belongs to another golden operator.
+  void find_those_read_in_the_region() {
+    for (const std::uint32_t op : judgement_.target.ops) {
+      std::uint32_t data = kNoOp;
+      bool all_data_good = true;
+      for (const std::uint32_t input : target_.ops[op].inputs) {
+        if (roots_[input] != kNoOp) continue;
+        data = input;
+        all_data_good = all_data_good && is_good(input);
+      }
+      if (data == kNoOp || !all_data_good) continue;
+      for (const std::uint32_t input : target_.ops[op].inputs) {
+        const std::uint32_t weight = roots_[input];
+        if (weight == kNoOp || target_.tensors[weight].print.count == 0) continue;
+        look_at(op, data, weight);
+      }
+    }
+  }
+
+  void look_at(std::uint32_t op, std::uint32_t data, std::uint32_t weight) {
+    if (!is_good(weight)) {
+      add(weight, op, "corresponds to no golden parameter: it was not carried over");
+      return;
+    }
+    if (relation(weight).weak || target_.op(op).kind != OpKind::contraction) return;
+    // Golden operators that read the same data, with their weights.
+    std::set<std::string_view> theirs;
+    for (const RelationPart& part : relation(data).parts) {
+      const PoolTensor& read = golden_.tensors[part.golden];
+      for (const std::uint32_t reader : readers_of_same(part.golden, read)) {
+        for (const std::uint32_t input : golden_.ops[reader].inputs) {
+          if (golden_roots_[input] != kNoOp) theirs.insert(golden_.name_of(golden_roots_[input]));
+        }
+      }
+    }
+    const auto is_theirs = [&](const RelationPart& part) { return theirs.contains(golden_.name_of(part.golden)); };
+    if (theirs.empty()) return;
+    if (std::ranges::none_of(relation(weight).parts, is_theirs)) {
+      add(weight, op,
+          fmt::format("is golden {}, where the golden run reads {}", name_of(relation(weight)), *theirs.begin()));
+    } else if (is_turned_unlike_others(op, weight)) {
+      add(weight, op,
+          fmt::format(
+              "is golden {}{}", name_of(relation(weight)),
+              relation(weight).kind == RelationKind::permuted ? " transposed" : ", not transposed as others are"));
+    }
+  }
+
+  // The weight is transposed, or is not, unlike those of the same two types of operators whose results are good.
+  bool is_turned_unlike_others(std::uint32_t op, std::uint32_t weight) const {
+    const auto types_of = [&](std::uint32_t of, std::uint32_t read) {
+      std::string types(target_.catalog_op(of).op_type);
+      for (const std::uint32_t reader : golden_.tensors[relation(read).golden()].readers) {
+        if (golden_.op(reader).kind == OpKind::contraction)
+          return types + " " + std::string(golden_.catalog_op(reader).op_type);
+      }
+      return types;
+    };
+    const bool is_turned = relation(weight).kind == RelationKind::permuted;
+    const std::string types = types_of(op, weight);
+    int alike = 0, unlike = 0;
+    for (std::uint32_t i = 0; i < target_.ops.size(); ++i) {
+      if (judgement_.target.has[i] || target_.op(i).kind != OpKind::contraction || i == op) continue;
+      for (const std::uint32_t input : target_.ops[i].inputs) {
+        const std::uint32_t root = roots_[input];
+        if (root == kNoOp || !relation(root) || target_.tensors[root].shape.size() < 2 || types_of(i, root) != types)
+          continue;
+        ((relation(root).kind == RelationKind::permuted) == is_turned ? alike : unlike) += 1;
+      }
+    }
+    if (alike + unlike > 0) return unlike > alike;
+    const std::string type(target_.catalog_op(op).op_type);
+    return is_turned && types == type + " " + type;
+  }
+
+  std::string name_of(const Relation& relation) const {
+    return std::string(golden_.tensors[relation.golden()].of.tensor->parameter);
+  }
+
+  // Also of its views and copies: they have other makers and the same values.
+  std::vector<std::uint32_t> readers_of_same(std::uint32_t tensor, const PoolTensor& read) const {
+    std::vector<std::uint32_t> readers = read.readers;
+    constexpr std::size_t kMost = 64;
+    for (std::size_t i = 0; i < readers.size() && readers.size() < kMost; ++i) {
+      if (!moves_or_casts(golden_.op(readers[i]).kind)) continue;
+      for (const std::uint32_t output : golden_.ops[readers[i]].outputs) {
+        readers.insert(readers.end(), golden_.tensors[output].readers.begin(), golden_.tensors[output].readers.end());
+      }
+    }
+    const std::uint32_t maker = golden_.tensors[tensor].op;
+    if (maker != kNoOp && moves_or_casts(golden_.op(maker).kind) && golden_.ops[maker].inputs.size() == 1) {
+      const std::uint32_t before = golden_.ops[maker].inputs[0];
+      const std::vector<std::uint32_t> more = readers_of_same(before, golden_.tensors[before]);
+      readers.insert(readers.end(), more.begin(), more.end());
+    }
+    return readers;
+  }
+
+  // The form of a relation without the numbers of layers.
+  std::string form_of(const Relation& relation) const {
+    if (!relation) return "";
+    std::string form = fmt::format("{} {}", static_cast<int>(relation.kind), relation.axis);
+    for (const std::size_t axis : relation.order) form += fmt::format(",{}", axis);
+    for (const RelationPart& part : relation.parts) {
+      form += fmt::format(" {}:{}:{}:{}:{}", pattern_of(golden_.tensors[part.golden].of.tensor->parameter), part.axis,
+                          part.start, part.step, part.count);
+    }
+    return form;
+  }
+
+  std::uint32_t reader_of(std::uint32_t weight) const {
+    const std::vector<std::uint32_t>& readers = target_.tensors[weight].readers;
+    return readers.empty() ? 0 : readers.front();
+  }
+
+  // A weight that has another form than its like in other layers, or holds one golden weight in another order.
+  void find_outliers() {
+    std::map<std::string, std::vector<std::uint32_t>> groups;
+    for (std::uint32_t i = 0; i < target_.tensors.size(); ++i) {
+      const PoolTensor& own = target_.tensors[i];
+      if (!judgement_.is_weight[i] || own.step != 0 || own.print.proves_nothing()) continue;
+      // Data have numbers for names.
+      groups[own.is_weight() ? pattern_of(own.of.tensor->parameter) : pattern_of(name_of(relation(i)))].push_back(i);
+    }
+    for (const auto& [pattern, weights] : groups) {
+      std::map<std::string, std::size_t> forms;
+      for (const std::uint32_t weight : weights) ++forms[form_of(relation(weight))];
+      const auto usual = std::ranges::max_element(forms, {}, [](const auto& form) { return form.second; });
+      const bool is_tie = std::ranges::count(forms, usual->second, [](const auto& form) { return form.second; }) > 1;
+      if (weights.size() == 1) {
+        if (is_reordered(relation(weights[0]))) add_outlier(weights[0]);
+        continue;
+      }
+      if (forms.size() == 1) continue;
+      if (is_tie) {
+        add_outlier(*std::ranges::min_element(weights, {}, [&](std::uint32_t weight) { return distance(weight); }));
+        continue;
+      }
+      for (const std::uint32_t weight : weights) {
+        if (form_of(relation(weight)) != usual->first && relation(weight)) add_outlier(weight);
+      }
+    }
+  }
+
+  // From the weight's reader to the first operator that differs. One that is read after it cannot be the cause.
+  std::uint32_t distance(std::uint32_t weight) const {
+    const std::uint32_t reader = reader_of(weight);
+    return reader <= first_ ? first_ - reader : 0x40000000 + reader - first_;
+  }
+
+  static bool is_reordered(const Relation& relation) {
+    return relation.kind == RelationKind::joined && std::ranges::all_of(relation.parts, [&](const RelationPart& part) {
+             return part.golden == relation.golden();
+           });
+  }
+
+  void add_outlier(std::uint32_t weight) {
+    if (!relation(weight) || reader_of(weight) > first_) return;
+    add(weight, reader_of(weight),
+        "is " + relation_text(relation(weight), target_, golden_) + ": another order than in the other layers");
+    if (is_reordered(relation(weight)) && !found_.empty() && found_.back().weight == weight) {
+      found_.back().what = "is " + relation_text(relation(weight), target_, golden_) + ": in another order";
+    }
+  }
+
+  const Pool& target_;
+  const Pool& golden_;
+  const RelationJudgement& judgement_;
+  const std::vector<std::uint32_t> roots_, golden_roots_;
+  const std::uint32_t first_;
+  std::set<std::uint32_t> known_;
+  std::vector<Culprit> found_;
+};
+
+}  // namespace
+
+std::vector<Culprit> weights_to_blame(const Pool& target, const Pool& golden, const RelationJudgement& judgement) {
+  return Weights(target, golden, judgement).find();
+}
+
+}  // namespace sonde

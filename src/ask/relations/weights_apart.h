@@ -1,0 +1,19 @@
+// Weights that were not carried over, or in another order than their like in other layers.
+#pragma once
+
+#include <vector>
+
+#include "ask/relations/blame.h"
+
+namespace sonde {
+
+// Of a judgement whose regions are known: the weights to blame, in the order of their readers.
+std::vector<Culprit> weights_to_blame(const Pool& target, const Pool& golden, const RelationJudgement& judgement);
+
+// By tensor of a pool: the weight that it is a view or copy of; kNoOp: none. `is_weight` by tensor; empty: parameters.
+std::vector<std::uint32_t> roots_of(const Pool& pool, const std::vector<char>& is_weight);
+
+// "blocks.#.up.weight" for "blocks.1.up.weight".
+std::string pattern_of(std::string_view name);
+
+}  // namespace sonde
