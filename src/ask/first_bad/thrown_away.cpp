@@ -75,9 +75,9 @@ bool trains(const CatalogStep& step) {
 }
 
 // The rest of the run, step by step.
-class Later {
+class LaterSteps {
  public:
-  Later(RankSearch& search, std::set<std::uint64_t> makers, std::set<std::string_view> ends)
+  LaterSteps(RankSearch& search, std::set<std::uint64_t> makers, std::set<std::string_view> ends)
       : makers_(std::move(makers)), ends_(std::move(ends)) {
     const std::size_t here = search.step_index();
     const std::vector<CatalogStep>& steps = search.rank().steps;
@@ -123,7 +123,7 @@ bool is_thrown_away(RankSearch& search, const Root& root) {
     makers.insert(graph.ops()[value.op].op->sequence);
     if (value.readers.empty()) ends.insert(graph.ops()[value.op].op->op_name);
   }
-  return !makers.empty() && Later(search, std::move(makers), std::move(ends)).shows_that_it_is_dropped();
+  return !makers.empty() && LaterSteps(search, std::move(makers), std::move(ends)).shows_that_it_is_dropped();
 }
 
 }  // namespace sonde
