@@ -6,8 +6,15 @@ import subprocess
 import sys
 
 RUN = pathlib.Path(__file__).parents[1] / "relations" / "run.py"
-PAIRS = ("attention", "lstm", "other_weights", "unrelated")
-NAMED_FIRST = {("attention", "scale"), ("attention", "norm_before_sum"), ("lstm", "activation"), ("lstm", "gate_order")}
+PAIRS = ("attention", "lstm", "vit", "other_weights", "unrelated")
+NAMED_FIRST = {
+    ("attention", "scale"),
+    ("attention", "norm_before_sum"),
+    ("lstm", "activation"),
+    ("lstm", "gate_order"),
+    ("vit", "epsilon"),  # the names of its norms have digits that are no layers
+    ("vit", "pooled"),
+}
 
 
 def test_healthy_pairs_are_clean_and_faults_are_named():
@@ -16,6 +23,8 @@ def test_healthy_pairs_are_clean_and_faults_are_named():
     results = json.loads(done.stdout)
     by_case = {(result["pair"], result["fault"]): result for result in results}
     healthy = [result["outcome"] for result in results if not result["fault"]]
-    assert healthy == ["clean", "clean", "said", "nothing claimed"], results
+    assert healthy == ["clean", "clean", "clean", "said", "nothing claimed"], results
+    # Its results are so near the golden ones that they correspond to those; nothing explains the error.
+    assert by_case["vit", "scale"]["outcome"] != "silent"
     wrong = {case: by_case[case]["said"] for case in NAMED_FIRST if by_case[case]["outcome"] != "first"}
     assert not wrong

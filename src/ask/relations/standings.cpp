@@ -50,7 +50,7 @@ class EachTensor {
  private:
   struct Inputs {
     double error = 0, rms = 0;
-    bool are_beyond = false, are_noise = false, are_added = false;
+    bool are_noise = false, are_added = false;
   };
 
   void judge_outputs(std::uint32_t number) {
@@ -62,7 +62,6 @@ class EachTensor {
     for (const std::uint32_t input : op.inputs) {
       inputs.error = std::max(inputs.error, errors_[input]);
       inputs.rms = std::max(inputs.rms, rms_of(target_.tensors[input]));
-      inputs.are_beyond = inputs.are_beyond || judgement_.standings[input] == Standing::beyond;
       inputs.are_noise = inputs.are_noise && is_noise_[input];
     }
     for (const std::uint32_t output : op.outputs) judge(output, inputs);
@@ -85,16 +84,15 @@ class EachTensor {
     }
     const double relative = relation.difference.relative();
     const double spacing = std::min(coarser_spacing(relation.difference), spacing_);
-    errors_[tensor] = relative;
-    const bool is_rounding = relative <= kRoundings * spacing;
-    const bool is_explained = is_rounding || (relative <= kMostGrowth * inputs.error && !inputs.are_beyond);
+    const bool is_explained = relative <= kRoundings * spacing || relative <= kMostGrowth * inputs.error;
     standing = is_explained ? Standing::good : Standing::beyond;
+    if (is_explained) errors_[tensor] = relative;
   }
 
   const Pool& target_;
   RelationJudgement& judgement_;
   const double spacing_;
-  std::vector<double> errors_;
+  std::vector<double> errors_;  // as far as they are explained: what is not excuses nothing that follows from it
   std::vector<char> is_noise_;
 };
 

@@ -10,19 +10,6 @@
 
 namespace sonde {
 
-std::string pattern_of(std::string_view name) {
-  std::string pattern;
-  for (std::size_t i = 0; i < name.size(); ++i) {
-    const bool is_digit = name[i] >= '0' && name[i] <= '9';
-    if (!is_digit) {
-      pattern += name[i];
-    } else if (pattern.empty() || pattern.back() != '#') {
-      pattern += '#';
-    }
-  }
-  return pattern;
-}
-
 std::vector<std::uint32_t> roots_of(const Pool& pool, const std::vector<char>& is_weight) {
   std::vector<std::uint32_t> roots(pool.tensors.size(), kNoOp);
   for (std::uint32_t i = 0; i < pool.tensors.size(); ++i) {
@@ -37,6 +24,32 @@ std::vector<std::uint32_t> roots_of(const Pool& pool, const std::vector<char>& i
 }
 
 namespace {
+
+// "h#.up#.weight" for "h1.up2.weight".
+std::string pattern_of(std::string_view name) {
+  std::string pattern;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    const bool is_digit = name[i] >= '0' && name[i] <= '9';
+    if (!is_digit) {
+      pattern += name[i];
+    } else if (pattern.empty() || pattern.back() != '#') {
+      pattern += '#';
+    }
+  }
+  return pattern;
+}
+
+// "blocks.#.fc1.weight" for "blocks.3.fc1.weight": the names of one weight in all layers.
+std::string name_in_layers(std::string_view name) {
+  std::string pattern;
+  for (std::size_t at = 0; at <= name.size();) {
+    const std::string_view part = name.substr(at, name.find('.', at) - at);
+    const bool is_number = !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
+    pattern.append(at == 0 ? "" : ".").append(is_number ? "#" : part);
+    at += part.size() + 1;
+  }
+  return pattern;
+}
 
 class Weights {
  public:
@@ -189,7 +202,8 @@ class Weights {
       const PoolTensor& own = target_.tensors[i];
       if (!judgement_.is_weight[i] || own.step != 0 || own.print.proves_nothing()) continue;
       // Data have numbers for names.
-      groups[own.is_weight() ? pattern_of(own.of.tensor->parameter) : pattern_of(name_of(relation(i)))].push_back(i);
+      const std::string name = own.is_weight() ? std::string(own.of.tensor->parameter) : name_of(relation(i));
+      groups[name_in_layers(name)].push_back(i);
     }
     for (const auto& [pattern, weights] : groups) {
       std::map<std::string, std::size_t> forms;
@@ -202,7 +216,9 @@ class Weights {
       }
       if (forms.size() == 1) continue;
       if (is_tie) {
+        const std::size_t before = found_.size();
         add_outlier(*std::ranges::min_element(weights, {}, [&](std::uint32_t weight) { return distance(weight); }));
+        if (found_.size() > before) found_.back().uncertain = true;
         continue;
       }
       for (const std::uint32_t weight : weights) {

@@ -13,7 +13,4 @@ std::vector<Culprit> weights_to_blame(const Pool& target, const Pool& golden, co
 // By tensor of a pool: the weight that it is a view or copy of; kNoOp: none. `is_weight` by tensor; empty: parameters.
 std::vector<std::uint32_t> roots_of(const Pool& pool, const std::vector<char>& is_weight);
 
-// "blocks.#.up.weight" for "blocks.1.up.weight".
-std::string pattern_of(std::string_view name);
-
 }  // namespace sonde
