@@ -115,7 +115,9 @@ class LaterSteps {
 bool is_thrown_away(RankSearch& search, const Root& root) {
   const FlowGraph& graph = search.flow().graph();
   const bool is_there = root.value != kOutside && graph.values()[root.value].op != kOutside;
-  if (!is_there || graph.inferred() || graph.only_overflows() || trains(search.step())) return false;
+  // Without a journal nobody knows all readers.
+  if (!is_there || !search.rank().has_journal || graph.inferred() || graph.only_overflows()) return false;
+  if (trains(search.step())) return false;
   std::set<std::uint64_t> makers;
   std::set<std::string_view> ends;  // operators whose results nothing reads
   for (const std::uint32_t index : unused_values(graph, root.value)) {

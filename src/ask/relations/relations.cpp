@@ -39,6 +39,36 @@ std::set<std::string_view> names_in(const Catalog& catalog, const DumpPart& part
   return names;
 }
 
+std::set<std::string_view> parameters_in(const Catalog& catalog) {
+  std::set<std::string_view> names;
+  for (const CatalogRank& rank : catalog.ranks) {
+    for (const CatalogStep& step : rank.steps) {
+      for (const CatalogOp& op : step.ops) {
+        for (const CatalogTensor& tensor : op.tensors) {
+          if (tensor.parameter.is_parameter()) names.insert(tensor.parameter);
+        }
+      }
+    }
+  }
+  return names;
+}
+
+// "MindSpore" of "MindSpore 2.7.0".
+std::string_view framework_of(const Catalog& catalog) {
+  if (catalog.ranks.empty() || catalog.ranks.front().runs.empty()) return {};
+  const std::string_view host = catalog.ranks.front().runs.front().host;
+  return host.substr(0, host.find(' '));
+}
+
+// A port to another framework whose parameters have the same names is matched by these and by its structure.
+bool is_port_by_names(const Catalog& target, const Catalog& golden) {
+  if (framework_of(target) == framework_of(golden)) return false;
+  const std::set<std::string_view> mine = parameters_in(target), theirs = parameters_in(golden);
+  const auto common = std::ranges::count_if(mine, [&](std::string_view name) { return theirs.contains(name); });
+  // States of optimizers and statistics of norms have each framework's own names.
+  return common > 0 && 4 * static_cast<std::size_t>(common) >= std::min(mine.size(), theirs.size());
+}
+
 // Operators of the first steps that have the same name, shape, parameters and neighbours.
 double share_matched_by_name(const Catalog& target, const Catalog& golden, const CompareOptions& options) {
   OpFamilies families;
@@ -85,6 +115,7 @@ bool are_two_implementations(const Catalog& target, const Catalog& golden, const
   const auto common = std::ranges::count_if(mine, [&](std::string_view name) { return theirs.contains(name); });
   // One program: the names alone show it.
   if (2 * static_cast<std::size_t>(common) >= std::max(mine.size(), theirs.size())) return false;
+  if (is_port_by_names(target, golden)) return false;
   if (share_matched_by_name(target, golden, options) >= kLeastCommon) return false;
   return keeps_codes(target) == keeps_codes(golden);
 }
