@@ -12,7 +12,7 @@ NAMED_FIRST = {
     ("attention", "norm_before_sum"),
     ("lstm", "activation"),
     ("lstm", "gate_order"),
-    ("vit", "epsilon"),  # the names of its norms have digits that are no layers
+    ("vit", "epsilon"),  # digits in the names of its norms do not number layers
     ("vit", "pooled"),
 }
 
