@@ -112,7 +112,8 @@ void WholeStep::add_counterparts(const CallSite& wanted, const CallSite& site, s
 }
 
 std::vector<Counterpart> WholeStep::counterparts(std::uint32_t golden) const {
-  const auto& [wanted, number] = golden_calls_.address(golden);
+  const CallSite& wanted = golden_calls_.address(golden).site;
+  const std::size_t number = golden_calls_.address(golden).number;
   const std::size_t of = golden_calls_.at(wanted)->size();
   std::vector<Counterpart> found;
   std::set<std::pair<std::size_t, CallSite>> seen;
