@@ -11,7 +11,7 @@
 namespace sonde {
 namespace {
 
-constexpr std::size_t kMostValues = 4096;
+constexpr std::size_t kMostUnused = 4096;
 
 // Outside of the model: the program takes the values to itself.
 bool takes_values(const FlowOp& op) {
@@ -53,7 +53,7 @@ std::vector<std::uint32_t> unused_values(const FlowGraph& graph, std::uint32_t f
     const std::uint32_t index = open.back();
     open.pop_back();
     if (!seen.insert(index).second) continue;
-    if (seen.size() > kMostValues || is_kept(graph, index)) return {};
+    if (seen.size() > kMostUnused || is_kept(graph, index)) return {};
     for (const FlowReader& reader : graph.values()[index].readers) {
       const FlowOp& op = graph.ops()[reader.op];
       if (!op.inputs[reader.input].is_read && !op.nature.only_moves) continue;
