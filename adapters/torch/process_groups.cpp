@@ -43,9 +43,14 @@ ProcessGroup* group_among(const OpInfo& info, c10::ArrayRef<const c10::IValue> v
   return nullptr;
 }
 
-std::uint64_t calls_of(ProcessGroup& group) {
-  const bool counts = !is_python(group) && group.backendSupportsSequenceNumbers(group.getBackendType());
-  return counts ? group.getSequenceNumberForGroup() : 0;
+// A template, since PyTorch from 2.15 on does not have the question: there each backend counts.
+template <class Group>
+std::uint64_t calls_of(Group& group) {
+  if (is_python(group)) return 0;
+  if constexpr (requires { group.backendSupportsSequenceNumbers(group.getBackendType()); }) {
+    if (!group.backendSupportsSequenceNumbers(group.getBackendType())) return 0;
+  }
+  return group.getSequenceNumberForGroup();
 }
 
 // Only collectives of all ranks have numbers.
