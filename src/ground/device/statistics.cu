@@ -4,7 +4,7 @@
 // kernel. So the sums have the bits of the CPU's, for any grid. The threads read a chunk of the block, count, and leave the
 // finite values in shared memory, while 32 of them continue the sums of the 16 lanes with the chunk before, one thread for
 // the sum of a lane and one for its squares. The next chunk is on its way from memory meanwhile. Groups of narrow floats
-// need not wait for each other: a thread adds a lane of a group, and counts two elements at a time, as codes of 16 bits.
+// need not wait for each other: a thread adds neighbouring lanes of a group, and counts two elements at a time, as codes of 16 bits.
 //
 // Compiled with products and sums left apart (no contraction). This text is compiled at run time, by NVRTC or hiprtc, and
 // in a test by the host's compiler: SONDE_EMULATED, with a loop in place of the threads. So the threads meet only between
@@ -12,7 +12,7 @@
 #include "ground/device/kernel_layout.h"
 
 #ifndef SONDE_EMULATED
-#define SONDE_KERNEL extern "C" __global__ void __launch_bounds__(64, 16)
+#define SONDE_KERNEL extern "C" __global__ void __launch_bounds__(64, 14)
 #define SONDE_FUNCTION static __device__ __forceinline__
 #define SONDE_OF_CLASS __device__ __forceinline__
 #define SONDE_OWN_FUNCTION static __device__ __noinline__  // not copied into each caller
@@ -410,7 +410,7 @@ struct Place {
   const void* data;
   const Dimension* dimensions;
   u32 rank;
-  u32 lane;
+  u32 lane;       // the first of the thread's
   long long end;  // of the block, in elements
 };
 
@@ -439,6 +439,7 @@ SONDE_FUNCTION float half_value(u32 code) {
 // finite; 0 where the quick way does not know the type.
 struct Bfloat16 {
   using Stored = u16;
+  static constexpr u32 kLanesOfThread = 2;
   static constexpr bool kNeighbours = true;  // a lane has elements 2k and 2k + 1 of a row; others k and k + 16
   static constexpr u32 kInfinity = 0x7F80;
   static SONDE_OF_CLASS float value(u32 code) { return bfloat16_value(code); }
@@ -448,6 +449,7 @@ struct Bfloat16 {
 };
 struct Float16 {
   using Stored = u16;
+  static constexpr u32 kLanesOfThread = 2;
   static constexpr bool kNeighbours = false;
   static constexpr u32 kInfinity = 0x7C00;
   static SONDE_OF_CLASS float value(u32 code) { return float16_value(code); }
@@ -455,9 +457,11 @@ struct Float16 {
 };
 struct Float8E5m2 : Float16 {  // the upper half of a float16
   using Stored = u8;
+  static constexpr u32 kLanesOfThread = 4;
 };
 struct Float8E4m3fn {
   using Stored = u8;
+  static constexpr u32 kLanesOfThread = 4;
   static constexpr bool kNeighbours = false;
   static constexpr u32 kInfinity = 0x7F00;
   static SONDE_OF_CLASS float value(u32 code) { return float8_e4m3fn_value(code >> 8); }
@@ -468,6 +472,7 @@ struct Float8E4m3fn {
 template <u32 kFractionBits, int kBias>
 struct Float8Fnuz {
   using Stored = u8;
+  static constexpr u32 kLanesOfThread = 1;
   static constexpr bool kNeighbours = false;
   static constexpr u32 kInfinity = 0;
   static SONDE_OF_CLASS float value(u32 code) { return float8_fnuz_value<kFractionBits, kBias>(code >> 8); }
@@ -570,20 +575,53 @@ SONDE_FUNCTION u32 code16(u32 stored) {
   return sizeof(typename Float::Stored) == 1 ? stored << 8 : stored;
 }
 
-// The pairs of a lane in a complete group whose elements lie side by side.
+// Two bytes of `low` and `high` (4 to 7) each, as the halves of a word.
+SONDE_FUNCTION u32 bytes_at(u32 low, u32 high, u32 places) {
+#ifdef __CUDA_ARCH__
+  return __byte_perm(low, high, places);
+#else
+  const u64 bytes = static_cast<u64>(high) << 32 | low;
+  u32 found = 0;
+  for (u32 k = 0; k < 4; ++k) found |= static_cast<u32>(bytes >> 8 * (places >> 4 * k & 7U) & 0xFFU) << 8 * k;
+  return found;
+#endif
+}
+
+// What a thread has of a group: two words of each row.
+struct Words {
+  u32 of_row[kRows][2];
+};
+
+// Of a complete group whose elements lie side by side, at an address that fits.
 template <class Float>
-SONDE_FUNCTION void fetch_pairs(u32* pairs, const Place& place, long long first) {
+SONDE_FUNCTION void fetch_words(Words& words, const Place& place, long long first) {
   const auto* group = static_cast<const typename Float::Stored*>(place.data) + first;
-  if (Float::kNeighbours && reinterpret_cast<u64>(group) % sizeof(u32) == 0) {
 #pragma unroll
-    for (u32 row = 0; row < kRows; ++row) pairs[row] = reinterpret_cast<const u32*>(group)[row * kLanes + place.lane];
-  } else {
-#pragma unroll
-    for (u32 row = 0; row < kRows; ++row) {
-      pairs[row] = both(code16<Float>(group[place_in_group<Float>(place.lane, row, 0)]),
-                        code16<Float>(group[place_in_group<Float>(place.lane, row, 1)]));
+  for (u32 row = 0; row < kRows; ++row) {
+    if constexpr (Float::kNeighbours) {
+      const u64 both = *reinterpret_cast<const u64*>(group + row * kRow + 2 * place.lane);
+      words.of_row[row][0] = static_cast<u32>(both);
+      words.of_row[row][1] = static_cast<u32>(both >> 32);
+    } else {
+      const auto* codes = group + row * kRow + place.lane;
+      words.of_row[row][0] = *reinterpret_cast<const u32*>(codes);
+      words.of_row[row][1] = *reinterpret_cast<const u32*>(codes + kLanes);
     }
   }
+}
+
+// The pair of a lane of the thread in a row.
+template <class Float>
+SONDE_FUNCTION u32 pair_of(const Words& words, u32 row, u32 k) {
+  const u32 first = words.of_row[row][0], second = words.of_row[row][1];
+  if constexpr (Float::kNeighbours) return k == 0 ? first : second;
+  if constexpr (sizeof(typename Float::Stored) == 2) return bytes_at(first, second, k == 0 ? 0x5410U : 0x7632U);
+  return bytes_at(first, second, 0x4000U + 0x1010U * k) & 0xFF00FF00U;
+}
+
+template <class Float>
+SONDE_FUNCTION bool is_aligned(const Place& place) {
+  return reinterpret_cast<u64>(place.data) % (Float::kNeighbours ? 8 : 4) == 0;
 }
 
 SONDE_FUNCTION bool fits_floats(float squares) { return squares >= 0x1p-80F && squares <= 0x1p120F; }
@@ -598,12 +636,11 @@ SONDE_FUNCTION float finite_at(const Place& place, long long index) {
 
 // Adds the elements of a lane in a group as doubles, one by one.
 template <class Float>
-SONDE_FUNCTION Sums add_as_doubles(const Place& place, long long first) {
+SONDE_FUNCTION Sums add_as_doubles(const Place& place, u32 lane, long long first) {
   Sums sums = {0, 0};
 #pragma unroll 1
   for (u32 k = 0; k < 2 * kRows; ++k) {
-    const auto value =
-        static_cast<double>(finite_at<Float>(place, first + place_in_group<Float>(place.lane, k / 2, k % 2)));
+    const auto value = static_cast<double>(finite_at<Float>(place, first + place_in_group<Float>(lane, k / 2, k % 2)));
     sums.sum += value;
     sums.squares += value * value;
   }
@@ -612,13 +649,13 @@ SONDE_FUNCTION Sums add_as_doubles(const Place& place, long long first) {
 
 // Adds a group that is not complete, has elements that are not finite, or lies in strides.
 template <class Float>
-SONDE_FUNCTION Sums add_with_care(Found<u32>& found, const Place& place, long long first) {
+SONDE_FUNCTION Sums add_with_care(Found<u32>& found, const Place& place, u32 lane, long long first) {
   float sum[2] = {0, 0}, squares[2] = {0, 0};
 #pragma unroll 1
   for (u32 row = 0; row < kRows; ++row) {
 #pragma unroll
     for (u32 half = 0; half < 2; ++half) {
-      const long long index = first + place_in_group<Float>(place.lane, row, half);
+      const long long index = first + place_in_group<Float>(lane, row, half);
       if (index >= place.end) continue;
       const float value = Float::value(code16<Float>(code_at<typename Float::Stored>(place, index)));
       if (!count(found, value)) continue;
@@ -626,49 +663,79 @@ SONDE_FUNCTION Sums add_with_care(Found<u32>& found, const Place& place, long lo
       squares[half] += value * value;
     }
   }
-  if (!fits_floats(squares[0] + squares[1])) return add_as_doubles<Float>(place, first);
+  if (!fits_floats(squares[0] + squares[1])) return add_as_doubles<Float>(place, lane, first);
   return {static_cast<double>(sum[0] + sum[1]), static_cast<double>(squares[0] + squares[1])};
 }
 
-// Adds a complete group; with care if it has elements that are not finite, which the codes of its extremes show.
+// Whether the lane of a group is to be added in another way.
+enum class Added : u32 { quickly, as_doubles, with_care };
+
+// Adds a lane of a complete group. With care if it has elements that are not finite, which the codes of its extremes show.
 template <class Float>
-SONDE_FUNCTION Sums add_quickly(Found<u32>& found, Pairs& all, const Place& place, long long first) {
-  u32 pairs[kRows];
-  fetch_pairs<Float>(pairs, place, first);
+SONDE_FUNCTION Added add_quickly(Sums& sums, Pairs& all, const Words& words, u32 k) {
   Pairs group = no_pairs();
   float sum[2] = {0, 0}, squares[2] = {0, 0};
 #pragma unroll
   for (u32 row = 0; row < kRows; ++row) {
-    count_pair(group, pairs[row]);
+    const u32 pair = pair_of<Float>(words, row, k);
+    count_pair(group, pair);
 #pragma unroll
     for (u32 half = 0; half < 2; ++half) {
-      const float value = Float::quick_value(pairs[row], half);
+      const float value = Float::quick_value(pair, half);
       sum[half] += value;
       squares[half] += value * value;
     }
   }
   const int positive = most_positive(group);
   const u32 negative = most_negative(group);
-  if (positive >= static_cast<int>(Float::kInfinity) || negative >= 0x8000U + Float::kInfinity) {
-    return add_with_care<Float>(found, place, first);
-  }
+  if (positive >= static_cast<int>(Float::kInfinity) || negative >= 0x8000U + Float::kInfinity) return Added::with_care;
   add_pairs(all, group);
   if (nearest(group) == 0) {
 #pragma unroll
-    for (u32 row = 0; row < kRows; ++row) count_zeros(all, pairs[row]);
+    for (u32 row = 0; row < kRows; ++row) count_zeros(all, pair_of<Float>(words, row, k));
   }
-  if (positive <= 0 && negative <= 0x8000U) return {0, 0};  // zeros
   const float all_squares = squares[0] + squares[1];
-  if (!fits_floats(all_squares)) return add_as_doubles<Float>(place, first);
-  return {static_cast<double>(sum[0] + sum[1]), static_cast<double>(all_squares)};
+  const bool zeros = positive <= 0 && negative <= 0x8000U;
+  sums = {static_cast<double>(zeros ? 0 : sum[0] + sum[1]), static_cast<double>(all_squares)};
+  return zeros || fits_floats(all_squares) ? Added::quickly : Added::as_doubles;
 }
 
+SONDE_FUNCTION void keep_sums(Shared& shared, const Sums& sums, u32 group, u32 lane) {
+  shared.of_groups[0][group][lane] = sums.sum;
+  shared.of_groups[1][group][lane] = sums.squares;
+}
+
+// Adds the lanes of a thread in a group.
 template <class Float>
-SONDE_FUNCTION Sums add_group(Found<u32>& found, Pairs& pairs, const Place& place, long long first) {
+SONDE_FUNCTION void add_group(Shared& shared, Found<u32>& found, Pairs& all, const Place& place, u32 group,
+                              long long first, bool aligned) {
+  constexpr u32 kCount = Float::kLanesOfThread;
+  u32 later = 0x55555555U * static_cast<u32>(Added::with_care);  // how each lane is to be added, in two bits
   if constexpr (Float::kInfinity != 0) {
-    if (place.rank == 0 && place.end - first >= kGroup) return add_quickly<Float>(found, pairs, place, first);
+    if (aligned && place.end - first >= kGroup) {
+      Words words;
+      fetch_words<Float>(words, place, first);
+      later = 0;
+#pragma unroll
+      for (u32 k = 0; k < kCount; ++k) {
+        Sums sums;
+        const Added added = add_quickly<Float>(sums, all, words, k);
+        if (added == Added::quickly) keep_sums(shared, sums, group, place.lane + k);
+        later |= static_cast<u32>(added) << 2 * k;
+      }
+    }
   }
-  return add_with_care<Float>(found, place, first);
+  if (later == 0) return;
+#pragma unroll 1
+  for (u32 k = 0; k < kCount; ++k) {
+    const auto added = static_cast<Added>(later >> 2 * k & 3U);
+    if (added == Added::quickly) continue;
+    const u32 lane = place.lane + k;
+    const bool exactly = added == Added::as_doubles;
+    keep_sums(shared,
+              exactly ? add_as_doubles<Float>(place, lane, first) : add_with_care<Float>(found, place, lane, first),
+              group, lane);
+  }
 }
 
 // Leaves the same in shared memory as add_block does.
@@ -678,14 +745,15 @@ SONDE_FUNCTION void add_groups(Shared& shared, const Source& source, u32 block) 
   const long long end = source.elements - begin < kBlockElements ? source.elements : begin + kBlockElements;
   const u32 groups = static_cast<u32>(end - begin + kGroup - 1) / kGroup;
   SONDE_EACH_THREAD(thread) {
-    const Place place = {source.data, shared.dimensions, source.rank, thread % kLanes, end};
+    constexpr u32 kThreadsOfGroup = kLanes / Float::kLanesOfThread;
+    const u32 lane = thread % kThreadsOfGroup * Float::kLanesOfThread;
+    const Place place = {source.data, shared.dimensions, source.rank, lane, end};
+    const bool aligned = source.rank == 0 && is_aligned<Float>(place);
     Found<u32> found = {0, 0, 0, 0, 0, 0, ~0U};
     Pairs pairs = no_pairs();
 #pragma unroll 1
-    for (u32 group = thread / kLanes; group < groups; group += kThreads / kLanes) {
-      const Sums sums = add_group<Float>(found, pairs, place, begin + group * kGroup);
-      shared.of_groups[0][group][place.lane] = sums.sum;
-      shared.of_groups[1][group][place.lane] = sums.squares;
+    for (u32 group = thread / kThreadsOfGroup; group < groups; group += kThreads / kThreadsOfGroup) {
+      add_group<Float>(shared, found, pairs, place, group, begin + group * kGroup, aligned);
     }
     if constexpr (Float::kInfinity != 0) note_pairs<Float>(found, pairs);
     share(shared, found, thread);

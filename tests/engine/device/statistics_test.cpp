@@ -135,7 +135,8 @@ TEST(EmulatedKernel, ReadsViewsInTheOrderOfMemory) {
       {{}, {}, 5},
   };
   std::mt19937_64 random(3);
-  for (const DType dtype : {DType::float32, DType::bfloat16, DType::float64, DType::uint8}) {
+  for (const DType dtype : {DType::float32, DType::bfloat16, DType::float16, DType::float8_e4m3fn, DType::float8_e5m2,
+                            DType::float64, DType::uint8}) {
     for (const View& view : views) {
       Tensor tensor = sample::contiguous(dtype, {10000}, Mix::one_special, random);
       tensor.shape = view.shape;
