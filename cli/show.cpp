@@ -208,8 +208,7 @@ int print_found(FoundTensor& found, const std::vector<SelectedStep>& steps, cons
   }
   if (!found.tensor->file.empty()) {
     const Status measured = measurer.measure(*found.step->rank, *found.tensor);
-    const Result<TensorFile> file =
-        TensorFile::open(found.step->rank->directory / found.tensor->file, spec_of(*found.tensor));
+    const Result<TensorFile> file = open_file(*found.step->rank, *found.tensor);
     if (measured && file) {
       const std::string name = name_of(*found.op, *found.tensor), place = place_text(found);
       status = write_files(options, file->view(), fmt::format("{} ({})", name, place), name + ", " + place);

@@ -313,14 +313,17 @@ Result<DumpComparison> compare_dumps(const Catalog& target, const Catalog& golde
     comparison.notes.push_back(
         fmt::format("{} tensors were not read, by max_overhead: it is not known whether they differ", not_read));
   }
-  comparison.complete = not_read == 0 && target.problems.empty() && golden.problems.empty() &&
-                        comparison.unreadable.empty() && comparison.left_out.empty() && comparison.compared_tensors > 0;
-  const bool target_ended = note_early_ends(target, options.part, "", comparison);
-  const bool golden_ended = note_early_ends(golden, golden_part, "golden: ", comparison);
-  if (target_ended || golden_ended) {
-    comparison.complete = comparison.complete && !comparison.findings.empty();
-  }
+  conclude(target, golden, options, comparison);
+  comparison.complete = comparison.complete && not_read == 0;
   return comparison;
+}
+
+void conclude(const Catalog& target, const Catalog& golden, const CompareOptions& options, DumpComparison& comparison) {
+  comparison.complete = target.problems.empty() && golden.problems.empty() && comparison.unreadable.empty() &&
+                        comparison.left_out.empty() && comparison.compared_tensors > 0;
+  const bool target_ended = note_early_ends(target, options.part, "", comparison);
+  const bool golden_ended = note_early_ends(golden, options.golden_part.value_or(options.part), "golden: ", comparison);
+  if (target_ended || golden_ended) comparison.complete = comparison.complete && !comparison.findings.empty();
 }
 
 }  // namespace sonde

@@ -154,6 +154,9 @@ Result<CompareOptions> compare_options(const CompareQuestion& question);
 // Both catalogs must outlive the comparison. Fails with `not_found` if they have no common step.
 Result<DumpComparison> compare_dumps(const Catalog& target, const Catalog& golden, const CompareOptions& options);
 
+// Whether everything was compared, when all else is known: notes the ends of runs that end early.
+void conclude(const Catalog& target, const Catalog& golden, const CompareOptions& options, DumpComparison& comparison);
+
 // One step (compare_step.cpp). `history`: of earlier steps of the rank; it is updated.
 void compare_step(ComparedStep& step, std::size_t index, const CompareOptions& options, RankHistory& history,
                   std::vector<CompareFinding>& findings);

@@ -119,6 +119,18 @@ const CatalogTensor* CompareSide::output(std::uint32_t op, std::uint32_t slot) c
   return nullptr;
 }
 
+std::string_view without_gradients(std::string_view scope) {
+  constexpr std::string_view kGradients = "Gradients/";
+  return scope.starts_with(kGradients) ? scope.substr(kGradients.size()) : scope;
+}
+
+Origin differentiated_by(const CompareOp& op) {
+  constexpr std::string_view kGrad = "/Grad_";
+  const std::size_t at = op.scope.rfind(kGrad);
+  if (phase_of(*op.op) != Phase::backward || at == std::string_view::npos) return {};
+  return {without_gradients(op.scope.substr(0, at)), op.scope.substr(at + kGrad.size())};
+}
+
 CompareSide side_of(const CatalogRank& rank, const CatalogStep& step, OpFamilies& families) {
   CompareSide side;
   side.rank = &rank;

@@ -56,6 +56,18 @@ struct CompareSide {
   const CatalogTensor* output(std::uint32_t op, std::uint32_t slot) const;  // null: none
 };
 
+// Where an op ran forward, and its type.
+struct Origin {
+  std::string_view scope, type;
+  auto operator<=>(const Origin&) const = default;
+};
+
+// `Default/net` of `Gradients/Default/net`.
+std::string_view without_gradients(std::string_view scope);
+// The op whose gradient an op of the backward pass computes, by its name: `Default/net`, `tanh` of
+// `Gradients/Default/net/Grad_tanh/…`. Empty: none.
+Origin differentiated_by(const CompareOp& op);
+
 CompareSide side_of(const CatalogRank& rank, const CatalogStep& step, OpFamilies& families);
 
 }  // namespace sonde

@@ -11,31 +11,10 @@
 namespace sonde {
 namespace {
 
-constexpr std::string_view kGradients = "Gradients/", kGrad = "/Grad_";
-
-// The forward op of a backward op, by its place and type: `Default/net tanh` of `Gradients/Default/net/Grad_tanh/…`;
-// also of an op that ran forward.
-struct Origin {
-  std::string_view scope, type;
-  auto operator<=>(const Origin&) const = default;
-};
-
-std::string_view without_gradients(std::string_view scope) {
-  if (scope.starts_with(kGradients)) scope.remove_prefix(kGradients.size());
-  return scope;
-}
-
-// Empty type: of no op.
-Origin differentiated_by(const CompareOp& op) {
-  const std::size_t at = op.scope.rfind(kGrad);
-  if (phase_of(*op.op) != Phase::backward || at == std::string_view::npos) return {};
-  return {without_gradients(op.scope.substr(0, at)), op.scope.substr(at + kGrad.size())};
-}
-
+// Of an op that ran forward, or of one of the backward pass as if it had.
 Origin place_of(const CompareOp& op) {
-  std::string_view scope = without_gradients(op.scope);
-  if (phase_of(*op.op) == Phase::backward) scope = scope.substr(0, scope.rfind(kGrad));
-  return {scope, op.op->op_type};
+  const std::string_view forward = differentiated_by(op).scope;
+  return {forward.empty() ? without_gradients(op.scope) : forward, op.op->op_type};
 }
 
 bool is_call(const CompareOp& op) { return begins_backward(op.op->op_type) && phase_of(*op.op) != Phase::optimizer; }

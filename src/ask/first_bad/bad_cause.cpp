@@ -178,9 +178,8 @@ bool OpValues::is_bad(const CatalogTensor& tensor) const { return health_.of(ten
 
 std::optional<KnownStatistics> OpValues::statistics(const CatalogTensor& tensor) {
   if (const KnownStatistics* known = health_.statistics(tensor)) return *known;
-  const Result<TensorFile> file = tensor.file.empty()
-                                      ? Result<TensorFile>(Error{ErrorCode::not_found, ""})
-                                      : TensorFile::open(rank_.directory / tensor.file, spec_of(tensor));
+  const Result<TensorFile> file =
+      tensor.file.empty() ? Result<TensorFile>(Error{ErrorCode::not_found, ""}) : open_file(rank_, tensor);
   if (!file || !info(file->dtype()).has_statistics) return std::nullopt;
   return known(summarize(file->view()));
 }

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "ask/relations/views.h"
+#include "read/measure/values.h"
 #include "read/operators/op_nature.h"
 
 namespace sonde {
@@ -73,11 +73,7 @@ class Call {
     const PoolValues values = pool_.values_of(tensor);
     if (!values || values.view().elements() > kMostElements) return std::nullopt;
     const TensorView whole = values.view();
-    Dense dense{{whole.shape.begin(), whole.shape.end()}, {}};
-    const PartView view(whole);
-    dense.values.resize(static_cast<std::size_t>(whole.elements()));
-    for (std::size_t i = 0; i < dense.values.size(); ++i) dense.values[i] = view.at(static_cast<std::int64_t>(i));
-    return dense;
+    return Dense{{whole.shape.begin(), whole.shape.end()}, all_values(whole)};
   }
 
   Pool& pool_;

@@ -168,19 +168,15 @@ class Finder {
 
   // The operator of the forward pass whose gradient `op` computes; kNoOp: none, or its results are good.
   std::uint32_t forward_of(std::uint32_t op) const {
-    constexpr std::string_view kGradients = "Gradients/", kGrad = "Grad_";
+    const Origin origin = differentiated_by(target_.op(op));
+    if (origin.type.empty()) return kNoOp;
+    const std::string inside = std::string(origin.scope) + "/";
     const CatalogOp& own = target_.catalog_op(op);
-    if (!own.op_name.starts_with(kGradients)) return kNoOp;
-    const std::string_view path = own.op_name.substr(kGradients.size());
-    const std::size_t last = path.rfind('/'), before = path.rfind('/', last - 1);
-    if (last == std::string_view::npos || before == std::string_view::npos) return kNoOp;
-    std::string_view type = path.substr(before + 1, last - before - 1);
-    if (!type.starts_with(kGrad)) return kNoOp;
-    type.remove_prefix(kGrad.size());
     for (std::uint32_t i = 0; i < op; ++i) {
       const CatalogOp& other = target_.catalog_op(i);
-      if (target_.ops[i].step != target_.ops[op].step || other.op_type != type || other.line != own.line) continue;
-      if (!other.op_name.starts_with(path.substr(0, before + 1))) continue;
+      if (target_.ops[i].step != target_.ops[op].step || other.op_type != origin.type || other.line != own.line)
+        continue;
+      if (!other.op_name.starts_with(inside)) continue;
       if (std::ranges::any_of(target_.ops[i].outputs, [&](std::uint32_t output) { return is_bad_loss(output); }))
         return i;
     }

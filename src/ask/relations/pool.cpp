@@ -78,7 +78,7 @@ void Pool::read(const Threads& threads) {
       tensor.print = print_of(known);
       return;
     }
-    const Result<TensorFile> file = TensorFile::open(tensor.of.rank->directory / known.file, spec_of(known));
+    const Result<TensorFile> file = open_file(*tensor.of.rank, known);
     if (!file) {
       problems[i] = file.error().message;
       return;
@@ -98,8 +98,7 @@ PoolValues Pool::values_of(std::uint32_t tensor) const {
   if (known != open_.end()) return PoolValues(known->second);
   const PoolTensor& wanted = tensors[tensor];
   if (wanted.of.tensor->file.empty()) return {};
-  Result<TensorFile> file =
-      TensorFile::open(wanted.of.rank->directory / wanted.of.tensor->file, spec_of(*wanted.of.tensor));
+  Result<TensorFile> file = open_file(*wanted.of.rank, *wanted.of.tensor);
   if (!file) return {};
   open_.emplace_back(tensor, std::make_shared<const TensorFile>(std::move(*file)));
   if (open_.size() > kMost) open_.pop_front();

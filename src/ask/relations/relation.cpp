@@ -5,10 +5,6 @@
 namespace sonde {
 namespace {
 
-std::string golden_name(const RelationPart& part, const Pool& golden) {
-  return std::string(golden.name_of(part.golden));
-}
-
 std::string indices_text(std::int64_t start, std::int64_t step, std::int64_t count) {
   if (count == 1) return fmt::format("{}", start);
   if (step == 0) return fmt::format("{} ({} times)", start, count);
@@ -17,7 +13,7 @@ std::string indices_text(std::int64_t start, std::int64_t step, std::int64_t cou
 }
 
 std::string part_text(const RelationPart& part, const Pool& golden) {
-  const std::string name = golden_name(part, golden);
+  const std::string name = std::string(golden.name_of(part.golden));
   if (part.axis < 0) return name;
   const std::int64_t size = golden.tensors[part.golden].shape[static_cast<std::size_t>(part.axis)];
   if (part.start == 0 && part.step == 1 && part.count == size) return name;
@@ -31,8 +27,7 @@ std::string_view word_of(RelationKind kind) {
   return kWords[static_cast<std::size_t>(kind)];
 }
 
-std::string relation_text(const Relation& relation, const Pool& target, const Pool& golden) {
-  (void)target;
+std::string relation_text(const Relation& relation, const Pool& golden) {
   if (!relation) return "corresponds to nothing";
   const RelationPart& first = relation.parts.front();
   switch (relation.kind) {

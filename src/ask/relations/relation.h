@@ -44,6 +44,6 @@ struct Relation {
 };
 
 // "rows 0 to 31 = q_proj.weight, 32 to 47 = k_proj.weight": for people.
-std::string relation_text(const Relation& relation, const Pool& target, const Pool& golden);
+std::string relation_text(const Relation& relation, const Pool& golden);
 
 }  // namespace sonde

@@ -13,7 +13,6 @@
 #include "ask/compare/compare_words.h"
 #include "ask/relations/blame.h"
 #include "ask/unsharded/unsharded.h"
-#include "read/catalog/unfinished_runs.h"
 #include "read/operators/op_nature.h"
 #include "read/operators/op_questions.h"
 #include "sonde/dtype.h"
@@ -25,16 +24,25 @@ namespace {
 // another optimizer or other layers.
 constexpr double kLeastCommon = 0.15;
 
-std::set<std::string_view> names_in(const Catalog& catalog, const DumpPart& part) {
-  std::set<std::string_view> names;
+struct FirstStep {
+  const CatalogRank* rank = nullptr;
+  const CatalogStep* step = nullptr;  // null: there is none
+};
+
+FirstStep first_step(const Catalog& catalog, const DumpPart& part) {
   for (const CatalogRank& rank : catalog.ranks) {
     for (const CatalogStep& step : rank.steps) {
-      if (!part.takes(rank) || !part.takes(step) || step.ops.empty()) continue;
-      for (const CatalogOp& op : step.ops) {
-        if (!op.is_parameter) names.insert(op.op_name);
-      }
-      return names;
+      if (part.takes(rank) && part.takes(step) && !step.ops.empty()) return {&rank, &step};
     }
+  }
+  return {};
+}
+
+std::set<std::string_view> names_in(const FirstStep& first) {
+  std::set<std::string_view> names;
+  if (first.step == nullptr) return names;
+  for (const CatalogOp& op : first.step->ops) {
+    if (!op.is_parameter) names.insert(op.op_name);
   }
   return names;
 }
@@ -69,22 +77,14 @@ bool is_port_by_names(const Catalog& target, const Catalog& golden) {
   return common > 0 && 4 * static_cast<std::size_t>(common) >= std::min(mine.size(), theirs.size());
 }
 
-// Operators of the first steps that have the same name, shape, parameters and neighbours.
-double share_matched_by_name(const Catalog& target, const Catalog& golden, const CompareOptions& options) {
+// Operators that have the same name, shape, parameters and neighbours.
+double share_matched_by_name(const FirstStep& target, const FirstStep& golden, const CompareOptions& options) {
   OpFamilies families;
-  const auto first_side = [&](const Catalog& catalog) -> std::optional<CompareSide> {
-    for (const CatalogRank& rank : catalog.ranks) {
-      for (const CatalogStep& step : rank.steps) {
-        const bool is_wanted = options.part.takes(rank) && options.part.takes(step) && !step.ops.empty();
-        if (is_wanted) return side_of(rank, step, families);
-      }
-    }
-    return std::nullopt;
-  };
-  std::optional<CompareSide> mine = first_side(target), theirs = first_side(golden);
-  if (!mine || !theirs || mine->ops.empty()) return 1;
+  CompareSide mine = side_of(*target.rank, *target.step, families),
+              theirs = side_of(*golden.rank, *golden.step, families);
+  if (mine.ops.empty()) return 1;
   const auto no_values = [](const CatalogTensor&, const CatalogTensor&) { return false; };
-  const std::vector<OpMatch> matches = match_ops(*mine, *theirs, options.names, no_values);
+  const std::vector<OpMatch> matches = match_ops(mine, theirs, options.names, no_values);
   const auto by_name = std::ranges::count(matches, MatchedBy::name, &OpMatch::how);
   return static_cast<double>(by_name) / static_cast<double>(matches.size());
 }
@@ -109,14 +109,15 @@ bool keeps_codes(const Catalog& catalog) {
 bool are_two_implementations(const Catalog& target, const Catalog& golden, const CompareOptions& options) {
   if (!options.names.empty() || options.golden_part) return false;
   if (target.ranks.size() != golden.ranks.size()) return false;  // one of them is sharded
-  const std::set<std::string_view> mine = names_in(target, options.part), theirs = names_in(golden, options.part);
+  const FirstStep first = first_step(target, options.part), golden_first = first_step(golden, options.part);
+  const std::set<std::string_view> mine = names_in(first), theirs = names_in(golden_first);
   constexpr std::size_t kFewest = 4;
   if (mine.size() < kFewest || theirs.size() < kFewest) return false;
   const auto common = std::ranges::count_if(mine, [&](std::string_view name) { return theirs.contains(name); });
   // One program: the names alone show it.
   if (2 * static_cast<std::size_t>(common) >= std::max(mine.size(), theirs.size())) return false;
   if (is_port_by_names(target, golden)) return false;
-  if (share_matched_by_name(target, golden, options) >= kLeastCommon) return false;
+  if (share_matched_by_name(first, golden_first, options) >= kLeastCommon) return false;
   return keeps_codes(target) == keeps_codes(golden);
 }
 
@@ -165,7 +166,7 @@ class Builder {
       const Relation& relation = judged_.relations[i];
       one.relation = word_of(relation.kind);
       if (!relation) continue;
-      one.golden = relation_text(relation, target_, golden_);
+      one.golden = relation_text(relation, golden_);
       one.difference = &relation.difference;
     }
   }
@@ -177,7 +178,7 @@ class Builder {
     one.golden = golden_.tensors[relation.golden()].of.tensor;
     one.difference = &relation.difference;
     one.beyond = judged_.standings[tensor] == Standing::beyond;
-    if (relation.kind != RelationKind::same) one.note = relation_text(relation, target_, golden_);
+    if (relation.kind != RelationKind::same) one.note = relation_text(relation, golden_);
     return one;
   }
 
@@ -372,16 +373,7 @@ Result<DumpComparison> compare_programs(const Catalog& target, const Catalog& go
     comparison.left_out.push_back(
         fmt::format("nothing corresponds: {} of {} parameters are in both", judged.related_weights, judged.weights));
   }
-  comparison.complete = target.problems.empty() && golden.problems.empty() && comparison.unreadable.empty() &&
-                        comparison.left_out.empty() && comparison.compared_tensors > 0;
-  bool ended_early = false;
-  for (const Catalog* catalog : {&target, &golden}) {
-    for (const std::string& end : early_ends(*catalog, options.part)) {
-      comparison.notes.push_back((catalog == &golden ? "golden: " : "") + end);
-      ended_early = true;
-    }
-  }
-  if (ended_early) comparison.complete = comparison.complete && !comparison.findings.empty();
+  conclude(target, golden, options, comparison);
   return comparison;
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -56,51 +55,6 @@ bool agree_in_samples(const PartView& a, const PartView& b, std::int64_t count, 
   }
   // The samples may be larger than the average.
   return errors <= taken * scale * scale * tolerance * tolerance * 16;
-}
-
-void add(PairSums& all, const PairSums& part, std::uint64_t before) {
-  if (part.max_error > all.max_error || all.count == 0) {
-    all.max_error = part.max_error;
-    all.worst = part.worst;
-    all.worst.index += before;
-  }
-  all.count += part.count;
-  all.mismatches += part.mismatches;
-  all.finite_pairs += part.finite_pairs;
-  all.equal_non_finite += part.equal_non_finite;
-  all.sum += part.sum;
-  all.golden_sum += part.golden_sum;
-  all.squares += part.squares;
-  all.golden_squares += part.golden_squares;
-  all.products += part.products;
-  all.error_squares += part.error_squares;
-  all.golden_min = std::min(all.golden_min, part.golden_min);
-  all.golden_max = std::max(all.golden_max, part.golden_max);
-}
-
-TensorDifference difference_from(const PairSums& sums, const CatalogTensor& target, const CatalogTensor& golden) {
-  TensorDifference found;
-  found.by = ComparedBy::values;
-  found.dtype = target.dtype;
-  found.golden_dtype = golden.dtype;
-  found.shape = target.shape;
-  found.golden_shape = golden.shape;
-  found.sums = sums;
-  found.count = sums.count;
-  found.mismatches = sums.mismatches;
-  found.equal = sums.mismatches == 0;
-  found.different_non_finite = sums.different_non_finite();
-  const double pairs = static_cast<double>(std::max<std::uint64_t>(sums.finite_pairs, 1));
-  found.rms_error = std::sqrt(sums.error_squares / pairs);
-  found.rms = std::sqrt(sums.golden_squares / pairs);
-  found.max_error = sums.max_error;
-  found.max_size = std::max(std::abs(sums.golden_min), std::abs(sums.golden_max));
-  const double lengths = std::sqrt(sums.squares * sums.golden_squares);
-  found.cosine = lengths == 0 ? 1 : std::min(1.0, sums.products / lengths);
-  found.worst_index = sums.worst.index;
-  found.worst_value = sums.worst.value;
-  found.worst_golden = sums.worst.golden;
-  return found;
 }
 
 TensorDifference difference_by_statistics(const PoolTensor& target, const PoolTensor& golden) {
@@ -255,7 +209,7 @@ bool Search::State::verify_whole(std::uint32_t tensor, std::uint32_t other, doub
   if (!into.order.empty()) into.kind = RelationKind::permuted;
   const PairSums sums = compare_pair(left.view(), right.view(), {.all_sums = false}, threads.runner());
   if (sums.different_non_finite() > 0) return false;
-  into.difference = difference_from(sums, *mine.of.tensor, *theirs.of.tensor);
+  into.difference = difference_of_sums(mine.of, theirs.of, sums);
   return into.difference.relative() <= tolerance;
 }
 
@@ -377,11 +331,12 @@ bool Search::State::verify_parts(std::uint32_t tensor, double tolerance, Relatio
         mine.print.whole.norm * std::sqrt(static_cast<double>(count) / static_cast<double>(mine.print.count));
     Relation turned;
     if (!turn_to_agree(left, right, count, norm, tolerance, turned)) return false;
-    const PairSums sums = compare_pair(left.view(), right.view(), {.all_sums = false}, in_order);
+    PairSums sums = compare_pair(left.view(), right.view(), {.all_sums = false}, in_order);
     if (sums.different_non_finite() > 0) return false;
-    add(all, sums, all.count);
+    sums.worst.index += all.count;
+    add(all, sums);
   }
-  into.difference = difference_from(all, *mine.of.tensor, *golden.tensors[into.golden()].of.tensor);
+  into.difference = difference_of_sums(mine.of, golden.tensors[into.golden()].of, all);
   return into.difference.relative() <= tolerance;
 }
 

@@ -242,9 +242,9 @@ class Weights {
   void add_outlier(std::uint32_t weight) {
     if (!relation(weight) || reader_of(weight) > first_) return;
     add(weight, reader_of(weight),
-        "is " + relation_text(relation(weight), target_, golden_) + ": another order than in the other layers");
+        "is " + relation_text(relation(weight), golden_) + ": another order than in the other layers");
     if (is_reordered(relation(weight)) && !found_.empty() && found_.back().weight == weight) {
-      found_.back().what = "is " + relation_text(relation(weight), target_, golden_) + ": in another order";
+      found_.back().what = "is " + relation_text(relation(weight), golden_) + ": in another order";
     }
   }
 

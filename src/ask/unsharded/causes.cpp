@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "ask/compare/factor.h"
+#include "ask/compare/maker_of_data.h"
 #include "plan/config/op_types.h"
 #include "read/measure/health.h"
 #include "read/operators/op_nature.h"
@@ -238,11 +239,8 @@ bool CauseSearch::is_more_than_golden(std::size_t rank, std::uint32_t op) const 
 std::optional<ShardCause> CauseSearch::in_step_before(std::size_t rank, const CompareInput& input,
                                                       const ShardCause& cause) const {
   const CompareSide* side = step_.ranks()[rank].before.get();
-  if (side == nullptr || input.tensor->source == kNoSequence) return std::nullopt;
-  const auto made =
-      std::ranges::find(side->ops, input.tensor->source, [](const CompareOp& op) { return op.op->sequence; });
-  if (made == side->ops.end()) return std::nullopt;
-  const auto op = static_cast<std::uint32_t>(made - side->ops.begin());
+  const std::uint32_t op = side == nullptr ? kNoOp : op_with(*side, input.tensor->source);
+  if (op == kNoOp) return std::nullopt;
   std::uint32_t at = op;
   for (int i = 0; i < kStepsToCollective; ++i) {
     if (is_collective(side->ops[at].op->op_type)) {
@@ -368,13 +366,12 @@ std::optional<ShardCause> CauseSearch::update_before(std::uint32_t golden, const
         for (const CompareInput& one : of.side->ops[read->from].inputs) waiting.push_back(&one);
         continue;
       }
-      const auto made =
-          std::ranges::find(of.before->ops, read->tensor->source, [](const CompareOp& op) { return op.op->sequence; });
-      if (made == of.before->ops.end() || phase_of(*made->op) != Phase::optimizer) continue;
+      const std::uint32_t made = op_with(*of.before, read->tensor->source);
+      if (made == kNoOp || phase_of(*of.before->ops[made].op) != Phase::optimizer) continue;
       return ShardCause{.kind = FindingKind::inserted,
                         .golden = golden,
                         .rank = rank,
-                        .op = static_cast<std::uint32_t>(made - of.before->ops.begin()),
+                        .op = made,
                         .in_step_before = true,
                         .uncertain = true,
                         .golden_tensor = input.tensor,

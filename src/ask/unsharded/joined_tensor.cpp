@@ -39,22 +39,11 @@ std::int64_t product(const Shape& shape, std::size_t from, std::size_t to) {
   return count;
 }
 
-// The elements of a float32 file, without a step for each index.
-std::optional<std::vector<double>> floats_of(const TensorOf& of) {
-  if (of.tensor->file.empty() || of.tensor->constant) return std::nullopt;
-  const Result<TensorFile> file = TensorFile::open(of.rank->directory / of.tensor->file, spec_of(*of.tensor));
-  if (!file || file->dtype() != DType::float32) return std::nullopt;
-  std::vector<float> floats(static_cast<std::size_t>(file->view().elements()));
-  copy_c_order(file->view(), reinterpret_cast<std::byte*>(floats.data()));
-  return std::vector<double>(floats.begin(), floats.end());
-}
-
 std::optional<Block> block_of(const TensorOf& of) {
   if (of.tensor == nullptr || !of.tensor->recorded()) return std::nullopt;
   const std::optional<SlotValues> slot = SlotValues::open(*of.rank, *of.tensor);
   if (!slot) return std::nullopt;
-  std::optional<std::vector<double>> floats = floats_of(of);
-  Block block{true, slot->shape(), floats ? std::move(*floats) : slot->values(), 0};
+  Block block{true, slot->shape(), slot->values(), 0};
   block.sum = std::accumulate(block.values.begin(), block.values.end(), 0.0);
   return block;
 }
@@ -360,7 +349,7 @@ std::vector<std::size_t> ranks_apart(const Blocks& blocks, const TensorParts& pa
 }
 
 std::string problem_of(const TensorOf& of) {
-  const Result<TensorFile> file = TensorFile::open(of.rank->directory / of.tensor->file, spec_of(*of.tensor));
+  const Result<TensorFile> file = open_file(*of.rank, *of.tensor);
   return file ? std::string() : file.error().message;
 }
 

@@ -4,20 +4,11 @@
 #include <array>
 #include <numeric>
 
+#include "ground/base/text.h"
 #include "read/operators/op_nature.h"
 
 namespace sonde {
 namespace {
-
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    const std::size_t end = text.find(separator);
-    parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
-  }
-}
 
 bool is_wrapper(std::string_view name) {
   constexpr std::array<std::string_view, 5> kWrappers = {"module", "_fsdp_wrapped_module", "_orig_mod",
@@ -34,7 +25,7 @@ bool is_of_wrapper(std::string_view component) {
 
 std::string module_of(std::string_view scope) {
   std::string module;
-  for (const std::string_view component : split(scope, '/')) {
+  for (const std::string_view component : fields_in(scope, '/')) {
     const std::string_view name = component.substr(0, component.find('-'));
     const bool is_root = component == "Default" || component == "Gradients" || name == "network";
     if (is_root || component.empty() || component.starts_with("Grad_") || is_of_wrapper(component)) continue;
@@ -108,7 +99,7 @@ std::vector<std::uint32_t> groups_of(const CompareSide& side) {
 
 std::string without_wrappers(std::string_view name, char separator) {
   std::string out;
-  for (const std::string_view part : split(name, separator)) {
+  for (const std::string_view part : fields_in(name, separator)) {
     if (is_wrapper(part)) continue;
     if (!out.empty()) out += separator;
     out += part;

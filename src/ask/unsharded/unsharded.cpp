@@ -318,10 +318,11 @@ Result<DumpComparison> Unsharded::compare() {
 }  // namespace
 
 Result<DumpComparison> compare_runs(const Catalog& target, const Catalog& golden, const CompareOptions& options) {
-  const bool is_whole = golden.ranks.size() == 1 && !works_with_others(golden.ranks.front());
-  const bool golden_is_sharded = target.ranks.size() == 1 && is_sharded(golden);
-  const bool exchanged = golden_is_sharded && !works_with_others(target.ranks.front());
-  if (!exchanged && !(is_whole && is_sharded(target))) return compare_dumps(target, golden, options);
+  const auto are_joined = [](const Catalog& ranks, const Catalog& whole) {
+    return whole.ranks.size() == 1 && is_sharded(ranks) && !works_with_others(whole.ranks.front());
+  };
+  const bool exchanged = are_joined(golden, target);
+  if (!exchanged && !are_joined(target, golden)) return compare_dumps(target, golden, options);
   if (options.golden_part) {
     return Error{
         ErrorCode::invalid_argument,

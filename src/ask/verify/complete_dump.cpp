@@ -291,7 +291,7 @@ class RankCompleter {
     std::vector<const CatalogTensor*> entered;
     for (const CatalogTensor& tensor : op.tensors) {
       if (!is_missing(tensor)) continue;
-      const Result<TensorFile> file = TensorFile::open(rank_.directory / tensor.file, spec_of(tensor));
+      const Result<TensorFile> file = open_file(rank_, tensor);
       if (!file) {
         done_.notes.push_back(file.error().message);
         continue;

@@ -69,8 +69,7 @@ void WatchReader::compare_item(WatchItem& item, const TensorFile& file, std::opt
       item.previous_problem = "the values of the step before were not saved";
       return;
     }
-    Result<TensorFile> opened =
-        TensorFile::open(rank_of(catalog_, item.place).directory / tensor.file, spec_of(tensor));
+    Result<TensorFile> opened = open_file(rank_of(catalog_, item.place), tensor);
     if (!opened) {
       item.previous_problem = opened.error().message;
       item.previous_unreadable = true;
@@ -169,7 +168,7 @@ void WatchReader::read_job(std::span<WatchItem* const> job) const {
       continue;
     }
     if (before == nullptr || item->previous.place != before->place) earlier.reset();
-    Result<TensorFile> file = TensorFile::open(rank_of(catalog_, item->place).directory / tensor.file, spec_of(tensor));
+    Result<TensorFile> file = open_file(rank_of(catalog_, item->place), tensor);
     item->read = true;
     if (!file) {
       item->problem = file.error().message;

@@ -67,8 +67,7 @@ Result<AskedTensor> opened_tensor(Ask& ask) {
                                                    asked->tensor.skipped.empty() ? "" : ": ", asked->tensor.skipped)};
   }
   if (Status good = check_inside(ask, *asked); !good) return good.error();
-  Result<TensorFile> file =
-      TensorFile::open(asked->at.of_rank().directory / asked->tensor.file, spec_of(asked->tensor));
+  Result<TensorFile> file = open_file(asked->at.of_rank(), asked->tensor);
   if (!file) return file.error();
   asked->file = std::make_shared<const TensorFile>(std::move(*file));
   return asked;

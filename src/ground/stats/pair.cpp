@@ -173,31 +173,6 @@ void add_extremes(PairSums& total, const PairSums& chunk) {
   total.golden_max = is_first ? chunk.golden_max : std::max(total.golden_max, chunk.golden_max);
 }
 
-void add_chunk(PairSums& total, const PairSums& chunk) {
-  add_extremes(total, chunk);
-  total.non_finite += chunk.non_finite;
-  total.golden_non_finite += chunk.golden_non_finite;
-  for (const auto field :
-       {&PairSums::count, &PairSums::mismatches, &PairSums::finite_pairs, &PairSums::equal_non_finite,
-        &PairSums::same_non_finite, &PairSums::below_thousandth, &PairSums::below_five_thousandths}) {
-    total.*field += chunk.*field;
-  }
-  for (const auto field :
-       {&PairSums::sum, &PairSums::golden_sum, &PairSums::squares, &PairSums::golden_squares, &PairSums::products,
-        &PairSums::errors, &PairSums::error_squares, &PairSums::relative_errors}) {
-    total.*field += chunk.*field;
-  }
-  if (chunk.max_error > total.max_error) {
-    total.max_error = chunk.max_error;
-    total.worst = chunk.worst;
-  }
-  if (chunk.max_relative > total.max_relative) {
-    total.max_relative = chunk.max_relative;
-    total.worst_relative = chunk.worst_relative;
-  }
-  total.max_nonzero_relative = greater_or_nan(total.max_nonzero_relative, chunk.max_nonzero_relative);
-}
-
 // Sums of one chunk of the second pass.
 struct Divergence {
   double target = 0, golden = 0, weighted = 0;  // Σp', Σq', Σp'·ln(p'/q')
@@ -250,11 +225,36 @@ PairSums compare_pair_with(const PairKernel& kernel, const TensorView& target, c
     chunks[chunk] = plan.as_float ? sums_of_chunk<float>(plan, chunk) : sums_of_chunk<double>(plan, chunk);
   });
   PairSums total;
-  for (const PairSums& chunk : chunks) add_chunk(total, chunk);
+  for (const PairSums& chunk : chunks) add(total, chunk);
   for (const auto field : {&PairSums::min, &PairSums::max, &PairSums::golden_min, &PairSums::golden_max}) {
     total.*field += 0.0;  // -0 and +0 are one extreme
   }
   return total;
+}
+
+void add(PairSums& total, const PairSums& part) {
+  add_extremes(total, part);
+  total.non_finite += part.non_finite;
+  total.golden_non_finite += part.golden_non_finite;
+  for (const auto field :
+       {&PairSums::count, &PairSums::mismatches, &PairSums::finite_pairs, &PairSums::equal_non_finite,
+        &PairSums::same_non_finite, &PairSums::below_thousandth, &PairSums::below_five_thousandths}) {
+    total.*field += part.*field;
+  }
+  for (const auto field :
+       {&PairSums::sum, &PairSums::golden_sum, &PairSums::squares, &PairSums::golden_squares, &PairSums::products,
+        &PairSums::errors, &PairSums::error_squares, &PairSums::relative_errors}) {
+    total.*field += part.*field;
+  }
+  if (part.max_error > total.max_error) {
+    total.max_error = part.max_error;
+    total.worst = part.worst;
+  }
+  if (part.max_relative > total.max_relative) {
+    total.max_relative = part.max_relative;
+    total.worst_relative = part.worst_relative;
+  }
+  total.max_nonzero_relative = greater_or_nan(total.max_nonzero_relative, part.max_nonzero_relative);
 }
 
 PairSums compare_pair(const TensorView& target, const TensorView& golden, const PairOptions& options,

@@ -60,6 +60,9 @@ struct PairSums {
   friend bool operator==(const PairSums&, const PairSums&) = default;
 };
 
+// As if both were one: `part` is of the pairs that follow those of `total`; its places count from the first of all.
+void add(PairSums& total, const PairSums& part);
+
 struct PairOptions {
   bool as_float32 = false;  // round both to float32 first, as msaccucmp does
   bool real_only = false;   // of complex elements only the real part, as msaccucmp does

@@ -20,7 +20,7 @@ std::uint64_t part_of(const CatalogTensor& tensor) {
 }
 
 Result<MeasuredFile> measure_file(const CatalogRank& rank, const CatalogTensor& tensor) {
-  const Result<TensorFile> file = TensorFile::open(rank.directory / tensor.file, spec_of(tensor));
+  const Result<TensorFile> file = open_file(rank, tensor);
   if (!file) return file.error();
   MeasuredFile measured;
   measured.dtype = file->dtype();
@@ -54,7 +54,7 @@ std::optional<FileKey> file_key(const CatalogRank& rank, const CatalogTensor& te
 
 Status look_at_file(const CatalogRank& rank, CatalogTensor& tensor) {
   if ((tensor.dtype != DType::undefined && tensor.has_shape) || tensor.file.empty()) return {};
-  const Result<TensorFile> file = TensorFile::open(rank.directory / tensor.file, spec_of(tensor));
+  const Result<TensorFile> file = open_file(rank, tensor);
   if (!file) return file.error();
   fill_in(file->dtype(), file->shape(), tensor);
   return {};
@@ -67,6 +67,10 @@ TensorSpec spec_of(const CatalogTensor& tensor) {
   spec.dtype = tensor.dtype;
   if (tensor.has_shape) spec.shape.emplace(tensor.shape.begin(), tensor.shape.end());
   return spec;
+}
+
+Result<TensorFile> open_file(const CatalogRank& rank, const CatalogTensor& tensor) {
+  return TensorFile::open(rank.directory / tensor.file, spec_of(tensor));
 }
 
 Status Measurer::measure(const CatalogRank& rank, CatalogTensor& tensor) {

@@ -18,6 +18,7 @@ namespace sonde {
 
 // The facts about a tensor that TensorFile::open needs.
 TensorSpec spec_of(const CatalogTensor& tensor);
+Result<TensorFile> open_file(const CatalogRank& rank, const CatalogTensor& tensor);
 
 // Type and shape from the header of the tensor's file, if the dump does not have them. Fails if the file cannot be
 // read.

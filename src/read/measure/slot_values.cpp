@@ -36,7 +36,7 @@ std::optional<SlotValues> SlotValues::open(const CatalogRank& rank, const Catalo
     return operand;
   }
   if (tensor.file.empty()) return std::nullopt;
-  Result<TensorFile> file = TensorFile::open(rank.directory / tensor.file, spec_of(tensor));
+  Result<TensorFile> file = open_file(rank, tensor);
   if (!file) return std::nullopt;
   operand.shape_ = file->shape();
   operand.file_ = std::make_shared<const TensorFile>(std::move(*file));
@@ -84,14 +84,7 @@ std::vector<Position> SlotValues::find(Want want, std::size_t most) const {
 }
 
 std::vector<double> SlotValues::values() const {
-  std::vector<double> all;
-  if (elements() == 0) return all;
-  all.reserve(static_cast<std::size_t>(elements()));
-  Position position(shape_.size(), 0);
-  do {
-    all.push_back(at(position));
-  } while (advance(position, shape_));
-  return all;
+  return number_ ? std::vector<double>{*number_} : all_values(file_->view());
 }
 
 double largest_of(DType dtype) {

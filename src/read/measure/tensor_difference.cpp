@@ -219,9 +219,9 @@ void compare_files(TensorDifference& out, const TensorOf& target, const TensorOf
                    const DifferenceOptions& options, const ForEach& for_each) {
   const std::filesystem::path left = target.rank->directory / target.tensor->file;
   const std::filesystem::path right = golden.rank->directory / golden.tensor->file;
-  const Result<TensorFile> x = TensorFile::open(left, spec_of(*target.tensor));
+  const Result<TensorFile> x = open_file(*target.rank, *target.tensor);
   if (!x) return fail(out, x.error());
-  const Result<TensorFile> y = TensorFile::open(right, spec_of(*golden.tensor));
+  const Result<TensorFile> y = open_file(*golden.rank, *golden.tensor);
   if (!y) return fail(out, y.error());
   if (out.dtype == DType::undefined) out.dtype = x->dtype();
   if (out.golden_dtype == DType::undefined) out.golden_dtype = y->dtype();
@@ -311,6 +311,12 @@ TensorDifference difference_of(const TensorOf& target, const TensorOf& golden, c
   return out;
 }
 
+TensorDifference difference_of_sums(const TensorOf& target, const TensorOf& golden, const PairSums& sums) {
+  TensorDifference out = begin(target, golden);
+  take_sums(out, sums);
+  return out;
+}
+
 TensorDifference difference_of_values(const TensorView& target, const TensorView& golden) {
   TensorDifference out;
   out.dtype = target.dtype;
@@ -325,9 +331,9 @@ TensorDifference difference_along(const TensorOf& target, const TensorOf& golden
                                   const ForEach& for_each) {
   TensorDifference out = begin(target, golden);
   if (!has_values(*target.tensor) || !has_values(*golden.tensor)) return out;
-  const Result<TensorFile> x = TensorFile::open(target.rank->directory / target.tensor->file, spec_of(*target.tensor));
+  const Result<TensorFile> x = open_file(*target.rank, *target.tensor);
   if (!x) return failed(out, x.error());
-  const Result<TensorFile> y = TensorFile::open(golden.rank->directory / golden.tensor->file, spec_of(*golden.tensor));
+  const Result<TensorFile> y = open_file(*golden.rank, *golden.tensor);
   if (!y) return failed(out, y.error());
   if (y->shape().size() != axes.size()) return out;
   const Permuted permuted(y->view(), axes);

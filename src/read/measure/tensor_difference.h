@@ -60,6 +60,9 @@ struct DifferenceOptions {
 TensorDifference difference_of(const TensorOf& target, const TensorOf& golden, const DifferenceOptions& options,
                                const ForEach& for_each);
 
+// Of elements whose sums are known.
+TensorDifference difference_of_sums(const TensorOf& target, const TensorOf& golden, const PairSums& sums);
+
 // Of elements that are in memory; both have the same number.
 TensorDifference difference_of_values(const TensorView& target, const TensorView& golden);
 

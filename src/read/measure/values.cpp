@@ -52,6 +52,28 @@ std::complex<double> element_complex(const TensorView& view, std::int64_t index)
   return {part_at(view, 2 * index), part_at(view, 2 * index + 1)};
 }
 
+std::vector<double> all_values(const TensorView& view) {
+  const auto count = static_cast<std::size_t>(view.elements());
+  if (view.dtype == DType::float32) {
+    std::vector<float> floats(count);
+    copy_c_order(view, reinterpret_cast<std::byte*>(floats.data()));
+    return {floats.begin(), floats.end()};
+  }
+  std::vector<double> values(count);
+  std::vector<std::int64_t> place(view.shape.size());
+  std::int64_t index = 0;
+  for (double& value : values) {
+    value = element_value(view, index);
+    for (std::size_t axis = place.size(); axis-- > 0;) {
+      index += view.strides[axis];
+      if (++place[axis] < view.shape[axis]) break;
+      index -= place[axis] * view.strides[axis];
+      place[axis] = 0;
+    }
+  }
+  return values;
+}
+
 std::string element_text(const TensorView& view, std::int64_t index) {
   switch (view.dtype) {
     case DType::int64:

@@ -19,6 +19,8 @@ double element_value(const TensorView& view, std::int64_t index);
 // The absolute value of a complex element; other elements unchanged.
 double element_magnitude(const TensorView& view, std::int64_t index);
 std::complex<double> element_complex(const TensorView& view, std::int64_t index);
+// All elements as numbers, in C order.
+std::vector<double> all_values(const TensorView& view);
 // The element as text that reads back as the same number: the shortest such text, `nan`, `inf`, complex as `(1+2j)`, bool
 // as 0 and 1.
 std::string exact_text(const TensorView& view, std::int64_t index);
