@@ -310,8 +310,7 @@ Result<DumpComparison> Unsharded::compare() {
       }
     }
   }
-  comparison_.complete = target_.problems.empty() && golden_.problems.empty() && comparison_.compared_tensors > 0 &&
-                         comparison_.left_out.empty() && comparison_.unreadable.empty();
+  conclude(exchanged_ ? golden_ : target_, exchanged_ ? target_ : golden_, options_, comparison_);
   return std::move(comparison_);
 }
 
