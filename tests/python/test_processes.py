@@ -14,7 +14,7 @@ import journal_reader
 import numpy as np
 import pytest
 from conftest import SMALL_TRAINING
-from processes import Run, clean_environment, python, settings_of
+from processes import CLI, Run, clean_environment, python, run_in, settings_of
 
 import sonde as package
 
@@ -408,6 +408,44 @@ def test_a_collective_nobody_waits_for_does_no_harm(tmp_path):
     assert run.stdout.count("trained") == 2, run.stderr
     assert len(run.sonde_lines) == 2, run.stderr
     assert dumps.steps(run.dump, rank=0) == [0, 1]
+
+
+REPLICAS = (
+    DISTRIBUTED
+    + """
+    from torch.nn.parallel import DistributedDataParallel
+    net = DistributedDataParallel(net)
+    data = torch.arange(8.0).reshape(4, 2) / 8
+    for step in range(2):
+        net(data.chunk(int(os.environ["WORLD_SIZE"]))[rank]).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    print("trained", flush=True)
+    """
+)
+
+
+def test_a_killed_rank_is_named_by_a_comparison_that_joins_the_ranks(tmp_path, sonde):
+    ranks = run_ranks(tmp_path, REPLICAS, saved_data="full")
+    assert ranks.status == 0 and ranks.stdout.count("trained") == 2, ranks.stderr
+    alone = textwrap.dedent(REPLICAS).replace("dist.init_process_group", "# ")
+    (tmp_path / "alone.py").write_text(alone.replace("DistributedDataParallel(net)", "net"))
+    golden = tmp_path / "golden"
+    command = [CLI, "run", "--out", golden, "--saved-data", "full", "--", sys.executable, "alone.py"]
+    whole = run_in(tmp_path, golden, *command, WORLD_SIZE=1, RANK=0, MEET="")
+    assert whole.status == 0, whole.stderr
+    healthy = sonde("compare", ranks.dump, golden)
+    assert healthy.status == 0 and "2 ranks are joined" in healthy.stderr, healthy.stdout + healthy.stderr
+
+    journal = ranks.dump / "rank_1/.dump_metadata/sonde/journal"
+    data = journal.read_bytes()
+    end = next(at for at in reversed(range(len(data))) if journal_reader._entry_bytes(data, at) == len(data) - at)
+    journal.chmod(0o600)
+    journal.write_bytes(data[:end])
+    for pair, of in ((ranks.dump, golden), ""), ((golden, ranks.dump), "golden: "):
+        cut = sonde("compare", *pair)
+        assert (cut.status, "no difference" in cut.stdout) == (3, False), cut.stdout
+        assert f"{of}rank 1 was killed, or could not write its end, after step 1" in cut.stderr, cut.stderr
 
 
 def test_a_killed_process_leaves_what_it_had_written(script, config, dump, sonde, tmp_path):

@@ -23,6 +23,12 @@ bool is_of_wrapper(std::string_view component) {
   return component.find('-') != std::string_view::npos && component.ends_with("Tensor");
 }
 
+CallSite without_place(CallSite site) {
+  site.place.file.clear();
+  site.place.line = 0;
+  return site;
+}
+
 std::string module_of(std::string_view scope) {
   std::string module;
   for (const std::string_view component : fields_in(scope, '/')) {
@@ -142,6 +148,34 @@ SiteCalls::SiteCalls(const CompareSide& side) : addresses_(side.ops.size()) {
     for (const std::uint32_t index : call.ops) addresses_[index] = {site, there.size()};
     there.push_back(call);
   }
+}
+
+// Sites outside of modules that differ in their places alone are the same if both programs have as many of them: then they
+// follow each other in the same order. Modules may be implemented in other ways: WholeStep finds their ops by values.
+void SiteCalls::take_places_of(const SiteCalls& whole) {
+  const auto own_places = [](const SiteCalls& calls, const SiteCalls& others) {
+    std::map<CallSite, std::vector<CodePlace>> places;  // by the site without its place
+    for (const auto& [site, there] : calls.calls_) {
+      if (site.module.empty() && others.at(site) == nullptr) places[without_place(site)].push_back(site.place);
+    }
+    return places;
+  };
+  const std::map<CallSite, std::vector<CodePlace>> from = own_places(*this, whole), to = own_places(whole, *this);
+  std::map<CallSite, std::vector<SiteCall>> calls;
+  for (auto& [site, there] : calls_) {
+    CallSite as_there = site;
+    const auto places = from.find(without_place(site)), others = to.find(without_place(site));
+    if (places != from.end() && others != to.end() && places->second.size() == others->second.size()) {
+      const auto place = std::ranges::find(places->second, site.place);
+      if (place != places->second.end())
+        as_there.place = others->second[static_cast<std::size_t>(place - places->second.begin())];
+    }
+    for (const SiteCall& call : there) {
+      for (const std::uint32_t op : call.ops) addresses_[op].site = as_there;
+    }
+    calls.emplace(std::move(as_there), std::move(there));
+  }
+  calls_ = std::move(calls);
 }
 
 const std::vector<SiteCall>* SiteCalls::at(const CallSite& site) const {

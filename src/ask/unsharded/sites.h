@@ -41,6 +41,9 @@ class SiteCalls {
  public:
   explicit SiteCalls(const CompareSide& side);
 
+  // The run on one process may be another program, with other lines: calls get the places of its calls.
+  void take_places_of(const SiteCalls& whole);
+
   const std::vector<SiteCall>* at(const CallSite& site) const;  // in order; null: none
   const std::map<CallSite, std::vector<SiteCall>>& all() const { return calls_; }
   // Of an op: its site, and the number of its call there.

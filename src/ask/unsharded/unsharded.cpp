@@ -141,6 +141,8 @@ std::shared_ptr<CompareSide> Unsharded::side_before(const CatalogRank& rank) con
 
 void Unsharded::compare_step(const CatalogStep& golden) {
   ranks_.clear();
+  const auto golden_side = std::make_shared<CompareSide>(side_of(golden_.ranks.front(), golden, *comparison_.families));
+  SiteCalls golden_calls(*golden_side);
   std::vector<const CatalogStep*> steps;
   std::vector<std::uint32_t> numbers;
   for (const CatalogRank& rank : target_.ranks) {
@@ -153,18 +155,19 @@ void Unsharded::compare_step(const CatalogStep& golden) {
     steps.push_back(&*same);
     numbers.push_back(rank.rank);
     auto side = std::make_shared<CompareSide>(side_of(rank, *same, *comparison_.families));
-    ranks_.push_back({&rank, side, 0, SiteCalls(*side), side_before(rank)});
+    SiteCalls calls(*side);
+    calls.take_places_of(golden_calls);
+    ranks_.push_back({&rank, side, 0, std::move(calls), side_before(rank)});
   }
   const std::vector<std::size_t> stages = stages_of(steps, numbers);
   for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i].stage = stages[i];
-  const auto golden_side = std::make_shared<CompareSide>(side_of(golden_.ranks.front(), golden, *comparison_.families));
   first_step_ = comparison_.steps.size();
   for (const RankStep& rank : ranks_) {
     ComparedStep& step = comparison_.steps.emplace_back();
     step.target = rank.side;
     step.golden = golden_side;
   }
-  const WholeStep whole(ranks_, *golden_side, options_, learned_);
+  const WholeStep whole(ranks_, *golden_side, std::move(golden_calls), options_, learned_);
   for (std::uint32_t g = 0; g < golden_side->ops.size(); ++g) add_op(whole, g);
   comparison_.unreadable.insert(comparison_.unreadable.end(), whole.problems().begin(), whole.problems().end());
   const ShardCauses causes = causes_of(whole);

@@ -38,13 +38,13 @@ bool all_fit(const std::vector<Joined>& outputs) {
 
 }  // namespace
 
-WholeStep::WholeStep(const std::vector<RankStep>& ranks, const CompareSide& golden, const CompareOptions& options,
-                     Learned& learned)
+WholeStep::WholeStep(const std::vector<RankStep>& ranks, const CompareSide& golden, SiteCalls golden_calls,
+                     const CompareOptions& options, Learned& learned)
     : ranks_(ranks),
       golden_(golden),
       options_(options),
       learned_(learned),
-      golden_calls_(golden),
+      golden_calls_(std::move(golden_calls)),
       labels_(golden.ops.size()) {
   tolerance_ = std::min(8 * learned.largest, kMostTolerance);
   for (const RankStep& rank : ranks_) stages_ = std::max(stages_, rank.stage + 1);

@@ -60,8 +60,8 @@ class WholeStep {
     Joined joined;
   };
 
-  WholeStep(const std::vector<RankStep>& ranks, const CompareSide& golden, const CompareOptions& options,
-            Learned& learned);
+  WholeStep(const std::vector<RankStep>& ranks, const CompareSide& golden, SiteCalls golden_calls,
+            const CompareOptions& options, Learned& learned);
 
   const std::set<std::string>& problems() const { return problems_; }
   const std::vector<RankStep>& ranks() const { return ranks_; }
