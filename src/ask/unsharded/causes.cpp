@@ -45,6 +45,7 @@ class CauseSearch {
   void add_origins(std::size_t rank, const CompareInput& input, const ShardCause& cause, std::set<std::uint32_t>& seen,
                    std::vector<std::uint32_t>& origins) const;
   std::optional<std::uint32_t> first_not_finite(std::size_t rank, const std::set<std::uint32_t>& ops) const;
+  std::ptrdiff_t ops_that_compute(std::size_t rank, const std::set<std::uint32_t>& ops) const;
   bool is_more_than_golden(std::size_t rank, std::uint32_t op) const;
   std::optional<std::uint32_t> op_that_reads(std::size_t rank, std::uint32_t golden, const CompareInput& input) const;
   std::optional<ShardCause> update_before(std::uint32_t golden, const CompareInput& input, const Joined& joined) const;
@@ -256,6 +257,15 @@ std::optional<ShardCause> CauseSearch::in_step_before(std::size_t rank, const Co
   return std::nullopt;
 }
 
+// Of these ops: how many the golden run does not have, and that compute.
+std::ptrdiff_t CauseSearch::ops_that_compute(std::size_t rank, const std::set<std::uint32_t>& ops) const {
+  return std::ranges::count_if(ops, [&](std::uint32_t index) {
+    const CompareOp& op = step_.ranks()[rank].side->ops[index];
+    const bool moves = op.kind == OpKind::copy || op.kind == OpKind::cast || is_collective(op.op->op_type);
+    return !moves && bare_type(op.op->op_type) != "waittensor" && is_more_than_golden(rank, index);
+  });
+}
+
 // Of these ops: the first that makes NaN or infinity of finite inputs.
 std::optional<std::uint32_t> CauseSearch::first_not_finite(std::size_t rank, const std::set<std::uint32_t>& ops) const {
   const RankStep& of = step_.ranks()[rank];
@@ -299,7 +309,8 @@ std::optional<ShardCause> CauseSearch::before(std::uint32_t golden, const Compar
       best_weight = weight;
       cause.rank = rank;
       cause.op = op;
-      cause.uncertain = !computes;  // a view alone changes nothing
+      // A view alone changes nothing, and of several ops any may be to blame.
+      cause.uncertain = !computes || ops_that_compute(rank, seen) > 1;
       best = cause;
     }
   }
