@@ -124,7 +124,7 @@ std::string_view without_gradients(std::string_view scope) {
   return scope.starts_with(kGradients) ? scope.substr(kGradients.size()) : scope;
 }
 
-Origin differentiated_by(const CompareOp& op) {
+ForwardOrigin differentiated_by(const CompareOp& op) {
   constexpr std::string_view kGrad = "/Grad_";
   const std::size_t at = op.scope.rfind(kGrad);
   if (phase_of(*op.op) != Phase::backward || at == std::string_view::npos) return {};

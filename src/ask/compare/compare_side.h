@@ -57,16 +57,16 @@ struct CompareSide {
 };
 
 // Where an op ran forward, and its type.
-struct Origin {
+struct ForwardOrigin {
   std::string_view scope, type;
-  auto operator<=>(const Origin&) const = default;
+  auto operator<=>(const ForwardOrigin&) const = default;
 };
 
 // `Default/net` of `Gradients/Default/net`.
 std::string_view without_gradients(std::string_view scope);
 // The op whose gradient an op of the backward pass computes, by its name: `Default/net`, `tanh` of
 // `Gradients/Default/net/Grad_tanh/…`. Empty: none.
-Origin differentiated_by(const CompareOp& op);
+ForwardOrigin differentiated_by(const CompareOp& op);
 
 CompareSide side_of(const CatalogRank& rank, const CatalogStep& step, OpFamilies& families);
 

@@ -12,7 +12,7 @@ namespace sonde {
 namespace {
 
 // Of an op that ran forward, or of one of the backward pass as if it had.
-Origin place_of(const CompareOp& op) {
+ForwardOrigin place_of(const CompareOp& op) {
   const std::string_view forward = differentiated_by(op).scope;
   return {forward.empty() ? without_gradients(op.scope) : forward, op.op->op_type};
 }
@@ -28,16 +28,16 @@ struct LostBackward {
 // Ops of `side` without a counterpart, whose forward op the other side has, too, but nothing of its backward.
 LostBackward lost_backward(const CompareFacts& facts, bool in_golden) {
   const CompareSide &side = facts.side(in_golden), &other = facts.side(!in_golden);
-  std::set<Origin> there, differentiated, backward;
+  std::set<ForwardOrigin> there, differentiated, backward;
   for (const CompareOp& op : other.ops) {
     there.insert(place_of(op));
     differentiated.insert(differentiated_by(op));
     if (phase_of(*op.op) == Phase::backward) backward.insert(place_of(op));
   }
   LostBackward lost;
-  std::optional<Origin> again;
+  std::optional<ForwardOrigin> again;
   for (std::uint32_t at = 0; at < side.ops.size(); ++at) {
-    const Origin origin = differentiated_by(side.ops[at]);
+    const ForwardOrigin origin = differentiated_by(side.ops[at]);
     if (origin.type.empty() || !facts.pairs.is_alone(in_golden, at)) continue;
     if (!there.contains(origin) || differentiated.contains(origin)) continue;
     lost.ops.push_back(at);

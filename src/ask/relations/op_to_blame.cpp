@@ -168,7 +168,7 @@ class Finder {
 
   // The operator of the forward pass whose gradient `op` computes; kNoOp: none, or its results are good.
   std::uint32_t forward_of(std::uint32_t op) const {
-    const Origin origin = differentiated_by(target_.op(op));
+    const ForwardOrigin origin = differentiated_by(target_.op(op));
     if (origin.type.empty()) return kNoOp;
     const std::string inside = std::string(origin.scope) + "/";
     const CatalogOp& own = target_.catalog_op(op);
