@@ -13,7 +13,7 @@ std::string indices_text(std::int64_t start, std::int64_t step, std::int64_t cou
 }
 
 std::string part_text(const RelationPart& part, const Pool& golden) {
-  const std::string name = std::string(golden.name_of(part.golden));
+  const std::string name(golden.name_of(part.golden));
   if (part.axis < 0) return name;
   const std::int64_t size = golden.tensors[part.golden].shape[static_cast<std::size_t>(part.axis)];
   if (part.start == 0 && part.step == 1 && part.count == size) return name;

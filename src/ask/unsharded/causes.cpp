@@ -262,7 +262,7 @@ std::ptrdiff_t CauseSearch::ops_that_compute(std::size_t rank, const std::set<st
   return std::ranges::count_if(ops, [&](std::uint32_t index) {
     const CompareOp& op = step_.ranks()[rank].side->ops[index];
     const bool moves = op.kind == OpKind::copy || op.kind == OpKind::cast || is_collective(op.op->op_type);
-    return !moves && bare_type(op.op->op_type) != "waittensor" && is_more_than_golden(rank, index);
+    return !moves && is_more_than_golden(rank, index);
   });
 }
 

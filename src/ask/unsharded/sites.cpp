@@ -161,21 +161,20 @@ void SiteCalls::take_places_of(const SiteCalls& whole) {
     return places;
   };
   const std::map<CallSite, std::vector<CodePlace>> from = own_places(*this, whole), to = own_places(whole, *this);
-  std::map<CallSite, std::vector<SiteCall>> calls;
-  for (auto& [site, there] : calls_) {
-    CallSite as_there = site;
-    const auto places = from.find(without_place(site)), others = to.find(without_place(site));
-    if (places != from.end() && others != to.end() && places->second.size() == others->second.size()) {
-      const auto place = std::ranges::find(places->second, site.place);
-      if (place != places->second.end())
-        as_there.place = others->second[static_cast<std::size_t>(place - places->second.begin())];
+  for (const auto& [kind, places] : from) {
+    const auto others = to.find(kind);
+    if (others == to.end() || others->second.size() != places.size()) continue;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      CallSite site = kind;
+      site.place = places[i];
+      auto moved = calls_.extract(site);
+      moved.key().place = others->second[i];
+      for (const SiteCall& call : moved.mapped()) {
+        for (const std::uint32_t op : call.ops) addresses_[op].site = moved.key();
+      }
+      calls_.insert(std::move(moved));
     }
-    for (const SiteCall& call : there) {
-      for (const std::uint32_t op : call.ops) addresses_[op].site = as_there;
-    }
-    calls.emplace(std::move(as_there), std::move(there));
   }
-  calls_ = std::move(calls);
 }
 
 const std::vector<SiteCall>* SiteCalls::at(const CallSite& site) const {

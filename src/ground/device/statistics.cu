@@ -4,7 +4,8 @@
 // kernel. So the sums have the bits of the CPU's, for any grid. The threads read a chunk of the block, count, and leave the
 // finite values in shared memory, while 32 of them continue the sums of the 16 lanes with the chunk before, one thread for
 // the sum of a lane and one for its squares. The next chunk is on its way from memory meanwhile. Groups of narrow floats
-// need not wait for each other: a thread adds neighbouring lanes of a group, and counts two elements at a time, as codes of 16 bits.
+// need not wait for each other: a thread adds neighbouring lanes of a group, and counts two elements at a time, as codes
+// of 16 bits.
 //
 // Compiled with products and sums left apart (no contraction). This text is compiled at run time, by NVRTC or hiprtc, and
 // in a test by the host's compiler: SONDE_EMULATED, with a loop in place of the threads. So the threads meet only between
