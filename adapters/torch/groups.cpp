@@ -61,7 +61,8 @@ std::string text_of_layouts(const Layouts& layouts) {
 std::shared_ptr<const Group> group_of(ThreadState& state, const OpInfo& info, const Place& place,
                                       std::string_view wrapper, const Layouts& layouts) {
   constexpr std::size_t kMostKnown = 1 << 14;
-  std::uint64_t key = mix(mix(place.site, static_cast<std::uint64_t>(place.graph)), hash_of(wrapper));
+  // Site and graph are small numbers: without a hash of one of them, site 4 in graph 1 would be site 5 in graph 0.
+  std::uint64_t key = mix(mix(mix(0x3003, place.site), static_cast<std::uint64_t>(place.graph)), hash_of(wrapper));
   for (std::size_t i = 0; i < layouts.count; ++i) key = mix(key, layouts.all[i] != nullptr ? layouts.all[i]->key : 0);
   if (state.known_groups.size() >= kMostKnown) state.known_groups.clear();
   std::shared_ptr<const Group>& known = state.known_groups[key];

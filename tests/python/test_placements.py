@@ -40,6 +40,28 @@ print([parameter.to_local().tolist() for parameter in net.parameters()])
 dist.destroy_process_group()
 """
 
+# The same tensor on many lines, in modules and outside of them in turns: sites and graphs have small numbers.
+LINES = """
+import torch, torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Shard, distribute_tensor
+
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+x = distribute_tensor(torch.ones(4, 3), init_device_mesh("cpu", (1,)), [Shard(0)])
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(1))
+
+    def forward(self, f):
+        return f()
+
+
+net = Net()
+""" + "".join(f"net(lambda: x.mul({i}))\nx.add({i})\nwith torch.no_grad(): x.add({i})\n" for i in range(12))
+
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
@@ -73,6 +95,18 @@ def test_the_placements_of_the_arguments_are_attributes(recorded):
 def test_wrapped_parameters_gradients_and_states_have_their_names(recorded):
     names = {tensor.parameter for tensor in recorded.tensors}
     assert {"weight", "weight.grad", "momentum_buffer.weight"} <= names
+
+
+def test_operators_on_one_wrapper_have_each_their_own_line_and_name(tmp_path):
+    (tmp_path / "lines.py").write_text(LINES)
+    run = run_in(tmp_path, None, CLI, "run", "--out", "dump", "--", sys.executable, "lines.py")
+    assert run.status == 0, run.stderr
+    found = [op for op in sonde.open(tmp_path / "dump").ops if op.op_type in ("add", "mul")]
+    assert len(found) == 36
+    for op in found:
+        assert f"x.{op.op_type}(" in LINES.splitlines()[op.source.line - 1]
+        assert f"/{op.op_type}-DTensor/" in op.op_name
+    assert len({op.source.line for op in found}) == 36
 
 
 def test_nothing_is_left_out_for_its_class(recorded):
