@@ -28,6 +28,35 @@ bool is_weight(const CompareSide& side, const CompareInput& input) {
   return maker.kind == OpKind::copy && maker.inputs.size() == 1 && is_weight(side, maker.inputs.front());
 }
 
+// Of these ops: the first that makes NaN or infinity of finite inputs.
+std::optional<std::uint32_t> first_not_finite(const CatalogRank& rank, const CompareSide& side,
+                                              const std::set<std::uint32_t>& ops) {
+  HealthReader health(rank);
+  const auto is_bad = [&](const CatalogTensor* tensor) { return tensor->recorded() && health.of(*tensor).bad(); };
+  for (const std::uint32_t index : ops) {
+    const CompareOp& op = side.ops[index];
+    if (is_collective(op.op->op_type)) continue;  // another rank brought it
+    const bool reads_bad = std::ranges::any_of(
+        op.inputs, [&](const CompareInput& input) { return input.is_read && is_bad(input.tensor); });
+    if (!reads_bad && op.kind != OpKind::copy && std::ranges::any_of(op.outputs, is_bad)) return index;
+  }
+  return std::nullopt;
+}
+
+// The op, and those that made what it reads.
+std::set<std::uint32_t> with_makers(const CompareSide& side, std::uint32_t op) {
+  std::set<std::uint32_t> found = {op};
+  std::vector<std::uint32_t> waiting = {op};
+  while (!waiting.empty()) {
+    const std::uint32_t at = waiting.back();
+    waiting.pop_back();
+    for (const CompareInput& input : side.ops[at].inputs) {
+      if (input.from != kNoOp && found.insert(input.from).second) waiting.push_back(input.from);
+    }
+  }
+  return found;
+}
+
 class CauseSearch {
  public:
   explicit CauseSearch(const WholeStep& step);
@@ -44,7 +73,6 @@ class CauseSearch {
   std::optional<ShardCause> before(std::uint32_t golden, const CompareInput& input, const Joined& joined) const;
   void add_origins(std::size_t rank, const CompareInput& input, const ShardCause& cause, std::set<std::uint32_t>& seen,
                    std::vector<std::uint32_t>& origins) const;
-  std::optional<std::uint32_t> first_not_finite(std::size_t rank, const std::set<std::uint32_t>& ops) const;
   std::ptrdiff_t ops_that_compute(std::size_t rank, const std::set<std::uint32_t>& ops) const;
   bool is_more_than_golden(std::size_t rank, std::uint32_t op) const;
   std::optional<std::uint32_t> op_that_reads(std::size_t rank, std::uint32_t golden, const CompareInput& input) const;
@@ -266,21 +294,6 @@ std::ptrdiff_t CauseSearch::ops_that_compute(std::size_t rank, const std::set<st
   });
 }
 
-// Of these ops: the first that makes NaN or infinity of finite inputs.
-std::optional<std::uint32_t> CauseSearch::first_not_finite(std::size_t rank, const std::set<std::uint32_t>& ops) const {
-  const RankStep& of = step_.ranks()[rank];
-  HealthReader health(*of.rank);
-  const auto is_bad = [&](const CatalogTensor* tensor) { return tensor->recorded() && health.of(*tensor).bad(); };
-  for (const std::uint32_t index : ops) {
-    const CompareOp& op = of.side->ops[index];
-    if (is_collective(op.op->op_type)) continue;  // another rank brought it
-    const bool reads_bad = std::ranges::any_of(
-        op.inputs, [&](const CompareInput& input) { return input.is_read && is_bad(input.tensor); });
-    if (!reads_bad && op.kind != OpKind::copy && std::ranges::any_of(op.outputs, is_bad)) return index;
-  }
-  return std::nullopt;
-}
-
 // The input differs, although the golden one's maker was found: the op behind those that are right. An op that only some
 // ranks have comes first, then one that computes.
 std::optional<ShardCause> CauseSearch::before(std::uint32_t golden, const CompareInput& input,
@@ -296,7 +309,8 @@ std::optional<ShardCause> CauseSearch::before(std::uint32_t golden, const Compar
     std::vector<std::uint32_t> origins;
     add_origins(rank, *read, cause, seen, origins);
     if (joined.difference.different_non_finite > 0) {
-      if (const std::optional<std::uint32_t> op = first_not_finite(rank, seen)) {
+      if (const std::optional<std::uint32_t> op =
+              first_not_finite(*step_.ranks()[rank].rank, *step_.ranks()[rank].side, seen)) {
         cause.rank = rank;
         cause.op = *op;
         return cause;
@@ -379,15 +393,21 @@ std::optional<ShardCause> CauseSearch::update_before(std::uint32_t golden, const
       }
       const std::uint32_t made = op_with(*of.before, read->tensor->source);
       if (made == kNoOp || phase_of(*of.before->ops[made].op) != Phase::optimizer) continue;
-      return ShardCause{.kind = FindingKind::inserted,
-                        .golden = golden,
-                        .rank = rank,
-                        .op = made,
-                        .in_step_before = true,
-                        .uncertain = true,
-                        .golden_tensor = input.tensor,
-                        .joined = joined,
-                        .what = "its update has no counterpart: the values that it read may differ, too"};
+      ShardCause cause{.kind = FindingKind::inserted,
+                       .golden = golden,
+                       .rank = rank,
+                       .op = made,
+                       .in_step_before = true,
+                       .golden_tensor = input.tensor,
+                       .joined = joined};
+      std::optional<std::uint32_t> spoiled;
+      if (joined.difference.different_non_finite > 0) {
+        spoiled = first_not_finite(*of.rank, *of.before, with_makers(*of.before, made));
+      }
+      cause.op = spoiled.value_or(made);
+      cause.uncertain = !spoiled;
+      if (!spoiled) cause.what = "its update has no counterpart: the values that it read may differ, too";
+      return cause;
     }
   }
   return std::nullopt;
