@@ -30,7 +30,8 @@ DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "parallel.md"
 PARTS = {"run.py --write": SHARDED, "run.py --write, one process": (WHOLE, *WHOLE_FAULTS)}  # of the document
 SHORT = {  # styles with cells that the tests of every change look at
     "ddp": ("bits", "repeat", "forward", "whole", "whole_mean"),
-    "fsdp1": ("bits", "values", "stats", "optimizer"),
+    "ddp_micro": ("whole_clipping",),
+    "fsdp1": ("bits", "values", "stats", "optimizer", "whole_state"),
     "fsdp2": ("bits", "stats", "healthy", "repeat", "backward", "whole"),
     "fsdp2_compiled": ("forward",),
     "hsdp": ("forward",),

@@ -7,6 +7,7 @@
 
 #include "ask/compare/factor.h"
 #include "ask/compare/maker_of_data.h"
+#include "ask/unsharded/op_evidence.h"
 #include "plan/config/op_types.h"
 #include "read/measure/health.h"
 #include "read/operators/op_nature.h"
@@ -26,35 +27,6 @@ bool is_weight(const CompareSide& side, const CompareInput& input) {
   if (input.from == kNoOp) return input.tensor->parameter.is_parameter();
   const CompareOp& maker = side.ops[input.from];
   return maker.kind == OpKind::copy && maker.inputs.size() == 1 && is_weight(side, maker.inputs.front());
-}
-
-// Of these ops: the first that makes NaN or infinity of finite inputs.
-std::optional<std::uint32_t> first_not_finite(const CatalogRank& rank, const CompareSide& side,
-                                              const std::set<std::uint32_t>& ops) {
-  HealthReader health(rank);
-  const auto is_bad = [&](const CatalogTensor* tensor) { return tensor->recorded() && health.of(*tensor).bad(); };
-  for (const std::uint32_t index : ops) {
-    const CompareOp& op = side.ops[index];
-    if (is_collective(op.op->op_type)) continue;  // another rank brought it
-    const bool reads_bad = std::ranges::any_of(
-        op.inputs, [&](const CompareInput& input) { return input.is_read && is_bad(input.tensor); });
-    if (!reads_bad && op.kind != OpKind::copy && std::ranges::any_of(op.outputs, is_bad)) return index;
-  }
-  return std::nullopt;
-}
-
-// The op, and those that made what it reads.
-std::set<std::uint32_t> with_makers(const CompareSide& side, std::uint32_t op) {
-  std::set<std::uint32_t> found = {op};
-  std::vector<std::uint32_t> waiting = {op};
-  while (!waiting.empty()) {
-    const std::uint32_t at = waiting.back();
-    waiting.pop_back();
-    for (const CompareInput& input : side.ops[at].inputs) {
-      if (input.from != kNoOp && found.insert(input.from).second) waiting.push_back(input.from);
-    }
-  }
-  return found;
 }
 
 class CauseSearch {
@@ -84,17 +56,27 @@ class CauseSearch {
   std::optional<ShardCause> collective_before(std::uint32_t golden, const CompareInput& input,
                                               const Joined& joined) const;
   std::vector<std::size_t> ranks_to_look_at(std::uint32_t golden, const Joined& joined) const;
+  std::optional<ShardCause> parameter_before(const ShardCause& cause) const;
+  std::optional<ShardCause> parameter_that_differs(std::size_t rank, std::uint32_t op, const CompareInput& input) const;
+  bool divides_like_micro_batches(std::size_t rank, std::uint32_t op) const;
   void show_other_rank(ShardCause& cause) const;
 
   const WholeStep& step_;
   const CompareSide& golden_;
   std::vector<std::vector<std::uint32_t>> readers_;  // of the values, by golden op
+  std::map<std::string_view, std::pair<std::uint32_t, std::size_t>>
+      parameters_;  // golden ones: op and input that reads it
 };
 
 CauseSearch::CauseSearch(const WholeStep& step) : step_(step), golden_(step.golden()), readers_(golden_.ops.size()) {
   for (std::uint32_t g = 0; g < golden_.ops.size(); ++g) {
     for (const CompareInput& input : golden_.ops[g].inputs) {
       if (input.from != kNoOp && input.is_read) readers_[input.from].push_back(g);
+      const bool is_parameter = input.from == kNoOp && input.is_read && input.tensor->recorded();
+      if (is_parameter && input.tensor->parameter.is_parameter()) {
+        parameters_.try_emplace(input.tensor->parameter, g,
+                                static_cast<std::size_t>(&input - golden_.ops[g].inputs.data()));
+      }
     }
   }
 }
@@ -244,6 +226,9 @@ void CauseSearch::add_origins(std::size_t rank, const CompareInput& input, const
       any_right = true;
     } else {
       add_origins(rank, read, cause, seen, origins);
+      if (origins.empty() || origins.back() != read.from || !divides_like_micro_batches(rank, read.from)) continue;
+      origins.pop_back();
+      any_right = true;
     }
   }
   if (any_right) origins.push_back(maker);
@@ -285,12 +270,19 @@ std::optional<ShardCause> CauseSearch::in_step_before(std::size_t rank, const Co
   return std::nullopt;
 }
 
+// As the loss of a micro-batch is divided by their number: no difference comes from it.
+bool CauseSearch::divides_like_micro_batches(std::size_t rank, std::uint32_t op) const {
+  const RankStep& of = step_.ranks()[rank];
+  if (step_.micro_batches() == 1 || !of.calls.address(op).site.module.empty()) return false;
+  return scales_by(1 / static_cast<double>(step_.micro_batches()), *of.rank, of.side->ops[op]);
+}
+
 // Of these ops: how many the golden run does not have, and that compute.
 std::ptrdiff_t CauseSearch::ops_that_compute(std::size_t rank, const std::set<std::uint32_t>& ops) const {
   return std::ranges::count_if(ops, [&](std::uint32_t index) {
     const CompareOp& op = step_.ranks()[rank].side->ops[index];
     const bool moves = op.kind == OpKind::copy || op.kind == OpKind::cast || is_collective(op.op->op_type);
-    return !moves && is_more_than_golden(rank, index);
+    return !moves && is_more_than_golden(rank, index) && !divides_like_micro_batches(rank, index);
   });
 }
 
@@ -413,6 +405,45 @@ std::optional<ShardCause> CauseSearch::update_before(std::uint32_t golden, const
   return std::nullopt;
 }
 
+// The parameter that the op reads, if the golden one of that name is another one.
+std::optional<ShardCause> CauseSearch::parameter_that_differs(std::size_t rank, std::uint32_t op,
+                                                              const CompareInput& input) const {
+  const auto known = parameters_.find(input.name);
+  if (input.from != kNoOp || known == parameters_.end()) return std::nullopt;
+  const auto [golden, place] = known->second;
+  const CatalogTensor* golden_tensor = golden_.ops[golden].inputs[place].tensor;
+  const Joined joined = step_.join_read(rank, op, input, {golden_.rank, golden_tensor}, SiteKind::forward);
+  if (!joined.possible || joined.fits) return std::nullopt;
+  const bool is_other =
+      !joined.other_ranks.empty() && std::ranges::find(joined.other_ranks, rank) == joined.other_ranks.end();
+  if (is_other) return std::nullopt;  // the part of this rank is right
+  return ShardCause{.kind = FindingKind::parameter,
+                    .golden = golden,
+                    .rank = rank,
+                    .op = op,
+                    .golden_tensor = golden_tensor,
+                    .tensor = input.tensor,
+                    .joined = joined};
+}
+
+// Of the ops without a counterpart that lead to the op: one that reads a parameter with other values. Compiled graphs
+// have other ops than the golden run.
+std::optional<ShardCause> CauseSearch::parameter_before(const ShardCause& cause) const {
+  const std::size_t stage = step_.ranks()[cause.rank].stage;
+  for (std::size_t rank = 0; rank < step_.ranks().size(); ++rank) {
+    const RankStep& of = step_.ranks()[rank];
+    const SiteCalls::Address& address = step_.ranks()[cause.rank].calls.address(cause.op);
+    const std::vector<SiteCall>* calls = of.stage == stage ? of.calls.at(address.site) : nullptr;
+    if (calls == nullptr || address.number >= calls->size()) continue;
+    for (const std::uint32_t op : with_makers(*of.side, (*calls)[address.number].last())) {
+      for (const CompareInput& input : of.side->ops[op].inputs) {
+        if (auto found = parameter_that_differs(rank, op, input)) return found;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 void CauseSearch::show_other_rank(ShardCause& cause) const {
   if (cause.joined.other_ranks.empty()) return;
   const Counterpart& where = *step_.label(cause.golden).where;
@@ -453,6 +484,9 @@ std::optional<ShardCause> CauseSearch::cause_of(std::uint32_t golden) const {
     shown = &input;
   }
   if (cause.golden_tensor != nullptr) cause.uncertain = false;
+  if (cause.uncertain) {
+    if (std::optional<ShardCause> parameter = parameter_before(cause)) return parameter;
+  }
   if (cause.uncertain) cause.what = "an op before it without a counterpart may be to blame: what it reads differs";
   for (std::size_t i = 0; i < label.outputs.size() && cause.golden_tensor == nullptr; ++i) {
     if (!label.outputs[i].possible || label.outputs[i].fits) continue;

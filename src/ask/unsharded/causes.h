@@ -16,6 +16,7 @@ struct ShardCause {
   bool in_step_before = false;   // the op ran there
   bool uncertain = false;
   const CatalogTensor* golden_tensor = nullptr;
+  const CatalogTensor* tensor = nullptr;  // of the op, beside the golden one; null: the one of the same slot
   Joined joined = {};
   std::string what = {};
 };

@@ -233,6 +233,7 @@ void Unsharded::add_op(const WholeStep& whole, std::uint32_t golden) {
 
 // The slot of the target's op that the finding shows: what the golden tensor is beside.
 const CatalogTensor* shown_tensor(const CompareSide& side, const ShardCause& cause) {
+  if (cause.tensor != nullptr) return cause.tensor;
   const CompareOp& op = side.ops[cause.op];
   const bool is_input = cause.golden_tensor->is_input && cause.kind != FindingKind::inserted;
   if (!is_input) return op.outputs.empty() ? nullptr : op.outputs.front();

@@ -419,7 +419,8 @@ Joined WholeStep::join_read(std::size_t rank, std::uint32_t op, const CompareInp
   if (whole.fits || parts.ranks() == 1) return whole;
   const auto number = std::count_if(ranks_.begin(), ranks_.begin() + static_cast<std::ptrdiff_t>(rank),
                                     [&](const RankStep& other) { return other.stage == with.stage; });
-  return joined(parts.of_rank(static_cast<std::size_t>(number)), golden, kind);
+  Joined alone = joined(parts.of_rank(static_cast<std::size_t>(number)), golden, kind);
+  return alone.fits || !whole.possible ? alone : whole;
 }
 
 }  // namespace sonde

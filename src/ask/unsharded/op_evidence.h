@@ -1,0 +1,22 @@
+// What the values of an op of a sharded run show about it alone, without a golden op.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+
+#include "ask/compare/compare_side.h"
+
+namespace sonde {
+
+// Of these ops: the first that makes NaN or infinity of finite inputs.
+std::optional<std::uint32_t> first_not_finite(const CatalogRank& rank, const CompareSide& side,
+                                              const std::set<std::uint32_t>& ops);
+
+// The op, and those that made what it reads.
+std::set<std::uint32_t> with_makers(const CompareSide& side, std::uint32_t op);
+
+// Whether its result is its input times the factor: as of the division of a loss by the number of micro-batches.
+bool scales_by(double factor, const CatalogRank& rank, const CompareOp& op);
+
+}  // namespace sonde
