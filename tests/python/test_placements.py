@@ -60,7 +60,9 @@ class Net(torch.nn.Module):
 
 
 net = Net()
-""" + "".join(f"net(lambda: x.mul({i}))\nx.add({i})\nwith torch.no_grad(): x.add({i})\n" for i in range(12))
+net(lambda: x.sub(2).log().abs())
+"""
+LINES += "".join(f"net(lambda: x.mul({i}))\nx.add({i})\nwith torch.no_grad(): x.add({i})\n" for i in range(12))
 
 
 @pytest.fixture(scope="module")
@@ -97,16 +99,28 @@ def test_wrapped_parameters_gradients_and_states_have_their_names(recorded):
     assert {"weight", "weight.grad", "momentum_buffer.weight"} <= names
 
 
-def test_operators_on_one_wrapper_have_each_their_own_line_and_name(tmp_path):
-    (tmp_path / "lines.py").write_text(LINES)
-    run = run_in(tmp_path, None, CLI, "run", "--out", "dump", "--", sys.executable, "lines.py")
+@pytest.fixture(scope="module")
+def many_lines(tmp_path_factory):
+    place = tmp_path_factory.mktemp("lines")
+    (place / "lines.py").write_text(LINES)
+    run = run_in(place, None, CLI, "run", "--out", "dump", "--", sys.executable, "lines.py")
     assert run.status == 0, run.stderr
-    found = [op for op in sonde.open(tmp_path / "dump").ops if op.op_type in ("add", "mul")]
+    return sonde.open(place / "dump")
+
+
+def test_operators_on_one_wrapper_have_each_their_own_line_and_name(many_lines):
+    found = [op for op in many_lines.ops if op.op_type in ("add", "mul")]
     assert len(found) == 36
     for op in found:
         assert f"x.{op.op_type}(" in LINES.splitlines()[op.source.line - 1]
         assert f"/{op.op_type}-DTensor/" in op.op_name
     assert len({op.source.line for op in found}) == 36
+
+
+def test_a_finding_says_which_part_of_the_whole_its_tensor_is(many_lines):
+    (finding,) = sonde.first_bad(many_lines).findings
+    assert finding.op_type == "log"
+    assert finding.tensor.placement.startswith("Shard(0) of (4, 3)")
 
 
 def test_nothing_is_left_out_for_its_class(recorded):

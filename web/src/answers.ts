@@ -36,6 +36,7 @@ export interface FindingTensor extends Statistics {
   readonly side: "input" | "output"; // whether the operator reads or writes it
   readonly slot: number; // its number on its side
   readonly parameter: string; // the parameter, gradient, state or input data that the tensor is; empty: none
+  readonly placement?: string; // how it is part of a distributed tensor: `Shard(0) of (16, 8) on tp=2, from (8, 0)`
   readonly dtype: string | null; // the type of the elements; null: the dump does not have it
   readonly shape: readonly number[] | null; // sizes; null: the dump does not have them
   readonly tensor_file?: string; // the file with the values

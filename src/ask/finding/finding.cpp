@@ -15,6 +15,7 @@ FindingTensor finding_tensor(const CatalogRank& rank, const CatalogOp& op, const
   out.op_name = op.op_name;
   out.op_type = op.op_type;
   out.parameter = tensor.parameter;
+  out.placement = tensor.placement;
   out.statistics = tensor.statistics;
   if (!tensor.file.empty()) out.tensor_file = (rank.directory / tensor.file).string();
   return out;

@@ -32,6 +32,7 @@ std::string tensor_text(const FindingTensor& tensor) {
   if (!tensor.parameter.empty()) text += " " + tensor.parameter;
   if (tensor.dtype != DType::undefined) text += " " + std::string(info(tensor.dtype).lower);
   if (tensor.shape) text += " " + shape_text(*tensor.shape, '(', ')');
+  if (!tensor.placement.empty()) text += ", " + tensor.placement;
   return text;
 }
 
