@@ -21,6 +21,7 @@ _BASIC = {
     "shape": "std::optional<Dims>",
     "json": "JsonText",
 }
+_KEYWORDS = ("operator",)  # of C++, among the words of enums
 _NUMBERS = ("count", "index", "integer", "number", "finite")
 _STANDARD = "<cstdint> <filesystem> <optional> <string> <string_view> <vector>"
 _NAMED_VALUE = [
@@ -97,7 +98,7 @@ def _comment(meaning: str, indent: str) -> str:
 
 
 def _enumerator(word: str) -> str:
-    return word.replace(" ", "_")
+    return word.replace(" ", "_") + ("_" if word in _KEYWORDS else "")
 
 
 def _initial(structs: Structs, type: Type, member: Member) -> str:

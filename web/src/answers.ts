@@ -44,7 +44,7 @@ export interface FindingTensor extends Statistics {
 
 // Something wrong: its place, its numbers, the reason and the evidence.
 export interface Finding {
-  readonly kind: string; // what was found, in a word of the verb's list
+  readonly kind: "operator" | "overflow" | "bad_input" | "bad_parameter" | "memory_overwritten" | "collective" | "scaler_skipped"; // what was found
   readonly severity: "error" | "warning" | "note"; // `error` and `warning` give exit status 1, `note` none
   readonly rank: number; // the number of the process
   readonly dump: string; // the dump of the rank, if the path holds several

@@ -2,7 +2,7 @@
 // it outlives its catalog.
 //
 //   Finding finding = finding_at(rank, step, op, &op.tensors[0]);
-//   finding.kind = "overflow";
+//   finding.kind = WrongKind::overflow;
 //   finding.why = "exp of 90.3 does not fit float16, whose largest value is 65504";
 //   finding.numbers.push_back({"largest input", 90.3});
 #pragma once

@@ -104,7 +104,7 @@ void add_findings(RankSearch& search, const RankVerdict& verdict, FirstBad& repo
     if (report.findings.size() >= kMostFindings) break;
     Finding finding = with_code(search, root, sources);
     // One write of memory is visible in many places.
-    const bool again = !report.findings.empty() && finding.kind == "memory_overwritten" &&
+    const bool again = !report.findings.empty() && finding.kind == WrongKind::memory_overwritten &&
                        report.findings.front().kind == finding.kind;
     if (!again) report.findings.push_back(std::move(finding));
   }
@@ -301,7 +301,7 @@ void RankSearch::note_expected(FirstBad& report) {
   if (expected != roots_.end()) {
     Finding finding = finding_of(*this, *expected);
     finding.severity = Severity::note;
-    finding.kind = "scaler_skipped";
+    finding.kind = WrongKind::scaler_skipped;
     finding.code = code_of(*flow_->ops()[expected->op].op, sources);
     report.expected.push_back(std::move(finding));
   }

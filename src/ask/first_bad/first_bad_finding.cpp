@@ -159,7 +159,7 @@ void FindingWriter::explain_external() {
   const CatalogTensor& tensor = *root_.tensor;
   const std::string_view name = tensor.parameter;
   const bool is_data = !tensor.parameter.is_parameter();
-  finding_.kind = is_data ? "bad_input" : "bad_parameter";
+  finding_.kind = is_data ? WrongKind::bad_input : WrongKind::bad_parameter;
   const std::string what = !name.empty()     ? std::string(name)
                            : tensor.constant ? fmt::format("the number {}", number_text(*tensor.constant))
                                              : "a tensor that came in from outside";
@@ -185,7 +185,7 @@ void FindingWriter::explain_overwritten() {
   const auto input = std::ranges::find(op_.inputs, &read, &FlowInput::tensor);
   const FlowOp* maker = flow_.graph().maker(*input);
   const CatalogTensor* made = flow_.graph().made(*input);
-  finding_.kind = "memory_overwritten";
+  finding_.kind = WrongKind::memory_overwritten;
   finding_.why = fmt::format("{} wrote {} and {} read {}: something wrote this memory in between, and no operator did",
                              maker->op->op_name, health_text(search_.health().of(*made)), op_.op->op_name,
                              health_text(search_.health().of(read)));
@@ -207,12 +207,12 @@ void FindingWriter::explain_overwritten() {
 void FindingWriter::explain_placed() {
   const Health health = health_of_root();
   if (op_.nature.brings) {
-    finding_.kind = "bad_input";
+    finding_.kind = WrongKind::bad_input;
     finding_.why = fmt::format("the values that {} brings in hold {}", op_.op->op_type, health_text(health));
     add_positions();
     return;
   }
-  finding_.kind = "operator";
+  finding_.kind = WrongKind::operator_;
   if (!op_.nature.places) {
     finding_.why =
         fmt::format("{} gives {}, and not all of its inputs are known", op_.op->op_type, health_text(health));
@@ -264,7 +264,7 @@ void FindingWriter::explain_made() {
   }
   OpValues values(search_.rank(), flow_, op_, root_.tensor, search_.health());
   Cause cause = cause_of(values, root_.bad);
-  finding_.kind = cause.overflow ? "overflow" : "operator";
+  finding_.kind = cause.overflow ? WrongKind::overflow : WrongKind::operator_;
   finding_.why = std::move(cause.why);
   finding_.numbers = std::move(cause.numbers);
   finding_.evidence = std::move(cause.evidence);
@@ -272,7 +272,7 @@ void FindingWriter::explain_made() {
   impossible_ = cause.impossible;
   explained_ = cause.explained;
   if (cause.impossible) {
-    finding_.kind = "memory_overwritten";
+    finding_.kind = WrongKind::memory_overwritten;
     finding_.why +=
         "; the memory was written between the recording of its inputs and its run, or the operator is wrong";
   }
@@ -295,7 +295,7 @@ void FindingWriter::explain_scale() {
 }
 
 void FindingWriter::explain_unwritten() {
-  finding_.kind = "bad_input";
+  finding_.kind = WrongKind::bad_input;
   finding_.why = fmt::format("{} gives memory without writing it, and not all of it is written before it is read",
                              op_.op->op_type);
   if (root_.path.size() < 2) return;
@@ -305,7 +305,7 @@ void FindingWriter::explain_unwritten() {
 
 void FindingWriter::explain_tangent() {
   doubted_ = explained_ = true;
-  finding_.kind = "operator";
+  finding_.kind = WrongKind::operator_;
   finding_.why = fmt::format("a derivative of forward mode holds {}: an operator between make_dual and {} made it",
                              health_text(health_of_root()), op_.op->op_name);
   finding_.limits.emplace_back(
@@ -339,7 +339,7 @@ void FindingWriter::add_origin_of_zero() {
 }
 
 void FindingWriter::explain_collective() {
-  finding_.kind = "collective";
+  finding_.kind = WrongKind::collective;
   const std::string got = health_text(health_of_root());
   finding_.why = collective_way(bare_type(op_.op->op_type)) == CollectiveWay::receive
                      ? fmt::format("this rank received {}", got)

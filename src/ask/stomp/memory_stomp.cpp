@@ -340,7 +340,7 @@ void StompSearch::report(const CatalogStep& step, const CatalogOp& writer, const
     return;
   }
   Finding finding = finding_at(rank_, step, writer, &written);
-  finding.kind = "memory_overwritten";
+  finding.kind = WrongKind::memory_overwritten;
   finding.code = code_of(reader, sources_);
   const bool by_reader = watched && nature_of(reader.op_type).in_place;
   finding.why =

@@ -1,4 +1,4 @@
-// What the values of an op of a sharded run show about it alone, without a golden op.
+// Evidence from the values of one op of a sharded run, without a golden op.
 #pragma once
 
 #include <cstdint>

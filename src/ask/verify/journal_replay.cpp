@@ -57,8 +57,7 @@ void JournalReplay::header(const std::string& json) {
   layout_ = Layout::make(plan, run);
   const fs::path aside = layout_->own_directory() / "partial" / "1";
   if (Status made = make_directories(aside); !made) return keep(std::move(made));
-  const bool by_host = header->host.starts_with("MindSpore");
-  Result<RunFiles> files = RunFiles::open(plan, *layout_, aside, "{}", by_host);
+  Result<RunFiles> files = RunFiles::open(plan, *layout_, aside, "{}", has_host_graphs(header->host));
   if (!files) return keep(files.error());
   files_ = std::move(*files);
   directory_ = layout_->rank_directory();

@@ -371,7 +371,7 @@ class RankVerifier {
   void check_histories() {
     std::map<std::uint32_t, std::map<std::uint64_t, std::uint64_t>> ended;  // by graph: steps, how often
     for (const VerifiedStep& step : out_.steps) {
-      const bool by_host = step.run < rank_.runs.size() && rank_.runs[step.run].host.starts_with("MindSpore");
+      const bool by_host = step.run < rank_.runs.size() && has_host_graphs(rank_.runs[step.run].host);
       if (step.ended && !by_host) ++ended[step.graph][step.step];
     }
     for (const auto& [graph, steps] : ended) {

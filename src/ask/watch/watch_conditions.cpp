@@ -294,8 +294,7 @@ const ConditionInfo* find_condition(std::string_view name) {
   const auto found = std::ranges::find(kConditions, id, &ConditionInfo::id);
   if (found == std::end(kConditions)) return nullptr;
   // Only conditions with a class in the package have a class name: those that watch any tensor.
-  const bool is_class =
-      found->target == tensor && (found->id.starts_with("tensor_") || found->id.starts_with("operator_"));
+  const bool is_class = found->target == tensor && (found->from_class || !found->abbreviation.empty());
   return is_class_name(name) && !is_class ? nullptr : &*found;
 }
 

@@ -28,6 +28,9 @@ struct RunInfo {
   bool host_graphs = false;  // the host writes graphs, execution orders and histories itself, so the writer does not
 };
 
+// Of a run's host: MindSpore writes graphs, execution orders and histories itself.
+inline bool has_host_graphs(std::string_view host) { return host.starts_with("MindSpore"); }
+
 // The facts about a tensor that are in its file name.
 struct RecordedTensor : TensorMeta {
   // The order of the elements in the file. default_format: C order of the host's shape. Otherwise (trans_flag false, a

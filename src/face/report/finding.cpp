@@ -68,7 +68,7 @@ std::string page_of(const Finding& finding) {
   text += field("where", fmt::format("rank {}, graph {}, step {}, {}", rank_text(finding.rank, finding.dump),
                                      finding.graph, finding.step, word_of(finding.phase)));
   text += field("tensor", tensor_text(finding.tensor));
-  text += field("verdict", finding.kind);
+  text += field("verdict", std::string(word_of(finding.kind)));
   text += field("why", finding.why);
   if (!finding.numbers.empty()) text += field("numbers", numbers_text(finding.numbers));
   text += list_text("evidence", finding.evidence);
@@ -85,7 +85,7 @@ Table table_of(const std::vector<Finding>& findings) {
                {"line", Align::left, false, 1},
                {"why", Align::left, true, 2}});
   for (const Finding& finding : findings) {
-    table.add({finding.kind, rank_text(finding.rank, finding.dump), std::to_string(finding.step),
+    table.add({std::string(word_of(finding.kind)), rank_text(finding.rank, finding.dump), std::to_string(finding.step),
                finding.tensor.op_name, slot_name(finding.tensor), short_line(finding.code), finding.why});
   }
   return table;

@@ -17,7 +17,7 @@ using testing::HasSubstr;
 FirstBad an_answer() {
   FirstBad answer;
   Finding finding;
-  finding.kind = "overflow";
+  finding.kind = WrongKind::overflow;
   finding.severity = Severity::warning;
   finding.rank = 3;
   finding.step = 1ULL << 40U;

@@ -154,7 +154,7 @@ TEST(FirstBad, BadInputComesFromOutside) {
   run.loss("mse_loss", {run.op("linear", {run.outside("data-0", kNan)}, kNan)}, kNan);
   const FirstBad report = first_bad(run.catalog());
   ASSERT_THAT(report.findings, SizeIs(1));
-  EXPECT_EQ(report.findings[0].kind, "bad_input");
+  EXPECT_EQ(report.findings[0].kind, WrongKind::bad_input);
   EXPECT_EQ(report.findings[0].tensor.parameter, "data-0");
 }
 
@@ -165,7 +165,7 @@ TEST(FirstBad, ABadParameterIsLookedForInTheStepBefore) {
   run.loss("mse_loss", {run.op("linear", {run.outside("fc.weight", kNan)}, kNan)}, kNan);
   const FirstBad report = first_bad(run.catalog());
   ASSERT_THAT(report.findings, SizeIs(1));
-  EXPECT_EQ(report.findings[0].kind, "bad_parameter");
+  EXPECT_EQ(report.findings[0].kind, WrongKind::bad_parameter);
   EXPECT_EQ(report.findings[0].step, 1U);
   EXPECT_THAT(report.findings[0].evidence, Contains(HasSubstr("in step 0 it contained only finite numbers")));
 }
@@ -177,7 +177,7 @@ TEST(FirstBad, ReportsMemoryThatWasOverwritten) {
   run.loss("mse_loss", {run.op_reading("relu", x, kNan, kNan)}, kNan);
   const FirstBad report = first_bad(run.catalog());
   ASSERT_THAT(report.findings, SizeIs(1));
-  EXPECT_EQ(report.findings[0].kind, "memory_overwritten");
+  EXPECT_EQ(report.findings[0].kind, WrongKind::memory_overwritten);
   EXPECT_THAT(report.findings[0].why, HasSubstr("Default/linear-op0 wrote only finite numbers"));
   EXPECT_THAT(report.findings[0].evidence, Contains(HasSubstr("ran in between: Default/mul-op1")));
 }
@@ -187,9 +187,9 @@ TEST(FirstBad, BlamesNoWriterOfInputsThatWereReadAfterTheirOperator) {
   MadeRun run;
   const Made x = run.op("linear", {run.outside("data-0")});
   run.loss("mse_loss", {run.op_reading("log", x, kNan, kNan)}, kNan);
-  EXPECT_EQ(first_bad(run.catalog()).findings.at(0).kind, "memory_overwritten");
+  EXPECT_EQ(first_bad(run.catalog()).findings.at(0).kind, WrongKind::memory_overwritten);
   run.rank().runs[0].settings.inputs_after = true;
-  EXPECT_EQ(first_bad(run.catalog()).findings.at(0).kind, "operator");
+  EXPECT_EQ(first_bad(run.catalog()).findings.at(0).kind, WrongKind::operator_);
 }
 
 TEST(FirstBad, KnowsThatOnlyOverflowsWereKeptInOneOfSeveralRuns) {
@@ -234,7 +234,7 @@ TEST(FirstBad, AnOpThatOnlyMovesNumbersIsNotBelieved) {
   run.rank().steps[0].ops[1].tensors[0].content = run.rank().steps[0].ops[0].tensors[1].content;  // saved by identity
   const FirstBad report = first_bad(run.catalog());
   EXPECT_EQ(first_op(report), "Default/relu-op1");
-  EXPECT_EQ(report.findings[0].kind, "memory_overwritten");
+  EXPECT_EQ(report.findings[0].kind, WrongKind::memory_overwritten);
   EXPECT_THAT(report.findings[0].limits, Contains(HasSubstr("not read again")));
 }
 
@@ -452,7 +452,7 @@ TEST(FirstBad, ABoundIsCalledABound) {
                                of("matmul", 1e20, -1, 1e20), of("mse_loss", 1e20, -1e20, 1)}) {
     EXPECT_THAT(bound.numbers, named("at most")) << bound.tensor.op_type;
     EXPECT_THAT(bound.numbers, testing::Not(named("true value"))) << bound.tensor.op_type;
-    EXPECT_EQ(bound.kind, "overflow") << bound.tensor.op_type;
+    EXPECT_EQ(bound.kind, WrongKind::overflow) << bound.tensor.op_type;
   }
   EXPECT_THAT(of("mul", 1e20, 1e20, 1e20).numbers, named("true value")) << "by one number";
 }
@@ -793,14 +793,14 @@ TEST(FirstBad, OfMemoryThatNobodyWroteTheOpThatGaveItIsNamed) {
   run.loss("mse_loss", {sum}, kNan);
   const FirstBad report = first_bad(run.catalog());
   EXPECT_EQ(first_op(report), "Default/empty-op0");
-  EXPECT_EQ(report.findings[0].kind, "bad_input");
+  EXPECT_EQ(report.findings[0].kind, WrongKind::bad_input);
   EXPECT_THAT(report.findings[0].evidence, Contains(HasSubstr("first read by Default/add-op1")));
 }
 
 TEST(FirstBad, DropoutThatScalesBeyondItsTypeIsNoOverwrittenMemory) {
   MadeRun run;
   run.loss("mse_loss", {run.op("dropout", {run.outside("x")}, kHuge)}, kNan);
-  EXPECT_EQ(first_bad(run.catalog()).findings[0].kind, "operator");
+  EXPECT_EQ(first_bad(run.catalog()).findings[0].kind, WrongKind::operator_);
 }
 
 TEST(FirstBad, WhatCouldNotBeReadIsAProblem) {
