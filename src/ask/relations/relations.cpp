@@ -109,6 +109,7 @@ bool keeps_codes(const Catalog& catalog) {
 bool are_two_implementations(const Catalog& target, const Catalog& golden, const CompareOptions& options) {
   if (!options.names.empty() || options.golden_part) return false;
   if (target.ranks.size() != golden.ranks.size()) return false;  // one of them is sharded
+  if (are_two_shardings(target, golden)) return false;
   const FirstStep first = first_step(target, options.part), golden_first = first_step(golden, options.part);
   const std::set<std::string_view> mine = names_in(first), theirs = names_in(golden_first);
   constexpr std::size_t kFewest = 4;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -10,6 +11,7 @@
 #include <optional>
 
 #include "ask/unsharded/joined_statistics.h"
+#include "ground/base/text.h"
 #include "read/measure/measure.h"
 #include "read/measure/slot_values.h"
 
@@ -348,11 +350,6 @@ std::vector<std::size_t> ranks_apart(const Blocks& blocks, const TensorParts& pa
   return best;
 }
 
-std::string problem_of(const TensorOf& of) {
-  const Result<TensorFile> file = open_file(*of.rank, *of.tensor);
-  return file ? std::string() : file.error().message;
-}
-
 Joined with_problem(std::string problem) {
   Joined joined;
   joined.problem = std::move(problem);
@@ -368,6 +365,158 @@ void squeeze_where_needed(Blocks& blocks, Block& golden) {
   if (!needed) return;
   for (Block& block : blocks) block.shape = squeezed(block.shape);
   golden.shape = squeezed(golden.shape);
+}
+
+Result<Blocks> blocks_of(const TensorParts& parts) {
+  Blocks blocks;
+  for (std::size_t rank = 0; rank < parts.ranks(); ++rank) {
+    for (std::size_t call = 0; call < parts.calls(); ++call) {
+      const TensorOf& part = parts.at(rank, call);
+      std::optional<Block> block = block_of(part);
+      if (part.tensor != nullptr && !block) return open_file(*part.rank, *part.tensor).error();
+      blocks.push_back(std::move(block).value_or(Block{}));
+    }
+  }
+  return blocks;
+}
+
+// The golden tensor as a whole.
+struct Reference {
+  const TensorOf& of;
+  Block block;
+};
+
+Joined join_blocks(Blocks blocks, const TensorParts& parts, Reference golden, const JoinLimits& limits) {
+  squeeze_where_needed(blocks, golden.block);
+  Joiner joiner(golden.of, golden.block, limits);
+  for (const bool with_leading : {false, true}) {
+    if (with_leading && golden.block.values.size() > kMostForLeading) break;
+    for (std::vector<std::size_t> sizes : meshes(parts.ranks())) {
+      if (parts.calls() > 1) sizes.push_back(parts.calls());
+      joiner.try_all(blocks, sizes, with_leading);
+    }
+  }
+  Joined joined = joiner.best(*parts.first());
+  joined.tolerance = limits.tolerance;
+  if (!joined.fits) joined.other_ranks = ranks_apart(blocks, parts, golden.block, limits.tolerance);
+  return joined;
+}
+
+bool comes_nearer(const Joined& one, const Joined& other) {
+  if (one.fits || !one.possible) return one.fits;
+  return !other.possible || one.difference.relative() < other.difference.relative();
+}
+
+// `of (16, 8)` and `from (8, 0)` of `Shard(0) of (16, 8) on tp=2, from (8, 0)`. Empty: the text does not say it.
+Shape sizes_after(std::string_view placement, std::string_view word) {
+  Shape sizes;
+  const std::size_t at = placement.find(word);
+  if (at == std::string_view::npos) return sizes;
+  std::string_view text = placement.substr(at + word.size());
+  for (std::string_view size : fields_in(text.substr(0, text.find(')')), ',')) {
+    size.remove_prefix(std::min(size.find_first_not_of(' '), size.size()));
+    if (size.empty()) continue;  // of `(8,)`
+    std::int64_t number = 0;
+    if (std::from_chars(size.data(), size.data() + size.size(), number).ec != std::errc()) return {};
+    sizes.push_back(number);
+  }
+  return sizes;
+}
+
+// The ranks that a placement is about: 4 of `on data=2 × tensor=2`. A mesh of fewer ranks than the run has says nothing
+// about the others.
+std::int64_t ranks_of_mesh(std::string_view placement) {
+  const std::size_t at = placement.find(" on ");
+  if (at == std::string_view::npos) return 0;
+  std::string_view text = placement.substr(at);
+  text = text.substr(0, text.find(','));
+  std::int64_t count = 1;
+  for (std::size_t sign = text.find('='); sign != std::string_view::npos; sign = text.find('=', sign + 1)) {
+    std::int64_t size = 0;
+    if (std::from_chars(text.data() + sign + 1, text.data() + text.size(), size).ec == std::errc()) count *= size;
+  }
+  return count;
+}
+
+// Copies a part into the whole, from `begin` on in each dimension. False: it does not fit in.
+bool put_part(const Block& part, const Shape& begin, Block& whole) {
+  if (part.shape.size() != whole.shape.size()) return false;
+  for (std::size_t i = 0; i < begin.size(); ++i) {
+    if (begin[i] + part.shape[i] > whole.shape[i]) return false;
+  }
+  for (std::size_t i = 0; i < part.values.size(); ++i) {
+    std::int64_t at = 0, rest = static_cast<std::int64_t>(i), stride = 1;
+    for (std::size_t axis = part.shape.size(); axis-- > 0;) {
+      at += (begin[axis] + rest % part.shape[axis]) * stride;
+      rest /= part.shape[axis];
+      stride *= whole.shape[axis];
+    }
+    whole.values[static_cast<std::size_t>(at)] = part.values[i];
+  }
+  return true;
+}
+
+// The whole tensor, as the placements of the parts say. Nothing: one has none, or has a part of a sum.
+std::optional<Block> whole_by_placements(const Blocks& blocks, const TensorParts& parts) {
+  Block whole;
+  for (std::size_t rank = 0; rank < parts.ranks(); ++rank) {
+    const CatalogTensor* tensor = parts.at(rank, 0).tensor;
+    if (tensor == nullptr) continue;
+    const std::string_view placement = tensor->placement;
+    const Shape shape = sizes_after(placement, " of (");
+    const bool is_of_all = ranks_of_mesh(placement) == static_cast<std::int64_t>(parts.ranks());
+    if (!is_of_all || shape.empty() || placement.find("Partial") != std::string_view::npos) return std::nullopt;
+    if (!whole.known)
+      whole = {true, shape, std::vector<double>(static_cast<std::size_t>(product(shape, 0, shape.size()))), 0};
+    Shape begin = sizes_after(placement, "from (");
+    begin.resize(shape.size());
+    if (shape != whole.shape || !put_part(blocks[rank], begin, whole)) return std::nullopt;
+  }
+  if (!whole.known) return std::nullopt;
+  whole.sum = std::accumulate(whole.values.begin(), whole.values.end(), 0.0);
+  return whole;
+}
+
+// The tensors that the golden parts can be of, without those that the target's parts have too few elements for.
+class Wholes {
+ public:
+  explicit Wholes(const Blocks& target);
+
+  void add(const Blocks& blocks, std::vector<std::size_t> sizes);
+  std::vector<Block>& found() { return found_; }
+
+ private:
+  std::size_t most_ = 0;  // elements
+  std::vector<Block> found_;
+};
+
+Wholes::Wholes(const Blocks& target) {
+  for (const Block& block : target) most_ += block.values.size();
+}
+
+void Wholes::add(const Blocks& blocks, std::vector<std::size_t> sizes) {
+  if (sizes.empty()) {
+    const Block& whole = blocks.front();
+    const bool is_known = std::ranges::any_of(found_, [&](const Block& other) { return are_alike(whole, other, 0); });
+    if (whole.known && whole.values.size() <= most_ && !is_known) found_.push_back(whole);
+    return;
+  }
+  const std::size_t count = sizes.back();
+  sizes.pop_back();
+  std::vector<Rule> rules = {{Rule::Way::same, 0, count}};
+  for (std::size_t axis = 0; axis < blocks.front().shape.size(); ++axis) rules.push_back({Rule::Way::cut, axis, count});
+  rules.push_back({Rule::Way::sum, 0, count});
+  for (const Rule& rule : rules) {
+    if (const std::optional<Blocks> joined = reduced(blocks, count, rule)) add(*joined, sizes);
+  }
+}
+
+std::vector<Block> wholes_of(const Blocks& golden, const TensorParts& parts, const Blocks& target) {
+  if (parts.is_one()) return golden;
+  if (std::optional<Block> whole = whole_by_placements(golden, parts)) return {std::move(*whole)};
+  Wholes wholes(target);
+  for (const std::vector<std::size_t>& sizes : meshes(parts.ranks())) wholes.add(golden, sizes);
+  return std::move(wholes.found());
 }
 
 }  // namespace
@@ -393,34 +542,22 @@ bool TensorParts::any_unrecorded() const {
                              [](const TensorOf& part) { return part.tensor != nullptr && !part.tensor->recorded(); });
 }
 
-Joined join(const TensorParts& parts, const TensorOf& golden, const JoinLimits& limits) {
-  const TensorOf* first = parts.first();
-  if (first == nullptr || parts.any_unrecorded()) return {};
-  if (parts.any_without_values() || has_no_values(golden)) return join_statistics(parts, golden, limits);
-  std::optional<Block> reference = block_of(golden);
-  if (!reference) return with_problem(problem_of(golden));
-  Blocks blocks;
-  for (std::size_t rank = 0; rank < parts.ranks(); ++rank) {
-    for (std::size_t call = 0; call < parts.calls(); ++call) {
-      const TensorOf& part = parts.at(rank, call);
-      std::optional<Block> block = block_of(part);
-      if (part.tensor != nullptr && !block) return with_problem(problem_of(part));
-      blocks.push_back(std::move(block).value_or(Block{}));
-    }
+Joined join(const TensorParts& parts, const TensorParts& golden, const JoinLimits& limits) {
+  const TensorOf *first = parts.first(), *first_golden = golden.first();
+  if (first == nullptr || first_golden == nullptr || parts.any_unrecorded() || golden.any_unrecorded()) return {};
+  if (parts.any_without_values() || golden.any_without_values()) {
+    return golden.is_one() ? join_statistics(parts, *first_golden, limits) : Joined();
   }
-  squeeze_where_needed(blocks, *reference);
-  Joiner joiner(golden, *reference, limits);
-  for (const bool with_leading : {false, true}) {
-    if (with_leading && reference->values.size() > kMostForLeading) break;
-    for (std::vector<std::size_t> sizes : meshes(parts.ranks())) {
-      if (parts.calls() > 1) sizes.push_back(parts.calls());
-      joiner.try_all(blocks, sizes, with_leading);
-    }
+  const Result<Blocks> blocks = blocks_of(parts), golden_blocks = blocks_of(golden);
+  if (!golden_blocks) return with_problem(golden_blocks.error().message);
+  if (!blocks) return with_problem(blocks.error().message);
+  std::optional<Joined> best;
+  for (Block& whole : wholes_of(*golden_blocks, golden, *blocks)) {
+    Joined joined = join_blocks(*blocks, parts, {*first_golden, std::move(whole)}, limits);
+    if (!best || comes_nearer(joined, *best)) best = std::move(joined);
+    if (best->fits) break;
   }
-  Joined joined = joiner.best(*first);
-  joined.tolerance = limits.tolerance;
-  if (!joined.fits) joined.other_ranks = ranks_apart(blocks, parts, *reference, limits.tolerance);
-  return joined;
+  return std::move(best).value_or(Joined());
 }
 
 }  // namespace sonde

@@ -1,5 +1,6 @@
 // A tensor that several processes have in parts, or several calls of one module: the parts are joined to the tensor
 // that one process has. The golden tensor's shape shows which ways are possible, and its values show which one is right.
+// The golden tensor may have parts, too: then each way to join them is tried.
 //
 //   TensorParts parts(ranks, calls);
 //   parts.set(rank, call, {catalog_rank, tensor});
@@ -27,6 +28,7 @@ class TensorParts {
   std::size_t calls() const { return calls_; }
   TensorParts of_rank(std::size_t rank) const;
   const TensorOf* first() const;  // null: no rank has one
+  bool is_one() const { return parts_.size() == 1; }
   bool any_without_values() const;
   bool any_unrecorded() const;  // a rank has it without values
 
@@ -53,6 +55,6 @@ struct Joined {
   std::vector<std::size_t> other_ranks;  // of those that do not fit, where the others do
 };
 
-Joined join(const TensorParts& parts, const TensorOf& golden, const JoinLimits& limits);
+Joined join(const TensorParts& parts, const TensorParts& golden, const JoinLimits& limits);
 
 }  // namespace sonde

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <numeric>
+#include <set>
 
 #include "ask/compare/compare_words.h"
 #include "ask/unsharded/causes.h"
@@ -104,7 +107,8 @@ void exchange_sides(DumpComparison& comparison) {
 
 class Unsharded {
  public:
-  // `target` is the sharded run. `exchanged`: it is the golden one of the question.
+  // `target` is the sharded run; `golden` is on one process, or sharded in another way. `exchanged`: the target is the
+  // golden one of the question.
   Unsharded(const Catalog& target, const Catalog& golden, const CompareOptions& options, bool exchanged)
       : target_(target), golden_(golden), options_(options), exchanged_(exchanged) {}
 
@@ -112,6 +116,8 @@ class Unsharded {
 
  private:
   void compare_step(const CatalogStep& golden);
+  std::optional<std::vector<RankStep>> ranks_in(const Catalog& catalog, StepId id);
+  void say_what_only_others_have(const std::vector<RankStep>& golden);
   std::shared_ptr<CompareSide> side_before(const CatalogRank& rank) const;
   void add_op(const WholeStep& whole, std::uint32_t golden);
   void add_cause(const ShardCause& cause);
@@ -139,35 +145,59 @@ std::shared_ptr<CompareSide> Unsharded::side_before(const CatalogRank& rank) con
   return nullptr;
 }
 
-void Unsharded::compare_step(const CatalogStep& golden) {
-  ranks_.clear();
-  const auto golden_side = std::make_shared<CompareSide>(side_of(golden_.ranks.front(), golden, *comparison_.families));
-  SiteCalls golden_calls(*golden_side);
+// The step of all ranks; nothing: one does not have it.
+std::optional<std::vector<RankStep>> Unsharded::ranks_in(const Catalog& catalog, StepId id) {
+  std::vector<RankStep> found;
   std::vector<const CatalogStep*> steps;
   std::vector<std::uint32_t> numbers;
-  for (const CatalogRank& rank : target_.ranks) {
-    const auto same = std::ranges::find(rank.steps, golden.id, &CatalogStep::id);
+  for (const CatalogRank& rank : catalog.ranks) {
+    const auto same = std::ranges::find(rank.steps, id, &CatalogStep::id);
     if (same == rank.steps.end()) {
       comparison_.left_out.push_back(fmt::format(
-          "step {} is not compared: rank {} does not have it, and its parts are missing", golden.id.number, rank.rank));
-      return;
+          "step {} is not compared: rank {} does not have it, and its parts are missing", id.number, rank.rank));
+      return std::nullopt;
     }
     steps.push_back(&*same);
     numbers.push_back(rank.rank);
     auto side = std::make_shared<CompareSide>(side_of(rank, *same, *comparison_.families));
     SiteCalls calls(*side);
-    calls.take_places_of(golden_calls);
-    ranks_.push_back({&rank, side, 0, std::move(calls), side_before(rank)});
+    found.push_back({&rank, std::move(side), 0, std::move(calls), side_before(rank)});
   }
   const std::vector<std::size_t> stages = stages_of(steps, numbers);
-  for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i].stage = stages[i];
+  for (std::size_t i = 0; i < found.size(); ++i) found[i].stage = stages[i];
+  return found;
+}
+
+// Ops that the first golden rank does not have: an optimizer's that shares its parameters out.
+void Unsharded::say_what_only_others_have(const std::vector<RankStep>& golden) {
+  for (const RankStep& rank : golden) {
+    std::size_t only = 0;
+    for (const auto& [site, calls] : rank.calls.all()) {
+      const std::vector<SiteCall>* first = golden.front().calls.at(site);
+      only += calls.size() - std::min(calls.size(), first == nullptr ? 0 : first->size());
+    }
+    if (only == 0) continue;
+    comparison_.left_out.push_back(
+        fmt::format("step {}: {} ops of golden rank {} are not compared: rank {} has none like them",
+                    rank.side->step->id.number, only, rank.rank->rank, golden.front().rank->rank));
+  }
+}
+
+void Unsharded::compare_step(const CatalogStep& golden) {
+  const std::optional<std::vector<RankStep>> golden_ranks = ranks_in(golden_, golden.id);
+  std::optional<std::vector<RankStep>> ranks = ranks_in(target_, golden.id);
+  if (!golden_ranks || !ranks) return;
+  ranks_ = std::move(*ranks);
+  const std::shared_ptr<CompareSide> golden_side = golden_ranks->front().side;
+  for (RankStep& rank : ranks_) rank.calls.take_places_of(golden_ranks->front().calls);
+  say_what_only_others_have(*golden_ranks);
   first_step_ = comparison_.steps.size();
   for (const RankStep& rank : ranks_) {
     ComparedStep& step = comparison_.steps.emplace_back();
     step.target = rank.side;
     step.golden = golden_side;
   }
-  const WholeStep whole(ranks_, *golden_side, std::move(golden_calls), options_, learned_);
+  const WholeStep whole(ranks_, *golden_ranks, options_, learned_);
   for (std::uint32_t g = 0; g < golden_side->ops.size(); ++g) add_op(whole, g);
   comparison_.unreadable.insert(comparison_.unreadable.end(), whole.problems().begin(), whole.problems().end());
   const ShardCauses causes = causes_of(whole);
@@ -295,7 +325,9 @@ void Unsharded::add_cause(const ShardCause& cause) {
 void Unsharded::say_how() {
   std::string text;
   for (const auto& [words, count] : how_) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, words);
-  comparison_.notes.push_back(fmt::format("{} ranks are joined: {}", target_.ranks.size(), text));
+  const std::string with =
+      golden_.ranks.size() == 1 ? "" : fmt::format(", with {} of the other run", golden_.ranks.size());
+  comparison_.notes.push_back(fmt::format("{} ranks are joined{}: {}", target_.ranks.size(), with, text));
 }
 
 Result<DumpComparison> Unsharded::compare() {
@@ -318,23 +350,100 @@ Result<DumpComparison> Unsharded::compare() {
   return std::move(comparison_);
 }
 
+std::int64_t elements_of(const Dims& shape) {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+// Parameters in the first step of a rank, with the smallest shape that they have there.
+std::map<std::string, Dims> parameters_of(const CatalogRank& rank) {
+  std::map<std::string, Dims> found;
+  if (rank.steps.empty()) return found;
+  for (const CatalogOp& op : rank.steps.front().ops) {
+    for (const CatalogTensor& tensor : op.tensors) {
+      if (!tensor.is_input || !tensor.has_shape || !tensor.parameter.is_parameter()) continue;
+      const auto [known, is_new] = found.try_emplace(without_wrappers(tensor.parameter, '.'), tensor.shape);
+      if (!is_new && elements_of(known->second) > elements_of(tensor.shape)) known->second = tensor.shape;
+    }
+  }
+  return found;
+}
+
+bool has_flat_parameters(const CatalogRank& rank) {
+  return !rank.steps.empty() && std::ranges::any_of(rank.steps.front().ops, [](const CatalogOp& op) {
+    return std::ranges::any_of(op.tensors, [](const CatalogTensor& tensor) {
+      return tensor.parameter.find("_flat_param") != std::string_view::npos;
+    });
+  });
+}
+
+// A parameter has another shape on a rank of the one, or only one of them has flat parameters.
+bool are_sharded_alike(const Catalog& one, const Catalog& other) {
+  if (one.ranks.size() != other.ranks.size()) return false;
+  for (std::size_t i = 0; i < one.ranks.size(); ++i) {
+    const auto parameters = parameters_of(one.ranks[i]), others = parameters_of(other.ranks[i]);
+    if (has_flat_parameters(one.ranks[i]) != has_flat_parameters(other.ranks[i])) return false;
+    for (const auto& [name, shape] : parameters) {
+      const auto same = others.find(name);
+      if (same != others.end() && same->second != shape) return false;
+    }
+  }
+  return true;
+}
+
+// Lines of the forward pass in the first step of the first rank.
+std::set<std::pair<std::string_view, std::uint32_t>> lines_of(const Catalog& catalog) {
+  std::set<std::pair<std::string_view, std::uint32_t>> lines;
+  const CatalogRank& rank = catalog.ranks.front();
+  if (rank.steps.empty()) return lines;
+  for (const CatalogOp& op : rank.steps.front().ops) {
+    if (op.phase != Phase::forward || op.line == 0) continue;
+    const std::string_view file = op.source_file;
+    lines.emplace(file.substr(file.rfind('/') + 1), op.line);
+  }
+  return lines;
+}
+
+bool have_one_network(const Catalog& one, const Catalog& other) {
+  const auto lines = lines_of(one), others = lines_of(other);
+  const auto common = std::ranges::count_if(lines, [&](const auto& line) { return others.contains(line); });
+  return common > 0 && 2 * static_cast<std::size_t>(common) >= std::min(lines.size(), others.size());
+}
+
+bool has_stages(const Catalog& catalog) {
+  return std::ranges::any_of(catalog.ranks, [](const CatalogRank& rank) {
+    return std::ranges::any_of(rank.steps, [](const CatalogStep& step) {
+      return std::ranges::any_of(collective_calls(step),
+                                 [](const CollectiveCall& call) { return call.way != CollectiveWay::all; });
+    });
+  });
+}
+
 }  // namespace
+
+bool are_two_shardings(const Catalog& target, const Catalog& golden) {
+  return is_sharded(target) && is_sharded(golden) && !are_sharded_alike(target, golden) &&
+         !(has_stages(target) && has_stages(golden)) && have_one_network(target, golden);
+}
 
 Result<DumpComparison> compare_runs(const Catalog& target, const Catalog& golden, const CompareOptions& options) {
   const auto are_joined = [](const Catalog& ranks, const Catalog& whole) {
     return whole.ranks.size() == 1 && is_sharded(ranks) && !works_with_others(whole.ranks.front());
   };
-  const bool exchanged = are_joined(golden, target);
-  if (!exchanged && !are_joined(target, golden)) return compare_dumps(target, golden, options);
+  const bool both = are_two_shardings(target, golden);
+  const bool exchanged = both ? has_stages(golden) : are_joined(golden, target);
+  if (!both && !exchanged && !are_joined(target, golden)) return compare_dumps(target, golden, options);
   if (options.golden_part) {
     return Error{
         ErrorCode::invalid_argument,
-        "a sharded run is compared with a run on one process by equal steps: leave out the golden step and graph"};
+        "a sharded run is compared with one on one process, or with another sharding, by equal steps: leave out "
+        "the golden step and graph"};
   }
   const Catalog& sharded = exchanged ? golden : target;
-  if (const std::string missing = missing_ranks(sharded); !missing.empty()) {
-    return Error{ErrorCode::not_found,
-                 fmt::format("'{}': {}: tensors cannot be joined without their parts", sharded.path.string(), missing)};
+  for (const Catalog* catalog : {&target, &golden}) {
+    const std::string missing = missing_ranks(*catalog);
+    if (missing.empty()) continue;
+    return Error{ErrorCode::not_found, fmt::format("'{}': {}: tensors cannot be joined without their parts",
+                                                   catalog->path.string(), missing)};
   }
   return Unsharded(sharded, exchanged ? target : golden, options, exchanged).compare();
 }

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "plan/config/op_types.h"
+
 namespace sonde {
 namespace {
 
@@ -38,14 +40,19 @@ bool all_fit(const std::vector<Joined>& outputs) {
 
 }  // namespace
 
-WholeStep::WholeStep(const std::vector<RankStep>& ranks, const CompareSide& golden, SiteCalls golden_calls,
+WholeStep::WholeStep(const std::vector<RankStep>& ranks, const std::vector<RankStep>& golden,
                      const CompareOptions& options, Learned& learned)
     : ranks_(ranks),
-      golden_(golden),
+      golden_ranks_(golden),
+      golden_(*golden.front().side),
       options_(options),
       learned_(learned),
-      golden_calls_(std::move(golden_calls)),
-      labels_(golden.ops.size()) {
+      golden_calls_(golden.front().calls),
+      labels_(golden_.ops.size()) {
+  for (std::uint32_t g = 0; golden_ranks_.size() > 1 && g < golden_.ops.size(); ++g) {
+    for (const CompareInput& input : golden_.ops[g].inputs) golden_ops_.emplace(input.tensor, g);
+    for (const CatalogTensor* output : golden_.ops[g].outputs) golden_ops_.emplace(output, g);
+  }
   tolerance_ = std::min(8 * learned.largest, kMostTolerance);
   for (const RankStep& rank : ranks_) stages_ = std::max(stages_, rank.stage + 1);
   micro_batches_ = calls_per_golden_call();
@@ -179,19 +186,48 @@ JoinLimits WholeStep::limits_of(const CatalogTensor& golden, SiteKind kind) cons
   limits.tolerance = std::max(tolerance_, kSpacings * epsilon_of(golden.dtype));
   const bool is_number = golden.has_shape && golden.shape.empty();
   if (kind == SiteKind::backward || (kind == SiteKind::forward && is_number)) {
-    limits.factors = factors_of(ranks_.size() * micro_batches_);
+    limits.factors = factors_of(ranks_.size() * micro_batches_ * golden_ranks_.size());
   }
   return limits;
 }
 
 Joined WholeStep::joined(const TensorParts& parts, const TensorOf& golden, SiteKind kind) const {
   JoinLimits limits = limits_of(*golden.tensor, kind);
-  Joined whole = join(parts, golden, limits);
+  const TensorParts of_golden = golden_parts(golden);
+  Joined whole = join(parts, of_golden, limits);
   if (!whole.problem.empty()) problems_.insert(whole.problem);
   // In the forward pass only a mean over the ranks has a factor.
   if (kind != SiteKind::forward || whole.factor == 1 || whole.is_sum) return whole;
   limits.factors = {1};
-  return join(parts, golden, limits);
+  return join(parts, of_golden, limits);
+}
+
+// The tensor of the first golden rank, and those of the same call of the others.
+TensorParts WholeStep::golden_parts(const TensorOf& golden) const {
+  const auto known = golden_ops_.find(golden.tensor);
+  TensorParts parts(known == golden_ops_.end() ? 1 : golden_ranks_.size(), 1);
+  parts.set(0, 0, golden);
+  if (parts.is_one()) return parts;
+  const SiteCalls::Address& address = golden_calls_.address(known->second);
+  const std::vector<std::uint32_t>& own = (*golden_calls_.at(address.site))[address.number].ops;
+  const auto place = static_cast<std::size_t>(std::ranges::find(own, known->second) - own.begin());
+  for (std::size_t rank = 1; rank < golden_ranks_.size(); ++rank) {
+    const RankStep& of = golden_ranks_[rank];
+    const std::vector<SiteCall>* calls = of.calls.at(address.site);
+    if (calls == nullptr || address.number >= calls->size()) continue;
+    const std::vector<std::uint32_t>& ops = (*calls)[address.number].ops;
+    if (ops.size() != own.size()) continue;
+    const CatalogTensor* tensor = tensor_at(of, {{ops[place]}}, {golden.tensor->is_input, golden.tensor->slot});
+    if (tensor != nullptr && !tensor->skipped.is_undefined()) parts.set(rank, 0, {of.rank, tensor});
+  }
+  return parts;
+}
+
+// One of the ops that an op on a wrapper is made of, and not the last one: another program need not have it.
+bool WholeStep::is_inner(std::uint32_t golden) const {
+  const SiteCalls::Address& address = golden_calls_.address(golden);
+  const std::vector<SiteCall>* calls = golden_calls_.at(address.site);
+  return calls == nullptr || (*calls)[address.number].last() != golden;
 }
 
 std::vector<Joined> WholeStep::join_outputs(std::uint32_t golden, const Counterpart& with,
@@ -362,6 +398,8 @@ std::optional<WholeStep::Label> WholeStep::nearest(std::uint32_t golden,
 }
 
 void WholeStep::look_at(std::uint32_t golden) {
+  // How a golden run that is sharded moves its data is its own matter: what reads the results is compared.
+  if (is_inner(golden) || is_collective(golden_.ops[golden].op->op_type)) return;
   const CallSite& wanted = golden_calls_.address(golden).site;
   const std::vector<Counterpart> candidates = counterparts(golden);
   for (const Counterpart& with : candidates) {

@@ -1,7 +1,7 @@
-// One step of a sharded run beside the same step of a run on one process: the parts that the ranks and the micro-batches
-// have of each golden tensor are looked for, and joined.
+// One step of a sharded run beside the same step of a run on one process, or of another sharding: the parts that the ranks
+// and the micro-batches have of each golden tensor are looked for, and joined.
 //
-//   WholeStep step(ranks, golden, options, learned);
+//   WholeStep step(ranks, golden_ranks, options, learned);
 //   if (step.label(op).state == WholeStep::State::differs) ...
 //   for (const ShardCause& cause : causes_of(step)) ...
 #pragma once
@@ -60,8 +60,9 @@ class WholeStep {
     Joined joined;
   };
 
-  WholeStep(const std::vector<RankStep>& ranks, const CompareSide& golden, SiteCalls golden_calls,
-            const CompareOptions& options, Learned& learned);
+  // Of several golden ranks the first one shows the ops, and all have parts of its tensors.
+  WholeStep(const std::vector<RankStep>& ranks, const std::vector<RankStep>& golden, const CompareOptions& options,
+            Learned& learned);
 
   const std::set<std::string>& problems() const { return problems_; }
   const std::vector<RankStep>& ranks() const { return ranks_; }
@@ -117,6 +118,8 @@ class WholeStep {
   Counterpart counterpart_of(std::size_t rank, std::uint32_t op) const;
   const CatalogTensor* tensor_at(const RankStep& rank, const SiteCall& call, const Slot& slot) const;
   TensorParts parts_of(const Counterpart& of, const Slot& slot) const;
+  TensorParts golden_parts(const TensorOf& golden) const;
+  bool is_inner(std::uint32_t golden) const;
   Joined joined(const TensorParts& parts, const TensorOf& golden, SiteKind kind) const;
   // `alone`: the parts of this rank of the stage only.
   std::vector<Joined> join_outputs(std::uint32_t golden, const Counterpart& with,
@@ -125,11 +128,13 @@ class WholeStep {
   bool is_within_allowance(std::uint32_t golden, const Counterpart& with, const std::vector<Joined>& outputs) const;
 
   const std::vector<RankStep>& ranks_;
-  const CompareSide& golden_;
+  const std::vector<RankStep>& golden_ranks_;
+  const CompareSide& golden_;  // of the first one
   const CompareOptions& options_;
   Learned& learned_;
-  SiteCalls golden_calls_;
-  double tolerance_ = 0;  // relative, beside the spacing of the type
+  const SiteCalls& golden_calls_;
+  std::map<const CatalogTensor*, std::uint32_t> golden_ops_;  // of several golden ranks: of tensors of the first one
+  double tolerance_ = 0;                                      // relative, beside the spacing of the type
   std::size_t stages_ = 0;
   std::size_t micro_batches_ = 1;
   std::vector<Label> labels_;
