@@ -29,6 +29,12 @@ bool is_weight(const CompareSide& side, const CompareInput& input) {
   return maker.kind == OpKind::copy && maker.inputs.size() == 1 && is_weight(side, maker.inputs.front());
 }
 
+// It copies, sends or receives, in one piece or several.
+bool only_moves(const CompareOp& op) {
+  const std::string_view type = op.op->op_type;
+  return op.kind == OpKind::copy || op.kind == OpKind::cast || is_collective(type) || packs_for_collective(type);
+}
+
 class CauseSearch {
  public:
   explicit CauseSearch(const WholeStep& step);
@@ -70,9 +76,10 @@ class CauseSearch {
 
 CauseSearch::CauseSearch(const WholeStep& step) : step_(step), golden_(step.golden()), readers_(golden_.ops.size()) {
   for (std::uint32_t g = 0; g < golden_.ops.size(); ++g) {
+    const bool packs = packs_for_collective(golden_.ops[g].op->op_type);
     for (const CompareInput& input : golden_.ops[g].inputs) {
       if (input.from != kNoOp && input.is_read) readers_[input.from].push_back(g);
-      const bool is_parameter = input.from == kNoOp && input.is_read && input.tensor->recorded();
+      const bool is_parameter = !packs && input.from == kNoOp && input.is_read && input.tensor->recorded();
       if (is_parameter && input.tensor->parameter.is_parameter()) {
         parameters_.try_emplace(input.tensor->parameter, g,
                                 static_cast<std::size_t>(&input - golden_.ops[g].inputs.data()));
@@ -281,8 +288,7 @@ bool CauseSearch::divides_like_micro_batches(std::size_t rank, std::uint32_t op)
 std::ptrdiff_t CauseSearch::ops_that_compute(std::size_t rank, const std::set<std::uint32_t>& ops) const {
   return std::ranges::count_if(ops, [&](std::uint32_t index) {
     const CompareOp& op = step_.ranks()[rank].side->ops[index];
-    const bool moves = op.kind == OpKind::copy || op.kind == OpKind::cast || is_collective(op.op->op_type);
-    return !moves && is_more_than_golden(rank, index) && !divides_like_micro_batches(rank, index);
+    return !only_moves(op) && is_more_than_golden(rank, index) && !divides_like_micro_batches(rank, index);
   });
 }
 
@@ -305,6 +311,7 @@ std::optional<ShardCause> CauseSearch::before(std::uint32_t golden, const Compar
               first_not_finite(*step_.ranks()[rank].rank, *step_.ranks()[rank].side, seen)) {
         cause.rank = rank;
         cause.op = *op;
+        cause.uncertain = false;
         return cause;
       }
     }
@@ -366,9 +373,7 @@ std::optional<std::uint32_t> CauseSearch::op_that_reads(std::size_t rank, std::u
 std::optional<ShardCause> CauseSearch::update_before(std::uint32_t golden, const CompareInput& input,
                                                      const Joined& joined) const {
   const bool is_forward = step_.address(golden).site.place.kind == SiteKind::forward;
-  const bool is_new =
-      is_forward && input.from == kNoOp && input.tensor->parameter.is_parameter() && step_.learned().updates_unseen;
-  if (!is_new) return std::nullopt;
+  if (!is_forward || !step_.learned().updates_unseen) return std::nullopt;
   for (const std::size_t rank : ranks_to_look_at(golden, joined)) {
     const RankStep& of = step_.ranks()[rank];
     const CompareInput* read = input_at(rank, golden, input);
@@ -380,7 +385,10 @@ std::optional<ShardCause> CauseSearch::update_before(std::uint32_t golden, const
       waiting.pop_back();
       if (!seen.insert(read).second) continue;
       if (read->from != kNoOp) {
-        for (const CompareInput& one : of.side->ops[read->from].inputs) waiting.push_back(&one);
+        const CompareOp& maker = of.side->ops[read->from];
+        for (const CompareInput& one : maker.inputs) {
+          if (only_moves(maker)) waiting.push_back(&one);
+        }
         continue;
       }
       const std::uint32_t made = op_with(*of.before, read->tensor->source);
@@ -436,6 +444,7 @@ std::optional<ShardCause> CauseSearch::parameter_before(const ShardCause& cause)
     const std::vector<SiteCall>* calls = of.stage == stage ? of.calls.at(address.site) : nullptr;
     if (calls == nullptr || address.number >= calls->size()) continue;
     for (const std::uint32_t op : with_makers(*of.side, (*calls)[address.number].last())) {
+      if (packs_for_collective(of.side->ops[op].op->op_type)) continue;
       for (const CompareInput& input : of.side->ops[op].inputs) {
         if (auto found = parameter_that_differs(rank, op, input)) return found;
       }

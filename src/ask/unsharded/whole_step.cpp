@@ -399,7 +399,8 @@ std::optional<WholeStep::Label> WholeStep::nearest(std::uint32_t golden,
 
 void WholeStep::look_at(std::uint32_t golden) {
   // How a golden run that is sharded moves its data is its own matter: what reads the results is compared.
-  if (is_inner(golden) || is_collective(golden_.ops[golden].op->op_type)) return;
+  const std::string_view type = golden_.ops[golden].op->op_type;
+  if (is_inner(golden) || is_collective(type) || packs_for_collective(type)) return;
   const CallSite& wanted = golden_calls_.address(golden).site;
   const std::vector<Counterpart> candidates = counterparts(golden);
   for (const Counterpart& with : candidates) {

@@ -78,6 +78,10 @@ bool is_collective(std::string_view op_type) {
   return std::binary_search(std::begin(kCollectives), std::end(kCollectives), op_type);
 }
 
+bool packs_for_collective(std::string_view op_type) {
+  return op_type == "all_gather_copy_in" || op_type == "chunk_cat" || op_type == "split_with_sizes_copy";
+}
+
 bool is_quantisation(std::string_view op_type) {
   return op_type.starts_with("quantize_per_") || op_type.starts_with("fake_quantize_per_");
 }

@@ -25,6 +25,9 @@ bool is_alias(std::string_view type, std::string_view op_type);
 // True if `op_type` is a collective: `allreduce_`, `all_gather_into_tensor`, …; CANN's types beginning with `Hcom`.
 bool is_collective(std::string_view op_type);
 
+// True if `op_type` packs the tensors that a collective sends, or unpacks those that it received (FSDP2): `chunk_cat`.
+bool packs_for_collective(std::string_view op_type);
+
 // True if `op_type` makes a quantised tensor of another: `quantize_per_tensor`, `fake_quantize_per_channel_affine`, ….
 bool is_quantisation(std::string_view op_type);
 

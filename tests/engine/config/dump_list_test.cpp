@@ -214,6 +214,10 @@ TEST(OpTypes, KnowCollectives) {
     EXPECT_TRUE(is_collective(type)) << type;
   }
   for (const char* type : {"scatter_", "gather", "sum", ""}) EXPECT_FALSE(is_collective(type)) << type;
+  for (const char* type : {"all_gather_copy_in", "chunk_cat", "split_with_sizes_copy"}) {
+    EXPECT_TRUE(packs_for_collective(type)) << type;
+  }
+  for (const char* type : {"cat", "copy_", "chunk", ""}) EXPECT_FALSE(packs_for_collective(type)) << type;
 }
 
 }  // namespace
