@@ -9,7 +9,7 @@ import re
 
 import program
 from planted import STEP as FAULT_STEP
-from styles import Style
+from styles import Style, all_styles
 
 HERE = pathlib.Path(__file__).parent
 # Columns. Of a healthy run:
@@ -28,9 +28,14 @@ WHOLE = "whole"
 # gradient is not added up; losses of micro-batches are not divided by their number.
 OWN = ("exchanged", "misplaced", "bias", "unreduced", "undivided")
 WHOLE_FAULTS = tuple(f"{WHOLE}_{fault}" for fault in (*PLANTED, *WRONG, *OWN))
+# Before compare, with the healthy run of another sharding of the same training as golden.
+OTHER = "other"
+OTHER_FAULTS = tuple(f"{OTHER}_{fault}" for fault in (*PLANTED, *WRONG))
+OTHERS = {"ddp": "fsdp2", "fsdp1": "fsdp2_tp", "fsdp2": "fsdp1", "fsdp2_tp": "ddp"}
 SHARDED = (BITS, VALUES, STATS, HEALTHY, REPEAT, *PLANTED, *WRONG)
-COLUMNS = (*SHARDED, WHOLE, *WHOLE_FAULTS)
-# The first op that only the faulty run has; without a collective, the op that reads parts of a sum.
+COLUMNS = (*SHARDED, WHOLE, *WHOLE_FAULTS, OTHER, *OTHER_FAULTS)
+# Of comparisons with such runs: the first op that only the faulty run has; without a collective, the op that reads
+# parts of a sum.
 OPS_OF_WHOLE = {
     "forward": ("square", "pow", "log"),
     "one_rank": ("square", "pow", "log"),
@@ -43,6 +48,14 @@ OPS_OF_WHOLE = {
     "undivided": ("div",),
     "group": ("allreduce_", "div", "add", "sqrt"),
 }
+
+
+def fault_of(column):
+    return column.removeprefix(WHOLE + "_").removeprefix(OTHER + "_")
+
+
+def has_column(style, column):
+    return style.can_have(fault_of(column)) and (not column.startswith(OTHER) or style.name in OTHERS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +79,7 @@ class Cell:
     def kind(self):
         if self.column in PLANTED:
             return "non_finite"
-        return "differs" if self.column in (*WRONG, *WHOLE_FAULTS) else "healthy"
+        return "differs" if self.column in (*WRONG, *WHOLE_FAULTS, *OTHER_FAULTS) else "healthy"
 
     @property
     def is_whole(self):
@@ -74,17 +87,27 @@ class Cell:
         return self.column in (WHOLE, *WHOLE_FAULTS)
 
     @property
+    def is_other(self):
+        """The golden run is sharded in another way."""
+        return self.column in (OTHER, *OTHER_FAULTS)
+
+    @property
+    def other(self):
+        """The healthy run of that sharding."""
+        return Cell(all_styles()[OTHERS[self.style.name]], REPEAT)
+
+    @property
     def fault(self):
-        return "" if self.kind == "healthy" else self.column.removeprefix(WHOLE + "_")
+        return "" if self.kind == "healthy" else fault_of(self.column)
 
     @property
     def has_golden(self):
-        return self.column in (REPEAT, *WRONG) or self.is_whole
+        return self.column in (REPEAT, *WRONG) or self.is_whole or self.is_other
 
     @property
     def ops(self):
         joins = self.style.joins
-        if self.is_whole and self.fault in OPS_OF_WHOLE:
+        if (self.is_whole or self.is_other) and self.fault in OPS_OF_WHOLE:
             return OPS_OF_WHOLE[self.fault]
         return {
             "forward": ("log",),
@@ -120,7 +143,7 @@ class Cell:
     def places(self):
         if not self.fault:
             return set()
-        of_whole = marks().get(self.column, set()) if self.is_whole else set()
+        of_whole = marks().get(f"{WHOLE}_{self.fault}", set()) if self.is_whole or self.is_other else set()
         return {place for place in marks()[self.fault] | of_whole if place[0] in self.style.files}
 
     def program(self, place, unwritten):

@@ -9,7 +9,7 @@ import sysconfig
 import textwrap
 import time
 
-from cells import BITS, REPEAT, STATS, VALUES, WHOLE, OneProcess
+from cells import BITS, OTHER, REPEAT, STATS, VALUES, WHOLE, OneProcess
 from judge import CLI, Answer, is_doubted, outcome, said
 from program import NAN, THREE
 from record import record, settings
@@ -49,13 +49,17 @@ class Runs:
             self._done[WHOLE] = place
         return place / "dump"
 
+    def other(self, cell):
+        """The dump of the healthy run of another sharding."""
+        return self._run(cell.other, OTHER, self.evidence) / "dump"
+
     def bits(self, cell, evidence):
         """Of each rank and step: hashes of loss, gradients and parameters."""
         place = self._run(cell, "healthy-1" if evidence else "bare", evidence)
         return [json.loads((place / f"bits-{rank}.json").read_text()) for rank in range(cell.ranks)]
 
     def _run(self, cell, name, evidence):
-        unwritten = NAN if name.endswith("-1") else THREE
+        unwritten = NAN if name.endswith("-1") or name == OTHER else THREE
         place = self.place / name
         if name not in self._done:
             shutil.rmtree(place, ignore_errors=True)
@@ -165,7 +169,7 @@ def most(counts):
 def ask_verb(cell, runs):
     dump = runs.of(cell)
     if cell.has_golden:
-        golden = runs.whole(cell) if cell.is_whole else runs.of(healthy(cell))
+        golden = runs.whole(cell) if cell.is_whole else runs.other(cell) if cell.is_other else runs.of(healthy(cell))
         answer = Answer("compare", runs.of(cell, 2) if cell.column == REPEAT else dump, golden)
     else:
         answer = Answer("first-bad", dump)

@@ -20,25 +20,29 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "faults"))
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 from cases import STATISTICS, TENSORS
-from cells import COLUMNS, SHARDED, WHOLE, WHOLE_FAULTS, Cell
+from cells import COLUMNS, OTHER, OTHER_FAULTS, SHARDED, WHOLE, WHOLE_FAULTS, Cell, fault_of, has_column
 from document import replace, table
 from look import RIGHT, Runs, look, right
 from record import import_once
 from styles import all_styles
 
 DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "parallel.md"
-PARTS = {"run.py --write": SHARDED, "run.py --write, one process": (WHOLE, *WHOLE_FAULTS)}  # of the document
+PARTS = {  # of the document
+    "run.py --write": SHARDED,
+    "run.py --write, one process": (WHOLE, *WHOLE_FAULTS),
+    "run.py --write, another sharding": (OTHER, *OTHER_FAULTS),
+}
 SHORT = {  # styles with cells that the tests of every change look at
-    "ddp": ("bits", "repeat", "forward", "whole", "whole_mean"),
+    "ddp": ("bits", "repeat", "forward", "whole", "whole_mean", "other"),
     "ddp_micro": ("whole_clipping",),
     "fsdp1": ("bits", "values", "stats", "optimizer", "whole_state"),
-    "fsdp2": ("bits", "stats", "healthy", "repeat", "backward", "whole"),
+    "fsdp2": ("bits", "stats", "healthy", "repeat", "backward", "whole", "other_optimizer"),
     "fsdp2_compiled": ("forward",),
     "hsdp": ("forward",),
     "zero": ("state",),
     "tp": ("bits", "optimizer", "whole", "whole_one_rank"),
     "sp": ("bits", "values", "stats", "repeat", "whole_missing"),
-    "fsdp2_tp": ("bits",),
+    "fsdp2_tp": ("bits", "other", "other_one_rank"),
     "megatron": ("values", "clipping", "group", "whole_group"),
     "gpipe": ("bits", "values", "stats", "healthy", "whole", "whole_backward"),
     "interleaved": ("bits",),
@@ -98,7 +102,7 @@ def chosen(options):
         columns = [
             column
             for column in COLUMNS
-            if style.can_have(column.removeprefix(WHOLE + "_"))
+            if has_column(style, column)
             and (not options.case or column in options.case)
             and (not options.style or style.name in options.style)
             and (not options.short or column in SHORT.get(style.name, ()))
@@ -123,7 +127,7 @@ def table_of(results, of):
         found = [by_place.get((style.name, column), "") for column in columns]
         if any(found):
             rows.append([style.title, *("✓" if outcome in RIGHT else outcome for outcome in found)])
-    names = [column.removeprefix(WHOLE + "_").replace("_", " ") for column in columns]
+    names = [fault_of(column).replace("_", " ") for column in columns]
     return table(["style", *names], rows) if rows else ""
 
 

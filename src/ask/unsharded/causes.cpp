@@ -55,10 +55,10 @@ class CauseSearch {
   bool is_more_than_golden(std::size_t rank, std::uint32_t op) const;
   std::optional<std::uint32_t> op_that_reads(std::size_t rank, std::uint32_t golden, const CompareInput& input) const;
   std::optional<ShardCause> update_before(std::uint32_t golden, const CompareInput& input, const Joined& joined) const;
+  std::set<std::uint32_t> updates_behind(std::size_t rank, const CompareInput* read) const;
   std::optional<ShardCause> in_step_before(std::size_t rank, const CompareInput& input, const ShardCause& cause) const;
   bool is_right(std::size_t rank, std::uint32_t op, const CompareInput& input, const ShardCause& cause) const;
   bool is_on_all_ranks(std::size_t rank, std::uint32_t op) const;
-  const CompareInput* input_at(std::size_t rank, std::uint32_t golden, const CompareInput& input) const;
   std::optional<ShardCause> collective_before(std::uint32_t golden, const CompareInput& input,
                                               const Joined& joined) const;
   std::vector<std::size_t> ranks_to_look_at(std::uint32_t golden, const Joined& joined) const;
@@ -172,17 +172,6 @@ std::optional<ShardCause> CauseSearch::with_factor(std::uint32_t golden, double 
   cause.joined = label.outputs.front();
   cause.what = fmt::format("a factor: from here on gradients are {:.4g} times what they should be", factor);
   return cause;
-}
-
-// The input of the rank's counterpart of a golden op; null: it has none.
-const CompareInput* CauseSearch::input_at(std::size_t rank, std::uint32_t golden, const CompareInput& input) const {
-  const Counterpart& with = *step_.label(golden).where;
-  const RankStep& of = step_.ranks()[rank];
-  const std::vector<SiteCall>* calls = of.stage == with.stage ? of.calls.at(with.site) : nullptr;
-  if (calls == nullptr || with.first >= calls->size()) return nullptr;
-  const std::vector<const CompareInput*> inputs = inputs_of(*of.side, (*calls)[with.first]);
-  const auto place = static_cast<std::size_t>(&input - golden_.ops[golden].inputs.data());
-  return place < inputs.size() ? inputs[place] : nullptr;
 }
 
 // Those whose parts differ, where the others' do not; else all of the stage.
@@ -300,7 +289,7 @@ std::optional<ShardCause> CauseSearch::before(std::uint32_t golden, const Compar
   std::optional<ShardCause> best;
   int best_weight = 0;
   for (const std::size_t rank : ranks_to_look_at(golden, joined)) {
-    const CompareInput* read = input_at(rank, golden, input);
+    const CompareInput* read = step_.input_at(rank, golden, input);
     if (read == nullptr) continue;
     if (read->from == kNoOp && !best) best = in_step_before(rank, *read, cause);
     std::set<std::uint32_t> seen;
@@ -336,7 +325,7 @@ std::optional<ShardCause> CauseSearch::collective_before(std::uint32_t golden, c
   ShardCause cause{.kind = FindingKind::inserted, .golden = golden, .golden_tensor = input.tensor, .joined = joined};
   for (std::size_t rank = 0; rank < step_.ranks().size(); ++rank) {
     const CompareSide& side = *step_.ranks()[rank].side;
-    const CompareInput* read = input_at(rank, golden, input);
+    const CompareInput* read = step_.input_at(rank, golden, input);
     if (read != nullptr && read->from == kNoOp) {
       if (auto before = in_step_before(rank, *read, cause)) return before;
     }
@@ -358,7 +347,7 @@ std::optional<ShardCause> CauseSearch::collective_before(std::uint32_t golden, c
 // Of the ops of a group: the one with that input.
 std::optional<std::uint32_t> CauseSearch::op_that_reads(std::size_t rank, std::uint32_t golden,
                                                         const CompareInput& input) const {
-  const CompareInput* read = input_at(rank, golden, input);
+  const CompareInput* read = step_.input_at(rank, golden, input);
   const Counterpart& with = *step_.label(golden).where;
   if (read == nullptr) return std::nullopt;
   for (const std::uint32_t op : (*step_.ranks()[rank].calls.at(with.site))[with.first].ops) {
@@ -376,41 +365,51 @@ std::optional<ShardCause> CauseSearch::update_before(std::uint32_t golden, const
   if (!is_forward || !step_.learned().updates_unseen) return std::nullopt;
   for (const std::size_t rank : ranks_to_look_at(golden, joined)) {
     const RankStep& of = step_.ranks()[rank];
-    const CompareInput* read = input_at(rank, golden, input);
-    std::set<const CompareInput*> seen;
-    std::vector<const CompareInput*> waiting;
-    if (read != nullptr && of.before != nullptr) waiting.push_back(read);
-    while (!waiting.empty() && seen.size() < kLongestWay) {
-      read = waiting.back();
-      waiting.pop_back();
-      if (!seen.insert(read).second) continue;
-      if (read->from != kNoOp) {
-        const CompareOp& maker = of.side->ops[read->from];
-        for (const CompareInput& one : maker.inputs) {
-          if (only_moves(maker)) waiting.push_back(&one);
-        }
-        continue;
-      }
-      const std::uint32_t made = op_with(*of.before, read->tensor->source);
-      if (made == kNoOp || phase_of(*of.before->ops[made].op) != Phase::optimizer) continue;
-      ShardCause cause{.kind = FindingKind::inserted,
-                       .golden = golden,
-                       .rank = rank,
-                       .op = made,
-                       .in_step_before = true,
-                       .golden_tensor = input.tensor,
-                       .joined = joined};
-      std::optional<std::uint32_t> spoiled;
-      if (joined.difference.different_non_finite > 0) {
-        spoiled = first_not_finite(*of.rank, *of.before, with_makers(*of.before, made));
-      }
-      cause.op = spoiled.value_or(made);
-      cause.uncertain = !spoiled;
-      if (!spoiled) cause.what = "its update has no counterpart: the values that it read may differ, too";
-      return cause;
+    const std::set<std::uint32_t> updates = updates_behind(rank, step_.input_at(rank, golden, input));
+    if (updates.empty()) continue;
+    ShardCause cause{.kind = FindingKind::inserted,
+                     .golden = golden,
+                     .rank = rank,
+                     .op = *updates.begin(),
+                     .in_step_before = true,
+                     .uncertain = true,
+                     .golden_tensor = input.tensor,
+                     .joined = joined,
+                     .what = "its update has no counterpart: the values that it read may differ, too"};
+    for (const std::uint32_t update : updates) {
+      if (joined.difference.different_non_finite == 0) break;
+      const std::optional<std::uint32_t> spoiled =
+          first_not_finite(*of.rank, *of.before, with_makers(*of.before, update));
+      if (!spoiled) continue;
+      cause.op = *spoiled;
+      cause.uncertain = false;
+      cause.what.clear();
+      break;
     }
+    return cause;
   }
   return std::nullopt;
+}
+
+// The ops of the optimizer in the step before that made what is read, also if it was copied and gathered since.
+std::set<std::uint32_t> CauseSearch::updates_behind(std::size_t rank, const CompareInput* read) const {
+  const RankStep& of = step_.ranks()[rank];
+  std::set<std::uint32_t> updates;
+  std::set<const CompareInput*> seen;
+  std::vector<const CompareInput*> waiting;
+  if (read != nullptr && of.before != nullptr) waiting.push_back(read);
+  while (!waiting.empty() && seen.size() < kLongestWay) {
+    read = waiting.back();
+    waiting.pop_back();
+    if (!seen.insert(read).second) continue;
+    if (read->from == kNoOp) {
+      const std::uint32_t made = op_with(*of.before, read->tensor->source);
+      if (made != kNoOp && phase_of(*of.before->ops[made].op) == Phase::optimizer) updates.insert(made);
+    } else if (only_moves(of.side->ops[read->from])) {
+      for (const CompareInput& one : of.side->ops[read->from].inputs) waiting.push_back(&one);
+    }
+  }
+  return updates;
 }
 
 // The parameter that the op reads, if the golden one of that name is another one.
@@ -470,7 +469,8 @@ std::optional<ShardCause> CauseSearch::cause_of(std::uint32_t golden) const {
   if (!target) return std::nullopt;
   ShardCause cause{.golden = golden, .rank = target->rank, .op = target->op};
   const CompareInput* shown = nullptr;  // that differs
-  for (const CompareInput& input : op.inputs) {
+  for (const CompareInput* read : step_.inputs_of_call(golden)) {
+    const CompareInput& input = *read;
     if (!input.is_read || !input.tensor->recorded() || input.tensor->constant) continue;
     const Joined joined = step_.join_input(golden, input, *label.where);
     if (joined.fits && joined.is_sum) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "plan/config/op_types.h"
@@ -209,7 +210,7 @@ TensorParts WholeStep::golden_parts(const TensorOf& golden) const {
   parts.set(0, 0, golden);
   if (parts.is_one()) return parts;
   const SiteCalls::Address& address = golden_calls_.address(known->second);
-  const std::vector<std::uint32_t>& own = (*golden_calls_.at(address.site))[address.number].ops;
+  const std::vector<std::uint32_t>& own = ops_of_call(known->second);
   const auto place = static_cast<std::size_t>(std::ranges::find(own, known->second) - own.begin());
   for (std::size_t rank = 1; rank < golden_ranks_.size(); ++rank) {
     const RankStep& of = golden_ranks_[rank];
@@ -223,11 +224,12 @@ TensorParts WholeStep::golden_parts(const TensorOf& golden) const {
   return parts;
 }
 
-// One of the ops that an op on a wrapper is made of, and not the last one: another program need not have it.
-bool WholeStep::is_inner(std::uint32_t golden) const {
+// The golden op, with the others that an op on a wrapper is made of. Empty: a trial's.
+const std::vector<std::uint32_t>& WholeStep::ops_of_call(std::uint32_t golden) const {
+  static const std::vector<std::uint32_t> none;
   const SiteCalls::Address& address = golden_calls_.address(golden);
   const std::vector<SiteCall>* calls = golden_calls_.at(address.site);
-  return calls == nullptr || (*calls)[address.number].last() != golden;
+  return calls == nullptr ? none : (*calls)[address.number].ops;
 }
 
 std::vector<Joined> WholeStep::join_outputs(std::uint32_t golden, const Counterpart& with,
@@ -400,7 +402,8 @@ std::optional<WholeStep::Label> WholeStep::nearest(std::uint32_t golden,
 void WholeStep::look_at(std::uint32_t golden) {
   // How a golden run that is sharded moves its data is its own matter: what reads the results is compared.
   const std::string_view type = golden_.ops[golden].op->op_type;
-  if (is_inner(golden) || is_collective(type) || packs_for_collective(type)) return;
+  const std::vector<std::uint32_t>& ops = ops_of_call(golden);
+  if (ops.empty() || ops.back() != golden || is_collective(type) || packs_for_collective(type)) return;
   const CallSite& wanted = golden_calls_.address(golden).site;
   const std::vector<Counterpart> candidates = counterparts(golden);
   for (const Counterpart& with : candidates) {
@@ -417,18 +420,67 @@ void WholeStep::look_at(std::uint32_t golden) {
   if (!label) return;
   const bool is_allowed = is_within_allowance(golden, *label->where, label->outputs);
   // Other programs look at the same elements in other shapes.
-  const bool is_copy = golden_.ops[golden].kind == OpKind::copy;
+  const bool is_copy = std::ranges::all_of(ops, [&](std::uint32_t op) { return golden_.ops[op].kind == OpKind::copy; });
   label->state = is_allowed ? State::found : is_copy ? State::unknown : State::differs;
   keep(golden, std::move(*label));
 }
 
-Joined WholeStep::join_input(std::uint32_t golden, const CompareInput& input, const Counterpart& with) const {
-  const std::vector<CompareInput>& inputs = golden_.ops[golden].inputs;
-  std::uint32_t number = input.tensor->slot;
+std::vector<const CompareInput*> WholeStep::inputs_of_call(std::uint32_t golden) const {
+  const std::vector<std::uint32_t>& ops = ops_of_call(golden);
+  if (ops.size() > 1) return inputs_of(golden_, {ops});
+  std::vector<const CompareInput*> inputs;
+  for (const CompareInput& input : golden_.ops[golden].inputs) inputs.push_back(&input);
+  return inputs;
+}
+
+// By slot; where the counterpart is several ops, by its place; where the golden op is, whose parts read in another order,
+// by values.
+WholeStep::Slot WholeStep::slot_of(std::uint32_t golden, const CompareInput& input, const Counterpart& with) const {
   const std::optional<Shown> target = shown(with);
-  const bool is_group = target && ranks_[target->rank].calls.at(with.site)->at(with.first).ops.size() > 1;
-  if (is_group) number = static_cast<std::uint32_t>(&input - inputs.data());
-  return joined(parts_of(with, {true, number}), {golden_.rank, input.tensor},
+  if (!target) return {true, input.tensor->slot};
+  const RankStep& of = ranks_[target->rank];
+  const SiteCall& call = of.calls.at(with.site)->at(with.first);
+  const bool is_group = call.ops.size() > 1;
+  if (ops_of_call(golden).size() == 1) {
+    const auto place = static_cast<std::uint32_t>(&input - golden_.ops[golden].inputs.data());
+    return {true, is_group ? place : input.tensor->slot};
+  }
+  Slot nearest{true, static_cast<std::uint32_t>(-1)};
+  double least = std::numeric_limits<double>::infinity();
+  const std::vector<const CompareInput*> inputs = inputs_of(*of.side, call);
+  for (std::uint32_t i = 0; i < inputs.size(); ++i) {
+    const Slot slot{true, is_group ? i : inputs[i]->tensor->slot};
+    const Joined found =
+        joined(parts_of(with, slot), {golden_.rank, input.tensor}, golden_calls_.address(golden).site.place.kind);
+    const double error = found.fits ? -1 : found.possible ? found.difference.relative() : least;
+    if (error >= least) continue;
+    least = error;
+    nearest = slot;
+  }
+  return nearest;
+}
+
+const CompareInput* WholeStep::input_at(std::size_t rank, std::uint32_t golden, const CompareInput& input) const {
+  const Counterpart& with = *labels_[golden].where;
+  const RankStep& of = ranks_[rank];
+  const std::vector<SiteCall>* calls = of.stage == with.stage ? of.calls.at(with.site) : nullptr;
+  if (calls == nullptr || with.first >= calls->size()) return nullptr;
+  const SiteCall& call = (*calls)[with.first];
+  const std::vector<const CompareInput*> inputs = inputs_of(*of.side, call);
+  std::size_t place = 0;
+  if (ops_of_call(golden).size() == 1) {
+    place = static_cast<std::size_t>(&input - golden_.ops[golden].inputs.data());
+  } else {
+    const Slot slot = slot_of(golden, input, with);
+    const auto is_it = [&](const CompareInput* one) { return one->tensor->slot == slot.number; };
+    place = call.ops.size() > 1 ? slot.number
+                                : static_cast<std::size_t>(std::ranges::find_if(inputs, is_it) - inputs.begin());
+  }
+  return place < inputs.size() ? inputs[place] : nullptr;
+}
+
+Joined WholeStep::join_input(std::uint32_t golden, const CompareInput& input, const Counterpart& with) const {
+  return joined(parts_of(with, slot_of(golden, input, with)), {golden_.rank, input.tensor},
                 golden_calls_.address(golden).site.place.kind);
 }
 

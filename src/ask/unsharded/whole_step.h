@@ -89,6 +89,10 @@ class WholeStep {
     std::uint32_t op = kNoOp;
   };
   std::optional<Shown> shown(const Counterpart& of, std::optional<std::size_t> alone = std::nullopt) const;
+  // What a golden op reads; of one that is several ops, what these read from outside.
+  std::vector<const CompareInput*> inputs_of_call(std::uint32_t golden) const;
+  // What the rank's counterpart reads where the golden op reads that; null: it has none.
+  const CompareInput* input_at(std::size_t rank, std::uint32_t golden, const CompareInput& input) const;
   // The input of a golden op beside what its counterpart reads there.
   Joined join_input(std::uint32_t golden, const CompareInput& input, const Counterpart& with) const;
   // The tensor of a golden op of that kind beside what the rank's op, and its counterparts on other ranks, read.
@@ -103,6 +107,8 @@ class WholeStep {
   };
 
   void look_at(std::uint32_t golden);
+  const std::vector<std::uint32_t>& ops_of_call(std::uint32_t golden) const;
+  Slot slot_of(std::uint32_t golden, const CompareInput& input, const Counterpart& with) const;
   std::size_t inputs_in_common(std::uint32_t golden, const Counterpart& with) const;
   std::optional<Label> nearest(std::uint32_t golden, const std::vector<Counterpart>& candidates) const;
   void look_for_factors(std::uint32_t golden);
@@ -119,7 +125,6 @@ class WholeStep {
   const CatalogTensor* tensor_at(const RankStep& rank, const SiteCall& call, const Slot& slot) const;
   TensorParts parts_of(const Counterpart& of, const Slot& slot) const;
   TensorParts golden_parts(const TensorOf& golden) const;
-  bool is_inner(std::uint32_t golden) const;
   Joined joined(const TensorParts& parts, const TensorOf& golden, SiteKind kind) const;
   // `alone`: the parts of this rank of the stage only.
   std::vector<Joined> join_outputs(std::uint32_t golden, const Counterpart& with,
