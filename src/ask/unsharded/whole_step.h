@@ -67,6 +67,7 @@ class WholeStep {
   const std::set<std::string>& problems() const { return problems_; }
   const std::vector<RankStep>& ranks() const { return ranks_; }
   const CompareSide& golden() const { return golden_; }
+  bool are_two_shardings() const { return golden_ranks_.size() > 1; }
   const Learned& learned() const { return learned_; }
   const Label& label(std::uint32_t golden) const { return labels_[golden]; }
   const SiteCalls& golden_calls() const { return golden_calls_; }
