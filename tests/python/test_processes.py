@@ -435,7 +435,7 @@ def test_a_killed_rank_is_named_by_a_comparison_that_joins_the_ranks(tmp_path, s
     whole = run_in(tmp_path, golden, *command, WORLD_SIZE=1, RANK=0, MEET="")
     assert whole.status == 0, whole.stderr
     healthy = sonde("compare", ranks.dump, golden)
-    assert healthy.status == 0 and "2 ranks are joined" in healthy.stderr, healthy.stdout + healthy.stderr
+    assert healthy.status == 0 and "2 ranks are joined" in healthy.stdout, healthy.stdout + healthy.stderr
 
     journal = ranks.dump / "rank_1/.dump_metadata/sonde/journal"
     data = journal.read_bytes()

@@ -238,6 +238,7 @@ export interface Comparison {
   readonly rtol: number | null; // the relative tolerance that was given; null: it is derived for each operator
   readonly atol: number | null; // the absolute tolerance that was given; null: it is derived
   readonly notes: readonly string[]; // ranks and steps that only one dump has
+  readonly joined?: string; // of ranks that share the work: how their tensors were joined
   readonly layers?: readonly Layer[]; // with `--layers`: the largest first
   readonly relations?: readonly Correspondence[]; // of two implementations: every tensor of the target
   readonly ops: readonly OperatorPair[]; // every operator

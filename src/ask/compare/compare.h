@@ -131,6 +131,7 @@ struct DumpComparison {
   std::deque<ComparedStep> steps;                                         // findings point into them
   std::vector<CompareFinding> findings;                                   // earliest error first
   std::vector<std::string> notes;                                         // ranks and steps that only one dump has
+  std::string joined;                                                     // how the parts of ranks were joined
   std::vector<std::string> left_out;                                      // data that could not be compared
   std::vector<std::string> unreadable;                                    // files
   std::vector<RelatedTensor> relations;                                   // of two implementations; else empty

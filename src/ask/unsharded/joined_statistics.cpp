@@ -168,30 +168,41 @@ void StatisticsJoiner::look_at(const Piece& whole, std::string words, bool is_cu
   best_.difference = std::move(difference);
 }
 
-}  // namespace
-
-Joined join_statistics(const TensorParts& parts, const TensorOf& golden, const JoinLimits& limits) {
-  const std::optional<Piece> reference = piece_of(golden);
-  const TensorOf* first = parts.first();
-  if (!reference || first == nullptr) return {};
+// Of all parts; nothing: one has none.
+std::optional<std::vector<Piece>> pieces_of(const TensorParts& parts) {
   std::vector<Piece> pieces;
   for (std::size_t rank = 0; rank < parts.ranks(); ++rank) {
     for (std::size_t call = 0; call < parts.calls(); ++call) {
       if (parts.at(rank, call).tensor == nullptr) continue;
       std::optional<Piece> piece = piece_of(parts.at(rank, call));
-      if (!piece) return {};
+      if (!piece) return std::nullopt;
       piece->rank = rank;
       pieces.push_back(std::move(*piece));
     }
   }
-  StatisticsJoiner joiner(*first, golden, *reference, limits);
+  return pieces;
+}
+
+// A shape with all elements: the statistics of a concatenation are the same along each dimension.
+Dims shape_together(const std::vector<Piece>& pieces) { return {static_cast<std::int64_t>(elements_of(pieces))}; }
+
+// What the golden parts can be of.
+std::vector<Piece> golden_wholes(const std::vector<Piece>& pieces) {
   const std::vector<Piece> distinct = different(pieces);
-  const double wanted = reference->elements();
+  if (distinct.size() == 1) return distinct;
+  std::vector<Piece> wholes = {concatenated(pieces, shape_together(pieces)), added_up(distinct)};
+  if (distinct.size() < pieces.size()) wholes.push_back(concatenated(distinct, shape_together(distinct)));
+  return wholes;
+}
+
+Joined join_pieces(const std::vector<Piece>& pieces, const Piece& golden, StatisticsJoiner joiner, double tolerance) {
+  const std::vector<Piece> distinct = different(pieces);
+  const double wanted = golden.elements();
   const bool is_whole = pieces.front().elements() == wanted;
   if (is_whole && distinct.size() == 1) joiner.look_at(distinct.front(), "the same on each", false, false);
   for (const std::vector<Piece>* some : std::initializer_list<const std::vector<Piece>*>{&pieces, &distinct}) {
     const bool is_cut = some->size() > 1 && elements_of(*some) == wanted;
-    if (is_cut) joiner.look_at(concatenated(*some, reference->shape), "concatenated", true, false);
+    if (is_cut) joiner.look_at(concatenated(*some, golden.shape), "concatenated", true, false);
   }
   if (is_whole && distinct.size() > 1) joiner.look_at(added_up(distinct), "added up", false, true);
   std::vector<std::size_t> apart;
@@ -199,9 +210,25 @@ Joined join_statistics(const TensorParts& parts, const TensorOf& golden, const J
     if (is_whole && !joiner.fits(piece)) apart.push_back(piece.rank);
   }
   Joined joined = joiner.take();
-  joined.tolerance = limits.tolerance;
+  joined.tolerance = tolerance;
   if (!joined.fits && apart.size() < pieces.size()) joined.other_ranks = std::move(apart);
   return joined;
+}
+
+}  // namespace
+
+Joined join_statistics(const TensorParts& parts, const TensorParts& golden, const JoinLimits& limits) {
+  const TensorOf *first = parts.first(), *first_golden = golden.first();
+  if (first == nullptr || first_golden == nullptr) return {};
+  const std::optional<std::vector<Piece>> pieces = pieces_of(parts), golden_pieces = pieces_of(golden);
+  if (!pieces || !golden_pieces) return {};
+  Joined best;
+  for (const Piece& whole : golden_wholes(*golden_pieces)) {
+    Joined joined = join_pieces(*pieces, whole, {*first, *first_golden, whole, limits}, limits.tolerance);
+    if (joined.fits) return joined;
+    if (joined.possible && !best.possible) best = std::move(joined);
+  }
+  return best;
 }
 
 }  // namespace sonde

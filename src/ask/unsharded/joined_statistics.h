@@ -7,6 +7,6 @@
 namespace sonde {
 
 // As join(), for tensors of which one side has no values.
-Joined join_statistics(const TensorParts& parts, const TensorOf& golden, const JoinLimits& limits);
+Joined join_statistics(const TensorParts& parts, const TensorParts& golden, const JoinLimits& limits);
 
 }  // namespace sonde

@@ -546,7 +546,7 @@ Joined join(const TensorParts& parts, const TensorParts& golden, const JoinLimit
   const TensorOf *first = parts.first(), *first_golden = golden.first();
   if (first == nullptr || first_golden == nullptr || parts.any_unrecorded() || golden.any_unrecorded()) return {};
   if (parts.any_without_values() || golden.any_without_values()) {
-    return golden.is_one() ? join_statistics(parts, *first_golden, limits) : Joined();
+    return join_statistics(parts, golden, limits);
   }
   const Result<Blocks> blocks = blocks_of(parts), golden_blocks = blocks_of(golden);
   if (!golden_blocks) return with_problem(golden_blocks.error().message);

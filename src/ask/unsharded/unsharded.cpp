@@ -327,7 +327,7 @@ void Unsharded::say_how() {
   for (const auto& [words, count] : how_) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, words);
   const std::string with =
       golden_.ranks.size() == 1 ? "" : fmt::format(", with {} of the other run", golden_.ranks.size());
-  comparison_.notes.push_back(fmt::format("{} ranks are joined{}: {}", target_.ranks.size(), with, text));
+  comparison_.joined = fmt::format("{} ranks are joined{}: {}", target_.ranks.size(), with, text);
 }
 
 Result<DumpComparison> Unsharded::compare() {

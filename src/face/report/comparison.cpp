@@ -361,7 +361,9 @@ std::string table_of(const DumpComparison& comparison, std::size_t width) {
 
 std::string report_of(const DumpComparison& comparison, const CompareOptions& options, bool all, std::size_t width) {
   std::string text = comparison.findings.empty() ? all_clear_of(comparison) : findings_of(comparison, all);
-  if (!comparison.correspondence.empty()) text += comparison.correspondence + "\n";
+  for (const std::string* how : {&comparison.correspondence, &comparison.joined}) {
+    if (!how->empty()) text += *how + "\n";
+  }
   text += counts_text(comparison);
   if (options.tolerance.given()) {
     text += fmt::format("tolerance: {} + {} x |golden|, in place of the derived tolerances\n",

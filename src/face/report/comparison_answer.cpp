@@ -191,6 +191,7 @@ Comparison answer_of(const DumpComparison& comparison, const CompareOptions& opt
   }
   options.tolerance.put_into(answer);
   answer.notes = comparison.notes;
+  answer.joined = comparison.joined;
   answer.layers = layers_of(comparison);
   std::vector<Correspondence> relations;
   for (const RelatedTensor& related : comparison.relations) {
