@@ -186,7 +186,7 @@ std::optional<std::vector<Piece>> pieces_of(const TensorParts& parts) {
 // A shape with all elements: the statistics of a concatenation are the same along each dimension.
 Dims shape_together(const std::vector<Piece>& pieces) { return {static_cast<std::int64_t>(elements_of(pieces))}; }
 
-// What the golden parts can be of.
+// Tensors that may have the golden parts.
 std::vector<Piece> golden_wholes(const std::vector<Piece>& pieces) {
   const std::vector<Piece> distinct = different(pieces);
   if (distinct.size() == 1) return distinct;

@@ -634,6 +634,22 @@ TEST(FirstBad, AReceiveIsMetByItsSendInWhateverStep) {
   EXPECT_THAT(report.by_rank, SizeIs(1)) << "rank 1 only received them";
 }
 
+// The stage's backward needs the input of its last op alone: on that rank nothing else reads the result.
+TEST(FirstBad, WhatAStageSendsIsNoAsideOfItsTraining) {
+  const std::vector<Attribute> to = {{"dst", AttributeKind::integer, {1}, {}, ""}};
+  for (const char* type : {"send", "isend"}) {
+    MadeRun run;
+    run.loss("mse_loss", {run.op("linear", {run.outside("x")})});
+    const Made result = run.op("detach", {run.op("log", {run.outside("y")}, kNan)}, kNan);
+    run.op(type, {result}, kNan);
+    run.rank().steps.back().ops.back().attributes = &to;
+    const FirstBad report = first_bad(run.catalog());
+    ASSERT_FALSE(report.findings.empty()) << type;
+    EXPECT_EQ(report.findings[0].op_type, "log");
+    EXPECT_THAT(report.asides, IsEmpty());
+  }
+}
+
 TEST(FirstBad, WritesAConfigurationForTheStepBeforeAndTheStep) {
   MadeRun run;
   run.next_step();
