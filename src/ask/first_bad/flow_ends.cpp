@@ -5,6 +5,8 @@
 
 #include "ask/first_bad/flow_facts.h"
 #include "ask/first_bad/loss_places.h"
+#include "read/operators/collective_call.h"
+#include "read/operators/op_nature.h"
 #include "read/operators/op_questions.h"
 #include "read/operators/op_work.h"
 
@@ -89,6 +91,8 @@ void FlowEnds::look_at_reader(const FlowValue& value, const FlowReader& reader, 
     // Written over meanwhile.
   } else if (replaces) {
     // The op that replaces it handles it.
+  } else if (collective_way(bare_type(op.op->op_type)) == CollectiveWay::send) {
+    end = End::matters;  // to another rank: the last result of a pipeline's stage
   } else if (op.outputs.empty()) {
     // A view of unwritten memory has no result of its own; its readers are checked separately.
     end = graph_.only_overflows() || op.nature.only_moves ? End::absorbed : End::unknown;

@@ -8,8 +8,6 @@
 #include "ask/first_bad/flow_facts.h"
 #include "ask/first_bad/flow_lost.h"
 #include "ground/base/shape.h"
-#include "read/operators/collective_call.h"
-#include "read/operators/op_nature.h"
 #include "read/operators/op_questions.h"
 #include "read/operators/op_work.h"
 
@@ -113,16 +111,9 @@ bool FlowRoots::feeds_model(const Root& root) const {
   });
 }
 
-// Another rank gets it: the last result of a pipeline's stage.
-bool FlowRoots::is_sent(const Root& root) const {
-  return follow_bad(root.value, [](const FlowOp& op, const FlowInput&) {
-    return collective_way(bare_type(op.op->op_type)) == CollectiveWay::send ? Follow::found : Follow::on;
-  });
-}
-
 // Only the program reads it: a metric beside a training that continues, or one that is computed outside of the model.
 bool FlowRoots::is_aside(const Root& root) const {
-  if (root.end != End::unread || graph_.inferred() || feeds_model(root) || is_sent(root)) return false;
+  if (root.end != End::unread || graph_.inferred() || feeds_model(root)) return false;
   return training_.trains || (training_.has_modules && graph_.ops()[root.op].phase == Phase::outside);
 }
 

@@ -47,7 +47,6 @@ class FlowRoots {
   template <class Look>
   bool follow_bad(std::uint32_t from, const Look& look) const;
   void add(RootKind root, std::uint32_t value, BadKind kind, std::uint32_t op, const CatalogTensor* tensor);
-  bool is_sent(const Root& root) const;
   bool is_aside(const Root& root) const;
   bool feeds_model(const Root& root) const;
   bool reaches(std::uint32_t from, std::uint32_t to) const;

@@ -639,10 +639,13 @@ TEST(FirstBad, WhatAStageSendsIsNoAsideOfItsTraining) {
   const std::vector<Attribute> to = {{"dst", AttributeKind::integer, {1}, {}, ""}};
   for (const char* type : {"send", "isend"}) {
     MadeRun run;
-    run.loss("mse_loss", {run.op("linear", {run.outside("x")})});
-    const Made result = run.op("detach", {run.op("log", {run.outside("y")}, kNan)}, kNan);
-    run.op(type, {result}, kNan);
+    const Made x = run.op("linear", {run.outside("x")});
+    run.op(type, {run.op("detach", {run.op("log", {x}, kNan)}, kNan)}, kNan);
     run.rank().steps.back().ops.back().attributes = &to;
+    run.loss("mse_loss", {x});
+    const Made gradient = run.op("recv_", {run.outside("buffer")}, kNan);
+    run.phase(Phase::backward);
+    run.op("mm", {gradient}, kNan);
     const FirstBad report = first_bad(run.catalog());
     ASSERT_FALSE(report.findings.empty()) << type;
     EXPECT_EQ(report.findings[0].op_type, "log");
