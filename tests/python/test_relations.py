@@ -12,8 +12,12 @@ NAMED_FIRST = {
     ("attention", "norm_before_sum"),
     ("lstm", "activation"),
     ("lstm", "gate_order"),
+    ("lstm", "one_bias"),
+    ("lstm", "other_bias"),
     ("vit", "epsilon"),  # digits in the names of its norms do not number layers
     ("vit", "pooled"),
+    ("vit", "keys_for_values"),
+    ("vit", "keys_for_queries"),
 }
 
 

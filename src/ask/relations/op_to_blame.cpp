@@ -32,13 +32,67 @@ std::vector<std::uint32_t> before_in(const Pool& pool, const Region& region, std
   return group;
 }
 
+// Operators of plain functions have a phase of their own.
+bool is_backward(const Pool& pool, std::uint32_t op) { return phase_of(pool.catalog_op(op)) == Phase::backward; }
+
+bool is_sum(const Pool& pool, std::uint32_t op) { return bare_type(pool.catalog_op(op).op_type) == "add"; }
+
+// Tensors that sums of the region add up, where each sum adds to the one before.
+std::vector<std::uint32_t> terms_of(const Pool& pool, std::uint32_t op) {
+  std::vector<std::uint32_t> sums{op}, terms;
+  constexpr std::size_t kMost = 16;
+  for (std::size_t i = 0; i < sums.size() && i < kMost; ++i) {
+    for (const std::uint32_t input : pool.ops[sums[i]].inputs) {
+      const std::uint32_t from = pool.tensors[input].op;
+      const bool is_inner = from != kNoOp && is_sum(pool, from);
+      if (is_inner) sums.push_back(from);
+      terms.push_back(input);
+    }
+  }
+  return terms;
+}
+
+// The region of the target without sums that are only the beginning of one whose terms the golden run adds up in
+// another order: they have no counterpart although nothing is wrong.
+Region without_partial_sums(const Pool& target, const Pool& golden, const RelationJudgement& judgement) {
+  std::vector<std::vector<std::uint32_t>> golden_sums;
+  for (const std::uint32_t op : judgement.golden.ops) {
+    if (is_sum(golden, op)) golden_sums.push_back(terms_of(golden, op));
+  }
+  const auto has_all = [&](const std::vector<std::uint32_t>& sum, const std::vector<std::uint32_t>& inputs) {
+    return std::ranges::all_of(inputs, [&](std::uint32_t input) {
+      return std::ranges::any_of(sum,
+                                 [&](std::uint32_t term) { return have_same_values(target, input, golden, term); });
+    });
+  };
+  const auto is_partial = [&](std::uint32_t op) {
+    const PoolOp& own = target.ops[op];
+    if (!is_sum(target, op) || own.inputs.size() < 2 || own.outputs.size() != 1) return false;
+    if (judgement.standings[own.outputs[0]] != Standing::alone) return false;
+    const auto goes_on = [&](std::uint32_t reader) { return is_sum(target, reader); };
+    const std::vector<std::uint32_t>& readers = target.tensors[own.outputs[0]].readers;
+    if (readers.empty() || !std::ranges::all_of(readers, goes_on)) return false;
+    // A sum of two terms is in the golden run, too.
+    return std::ranges::any_of(golden_sums,
+                               [&](const auto& sum) { return sum.size() > 2 && has_all(sum, own.inputs); });
+  };
+  Region region = judgement.target;
+  for (const std::uint32_t op : judgement.target.ops) {
+    if (is_partial(op)) region.has[op] = 0;
+  }
+  std::vector<std::uint32_t> left = region.ops;
+  std::erase_if(left, [&](std::uint32_t op) { return !region.has[op]; });
+  if (!left.empty()) region.ops = std::move(left);
+  return region;
+}
+
 class Finder {
  public:
   Finder(const Pool& target, const Pool& golden, const RelationJudgement& judgement)
       : target_(target),
         golden_(golden),
         judgement_(judgement),
-        region_(judgement.target),
+        region_(without_partial_sums(target, golden, judgement)),
         roots_(roots_of(target, judgement.is_weight)),
         golden_roots_(roots_of(golden, {})) {
     gather_free();
@@ -190,25 +244,34 @@ class Finder {
     });
   }
 
-  // A product that reads what corresponds, but not to what the golden product with this weight reads: the operator that
-  // made the data.
+  // A product or a look-up that reads what corresponds, but not to what the golden one with this weight reads: the
+  // operator that made the data.
   std::optional<Culprit> wrong_data() const {
     for (const std::uint32_t op : region_.ops) {
       const std::vector<std::uint32_t>& inputs = target_.ops[op].inputs;
-      if (target_.op(op).kind != OpKind::contraction) continue;
+      if (target_.op(op).kind != OpKind::contraction && !looks_up(op)) continue;
       if (!std::ranges::all_of(inputs, [&](std::uint32_t input) { return is_good(input); })) continue;
       std::uint32_t data = kNoOp, weight = kNoOp;
       for (const std::uint32_t input : inputs) {
-        if (roots_[input] == kNoOp) {
+        if (roots_[input] == kNoOp || is_plain(input)) {
           data = input;
         } else if (weight == kNoOp && target_.tensors[input].shape.size() > 1) {
           weight = roots_[input];
         }
       }
       if (data == kNoOp || weight == kNoOp || !judgement_.relations[weight] || !judgement_.relations[data]) continue;
-      return golden_data_of(op, data, judgement_.relations[weight].golden());
+      std::optional<Culprit> found = golden_data_of(op, data, judgement_.relations[weight].golden());
+      if (found || !looks_up(op)) return found;
     }
     return std::nullopt;
+  }
+
+  // Rows of a table by numbers.
+  bool looks_up(std::uint32_t op) const { return bare_type(target_.catalog_op(op).op_type) == "embedding"; }
+
+  // Of data: it chose or made them.
+  bool is_maker(std::uint32_t op, std::uint32_t data) const {
+    return op != kNoOp && (moves_or_casts(target_.op(op).kind) || target_.tensors[data].print.is_constant());
   }
 
   std::optional<Culprit> golden_data_of(std::uint32_t op, std::uint32_t data, std::uint32_t golden_weight) const {
@@ -216,15 +279,14 @@ class Finder {
       const std::vector<std::uint32_t>& inputs = golden_.ops[reader].inputs;
       const auto is_it = [&](std::uint32_t input) { return golden_roots_[input] == golden_weight; };
       if (std::ranges::none_of(inputs, is_it)) continue;
-      if (phase_of(golden_.catalog_op(reader)) != phase_of(target_.catalog_op(op))) continue;
+      if (is_backward(golden_, reader) != is_backward(target_, op)) continue;
       for (const std::uint32_t input : inputs) {
-        const bool is_data = golden_roots_[input] == kNoOp;
+        // Numbers of rows may be kept in a buffer.
+        const bool is_data = golden_roots_[input] == kNoOp || !is_floating(golden_.tensors[input].of.tensor->dtype);
         if (!is_data || golden_.tensors[input].print.count != target_.tensors[data].print.count) continue;
         if (have_same_values(target_, data, golden_, input)) continue;
         const std::uint32_t maker = target_.tensors[data].op;
-        return Culprit{.op = maker != kNoOp && moves_or_casts(target_.op(maker).kind) ? maker : op,
-                       .golden = input,
-                       .what = std::string(kOtherValues)};
+        return Culprit{.op = is_maker(maker, data) ? maker : op, .golden = input, .what = std::string(kOtherValues)};
       }
     }
     return std::nullopt;
@@ -258,7 +320,9 @@ class Finder {
     if (!culprit.golden || culprit.group.size() > 1) return std::nullopt;
     const std::uint32_t other = golden_.tensors[*culprit.golden].op;
     if (other == kNoOp || golden_.op(other).kind != target_.op(culprit.op).kind) return std::nullopt;
-    const std::vector<std::uint32_t> others{other};
+    // The golden run may add up in another order: then an operator before the golden one reads it.
+    const std::vector<std::uint32_t> others =
+        is_sum(golden_, other) ? before_in(golden_, judgement_.golden, other) : std::vector<std::uint32_t>{other};
     for (const std::uint32_t input : target_.ops[culprit.op].inputs) {
       const std::uint32_t maker = target_.tensors[input].op;
       if (maker == kNoOp || is_plain(input) || roots_[input] != kNoOp || !judgement_.relations[input]) continue;
@@ -309,7 +373,7 @@ class Finder {
   const Pool& target_;
   const Pool& golden_;
   const RelationJudgement& judgement_;
-  const Region& region_;
+  const Region region_;  // of the target
   const std::vector<std::uint32_t> roots_, golden_roots_;
   std::map<std::uint64_t, std::vector<std::uint32_t>> free_;  // by number of elements, in order
 };

@@ -104,7 +104,9 @@ class Weights {
       add(weight, op, "corresponds to no golden parameter: it was not carried over");
       return;
     }
-    if (relation(weight).weak || target_.op(op).kind != OpKind::contraction) return;
+    if (relation(weight).weak) return;
+    if (add_lost_sibling(op, weight) || add_of_another_part(op, data, weight)) return;
+    if (target_.op(op).kind != OpKind::contraction) return;
     // Golden operators that read the same data, with their weights.
     std::set<std::string_view> theirs;
     for (const RelationPart& part : relation(data).parts) {
@@ -126,6 +128,52 @@ class Weights {
               "is golden {}{}", name_of(relation(weight)),
               relation(weight).kind == RelationKind::permuted ? " transposed" : ", not transposed as others are"));
     }
+  }
+
+  // The golden operator reads two biases, and the target has one of them: it should have their sum.
+  bool add_lost_sibling(std::uint32_t op, std::uint32_t weight) {
+    const std::uint32_t own = relation(weight).golden();
+    if (target_.op(op).kind != OpKind::elementwise || relation(weight).kind == RelationKind::sum) return false;
+    for (const std::uint32_t reader : golden_.tensors[own].readers) {
+      if (!judgement_.golden.has[reader]) continue;
+      for (const std::uint32_t input : golden_.ops[reader].inputs) {
+        const PoolTensor& other = golden_.tensors[input];
+        const bool is_lost = input != own && other.is_weight() && !judgement_.met[input];
+        if (!is_lost || other.shape != golden_.tensors[own].shape || other.print.proves_nothing()) continue;
+        add(weight, op,
+            fmt::format("is golden {} alone; golden {}, which the golden {} reads too, was not carried over",
+                        name_of(relation(weight)), golden_.name_of(input), golden_.catalog_op(reader).op_type));
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // A product with one part of a fused golden weight, to which a bias is added that is another part of the golden bias.
+  bool add_of_another_part(std::uint32_t op, std::uint32_t data, std::uint32_t bias) {
+    const std::uint32_t product = target_.tensors[data].op;
+    if (relation(bias).kind != RelationKind::cut || product == kNoOp) return false;
+    if (target_.op(op).kind != OpKind::elementwise || target_.op(product).kind != OpKind::contraction) return false;
+    const RelationPart& of_bias = relation(bias).parts.front();
+    for (const std::uint32_t input : target_.ops[product].inputs) {
+      const std::uint32_t weight = roots_[input];
+      if (weight == kNoOp || relation(weight).kind != RelationKind::cut) continue;
+      const RelationPart& of_weight = relation(weight).parts.front();
+      if (!are_read_together(of_weight.golden, of_bias.golden)) continue;
+      const bool is_one_part = of_weight.start == of_bias.start && of_weight.step == of_bias.step;
+      if (is_one_part || of_weight.count != of_bias.count) continue;
+      add(weight, product,
+          fmt::format("is {}, and the bias that is added is {}: another part", relation_text(relation(weight), golden_),
+                      relation_text(relation(bias), golden_)));
+      return true;
+    }
+    return false;
+  }
+
+  bool are_read_together(std::uint32_t a, std::uint32_t b) const {
+    const std::vector<std::uint32_t>&mine = golden_.tensors[a].readers, &theirs = golden_.tensors[b].readers;
+    return std::ranges::any_of(mine,
+                               [&](std::uint32_t reader) { return std::ranges::find(theirs, reader) != theirs.end(); });
   }
 
   // The weight is transposed, or is not, unlike those of the same two types of operators whose results are good.

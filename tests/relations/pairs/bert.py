@@ -46,8 +46,11 @@ def layer(w, name, x, keep):
 def bert(w, ids, keep):
     kinds = torch.ones_like(ids) if bad("token_types") else torch.zeros_like(ids)
     x = F.embedding(ids, w["embeddings.word_embeddings.weight"])
-    x = x + F.embedding(torch.arange(ids.shape[1]), w["embeddings.position_embeddings.weight"])
-    x = x + F.embedding(kinds, w["embeddings.token_type_embeddings.weight"])
+    first = 1 if bad("positions_from_one") else 0
+    places = torch.arange(first, first + ids.shape[1])  # bad("positions_from_one")
+    x = x + F.embedding(places, w["embeddings.position_embeddings.weight"])
+    kind = F.embedding(kinds, w["embeddings.token_type_embeddings.weight"])
+    x = x + (kind * 2 if bad("token_types_twice") else kind)
     x = norm(x, w["embeddings.LayerNorm.weight"], w["embeddings.LayerNorm.bias"])
     for i in range(LAYERS):
         x = layer(w, f"encoder.layer.{i}", x, keep)
@@ -91,4 +94,6 @@ pair.fault("value_is_key", "matmul")
 pair.fault("residual_left_out", "mean", "add", "sub")
 pair.fault("relu", "relu")
 pair.fault("token_types", "ones_like", "embedding")
+pair.fault("token_types_twice", "mul")
+pair.fault("positions_from_one", "arange")
 pair.fault("second_token", "select")

@@ -55,6 +55,7 @@ def weights_of(golden):
         i, f, g, o = wx.chunk(4)
         wx = torch.cat((i, g, f, o))
     b = had["lstm.bias_ih_l0"] if bad("one_bias") else had["lstm.bias_ih_l0"] + had["lstm.bias_hh_l0"]
+    b = had["lstm.bias_hh_l0"] if bad("other_bias") else b
     new = {"cell.wx": wx.T.contiguous(), "cell.wh": wh.T.contiguous(), "cell.b": b}
     return new | {"head.weight": had["head.weight"], "head.bias": had["head.bias"]}
 
@@ -83,3 +84,4 @@ pair.fault("no_tanh", "mul")
 pair.fault("stale_state", "mul", "detach")
 pair.weight("gate_order", "cell.wx")
 pair.weight("one_bias", "cell.b")
+pair.weight("other_bias", "cell.b")

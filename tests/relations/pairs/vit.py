@@ -51,7 +51,7 @@ class Norm(nn.Module):
 class Attention(nn.Module):
     def __init__(self, golden):
         super().__init__()
-        order = (0, 2, 1) if bad("keys_for_values") else (0, 1, 2)
+        order = (0, 2, 1) if bad("keys_for_values") else (1, 0, 2) if bad("keys_for_queries") else (0, 1, 2)
         weights, biases = golden.in_proj_weight.chunk(3), golden.in_proj_bias.chunk(3)
         self.wq, self.wk, self.wv = (turned(weights[part]) for part in order)
         self.bq, self.bk, self.bv = (copied(bias) for bias in biases)
@@ -122,3 +122,4 @@ pair.fault("scale", "div")
 pair.fault("gelu_form", "mul", "sigmoid")
 pair.fault("pooled", "mean")
 pair.weight("keys_for_values", "wk")
+pair.weight("keys_for_queries", "wq")
