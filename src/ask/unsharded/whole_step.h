@@ -90,9 +90,9 @@ class WholeStep {
     std::uint32_t op = kNoOp;
   };
   std::optional<Shown> shown(const Counterpart& of, std::optional<std::size_t> alone = std::nullopt) const;
-  // What a golden op reads; of one that is several ops, what these read from outside.
+  // Inputs of a golden op; of one that is several ops, those that they read from outside.
   std::vector<const CompareInput*> inputs_of_call(std::uint32_t golden) const;
-  // What the rank's counterpart reads where the golden op reads that; null: it has none.
+  // The input of the rank's counterpart where the golden op reads that one; null: it has none.
   const CompareInput* input_at(std::size_t rank, std::uint32_t golden, const CompareInput& input) const;
   // The input of a golden op beside what its counterpart reads there.
   Joined join_input(std::uint32_t golden, const CompareInput& input, const Counterpart& with) const;
