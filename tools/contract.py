@@ -16,7 +16,7 @@ import pathlib
 import re
 import sys
 
-from contract_cpp import command_header_text, header_text, members_text, names_text, words_text
+from contract_cpp import command_header_text, header_text, members_text, names_text, served_header_text, words_text
 from contract_documents import documents_text
 from contract_language import Contract, ContractError, distinct_names, read
 from contract_options import commands_text, fields_text, jobs_text, questions_text
@@ -66,6 +66,7 @@ def built(contract: Contract) -> dict[str, str]:
         "contract/plain_settings.h": plain_text(contract.settings),
         "contract/question_fields.h": fields_text(contract.commands),
         "contract/tables.h": tables_text(contract),
+        "contract/served_answers.h": served_header_text(contract),
         "contract/served_rows.h": served_text(contract),
     }
 

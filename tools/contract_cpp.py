@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from contract_language import ENVELOPE, Contract, Member, Type, distinct_names, inner, is_list, is_map, parts
-from contract_text import MADE, cpp_file
+from contract_text import MADE, cpp_file, cpp_name
 
 _BASIC = {
     "text": "std::string",
@@ -21,7 +21,6 @@ _BASIC = {
     "shape": "std::optional<Dims>",
     "json": "JsonText",
 }
-_KEYWORDS = ("operator",)  # of C++, among the words of enums
 _NUMBERS = ("count", "index", "integer", "number", "finite")
 _STANDARD = "<cstdint> <filesystem> <optional> <string> <string_view> <vector>"
 _NAMED_VALUE = [
@@ -43,20 +42,21 @@ class Structs:
         self.contract = contract
         self.enums: dict[str, tuple[str, ...]] = {}
         self.types: dict[str, Type] = {}
-        self.headers: set[str] = set()
         self.answers = contract.answers()
-        for question in contract.questions:
-            for name in question.cpp:
-                self._take(name)
-        self.of_library = {*self.types, *self.enums}
-        for question in contract.questions:
-            for name in question.cpp_of_command:
-                self._take(name)
+        self.library = self._taken(name for question in contract.questions for name in question.cpp)
+        self.command = self._taken(name for question in contract.questions for name in question.cpp_of_command)
+        self.server = self._taken(type.name for type in contract.served)
+
+    def _taken(self, names: Iterable[str]) -> set[str]:
+        """What these need, and those before do not."""
+        known = {*self.types, *self.enums}
+        for name in names:
+            self._take(name)
+        return {*self.types, *self.enums} - known
 
     def _take(self, name: str) -> None:
         if name in self.contract.enums:
             self.enums[name] = self.contract.enums[name]
-            self.headers |= {self.contract.enum_headers[name]} if name in self.contract.enum_headers else set()
         if name not in self.contract.types or name in self.types:
             return
         type = self.contract.types[name]
@@ -66,10 +66,15 @@ class Structs:
         for part in parts(type.rest):
             self._take(part)
         self.types[name] = type
-        self.headers |= {type.cpp_header} if type.cpp_header else set()
 
-    def own_enums(self) -> Iterator[str]:
-        return (name for name in self.enums if name not in self.contract.enum_headers)
+    def own_enums(self, part: set[str]) -> Iterator[str]:
+        return (name for name in self.enums if name in part and name not in self.contract.enum_headers)
+
+    def headers(self, part: set[str]) -> set[str]:
+        """Those of the classes that are written by hand."""
+        of_enums = self.contract.enum_headers.items()
+        found = {type.cpp_header for name, type in self.types.items() if name in part and type.cpp_header}
+        return found | {header for name, header in of_enums if name in part}
 
     def class_of(self, type: str) -> str:
         if type.endswith("?"):
@@ -97,10 +102,6 @@ def _comment(meaning: str, indent: str) -> str:
     )
 
 
-def _enumerator(word: str) -> str:
-    return word.replace(" ", "_") + ("_" if word in _KEYWORDS else "")
-
-
 def _initial(structs: Structs, type: Type, member: Member) -> str:
     if structs.class_of_member(type, member).startswith("std::optional"):
         return ""
@@ -110,7 +111,7 @@ def _initial(structs: Structs, type: Type, member: Member) -> str:
         return " = false"
     if member.type == "dtype":
         return " = DType::undefined"
-    return f" = {member.type}::{_enumerator(structs.enums[member.type][0])}" if member.type in structs.enums else ""
+    return f" = {member.type}::{cpp_name(structs.enums[member.type][0])}" if member.type in structs.enums else ""
 
 
 def _aligned(rows: list[tuple[str, str]]) -> list[str]:
@@ -124,7 +125,7 @@ def _struct(structs: Structs, type: Type) -> list[str]:
     rest = [Member("others", f"{{{type.rest}}}", "further members, by name")] if type.rest else []
     members = (*type.members, *rest, *(ENVELOPE if type.name in structs.answers else ()))
     declarations = [
-        f"  {structs.class_of_member(type, one)} {one.name}{_initial(structs, type, one)};" for one in members
+        f"  {structs.class_of_member(type, one)} {cpp_name(one.name)}{_initial(structs, type, one)};" for one in members
     ]
     width = max(map(len, declarations), default=0)
     for member, declaration in zip(members, declarations, strict=True):
@@ -143,16 +144,15 @@ def _enum(name: str, values: list[str]) -> list[str]:
     return [f"enum class {name} : std::uint8_t {{", *(f"  {value}," for value in values), "};"]
 
 
-def _declarations(structs: Structs, of_library: bool) -> list[str]:
+def _declarations(structs: Structs, part: set[str]) -> list[str]:
     """The enums and structs of one header."""
     lines: list[str] = []
-    for name in structs.own_enums():
-        if (name in structs.of_library) == of_library:
-            export = "SONDE_EXPORT " if of_library else ""
-            lines += _enum(name, [*map(_enumerator, structs.enums[name])])
-            lines += [f"{export}std::string_view word_of({name} value);", ""]
+    export = "SONDE_EXPORT " if part is structs.library else "inline " if part is structs.server else ""
+    for name in structs.own_enums(part):
+        lines += _enum(name, [*map(cpp_name, structs.enums[name])])
+        lines += [f"{export}std::string_view word_of({name} value);", ""]
     for type in structs.types.values():
-        if not type.cpp_header and (type.name in structs.of_library) == of_library:
+        if not type.cpp_header and type.name in part:
             lines += _struct(structs, type)
     return lines
 
@@ -160,49 +160,73 @@ def _declarations(structs: Structs, of_library: bool) -> list[str]:
 def header_text(contract: Contract) -> str:
     """sonde/answers.h."""
     structs = Structs(contract)
-    headers = sorted(structs.headers | {"sonde/dims.h", "sonde/dtype.h", "sonde/export.h"})
+    headers = sorted(structs.headers(structs.library) | {"sonde/dims.h", "sonde/dtype.h", "sonde/export.h"})
     return cpp_file(
         f"The answers of the analyses. {MADE}: a change here is lost.\n\n"
         "An answer owns its texts. Its members have the names that they have in JSON (docs/json/) and in Python.",
         " ".join([_STANDARD, *(f'"{name}"' for name in headers)]),
-        [*_NAMED_VALUE, *_declarations(structs, True)],
+        [*_NAMED_VALUE, *_declarations(structs, structs.library)],
     )
 
 
 def command_header_text(contract: Contract) -> str:
     """contract/command_answers.h."""
     about = f"Answers that the command alone gives. {MADE}: a change here is lost."
-    return cpp_file(about, '"sonde/answers.h"', [*_JSON_TEXT, *_declarations(Structs(contract), False)])
+    structs = Structs(contract)
+    return cpp_file(about, '"sonde/answers.h"', [*_JSON_TEXT, *_declarations(structs, structs.command)])
+
+
+def served_header_text(contract: Contract) -> str:
+    """contract/served_answers.h."""
+    structs = Structs(contract)
+    headers = ['"contract/members.h"', *(f'"{name}"' for name in sorted(structs.headers(structs.server)))]
+    lines = ["namespace server {", "", *_declarations(structs, structs.server), "}  // namespace server", ""]
+    lines += _members(structs, structs.server, "server::")
+    lines += [_word_of(name, "inline ", "server::") for name in structs.own_enums(structs.server)]
+    return cpp_file(f"Answers that the server alone gives, and their members. {MADE}.", " ".join(headers), lines)
 
 
 def members_text(contract: Contract) -> str:
     """contract/members.h: for each type and enum, what a generic writer or reader needs."""
     structs = Structs(contract)
+    about = f"The members of each answer, by their names in JSON. {MADE}."
+    lines = _members(structs, structs.library | structs.command)
+    return cpp_file(about, '"contract/command_answers.h" "ground/contract/member.h"', lines)
+
+
+def _members(structs: Structs, part: set[str], namespace: str = "") -> list[str]:
     lines = []
+    own = {*structs.own_enums(part)}
     for name, words in structs.enums.items():
+        if name not in part:
+            continue
         values = ", ".join(f'"{word}"' for word in words)
         lines += [
             "template <>",
-            f"struct Words<{name}> {{",
+            f"struct Words<{namespace if name in own else ''}{name}> {{",
             f"  static constexpr std::string_view list[] = {{{values}}};",
             "};",
         ]
-    for type in structs.types.values():
-        name = structs.class_of(type.name)
+    for type in (one for one in structs.types.values() if one.name in part):
+        name = namespace + structs.class_of(type.name)
         rows = [_row(structs, name, type, member) for member in type.members]
         rows += [f"Rest{{&{name}::others}}"] if type.rest else []
         lines += ["template <>", f"struct Members<{name}> {{", "  static constexpr auto list = std::tuple("]
         lines += [f"      {row}{',' if row is not rows[-1] else ');'}" for row in rows]
         lines += [f"  static constexpr bool is_answer = {str(type.name in structs.answers).lower()};", "};"]
-    about = f"The members of each answer, by their names in JSON. {MADE}."
-    return cpp_file(about, '"contract/command_answers.h" "ground/contract/member.h"', lines)
+    return lines
 
 
 def _row(structs: Structs, name: str, type: Type, member: Member) -> str:
     if member.merged:
-        return f"Merged{{&{name}::{member.name}}}"
+        return f"Merged{{&{name}::{cpp_name(member.name)}}}"
     left_out = ", true" if type.may_lack(member) else ""
-    return f'Member{{"{member.name}", &{name}::{member.name}{left_out}}}'
+    return f'Member{{"{member.name}", &{name}::{cpp_name(member.name)}{left_out}}}'
+
+
+def _word_of(name: str, inline: str = "", space: str = "") -> str:
+    body = f"return Words<{space}{name}>::list[static_cast<std::size_t>(value)];"
+    return f"{inline}std::string_view {space}word_of({name} value) {{ {body} }}"
 
 
 def names_text(contract: Contract) -> str:
@@ -221,10 +245,7 @@ def words_text(contract: Contract) -> str:
         "",
     ]
     lines += ["namespace sonde {", ""]
-    for name in structs.own_enums():
-        lines += [
-            f"std::string_view word_of({name} value) {{ return Words<{name}>::list[static_cast<std::size_t>(value)]; }}"
-        ]
+    lines += [_word_of(name) for name in structs.own_enums(structs.library | structs.command)]
     lines += ["", "Privacy privacy_of(std::string_view member) {", "  using enum Privacy;"]
     lines += ["  static constexpr std::pair<std::string_view, Privacy> kWords[] = {"]
     lines += [f'      {{"{name}", {privacy}}},' for name, privacy in sorted(contract.privacy.items())]

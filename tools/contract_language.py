@@ -137,6 +137,7 @@ class Contract:
     types: dict[str, Type]
     shared: tuple[Type, ...]
     questions: tuple[Question, ...]
+    served: tuple[Type, ...]  # answers that the server alone gives
     commands: tuple[Command, ...]  # the options of all verbs, also of those without a document
     arguments: tuple[Option, ...]  # of jobs besides
     settings: tuple[Setting, ...]  # keys of configuration files
@@ -165,8 +166,9 @@ class Contract:
 
 
 def distinct_names(contract: Contract) -> list[str]:
-    """Names that nothing else in a program is called: those with an underscore."""
-    return sorted({member.name for type in contract.types.values() for member in type.members if "_" in member.name})
+    """Names that nothing else in a program is called: those with an underscore that are no word of an enum."""
+    names = {member.name for type in contract.types.values() for member in type.members if "_" in member.name}
+    return sorted(names.difference(*contract.enums.values()))
 
 
 def parts(type: str) -> Iterator[str]:
@@ -215,7 +217,8 @@ class _Reader:
     def __init__(self, directory: pathlib.Path) -> None:
         self.words_file = _File(directory / "words.toml")
         self.tables_file = _File(directory / "tables.toml")
-        others = (path for path in sorted(directory.glob("*.toml")) if path.stem not in ("words", "tables"))
+        self.served_file = _File(directory / "served.toml")
+        others = (path for path in sorted(directory.glob("*.toml")) if path.stem not in ("words", "tables", "served"))
         self.files = [self.words_file, *map(_File, others)]
         self.questions = [_File(path) for path in sorted((directory / "questions").glob("*.toml"))]
         self.words: dict[str, list[str]] = self.words_file.table.get("words", {})
@@ -228,6 +231,7 @@ class _Reader:
         self._check_words()
         shared = tuple(one for file in self.files for one in self._types(file))
         questions = tuple(self._question(file) for file in self.questions if "answer" in file.table)
+        served = tuple(self._types(self.served_file))
         named = {file.path.name: file for file in self.files}
         options = OptionReader(named["options.toml"])
         settings = settings_of(named["settings.toml"])
@@ -241,6 +245,7 @@ class _Reader:
             self.types,
             shared,
             questions,
+            served,
             commands,
             options.arguments,
             settings,

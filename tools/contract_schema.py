@@ -61,12 +61,17 @@ class Schemas:
                 found[member.name] = self.member(member)
         return found
 
+    def required(self, type: Type) -> list[str]:
+        """Those that every object of the type has, also of merged types."""
+        merged = [one for one in type.members if one.merged and not one.left_out]
+        return always(type) + [name for one in merged for name in self.required(self.contract.types[one.type])]
+
     def object(self, type: Type) -> dict[str, Any]:
         schema: dict[str, Any] = {
             "description": type.meaning,
             "type": "object",
             "properties": self.members(type),
-            "required": always(type),
+            "required": self.required(type),
             "additionalProperties": self.of(type.rest) if type.rest else False,
         }
         if type.forms:
@@ -162,5 +167,5 @@ def openapi(contract: Contract, api: dict[str, Any]) -> dict[str, Any]:
 
 def served(contract: Contract) -> list[Type]:
     """What answers of the server contain, with its parts."""
-    needed = contract.with_parts(["Problem", "Failure", "Tensor", "FirstBad"])
+    needed = contract.with_parts(["Problem", "Failure", "Tensor", "FirstBad", *(one.name for one in contract.served)])
     return [one for one in needed if one.name != "Statistics"]

@@ -6,7 +6,7 @@ import keyword
 from typing import Any
 
 from contract_language import Contract, Member, Table
-from contract_text import MADE, cpp_file
+from contract_text import MADE, cpp_file, cpp_name
 
 _TYPES = {
     "text": "std::string_view",
@@ -83,15 +83,11 @@ def served_text(contract: Contract) -> str:
     lines: list[str] = []
     for table in (one for one in contract.tables if one.served):
         lines += [f"// {table.meaning}", f"struct {table.name} {{"]
-        lines += [f"  {_served_class(one)} {_cpp_name(one)}{_served_initial(one)};" for one in table.members]
+        lines += [f"  {_served_class(one)} {cpp_name(one.name)}{_served_initial(one)};" for one in table.members]
         lines += ["};", "template <>", f"struct ColumnsOf<{table.name}> {{"]
         lines += [*_tuple("list", [_served_field(table.name, one) for one in table.members]), "};", ""]
     about = f"The rows of the server's tables. {MADE}."
     return cpp_file(about, '"face/server/row_table.h"', lines, "sonde::server")
-
-
-def _cpp_name(member: Member) -> str:
-    return "class_" if member.name == "class" else member.name
 
 
 def _served_form(member: Member) -> tuple[str, str, str, dict[str, Any]]:
@@ -112,7 +108,7 @@ def _served_initial(member: Member) -> str:
 def _served_field(row: str, member: Member) -> str:
     if member.merged:
         return f"StatisticsColumns{{&{row}::{member.name}}}"
-    return f'RowColumn{{"{member.name}", &{row}::{_cpp_name(member)}, ColumnType::{_served_form(member)[1]}}}'
+    return f'RowColumn{{"{member.name}", &{row}::{cpp_name(member.name)}, ColumnType::{_served_form(member)[1]}}}'
 
 
 def put_rows(contract: Contract, paths: dict[str, Any]) -> None:

@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 MADE = "Made from contract/ by tools/contract.py"
+_KEYWORDS = ("class", "operator")  # of C++, among members and the words of enums
+
+
+def cpp_name(name: str) -> str:
+    """Of a member, or of a word of an enum."""
+    return name.replace(" ", "_") + "_" * (name in _KEYWORDS)
 
 
 def cpp_file(about: str, headers: str, lines: Iterable[str], namespace: str = "sonde") -> str:

@@ -55,7 +55,7 @@ def web_text(contract: Contract) -> str:
     """Interfaces of the types that the page reads, and of their parts."""
     blocks = [_HEAD]
     read = [name for question in contract.questions for name in question.page]
-    for type in contract.with_parts(["Problem", "Failure", *read]):
+    for type in contract.with_parts(["Problem", "Failure", *read, *(type.name for type in contract.served)]):
         lines = _lines(contract, type)
         if type.rest:
             lines.append(f"  readonly [name: string]: {typescript(contract, type.rest)};")

@@ -122,6 +122,16 @@ def test_one_line_brings_a_column_to_a_table_of_the_server(change):
     assert 'RowColumn{"worst_line", &ServedHealth::worst_line, ColumnType::text},' in rows
 
 
+def test_one_line_brings_a_member_to_an_answer_of_the_server(change):
+    files = change("served.toml", "has_scopes = [", '"operator" = ["text", "the first one below"]\nhas_scopes = [')
+    faces = {name for name, text in files.items() if "the first one below" in text}
+    assert faces == {"contract/served_answers.h", "src/face/server/openapi.json", "web/src/answers.ts"}
+    answers = files["contract/served_answers.h"]
+    assert "  std::string operator_; " in answers
+    assert 'Member{"operator", &server::ScopeBelow::operator_},' in answers
+    assert "  readonly operator: string; // the first one below\n" in files["web/src/answers.ts"]
+
+
 def test_one_line_brings_a_column_to_a_table_of_python(change):
     files = change("tables.toml", "failed = [", 'retried = ["flag", "it ran again"]\nfailed = [')
     assert "    retried: NDArray[Any]\n" in files["python/sonde/dump/column_types.py"]

@@ -330,6 +330,23 @@ export interface FirstBad {
   readonly error?: Failure; // why the call failed; other members may then be missing
 }
 
+// A run of a rank.
+export interface ListedRun {
+  readonly finished: boolean; // it ended the recording itself
+  readonly host: string; // the machine
+  readonly command: string; // the command
+  readonly layout: string; // the layout of directories and files
+  readonly saved_data: string; // `tensor`, `statistic` or `full`
+  readonly net_name: string; // the name of the network in the configuration
+  readonly error: string; // the error that stopped the recording; empty: none
+  readonly pid: number; // the number of the process
+  readonly started_us: number; // its begin, in microseconds since 1970
+  readonly ended_us: number; // its end, in microseconds since 1970; 0: it has none
+  readonly bytes_read: number; // bytes of tensors that were read
+  readonly bytes_written: number; // bytes of files
+  readonly notes: readonly string[]; // what the run says of itself
+}
+
 // The facts in the file about the place where the dump was made.
 export interface ReportContents {
   readonly hosts: readonly string[]; // names of machines
@@ -466,6 +483,128 @@ export interface WatchDocument {
   readonly problems: readonly Problem[]; // what could not be read, or not wholly; the rest was looked at all the same
   readonly warnings: readonly string[]; // other facts that the user should know, as on standard error
   readonly error?: Failure; // why the call failed; other members may then be missing
+}
+
+// What a search found.
+export interface Hit {
+  readonly kind: "op" | "scope" | "parameter" | "line"; // what it is
+  readonly name: string; // full name; of a line `train.py:29`
+  readonly rank: string; // its number, or `0 of run7`
+  readonly graph: number; // 0 for training, 1 for evaluation
+  readonly step: number; // the first step that has it
+  readonly op_name: string; // the first op of it
+  readonly count: number; // ops of it, over all steps
+}
+
+// The answer of `search`.
+export interface Hits {
+  readonly hits: readonly Hit[]; // in the order of the run
+  readonly truncated: boolean; // there are more
+  readonly generation: number; // of the dump
+}
+
+// A file of the user's program.
+export interface ListedFile {
+  readonly source_file: string; // the file of the user's program; empty: unknown
+  readonly ops: number; // ops of its lines
+  readonly lines: number; // lines with ops
+  readonly class: "not_recorded" | "fine" | "not_measured" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan"; // the worst of its ops
+  readonly has_text: boolean; // the dump holds the text
+}
+
+// The answer of `source` without `file`.
+export interface SourceFiles {
+  readonly files: readonly ListedFile[]; // those that have ops
+  readonly generation: number; // of the dump
+}
+
+// A line of a file.
+export interface FileLine {
+  readonly number: number; // from 1
+  readonly text: string; // without its end
+  readonly ops: number; // ops of it
+  readonly class: "not_recorded" | "fine" | "not_measured" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan"; // the worst of its ops
+}
+
+// The answer of `source` with `file`.
+export interface SourceFile {
+  readonly source_file: string; // the file of the user's program; empty: unknown
+  readonly has_text: boolean; // the dump holds the text
+  readonly lines: readonly FileLine[]; // all lines where the dump has the text; else those with ops
+  readonly generation: number; // of the dump
+}
+
+// A part of the tree of scopes.
+export interface ScopeBelow {
+  readonly scope: string; // full path
+  readonly name: string; // last part
+  readonly ops: number; // below it, in the chosen steps
+  readonly class: "not_recorded" | "fine" | "not_measured" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan"; // the worst of its ops
+  readonly has_scopes: boolean; // it has scopes below
+}
+
+// The answer of `scopes`.
+export interface Scopes {
+  readonly under: string; // the scope that was asked for
+  readonly scopes: readonly ScopeBelow[]; // directly below it
+  readonly ops: number; // ops directly in it
+  readonly generation: number; // of the dump
+}
+
+// A run of a rank.
+export interface OverviewRun extends ListedRun {
+  readonly run: number; // the number of the run in its rank
+}
+
+// A rank of a dump.
+export interface OverviewRank {
+  readonly rank: string; // its number, or `0 of run7`
+  readonly kind: "journal" | "tree" | "msprobe" | "files"; // who wrote it
+  readonly dump: string; // which of several dumps; empty: there is one
+  readonly runs: readonly OverviewRun[]; // the oldest first
+}
+
+// A step of a rank.
+export interface OverviewStep {
+  readonly rank: string; // its number, or `0 of run7`
+  readonly run: number; // the number of the run in its rank
+  readonly graph: number; // 0 for training, 1 for evaluation
+  readonly step: number; // the number of the step
+  readonly started_us: number; // its begin, in microseconds since 1970
+  readonly ended_us: number; // its end, in microseconds since 1970; 0: it has none
+  readonly ended: boolean; // false: the run was cut off inside it
+  readonly is_mended: boolean; // what its files lacked was found in others
+  readonly ops: number; // operators
+  readonly parameters: number; // parameters, and data from outside
+  readonly tensors: number; // recorded tensors
+  readonly files: number; // files with values
+  readonly bytes: number; // bytes of files
+  readonly known: number; // tensors for which the dump says whether they are finite
+  readonly not_recorded: number; // ops without a recorded tensor
+  readonly class: "not_recorded" | "fine" | "not_measured" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan"; // the worst of its ops
+}
+
+// The scalar at which backward begins.
+export interface Loss {
+  readonly rank: string; // its number, or `0 of run7`
+  readonly graph: number; // 0 for training, 1 for evaluation
+  readonly step: number; // the number of the step
+  readonly op_name: string; // the op that made it
+  readonly slot: number; // the output of that op
+  readonly value: Numeric | null; // null: it was not recorded
+}
+
+// The answer of `overview`.
+export interface Overview {
+  readonly dump: number; // the number for `dump=`
+  readonly ranks: readonly OverviewRank[]; // its ranks
+  readonly steps: readonly OverviewStep[]; // of all ranks
+  readonly loss: readonly Loss[]; // by step
+  readonly problems: readonly Problem[]; // what could not be read, or not wholly; the rest was looked at all the same
+  readonly warnings: readonly string[]; // other facts that the user should know, as on standard error
+  readonly finding: FirstBad | null; // the result of the last first-bad job of this dump
+  readonly finding_generation: number | null; // the generation that this job has seen at least; null without a finding. If it is not that of the answer, the dump has changed since
+  readonly generation: number; // of the dump
 }
 
 // The arguments of jobs.

@@ -1,5 +1,6 @@
 // Made from openapi.json by scripts/api_types.mjs; a change here is lost.
-import type { FirstBad, JobArguments, Tensor } from "./answers.ts";
+import type { JobArguments, Tensor } from "./answers.ts";
+export type * from "./answers.ts";
 
 // A number; one that JSON does not have is a text.
 export type Number = number | "nan" | "inf" | "-inf";
@@ -8,7 +9,7 @@ export type Number = number | "nan" | "inf" | "-inf";
 export type KnownNumber = Number | null;
 
 // The state of a tensor, an op or a cell; of several the worst. `unjudged_infinity`: no first-bad job has run that could say whether it is healthy.
-export type Class = "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded";
+export type Class = "not_recorded" | "fine" | "not_measured" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan";
 
 export interface Problem {
   readonly path: string; // Empty where the message names the place.
@@ -90,75 +91,6 @@ export interface Status {
   };
 }
 
-export interface Overview {
-  readonly dump: number;
-  readonly generation: number;
-  readonly ranks: readonly ({
-    readonly rank: string; // Its number, or `0 of run7`.
-    readonly kind: "journal" | "tree" | "msprobe" | "files";
-    readonly dump: string; // Which of several dumps; empty: there is one.
-    readonly runs: readonly ({
-      readonly run: number;
-      readonly finished: boolean;
-      readonly host: string;
-      readonly command: string;
-      readonly layout: string;
-      readonly saved_data: string;
-      readonly net_name: string;
-      readonly error: string;
-      readonly pid: number;
-      readonly started_us: number;
-      readonly ended_us: number;
-      readonly bytes_read: number;
-      readonly bytes_written: number;
-      readonly notes: readonly (string)[];
-    })[];
-  })[];
-  readonly steps: readonly ({
-    readonly rank: string;
-    readonly run: number;
-    readonly graph: number;
-    readonly step: number;
-    readonly started_us: number;
-    readonly ended_us: number;
-    readonly ended: boolean; // False: the run was cut off inside it.
-    readonly is_mended: boolean;
-    readonly ops: number;
-    readonly parameters: number;
-    readonly tensors: number;
-    readonly files: number;
-    readonly bytes: number;
-    readonly known: number; // Tensors for which the dump says whether they are finite.
-    readonly not_recorded: number; // Ops without a recorded tensor.
-    readonly class: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded";
-  })[];
-  readonly loss: readonly ({
-    readonly rank: string;
-    readonly graph: number;
-    readonly step: number;
-    readonly op_name: string;
-    readonly slot: number;
-    readonly value: Number | null;
-  })[]; // The scalar at which backward begins, by step; `value` null: it was not recorded.
-  readonly problems: readonly (Problem)[];
-  readonly warnings: readonly (string)[];
-  readonly finding: FirstBad | null; // The result of the last first-bad job of this dump.
-  readonly finding_generation: number | null; // The generation that this job has seen at least; null without a finding. If it is not that of the answer, the dump has changed since.
-}
-
-export interface Scopes {
-  readonly generation: number;
-  readonly under: string;
-  readonly scopes: readonly ({
-    readonly scope: string; // Full path.
-    readonly name: string; // Last part.
-    readonly ops: number; // Below it, in the chosen steps.
-    readonly class: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded";
-    readonly has_scopes: boolean; // It has scopes below.
-  })[];
-  readonly ops: number; // Ops directly in it.
-}
-
 export interface Op {
   readonly generation: number;
   readonly rank: string;
@@ -217,43 +149,6 @@ export interface Element {
   readonly flat: number | null; // In C order.
   readonly value: Number | null;
   readonly text: string; // The shortest text that reads back as the same number; empty: no such element.
-}
-
-export interface SourceFiles {
-  readonly generation: number;
-  readonly files: readonly ({
-    readonly source_file: string;
-    readonly ops: number;
-    readonly lines: number; // Lines with ops.
-    readonly class: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded";
-    readonly has_text: boolean; // The dump holds the text.
-  })[];
-}
-
-export interface SourceFile {
-  readonly generation: number;
-  readonly source_file: string;
-  readonly has_text: boolean;
-  readonly lines: readonly ({
-    readonly number: number;
-    readonly text: string;
-    readonly ops: number;
-    readonly class: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded";
-  })[]; // All lines where the dump has the text; else those with ops.
-}
-
-export interface Hits {
-  readonly generation: number;
-  readonly hits: readonly ({
-    readonly kind: "op" | "scope" | "parameter" | "line";
-    readonly name: string; // Full name; of a line `train.py:29`.
-    readonly rank: string;
-    readonly graph: number;
-    readonly step: number; // The first step that has it.
-    readonly op_name: string; // The first op of it.
-    readonly count: number; // Ops of it, over all steps.
-  })[];
-  readonly truncated: boolean; // There are more.
 }
 
 export interface Path {

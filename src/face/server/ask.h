@@ -19,7 +19,12 @@ struct Ask {
   ServedDump& dump;
   std::shared_ptr<Snapshot> snapshot;
 
-  // Json with `generation`.
+  // With its `generation`.
+  template <HasMembers Answer>
+  Response answer(Answer answer) const {
+    answer.generation = snapshot->generation();
+    return json_response(text_of_json(json_of(answer)));
+  }
   Response answer(Json json) const;
 };
 

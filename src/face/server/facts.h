@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "contract/served_answers.h"
 #include "plan/config/plan.h"
 #include "read/catalog/catalog.h"
 #include "read/index/sqlite.h"
@@ -20,20 +21,6 @@
 #include "sonde/result.h"
 
 namespace sonde::server {
-
-// From the best to the worst: of several the last one counts.
-enum class State : std::uint8_t {
-  not_recorded,
-  fine,
-  not_measured,      // it has a file, which nobody has looked at
-  healthy_infinity,  // first-bad found it placed and absorbed
-  unjudged_infinity,
-  infinity,  // a finding of first-bad
-  nan,
-};
-inline constexpr std::array<std::string_view, 7> kStateWords = {
-    "not_recorded", "fine", "not_measured", "healthy_infinity", "unjudged_infinity", "infinity", "nan"};
-inline std::string_view word_of(State state) { return kStateWords[static_cast<std::size_t>(state)]; }
 
 inline std::uint64_t tensor_key(std::uint64_t op, std::uint64_t position) { return op << 20U | position; }
 

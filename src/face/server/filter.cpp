@@ -90,7 +90,7 @@ Result<bool> take_kind(std::string_view kind, const std::string& value, Filter& 
     if (!phase) return phase.error();
     filter.phase = static_cast<std::uint8_t>(*phase);
   } else if (kind == "class") {
-    const Result<std::size_t> state = number_in(kStateWords, kind, value);
+    const Result<std::size_t> state = number_in(std::to_array(Words<State>::list), kind, value);
     if (!state) return state.error();
     filter.state = static_cast<State>(*state);
   } else if (kind == "side") {

@@ -1,8 +1,8 @@
 // The content of a dump, and the way to each part of it: overview, tree of scopes, search, source lines.
 #include <algorithm>
+#include <limits>
 #include <map>
 
-#include "contract/names.h"
 #include "face/report/catalog_text.h"
 #include "face/server/ask.h"
 #include "face/server/limits.h"
@@ -15,31 +15,31 @@
 namespace sonde::server {
 namespace {
 
-Json json_of_run(const CatalogRun& run, std::size_t number) {
-  Json json = {{"run", number}};
-  json.update(json_of(listed(run)));
-  return json;
+OverviewRank overview_of_rank(const CatalogRank& rank) {
+  OverviewRank overview{.rank = rank_text(rank), .kind = rank.kind, .dump = rank.dump, .runs = {}};
+  for (std::size_t i = 0; i < rank.runs.size(); ++i) overview.runs.push_back({i, listed(rank.runs[i])});
+  return overview;
 }
 
-Json json_of_step(const CatalogRank& rank, const CatalogStep& step, State state) {
+OverviewStep overview_of_step(const CatalogRank& rank, const CatalogStep& step, State state) {
   const StepSum sum = step.sum.value_or(StepSum());
   const StepHealth health = step.health.value_or(StepHealth());
-  return {{"rank", rank_text(rank)},
-          {"run", step.run},
-          {"graph", step.id.graph},
-          {"step", step.id.number},
-          {names::started_us, step.started_us},
-          {names::ended_us, step.ended_us},
-          {"ended", step.ended},
-          {"is_mended", step.is_mended},
-          {"ops", sum.ops},
-          {"parameters", sum.parameters},
-          {"tensors", sum.tensors},
-          {"files", sum.files},
-          {"bytes", sum.bytes},
-          {"known", health.known},
-          {"not_recorded", health.not_recorded},
-          {"class", word_of(state)}};
+  return {.rank = rank_text(rank),
+          .run = step.run,
+          .graph = step.id.graph,
+          .step = step.id.number,
+          .started_us = step.started_us,
+          .ended_us = step.ended_us,
+          .ended = step.ended,
+          .is_mended = step.is_mended,
+          .ops = sum.ops,
+          .parameters = sum.parameters,
+          .tensors = sum.tensors,
+          .files = sum.files,
+          .bytes = sum.bytes,
+          .known = health.known,
+          .not_recorded = health.not_recorded,
+          .class_ = state};
 }
 
 // The tensor that backward begins with.
@@ -53,17 +53,18 @@ constexpr auto kLossRow = std::tuple(RowField{"op_id", &LossRow::op_id}, RowFiel
                                      StatisticsField{&LossRow::statistics}, RowField{"position", &LossRow::position});
 
 // A scalar's value is its largest element; null: neither the dump nor a `measure` job knows it.
-Json scalar_in(const LossRow& row, const Judgement& judgement) {
+std::optional<double> scalar_in(const LossRow& row, const Judgement& judgement) {
   const KnownStatistics statistics = judgement.statistics_of(row.op_id, row.position, row.statistics);
   const Health health = health_of(statistics);
-  if (health.nan) return "nan";
-  if (health.inf()) return health.positive_inf ? "inf" : "-inf";
-  return statistics.max ? json_of(*statistics.max) : Json();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (health.nan) return std::numeric_limits<double>::quiet_NaN();
+  if (health.inf()) return health.positive_inf ? kInfinity : -kInfinity;
+  return statistics.max;
 }
 
 // Backward begins with ones_like of the loss (docs/first-bad.md): its input is the loss, and its maker made it.
-Result<Json> losses(Snapshot& snapshot, const Facts& facts) {
-  Json list = Json::array();
+Result<std::vector<Loss>> losses(Snapshot& snapshot, const Facts& facts) {
+  std::vector<Loss> list;
   const std::shared_ptr<const Judgement> judgement = snapshot.judgement();
   std::vector<bool> begins(facts.names.size());
   for (std::size_t i = 0; i < begins.size(); ++i) begins[i] = begins_backward(facts.names[i].op_type);
@@ -84,12 +85,12 @@ Result<Json> losses(Snapshot& snapshot, const Facts& facts) {
         maker->set(1, std::uint64_t{op.step});
         const StepPlaceFact& step = facts.steps[op.step];
         if (maker->next()) {
-          list.push_back({{"rank", rank_text(snapshot.frame().ranks[step.rank])},
-                          {"graph", step.graph},
-                          {"step", step.number},
-                          {names::op_name, maker->text(0)},
-                          {"slot", loss.source_slot},
-                          {"value", scalar_in(loss, *judgement)}});
+          list.push_back({.rank = rank_text(snapshot.frame().ranks[step.rank]),
+                          .graph = step.graph,
+                          .step = step.number,
+                          .op_name = std::string(maker->text(0)),
+                          .slot = loss.source_slot,
+                          .value = scalar_in(loss, *judgement)});
         }
         maker->reset();
       }
@@ -111,12 +112,12 @@ struct LineSum {
   }
 };
 
-Json lines_of(const std::string* text, const std::map<std::uint32_t, LineSum>& sums) {
-  Json lines = Json::array();
+std::vector<FileLine> lines_of(const std::string* text, const std::map<std::uint32_t, LineSum>& sums) {
+  std::vector<FileLine> lines;
   const auto add = [&](std::uint32_t number, std::string_view words) {
     const auto sum = sums.find(number);
     const LineSum of = sum == sums.end() ? LineSum() : sum->second;
-    lines.push_back({{"number", number}, {"text", words}, {"ops", of.ops}, {"class", word_of(of.state)}});
+    lines.push_back({number, std::string(words), of.ops, of.state});
   };
   if (text == nullptr) {
     for (const auto& [number, sum] : sums) add(number, "");
@@ -128,8 +129,8 @@ Json lines_of(const std::string* text, const std::map<std::uint32_t, LineSum>& s
 }
 
 // Where a search hit is first, and how often.
-struct Hit {
-  std::string_view kind;
+struct Found {
+  HitKind kind;
   std::string name;
   std::uint64_t op = 0;
   std::uint64_t count = 0;
@@ -141,8 +142,8 @@ class Search {
 
   bool takes(std::string_view text) const { return lower_case(text).find(query_) != std::string::npos; }
 
-  void add(std::string_view kind, const std::string& name, std::uint64_t op) {
-    const auto [at, is_new] = numbers_.try_emplace(std::string(kind) + "\n" + name, hits_.size());
+  void add(HitKind kind, const std::string& name, std::uint64_t op) {
+    const auto [at, is_new] = numbers_.try_emplace({kind, name}, hits_.size());
     if (is_new) hits_.push_back({kind, name, op, 0});
     ++hits_[at->second].count;
   }
@@ -156,22 +157,22 @@ class Search {
     for (std::uint64_t i = 0; i < facts_.ops.size(); ++i) {
       const OpFact& op = facts_.ops[i];
       const OpName& name = facts_.names[op.name];
-      if (scope_takes[op.name]) add("scope", name.scope, i);
-      if (name_takes[op.name]) add((op.flags & kIsParameter) != 0 ? "parameter" : "op", name.op_name, i);
+      if (scope_takes[op.name]) add(HitKind::scope, name.scope, i);
+      if (name_takes[op.name]) add((op.flags & kIsParameter) != 0 ? HitKind::parameter : HitKind::op, name.op_name, i);
       const auto file = files.find(op.source_file);
       if (file == files.end()) continue;
       const std::string line = file->second + ":" + std::to_string(op.line);
-      if (takes(line)) add("line", line, i);
+      if (takes(line)) add(HitKind::line, line, i);
     }
   }
 
-  const std::vector<Hit>& hits() const { return hits_; }
+  const std::vector<Found>& hits() const { return hits_; }
 
  private:
   const Facts& facts_;
   std::string query_;
-  std::map<std::string, std::size_t> numbers_;
-  std::vector<Hit> hits_;
+  std::map<std::pair<HitKind, std::string>, std::size_t> numbers_;
+  std::vector<Found> hits_;
 };
 
 }  // namespace
@@ -183,34 +184,22 @@ Result<Response> overview(Ask& ask) {
   std::vector<State> states((*facts)->steps.size());
   for (const OpFact& op : (*facts)->ops) states[op.step] = std::max(states[op.step], op.state);
   const Catalog& frame = ask.snapshot->frame();
-  Json ranks = Json::array(), steps = Json::array(), problems = Json::array(), warnings = Json::array();
+  Overview overview;
+  overview.dump = ask.dump.number();
   std::size_t next = 0;
   for (const CatalogRank& rank : frame.ranks) {
-    Json runs = Json::array();
-    for (std::size_t i = 0; i < rank.runs.size(); ++i) {
-      runs.push_back(json_of_run(rank.runs[i], i));
-      for (const std::string& note : rank.runs[i].notes) warnings.push_back(note);
-    }
-    ranks.push_back({{"rank", rank_text(rank)},
-                     {"kind", kDumpKinds[static_cast<std::size_t>(rank.kind)]},
-                     {"dump", rank.dump},
-                     {"runs", runs}});
-    for (const CatalogStep& step : rank.steps) steps.push_back(json_of_step(rank, step, states[next++]));
+    for (const CatalogRun& run : rank.runs) std::ranges::copy(run.notes, std::back_inserter(overview.warnings));
+    overview.ranks.push_back(overview_of_rank(rank));
+    for (const CatalogStep& step : rank.steps) overview.steps.push_back(overview_of_step(rank, step, states[next++]));
   }
-  for (const CatalogProblem& problem : frame.problems) {
-    problems.push_back({{"path", problem.path.string()}, {"message", problem.message}});
-  }
-  Result<Json> loss = losses(*ask.snapshot, **facts);
+  for (const CatalogProblem& problem : frame.problems) overview.problems.push_back({problem.path, problem.message});
+  Result<std::vector<Loss>> loss = losses(*ask.snapshot, **facts);
   if (!loss) return loss.error();
-  const ServedDump::Finding finding = ask.dump.finding();
-  return ask.answer({{"dump", ask.dump.number()},
-                     {"ranks", ranks},
-                     {"steps", steps},
-                     {"loss", *loss},
-                     {"problems", problems},
-                     {"warnings", warnings},
-                     {"finding", finding.first_bad},
-                     {"finding_generation", finding.first_bad.is_null() ? Json() : Json(finding.generation)}});
+  overview.loss = std::move(*loss);
+  ServedDump::Finding finding = ask.dump.finding();
+  overview.finding = std::move(finding.first_bad);
+  overview.finding_generation = finding.generation;
+  return ask.answer(std::move(overview));
 }
 
 Result<Response> scopes(Ask& ask) {
@@ -220,38 +209,27 @@ Result<Response> scopes(Ask& ask) {
   const Result<std::shared_ptr<const Facts>> read = ask.snapshot->facts();
   if (!read) return read.error();
   const Facts& facts = **read;
-  struct Child {
-    std::string_view scope;
-    LineSum sum;
-    bool has_scopes = false;
-  };
-  std::vector<Child> children;
+  Scopes answer{.under = under, .scopes = {}};
   std::map<std::string_view, std::size_t> numbers;
-  std::uint64_t own = 0;
   for (std::uint64_t i = 0; i < facts.ops.size(); ++i) {
     const OpFact& op = facts.ops[i];
     const StepPlaceFact& place = facts.steps[op.step];
     const CatalogRank& rank = ask.snapshot->frame().ranks[place.rank];
     if (!where.takes(rank, rank.steps[place.step])) continue;
     const std::string_view scope = shown_scope(facts, op);
-    own += scope == under ? 1 : 0;
+    answer.ops += scope == under ? 1 : 0;
     const std::size_t begin = under.empty() ? 0 : under.size() + 1;
     if (scope.size() <= begin || !(under.empty() || scope.starts_with(under + "/"))) continue;
     const std::size_t end = scope.find('/', begin);
-    const auto [at, is_new] = numbers.try_emplace(scope.substr(0, end), children.size());
-    if (is_new) children.push_back({scope.substr(0, end), {}, false});
-    children[at->second].sum.add(op, i);
-    children[at->second].has_scopes |= end != std::string_view::npos;
+    const auto [at, is_new] = numbers.try_emplace(scope.substr(0, end), answer.scopes.size());
+    if (is_new)
+      answer.scopes.push_back({std::string(scope.substr(0, end)), std::string(scope.substr(begin, end - begin))});
+    ScopeBelow& below = answer.scopes[at->second];
+    ++below.ops;
+    below.class_ = std::max(below.class_, op.state);
+    below.has_scopes |= end != std::string_view::npos;
   }
-  Json list = Json::array();
-  for (const Child& child : children) {
-    list.push_back({{"scope", child.scope},
-                    {"name", child.scope.substr(child.scope.rfind('/') + 1)},
-                    {"ops", child.sum.ops},
-                    {"class", word_of(child.sum.state)},
-                    {"has_scopes", child.has_scopes}});
-  }
-  return ask.answer({{"under", under}, {"scopes", list}, {"ops", own}});
+  return ask.answer(std::move(answer));
 }
 
 Result<Response> search(Ask& ask) {
@@ -264,20 +242,20 @@ Result<Response> search(Ask& ask) {
   if (!files) return files.error();
   Search found(**facts, query);
   found.look(*files);
-  Json hits = Json::array();
-  for (const Hit& hit : found.hits()) {
-    if (hits.size() == limit) break;
+  Hits answer{.hits = {}, .truncated = found.hits().size() > limit};
+  for (const Found& hit : found.hits()) {
+    if (answer.hits.size() == limit) break;
     const OpFact& op = (*facts)->ops[hit.op];
     const StepPlaceFact& step = (*facts)->steps[op.step];
-    hits.push_back({{"kind", hit.kind},
-                    {"name", hit.name},
-                    {"rank", rank_text(ask.snapshot->frame().ranks[step.rank])},
-                    {"graph", step.graph},
-                    {"step", step.number},
-                    {names::op_name, (*facts)->names[op.name].op_name},
-                    {"count", hit.count}});
+    answer.hits.push_back({.kind = hit.kind,
+                           .name = hit.name,
+                           .rank = rank_text(ask.snapshot->frame().ranks[step.rank]),
+                           .graph = step.graph,
+                           .step = step.number,
+                           .op_name = (*facts)->names[op.name].op_name,
+                           .count = hit.count});
   }
-  return ask.answer({{"hits", hits}, {"truncated", found.hits().size() > limit}});
+  return ask.answer(std::move(answer));
 }
 
 Result<Response> source(Ask& ask) {
@@ -316,24 +294,23 @@ Result<Response> source(Ask& ask) {
       return Error{ErrorCode::not_found, "no op of this dump has a line of '" + *wanted + "'"};
     }
     const std::optional<std::string> text = text_of(*wanted);
-    return ask.answer({{names::source_file, *wanted},
-                       {"has_text", text.has_value()},
-                       {"lines", lines_of(text ? &*text : nullptr, sum->second)}});
+    return ask.answer(SourceFile{
+        .source_file = *wanted, .has_text = text.has_value(), .lines = lines_of(text ? &*text : nullptr, sum->second)});
   }
-  Json list = Json::array();
+  SourceFiles answer;
   for (const auto& [file, lines] : sums) {
     LineSum all;
     for (const auto& [line, sum] : lines) {
       all.ops += sum.ops;
       all.state = std::max(all.state, sum.state);
     }
-    list.push_back({{names::source_file, file},
-                    {"ops", all.ops},
-                    {"lines", lines.size()},
-                    {"class", word_of(all.state)},
-                    {"has_text", text_of(file).has_value()}});
+    answer.files.push_back({.source_file = file,
+                            .ops = all.ops,
+                            .lines = lines.size(),
+                            .class_ = all.state,
+                            .has_text = text_of(file).has_value()});
   }
-  return ask.answer({{"files", list}});
+  return ask.answer(std::move(answer));
 }
 
 }  // namespace sonde::server

@@ -264,11 +264,11 @@ Json ServedDump::status() const {
 }
 
 void ServedDump::judge(const Json& document, std::uint64_t generation) {
-  const Result<Read<FirstBad>> first_bad = read_json<FirstBad>(document);
+  Result<Read<FirstBad>> first_bad = read_json<FirstBad>(document);
   if (!first_bad) return;  // a job is this program, whose document has these members
   auto judgement = std::make_shared<Judgement>(judgement_of(first_bad->answer));
   const std::lock_guard lock(mutex_);
-  finding_ = {document, generation};
+  finding_ = {std::move(first_bad->answer), generation};
   if (!snapshot_) return;
   judgement->measured = snapshot_->judgement()->measured;
   snapshot_->judge(std::move(judgement));

@@ -41,8 +41,8 @@ class ServedDump {
   // generation that it has seen at least.
   void judge(const Json& first_bad, std::uint64_t generation);
   struct Finding {
-    Json first_bad;  // null: none has run
-    std::uint64_t generation = 0;
+    std::optional<FirstBad> first_bad;  // empty: none has run
+    std::optional<std::uint64_t> generation;
   };
   Finding finding() const;
   // Statistics of tensors of this snapshot; ignored if there is a newer one.

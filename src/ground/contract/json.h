@@ -98,6 +98,10 @@ Json value_json(const Value& value) {
   if constexpr (HasMembers<Value>) {
     Json object = Json::object();
     put_members(object, value);
+    if constexpr (Members<Value>::is_answer) {
+      object["problems"] = value_json(value.problems);
+      object["warnings"] = value.warnings;
+    }
     return object;
   } else if constexpr (HasWords<Value>) {
     return Words<Value>::list[static_cast<std::size_t>(value)];
@@ -116,16 +120,13 @@ Json value_json(const Value& value) {
 
 template <HasMembers Value>
 Json json_of(const Value& value) {
-  return contract::value_json(value);
+  Json json = Json::object();
+  contract::put_members(json, value);
+  return json;
 }
 
 template <HasMembers Answer>
-requires Members<Answer>::is_answer Json document_of(const Answer& answer) {
-  Json document = json_of(answer);
-  document["problems"] = contract::value_json(answer.problems);
-  document["warnings"] = answer.warnings;
-  return document;
-}
+requires Members<Answer>::is_answer Json document_of(const Answer& answer) { return contract::value_json(answer); }
 
 // The text of a document. Bytes of a name that are not UTF-8 become U+FFFD.
 std::string text_of_json(const Json& json);
