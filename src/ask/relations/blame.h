@@ -28,6 +28,7 @@ struct Culprit {
   std::uint32_t op = kNoOp;                  // of the target's pool
   std::optional<std::uint32_t> weight = {};  // tensor of the target's pool: it is to blame, `op` reads it
   std::optional<std::uint32_t> golden = {};  // tensor of the golden pool that should have been met
+  std::optional<std::uint32_t> like = {};    // tensor of the target's pool that is like `golden`
   std::vector<std::uint32_t> group = {};     // operators that may be meant, in order; empty: `op` alone
   bool uncertain = false;
   std::string what = {};

@@ -153,10 +153,12 @@ class Finder {
       if (++looks > kMostLooks) return std::nullopt;
       for (const std::uint32_t output : target_.ops[op].outputs) {
         if (judgement_.standings[output] == Standing::beyond) {
-          return Culprit{.op = op, .golden = judgement_.relations[output].golden()};
+          return Culprit{.op = op, .golden = judgement_.relations[output].golden(), .like = output};
         }
         if (judgement_.standings[output] != Standing::alone) continue;
-        if (const std::optional<std::uint32_t> other = like(op, output)) return Culprit{.op = op, .golden = other};
+        if (const std::optional<std::uint32_t> other = like(op, output)) {
+          return Culprit{.op = op, .golden = other, .like = output};
+        }
       }
     }
     return std::nullopt;

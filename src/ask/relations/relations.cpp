@@ -12,6 +12,7 @@
 
 #include "ask/compare/compare_words.h"
 #include "ask/relations/blame.h"
+#include "ask/relations/search.h"
 #include "ask/unsharded/unsharded.h"
 #include "read/operators/op_nature.h"
 #include "read/operators/op_questions.h"
@@ -183,6 +184,15 @@ class Builder {
     return one;
   }
 
+  // The record of the reader: its maker calls the tensor an output.
+  const CatalogTensor* read_as(std::uint32_t op, std::size_t input) const {
+    const PoolOp& own = target_.ops[op];
+    for (const CompareInput& read : target_.op(op).inputs) {
+      if (read.tensor->slot == own.slots[input]) return read.tensor;
+    }
+    return target_.tensors[own.inputs[input]].of.tensor;
+  }
+
   OpVerdict verdict_of(const ComparedOp& op) const {
     const auto any = [&](const auto& is) { return std::ranges::any_of(op.outputs, is); };
     if (op.outputs.empty()) return OpVerdict::unmatched;
@@ -199,8 +209,10 @@ class Builder {
     op.target_index = own.index;
     op.target = {target_.op(number).op};
     op.kind = target_.op(number).kind;
-    for (const std::uint32_t input : own.inputs) {
-      if (judged_.relations[input]) op.inputs.push_back(compared(input));
+    for (std::size_t i = 0; i < own.inputs.size(); ++i) {
+      if (!judged_.relations[own.inputs[i]]) continue;
+      op.inputs.push_back(compared(own.inputs[i]));
+      op.inputs.back().target = read_as(number, i);
     }
     for (const std::uint32_t output : own.outputs) {
       const Relation& relation = judged_.relations[output];
@@ -251,7 +263,7 @@ class Builder {
     op.verdict = OpVerdict::introduced;
     if (culprit.weight) {
       finding.kind = FindingKind::parameter;
-      finding.tensor = input_of(op, *culprit.weight);
+      finding.tensor = input_of(culprit.op, *culprit.weight);
       finding.name = "parameter " + std::string(target_.tensors[*culprit.weight].of.tensor->parameter);
       finding.what = culprit.what;
     } else {
@@ -262,9 +274,12 @@ class Builder {
   }
 
   // The slot that reads the weight; a tensor is shown although it corresponds to nothing.
-  const ComparedTensor* input_of(ComparedOp& op, std::uint32_t weight) {
-    const CatalogTensor* wanted = target_.tensors[weight].of.tensor;
-    for (const ComparedTensor& input : op.inputs) {
+  const ComparedTensor* input_of(std::uint32_t number, std::uint32_t weight) {
+    const std::vector<std::uint32_t>& inputs = target_.ops[number].inputs;
+    const auto at = std::ranges::find(inputs, weight);
+    const CatalogTensor* wanted = at == inputs.end() ? target_.tensors[weight].of.tensor
+                                                     : read_as(number, static_cast<std::size_t>(at - inputs.begin()));
+    for (const ComparedTensor& input : ops_[number]->inputs) {
       if (input.target == wanted) return &input;
     }
     ComparedTensor& shown = kept_->shown.emplace_back();
@@ -281,21 +296,44 @@ class Builder {
     if (!culprit.what.empty()) {
       text = culprit.what;
     } else if (!culprit.group.empty()) {
-      text = fmt::format(
-          "its result corresponds to nothing in the golden dump, nor do those of the {} operators before it: ",
-          culprit.group.size() - 1);
-      constexpr std::size_t kMost = 12;
-      const std::size_t first = culprit.group.size() > kMost ? culprit.group.size() - kMost : 0;
-      for (std::size_t i = first; i < culprit.group.size(); ++i) {
-        const CatalogOp& op = target_.catalog_op(culprit.group[i]);
-        text += fmt::format("{}{} {}", i > first ? ", " : "", op.op_type, place_of(op));
-      }
+      text = "its result corresponds to nothing in the golden dump, nor do those of " + others_of(culprit.group);
     }
     if (!culprit.golden) return text;
     const PoolTensor& golden = golden_.tensors[*culprit.golden];
-    if (golden.op == kNoOp) return text + fmt::format("; golden {} is like it", golden_.name_of(*culprit.golden));
-    const CatalogOp& op = golden_.catalog_op(golden.op);
-    return text + fmt::format("; the result of golden {} {}, {} is like it", op.op_type, op.op_name, place_of(op));
+    const bool is_like_another = culprit.like && target_.tensors[*culprit.like].op != culprit.op;
+    text += golden.op == kNoOp ? fmt::format("; golden {}", golden_.name_of(*culprit.golden)) : result_of(golden.op);
+    text += is_like_another ? " is like that of " + named(target_.tensors[*culprit.like].op) : " is like it";
+    return text + error_text(culprit);
+  }
+
+  std::string result_of(std::uint32_t golden) const {
+    const CatalogOp& op = golden_.catalog_op(golden);
+    return fmt::format("; the result of golden {} {}, {}", op.op_type, op.op_name, place_of(op));
+  }
+
+  // "matmul net.py:66"
+  std::string named(std::uint32_t target) const {
+    const CatalogOp& op = target_.catalog_op(target);
+    return fmt::format("{} {}", op.op_type, place_of(op));
+  }
+
+  std::string others_of(const std::vector<std::uint32_t>& group) const {
+    std::string text = group.size() == 2 ? "another operator that may be meant: "
+                                         : fmt::format("{} other operators that may be meant: ", group.size() - 1);
+    constexpr std::size_t kMost = 12;
+    const std::size_t first = group.size() > kMost ? group.size() - kMost : 0;
+    for (std::size_t i = first; i < group.size(); ++i) text += (i > first ? ", " : "") + named(group[i]);
+    return text;
+  }
+
+  // How far the result is from the golden one that is like it.
+  std::string error_text(const Culprit& culprit) const {
+    if (!culprit.like || !culprit.what.empty()) return "";
+    const TensorDifference difference = difference_from(target_, *culprit.like, golden_, *culprit.golden);
+    if (difference.by != ComparedBy::values) return "";
+    const bool has_wrong_inputs = !culprit.group.empty();
+    return fmt::format(": relative error {:.3g}{}", difference.relative(),
+                       has_wrong_inputs ? "; what it reads differs, too" : "");
   }
 
   static std::string place_of(const CatalogOp& op) {

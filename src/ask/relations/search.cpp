@@ -496,36 +496,65 @@ bool have_same_values(const Pool& target, std::uint32_t tensor, const Pool& gold
   return turn_to_agree(left, right, count, theirs.print.whole.norm, tolerance_for(mine, theirs), turned);
 }
 
+namespace {
+
+constexpr std::int64_t kMostSamples = 2048;
+
+// The correlation of samples.
+double likeness_of(const PartView& left, const PartView& right, std::int64_t count) {
+  const std::int64_t stride = std::max<std::int64_t>(1, count / kMostSamples);
+  double n = 0, sx = 0, sy = 0, sxx = 0, syy = 0, sxy = 0;
+  for (std::int64_t at = 0; at < count; at += stride) {
+    const double a = left.at(at), b = right.at(at);
+    if (!std::isfinite(a) || !std::isfinite(b)) continue;
+    n += 1;
+    sx += a;
+    sy += b;
+    sxx += a * a;
+    syy += b * b;
+    sxy += a * b;
+  }
+  const double spread = std::sqrt(std::max(0.0, sxx - sx * sx / n) * std::max(0.0, syy - sy * sy / n));
+  return n > 2 && spread > 0 ? (sxy - sx * sy / n) / spread : 0;
+}
+
+struct BestOrder {
+  std::vector<std::size_t> order;  // of golden axes; empty: their own
+  double likeness = 0;
+};
+
+BestOrder best_order(const PoolValues& x, const PoolValues& y, std::size_t axes, std::int64_t count) {
+  const PartView left(x.view());
+  std::vector<std::vector<std::size_t>> orders = orders_of(axes);
+  orders.insert(orders.begin(), std::vector<std::size_t>{});
+  BestOrder best;
+  for (std::vector<std::size_t>& order : orders) {
+    PartView right(y.view());
+    if (!order.empty()) right.permute(order);
+    const double likeness = likeness_of(left, right, count);
+    if (likeness > best.likeness) best = {std::move(order), likeness};
+  }
+  return best;
+}
+
+}  // namespace
+
 double likeness_of(const Pool& target, std::uint32_t tensor, const Pool& golden, std::uint32_t other) {
   const PoolTensor &mine = target.tensors[tensor], &theirs = golden.tensors[other];
   if (mine.print.count != theirs.print.count || mine.print.count < 4) return 0;
   const auto x = target.values_of(tensor), y = golden.values_of(other);
   if (!x || !y) return 0;
-  constexpr std::int64_t kSamples = 2048;
-  PartView left(x.view());
-  const auto count = static_cast<std::int64_t>(mine.print.count);
-  const std::int64_t stride = std::max<std::int64_t>(1, count / kSamples);
-  std::vector<std::vector<std::size_t>> orders = orders_of(theirs.shape.size());
-  orders.insert(orders.begin(), std::vector<std::size_t>{});
-  double best = 0;
-  for (const std::vector<std::size_t>& order : orders) {
-    PartView right(y.view());
-    if (!order.empty()) right.permute(order);
-    double n = 0, sx = 0, sy = 0, sxx = 0, syy = 0, sxy = 0;
-    for (std::int64_t at = 0; at < count; at += stride) {
-      const double a = left.at(at), b = right.at(at);
-      if (!std::isfinite(a) || !std::isfinite(b)) continue;
-      n += 1;
-      sx += a;
-      sy += b;
-      sxx += a * a;
-      syy += b * b;
-      sxy += a * b;
-    }
-    const double spread = std::sqrt(std::max(0.0, sxx - sx * sx / n) * std::max(0.0, syy - sy * sy / n));
-    if (n > 2 && spread > 0) best = std::max(best, (sxy - sx * sy / n) / spread);
-  }
-  return best;
+  return best_order(x, y, theirs.shape.size(), static_cast<std::int64_t>(mine.print.count)).likeness;
+}
+
+TensorDifference difference_from(const Pool& target, std::uint32_t tensor, const Pool& golden, std::uint32_t other) {
+  const PoolTensor &mine = target.tensors[tensor], &theirs = golden.tensors[other];
+  const auto x = target.values_of(tensor), y = golden.values_of(other);
+  if (!x || !y || mine.print.count != theirs.print.count) return {};
+  PartView left(x.view()), right(y.view());
+  const BestOrder best = best_order(x, y, theirs.shape.size(), static_cast<std::int64_t>(mine.print.count));
+  if (!best.order.empty()) right.permute(best.order);
+  return difference_of_sums(mine.of, theirs.of, compare_pair(left.view(), right.view(), {.all_sums = false}, in_order));
 }
 
 }  // namespace sonde

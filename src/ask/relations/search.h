@@ -35,4 +35,7 @@ bool have_same_values(const Pool& target, std::uint32_t tensor, const Pool& gold
 // different numbers of elements or no values.
 double likeness_of(const Pool& target, std::uint32_t tensor, const Pool& golden, std::uint32_t other);
 
+// Of the two in that order of axes. They have the same number of elements, and values.
+TensorDifference difference_from(const Pool& target, std::uint32_t tensor, const Pool& golden, std::uint32_t other);
+
 }  // namespace sonde
