@@ -607,6 +607,107 @@ export interface Overview {
   readonly generation: number; // of the dump
 }
 
+// A line of the calls that led to an operator.
+export interface CodeLine {
+  readonly source_file: string; // the file of the user's program; empty: unknown
+  readonly source_line: number; // the line in it; 0: unknown
+  readonly function: string; // the function around the line
+  readonly text: string; // the line as it was when the dump was made; empty: unknown
+}
+
+// An argument of an operator.
+export interface OpAttribute {
+  readonly name: string; // its name
+  readonly value: string; // its value
+}
+
+// A tensor of an operator.
+export interface Slot {
+  readonly op_name: string; // the full name of the operator; empty: no operator made the tensor
+  readonly side: "input" | "output"; // whether the operator reads or writes it
+  readonly slot: number | null; // its number on its side; null: an internal result
+  readonly parameter?: string; // where no op made it: the parameter or data
+}
+
+// A tensor of the operator, with its makers and readers.
+export interface OpTensor {
+  readonly tensor: Tensor; // the tensor
+  readonly class: "not_recorded" | "fine" | "not_measured" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan"; // its state
+  readonly has_values: boolean; // the dump has its file
+  readonly maker: Slot | null; // of an input; null: not known
+  readonly readers: readonly Slot[]; // in this step, in the order of the run
+  readonly evidence: "recorded" | "framework_graph" | "equal_values" | "unknown"; // from where the data flow is known
+}
+
+// The answer of `op`.
+export interface Op {
+  readonly rank: string; // its number, or `0 of run7`
+  readonly run: number; // the number of the run in its rank
+  readonly graph: number; // 0 for training, 1 for evaluation
+  readonly step: number; // the number of the step
+  readonly op_name: string; // the full name of the operator
+  readonly op_type: string; // the type of the operator
+  readonly scope: string; // the modules around it; empty: unknown
+  readonly phase: "forward" | "backward" | "optimizer" | "outside" | "recompute"; // when the operator ran
+  readonly is_parameter: boolean; // a parameter, not an operator
+  readonly failed: boolean; // it threw
+  readonly timestamp_us: number; // when it was read, in microseconds since 1970
+  readonly class: "not_recorded" | "fine" | "not_measured" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan"; // the worst of what it made, and of what it read from outside the step
+  readonly code: Code; // its line
+  readonly stack: readonly CodeLine[]; // innermost first
+  readonly attributes: readonly OpAttribute[]; // its arguments
+  readonly tensors: readonly OpTensor[]; // its inputs and outputs
+  readonly same_line: readonly string[]; // full names of the ops of its line in this step
+  readonly previous: string | null; // the op before it in the order of the run
+  readonly next: string | null; // the op after it
+  readonly steps: readonly number[]; // the steps of this graph and rank that have an op of this name
+  readonly generation: number; // of the dump
+}
+
+// An operator of a way through a step.
+export interface PathOp {
+  readonly op_name: string; // the full name of the operator
+  readonly op_type: string; // the type of the operator
+  readonly phase: "forward" | "backward" | "optimizer" | "outside" | "recompute"; // when the operator ran
+  readonly source_file: string; // the file of the user's program; empty: unknown
+  readonly source_line: number; // the line in it; 0: unknown
+  readonly input_slot: number | null; // the input by which the way enters the op
+  readonly output_slot: number | null; // the output by which it goes on
+  readonly class: "not_recorded" | "fine" | "not_measured" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan"; // the worst of what it made, and of what it read from outside the step
+  readonly tensor: Tensor | null; // that output, or its first one
+}
+
+// The answer of `path`.
+export interface Path {
+  readonly direction: "cause" | "effect"; // where the way leads
+  readonly complete: boolean; // false: the dump lacks the data flow of a part of the way
+  readonly ops: readonly PathOp[]; // in the order of the run
+  readonly reaches: string; // where the way ends: a parameter, `the loss`, input data
+  readonly generation: number; // of the dump
+}
+
+// The answer of `tensor/histogram`.
+export interface Histogram {
+  readonly tensor: Tensor; // the tensor
+  readonly scale: "linear" | "log" | "symlog"; // how the edges are placed
+  readonly edges: readonly Numeric[]; // one more than `counts`
+  readonly counts: readonly number[]; // finite elements in each bin. Complex: of their magnitudes
+  readonly below: number; // finite elements below the first edge
+  readonly above: number; // finite elements above the last edge
+  readonly zero_count: number; // elements equal to 0
+  readonly nan_count: number; // elements that are NaN
+  readonly positive_inf_count: number; // elements that are +inf
+  readonly negative_inf_count: number; // elements that are -inf
+}
+
+// The answer of `tensor/next`; `index` null: there is no such element.
+export interface Element {
+  readonly index: readonly number[] | null; // its place
+  readonly flat: number | null; // in C order
+  readonly value: Numeric | null; // its value
+  readonly text: string; // the shortest text that reads back as the same number; empty: no such element
+}
+
 // The arguments of jobs.
 export interface JobArguments {
   readonly dump?: number; // the number of the dump; not of compare. `measure` has no other argument

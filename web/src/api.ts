@@ -1,5 +1,5 @@
 // Made from openapi.json by scripts/api_types.mjs; a change here is lost.
-import type { JobArguments, Tensor } from "./answers.ts";
+import type { JobArguments } from "./answers.ts";
 export type * from "./answers.ts";
 
 // A number; one that JSON does not have is a text.
@@ -11,34 +11,11 @@ export type KnownNumber = Number | null;
 // The state of a tensor, an op or a cell; of several the worst. `unjudged_infinity`: no first-bad job has run that could say whether it is healthy.
 export type Class = "not_recorded" | "fine" | "not_measured" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan";
 
-export interface Problem {
-  readonly path: string; // Empty where the message names the place.
-  readonly message: string;
-}
-
 // RFC 9457.
 export interface Error {
   readonly title: string; // The words of the status.
   readonly status: number;
   readonly detail: string; // The operation, the object, the cause and a cure.
-}
-
-export interface Code {
-  readonly source_file: string;
-  readonly source_line: number;
-  readonly function: string;
-  readonly lines: readonly ({
-    readonly number: number;
-    readonly text: string;
-  })[];
-}
-
-// A tensor of an op; `slot` null: an internal result.
-export interface Slot {
-  readonly op_name: string;
-  readonly side: "input" | "output";
-  readonly slot: number | null;
-  readonly parameter?: string; // Where no op made it: the parameter or data.
 }
 
 export interface Status {
@@ -89,84 +66,6 @@ export interface Status {
     readonly values_bytes: number;
     readonly picture_cells: number;
   };
-}
-
-export interface Op {
-  readonly generation: number;
-  readonly rank: string;
-  readonly run: number;
-  readonly graph: number;
-  readonly step: number;
-  readonly op_name: string;
-  readonly op_type: string;
-  readonly scope: string;
-  readonly phase: "forward" | "backward" | "optimizer" | "outside" | "recompute";
-  readonly is_parameter: boolean;
-  readonly failed: boolean; // It threw.
-  readonly timestamp_us: number;
-  readonly class: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded";
-  readonly code: Code;
-  readonly stack: readonly ({
-    readonly source_file: string;
-    readonly source_line: number;
-    readonly function: string;
-    readonly text: string; // The line as it was when the dump was made; empty: unknown.
-  })[]; // Innermost first.
-  readonly attributes: readonly ({
-    readonly name: string;
-    readonly value: string;
-  })[];
-  readonly tensors: readonly ({
-    readonly tensor: Tensor;
-    readonly class: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded";
-    readonly has_values: boolean;
-    readonly maker: Slot | null;
-    readonly readers: readonly (Slot)[]; // In this step, in the order of the run.
-    readonly evidence: "recorded" | "framework_graph" | "equal_values" | "unknown";
-  })[];
-  readonly same_line: readonly (string)[]; // Full names of the ops of its line in this step.
-  readonly previous: string | null; // The op before it in the order of the run.
-  readonly next: string | null; // The op after it.
-  readonly steps: readonly (number)[]; // The steps of this graph and rank that have an op of this name.
-}
-
-export interface Histogram {
-  readonly tensor: Tensor;
-  readonly scale: "linear" | "log" | "symlog";
-  readonly edges: readonly (Number)[]; // One more than `counts`.
-  readonly counts: readonly (number)[]; // Finite elements in each bin. Complex: of their magnitudes.
-  readonly below: number; // Finite elements below the first edge.
-  readonly above: number; // Finite elements above the last edge.
-  readonly zero_count: number;
-  readonly nan_count: number;
-  readonly positive_inf_count: number;
-  readonly negative_inf_count: number;
-}
-
-// `index` null: there is no such element.
-export interface Element {
-  readonly index: readonly (number)[] | null;
-  readonly flat: number | null; // In C order.
-  readonly value: Number | null;
-  readonly text: string; // The shortest text that reads back as the same number; empty: no such element.
-}
-
-export interface Path {
-  readonly generation: number;
-  readonly direction: "cause" | "effect";
-  readonly complete: boolean; // False: the dump lacks the data flow of a part of the way.
-  readonly ops: readonly ({
-    readonly op_name: string;
-    readonly op_type: string;
-    readonly phase: "forward" | "backward" | "optimizer" | "outside" | "recompute";
-    readonly source_file: string;
-    readonly source_line: number;
-    readonly input_slot: number | null; // The input by which the way enters the op.
-    readonly output_slot: number | null; // The output by which it goes on.
-    readonly class: "fine" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan" | "not_measured" | "not_recorded";
-    readonly tensor: Tensor | null;
-  })[]; // In the order of the run.
-  readonly reaches: string; // Where the way ends: a parameter, `the loss`, input data.
 }
 
 export interface Job {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "ground/contract/json.h"
 #include "plan/config/nearest.h"
 #include "read/index/index_schema.h"
 
@@ -21,11 +20,6 @@ Error no_op(const std::string& name, const Facts& facts) {
 }
 
 }  // namespace
-
-Response Ask::answer(Json json) const {
-  json["generation"] = snapshot->generation();
-  return json_response(text_of_json(json));
-}
 
 Result<AskedOp> asked_op(Ask& ask, const Facts& facts) {
   const Where where = Where::of(ask.parameters);

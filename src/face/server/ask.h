@@ -9,6 +9,7 @@
 #include "face/server/rows.h"
 #include "face/server/served_dump.h"
 #include "face/server/snapshot.h"
+#include "ground/contract/json.h"
 #include "read/catalog/catalog.h"
 
 namespace sonde::server {
@@ -25,7 +26,6 @@ struct Ask {
     answer.generation = snapshot->generation();
     return json_response(text_of_json(json_of(answer)));
   }
-  Response answer(Json json) const;
 };
 
 // The op that `rank`, `graph`, `step` and `name` mean: the first of several.

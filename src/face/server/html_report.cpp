@@ -51,6 +51,8 @@ class Reporter {
  private:
   Response ask(std::string_view path, const Fields& query, std::string_view accept = kJson);
   Result<Json> ask_json(std::string_view path, const Fields& query);
+  template <typename Answer>
+  Result<Answer> asked(std::string_view path, const Fields& query);
   Json run_job(const std::string& kind);
 
   // Puts an answer into the file; false if there is no room, or there is no
@@ -64,7 +66,7 @@ class Reporter {
 
   void put_first();
   void put_suspect(const FocusOp& suspect);
-  void put_values(const FocusOp& suspect, const Json& op);
+  void put_values(const FocusOp& suspect, const Op& op);
   void put_slice(const Fields& of, const std::vector<std::uint64_t>& shape);
   void put_health(const Fields& query, const std::string& under, int depth);
   Result<Json> rows_of(std::string_view table, const Place& place, const std::string& filter = "");
@@ -81,7 +83,7 @@ class Reporter {
   ServedDumps dumps_;
   Jobs jobs_;
   Redactor redactor_;
-  std::vector<Json> overviews_;
+  std::vector<Overview> overviews_;
   std::vector<Place> places_;
   std::vector<FocusOp> suspects_;
   std::vector<FocusOp> others_;  // ops of the chosen steps
@@ -109,6 +111,15 @@ Result<Json> Reporter::ask_json(std::string_view path, const Fields& query) {
   Json json = Json::parse(answer.body, nullptr, false);
   if (answer.status == 200) return json;
   return Error{ErrorCode::not_found, json.is_object() ? json.value("detail", "") : answer.body};
+}
+
+template <typename Answer>
+Result<Answer> Reporter::asked(std::string_view path, const Fields& query) {
+  const Result<Json> json = ask_json(path, query);
+  if (!json) return json.error();
+  Result<Read<Answer>> read = read_json<Answer>(*json);
+  if (!read) return read.error();
+  return std::move(read->answer);
 }
 
 // The job as the page reads it. Its times are left out: the same dump gives the
@@ -188,8 +199,7 @@ void Reporter::put_first() {
   status["state"] = "ready";
   put_json("overview", "status", {}, status);
   for (std::size_t i = 0; i < overviews_.size(); ++i) {
-    overviews_[i] = *ask_json("overview", {{"dump", std::to_string(i)}});
-    put_json("overview", "overview", {{"dump", std::to_string(i)}}, overviews_[i]);
+    put("overview", "overview", {{"dump", std::to_string(i)}});
   }
 }
 
@@ -204,11 +214,10 @@ void Reporter::put_suspect(const FocusOp& suspect) {
 }
 
 void Reporter::put_slice(const Fields& of, const std::vector<std::uint64_t>& shape) {
-  Json at;
+  std::optional<std::vector<std::int64_t>> at;
   for (const char* kind : {"nan", "inf", "max", "min"}) {
     const Fields query = with(of, {{"of", kind}, {"from", "0"}});
-    if (const Result<Json> next = ask_json("tensor/next", query); next && at.is_null())
-      at = next->value("index", Json());
+    if (Result<Element> next = asked<Element>("tensor/next", query); next && !at) at = std::move(next->index);
     put("values", "tensor/next", query);
   }
   const std::string slice = slice_of(shape, at);
@@ -220,21 +229,21 @@ void Reporter::put_slice(const Fields& of, const std::vector<std::uint64_t>& sha
   put("heat maps", "tensor/heat", with(of, {{"slice", slice}, {"w", side}, {"h", side}}), kArrow);
 }
 
-void Reporter::put_values(const FocusOp& suspect, const Json& op) {
-  for (const Json& tensor : op.value("tensors", Json::array())) {
-    const Json& of = tensor["tensor"];
+void Reporter::put_values(const FocusOp& suspect, const Op& op) {
+  for (const OpTensor& tensor : op.tensors) {
+    const ListedTensor& of = tensor.tensor;
     const Fields named = {
-        {"name", suspect.op_name}, {"side", of["side"]}, {"slot", std::to_string(of["slot"].get<std::uint64_t>())}};
+        {"name", suspect.op_name}, {"side", std::string(word_of(of.side))}, {"slot", std::to_string(of.slot)}};
     const Fields query = with(suspect.place.query(), named);
     const Fields over_steps = {{"dump", std::to_string(suspect.place.dump)},
                                {"graph", std::to_string(suspect.place.graph)}};
     put("trends", "trend", with(over_steps, named));
-    if (options_.values == ReportValues::none || options_.is_redacted || !tensor.value("has_values", false)) continue;
+    if (options_.values == ReportValues::none || options_.is_redacted || !tensor.has_values) continue;
     for (const char* scale : {"linear", "log", "symlog"}) {
       put("histograms", "tensor/histogram", with(query, {{"scale", scale}, {"bins", "64"}}));
     }
     std::vector<std::uint64_t> shape;
-    for (const Json& size : of.value("shape", Json::array())) shape.push_back(size.get<std::uint64_t>());
+    if (of.shape) shape.assign(of.shape->begin(), of.shape->end());
     put_slice(query, shape);
   }
 }
@@ -292,8 +301,8 @@ Status Reporter::put_tables(const Place& place) {
 std::vector<Place> Reporter::golden_places() const {
   std::vector<Place> places;
   if (overviews_.size() < 2) return places;
-  for (const Json& step : overviews_[1]["steps"]) {
-    const Place place = {1, step["rank"], step["graph"], step["step"]};
+  for (const OverviewStep& step : overviews_[1].steps) {
+    const Place place = {1, step.rank, step.graph, step.step};
     const bool is_shown = std::ranges::any_of(places_, [&](const Place& of) {
       return of.rank == place.rank && of.graph == place.graph && of.step == place.step;
     });
@@ -319,18 +328,19 @@ void Reporter::put_other_ops() {
     without_room = is_put ? 0 : without_room + 1;
     if (is_put) ++op_pages_;
     if (options_.values != ReportValues::selected) continue;
-    if (const Result<Json> op = ask_json("op", named)) put_values(other, *op);
+    if (const Result<Op> op = asked<Op>("op", named)) put_values(other, *op);
   }
 }
 
 void Reporter::put_source() {
   if (options_.is_redacted) return;
-  for (const Json& rank : overviews_[0]["ranks"]) {
-    const Fields where = {{"rank", rank["rank"]}};
-    const Result<Json> files = ask_json("source", where);
-    if (!files || !put("source files", "source", where)) continue;
-    for (const Json& file : (*files)["files"])
-      put("source files", "source", with(where, {{"file", file[names::source_file]}}));
+  for (const OverviewRank& rank : overviews_[0].ranks) {
+    const Fields where = {{"rank", rank.rank}};
+    const Result<SourceFiles> found = asked<SourceFiles>("source", where);
+    if (!found || !put("source files", "source", where)) continue;
+    for (const ListedFile& file : found->files) {
+      put("source files", "source", with(where, {{"file", file.source_file}}));
+    }
   }
 }
 
@@ -368,7 +378,7 @@ Json Reporter::for_page(const HtmlReport& about) const {
 Result<HtmlPage> Reporter::make() {
   if (Status read = dumps_.read_once(); !read) return read.error();
   for (std::size_t i = 0; i < options_.dumps.size(); ++i) {
-    Result<Json> overview = ask_json("overview", {{"dump", std::to_string(i)}});
+    Result<Overview> overview = asked<Overview>("overview", {{"dump", std::to_string(i)}});
     if (!overview) return overview.error();
     overviews_.push_back(std::move(*overview));
   }
@@ -405,7 +415,7 @@ Result<HtmlPage> Reporter::make() {
     for (const char* part : {"nodes", "edges"}) put("graphs of golden", "graph", with(place.query(), {{"part", part}}));
   }
   for (const FocusOp& suspect : suspects_) {
-    const Result<Json> op = ask_json("op", with(suspect.place.query(), {{"name", suspect.op_name}}));
+    const Result<Op> op = asked<Op>("op", with(suspect.place.query(), {{"name", suspect.op_name}}));
     if (op) put_values(suspect, *op);
   }
   if (!options_.is_redacted && first_bad.first) {

@@ -6,7 +6,6 @@
 
 #include "ask/finding/finding.h"
 #include "ask/first_bad/flow_facts.h"
-#include "contract/names.h"
 #include "contract/served_rows.h"
 #include "face/report/catalog_text.h"
 #include "face/report/finding.h"
@@ -21,10 +20,13 @@ namespace {
 constexpr std::size_t kLongestPath = 10000;
 constexpr std::uint32_t kLinesAround = 3;
 
-Json slot_json(const StepGraph& graph, std::uint32_t node, bool is_input, std::uint32_t slot) {
-  return {{names::op_name, graph.graph.nodes[node].op_name},
-          {"side", is_input ? "input" : "output"},
-          {"slot", slot == kInnerSlot ? Json() : Json(slot)}};
+// Empty: an internal result.
+std::optional<std::uint32_t> shown_slot(std::optional<std::uint32_t> slot) {
+  return slot == kInnerSlot ? std::nullopt : slot;
+}
+
+Slot slot_of(const StepGraph& graph, std::uint32_t node, Side side, std::uint32_t slot) {
+  return {.op_name = graph.graph.nodes[node].op_name, .side = side, .slot = shown_slot(slot), .parameter = {}};
 }
 
 // The edges at one op: makers of its inputs, and readers of its outputs.
@@ -34,34 +36,31 @@ class Neighbours {
     name_ = part.step().ops[op].op_name;
   }
 
-  Json maker_of(const CatalogTensor& tensor) const {
-    if (!tensor.is_input || !node_) return nullptr;
+  std::optional<Slot> maker_of(const CatalogTensor& tensor) const {
+    if (!tensor.is_input || !node_) return std::nullopt;
     for (const std::uint32_t at : graph_.incoming[*node_]) {
       const Edge& edge = graph_.edges[at];
       if (edge.to_slot != tensor.slot) continue;
-      if (!edge.from_parameter) return slot_json(graph_, edge.from, false, edge.from_slot);
-      return {{names::op_name, ""},
-              {"side", "output"},
-              {"slot", 0},
-              {"parameter", graph_.graph.parameters[edge.from].name}};
+      if (!edge.from_parameter) return slot_of(graph_, edge.from, Side::output, edge.from_slot);
+      return Slot{.op_name = "", .side = Side::output, .slot = 0, .parameter = graph_.graph.parameters[edge.from].name};
     }
-    return nullptr;
+    return std::nullopt;
   }
 
   // Of an input: the others that read the same parameter are left out.
-  Json readers_of(const CatalogTensor& tensor) const {
-    Json readers = Json::array();
+  std::vector<Slot> readers_of(const CatalogTensor& tensor) const {
+    std::vector<Slot> readers;
     if (tensor.is_input) return readers;
     if (node_) {
       for (const std::uint32_t at : graph_.outgoing[*node_]) {
         const Edge& edge = graph_.edges[at];
-        if (edge.from_slot == tensor.slot) readers.push_back(slot_json(graph_, edge.to, true, edge.to_slot));
+        if (edge.from_slot == tensor.slot) readers.push_back(slot_of(graph_, edge.to, Side::input, edge.to_slot));
       }
       return readers;
     }
     for (const Edge& edge : graph_.edges) {  // of a parameter
       if (edge.from_parameter && graph_.graph.parameters[edge.from].name == name_) {
-        readers.push_back(slot_json(graph_, edge.to, true, edge.to_slot));
+        readers.push_back(slot_of(graph_, edge.to, Side::input, edge.to_slot));
       }
     }
     return readers;
@@ -73,20 +72,18 @@ class Neighbours {
   std::string name_;
 };
 
-std::string_view evidence_of(const CatalogRank& rank, const CatalogTensor& tensor, bool has_maker) {
-  if (!tensor.is_input) return rank.has_journal ? "recorded" : rank.has_host_data_flow ? "framework_graph" : "unknown";
-  if (!has_maker) return "unknown";
-  if (tensor.source_is_likely || (!rank.has_journal && !rank.has_host_data_flow)) return "equal_values";
-  return rank.has_host_data_flow ? "framework_graph" : "recorded";
+Evidence evidence_of(const CatalogRank& rank, const CatalogTensor& tensor, bool has_maker) {
+  using enum Evidence;
+  if (!tensor.is_input) return rank.has_journal ? recorded : rank.has_host_data_flow ? framework_graph : unknown;
+  if (!has_maker) return unknown;
+  if (tensor.source_is_likely || (!rank.has_journal && !rank.has_host_data_flow)) return equal_values;
+  return rank.has_host_data_flow ? framework_graph : recorded;
 }
 
-Json stack_json(const CatalogOp& op, SourceTexts& sources) {
-  Json stack = Json::array();
+std::vector<CodeLine> stack_of(const CatalogOp& op, SourceTexts& sources) {
+  std::vector<CodeLine> stack;
   const auto add = [&](const std::string& file, std::uint32_t line, std::string_view function) {
-    stack.push_back({{names::source_file, file},
-                     {names::source_line, line},
-                     {"function", function},
-                     {"text", sources.line(file, line)}});
+    stack.push_back({file, line, std::string(function), std::string(sources.line(file, line))});
   };
   if (op.trace != nullptr) {
     for (const SourceLine& line : *op.trace) add(line.file, line.line, line.function);
@@ -96,23 +93,21 @@ Json stack_json(const CatalogOp& op, SourceTexts& sources) {
   return stack;
 }
 
-Json attributes_json(const CatalogOp& op) {
-  Json list = Json::array();
+std::vector<OpAttribute> attributes_of(const CatalogOp& op) {
+  std::vector<OpAttribute> list;
   if (op.attributes == nullptr) return list;
-  for (const Attribute& attribute : *op.attributes) {
-    list.push_back({{"name", attribute.name}, {"value", text_of(attribute)}});
-  }
+  for (const Attribute& attribute : *op.attributes) list.push_back({attribute.name, text_of(attribute)});
   return list;
 }
 
-Json steps_of(const Facts& facts, const AskedOp& asked) {
+std::vector<std::uint64_t> steps_of(const Facts& facts, const AskedOp& asked) {
   std::set<std::uint64_t> numbers;
   const OpFact& own = facts.ops[asked.op_id];
   for (const std::uint32_t id : facts.ops_named(facts.names[own.name].op_name)) {
     const StepPlaceFact& step = facts.steps[facts.ops[id].step];
     if (step.rank == asked.rank && step.graph == facts.steps[own.step].graph) numbers.insert(step.number);
   }
-  return Json(numbers);
+  return {numbers.begin(), numbers.end()};
 }
 
 // The class of each node's outputs, for edges and paths.
@@ -288,24 +283,23 @@ std::vector<Station> effects(const AskedOp& asked, std::uint32_t node, const Sta
   return stations;
 }
 
-Json station_json(const Facts& facts, const AskedOp& asked, const Station& station) {
+PathOp path_op(const Facts& facts, const AskedOp& asked, const Station& station) {
   const CatalogOp& op = asked.part->step().ops[asked.part->op_of(station.node)];
   const CatalogTensor* tensor = first_output(op);
   for (const CatalogTensor& output : op.tensors) {
     if (!output.is_input && station.output == output.slot) tensor = &output;
   }
-  const auto slot = [](const std::optional<std::uint32_t>& number) {
-    return number && *number != kInnerSlot ? Json(*number) : Json();
-  };
-  return {{names::op_name, op.op_name},
-          {names::op_type, op.op_type},
-          {"phase", word_of(op.phase)},
-          {names::source_file, op.source_file},
-          {names::source_line, op.line},
-          {"input_slot", slot(station.input)},
-          {"output_slot", slot(station.output)},
-          {"class", word_of(output_state(facts, asked, station.node))},
-          {"tensor", tensor == nullptr ? Json() : json_of(asked.of_rank(), asked.part->step(), op, *tensor)}};
+  PathOp path{.op_name = std::string(op.op_name),
+              .op_type = std::string(op.op_type),
+              .phase = op.phase,
+              .source_file = std::string(op.source_file),
+              .source_line = op.line,
+              .input_slot = shown_slot(station.input),
+              .output_slot = shown_slot(station.output),
+              .class_ = output_state(facts, asked, station.node),
+              .tensor = std::nullopt};
+  if (tensor != nullptr) path.tensor = listed(asked.of_rank(), asked.part->step(), op, *tensor);
+  return path;
 }
 
 }  // namespace
@@ -320,46 +314,46 @@ Result<Response> op(Ask& ask) {
   const CatalogOp& op = *asked->op;
   SourceTexts sources = sources_of(rank);
   const Neighbours neighbours(*asked->part, asked->number);
-  Json tensors = Json::array();
+  const auto neighbour = [&](std::size_t number) {
+    return number < step.ops.size() ? std::optional(std::string(step.ops[number].op_name)) : std::nullopt;
+  };
+  Op answer{.rank = rank_text(rank),
+            .run = step.run,
+            .graph = step.id.graph,
+            .step = step.id.number,
+            .op_name = std::string(op.op_name),
+            .op_type = std::string(op.op_type),
+            .scope = std::string(scope_of(op)),
+            .phase = op.phase,
+            .is_parameter = op.is_parameter,
+            .failed = op.failed,
+            .timestamp_us = op.timestamp_us,
+            .class_ = (*facts)->ops[asked->op_id].state,
+            .code = code_of(op, sources, kLinesAround),
+            .stack = stack_of(op, sources),
+            .attributes = attributes_of(op),
+            .tensors = {},
+            .same_line = {},
+            .previous = neighbour(asked->number - 1),
+            .next = neighbour(asked->number + 1),
+            .steps = steps_of(**facts, *asked)};
   for (std::size_t i = 0; i < op.tensors.size(); ++i) {
     const CatalogTensor& tensor = op.tensors[i];
-    const Json maker = neighbours.maker_of(tensor);
-    tensors.push_back({{"tensor", json_of(rank, step, op, tensor)},
-                       {"class", word_of(state_of(**facts, *asked, i))},
-                       {"has_values", !tensor.file.empty()},
-                       {"maker", maker},
-                       {"readers", neighbours.readers_of(tensor)},
-                       {"evidence", evidence_of(rank, tensor, !maker.is_null())}});
+    std::optional<Slot> maker = neighbours.maker_of(tensor);
+    const Evidence evidence = evidence_of(rank, tensor, maker.has_value());
+    answer.tensors.push_back({.tensor = listed(rank, step, op, tensor),
+                              .class_ = state_of(**facts, *asked, i),
+                              .has_values = !tensor.file.empty(),
+                              .maker = std::move(maker),
+                              .readers = neighbours.readers_of(tensor),
+                              .evidence = evidence});
   }
-  Json same_line = Json::array();
   for (const CatalogOp& other : step.ops) {
     if (op.line != 0 && other.line == op.line && other.source_file == op.source_file) {
-      same_line.push_back(other.op_name);
+      answer.same_line.emplace_back(other.op_name);
     }
   }
-  const auto neighbour = [&](std::size_t number) {
-    return number < step.ops.size() ? Json(step.ops[number].op_name) : Json();
-  };
-  return ask.answer({{"rank", rank_text(rank)},
-                     {"run", step.run},
-                     {"graph", step.id.graph},
-                     {"step", step.id.number},
-                     {names::op_name, op.op_name},
-                     {names::op_type, op.op_type},
-                     {"scope", scope_of(op)},
-                     {"phase", word_of(op.phase)},
-                     {names::is_parameter, op.is_parameter},
-                     {"failed", op.failed},
-                     {names::timestamp_us, op.timestamp_us},
-                     {"class", word_of((*facts)->ops[asked->op_id].state)},
-                     {"code", json_of(code_of(op, sources, kLinesAround))},
-                     {"stack", stack_json(op, sources)},
-                     {"attributes", attributes_json(op)},
-                     {"tensors", tensors},
-                     {"same_line", same_line},
-                     {"previous", neighbour(asked->number - 1)},
-                     {"next", neighbour(asked->number + 1)},
-                     {"steps", steps_of(**facts, *asked)}});
+  return ask.answer(std::move(answer));
 }
 
 Result<Response> graph(Ask& ask) {
@@ -388,17 +382,16 @@ Result<Response> path(Ask& ask) {
   }
   asked->part->graph();
   const std::optional<std::uint32_t> node = asked->part->node_of(asked->number);
-  std::string reaches;
+  Path answer{
+      .direction = to_cause ? Direction::cause : Direction::effect, .complete = false, .ops = {}, .reaches = {}};
   std::vector<Station> stations;
   if (node) {
-    stations = to_cause ? causes(**facts, *asked, *node, start, reaches) : effects(*asked, *node, start, reaches);
+    stations = to_cause ? causes(**facts, *asked, *node, start, answer.reaches)
+                        : effects(*asked, *node, start, answer.reaches);
   }
-  Json ops = Json::array();
-  for (const Station& station : stations) ops.push_back(station_json(**facts, *asked, station));
-  return ask.answer({{"direction", to_cause ? "cause" : "effect"},
-                     {"complete", !asked->part->graph().edges.empty() && stations.size() < kLongestPath},
-                     {"ops", ops},
-                     {"reaches", reaches}});
+  answer.complete = !asked->part->graph().edges.empty() && stations.size() < kLongestPath;
+  for (const Station& station : stations) answer.ops.push_back(path_op(**facts, *asked, station));
+  return ask.answer(std::move(answer));
 }
 
 }  // namespace sonde::server

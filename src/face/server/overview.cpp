@@ -105,9 +105,8 @@ Result<std::vector<Loss>> losses(Snapshot& snapshot, const Facts& facts) {
 struct LineSum {
   std::uint64_t ops = 0;
   State state = State::not_recorded;
-  std::uint64_t first_op = 0;
-  void add(const OpFact& op, std::uint64_t number) {
-    if (ops++ == 0) first_op = number;
+  void add(const OpFact& op) {
+    ++ops;
     state = std::max(state, op.state);
   }
 };
@@ -275,7 +274,7 @@ Result<Response> source(Ask& ask) {
     const auto file = files->find(op.source_file);
     const std::uint32_t rank = (*facts)->steps[op.step].rank;
     if (file == files->end() || !where.takes(ask.snapshot->frame().ranks[rank])) continue;
-    sums[file->second][op.line].add(op, i);
+    sums[file->second][op.line].add(op);
     rank_of.emplace(file->second, rank);
   }
   std::map<std::uint32_t, SourceTexts> texts;  // by rank

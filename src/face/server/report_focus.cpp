@@ -17,9 +17,9 @@ bool is_rank(const std::string& name, std::uint64_t number) {
 }
 
 // The rank as the page names it: "0", or "0 of run7".
-std::string rank_in(const Json& overview, std::uint64_t number) {
-  for (const Json& rank : overview["ranks"]) {
-    if (is_rank(rank["rank"], number)) return rank["rank"];
+std::string rank_in(const Overview& overview, std::uint64_t number) {
+  for (const OverviewRank& rank : overview.ranks) {
+    if (is_rank(rank.rank, number)) return rank.rank;
   }
   return std::to_string(number);
 }
@@ -28,8 +28,8 @@ std::string rank_in(const Json& overview, std::uint64_t number) {
 
 std::vector<ReportFocus::GraphStep> ReportFocus::chosen_steps(const StepSet& wanted) const {
   std::vector<GraphStep> all, chosen;
-  for (const Json& step : overviews[0]["steps"]) {
-    const GraphStep at = {step["graph"], step["step"]};
+  for (const OverviewStep& step : overviews[0].steps) {
+    const GraphStep at = {step.graph, step.step};
     if (!options.graph || at.first == *options.graph) all.push_back(at);
   }
   std::ranges::sort(all);
@@ -57,8 +57,8 @@ Result<std::vector<Place>> ReportFocus::places() const {
   if (!wanted) return Error{wanted.error().code, "--step: " + wanted.error().message};
   const std::vector<GraphStep> chosen = chosen_steps(*wanted);
   std::vector<Place> places;
-  for (const Json& step : overviews[0]["steps"]) {
-    const Place place = {0, step["rank"], step["graph"], step["step"]};
+  for (const OverviewStep& step : overviews[0].steps) {
+    const Place place = {0, step.rank, step.graph, step.step};
     const bool is_chosen = std::ranges::find(chosen, GraphStep(place.graph, place.step)) != chosen.end();
     if (is_chosen && (!options.rank || is_rank(place.rank, *options.rank))) places.push_back(place);
   }
@@ -94,11 +94,11 @@ std::vector<FocusOp> ReportFocus::suspects() const {
   return suspects;
 }
 
-std::string slice_of(const std::vector<std::uint64_t>& shape, const Json& at) {
+std::string slice_of(const std::vector<std::uint64_t>& shape, const std::optional<std::vector<std::int64_t>>& at) {
   if (shape.empty()) return "";
   std::string slice;
   for (std::size_t axis = 0; axis < shape.size(); ++axis) {
-    const std::uint64_t index = at.is_array() && at.size() == shape.size() ? at[axis].get<std::uint64_t>() : 0;
+    const std::uint64_t index = at && at->size() == shape.size() ? static_cast<std::uint64_t>(at->at(axis)) : 0;
     const std::uint64_t window = shape.size() == 1 ? kWindowElements : kWindow;
     slice += axis == 0 ? "[" : ",";
     if (axis + 2 < shape.size()) {

@@ -3,13 +3,14 @@
 
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "contract/served_answers.h"
 #include "face/server/html_report.h"
 #include "face/server/message.h"
-#include "ground/contract/json.h"
 #include "plan/config/plan.h"
 #include "sonde/answers.h"
 #include "sonde/result.h"
@@ -40,7 +41,7 @@ struct FocusOp {
 // The answers of first-bad and compare, and the overviews of the target and of golden.
 struct ReportFocus {
   const HtmlReportOptions& options;
-  const std::vector<Json>& overviews;
+  const std::vector<Overview>& overviews;
   const FirstBad& first_bad;
   const Comparison& comparison;  // empty: there is one dump
 
@@ -53,9 +54,9 @@ struct ReportFocus {
   std::vector<GraphStep> chosen_steps(const StepSet& wanted) const;
 };
 
-// The part of a tensor that a report contains, as NumPy writes it: the last two axes around the element `at` (null: the first
+// The part of a tensor that a report contains, as NumPy writes it: the last two axes around the element `at` (empty: the first
 // one), at most kWindow rows and columns of them.
 inline constexpr std::uint64_t kWindow = 64;
-std::string slice_of(const std::vector<std::uint64_t>& shape, const Json& at);
+std::string slice_of(const std::vector<std::uint64_t>& shape, const std::optional<std::vector<std::int64_t>>& at);
 
 }  // namespace sonde::server

@@ -258,7 +258,7 @@ Json ServedDump::status() const {
           {"first_nan", first_nan_ ? nan_json(*first_nan_, number_) : Json()},
           {"looks", looks_},
           {"looking_seconds", std::chrono::duration<double>(looking_).count()},
-          {"has_values", values},
+          {names::has_values, values},
           {"has_statistics", statistics},
           {"has_data_flow", flow}};
 }

@@ -7,7 +7,6 @@
 #include <optional>
 #include <system_error>
 
-#include "contract/names.h"
 #include "contract/served_rows.h"
 #include "dump/formats/npy.h"
 #include "dump/formats/tensor_file.h"
@@ -30,7 +29,7 @@ struct AskedTensor {
   CatalogTensor tensor;
   std::shared_ptr<const TensorFile> file;  // null if it was not asked for
 
-  Json json() const { return json_of(at.of_rank(), at.part->step(), *at.op, tensor); }
+  ListedTensor shown() const { return listed(at.of_rank(), at.part->step(), *at.op, tensor); }
 };
 
 Result<AskedTensor> asked_tensor(Ask& ask) {
@@ -150,7 +149,7 @@ Result<Response> tensor_statistics(Ask& ask) {
   if (Status good = check_inside(ask, *asked); !good) return good.error();
   Measurer measurer;
   if (Status done = measurer.measure(asked->at.of_rank(), asked->tensor); !done) return done.error();
-  return json_response(text_of_json(asked->json()));
+  return json_response(text_of_json(json_of(asked->shown())));
 }
 
 Result<Response> tensor_histogram(Ask& ask) {
@@ -163,20 +162,18 @@ Result<Response> tensor_histogram(Ask& ask) {
   Result<AskedTensor> asked = opened_tensor(ask);
   if (!asked) return asked.error();
   if (options.bins == 0) return Error{ErrorCode::invalid_argument, "bins=0: at least 1"};
-  const Distribution distribution = distribution_of(asked->file->view(), options);
-  Json edges = Json::array();
-  for (const double edge : distribution.edges) edges.push_back(json_of(edge));
-  const Json json = {{"tensor", asked->json()},
-                     {"scale", scale},
-                     {"edges", edges},
-                     {"counts", distribution.counts},
-                     {"below", distribution.below},
-                     {"above", distribution.above},
-                     {names::zero_count, distribution.zero_count},
-                     {names::nan_count, distribution.non_finite.nan},
-                     {names::positive_inf_count, distribution.non_finite.positive_inf},
-                     {names::negative_inf_count, distribution.non_finite.negative_inf}};
-  return json_response(text_of_json(json));
+  Distribution distribution = distribution_of(asked->file->view(), options);
+  const Histogram histogram{.tensor = asked->shown(),
+                            .scale = options.scale,
+                            .edges = std::move(distribution.edges),
+                            .counts = std::move(distribution.counts),
+                            .below = distribution.below,
+                            .above = distribution.above,
+                            .zero_count = distribution.zero_count,
+                            .nan_count = distribution.non_finite.nan,
+                            .positive_inf_count = distribution.non_finite.positive_inf,
+                            .negative_inf_count = distribution.non_finite.negative_inf};
+  return json_response(text_of_json(json_of(histogram)));
 }
 
 Result<Response> tensor_heat(Ask& ask) {
@@ -231,21 +228,20 @@ Result<Response> tensor_next(Ask& ask) {
                         : of == "max" ? Wanted::max
                                       : Wanted::min;
   const std::optional<std::int64_t> found = find_element(*all, wanted, static_cast<std::int64_t>(from));
-  Json json = {{"index", nullptr}, {"flat", nullptr}, {"value", nullptr}, {"text", ""}};
+  Element element;
   if (found) {
-    std::vector<std::int64_t> index(all->shape.size());
+    std::vector<std::int64_t>& index = element.index.emplace(all->shape.size());
     std::int64_t rest = *found;
     for (std::size_t axis = index.size(); axis-- > 0;) {
       index[axis] = rest % all->shape[axis];
       rest /= all->shape[axis];
     }
     const std::int64_t place = all->place_of(*found);
-    json = {{"index", index},
-            {"flat", *found},
-            {"value", json_of(element_value(all->whole, place))},
-            {"text", exact_text(all->whole, place)}};
+    element.flat = static_cast<std::uint64_t>(*found);
+    element.value = element_value(all->whole, place);
+    element.text = exact_text(all->whole, place);
   }
-  return json_response(json.dump());
+  return json_response(text_of_json(json_of(element)));
 }
 
 Result<Response> tensor_file(Ask& ask) {

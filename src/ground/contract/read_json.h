@@ -32,14 +32,15 @@ class JsonReader {
   template <typename Value>
   void read(const Json& json, std::vector<NamedValue<Value>>& values);
 
+ private:
   template <typename Object>
   void read_answer(const Json& json, Object& object);
-
- private:
   template <typename Object>
   void read_object(const Json& json, Object& object, std::vector<std::string_view> others);
   template <typename Object, typename Value>
   void take(const Json& json, Object& object, const Member<Object, Value>& member);
+  template <typename Object, typename Value>
+  void take(const Json& json, Object& object, const Merged<Object, Value>& member);
   template <typename Object, typename Value>
   void take(const Json& json, Object& object, const Merged<Object, std::optional<Value>>& member);
   template <typename Object>
@@ -65,6 +66,10 @@ void add_names(std::vector<std::string_view>& names);
 template <typename Object, typename Value>
 void add_name(std::vector<std::string_view>& names, const Member<Object, Value>& member) {
   names.push_back(member.name);
+}
+template <typename Object, typename Value>
+void add_name(std::vector<std::string_view>& names, const Merged<Object, Value>&) {
+  add_names<Value>(names);
 }
 template <typename Object, typename Value>
 void add_name(std::vector<std::string_view>& names, const Merged<Object, std::optional<Value>>&) {
@@ -102,7 +107,11 @@ void JsonReader::read(const Json& json, std::vector<NamedValue<Value>>& values) 
 template <typename Value>
 void JsonReader::read(const Json& json, Value& value) {
   if constexpr (HasMembers<Value>) {
-    read_object(json, value, {});
+    if constexpr (Members<Value>::is_answer) {
+      read_answer(json, value);
+    } else {
+      read_object(json, value, {});
+    }
   } else if constexpr (HasWords<Value>) {
     constexpr auto& words = Words<Value>::list;
     for (std::size_t i = 0; json.is_string() && i < std::size(words); ++i) {
@@ -142,6 +151,10 @@ void JsonReader::take(const Json& json, Object& object, const Member<Object, Val
   });
 }
 template <typename Object, typename Value>
+void JsonReader::take(const Json& json, Object& object, const Merged<Object, Value>& member) {
+  take_members(json, object.*member.at);
+}
+template <typename Object, typename Value>
 void JsonReader::take(const Json& json, Object& object, const Merged<Object, std::optional<Value>>& member) {
   std::vector<std::string_view> names;
   add_names<Value>(names);
@@ -178,13 +191,13 @@ void JsonReader::read_answer(const Json& json, Object& object) {
 // Fails with `corrupt` where a member is missing or of another type; the message names its place. A document with `error`
 // fails with that message.
 template <HasMembers Answer>
-requires Members<Answer>::is_answer Result<Read<Answer>> read_json(const Json& document) {
+Result<Read<Answer>> read_json(const Json& document) {
   if (document.is_object() && document.contains("error") && document["error"].is_object()) {
     return Error{ErrorCode::not_found, document["error"].value("message", "the call failed")};
   }
   Read<Answer> read;
   contract::JsonReader reader;
-  reader.read_answer(document, read.answer);
+  reader.read(document, read.answer);
   if (!reader.mistake.empty()) return Error{ErrorCode::corrupt, reader.mistake};
   read.unknown = std::move(reader.unknown);
   return read;
