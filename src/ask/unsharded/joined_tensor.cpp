@@ -26,6 +26,7 @@ struct Block {
   Shape shape;
   std::vector<double> values;  // in C order
   double sum = 0;
+  bool is_sum = false;  // parts were added up
 };
 
 constexpr double kSameOnRanks = 1e-6;             // replicas that reductions in another order have made
@@ -106,6 +107,7 @@ std::optional<Block> summed(const Block* first, std::size_t count) {
   }
   // Equal parts are replicas: their sum would hide a mean.
   if (all_alike && count > 1 && !is_zero(first[0])) return std::nullopt;
+  sum.is_sum = true;
   return sum;
 }
 
@@ -553,7 +555,9 @@ Joined join(const TensorParts& parts, const TensorParts& golden, const JoinLimit
   if (!blocks) return with_problem(blocks.error().message);
   std::optional<Joined> best;
   for (Block& whole : wholes_of(*golden_blocks, golden, *blocks)) {
+    const bool is_sum = whole.is_sum;
     Joined joined = join_blocks(*blocks, parts, {*first_golden, std::move(whole)}, limits);
+    joined.golden_is_sum = is_sum;
     if (!best || comes_nearer(joined, *best)) best = std::move(joined);
     if (best->fits) break;
   }

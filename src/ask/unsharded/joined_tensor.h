@@ -46,6 +46,7 @@ struct Joined {
   bool possible = false;                 // the shapes allow it
   bool fits = false;                     // the values are the golden ones
   bool is_sum = false;                   // the parts are added up
+  bool golden_is_sum = false;            // as are those that the golden ranks have
   bool is_cut = false;                   // they are put one behind the other
   double factor = 1;                     // the joined tensor is so many times the golden one
   double tolerance = 0;                  // as in the limits

@@ -376,9 +376,18 @@ bool has_flat_parameters(const CatalogRank& rank) {
   });
 }
 
-// A parameter has another shape on a rank of the one, or only one of them has flat parameters.
+bool has_stages(const Catalog& catalog) {
+  return std::ranges::any_of(catalog.ranks, [](const CatalogRank& rank) {
+    return std::ranges::any_of(rank.steps, [](const CatalogStep& step) {
+      return std::ranges::any_of(collective_calls(step),
+                                 [](const CollectiveCall& call) { return call.way != CollectiveWay::all; });
+    });
+  });
+}
+
+// Not if a parameter has another shape on a rank of the one, or only one of them has flat parameters or stages.
 bool are_sharded_alike(const Catalog& one, const Catalog& other) {
-  if (one.ranks.size() != other.ranks.size()) return false;
+  if (one.ranks.size() != other.ranks.size() || has_stages(one) != has_stages(other)) return false;
   for (std::size_t i = 0; i < one.ranks.size(); ++i) {
     const auto parameters = parameters_of(one.ranks[i]), others = parameters_of(other.ranks[i]);
     if (has_flat_parameters(one.ranks[i]) != has_flat_parameters(other.ranks[i])) return false;
@@ -407,15 +416,6 @@ bool have_one_network(const Catalog& one, const Catalog& other) {
   const auto lines = lines_of(one), others = lines_of(other);
   const auto common = std::ranges::count_if(lines, [&](const auto& line) { return others.contains(line); });
   return common > 0 && 2 * static_cast<std::size_t>(common) >= std::min(lines.size(), others.size());
-}
-
-bool has_stages(const Catalog& catalog) {
-  return std::ranges::any_of(catalog.ranks, [](const CatalogRank& rank) {
-    return std::ranges::any_of(rank.steps, [](const CatalogStep& step) {
-      return std::ranges::any_of(collective_calls(step),
-                                 [](const CollectiveCall& call) { return call.way != CollectiveWay::all; });
-    });
-  });
 }
 
 }  // namespace

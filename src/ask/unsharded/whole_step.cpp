@@ -197,8 +197,8 @@ Joined WholeStep::joined(const TensorParts& parts, const TensorOf& golden, SiteK
   const TensorParts of_golden = golden_parts(golden);
   Joined whole = join(parts, of_golden, limits);
   if (!whole.problem.empty()) problems_.insert(whole.problem);
-  // In the forward pass only a mean over the ranks has a factor.
-  if (kind != SiteKind::forward || whole.factor == 1 || whole.is_sum) return whole;
+  // In the forward pass only a mean over the ranks, of either side, has a factor.
+  if (kind != SiteKind::forward || whole.factor == 1 || whole.is_sum || whole.golden_is_sum) return whole;
   limits.factors = {1};
   return join(parts, of_golden, limits);
 }
