@@ -60,7 +60,11 @@ def train(parameters, optimizer, gradients, place, *, over=None, largest=10.0):
             spoil(optimizer)
         if planted("optimizer"):
             optimizer.param_groups[0]["lr"] = math.inf
-        optimizer.step()  # FAULT: optimizer, whole_unreduced
+        if planted("doubled"):
+            state_of(optimizer).mul_(2)  # FAULT: doubled
+        if planted("rate"):
+            optimizer.param_groups[0]["lr"] *= 1.1
+        optimizer.step()  # FAULT: optimizer, whole_unreduced, rate
         record.append([digest(t) for t in (loss, *(p.grad for p in parameters), *parameters)])
     if place:
         pathlib.Path(place, f"bits-{faults.rank}.json").write_text(json.dumps(record))
@@ -68,8 +72,13 @@ def train(parameters, optimizer, gradients, place, *, over=None, largest=10.0):
 
 def spoil(optimizer):
     """The state of one parameter is divided by zero."""
+    state_of(optimizer).div_(0)  # FAULT: state
+
+
+def state_of(optimizer):
+    """Of the first parameter."""
     state = next(iter(getattr(optimizer, "optim", optimizer).state.values()))
-    next(value for value in state.values() if value.ndim).div_(0)  # FAULT: state
+    return next(value for value in state.values() if value.ndim)
 
 
 def digest(tensor):

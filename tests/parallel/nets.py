@@ -26,6 +26,8 @@ def middle(hidden):
         return torch.log(-hidden.square() - 1)  # FAULT: forward
     if planted("one_rank") and rank_is(1):
         return torch.log(-hidden.square() - 1)  # FAULT: one_rank
+    if planted("scaled") or (planted("scaled_alone") and rank_is(1)):
+        return hidden * 1.01  # FAULT: scaled, scaled_alone
     if planted("backward"):
         return DividedByZero.apply(hidden)
     return hidden

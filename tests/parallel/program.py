@@ -22,8 +22,11 @@ def fill_new_memory(byte):
 
 
 def main(name, fault, place="", unwritten=NAN):
+    train(all_styles()[name], fault, place, unwritten)
+
+
+def train(style, fault, place, unwritten):
     fill_new_memory(int(unwritten))
-    style = all_styles()[name]
     dist.init_process_group("gloo")
     planted.begin(fault)
     torch.manual_seed(0)

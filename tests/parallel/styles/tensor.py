@@ -62,7 +62,7 @@ TP_FILES = ("nets.py", "loop.py", "tensor.py")
 @style("TP", compiles=True, joins=("all_reduce", "redistribute"), files=TP_FILES, own=("exchanged", "misplaced"))
 def tp(run):
     """DTensors are between the two layers of a block, and leave it as parts of a sum."""
-    mesh = init_device_mesh("cpu", (2, 1), mesh_dim_names=("tp", "alone"))
+    mesh = init_device_mesh("cpu", (dist.get_world_size(), 1), mesh_dim_names=("tp", "alone"))
     join = join_over(mesh["tp"], mesh["alone"])
     network = Net(block=lambda: Block(join))
     plan = {
