@@ -244,10 +244,10 @@ bool CauseSearch::is_more_than_golden(std::size_t rank, std::uint32_t op) const 
   const SiteCalls& calls = step_.ranks()[rank].calls;
   const CallSite& site = calls.address(op).site;
   const std::vector<SiteCall>* own = calls.at(site);
-  const std::vector<SiteCall>* at_line = step_.golden_calls().at(site);
+  const std::vector<SiteCall>* at_line = step_.golden_step().calls().at(site);
   const std::size_t expected = at_line == nullptr ? 0 : at_line->size() * step_.micro_batches();
-  if (step_.are_two_shardings() && own != nullptr && own->size() > expected) return true;
-  return calls_of_type(calls, site) > calls_of_type(step_.golden_calls(), site) * step_.micro_batches();
+  if (step_.golden_step().is_sharded() && own != nullptr && own->size() > expected) return true;
+  return calls_of_type(calls, site) > calls_of_type(step_.golden_step().calls(), site) * step_.micro_batches();
 }
 
 // The op of the step before that made the input, if a collective is among the last ones.
@@ -474,7 +474,7 @@ std::optional<ShardCause> CauseSearch::cause_of(std::uint32_t golden) const {
   if (!target) return std::nullopt;
   ShardCause cause{.golden = golden, .rank = target->rank, .op = target->op};
   const CompareInput* shown = nullptr;  // that differs
-  for (const CompareInput* read : step_.inputs_of_call(golden)) {
+  for (const CompareInput* read : step_.golden_step().inputs_of_call(golden)) {
     const CompareInput& input = *read;
     if (!input.is_read || !input.tensor->recorded() || input.tensor->constant) continue;
     const Joined joined = step_.join_input(golden, input, *label.where);

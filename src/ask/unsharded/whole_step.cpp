@@ -44,16 +44,12 @@ bool all_fit(const std::vector<Joined>& outputs) {
 WholeStep::WholeStep(const std::vector<RankStep>& ranks, const std::vector<RankStep>& golden,
                      const CompareOptions& options, Learned& learned)
     : ranks_(ranks),
-      golden_ranks_(golden),
-      golden_(*golden.front().side),
+      golden_step_(golden),
+      golden_(golden_step_.side()),
       options_(options),
       learned_(learned),
-      golden_calls_(golden.front().calls),
+      golden_calls_(golden_step_.calls()),
       labels_(golden_.ops.size()) {
-  for (std::uint32_t g = 0; golden_ranks_.size() > 1 && g < golden_.ops.size(); ++g) {
-    for (const CompareInput& input : golden_.ops[g].inputs) golden_ops_.emplace(input.tensor, g);
-    for (const CatalogTensor* output : golden_.ops[g].outputs) golden_ops_.emplace(output, g);
-  }
   tolerance_ = std::min(8 * learned.largest, kMostTolerance);
   for (const RankStep& rank : ranks_) stages_ = std::max(stages_, rank.stage + 1);
   micro_batches_ = calls_per_golden_call();
@@ -155,16 +151,7 @@ std::vector<Counterpart> WholeStep::counterparts(std::uint32_t golden) const {
   return found;
 }
 
-const CatalogTensor* WholeStep::tensor_at(const RankStep& rank, const SiteCall& call, const Slot& slot) const {
-  if (!slot.is_input) return rank.side->output(call.last(), slot.number);
-  const std::vector<const CompareInput*> inputs = inputs_of(*rank.side, call);
-  if (call.ops.size() > 1) return slot.number < inputs.size() ? inputs[slot.number]->tensor : nullptr;
-  const auto found =
-      std::ranges::find_if(inputs, [&](const CompareInput* input) { return input->tensor->slot == slot.number; });
-  return found == inputs.end() ? nullptr : (*found)->tensor;
-}
-
-TensorParts WholeStep::parts_of(const Counterpart& of, const Slot& slot) const {
+TensorParts WholeStep::parts_of(const Counterpart& of, const CallSlot& slot) const {
   const auto ranks = static_cast<std::size_t>(std::ranges::count(ranks_, of.stage, &RankStep::stage));
   TensorParts parts(ranks, of.calls);
   std::size_t number = 0;
@@ -187,49 +174,20 @@ JoinLimits WholeStep::limits_of(const CatalogTensor& golden, SiteKind kind) cons
   limits.tolerance = std::max(tolerance_, kSpacings * epsilon_of(golden.dtype));
   const bool is_number = golden.has_shape && golden.shape.empty();
   if (kind == SiteKind::backward || (kind == SiteKind::forward && is_number)) {
-    limits.factors = factors_of(ranks_.size() * micro_batches_ * golden_ranks_.size());
+    limits.factors = factors_of(ranks_.size() * micro_batches_ * golden_step_.ranks());
   }
   return limits;
 }
 
 Joined WholeStep::joined(const TensorParts& parts, const TensorOf& golden, SiteKind kind) const {
   JoinLimits limits = limits_of(*golden.tensor, kind);
-  const TensorParts of_golden = golden_parts(golden);
+  const TensorParts of_golden = golden_step_.parts_of(golden);
   Joined whole = join(parts, of_golden, limits);
   if (!whole.problem.empty()) problems_.insert(whole.problem);
   // In the forward pass only a mean over the ranks, of either side, has a factor.
   if (kind != SiteKind::forward || whole.factor == 1 || whole.is_sum || whole.golden_is_sum) return whole;
   limits.factors = {1};
   return join(parts, of_golden, limits);
-}
-
-// The tensor of the first golden rank, and those of the same call of the others.
-TensorParts WholeStep::golden_parts(const TensorOf& golden) const {
-  const auto known = golden_ops_.find(golden.tensor);
-  TensorParts parts(known == golden_ops_.end() ? 1 : golden_ranks_.size(), 1);
-  parts.set(0, 0, golden);
-  if (parts.is_one()) return parts;
-  const SiteCalls::Address& address = golden_calls_.address(known->second);
-  const std::vector<std::uint32_t>& own = ops_of_call(known->second);
-  const auto place = static_cast<std::size_t>(std::ranges::find(own, known->second) - own.begin());
-  for (std::size_t rank = 1; rank < golden_ranks_.size(); ++rank) {
-    const RankStep& of = golden_ranks_[rank];
-    const std::vector<SiteCall>* calls = of.calls.at(address.site);
-    if (calls == nullptr || address.number >= calls->size()) continue;
-    const std::vector<std::uint32_t>& ops = (*calls)[address.number].ops;
-    if (ops.size() != own.size()) continue;
-    const CatalogTensor* tensor = tensor_at(of, {{ops[place]}}, {golden.tensor->is_input, golden.tensor->slot});
-    if (tensor != nullptr && !tensor->skipped.is_undefined()) parts.set(rank, 0, {of.rank, tensor});
-  }
-  return parts;
-}
-
-// The golden op, with the others that an op on a wrapper is made of. Empty: a trial's.
-const std::vector<std::uint32_t>& WholeStep::ops_of_call(std::uint32_t golden) const {
-  static const std::vector<std::uint32_t> none;
-  const SiteCalls::Address& address = golden_calls_.address(golden);
-  const std::vector<SiteCall>* calls = golden_calls_.at(address.site);
-  return calls == nullptr ? none : (*calls)[address.number].ops;
 }
 
 std::vector<Joined> WholeStep::join_outputs(std::uint32_t golden, const Counterpart& with,
@@ -402,7 +360,7 @@ std::optional<WholeStep::Label> WholeStep::nearest(std::uint32_t golden,
 void WholeStep::look_at(std::uint32_t golden) {
   // How a golden run that is sharded moves its data is its own matter: what reads the results is compared.
   const std::string_view type = golden_.ops[golden].op->op_type;
-  const std::vector<std::uint32_t>& ops = ops_of_call(golden);
+  const std::vector<std::uint32_t>& ops = golden_step_.ops_of_call(golden);
   if (ops.empty() || ops.back() != golden || is_collective(type) || packs_for_collective(type)) return;
   const CallSite& wanted = golden_calls_.address(golden).site;
   const std::vector<Counterpart> candidates = counterparts(golden);
@@ -425,31 +383,23 @@ void WholeStep::look_at(std::uint32_t golden) {
   keep(golden, std::move(*label));
 }
 
-std::vector<const CompareInput*> WholeStep::inputs_of_call(std::uint32_t golden) const {
-  const std::vector<std::uint32_t>& ops = ops_of_call(golden);
-  if (ops.size() > 1) return inputs_of(golden_, {ops});
-  std::vector<const CompareInput*> inputs;
-  for (const CompareInput& input : golden_.ops[golden].inputs) inputs.push_back(&input);
-  return inputs;
-}
-
 // By slot; where the counterpart is several ops, by its place; where the golden op is, whose parts read in another order,
 // by values.
-WholeStep::Slot WholeStep::slot_of(std::uint32_t golden, const CompareInput& input, const Counterpart& with) const {
+CallSlot WholeStep::slot_of(std::uint32_t golden, const CompareInput& input, const Counterpart& with) const {
   const std::optional<Shown> target = shown(with);
   if (!target) return {true, input.tensor->slot};
   const RankStep& of = ranks_[target->rank];
   const SiteCall& call = of.calls.at(with.site)->at(with.first);
   const bool is_group = call.ops.size() > 1;
-  if (ops_of_call(golden).size() == 1) {
+  if (golden_step_.ops_of_call(golden).size() == 1) {
     const auto place = static_cast<std::uint32_t>(&input - golden_.ops[golden].inputs.data());
     return {true, is_group ? place : input.tensor->slot};
   }
-  Slot nearest{true, static_cast<std::uint32_t>(-1)};
+  CallSlot nearest{true, static_cast<std::uint32_t>(-1)};
   double least = std::numeric_limits<double>::infinity();
   const std::vector<const CompareInput*> inputs = inputs_of(*of.side, call);
   for (std::uint32_t i = 0; i < inputs.size(); ++i) {
-    const Slot slot{true, is_group ? i : inputs[i]->tensor->slot};
+    const CallSlot slot{true, is_group ? i : inputs[i]->tensor->slot};
     const Joined found =
         joined(parts_of(with, slot), {golden_.rank, input.tensor}, golden_calls_.address(golden).site.place.kind);
     const double error = found.fits ? -1 : found.possible ? found.difference.relative() : least;
@@ -468,10 +418,10 @@ const CompareInput* WholeStep::input_at(std::size_t rank, std::uint32_t golden, 
   const SiteCall& call = (*calls)[with.first];
   const std::vector<const CompareInput*> inputs = inputs_of(*of.side, call);
   std::size_t place = 0;
-  if (ops_of_call(golden).size() == 1) {
+  if (golden_step_.ops_of_call(golden).size() == 1) {
     place = static_cast<std::size_t>(&input - golden_.ops[golden].inputs.data());
   } else {
-    const Slot slot = slot_of(golden, input, with);
+    const CallSlot slot = slot_of(golden, input, with);
     const auto is_it = [&](const CompareInput* one) { return one->tensor->slot == slot.number; };
     place = call.ops.size() > 1 ? slot.number
                                 : static_cast<std::size_t>(std::ranges::find_if(inputs, is_it) - inputs.begin());

@@ -15,17 +15,10 @@
 
 #include "ask/compare/compare.h"
 #include "ask/unsharded/joined_tensor.h"
+#include "ask/unsharded/rank_step.h"
 #include "ask/unsharded/sites.h"
 
 namespace sonde {
-
-struct RankStep {
-  const CatalogRank* rank = nullptr;
-  std::shared_ptr<CompareSide> side;
-  std::size_t stage = 0;  // of a pipeline
-  SiteCalls calls;
-  std::shared_ptr<CompareSide> before = {};  // the step before; null: none
-};
 
 // Of all ranks of a stage, or of the micro-batches on each: the calls that are one call of the golden run.
 struct Counterpart {
@@ -60,17 +53,15 @@ class WholeStep {
     Joined joined;
   };
 
-  // Of several golden ranks the first one shows the ops, and all have parts of its tensors.
   WholeStep(const std::vector<RankStep>& ranks, const std::vector<RankStep>& golden, const CompareOptions& options,
             Learned& learned);
 
   const std::set<std::string>& problems() const { return problems_; }
   const std::vector<RankStep>& ranks() const { return ranks_; }
   const CompareSide& golden() const { return golden_; }
-  bool are_two_shardings() const { return golden_ranks_.size() > 1; }
+  const GoldenStep& golden_step() const { return golden_step_; }
   const Learned& learned() const { return learned_; }
   const Label& label(std::uint32_t golden) const { return labels_[golden]; }
-  const SiteCalls& golden_calls() const { return golden_calls_; }
   std::size_t micro_batches() const { return micro_batches_; }
   const SiteCalls::Address& address(std::uint32_t golden) const { return golden_calls_.address(golden); }
   const std::vector<OtherNumber>& other_numbers() const { return other_numbers_; }
@@ -90,8 +81,6 @@ class WholeStep {
     std::uint32_t op = kNoOp;
   };
   std::optional<Shown> shown(const Counterpart& of, std::optional<std::size_t> alone = std::nullopt) const;
-  // Inputs of a golden op; of one that is several ops, those that they read from outside.
-  std::vector<const CompareInput*> inputs_of_call(std::uint32_t golden) const;
   // The input of the rank's counterpart where the golden op reads that one; null: it has none.
   const CompareInput* input_at(std::size_t rank, std::uint32_t golden, const CompareInput& input) const;
   // The input of a golden op beside what its counterpart reads there.
@@ -102,14 +91,8 @@ class WholeStep {
   std::size_t calls_at(std::size_t stage, const CallSite& site) const;
 
  private:
-  struct Slot {
-    bool is_input = false;
-    std::uint32_t number = 0;  // of an output its slot; of an input its slot, or its place among those of a group
-  };
-
   void look_at(std::uint32_t golden);
-  const std::vector<std::uint32_t>& ops_of_call(std::uint32_t golden) const;
-  Slot slot_of(std::uint32_t golden, const CompareInput& input, const Counterpart& with) const;
+  CallSlot slot_of(std::uint32_t golden, const CompareInput& input, const Counterpart& with) const;
   std::size_t inputs_in_common(std::uint32_t golden, const Counterpart& with) const;
   std::optional<Label> nearest(std::uint32_t golden, const std::vector<Counterpart>& candidates) const;
   void look_for_factors(std::uint32_t golden);
@@ -123,9 +106,7 @@ class WholeStep {
   void add_counterparts(const CallSite& wanted, const CallSite& site, std::size_t stage, std::size_t number,
                         std::size_t of, std::vector<Counterpart>& out) const;
   Counterpart counterpart_of(std::size_t rank, std::uint32_t op) const;
-  const CatalogTensor* tensor_at(const RankStep& rank, const SiteCall& call, const Slot& slot) const;
-  TensorParts parts_of(const Counterpart& of, const Slot& slot) const;
-  TensorParts golden_parts(const TensorOf& golden) const;
+  TensorParts parts_of(const Counterpart& of, const CallSlot& slot) const;
   Joined joined(const TensorParts& parts, const TensorOf& golden, SiteKind kind) const;
   // `alone`: the parts of this rank of the stage only.
   std::vector<Joined> join_outputs(std::uint32_t golden, const Counterpart& with,
@@ -134,13 +115,12 @@ class WholeStep {
   bool is_within_allowance(std::uint32_t golden, const Counterpart& with, const std::vector<Joined>& outputs) const;
 
   const std::vector<RankStep>& ranks_;
-  const std::vector<RankStep>& golden_ranks_;
-  const CompareSide& golden_;  // of the first one
+  const GoldenStep golden_step_;
+  const CompareSide& golden_;
   const CompareOptions& options_;
   Learned& learned_;
   const SiteCalls& golden_calls_;
-  std::map<const CatalogTensor*, std::uint32_t> golden_ops_;  // of several golden ranks: of tensors of the first one
-  double tolerance_ = 0;                                      // relative, beside the spacing of the type
+  double tolerance_ = 0;  // relative, beside the spacing of the type
   std::size_t stages_ = 0;
   std::size_t micro_batches_ = 1;
   std::vector<Label> labels_;
