@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ask/compare/factor.h"
+#include "plan/config/op_types.h"
 #include "read/measure/health.h"
 #include "read/operators/op_nature.h"
 #include "read/operators/op_questions.h"
