@@ -92,7 +92,9 @@ void FlowEnds::look_at_reader(const FlowValue& value, const FlowReader& reader, 
   } else if (replaces) {
     // The op that replaces it handles it.
   } else if (collective_way(bare_type(op.op->op_type)) == CollectiveWay::send) {
-    end = End::matters;  // to another rank: the last result of a pipeline's stage
+    // To another rank: the last result of a pipeline's stage, or a gradient of the stage before.
+    const bool is_gradient = value.op != kOutside && graph_.ops()[value.op].phase == Phase::backward;
+    end = is_gradient && training_.scaler_skipped ? End::scaler : End::matters;
   } else if (op.outputs.empty()) {
     // A view of unwritten memory has no result of its own; its readers are checked separately.
     end = graph_.only_overflows() || op.nature.only_moves ? End::absorbed : End::unknown;

@@ -415,6 +415,20 @@ TEST(FirstBad, NoScaleRemovesADivisionByZero) {
   EXPECT_THAT(skipped("div", 2, 1).findings, IsEmpty());
 }
 
+TEST(FirstBad, AGradientThatAStageSendsMayOverflowWhereTheScalerSkips) {
+  MadeRun run;
+  const Made loss = run.loss("mse_loss", {run.outside("x")});
+  run.phase(Phase::backward);
+  const Made gradient = run.op("mul", {loss, run.op("relu", {run.outside("y")})}, kHuge);
+  run.phase(Phase::outside);
+  run.op("send", {gradient}, kHuge);
+  run.op("_amp_foreach_non_finite_check_and_unscale_", {gradient, run.outside("found_inf"), run.outside("inverse")},
+         kHuge);
+  const FirstBad report = first_bad(run.catalog());
+  EXPECT_THAT(report.findings, IsEmpty());
+  EXPECT_THAT(report.expected, SizeIs(1));
+}
+
 TEST(FirstBad, AScalerThatSkipsEveryStepIsStuck) {
   EXPECT_THAT(skipped("custom_backward", 1, 5).findings, IsEmpty()) << "it begins too high, on purpose";
   EXPECT_THAT(skipped("custom_backward", 1, 5).expected, SizeIs(5));
