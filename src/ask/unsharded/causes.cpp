@@ -438,8 +438,8 @@ std::optional<ShardCause> CauseSearch::parameter_that_differs(std::size_t rank, 
                     .joined = joined};
 }
 
-// Of the ops without a counterpart that lead to the op: one that reads a parameter with other values. Compiled graphs
-// have other ops than the golden run.
+// Of the op and those that lead to it: one that reads a parameter with other values. Compiled graphs have other ops than
+// the golden run.
 std::optional<ShardCause> CauseSearch::parameter_before(const ShardCause& cause) const {
   const std::size_t stage = step_.ranks()[cause.rank].stage;
   for (std::size_t rank = 0; rank < step_.ranks().size(); ++rank) {

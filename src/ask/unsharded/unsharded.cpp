@@ -3,14 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <map>
-#include <numeric>
 #include <set>
 
 #include "ask/compare/compare_words.h"
 #include "ask/unsharded/causes.h"
 #include "ask/unsharded/whole_step.h"
+#include "ground/base/shape.h"
 #include "plan/config/op_types.h"
 #include "read/operators/collective_call.h"
 
@@ -350,10 +349,6 @@ Result<DumpComparison> Unsharded::compare() {
   return std::move(comparison_);
 }
 
-std::int64_t elements_of(const Dims& shape) {
-  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
-}
-
 // Parameters in the first step of a rank, with the smallest shape that they have there.
 std::map<std::string, Dims> parameters_of(const CatalogRank& rank) {
   std::map<std::string, Dims> found;
@@ -362,7 +357,7 @@ std::map<std::string, Dims> parameters_of(const CatalogRank& rank) {
     for (const CatalogTensor& tensor : op.tensors) {
       if (!tensor.is_input || !tensor.has_shape || !tensor.parameter.is_parameter()) continue;
       const auto [known, is_new] = found.try_emplace(without_wrappers(tensor.parameter, '.'), tensor.shape);
-      if (!is_new && elements_of(known->second) > elements_of(tensor.shape)) known->second = tensor.shape;
+      if (!is_new && element_count(known->second) > element_count(tensor.shape)) known->second = tensor.shape;
     }
   }
   return found;
