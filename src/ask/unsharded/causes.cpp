@@ -498,7 +498,7 @@ std::optional<ShardCause> CauseSearch::cause_of(std::uint32_t golden) const {
     shown = &input;
   }
   if (cause.golden_tensor != nullptr) cause.uncertain = false;
-  if (cause.uncertain) {
+  if (cause.uncertain && !step_.golden_step().is_sharded()) {  // of two shardings the calls that read it may be others
     if (std::optional<ShardCause> parameter = parameter_before(cause)) return parameter;
   }
   if (cause.uncertain) cause.what = "an op before it without a counterpart may be to blame: what it reads differs";
