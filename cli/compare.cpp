@@ -1,9 +1,11 @@
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 
+#include "ask/compare/relation_map.h"
 #include "ask/relations/relations.h"
 #include "dump.h"
 #include "face/report/catalog_text.h"
@@ -26,12 +28,22 @@ std::optional<Catalog> open_side(const std::string& path, int& status) {
   return open_dump(options, status);
 }
 
+std::string csv_of(const CompareCommand& arguments, const DumpComparison& comparison) {
+  if (arguments.relations) return relations_csv(comparison);
+  return arguments.style == "msprobe" ? msprobe_csv_of(comparison) : csv_of(comparison);
+}
+
+bool write_map(const std::string& path, const DumpComparison& comparison) {
+  if (comparison.map) return write_file(path, text_of_map(*comparison.map));
+  print_error(
+      fmt::format("cannot write map '{}': the operators of the two are matched by name, not related by values", path));
+  return false;
+}
+
 bool write_reports(const CompareCommand& arguments, const DumpComparison& comparison) {
   bool all_written = true;
-  if (!arguments.csv.empty()) {
-    const bool as_msprobe = arguments.style == "msprobe";
-    all_written = write_file(arguments.csv, as_msprobe ? msprobe_csv_of(comparison) : csv_of(comparison));
-  }
+  if (!arguments.csv.empty()) all_written = write_file(arguments.csv, csv_of(arguments, comparison));
+  if (!arguments.save_map.empty()) all_written = write_map(arguments.save_map, comparison) && all_written;
   if (!arguments.junit.empty()) all_written = write_file(arguments.junit, junit_of(comparison)) && all_written;
   return all_written;
 }
@@ -52,6 +64,7 @@ int compare(const CompareCommand& arguments) {
   int status = kNothingFound;
   Result<CompareOptions> options = compare_options(arguments);
   if (!options) return print_error(options.error(), kUnreadable);
+  options->keeps_map = !arguments.save_map.empty();
   options->all_sums = arguments.style == "msprobe";
   std::optional<Catalog> target = open_side(arguments.target, status);
   if (!target) return status;

@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
 from processes import CLI
 
 RUN = pathlib.Path(__file__).parents[1] / "relations" / "run.py"
@@ -42,3 +43,123 @@ def test_healthy_pairs_are_clean_and_faults_are_named(tmp_path):
     asked = [CLI, "compare", str(dumps / "activation"), str(dumps / "golden")]
     report = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False).stdout
     assert "  input.0 (4,16): relative error" in report and "  output." not in report
+
+
+@pytest.fixture(scope="module")
+def vit(tmp_path_factory):
+    """Dumps of both sides: `golden`, `healthy`, and `pooled`, which differs at its end."""
+    kept = tmp_path_factory.mktemp("vit")
+    command = [sys.executable, str(RUN), "--json", "--keep", str(kept), "--pair", "vit"]
+    for fault in ([], ["--fault", "pooled"]):
+        subprocess.run([*command, *fault], capture_output=True, timeout=300, check=False)
+    return kept / "vit" / "tensors"
+
+
+def compare(dumps, target, *options):
+    command = [CLI, "compare", str(dumps / target), str(dumps / "golden"), *map(str, options)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.fixture(scope="module")
+def saved(vit):
+    saved = vit / "map.json"
+    assert compare(vit, "healthy", "--save-map", saved).returncode == 0
+    return saved
+
+
+def edited(saved, tmp_path, edit):
+    """A copy of the map; `edit` gets its entries by the names of parameters and of operators."""
+    content = json.loads(saved.read_text())
+    edit({entry.get("parameter") or entry["op_name"]: entry for entry in content["tensors"]})
+    copy = tmp_path / "edited.json"
+    copy.write_text(json.dumps(content))
+    return copy
+
+
+def test_a_saved_map_gives_the_answer_of_the_search(vit, saved):
+    searched, mapped = compare(vit, "healthy", "--relations"), compare(vit, "healthy", "--relations", "--map", saved)
+    assert (mapped.returncode, mapped.stdout) == (0, searched.stdout)
+    assert mapped.stderr == ""
+
+
+def test_what_differs_with_a_map_is_named_as_without(vit, saved):
+    found = compare(vit, "pooled", "--map", saved)
+    assert found.returncode == 1
+    assert "mean Default/network-Target/mean-op0" in found.stdout.splitlines()[0]
+    # The operator that it replaces, and what follows from it.
+    assert "the map has an entry for Default/network-Target/select-op0: the target has no such tensor" in found.stderr
+    assert "1 entry of the map besides: the values differ" in found.stderr
+
+
+def test_values_that_contradict_the_map_are_said_and_count(vit, saved, tmp_path):
+    def exchange(entries):
+        one, other = entries["blocks.0.attention.wq"], entries["blocks.1.attention.wq"]
+        one["parts"], other["parts"] = other["parts"], one["parts"]
+
+    found = compare(vit, "healthy", "--map", edited(saved, tmp_path, exchange))
+    lines = [line for line in found.stderr.splitlines() if "the map says" in line]
+    assert found.returncode == 0, found.stdout
+    assert [line.partition("the map says ")[2].split(" = ")[0] for line in lines] == [
+        "blocks.0.attention.wq",
+        "blocks.1.attention.wq",
+    ]
+    assert all("the values do not: it is " in line for line in lines)
+
+
+def test_entries_that_name_what_is_not_there_are_said(vit, saved, tmp_path):
+    def spoil(entries):
+        entries["blocks.0.attention.wq"]["parts"][0]["parameter"] = "lost"
+        entries["blocks.1.attention.wq"]["parts"][0]["axis"] = 7
+        entries["head"]["parameter"] = "foot"
+
+    found = compare(vit, "healthy", "--map", edited(saved, tmp_path, spoil))
+    assert found.returncode == 0
+    for said in (
+        "entry for blocks.0.attention.wq: the golden dump has no lost",
+        "entry for blocks.1.attention.wq: axis 7, and ",
+        "entry for foot: the target has no such tensor",
+    ):
+        assert said in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "No such file or directory: expected a map that `sonde compare --save-map` wrote"),
+        ('{\n "version": 1,\n "tensors": [', "line 3, column 14: expected JSON as --save-map writes it, found the end"),
+        ('{"version": 1,, "tensors": []}', "line 1, column 15: expected JSON as --save-map writes it, found ','"),
+        ('{"version": 2, "tensors": []}', "version: expected 1, found 2"),
+        ("[]", "the whole file: expected an object, found []"),
+        ('{"version": 1}', "tensors: is missing"),
+        (
+            '{"version": 1, "tensors": [{"relation": "cat"}]}',
+            "tensors[0].relation: expected a word such as 'none', found",
+        ),
+        ('{"version": 1, "tensors": [{"relation": "none", "axsi": 1}]}', "such as 'axis', found 'axsi'"),
+        ('{"version": 1, "tensors": [{"relation": "same", "slot": "x"}]}', "tensors[0].slot: expected a whole number"),
+    ],
+)
+def test_a_map_that_cannot_be_read_is_an_error_with_the_place(vit, tmp_path, text, said):
+    map_file = tmp_path / "map.json"
+    if text is not None:
+        map_file.write_text(text)
+    found = compare(vit, "healthy", "--map", map_file)
+    assert found.returncode == 3
+    assert f"'{map_file}'" in found.stderr
+    assert said in found.stderr
+
+
+def test_two_runs_of_one_program_have_no_map(vit, tmp_path):
+    command = [CLI, "compare", str(vit / "golden"), str(vit / "golden"), "--save-map", str(tmp_path / "map.json")]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert found.returncode == 3
+    assert "the operators of the two are matched by name" in found.stderr
+
+
+def test_the_table_of_relations_as_csv(vit, tmp_path):
+    assert compare(vit, "healthy", "--relations", "--csv", tmp_path / "r.csv").returncode == 0
+    rows = (tmp_path / "r.csv").read_text().splitlines()
+    assert rows[0] == "rank,graph,step,op_name,parameter,slot,dtype,shape,relation,golden,relative_error,source"
+    [row] = [row for row in rows if row.startswith("0,1,0,,blocks.0.attention.wq,")]
+    assert ",cut," in row
+    assert "in_proj_weight" in row

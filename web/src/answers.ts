@@ -202,7 +202,7 @@ export interface Correspondence {
   readonly slot: number; // its number on its side
   readonly dtype: string; // the type of the elements; `?`: only a file has it
   readonly shape: readonly number[]; // sizes in the target
-  readonly relation: string; // `same`, `permuted`, `joined`, `cut`, `sum`, `constant`, or `none`: docs/compare.md, "Two implementations"
+  readonly relation: "none" | "same" | "permuted" | "joined" | "cut" | "sum" | "constant"; // how it is made: docs/compare.md, "Two implementations"
   readonly golden: string; // the golden tensors and their parts
   readonly relative_error?: Numeric; // the norm of the difference over the golden norm
   readonly source_file: string; // the file of the user's program; empty: unknown

@@ -11,6 +11,7 @@
 #include "ask/compare/compare_words.h"
 #include "ask/compare/maker_of_data.h"
 #include "ask/compare/name_map.h"
+#include "ask/compare/relation_map.h"
 #include "plan/config/op_types.h"
 #include "read/catalog/several_runs.h"
 #include "read/catalog/unfinished_runs.h"
@@ -264,6 +265,11 @@ Result<CompareOptions> compare_options(const CompareQuestion& question) {
     if (!golden_steps) return golden_steps.error();
     wanted.golden_part = {question.golden_step.empty() ? *steps : *golden_steps,
                           question.golden_graph ? question.golden_graph : question.graph, std::nullopt};
+  }
+  if (!question.map.empty()) {
+    Result<RelationMap> map = read_relation_map(question.map);
+    if (!map) return map.error();
+    wanted.map = std::make_shared<const RelationMap>(std::move(*map));
   }
   if (question.mapping.empty()) return wanted;
   Result<NameMap> names = read_mapping(question.mapping);

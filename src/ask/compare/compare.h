@@ -19,6 +19,7 @@
 #include "read/catalog/catalog.h"
 #include "read/catalog/dump_part.h"
 #include "read/measure/tensor_difference.h"
+#include "sonde/answers.h"
 #include "sonde/findings.h"
 
 namespace sonde {
@@ -104,8 +105,8 @@ struct ComparedStep {
 struct RelatedTensor {
   std::uint32_t step = 0;  // index into DumpComparison::steps
   const CatalogTensor* tensor = nullptr;
-  const CatalogOp* op = nullptr;                 // that made it; null: it comes from outside
-  std::string_view relation;                     // "joined"
+  const CatalogOp* op = nullptr;  // that made it; null: it comes from outside
+  RelationKind relation = RelationKind::none;
   std::string golden;                            // "0 to 31 of axis 0 = q_proj.weight, …"
   const TensorDifference* difference = nullptr;  // null: it corresponds to nothing
 };
@@ -135,6 +136,7 @@ struct DumpComparison {
   std::vector<std::string> left_out;                                      // data that could not be compared
   std::vector<std::string> unreadable;                                    // files
   std::vector<RelatedTensor> relations;                                   // of two implementations; else empty
+  std::optional<RelationMap> map;                                         // of two implementations, if it was asked for
   std::string correspondence;         // of two implementations: how many of their tensors correspond; else empty
   std::shared_ptr<const void> owner;  // of data that its pointers refer to
   std::uint64_t compared_tensors = 0, compared_bytes = 0;
@@ -147,7 +149,9 @@ struct CompareOptions {
   std::size_t threads = 0;  // 0: as many as CPUs
   bool all_sums = false;    // relative errors of every element, for msprobe's columns
   DumpPart part;
-  std::optional<DumpPart> golden_part;  // empty: `part`; else steps are compared in their order
+  std::shared_ptr<const RelationMap> map;  // how the two correspond; null: that is to be found
+  bool keeps_map = false;                  // DumpComparison::map is wanted
+  std::optional<DumpPart> golden_part;     // empty: `part`; else steps are compared in their order
 };
 // The meaning of the question; fails with `invalid_argument` if the mapping cannot be read, or the steps are not a list.
 Result<CompareOptions> compare_options(const CompareQuestion& question);

@@ -1,12 +1,17 @@
 #include "ask/relations/blame.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
+#include <set>
+#include <tuple>
 
 #include "ask/relations/intermediates.h"
 #include "ask/relations/op_to_blame.h"
 #include "ask/relations/search.h"
 #include "ask/relations/standings.h"
+#include "ask/relations/verify.h"
 #include "ask/relations/weights_apart.h"
 #include "read/operators/op_nature.h"
 
@@ -140,14 +145,10 @@ void look_again_inside(const Pool& target, Pool& golden, const Threads& threads,
 
 }  // namespace
 
-RelationJudgement judge_relations(const Pool& target, Pool& golden, const Threads& threads) {
-  RelationJudgement judgement;
-  Search search(target, golden, threads);
-  judgement.relations.resize(target.tensors.size());
-  judgement.standings.resize(target.tensors.size(), Standing::unknown);
-  for (std::uint32_t i = 0; i < target.tensors.size(); ++i) judgement.relations[i] = search.find(i);
-  judgement.met = search.met();
-  judge_standings(target, golden, judgement);
+namespace {
+
+// Parameters, and data that are golden ones.
+void find_weights(const Pool& target, const Pool& golden, RelationJudgement& judgement) {
   judgement.is_weight.resize(target.tensors.size());
   for (std::uint32_t i = 0; i < target.tensors.size(); ++i) {
     const PoolTensor& own = target.tensors[i];
@@ -156,11 +157,150 @@ RelationJudgement judge_relations(const Pool& target, Pool& golden, const Thread
         own.is_weight() || (own.op == kNoOp && relation && golden.tensors[relation.golden()].is_weight());
   }
   count_weights(target, golden, judgement);
+}
+
+// All results of one side are in the other: what else differs has no effect.
+bool has_no_effect(const RelationJudgement& judgement) { return judgement.target.empty() || judgement.golden.empty(); }
+
+std::vector<Checked> check_claims(const Pool& target, const Pool& golden, const Threads& threads,
+                                  const MapClaims& claims) {
+  std::vector<Checked> checked(target.tensors.size());
+  threads.for_each(checked.size(), [&](std::size_t i) {
+    const auto tensor = static_cast<std::uint32_t>(i);
+    if (!claims.of[i] || target.tensors[i].print.count == 0) return;
+    checked[i] = check_claim(target, tensor, golden, *claims.of[i]);
+    checked[i].relation.weak = target.tensors[i].print.proves_nothing();
+  });
+  return checked;
+}
+
+// Tensors that are alike by chance contradict a map by chance.
+bool must_fit(const PoolTensor& tensor) { return tensor.is_weight() || !tensor.print.proves_nothing(); }
+
+// "the map says wq = golden in_proj_weight, the values do not: …"
+class Contradictions {
+ public:
+  Contradictions(const Pool& target, const Pool& golden, const MapClaims& claims, RelationJudgement& judgement)
+      : target_(target), golden_(golden), claims_(claims), judgement_(judgement) {}
+
+  // `found`: what the values show; empty: nothing.
+  void add(std::uint32_t tensor, const Relation& found) {
+    std::string line = fmt::format("the map says {} = {}, the values do not", name_of(tensor),
+                                   relation_text(*claims_.of[tensor], golden_));
+    if (found) line += fmt::format(": it is {}", relation_text(found, golden_));
+    all_.push_back({tensor, static_cast<bool>(found), std::move(line)});
+  }
+
+  // Those that follow from others are a number. The standings are known.
+  void conclude() {
+    std::size_t others = 0;
+    for (One& one : all_) {
+      const std::uint32_t op = target_.tensors[one.tensor].op;
+      const bool follows = !one.is_found && op != kNoOp && std::ranges::any_of(target_.ops[op].inputs, [&](auto input) {
+        return is_bad(judgement_.standings[input]);
+      });
+      if (follows) {
+        ++others;
+        continue;
+      }
+      const Relation& relation = judgement_.relations[one.tensor];
+      if (!one.is_found && relation) one.line += fmt::format(": relative error {:.3g}", relation.difference.relative());
+      judgement_.contradictions.push_back(std::move(one.line));
+    }
+    if (others > 0) {
+      judgement_.contradictions.push_back(
+          fmt::format("{} of the map besides: the values differ, and so do those that their operators read",
+                      others == 1 ? "1 entry" : fmt::format("{} entries", others)));
+    }
+  }
+
+ private:
+  struct One {
+    std::uint32_t tensor;
+    bool is_found;
+    std::string line;
+  };
+
+  std::string name_of(std::uint32_t tensor) const {
+    const std::string_view name = target_.name_of(tensor);
+    return name.empty() ? "data from outside" : std::string(name);
+  }
+
+  const Pool& target_;
+  const Pool& golden_;
+  const MapClaims& claims_;
+  RelationJudgement& judgement_;
+  std::vector<One> all_;
+};
+
+// Views and copies of golden tensors that correspond, too: they have the same numbers, up to the order of additions.
+void meet_copies(const Pool& golden, std::vector<char>& met) {
+  const auto numbers_of = [&](std::size_t tensor) {
+    const TensorPrint& print = golden.tensors[tensor].print;
+    return std::tuple(print.count, static_cast<float>(print.whole.norm), print.min, print.max);
+  };
+  std::set<decltype(numbers_of(0))> known;
+  for (std::size_t i = 0; i < met.size(); ++i) {
+    if (met[i]) known.insert(numbers_of(i));
+  }
+  for (std::size_t i = 0; i < met.size(); ++i) {
+    if (known.contains(numbers_of(i))) met[i] = 1;
+  }
+}
+
+}  // namespace
+
+std::optional<RelationJudgement> judge_by_map(const Pool& target, const Pool& golden, const Threads& threads,
+                                              const MapClaims& claims) {
+  RelationJudgement judgement;
+  judgement.standings.resize(target.tensors.size(), Standing::unknown);
+  std::vector<Checked> checked = check_claims(target, golden, threads, claims);
+  Search search(target, golden, threads);
+  for (std::uint32_t i = 0; i < target.tensors.size(); ++i) {
+    const PoolTensor& own = target.tensors[i];
+    const bool is_said = claims.of[i] && checked[i].is_known && checked[i].fits;
+    if (own.print.count > 0 && !is_said && must_fit(own)) return std::nullopt;
+    Relation& relation = judgement.relations.emplace_back(is_said ? std::move(checked[i].relation) : Relation());
+    search.note(relation);
+  }
+  judgement.met = search.met();
+  meet_copies(golden, judgement.met);
+  judge_standings(target, golden, judgement);
+  find_weights(target, golden, judgement);
+  find_regions(target, golden, judgement);
+  if (!has_no_effect(judgement)) return std::nullopt;
+  return judgement;
+}
+
+RelationJudgement judge_relations(const Pool& target, Pool& golden, const Threads& threads, const MapClaims* claims) {
+  RelationJudgement judgement;
+  Search search(target, golden, threads);
+  judgement.relations.resize(target.tensors.size());
+  judgement.standings.resize(target.tensors.size(), Standing::unknown);
+  for (std::uint32_t i = 0; i < target.tensors.size(); ++i) judgement.relations[i] = search.find(i);
+  std::optional<Contradictions> contradictions;
+  if (claims != nullptr) {
+    contradictions.emplace(target, golden, *claims, judgement);
+    std::vector<Checked> checked = check_claims(target, golden, threads, *claims);
+    for (std::uint32_t i = 0; i < target.tensors.size(); ++i) {
+      if (!claims->of[i] || target.tensors[i].print.count == 0 || !checked[i].is_known) continue;
+      Relation& found = judgement.relations[i];
+      if (!checked[i].fits && !must_fit(target.tensors[i])) continue;
+      if (!checked[i].fits) contradictions->add(i, found);
+      // Where the program has changed, a name may mean another operator.
+      const bool is_like = checked[i].relation && checked[i].relation.difference.cosine >= 0.5;
+      if (checked[i].fits || (!found && is_like)) found = std::move(checked[i].relation);
+      if (checked[i].fits) search.note(found);
+    }
+  }
+  judgement.met = search.met();
+  judge_standings(target, golden, judgement);
+  if (contradictions) contradictions->conclude();
+  find_weights(target, golden, judgement);
   if (judgement.nothing_corresponds || judgement.weights_are_others) return judgement;
 
   find_regions(target, golden, judgement);
-  // All results of one side are in the other: what else differs has no effect.
-  if (judgement.target.empty() || judgement.golden.empty()) return judgement;
+  if (has_no_effect(judgement)) return judgement;
   look_again_inside(target, golden, threads, judgement);
   if (judgement.target.empty()) return judgement;
   Culprit op = op_to_blame(target, golden, judgement);

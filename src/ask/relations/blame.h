@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ask/relations/mapped.h"
 #include "ask/relations/relation.h"
 
 namespace sonde {
@@ -43,10 +44,17 @@ struct RelationJudgement {
   bool weights_are_others = false;  // most of them
   bool nothing_corresponds = false;
   Region target, golden;
-  std::vector<Culprit> culprits;  // the first one is the answer
+  std::vector<Culprit> culprits;            // the first one is the answer
+  std::vector<std::string> contradictions;  // a line for each entry of a map that the values contradict
 };
 
-// `golden` gets values inside of its operators if results differ.
-RelationJudgement judge_relations(const Pool& target, Pool& golden, const Threads& threads);
+// `golden` gets values inside of its operators if results differ. Both have been read with their parts. `claims`: what a
+// map says; where the values contradict it, what they show counts.
+RelationJudgement judge_relations(const Pool& target, Pool& golden, const Threads& threads, const MapClaims* claims);
+
+// By a map alone, without a search, so that no parts are needed. Empty: the map does not say enough, the values contradict
+// it, or results differ.
+std::optional<RelationJudgement> judge_by_map(const Pool& target, const Pool& golden, const Threads& threads,
+                                              const MapClaims& claims);
 
 }  // namespace sonde

@@ -152,6 +152,7 @@ class Finder {
     for (const std::uint32_t op : region_.ops) {
       if (++looks > kMostLooks) return std::nullopt;
       for (const std::uint32_t output : target_.ops[op].outputs) {
+        if (roots_[output] != kNoOp) continue;  // a view of a weight
         if (judgement_.standings[output] == Standing::beyond) {
           return Culprit{.op = op, .golden = judgement_.relations[output].golden(), .like = output};
         }

@@ -69,7 +69,8 @@ void Pool::add_step(const CatalogRank& rank, const CatalogStep& step, OpFamilies
   }
 }
 
-void Pool::read(const Threads& threads) {
+void Pool::read(const Threads& threads, bool with_parts) {
+  unreadable.clear();
   std::vector<std::string> problems(tensors.size());
   threads.for_each(tensors.size(), [&](std::size_t i) {
     PoolTensor& tensor = tensors[i];
@@ -84,7 +85,7 @@ void Pool::read(const Threads& threads) {
       return;
     }
     tensor.shape = squeezed(file->shape());
-    tensor.print = print_of(file->view(), tensor.shape);
+    tensor.print = print_of(file->view(), tensor.shape, with_parts);
   });
   for (std::string& problem : problems) {
     if (!problem.empty()) unreadable.push_back(std::move(problem));
@@ -93,16 +94,21 @@ void Pool::read(const Threads& threads) {
 
 PoolValues Pool::values_of(std::uint32_t tensor) const {
   if (tensors[tensor].computed != nullptr) return PoolValues(tensors[tensor].computed);
-  constexpr std::size_t kMost = 64;
-  const auto known = std::ranges::find(open_, tensor, [](const auto& one) { return one.first; });
-  if (known != open_.end()) return PoolValues(known->second);
   const PoolTensor& wanted = tensors[tensor];
   if (wanted.of.tensor->file.empty()) return {};
+  constexpr std::size_t kMost = 64;
+  {
+    const Lock lock(open_->mutex_);
+    const auto known = std::ranges::find(open_->last, tensor, [](const auto& one) { return one.first; });
+    if (known != open_->last.end()) return PoolValues(known->second);
+  }
   Result<TensorFile> file = open_file(*wanted.of.rank, *wanted.of.tensor);
   if (!file) return {};
-  open_.emplace_back(tensor, std::make_shared<const TensorFile>(std::move(*file)));
-  if (open_.size() > kMost) open_.pop_front();
-  return PoolValues(open_.back().second);
+  auto opened = std::make_shared<const TensorFile>(std::move(*file));
+  const Lock lock(open_->mutex_);
+  open_->last.emplace_back(tensor, opened);
+  if (open_->last.size() > kMost) open_->last.pop_front();
+  return PoolValues(std::move(opened));
 }
 
 TensorView Computed::view() const {

@@ -10,6 +10,7 @@
 #include "ask/compare/compare_side.h"
 #include "ask/relations/tensor_print.h"
 #include "dump/formats/tensor_file.h"
+#include "ground/base/mutex.h"
 #include "read/catalog/dump_part.h"
 #include "read/measure/tensor_difference.h"
 
@@ -60,12 +61,13 @@ class Pool {
   // The steps of `part`. The catalog must outlive the pool.
   Pool(const Catalog& catalog, const DumpPart& part, OpFamilies& families);
 
-  // Reads every tensor once. Files that cannot be read are in `unreadable`.
-  void read(const Threads& threads);
+  // Reads every tensor once. `with_parts`: also the numbers of their parts, for a search. Files that cannot be read are
+  // in `unreadable`.
+  void read(const Threads& threads, bool with_parts = true);
 
   const CompareOp& op(std::uint32_t number) const { return steps[ops[number].step]->ops[ops[number].index]; }
   const CatalogOp& catalog_op(std::uint32_t number) const { return *op(number).op; }
-  // Empty if it has no values that can be read.
+  // Empty if it has no values that can be read. Several threads may ask.
   PoolValues values_of(std::uint32_t tensor) const;
   // A value inside of `op`, in the type of its output.
   void add_computed(std::uint32_t op, std::vector<std::int64_t> shape, std::vector<double> values);
@@ -81,7 +83,11 @@ class Pool {
   void add_step(const CatalogRank& rank, const CatalogStep& step, OpFamilies& families);
   std::uint32_t add(PoolTensor tensor);
 
-  mutable std::deque<std::pair<std::uint32_t, std::shared_ptr<const TensorFile>>> open_;  // the last ones
+  struct OpenFiles {
+    Mutex mutex_;
+    std::deque<std::pair<std::uint32_t, std::shared_ptr<const TensorFile>>> last GUARDED_BY_MUTEX;
+  };
+  std::unique_ptr<OpenFiles> open_ = std::make_unique<OpenFiles>();
 };
 
 }  // namespace sonde

@@ -22,11 +22,6 @@ std::string part_text(const RelationPart& part, const Pool& golden) {
 
 }  // namespace
 
-std::string_view word_of(RelationKind kind) {
-  constexpr std::string_view kWords[] = {"none", "same", "permuted", "joined", "cut", "sum", "constant"};
-  return kWords[static_cast<std::size_t>(kind)];
-}
-
 std::string relation_text(const Relation& relation, const Pool& golden) {
   if (!relation) return "corresponds to nothing";
   const RelationPart& first = relation.parts.front();

@@ -6,20 +6,10 @@
 #include <vector>
 
 #include "ask/relations/pool.h"
-#include "ground/stats/pair.h"
+#include "read/measure/tensor_difference.h"
+#include "sonde/answers.h"
 
 namespace sonde {
-
-enum class RelationKind : std::uint8_t {
-  none,
-  same,      // the same elements in the same order; dimensions of 1 and the cuts of the shape may differ
-  permuted,  // with axes in another order
-  joined,    // parts of several golden tensors along an axis, or of one in another order
-  cut,       // one part of a golden tensor
-  sum,       // of two golden weights
-  constant,  // all elements have one value, as those of a golden tensor: it proves nothing
-};
-std::string_view word_of(RelationKind kind);
 
 // Indices `at` to `at + count` of the target's axis are those from `start` on, each `step` further, of the golden axis.
 struct RelationPart {

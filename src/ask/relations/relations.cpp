@@ -108,6 +108,7 @@ bool keeps_codes(const Catalog& catalog) {
 }
 
 bool are_two_implementations(const Catalog& target, const Catalog& golden, const CompareOptions& options) {
+  if (options.map != nullptr) return true;
   if (!options.names.empty() || options.golden_part) return false;
   if (target.ranks.size() != golden.ranks.size()) return false;  // one of them is sharded
   if (are_two_shardings(target, golden)) return false;
@@ -126,6 +127,7 @@ bool are_two_implementations(const Catalog& target, const Catalog& golden, const
 // Everything that the comparison's pointers refer to.
 struct Kept {
   Pool target, golden;
+  MapClaims claims;
   RelationJudgement judgement;
   // Weights that correspond to nothing.
   std::deque<ComparedTensor> shown;
@@ -166,7 +168,7 @@ class Builder {
       one.tensor = own.of.tensor;
       if (own.op != kNoOp) one.op = &target_.catalog_op(own.op);
       const Relation& relation = judged_.relations[i];
-      one.relation = word_of(relation.kind);
+      one.relation = relation.kind;
       if (!relation) continue;
       one.golden = relation_text(relation, golden_);
       one.difference = &relation.difference;
@@ -382,9 +384,32 @@ void count_up(const Kept& kept, DumpComparison& into) {
     const Relation& relation = kept.judgement.relations[i];
     if (relation) ++into.compared_tensors;
   }
+  const auto add_notes = [&](const std::vector<std::string>& lines) {
+    into.notes.insert(into.notes.end(), lines.begin(), lines.end());
+  };
+  add_notes(kept.claims.not_there);
+  add_notes(kept.judgement.contradictions);
   for (const Pool* pool : {&kept.target, &kept.golden}) {
     into.unreadable.insert(into.unreadable.end(), pool->unreadable.begin(), pool->unreadable.end());
   }
+}
+
+// A map is tried without a search, which needs more of the tensors.
+void judge(Kept& kept, const Threads& threads, const RelationMap* map) {
+  const auto read = [&](bool with_parts) {
+    kept.target.read(threads, with_parts);
+    kept.golden.read(threads, with_parts);
+  };
+  if (map != nullptr) {
+    read(false);
+    kept.claims = claims_of(*map, kept.target, kept.golden);
+    if (std::optional<RelationJudgement> by_map = judge_by_map(kept.target, kept.golden, threads, kept.claims)) {
+      kept.judgement = std::move(*by_map);
+      return;
+    }
+  }
+  read(true);
+  kept.judgement = judge_relations(kept.target, kept.golden, threads, map == nullptr ? nullptr : &kept.claims);
 }
 
 }  // namespace
@@ -394,12 +419,14 @@ Result<DumpComparison> compare_programs(const Catalog& target, const Catalog& go
   if (const Status known = check_part(target, options.part); !known) return known.error();
   DumpComparison comparison;
   const Threads threads(options.threads);
-  auto kept = std::make_shared<Kept>(Kept{
-      Pool(target, options.part, *comparison.families), Pool(golden, options.part, *comparison.families), {}, {}, {}});
+  auto kept = std::make_shared<Kept>(Kept{Pool(target, options.part, *comparison.families),
+                                          Pool(golden, options.part, *comparison.families),
+                                          {},
+                                          {},
+                                          {},
+                                          {}});
   if (kept->target.ops.empty() || kept->golden.ops.empty()) return compare_runs(target, golden, options);
-  kept->target.read(threads);
-  kept->golden.read(threads);
-  kept->judgement = judge_relations(kept->target, kept->golden, threads);
+  judge(*kept, threads, options.map.get());
   const RelationJudgement& judged = kept->judgement;
   if (judged.weights_are_others) {
     Result<DumpComparison> by_structure = compare_runs(target, golden, options);
@@ -408,6 +435,9 @@ Result<DumpComparison> compare_programs(const Catalog& target, const Catalog& go
   }
   Builder(kept, comparison).build();
   count_up(*kept, comparison);
+  if (options.keeps_map) {
+    comparison.map = map_of(kept->target, kept->golden, judged.relations, judged.culprits.empty());
+  }
   if (judged.nothing_corresponds) {
     comparison.left_out.push_back(
         fmt::format("nothing corresponds: {} of {} parameters are in both", judged.related_weights, judged.weights));

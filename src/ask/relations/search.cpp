@@ -6,7 +6,7 @@
 #include <optional>
 #include <tuple>
 
-#include "ask/compare/tolerance.h"
+#include "ask/relations/verify.h"
 #include "ask/relations/views.h"
 #include "read/operators/op_family.h"
 #include "sonde/dtype.h"
@@ -22,83 +22,6 @@ struct Entry {
   std::int32_t axis = -1;  // -1: the whole
   std::uint32_t index = 0;
 };
-
-// The largest relative error of two tensors that are related. Weights are copied, not computed.
-double tolerance_for(const PoolTensor& target, const PoolTensor& golden) {
-  const double spacing = std::max(epsilon_of(target.of.tensor->dtype), epsilon_of(golden.of.tensor->dtype));
-  const bool are_weights = target.is_weight() && golden.is_weight();
-  return are_weights ? std::max(1e-5, 2 * spacing) : std::max(1e-3, 6 * spacing);
-}
-
-bool agree(const Extent& a, const Extent& b, std::uint64_t count, double tolerance) {
-  const double scale = tolerance * std::max(a.norm, b.norm);
-  return std::abs(a.norm - b.norm) <= scale && std::abs(a.sum - b.sum) <= scale * std::sqrt(static_cast<double>(count));
-}
-
-bool agree(const TensorPrint& a, const TensorPrint& b, double tolerance) {
-  if (a.count != b.count || a.non_finite != b.non_finite || !agree(a.whole, b.whole, a.count, tolerance)) return false;
-  const double scale = tolerance * std::max(a.whole.norm, b.whole.norm);
-  return std::abs(a.min - b.min) <= scale && std::abs(a.max - b.max) <= scale;
-}
-
-// Some of the elements: enough to distinguish a wrong order of axes from the right one.
-bool agree_in_samples(const PartView& a, const PartView& b, std::int64_t count, double norm, double tolerance) {
-  constexpr std::int64_t kSamples = 61;
-  const double scale = norm / std::sqrt(static_cast<double>(count));
-  const std::int64_t stride = std::max<std::int64_t>(1, count / kSamples);
-  double errors = 0, taken = 0;
-  for (std::int64_t at = 0; at < count; at += stride) {
-    const double x = a.at(at), y = b.at(at);
-    if (std::isfinite(x) != std::isfinite(y)) return false;
-    if (std::isfinite(x)) errors += (x - y) * (x - y);
-    ++taken;
-  }
-  // The samples may be larger than the average.
-  return errors <= taken * scale * scale * tolerance * tolerance * 16;
-}
-
-TensorDifference difference_by_statistics(const PoolTensor& target, const PoolTensor& golden) {
-  TensorDifference found;
-  found.by = ComparedBy::statistics;
-  found.dtype = target.of.tensor->dtype;
-  found.golden_dtype = golden.of.tensor->dtype;
-  found.shape = target.of.tensor->shape;
-  found.golden_shape = golden.of.tensor->shape;
-  const TensorPrint &a = target.print, &b = golden.print;
-  found.count = a.count;
-  const double count = static_cast<double>(a.count);
-  found.rms = b.whole.norm / std::sqrt(count);
-  found.rms_error =
-      std::max(std::abs(a.whole.norm - b.whole.norm) / std::sqrt(count), std::abs(a.whole.sum - b.whole.sum) / count);
-  found.max_error = std::max({std::abs(a.max - b.max), std::abs(a.min - b.min), found.rms_error});
-  found.max_size = std::max(std::abs(b.min), std::abs(b.max));
-  found.mismatches = found.max_error > 0 ? 1 : 0;
-  found.equal = found.mismatches == 0;
-  return found;
-}
-
-// The order of axes of one side that gives the elements of the other; false: none does.
-bool turn_to_agree(PartView& target, PartView& golden, std::int64_t count, double norm, double tolerance,
-                   Relation& relation) {
-  if (agree_in_samples(target, golden, count, norm, tolerance)) return true;
-  for (const bool turns_target : {false, true}) {
-    PartView& turned = turns_target ? target : golden;
-    const PartView& other = turns_target ? golden : target;
-    const std::vector<std::int64_t> shape = turned.shape();
-    for (const std::vector<std::size_t>& order : orders_of(shape.size())) {
-      turned.permute(order);
-      if (agree_in_samples(turned, other, count, norm, tolerance)) {
-        relation.order = order;
-        relation.turns_target = turns_target;
-        return true;
-      }
-      std::vector<std::size_t> back(order.size());
-      for (std::size_t i = 0; i < order.size(); ++i) back[order[i]] = i;
-      turned.permute(back);
-    }
-  }
-  return false;
-}
 
 }  // namespace
 
@@ -119,8 +42,6 @@ struct Search::State {
   Relation find_runs(std::uint32_t tensor, const std::vector<Extent>& wanted, std::size_t axis, Relation found);
   Relation find_constant(std::uint32_t tensor);
   Relation find_sum(std::uint32_t tensor);
-  bool verify_whole(std::uint32_t tensor, std::uint32_t other, double tolerance, Relation& into);
-  bool verify_parts(std::uint32_t tensor, double tolerance, Relation& into);
   std::int64_t run_length(const std::vector<Extent>& wanted, std::size_t from, const Entry& first, std::int64_t step,
                           std::uint64_t count, double tolerance) const;
   std::optional<RelationPart> longest_run(std::uint32_t tensor, const std::vector<Extent>& wanted, std::size_t from,
@@ -191,28 +112,6 @@ double Search::State::preference(std::uint32_t tensor, std::uint32_t other) cons
   return points;
 }
 
-bool Search::State::verify_whole(std::uint32_t tensor, std::uint32_t other, double tolerance, Relation& into) {
-  const PoolTensor &mine = target.tensors[tensor], &theirs = golden.tensors[other];
-  into.axis = -1;
-  into.parts = {{.golden = other}};
-  into.kind = RelationKind::same;
-  if (!mine.print.by_values || !theirs.print.by_values) {
-    if (!agree(mine.print, theirs.print, tolerance / 10)) return false;
-    into.difference = difference_by_statistics(mine, theirs);
-    return true;
-  }
-  const auto x = target.values_of(tensor), y = golden.values_of(other);
-  if (!x || !y) return false;
-  PartView left(x.view()), right(y.view());
-  const auto count = static_cast<std::int64_t>(mine.print.count);
-  if (!turn_to_agree(left, right, count, theirs.print.whole.norm, tolerance, into)) return false;
-  if (!into.order.empty()) into.kind = RelationKind::permuted;
-  const PairSums sums = compare_pair(left.view(), right.view(), {.all_sums = false}, threads.runner());
-  if (sums.different_non_finite() > 0) return false;
-  into.difference = difference_of_sums(mine.of, theirs.of, sums);
-  return into.difference.relative() <= tolerance;
-}
-
 Relation Search::State::find_whole(std::uint32_t tensor) {
   const PoolTensor& mine = target.tensors[tensor];
   std::vector<std::pair<double, std::uint32_t>> candidates;
@@ -230,7 +129,8 @@ Relation Search::State::find_whole(std::uint32_t tensor) {
   for (std::size_t i = 0; i < std::min(candidates.size(), kMostTried); ++i) {
     Relation found;
     const std::uint32_t other = candidates[i].second;
-    if (!verify_whole(tensor, other, tolerance_for(mine, golden.tensors[other]), found)) continue;
+    const double tolerance = tolerance_for(mine, golden.tensors[other]);
+    if (!verify_whole(target, tensor, golden, other, tolerance, threads.runner(), found)) continue;
     note(found);
     if (!best) best = std::move(found);
   }
@@ -303,41 +203,9 @@ Relation Search::State::find_runs(std::uint32_t tensor, const std::vector<Extent
     tolerance = std::max(tolerance, tolerance_for(mine, golden.tensors[part->golden]));
     found.parts.push_back(*part);
   }
-  if (!verify_parts(tensor, tolerance, found)) return {};
+  if (!verify_parts(target, tensor, golden, tolerance, found)) return {};
   found.kind = found.parts.size() == 1 ? RelationKind::cut : RelationKind::joined;
   return found;
-}
-
-bool Search::State::verify_parts(std::uint32_t tensor, double tolerance, Relation& into) {
-  const PoolTensor& mine = target.tensors[tensor];
-  const auto x = target.values_of(tensor);
-  if (!x) return false;
-  PairSums all;
-  for (const RelationPart& part : into.parts) {
-    const auto y = golden.values_of(part.golden);
-    if (!y) return false;
-    TensorView whole = x.view();
-    const std::vector<std::int64_t> strides = {into.merged.empty() ? 1 : into.merged[1], 1};
-    if (!into.merged.empty()) {
-      whole.shape = into.merged;
-      whole.strides = strides;
-    }
-    PartView left(whole), right(y.view());
-    if (into.axis >= 0) left.keep(static_cast<std::size_t>(into.axis), part.at, 1, part.count);
-    if (part.axis >= 0) right.keep(static_cast<std::size_t>(part.axis), part.start, part.step, part.count);
-    const std::int64_t count = left.view().elements();
-    if (count != right.view().elements()) return false;
-    const double norm =
-        mine.print.whole.norm * std::sqrt(static_cast<double>(count) / static_cast<double>(mine.print.count));
-    Relation turned;
-    if (!turn_to_agree(left, right, count, norm, tolerance, turned)) return false;
-    PairSums sums = compare_pair(left.view(), right.view(), {.all_sums = false}, in_order);
-    if (sums.different_non_finite() > 0) return false;
-    sums.worst.index += all.count;
-    add(all, sums);
-  }
-  into.difference = difference_of_sums(mine.of, golden.tensors[into.golden()].of, all);
-  return into.difference.relative() <= tolerance;
 }
 
 // With its first axes as one, and its last ones: the heads of a weight or a bias.
@@ -382,7 +250,7 @@ Relation Search::State::find_parts(std::uint32_t tensor) {
     if (part && part->axis >= 0) {
       found.parts = {*part};
       found.kind = RelationKind::cut;
-      if (verify_parts(tensor, tolerance_for(mine, golden.tensors[part->golden]), found)) return found;
+      if (verify_parts(target, tensor, golden, tolerance_for(mine, golden.tensors[part->golden]), found)) return found;
     }
   }
   for (std::size_t axis = 0; axis < mine.shape.size(); ++axis) {
@@ -412,8 +280,7 @@ Relation Search::State::find_constant(std::uint32_t tensor) {
 // One bias for two.
 Relation Search::State::find_sum(std::uint32_t tensor) {
   const PoolTensor& mine = target.tensors[tensor];
-  const auto x = target.values_of(tensor);
-  if (!mine.is_weight() || !x) return {};
+  if (!mine.is_weight() || !mine.print.by_values) return {};
   std::vector<std::uint32_t> like;
   for (std::uint32_t i = 0; i < golden.tensors.size(); ++i) {
     const PoolTensor& other = golden.tensors[i];
@@ -425,18 +292,10 @@ Relation Search::State::find_sum(std::uint32_t tensor) {
     for (std::size_t b = a + 1; b < like.size(); ++b) {
       const double sum = golden.tensors[like[a]].print.whole.sum + golden.tensors[like[b]].print.whole.sum;
       if (std::abs(sum - mine.print.whole.sum) > 1e-4 * mine.print.whole.norm) continue;
-      const auto y = golden.values_of(like[a]), z = golden.values_of(like[b]);
-      if (!y || !z) continue;
-      const PartView whole(x.view()), one(y.view()), two(z.view());
-      double errors = 0;
-      for (std::int64_t i = 0; i < whole.view().elements(); ++i) {
-        errors += std::pow(whole.at(i) - one.at(i) - two.at(i), 2);
-      }
-      if (std::sqrt(errors) > 1e-5 * mine.print.whole.norm) continue;
       Relation found;
       found.kind = RelationKind::sum;
       found.parts = {{.golden = like[a]}, {.golden = like[b]}};
-      found.difference = difference_by_statistics(mine, mine);
+      if (!verify_sum(target, tensor, golden, found)) continue;
       return found;
     }
   }
@@ -444,16 +303,17 @@ Relation Search::State::find_sum(std::uint32_t tensor) {
 }
 
 Search::Search(const Pool& target, const Pool& golden, const Threads& threads)
-    : state_(new State{target, golden, threads, {}, std::vector<char>(golden.tensors.size(), 0), {}}) {
-  state_->index();
-}
+    : state_(new State{target, golden, threads, {}, std::vector<char>(golden.tensors.size(), 0), {}}) {}
 Search::~Search() = default;
 
 const std::vector<char>& Search::met() const { return state_->met; }
 
+void Search::note(const Relation& relation) { state_->note(relation); }
+
 Relation Search::find(std::uint32_t tensor) {
   const PoolTensor& mine = state_->target.tensors[tensor];
   if (mine.print.count == 0) return {};
+  if (state_->entries.empty()) state_->index();
   if (mine.print.is_constant() && (mine.print.count > 1 || mine.print.whole_numbers))
     return state_->find_constant(tensor);
   Relation found = state_->find_whole(tensor);

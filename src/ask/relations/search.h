@@ -17,6 +17,8 @@ class Search {
 
   // Of a tensor of the target; also notes which golden tensors it corresponds to.
   Relation find(std::uint32_t tensor);
+  // Notes those of a relation that is known.
+  void note(const Relation& relation);
   // By golden tensor: a tensor of the target corresponds to it, or to a part of it.
   const std::vector<char>& met() const;
 

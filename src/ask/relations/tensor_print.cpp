@@ -14,11 +14,11 @@ namespace {
 // Adds up one row after the other: the last axis by column, every other axis by the row's place.
 class Adder {
  public:
-  Adder(const std::vector<std::int64_t>& shape, TensorPrint& into)
+  Adder(const std::vector<std::int64_t>& shape, TensorPrint& into, bool with_parts)
       : shape_(shape), into_(into), place_(shape.size(), 0) {
     into_.parts.resize(shape.size());
     for (std::size_t axis = 0; axis < shape.size(); ++axis) {
-      if (shape[axis] <= kLongestAxis) into_.parts[axis].resize(static_cast<std::size_t>(shape[axis]));
+      if (with_parts && shape[axis] <= kLongestAxis) into_.parts[axis].resize(static_cast<std::size_t>(shape[axis]));
     }
     into_.min = std::numeric_limits<double>::infinity();
     into_.max = -into_.min;
@@ -103,7 +103,7 @@ void add_rows_of_any_type(Adder& adder, const TensorView& view, std::size_t rows
 
 }  // namespace
 
-TensorPrint print_of(const TensorView& view, const std::vector<std::int64_t>& shape) {
+TensorPrint print_of(const TensorView& view, const std::vector<std::int64_t>& shape, bool with_parts) {
   TensorPrint print;
   print.count = static_cast<std::uint64_t>(view.elements());
   print.by_values = true;
@@ -122,7 +122,7 @@ TensorPrint print_of(const TensorView& view, const std::vector<std::int64_t>& sh
   const std::size_t width = shape.empty() ? 1 : static_cast<std::size_t>(shape.back());
   const std::size_t rows = static_cast<std::size_t>(print.count) / width;
   const std::vector<std::int64_t> one{1};
-  Adder adder(shape.empty() ? one : shape, print);
+  Adder adder(shape.empty() ? one : shape, print, with_parts);
   switch (view.dtype) {
     case DType::float32:
       add_rows<float>(adder, dense.data, rows, width);

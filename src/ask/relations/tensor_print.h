@@ -33,7 +33,7 @@ struct TensorPrint {
 inline constexpr std::int64_t kLongestAxis = 1 << 18;
 
 // `shape` without its 1s. Reads every element once.
-TensorPrint print_of(const TensorView& view, const std::vector<std::int64_t>& shape);
+TensorPrint print_of(const TensorView& view, const std::vector<std::int64_t>& shape, bool with_parts = true);
 // From the numbers that the dump has; count 0 if they are too few.
 TensorPrint print_of(const CatalogTensor& tensor);
 

@@ -23,8 +23,9 @@ std::string junit_of(const DumpComparison& comparison);
 // A table of the layers by the errors that they introduce.
 std::string layers_text(const DumpComparison& comparison, std::size_t width);
 
-// A table of how tensors of two implementations correspond.
+// A table of how tensors of two implementations correspond; the same for spreadsheets.
 std::string relations_text(const DumpComparison& comparison, std::size_t width);
+std::string relations_csv(const DumpComparison& comparison);
 
 // The numbers of one output in all of these forms; NaN if the dumps do not have them.
 struct OutputNumbers {

@@ -122,11 +122,27 @@ std::string relations_text(const DumpComparison& comparison, std::size_t width) 
         related.op == nullptr ? std::string_view(related.tensor->parameter) : related.op->op_name;
     table.add({std::to_string(comparison.steps[related.step].target->step->id.number), printable(name),
                related.op == nullptr ? "" : std::to_string(related.tensor->slot),
-               shape_text(related.tensor->shape.values(), '(', ')'), std::string(related.relation),
+               shape_text(related.tensor->shape.values(), '(', ')'), std::string(word_of(related.relation)),
                related.difference == nullptr ? "" : fmt::format("{:.2g}", related.difference->relative()),
                printable(related.golden)});
   }
   return "how the tensors of the target correspond to golden ones:\n" + table.text(width);
+}
+
+std::string relations_csv(const DumpComparison& comparison) {
+  std::string text = "rank,graph,step,op_name,parameter,slot,dtype,shape,relation,golden,relative_error,source\n";
+  for (const RelatedTensor& related : comparison.relations) {
+    const ComparedStep& step = comparison.steps[related.step];
+    const CatalogTensor& tensor = *related.tensor;
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{}\n", step.target->rank->rank, step.target->step->id.graph,
+                        step.target->step->id.number,
+                        csv_cell(related.op == nullptr ? "" : std::string(related.op->op_name)),
+                        csv_cell(std::string(tensor.parameter)), tensor.slot, dtype_text(tensor),
+                        csv_cell(shape_text(tensor)), word_of(related.relation), csv_cell(related.golden),
+                        related.difference == nullptr ? "" : fmt::format("{:.9g}", related.difference->relative()),
+                        related.op == nullptr ? "" : csv_cell(source_text(*related.op)));
+  }
+  return text;
 }
 
 std::string layers_text(const DumpComparison& comparison, std::size_t width) {
