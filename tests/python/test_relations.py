@@ -45,6 +45,26 @@ def test_healthy_pairs_are_clean_and_faults_are_named(tmp_path):
     assert "  input.0 (4,16): relative error" in report and "  output." not in report
 
 
+def test_statistics_show_joins_of_whole_tensors(tmp_path):
+    pairs = (part for pair in ("attention", "lstm", "decoding", "vit") for part in ("--pair", pair))
+    command = [sys.executable, str(RUN), "--json", "--evidence", "statistics", "--keep", str(tmp_path), *pairs]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    outcomes = {(result["pair"], result["fault"]): result["outcome"] for result in json.loads(done.stdout)}
+    for pair in ("attention", "lstm", "decoding", "vit"):
+        assert outcomes[pair, ""] == "clean", pair
+    for case in (
+        ("attention", "scale"),  # one attention of the golden run: its numbers decide
+        ("attention", "norm_before_sum"),
+        ("lstm", "one_bias"),
+        ("lstm", "other_bias"),
+        ("vit", "keys_for_values"),
+    ):
+        assert outcomes[case] == "first", case
+    dumps = tmp_path / "attention" / "statistics"
+    rows = compare(dumps, "healthy", "--relations").stdout
+    assert "a part of golden self_attn.in_proj_weight" in rows
+
+
 @pytest.fixture(scope="module")
 def vit(tmp_path_factory):
     """Dumps of both sides: `golden`, `healthy`, and `pooled`, which differs at its end."""

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <tuple>
 
 #include "ask/relations/intermediates.h"
+#include "ask/relations/joins.h"
 #include "ask/relations/op_to_blame.h"
 #include "ask/relations/search.h"
 #include "ask/relations/standings.h"
@@ -42,21 +44,48 @@ bool has_gradients(const Pool& pool) {
   return false;
 }
 
+// The tensors of a side that correspond to nothing, or with an error, and how its regions are found.
+struct BadTensors {
+  const Pool& pool;
+  std::vector<char> are_bad;           // by tensor
+  std::set<std::uint64_t> sizes = {};  // of results that count, in elements; empty: all do
+  // As if there were no backward pass, whose operators read values from inside of others.
+  bool forward_only = false;
+  bool has_backward = has_gradients(pool);
+
+  bool is_bad_end(std::uint32_t tensor) const {
+    return are_bad[tensor] != 0 && is_end(pool, tensor, has_backward && !forward_only, forward_only);
+  }
+};
+
+std::set<std::uint64_t> sizes_of_ends(const BadTensors& bad) {
+  std::set<std::uint64_t> sizes;
+  for (std::uint32_t i = 0; i < bad.pool.tensors.size(); ++i) {
+    if (bad.is_bad_end(i)) sizes.insert(bad.pool.tensors[i].print.count);
+  }
+  return sizes;
+}
+
 // The operators on paths of bad tensors to results that are bad.
-// `forward_only`: as if there were no backward pass, whose operators read values from inside of others.
-Region region_of(const Pool& pool, const std::vector<char>& is_bad, bool forward_only) {
+Region region_of(const BadTensors& bad) {
+  const Pool& pool = bad.pool;
   Region region;
   region.has.resize(pool.ops.size());
+  std::vector<char> seen(pool.ops.size());
   std::vector<std::uint32_t> waiting;
-  const bool gradients = !forward_only && has_gradients(pool);
   const auto take = [&](std::uint32_t tensor) {
     const std::uint32_t op = pool.tensors[tensor].op;
-    if (!is_bad[tensor] || op == kNoOp || region.has[op] || phase_in(pool, op) == Phase::optimizer) return;
-    region.has[op] = 1;
+    if (op == kNoOp || phase_in(pool, op) == Phase::optimizer) return;
+    // Statistics with infinities are none: what made them may be bad.
+    const bool is_unknown = pool.tensors[tensor].print.count == 0 && pool.tensors[tensor].of.tensor->file.empty();
+    if (bad.are_bad[tensor] || is_unknown) region.has[op] = 1;
+    if ((!bad.are_bad[tensor] && !is_unknown) || seen[op]) return;
+    seen[op] = 1;
     waiting.push_back(op);
   };
   for (std::uint32_t i = 0; i < pool.tensors.size(); ++i) {
-    if (is_bad[i] && is_end(pool, i, gradients, forward_only)) take(i);
+    const bool counts = bad.sizes.empty() || bad.sizes.contains(pool.tensors[i].print.count);
+    if (counts && bad.is_bad_end(i)) take(i);
   }
   while (!waiting.empty()) {
     const std::uint32_t op = waiting.back();
@@ -102,10 +131,24 @@ void find_regions(const Pool& target, const Pool& golden, RelationJudgement& jud
   for (std::size_t i = 0; i < golden_is_bad.size(); ++i) {
     if (!judgement.met[i] && golden.tensors[i].print.count > 0) golden_is_bad[i] = 1;
   }
-  judgement.target = region_of(target, target_is_bad, false);
-  judgement.golden = region_of(golden, golden_is_bad, false);
+  BadTensors bad{.pool = target, .are_bad = std::move(target_is_bad)};
+  BadTensors golden_bad{.pool = golden, .are_bad = std::move(golden_is_bad)};
+  const bool has_values = target.has_values() && golden.has_values();
+  const auto find = [&](bool forward_only) {
+    bad.forward_only = golden_bad.forward_only = forward_only;
+    if (!has_values) {
+      // Statistics do not show cuts: only a result that the other side has in the same size differs from it. No result
+      // has 0 elements.
+      const std::set<std::uint64_t> mine = sizes_of_ends(bad), theirs = sizes_of_ends(golden_bad);
+      bad.sizes = {0};
+      std::ranges::set_intersection(mine, theirs, std::inserter(bad.sizes, bad.sizes.end()));
+      golden_bad.sizes = bad.sizes;
+    }
+    return std::pair(region_of(bad), region_of(golden_bad));
+  };
+  std::tie(judgement.target, judgement.golden) = find(false);
   if (judgement.target.empty() || judgement.golden.empty()) return;
-  Region forward = region_of(target, target_is_bad, true), golden_forward = region_of(golden, golden_is_bad, true);
+  auto [forward, golden_forward] = find(true);
   if (forward.empty() || golden_forward.empty()) return;
   judgement.target = std::move(forward);
   judgement.golden = std::move(golden_forward);
@@ -278,6 +321,8 @@ RelationJudgement judge_relations(const Pool& target, Pool& golden, const Thread
   judgement.relations.resize(target.tensors.size());
   judgement.standings.resize(target.tensors.size(), Standing::unknown);
   for (std::uint32_t i = 0; i < target.tensors.size(); ++i) judgement.relations[i] = search.find(i);
+  judgement.met = search.met();
+  relate_by_sums(target, golden, judgement.relations, judgement.met);
   std::optional<Contradictions> contradictions;
   if (claims != nullptr) {
     contradictions.emplace(target, golden, *claims, judgement);
@@ -293,7 +338,7 @@ RelationJudgement judge_relations(const Pool& target, Pool& golden, const Thread
       if (checked[i].fits) search.note(found);
     }
   }
-  judgement.met = search.met();
+  for (std::size_t i = 0; i < judgement.met.size(); ++i) judgement.met[i] |= search.met()[i];
   judge_standings(target, golden, judgement);
   if (contradictions) contradictions->conclude();
   find_weights(target, golden, judgement);
@@ -306,7 +351,7 @@ RelationJudgement judge_relations(const Pool& target, Pool& golden, const Thread
   Culprit op = op_to_blame(target, golden, judgement);
   judgement.culprits = weights_to_blame(target, golden, judgement);
   // A weight that is read later cannot be the cause.
-  std::erase_if(judgement.culprits, [&](const Culprit& weight) { return weight.op > op.op; });
+  std::erase_if(judgement.culprits, [&](const Culprit& weight) { return weight.op > op.op && !weight.was_lost; });
   judgement.culprits.push_back(std::move(op));
   return judgement;
 }

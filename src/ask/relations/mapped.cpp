@@ -180,6 +180,7 @@ class Claims {
                       claim.merged[0] > all || claim.merged[0] * claim.merged[1] != all)) {
       note("`merged` is not two sizes of as many elements");
     }
+    claim.is_of_sums = is_of_parts && !entry.axis && !claim.parts.empty() && claim.parts.front().axis < 0;
     if (!entry.axis) return claim;
     claim.axis = static_cast<std::int32_t>(*entry.axis);
     const std::int64_t size = size_along(is_merged ? claim.merged : shape, *entry.axis, "the tensor");

@@ -1,7 +1,11 @@
 #include "ask/relations/op_to_blame.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "ask/relations/search.h"
@@ -94,14 +98,16 @@ class Finder {
         judgement_(judgement),
         region_(without_partial_sums(target, golden, judgement)),
         roots_(roots_of(target, judgement.is_weight)),
-        golden_roots_(roots_of(golden, {})) {
+        golden_roots_(roots_of(golden, {})),
+        has_values_(target.has_values() && golden.has_values()) {
     gather_free();
   }
 
   Culprit find() const {
-    Culprit culprit = first_like().value_or(Culprit{.op = region_.ops.front()});
+    Culprit culprit = first_like().value_or(Culprit{.op = has_values_ ? region_.ops.front() : first_to_show()});
     culprit.group = before_in(target_, region_, culprit.op);
     if (culprit.group.size() > 1) culprit.op = first_of(culprit);
+    if (!has_values_ && culprit.group.size() > 1) find_other_number(culprit);
     const std::uint32_t forward = forward_of(culprit.op);
     if (forward != kNoOp) culprit.op = forward;
     if (const std::optional<Culprit> wrong = wrong_data(); wrong && wrong->op <= culprit.op) culprit = *wrong;
@@ -165,6 +171,156 @@ class Finder {
     return std::nullopt;
   }
 
+  // By statistics: the first operator that computes numbers of what corresponds.
+  std::uint32_t first_to_show() const {
+    std::uint32_t beside = kNoOp, any = kNoOp;
+    for (const std::uint32_t op : region_.ops) {
+      if (!shows(op)) continue;
+      const bool is_beside = golden_computes_such(op);
+      if (!is_inside(op) && reads_known(op)) return op;
+      if (is_beside && beside == kNoOp) beside = op;
+      if (any == kNoOp) any = op;
+    }
+    return beside != kNoOp ? beside : any != kNoOp ? any : region_.ops.front();
+  }
+
+  // By statistics: of operators that the golden run computes as one attention, one that is called with another number
+  // than its scale, or along another axis than the last.
+  void find_other_number(Culprit& culprit) const {
+    const auto is_attention = [&](std::uint32_t op) {
+      return bare_type(golden_.catalog_op(op).op_type) == "scaleddotproductattention";
+    };
+    const auto attention = std::ranges::find_if(judgement_.golden.ops, is_attention);
+    if (attention == judgement_.golden.ops.end() || golden_.ops[*attention].inputs.empty()) return;
+    const std::vector<std::int64_t>& query = golden_.tensors[golden_.ops[*attention].inputs[0]].shape;
+    if (query.empty()) return;
+    const double usual = 1 / std::sqrt(static_cast<double>(query.back()));
+    const double scale = number_of(golden_.catalog_op(*attention), "scale").value_or(usual);
+    for (const std::uint32_t op : culprit.group) {
+      const std::optional<double> factor = factor_of(op);
+      const auto is_near = [&](double number) { return std::abs(*factor - number) <= 1e-4 * std::abs(number); };
+      constexpr double kHidden = -1e3;  // a mask is multiplied by less
+      if (factor && *factor > kHidden && !is_near(scale) && !is_near(std::sqrt(scale))) {
+        culprit.op = op;
+        culprit.what = fmt::format("scales by {:.4g}, and the golden attention by {:.4g}", *factor, scale);
+        return;
+      }
+      const bool is_softmax = bare_type(target_.catalog_op(op).op_type) == "softmax";
+      const std::optional<double> axis = is_softmax ? number_of(target_.catalog_op(op), "dim") : std::nullopt;
+      const auto axes = target_.tensors[target_.ops[op].outputs.front()].of.tensor->shape.size();
+      if (axis && *axis != -1 && *axis != static_cast<double>(axes) - 1) {
+        culprit.op = op;
+        culprit.what = fmt::format("runs along axis {}, and that of the golden attention along the last", *axis);
+        return;
+      }
+    }
+  }
+
+  static std::optional<double> number_of(const CatalogOp& op, std::string_view name) {
+    if (op.attributes == nullptr) return std::nullopt;
+    for (const Attribute& attribute : *op.attributes) {
+      if (attribute.name != name) continue;
+      if (!attribute.reals.empty()) return attribute.reals[0];
+      if (!attribute.integers.empty()) return static_cast<double>(attribute.integers[0]);
+    }
+    return std::nullopt;
+  }
+
+  // The number that a tensor is multiplied by.
+  std::optional<double> factor_of(std::uint32_t op) const {
+    const std::string type = bare_type(target_.catalog_op(op).op_type);
+    if (type != "mul" && type != "div") return std::nullopt;
+    for (const CompareInput& input : target_.op(op).inputs) {
+      const std::optional<double>& number = input.tensor->constant;
+      if (number && *number != 0) return type == "mul" ? *number : 1 / *number;
+    }
+    return std::nullopt;
+  }
+
+  bool reads_known(std::uint32_t op) const {
+    return std::ranges::all_of(target_.ops[op].inputs, [&](std::uint32_t input) {
+      const bool has_numbers = target_.tensors[input].print.count > 0;
+      return is_plain(input) || (is_good(input) && has_numbers) || is_soft(input);
+    });
+  }
+
+  // Scores of attention, which the golden run computes inside of an operator, or a mask: they may be right.
+  bool is_inside(std::uint32_t op) const {
+    const std::vector<std::uint32_t>& inputs = target_.ops[op].inputs;
+    if (!inputs.empty() && std::ranges::all_of(inputs, [&](std::uint32_t input) { return is_of_numbers(input); }))
+      return true;
+    return target_.op(op).kind == OpKind::contraction && !reads_weight(op) && !golden_computes_such(op);
+  }
+
+  // Whole numbers, also as another type.
+  bool is_of_numbers(std::uint32_t tensor) const {
+    const std::uint32_t maker = target_.tensors[tensor].op;
+    if (is_plain(tensor)) return true;
+    if (maker == kNoOp || !moves_or_casts(target_.op(maker).kind) || target_.ops[maker].inputs.empty()) return false;
+    return is_of_numbers(target_.ops[maker].inputs.front());
+  }
+
+  bool reads_weight(std::uint32_t op) const {
+    return std::ranges::any_of(target_.ops[op].inputs, [&](std::uint32_t input) { return roots_[input] != kNoOp; });
+  }
+
+  // Also one that only this side has, such as a pad.
+  bool shows_alone(std::uint32_t op) const {
+    if (is_inside(op) || target_.ops[op].outputs.empty()) return false;
+    const std::vector<std::uint32_t>& inputs = target_.ops[op].inputs;
+    const std::uint32_t output = target_.ops[op].outputs.front();
+    const bool is_larger = inputs.size() == 1 && roots_[output] == kNoOp &&
+                           target_.tensors[output].print.count > target_.tensors[inputs[0]].print.count;
+    return shows(op) || (is_larger && !target_.tensors[output].print.is_constant());
+  }
+
+  // One that chooses elements, or makes indices or constants, has other numbers although nothing is wrong.
+  bool shows(std::uint32_t op) const {
+    const std::vector<std::uint32_t>& outputs = target_.ops[op].outputs;
+    const auto is_no_number = [&](std::uint32_t output) {
+      const TensorPrint& print = target_.tensors[output].print;
+      return roots_[output] != kNoOp || print.count == 0 || (print.is_constant() && print.count > 1) ||
+             (is_plain(output) && !golden_makes_such(output));
+    };
+    if (std::ranges::all_of(outputs, is_no_number)) return false;
+    return !moves_or_casts(target_.op(op).kind) || golden_chooses_such(outputs.front());
+  }
+
+  // Elements that were chosen of what corresponds: statistics do not show which.
+  bool is_soft(std::uint32_t tensor) const {
+    const std::uint32_t maker = target_.tensors[tensor].op;
+    if (has_values_ || maker == kNoOp || !moves_or_casts(target_.op(maker).kind)) return false;
+    if (golden_chooses_such(tensor)) return false;
+    return std::ranges::all_of(target_.ops[maker].inputs, [&](std::uint32_t input) {
+      return is_plain(input) || is_good(input) || is_soft(input);
+    });
+  }
+
+  // A golden operator of the same kind has a result of the same size, and not this one.
+  bool golden_computes_such(std::uint32_t op) const {
+    if (moves_or_casts(target_.op(op).kind)) return true;  // `shows` it
+    return std::ranges::any_of(target_.ops[op].outputs, [&](std::uint32_t output) {
+      const auto candidates = free_.find(target_.tensors[output].print.count);
+      if (candidates == free_.end()) return false;
+      return std::ranges::any_of(candidates->second, [&](std::uint32_t other) {
+        const std::uint32_t maker = golden_.tensors[other].op;
+        return maker != kNoOp && (golden_.op(maker).kind == target_.op(op).kind ||
+                                  OpFamilies::same(*golden_.op(maker).family, *target_.op(op).family));
+      });
+    });
+  }
+
+  // A golden operator that chooses elements, too, gives as many, and not these.
+  bool golden_chooses_such(std::uint32_t tensor) const {
+    const auto candidates = free_.find(target_.tensors[tensor].print.count);
+    if (candidates == free_.end()) return false;
+    const OpFamilies::Family& family = *target_.op(target_.tensors[tensor].op).family;
+    return std::ranges::any_of(candidates->second, [&](std::uint32_t other) {
+      const std::uint32_t maker = golden_.tensors[other].op;
+      return maker != kNoOp && OpFamilies::same(*golden_.op(maker).family, family);
+    });
+  }
+
   std::optional<std::uint32_t> like(std::uint32_t op, std::uint32_t output) const {
     const std::uint64_t count = target_.tensors[output].print.count;
     const auto candidates = free_.find(count);
@@ -202,6 +358,10 @@ class Finder {
       if (2 * steps < culprit.group.size() && other.computed == nullptr) return culprit.op;
     }
     for (const std::uint32_t op : culprit.group) {
+      if (!has_values_) {
+        if (shows_alone(op) && reads_known(op)) return op;
+        continue;
+      }
       const std::vector<std::uint32_t>&inputs = target_.ops[op].inputs, &outputs = target_.ops[op].outputs;
       // Indices and masks are often made in another way.
       const bool makes_indices = std::ranges::all_of(outputs, [&](std::uint32_t output) { return is_plain(output); });
@@ -363,7 +523,7 @@ class Finder {
   bool is_regular(std::uint32_t tensor) const {
     const Relation& relation = judgement_.relations[tensor];
     const bool is_joined = target_.ops[target_.tensors[tensor].op].inputs.size() > 1;
-    if (relation.kind != RelationKind::joined) return true;
+    if (relation.kind != RelationKind::joined || relation.is_of_sums) return true;
     const std::vector<RelationPart>& parts = relation.parts;
     for (std::size_t i = 1; i < parts.size(); ++i) {
       if (parts[i].golden != parts[0].golden || parts[i].axis != parts[0].axis) return true;
@@ -378,6 +538,7 @@ class Finder {
   const RelationJudgement& judgement_;
   const Region region_;  // of the target
   const std::vector<std::uint32_t> roots_, golden_roots_;
+  const bool has_values_;
   std::map<std::uint64_t, std::vector<std::uint32_t>> free_;  // by number of elements, in order
 };
 

@@ -138,6 +138,10 @@ void Pool::add_computed(std::uint32_t op, std::vector<std::int64_t> shape, std::
   tensors.push_back(std::move(tensor));
 }
 
+bool Pool::has_values() const {
+  return std::ranges::any_of(tensors, [](const PoolTensor& one) { return one.print.by_values && one.op != kNoOp; });
+}
+
 std::string_view Pool::name_of(std::uint32_t tensor) const {
   const PoolTensor& one = tensors[tensor];
   return one.op == kNoOp ? std::string_view(one.of.tensor->parameter) : catalog_op(one.op).op_name;

@@ -20,6 +20,18 @@ std::string part_text(const RelationPart& part, const Pool& golden) {
   return fmt::format("{} of axis {} of {}", indices_text(part.start, part.step, part.count), part.axis, name);
 }
 
+// Of whole tensors, in an order that statistics do not show.
+std::string whole_text(const Relation& relation, const Pool& golden) {
+  const std::vector<RelationPart>& parts = relation.parts;
+  if (parts.size() > 1 && parts[0].golden == parts[1].golden)
+    return fmt::format("golden {}, {} times", part_text(parts[0], golden), parts.size());
+  std::string text = "golden ";
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 < parts.size() ? ", " : " and ") + part_text(parts[i], golden);
+  }
+  return text + " joined";
+}
+
 }  // namespace
 
 std::string relation_text(const Relation& relation, const Pool& golden) {
@@ -31,6 +43,7 @@ std::string relation_text(const Relation& relation, const Pool& golden) {
     case RelationKind::permuted:
       return fmt::format("golden {} with its axes in another order", part_text(first, golden));
     case RelationKind::cut:
+      if (relation.is_of_sums) return "a part of golden " + part_text(first, golden);
       return "golden " + part_text(first, golden);
     case RelationKind::sum:
       return fmt::format("the sum of golden {} and {}", part_text(first, golden), part_text(relation.parts[1], golden));
@@ -40,6 +53,7 @@ std::string relation_text(const Relation& relation, const Pool& golden) {
       break;
   }
   constexpr std::size_t kMost = 8;
+  if (relation.is_of_sums) return whole_text(relation, golden);
   std::string text;
   for (std::size_t i = 0; i < relation.parts.size() && i < kMost; ++i) {
     const RelationPart& part = relation.parts[i];

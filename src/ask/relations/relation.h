@@ -26,7 +26,8 @@ struct Relation {
   // With its axes in this order one side has the elements of the other; which side: `turns_target`.
   std::vector<std::size_t> order;
   bool turns_target = false;
-  bool weak = false;  // so few or so plain elements that they are alike by chance: it only confirms
+  bool is_of_sums = false;  // statistics show it: the parts are whole tensors, their order is not known
+  bool weak = false;        // so few or so plain elements that they are alike by chance: it only confirms
   TensorDifference difference;
 
   explicit operator bool() const { return kind != RelationKind::none; }

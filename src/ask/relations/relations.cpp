@@ -258,10 +258,9 @@ class Builder {
     finding.op = &op;
     finding.culprit = op.target.back();
     finding.place = culprit.op;
-    // Statistics show no joins and cuts.
-    const bool has_values = std::ranges::any_of(
-        target_.tensors, [](const PoolTensor& tensor) { return tensor.print.by_values && tensor.op != kNoOp; });
-    finding.uncertain = culprit.uncertain || !has_values || &culprit != &judged_.culprits.front();
+    // Statistics show no cuts and no order of elements.
+    finding.uncertain =
+        culprit.uncertain || !target_.has_values() || !golden_.has_values() || &culprit != &judged_.culprits.front();
     op.verdict = OpVerdict::introduced;
     if (culprit.weight) {
       finding.kind = FindingKind::parameter;

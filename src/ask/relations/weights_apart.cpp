@@ -10,14 +10,28 @@
 
 namespace sonde {
 
+namespace {
+
+// By statistics: its output has those of its input, as a view of another kind has.
+bool have_same_numbers(const Pool& pool, const PoolOp& op) {
+  if (op.outputs.size() != 1) return false;
+  const TensorPrint &a = pool.tensors[op.inputs[0]].print, &b = pool.tensors[op.outputs[0]].print;
+  return a.count == b.count && a.whole.norm == b.whole.norm && a.whole.sum == b.whole.sum && a.min == b.min &&
+         a.max == b.max;
+}
+
+}  // namespace
+
 std::vector<std::uint32_t> roots_of(const Pool& pool, const std::vector<char>& is_weight) {
   std::vector<std::uint32_t> roots(pool.tensors.size(), kNoOp);
   for (std::uint32_t i = 0; i < pool.tensors.size(); ++i) {
     if (is_weight.empty() ? pool.tensors[i].is_weight() : is_weight[i] != 0) roots[i] = i;
   }
+  const bool has_values = pool.has_values();
   for (std::uint32_t i = 0; i < pool.ops.size(); ++i) {
     const PoolOp& op = pool.ops[i];
-    if (!moves_or_casts(pool.op(i).kind) || op.inputs.size() != 1) continue;
+    if (op.inputs.size() != 1) continue;
+    if (!moves_or_casts(pool.op(i).kind) && (has_values || !have_same_numbers(pool, op))) continue;
     for (const std::uint32_t output : op.outputs) roots[output] = roots[op.inputs[0]];
   }
   return roots;
@@ -90,12 +104,25 @@ class Weights {
         data = input;
         all_data_good = all_data_good && is_good(input);
       }
-      if (data == kNoOp || !all_data_good) continue;
+      if (data == kNoOp) continue;
+      if (!all_data_good) {
+        if (!target_.has_values()) look_at_sums(op, data);
+        continue;
+      }
       for (const std::uint32_t input : target_.ops[op].inputs) {
         const std::uint32_t weight = roots_[input];
         if (weight == kNoOp || target_.tensors[weight].print.count == 0) continue;
         look_at(op, data, weight);
       }
+    }
+  }
+
+  // By statistics: of data that have no counterpart in operators that compute more at once.
+  void look_at_sums(std::uint32_t op, std::uint32_t data) {
+    for (const std::uint32_t input : target_.ops[op].inputs) {
+      const std::uint32_t weight = roots_[input];
+      if (weight == kNoOp || !is_good(weight) || relation(weight).weak) continue;
+      if (!add_of_other_sums(op, data, weight)) add_lost_sibling(op, weight);
     }
   }
 
@@ -105,6 +132,7 @@ class Weights {
       return;
     }
     if (relation(weight).weak) return;
+    if (!target_.has_values() && add_in_another_order(op, data, weight)) return;
     if (add_lost_sibling(op, weight) || add_of_another_part(op, data, weight)) return;
     if (target_.op(op).kind != OpKind::contraction) return;
     // Golden operators that read the same data, with their weights.
@@ -130,6 +158,51 @@ class Weights {
     }
   }
 
+  static std::ptrdiff_t weights_of(const Pool& pool, const std::vector<std::uint32_t>& roots, std::uint32_t op) {
+    return std::ranges::count_if(pool.ops[op].inputs, [&](std::uint32_t input) { return roots[input] != kNoOp; });
+  }
+
+  // Statistics do not show which part of a golden weight it is: a sum of the product with it and a part of a bias has no
+  // golden counterpart.
+  bool add_of_other_sums(std::uint32_t op, std::uint32_t data, std::uint32_t bias) {
+    const std::uint32_t product = target_.tensors[data].op;
+    if (product == kNoOp || target_.op(product).kind != OpKind::contraction) return false;
+    if (target_.op(op).kind != OpKind::elementwise || !relation(bias).is_of_sums) return false;
+    std::uint32_t weight = kNoOp;
+    for (const std::uint32_t input : target_.ops[product].inputs) {
+      if (roots_[input] == kNoOp && !is_good(input)) return false;
+      if (roots_[input] != kNoOp && relation(roots_[input]).is_of_sums) weight = roots_[input];
+    }
+    if (weight == kNoOp || !are_read_together(relation(weight).golden(), relation(bias).golden())) return false;
+    add(weight, product,
+        fmt::format("is {}, and its product and the bias have no golden sum: it may be another part",
+                    relation_text(relation(weight), golden_)));
+    return true;
+  }
+
+  // Statistics do not show the order of elements: a golden product of the same data and weight has another result.
+  bool add_in_another_order(std::uint32_t op, std::uint32_t data, std::uint32_t weight) {
+    const auto is_whole = [&](std::uint32_t tensor) { return relation(tensor).kind == RelationKind::same; };
+    if (target_.op(op).kind != OpKind::contraction || !is_whole(data) || !is_whole(weight)) return false;
+    if (target_.tensors[weight].shape.size() < 2) return false;
+    const std::uint32_t read = relation(data).golden();
+    for (const std::uint32_t reader : readers_of_same(read, golden_.tensors[read])) {
+      if (golden_.op(reader).kind != OpKind::contraction || !judgement_.golden.has[reader]) continue;
+      if (weights_of(golden_, golden_roots_, reader) != weights_of(target_, roots_, op)) continue;
+      for (const std::uint32_t input : golden_.ops[reader].inputs) {
+        if (golden_roots_[input] == kNoOp) continue;
+        if (golden_.name_of(golden_roots_[input]) != golden_.name_of(relation(weight).golden())) continue;
+        add(weight, op,
+            fmt::format(
+                "has the numbers of golden {}, and the product differs: its elements are in another order, as if "
+                "transposed, or those of the data are",
+                name_of(relation(weight))));
+        return true;
+      }
+    }
+    return false;
+  }
+
   // The golden operator reads two biases, and the target has one of them: it should have their sum.
   bool add_lost_sibling(std::uint32_t op, std::uint32_t weight) {
     const std::uint32_t own = relation(weight).golden();
@@ -143,6 +216,7 @@ class Weights {
         add(weight, op,
             fmt::format("is golden {} alone; golden {}, which the golden {} reads too, was not carried over",
                         name_of(relation(weight)), golden_.name_of(input), golden_.catalog_op(reader).op_type));
+        if (!found_.empty() && found_.back().weight == weight) found_.back().was_lost = !target_.has_values();
         return true;
       }
     }
