@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <map>
 #include <set>
@@ -291,13 +292,51 @@ void meet_copies(const Pool& golden, std::vector<char>& met) {
   }
 }
 
+// Their comparison gives the numbers of both.
+bool is_compared_whole(const PoolTensor& tensor, const Pool& golden, const Relation& claim) {
+  if (claim.kind != RelationKind::same && claim.kind != RelationKind::permuted) return false;
+  const PoolTensor& other = golden.tensors[claim.golden()];
+  return tensor.print.by_values && other.print.by_values && tensor.print.count == other.print.count &&
+         tensor.print.count > 0;
+}
+
+void take_numbers(Relation& relation, PoolTensor& tensor, PoolTensor& other) {
+  const PairSums& sums = relation.difference.sums;
+  tensor.print.whole = {sums.sum, std::sqrt(sums.squares)};
+  tensor.print.min = sums.min;
+  tensor.print.max = sums.max;
+  tensor.print.non_finite = sums.non_finite_pairs();
+  other.print.whole = {sums.golden_sum, std::sqrt(sums.golden_squares)};
+  other.print.min = sums.golden_min;
+  other.print.max = sums.golden_max;
+  other.print.non_finite = sums.non_finite_pairs();
+  for (PoolTensor* one : {&tensor, &other}) one->print.whole_numbers = !is_floating(one->of.tensor->dtype);
+  relation.weak = tensor.print.proves_nothing();
+}
+
 }  // namespace
 
-std::optional<RelationJudgement> judge_by_map(const Pool& target, const Pool& golden, const Threads& threads,
+std::optional<RelationJudgement> judge_by_map(Pool& target, Pool& golden, const Threads& threads,
                                               const MapClaims& claims) {
   RelationJudgement judgement;
   judgement.standings.resize(target.tensors.size(), Standing::unknown);
+  std::vector<char> wanted(target.tensors.size(), 1), golden_wanted(golden.tensors.size(), 1);
+  for (std::uint32_t i = 0; i < target.tensors.size(); ++i) {
+    if (!claims.of[i] || !is_compared_whole(target.tensors[i], golden, *claims.of[i])) continue;
+    wanted[i] = 0;
+    golden_wanted[claims.of[i]->golden()] = 0;
+  }
+  for (const std::optional<Relation>& claim : claims.of) {
+    if (claim && claim->kind == RelationKind::constant) golden_wanted[claim->golden()] = 1;
+  }
+  target.read_wholes(threads, wanted);
+  golden.read_wholes(threads, golden_wanted);
   std::vector<Checked> checked = check_claims(target, golden, threads, claims);
+  for (std::uint32_t i = 0; i < target.tensors.size(); ++i) {
+    if (wanted[i]) continue;
+    if (!checked[i].fits) return std::nullopt;
+    take_numbers(checked[i].relation, target.tensors[i], golden.tensors[claims.of[i]->golden()]);
+  }
   Search search(target, golden, threads);
   for (std::uint32_t i = 0; i < target.tensors.size(); ++i) {
     const PoolTensor& own = target.tensors[i];

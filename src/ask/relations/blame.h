@@ -53,9 +53,9 @@ struct RelationJudgement {
 // map says; where the values contradict it, what they show counts.
 RelationJudgement judge_relations(const Pool& target, Pool& golden, const Threads& threads, const MapClaims* claims);
 
-// By a map alone, without a search, so that no parts are needed. Empty: the map does not say enough, the values contradict
-// it, or results differ.
-std::optional<RelationJudgement> judge_by_map(const Pool& target, const Pool& golden, const Threads& threads,
+// By a map alone, without a search: of both the shapes have been read, and each tensor is read once. Empty: the map does
+// not say enough, the values contradict it, or results differ.
+std::optional<RelationJudgement> judge_by_map(Pool& target, Pool& golden, const Threads& threads,
                                               const MapClaims& claims);
 
 }  // namespace sonde

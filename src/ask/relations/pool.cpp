@@ -6,6 +6,7 @@
 
 #include "read/catalog/several_runs.h"
 #include "read/measure/measure.h"
+#include "sonde/dtype.h"
 
 namespace sonde {
 
@@ -69,10 +70,17 @@ void Pool::add_step(const CatalogRank& rank, const CatalogStep& step, OpFamilies
   }
 }
 
-void Pool::read(const Threads& threads, bool with_parts) {
+void Pool::read(const Threads& threads) { read(threads, Depth::parts, nullptr); }
+void Pool::read_shapes(const Threads& threads) { read(threads, Depth::shapes, nullptr); }
+void Pool::read_wholes(const Threads& threads, const std::vector<char>& wanted) {
+  read(threads, Depth::wholes, &wanted);
+}
+
+void Pool::read(const Threads& threads, Depth depth, const std::vector<char>* wanted) {
   unreadable.clear();
   std::vector<std::string> problems(tensors.size());
   threads.for_each(tensors.size(), [&](std::size_t i) {
+    if (wanted != nullptr && !(*wanted)[i]) return;
     PoolTensor& tensor = tensors[i];
     const CatalogTensor& known = *tensor.of.tensor;
     if (known.file.empty()) {
@@ -85,7 +93,14 @@ void Pool::read(const Threads& threads, bool with_parts) {
       return;
     }
     tensor.shape = squeezed(file->shape());
-    tensor.print = print_of(file->view(), tensor.shape, with_parts);
+    if (depth == Depth::shapes) {
+      tensor.print = {};
+      if (info(file->view().dtype).item_bytes == 0) return;
+      tensor.print.count = static_cast<std::uint64_t>(file->view().elements());
+      tensor.print.by_values = true;
+    } else {
+      tensor.print = print_of(file->view(), tensor.shape, depth == Depth::parts);
+    }
   });
   for (std::string& problem : problems) {
     if (!problem.empty()) unreadable.push_back(std::move(problem));

@@ -61,9 +61,12 @@ class Pool {
   // The steps of `part`. The catalog must outlive the pool.
   Pool(const Catalog& catalog, const DumpPart& part, OpFamilies& families);
 
-  // Reads every tensor once. `with_parts`: also the numbers of their parts, for a search. Files that cannot be read are
-  // in `unreadable`.
-  void read(const Threads& threads, bool with_parts = true);
+  // Reads every tensor once, with the numbers of its parts, for a search. Files that cannot be read are in `unreadable`.
+  void read(const Threads& threads);
+  // Shapes and statistics alone: the numbers of values stay 0.
+  void read_shapes(const Threads& threads);
+  // The numbers of those that are `wanted`, by tensor, without parts.
+  void read_wholes(const Threads& threads, const std::vector<char>& wanted);
 
   const CompareOp& op(std::uint32_t number) const { return steps[ops[number].step]->ops[ops[number].index]; }
   const CatalogOp& catalog_op(std::uint32_t number) const { return *op(number).op; }
@@ -82,6 +85,8 @@ class Pool {
   std::vector<std::string> unreadable;
 
  private:
+  enum class Depth : std::uint8_t { shapes, wholes, parts };
+  void read(const Threads& threads, Depth depth, const std::vector<char>* wanted);
   void add_step(const CatalogRank& rank, const CatalogStep& step, OpFamilies& families);
   std::uint32_t add(PoolTensor tensor);
 

@@ -395,19 +395,17 @@ void count_up(const Kept& kept, DumpComparison& into) {
 
 // A map is tried without a search, which needs more of the tensors.
 void judge(Kept& kept, const Threads& threads, const RelationMap* map) {
-  const auto read = [&](bool with_parts) {
-    kept.target.read(threads, with_parts);
-    kept.golden.read(threads, with_parts);
-  };
   if (map != nullptr) {
-    read(false);
+    kept.target.read_shapes(threads);
+    kept.golden.read_shapes(threads);
     kept.claims = claims_of(*map, kept.target, kept.golden);
     if (std::optional<RelationJudgement> by_map = judge_by_map(kept.target, kept.golden, threads, kept.claims)) {
       kept.judgement = std::move(*by_map);
       return;
     }
   }
-  read(true);
+  kept.target.read(threads);
+  kept.golden.read(threads);
   kept.judgement = judge_relations(kept.target, kept.golden, threads, map == nullptr ? nullptr : &kept.claims);
 }
 
