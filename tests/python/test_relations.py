@@ -58,6 +58,7 @@ def test_statistics_show_joins_of_whole_tensors(tmp_path):
         ("lstm", "one_bias"),
         ("lstm", "other_bias"),
         ("vit", "keys_for_values"),
+        ("vit", "epsilon"),
     ):
         assert outcomes[case] == "first", case
     dumps = tmp_path / "attention" / "statistics"

@@ -108,6 +108,7 @@ class Finder {
     culprit.group = before_in(target_, region_, culprit.op);
     if (culprit.group.size() > 1) culprit.op = first_of(culprit);
     if (!has_values_ && culprit.group.size() > 1) find_other_number(culprit);
+    if (!has_values_ && culprit.what.empty()) find_other_norm(culprit);
     const std::uint32_t forward = forward_of(culprit.op);
     if (forward != kNoOp) culprit.op = forward;
     if (const std::optional<Culprit> wrong = wrong_data(); wrong && wrong->op <= culprit.op) culprit = *wrong;
@@ -216,6 +217,56 @@ class Finder {
     }
   }
 
+  // The same of a norm that the target computes step by step: its epsilon, and the number that it divides by.
+  void find_other_norm(Culprit& culprit) const {
+    std::optional<double> epsilon, size;
+    for (const std::uint32_t op : judgement_.golden.ops) {
+      if (golden_.op(op).kind != OpKind::normalization) continue;
+      const std::optional<double> own = number_of(golden_.catalog_op(op), "eps");
+      if (!own) continue;
+      if (epsilon && *epsilon != *own) return;  // which one is meant is not known
+      epsilon = own;
+      size = number_of(golden_.catalog_op(op), "normalized_shape");
+    }
+    if (!epsilon) return;
+    constexpr std::uint32_t kNear = 16;  // operators of a norm
+    std::vector<std::uint32_t> near = culprit.group;
+    for (const std::uint32_t op : region_.ops) {
+      if (op >= culprit.op && op < culprit.op + kNear) near.push_back(op);
+    }
+    std::ranges::sort(near);
+    for (const std::uint32_t op : near) {
+      const std::string type = bare_type(target_.catalog_op(op).op_type);
+      const std::optional<double> number = constant_of(op);
+      constexpr double kMostEpsilon = 0.2;
+      std::string what;
+      if (type == "add" && number && *number > 0 && *number < kMostEpsilon &&
+          std::abs(*number - *epsilon) > 1e-3 * *epsilon) {
+        what = fmt::format("adds {:.4g}, and the golden norm {:.4g}", *number, *epsilon);
+      } else if (type == "div" && number && size && *number == *size - 1) {
+        what = fmt::format("divides by {}, and the golden norm by {}", *number, *size);
+      } else if ((type == "var" || type == "std") && is_unbiased(target_.catalog_op(op))) {
+        what = "divides by one less than the number of elements, and the golden norm by that number";
+      }
+      if (what.empty()) continue;
+      culprit.op = op;
+      culprit.what = std::move(what);
+      return;
+    }
+  }
+
+  static bool is_unbiased(const CatalogOp& op) {
+    return number_of(op, "unbiased").value_or(0) != 0 || number_of(op, "correction").value_or(0) != 0;
+  }
+
+  // A number of the program that the operator reads.
+  std::optional<double> constant_of(std::uint32_t op) const {
+    for (const CompareInput& input : target_.op(op).inputs) {
+      if (input.tensor->constant) return input.tensor->constant;
+    }
+    return std::nullopt;
+  }
+
   static std::optional<double> number_of(const CatalogOp& op, std::string_view name) {
     if (op.attributes == nullptr) return std::nullopt;
     for (const Attribute& attribute : *op.attributes) {
@@ -230,11 +281,9 @@ class Finder {
   std::optional<double> factor_of(std::uint32_t op) const {
     const std::string type = bare_type(target_.catalog_op(op).op_type);
     if (type != "mul" && type != "div") return std::nullopt;
-    for (const CompareInput& input : target_.op(op).inputs) {
-      const std::optional<double>& number = input.tensor->constant;
-      if (number && *number != 0) return type == "mul" ? *number : 1 / *number;
-    }
-    return std::nullopt;
+    const std::optional<double> number = constant_of(op);
+    if (!number || *number == 0) return std::nullopt;
+    return type == "mul" ? *number : 1 / *number;
   }
 
   bool reads_known(std::uint32_t op) const {
