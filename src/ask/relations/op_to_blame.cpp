@@ -107,7 +107,7 @@ class Finder {
     Culprit culprit = first_like().value_or(Culprit{.op = has_values_ ? region_.ops.front() : first_to_show()});
     culprit.group = before_in(target_, region_, culprit.op);
     if (culprit.group.size() > 1) culprit.op = first_of(culprit);
-    if (!has_values_ && culprit.group.size() > 1) find_other_number(culprit);
+    if (culprit.group.size() > 1) find_other_number(culprit);
     if (!has_values_ && culprit.what.empty()) find_other_norm(culprit);
     const std::uint32_t forward = forward_of(culprit.op);
     if (forward != kNoOp) culprit.op = forward;
@@ -185,7 +185,7 @@ class Finder {
     return beside != kNoOp ? beside : any != kNoOp ? any : region_.ops.front();
   }
 
-  // By statistics: of operators that the golden run computes as one attention, one that is called with another number
+  // Of operators that the golden run computes as one attention, one that is called with another number
   // than its scale, or along another axis than the last.
   void find_other_number(Culprit& culprit) const {
     const auto is_attention = [&](std::uint32_t op) {
@@ -197,7 +197,10 @@ class Finder {
     if (query.empty()) return;
     const double usual = 1 / std::sqrt(static_cast<double>(query.back()));
     const double scale = number_of(golden_.catalog_op(*attention), "scale").value_or(usual);
+    const auto width = static_cast<std::uint64_t>(query.back());
     for (const std::uint32_t op : culprit.group) {
+      // Frequencies of positions are fewer.
+      if (target_.ops[op].outputs.empty() || target_.tensors[target_.ops[op].outputs[0]].print.count <= width) continue;
       const std::optional<double> factor = factor_of(op);
       const auto is_near = [&](double number) { return std::abs(*factor - number) <= 1e-4 * std::abs(number); };
       constexpr double kHidden = -1e3;  // a mask is multiplied by less
@@ -513,6 +516,12 @@ class Finder {
         if (!moves_or_casts(target_.op(maker).kind) || target_.ops[maker].inputs.empty()) break;
         moved = maker;
         at = target_.ops[maker].inputs.front();
+      }
+      // What it reads has the same order.
+      if (moved != kNoOp && !target_.ops[moved].inputs.empty()) {
+        const std::uint32_t read = target_.ops[moved].inputs.front();
+        if (target_.tensors[read].op != kNoOp && is_good(read) && judgement_.relations[read] && !is_regular(read))
+          continue;
       }
       if (moved != kNoOp && chooses(moved))
         return Culprit{.op = moved, .golden = judgement_.relations[input].golden(), .what = std::string(kOtherOrder)};

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "read/operators/op_family.h"
+#include "sonde/dtype.h"
 
 namespace sonde {
 
@@ -73,7 +74,7 @@ class Weights {
         judgement_(judgement),
         roots_(roots_of(target, judgement.is_weight)),
         golden_roots_(roots_of(golden, {})),
-        first_(judgement.target.ops.front()) {}
+        first_(first_with_fractions()) {}
 
   std::vector<Culprit> find() {
     find_those_read_in_the_region();
@@ -83,6 +84,16 @@ class Weights {
   }
 
  private:
+  // Indices are often made in another way, and are no results.
+  std::uint32_t first_with_fractions() const {
+    for (const std::uint32_t op : judgement_.target.ops) {
+      for (const std::uint32_t output : target_.ops[op].outputs) {
+        if (is_floating(target_.tensors[output].of.tensor->dtype) && !is_good(output)) return op;
+      }
+    }
+    return judgement_.target.ops.front();
+  }
+
   const Relation& relation(std::uint32_t weight) const { return judgement_.relations[weight]; }
 
   void add(std::uint32_t weight, std::uint32_t op, std::string what, std::optional<std::uint32_t> golden = {}) {
