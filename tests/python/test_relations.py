@@ -133,6 +133,8 @@ def test_entries_that_name_what_is_not_there_are_said(vit, saved, tmp_path):
         entries["blocks.0.attention.wq"]["parts"][0]["parameter"] = "lost"
         entries["blocks.1.attention.wq"]["parts"][0]["axis"] = 7
         entries["head"]["parameter"] = "foot"
+        entries["blocks.0.attention.wk"]["parts"][0] |= {"start": 2**63, "count": 2**63, "stride": 2**62}
+        entries["blocks.0.attention.wv"]["merged"] = [1, 2**62]
 
     found = compare(vit, "healthy", "--map", edited(saved, tmp_path, spoil))
     assert found.returncode == 0
@@ -140,6 +142,8 @@ def test_entries_that_name_what_is_not_there_are_said(vit, saved, tmp_path):
         "entry for blocks.0.attention.wq: the golden dump has no lost",
         "entry for blocks.1.attention.wq: axis 7, and ",
         "entry for foot: the target has no such tensor",
+        "entry for blocks.0.attention.wk: ",
+        "entry for blocks.0.attention.wv: `merged` is not two sizes of as many elements",
     ):
         assert said in found.stderr
 

@@ -116,7 +116,17 @@ class Claims {
     problem_.clear();
   }
 
-  MapClaims take() { return std::move(claims_); }
+  // A map of another program names nothing that is there.
+  MapClaims take() {
+    constexpr std::size_t kMostLines = 100;
+    std::vector<std::string>& lines = claims_.not_there;
+    if (lines.size() > kMostLines) {
+      const std::size_t more = lines.size() - kMostLines;
+      lines.resize(kMostLines);
+      lines.push_back(fmt::format("the map has {} more such entries", more));
+    }
+    return std::move(claims_);
+  }
 
  private:
   void note(std::string problem) {
@@ -148,7 +158,8 @@ class Claims {
     found.step = part.stride.value_or(1);
     found.count = static_cast<std::int64_t>(part.count.value_or(1));
     const std::int64_t size = size_along(golden_.tensors[*tensor].shape, *part.axis, name);
-    const bool is_short = found.count > 0 && found.count <= kMostIndices && std::abs(found.step) <= kMostIndices;
+    const bool is_short = found.count > 0 && found.count <= kMostIndices && std::abs(found.step) <= kMostIndices &&
+                          found.start >= 0 && found.start <= kMostIndices;
     const std::int64_t last = is_short ? found.start + found.step * (found.count - 1) : -1;
     if (found.start < 0 || found.start >= size || last < 0 || last >= size)
       note(fmt::format("{} indices from {} on, and axis {} of {} has {}", found.count, found.start, *part.axis, name,
@@ -164,7 +175,7 @@ class Claims {
     std::int64_t at = 0;
     for (const MapPart& part : entry.parts.value_or(std::vector<MapPart>())) {
       claim.parts.push_back(part_of(part, step, at));
-      at += claim.parts.back().count;
+      at += problem_.empty() ? claim.parts.back().count : 0;
     }
     const bool is_of_parts = claim.kind == RelationKind::joined || claim.kind == RelationKind::cut;
     const std::size_t expected = claim.kind == RelationKind::sum ? 2 : is_of_parts ? claim.parts.size() : 1;
@@ -176,8 +187,9 @@ class Claims {
     if (entry.merged) claim.merged = *entry.merged;
     const bool is_merged = !claim.merged.empty();
     const std::int64_t all = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
-    if (is_merged && (claim.merged.size() != 2 || claim.merged[0] <= 0 || claim.merged[1] <= 0 ||
-                      claim.merged[0] > all || claim.merged[0] * claim.merged[1] != all)) {
+    const bool is_of_all = is_merged && claim.merged.size() == 2 && claim.merged[0] > 0 && all % claim.merged[0] == 0 &&
+                           all / claim.merged[0] == claim.merged[1];
+    if (is_merged && !is_of_all) {
       note("`merged` is not two sizes of as many elements");
     }
     claim.is_of_sums = is_of_parts && !entry.axis && !claim.parts.empty() && claim.parts.front().axis < 0;
