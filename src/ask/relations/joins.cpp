@@ -23,7 +23,7 @@ Numbers numbers_of(const Pool& pool, std::uint32_t tensor) {
           print.max};
 }
 
-// Elements that only a whole set of tensors has are no evidence.
+// Numbers without a file of values, of which chance does not give the same.
 bool is_evidence(const TensorPrint& print) {
   return print.count > 0 && !print.by_values && !print.proves_nothing() && print.non_finite == 0;
 }

@@ -517,7 +517,7 @@ class Finder {
         moved = maker;
         at = target_.ops[maker].inputs.front();
       }
-      // What it reads has the same order.
+      // The order is older where its input has it, too.
       if (moved != kNoOp && !target_.ops[moved].inputs.empty()) {
         const std::uint32_t read = target_.ops[moved].inputs.front();
         if (target_.tensors[read].op != kNoOp && is_good(read) && judgement_.relations[read] && !is_regular(read))

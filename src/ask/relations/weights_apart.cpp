@@ -84,7 +84,7 @@ class Weights {
   }
 
  private:
-  // Indices are often made in another way, and are no results.
+  // Indices do not count: they are often made in another way.
   std::uint32_t first_with_fractions() const {
     for (const std::uint32_t op : judgement_.target.ops) {
       for (const std::uint32_t output : target_.ops[op].outputs) {
