@@ -71,12 +71,9 @@ void check_job(const std::string& text) {
     if (request.error().message.empty()) std::abort();
     return;
   }
-  const sonde::Json copy = request->at("arguments");
-  if (copy != request->at("arguments") ||
-      request->dump(-1, ' ', false, sonde::Json::error_handler_t::replace).empty()) {
-    std::abort();
-  }
-  const auto command = sonde::server::job_command(request->at("kind").get<std::string>(), copy, {"/a", "/b"});
+  const sonde::Json arguments = sonde::Json::parse(request->arguments.text);
+  if (sonde::json_of(*request).value("arguments", sonde::Json()) != arguments) std::abort();
+  const auto command = sonde::server::job_command(request->kind, arguments, {"/a", "/b"});
   if (!command && command.error().message.empty()) std::abort();
   if (command && command->size() < 2) std::abort();
 }

@@ -189,7 +189,7 @@ nb::dict tensor_columns(const Dump& dump) {
   columns["skipped"] = skipped.finish();
   columns["md5"] = md5.finish();
   columns["sha1"] = sha1.finish();
-  columns["has_statistics"] = has_statistics.finish();
+  columns[sonde::names::has_statistics] = has_statistics.finish();
   columns[sonde::names::timestamp_us] = timestamp.finish();
   return columns;
 }

@@ -20,6 +20,7 @@ _BASIC = {
     "dtype": "DType",
     "shape": "std::optional<Dims>",
     "json": "JsonText",
+    "JobArguments": "JsonText",
 }
 _NUMBERS = ("count", "index", "integer", "number", "finite")
 _STANDARD = "<cstdint> <filesystem> <optional> <string> <string_view> <vector>"
@@ -109,6 +110,8 @@ def _initial(structs: Structs, type: Type, member: Member) -> str:
         return " = 0"
     if member.type == "flag":
         return " = false"
+    if member.type == "JobArguments":
+        return ' = {"{}"}'
     if member.type == "dtype":
         return " = DType::undefined"
     return f" = {member.type}::{cpp_name(structs.enums[member.type][0])}" if member.type in structs.enums else ""

@@ -17,7 +17,7 @@
     _any_of = ["ShownFile", "ShownTensor"]   it has the members of one of these
 
 Options are described in contract_options.py. Types are the basic ones below, enums, types, `T?` (or null), `[T]` (a
-list) and `{T}` (an object by name)."""
+list) and `{T}` (an object by name). `JobArguments` is made of the options that jobs have."""
 
 from __future__ import annotations
 
@@ -364,5 +364,5 @@ class _Reader:
             file, section = self.places[name]
             for member in type.members:
                 for part in parts(member.type):
-                    if part not in BASIC and part not in self.enums and part not in self.types:
+                    if part not in (*BASIC, "JobArguments", *self.enums, *self.types):
                         raise file.error(f"unknown type '{part}' of '{member.name}'", section, member.name)

@@ -33,7 +33,6 @@ _SERVED: dict[str, tuple[str, str, str, dict[str, Any]]] = {
 _PYTHON = {"Statistics": "Mapping[str, Known]", "shape": "Shapes"} | dict.fromkeys(
     ("count", "index", "flag"), "NDArray[Any]"
 )
-_WORD: tuple[str, str, str, dict[str, Any]] = ("std::string_view", "text", "dictionary<int32, utf8>", {})
 
 
 def tables_text(contract: Contract) -> str:
@@ -87,11 +86,11 @@ def served_text(contract: Contract) -> str:
         lines += ["};", "template <>", f"struct ColumnsOf<{table.name}> {{"]
         lines += [*_tuple("list", [_served_field(table.name, one) for one in table.members]), "};", ""]
     about = f"The rows of the server's tables. {MADE}."
-    return cpp_file(about, '"face/server/row_table.h"', lines, "sonde::server")
+    return cpp_file(about, '"contract/served_answers.h" "face/server/row_table.h"', lines, "sonde::server")
 
 
 def _served_form(member: Member) -> tuple[str, str, str, dict[str, Any]]:
-    return _SERVED.get(member.type, _WORD)
+    return _SERVED.get(member.type, (member.type, "text", "dictionary<int32, utf8>", {}))
 
 
 def _served_class(member: Member) -> str:
@@ -102,7 +101,7 @@ def _served_class(member: Member) -> str:
 
 
 def _served_initial(member: Member) -> str:
-    return "" if member.merged or member.type not in _SERVED else _initial(member)
+    return "" if member.merged else _initial(member) if member.type in _SERVED else "{}"
 
 
 def _served_field(row: str, member: Member) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 MADE = "Made from contract/ by tools/contract.py"
@@ -10,7 +11,7 @@ _KEYWORDS = ("class", "operator")  # of C++, among members and the words of enum
 
 def cpp_name(name: str) -> str:
     """Of a member, or of a word of an enum."""
-    return name.replace(" ", "_") + "_" * (name in _KEYWORDS)
+    return re.sub("[ -]", "_", name) + "_" * (name in _KEYWORDS)
 
 
 def cpp_file(about: str, headers: str, lines: Iterable[str], namespace: str = "sonde") -> str:

@@ -129,7 +129,7 @@ struct ModuleLevel {
 };
 
 // A level that FullyShardedDataParallel or a checkpoint has put around a module: not in names, as in PyTorch's
-// state dicts. python/sonde/unsharded.py has the same.
+// state dicts. python/sonde/modules.py has the same.
 bool is_level_of_wrapper(PyObject* name) {
   return PyUnicode_CompareWithASCIIString(name, "_fsdp_wrapped_module") == 0 ||
          PyUnicode_CompareWithASCIIString(name, "_checkpoint_wrapped_module") == 0;

@@ -63,7 +63,7 @@ class Server:
         body = json.dumps({"kind": kind, "arguments": arguments}).encode()
         started = self.ask("api/v1/jobs", "POST", body, Content_Type="application/json")
         assert started.status == 202, started.body
-        conform("job", started.json)
+        conform("Job", started.json)
         number = started.json["job"]
         self.wait(lambda: self.get(f"jobs/{number}").json["state"] not in ("waiting", "running"), 120)
         return self.get(f"jobs/{number}").json

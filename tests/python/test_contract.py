@@ -122,6 +122,11 @@ def test_one_line_brings_a_column_to_a_table_of_the_server(change):
     assert 'RowColumn{"worst_line", &ServedHealth::worst_line, ColumnType::text},' in rows
 
 
+def test_a_word_of_an_enum_may_have_a_hyphen(change):
+    answers = change("served.toml", '"failed", "cancelled"]', '"failed", "timed-out"]')["contract/served_answers.h"]
+    assert "done, failed, timed_out };" in answers and '"done", "failed", "timed-out"}' in answers
+
+
 def test_one_line_brings_a_member_to_an_answer_of_the_server(change):
     files = change("served.toml", "has_scopes = [", '"operator" = ["text", "the first one below"]\nhas_scopes = [')
     faces = {name for name, text in files.items() if "the first one below" in text}

@@ -48,7 +48,7 @@ def pair(tmp_path_factory):
 )
 def test_the_result_of_a_job_is_the_json_of_the_verb(pair, kind, arguments, command):
     job = pair.job(kind, **arguments)
-    conform("job", job)
+    conform("Job", job)
     verb = [command[0], *(pair.directory / part if part in ("nan", "good") else part for part in command[1:])]
     shown = run_in(pair.directory, None, CLI, *verb, "--json")
     assert job["result"] == json.loads(shown.stdout)
@@ -202,7 +202,7 @@ def test_a_mapping_is_a_text_and_no_path(pair):
 
 def test_a_report_is_made_as_a_job(pair):
     job = pair.job("report", golden=True, redact=True, values="none")
-    conform("job", job)
+    conform("Job", job)
     assert (
         job["state"] == "done"
         and job["result"]["is_redacted"]
@@ -217,7 +217,7 @@ def test_a_report_is_made_as_a_job(pair):
 def test_jobs_are_listed_forgotten_and_refused_with_the_reason(pair):
     pair.job("stomp", rank=0)
     listed = pair.get("jobs").json
-    conform("jobs", listed)
+    conform("Jobs", listed)
     number = listed["jobs"][0]["job"]
     assert pair.ask(f"api/v1/jobs/{number}", "DELETE").status == 200
     assert pair.get(f"jobs/{number}").status == 404

@@ -134,7 +134,8 @@ def test_comments_documents_and_messages_have_ordinary_words():
 
 
 def classes(file):
-    """The classes of one source file that others see, with their namespaces: `namespace {` hides what is in it."""
+    """The classes of one source file that others see, with their namespaces: `namespace {` hides what is in it. A
+    specialization of a template is none."""
     spaces = []
     for line in file.read_text().splitlines():
         if opened := re.match(r"namespace\s*([\w:]*)\s*\{(?!.*\})", line):
@@ -142,7 +143,7 @@ def classes(file):
         elif line.startswith("}  // namespace"):
             spaces.pop()
         elif (
-            found := re.match(r"(?:class|struct|union)\s+(?:[A-Z_]+(?:\(.*\))? )?(\w+)(?!::)\b[^;(]*\{", line)
+            found := re.match(r"(?:class|struct|union)\s+(?:[A-Z_]+(?:\(.*\))? )?(\w+)\b(?!::|<)[^;(]*\{", line)
         ) and "" not in spaces:
             yield "::".join([*spaces, found[1]])
 

@@ -20,4 +20,4 @@ function rowTypes() {
 const own = Object.entries(api.components.schemas).filter(([name]) => name === name.toLowerCase());
 const schemas = [...own.map(([name, schema]) => [pascal(name), schema]), ...rowTypes()];
 const text = schemas.map(([name, schema]) => declaration(name, schema)).join("\n");
-writeFileSync(target, `// Made from openapi.json by scripts/api_types.mjs; a change here is lost.\nimport type { JobArguments } from "./answers.ts";\nexport type * from "./answers.ts";\n\n${text}`);
+writeFileSync(target, `// Made from openapi.json by scripts/api_types.mjs; a change here is lost.\nexport type * from "./answers.ts";\n\n${text}`);

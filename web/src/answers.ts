@@ -708,6 +708,108 @@ export interface Element {
   readonly text: string; // the shortest text that reads back as the same number; empty: no such element
 }
 
+// How far a dump is read.
+export interface Progress {
+  readonly work: string; // what is done
+  readonly done: number; // how much of it
+  readonly all: number; // of how much; 0: not known
+}
+
+// The first NaN of a run that goes on, by its statistics: known before the tables are read again.
+export interface FirstNan {
+  readonly dump: number; // the number for `dump=`
+  readonly rank: string; // its number, or `0 of run7`
+  readonly graph: number; // 0 for training, 1 for evaluation
+  readonly step: number; // the number of the step
+  readonly op_name: string; // the full name of the operator
+  readonly side: "input" | "output"; // whether the operator reads or writes it
+  readonly slot: number; // its number on its side
+}
+
+// A dump of the server.
+export interface DumpStatus {
+  readonly dump: number; // the number for `dump=`
+  readonly role: "target" | "golden"; // what a comparison takes it for
+  readonly name: string; // last part of its path
+  readonly path: string; // its path
+  readonly state: "ready" | "live" | "indexing" | "failed"; // its state
+  readonly error: string; // why it failed; empty: it did not
+  readonly progress: Progress | null; // null: it is not being read
+  readonly index: "none" | "saved" | "memory"; // where its index is
+  readonly generation: number; // grows with every change of the dump
+  readonly ended: "unknown" | "finished" | "stopped" | "killed" | "live"; // how its last run ended; `stopped`: an error ended the recording, `runs` of `overview` name it
+  readonly first_nan: FirstNan | null; // null: none was seen while its run went on
+  readonly looks: number; // how often the server has looked whether it changed
+  readonly looking_seconds: number; // time of these looks, and of reading what had changed, without the first reading
+  readonly has_values: boolean; // some tensors have files
+  readonly has_statistics: boolean; // some tensors have statistics
+  readonly has_data_flow: boolean; // it says which op made an input
+}
+
+// The limits of a request and of an answer.
+export interface ServerLimits {
+  readonly header_bytes: number; // of the head of a request
+  readonly body_bytes: number; // of its body
+  readonly connections: number; // at the same time
+  readonly idle_seconds: number; // until the next request of a connection
+  readonly request_seconds: number; // for the whole of a request, and for each megabyte of an answer
+  readonly jobs_waiting: number; // jobs that wait
+  readonly rows: number; // the largest `limit` of a table as JSON
+  readonly exported_rows: number; // the largest `limit` of a table as CSV or Arrow
+  readonly histogram_bins: number; // bins of a histogram
+  readonly values_bytes: number; // bytes of `tensor/values`
+  readonly picture_cells: number; // cells of a picture or a map, each way
+}
+
+// The answer of `status`.
+export interface Status {
+  readonly version: string; // of Sonde
+  readonly state: "ready" | "live" | "indexing" | "failed"; // of all dumps, the worst
+  readonly generation: number; // grows with every change of a dump
+  readonly has_page: boolean; // the page is built in
+  readonly dumps: readonly DumpStatus[]; // the target first
+  readonly limits: ServerLimits; // of the server
+}
+
+// The answer of `jobs/{job}`: a command that runs beside the server.
+export interface Job {
+  readonly job: number; // its number
+  readonly kind: "first-bad" | "compare" | "watch" | "stomp" | "measure" | "report" | "next-config"; // what it does
+  readonly arguments: JobArguments; // as the request gave them
+  readonly command: string; // the command that gives the same answer
+  readonly state: "waiting" | "running" | "done" | "failed" | "cancelled"; // its state
+  readonly created_us: number; // when it was asked for, in microseconds since 1970
+  readonly started_us: number; // its begin, in microseconds since 1970
+  readonly ended_us: number; // its end, in microseconds since 1970; 0: it has none
+  readonly exit_status: number | null; // that of the verb: 0 nothing wrong, 1 a finding, 2 bad usage, 3 something could not be read
+  readonly error: string; // why it failed; empty: it did not
+  readonly file: string; // name of the file that `jobs/{job}/file` gives; empty: there is none
+  readonly result: Readonly<Record<string, unknown>> | null; // the document of the verb's --json, of `measure` Measured, of `next-config` the configuration; null until it is done, and in the list of jobs
+}
+
+// The answer of `jobs`.
+export interface Jobs {
+  readonly jobs: readonly Job[]; // the newest first
+}
+
+// The body of a request for a job.
+export interface JobRequest {
+  readonly kind: "first-bad" | "compare" | "watch" | "stomp" | "measure" | "report" | "next-config"; // what it shall do
+  readonly arguments?: JobArguments; // those of its kind
+}
+
+// The result of a job `measure`.
+export interface Measured {
+  readonly measured: number; // tensors that now have statistics
+  readonly problems: readonly Problem[]; // what could not be read, or not wholly; the rest was looked at all the same
+  readonly warnings: readonly string[]; // other facts that the user should know, as on standard error
+}
+
+// The answer of `conditions`.
+export interface Conditions {
+  readonly conditions: readonly Condition[]; // those that a job `watch` takes
+}
+
 // The arguments of jobs.
 export interface JobArguments {
   readonly dump?: number; // the number of the dump; not of compare. `measure` has no other argument

@@ -1,5 +1,4 @@
 // Made from openapi.json by scripts/api_types.mjs; a change here is lost.
-import type { JobArguments } from "./answers.ts";
 export type * from "./answers.ts";
 
 // A number; one that JSON does not have is a text.
@@ -16,84 +15,6 @@ export interface Error {
   readonly title: string; // The words of the status.
   readonly status: number;
   readonly detail: string; // The operation, the object, the cause and a cure.
-}
-
-export interface Status {
-  readonly version: string; // Of Sonde.
-  readonly state: "indexing" | "ready" | "live" | "failed"; // Of all dumps, the worst.
-  readonly generation: number; // Grows with every change of a dump.
-  readonly has_page: boolean; // The page is built in.
-  readonly dumps: readonly ({
-    readonly dump: number; // The number for `dump=`.
-    readonly role: "target" | "golden";
-    readonly name: string; // Last part of its path.
-    readonly path: string;
-    readonly state: "indexing" | "ready" | "live" | "failed";
-    readonly error: string; // Why it failed; empty: it did not.
-    readonly progress: {
-      readonly work: string;
-      readonly done: number;
-      readonly all: number;
-    } | null;
-    readonly index: "none" | "saved" | "memory"; // Where its index is.
-    readonly generation: number;
-    readonly ended: "finished" | "killed" | "stopped" | "live" | "unknown"; // How its last run ended; `stopped`: an error ended the recording, `runs` of `overview` name it.
-    readonly first_nan: {
-      readonly dump: number;
-      readonly rank: string;
-      readonly graph: number;
-      readonly step: number;
-      readonly op_name: string;
-      readonly side: "input" | "output";
-      readonly slot: number;
-    } | null; // The first NaN of a run that goes on, by its statistics: known before the tables are read again. Null: none was seen while it went on.
-    readonly has_values: boolean; // Some tensors have files.
-    readonly has_statistics: boolean; // Some tensors have statistics.
-    readonly has_data_flow: boolean; // It says which op made an input.
-    readonly looks: number; // How often the server has looked whether it changed.
-    readonly looking_seconds: number; // Time of these looks, and of reading what had changed, without the first reading.
-  })[];
-  readonly limits: {
-    readonly header_bytes: number;
-    readonly body_bytes: number;
-    readonly connections: number;
-    readonly idle_seconds: number;
-    readonly request_seconds: number;
-    readonly jobs_waiting: number;
-    readonly rows: number;
-    readonly exported_rows: number; // The largest `limit` of a table as CSV or Arrow.
-    readonly histogram_bins: number;
-    readonly values_bytes: number;
-    readonly picture_cells: number;
-  };
-}
-
-export interface Job {
-  readonly job: number;
-  readonly kind: "first-bad" | "compare" | "watch" | "stomp" | "measure" | "report" | "next-config";
-  readonly arguments: Record<string, unknown>;
-  readonly command: string; // The command that gives the same answer.
-  readonly state: "waiting" | "running" | "done" | "failed" | "cancelled";
-  readonly created_us: number;
-  readonly started_us: number;
-  readonly ended_us: number;
-  readonly exit_status: number | null; // That of the verb: 0 nothing wrong, 1 a finding, 2 bad usage, 3 something could not be read.
-  readonly error: string; // Empty: none.
-  readonly file: string; // Name of the file that `jobs/{job}/file` gives; empty: there is none.
-  readonly result: Record<string, unknown> | null; // The document of the verb's --json; null until it is done, and in the list of jobs. `measure`: `measured`, the number of tensors, and `problems`. `next-config`: the configuration.
-}
-
-export interface Jobs {
-  readonly jobs: readonly (Job)[];
-}
-
-export interface JobRequest {
-  readonly kind: "first-bad" | "compare" | "watch" | "stomp" | "measure" | "report" | "next-config";
-  readonly arguments?: JobArguments;
-}
-
-export interface Conditions {
-  readonly conditions: readonly (Record<string, unknown>)[];
 }
 
 export interface HealthRow {

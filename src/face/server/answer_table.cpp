@@ -7,6 +7,7 @@
 
 #include "face/report/text.h"
 #include "face/server/arrow.h"
+#include "face/server/row_table.h"
 #include "ground/base/text.h"
 #include "ground/contract/json.h"
 #include "plan/config/nearest.h"
@@ -164,15 +165,12 @@ Response AnswerTable::response(const Request& request, std::uint64_t generation)
     response.body += '\n';
     return response;
   }
-  Json rows_json = Json::array();
+  TableAnswer<Json> answer{all, offset, generation, command, {}};
   for (std::size_t row = 0; row < rows(); ++row) {
-    Json& entry = rows_json.emplace_back(Json::object());
+    Json& entry = answer.rows.emplace_back(Json::object());
     for (const AnswerColumn& column : columns) entry[column.name] = column.json(row);
   }
-  Json json = {{"count", all}, {"offset", offset}, {"generation", generation}};
-  if (!command.empty()) json["command"] = command;
-  json["rows"] = std::move(rows_json);
-  response.body = text_of_json(json);
+  response.body = text_of_json(json_of(answer));
   return response;
 }
 

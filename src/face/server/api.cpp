@@ -21,6 +21,11 @@ constexpr std::string_view kApi = "/api/v1/";
 constexpr std::string_view kFileOfJob = "/file";
 constexpr std::size_t kGzipFrom = 4096;
 
+template <HasMembers Answer>
+Response response_with(const Answer& answer) {
+  return json_response(text_of_json(json_of(answer)));
+}
+
 Response of_result(Result<Response> result) { return result ? std::move(*result) : problem(result.error()); }
 
 // No browser keeps an answer: it is this user's alone, and the dump may grow.
@@ -79,12 +84,12 @@ Response Api::answer_api(const Request& request, std::string_view path) {
   Parameters parameters(request);
   if (path == "status") {
     if (Status good = parameters.finish(); !good) return problem(good.error());
-    return json_response(text_of_json(dumps_.status()));
+    return response_with(dumps_.status());
   }
   if (path == "openapi.json") return json_response(std::string(openapi_text()));
   if (path == "conditions") {
     if (Status good = parameters.finish(); !good) return problem(good.error());
-    return json_response(json_of(conditions_answer()).dump());
+    return response_with(Conditions{conditions_answer().conditions.value()});
   }
   if (path == "pairs") return of_result(pairs(request));
   if (path == "events") {
@@ -100,18 +105,19 @@ Response Api::answer_api(const Request& request, std::string_view path) {
 }
 
 Response Api::answer_job(const Request& request, std::string_view path) {
-  const auto text = [](const Json& json) { return json_response(text_of_json(json)); };
   Parameters parameters(request);
   if (Status good = parameters.finish(); !good) return problem(good.error());
   if (path == "jobs") {
-    if (request.method == "GET") return text(jobs_.list());
+    if (request.method == "GET") return response_with(jobs_.list());
     if (request.method != "POST") return with_method(request, "GET, POST");
     if (!request.header("content-type").starts_with("application/json")) {
       return problem(400, "a job is JSON: send `Content-Type: application/json`");
     }
-    Result<Json> job = jobs_.start(request.body);
+    const Result<JobRequest> asked = job_request(request.body);
+    if (!asked) return problem(asked.error());
+    const Result<Job> job = jobs_.start(*asked);
     if (!job) return job.error().code == ErrorCode::busy ? problem(429, job.error().message) : problem(job.error());
-    Response started = text(*job);
+    Response started = response_with(*job);
     started.status = 202;
     return started;
   }
@@ -122,12 +128,12 @@ Response Api::answer_job(const Request& request, std::string_view path) {
   if (!parse_number(digits, number)) return problem(404, fmt::format("there is no job '{}'", digits));
   if (of_file) return request.method == "GET" ? of_result(job_file(number)) : with_method(request, "GET");
   if (request.method == "GET") {
-    Result<std::string> job = jobs_.one(number);
-    return job ? json_response(std::move(*job)) : problem(job.error());
+    const Result<JobResult> job = jobs_.one(number);
+    return job ? json_response(job->text()) : problem(job.error());
   }
   if (request.method != "DELETE") return with_method(request, "GET, DELETE");
-  Result<Json> job = jobs_.cancel(number);
-  return job ? text(*job) : problem(job.error());
+  const Result<Job> job = jobs_.cancel(number);
+  return job ? response_with(*job) : problem(job.error());
 }
 
 // To be saved: it is not shown in the place of the page.

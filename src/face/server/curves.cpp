@@ -146,7 +146,7 @@ Result<Response> curves(Ask& ask) {
                   .first_step = point.first_step,
                   .last_step = point.last_step,
                   .value = point.value,
-                  .class_ = word_of(point.state)});
+                  .class_ = point.state});
     }
   }
   return points.table.response(ask.request, ask.snapshot->generation());

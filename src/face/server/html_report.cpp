@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "contract/names.h"
+#include "contract/served_rows.h"
 #include "face/server/html_file.h"
 #include "face/server/jobs.h"
 #include "face/server/limits.h"
@@ -30,11 +30,12 @@ Fields with(Fields fields, const Fields& more) {
 constexpr std::uint64_t kHealthRows = 100;       // of a page of the health map, as web/src/screens/maps.tsx asks
 constexpr std::uint64_t kMostHealthRows = 2000;  // of a level
 
+Json json_in(const std::string& text) { return Json::parse(text, nullptr, false); }
+
 // The answer of a job; an empty one if there is none.
 template <typename Answer>
-Answer answer_in(const Json& job) {
-  const Json result = job.is_object() ? job.value("result", Json()) : Json();
-  Result<Read<Answer>> read = read_json<Answer>(result.is_object() ? result : Json::object());
+Answer answer_in(const std::optional<JobResult>& job) {
+  Result<Read<Answer>> read = read_json<Answer>(job && job->result ? json_in(*job->result) : Json());
   return read ? std::move(read->answer) : Answer();
 }
 
@@ -53,12 +54,15 @@ class Reporter {
   Result<Json> ask_json(std::string_view path, const Fields& query);
   template <typename Answer>
   Result<Answer> asked(std::string_view path, const Fields& query);
-  Json run_job(const std::string& kind);
+  std::optional<JobResult> run_job(JobKind kind);
 
   // Puts an answer into the file; false if there is no room, or there is no
   // such answer.
   bool put(std::string_view what, std::string_view path, const Fields& query, std::string_view accept = kJson);
   bool put_json(std::string_view what, std::string_view path, const Fields& query, Json answer);
+  template <typename Answer>
+  std::optional<Answer> put_read(std::string_view what, std::string_view path, const Fields& query);
+  std::optional<Op> put_op(const Fields& named);
   bool put_body(std::string_view what, const std::string& key, std::string_view type, std::string_view body);
   void leave_out(std::string_view what);
   void put_other_ops();
@@ -69,11 +73,12 @@ class Reporter {
   void put_values(const FocusOp& suspect, const Op& op);
   void put_slice(const Fields& of, const std::vector<std::uint64_t>& shape);
   void put_health(const Fields& query, const std::string& under, int depth);
-  Result<Json> rows_of(std::string_view table, const Place& place, const std::string& filter = "");
+  template <typename Row>
+  Result<TableAnswer<Row>> rows_of(std::string_view table, const Fields& query);
+  void add_others(const Place& place, const std::vector<ServedOp>& ops);
   Status put_tables(const Place& place);
   std::vector<Place> golden_places() const;
   void put_source();
-  void note_content(const Json& answer);
   HtmlReport about() const;
   Json for_page(const HtmlReport& about) const;
 
@@ -108,7 +113,7 @@ Response Reporter::ask(std::string_view path, const Fields& query, std::string_v
 
 Result<Json> Reporter::ask_json(std::string_view path, const Fields& query) {
   const Response answer = ask(path, query);
-  Json json = Json::parse(answer.body, nullptr, false);
+  Json json = json_in(answer.body);
   if (answer.status == 200) return json;
   return Error{ErrorCode::not_found, json.is_object() ? json.value("detail", "") : answer.body};
 }
@@ -124,14 +129,13 @@ Result<Answer> Reporter::asked(std::string_view path, const Fields& query) {
 
 // The job as the page reads it. Its times are left out: the same dump gives the
 // same report.
-Json Reporter::run_job(const std::string& kind) {
-  const Result<Json> started = jobs_.start(Json{{"kind", kind}}.dump());
-  if (!started) return {};
-  const Result<std::string> ended = jobs_.wait_for(started->value("job", std::uint64_t{0}));
-  if (!ended) return {};
-  Json job = Json::parse(*ended, nullptr, false);
-  for (const char* time : {"created_us", names::started_us, names::ended_us}) job[time] = 0;
-  return job;
+std::optional<JobResult> Reporter::run_job(JobKind kind) {
+  const Result<Job> started = jobs_.start({.kind = kind});
+  if (!started) return std::nullopt;
+  Result<JobResult> ended = jobs_.wait_for(started->job);
+  if (!ended) return std::nullopt;
+  ended->job.created_us = ended->job.started_us = ended->job.ended_us = 0;
+  return std::move(*ended);
 }
 
 Fields Reporter::shown(Fields query) {
@@ -157,9 +161,16 @@ void Reporter::leave_out(std::string_view what) {
 bool Reporter::put_json(std::string_view what, std::string_view path, const Fields& query, Json answer) {
   if (answer.is_object() && answer.contains("generation")) answer["generation"] = 1;
   if (options_.is_redacted) answer = redactor_.redacted(answer);
-  const bool is_put = put_body(what, answer_key(path, shown(query)), kJson, text_of_json(answer));
-  if (is_put) note_content(answer);
-  return is_put;
+  return put_body(what, answer_key(path, shown(query)), kJson, text_of_json(answer));
+}
+
+template <typename Answer>
+std::optional<Answer> Reporter::put_read(std::string_view what, std::string_view path, const Fields& query) {
+  Result<Json> answer = ask_json(path, query);
+  if (!answer) return std::nullopt;
+  Result<Read<Answer>> read = read_json<Answer>(*answer);
+  if (!read || !put_json(what, path, query, std::move(*answer))) return std::nullopt;
+  return std::move(read->answer);
 }
 
 bool Reporter::put(std::string_view what, std::string_view path, const Fields& query, std::string_view accept) {
@@ -167,45 +178,47 @@ bool Reporter::put(std::string_view what, std::string_view path, const Fields& q
   if (file_.has(key)) return true;
   Response answer = ask(path, query, accept);
   if (answer.status != 200) return false;
-  if (answer.type.starts_with(kJson)) return put_json(what, path, query, Json::parse(answer.body, nullptr, false));
+  if (answer.type.starts_with(kJson)) return put_json(what, path, query, json_in(answer.body));
   return put_body(what, key, answer.type, answer.body);
 }
 
-// Notes what a reader may not expect in the file.
-void Reporter::note_content(const Json& answer) {
-  if (!answer.is_object()) return;
-  for (const Json& rank : answer.value("ranks", Json::array())) {
-    for (const Json& run : rank.value("runs", Json::array())) {
-      if (const std::string host = run.value("host", ""); !host.empty()) hosts_.insert(host);
-      if (const std::string command = run.value("command", ""); !command.empty()) commands_.insert(command);
-    }
-  }
-  if (answer.contains("code") && answer["code"].is_object())
-    source_lines_ += answer["code"].value("lines", Json::array()).size();
-  for (const Json& line : answer.value("lines", Json::array())) source_lines_ += line.value("text", "").empty() ? 0 : 1;
+std::optional<Op> Reporter::put_op(const Fields& named) {
+  std::optional<Op> op = put_read<Op>("operators", "op", named);
+  if (!op) return op;
+  ++op_pages_;
+  if (!options_.is_redacted) source_lines_ += op->code.lines.size();
+  return op;
 }
 
 // Puts what the first screen shows.
 void Reporter::put_first() {
-  Json status = dumps_.status();
-  for (Json& dump : status["dumps"]) {
-    dump["index"] = "none";
-    dump["generation"] = 1;
-    dump["looks"] = 0;
-    dump["looking_seconds"] = 0.0;
-    dump["state"] = "ready";
-    dump["progress"] = nullptr;
+  ServerStatus status = dumps_.status();
+  for (DumpStatus& dump : status.dumps) {
+    dump.index = IndexPlace::none;
+    dump.generation = 1;
+    dump.looks = 0;
+    dump.looking_seconds = 0;
+    dump.state = DumpState::ready;
+    dump.progress.reset();
   }
-  status["state"] = "ready";
-  put_json("overview", "status", {}, status);
+  status.state = DumpState::ready;
+  put_json("overview", "status", {}, json_of(status));
   for (std::size_t i = 0; i < overviews_.size(); ++i) {
-    put("overview", "overview", {{"dump", std::to_string(i)}});
+    if (!put("overview", "overview", {{"dump", std::to_string(i)}}) || options_.is_redacted) continue;
+    for (const OverviewRank& rank : overviews_[i].ranks) {
+      for (const OverviewRun& run : rank.runs) {
+        hosts_.insert(run.listed.host);
+        commands_.insert(run.listed.command);
+      }
+    }
   }
+  hosts_.erase("");
+  commands_.erase("");
 }
 
 void Reporter::put_suspect(const FocusOp& suspect) {
   const Fields named = with(suspect.place.query(), {{"name", suspect.op_name}});
-  if (put("operators", "op", named)) ++op_pages_;
+  put_op(named);
   for (const char* direction : {"effect", "cause"}) {
     // From the whole operator, and from the tensor that a link names.
     put("paths", "path", with(named, {{"direction", direction}}));
@@ -255,44 +268,43 @@ void Reporter::put_health(const Fields& query, const std::string& under, int dep
     const std::string rows = std::to_string(kHealthRows);
     const Fields asked =
         with(query, {{"under", under}, {"w", "400"}, {"first_row", std::to_string(first)}, {"rows", rows}});
-    const Result<Json> level = ask_json("health", asked);
-    if (!level || !put_json("levels of the health map", "health", asked, *level) || depth > 12) return;
-    for (const Json& cell : (*level)["rows"]) {
-      all = cell.value("row_count", all);
-      const std::string scope = cell.value("row", "");
-      if (cell.value("has_children", false) && std::ranges::find(open, scope) == open.end()) open.push_back(scope);
+    const auto level = put_read<TableAnswer<ServedHealth>>("levels of the health map", "health", asked);
+    if (!level || depth > 12) return;
+    for (const ServedHealth& cell : level->rows) {
+      all = cell.row_count;
+      if (cell.has_children && std::ranges::find(open, cell.row) == open.end()) open.push_back(cell.row);
     }
   }
   for (const std::string& scope : open) put_health(query, scope, depth + 1);
 }
 
-Result<Json> Reporter::rows_of(std::string_view table, const Place& place, const std::string& filter) {
-  Json all;
-  for (std::uint64_t offset = 0;; offset += kLimits.rows) {
-    const Fields query =
-        with(place.query(),
-             {{"filter", filter}, {"offset", std::to_string(offset)}, {"limit", std::to_string(kLimits.rows)}});
-    Result<Json> page = ask_json(table, query);
+template <typename Row>
+Result<TableAnswer<Row>> Reporter::rows_of(std::string_view table, const Fields& query) {
+  std::vector<Row> rows;
+  for (;;) {
+    const std::string offset = std::to_string(rows.size()), limit = std::to_string(kLimits.rows);
+    auto page = asked<TableAnswer<Row>>(table, with(query, {{"offset", offset}, {"limit", limit}}));
     if (!page) return page;
-    if (all.is_null()) {
-      all = *page;
-    } else {
-      for (Json& row : (*page)["rows"]) all["rows"].push_back(std::move(row));
-    }
-    if (all["rows"].size() >= all["count"].get<std::uint64_t>() || (*page)["rows"].empty()) return all;
+    std::ranges::move(page->rows, std::back_inserter(rows));
+    if (rows.size() < page->count && !page->rows.empty()) continue;
+    page->rows = std::move(rows);
+    page->offset.reset();
+    return page;
   }
 }
 
+void Reporter::add_others(const Place& place, const std::vector<ServedOp>& ops) {
+  for (const ServedOp& op : ops) others_.push_back({place, op.op_name});
+}
+
 Status Reporter::put_tables(const Place& place) {
-  for (const std::string_view table : {"ops", "tensors"}) {
-    Result<Json> rows = rows_of(table, place);
-    if (!rows) return rows.error();
-    if (table == "ops" && options_.select.empty()) {
-      for (const Json& row : (*rows)["rows"]) others_.push_back({place, row.value(names::op_name, "")});
-    }
-    rows->erase("offset");
-    put_json(fmt::format("tables of {}", table), table, place.query(), std::move(*rows));
-  }
+  const auto ops = rows_of<ServedOp>("ops", place.query());
+  if (!ops) return ops.error();
+  if (options_.select.empty()) add_others(place, ops->rows);
+  put_json("tables of ops", "ops", place.query(), json_of(*ops));
+  const auto tensors = rows_of<Json>("tensors", place.query());
+  if (!tensors) return tensors.error();
+  put_json("tables of tensors", "tensors", place.query(), json_of(*tensors));
   return {};
 }
 
@@ -324,9 +336,7 @@ void Reporter::put_other_ops() {
       leave_out("operators");
       continue;
     }
-    const bool is_put = put("operators", "op", named);
-    without_room = is_put ? 0 : without_room + 1;
-    if (is_put) ++op_pages_;
+    without_room = put_op(named) ? 0 : without_room + 1;
     if (options_.values != ReportValues::selected) continue;
     if (const Result<Op> op = asked<Op>("op", named)) put_values(other, *op);
   }
@@ -339,7 +349,9 @@ void Reporter::put_source() {
     const Result<SourceFiles> found = asked<SourceFiles>("source", where);
     if (!found || !put("source files", "source", where)) continue;
     for (const ListedFile& file : found->files) {
-      put("source files", "source", with(where, {{"file", file.source_file}}));
+      const auto text = put_read<SourceFile>("source files", "source", with(where, {{"file", file.source_file}}));
+      if (!text) continue;
+      source_lines_ += std::ranges::count_if(text->lines, [](const FileLine& line) { return !line.text.empty(); });
     }
   }
 }
@@ -382,9 +394,9 @@ Result<HtmlPage> Reporter::make() {
     if (!overview) return overview.error();
     overviews_.push_back(std::move(*overview));
   }
-  const FirstBad first_bad = answer_in<FirstBad>(run_job("first-bad"));
-  Json compared;
-  if (options_.dumps.size() > 1) compared = run_job("compare");
+  const FirstBad first_bad = answer_in<FirstBad>(run_job(JobKind::first_bad));
+  std::optional<JobResult> compared;
+  if (options_.dumps.size() > 1) compared = run_job(JobKind::compare);
   const Comparison comparison = answer_in<Comparison>(compared);
   const ReportFocus focus{options_, overviews_, first_bad, comparison};
   Result<std::vector<Place>> places = focus.places();
@@ -393,13 +405,12 @@ Result<HtmlPage> Reporter::make() {
   suspects_ = focus.suspects();
 
   put_first();
-  Json jobs = Json::array();
-  if (compared.is_object()) {
-    put_json("comparison", "jobs/" + std::to_string(compared.value("job", 0)), {}, compared);
-    compared["result"] = nullptr;
-    jobs.push_back(compared);
+  JobList jobs;
+  if (compared) {
+    put_json("comparison", "jobs/" + std::to_string(compared->job.job), {}, json_in(compared->text()));
+    jobs.jobs.push_back(compared->job);
   }
-  put_json("overview", "jobs", {}, Json{{"jobs", jobs}});
+  put_json("overview", "jobs", {}, json_of(jobs));
   for (const FocusOp& suspect : suspects_) put_suspect(suspect);
   std::set<std::pair<std::string, std::uint64_t>> graphs;
   for (const Place& place : places_) {
@@ -419,7 +430,8 @@ Result<HtmlPage> Reporter::make() {
     if (op) put_values(suspect, *op);
   }
   if (!options_.is_redacted && first_bad.first) {
-    put_json("next configuration", "jobs/next-config", {}, run_job("next-config"));
+    const std::optional<JobResult> next = run_job(JobKind::next_config);
+    if (next) put_json("next configuration", "jobs/next-config", {}, json_in(next->text()));
   }
   for (const Place& place : places_) {
     if (Status good = put_tables(place); !good) return good.error();
@@ -428,10 +440,10 @@ Result<HtmlPage> Reporter::make() {
   for (const std::string& pattern : options_.select) {
     bool is_found = false;
     for (const Place& place : places_) {
-      const Result<Json> rows = rows_of("ops", place, "\"" + pattern + "\"");
-      if (!rows) return rows.error();
-      for (const Json& row : (*rows)["rows"]) others_.push_back({place, row.value(names::op_name, "")});
-      is_found = is_found || !(*rows)["rows"].empty();
+      const auto found = rows_of<ServedOp>("ops", with(place.query(), {{"filter", "\"" + pattern + "\""}}));
+      if (!found) return found.error();
+      add_others(place, found->rows);
+      is_found = is_found || !found->rows.empty();
     }
     if (!is_found) {
       return Error{ErrorCode::invalid_argument, fmt::format("--select '{}': no operator of the chosen steps", pattern)};

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -14,11 +15,10 @@
 #include <cstring>
 #include <fstream>
 
-#include "contract/names.h"
 #include "ground/base/clock.h"
 #include "ground/base/json_depth.h"
 #include "ground/base/text.h"
-#include "ground/contract/json.h"
+#include "ground/contract/read_json.h"
 #include "ground/files/files.h"
 #include "ground/files/mapped_file.h"
 #include "ground/files/scratch.h"
@@ -30,7 +30,11 @@ constexpr std::size_t kKept = 32;                  // jobs that are done
 constexpr std::size_t kMostBytes = 512ULL << 20U;  // of an answer
 constexpr int kNice = 10;
 
-bool is_over(const Job& job) { return job.state != "waiting" && job.state != "running"; }
+bool is_over(const KeptJob& job) { return job.job.state != JobState::waiting && job.job.state != JobState::running; }
+
+Json event_of(const Job& job) { return {{"job", job.job}, {"state", word_of(job.state)}}; }
+
+Error no_job(std::uint64_t number) { return {ErrorCode::not_found, fmt::format("there is no job {}", number)}; }
 
 // Nothing was looked at: the document says why, and nothing else.
 bool is_only_error(const Json& answer) {
@@ -80,7 +84,7 @@ struct CommandFiles {
 
 // Gives the options of kFileOptions paths in the directory, and writes the file
 // of the mapping.
-Status place_files(const Json& arguments, std::vector<std::string>& words, CommandFiles& files) {
+Status place_files(const JsonText& arguments, std::vector<std::string>& words, CommandFiles& files) {
   for (std::string& word : words) {
     const auto option = std::ranges::find_if(kFileOptions, [&](std::string_view o) { return word.starts_with(o); });
     if (option == kFileOptions.end()) continue;
@@ -91,7 +95,7 @@ Status place_files(const Json& arguments, std::vector<std::string>& words, Comma
     word = std::string(*option) + file.string();
     if (*option != kMappingOption) {
       files.written = file;
-    } else if (!(std::ofstream(file) << arguments["mapping"].get_ref<const std::string&>()).flush()) {
+    } else if (!(std::ofstream(file) << Json::parse(arguments.text).at("mapping").get<std::string>()).flush()) {
       return Error{ErrorCode::io, "cannot write the mapping to a file in TMPDIR or /tmp"};
     }
   }
@@ -127,13 +131,12 @@ pid_t start_command(std::vector<std::string>& words, Fd& output) {
 // The file that the command wrote, to be saved. That of `next-config` becomes
 // the answer itself, in `text`; a report's name comes into the answer, which
 // does not name its directory then.
-std::optional<std::string> take_file(const std::string& kind, const CommandFiles& files, Json& answer,
-                                     std::string& text) {
+std::optional<std::string> take_file(JobKind kind, const CommandFiles& files, Json& answer, std::string& text) {
   std::optional<std::string> file;
   if (!files.written.empty()) {
     if (Result<std::string> read = read_whole_file(files.written)) file = std::move(*read);
   }
-  if (kind == "next-config") {
+  if (kind == JobKind::next_config) {
     if (file) {
       text = std::move(*file);
     } else if (answer.is_object() && !answer.contains("error")) {
@@ -141,7 +144,7 @@ std::optional<std::string> take_file(const std::string& kind, const CommandFiles
     }
     return std::nullopt;
   }
-  if (kind == "report" && file && answer.is_object()) {
+  if (kind == JobKind::report && file && answer.is_object()) {
     answer["file"] = files.written.filename().string();
     text = text_of_json(answer);
   }
@@ -161,99 +164,90 @@ Jobs::Jobs(std::vector<std::filesystem::path> dumps, Events& events, Hooks hooks
 Jobs::~Jobs() {
   for (std::jthread& thread : threads_) thread.request_stop();
   const std::lock_guard lock(mutex_);
-  for (const std::shared_ptr<Job>& job : jobs_) {
+  for (const std::shared_ptr<KeptJob>& job : jobs_) {
     job->is_cancelled = true;
     if (job->process > 0) ::kill(job->process, SIGKILL);
   }
 }
 
-Json Jobs::describe(const Job& job) const {
-  return {{"job", job.number},
-          {"kind", job.kind},
-          {"arguments", job.arguments},
-          {"command", shell_text(job.command)},
-          {"state", job.state},
-          {"created_us", job.created_us},
-          {names::started_us, job.started_us},
-          {names::ended_us, job.ended_us},
-          {names::exit_status, job.exit_status ? Json(*job.exit_status) : Json()},
-          {"error", job.error},
-          {"file", job.file_name},
-          {"result", nullptr}};
+std::string JobResult::text() const {
+  std::string text = text_of_json(json_of(job));
+  constexpr std::string_view kNone = "null}";
+  if (result) text.replace(text.size() - kNone.size(), kNone.size(), *result + "}");
+  return text;
 }
 
-Result<Json> job_request(const std::string& body) {
+Result<JobRequest> job_request(const std::string& body) {
   if (is_nested_too_deeply(body)) {
     return Error{ErrorCode::invalid_argument, fmt::format("the request is nested deeper than {} levels", kJsonDepth)};
   }
-  Json request = Json::parse(body, nullptr, false);
-  if (!request.is_object() || !request.contains("kind") || !request["kind"].is_string()) {
+  const Json request = Json::parse(body, nullptr, false);
+  const Json kind = request.is_object() ? request.value("kind", Json()) : Json();
+  if (!kind.is_string()) {
     return Error{ErrorCode::invalid_argument,
                  "the request has no JSON object with `kind`, as {\"kind\": "
                  "\"first-bad\"}"};
   }
-  for (const auto& [name, ignored] : request.items()) {
-    if (name != "kind" && name != "arguments") {
-      return Error{ErrorCode::invalid_argument, fmt::format("a job has `kind` and `arguments`, not '{}'", name)};
-    }
+  Result<Read<JobRequest>> read = read_json<JobRequest>(request);
+  if (!read) {
+    return Error{ErrorCode::invalid_argument, fmt::format("there is no job '{}'; there are {}", kind.get<std::string>(),
+                                                          fmt::join(Words<JobKind>::list, ", "))};
   }
-  if (!request.contains("arguments")) request["arguments"] = Json::object();
-  return request;
+  if (!read->unknown.empty()) {
+    return Error{ErrorCode::invalid_argument,
+                 fmt::format("a job has `kind` and `arguments`, not '{}'", read->unknown[0])};
+  }
+  return std::move(read->answer);
 }
 
-Result<Json> Jobs::start(const std::string& body) {
-  const Result<Json> request = job_request(body);
-  if (!request) return request.error();
-  auto job = std::make_shared<Job>();
-  job->kind = request->at("kind").get<std::string>();
-  job->arguments = request->at("arguments");
-  Result<std::vector<std::string>> command = job_command(job->kind, job->arguments, dumps_);
+Result<Job> Jobs::start(const JobRequest& request) {
+  const Json arguments = Json::parse(request.arguments.text);
+  Result<std::vector<std::string>> command = job_command(request.kind, arguments, dumps_);
   if (!command) return command.error();
+  auto job = std::make_shared<KeptJob>();
+  job->job.kind = request.kind;
+  job->job.arguments = request.arguments;
+  job->job.command = shell_text(*command);
+  job->job.created_us = now_us();
   job->command = std::move(*command);
-  job->dump = job->arguments.value("dump", std::size_t{0});
-  job->created_us = now_us();
+  job->dump = arguments.value("dump", std::size_t{0});
   const std::lock_guard lock(mutex_);
-  const auto waiting = std::ranges::count(jobs_, "waiting", [](const auto& known) { return known->state; });
+  const auto waiting = std::ranges::count(jobs_, JobState::waiting, [](const auto& known) { return known->job.state; });
   if (static_cast<std::size_t>(waiting) >= kJobsWaiting) {
     return Error{ErrorCode::busy, fmt::format("{} jobs are waiting; cancel one, or wait", waiting)};
   }
-  job->number = ++last_;
+  job->job.job = ++last_;
   jobs_.push_front(job);
   while (jobs_.size() > kKept && is_over(*jobs_.back())) jobs_.pop_back();
   woken_.notify_one();
-  events_.add("job", {{"job", job->number}, {"state", job->state}});
-  return describe(*job);
+  events_.add("job", event_of(job->job));
+  return job->job;
 }
 
-Json Jobs::list() const {
+JobList Jobs::list() const {
   const std::lock_guard lock(mutex_);
-  Json jobs = Json::array();
-  for (const std::shared_ptr<Job>& job : jobs_) jobs.push_back(describe(*job));
-  return {{"jobs", jobs}};
+  JobList list;
+  for (const std::shared_ptr<KeptJob>& job : jobs_) list.jobs.push_back(job->job);
+  return list;
 }
 
-std::shared_ptr<Job> Jobs::find(std::uint64_t number) const {
-  const auto found = std::ranges::find(jobs_, number, [](const auto& job) { return job->number; });
+std::shared_ptr<KeptJob> Jobs::find(std::uint64_t number) const {
+  const auto found = std::ranges::find(jobs_, number, [](const auto& job) { return job->job.job; });
   return found == jobs_.end() ? nullptr : *found;
 }
 
-Result<std::string> Jobs::one(std::uint64_t number) const {
+Result<JobResult> Jobs::one(std::uint64_t number) const {
   const std::lock_guard lock(mutex_);
-  const std::shared_ptr<Job> job = find(number);
-  if (!job) return Error{ErrorCode::not_found, fmt::format("there is no job {}", number)};
-  std::string text = text_of_json(describe(*job));
-  if (job->result) {  // it is JSON already, and may be large
-    constexpr std::string_view kNone = "null}";
-    text.replace(text.size() - kNone.size(), kNone.size(), *job->result + "}");
-  }
-  return text;
+  const std::shared_ptr<KeptJob> job = find(number);
+  if (!job) return no_job(number);
+  return JobResult(*job);
 }
 
-Result<std::string> Jobs::wait_for(std::uint64_t number) {
+Result<JobResult> Jobs::wait_for(std::uint64_t number) {
   {
     std::unique_lock lock(mutex_);
     ended_.wait(lock, [&] {
-      const std::shared_ptr<Job> job = find(number);
+      const std::shared_ptr<KeptJob> job = find(number);
       return !job || is_over(*job);
     });
   }
@@ -262,32 +256,34 @@ Result<std::string> Jobs::wait_for(std::uint64_t number) {
 
 Result<std::pair<std::string, std::shared_ptr<const std::string>>> Jobs::file(std::uint64_t number) const {
   const std::lock_guard lock(mutex_);
-  const std::shared_ptr<Job> job = find(number);
+  const std::shared_ptr<KeptJob> job = find(number);
   if (!job || !job->file) return Error{ErrorCode::not_found, fmt::format("job {} has no file", number)};
-  return std::pair(job->file_name, job->file);
+  return std::pair(job->job.file, job->file);
 }
 
-Result<Json> Jobs::cancel(std::uint64_t number) {
+Result<Job> Jobs::cancel(std::uint64_t number) {
   const std::lock_guard lock(mutex_);
-  const std::shared_ptr<Job> job = find(number);
-  if (!job) return Error{ErrorCode::not_found, fmt::format("there is no job {}", number)};
+  const std::shared_ptr<KeptJob> job = find(number);
+  if (!job) return no_job(number);
   if (is_over(*job)) {
     jobs_.remove(job);
-    return describe(*job);
+    return job->job;
   }
   job->is_cancelled = true;
   if (job->process > 0) ::kill(job->process, SIGKILL);
-  if (job->state == "waiting") job->ended_us = now_us();
-  job->state = "cancelled";
-  events_.add("job", {{"job", job->number}, {"state", job->state}});
-  return describe(*job);
+  if (job->job.state == JobState::waiting) job->job.ended_us = now_us();
+  job->job.state = JobState::cancelled;
+  events_.add("job", event_of(job->job));
+  return job->job;
 }
 
 Result<std::pair<std::uint64_t, std::shared_ptr<const std::string>>> Jobs::comparison(std::uint64_t number) const {
   const std::lock_guard lock(mutex_);
-  for (const std::shared_ptr<Job>& job : jobs_) {
-    const bool is_meant = number == 0 || job->number == number;
-    if (is_meant && job->kind == "compare" && job->state == "done") return std::pair(job->number, job->result);
+  for (const std::shared_ptr<KeptJob>& kept : jobs_) {
+    const Job& job = kept->job;
+    const bool is_meant = number == 0 || job.job == number;
+    const bool is_comparison = job.kind == JobKind::compare && job.state == JobState::done;
+    if (is_meant && is_comparison) return std::pair(job.job, kept->result);
   }
   return Error{ErrorCode::not_found, number == 0 ? "no compare job is done; start one with POST jobs"
                                                  : fmt::format("job {} is not a compare job that is done", number)};
@@ -298,57 +294,57 @@ void Jobs::work(const std::stop_token& stop) {
                 kNice);  // of this thread alone
   const auto next = [this] {
     for (auto at = jobs_.rbegin(); at != jobs_.rend(); ++at) {
-      if ((*at)->state == "waiting") return *at;
+      if ((*at)->job.state == JobState::waiting) return *at;
     }
-    return std::shared_ptr<Job>();
+    return std::shared_ptr<KeptJob>();
   };
   while (!stop.stop_requested()) {
-    std::shared_ptr<Job> job;
+    std::shared_ptr<KeptJob> kept;
     {
       std::unique_lock lock(mutex_);
       if (!woken_.wait_for(lock, stop, kForever, [&] { return next() != nullptr; })) return;
-      job = next();
-      job->state = "running";
-      job->started_us = now_us();
+      kept = next();
+      kept->job.state = JobState::running;
+      kept->job.started_us = now_us();
+      events_.add("job", event_of(kept->job));
     }
-    events_.add("job", {{"job", job->number}, {"state", "running"}});
     try {
-      run(*job);
+      run(*kept);
     } catch (const std::exception& error) {  // memory, in practice
-      const std::lock_guard lock(mutex_);
-      job->state = "failed";
-      job->error = error.what();
+      fail(*kept, error.what());
     }
+    const std::lock_guard lock(mutex_);
     ended_.notify_all();
-    events_.add("job", {{"job", job->number}, {"state", job->state}});
+    events_.add("job", event_of(kept->job));
   }
 }
 
-void Jobs::run(Job& job) {
+void Jobs::run(KeptJob& job) {
   job.generation = hooks_.generation(job.dump);
-  if (job.kind != "measure") return run_command(job);
-  Result<Json> measured = hooks_.measure(job.dump, job.is_cancelled);
+  if (job.job.kind != JobKind::measure) return run_command(job);
+  const Result<Measured> measured = hooks_.measure(job.dump, job.is_cancelled);
+  if (!measured) return fail(job, measured.error().message);
   const std::lock_guard lock(mutex_);
-  job.ended_us = now_us();
+  job.job.ended_us = now_us();
   if (job.is_cancelled) return;
-  job.state = measured ? "done" : "failed";
-  if (measured) job.result = std::make_shared<std::string>(text_of_json(*measured));
-  if (!measured) job.error = measured.error().message;
+  job.job.state = JobState::done;
+  job.result = std::make_shared<std::string>(text_of_json(json_of(*measured)));
 }
 
-void Jobs::fail(Job& job, std::string error) {
+void Jobs::fail(KeptJob& job, std::string error) {
   const std::lock_guard lock(mutex_);
-  job.ended_us = now_us();
+  job.job.ended_us = now_us();
   if (job.is_cancelled) return;
-  job.state = "failed";
-  job.error = std::move(error);
+  job.job.state = JobState::failed;
+  job.job.error = std::move(error);
 }
 
-void Jobs::run_command(Job& job) {
-  std::vector<std::string> words = job.command;
+void Jobs::run_command(KeptJob& kept) {
+  Job& job = kept.job;
+  std::vector<std::string> words = kept.command;
   words.insert(words.begin(), "sonde");
   CommandFiles files;
-  if (Status good = place_files(job.arguments, words, files); !good) return fail(job, good.error().message);
+  if (Status good = place_files(job.arguments, words, files); !good) return fail(kept, good.error().message);
   Fd output;
   const pid_t child = start_command(words, output);
   const int why = errno;
@@ -356,23 +352,23 @@ void Jobs::run_command(Job& job) {
   bool too_large = false;
   std::string text;
   if (child > 0) {
-    job.process = child;
-    if (job.is_cancelled) ::kill(child, SIGKILL);
-    text = all_of(output.get(), job.is_cancelled, too_large);
+    kept.process = child;
+    if (kept.is_cancelled) ::kill(child, SIGKILL);
+    text = all_of(output.get(), kept.is_cancelled, too_large);
     if (too_large) ::kill(child, SIGKILL);
     siginfo_t ended{};
     while (::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
     }
     const std::lock_guard lock(mutex_);  // cancel() must not meet another process with this number
     ::waitpid(child, &status, 0);
-    job.process = 0;
+    kept.process = 0;
   }
   Json answer = child > 0 && !too_large ? Json::parse(text, nullptr, false) : Json();
   std::optional<std::string> file = take_file(job.kind, files, answer, text);
   bool is_done = false;
   std::unique_lock lock(mutex_);
   job.ended_us = now_us();
-  if (job.is_cancelled) return;
+  if (kept.is_cancelled) return;
   if (WIFEXITED(status)) job.exit_status = WEXITSTATUS(status);
   if (child < 0) {
     job.error = std::string("cannot start the job: ") + std::strerror(why);
@@ -385,16 +381,16 @@ void Jobs::run_command(Job& job) {
     job.error = answer.contains("error") ? answer["error"].value("message", "") : "";
     if (files.directory) forget_path(files.directory->path().string() + "/", job.error);
     if (file) {
-      job.file_name = files.written.filename().string();
-      job.file = std::make_shared<std::string>(std::move(*file));
+      job.file = files.written.filename().string();
+      kept.file = std::make_shared<std::string>(std::move(*file));
     }
-    job.result = std::make_shared<std::string>(std::move(text));
+    kept.result = std::make_shared<std::string>(std::move(text));
     is_done = job.exit_status.value_or(2) != 2 && !is_only_error(answer);
   }
   lock.unlock();
-  if (is_done && hooks_.done) hooks_.done(job);  // first: who sees that it is done sees what follows from it, too
+  if (is_done && hooks_.done) hooks_.done(kept);  // first: who sees that it is done sees what follows from it, too
   lock.lock();
-  if (!job.is_cancelled) job.state = is_done ? "done" : "failed";
+  if (!kept.is_cancelled) job.state = is_done ? JobState::done : JobState::failed;
 }
 
 }  // namespace sonde::server

@@ -190,7 +190,7 @@ void add_health(const Snapshot& snapshot, const Facts& facts, const HealthRows& 
                .column = static_cast<std::uint32_t>(column),
                .first_step = columns.first_of(column),
                .last_step = columns.last_of(column),
-               .class_ = word_of(cell.state),
+               .class_ = cell.state,
                .ops = cell.ops,
                .tensors = cell.tensors,
                .nan_tensors = cell.nan_tensors,
@@ -325,7 +325,7 @@ Result<Response> gradients(Ask& ask) {
                    .first_step = columns.first_of(column),
                    .last_step = columns.last_of(column),
                    .l2norm = cell.l2norm,
-                   .class_ = word_of(cell.state)});
+                   .class_ = cell.state});
   }
   return gradients.table.response(ask.request, ask.snapshot->generation());
 }
@@ -364,7 +364,7 @@ Result<Response> trend(Ask& ask) {
                    .graph = place.graph,
                    .step = place.number,
                    .statistics = judgement->statistics_of(i, found.position, found.statistics),
-                   .class_ = word_of(facts.tensors[op.first_tensor + found.position].state)});
+                   .class_ = facts.tensors[op.first_tensor + found.position].state});
       }
       row->reset();
     }

@@ -5,6 +5,7 @@
 #include "dump/journal/journal.h"
 #include "dump/journal/run_json.h"
 #include "dump/layout/side_names.h"
+#include "face/report/catalog_text.h"
 
 namespace sonde::server {
 namespace {
@@ -17,6 +18,10 @@ const JournalTensor* nan_of(const JournalRecord& record) {
 }
 
 }  // namespace
+
+LastEnd end_of_run(bool has_ended, bool has_failed) {
+  return has_failed ? LastEnd::stopped : has_ended ? LastEnd::finished : LastEnd::killed;
+}
 
 NanWatch::Tail::Tail(const CatalogRank& rank, std::size_t chunk_bytes)
     : journal(journal_in(rank.metadata), chunk_bytes) {}
@@ -55,14 +60,18 @@ void NanWatch::take(const JournalRun& run, const CatalogRank& rank, Tail& tail) 
   }
   if (first == nullptr) return;
   const JournalTensor& tensor = *nan_of(*first);
-  tail.found = {rank.rank, rank.dump, first->step, tail.names[first->op], tensor.is_input, tensor.slot};
+  tail.found = {.rank = rank_text(rank),
+                .graph = first->step.graph,
+                .step = first->step.number,
+                .op_name = tail.names[first->op],
+                .side = tensor.is_input ? Side::input : Side::output,
+                .slot = tensor.slot};
 }
 
-std::string NanWatch::end() const {
-  const auto is_killed = [](const auto& tail) { return !tail.second.has_ended && !tail.second.has_failed; };
-  const auto has_failed = [](const auto& tail) { return tail.second.has_failed; };
-  if (std::ranges::any_of(tails_, is_killed)) return "killed";
-  return std::ranges::any_of(tails_, has_failed) ? "stopped" : "finished";
+LastEnd NanWatch::end() const {
+  LastEnd end = LastEnd::finished;
+  for (const auto& [path, tail] : tails_) end = std::max(end, end_of_run(tail.has_ended, tail.has_failed));
+  return end;
 }
 
 }  // namespace sonde::server

@@ -10,20 +10,14 @@
 #include <string>
 #include <unordered_map>
 
+#include "contract/served_answers.h"
 #include "dump/journal/journal_tail.h"
 #include "read/catalog/catalog.h"
-#include "sonde/step.h"
 
 namespace sonde::server {
 
-struct FirstNan {
-  std::uint32_t rank = 0;
-  std::string dump;  // of the rank, if the path holds several
-  StepId step;
-  std::string op_name;
-  bool is_input = false;
-  std::uint32_t slot = 0;
-};
+// Of a run that nobody records any more.
+LastEnd end_of_run(bool has_ended, bool has_failed);
 
 class NanWatch {
  public:
@@ -31,12 +25,11 @@ class NanWatch {
   explicit NanWatch(std::size_t chunk_bytes = std::size_t{4} << 20) : chunk_bytes_(chunk_bytes) {}
 
   // Reads what the journals of these ranks got since the last call. The first record of the last run, in the order of
-  // execution, whose statistics count a NaN; the same from then on. A journal that cannot be read is left out.
+  // execution, whose statistics count a NaN; the same from then on. A journal that cannot be read is left out. `dump` is 0.
   const std::optional<FirstNan>& look(const Catalog& frame);
 
-  // How the last runs of those journals ended, once nobody records any more: "finished", "stopped" (by an error),
-  // "killed".
-  std::string end() const;
+  // How the last runs of those journals ended, once nobody records any more.
+  LastEnd end() const;
 
  private:
   struct Tail {

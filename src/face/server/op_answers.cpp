@@ -149,14 +149,14 @@ AnswerTable nodes_of(const Facts& facts, const AskedOp& asked) {
                    .op_name = std::string(op.op_name),
                    .op_type = std::string(op.op_type),
                    .scope = std::string(scope_of(op)),
-                   .phase = word_of(op.phase),
+                   .phase = op.phase,
                    .source_file = std::string(op.source_file),
                    .source_line = op.line,
                    .function = std::string(op.function),
                    .dtype = output == nullptr ? "?" : dtype_text(*output),
                    .shape = std::nullopt,
                    .l2norm = std::nullopt,
-                   .class_ = word_of(output_state(facts, asked, node))};
+                   .class_ = output_state(facts, asked, node)};
     if (output != nullptr && output->has_shape) row.shape = shape_text(*output);
     if (output != nullptr && output->statistics) row.l2norm = output->statistics->l2norm;
     nodes.add(row);
@@ -187,7 +187,7 @@ AnswerTable edges_of(const Facts& facts, const AskedOp& asked) {
     }
     row.to_node = edge.to;
     row.to_slot = edge.to_slot;
-    row.class_ = word_of(state_of_input(edge));
+    row.class_ = state_of_input(edge);
     edges.add(row);
   }
   return std::move(edges.table);

@@ -1,7 +1,7 @@
 // The columns of the server's tables beside the members of the rows that fill them; contract/served_rows.h has them.
 //
 //   RowTable<ServedEdge> edges;
-//   edges.add({.to_node = 3, .to_slot = 0, .parameter = "conv1.weight", .class_ = word_of(state)});
+//   edges.add({.to_node = 3, .to_slot = 0, .parameter = "conv1.weight", .class_ = state});
 //   return edges.table.response(request, generation);
 #pragma once
 
@@ -13,6 +13,7 @@
 #include <tuple>
 #include <vector>
 
+#include "contract/members.h"
 #include "face/server/answer_table.h"
 
 namespace sonde::server {
@@ -39,7 +40,9 @@ struct ColumnsOf;  // `list`, a tuple of the above
 // A null for an empty optional.
 template <typename Value>
 void add_cell(AnswerColumn& column, const Value& value) {
-  if constexpr (requires { value.has_value(); }) {
+  if constexpr (HasWords<Value>) {
+    column.add(word_of(value));
+  } else if constexpr (requires { value.has_value(); }) {
     value ? add_cell(column, *value) : column.add_null();
   } else if constexpr (std::convertible_to<Value, std::string_view>) {
     column.add(value);
@@ -49,6 +52,22 @@ void add_cell(AnswerColumn& column, const Value& value) {
     column.add_number(value);
   }
 }
+
+// The members of a row that has neither statistics nor a shape.
+template <typename Row, typename Value>
+constexpr Member<Row, Value> member_of(const RowColumn<Row, Value>& column) {
+  return {column.name, column.at};
+}
+
+// The answer of a table as JSON. `Row`: one with columns, or any JSON.
+template <typename Row>
+struct TableAnswer {
+  std::uint64_t count = 0;              // of all rows that the filter accepts
+  std::optional<std::uint64_t> offset;  // rows before the first one here; empty: all rows are here
+  std::uint64_t generation = 0;
+  std::string command;  // that gives the same rows; empty: none
+  std::vector<Row> rows;
+};
 
 // A table whose rows are of one type.
 template <typename Row>
@@ -91,3 +110,23 @@ class RowTable {
 };
 
 }  // namespace sonde::server
+
+namespace sonde {
+
+template <typename Row>
+requires requires { server::ColumnsOf<Row>::list; }
+struct Members<Row> {
+  static constexpr auto list = std::apply(
+      [](const auto&... column) { return std::tuple(server::member_of(column)...); }, server::ColumnsOf<Row>::list);
+  static constexpr bool is_answer = false;
+};
+template <typename Row>
+struct Members<server::TableAnswer<Row>> {
+  using Answer = server::TableAnswer<Row>;
+  static constexpr auto list = std::tuple(Member{"count", &Answer::count}, Member{"offset", &Answer::offset, true},
+                                          Member{"generation", &Answer::generation},
+                                          Member{"command", &Answer::command, true}, Member{"rows", &Answer::rows});
+  static constexpr bool is_answer = false;
+};
+
+}  // namespace sonde

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "contract/names.h"
 #include "dump/journal/live_run.h"
 #include "dump/layout/side_names.h"
 #include "face/report/catalog_text.h"
@@ -25,28 +24,15 @@ bool is_recorded(const Catalog& journals) {
   });
 }
 
-// How the last run of each rank ended, as far as the dump says; "unknown" of
-// dumps without a journal.
-std::string end_in(const Catalog& frame) {
-  std::string end = "unknown";
+// How the last run of each rank ended, as far as the dump says.
+LastEnd end_in(const Catalog& frame) {
+  LastEnd end = LastEnd::unknown;
   for (const CatalogRank& rank : frame.ranks) {
     if (!rank.has_journal || rank.runs.empty()) continue;
-    const bool has_failed = !failure_of(rank.runs.back()).empty();
-    if (!rank.runs.back().finished && !has_failed) return "killed";
-    if (has_failed) end = "stopped";
-    if (end == "unknown") end = "finished";
+    const CatalogRun& last = rank.runs.back();
+    end = std::max(end, end_of_run(last.finished, !failure_of(last).empty()));
   }
   return end;
-}
-
-Json nan_json(const FirstNan& nan, unsigned dump) {
-  return {{"dump", dump},
-          {"rank", rank_text(nan.rank, nan.dump)},
-          {"graph", nan.step.graph},
-          {"step", nan.step.number},
-          {names::op_name, nan.op_name},
-          {"side", nan.is_input ? "input" : "output"},
-          {"slot", nan.slot}};
 }
 
 // The infinities that first-bad named: those of its findings matter, the others
@@ -104,18 +90,18 @@ void ServedDump::show(std::shared_ptr<Snapshot> next, std::uint64_t generation) 
 bool ServedDump::read() {
   const auto progress = [this](std::string_view work, std::uint64_t done, std::uint64_t all) {
     const std::lock_guard lock(mutex_);
-    progress_ = {{"work", work}, {"done", done}, {"all", all}};
+    progress_ = {std::string(work), done, all};
   };
   std::uint64_t next = 0;
   {
     const std::lock_guard lock(mutex_);
     next = generation_ + 1;
-    if (!snapshot_) progress_ = {{"work", "looking at the files"}, {"done", 0}, {"all", 0}};
+    if (!snapshot_) progress_ = {.work = "looking at the files"};
   }
   const bool is_live = is_recorded(journals_of_dump(path_));
   Result<std::shared_ptr<Snapshot>> read = Snapshot::open(path_, next, progress, is_live);
   const std::lock_guard lock(mutex_);
-  progress_ = nullptr;
+  progress_.reset();
   error_ = read ? "" : read.error().message;
   if (!read) return false;
   if (snapshot_) {  // what was judged by name still holds; numbers of tensors
@@ -126,7 +112,7 @@ bool ServedDump::read() {
   }
   snapshot_ = std::move(*read);
   generation_ = next;
-  if (!watched_) end_ = is_live ? "live" : end_in(snapshot_->frame());
+  if (!watched_) end_ = is_live ? LastEnd::live : end_in(snapshot_->frame());
   return true;
 }
 
@@ -202,20 +188,20 @@ void ServedDump::watch(const std::stop_token& stop) {
     const bool is_live = is_recorded(frame);
     std::optional<FirstNan> found;
     if (is_live || was_live) found = nans.look(frame);  // once more after its end
-    std::string end = is_live ? "live" : was_live ? nans.end() : "";
-    bool is_new = false;
+    if (found) found->dump = number_;
+    const LastEnd watched_end = is_live || !was_live ? LastEnd::live : nans.end();
     std::unique_lock lock(mutex_);
-    if (end.empty()) end = shown && !watched_ ? end_in(shown->frame()) : end_;
-    is_new = found && !first_nan_;
+    const LastEnd end = is_live || was_live ? watched_end : shown && !watched_ ? end_in(shown->frame()) : end_;
+    const bool is_new = found && !first_nan_;
     if (is_new) first_nan_ = found;
     end_ = end;
     watched_ |= is_live;
     if (was_live && !is_live) ++ends_;
     looking_ += Clock::now() - began;
     lock.unlock();
-    if (is_new) events_.add("nan", nan_json(*found, number_));
+    if (is_new) events_.add("nan", json_of(*found));
     if (was_live && !is_live) {
-      events_.add("ended", {{"dump", number_}, {"ended", end}});
+      events_.add("ended", {{"dump", number_}, {"ended", word_of(end)}});
       woken_.notify_all();
     }
     was_live = is_live;
@@ -226,41 +212,35 @@ void ServedDump::watch(const std::stop_token& stop) {
   }
 }
 
-std::string ServedDump::state() const {
-  const std::lock_guard lock(mutex_);
-  if (!snapshot_) return error_.empty() ? "indexing" : "failed";
-  return end_ == "live" ? "live" : "ready";
-}
-
-Json ServedDump::status() const {
-  const std::string now = state();
+DumpStatus ServedDump::status() const {
+  DumpStatus status;
   const std::shared_ptr<Snapshot> shown = snapshot();
-  bool values = false, statistics = false, flow = false;
   if (shown) {
-    for (const CatalogRank& rank : shown->frame().ranks) flow |= rank.has_journal || rank.has_host_data_flow;
-    values = shown->content().values;
-    statistics = shown->content().statistics;
+    for (const CatalogRank& rank : shown->frame().ranks) {
+      status.has_data_flow |= rank.has_journal || rank.has_host_data_flow;
+    }
+    status.has_values = shown->content().values;
+    status.has_statistics = shown->content().statistics;
   }
   const std::lock_guard lock(mutex_);
-  std::filesystem::path named = path_.has_filename() ? path_ : path_.parent_path();
-  return {{"dump", number_},
-          {"role", role_},
-          {"name", named.filename().string()},
-          {"path", path_.string()},
-          {"state", now},
-          {"error", error_},
-          {"progress", progress_},
-          {"index", !snapshot_              ? "none"
-                    : snapshot_->is_saved() ? "saved"
-                                            : "memory"},
-          {"generation", generation_},
-          {"ended", end_},
-          {"first_nan", first_nan_ ? nan_json(*first_nan_, number_) : Json()},
-          {"looks", looks_},
-          {"looking_seconds", std::chrono::duration<double>(looking_).count()},
-          {names::has_values, values},
-          {"has_statistics", statistics},
-          {"has_data_flow", flow}};
+  status.dump = number_;
+  status.role = number_ == 0 ? DumpRole::target : DumpRole::golden;
+  status.name = (path_.has_filename() ? path_ : path_.parent_path()).filename().string();
+  status.path = path_;
+  status.error = error_;
+  status.progress = progress_;
+  status.generation = generation_;
+  status.ended = end_;
+  status.first_nan = first_nan_;
+  status.looks = looks_;
+  status.looking_seconds = std::chrono::duration<double>(looking_).count();
+  if (!snapshot_) {
+    status.state = error_.empty() ? DumpState::indexing : DumpState::failed;
+    return status;
+  }
+  status.state = end_ == LastEnd::live ? DumpState::live : DumpState::ready;
+  status.index = snapshot_->is_saved() ? IndexPlace::saved : IndexPlace::memory;
+  return status;
 }
 
 void ServedDump::judge(const Json& document, std::uint64_t generation) {

@@ -23,8 +23,8 @@ namespace sonde::server {
 
 class ServedDump {
  public:
-  ServedDump(unsigned number, std::string role, std::filesystem::path path, Events& events)
-      : number_(number), role_(std::move(role)), path_(std::move(path)), events_(events) {}
+  ServedDump(unsigned number, std::filesystem::path path, Events& events)
+      : number_(number), path_(std::move(path)), events_(events) {}
 
   void start();  // reads it, and again as it grows
   Status read_once();
@@ -34,8 +34,7 @@ class ServedDump {
   // Null while it is read for the first time, and if that failed.
   std::shared_ptr<Snapshot> snapshot() const;
   std::string error() const;  // why it could not be read; empty: it was, or is being read
-  Json status() const;        // as in `dumps` of the status
-  std::string state() const;  // "indexing", "ready", "live", "failed"
+  DumpStatus status() const;
 
   // The last first-bad of the dump, which judges its infinities, and the
   // generation that it has seen at least.
@@ -58,7 +57,6 @@ class ServedDump {
   void watch(const std::stop_token& stop);
 
   unsigned number_;
-  std::string role_;
   std::filesystem::path path_;
   Events& events_;
 
@@ -66,11 +64,10 @@ class ServedDump {
   std::shared_ptr<Snapshot> snapshot_;
   std::condition_variable_any woken_;
   std::string error_;
-  std::string end_ = "unknown";  // or "finished", "killed", "stopped", "live"
-  bool watched_ = false;         // `end_` comes from the journals, which are newer than
-                                 // the snapshot
-  std::uint64_t ends_ = 0;       // how often a run has ended
-  Json progress_;
+  LastEnd end_ = LastEnd::unknown;
+  bool watched_ = false;    // `end_` comes from the journals, which are newer than the snapshot
+  std::uint64_t ends_ = 0;  // how often a run has ended
+  std::optional<Progress> progress_;
   Finding finding_;
   std::uint64_t generation_ = 0, looks_ = 0;
   std::optional<FirstNan> first_nan_;

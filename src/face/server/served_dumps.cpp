@@ -62,7 +62,7 @@ bool is_known(const Request& request, std::string_view tag) {
 ServedDumps::ServedDumps(const std::vector<std::filesystem::path>& dumps, Events& events) : events_(events) {
   for (const std::filesystem::path& dump : dumps) {
     const auto number = static_cast<unsigned>(dumps_.size());
-    dumps_.push_back(std::make_unique<ServedDump>(number, number == 0 ? "target" : "golden", dump, events_));
+    dumps_.push_back(std::make_unique<ServedDump>(number, dump, events_));
   }
 }
 
@@ -88,40 +88,32 @@ Jobs::Hooks ServedDumps::hooks() {
     const std::shared_ptr<Snapshot> shown = dumps_.at(dump)->snapshot();
     return shown ? shown->generation() : 0;
   };
-  hooks.done = [this](const Job& job) { job_done(job); };
+  hooks.done = [this](const KeptJob& job) { job_done(job); };
   return hooks;
 }
 
-Json ServedDumps::status() const {
+ServerStatus ServedDumps::status() const {
   static const HttpLimits http;
-  Json dumps = Json::array();
-  std::string worst = "ready";
-  std::uint64_t generation = 0;
+  ServerStatus status;
+  status.version = SONDE_VERSION;
+  status.has_page = has_page();
   for (const std::unique_ptr<ServedDump>& dump : dumps_) {
-    dumps.push_back(dump->status());
-    generation += dumps.back()["generation"].get<std::uint64_t>();
-    const std::string state = dumps.back()["state"];
-    for (const std::string_view word : {"live", "indexing", "failed"}) {  // from the best to the worst
-      if (state == word && worst != "failed" && !(worst == "indexing" && word == "live")) worst = word;
-    }
+    const DumpStatus& of = status.dumps.emplace_back(dump->status());
+    status.generation += of.generation;
+    status.state = std::max(status.state, of.state);
   }
-  return {{"version", SONDE_VERSION},
-          {"state", worst},
-          {"generation", generation},
-          {"has_page", has_page()},
-          {"dumps", dumps},
-          {"limits",
-           {{"header_bytes", http.header_bytes},
-            {"body_bytes", http.body_bytes},
-            {"connections", http.connections},
-            {"idle_seconds", http.idle_seconds},
-            {"request_seconds", http.request_seconds},
-            {"jobs_waiting", kJobsWaiting},
-            {"rows", kLimits.rows},
-            {"exported_rows", kLimits.exported_rows},
-            {"histogram_bins", kLimits.histogram_bins},
-            {"values_bytes", kLimits.values_bytes},
-            {"picture_cells", kLimits.picture_cells}}}};
+  status.limits = {.header_bytes = http.header_bytes,
+                   .body_bytes = http.body_bytes,
+                   .connections = http.connections,
+                   .idle_seconds = http.idle_seconds,
+                   .request_seconds = http.request_seconds,
+                   .jobs_waiting = kJobsWaiting,
+                   .rows = kLimits.rows,
+                   .exported_rows = kLimits.exported_rows,
+                   .histogram_bins = kLimits.histogram_bins,
+                   .values_bytes = kLimits.values_bytes,
+                   .picture_cells = kLimits.picture_cells};
+  return status;
 }
 
 // Memory, in practice; and what a library throws at a damaged dump.
@@ -169,14 +161,14 @@ Response ServedDumps::answer_checked(const Request& request, std::string_view pa
   return response;
 }
 
-Result<Json> ServedDumps::measure(std::size_t number, const std::atomic<bool>& is_cancelled) {
+Result<Measured> ServedDumps::measure(std::size_t number, const std::atomic<bool>& is_cancelled) {
   ServedDump& dump = *dumps_.at(number);
   const std::shared_ptr<Snapshot> snapshot = dump.snapshot();
   if (!snapshot) return Error{ErrorCode::busy, "the dump is not read yet"};
   const Result<std::shared_ptr<const Facts>> facts = snapshot->facts();
   if (!facts) return facts.error();
   std::unordered_map<std::uint64_t, KnownStatistics> measured;
-  std::vector<std::string> problems;
+  Measured answer;
   std::uint64_t next_op = 0;
   for (std::size_t id = 0; id < (*facts)->steps.size() && !is_cancelled; ++id) {
     const StepPlaceFact& place = (*facts)->steps[id];
@@ -193,22 +185,20 @@ Result<Json> ServedDumps::measure(std::size_t number, const std::atomic<bool>& i
       }
       ++next_op;
     }
-    std::ranges::move(measure_all(tasks), std::back_inserter(problems));
+    for (std::string& message : measure_all(tasks)) answer.problems.push_back({"", std::move(message)});
     for (std::size_t i = 0; i < tasks.size(); ++i) {
       if (tasks[i].tensor->statistics) measured.emplace(keys[i], *tasks[i].tensor->statistics);
     }
     events_.add("progress",
                 {{"dump", number}, {"work", "measuring step"}, {"done", id + 1}, {"all", (*facts)->steps.size()}});
   }
-  Json list = Json::array();
-  for (const std::string& message : problems) list.push_back({{"path", ""}, {"message", message}});
-  const std::size_t count = measured.size();
+  answer.measured = measured.size();
   dump.add_measured(*snapshot, std::move(measured));
-  return Json{{"measured", count}, {"problems", list}, {"warnings", Json::array()}};
+  return answer;
 }
 
-void ServedDumps::job_done(const Job& job) {
-  if (job.kind != "first-bad" || !job.result || job.exit_status.value_or(2) == 2) return;
+void ServedDumps::job_done(const KeptJob& job) {
+  if (job.job.kind != JobKind::first_bad || !job.result || job.job.exit_status.value_or(2) == 2) return;
   const Json answer = Json::parse(*job.result, nullptr, false);
   if (answer.is_object() && !answer.contains("error")) dumps_.at(job.dump)->judge(answer, job.generation);
 }

@@ -26,14 +26,14 @@ class ServedDumps {
   void follow();  // reads them on threads, and again as they grow
   Status read_once();
 
-  Json status() const;
+  ServerStatus status() const;
   Response answer(const Request& request, std::string_view path);
   Jobs::Hooks hooks();  // of jobs on these dumps
 
  private:
   Response answer_checked(const Request& request, std::string_view path);
-  Result<Json> measure(std::size_t dump, const std::atomic<bool>& is_cancelled);
-  void job_done(const Job& job);
+  Result<Measured> measure(std::size_t dump, const std::atomic<bool>& is_cancelled);
+  void job_done(const KeptJob& job);
 
   Events& events_;
   std::vector<std::unique_ptr<ServedDump>> dumps_;

@@ -26,7 +26,7 @@ void put_op(const Snapshot& snapshot, const Facts& facts, const OpFact& op, Row&
   row.op_name = name.op_name;
   row.op_type = name.op_type;
   row.scope = name.scope;
-  row.phase = kPhases[op.phase];
+  row.phase = static_cast<Phase>(op.phase);
   row.is_parameter = (op.flags & kIsParameter) != 0;
 }
 
@@ -170,7 +170,7 @@ Result<Response> ops(Ask& ask) {
       put_op(*ask.snapshot, *page->facts, op, next);
       put_source(row_of<OpDetails>(*row, kOpDetails), next);
       next.tensors = op.recorded;
-      next.class_ = word_of(op.state);
+      next.class_ = op.state;
       next.nan_tensors = op.nan_tensors;
       next.inf_tensors = op.inf_tensors;
       next.not_measured = op.not_measured;
@@ -202,7 +202,7 @@ Result<Response> tensors(Ask& ask) {
       ServedTensor next;
       put_op(*ask.snapshot, *page->facts, op, next);
       put_source(details, next);
-      next.side = word_of(details.is_input ? Side::input : Side::output);
+      next.side = details.is_input ? Side::input : Side::output;
       next.slot = details.slot;
       next.parameter = details.parameter;
       next.key = details.key;
@@ -215,7 +215,7 @@ Result<Response> tensors(Ask& ask) {
       next.skipped = details.skipped;
       const CatalogRank& rank = ask.snapshot->frame().ranks[page->facts->steps[op.step].rank];
       if (details.tensor_file) next.tensor_file.emplace((rank.directory / *details.tensor_file).string());
-      next.class_ = word_of(tensor.state);
+      next.class_ = tensor.state;
       next.op_id = tensor.op;
       tensors.add(next);
       row->reset();

@@ -118,6 +118,8 @@ void JsonReader::read(const Json& json, Value& value) {
       if (words[i] == json.get_ref<const std::string&>()) return void(value = static_cast<Value>(i));
     }
     is(false, fmt::format("a word such as '{}'", words[0]), json);
+  } else if constexpr (std::same_as<Value, Json>) {
+    value = json;
   } else if constexpr (std::same_as<Value, JsonText>) {
     value.text = text_of_json(json);
   } else if constexpr (std::same_as<Value, double>) {
@@ -192,8 +194,10 @@ void JsonReader::read_answer(const Json& json, Object& object) {
 // fails with that message.
 template <HasMembers Answer>
 Result<Read<Answer>> read_json(const Json& document) {
-  if (document.is_object() && document.contains("error") && document["error"].is_object()) {
-    return Error{ErrorCode::not_found, document["error"].value("message", "the call failed")};
+  if constexpr (Members<Answer>::is_answer) {
+    if (document.is_object() && document.contains("error") && document["error"].is_object()) {
+      return Error{ErrorCode::not_found, document["error"].value("message", "the call failed")};
+    }
   }
   Read<Answer> read;
   contract::JsonReader reader;

@@ -77,10 +77,11 @@ TEST_F(NanWatching, FindsItOnceItsEntryIsComplete) {
   EXPECT_EQ(found_at, sick.size());  // the last record
   const std::optional<FirstNan>& nan = watch.look(frame_);
   ASSERT_TRUE(nan);
-  EXPECT_EQ(nan->rank, 3);
-  EXPECT_EQ(nan->step, (StepId{0, 5}));
+  EXPECT_EQ(nan->rank, "3");
+  EXPECT_EQ(nan->graph, 0);
+  EXPECT_EQ(nan->step, 5);
   EXPECT_EQ(nan->op_name, "Default/relu-op0");
-  EXPECT_FALSE(nan->is_input);
+  EXPECT_EQ(nan->side, Side::output);
   EXPECT_EQ(nan->slot, 1);
 }
 
@@ -97,7 +98,7 @@ TEST_F(NanWatching, LeavesOutARunBefore) {
   EXPECT_FALSE(watch.look(frame_));
   append(run(4, 2));
   ASSERT_TRUE(watch.look(frame_));
-  EXPECT_EQ(watch.look(frame_)->step.number, 2);
+  EXPECT_EQ(watch.look(frame_)->step, 2);
 }
 
 TEST_F(NanWatching, BeginsAgainWithANewFileAndPassesDamage) {
@@ -110,7 +111,7 @@ TEST_F(NanWatching, BeginsAgainWithANewFileAndPassesDamage) {
   EXPECT_FALSE(watch.look(frame_));
   append(run(3, 1));
   ASSERT_TRUE(watch.look(frame_));
-  EXPECT_EQ(watch.look(frame_)->step.number, 1);
+  EXPECT_EQ(watch.look(frame_)->step, 1);
 }
 
 }  // namespace
