@@ -12,7 +12,8 @@ import torch
 from torch import nn
 
 from .library import Library
-from .patches import replace, when_imported
+from .modules import without_wrappers
+from .patches import all_of, replace, when_imported
 
 _MOST_NAMES = 8
 
@@ -36,12 +37,7 @@ def watch(library: Library, roots: Callable[[], list[nn.Module]]) -> Undo:
             undo.extend(meetings[name](module))
 
     undo.append(when_imported({name: functools.partial(meet, name) for name in meetings}))
-
-    def close() -> None:
-        for step in undo:
-            step()
-
-    return close
+    return all_of(undo)
 
 
 def _named(library: Library, place: Any, name: str, text_of: Callable[..., str]) -> Undo:
@@ -181,7 +177,7 @@ class _Units:
         for root in self.roots():
             for name, module in root.named_modules():
                 if getattr(module, "_handle", None) is handle:
-                    return ".".join(part for part in name.split(".") if part != "_fsdp_wrapped_module")
+                    return ".".join(without_wrappers(name.split(".")))
         return ""
 
 

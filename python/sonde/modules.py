@@ -1,6 +1,6 @@
 """Modules and their members, read without running user code: it may override methods of nn.Module."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -20,6 +20,12 @@ def _members(module: nn.Module) -> dict[str, Any]:
     found = attributes(module)
     script = found.get("_actual_script_module")
     return found if script is None else attributes(script)
+
+
+def without_wrappers(path: Iterable[str]) -> list[str]:
+    """The levels of a module's path that the program made: FSDP and checkpoints put others around modules
+    (is_level_of_wrapper in the adapter)."""
+    return [name for name in path if name not in ("_fsdp_wrapped_module", "_checkpoint_wrapped_module")]
 
 
 def modules_below(root: nn.Module) -> Iterator[tuple[tuple[str, ...], nn.Module]]:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from .library import Library
-from .patches import replace
+from .patches import all_of, replace
 
 # These write elements, one Python call each.
 _WRITERS = ("apply_", "map_", "map2_")
@@ -29,12 +29,7 @@ def watch(library: Library) -> Callable[[], None]:
     undo = [_watch(torch.Tensor, name, library, given_away=False) for name in _WRITERS]
     undo.append(_watch_sizes(library))
     undo += [_watch(place, name, library, given_away=True) for place, name in _EXPORTS if hasattr(place, name)]
-
-    def close() -> None:
-        for step in undo:
-            step()
-
-    return close
+    return all_of(undo)
 
 
 def _watch_sizes(library: Library) -> Callable[[], None]:

@@ -6,9 +6,19 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
+
+
+def all_of(undo: Iterable[Callable[[], None]]) -> Callable[[], None]:
+    """A function that calls these, in their order; also those that a list gets later."""
+
+    def close() -> None:
+        for step in undo:
+            step()
+
+    return close
 
 
 def replace(place: Any, name: str, ours: object) -> Callable[[], None]:

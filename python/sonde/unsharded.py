@@ -13,13 +13,11 @@ from torch import nn
 from .console import say_once
 from .library import Library
 from .module_names import ModuleNames
-from .modules import modules_below
-from .patches import replace, when_imported
+from .modules import modules_below, without_wrappers
+from .patches import all_of, replace, when_imported
 
 _GROUPS = "torch.distributed.fsdp._fully_shard._fsdp_param_group"  # of fully_shard()
 _FLAT = "torch.distributed.fsdp._flat_param"  # of FullyShardedDataParallel
-
-_WRAPPERS = ("_fsdp_wrapped_module", "_checkpoint_wrapped_module")  # as in the adapter's model_tensors.cpp
 
 
 def watch(library: Library, names: ModuleNames) -> Callable[[], None]:
@@ -36,14 +34,8 @@ def watch(library: Library, names: ModuleNames) -> Callable[[], None]:
     def meet_flat(module: ModuleType) -> None:
         after(module.FlatParamHandle, "_use_unsharded_views", _of_flat_parameter)
 
-    waits = when_imported({_GROUPS: meet_groups, _FLAT: meet_flat})
-
-    def close() -> None:
-        waits()
-        for step in undo:
-            step()
-
-    return close
+    undo.append(when_imported({_GROUPS: meet_groups, _FLAT: meet_flat}))
+    return all_of(undo)
 
 
 def _of_group(group: Any) -> Iterator[tuple[nn.Module, str, Any]]:
@@ -91,7 +83,7 @@ def _name_after(
 
 def _joined(path: tuple[str, ...]) -> str:
     """`blocks.0.`, without levels of wrappers."""
-    return "".join(f"{name}." for name in path if name not in _WRAPPERS)
+    return "".join(f"{name}." for name in without_wrappers(path))
 
 
 class _Paths:

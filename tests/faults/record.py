@@ -47,7 +47,7 @@ def import_once():
 def record(case, evidence, dump, arguments=()):
     """Sonde makes the dump's directory; a log is beside it. Raises if the program does not run to its end."""
     port = _free_port()
-    children = [_fork(case, evidence, dump, arguments, (rank, port)) for rank in range(case.ranks)]
+    children = [forked(_run, case, evidence, dump, arguments, (rank, port)) for rank in range(case.ranks)]
     deadline = time.monotonic() + LONGEST
     failed = [_wait(child, deadline) for child in children]
     if any(failed):
@@ -58,45 +58,45 @@ def _log(dump):
     return dump.with_name(dump.name + ".log")
 
 
-def _fork(case, evidence, dump, arguments, place):
+def forked(work, *arguments):
+    """The number of a child process that does this work. It prints an exception, and then exits with 1."""
     sys.stdout.flush()
     sys.stderr.flush()
     child = os.fork()
-    if child == 0:
-        _run(case, evidence, dump, arguments, place)
-    return child
-
-
-def _run(case, evidence, dump, arguments, place):
-    """In the child; does not return."""
+    if child:
+        return child
     status = 1
     try:
-        log = os.open(_log(dump), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        os.dup2(log, 1)
-        os.dup2(log, 2)
-        faulthandler.dump_traceback_later(LONGEST * 0.9)  # prints the stack if it hangs
-        if case.ranks > 1:
-            rank, port = place
-            os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(case.ranks))
-            os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-        import torch
-
-        import sonde
-
-        if evidence:
-            sonde.start(settings(dump, evidence))
-        torch.manual_seed(0)
-        torch.set_num_threads(1)
-        # The program may end by an exception of its own: guards raise exceptions.
-        with contextlib.suppress(FloatingPointError):
-            case.program(*arguments)
-        sonde.stop()
+        work(*arguments)
         status = 0
     except BaseException:
         traceback.print_exc()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
+
+
+def _run(case, evidence, dump, arguments, place):
+    log = os.open(_log(dump), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    faulthandler.dump_traceback_later(LONGEST * 0.9)  # prints the stack if it hangs
+    if case.ranks > 1:
+        rank, port = place
+        os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(case.ranks))
+        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    import torch
+
+    import sonde
+
+    if evidence:
+        sonde.start(settings(dump, evidence))
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    # The program may end by an exception of its own: guards raise exceptions.
+    with contextlib.suppress(FloatingPointError):
+        case.program(*arguments)
+    sonde.stop()
 
 
 def _wait(child, deadline):

@@ -13,13 +13,13 @@ import pathlib
 import signal
 import sys
 import tempfile
-import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 import rewrites_training
 import torch
 from cases import all_cases
+from record import forked
 
 FAMILIES = ("rewrites", "rewrites with a fault", "weights in another layout")
 
@@ -28,19 +28,15 @@ def run(case, flag, directory):
     """The losses of one program, which runs in a process of its own; None if it fails."""
     path = pathlib.Path(directory) / "losses.json"
     path.unlink(missing_ok=True)
-    child = os.fork()
-    if child == 0:
+
+    def work():
         signal.alarm(60)  # ends a program that hangs
-        try:
-            torch.manual_seed(0)
-            torch.set_num_threads(1)
-            case.program(flag)
-            path.write_text(json.dumps(rewrites_training.LOSSES))
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(0)
-    os.waitpid(child, 0)
+        torch.manual_seed(0)
+        torch.set_num_threads(1)
+        case.program(flag)
+        path.write_text(json.dumps(rewrites_training.LOSSES))
+
+    os.waitpid(forked(work), 0)
     return json.loads(path.read_text()) if path.exists() else None
 
 

@@ -24,7 +24,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from cases import STATISTICS, TENSORS, all_cases
 from document import REPORTS, tables, write
 from judge import ask, outcome, said
-from record import import_once, record
+from record import forked, import_once, record
 
 # Of the faults, named first; of the public reports, with the cause too.
 TARGETS = {TENSORS: 0.95, STATISTICS: 0.85}
@@ -55,9 +55,7 @@ def run_all(work, directory, jobs, keep):
         while waiting and len(running) < jobs:
             case, evidence = waiting.pop()
             path = pathlib.Path(directory) / f"{case.name}-{evidence}.json"
-            child = os.fork()
-            if child == 0:
-                _one(case, evidence, directory, path, keep)
+            child = forked(_one, case, evidence, directory, path, keep)
             running[child] = (case, evidence, path)
         child, _status = os.wait()
         case, evidence, path = running.pop(child)
@@ -69,13 +67,10 @@ def run_all(work, directory, jobs, keep):
 
 
 def _one(case, evidence, directory, path, keep):
-    try:
-        result = look(case, evidence, directory)
-        if not keep:
-            shutil.rmtree(pathlib.Path(directory) / f"{case.name}-{evidence}")
-        path.write_text(json.dumps(result))
-    finally:
-        os._exit(0)
+    result = look(case, evidence, directory)
+    if not keep:
+        shutil.rmtree(pathlib.Path(directory) / f"{case.name}-{evidence}")
+    path.write_text(json.dumps(result))
 
 
 def too_few(results, name, targets):

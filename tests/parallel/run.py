@@ -23,7 +23,7 @@ from cases import STATISTICS, TENSORS
 from cells import COLUMNS, OTHER, OTHER_FAULTS, SHARDED, WHOLE, WHOLE_FAULTS, Cell, fault_of, has_column
 from document import replace, table
 from look import RIGHT, Runs, look, right
-from record import import_once
+from record import forked, import_once
 from styles import all_styles
 
 DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "parallel.md"
@@ -59,9 +59,7 @@ def run_all(work, directory, options):
             style, cells = waiting.pop()
             path = directory / f"{style.name}.jsonl"
             path.unlink(missing_ok=True)
-            child = os.fork()
-            if child == 0:
-                run_style(style, cells, directory, path, options)
+            child = forked(run_style, style, cells, directory, path, options)
             running[child] = cells, path
         child, _status = os.wait()
         cells, path = running.pop(child)
@@ -71,14 +69,10 @@ def run_all(work, directory, options):
 
 
 def run_style(style, cells, directory, path, options):
-    """In a child; does not return."""
-    try:
-        runs = Runs(directory / style.name, options.evidence, options.launcher == "torchrun")
-        with path.open("w", buffering=1) as out:
-            for cell in cells:
-                out.write(json.dumps(look(cell, runs)) + "\n")
-    finally:
-        os._exit(0)
+    runs = Runs(directory / style.name, options.evidence, options.launcher == "torchrun")
+    with path.open("w", buffering=1) as out:
+        for cell in cells:
+            out.write(json.dumps(look(cell, runs)) + "\n")
 
 
 def parsed():

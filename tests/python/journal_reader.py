@@ -264,7 +264,7 @@ def _is_header(data: bytes, at: int) -> bool:
     )
 
 
-def _entry_bytes(data: bytes, at: int) -> int:
+def entry_bytes(data: bytes, at: int) -> int:
     """Length of the complete entry at `at`; 0 if there is none."""
     if len(data) - at < ENTRY_BYTES:
         return 0
@@ -289,7 +289,7 @@ def _join_supplements(journal: Journal) -> None:
 
 
 def _may_be_entry(data: bytes, at: int) -> bool:
-    return len(data) - at >= ENTRY_BYTES and 1 <= data[at + 8] <= 7 and _entry_bytes(data, at) > 0
+    return len(data) - at >= ENTRY_BYTES and 1 <= data[at + 8] <= 7 and entry_bytes(data, at) > 0
 
 
 def read(data: bytes) -> Journal:
@@ -309,7 +309,7 @@ def read(data: bytes) -> Journal:
             close()
             run, found = Run(), True
             at += HEADER_BYTES
-        elif size := _entry_bytes(data, at):
+        elif size := entry_bytes(data, at):
             found = True
             if run.end or (run.seen and data[at + 8] == 1):  # its header is lost
                 close()

@@ -439,7 +439,7 @@ def test_a_killed_rank_is_named_by_a_comparison_that_joins_the_ranks(tmp_path, s
 
     journal = ranks.dump / "rank_1/.dump_metadata/sonde/journal"
     data = journal.read_bytes()
-    end = next(at for at in reversed(range(len(data))) if journal_reader._entry_bytes(data, at) == len(data) - at)
+    end = next(at for at in reversed(range(len(data))) if journal_reader.entry_bytes(data, at) == len(data) - at)
     journal.chmod(0o600)
     journal.write_bytes(data[:end])
     for pair, of in ((ranks.dump, golden), ""), ((golden, ranks.dump), "golden: "):

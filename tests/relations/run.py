@@ -15,7 +15,6 @@ import os
 import pathlib
 import sys
 import tempfile
-import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "faults"))
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
@@ -25,27 +24,10 @@ if not pathlib.Path(sys.executable).with_name("sonde").exists():  # in .venv-fra
 from cases import STATISTICS, TENSORS
 from judge import Answer, is_doubted, place_of
 from planted import all_pairs, plant
-from record import import_once, settings
+from record import forked, import_once, settings
 
 TARGETS = {TENSORS: 0.90, STATISTICS: 0.75}
 RIGHT = ("first", "clean", "nothing claimed", "said")
-
-
-def run_forked(work):
-    """False if it does not end well."""
-    sys.stdout.flush()
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            work()
-            status = 0
-        except BaseException:
-            traceback.print_exc()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
-    return os.waitpid(child, 0)[1] == 0
 
 
 def record(pair, fault, side, evidence, dump):
@@ -67,7 +49,7 @@ def record(pair, fault, side, evidence, dump):
         program()
         sonde.stop()
 
-    if not run_forked(work):
+    if os.waitpid(forked(work), 0)[1] != 0:
         raise RuntimeError(dump.with_name(dump.name + ".log").read_text())
 
 
