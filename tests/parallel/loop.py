@@ -65,6 +65,9 @@ def train(parameters, optimizer, gradients, place, *, over=None, largest=10.0):
         if planted("rate"):
             optimizer.param_groups[0]["lr"] *= 1.1
         optimizer.step()  # FAULT: optimizer, whole_unreduced, rate
+        if planted("decayed"):
+            with torch.no_grad():
+                parameters[-1].mul_(0.99)  # FAULT: decayed
         record.append([digest(t) for t in (loss, *(p.grad for p in parameters), *parameters)])
     if place:
         pathlib.Path(place, f"bits-{faults.rank}.json").write_text(json.dumps(record))

@@ -32,13 +32,15 @@ OPS = {
     "scaled": ("mul",),
     "scaled_alone": ("mul",),
     "doubled": ("mul_",),
-    "rate": ("add_",),
+    "decayed": ("mul_",),
+    "rate": ("add_", "mul_"),  # mul_: the weights decay by the rate, too
     "missing": OPS_OF_WHOLE["missing"],
     "exchanged": OPS_OF_WHOLE["exchanged"],
 }
 SHORT = {
     "tp:ddp_rows": ("exchanged",),
     "gpipe:ddp_rows_clipped": (),
+    "attention_rows4:attention_rows": ("decayed",),
 }  # with the healthy run, in the tests of every change
 
 
@@ -92,7 +94,8 @@ def of_four(style):
 
 def all_pairs():
     known = {**all_styles(), **ROWS}
-    known |= {style.name: style for style in (of_four(known["ddp"]), of_four(known["tp"]))}
+    fours = [of_four(known[name]) for name in ("ddp", "tp", "attention_rows")]
+    known |= {style.name: style for style in fours}
     pairs = (
         ("fsdp2", "ddp", "missing"),
         ("ddp", "fsdp2", "missing"),
@@ -101,14 +104,16 @@ def all_pairs():
         ("fsdp2_tp", "fsdp2"),
         ("hsdp", "ddp4"),
         ("ddp4", "ddp_of_two"),
-        ("ddp_of_two", "ddp4"),
+        ("ddp_of_two", "ddp4", "decayed"),
         ("hsdp", "ddp_of_two"),
         ("tp4", "tp", "exchanged"),
         ("tp", "tp4"),
         ("tp", "ddp_rows", "exchanged"),
-        ("tp", "fsdp2_rows"),
-        ("fsdp2_rows", "tp"),
+        ("tp", "fsdp2_rows", "decayed"),
+        ("fsdp2_rows", "tp", "decayed"),
         ("gpipe", "ddp_rows_clipped"),
+        ("attention_rows4", "attention_rows", "decayed"),
+        ("attention_rows", "attention_rows4", "decayed"),
     )
     return [Pair(known[target], known[golden], (*FAULTS, *more)) for target, golden, *more in pairs]
 
@@ -156,7 +161,7 @@ def main():
         print("two.py: no pair fits")
         return 2
     import_once()
-    columns = (HEALTHY, *FAULTS, "missing", "exchanged")
+    columns = (HEALTHY, *FAULTS, "missing", "exchanged", "decayed")
     rows, wrong, count = [], 0, 0
     with tempfile.TemporaryDirectory(prefix="sonde-two-") as scratch:
         directory = pathlib.Path(options.keep or scratch).absolute()

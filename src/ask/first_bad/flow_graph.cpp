@@ -5,6 +5,7 @@
 #include "ask/first_bad/flow_facts.h"
 #include "dump/formats/free_names.h"
 #include "ground/base/shape.h"
+#include "read/operators/op_questions.h"
 
 namespace sonde {
 
@@ -137,14 +138,9 @@ const CatalogTensor* FlowGraph::made(const FlowInput& input) const {
   return values_[input.value].op == kOutside ? nullptr : values_[input.value].tensor;
 }
 
-// In `_foreach_…` the k-th result comes from the k-th elements of each list, and from arguments that are not lists.
 bool FlowGraph::feeds(const FlowOp& op, const FlowInput& input, std::uint32_t output_slot) const {
   if (!op.nature.is_list || input.tensor == nullptr) return true;
-  const std::uint32_t size = op.list_size;
-  if (size == 0 || output_slot >= size) return true;
-  const std::uint32_t inputs = static_cast<std::uint32_t>(op.inputs.size());
-  const std::uint32_t in_lists = inputs / size * size;
-  return input.tensor->slot >= in_lists || input.tensor->slot % size == output_slot;
+  return feeds_in_list(static_cast<std::uint32_t>(op.inputs.size()), op.list_size, input.tensor->slot, output_slot);
 }
 
 Health FlowGraph::inputs_of(const FlowOp& op, std::uint32_t output_slot, bool* all_known) const {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "ask/compare/factor.h"
@@ -35,6 +36,26 @@ bool only_moves(const CompareOp& op) {
   return op.kind == OpKind::copy || op.kind == OpKind::cast || is_collective(type) || packs_for_collective(type);
 }
 
+// The ops of the step before that made what is read, also if it was copied and gathered since.
+std::set<std::uint32_t> written_before(const CompareSide& side, const CompareSide* before, const CompareInput* read) {
+  std::set<std::uint32_t> writers;
+  std::set<const CompareInput*> seen;
+  std::vector<const CompareInput*> waiting;
+  if (read != nullptr && before != nullptr) waiting.push_back(read);
+  while (!waiting.empty() && seen.size() < kLongestWay) {
+    read = waiting.back();
+    waiting.pop_back();
+    if (!seen.insert(read).second) continue;
+    if (read->from == kNoOp) {
+      const std::uint32_t made = op_with(*before, read->tensor->source);
+      if (made != kNoOp) writers.insert(made);
+    } else if (only_moves(side.ops[read->from])) {
+      for (const CompareInput& one : side.ops[read->from].inputs) waiting.push_back(&one);
+    }
+  }
+  return writers;
+}
+
 class CauseSearch {
  public:
   explicit CauseSearch(const WholeStep& step);
@@ -55,7 +76,7 @@ class CauseSearch {
   bool is_more_than_golden(std::size_t rank, std::uint32_t op) const;
   std::optional<std::uint32_t> op_that_reads(std::size_t rank, std::uint32_t golden, const CompareInput& input) const;
   std::optional<ShardCause> update_before(std::uint32_t golden, const CompareInput& input, const Joined& joined) const;
-  std::set<std::uint32_t> updates_behind(std::size_t rank, const CompareInput* read) const;
+  std::optional<ShardCause> writer_before(std::uint32_t golden, const CompareInput& input, const Joined& joined) const;
   std::optional<ShardCause> in_step_before(std::size_t rank, const CompareInput& input, const ShardCause& cause) const;
   bool is_right(std::size_t rank, std::uint32_t op, const CompareInput& input, const ShardCause& cause) const;
   bool is_on_all_ranks(std::size_t rank, std::uint32_t op) const;
@@ -370,7 +391,8 @@ std::optional<ShardCause> CauseSearch::update_before(std::uint32_t golden, const
   if (!is_forward || !step_.learned().updates_unseen) return std::nullopt;
   for (const std::size_t rank : ranks_to_look_at(golden, joined)) {
     const RankStep& of = step_.ranks()[rank];
-    const std::set<std::uint32_t> updates = updates_behind(rank, step_.input_at(rank, golden, input));
+    std::set<std::uint32_t> updates = written_before(*of.side, of.before.get(), step_.input_at(rank, golden, input));
+    std::erase_if(updates, [&](std::uint32_t op) { return phase_of(*of.before->ops[op].op) != Phase::optimizer; });
     if (updates.empty()) continue;
     ShardCause cause{.kind = FindingKind::inserted,
                      .golden = golden,
@@ -396,25 +418,31 @@ std::optional<ShardCause> CauseSearch::update_before(std::uint32_t golden, const
   return std::nullopt;
 }
 
-// The ops of the optimizer in the step before that made what is read, also if it was copied and gathered since.
-std::set<std::uint32_t> CauseSearch::updates_behind(std::size_t rank, const CompareInput* read) const {
-  const RankStep& of = step_.ranks()[rank];
-  std::set<std::uint32_t> updates;
-  std::set<const CompareInput*> seen;
-  std::vector<const CompareInput*> waiting;
-  if (read != nullptr && of.before != nullptr) waiting.push_back(read);
-  while (!waiting.empty() && seen.size() < kLongestWay) {
-    read = waiting.back();
-    waiting.pop_back();
-    if (!seen.insert(read).second) continue;
-    if (read->from == kNoOp) {
-      const std::uint32_t made = op_with(*of.before, read->tensor->source);
-      if (made != kNoOp && phase_of(*of.before->ops[made].op) == Phase::optimizer) updates.insert(made);
-    } else if (only_moves(of.side->ops[read->from])) {
-      for (const CompareInput& one : of.side->ops[read->from].inputs) waiting.push_back(&one);
+// A parameter was written last by the optimizer in the golden run, and by an op of the program's own here.
+std::optional<ShardCause> CauseSearch::writer_before(std::uint32_t golden, const CompareInput& input,
+                                                     const Joined& joined) const {
+  const CompareSide* golden_before = step_.golden_step().before();
+  const std::set<std::uint32_t> known = written_before(golden_, golden_before, &input);
+  const auto is_update = [](const CompareSide& side, std::uint32_t op) {
+    return phase_of(*side.ops[op].op) == Phase::optimizer;
+  };
+  if (known.empty() || !std::ranges::all_of(known, std::bind_front(is_update, std::cref(*golden_before)))) {
+    return std::nullopt;
+  }
+  for (const std::size_t rank : ranks_to_look_at(golden, joined)) {
+    const RankStep& of = step_.ranks()[rank];
+    for (const std::uint32_t op : written_before(*of.side, of.before.get(), step_.input_at(rank, golden, input))) {
+      if (is_update(*of.before, op) || only_moves(of.before->ops[op])) continue;
+      return ShardCause{.kind = FindingKind::inserted,
+                        .golden = golden,
+                        .rank = rank,
+                        .op = op,
+                        .in_step_before = true,
+                        .golden_tensor = input.tensor,
+                        .joined = joined};
     }
   }
-  return updates;
+  return std::nullopt;
 }
 
 // The parameter that the op reads, if the golden one of that name is another one.
@@ -487,9 +515,10 @@ std::optional<ShardCause> CauseSearch::cause_of(std::uint32_t golden) const {
         return collective;
       }
     }
-    if (!joined.possible || joined.fits) continue;
+    if (!joined.possible || joined.fits || step_.noise().explains(input, joined)) continue;
     if (std::optional<ShardCause> earlier = before(golden, input, joined)) return earlier;
     if (std::optional<ShardCause> update = update_before(golden, input, joined)) return update;
+    if (std::optional<ShardCause> writer = writer_before(golden, input, joined)) return writer;
     cause.uncertain = cause.uncertain || input.from != kNoOp;
     if (input.from != kNoOp || cause.golden_tensor != nullptr) continue;
     cause.kind = input.tensor->parameter.is_parameter() ? FindingKind::parameter : FindingKind::data;

@@ -36,6 +36,7 @@ class GoldenStep {
   const CompareSide& side() const { return *ranks_.front().side; }
   const SiteCalls& calls() const { return ranks_.front().calls; }
   std::size_t ranks() const { return ranks_.size(); }
+  const CompareSide* before() const { return ranks_.front().before.get(); }  // null: unknown
   bool is_sharded() const { return ranks_.size() > 1; }
   // The op, with the others that an op on a wrapper is made of. Empty: a trial's.
   const std::vector<std::uint32_t>& ops_of_call(std::uint32_t op) const;

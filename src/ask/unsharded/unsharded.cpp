@@ -139,7 +139,9 @@ class Unsharded {
 // Of the step that was compared before; null: there is none.
 std::shared_ptr<CompareSide> Unsharded::side_before(const CatalogRank& rank) const {
   for (auto step = comparison_.steps.rbegin(); step != comparison_.steps.rend(); ++step) {
-    if (step->target->rank == &rank) return step->target;
+    for (const std::shared_ptr<CompareSide>& side : {step->target, step->golden}) {
+      if (side->rank == &rank) return side;
+    }
   }
   return nullptr;
 }

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "plan/config/op_types.h"
+#include "read/operators/op_questions.h"
 
 namespace sonde {
 namespace {
@@ -30,6 +31,12 @@ std::string last_part(std::string_view module) {
   return at == std::string_view::npos ? "/" + std::string(module) : std::string(module.substr(at));
 }
 
+// What such an op's inputs are apart bounds what its outputs are, however large it is beside the inputs.
+bool is_sum_of_parts(OpKind kind) {
+  return kind == OpKind::copy || kind == OpKind::exact || kind == OpKind::cast || kind == OpKind::elementwise ||
+         kind == OpKind::contraction || kind == OpKind::reduction;
+}
+
 bool all_fit(const std::vector<Joined>& outputs) {
   bool any = false;
   for (const Joined& output : outputs) {
@@ -49,7 +56,8 @@ WholeStep::WholeStep(const std::vector<RankStep>& ranks, const std::vector<RankS
       options_(options),
       learned_(learned),
       golden_calls_(golden_step_.calls()),
-      labels_(golden_.ops.size()) {
+      labels_(golden_.ops.size()),
+      noise_(golden_, learned.noise) {
   tolerance_ = std::min(8 * learned.largest, kMostTolerance);
   for (const RankStep& rank : ranks_) stages_ = std::max(stages_, rank.stage + 1);
   micro_batches_ = calls_per_golden_call();
@@ -233,33 +241,56 @@ void WholeStep::doubt_alone() {
   }
 }
 
-// By the op's own rounding, and by what its inputs are apart.
-bool WholeStep::is_within_allowance(std::uint32_t golden, const Counterpart& with,
-                                    const std::vector<Joined>& outputs) const {
-  const CompareOp& op = golden_.ops[golden];
-  std::deque<Joined> inputs;
-  std::vector<InputError> errors;
-  for (const CompareInput& input : op.inputs) {
+// By the op's own rounding, and by what its inputs are apart: for each output, the error that this explains. Nothing: it
+// differs by more.
+std::vector<std::optional<double>> WholeStep::explained(std::uint32_t golden, const Counterpart& with,
+                                                        const std::vector<Joined>& outputs) const {
+  std::vector<ReadBeside> inputs;
+  for (const CompareInput& input : golden_.ops[golden].inputs) {
     if (!input.is_read || !input.tensor->recorded() || epsilon_of(input.tensor->dtype) == 0) continue;
-    const Joined& joined = inputs.emplace_back(join_input(golden, input, with));
-    if (!joined.fits) return false;
-    errors.push_back({&joined.difference, input.tensor->slot});
+    Joined joined = join_input(golden, input, with);
+    const bool is_noise = noise_.explains(input, joined);
+    inputs.push_back({input.tensor->slot, is_noise, std::move(joined)});
   }
-  for (const Joined& output : outputs) {
-    if (!output.possible || output.fits) continue;
-    const Allowance allowance =
-        allowance_of(op.op->op_type, op.kind, 0, output.difference, errors, tolerance_, options_.tolerance);
-    if (allowance.anything || is_beyond(output.difference, allowance.total())) return false;
+  std::vector<std::optional<double>> errors;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const bool differs = outputs[i].possible && !outputs[i].fits;
+    errors.push_back(differs ? explained_error(golden, i, outputs[i].difference, inputs) : 0);
   }
-  return !errors.empty();
+  return errors;
 }
 
-void WholeStep::keep(std::uint32_t golden, Label label) {
+std::optional<double> WholeStep::explained_error(std::uint32_t golden, std::size_t output,
+                                                 const TensorDifference& difference,
+                                                 const std::vector<ReadBeside>& inputs) const {
+  const CompareOp& op = golden_.ops[golden];
+  const std::uint32_t slot = op.outputs[output]->slot;
+  const auto lists = static_cast<std::uint32_t>(is_list_op(op.op->op_type) ? op.outputs.size() : 0);
+  std::vector<InputError> errors;
+  bool reads_noise = false;
+  for (const ReadBeside& input : inputs) {
+    if (!feeds_in_list(static_cast<std::uint32_t>(op.inputs.size()), lists, input.slot, slot)) continue;
+    if (!input.joined.fits && !input.is_noise) return std::nullopt;
+    reads_noise = reads_noise || input.is_noise;
+    errors.push_back({&input.joined.difference, input.slot});
+  }
+  if (errors.empty()) return std::nullopt;
+  const Allowance allowance =
+      allowance_of(op.op->op_type, op.kind, slot, difference, errors, tolerance_, options_.tolerance);
+  if (allowance.anything && !reads_noise) return std::nullopt;
+  const bool is_bounded = !allowance.anything || is_sum_of_parts(op.kind);
+  if (is_bounded && is_beyond(difference, allowance.total())) return std::nullopt;
+  return std::max(difference.rms_error, is_bounded ? allowance.total().rms : 0);
+}
+
+void WholeStep::keep(std::uint32_t golden, Label label, const std::vector<std::optional<double>>& noise) {
   const std::vector<const CatalogTensor*>& outputs = golden_.ops[golden].outputs;
   for (std::size_t i = 0; i < label.outputs.size(); ++i) {
     if (!label.outputs[i].possible) continue;
-    const double relative = label.outputs[i].difference.relative();
-    if (label.state == State::found && std::isfinite(relative)) learned_.largest = std::max(learned_.largest, relative);
+    const Joined& output = label.outputs[i];
+    const double relative = output.difference.relative();
+    if (output.fits && std::isfinite(relative)) learned_.largest = std::max(learned_.largest, relative);
+    noise_.set(golden, i, i < noise.size() ? noise[i].value_or(0) : 0);
     TensorParts parts = parts_of(*label.where, {false, outputs[i]->slot});
     if (label.alone) parts = parts.of_rank(*label.alone);
     for (std::size_t rank = 0; rank < parts.ranks(); ++rank) {
@@ -357,16 +388,23 @@ std::optional<WholeStep::Label> WholeStep::nearest(std::uint32_t golden,
   return best;
 }
 
+// An op on one tensor is no counterpart of one on a list.
+bool WholeStep::lacks_results(std::uint32_t golden, const std::vector<Joined>& outputs) const {
+  return is_list_op(golden_.ops[golden].op->op_type) && !std::ranges::all_of(outputs, &Joined::possible);
+}
+
 void WholeStep::look_at(std::uint32_t golden) {
   // How a golden run that is sharded moves its data is its own matter: what reads the results is compared.
   const std::string_view type = golden_.ops[golden].op->op_type;
   const std::vector<std::uint32_t>& ops = golden_step_.ops_of_call(golden);
-  if (ops.empty() || ops.back() != golden || is_collective(type) || packs_for_collective(type)) return;
+  if (ops.empty() || ops.back() != golden || is_collective(type) || packs_for_collective(type)) {
+    return noise_.pass_on(golden);
+  }
   const CallSite& wanted = golden_calls_.address(golden).site;
   const std::vector<Counterpart> candidates = counterparts(golden);
   for (const Counterpart& with : candidates) {
     Label label{State::found, with, join_outputs(golden, with), {}};
-    if (!all_fit(label.outputs)) continue;
+    if (!all_fit(label.outputs) || (with.site.type != wanted.type && lacks_results(golden, label.outputs))) continue;
     keep(golden, std::move(label));
     return look_for_factors(golden);
   }
@@ -375,12 +413,14 @@ void WholeStep::look_at(std::uint32_t golden) {
     if (std::optional<Label> label = found_alone(golden, with)) return keep(golden, std::move(*label));
   }
   std::optional<Label> label = nearest(golden, candidates);
-  if (!label) return;
-  const bool is_allowed = is_within_allowance(golden, *label->where, label->outputs);
+  if (!label) return noise_.pass_on(golden);
+  const std::vector<std::optional<double>> noise = explained(golden, *label->where, label->outputs);
+  const bool is_explained = std::ranges::all_of(noise, [](const auto& error) { return error.has_value(); });
   // Other programs look at the same elements in other shapes.
   const bool is_copy = std::ranges::all_of(ops, [&](std::uint32_t op) { return golden_.ops[op].kind == OpKind::copy; });
-  label->state = is_allowed ? State::found : is_copy ? State::unknown : State::differs;
-  keep(golden, std::move(*label));
+  label->state = is_explained ? State::found : is_copy ? State::unknown : State::differs;
+  keep(golden, std::move(*label), noise);
+  if (!is_explained && is_copy) noise_.pass_on(golden);
 }
 
 // By slot; where the counterpart is several ops, by its place; where the golden op is, whose parts read in another order,

@@ -15,6 +15,7 @@
 
 #include "ask/compare/compare.h"
 #include "ask/unsharded/joined_tensor.h"
+#include "ask/unsharded/noise.h"
 #include "ask/unsharded/rank_step.h"
 #include "ask/unsharded/sites.h"
 
@@ -34,6 +35,7 @@ struct Learned {
   std::map<std::pair<CallSite, std::size_t>, double> factors;  // of golden calls of the backward pass
   bool updates_unseen = false;                                 // ops of the last step's optimizer have no counterpart
   double largest = 0;                                          // relative difference of what was found
+  NoiseOfOutputs noise;
 };
 
 class WholeStep {
@@ -74,6 +76,7 @@ class WholeStep {
   const std::vector<NewFactor>& new_factors() const { return new_factors_; }
   bool is_right(const CatalogTensor* output) const { return good_.contains(output); }
   bool is_wrong(const CatalogTensor* output) const { return bad_.contains(output); }
+  const Noise& noise() const { return noise_; }
 
   // The op of the first rank that has it, or of the rank `alone` of the stage; null: none.
   struct Shown {
@@ -96,7 +99,8 @@ class WholeStep {
   std::size_t inputs_in_common(std::uint32_t golden, const Counterpart& with) const;
   std::optional<Label> nearest(std::uint32_t golden, const std::vector<Counterpart>& candidates) const;
   void look_for_factors(std::uint32_t golden);
-  void keep(std::uint32_t golden, Label label);
+  // `noise`: by output, the error that rounding explains.
+  void keep(std::uint32_t golden, Label label, const std::vector<std::optional<double>>& noise = {});
   void learn(std::string_view module, const Counterpart& where);
   std::optional<std::pair<std::size_t, std::string>> learned(std::string_view module) const;
   std::optional<Label> found_alone(std::uint32_t golden, const Counterpart& with) const;
@@ -112,7 +116,16 @@ class WholeStep {
   std::vector<Joined> join_outputs(std::uint32_t golden, const Counterpart& with,
                                    std::optional<std::size_t> alone = std::nullopt) const;
   JoinLimits limits_of(const CatalogTensor& golden, SiteKind kind) const;
-  bool is_within_allowance(std::uint32_t golden, const Counterpart& with, const std::vector<Joined>& outputs) const;
+  struct ReadBeside {  // by both sides
+    std::uint32_t slot = 0;
+    bool is_noise = false;
+    Joined joined;
+  };
+  std::vector<std::optional<double>> explained(std::uint32_t golden, const Counterpart& with,
+                                               const std::vector<Joined>& outputs) const;
+  std::optional<double> explained_error(std::uint32_t golden, std::size_t output, const TensorDifference& difference,
+                                        const std::vector<ReadBeside>& inputs) const;
+  bool lacks_results(std::uint32_t golden, const std::vector<Joined>& outputs) const;
 
   const std::vector<RankStep>& ranks_;
   const GoldenStep golden_step_;
@@ -125,6 +138,7 @@ class WholeStep {
   std::size_t micro_batches_ = 1;
   std::vector<Label> labels_;
   std::set<const CatalogTensor*> good_, bad_;  // outputs of the target
+  Noise noise_;
   std::vector<OtherNumber> other_numbers_;
   std::vector<std::uint32_t> factor_changes_;
   std::vector<NewFactor> new_factors_;

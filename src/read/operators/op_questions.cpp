@@ -25,6 +25,11 @@ bool is_one_of(std::string_view type, std::initializer_list<std::string_view> na
 
 bool is_list_op(std::string_view op_type) { return contains(op_type, "_foreach_"); }
 
+bool feeds_in_list(std::uint32_t inputs, std::uint32_t size, std::uint32_t input, std::uint32_t output) {
+  if (size == 0 || output >= size) return true;
+  return input >= inputs / size * size || input % size == output;
+}
+
 bool is_fused_optimizer(std::string_view op_type) { return contains(op_type, "_fused_"); }
 
 bool begins_backward(std::string_view op_type) { return bare_type(op_type) == "oneslike"; }

@@ -1,6 +1,7 @@
 // Questions about an operator that its type answers. A `plain` type is bare_type() or shared_type() of it.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -9,6 +10,9 @@ namespace sonde {
 // --- of the type as the host writes it
 // `_foreach_…`: lists of tensors, element by element.
 bool is_list_op(std::string_view op_type);
+// Of such an op with `inputs` inputs and `size` results: the k-th result comes from the k-th element of each list, and from
+// arguments that are not lists.
+bool feeds_in_list(std::uint32_t inputs, std::uint32_t size, std::uint32_t input, std::uint32_t output);
 // `_fused_adam_`: the whole update of an optimizer.
 bool is_fused_optimizer(std::string_view op_type);
 // It makes ones like the loss, from which backward begins.

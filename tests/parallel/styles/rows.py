@@ -6,7 +6,7 @@ They are in no table of docs/parallel.md: tests/parallel/two.py compares them wi
 import torch
 import torch.distributed as dist
 from loop import train
-from nets import Net, batch, error_of_tokens, mean_error
+from nets import Attention, Net, batch, error_of_tokens, mean_error
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 
@@ -14,7 +14,7 @@ from styles import Style, sgd
 from styles.data import shard
 
 
-def train_rows(run, network, largest=10.0):
+def train_rows(run, network, largest=10.0, optimizer=sgd):
     """As the styles in which all ranks have the same batch."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
 
@@ -24,7 +24,7 @@ def train_rows(run, network, largest=10.0):
         loss.backward()
         return loss
 
-    train(network.parameters(), sgd(network.parameters()), gradients, run.place, largest=largest)
+    train(network.parameters(), optimizer(network.parameters()), gradients, run.place, largest=largest)
 
 
 def ddp_rows(run):
@@ -33,6 +33,12 @@ def ddp_rows(run):
 
 def ddp_rows_clipped(run):
     train_rows(run, nn.parallel.DistributedDataParallel(Net()), largest=0.1)
+
+
+def attention_rows(run):
+    """With an optimizer that divides by what the gradients are."""
+    network = nn.parallel.DistributedDataParallel(Net(block=Attention))
+    train_rows(run, network, optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=0.01))
 
 
 def fsdp2_rows(run):
@@ -58,5 +64,5 @@ def ddp_of_two(run):
 
 ROWS = {
     program.__name__: Style(program.__name__, program, program.__name__)
-    for program in (ddp_rows, ddp_rows_clipped, fsdp2_rows, ddp_of_two)
+    for program in (ddp_rows, ddp_rows_clipped, attention_rows, fsdp2_rows, ddp_of_two)
 }

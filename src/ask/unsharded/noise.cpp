@@ -1,0 +1,38 @@
+#include "ask/unsharded/noise.h"
+
+#include <algorithm>
+
+namespace sonde {
+namespace {
+
+constexpr double kLuck = 8;  // of one run's rounding beside another's
+
+}  // namespace
+
+void Noise::set(std::uint32_t op, std::size_t output, double rms) {
+  const CompareOp& of = golden_.ops[op];
+  if (rms > 0) known_[{of.op->sequence, of.outputs[output]->slot}] = rms;
+}
+
+void Noise::pass_on(std::uint32_t op) {
+  double most = 0;
+  for (const CompareInput& input : golden_.ops[op].inputs) {
+    if (input.is_read) most = std::max(most, of(input));
+  }
+  for (std::size_t i = 0; i < golden_.ops[op].outputs.size(); ++i) set(op, i, most);
+}
+
+double Noise::of(const CompareInput& input) const {
+  const bool is_of_step = input.from != kNoOp;
+  const auto known = known_.find(is_of_step ? std::pair(golden_.ops[input.from].op->sequence, input.from_slot)
+                                            : std::pair(input.tensor->source, input.tensor->source_slot));
+  return known == known_.end() ? 0 : known->second;
+}
+
+bool Noise::explains(const CompareInput& input, const Joined& read) const {
+  const TensorDifference& difference = read.difference;
+  return read.possible && !read.fits && difference.different_non_finite == 0 &&
+         difference.rms_error <= kLuck * of(input);
+}
+
+}  // namespace sonde
