@@ -116,7 +116,36 @@ bool covers(const FlowGraph& graph, std::uint32_t index, const CatalogTensor& re
   return false;
 }
 
-// An input comes from the last writer of its memory. If that was another view of it, the data is from an earlier op.
+// It has what was seen.
+bool explains(const Health& made, const Health& seen) {
+  return made.known && (!seen.nan || made.nan) && (!seen.inf() || made.inf());
+}
+
+// What wrote the bad values that an op reads in memory whose last writer wrote another view of it.
+struct EarlierSource {
+  std::optional<std::uint32_t> value;  // nothing: from outside
+  bool is_in_parts = false;            // no value has all of them: the last of those that together do
+};
+
+EarlierSource source_before(const FlowGraph& graph, std::uint32_t last, const Health& seen) {
+  std::optional<std::uint32_t> at = last, last_bad;
+  Health parts;
+  for (std::size_t depth = 0; at && depth <= kLongestPath; ++depth) {
+    const FlowValue& value = graph.values()[*at];
+    if (value.op == kOutside || graph.ops()[value.op].nature.uninitialised) break;
+    const Health health = value.tensor != nullptr ? graph.health().of(*value.tensor) : Health();
+    if (explains(health, seen)) return {at};
+    if (health.known && health.bad()) {
+      parts.add(health);
+      if (!last_bad) last_bad = at;
+    }
+    at = graph.older(*at);
+  }
+  return last_bad && explains(parts, seen) ? EarlierSource{last_bad, true} : EarlierSource{at};
+}
+
+// An input comes from the last writer of its memory. If that was another view of it, the data is from an earlier op, or
+// from several: gradients in a bucket.
 void look_behind_views(FlowGraph& graph) {
   for (std::uint32_t op = 0; op < graph.ops().size(); ++op) {
     for (std::uint32_t i = 0; i < graph.ops()[op].inputs.size(); ++i) {
@@ -125,17 +154,9 @@ void look_behind_views(FlowGraph& graph) {
       const FlowValue& source = graph.values()[input.value];
       if (!seen.bad() || source.op == kOutside || source.tensor == nullptr) continue;
       const Health& made = graph.health().of(*source.tensor);
-      const bool explained = (!seen.nan || made.nan) && (!seen.inf() || made.inf());
-      if (!made.known || explained || covers(graph, input.value, *input.tensor)) continue;
-      std::optional<std::uint32_t> before = graph.older(input.value);
-      for (std::size_t depth = 0; before && depth < kLongestPath; ++depth) {
-        const FlowValue& candidate = graph.values()[*before];
-        if (candidate.op == kOutside || graph.ops()[candidate.op].nature.uninitialised) break;
-        const Health found = candidate.tensor != nullptr ? graph.health().of(*candidate.tensor) : Health();
-        if (found.known && (!seen.nan || found.nan) && (!seen.inf() || found.inf())) break;
-        before = graph.older(*before);
-      }
-      graph.join(op, i, before ? *before : graph.outside_value(*input.tensor));
+      if (!made.known || explains(made, seen) || covers(graph, input.value, *input.tensor)) continue;
+      const EarlierSource before = source_before(graph, input.value, seen);
+      graph.join(op, i, before.value ? *before.value : graph.outside_value(*input.tensor), before.is_in_parts);
     }
   }
 }

@@ -81,11 +81,12 @@ std::uint32_t FlowGraph::outside_value(const CatalogTensor& tensor) {
   return known->second;
 }
 
-void FlowGraph::join(std::uint32_t op, std::uint32_t input, std::uint32_t value) {
+void FlowGraph::join(std::uint32_t op, std::uint32_t input, std::uint32_t value, bool is_in_parts) {
   FlowInput& joined = ops_[op].inputs[input];
   std::erase_if(values_[joined.value].readers,
                 [&](const FlowReader& reader) { return reader.op == op && reader.input == input; });
   joined.value = value;
+  joined.is_in_parts = is_in_parts;
   values_[value].readers.push_back({op, input});
 }
 
@@ -98,6 +99,9 @@ std::optional<std::uint32_t> FlowGraph::older(std::uint32_t index) const {
   const FlowValue& value = values_[index];
   if (value.op == kOutside) return std::nullopt;
   const FlowOp& op = ops_[value.op];
+  for (const FlowInput& input : op.inputs) {  // `out=`
+    if (input.tensor->skipped.reason == NotRead::only_written) return input.value;
+  }
   if (!op.nature.in_place && !op.nature.only_moves) return std::nullopt;
   for (const FlowInput& input : op.inputs) {
     if (input.tensor->is_input && input.tensor->slot == (op.nature.in_place ? value.slot : 0)) return input.value;

@@ -22,9 +22,10 @@ inline constexpr std::size_t kLongestPath = 64;  // ops on the way of a value; w
 
 struct FlowInput {
   const CatalogTensor* tensor = nullptr;
-  std::uint32_t value = 0;  // its source
-  bool is_read = true;      // false: only its shape counts, or it is overwritten
-  bool is_unsaid = false;   // another record contains it, but this op reads it too: see flow_edges.h
+  std::uint32_t value = 0;   // its source
+  bool is_read = true;       // false: only its shape counts, or it is overwritten
+  bool is_unsaid = false;    // another record contains it, but this op reads it too: see flow_edges.h
+  bool is_in_parts = false;  // older values of its source's memory hold bad elements, too: a bucket of gradients
 };
 
 struct FlowOp {
@@ -58,8 +59,8 @@ class FlowGraph {
       : health_(health), only_overflows_(only_overflows), flow_(rank) {}
 
   void add_step(const CatalogStep& step, bool is_next);
-  // The input comes from another value than the dump says.
-  void join(std::uint32_t op, std::uint32_t input, std::uint32_t value);
+  // The input comes from another value than the dump says; `is_in_parts`: and from older values of that memory.
+  void join(std::uint32_t op, std::uint32_t input, std::uint32_t value, bool is_in_parts = false);
   // The op reads more than the dump says.
   void add_input(std::uint32_t op, FlowInput input);
   // That of the tensor's parameter, data or earlier maker.
