@@ -91,8 +91,11 @@ class CauseSearch {
   const WholeStep& step_;
   const CompareSide& golden_;
   std::vector<std::vector<std::uint32_t>> readers_;  // of the values, by golden op
-  std::map<std::string_view, std::pair<std::uint32_t, std::size_t>>
-      parameters_;  // golden ones: op and input that reads it
+  struct Read {
+    std::uint32_t op = kNoOp;
+    std::size_t place = 0;  // of the input
+  };
+  std::map<std::string_view, std::vector<Read>> parameters_;  // golden ones: who reads them
 };
 
 CauseSearch::CauseSearch(const WholeStep& step) : step_(step), golden_(step.golden()), readers_(golden_.ops.size()) {
@@ -102,8 +105,8 @@ CauseSearch::CauseSearch(const WholeStep& step) : step_(step), golden_(step.gold
       if (input.from != kNoOp && input.is_read) readers_[input.from].push_back(g);
       const bool is_parameter = !packs && input.from == kNoOp && input.is_read && input.tensor->recorded();
       if (is_parameter && input.tensor->parameter.is_parameter()) {
-        parameters_.try_emplace(input.tensor->parameter, g,
-                                static_cast<std::size_t>(&input - golden_.ops[g].inputs.data()));
+        parameters_[input.tensor->parameter].push_back(
+            {g, static_cast<std::size_t>(&input - golden_.ops[g].inputs.data())});
       }
     }
   }
@@ -450,7 +453,15 @@ std::optional<ShardCause> CauseSearch::parameter_that_differs(std::size_t rank, 
                                                               const CompareInput& input) const {
   const auto known = parameters_.find(input.name);
   if (input.from != kNoOp || known == parameters_.end()) return std::nullopt;
-  const auto [golden, place] = known->second;
+  // The backward pass may read it transposed under its name: then another op that does so is beside it.
+  const CallSite& site = step_.ranks()[rank].calls.address(op).site;
+  const auto reads_alike = [&](const Read& read) {
+    const CallSite& golden_site = step_.address(read.op).site;
+    return golden_site.place.kind == site.place.kind && golden_site.type == site.type;
+  };
+  const auto alike = std::ranges::find_if(known->second, reads_alike);
+  if (alike == known->second.end() && site.place.kind != SiteKind::forward) return std::nullopt;
+  const auto [golden, place] = alike == known->second.end() ? known->second.front() : *alike;
   const CatalogTensor* golden_tensor = golden_.ops[golden].inputs[place].tensor;
   const Joined joined = step_.join_read(rank, op, input, {golden_.rank, golden_tensor}, SiteKind::forward);
   if (!joined.possible || joined.fits) return std::nullopt;

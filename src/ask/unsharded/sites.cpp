@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <set>
 
 #include "ground/base/text.h"
 #include "read/operators/op_nature.h"
@@ -121,6 +122,20 @@ std::string parameter_of(std::string_view name, const std::vector<std::string>& 
   return of_state == known.end() ? plain : *of_state;
 }
 
+// That an op of the optimizer concerns: it reads it, or what an op before has computed for it alone.
+std::string SiteCalls::updated_parameter(const CompareOp& op, const std::vector<std::string>& known) const {
+  for (const CompareInput& input : op.inputs) {
+    if (input.tensor->parameter.is_parameter()) return parameter_of(input.tensor->parameter, known);
+  }
+  std::set<std::string> found;
+  for (const CompareInput& input : op.inputs) {
+    if (input.from == kNoOp) continue;
+    const CallSite& made_at = addresses_[input.from].site;
+    if (!made_at.parameter.empty()) found.insert(made_at.parameter);
+  }
+  return found.size() == 1 ? *found.begin() : std::string();
+}
+
 SiteCalls::SiteCalls(const CompareSide& side) : addresses_(side.ops.size()) {
   const std::vector<std::string> parameters = parameters_of(side);
   const std::vector<std::uint32_t> group = groups_of(side);
@@ -137,13 +152,7 @@ SiteCalls::SiteCalls(const CompareSide& side) : addresses_(side.ops.size()) {
     const std::string_view component = last_component(op.scope);
     const bool is_group = is_of_wrapper(component) && site.place.kind != SiteKind::backward;
     site.type = bare_type(is_group ? component.substr(0, component.rfind('-')) : op.op->op_type);
-    if (site.place.kind == SiteKind::optimizer) {
-      for (const CompareInput& input : op.inputs) {
-        if (site.parameter.empty() && input.tensor->parameter.is_parameter()) {
-          site.parameter = parameter_of(input.tensor->parameter, parameters);
-        }
-      }
-    }
+    if (site.place.kind == SiteKind::optimizer) site.parameter = updated_parameter(op, parameters);
     std::vector<SiteCall>& there = calls_[site];
     for (const std::uint32_t index : call.ops) addresses_[index] = {site, there.size()};
     there.push_back(call);

@@ -54,6 +54,8 @@ class SiteCalls {
   const Address& address(std::uint32_t op) const { return addresses_[op]; }
 
  private:
+  std::string updated_parameter(const CompareOp& op, const std::vector<std::string>& known) const;
+
   std::map<CallSite, std::vector<SiteCall>> calls_;
   std::vector<Address> addresses_;  // by op
 };

@@ -423,26 +423,28 @@ void WholeStep::look_at(std::uint32_t golden) {
   if (!is_explained && is_copy) noise_.pass_on(golden);
 }
 
-// By slot; where the counterpart is several ops, by its place; where the golden op is, whose parts read in another order,
-// by values.
+// By slot; where one of the two is several ops, which may read in another order, by values.
 CallSlot WholeStep::slot_of(std::uint32_t golden, const CompareInput& input, const Counterpart& with) const {
   const std::optional<Shown> target = shown(with);
   if (!target) return {true, input.tensor->slot};
   const RankStep& of = ranks_[target->rank];
   const SiteCall& call = of.calls.at(with.site)->at(with.first);
   const bool is_group = call.ops.size() > 1;
-  if (golden_step_.ops_of_call(golden).size() == 1) {
-    const auto place = static_cast<std::uint32_t>(&input - golden_.ops[golden].inputs.data());
-    return {true, is_group ? place : input.tensor->slot};
-  }
+  if (golden_step_.ops_of_call(golden).size() == 1 && !is_group) return {true, input.tensor->slot};
+  const std::vector<const CompareInput*> inputs = inputs_of(*of.side, call);
+  const bool is_parameter = input.tensor->parameter.is_parameter();
+  const bool any_alike = std::ranges::any_of(
+      inputs, [&](const CompareInput* one) { return one->tensor->parameter.is_parameter() == is_parameter; });
   CallSlot nearest{true, static_cast<std::uint32_t>(-1)};
   double least = std::numeric_limits<double>::infinity();
-  const std::vector<const CompareInput*> inputs = inputs_of(*of.side, call);
   for (std::uint32_t i = 0; i < inputs.size(); ++i) {
+    if (any_alike && inputs[i]->tensor->parameter.is_parameter() != is_parameter) continue;
     const CallSlot slot{true, is_group ? i : inputs[i]->tensor->slot};
     const Joined found =
         joined(parts_of(with, slot), {golden_.rank, input.tensor}, golden_calls_.address(golden).site.place.kind);
-    const double error = found.fits ? -1 : found.possible ? found.difference.relative() : least;
+    if (!found.possible) continue;
+    const double relative = found.difference.relative();
+    const double error = found.fits ? -1 : std::isfinite(relative) ? relative : std::numeric_limits<double>::max();
     if (error >= least) continue;
     least = error;
     nearest = slot;
@@ -457,14 +459,14 @@ const CompareInput* WholeStep::input_at(std::size_t rank, std::uint32_t golden, 
   if (calls == nullptr || with.first >= calls->size()) return nullptr;
   const SiteCall& call = (*calls)[with.first];
   const std::vector<const CompareInput*> inputs = inputs_of(*of.side, call);
+  const bool is_group = call.ops.size() > 1;
   std::size_t place = 0;
-  if (golden_step_.ops_of_call(golden).size() == 1) {
+  if (golden_step_.ops_of_call(golden).size() == 1 && !is_group) {
     place = static_cast<std::size_t>(&input - golden_.ops[golden].inputs.data());
   } else {
     const CallSlot slot = slot_of(golden, input, with);
     const auto is_it = [&](const CompareInput* one) { return one->tensor->slot == slot.number; };
-    place = call.ops.size() > 1 ? slot.number
-                                : static_cast<std::size_t>(std::ranges::find_if(inputs, is_it) - inputs.begin());
+    place = is_group ? slot.number : static_cast<std::size_t>(std::ranges::find_if(inputs, is_it) - inputs.begin());
   }
   return place < inputs.size() ? inputs[place] : nullptr;
 }
@@ -484,17 +486,26 @@ std::optional<WholeStep::Shown> WholeStep::shown(const Counterpart& of, std::opt
   return std::nullopt;
 }
 
-Counterpart WholeStep::counterpart_of(std::size_t rank, std::uint32_t op) const {
+// The op with its counterparts on other ranks, and with those for other micro-batches if `of_all`.
+Counterpart WholeStep::counterpart_of(std::size_t rank, std::uint32_t op, bool of_all) const {
   const SiteCalls::Address& address = ranks_[rank].calls.address(op);
   const std::size_t there = calls_at(ranks_[rank].stage, address.site);
-  const std::size_t calls = there % micro_batches_ == 0 ? micro_batches_ : 1;
+  const std::size_t calls = of_all && there % micro_batches_ == 0 ? micro_batches_ : 1;
   const std::size_t stride = there / calls;
   return {ranks_[rank].stage, address.site, address.number % stride, stride, calls};
 }
 
+// What the program calls once for each parameter is not of a micro-batch, although their number may divide it.
 Joined WholeStep::join_read(std::size_t rank, std::uint32_t op, const CompareInput& input, const TensorOf& golden,
                             SiteKind kind) const {
-  const Counterpart with = counterpart_of(rank, op);
+  Joined of_batches = join_read(rank, counterpart_of(rank, op, true), input, golden, kind);
+  if (of_batches.fits || micro_batches_ == 1) return of_batches;
+  Joined of_one = join_read(rank, counterpart_of(rank, op, false), input, golden, kind);
+  return of_one.fits ? of_one : of_batches;
+}
+
+Joined WholeStep::join_read(std::size_t rank, const Counterpart& with, const CompareInput& input,
+                            const TensorOf& golden, SiteKind kind) const {
   const TensorParts parts = parts_of(with, {true, input.tensor->slot});
   Joined whole = joined(parts, golden, kind);
   if (whole.fits || parts.ranks() == 1) return whole;

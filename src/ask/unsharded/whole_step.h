@@ -109,7 +109,9 @@ class WholeStep {
   std::vector<Counterpart> counterparts(std::uint32_t golden) const;
   void add_counterparts(const CallSite& wanted, const CallSite& site, std::size_t stage, std::size_t number,
                         std::size_t of, std::vector<Counterpart>& out) const;
-  Counterpart counterpart_of(std::size_t rank, std::uint32_t op) const;
+  Counterpart counterpart_of(std::size_t rank, std::uint32_t op, bool of_all) const;
+  Joined join_read(std::size_t rank, const Counterpart& with, const CompareInput& input, const TensorOf& golden,
+                   SiteKind kind) const;
   TensorParts parts_of(const Counterpart& of, const CallSlot& slot) const;
   Joined joined(const TensorParts& parts, const TensorOf& golden, SiteKind kind) const;
   // `alone`: the parts of this rank of the stage only.
