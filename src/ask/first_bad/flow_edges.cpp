@@ -116,12 +116,12 @@ bool covers(const FlowGraph& graph, std::uint32_t index, const CatalogTensor& re
   return false;
 }
 
-// It has what was seen.
+// It has all kinds of bad values that were seen.
 bool explains(const Health& made, const Health& seen) {
   return made.known && (!seen.nan || made.nan) && (!seen.inf() || made.inf());
 }
 
-// What wrote the bad values that an op reads in memory whose last writer wrote another view of it.
+// The writer of the bad values that an op reads in memory whose last writer wrote another view of it.
 struct EarlierSource {
   std::optional<std::uint32_t> value;  // nothing: from outside
   bool is_in_parts = false;            // no value has all of them: the last of those that together do

@@ -31,7 +31,7 @@ std::string last_part(std::string_view module) {
   return at == std::string_view::npos ? "/" + std::string(module) : std::string(module.substr(at));
 }
 
-// What such an op's inputs are apart bounds what its outputs are, however large it is beside the inputs.
+// The difference of such an op's inputs bounds that of its outputs, however large it is beside the inputs.
 bool is_sum_of_parts(OpKind kind) {
   return kind == OpKind::copy || kind == OpKind::exact || kind == OpKind::cast || kind == OpKind::elementwise ||
          kind == OpKind::contraction || kind == OpKind::reduction;
@@ -388,7 +388,7 @@ std::optional<WholeStep::Label> WholeStep::nearest(std::uint32_t golden,
   return best;
 }
 
-// An op on one tensor is no counterpart of one on a list.
+// An op on a list has a counterpart on a list.
 bool WholeStep::lacks_results(std::uint32_t golden, const std::vector<Joined>& outputs) const {
   return is_list_op(golden_.ops[golden].op->op_type) && !std::ranges::all_of(outputs, &Joined::possible);
 }
@@ -495,7 +495,7 @@ Counterpart WholeStep::counterpart_of(std::size_t rank, std::uint32_t op, bool o
   return {ranks_[rank].stage, address.site, address.number % stride, stride, calls};
 }
 
-// What the program calls once for each parameter is not of a micro-batch, although their number may divide it.
+// Calls for each parameter are not of a micro-batch, although the number of micro-batches may divide theirs.
 Joined WholeStep::join_read(std::size_t rank, std::uint32_t op, const CompareInput& input, const TensorOf& golden,
                             SiteKind kind) const {
   Joined of_batches = join_read(rank, counterpart_of(rank, op, true), input, golden, kind);
