@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "ask/first_bad/flow_facts.h"
 #include "dump/formats/free_names.h"
@@ -123,25 +124,26 @@ bool explains(const Health& made, const Health& seen) {
 
 // The writer of the bad values that an op reads in memory whose last writer wrote another view of it.
 struct EarlierSource {
-  std::optional<std::uint32_t> value;  // nothing: from outside
-  bool is_in_parts = false;            // no value has all of them: the last of those that together do
+  std::optional<std::uint32_t> value;      // nothing: from outside
+  std::vector<std::uint32_t> other_parts;  // no value has all of them: older ones that together with it do
 };
 
 EarlierSource source_before(const FlowGraph& graph, std::uint32_t last, const Health& seen) {
-  std::optional<std::uint32_t> at = last, last_bad;
+  std::optional<std::uint32_t> at = last;
+  std::vector<std::uint32_t> bad;
   Health parts;
   for (std::size_t depth = 0; at && depth <= kLongestPath; ++depth) {
     const FlowValue& value = graph.values()[*at];
     if (value.op == kOutside || graph.ops()[value.op].nature.uninitialised) break;
     const Health health = value.tensor != nullptr ? graph.health().of(*value.tensor) : Health();
-    if (explains(health, seen)) return {at};
+    if (explains(health, seen)) return {at, {}};
     if (health.known && health.bad()) {
       parts.add(health);
-      if (!last_bad) last_bad = at;
+      bad.push_back(*at);
     }
     at = graph.older(*at);
   }
-  return last_bad && explains(parts, seen) ? EarlierSource{last_bad, true} : EarlierSource{at};
+  return explains(parts, seen) ? EarlierSource{bad.front(), {bad.begin() + 1, bad.end()}} : EarlierSource{at, {}};
 }
 
 // An input comes from the last writer of its memory. If that was another view of it, the data is from an earlier op, or
@@ -156,7 +158,9 @@ void look_behind_views(FlowGraph& graph) {
       const Health& made = graph.health().of(*source.tensor);
       if (!made.known || explains(made, seen) || covers(graph, input.value, *input.tensor)) continue;
       const EarlierSource before = source_before(graph, input.value, seen);
-      graph.join(op, i, before.value ? *before.value : graph.outside_value(*input.tensor), before.is_in_parts);
+      const bool is_in_parts = !before.other_parts.empty();
+      graph.join(op, i, before.value ? *before.value : graph.outside_value(*input.tensor), is_in_parts);
+      for (const std::uint32_t part : before.other_parts) add_unsaid_value(graph, op, part);
     }
   }
 }

@@ -757,6 +757,25 @@ TEST(Stomp, AViewOfMemoryThatAnotherViewWroteIsNotCompared) {
   EXPECT_THAT(memory_stomp(run.catalog()).findings, SizeIs(0));
 }
 
+TEST(FirstBad, PartsOfABucketHaveACauseEach) {
+  MadeRun run;
+  const Made loss = run.loss("mse_loss", {run.outside("x")});
+  run.phase(Phase::backward);
+  const Made huge = run.op("exp", {loss}, kHuge);
+  const Made bad = run.op("log", {loss}, kNan);
+  const Made bucket = run.op("empty", {});
+  run.last_output().shape = {64};
+  const Made first = run.op("copy_", {bucket, huge}, kHuge);
+  const Made second = run.op("copy_", {first, bad}, kNan);
+  run.op("allreduce_", {second}, {.nan = 2, .positive_inf = 1});
+  run.last_output().shape = run.last_input(0).shape = {64};
+  run.last_input(0).statistics = run.last_output().statistics;
+  const FirstBad report = first_bad(run.catalog());
+  std::vector<std::string> types;
+  for (const Finding& finding : report.findings) types.emplace_back(finding.tensor.op_type);
+  EXPECT_THAT(types, ElementsAre("exp", "log"));
+}
+
 TEST(FirstBad, ANumberThatIsOnlyPrintedBesideATrainingIsAside) {
   MadeRun run;
   const Made y = run.op("linear", {run.outside("x")});
