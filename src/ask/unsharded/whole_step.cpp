@@ -11,7 +11,8 @@
 namespace sonde {
 namespace {
 
-constexpr double kSpacings = 64;  // of rounding, as for the ends of a step
+constexpr double kSpacings = 64;          // of rounding, as for the ends of a step
+constexpr double kSpacingsOfCoarser = 4;  // of two runs in different types
 constexpr double kMostTolerance = 1e-2;
 constexpr std::size_t kMostCandidates = 16;  // calls at one place
 
@@ -29,6 +30,17 @@ std::vector<double> factors_of(std::size_t parts) {
 std::string last_part(std::string_view module) {
   const std::size_t at = module.rfind('/');
   return at == std::string_view::npos ? "/" + std::string(module) : std::string(module.substr(at));
+}
+
+// Of the results of all ops.
+double coarsest_spacing(const std::vector<RankStep>& ranks) {
+  double coarsest = 0;
+  for (const RankStep& rank : ranks) {
+    for (const CompareOp& op : rank.side->ops) {
+      for (const CatalogTensor* output : op.outputs) coarsest = std::max(coarsest, epsilon_of(output->dtype));
+    }
+  }
+  return coarsest;
 }
 
 // The difference of such an op's inputs bounds that of its outputs, however large it is beside the inputs.
@@ -59,6 +71,8 @@ WholeStep::WholeStep(const std::vector<RankStep>& ranks, const std::vector<RankS
       labels_(golden_.ops.size()),
       noise_(golden_, learned.noise) {
   tolerance_ = std::min(8 * learned.largest, kMostTolerance);
+  const double own = coarsest_spacing(ranks_), of_golden = coarsest_spacing(golden);
+  if (own != of_golden) tolerance_ = std::max(tolerance_, kSpacingsOfCoarser * std::max(own, of_golden));
   for (const RankStep& rank : ranks_) stages_ = std::max(stages_, rank.stage + 1);
   micro_batches_ = calls_per_golden_call();
   for (std::uint32_t g = 0; g < golden_.ops.size(); ++g) look_at(g);
@@ -277,8 +291,8 @@ std::optional<double> WholeStep::explained_error(std::uint32_t golden, std::size
   if (errors.empty()) return std::nullopt;
   const Allowance allowance =
       allowance_of(op.op->op_type, op.kind, slot, difference, errors, tolerance_, options_.tolerance);
-  if (allowance.anything && !reads_noise) return std::nullopt;
   const bool is_bounded = !allowance.anything || is_sum_of_parts(op.kind);
+  if (!is_bounded && !reads_noise) return std::nullopt;
   if (is_bounded && is_beyond(difference, allowance.total())) return std::nullopt;
   return std::max(difference.rms_error, is_bounded ? allowance.total().rms : 0);
 }
