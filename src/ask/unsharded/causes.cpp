@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
 
 #include "ask/compare/factor.h"
 #include "ask/compare/maker_of_data.h"
 #include "ask/unsharded/op_evidence.h"
+#include "ask/unsharded/step_before.h"
 #include "plan/config/op_types.h"
 #include "read/measure/health.h"
 #include "read/operators/op_nature.h"
@@ -30,32 +30,6 @@ bool is_weight(const CompareSide& side, const CompareInput& input) {
   return maker.kind == OpKind::copy && maker.inputs.size() == 1 && is_weight(side, maker.inputs.front());
 }
 
-// It copies, sends or receives, in one piece or several.
-bool only_moves(const CompareOp& op) {
-  const std::string_view type = op.op->op_type;
-  return op.kind == OpKind::copy || op.kind == OpKind::cast || is_collective(type) || packs_for_collective(type);
-}
-
-// The ops of the step before that made what is read, also if it was copied and gathered since.
-std::set<std::uint32_t> written_before(const CompareSide& side, const CompareSide* before, const CompareInput* read) {
-  std::set<std::uint32_t> writers;
-  std::set<const CompareInput*> seen;
-  std::vector<const CompareInput*> waiting;
-  if (read != nullptr && before != nullptr) waiting.push_back(read);
-  while (!waiting.empty() && seen.size() < kLongestWay) {
-    read = waiting.back();
-    waiting.pop_back();
-    if (!seen.insert(read).second) continue;
-    if (read->from == kNoOp) {
-      const std::uint32_t made = op_with(*before, read->tensor->source);
-      if (made != kNoOp) writers.insert(made);
-    } else if (only_moves(side.ops[read->from])) {
-      for (const CompareInput& one : side.ops[read->from].inputs) waiting.push_back(&one);
-    }
-  }
-  return writers;
-}
-
 class CauseSearch {
  public:
   explicit CauseSearch(const WholeStep& step);
@@ -75,14 +49,11 @@ class CauseSearch {
   std::ptrdiff_t ops_that_compute(std::size_t rank, const std::set<std::uint32_t>& ops) const;
   bool is_more_than_golden(std::size_t rank, std::uint32_t op) const;
   std::optional<std::uint32_t> op_that_reads(std::size_t rank, std::uint32_t golden, const CompareInput& input) const;
-  std::optional<ShardCause> update_before(std::uint32_t golden, const CompareInput& input, const Joined& joined) const;
-  std::optional<ShardCause> writer_before(std::uint32_t golden, const CompareInput& input, const Joined& joined) const;
   std::optional<ShardCause> in_step_before(std::size_t rank, const CompareInput& input, const ShardCause& cause) const;
   bool is_right(std::size_t rank, std::uint32_t op, const CompareInput& input, const ShardCause& cause) const;
   bool is_on_all_ranks(std::size_t rank, std::uint32_t op) const;
   std::optional<ShardCause> collective_before(std::uint32_t golden, const CompareInput& input,
                                               const Joined& joined) const;
-  std::vector<std::size_t> ranks_to_look_at(std::uint32_t golden, const Joined& joined) const;
   std::optional<ShardCause> parameter_before(const ShardCause& cause) const;
   std::optional<ShardCause> parameter_that_differs(std::size_t rank, std::uint32_t op, const CompareInput& input) const;
   bool divides_like_micro_batches(std::size_t rank, std::uint32_t op) const;
@@ -198,19 +169,6 @@ std::optional<ShardCause> CauseSearch::with_factor(std::uint32_t golden, double 
   return cause;
 }
 
-// Those whose parts differ, where the others' do not; else all of the stage.
-std::vector<std::size_t> CauseSearch::ranks_to_look_at(std::uint32_t golden, const Joined& joined) const {
-  const std::size_t stage = step_.label(golden).where->stage;
-  std::vector<std::size_t> of_stage;
-  for (std::size_t rank = 0; rank < step_.ranks().size(); ++rank) {
-    if (step_.ranks()[rank].stage == stage) of_stage.push_back(rank);
-  }
-  if (joined.other_ranks.empty()) return of_stage;
-  std::vector<std::size_t> apart;
-  for (const std::size_t number : joined.other_ranks) apart.push_back(of_stage[number]);
-  return apart;
-}
-
 bool CauseSearch::is_on_all_ranks(std::size_t rank, std::uint32_t op) const {
   const RankStep& of = step_.ranks()[rank];
   const CallSite& site = of.calls.address(op).site;
@@ -317,7 +275,7 @@ std::optional<ShardCause> CauseSearch::before(std::uint32_t golden, const Compar
   ShardCause cause{.kind = FindingKind::inserted, .golden = golden, .golden_tensor = input.tensor, .joined = joined};
   std::optional<ShardCause> best;
   int best_weight = 0;
-  for (const std::size_t rank : ranks_to_look_at(golden, joined)) {
+  for (const std::size_t rank : ranks_to_look_at(step_, golden, joined)) {
     const CompareInput* read = step_.input_at(rank, golden, input);
     if (read == nullptr) continue;
     if (read->from == kNoOp && !best) best = in_step_before(rank, *read, cause);
@@ -386,68 +344,6 @@ std::optional<std::uint32_t> CauseSearch::op_that_reads(std::size_t rank, std::u
   return std::nullopt;
 }
 
-// A parameter whose update in the step before had no counterpart (of a flat parameter, of another optimizer): the op of
-// the optimizer that wrote it.
-std::optional<ShardCause> CauseSearch::update_before(std::uint32_t golden, const CompareInput& input,
-                                                     const Joined& joined) const {
-  const bool is_forward = step_.address(golden).site.place.kind == SiteKind::forward;
-  if (!is_forward || !step_.learned().updates_unseen) return std::nullopt;
-  for (const std::size_t rank : ranks_to_look_at(golden, joined)) {
-    const RankStep& of = step_.ranks()[rank];
-    std::set<std::uint32_t> updates = written_before(*of.side, of.before.get(), step_.input_at(rank, golden, input));
-    std::erase_if(updates, [&](std::uint32_t op) { return phase_of(*of.before->ops[op].op) != Phase::optimizer; });
-    if (updates.empty()) continue;
-    ShardCause cause{.kind = FindingKind::inserted,
-                     .golden = golden,
-                     .rank = rank,
-                     .op = *updates.begin(),
-                     .in_step_before = true,
-                     .uncertain = true,
-                     .golden_tensor = input.tensor,
-                     .joined = joined,
-                     .what = "its update has no counterpart: the values that it read may differ, too"};
-    for (const std::uint32_t update : updates) {
-      if (joined.difference.different_non_finite == 0) break;
-      const std::optional<std::uint32_t> spoiled =
-          first_not_finite(*of.rank, *of.before, with_makers(*of.before, update));
-      if (!spoiled) continue;
-      cause.op = *spoiled;
-      cause.uncertain = false;
-      cause.what.clear();
-      break;
-    }
-    return cause;
-  }
-  return std::nullopt;
-}
-
-// A parameter was written last by the optimizer in the golden run, and by an op of the program's own here.
-std::optional<ShardCause> CauseSearch::writer_before(std::uint32_t golden, const CompareInput& input,
-                                                     const Joined& joined) const {
-  const CompareSide* golden_before = step_.golden_step().before();
-  const std::set<std::uint32_t> known = written_before(golden_, golden_before, &input);
-  const auto is_update = [](const CompareSide& side, std::uint32_t op) {
-    return phase_of(*side.ops[op].op) == Phase::optimizer;
-  };
-  if (known.empty() || !std::ranges::all_of(known, std::bind_front(is_update, std::cref(*golden_before)))) {
-    return std::nullopt;
-  }
-  for (const std::size_t rank : ranks_to_look_at(golden, joined)) {
-    const RankStep& of = step_.ranks()[rank];
-    for (const std::uint32_t op : written_before(*of.side, of.before.get(), step_.input_at(rank, golden, input))) {
-      if (is_update(*of.before, op) || only_moves(of.before->ops[op])) continue;
-      return ShardCause{.kind = FindingKind::inserted,
-                        .golden = golden,
-                        .rank = rank,
-                        .op = op,
-                        .in_step_before = true,
-                        .golden_tensor = input.tensor,
-                        .joined = joined};
-    }
-  }
-  return std::nullopt;
-}
-
 // The parameter that the op reads, if the golden one of that name is another one.
 std::optional<ShardCause> CauseSearch::parameter_that_differs(std::size_t rank, std::uint32_t op,
                                                               const CompareInput& input) const {
@@ -499,7 +395,7 @@ std::optional<ShardCause> CauseSearch::parameter_before(const ShardCause& cause)
 void CauseSearch::show_other_rank(ShardCause& cause) const {
   if (cause.joined.other_ranks.empty()) return;
   const Counterpart& where = *step_.label(cause.golden).where;
-  const std::size_t rank = ranks_to_look_at(cause.golden, cause.joined).front();
+  const std::size_t rank = ranks_to_look_at(step_, cause.golden, cause.joined).front();
   const std::vector<SiteCall>* calls = step_.ranks()[rank].calls.at(where.site);
   if (calls == nullptr || where.first >= calls->size()) return;
   cause.rank = rank;
@@ -528,8 +424,8 @@ std::optional<ShardCause> CauseSearch::cause_of(std::uint32_t golden) const {
     }
     if (!joined.possible || joined.fits || step_.noise().explains(input, joined)) continue;
     if (std::optional<ShardCause> earlier = before(golden, input, joined)) return earlier;
-    if (std::optional<ShardCause> update = update_before(golden, input, joined)) return update;
-    if (std::optional<ShardCause> writer = writer_before(golden, input, joined)) return writer;
+    if (std::optional<ShardCause> update = update_before(step_, golden, input, joined)) return update;
+    if (std::optional<ShardCause> writer = writer_before(step_, golden, input, joined)) return writer;
     cause.uncertain = cause.uncertain || input.from != kNoOp;
     if (input.from != kNoOp || cause.golden_tensor != nullptr) continue;
     cause.kind = input.tensor->parameter.is_parameter() ? FindingKind::parameter : FindingKind::data;
@@ -554,6 +450,18 @@ std::optional<ShardCause> CauseSearch::cause_of(std::uint32_t golden) const {
 }
 
 }  // namespace
+
+std::vector<std::size_t> ranks_to_look_at(const WholeStep& step, std::uint32_t golden, const Joined& joined) {
+  const std::size_t stage = step.label(golden).where->stage;
+  std::vector<std::size_t> of_stage;
+  for (std::size_t rank = 0; rank < step.ranks().size(); ++rank) {
+    if (step.ranks()[rank].stage == stage) of_stage.push_back(rank);
+  }
+  if (joined.other_ranks.empty()) return of_stage;
+  std::vector<std::size_t> apart;
+  for (const std::size_t number : joined.other_ranks) apart.push_back(of_stage[number]);
+  return apart;
+}
 
 ShardCauses causes_of(const WholeStep& step) { return CauseSearch(step).find(); }
 

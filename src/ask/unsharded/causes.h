@@ -27,6 +27,9 @@ struct ShardCauses {
   std::vector<std::uint32_t> unfollowed;  // those that have one, and of which no cause was found
 };
 
+// Of a golden op's ranks: those whose parts differ, where the others' do not; else all of the stage.
+std::vector<std::size_t> ranks_to_look_at(const WholeStep& step, std::uint32_t golden, const Joined& joined);
+
 ShardCauses causes_of(const WholeStep& step);
 
 }  // namespace sonde

@@ -53,4 +53,9 @@ bool scales_by(double factor, const CatalogRank& rank, const CompareOp& op) {
   });
 }
 
+bool only_moves(const CompareOp& op) {
+  const std::string_view type = op.op->op_type;
+  return op.kind == OpKind::copy || op.kind == OpKind::cast || is_collective(type) || packs_for_collective(type);
+}
+
 }  // namespace sonde

@@ -16,6 +16,9 @@ std::optional<std::uint32_t> first_not_finite(const CatalogRank& rank, const Com
 // The op, and those that made what it reads.
 std::set<std::uint32_t> with_makers(const CompareSide& side, std::uint32_t op);
 
+// It copies, sends or receives, in one piece or several.
+bool only_moves(const CompareOp& op);
+
 // Whether its result is its input times the factor: as of the division of a loss by the number of micro-batches.
 bool scales_by(double factor, const CatalogRank& rank, const CompareOp& op);
 

@@ -1,0 +1,99 @@
+#include "ask/unsharded/step_before.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "ask/compare/maker_of_data.h"
+#include "ask/unsharded/op_evidence.h"
+#include "read/operators/op_nature.h"
+
+namespace sonde {
+namespace {
+
+constexpr std::size_t kLongestWay = 64;  // inputs on the way to a parameter
+
+// The ops of the step before that made what is read, also if it was copied and gathered since.
+std::set<std::uint32_t> written_before(const CompareSide& side, const CompareSide* before, const CompareInput* read) {
+  std::set<std::uint32_t> writers;
+  std::set<const CompareInput*> seen;
+  std::vector<const CompareInput*> waiting;
+  if (read != nullptr && before != nullptr) waiting.push_back(read);
+  while (!waiting.empty() && seen.size() < kLongestWay) {
+    read = waiting.back();
+    waiting.pop_back();
+    if (!seen.insert(read).second) continue;
+    if (read->from == kNoOp) {
+      const std::uint32_t made = op_with(*before, read->tensor->source);
+      if (made != kNoOp) writers.insert(made);
+    } else if (only_moves(side.ops[read->from])) {
+      for (const CompareInput& one : side.ops[read->from].inputs) waiting.push_back(&one);
+    }
+  }
+  return writers;
+}
+
+}  // namespace
+
+// A parameter whose update in the step before had no counterpart (of a flat parameter, of another optimizer): the op of
+// the optimizer that wrote it.
+std::optional<ShardCause> update_before(const WholeStep& step, std::uint32_t golden, const CompareInput& input,
+                                        const Joined& joined) {
+  const bool is_forward = step.address(golden).site.place.kind == SiteKind::forward;
+  if (!is_forward || !step.learned().updates_unseen) return std::nullopt;
+  for (const std::size_t rank : ranks_to_look_at(step, golden, joined)) {
+    const RankStep& of = step.ranks()[rank];
+    std::set<std::uint32_t> updates = written_before(*of.side, of.before.get(), step.input_at(rank, golden, input));
+    std::erase_if(updates, [&](std::uint32_t op) { return phase_of(*of.before->ops[op].op) != Phase::optimizer; });
+    if (updates.empty()) continue;
+    ShardCause cause{.kind = FindingKind::inserted,
+                     .golden = golden,
+                     .rank = rank,
+                     .op = *updates.begin(),
+                     .in_step_before = true,
+                     .uncertain = true,
+                     .golden_tensor = input.tensor,
+                     .joined = joined,
+                     .what = "its update has no counterpart: the values that it read may differ, too"};
+    for (const std::uint32_t update : updates) {
+      if (joined.difference.different_non_finite == 0) break;
+      const std::optional<std::uint32_t> spoiled =
+          first_not_finite(*of.rank, *of.before, with_makers(*of.before, update));
+      if (!spoiled) continue;
+      cause.op = *spoiled;
+      cause.uncertain = false;
+      cause.what.clear();
+      break;
+    }
+    return cause;
+  }
+  return std::nullopt;
+}
+
+// A parameter was written last by the optimizer in the golden run, and by an op of the program's own here.
+std::optional<ShardCause> writer_before(const WholeStep& step, std::uint32_t golden, const CompareInput& input,
+                                        const Joined& joined) {
+  const CompareSide* before = step.golden_step().before();
+  const std::set<std::uint32_t> known = written_before(step.golden(), before, &input);
+  const auto is_update = [](const CompareSide& side, std::uint32_t op) {
+    return phase_of(*side.ops[op].op) == Phase::optimizer;
+  };
+  if (known.empty() || !std::ranges::all_of(known, std::bind_front(is_update, std::cref(*before)))) {
+    return std::nullopt;
+  }
+  for (const std::size_t rank : ranks_to_look_at(step, golden, joined)) {
+    const RankStep& of = step.ranks()[rank];
+    for (const std::uint32_t op : written_before(*of.side, of.before.get(), step.input_at(rank, golden, input))) {
+      if (is_update(*of.before, op) || only_moves(of.before->ops[op])) continue;
+      return ShardCause{.kind = FindingKind::inserted,
+                        .golden = golden,
+                        .rank = rank,
+                        .op = op,
+                        .in_step_before = true,
+                        .golden_tensor = input.tensor,
+                        .joined = joined};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace sonde

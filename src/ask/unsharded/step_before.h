@@ -1,0 +1,17 @@
+// Ops of the step before that wrote a parameter that differs in this one.
+#pragma once
+
+#include <optional>
+
+#include "ask/unsharded/causes.h"
+
+namespace sonde {
+
+// The op of the optimizer that wrote it, if that had no counterpart (of a flat parameter, of another optimizer).
+std::optional<ShardCause> update_before(const WholeStep& step, std::uint32_t golden, const CompareInput& input,
+                                        const Joined& joined);
+// The op of the program's own that wrote it last, where the golden run's optimizer did.
+std::optional<ShardCause> writer_before(const WholeStep& step, std::uint32_t golden, const CompareInput& input,
+                                        const Joined& joined);
+
+}  // namespace sonde
