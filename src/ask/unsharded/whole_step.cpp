@@ -49,6 +49,40 @@ bool is_sum_of_parts(OpKind kind) {
          kind == OpKind::contraction || kind == OpKind::reduction;
 }
 
+// An input, as both sides read it.
+struct ReadBeside {
+  std::uint32_t slot = 0;
+  bool is_noise = false;
+  Joined joined;
+};
+
+// By the op's own rounding, and by what its inputs are apart. Nothing: the output differs by more.
+std::optional<double> explained_error(const CompareOp& op, std::size_t output, const TensorDifference& difference,
+                                      const std::vector<ReadBeside>& inputs, double tolerance,
+                                      const Tolerances& given) {
+  const std::uint32_t slot = op.outputs[output]->slot;
+  const auto lists = static_cast<std::uint32_t>(is_list_op(op.op->op_type) ? op.outputs.size() : 0);
+  std::vector<InputError> errors;
+  bool reads_noise = false;
+  for (const ReadBeside& input : inputs) {
+    if (!feeds_in_list(static_cast<std::uint32_t>(op.inputs.size()), lists, input.slot, slot)) continue;
+    if (!input.joined.fits && !input.is_noise) return std::nullopt;
+    reads_noise = reads_noise || input.is_noise;
+    errors.push_back({&input.joined.difference, input.slot});
+  }
+  if (errors.empty()) return std::nullopt;
+  const Allowance allowance = allowance_of(op.op->op_type, op.kind, slot, difference, errors, tolerance, given);
+  const bool is_bounded = !allowance.anything || is_sum_of_parts(op.kind);
+  if (!is_bounded && !reads_noise) return std::nullopt;
+  if (is_bounded && is_beyond(difference, allowance.total())) return std::nullopt;
+  return std::max(difference.rms_error, is_bounded ? allowance.total().rms : 0);
+}
+
+// An op on a list has a counterpart on a list.
+bool lacks_results(const CompareOp& golden, const std::vector<Joined>& outputs) {
+  return is_list_op(golden.op->op_type) && !std::ranges::all_of(outputs, &Joined::possible);
+}
+
 bool all_fit(const std::vector<Joined>& outputs) {
   bool any = false;
   for (const Joined& output : outputs) {
@@ -255,8 +289,7 @@ void WholeStep::doubt_alone() {
   }
 }
 
-// By the op's own rounding, and by what its inputs are apart: for each output, the error that this explains. Nothing: it
-// differs by more.
+// For each output, the error that is explained.
 std::vector<std::optional<double>> WholeStep::explained(std::uint32_t golden, const Counterpart& with,
                                                         const std::vector<Joined>& outputs) const {
   std::vector<ReadBeside> inputs;
@@ -269,32 +302,11 @@ std::vector<std::optional<double>> WholeStep::explained(std::uint32_t golden, co
   std::vector<std::optional<double>> errors;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const bool differs = outputs[i].possible && !outputs[i].fits;
-    errors.push_back(differs ? explained_error(golden, i, outputs[i].difference, inputs) : 0);
+    errors.push_back(
+        differs ? explained_error(golden_.ops[golden], i, outputs[i].difference, inputs, tolerance_, options_.tolerance)
+                : 0);
   }
   return errors;
-}
-
-std::optional<double> WholeStep::explained_error(std::uint32_t golden, std::size_t output,
-                                                 const TensorDifference& difference,
-                                                 const std::vector<ReadBeside>& inputs) const {
-  const CompareOp& op = golden_.ops[golden];
-  const std::uint32_t slot = op.outputs[output]->slot;
-  const auto lists = static_cast<std::uint32_t>(is_list_op(op.op->op_type) ? op.outputs.size() : 0);
-  std::vector<InputError> errors;
-  bool reads_noise = false;
-  for (const ReadBeside& input : inputs) {
-    if (!feeds_in_list(static_cast<std::uint32_t>(op.inputs.size()), lists, input.slot, slot)) continue;
-    if (!input.joined.fits && !input.is_noise) return std::nullopt;
-    reads_noise = reads_noise || input.is_noise;
-    errors.push_back({&input.joined.difference, input.slot});
-  }
-  if (errors.empty()) return std::nullopt;
-  const Allowance allowance =
-      allowance_of(op.op->op_type, op.kind, slot, difference, errors, tolerance_, options_.tolerance);
-  const bool is_bounded = !allowance.anything || is_sum_of_parts(op.kind);
-  if (!is_bounded && !reads_noise) return std::nullopt;
-  if (is_bounded && is_beyond(difference, allowance.total())) return std::nullopt;
-  return std::max(difference.rms_error, is_bounded ? allowance.total().rms : 0);
 }
 
 void WholeStep::keep(std::uint32_t golden, Label label, const std::vector<std::optional<double>>& noise) {
@@ -402,11 +414,6 @@ std::optional<WholeStep::Label> WholeStep::nearest(std::uint32_t golden,
   return best;
 }
 
-// An op on a list has a counterpart on a list.
-bool WholeStep::lacks_results(std::uint32_t golden, const std::vector<Joined>& outputs) const {
-  return is_list_op(golden_.ops[golden].op->op_type) && !std::ranges::all_of(outputs, &Joined::possible);
-}
-
 void WholeStep::look_at(std::uint32_t golden) {
   // How a golden run that is sharded moves its data is its own matter: what reads the results is compared.
   const std::string_view type = golden_.ops[golden].op->op_type;
@@ -418,7 +425,8 @@ void WholeStep::look_at(std::uint32_t golden) {
   const std::vector<Counterpart> candidates = counterparts(golden);
   for (const Counterpart& with : candidates) {
     Label label{State::found, with, join_outputs(golden, with), {}};
-    if (!all_fit(label.outputs) || (with.site.type != wanted.type && lacks_results(golden, label.outputs))) continue;
+    const bool is_of_other_type = with.site.type != wanted.type;
+    if (!all_fit(label.outputs) || (is_of_other_type && lacks_results(golden_.ops[golden], label.outputs))) continue;
     keep(golden, std::move(label));
     return look_for_factors(golden);
   }

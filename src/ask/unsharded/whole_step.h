@@ -118,16 +118,8 @@ class WholeStep {
   std::vector<Joined> join_outputs(std::uint32_t golden, const Counterpart& with,
                                    std::optional<std::size_t> alone = std::nullopt) const;
   JoinLimits limits_of(const CatalogTensor& golden, SiteKind kind) const;
-  struct ReadBeside {  // by both sides
-    std::uint32_t slot = 0;
-    bool is_noise = false;
-    Joined joined;
-  };
   std::vector<std::optional<double>> explained(std::uint32_t golden, const Counterpart& with,
                                                const std::vector<Joined>& outputs) const;
-  std::optional<double> explained_error(std::uint32_t golden, std::size_t output, const TensorDifference& difference,
-                                        const std::vector<ReadBeside>& inputs) const;
-  bool lacks_results(std::uint32_t golden, const std::vector<Joined>& outputs) const;
 
   const std::vector<RankStep>& ranks_;
   const GoldenStep golden_step_;
