@@ -10,7 +10,7 @@
 namespace sonde {
 namespace {
 
-constexpr std::size_t kLongestWay = 64;  // inputs on the way to a parameter
+constexpr std::size_t kMostInputs = 64;  // inputs on the way to a parameter
 
 // The ops of the step before that made what is read, also if it was copied and gathered since.
 std::set<std::uint32_t> written_before(const CompareSide& side, const CompareSide* before, const CompareInput* read) {
@@ -18,7 +18,7 @@ std::set<std::uint32_t> written_before(const CompareSide& side, const CompareSid
   std::set<const CompareInput*> seen;
   std::vector<const CompareInput*> waiting;
   if (read != nullptr && before != nullptr) waiting.push_back(read);
-  while (!waiting.empty() && seen.size() < kLongestWay) {
+  while (!waiting.empty() && seen.size() < kMostInputs) {
     read = waiting.back();
     waiting.pop_back();
     if (!seen.insert(read).second) continue;
