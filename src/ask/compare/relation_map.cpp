@@ -12,7 +12,7 @@
 namespace sonde {
 namespace {
 
-constexpr std::uint64_t kLongest = std::uint64_t{1} << 30;  // bytes
+constexpr std::uint64_t kLargestMap = std::uint64_t{1} << 30;  // bytes
 
 Error bad_map(const std::filesystem::path& path, const std::string& why) {
   return Error{ErrorCode::invalid_argument, fmt::format("cannot read map '{}': {}", path.string(), why)};
@@ -53,7 +53,7 @@ std::string what_is_unknown(const std::string& place) {
 }  // namespace
 
 Result<RelationMap> read_relation_map(const std::filesystem::path& path) {
-  const Result<std::string> text = read_whole_file(path, kLongest);
+  const Result<std::string> text = read_whole_file(path, kLargestMap);
   if (!text) {
     return Error{text.error().code, text.error().message + ": expected a map that `sonde compare --save-map` wrote"};
   }
