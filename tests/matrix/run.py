@@ -7,9 +7,9 @@
     .venv/bin/python tests/matrix/run.py --only 2.15.0 --install           `pip install .` (pip_install.py), no tests
 
 Each version has an environment in .venv-matrix/. scripts/extension finds its Python and compiles the extension; the
-engine is that of .venv, and the first test compiles the adapter. In the end `pip install .` installs the package from
-its sources in a clean environment, with the newest PyTorch. Exit status: 0 all passed, 1 something did not, 2 an
-environment could not be made.
+engine is that of .venv, and the adapter is compiled before the tests, which have a time limit. In the end
+`pip install .` installs the package from its sources in a clean environment, with the newest PyTorch. Exit status: 0
+all passed, 1 something did not, 2 an environment could not be made.
 """
 
 import argparse
@@ -34,15 +34,16 @@ TESTS = ["capture", "tensor_kinds", "autograd", "threads", "unseen_writes", "unu
 # torch's own requirements, without those for GPUs; and the requirements of the tests.
 NEEDED = ["filelock", "typing_extensions", "sympy", "networkx", "jinja2", "fsspec", "numpy", "setuptools"]
 NEEDED += ["pytest", "pytest-xdist", "pytest-timeout"]
+PATIENCE = 5  # times as long as in .venv: CI runs them at a low priority, beside the other tests
 
 
 class CannotMake(Exception):
     """An environment could not be made; the text contains the reason."""
 
 
-def run(*command, **more):
+def run(*command, variables=None, **more):
     # The versions are named here; a machine's own constraints are meant for other environments.
-    environment = {**os.environ, "PIP_CONSTRAINT": os.devnull}
+    environment = {**os.environ, "PIP_CONSTRAINT": os.devnull, **(variables or {})}
     command = [str(part) for part in command]
     done = subprocess.run(command, check=False, stdin=subprocess.DEVNULL, env=environment, **more)
     if done.returncode != 0:
@@ -56,6 +57,8 @@ class Environment:
         self.directory = PLACE / f"torch{torch}-python{minor}"
         self.packages = self.directory / f"lib/python{minor}/site-packages"
         self.python = self.directory / "bin/python"
+        self.variables = {"XDG_CACHE_HOME": str(self.directory / "cache")}
+        self.variables["PATH"] = f"{self.directory / 'bin'}:{os.environ['PATH']}"
 
     def make(self):
         if not (self.directory / ".made").exists():
@@ -97,12 +100,11 @@ class Environment:
         (extension,) = build.glob("_core*.so")
         shutil.copy(extension, self.packages / "sonde")
         shutil.copy(ROOT / ".venv/bin/sonde", self.directory / "bin")
+        run(self.python, "-m", "sonde.adapter", "build", cwd=self.directory, variables=self.variables)
 
     def test(self, arguments):
-        variables = {"XDG_CACHE_HOME": str(self.directory / "cache")}
-        variables["PATH"] = f"{self.directory / 'bin'}:{os.environ['PATH']}"
         arguments = arguments or [f"tests/python/test_{name}.py" for name in TESTS]
-        return run_pytest(self.python, ["--dist", "worksteal", *arguments], variables)
+        return run_pytest(self.python, ["--dist", "worksteal", *arguments], self.variables)
 
     def install(self):
         """`pip install .` in a clean environment. Returns the row of the table, and whether it failed."""
@@ -144,9 +146,10 @@ class MindSporeEnvironment:
 def run_pytest(python, arguments, variables):
     """(passed, failed, left out, seconds)"""
     started = time.monotonic()
-    command = [python, "-m", "pytest", "-q", "-n", "auto", "-o", "addopts=", "-rfE", *arguments]
+    command = [python, "-m", "pytest", "-q", "-n", "auto", "-o", "addopts=", "-rfE", f"--timeout={300 * PATIENCE}"]
+    environment = {**os.environ, **variables, "SONDE_TESTS_PATIENCE": str(PATIENCE)}
     done = subprocess.run(
-        command, check=False, cwd=ROOT, env={**os.environ, **variables}, stdout=subprocess.PIPE, text=True
+        [*command, *arguments], check=False, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True
     )
     print(done.stdout, flush=True)
     last = done.stdout.splitlines()[-1]
