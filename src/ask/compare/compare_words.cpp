@@ -8,6 +8,7 @@
 #include "ask/compare/factor.h"
 #include "ground/model/gradient_name.h"
 #include "ground/model/group_attributes.h"
+#include "read/operators/op_attributes.h"
 #include "read/operators/op_questions.h"
 #include "sonde/tensor.h"
 
@@ -102,9 +103,7 @@ bool means_the_same(const Attribute& a, const CatalogOp& op, const Attribute& b,
   return false;
 }
 
-bool has_ranks(const CatalogOp& op) {
-  return std::ranges::find(*op.attributes, kGroupRanks, &Attribute::name) != op.attributes->end();
-}
+bool has_ranks(const CatalogOp& op) { return attribute_of(op, kGroupRanks) != nullptr; }
 
 // Names of groups are numbers, in the order in which a program makes them. Their ranks say which they are.
 bool names_group(const Attribute& attribute) {
@@ -117,8 +116,8 @@ std::vector<std::string> apart_where(const CatalogOp& target, const CatalogOp& g
   std::vector<std::string> apart;
   if (target.attributes == nullptr || golden.attributes == nullptr || target.op_type != golden.op_type) return apart;
   for (const Attribute& attribute : *target.attributes) {
-    const auto other = std::ranges::find(*golden.attributes, attribute.name, &Attribute::name);
-    if (other == golden.attributes->end() || !is_named(attribute, *other)) continue;
+    const Attribute* other = attribute_of(golden, attribute.name);
+    if (other == nullptr || !is_named(attribute, *other)) continue;
     if (means_the_same(attribute, target, *other, golden)) continue;
     if (attribute.name == kFusedKernel) continue;  // a name that the compiler chose
     if (attribute.name == kCalledBy) continue;     // not an argument

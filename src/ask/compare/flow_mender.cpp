@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ground/model/group_attributes.h"
+#include "read/operators/op_attributes.h"
 #include "read/operators/op_nature.h"
 #include "read/operators/op_questions.h"
 
@@ -17,8 +18,8 @@ constexpr std::size_t kMostMates = 64;
 bool is_called_alike(const CatalogOp& target, const CatalogOp& golden) {
   if (target.attributes == nullptr || golden.attributes == nullptr || target.op_type != golden.op_type) return true;
   return std::ranges::all_of(*target.attributes, [&](const Attribute& one) {
-    const auto other = std::ranges::find(*golden.attributes, one.name, &Attribute::name);
-    return other == golden.attributes->end() || *other == one || one.name == kFusedKernel || one.name == kCalledBy;
+    const Attribute* other = attribute_of(golden, one.name);
+    return other == nullptr || *other == one || one.name == kFusedKernel || one.name == kCalledBy;
   });
 }
 

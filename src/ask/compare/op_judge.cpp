@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ask/compare/compare_words.h"
+#include "read/operators/op_attributes.h"
 #include "read/operators/op_questions.h"
 #include "sonde/dtype.h"
 
@@ -27,8 +28,8 @@ bool orders_otherwise(const ComparedOp& op) {
   for (const Attribute& attribute : *target.attributes) {
     const std::string& name = attribute.name;
     if (name != "shifts" && name != "index" && name != "start" && name != "diagonal") continue;
-    const auto other = std::ranges::find(*golden.attributes, name, &Attribute::name);
-    if (other == golden.attributes->end() || other->integers == attribute.integers) continue;
+    const Attribute* other = attribute_of(golden, name);
+    if (other == nullptr || other->integers == attribute.integers) continue;
     // From the end, or from the beginning.
     const auto is_negative = [](std::int64_t number) { return number < 0; };
     if (std::ranges::any_of(attribute.integers, is_negative) == std::ranges::any_of(other->integers, is_negative)) {

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "read/measure/measure.h"
+#include "read/operators/op_attributes.h"
 #include "read/operators/op_questions.h"
 
 namespace sonde {
@@ -192,23 +193,16 @@ bool OpValues::has_values() {
 }
 
 std::optional<double> OpValues::number(std::string_view attribute) const {
-  if (op_.op->attributes == nullptr) return std::nullopt;
-  for (const Attribute& a : *op_.op->attributes) {
-    if (a.name != attribute) continue;
-    if (a.kind == AttributeKind::real && !a.reals.empty()) return a.reals[0];
-    if ((a.kind == AttributeKind::integer || a.kind == AttributeKind::boolean) && !a.integers.empty()) {
-      return static_cast<double>(a.integers[0]);
-    }
-  }
-  return std::nullopt;
+  const Attribute* found = attribute_of(*op_.op, attribute);
+  if (found == nullptr) return std::nullopt;
+  const bool is_number = found->kind == AttributeKind::real || found->kind == AttributeKind::integer ||
+                         found->kind == AttributeKind::boolean;
+  return is_number ? number_in(*op_.op, attribute) : std::nullopt;
 }
 
 std::vector<std::int64_t> OpValues::integers(std::string_view attribute) const {
-  if (op_.op->attributes == nullptr) return {};
-  for (const Attribute& a : *op_.op->attributes) {
-    if (a.name == attribute) return a.integers;
-  }
-  return {};
+  const Attribute* found = attribute_of(*op_.op, attribute);
+  return found == nullptr ? std::vector<std::int64_t>() : found->integers;
 }
 
 // --- overflow --------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@
 #include "read/catalog/step_graph.h"
 #include "read/catalog/unfinished_runs.h"
 #include "read/operators/collective_call.h"
+#include "read/operators/op_attributes.h"
 #include "read/operators/op_questions.h"
 
 namespace sonde {
@@ -79,9 +80,8 @@ void add_path(const ValueFlow& flow, const Root& root, FirstBad& report) {
 }
 
 std::string fused_kernels_of(const CatalogOp& op) {
-  if (op.attributes == nullptr) return "";
-  const auto found = std::ranges::find(*op.attributes, kFusedKernel, &Attribute::name);
-  return found != op.attributes->end() ? found->text : "";
+  const Attribute* found = attribute_of(op, kFusedKernel);
+  return found != nullptr ? found->text : "";
 }
 
 Finding with_code(RankSearch& search, const Root& root, SourceTexts& sources) {

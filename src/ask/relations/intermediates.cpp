@@ -8,6 +8,7 @@
 #include <string>
 
 #include "read/measure/values.h"
+#include "read/operators/op_attributes.h"
 #include "read/operators/op_nature.h"
 
 namespace sonde {
@@ -46,14 +47,11 @@ class Call {
   }
 
   double number(std::string_view name, double otherwise) const {
-    const Attribute* found = attribute(name);
-    if (found == nullptr) return otherwise;
-    if (!found->reals.empty()) return found->reals[0];
-    return found->integers.empty() ? otherwise : static_cast<double>(found->integers[0]);
+    return number_in(pool_.catalog_op(op_), name).value_or(otherwise);
   }
   bool is_set(std::string_view name) const { return number(name, 0) != 0; }
   std::int64_t count(std::string_view name) const {
-    const Attribute* found = attribute(name);
+    const Attribute* found = attribute_of(pool_.catalog_op(op_), name);
     return found == nullptr ? 0 : static_cast<std::int64_t>(found->integers.size());
   }
 
@@ -62,13 +60,6 @@ class Call {
   }
 
  private:
-  const Attribute* attribute(std::string_view name) const {
-    const CatalogOp& op = pool_.catalog_op(op_);
-    if (op.attributes == nullptr) return nullptr;
-    const auto found = std::ranges::find(*op.attributes, name, &Attribute::name);
-    return found == op.attributes->end() ? nullptr : &*found;
-  }
-
   std::optional<Dense> load(std::uint32_t tensor) const {
     const PoolValues values = pool_.values_of(tensor);
     if (!values || values.view().elements() > kMostElements) return std::nullopt;

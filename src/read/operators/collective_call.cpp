@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "ground/model/group_attributes.h"
+#include "read/operators/op_attributes.h"
 #include "read/operators/op_nature.h"
 #include "read/operators/op_work.h"
 
@@ -14,12 +15,6 @@ namespace sonde {
 namespace {
 
 constexpr std::string_view kUnnamed = "Object";  // of recordings that do not say which group it is
-
-const Attribute* attribute_of(const CatalogOp& op, std::string_view name) {
-  if (op.attributes == nullptr) return nullptr;
-  const auto found = std::ranges::find(*op.attributes, name, &Attribute::name);
-  return found == op.attributes->end() ? nullptr : &*found;
-}
 
 std::optional<std::int64_t> number_of(const CatalogOp& op, std::string_view name) {
   const Attribute* attribute = attribute_of(op, name);

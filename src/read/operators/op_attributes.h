@@ -1,0 +1,16 @@
+// The attributes of an op, by their names.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "read/catalog/catalog.h"
+
+namespace sonde {
+
+// Null: the op has none of that name, or the dump does not say.
+const Attribute* attribute_of(const CatalogOp& op, std::string_view name);
+// A number, or the first one of a list.
+std::optional<double> number_in(const CatalogOp& op, std::string_view name);
+
+}  // namespace sonde
