@@ -1,13 +1,11 @@
 #include "ask/relations/op_to_blame.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <optional>
 #include <string>
 
+#include "ask/relations/numbers_apart.h"
 #include "ask/relations/search.h"
 #include "ask/relations/standings.h"
 #include "ask/relations/weights_apart.h"
@@ -107,8 +105,14 @@ class Finder {
     Culprit culprit = first_like().value_or(Culprit{.op = has_values_ ? region_.ops.front() : first_to_show()});
     culprit.group = before_in(target_, region_, culprit.op);
     if (culprit.group.size() > 1) culprit.op = first_of(culprit);
-    if (culprit.group.size() > 1) find_other_number(culprit);
-    if (!has_values_ && culprit.what.empty()) find_other_norm(culprit);
+    const NumbersApart numbers(target_, golden_, judgement_.golden.ops);
+    std::optional<NumberApart> apart;
+    if (culprit.group.size() > 1) apart = numbers.of_attention(culprit.group);
+    if (!has_values_ && !apart) apart = numbers.of_norm(near_behind(culprit));
+    if (apart) {
+      culprit.op = apart->op;
+      culprit.what = std::move(apart->what);
+    }
     const std::uint32_t forward = forward_of(culprit.op);
     if (forward != kNoOp) culprit.op = forward;
     if (const std::optional<Culprit> wrong = wrong_data(); wrong && wrong->op <= culprit.op) culprit = *wrong;
@@ -185,108 +189,15 @@ class Finder {
     return beside != kNoOp ? beside : any != kNoOp ? any : region_.ops.front();
   }
 
-  // Of operators that the golden run computes as one attention, one that is called with another number
-  // than its scale, or along another axis than the last.
-  void find_other_number(Culprit& culprit) const {
-    const auto is_attention = [&](std::uint32_t op) {
-      return bare_type(golden_.catalog_op(op).op_type) == "scaleddotproductattention";
-    };
-    const auto attention = std::ranges::find_if(judgement_.golden.ops, is_attention);
-    if (attention == judgement_.golden.ops.end() || golden_.ops[*attention].inputs.empty()) return;
-    const std::vector<std::int64_t>& query = golden_.tensors[golden_.ops[*attention].inputs[0]].shape;
-    if (query.empty()) return;
-    const double usual = 1 / std::sqrt(static_cast<double>(query.back()));
-    const double scale = number_of(golden_.catalog_op(*attention), "scale").value_or(usual);
-    const auto width = static_cast<std::uint64_t>(query.back());
-    for (const std::uint32_t op : culprit.group) {
-      // Frequencies of positions are fewer.
-      if (target_.ops[op].outputs.empty() || target_.tensors[target_.ops[op].outputs[0]].print.count <= width) continue;
-      const std::optional<double> factor = factor_of(op);
-      const auto is_near = [&](double number) { return std::abs(*factor - number) <= 1e-4 * std::abs(number); };
-      constexpr double kHidden = -1e3;  // a mask is multiplied by less
-      if (factor && *factor > kHidden && !is_near(scale) && !is_near(std::sqrt(scale))) {
-        culprit.op = op;
-        culprit.what = fmt::format("scales by {:.4g}, and the golden attention by {:.4g}", *factor, scale);
-        return;
-      }
-      const bool is_softmax = bare_type(target_.catalog_op(op).op_type) == "softmax";
-      const std::optional<double> axis = is_softmax ? number_of(target_.catalog_op(op), "dim") : std::nullopt;
-      const auto axes = target_.tensors[target_.ops[op].outputs.front()].of.tensor->shape.size();
-      if (axis && *axis != -1 && *axis != static_cast<double>(axes) - 1) {
-        culprit.op = op;
-        culprit.what = fmt::format("runs along axis {}, and that of the golden attention along the last", *axis);
-        return;
-      }
-    }
-  }
-
-  // The same of a norm that the target computes step by step: its epsilon, and the number that it divides by.
-  void find_other_norm(Culprit& culprit) const {
-    std::optional<double> epsilon, size;
-    for (const std::uint32_t op : judgement_.golden.ops) {
-      if (golden_.op(op).kind != OpKind::normalization) continue;
-      const std::optional<double> own = number_of(golden_.catalog_op(op), "eps");
-      if (!own) continue;
-      if (epsilon && *epsilon != *own) return;  // which one is meant is not known
-      epsilon = own;
-      size = number_of(golden_.catalog_op(op), "normalized_shape");
-    }
-    if (!epsilon) return;
-    constexpr std::uint32_t kNear = 16;  // operators of a norm
+  // The group of the culprit, and the operators of a norm that may follow it.
+  std::vector<std::uint32_t> near_behind(const Culprit& culprit) const {
+    constexpr std::uint32_t kNear = 16;
     std::vector<std::uint32_t> near = culprit.group;
     for (const std::uint32_t op : region_.ops) {
       if (op >= culprit.op && op < culprit.op + kNear) near.push_back(op);
     }
     std::ranges::sort(near);
-    for (const std::uint32_t op : near) {
-      const std::string type = bare_type(target_.catalog_op(op).op_type);
-      const std::optional<double> number = constant_of(op);
-      constexpr double kMostEpsilon = 0.2;
-      std::string what;
-      if (type == "add" && number && *number > 0 && *number < kMostEpsilon &&
-          std::abs(*number - *epsilon) > 1e-3 * *epsilon) {
-        what = fmt::format("adds {:.4g}, and the golden norm {:.4g}", *number, *epsilon);
-      } else if (type == "div" && number && size && *number == *size - 1) {
-        what = fmt::format("divides by {}, and the golden norm by {}", *number, *size);
-      } else if ((type == "var" || type == "std") && is_unbiased(target_.catalog_op(op))) {
-        what = "divides by one less than the number of elements, and the golden norm by that number";
-      }
-      if (what.empty()) continue;
-      culprit.op = op;
-      culprit.what = std::move(what);
-      return;
-    }
-  }
-
-  static bool is_unbiased(const CatalogOp& op) {
-    return number_of(op, "unbiased").value_or(0) != 0 || number_of(op, "correction").value_or(0) != 0;
-  }
-
-  // A number of the program that the operator reads.
-  std::optional<double> constant_of(std::uint32_t op) const {
-    for (const CompareInput& input : target_.op(op).inputs) {
-      if (input.tensor->constant) return input.tensor->constant;
-    }
-    return std::nullopt;
-  }
-
-  static std::optional<double> number_of(const CatalogOp& op, std::string_view name) {
-    if (op.attributes == nullptr) return std::nullopt;
-    for (const Attribute& attribute : *op.attributes) {
-      if (attribute.name != name) continue;
-      if (!attribute.reals.empty()) return attribute.reals[0];
-      if (!attribute.integers.empty()) return static_cast<double>(attribute.integers[0]);
-    }
-    return std::nullopt;
-  }
-
-  // The number that a tensor is multiplied by.
-  std::optional<double> factor_of(std::uint32_t op) const {
-    const std::string type = bare_type(target_.catalog_op(op).op_type);
-    if (type != "mul" && type != "div") return std::nullopt;
-    const std::optional<double> number = constant_of(op);
-    if (!number || *number == 0) return std::nullopt;
-    return type == "mul" ? *number : 1 / *number;
+    return near;
   }
 
   bool reads_known(std::uint32_t op) const {

@@ -1,0 +1,95 @@
+#include "ask/relations/numbers_apart.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "read/operators/op_attributes.h"
+#include "read/operators/op_nature.h"
+
+namespace sonde {
+namespace {
+
+bool is_unbiased(const CatalogOp& op) {
+  return number_in(op, "unbiased").value_or(0) != 0 || number_in(op, "correction").value_or(0) != 0;
+}
+
+}  // namespace
+
+std::optional<NumberApart> NumbersApart::of_attention(const std::vector<std::uint32_t>& ops) const {
+  const auto attention = std::ranges::find_if(golden_ops_, [&](std::uint32_t op) {
+    return bare_type(golden_.catalog_op(op).op_type) == "scaleddotproductattention";
+  });
+  if (attention == golden_ops_.end() || golden_.ops[*attention].inputs.empty()) return std::nullopt;
+  const std::vector<std::int64_t>& query = golden_.tensors[golden_.ops[*attention].inputs[0]].shape;
+  if (query.empty()) return std::nullopt;
+  const double usual = 1 / std::sqrt(static_cast<double>(query.back()));
+  const double scale = number_in(golden_.catalog_op(*attention), "scale").value_or(usual);
+  const auto width = static_cast<std::uint64_t>(query.back());
+  for (const std::uint32_t op : ops) {
+    // Frequencies of positions are fewer.
+    if (target_.ops[op].outputs.empty() || target_.tensors[target_.ops[op].outputs[0]].print.count <= width) continue;
+    const std::optional<double> factor = factor_of(op);
+    const auto is_near = [&](double number) { return std::abs(*factor - number) <= 1e-4 * std::abs(number); };
+    constexpr double kHidden = -1e3;  // a mask is multiplied by less
+    if (factor && *factor > kHidden && !is_near(scale) && !is_near(std::sqrt(scale))) {
+      return NumberApart{op, fmt::format("scales by {:.4g}, and the golden attention by {:.4g}", *factor, scale)};
+    }
+    const bool is_softmax = bare_type(target_.catalog_op(op).op_type) == "softmax";
+    const std::optional<double> axis = is_softmax ? number_in(target_.catalog_op(op), "dim") : std::nullopt;
+    const auto axes = target_.tensors[target_.ops[op].outputs.front()].of.tensor->shape.size();
+    if (axis && *axis != -1 && *axis != static_cast<double>(axes) - 1) {
+      return NumberApart{op, fmt::format("runs along axis {}, and that of the golden attention along the last", *axis)};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<NumberApart> NumbersApart::of_norm(const std::vector<std::uint32_t>& ops) const {
+  std::optional<double> epsilon, size;
+  for (const std::uint32_t op : golden_ops_) {
+    if (golden_.op(op).kind != OpKind::normalization) continue;
+    const std::optional<double> own = number_in(golden_.catalog_op(op), "eps");
+    if (!own) continue;
+    if (epsilon && *epsilon != *own) return std::nullopt;  // which one is meant is not known
+    epsilon = own;
+    size = number_in(golden_.catalog_op(op), "normalized_shape");
+  }
+  if (!epsilon) return std::nullopt;
+  for (const std::uint32_t op : ops) {
+    const std::string type = bare_type(target_.catalog_op(op).op_type);
+    const std::optional<double> number = constant_of(op);
+    constexpr double kMostEpsilon = 0.2;
+    const bool adds_epsilon = type == "add" && number && *number > 0 && *number < kMostEpsilon;
+    if (adds_epsilon && std::abs(*number - *epsilon) > 1e-3 * *epsilon) {
+      return NumberApart{op, fmt::format("adds {:.4g}, and the golden norm {:.4g}", *number, *epsilon)};
+    }
+    if (type == "div" && number && size && *number == *size - 1) {
+      return NumberApart{op, fmt::format("divides by {}, and the golden norm by {}", *number, *size)};
+    }
+    if ((type == "var" || type == "std") && is_unbiased(target_.catalog_op(op))) {
+      return NumberApart{op, "divides by one less than the number of elements, and the golden norm by that number"};
+    }
+  }
+  return std::nullopt;
+}
+
+// A number of the program that the operator reads.
+std::optional<double> NumbersApart::constant_of(std::uint32_t op) const {
+  for (const CompareInput& input : target_.op(op).inputs) {
+    if (input.tensor->constant) return input.tensor->constant;
+  }
+  return std::nullopt;
+}
+
+// The number that a tensor is multiplied by.
+std::optional<double> NumbersApart::factor_of(std::uint32_t op) const {
+  const std::string type = bare_type(target_.catalog_op(op).op_type);
+  if (type != "mul" && type != "div") return std::nullopt;
+  const std::optional<double> number = constant_of(op);
+  if (!number || *number == 0) return std::nullopt;
+  return type == "mul" ? *number : 1 / *number;
+}
+
+}  // namespace sonde
