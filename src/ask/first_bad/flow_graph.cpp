@@ -42,6 +42,7 @@ void FlowGraph::add_op(const CatalogOp& op, bool is_next) {
     input.value = maker ? value_of(maker->number, maker->slot) : outside_value(tensor);
     add_input(index, input);
   }
+  added.said_inputs = static_cast<std::uint32_t>(added.inputs.size());
   // The last output is the flag whether any was bad.
   if (added.nature.checks_gradients && added.list_size > 0) --added.list_size;
   flow_.add(op);
@@ -143,8 +144,8 @@ const CatalogTensor* FlowGraph::made(const FlowInput& input) const {
 }
 
 bool FlowGraph::feeds(const FlowOp& op, const FlowInput& input, std::uint32_t output_slot) const {
-  if (!op.nature.is_list || input.tensor == nullptr) return true;
-  return feeds_in_list(static_cast<std::uint32_t>(op.inputs.size()), op.list_size, input.tensor->slot, output_slot);
+  if (!op.nature.is_list || input.is_unsaid || input.tensor == nullptr) return true;
+  return feeds_in_list(op.said_inputs, op.list_size, input.tensor->slot, output_slot);
 }
 
 Health FlowGraph::inputs_of(const FlowOp& op, std::uint32_t output_slot, bool* all_known) const {

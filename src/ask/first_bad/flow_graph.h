@@ -22,10 +22,11 @@ inline constexpr std::size_t kLongestPath = 64;  // ops on the way of a value; w
 
 struct FlowInput {
   const CatalogTensor* tensor = nullptr;
-  std::uint32_t value = 0;   // its source
-  bool is_read = true;       // false: only its shape counts, or it is overwritten
-  bool is_unsaid = false;    // another record contains it, but this op reads it too: see flow_edges.h
-  bool is_in_parts = false;  // older values of its source's memory hold bad elements, too: a bucket of gradients
+  std::uint32_t value = 0;  // its source
+  bool is_read = true;      // false: only its shape counts, or it is overwritten
+  bool is_unsaid = false;   // another record contains it, but this op reads it too: see flow_edges.h
+  bool is_in_parts =
+      false;  // of memory with bad elements of several values, as of a bucket: the others are `is_unsaid`
 };
 
 struct FlowOp {
@@ -39,6 +40,7 @@ struct FlowOp {
   std::vector<FlowInput> inputs;
   std::vector<std::uint32_t> outputs;  // values
   std::uint32_t list_size = 0;         // of `_foreach_…`: results, one for the elements of its lists at one place
+  std::uint32_t said_inputs = 0;       // those that the dump says come first
 };
 
 struct FlowReader {

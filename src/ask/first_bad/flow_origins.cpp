@@ -3,21 +3,6 @@
 #include "ask/first_bad/flow_facts.h"
 
 namespace sonde {
-namespace {
-
-// The input's source; if the memory was written in parts: the last part that holds values of that kind.
-std::uint32_t source_of(const FlowGraph& graph, const FlowInput& input, BadKind kind) {
-  if (!input.is_in_parts) return input.value;
-  std::optional<std::uint32_t> part = input.value;
-  for (std::size_t depth = 0; part && depth < kLongestPath; ++depth) {
-    if (graph.values()[*part].op == kOutside) break;
-    if (has(graph.health_of_value(*part), kind)) return *part;
-    part = graph.older(*part);
-  }
-  return input.value;
-}
-
-}  // namespace
 
 // Makers come before readers.
 FlowOrigins::FlowOrigins(const FlowGraph& graph, bool inputs_before)
@@ -48,17 +33,16 @@ void FlowOrigins::find(std::uint32_t index, BadKind kind) {
   std::uint8_t found = 0;
   for (const FlowInput& input : op.inputs) {
     if (!input.is_read || !graph_.feeds(op, input, value.slot) || !has(graph_.health_of(input), from)) continue;
-    const std::uint32_t made = source_of(graph_, input, from);
-    const FlowValue& source = graph_.values()[made];
+    const FlowValue& source = graph_.values()[input.value];
     const bool differs = source.op != kOutside && source.tensor != nullptr &&
                          graph_.health().of(*source.tensor).known && !has(graph_.health().of(*source.tensor), from);
-    if (differs && !inputs_before_) continue;
+    if (differs && (input.is_in_parts || !inputs_before_)) continue;
     if (differs) {
       found |= bit(RootKind::overwritten);
       origin.root[at(kind)] = RootKind::overwritten;
       origin.overwritten[at(kind)] = input.tensor;
-    } else if (flags(made, from) != 0) {
-      found |= flags(made, from);
+    } else if (flags(input.value, from) != 0) {
+      found |= flags(input.value, from);
     } else if (source.op != kOutside && graph_.ops()[source.op].nature.uninitialised) {
       found |= bit(RootKind::external);
     }
