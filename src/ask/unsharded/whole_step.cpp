@@ -83,6 +83,10 @@ bool lacks_results(const CompareOp& golden, const std::vector<Joined>& outputs) 
   return is_list_op(golden.op->op_type) && !std::ranges::all_of(outputs, &Joined::possible);
 }
 
+bool are_single_ops(const GoldenStep& step, std::uint32_t golden, const SiteCall& target) {
+  return step.ops_of_call(golden).size() == 1 && target.ops.size() == 1;
+}
+
 bool all_fit(const std::vector<Joined>& outputs) {
   bool any = false;
   for (const Joined& output : outputs) {
@@ -446,30 +450,33 @@ void WholeStep::look_at(std::uint32_t golden) {
 }
 
 // By slot; where one of the two is several ops, which may read in another order, by values.
-CallSlot WholeStep::slot_of(std::uint32_t golden, const CompareInput& input, const Counterpart& with) const {
+WholeStep::InputBeside WholeStep::beside(std::uint32_t golden, const CompareInput& input,
+                                         const Counterpart& with) const {
+  const auto join_at = [&](const CallSlot& slot) {
+    return joined(parts_of(with, slot), {golden_.rank, input.tensor}, golden_calls_.address(golden).site.place.kind);
+  };
+  const CallSlot own{true, input.tensor->slot};
   const std::optional<Shown> target = shown(with);
-  if (!target) return {true, input.tensor->slot};
+  if (!target) return {own, join_at(own)};
   const RankStep& of = ranks_[target->rank];
   const SiteCall& call = of.calls.at(with.site)->at(with.first);
-  const bool is_group = call.ops.size() > 1;
-  if (golden_step_.ops_of_call(golden).size() == 1 && !is_group) return {true, input.tensor->slot};
+  if (are_single_ops(golden_step_, golden, call)) return {own, join_at(own)};
   const std::vector<const CompareInput*> inputs = inputs_of(*of.side, call);
   const bool is_parameter = input.tensor->parameter.is_parameter();
   const bool any_alike = std::ranges::any_of(
       inputs, [&](const CompareInput* one) { return one->tensor->parameter.is_parameter() == is_parameter; });
-  CallSlot nearest{true, static_cast<std::uint32_t>(-1)};
+  InputBeside nearest{{true, static_cast<std::uint32_t>(-1)}, {}};
   double least = std::numeric_limits<double>::infinity();
-  for (std::uint32_t i = 0; i < inputs.size(); ++i) {
+  for (std::uint32_t i = 0; i < inputs.size() && !nearest.joined.fits; ++i) {
     if (any_alike && inputs[i]->tensor->parameter.is_parameter() != is_parameter) continue;
-    const CallSlot slot{true, is_group ? i : inputs[i]->tensor->slot};
-    const Joined found =
-        joined(parts_of(with, slot), {golden_.rank, input.tensor}, golden_calls_.address(golden).site.place.kind);
+    const CallSlot slot{true, call.ops.size() > 1 ? i : inputs[i]->tensor->slot};
+    Joined found = join_at(slot);
     if (!found.possible) continue;
     const double relative = found.difference.relative();
     const double error = found.fits ? -1 : std::isfinite(relative) ? relative : std::numeric_limits<double>::max();
     if (error >= least) continue;
     least = error;
-    nearest = slot;
+    nearest = {slot, std::move(found)};
   }
   return nearest;
 }
@@ -481,21 +488,19 @@ const CompareInput* WholeStep::input_at(std::size_t rank, std::uint32_t golden, 
   if (calls == nullptr || with.first >= calls->size()) return nullptr;
   const SiteCall& call = (*calls)[with.first];
   const std::vector<const CompareInput*> inputs = inputs_of(*of.side, call);
-  const bool is_group = call.ops.size() > 1;
   std::size_t place = 0;
-  if (golden_step_.ops_of_call(golden).size() == 1 && !is_group) {
+  if (are_single_ops(golden_step_, golden, call)) {
     place = static_cast<std::size_t>(&input - golden_.ops[golden].inputs.data());
   } else {
-    const CallSlot slot = slot_of(golden, input, with);
-    const auto is_it = [&](const CompareInput* one) { return one->tensor->slot == slot.number; };
-    place = is_group ? slot.number : static_cast<std::size_t>(std::ranges::find_if(inputs, is_it) - inputs.begin());
+    const std::uint32_t slot = beside(golden, input, with).slot.number;
+    const auto is_it = [&](const CompareInput* one) { return one->tensor->slot == slot; };
+    place = call.ops.size() > 1 ? slot : static_cast<std::size_t>(std::ranges::find_if(inputs, is_it) - inputs.begin());
   }
   return place < inputs.size() ? inputs[place] : nullptr;
 }
 
 Joined WholeStep::join_input(std::uint32_t golden, const CompareInput& input, const Counterpart& with) const {
-  return joined(parts_of(with, slot_of(golden, input, with)), {golden_.rank, input.tensor},
-                golden_calls_.address(golden).site.place.kind);
+  return beside(golden, input, with).joined;
 }
 
 std::optional<WholeStep::Shown> WholeStep::shown(const Counterpart& of, std::optional<std::size_t> alone) const {

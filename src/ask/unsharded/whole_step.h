@@ -95,7 +95,11 @@ class WholeStep {
 
  private:
   void look_at(std::uint32_t golden);
-  CallSlot slot_of(std::uint32_t golden, const CompareInput& input, const Counterpart& with) const;
+  struct InputBeside {
+    CallSlot slot;
+    Joined joined;
+  };
+  InputBeside beside(std::uint32_t golden, const CompareInput& input, const Counterpart& with) const;
   std::size_t inputs_in_common(std::uint32_t golden, const Counterpart& with) const;
   std::optional<Label> nearest(std::uint32_t golden, const std::vector<Counterpart>& candidates) const;
   void look_for_factors(std::uint32_t golden);
