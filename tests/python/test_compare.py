@@ -48,7 +48,8 @@ DUMPS = """
             u = F.relu(u) if self.fault == "activation" else F.gelu(u)
             if self.fault == "half":
                 u = u.half().float()
-            return x + self.down(u)
+            u = self.down(u)
+            return x + (u * (1.2 if u.dtype == torch.bfloat16 else 1.01) if self.fault == "grown" else u)
 
         def loss(self, y):
             loss = y.square().mean()
@@ -63,9 +64,9 @@ DUMPS = """
             return loss
 
 
-    def dump(fault, saved_data="tensor", name=None):
+    def dump(fault, saved_data="tensor", name=None, dtype=torch.float32):
         torch.manual_seed(0)
-        network = Block(fault)
+        network = Block(fault).to(dtype)
         with torch.no_grad():
             if fault == "swapped":
                 q = network.q.weight.clone()
@@ -78,7 +79,7 @@ DUMPS = """
         with sonde.capture(out=f"{sys.argv[1]}/{name or fault}", saved_data=saved_data):
             for _ in range(2):
                 optimizer.zero_grad()
-                network.loss(network(torch.randn(2, 6, 16), mask)).backward()
+                network.loss(network(torch.randn(2, 6, 16).to(dtype), mask)).backward()
                 optimizer.step()
 
 
@@ -88,6 +89,9 @@ DUMPS = """
         dump(fault)
     dump("none", "statistic", "statistic")
     dump("inserted", "statistic", "statistic_inserted")
+    for dtype in ("float16", "bfloat16"):
+        dump("none", name=dtype, dtype=getattr(torch, dtype))
+        dump("grown", name=dtype + "_grown", dtype=getattr(torch, dtype))
 """
 
 
@@ -131,6 +135,12 @@ def test_the_first_line_names_the_planted_fault(compared, fault, said):
     assert run.status == 1, run.stdout + run.stderr
     first = run.stdout.splitlines()[0]
     assert first.startswith("first difference: step 0, " + said), first
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_an_op_that_changes_a_half_type_by_some_spacings_is_named(compared, dtype):
+    first = compared(dtype + "_grown", dtype).stdout.splitlines()[0]
+    assert first.startswith("first difference: step 0, mul Default/network-Block/mul-op0, train.py:"), first
 
 
 def test_the_first_line_says_why(compared):

@@ -8,11 +8,10 @@
 #include <tuple>
 
 #include "ask/compare/compare_quantised.h"
-#include "ask/compare/compare_words.h"
 #include "ask/compare/maker_of_data.h"
 #include "ask/compare/name_map.h"
+#include "ask/compare/passed_on.h"
 #include "ask/compare/relation_map.h"
-#include "plan/config/op_types.h"
 #include "read/catalog/several_runs.h"
 #include "read/catalog/unfinished_runs.h"
 
@@ -107,34 +106,6 @@ std::vector<StepPair> pair_all(const Catalog& target, const Catalog& golden, con
     pair_steps(rank, *other, options, pairs, notes);
   }
   return pairs;
-}
-
-// It has a counterpart, which is called in the same way, and passes on other data: perhaps those of another rank.
-bool is_passed_on(const CompareFinding& finding) {
-  const bool is_of_call = finding.kind == FindingKind::missing || finding.kind == FindingKind::inserted ||
-                          finding.kind == FindingKind::number;
-  if (is_of_call || finding.kind == FindingKind::parameter || finding.culprit == nullptr) return false;
-  const ComparedOp& op = *finding.op;
-  return is_collective(finding.culprit->op_type) &&
-         (op.is_alone() || attributes_apart(*op.target.back(), *op.golden.back()).empty());
-}
-
-// A collective passes on data of another rank: it is to blame only if no rank has another finding in that step, or before.
-void drop_innocent_collectives(DumpComparison& comparison) {
-  std::map<std::uint32_t, std::uint64_t> first_other;  // by graph: the first step with another finding
-  const auto id_of = [&](const CompareFinding& finding) { return comparison.steps[finding.step].target->step->id; };
-  for (const CompareFinding& finding : comparison.findings) {
-    if (is_passed_on(finding)) continue;
-    const auto [at, is_new] = first_other.try_emplace(id_of(finding).graph, id_of(finding).number);
-    if (!is_new) at->second = std::min(at->second, id_of(finding).number);
-  }
-  std::erase_if(comparison.findings, [&](const CompareFinding& finding) {
-    const auto other = first_other.find(id_of(finding).graph);
-    const bool has_other = other != first_other.end() && other->second <= id_of(finding).number;
-    if (!is_passed_on(finding) || !has_other) return false;
-    const_cast<ComparedOp*>(finding.op)->verdict = OpVerdict::propagated;
-    return true;
-  });
 }
 
 // By step over all ranks; of one number, the graph that ran first (an evaluation before the training); then by the
@@ -311,7 +282,7 @@ Result<DumpComparison> compare_dumps(const Catalog& target, const Catalog& golde
   gather_notes(comparison);
   blame_makers_before(comparison);
   name_makers_of_data(comparison);
-  drop_innocent_collectives(comparison);
+  leave_passed_on_out(comparison);
   sort_findings(comparison);
   count_up(comparison);
   const std::uint64_t not_read = tensors_not_read(pairs);

@@ -13,7 +13,9 @@ bool is_healed(const ComparedTensor& tensor, double source, bool one_precision) 
   if (difference.equal) return true;
   // A coarser type of one side alone hides what it has rounded away.
   const double mine = epsilon_of(difference.dtype), theirs = epsilon_of(difference.golden_dtype);
-  const double rounding = 8 * (one_precision ? std::min(mine, theirs) : std::max(mine, theirs));
+  const double spacing = one_precision ? std::min(mine, theirs) : std::max(mine, theirs);
+  // Eight spacings of a half type are 1 to 6 %: an error.
+  const double rounding = (spacing < epsilon_of(DType::float16) ? 8 : 1) * spacing;
   return difference.different_non_finite == 0 &&
          difference.relative() <= std::max(rounding, 1e-4 * std::min(source, 1.0));
 }

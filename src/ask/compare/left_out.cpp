@@ -85,6 +85,24 @@ double size_of_error(const CompareFinding& finding) {
   return largest;
 }
 
+// All ops without a counterpart are on one side.
+bool is_one_side_longer(const CompareFacts& facts, bool in_golden) {
+  const auto count = static_cast<std::uint32_t>((in_golden ? facts.target : facts.golden).ops.size());
+  for (std::uint32_t op = 0; op < count; ++op) {
+    if (facts.pairs.is_alone(!in_golden, op)) return false;
+  }
+  return true;
+}
+
+// The ends of a step in a half type agree within several per cent. That does not excuse an op that one side computes in
+// addition, if the other has nothing in its place and its effect is seen up to the end.
+bool is_mere_addition(const CompareFacts& facts, const CompareFinding& finding) {
+  const bool is_alone = finding.kind == FindingKind::inserted || finding.kind == FindingKind::missing;
+  if (!is_alone || finding.tensor == nullptr || moves_or_casts(kind_of(finding.culprit->op_type))) return false;
+  return coarser_spacing(*finding.tensor->difference) >= epsilon_of(DType::float16) &&
+         is_one_side_longer(facts, finding.in_golden) && effect_of(facts, finding).stays();
+}
+
 }  // namespace
 
 void note_layouts(const CompareFacts& facts, StepFindings& findings) {
@@ -167,7 +185,7 @@ bool leave_out_what_has_no_effect(const CompareFacts& facts, StepFindings& findi
     if (finding.certain || has_nan_alone(finding) || (is_called_otherwise(finding) && !is_guess) ||
         finding.kind == FindingKind::changed || finding.kind == FindingKind::type)
       return false;
-    if (finding.op->how == MatchedBy::mapping) return false;
+    if (finding.op->how == MatchedBy::mapping || is_mere_addition(facts, finding)) return false;
     if (!is_guess && !is_in_another_layout(facts, finding) && size_of_error(finding) < kLargeError) return false;
     if (!agree) agree = ends.results_and_gradients_agree();
     if (!*agree) return false;

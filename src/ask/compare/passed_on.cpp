@@ -1,0 +1,104 @@
+#include "ask/compare/passed_on.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "ask/compare/compare_words.h"
+#include "plan/config/op_types.h"
+#include "read/operators/collective_call.h"
+
+namespace sonde {
+namespace {
+
+// It has a counterpart, which is called in the same way, and passes on other data: perhaps those of another rank.
+bool is_passed_on(const CompareFinding& finding) {
+  const bool is_of_call = finding.kind == FindingKind::missing || finding.kind == FindingKind::inserted ||
+                          finding.kind == FindingKind::number;
+  if (is_of_call || finding.kind == FindingKind::parameter || finding.culprit == nullptr) return false;
+  const ComparedOp& op = *finding.op;
+  return is_collective(finding.culprit->op_type) &&
+         (op.is_alone() || attributes_apart(*op.target.back(), *op.golden.back()).empty());
+}
+
+// One call of a collective by all ranks of its group.
+using MeetingKey = std::tuple<std::uint64_t, std::uint32_t, std::string, std::uint64_t>;  // step, graph, group, number
+
+// What the ranks gave to each call of a collective.
+class Meetings {
+ public:
+  explicit Meetings(const DumpComparison& comparison) {
+    for (const ComparedStep& step : comparison.steps) add(step);
+  }
+
+  // The errors of all that was given explain the error of the result.
+  bool explain(const ComparedOp& op, const ComparedTensor& output) const;
+
+ private:
+  void add(const ComparedStep& step);
+
+  std::map<MeetingKey, std::vector<const ComparedOp*>> calls_;
+  std::map<const ComparedOp*, MeetingKey> keys_;
+};
+
+void Meetings::add(const ComparedStep& step) {
+  std::map<const CatalogOp*, const ComparedOp*> compared;
+  for (const ComparedOp& op : step.ops) {
+    for (const CatalogOp* one : op.target) compared.emplace(one, &op);
+  }
+  std::map<std::string, std::uint64_t> so_far;  // calls without a number meet in their order
+  for (const CollectiveCall& call : collective_calls(*step.target->step)) {
+    const std::string meeting = meeting_of(call, step.target->rank->rank);
+    const std::uint64_t order = ++so_far[meeting];
+    const auto op = compared.find(call.op);
+    if (op == compared.end()) continue;
+    const StepId& id = step.target->step->id;
+    const MeetingKey key{id.number, id.graph, meeting, call.number > 0 ? call.number : order};
+    calls_[key].push_back(op->second);
+    keys_.emplace(op->second, key);
+  }
+}
+
+bool Meetings::explain(const ComparedOp& op, const ComparedTensor& output) const {
+  const auto key = keys_.find(&op);
+  if (key == keys_.end() || output.difference->different_non_finite > 0) return false;
+  double given = 0;  // a sum has no larger error than all its terms; a mean, a maximum or a copy a smaller one
+  for (const ComparedOp* call : calls_.at(key->second)) {
+    double largest = 0;
+    for (const ComparedTensor& input : call->inputs) {
+      if (!input.difference->comparable()) return false;
+      largest = std::max(largest, input.difference->max_error);
+    }
+    given += largest;
+  }
+  return given > 0 && output.difference->max_error <= given + output.allowance.rounding.max;
+}
+
+}  // namespace
+
+void leave_passed_on_out(DumpComparison& comparison) {
+  if (std::ranges::none_of(comparison.findings, is_passed_on)) return;
+  std::map<std::uint32_t, std::uint64_t> first_other;  // by graph: the first step with another finding
+  const auto id_of = [&](const CompareFinding& finding) { return comparison.steps[finding.step].target->step->id; };
+  for (const CompareFinding& finding : comparison.findings) {
+    if (is_passed_on(finding)) continue;
+    const auto [at, is_new] = first_other.try_emplace(id_of(finding).graph, id_of(finding).number);
+    if (!is_new) at->second = std::min(at->second, id_of(finding).number);
+  }
+  const Meetings meetings(comparison);
+  std::erase_if(comparison.findings, [&](const CompareFinding& finding) {
+    if (!is_passed_on(finding)) return false;
+    const auto other = first_other.find(id_of(finding).graph);
+    const bool has_other = other != first_other.end() && other->second <= id_of(finding).number;
+    const bool is_given = finding.tensor != nullptr && meetings.explain(*finding.op, *finding.tensor);
+    if (!has_other && !is_given) return false;
+    const_cast<ComparedOp*>(finding.op)->verdict = OpVerdict::propagated;
+    return true;
+  });
+}
+
+}  // namespace sonde
