@@ -452,11 +452,12 @@ std::optional<ShardCause> CauseSearch::cause_of(std::uint32_t golden) const {
 }  // namespace
 
 std::vector<std::size_t> ranks_to_look_at(const WholeStep& step, std::uint32_t golden, const Joined& joined) {
-  const std::size_t stage = step.label(golden).where->stage;
+  const Counterpart& where = *step.label(golden).where;
   std::vector<std::size_t> of_stage;
   for (std::size_t rank = 0; rank < step.ranks().size(); ++rank) {
-    if (step.ranks()[rank].stage == stage) of_stage.push_back(rank);
+    if (step.ranks()[rank].stage == where.stage) of_stage.push_back(rank);
   }
+  if (where.alone) return {of_stage[*where.alone]};
   if (joined.other_ranks.empty()) return of_stage;
   std::vector<std::size_t> apart;
   for (const std::size_t number : joined.other_ranks) apart.push_back(of_stage[number]);

@@ -1,6 +1,7 @@
 #include "ask/unsharded/noise.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace sonde {
 namespace {
@@ -29,7 +30,10 @@ double Noise::of(const CompareInput& input) const {
   return known == known_.end() ? 0 : known->second;
 }
 
+bool Noise::may_be_anything(const CompareInput& input) const { return std::isinf(of(input)); }
+
 bool Noise::explains(const CompareInput& input, const Joined& read) const {
+  if (may_be_anything(input)) return true;
   const TensorDifference& difference = read.difference;
   return read.possible && !read.fits && difference.different_non_finite == 0 &&
          difference.rms_error <= kLuck * of(input);

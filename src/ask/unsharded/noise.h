@@ -16,7 +16,7 @@
 namespace sonde {
 
 // Of golden tensors, by the sequence number of the op that made them and their slot: the root mean square of the error that
-// rounding explains.
+// rounding explains; infinite: gradients overflow in both runs, and nothing is left to compare.
 using NoiseOfOutputs = std::map<std::pair<std::uint64_t, std::uint32_t>, double>;
 
 class Noise {
@@ -30,6 +30,8 @@ class Noise {
   void pass_on(std::uint32_t op);
   // The golden op's input differs, as two runs' rounding does.
   bool explains(const CompareInput& input, const Joined& read) const;
+  // It is made from gradients that overflow in both runs.
+  bool may_be_anything(const CompareInput& input) const;
 
  private:
   double of(const CompareInput& input) const;

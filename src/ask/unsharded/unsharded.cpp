@@ -233,7 +233,7 @@ ComparedTensor Unsharded::compared(ComparedStep& step, const CatalogTensor* targ
 
 void Unsharded::add_op(const WholeStep& whole, std::uint32_t golden) {
   const WholeStep::Label& label = whole.label(golden);
-  const std::optional<WholeStep::Shown> shown = label.where ? whole.shown(*label.where, label.alone) : std::nullopt;
+  const std::optional<WholeStep::Shown> shown = label.where ? whole.shown(*label.where) : std::nullopt;
   ComparedStep& step = comparison_.steps[first_step_ + (shown ? shown->rank : 0)];
   ComparedOp& op = step.ops.emplace_back();
   op.golden_index = golden;

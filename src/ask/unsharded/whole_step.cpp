@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "ground/model/gradient_name.h"
 #include "plan/config/op_types.h"
 #include "read/operators/op_questions.h"
 
@@ -52,9 +53,15 @@ bool is_sum_of_parts(OpKind kind) {
 // An input, as both sides read it.
 struct ReadBeside {
   std::uint32_t slot = 0;
-  bool is_noise = false;
+  bool is_noise = false, may_be_anything = false;
   Joined joined;
 };
+
+// Gradients that overflow in both runs: what is left of them depends on the order of sums.
+bool overflows_in_both(const Joined& joined) {
+  const TensorDifference& difference = joined.difference;
+  return joined.possible && difference.non_finite > 0 && difference.golden_non_finite > 0;
+}
 
 // By the op's own rounding, and by what its inputs are apart. Nothing: the output differs by more.
 std::optional<double> explained_error(const CompareOp& op, std::size_t output, const TensorDifference& difference,
@@ -66,6 +73,7 @@ std::optional<double> explained_error(const CompareOp& op, std::size_t output, c
   bool reads_noise = false;
   for (const ReadBeside& input : inputs) {
     if (!feeds_in_list(static_cast<std::uint32_t>(op.inputs.size()), lists, input.slot, slot)) continue;
+    if (input.may_be_anything) return std::numeric_limits<double>::infinity();
     if (!input.joined.fits && !input.is_noise) return std::nullopt;
     reads_noise = reads_noise || input.is_noise;
     errors.push_back({&input.joined.difference, input.slot});
@@ -85,6 +93,18 @@ bool lacks_results(const CompareOp& golden, const std::vector<Joined>& outputs) 
 
 bool are_single_ops(const GoldenStep& step, std::uint32_t golden, const SiteCall& target) {
   return step.ops_of_call(golden).size() == 1 && target.ops.size() == 1;
+}
+
+// Among the ranks of its stage.
+std::size_t number_in_stage(const std::vector<RankStep>& ranks, std::size_t rank) {
+  std::size_t number = 0;
+  for (std::size_t other = 0; other < rank; ++other) number += ranks[other].stage == ranks[rank].stage;
+  return number;
+}
+
+// The counterpart is of this rank.
+bool is_of(const Counterpart& with, const std::vector<RankStep>& ranks, std::size_t rank) {
+  return ranks[rank].stage == with.stage && (!with.alone || *with.alone == number_in_stage(ranks, rank));
 }
 
 bool all_fit(const std::vector<Joined>& outputs) {
@@ -226,7 +246,7 @@ TensorParts WholeStep::parts_of(const Counterpart& of, const CallSlot& slot) con
     }
     ++number;
   }
-  return parts;
+  return of.alone ? parts.of_rank(*of.alone) : parts;
 }
 
 JoinLimits WholeStep::limits_of(const CatalogTensor& golden, SiteKind kind) const {
@@ -250,16 +270,13 @@ Joined WholeStep::joined(const TensorParts& parts, const TensorOf& golden, SiteK
   return join(parts, of_golden, limits);
 }
 
-std::vector<Joined> WholeStep::join_outputs(std::uint32_t golden, const Counterpart& with,
-                                            std::optional<std::size_t> alone) const {
+std::vector<Joined> WholeStep::join_outputs(std::uint32_t golden, const Counterpart& with) const {
   std::vector<Joined> outputs;
   for (const CatalogTensor* tensor : golden_.ops[golden].outputs) {
     Joined& output = outputs.emplace_back();
     if (!tensor->recorded()) continue;
     const SiteKind kind = golden_calls_.address(golden).site.place.kind;
-    TensorParts parts = parts_of(with, {false, tensor->slot});
-    if (alone) parts = parts.of_rank(*alone);
-    output = joined(parts, {golden_.rank, tensor}, kind);
+    output = joined(parts_of(with, {false, tensor->slot}), {golden_.rank, tensor}, kind);
   }
   return outputs;
 }
@@ -267,41 +284,53 @@ std::vector<Joined> WholeStep::join_outputs(std::uint32_t golden, const Counterp
 // The ranks have other tensors at this place: experts of their own, other parameters of the optimizer.
 std::optional<WholeStep::Label> WholeStep::found_alone(std::uint32_t golden, const Counterpart& with) const {
   const auto ranks = static_cast<std::size_t>(std::ranges::count(ranks_, with.stage, &RankStep::stage));
+  Counterpart one = with;
   for (std::size_t rank = 0; ranks > 1 && rank < ranks; ++rank) {
-    Label label{State::found, with, join_outputs(golden, with, rank), rank};
+    one.alone = rank;
+    Label label{State::found, one, join_outputs(golden, one)};
     if (all_fit(label.outputs)) return label;
   }
   return std::nullopt;
 }
 
-// One rank's tensor was found alone, and those of the others at that place were not: then it is a part.
+// One rank's tensor was found alone, and those of the others at that place were not: then it is a part, unless a step
+// before has shown that they have something else there.
 void WholeStep::doubt_alone() {
   for (std::uint32_t g = 0; g < labels_.size(); ++g) {
     Label& label = labels_[g];
-    if (!label.alone || label.state != State::found) continue;
+    if (!label.where || !label.where->alone || label.state != State::found) continue;
+    const SiteCalls::Address& address = golden_calls_.address(g);
+    if (learned_.alone.contains({address.site, address.number})) continue;
+    Counterpart all = *label.where;
+    all.alone.reset();
     for (std::size_t i = 0; i < label.outputs.size(); ++i) {
       if (!label.outputs[i].possible) continue;
-      const TensorParts parts = parts_of(*label.where, {false, golden_.ops[g].outputs[i]->slot});
+      const TensorParts parts = parts_of(all, {false, golden_.ops[g].outputs[i]->slot});
       for (std::size_t rank = 0; rank < parts.ranks(); ++rank) {
         const CatalogTensor* other = parts.at(rank, 0).tensor;
         if (other != nullptr && !good_.contains(other)) label.state = State::differs;
       }
     }
-    if (label.state == State::found) continue;
-    label.outputs = join_outputs(g, *label.where);
-    label.alone.reset();
+    if (label.state == State::found) {
+      learned_.alone.emplace(std::pair(address.site, address.number), *label.where);
+      continue;
+    }
+    label.where = all;
+    label.outputs = join_outputs(g, all);
   }
 }
 
 // For each output, the error that is explained.
 std::vector<std::optional<double>> WholeStep::explained(std::uint32_t golden, const Counterpart& with,
                                                         const std::vector<Joined>& outputs) const {
+  const bool is_forward = golden_calls_.address(golden).site.place.kind == SiteKind::forward;
   std::vector<ReadBeside> inputs;
   for (const CompareInput& input : golden_.ops[golden].inputs) {
     if (!input.is_read || !input.tensor->recorded() || epsilon_of(input.tensor->dtype) == 0) continue;
     Joined joined = join_input(golden, input, with);
     const bool is_noise = noise_.explains(input, joined);
-    inputs.push_back({input.tensor->slot, is_noise, std::move(joined)});
+    const bool overflows = (!is_forward || is_gradient_name(input.name)) && overflows_in_both(joined);
+    inputs.push_back({input.tensor->slot, is_noise, overflows || noise_.may_be_anything(input), std::move(joined)});
   }
   std::vector<std::optional<double>> errors;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -321,8 +350,7 @@ void WholeStep::keep(std::uint32_t golden, Label label, const std::vector<std::o
     const double relative = output.difference.relative();
     if (output.fits && std::isfinite(relative)) learned_.largest = std::max(learned_.largest, relative);
     noise_.set(golden, i, i < noise.size() ? noise[i].value_or(0) : 0);
-    TensorParts parts = parts_of(*label.where, {false, outputs[i]->slot});
-    if (label.alone) parts = parts.of_rank(*label.alone);
+    const TensorParts parts = parts_of(*label.where, {false, outputs[i]->slot});
     for (std::size_t rank = 0; rank < parts.ranks(); ++rank) {
       for (std::size_t call = 0; call < parts.calls(); ++call) {
         if (label.state == State::found) good_.insert(parts.at(rank, call).tensor);
@@ -396,17 +424,21 @@ std::size_t WholeStep::inputs_in_common(std::uint32_t golden, const Counterpart&
   }));
 }
 
-// The calls at its own place, as many as golden ones, are its counterparts whatever they give. Others are if they read
-// the same.
+// The calls at its own place, as many as golden ones, or of the rank that had it in a step before, are its counterparts
+// whatever they give. Others are if they read the same.
 std::optional<WholeStep::Label> WholeStep::nearest(std::uint32_t golden,
                                                    const std::vector<Counterpart>& candidates) const {
   const SiteCalls::Address& address = golden_calls_.address(golden);
+  if (const auto known = learned_.alone.find({address.site, address.number}); known != learned_.alone.end()) {
+    Label label{State::differs, known->second, join_outputs(golden, known->second)};
+    if (std::ranges::any_of(label.outputs, &Joined::possible)) return label;
+  }
   const std::size_t of = golden_calls_.at(address.site)->size();
   std::optional<Label> best;
   std::size_t most = 0;
   for (const Counterpart& with : candidates) {
     if (with.site.type != address.site.type) continue;
-    Label label{State::differs, with, join_outputs(golden, with), {}};
+    Label label{State::differs, with, join_outputs(golden, with)};
     if (std::ranges::none_of(label.outputs, &Joined::possible)) continue;
     const bool is_own = with.site.place == address.site.place && with.stride == of;
     if (is_own && with.first == address.number) return label;
@@ -428,7 +460,7 @@ void WholeStep::look_at(std::uint32_t golden) {
   const CallSite& wanted = golden_calls_.address(golden).site;
   const std::vector<Counterpart> candidates = counterparts(golden);
   for (const Counterpart& with : candidates) {
-    Label label{State::found, with, join_outputs(golden, with), {}};
+    Label label{State::found, with, join_outputs(golden, with)};
     const bool is_of_other_type = with.site.type != wanted.type;
     if (!all_fit(label.outputs) || (is_of_other_type && lacks_results(golden_.ops[golden], label.outputs))) continue;
     keep(golden, std::move(label));
@@ -484,7 +516,7 @@ WholeStep::InputBeside WholeStep::beside(std::uint32_t golden, const CompareInpu
 const CompareInput* WholeStep::input_at(std::size_t rank, std::uint32_t golden, const CompareInput& input) const {
   const Counterpart& with = *labels_[golden].where;
   const RankStep& of = ranks_[rank];
-  const std::vector<SiteCall>* calls = of.stage == with.stage ? of.calls.at(with.site) : nullptr;
+  const std::vector<SiteCall>* calls = is_of(with, ranks_, rank) ? of.calls.at(with.site) : nullptr;
   if (calls == nullptr || with.first >= calls->size()) return nullptr;
   const SiteCall& call = (*calls)[with.first];
   const std::vector<const CompareInput*> inputs = inputs_of(*of.side, call);
@@ -503,10 +535,9 @@ Joined WholeStep::join_input(std::uint32_t golden, const CompareInput& input, co
   return beside(golden, input, with).joined;
 }
 
-std::optional<WholeStep::Shown> WholeStep::shown(const Counterpart& of, std::optional<std::size_t> alone) const {
-  std::size_t number = 0;
+std::optional<WholeStep::Shown> WholeStep::shown(const Counterpart& of) const {
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-    if (ranks_[rank].stage != of.stage || (alone && number++ != *alone)) continue;
+    if (!is_of(of, ranks_, rank)) continue;
     const std::vector<SiteCall>* calls = ranks_[rank].calls.at(of.site);
     if (calls != nullptr && of.first < calls->size()) return Shown{rank, (*calls)[of.first].last()};
   }
@@ -536,9 +567,7 @@ Joined WholeStep::join_read(std::size_t rank, const Counterpart& with, const Com
   const TensorParts parts = parts_of(with, {true, input.tensor->slot});
   Joined whole = joined(parts, golden, kind);
   if (whole.fits || parts.ranks() == 1) return whole;
-  const auto number = std::count_if(ranks_.begin(), ranks_.begin() + static_cast<std::ptrdiff_t>(rank),
-                                    [&](const RankStep& other) { return other.stage == with.stage; });
-  Joined alone = joined(parts.of_rank(static_cast<std::size_t>(number)), golden, kind);
+  Joined alone = joined(parts.of_rank(number_in_stage(ranks_, rank)), golden, kind);
   return alone.fits || !whole.possible ? alone : whole;
 }
 

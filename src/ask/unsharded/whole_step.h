@@ -26,15 +26,18 @@ struct Counterpart {
   std::size_t stage = 0;
   CallSite site;
   std::size_t first = 0, stride = 1, calls = 1;  // numbers of calls at the site
+  // Only this rank of the stage has it: an expert, a part of the optimizer. At this place the others have something else.
+  std::optional<std::size_t> alone = {};
 };
 
 // Facts from the steps before.
 struct Learned {
   std::map<std::string, std::pair<std::size_t, std::string>> modules;  // of golden modules: stage and module
   std::set<std::pair<CallSite, std::size_t>> harmless;  // golden calls that are computed in another way: no effect
-  std::map<std::pair<CallSite, std::size_t>, double> factors;  // of golden calls of the backward pass
-  bool updates_unseen = false;                                 // ops of the last step's optimizer have no counterpart
-  double largest = 0;                                          // relative difference of what was found
+  std::map<std::pair<CallSite, std::size_t>, double> factors;     // of golden calls of the backward pass
+  std::map<std::pair<CallSite, std::size_t>, Counterpart> alone;  // of golden calls that one rank has
+  bool updates_unseen = false;  // ops of the last step's optimizer have no counterpart
+  double largest = 0;           // relative difference of what was found
   NoiseOfOutputs noise;
 };
 
@@ -46,8 +49,7 @@ class WholeStep {
   struct Label {
     State state = State::unknown;
     std::optional<Counterpart> where;
-    std::vector<Joined> outputs;       // by output of the golden op; not possible: not compared
-    std::optional<std::size_t> alone;  // only this rank of the stage has it: an expert, a part of the optimizer
+    std::vector<Joined> outputs;  // by output of the golden op; not possible: not compared
   };
   struct OtherNumber {
     std::uint32_t golden = kNoOp;
@@ -78,12 +80,12 @@ class WholeStep {
   bool is_wrong(const CatalogTensor* output) const { return bad_.contains(output); }
   const Noise& noise() const { return noise_; }
 
-  // The op of the first rank that has it, or of the rank `alone` of the stage; null: none.
+  // The op of the first rank that has it; null: none.
   struct Shown {
     std::size_t rank = 0;
     std::uint32_t op = kNoOp;
   };
-  std::optional<Shown> shown(const Counterpart& of, std::optional<std::size_t> alone = std::nullopt) const;
+  std::optional<Shown> shown(const Counterpart& of) const;
   // The input of the rank's counterpart where the golden op reads that one; null: it has none.
   const CompareInput* input_at(std::size_t rank, std::uint32_t golden, const CompareInput& input) const;
   // The input of a golden op beside what its counterpart reads there.
@@ -118,9 +120,7 @@ class WholeStep {
                    SiteKind kind) const;
   TensorParts parts_of(const Counterpart& of, const CallSlot& slot) const;
   Joined joined(const TensorParts& parts, const TensorOf& golden, SiteKind kind) const;
-  // `alone`: the parts of this rank of the stage only.
-  std::vector<Joined> join_outputs(std::uint32_t golden, const Counterpart& with,
-                                   std::optional<std::size_t> alone = std::nullopt) const;
+  std::vector<Joined> join_outputs(std::uint32_t golden, const Counterpart& with) const;
   JoinLimits limits_of(const CatalogTensor& golden, SiteKind kind) const;
   std::vector<std::optional<double>> explained(std::uint32_t golden, const Counterpart& with,
                                                const std::vector<Joined>& outputs) const;
