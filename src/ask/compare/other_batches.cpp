@@ -7,6 +7,7 @@
 #include "ask/compare/compare_passes.h"
 #include "ask/compare/compare_words.h"
 #include "ask/compare/factor.h"
+#include "ground/base/shape.h"
 #include "ground/model/gradient_name.h"
 #include "read/operators/op_nature.h"
 
@@ -16,6 +17,7 @@ namespace {
 struct Gradient {
   std::uint32_t op = kNoOp;
   const CatalogTensor* tensor = nullptr;
+  bool is_of_backward = false;  // no operator after the backward pass scaled or clipped it
 };
 
 // By the name of the gradient: where the optimizer reads it first.
@@ -25,7 +27,8 @@ std::map<std::string_view, Gradient> read_gradients(const CompareSide& side) {
     if (phase_of(*side.ops[i].op) != Phase::optimizer) continue;
     for (const CompareInput& input : side.ops[i].inputs) {
       const bool is_gradient = input.is_read && is_gradient_name(input.name) && input.tensor->recorded();
-      if (is_gradient) gradients.try_emplace(input.name, Gradient{i, input.tensor});
+      const bool is_of_backward = input.from != kNoOp && phase_of(*side.ops[input.from].op) == Phase::backward;
+      if (is_gradient) gradients.try_emplace(input.name, Gradient{i, input.tensor, is_of_backward});
     }
   }
   return gradients;
@@ -36,12 +39,47 @@ struct OtherGradient {
   Gradient mine;
   const TensorDifference* difference = nullptr;
   std::optional<double> factor;
+  std::optional<double> of_norms;  // by statistics: sums that cancel have no factor
 };
 
 bool have_one_factor(const std::vector<OtherGradient>& all) {
+  const auto with_factor = std::ranges::find_if(all, [](const OtherGradient& one) { return one.factor.has_value(); });
+  if (with_factor == all.end()) return false;
+  const double factor = *with_factor->factor;
   return std::ranges::all_of(all, [&](const OtherGradient& one) {
-    return one.factor && all[0].factor && std::abs(*one.factor - *all[0].factor) <= 2e-3 * std::abs(*all[0].factor);
+    const std::optional<double> own = one.factor ? one.factor : one.of_norms;
+    const bool is_near = own && std::abs(*own - (one.factor ? factor : std::abs(factor))) <= 2e-3 * std::abs(factor);
+    return is_near;
   });
+}
+
+std::optional<double> factor_of_norms(const TensorDifference& difference, const CatalogTensor& mine,
+                                      const CatalogTensor& golden) {
+  if (difference.by != ComparedBy::statistics || !mine.statistics || !golden.statistics) return std::nullopt;
+  const auto &norm = mine.statistics->l2norm, &golden_norm = golden.statistics->l2norm;
+  if (!norm || !golden_norm || *golden_norm == 0) return std::nullopt;
+  return *norm / *golden_norm;
+}
+
+// The operator that gives the backward pass its factor: the last one that computes the loss with a number, or else the
+// one that makes the gradient of the loss; kNoOp: the dump has neither.
+std::uint32_t begin_of_backward(const CompareSide& side) {
+  const auto makes_one_number = [&](std::uint32_t op) {
+    return op != kNoOp && side.ops[op].outputs.size() == 1 && element_count(side.ops[op].outputs[0]->shape) == 1;
+  };
+  for (const CompareOp& op : side.ops) {
+    if (phase_of(*op.op) != Phase::backward) continue;
+    for (const CompareInput& input : op.inputs) {
+      if (!makes_one_number(input.from) || !nature_of(*side.ops[input.from].op).shape_only) continue;
+      const std::vector<CompareInput>& of_seed = side.ops[input.from].inputs;
+      const std::uint32_t loss = of_seed.empty() ? kNoOp : of_seed[0].from;
+      const bool has_number =
+          makes_one_number(loss) && side.ops[loss].kind == OpKind::elementwise &&
+          std::ranges::any_of(side.ops[loss].inputs, [](const auto& one) { return one.tensor->constant.has_value(); });
+      return has_number ? loss : input.from;
+    }
+  }
+  return kNoOp;
 }
 
 void report_gradient(const CompareFacts& facts, StepFindings& findings, std::uint32_t reader, std::string what,
@@ -71,7 +109,8 @@ bool compare_gradients(const CompareFacts& facts, StepFindings& findings) {
     const double rounding = std::max(1e-3, 8 * coarser_spacing(found));
     if (!found.comparable() || found.by == ComparedBy::checksum) continue;
     if (found.relative() > rounding || found.different_non_finite > 0) {
-      others.push_back({name, at->second, &found, factor_between(found)});
+      others.push_back({name, at->second, &found, factor_between(found),
+                        factor_of_norms(found, *at->second.tensor, *golden.tensor)});
     }
   }
   if (others.empty()) return all;
@@ -86,8 +125,11 @@ bool compare_gradients(const CompareFacts& facts, StepFindings& findings) {
     what += fmt::format("; {} of {} gradients differ{}", others.size(), mine.size(),
                         one_factor ? ", all by this factor" : "");
   }
-  report_gradient(facts, findings, first.mine.op, std::move(what), one_factor && others.size() == mine.size(),
-                  first.factor);
+  const bool all_by_one = one_factor && others.size() == mine.size();
+  const bool are_of_backward = first.mine.is_of_backward && theirs.find(first.name)->second.is_of_backward;
+  const std::uint32_t begin = all_by_one && are_of_backward ? begin_of_backward(facts.target) : kNoOp;
+  if (begin != kNoOp) what = "gives the backward pass another factor: the optimizer " + what;
+  report_gradient(facts, findings, begin != kNoOp ? begin : first.mine.op, std::move(what), all_by_one, first.factor);
   return all;
 }
 
