@@ -12,6 +12,7 @@
 #include "ask/relations/intermediates.h"
 #include "ask/relations/joins.h"
 #include "ask/relations/op_to_blame.h"
+#include "ask/relations/repeated_lines.h"
 #include "ask/relations/search.h"
 #include "ask/relations/standings.h"
 #include "ask/relations/verify.h"
@@ -391,6 +392,9 @@ RelationJudgement judge_relations(const Pool& target, Pool& golden, const Thread
   judgement.culprits = weights_to_blame(target, golden, judgement);
   // A weight that is read later cannot be the cause.
   std::erase_if(judgement.culprits, [&](const Culprit& weight) { return weight.op > op.op && !weight.was_lost; });
+  const bool has_values = target.has_values() && golden.has_values();
+  std::optional<Culprit> reordered = has_values ? std::nullopt : weight_of_other_layer(target, judgement, op);
+  if (reordered) judgement.culprits.push_back(std::move(*reordered));
   judgement.culprits.push_back(std::move(op));
   return judgement;
 }

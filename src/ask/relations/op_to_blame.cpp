@@ -1,6 +1,7 @@
 #include "ask/relations/op_to_blame.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <string>
@@ -8,6 +9,7 @@
 #include "ask/relations/numbers_apart.h"
 #include "ask/relations/search.h"
 #include "ask/relations/standings.h"
+#include "ask/relations/steps_apart.h"
 #include "ask/relations/weights_apart.h"
 #include "read/operators/op_nature.h"
 
@@ -102,12 +104,16 @@ class Finder {
   }
 
   Culprit find() const {
-    Culprit culprit = first_like().value_or(Culprit{.op = has_values_ ? region_.ops.front() : first_to_show()});
+    Culprit culprit = has_values_ ? first_like().value_or(Culprit{.op = region_.ops.front()}) : first_to_show();
     culprit.group = before_in(target_, region_, culprit.op);
     if (culprit.group.size() > 1) culprit.op = first_of(culprit);
     const NumbersApart numbers(target_, golden_, judgement_.golden.ops);
     std::optional<NumberApart> apart;
+    const StepsApart steps(target_, golden_, judgement_);
     if (culprit.group.size() > 1) apart = numbers.of_attention(culprit.group);
+    if (!has_values_ && !apart) apart = steps.of_attention(culprit.group);
+    if (!has_values_ && !apart) apart = steps.of_lstm();
+    if (!has_values_ && !apart) apart = steps.of_labels(culprit.group);
     if (!has_values_ && !apart) apart = numbers.of_norm(near_behind(culprit));
     if (apart) {
       culprit.op = apart->op;
@@ -177,16 +183,46 @@ class Finder {
   }
 
   // By statistics: the first operator that computes numbers of what corresponds.
-  std::uint32_t first_to_show() const {
+  Culprit first_to_show() const {
+    if (std::optional<Culprit> beyond = first_like()) return *beyond;
     std::uint32_t beside = kNoOp, any = kNoOp;
     for (const std::uint32_t op : region_.ops) {
       if (!shows(op)) continue;
       const bool is_beside = golden_computes_such(op);
-      if (!is_inside(op) && reads_known(op)) return op;
+      if (!is_inside(op) && reads_known(op)) return {.op = op};
       if (is_beside && beside == kNoOp) beside = op;
       if (any == kNoOp) any = op;
     }
-    return beside != kNoOp ? beside : any != kNoOp ? any : region_.ops.front();
+    const std::uint32_t first = beside != kNoOp ? beside : any != kNoOp ? any : region_.ops.front();
+    return like_by_numbers(first).value_or(Culprit{.op = first});
+  }
+
+  // Whole numbers are often made in another way: the first operator that follows from them and has nearly the numbers
+  // of a golden tensor.
+  std::optional<Culprit> like_by_numbers(std::uint32_t first) const {
+    if (!is_of_numbers(target_.ops[first].outputs.empty() ? kNoOp : target_.ops[first].outputs.front()))
+      return std::nullopt;
+    for (const std::uint32_t op : region_.ops) {
+      if (op < first) continue;
+      for (const std::uint32_t output : target_.ops[op].outputs) {
+        const auto candidates = free_.find(target_.tensors[output].print.count);
+        if (is_plain(output) || candidates == free_.end()) continue;
+        for (const std::uint32_t other : candidates->second) {
+          if (has_nearly(target_.tensors[output].print, golden_.tensors[other].print)) {
+            return Culprit{.op = op, .golden = other, .like = output};
+          }
+        }
+      }
+    }
+    return std::nullopt;
+  }
+
+  static bool has_nearly(const TensorPrint& a, const TensorPrint& b) {
+    constexpr double kNearly = 0.1;
+    const double largest = kNearly * std::max(std::abs(b.min), std::abs(b.max)), norm = kNearly * b.whole.norm;
+    return b.count > 3 && !b.is_constant() && std::abs(a.min - b.min) <= largest &&
+           std::abs(a.max - b.max) <= largest && std::abs(a.whole.norm - b.whole.norm) <= norm &&
+           std::abs(a.whole.sum - b.whole.sum) <= norm * std::sqrt(static_cast<double>(b.count));
   }
 
   // The group of the culprit, and the operators of a norm that may follow it.
@@ -217,6 +253,7 @@ class Finder {
 
   // Whole numbers, also as another type.
   bool is_of_numbers(std::uint32_t tensor) const {
+    if (tensor == kNoOp) return false;
     const std::uint32_t maker = target_.tensors[tensor].op;
     if (is_plain(tensor)) return true;
     if (maker == kNoOp || !moves_or_casts(target_.op(maker).kind) || target_.ops[maker].inputs.empty()) return false;

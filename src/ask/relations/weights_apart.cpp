@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "ask/relations/element_order.h"
 #include "read/operators/op_family.h"
 #include "sonde/dtype.h"
 
@@ -203,6 +204,7 @@ class Weights {
       for (const std::uint32_t input : golden_.ops[reader].inputs) {
         if (golden_roots_[input] == kNoOp) continue;
         if (golden_.name_of(golden_roots_[input]) != golden_.name_of(relation(weight).golden())) continue;
+        if (add_other_views(op, data, reader)) return true;
         add(weight, op,
             fmt::format(
                 "has the numbers of golden {}, and the product differs: its elements are in another order, as if "
@@ -212,6 +214,31 @@ class Weights {
       }
     }
     return false;
+  }
+
+  // The data were moved before, in another way than those of the golden product: the weight is not to blame.
+  bool add_other_views(std::uint32_t op, std::uint32_t data, std::uint32_t golden_op) {
+    const std::optional<ElementOrder> own = element_order_of(target_, data);
+    if (!own || golden_roots_.empty()) return false;
+    for (const std::uint32_t input : golden_.ops[golden_op].inputs) {
+      if (golden_roots_[input] != kNoOp || golden_.tensors[input].print.count != target_.tensors[data].print.count)
+        continue;
+      const std::optional<ElementOrder> other = element_order_of(golden_, input);
+      if (!other || golden_.tensors[other->root].shape != target_.tensors[own->root].shape) continue;
+      if (!is_whole_of(own->root, other->root) || own->elements == other->elements) continue;
+      found_.push_back({.op = own->first == kNoOp ? op : own->first,
+                        .golden = input,
+                        .uncertain = true,
+                        .what = "gives golden values in another order"});
+      return true;
+    }
+    return false;
+  }
+
+  bool is_whole_of(std::uint32_t tensor, std::uint32_t golden) const {
+    if (relation(tensor).kind != RelationKind::same) return false;
+    const TensorPrint &a = golden_.tensors[relation(tensor).golden()].print, &b = golden_.tensors[golden].print;
+    return a.count == b.count && a.min == b.min && a.max == b.max;
   }
 
   // The golden operator reads two biases, and the target has one of them: it should have their sum.

@@ -1,0 +1,128 @@
+#include "ask/relations/repeated_lines.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ask/relations/standings.h"
+#include "ask/relations/weights_apart.h"
+#include "read/operators/op_nature.h"
+
+namespace sonde {
+namespace {
+
+class RepeatedLines {
+ public:
+  RepeatedLines(const Pool& target, const RelationJudgement& judgement)
+      : target_(target), judgement_(judgement), roots_(roots_of(target, judgement.is_weight)) {}
+
+  std::optional<Culprit> find(const Culprit& culprit) const {
+    const std::uint32_t twin = twin_of(culprit.op);
+    if (twin == kNoOp || !gives_golden(twin) || !culprit.what.empty()) return std::nullopt;
+    // Gradients and norms: the results of the forward pass and the weight that is read say more.
+    const std::vector<std::uint32_t>& inputs = target_.ops[culprit.op].inputs;
+    const bool reads_weight = std::ranges::any_of(inputs, [&](std::uint32_t input) { return roots_[input] != kNoOp; });
+    if (reads_weight || phase_of(target_.catalog_op(culprit.op)) == Phase::backward) return std::nullopt;
+    for (const std::uint32_t op : culprit.group) {
+      const std::uint32_t other = twin_of(op);
+      if (other == kNoOp || !are_called_alike(op, other)) return std::nullopt;
+    }
+    const std::vector<Read> others = weights_before(twin);
+    for (const Read& read : weights_before(culprit.op)) {
+      const auto is_it = [&](const Read& other) { return other.weight == read.weight; };
+      if (std::ranges::any_of(others, is_it)) continue;
+      const Relation& relation = judgement_.relations[read.weight];
+      if (!relation || relation.weak || is_bad(judgement_.standings[read.weight])) continue;
+      return Culprit{.op = read.op,
+                     .weight = read.weight,
+                     .golden = relation.golden(),
+                     .uncertain = true,
+                     .what =
+                         "has golden numbers, and what is computed from it differs, although the same lines give "
+                         "golden results in another layer: its elements are in another order"};
+    }
+    return std::nullopt;
+  }
+
+ private:
+  struct Read {
+    std::uint32_t op, weight;
+  };
+
+  // The operator of the same line that ran last before this one.
+  std::uint32_t twin_of(std::uint32_t op) const {
+    const CatalogOp& own = target_.catalog_op(op);
+    if (own.line == 0) return kNoOp;
+    for (std::uint32_t i = op; i-- > 0;) {
+      const CatalogOp& other = target_.catalog_op(i);
+      const bool is_like = other.line == own.line && other.op_type == own.op_type && other.phase == own.phase;
+      if (!is_like || other.source_file != own.source_file || other.op_name == own.op_name) continue;
+      if (shapes_of(i) == shapes_of(op)) return i;
+    }
+    return kNoOp;
+  }
+
+  std::vector<std::vector<std::int64_t>> shapes_of(std::uint32_t op) const {
+    std::vector<std::vector<std::int64_t>> shapes;
+    for (const std::uint32_t input : target_.ops[op].inputs) shapes.push_back(target_.tensors[input].shape);
+    return shapes;
+  }
+
+  bool gives_golden(std::uint32_t op) const {
+    return std::ranges::all_of(target_.ops[op].outputs, [&](std::uint32_t output) {
+      return judgement_.standings[output] == Standing::good && !judgement_.relations[output].weak;
+    });
+  }
+
+  bool are_called_alike(std::uint32_t op, std::uint32_t other) const {
+    const std::vector<CompareInput>&mine = target_.op(op).inputs, &theirs = target_.op(other).inputs;
+    const bool have_same_numbers = std::ranges::equal(mine, theirs, [](const CompareInput& a, const CompareInput& b) {
+      return a.tensor->constant == b.tensor->constant;
+    });
+    const auto *one = target_.catalog_op(op).attributes, *two = target_.catalog_op(other).attributes;
+    const bool have_same_attributes =
+        (one == nullptr) == (two == nullptr) &&
+        (one == nullptr || std::ranges::equal(*one, *two, [](const Attribute& a, const Attribute& b) {
+           return a.name == b.name && a.integers == b.integers && a.reals == b.reals;
+         }));
+    return have_same_numbers && have_same_attributes;
+  }
+
+  // Weights of the products that `op` follows from, up to the nearest ones, the last that is read first.
+  std::vector<Read> weights_before(std::uint32_t op) const {
+    std::vector<Read> found;
+    std::vector<char> seen(target_.ops.size());
+    std::vector<std::uint32_t> waiting{op};
+    for (std::size_t i = 0; i < waiting.size(); ++i) {
+      bool has_weight = false;
+      for (const std::uint32_t input : target_.ops[waiting[i]].inputs) {
+        const std::uint32_t root = roots_[input];
+        if (root == kNoOp || target_.tensors[root].shape.size() < 2) continue;
+        found.push_back({waiting[i], root});
+        has_weight = true;
+      }
+      if (has_weight) continue;
+      for (const std::uint32_t input : target_.ops[waiting[i]].inputs) {
+        const std::uint32_t maker = target_.tensors[input].op;
+        if (maker == kNoOp || seen[maker]) continue;
+        seen[maker] = 1;
+        waiting.push_back(maker);
+      }
+    }
+    std::ranges::sort(found, std::ranges::greater(), &Read::op);
+    return found;
+  }
+
+  const Pool& target_;
+  const RelationJudgement& judgement_;
+  const std::vector<std::uint32_t> roots_;
+};
+
+}  // namespace
+
+std::optional<Culprit> weight_of_other_layer(const Pool& target, const RelationJudgement& judgement,
+                                             const Culprit& culprit) {
+  return RepeatedLines(target, judgement).find(culprit);
+}
+
+}  // namespace sonde

@@ -1,0 +1,15 @@
+// A program runs the same lines for each layer: where one layer's results are golden, another's lines are right, too.
+#pragma once
+
+#include <optional>
+
+#include "ask/relations/blame.h"
+
+namespace sonde {
+
+// By statistics, which do not show the order of elements: the weight that `culprit` depends on, if its line gives golden
+// results from other weights. Nothing: the line does not, or calls its operators in another way.
+std::optional<Culprit> weight_of_other_layer(const Pool& target, const RelationJudgement& judgement,
+                                             const Culprit& culprit);
+
+}  // namespace sonde

@@ -1,0 +1,320 @@
+#include "ask/relations/steps_apart.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "ask/relations/standings.h"
+#include "ground/base/shape.h"
+#include "read/operators/op_attributes.h"
+#include "read/operators/op_nature.h"
+#include "sonde/dtype.h"
+
+namespace sonde {
+namespace {
+
+using Numbers4 = std::tuple<std::uint64_t, float, double, double>;
+
+// Views and repetitions of a tensor have its extremes, and those without repetitions its norm.
+Numbers4 numbers_in(const TensorPrint& print) {
+  return {print.count, static_cast<float>(print.whole.norm), print.min, print.max};
+}
+
+bool is_type_of(const Pool& pool, std::uint32_t op, std::string_view type) {
+  return bare_type(pool.catalog_op(op).op_type) == type;
+}
+
+std::vector<std::int64_t> whole_shape(const PoolTensor& tensor) {
+  const auto& shape = tensor.of.tensor->shape.values();
+  return {shape.begin(), shape.end()};
+}
+
+// The tensor and those that it was moved, joined, repeated or cast from.
+std::vector<std::uint32_t> moved_from(const Pool& pool, std::uint32_t tensor) {
+  std::vector<std::uint32_t> chain{tensor};
+  constexpr std::size_t kMost = 64;
+  for (std::size_t i = 0; i < chain.size() && chain.size() < kMost; ++i) {
+    const std::uint32_t maker = pool.tensors[chain[i]].op;
+    const bool repeats = maker != kNoOp && is_type_of(pool, maker, "repeatinterleave");
+    if (maker == kNoOp || (!repeats && !moves_or_casts(pool.op(maker).kind))) continue;
+    chain.insert(chain.end(), pool.ops[maker].inputs.begin(), pool.ops[maker].inputs.end());
+  }
+  return chain;
+}
+
+std::optional<std::uint32_t> input_at(const Pool& pool, std::uint32_t op, std::uint32_t slot) {
+  const PoolOp& own = pool.ops[op];
+  for (std::size_t i = 0; i < own.inputs.size(); ++i) {
+    if (own.slots[i] == slot) return own.inputs[i];
+  }
+  return std::nullopt;
+}
+
+bool reads_number(const Pool& pool, std::uint32_t op) {
+  return std::ranges::any_of(pool.op(op).inputs,
+                             [](const CompareInput& input) { return input.tensor->constant.has_value(); });
+}
+
+}  // namespace
+
+std::string StepsApart::type_of(std::uint32_t op) const { return bare_type(target_.catalog_op(op).op_type); }
+
+std::optional<std::uint32_t> StepsApart::golden_op(std::string_view type) const {
+  const auto found =
+      std::ranges::find_if(judgement_.golden.ops, [&](std::uint32_t op) { return is_type_of(golden_, op, type); });
+  return found == judgement_.golden.ops.end() ? std::nullopt : std::optional(*found);
+}
+
+std::optional<NumberApart> StepsApart::of_attention(const std::vector<std::uint32_t>& ops) const {
+  const std::optional<std::uint32_t> attention = golden_op("scaleddotproductattention");
+  if (!attention) return std::nullopt;
+  if (std::ranges::none_of(ops, [&](std::uint32_t op) { return type_of(op) == "softmax"; })) return std::nullopt;
+  if (auto apart = reads_another(ops, *attention)) return apart;
+  if (auto apart = hides_another(ops, *attention)) return apart;
+  return repeats_in_turn(ops, *attention);
+}
+
+bool StepsApart::comes_from_weight(std::uint32_t tensor) const {
+  return std::ranges::any_of(moved_from(target_, tensor),
+                             [&](std::uint32_t from) { return judgement_.is_weight[from] != 0; });
+}
+
+// A product that reads a golden tensor which is not among those that the golden attention reads.
+std::optional<NumberApart> StepsApart::reads_another(const std::vector<std::uint32_t>& ops,
+                                                     std::uint32_t attention) const {
+  std::set<Numbers4> read;
+  for (std::uint32_t slot = 0; slot < 3; ++slot) {
+    const std::optional<std::uint32_t> input = input_at(golden_, attention, slot);
+    if (!input) return std::nullopt;
+    for (const std::uint32_t tensor : moved_from(golden_, *input))
+      read.insert(numbers_in(golden_.tensors[tensor].print));
+  }
+  for (const std::uint32_t op : ops) {
+    if (target_.op(op).kind != OpKind::contraction || target_.ops[op].inputs.size() != 2) continue;
+    for (const std::uint32_t input : target_.ops[op].inputs) {
+      const Relation& relation = judgement_.relations[input];
+      if (is_bad(judgement_.standings[input]) || !relation || relation.weak || comes_from_weight(input)) continue;
+      const bool is_one = std::ranges::all_of(
+          relation.parts, [&](const RelationPart& part) { return part.golden == relation.golden(); });
+      if (!is_one || relation.kind == RelationKind::cut) continue;
+      const std::uint32_t other = relation.golden();
+      if (read.contains(numbers_in(golden_.tensors[other].print))) continue;
+      return NumberApart{
+          op, fmt::format("reads golden {}, which the golden attention does not read", golden_.name_of(other))};
+    }
+  }
+  return std::nullopt;
+}
+
+// Operators between the product and the softmax that read a mask.
+std::vector<std::uint32_t> StepsApart::hiders_before(const std::vector<std::uint32_t>& ops,
+                                                     std::uint32_t softmax) const {
+  std::vector<std::uint32_t> found;
+  const PoolTensor& last = target_.tensors[target_.ops[softmax].inputs.front()];
+  const std::uint64_t scores = element_count(last.of.tensor->shape);
+  for (std::uint32_t at = last.op; at != kNoOp;) {
+    if (std::ranges::find(ops, at) == ops.end() || target_.op(at).kind == OpKind::contraction) break;
+    const std::vector<std::uint32_t>& inputs = target_.ops[at].inputs;
+    if (inputs.size() > 1) found.push_back(at);
+    const auto before = std::ranges::find_if(inputs, [&](std::uint32_t input) {
+      return is_floating(target_.tensors[input].of.tensor->dtype) &&
+             element_count(target_.tensors[input].of.tensor->shape) == scores;
+    });
+    at = before == inputs.end() ? kNoOp : target_.tensors[*before].op;
+  }
+  return found;
+}
+
+// The share of the scores that the golden attention hides, if types and statistics show it; nothing: it is not known.
+std::optional<double> StepsApart::golden_hidden_share(std::uint32_t attention) const {
+  if (const std::optional<std::uint32_t> mask = input_at(golden_, attention, 3)) {
+    const PoolTensor& tensor = golden_.tensors[*mask];
+    if (tensor.print.count == 0 || tensor.of.tensor->dtype != DType::bool8) return std::nullopt;
+    return 1 - tensor.print.whole.sum / static_cast<double>(tensor.print.count);
+  }
+  if (number_in(golden_.catalog_op(attention), "is_causal").value_or(0) == 0) return 0;
+  const std::optional<std::uint32_t> query = input_at(golden_, attention, 0), key = input_at(golden_, attention, 1);
+  if (!query || !key) return std::nullopt;
+  const std::vector<std::int64_t> q = whole_shape(golden_.tensors[*query]), k = whole_shape(golden_.tensors[*key]);
+  if (q.size() < 2 || k.size() < 2) return std::nullopt;
+  const std::int64_t rows = q[q.size() - 2], columns = k[k.size() - 2];
+  double hidden = 0;
+  for (std::int64_t row = 0; row < rows; ++row)
+    hidden += static_cast<double>(std::max<std::int64_t>(0, columns - 1 - row));
+  return hidden / static_cast<double>(rows * columns);
+}
+
+std::optional<NumberApart> StepsApart::hides_another(const std::vector<std::uint32_t>& ops,
+                                                     std::uint32_t attention) const {
+  const auto softmax = std::ranges::find_if(ops, [&](std::uint32_t op) { return type_of(op) == "softmax"; });
+  if (target_.ops[*softmax].inputs.empty()) return std::nullopt;
+  const std::optional<double> share = golden_hidden_share(attention);
+  const std::vector<std::uint32_t> hiders = hiders_before(ops, *softmax);
+  const bool golden_hides = !share || *share > 0;
+  if (hiders.empty() && golden_hides) {
+    return NumberApart{*softmax, "reads all scores, and the golden attention hides some of them"};
+  }
+  for (const std::uint32_t hider : hiders) {
+    for (const std::uint32_t input : target_.ops[hider].inputs) {
+      const PoolTensor& mask = target_.tensors[input];
+      const bool is_switch = mask.of.tensor->dtype == DType::bool8 && mask.print.count > 0;
+      if (!is_switch || !share) continue;
+      const double own = mask.print.whole.sum / static_cast<double>(mask.print.count);
+      constexpr double kSlack = 1e-4;  // of an average with six digits
+      if (std::abs(own - *share) < kSlack || std::abs(1 - own - *share) < kSlack) continue;
+      const std::uint32_t maker = mask.op;
+      return NumberApart{maker == kNoOp ? hider : maker,
+                         fmt::format("makes a mask that is true for {:.3g} % of the scores, and the golden attention "
+                                     "hides {:.3g} %",
+                                     100 * own, 100 * *share)};
+    }
+  }
+  return std::nullopt;
+}
+
+// `repeat` puts the heads of keys behind each other, and grouped queries need each beside itself.
+std::optional<NumberApart> StepsApart::repeats_in_turn(const std::vector<std::uint32_t>& ops,
+                                                       std::uint32_t attention) const {
+  const std::optional<std::uint32_t> query = input_at(golden_, attention, 0), key = input_at(golden_, attention, 1);
+  if (!query || !key) return std::nullopt;
+  const auto heads_of = [](const std::vector<std::int64_t>& shape) {
+    return shape.size() < 3 ? 1 : shape[shape.size() - 3];
+  };
+  bool is_grouped = heads_of(whole_shape(golden_.tensors[*query])) != heads_of(whole_shape(golden_.tensors[*key]));
+  for (const std::uint32_t tensor : moved_from(golden_, *key)) {
+    const std::uint32_t maker = golden_.tensors[tensor].op;
+    if (maker == kNoOp) continue;
+    if (is_type_of(golden_, maker, "repeat")) return std::nullopt;
+    is_grouped = is_grouped || is_type_of(golden_, maker, "expand") || is_type_of(golden_, maker, "repeatinterleave");
+  }
+  if (!is_grouped) return std::nullopt;
+  for (const std::uint32_t op : ops) {
+    if (target_.op(op).kind != OpKind::contraction) continue;
+    for (const std::uint32_t input : target_.ops[op].inputs) {
+      for (const std::uint32_t tensor : moved_from(target_, input)) {
+        const std::uint32_t maker = target_.tensors[tensor].op;
+        if (maker == kNoOp || type_of(maker) != "repeat" || target_.ops[maker].inputs.empty()) continue;
+        const std::vector<std::int64_t> from = whole_shape(target_.tensors[target_.ops[maker].inputs[0]]),
+                                        to = whole_shape(target_.tensors[tensor]);
+        for (std::size_t i = 1; i <= std::min(from.size(), to.size()); ++i) {
+          const std::int64_t before = from[from.size() - i], after = to[to.size() - i];
+          if (before == 1 || before == after) continue;
+          return NumberApart{
+              maker, fmt::format("repeats {} heads in turn, and the golden attention each beside itself", before)};
+        }
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+bool StepsApart::is_made_by(std::uint32_t tensor, std::string_view type) const {
+  const std::uint32_t maker = target_.tensors[tensor].op;
+  return maker != kNoOp && type_of(maker) == type;
+}
+
+// The state of a cell: a sum of two products.
+bool StepsApart::is_state(std::uint32_t tensor) const {
+  if (!is_made_by(tensor, "add")) return false;
+  const std::vector<std::uint32_t>& terms = target_.ops[target_.tensors[tensor].op].inputs;
+  return terms.size() == 2 && std::ranges::all_of(terms, [&](std::uint32_t term) { return is_made_by(term, "mul"); });
+}
+
+// The state is forget · state + in · tanh(fresh), and the result is out · tanh(state).
+std::optional<NumberApart> StepsApart::of_lstm_op(std::uint32_t op) const {
+  const std::vector<std::uint32_t>& inputs = target_.ops[op].inputs;
+  const std::string type = type_of(op);
+  if (type == "mul" && inputs.size() == 2 &&
+      std::ranges::all_of(inputs, [&](std::uint32_t input) { return is_made_by(input, "sigmoid"); })) {
+    // Of four gates in PyTorch's order the third one is not between 0 and 1.
+    constexpr std::uint32_t kFresh = 2;
+    for (const std::uint32_t input : inputs) {
+      const std::uint32_t function = target_.tensors[input].op;
+      const std::uint32_t part = target_.ops[function].inputs.empty() ? kNoOp : target_.ops[function].inputs[0];
+      if (part == kNoOp || target_.tensors[part].of.tensor->slot != kFresh) continue;
+      return NumberApart{function, "gives a factor of the state, where the golden LSTM computes tanh"};
+    }
+    return NumberApart{op, "multiplies two results of sigmoid, and the golden LSTM one of sigmoid and one of tanh"};
+  }
+  if ((type == "sigmoid" || type == "tanh") && inputs.size() == 1 && is_made_by(inputs[0], "add")) {
+    const std::uint32_t sum = target_.tensors[inputs[0]].op;
+    if (reads_number(target_, sum)) return NumberApart{sum, "adds a number to a gate, which the golden LSTM does not"};
+  }
+  if (type != "mul" || inputs.size() != 2 || target_.ops[op].outputs.empty()) return std::nullopt;
+  const bool is_added = std::ranges::any_of(target_.tensors[target_.ops[op].outputs[0]].readers,
+                                            [&](std::uint32_t reader) { return type_of(reader) == "add"; });
+  const bool reads_state = (is_made_by(inputs[0], "sigmoid") && is_state(inputs[1])) ||
+                           (is_made_by(inputs[1], "sigmoid") && is_state(inputs[0]));
+  if (reads_state && !is_added) {
+    return NumberApart{op, "multiplies a gate by the state itself, and the golden LSTM by its tanh"};
+  }
+  return std::nullopt;
+}
+
+// Of a loop: an operator that ran in one of its repetitions.
+std::optional<NumberApart> StepsApart::once_of_many() const {
+  std::map<std::tuple<std::string_view, std::int64_t, std::string_view>, std::vector<std::uint32_t>> calls;
+  for (std::uint32_t op = 0; op < target_.ops.size(); ++op) {
+    const CatalogOp& own = target_.catalog_op(op);
+    if (phase_of(own) == Phase::forward) calls[{own.source_file, own.line, own.op_type}].push_back(op);
+  }
+  std::uint32_t first = kNoOp, last = 0;
+  std::size_t most = 0;
+  for (const auto& [place, ops] : calls) {
+    if (ops.size() <= most) continue;
+    most = ops.size();
+    first = ops.front();
+    last = ops.back();
+  }
+  constexpr std::size_t kFewest = 3;
+  if (most < kFewest) return std::nullopt;
+  for (const std::uint32_t op : judgement_.target.ops) {
+    const CatalogOp& own = target_.catalog_op(op);
+    if (op <= first || op >= last || phase_of(own) != Phase::forward) continue;
+    if (calls[{own.source_file, own.line, own.op_type}].size() > 1) continue;
+    return NumberApart{op, "runs in one repetition of a loop, and in no other"};
+  }
+  return std::nullopt;
+}
+
+std::optional<NumberApart> StepsApart::of_lstm() const {
+  if (!golden_op("lstm")) return std::nullopt;
+  for (const std::uint32_t op : judgement_.target.ops) {
+    if (phase_of(target_.catalog_op(op)) != Phase::forward) continue;
+    if (std::optional<NumberApart> apart = of_lstm_op(op)) return apart;
+  }
+  return once_of_many();
+}
+
+std::optional<NumberApart> StepsApart::of_labels(const std::vector<std::uint32_t>& ops) const {
+  constexpr std::string_view kLoss = "crossentropyloss";
+  const std::optional<std::uint32_t> golden = golden_op(kLoss);
+  const auto loss = std::ranges::find_if(ops, [&](std::uint32_t op) { return type_of(op) == kLoss; });
+  if (!golden || loss == ops.end()) return std::nullopt;
+  const std::optional<std::uint32_t> own = input_at(target_, *loss, 1), theirs = input_at(golden_, *golden, 1);
+  if (!own || !theirs) return std::nullopt;
+  const TensorPrint &mine = target_.tensors[*own].print, &other = golden_.tensors[*theirs].print;
+  if (!mine.whole_numbers || !other.whole_numbers || mine.count > other.count) return std::nullopt;
+  // Labels that the golden loss ignores may be left out.
+  const double ignored = number_in(golden_.catalog_op(*golden), "ignore_index").value_or(-100);
+  const double left_out = static_cast<double>(other.count - mine.count);
+  const double sum = other.whole.sum - left_out * ignored;
+  const double squares = other.whole.norm * other.whole.norm - left_out * ignored * ignored;
+  constexpr double kSlack = 1e-4;
+  const double scale = other.whole.norm * other.whole.norm + 1;
+  const bool are_same = std::abs(mine.whole.sum - sum) < kSlack * scale &&
+                        std::abs(mine.whole.norm * mine.whole.norm - squares) < kSlack * scale;
+  std::uint32_t chooser = kNoOp;
+  for (const std::uint32_t tensor : moved_from(target_, *own)) {
+    if (target_.tensors[tensor].op != kNoOp) chooser = target_.tensors[tensor].op;
+  }
+  if (are_same || chooser == kNoOp) return std::nullopt;
+  return NumberApart{chooser, "gives other labels than those of the golden loss"};
+}
+
+}  // namespace sonde

@@ -1,0 +1,46 @@
+// Steps that the target writes out, and that the golden attention or LSTM, which computes all at once, does in another
+// way or not at all. Types, shapes and statistics show it.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "ask/relations/blame.h"
+#include "ask/relations/numbers_apart.h"
+
+namespace sonde {
+
+class StepsApart {
+ public:
+  StepsApart(const Pool& target, const Pool& golden, const RelationJudgement& judgement)
+      : target_(target), golden_(golden), judgement_(judgement) {}
+
+  // `ops`: in order, operators of the target that compute a golden attention. The first of them that reads keys or
+  // values of another kind, hides other scores, or repeats heads in another order.
+  std::optional<NumberApart> of_attention(const std::vector<std::uint32_t>& ops) const;
+  // The first operator of the target's region whose function is not that of an LSTM.
+  std::optional<NumberApart> of_lstm() const;
+  // Of a loss among `ops`: the operator that chose other labels than those of the golden loss.
+  std::optional<NumberApart> of_labels(const std::vector<std::uint32_t>& ops) const;
+
+ private:
+  std::optional<std::uint32_t> golden_op(std::string_view type) const;
+  std::optional<NumberApart> reads_another(const std::vector<std::uint32_t>& ops, std::uint32_t attention) const;
+  std::optional<NumberApart> hides_another(const std::vector<std::uint32_t>& ops, std::uint32_t attention) const;
+  std::optional<NumberApart> repeats_in_turn(const std::vector<std::uint32_t>& ops, std::uint32_t attention) const;
+  std::vector<std::uint32_t> hiders_before(const std::vector<std::uint32_t>& ops, std::uint32_t softmax) const;
+  std::optional<double> golden_hidden_share(std::uint32_t attention) const;
+  std::optional<NumberApart> of_lstm_op(std::uint32_t op) const;
+  std::optional<NumberApart> once_of_many() const;
+
+  std::string type_of(std::uint32_t op) const;
+  bool comes_from_weight(std::uint32_t tensor) const;
+  bool is_made_by(std::uint32_t tensor, std::string_view type) const;
+  bool is_state(std::uint32_t tensor) const;
+
+  const Pool& target_;
+  const Pool& golden_;
+  const RelationJudgement& judgement_;
+};
+
+}  // namespace sonde
