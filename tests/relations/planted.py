@@ -17,7 +17,7 @@ import importlib
 import pathlib
 import pkgutil
 
-PAIRS = pathlib.Path(__file__).with_name("pairs")
+HERE = pathlib.Path(__file__).parent
 
 _pairs = {}
 _planted = ""
@@ -68,9 +68,9 @@ class Pair:
         self.faults.append(Fault(self, name, weight=contained))
 
 
-def all_pairs():
-    for module in sorted(module.name for module in pkgutil.iter_modules([str(PAIRS)])):
-        importlib.import_module(f"pairs.{module}")
+def all_pairs(folder="pairs"):
+    for module in sorted(module.name for module in pkgutil.iter_modules([str(HERE / folder)])):
+        importlib.import_module(f"{folder}.{module}")
     for pair in _pairs.values():
         for fault in pair.faults:
             if not fault.lines:

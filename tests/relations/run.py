@@ -138,6 +138,8 @@ def parsed():
     parser.add_argument("--fault", action="append", help="only this one; repeatable")
     parser.add_argument("--evidence", action="append", choices=(TENSORS, STATISTICS), help="default: tensors")
     parser.add_argument("--keep", metavar="DIR", help="keep the dumps there")
+    parser.add_argument("--from", dest="folder", choices=("pairs", "members"), default="pairs",
+                        help="members: others of the kinds that were cured (default: pairs)")  # fmt: skip
     parser.add_argument("--asked", metavar="DIR", help="ask about the dumps that --keep left there")
     parser.add_argument("--verbose", action="store_true", help="what was said in every case")
     parser.add_argument("--json", action="store_true", help="one JSON document")
@@ -152,7 +154,7 @@ def share(results, right):
 
 def main():
     options = parsed()
-    pairs = [pair for pair in all_pairs() if not options.pair or pair.name in options.pair]
+    pairs = [pair for pair in all_pairs(options.folder) if not options.pair or pair.name in options.pair]
     if not options.asked:
         import_once()
         with contextlib.suppress(ImportError):  # some pairs need it, and the forks share it

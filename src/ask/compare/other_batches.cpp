@@ -17,8 +17,12 @@ namespace {
 struct Gradient {
   std::uint32_t op = kNoOp;
   const CatalogTensor* tensor = nullptr;
-  bool is_of_backward = false;  // no operator after the backward pass scaled or clipped it
+  std::uint32_t from = kNoOp;  // the operator that made it
 };
+
+bool is_of_backward(const CompareSide& side, const Gradient& gradient) {
+  return gradient.from != kNoOp && phase_of(*side.ops[gradient.from].op) == Phase::backward;
+}
 
 // By the name of the gradient: where the optimizer reads it first.
 std::map<std::string_view, Gradient> read_gradients(const CompareSide& side) {
@@ -27,8 +31,7 @@ std::map<std::string_view, Gradient> read_gradients(const CompareSide& side) {
     if (phase_of(*side.ops[i].op) != Phase::optimizer) continue;
     for (const CompareInput& input : side.ops[i].inputs) {
       const bool is_gradient = input.is_read && is_gradient_name(input.name) && input.tensor->recorded();
-      const bool is_of_backward = input.from != kNoOp && phase_of(*side.ops[input.from].op) == Phase::backward;
-      if (is_gradient) gradients.try_emplace(input.name, Gradient{i, input.tensor, is_of_backward});
+      if (is_gradient) gradients.try_emplace(input.name, Gradient{i, input.tensor, input.from});
     }
   }
   return gradients;
@@ -82,6 +85,13 @@ std::uint32_t begin_of_backward(const CompareSide& side) {
   return kNoOp;
 }
 
+// The operator of the target that gives all gradients their factor: one after the backward pass, or what this begins with;
+// kNoOp: not known, as where the golden run scales them afterwards.
+std::uint32_t scaled_by(const CompareFacts& facts, const Gradient& mine, const Gradient& golden) {
+  if (!is_of_backward(facts.golden, golden)) return kNoOp;
+  return is_of_backward(facts.target, mine) ? begin_of_backward(facts.target) : mine.from;
+}
+
 void report_gradient(const CompareFacts& facts, StepFindings& findings, std::uint32_t reader, std::string what,
                      bool is_certain, std::optional<double> factor) {
   if (!is_certain) what += "; the batches have other sizes, and perhaps other rows";
@@ -126,10 +136,10 @@ bool compare_gradients(const CompareFacts& facts, StepFindings& findings) {
                         one_factor ? ", all by this factor" : "");
   }
   const bool all_by_one = one_factor && others.size() == mine.size();
-  const bool are_of_backward = first.mine.is_of_backward && theirs.find(first.name)->second.is_of_backward;
-  const std::uint32_t begin = all_by_one && are_of_backward ? begin_of_backward(facts.target) : kNoOp;
-  if (begin != kNoOp) what = "gives the backward pass another factor: the optimizer " + what;
-  report_gradient(facts, findings, begin != kNoOp ? begin : first.mine.op, std::move(what), all_by_one, first.factor);
+  const std::uint32_t scaling = all_by_one ? scaled_by(facts, first.mine, theirs.find(first.name)->second) : kNoOp;
+  if (scaling != kNoOp) what = "gives the gradients another factor: the optimizer " + what;
+  report_gradient(facts, findings, scaling != kNoOp ? scaling : first.mine.op, std::move(what), all_by_one,
+                  first.factor);
   return all;
 }
 

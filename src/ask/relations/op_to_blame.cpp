@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "ask/relations/element_order.h"
 #include "ask/relations/numbers_apart.h"
 #include "ask/relations/search.h"
 #include "ask/relations/standings.h"
@@ -111,8 +112,9 @@ class Finder {
     std::optional<NumberApart> apart;
     const StepsApart steps(target_, golden_, judgement_);
     if (culprit.group.size() > 1) apart = numbers.of_attention(culprit.group);
+    if (!apart) apart = steps.of_mask(culprit.op);
     if (!has_values_ && !apart) apart = steps.of_attention(culprit.group);
-    if (!has_values_ && !apart) apart = steps.of_lstm();
+    if (!has_values_ && !apart) apart = steps.of_recurrence();
     if (!has_values_ && !apart) apart = steps.of_labels(culprit.group);
     if (!has_values_ && !apart) apart = numbers.of_norm(near_behind(culprit));
     if (apart) {
@@ -448,7 +450,8 @@ class Finder {
         const bool is_data = golden_roots_[input] == kNoOp || !is_floating(golden_.tensors[input].of.tensor->dtype);
         if (!is_data || golden_.tensors[input].print.count != target_.tensors[data].print.count) continue;
         if (have_same_values(target_, data, golden_, input)) continue;
-        const std::uint32_t maker = target_.tensors[data].op;
+        std::uint32_t maker = target_.tensors[data].op;
+        if (const auto order = element_order_of(target_, data); order && order->first != kNoOp) maker = order->first;
         return Culprit{.op = is_maker(maker, data) ? maker : op, .golden = input, .what = std::string(kOtherValues)};
       }
     }
@@ -525,7 +528,7 @@ class Finder {
     return op;
   }
 
-  // Joined parts of one golden tensor go forward, without gaps where tensors are joined.
+  // Joined parts of one golden tensor go forward, each perhaps several times, without gaps where tensors are joined.
   bool is_regular(std::uint32_t tensor) const {
     const Relation& relation = judgement_.relations[tensor];
     const bool is_joined = target_.ops[target_.tensors[tensor].op].inputs.size() > 1;
@@ -534,7 +537,7 @@ class Finder {
     for (std::size_t i = 1; i < parts.size(); ++i) {
       if (parts[i].golden != parts[0].golden || parts[i].axis != parts[0].axis) return true;
       const std::int64_t last = parts[i - 1].start + parts[i - 1].step * (parts[i - 1].count - 1);
-      if (parts[i].start <= last || (is_joined && parts[i].start != last + 1)) return false;
+      if (parts[i].start < last || (is_joined && parts[i].start != last + 1)) return false;
     }
     return true;
   }

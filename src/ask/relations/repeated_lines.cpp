@@ -22,7 +22,8 @@ class RepeatedLines {
     // Gradients and norms: the results of the forward pass and the weight that is read say more.
     const std::vector<std::uint32_t>& inputs = target_.ops[culprit.op].inputs;
     const bool reads_weight = std::ranges::any_of(inputs, [&](std::uint32_t input) { return roots_[input] != kNoOp; });
-    if (reads_weight || phase_of(target_.catalog_op(culprit.op)) == Phase::backward) return std::nullopt;
+    const bool is_other_than_product = reads_weight && target_.op(culprit.op).kind != OpKind::contraction;
+    if (is_other_than_product || phase_of(target_.catalog_op(culprit.op)) == Phase::backward) return std::nullopt;
     for (const std::uint32_t op : culprit.group) {
       const std::uint32_t other = twin_of(op);
       if (other == kNoOp || !are_called_alike(op, other)) return std::nullopt;

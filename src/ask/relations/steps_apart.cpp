@@ -18,6 +18,8 @@
 namespace sonde {
 namespace {
 
+constexpr std::string_view kAttention = "scaleddotproductattention";
+
 using Numbers4 = std::tuple<std::uint64_t, float, double, double>;
 
 // Views and repetitions of a tensor have its extremes, and those without repetitions its norm.
@@ -71,7 +73,7 @@ std::optional<std::uint32_t> StepsApart::golden_op(std::string_view type) const 
 }
 
 std::optional<NumberApart> StepsApart::of_attention(const std::vector<std::uint32_t>& ops) const {
-  const std::optional<std::uint32_t> attention = golden_op("scaleddotproductattention");
+  const std::optional<std::uint32_t> attention = golden_op(kAttention);
   if (!attention) return std::nullopt;
   if (std::ranges::none_of(ops, [&](std::uint32_t op) { return type_of(op) == "softmax"; })) return std::nullopt;
   if (auto apart = reads_another(ops, *attention)) return apart;
@@ -160,19 +162,25 @@ std::optional<NumberApart> StepsApart::hides_another(const std::vector<std::uint
     return NumberApart{*softmax, "reads all scores, and the golden attention hides some of them"};
   }
   for (const std::uint32_t hider : hiders) {
-    for (const std::uint32_t input : target_.ops[hider].inputs) {
-      const PoolTensor& mask = target_.tensors[input];
-      const bool is_switch = mask.of.tensor->dtype == DType::bool8 && mask.print.count > 0;
-      if (!is_switch || !share) continue;
-      const double own = mask.print.whole.sum / static_cast<double>(mask.print.count);
-      constexpr double kSlack = 1e-4;  // of an average with six digits
-      if (std::abs(own - *share) < kSlack || std::abs(1 - own - *share) < kSlack) continue;
-      const std::uint32_t maker = mask.op;
-      return NumberApart{maker == kNoOp ? hider : maker,
-                         fmt::format("makes a mask that is true for {:.3g} % of the scores, and the golden attention "
-                                     "hides {:.3g} %",
-                                     100 * own, 100 * *share)};
-    }
+    if (auto apart = of_mask(hider)) return apart;
+  }
+  return std::nullopt;
+}
+
+std::optional<NumberApart> StepsApart::of_mask(std::uint32_t op) const {
+  const std::optional<std::uint32_t> attention = golden_op(kAttention);
+  const std::optional<double> share = attention ? golden_hidden_share(*attention) : std::nullopt;
+  if (!share || target_.ops[op].inputs.size() < 2) return std::nullopt;
+  for (const std::uint32_t input : target_.ops[op].inputs) {
+    const PoolTensor& mask = target_.tensors[input];
+    if (mask.of.tensor->dtype != DType::bool8 || mask.print.count == 0) continue;
+    const double own = mask.print.whole.sum / static_cast<double>(mask.print.count);
+    constexpr double kSlack = 1e-4;  // of an average with six digits
+    if (std::abs(own - *share) < kSlack || std::abs(1 - own - *share) < kSlack) continue;
+    return NumberApart{mask.op == kNoOp ? op : mask.op,
+                       fmt::format("makes a mask that is true for {:.3g} % of the scores, and the golden attention "
+                                   "hides {:.3g} %",
+                                   100 * own, 100 * *share)};
   }
   return std::nullopt;
 }
@@ -225,22 +233,40 @@ bool StepsApart::is_state(std::uint32_t tensor) const {
   return terms.size() == 2 && std::ranges::all_of(terms, [&](std::uint32_t term) { return is_made_by(term, "mul"); });
 }
 
+// The part of four gates that the operator reads alone; nothing: it does not.
+std::optional<std::uint32_t> StepsApart::gate_of(std::uint32_t op) const {
+  constexpr std::size_t kGates = 4;
+  if (target_.ops[op].inputs.size() != 1 || moves_or_casts(target_.op(op).kind)) return std::nullopt;
+  const PoolTensor& part = target_.tensors[target_.ops[op].inputs[0]];
+  if (part.op == kNoOp || target_.ops[part.op].outputs.size() != kGates) return std::nullopt;
+  const auto& parts = target_.ops[part.op].outputs;
+  return static_cast<std::uint32_t>(std::ranges::find(parts, target_.ops[op].inputs[0]) - parts.begin());
+}
+
+// In PyTorch's order the third of four gates goes through tanh, and the others through sigmoid.
+std::optional<NumberApart> StepsApart::of_gate(std::uint32_t op) const {
+  constexpr std::uint32_t kFresh = 2;
+  const std::optional<std::uint32_t> gate = gate_of(op);
+  if (!gate) return std::nullopt;
+  const std::string_view wanted = *gate == kFresh ? "tanh" : "sigmoid";
+  if (type_of(op) == wanted) return std::nullopt;
+  // If another one than the third goes through tanh, and the third does not, the gates have another order.
+  bool is_fresh_bent = false, is_other_bent = false;
+  for (const std::uint32_t part : target_.ops[target_.tensors[target_.ops[op].inputs[0]].op].outputs) {
+    for (const std::uint32_t reader : target_.tensors[part].readers) {
+      if (type_of(reader) != "tanh" || !gate_of(reader)) continue;
+      (*gate_of(reader) == kFresh ? is_fresh_bent : is_other_bent) = true;
+    }
+  }
+  if (!is_fresh_bent && is_other_bent) return std::nullopt;
+  return NumberApart{op, fmt::format("reads gate {} of 4, and the golden LSTM computes {} of it", *gate + 1, wanted)};
+}
+
 // The state is forget · state + in · tanh(fresh), and the result is out · tanh(state).
 std::optional<NumberApart> StepsApart::of_lstm_op(std::uint32_t op) const {
   const std::vector<std::uint32_t>& inputs = target_.ops[op].inputs;
   const std::string type = type_of(op);
-  if (type == "mul" && inputs.size() == 2 &&
-      std::ranges::all_of(inputs, [&](std::uint32_t input) { return is_made_by(input, "sigmoid"); })) {
-    // Of four gates in PyTorch's order the third one is not between 0 and 1.
-    constexpr std::uint32_t kFresh = 2;
-    for (const std::uint32_t input : inputs) {
-      const std::uint32_t function = target_.tensors[input].op;
-      const std::uint32_t part = target_.ops[function].inputs.empty() ? kNoOp : target_.ops[function].inputs[0];
-      if (part == kNoOp || target_.tensors[part].of.tensor->slot != kFresh) continue;
-      return NumberApart{function, "gives a factor of the state, where the golden LSTM computes tanh"};
-    }
-    return NumberApart{op, "multiplies two results of sigmoid, and the golden LSTM one of sigmoid and one of tanh"};
-  }
+  if (std::optional<NumberApart> apart = of_gate(op)) return apart;
   if ((type == "sigmoid" || type == "tanh") && inputs.size() == 1 && is_made_by(inputs[0], "add")) {
     const std::uint32_t sum = target_.tensors[inputs[0]].op;
     if (reads_number(target_, sum)) return NumberApart{sum, "adds a number to a gate, which the golden LSTM does not"};
@@ -282,9 +308,11 @@ std::optional<NumberApart> StepsApart::once_of_many() const {
   return std::nullopt;
 }
 
-std::optional<NumberApart> StepsApart::of_lstm() const {
-  if (!golden_op("lstm")) return std::nullopt;
+std::optional<NumberApart> StepsApart::of_recurrence() const {
+  const bool is_lstm = golden_op("lstm").has_value();
+  if (!is_lstm && !golden_op("gru") && !golden_op("rnntanh") && !golden_op("rnnrelu")) return std::nullopt;
   for (const std::uint32_t op : judgement_.target.ops) {
+    if (!is_lstm) break;
     if (phase_of(target_.catalog_op(op)) != Phase::forward) continue;
     if (std::optional<NumberApart> apart = of_lstm_op(op)) return apart;
   }

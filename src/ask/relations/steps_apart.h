@@ -18,8 +18,11 @@ class StepsApart {
   // `ops`: in order, operators of the target that compute a golden attention. The first of them that reads keys or
   // values of another kind, hides other scores, or repeats heads in another order.
   std::optional<NumberApart> of_attention(const std::vector<std::uint32_t>& ops) const;
-  // The first operator of the target's region whose function is not that of an LSTM.
-  std::optional<NumberApart> of_lstm() const;
+  // `op` reads a mask that hides another share of the scores than the golden attention: the operator that made it.
+  std::optional<NumberApart> of_mask(std::uint32_t op) const;
+  // Where the golden run has an LSTM: the first operator of the target's region whose function it does not compute. Of
+  // this and other recurrences: an operator that only one step has.
+  std::optional<NumberApart> of_recurrence() const;
   // Of a loss among `ops`: the operator that chose other labels than those of the golden loss.
   std::optional<NumberApart> of_labels(const std::vector<std::uint32_t>& ops) const;
 
@@ -30,6 +33,8 @@ class StepsApart {
   std::optional<NumberApart> repeats_in_turn(const std::vector<std::uint32_t>& ops, std::uint32_t attention) const;
   std::vector<std::uint32_t> hiders_before(const std::vector<std::uint32_t>& ops, std::uint32_t softmax) const;
   std::optional<double> golden_hidden_share(std::uint32_t attention) const;
+  std::optional<std::uint32_t> gate_of(std::uint32_t op) const;
+  std::optional<NumberApart> of_gate(std::uint32_t op) const;
   std::optional<NumberApart> of_lstm_op(std::uint32_t op) const;
   std::optional<NumberApart> once_of_many() const;
 

@@ -343,10 +343,13 @@ class Weights {
     if (!relation) return "";
     std::string form = fmt::format("{} {}", static_cast<int>(relation.kind), relation.axis);
     for (const std::size_t axis : relation.order) form += fmt::format(",{}", axis);
+    std::vector<std::string> parts;
     for (const RelationPart& part : relation.parts) {
-      form += fmt::format(" {}:{}:{}:{}:{}", pattern_of(golden_.tensors[part.golden].of.tensor->parameter), part.axis,
-                          part.start, part.step, part.count);
+      parts.push_back(fmt::format(" {}:{}:{}:{}:{}", pattern_of(golden_.tensors[part.golden].of.tensor->parameter),
+                                  part.axis, part.start, part.step, part.count));
     }
+    if (relation.is_of_sums) std::ranges::sort(parts);  // their order is not known
+    for (const std::string& part : parts) form += part;
     return form;
   }
 
