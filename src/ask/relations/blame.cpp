@@ -11,6 +11,7 @@
 
 #include "ask/relations/intermediates.h"
 #include "ask/relations/joins.h"
+#include "ask/relations/joins_of_steps.h"
 #include "ask/relations/op_to_blame.h"
 #include "ask/relations/repeated_lines.h"
 #include "ask/relations/search.h"
@@ -49,11 +50,17 @@ bool has_gradients(const Pool& pool) {
 // The tensors of a side that correspond to nothing, or with an error, and how its regions are found.
 struct BadTensors {
   const Pool& pool;
-  std::vector<char> are_bad;           // by tensor
-  std::set<std::uint64_t> sizes = {};  // of results that count, in elements; empty: all do
+  std::vector<char> are_bad;               // by tensor
+  std::set<std::uint64_t> sizes = {};      // of results that count, in elements; empty: all do
+  std::vector<std::uint64_t> counts = {};  // by tensor: its elements with those of its likes in other steps; empty: own
   // As if there were no backward pass, whose operators read values from inside of others.
   bool forward_only = false;
   bool has_backward = has_gradients(pool);
+
+  bool has_size(std::uint32_t tensor) const {
+    return sizes.empty() || sizes.contains(pool.tensors[tensor].print.count) ||
+           (!counts.empty() && sizes.contains(counts[tensor]));
+  }
 
   bool is_bad_end(std::uint32_t tensor) const {
     return are_bad[tensor] != 0 && is_end(pool, tensor, has_backward && !forward_only, forward_only);
@@ -63,7 +70,9 @@ struct BadTensors {
 std::set<std::uint64_t> sizes_of_ends(const BadTensors& bad) {
   std::set<std::uint64_t> sizes;
   for (std::uint32_t i = 0; i < bad.pool.tensors.size(); ++i) {
-    if (bad.is_bad_end(i)) sizes.insert(bad.pool.tensors[i].print.count);
+    if (!bad.is_bad_end(i)) continue;
+    sizes.insert(bad.pool.tensors[i].print.count);
+    if (!bad.counts.empty()) sizes.insert(bad.counts[i]);
   }
   return sizes;
 }
@@ -86,8 +95,7 @@ Region region_of(const BadTensors& bad) {
     waiting.push_back(op);
   };
   for (std::uint32_t i = 0; i < pool.tensors.size(); ++i) {
-    const bool counts = bad.sizes.empty() || bad.sizes.contains(pool.tensors[i].print.count);
-    if (counts && bad.is_bad_end(i)) take(i);
+    if (bad.has_size(i) && bad.is_bad_end(i)) take(i);
   }
   while (!waiting.empty()) {
     const std::uint32_t op = waiting.back();
@@ -133,7 +141,7 @@ void find_regions(const Pool& target, const Pool& golden, RelationJudgement& jud
   for (std::size_t i = 0; i < golden_is_bad.size(); ++i) {
     if (!judgement.met[i] && golden.tensors[i].print.count > 0) golden_is_bad[i] = 1;
   }
-  BadTensors bad{.pool = target, .are_bad = std::move(target_is_bad)};
+  BadTensors bad{.pool = target, .are_bad = std::move(target_is_bad), .counts = judgement.counts_over_steps};
   BadTensors golden_bad{.pool = golden, .are_bad = std::move(golden_is_bad)};
   const bool has_values = target.has_values() && golden.has_values();
   const auto find = [&](bool forward_only) {
@@ -363,6 +371,7 @@ RelationJudgement judge_relations(const Pool& target, Pool& golden, const Thread
   for (std::uint32_t i = 0; i < target.tensors.size(); ++i) judgement.relations[i] = search.find(i);
   judgement.met = search.met();
   relate_by_sums(target, golden, judgement.relations, judgement.met);
+  judgement.counts_over_steps = relate_over_steps(target, golden, judgement.relations, judgement.met);
   std::optional<Contradictions> contradictions;
   if (claims != nullptr) {
     contradictions.emplace(target, golden, *claims, judgement);

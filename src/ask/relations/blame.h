@@ -37,10 +37,11 @@ struct Culprit {
 };
 
 struct RelationJudgement {
-  std::vector<Relation> relations;  // by tensor of the target
-  std::vector<Standing> standings;  // by tensor of the target
-  std::vector<char> is_weight;      // by tensor of the target: a parameter, or data that are a golden one
-  std::vector<char> met;            // by tensor of the golden pool: all of it corresponds
+  std::vector<Relation> relations;               // by tensor of the target
+  std::vector<Standing> standings;               // by tensor of the target
+  std::vector<char> is_weight;                   // by tensor of the target: a parameter, or data that are a golden one
+  std::vector<char> met;                         // by tensor of the golden pool: all of it corresponds
+  std::vector<std::uint64_t> counts_over_steps;  // by tensor of the target: its elements in all steps; empty: unknown
   std::size_t weights = 0, related_weights = 0;
   bool weights_are_others = false;  // most of them
   bool nothing_corresponds = false;

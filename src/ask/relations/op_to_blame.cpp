@@ -11,6 +11,7 @@
 #include "ask/relations/search.h"
 #include "ask/relations/standings.h"
 #include "ask/relations/steps_apart.h"
+#include "ask/relations/tokens_apart.h"
 #include "ask/relations/weights_apart.h"
 #include "read/operators/op_nature.h"
 
@@ -112,6 +113,7 @@ class Finder {
     std::optional<NumberApart> apart;
     const StepsApart steps(target_, golden_, judgement_);
     if (culprit.group.size() > 1) apart = numbers.of_attention(culprit.group);
+    if (!apart) apart = TokensApart(target_, golden_, judgement_).find();
     if (!apart) apart = steps.of_mask(culprit.op);
     if (!has_values_ && !apart) apart = steps.of_attention(culprit.group);
     if (!has_values_ && !apart) apart = steps.of_recurrence();

@@ -1,0 +1,80 @@
+#include "ask/relations/joins_of_steps.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+#include "ask/relations/verify.h"
+
+namespace sonde {
+namespace {
+
+TensorPrint sum_over(const Pool& pool, const std::vector<std::uint32_t>& tensors) {
+  TensorPrint all;
+  all.min = INFINITY;
+  all.max = -INFINITY;
+  double squares = 0;
+  for (const std::uint32_t tensor : tensors) {
+    const TensorPrint& print = pool.tensors[tensor].print;
+    if (print.count == 0 || print.non_finite > 0) return {};
+    all.count += print.count;
+    all.whole.sum += print.whole.sum;
+    squares += print.whole.norm * print.whole.norm;
+    all.min = std::min(all.min, print.min);
+    all.max = std::max(all.max, print.max);
+    all.whole_numbers = print.whole_numbers;
+  }
+  all.whole.norm = std::sqrt(squares);
+  return all;
+}
+
+// Of the golden tensors of that size: the first one that has these numbers.
+const std::uint32_t* like_in(const Pool& golden, const std::vector<std::uint32_t>& same_size, const TensorPrint& all) {
+  constexpr double kSumPrecision = 1e-4;
+  const auto is_it = [&](std::uint32_t other) { return agree(all, golden.tensors[other].print, kSumPrecision); };
+  const auto found = std::ranges::find_if(same_size, is_it);
+  return found == same_size.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+std::vector<std::uint64_t> relate_over_steps(const Pool& target, const Pool& golden, std::vector<Relation>& relations,
+                                             std::vector<char>& met) {
+  std::vector<std::uint64_t> counts(target.tensors.size());
+  for (std::size_t i = 0; i < counts.size(); ++i) counts[i] = target.tensors[i].print.count;
+  if (target.steps.size() <= golden.steps.size() || target.has_values()) return counts;
+  std::map<std::uint64_t, std::vector<std::uint32_t>> golden_by_size;
+  for (std::uint32_t i = 0; i < golden.tensors.size(); ++i) {
+    const PoolTensor& own = golden.tensors[i];
+    if (own.op != kNoOp && !own.print.proves_nothing()) golden_by_size[own.print.count].push_back(i);
+  }
+  std::map<std::tuple<std::string_view, std::uint32_t, std::size_t>, std::vector<std::uint32_t>> likes;
+  for (std::uint32_t i = 0; i < target.tensors.size(); ++i) {
+    const PoolTensor& own = target.tensors[i];
+    if (own.op == kNoOp) continue;
+    likes[{target.catalog_op(own.op).op_name, own.of.tensor->slot, own.of.tensor->shape.size()}].push_back(i);
+  }
+  for (const auto& [key, tensors] : likes) {
+    const TensorPrint all = sum_over(target, tensors);
+    if (tensors.size() != target.steps.size() || all.proves_nothing()) continue;
+    const auto is_known = [&](std::uint32_t tensor) { return relations[tensor] && !relations[tensor].weak; };
+    if (std::ranges::any_of(tensors, is_known)) continue;
+    for (const std::uint32_t tensor : tensors) counts[tensor] = all.count;
+    const auto same_size = golden_by_size.find(all.count);
+    const std::uint32_t* whole = same_size == golden_by_size.end() ? nullptr : like_in(golden, same_size->second, all);
+    if (whole == nullptr) continue;
+    met[*whole] = 1;
+    for (const std::uint32_t tensor : tensors) {
+      Relation& relation = relations[tensor];
+      relation = {};
+      relation.kind = RelationKind::cut;
+      relation.is_of_sums = true;
+      relation.parts = {{.golden = *whole}};
+      relation.difference = difference_by_statistics(target.tensors[tensor], target.tensors[tensor]);
+    }
+  }
+  return counts;
+}
+
+}  // namespace sonde

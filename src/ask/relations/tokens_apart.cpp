@@ -1,0 +1,172 @@
+#include "ask/relations/tokens_apart.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "ground/base/shape.h"
+#include "read/operators/op_nature.h"
+#include "sonde/dtype.h"
+
+namespace sonde {
+namespace {
+
+constexpr std::size_t kFewestTokens = 3;
+
+bool is_call_of(const Pool& pool, std::uint32_t op, std::string_view type) {
+  return bare_type(pool.catalog_op(op).op_type) == type;
+}
+
+std::uint64_t count_of(const Pool& pool, std::uint32_t tensor) {
+  return element_count(pool.tensors[tensor].of.tensor->shape);
+}
+
+}  // namespace
+
+std::optional<NumberApart> TokensApart::find() const {
+  if (target_.steps.size() < kFewestTokens || target_.steps.size() <= golden_.steps.size()) return std::nullopt;
+  if (auto apart = does_not_grow()) return apart;
+  if (auto apart = only_in_one_step()) return apart;
+  if (auto apart = leaves_positions_out()) return apart;
+  return reads_part_of_keys();
+}
+
+// The operators of this name, in the order of the steps.
+std::vector<std::uint32_t> TokensApart::calls_of(std::uint32_t op) const {
+  std::vector<std::uint32_t> calls;
+  for (std::uint32_t i = 0; i < target_.ops.size(); ++i) {
+    if (target_.catalog_op(i).op_name == target_.catalog_op(op).op_name) calls.push_back(i);
+  }
+  return calls;
+}
+
+// Each step appends to what the step before had.
+std::optional<NumberApart> TokensApart::does_not_grow() const {
+  for (const std::uint32_t op : judgement_.target.ops) {
+    if (!is_call_of(target_, op, "cat") || target_.ops[op].outputs.empty() || target_.ops[op].step == 0) continue;
+    const std::vector<std::uint32_t> calls = calls_of(op);
+    if (calls.size() + 1 < target_.steps.size() || calls.size() < kFewestTokens) continue;
+    // Of a cache, the other calls are of different sizes.
+    const auto size_of = [&](std::uint32_t call) { return count_of(target_, target_.ops[call].outputs[0]); };
+    const bool grows = size_of(calls.back()) > size_of(calls.front());
+    const auto at = std::ranges::find(calls, op);
+    if (!grows || at == calls.begin() || at == calls.end()) continue;
+    if (size_of(op) > size_of(*(at - 1))) continue;
+    return NumberApart{op, "joins no more than in the step before: the cache was not kept"};
+  }
+  return std::nullopt;
+}
+
+std::optional<NumberApart> TokensApart::only_in_one_step() const {
+  std::map<std::pair<std::string_view, std::int64_t>, std::vector<std::uint32_t>> by_line;
+  std::map<std::string_view, std::size_t> by_name;
+  for (std::uint32_t op = 0; op < target_.ops.size(); ++op) {
+    const CatalogOp& own = target_.catalog_op(op);
+    by_line[{own.source_file, own.line}].push_back(op);
+    ++by_name[own.op_name];
+  }
+  const auto last = static_cast<std::uint32_t>(target_.steps.size() - 1);
+  for (const std::uint32_t op : judgement_.target.ops) {
+    const CatalogOp& own = target_.catalog_op(op);
+    const std::uint32_t step = target_.ops[op].step;
+    // The first step makes what the others read, and the last one returns it.
+    if (step == 0 || step == last || by_name[own.op_name] > 1) continue;
+    // A line of the loop.
+    if (by_line[{own.source_file, own.line}].size() < kFewestTokens) continue;
+    return NumberApart{op, "runs in one step alone"};
+  }
+  return std::nullopt;
+}
+
+// A single whole number from outside of the step, which the operator reads.
+std::optional<double> TokensApart::position_read(std::uint32_t op, std::uint32_t& from) const {
+  for (std::uint32_t input : target_.ops[op].inputs) {
+    while (target_.tensors[input].op != kNoOp && moves_or_casts(target_.op(target_.tensors[input].op).kind) &&
+           target_.ops[target_.tensors[input].op].inputs.size() == 1) {
+      input = target_.ops[target_.tensors[input].op].inputs[0];
+    }
+    const PoolTensor& tensor = target_.tensors[input];
+    if (is_floating(tensor.of.tensor->dtype) || tensor.print.count != 1 || tensor.is_weight()) continue;
+    from = input;
+    return tensor.print.min;
+  }
+  return std::nullopt;
+}
+
+// What an earlier step made, and this one reads, has the same numbers.
+std::uint32_t TokensApart::maker_before(std::uint32_t tensor) const {
+  const PoolTensor& own = target_.tensors[tensor];
+  if (own.op != kNoOp) return own.op;
+  std::uint32_t maker = kNoOp;
+  for (const PoolTensor& other : target_.tensors) {
+    if (other.op == kNoOp || other.step >= own.step || other.step + 1 < own.step) continue;
+    const bool is_it = other.of.tensor->dtype == own.of.tensor->dtype && other.shape == own.shape &&
+                       other.print.count == own.print.count && other.print.min == own.print.min;
+    if (is_it && (maker == kNoOp || other.op > maker)) maker = other.op;
+  }
+  return maker;
+}
+
+std::optional<NumberApart> TokensApart::leaves_positions_out() const {
+  for (const std::uint32_t op : judgement_.target.ops) {
+    if (target_.op(op).kind != OpKind::elementwise) continue;
+    std::uint32_t from = kNoOp;
+    if (!position_read(op, from)) continue;
+    const std::vector<std::uint32_t> calls = calls_of(op);
+    if (calls.size() != target_.steps.size()) continue;
+    std::vector<double> positions;
+    std::vector<std::uint32_t> tensors;
+    for (const std::uint32_t call : calls) {
+      if (const std::optional<double> position = position_read(call, from)) {
+        positions.push_back(*position);
+        tensors.push_back(from);
+      }
+    }
+    if (positions.size() != calls.size()) continue;
+    for (std::size_t i = 2; i < positions.size(); ++i) {
+      if (positions[i] - positions[i - 1] == positions[1] - positions[0]) continue;
+      const std::uint32_t maker = maker_before(tensors[i]);
+      return NumberApart{
+          maker == kNoOp ? calls[i] : maker,
+          fmt::format("gives {} as position, after {} in the step before", positions[i], positions[i - 1])};
+    }
+  }
+  return std::nullopt;
+}
+
+bool TokensApart::golden_attends_to_all() const {
+  return std::ranges::any_of(judgement_.golden.ops, [&](std::uint32_t op) {
+    if (!is_call_of(golden_, op, "scaleddotproductattention")) return false;
+    for (std::uint32_t input : golden_.ops[op].inputs) {
+      const std::uint32_t maker = golden_.tensors[input].op;
+      if (maker != kNoOp && is_call_of(golden_, maker, "slice")) return false;
+    }
+    return true;
+  });
+}
+
+bool TokensApart::is_read_by_product(std::uint32_t tensor) const {
+  return std::ranges::any_of(target_.tensors[tensor].readers, [&](std::uint32_t reader) {
+    if (target_.op(reader).kind == OpKind::contraction) return true;
+    if (!moves_or_casts(target_.op(reader).kind) || target_.ops[reader].inputs.size() != 1) return false;
+    return std::ranges::any_of(target_.ops[reader].outputs,
+                               [&](std::uint32_t output) { return is_read_by_product(output); });
+  });
+}
+
+std::optional<NumberApart> TokensApart::reads_part_of_keys() const {
+  if (!golden_attends_to_all()) return std::nullopt;
+  for (const std::uint32_t op : judgement_.target.ops) {
+    const PoolOp& own = target_.ops[op];
+    if (!is_call_of(target_, op, "slice") || own.inputs.size() != 1 || own.outputs.size() != 1) continue;
+    const std::uint64_t all = count_of(target_, own.inputs[0]), part = count_of(target_, own.outputs[0]);
+    const std::uint32_t maker = target_.tensors[own.inputs[0]].op;
+    if (part >= all || maker == kNoOp || !is_call_of(target_, maker, "cat")) continue;
+    if (!is_read_by_product(own.outputs[0])) continue;
+    return NumberApart{op, "gives a part of the cache, and the golden attention reads all tokens"};
+  }
+  return std::nullopt;
+}
+
+}  // namespace sonde
