@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <tuple>
 
 #include "ground/base/shape.h"
 #include "read/operators/op_nature.h"
@@ -41,39 +43,50 @@ std::vector<std::uint32_t> TokensApart::calls_of(std::uint32_t op) const {
   return calls;
 }
 
+// What it gives differs, or only moves on to an operator of which the result differs.
+bool TokensApart::leads_to_region(std::uint32_t op) const {
+  if (judgement_.target.has[op]) return true;
+  const auto leads = [&](std::uint32_t reader) {
+    return judgement_.target.has[reader] || (moves_or_casts(target_.op(reader).kind) && leads_to_region(reader));
+  };
+  return std::ranges::any_of(target_.ops[op].outputs, [&](std::uint32_t output) {
+    return std::ranges::any_of(target_.tensors[output].readers, leads);
+  });
+}
+
 // Each step appends to what the step before had.
 std::optional<NumberApart> TokensApart::does_not_grow() const {
-  for (const std::uint32_t op : judgement_.target.ops) {
-    if (!is_call_of(target_, op, "cat") || target_.ops[op].outputs.empty() || target_.ops[op].step == 0) continue;
+  std::set<std::string_view> seen;
+  for (std::uint32_t op = 0; op < target_.ops.size(); ++op) {
+    if (!is_call_of(target_, op, "cat") || target_.ops[op].outputs.empty()) continue;
+    if (!seen.insert(target_.catalog_op(op).op_name).second) continue;
     const std::vector<std::uint32_t> calls = calls_of(op);
     if (calls.size() + 1 < target_.steps.size() || calls.size() < kFewestTokens) continue;
-    // Of a cache, the other calls are of different sizes.
     const auto size_of = [&](std::uint32_t call) { return count_of(target_, target_.ops[call].outputs[0]); };
-    const bool grows = size_of(calls.back()) > size_of(calls.front());
-    const auto at = std::ranges::find(calls, op);
-    if (!grows || at == calls.begin() || at == calls.end()) continue;
-    if (size_of(op) > size_of(*(at - 1))) continue;
-    return NumberApart{op, "joins no more than in the step before: the cache was not kept"};
+    std::vector<std::uint32_t> stopped;
+    for (std::size_t i = 1; i < calls.size(); ++i) {
+      if (size_of(calls[i]) <= size_of(calls[i - 1])) stopped.push_back(calls[i]);
+    }
+    // A window has one size from some step on, and what is no cache always has.
+    if (stopped.size() != 1 || !leads_to_region(stopped[0])) continue;
+    return NumberApart{stopped[0], "joins no more than in the step before: the cache was not kept"};
   }
   return std::nullopt;
 }
 
 std::optional<NumberApart> TokensApart::only_in_one_step() const {
-  std::map<std::pair<std::string_view, std::int64_t>, std::vector<std::uint32_t>> by_line;
-  std::map<std::string_view, std::size_t> by_name;
-  for (std::uint32_t op = 0; op < target_.ops.size(); ++op) {
+  std::map<std::tuple<std::string_view, std::int64_t, std::string_view>, std::set<std::uint32_t>> steps_of;
+  const auto place_of = [&](std::uint32_t op) {
     const CatalogOp& own = target_.catalog_op(op);
-    by_line[{own.source_file, own.line}].push_back(op);
-    ++by_name[own.op_name];
-  }
+    return std::tuple(std::string_view(own.source_file), static_cast<std::int64_t>(own.line),
+                      std::string_view(own.op_type));
+  };
+  for (std::uint32_t op = 0; op < target_.ops.size(); ++op) steps_of[place_of(op)].insert(target_.ops[op].step);
   const auto last = static_cast<std::uint32_t>(target_.steps.size() - 1);
   for (const std::uint32_t op : judgement_.target.ops) {
-    const CatalogOp& own = target_.catalog_op(op);
     const std::uint32_t step = target_.ops[op].step;
     // The first step makes what the others read, and the last one returns it.
-    if (step == 0 || step == last || by_name[own.op_name] > 1) continue;
-    // A line of the loop.
-    if (by_line[{own.source_file, own.line}].size() < kFewestTokens) continue;
+    if (step == 0 || step == last || steps_of[place_of(op)].size() > 1) continue;
     return NumberApart{op, "runs in one step alone"};
   }
   return std::nullopt;
@@ -110,27 +123,31 @@ std::uint32_t TokensApart::maker_before(std::uint32_t tensor) const {
 
 std::optional<NumberApart> TokensApart::leaves_positions_out() const {
   for (const std::uint32_t op : judgement_.target.ops) {
-    if (target_.op(op).kind != OpKind::elementwise) continue;
+    const bool uses_numbers = target_.op(op).kind == OpKind::elementwise || is_call_of(target_, op, "embedding");
     std::uint32_t from = kNoOp;
-    if (!position_read(op, from)) continue;
-    const std::vector<std::uint32_t> calls = calls_of(op);
-    if (calls.size() != target_.steps.size()) continue;
+    if (!uses_numbers || !position_read(op, from)) continue;
     std::vector<double> positions;
-    std::vector<std::uint32_t> tensors;
-    for (const std::uint32_t call : calls) {
-      if (const std::optional<double> position = position_read(call, from)) {
-        positions.push_back(*position);
-        tensors.push_back(from);
-      }
+    std::vector<std::uint32_t> tensors, readers;
+    for (const std::uint32_t call : calls_of(op)) {
+      const std::optional<double> position = position_read(call, from);
+      if (!position) continue;
+      positions.push_back(*position);
+      tensors.push_back(from);
+      readers.push_back(call);
     }
-    if (positions.size() != calls.size()) continue;
-    for (std::size_t i = 2; i < positions.size(); ++i) {
-      if (positions[i] - positions[i - 1] == positions[1] - positions[0]) continue;
-      const std::uint32_t maker = maker_before(tensors[i]);
-      return NumberApart{
-          maker == kNoOp ? calls[i] : maker,
-          fmt::format("gives {} as position, after {} in the step before", positions[i], positions[i - 1])};
+    // Numbers of words jump each time.
+    std::vector<std::size_t> jumps;
+    for (std::size_t i = 1; i < positions.size(); ++i) {
+      if (positions[i] - positions[i - 1] != 1) jumps.push_back(i);
     }
+    if (positions.size() <= kFewestTokens || jumps.size() != 1) continue;
+    // By tensors, the next position may be golden, and only the last one not.
+    const auto differs = [&](std::uint32_t reader) { return judgement_.target.has[reader] != 0; };
+    if (std::none_of(readers.begin() + static_cast<std::ptrdiff_t>(jumps[0]), readers.end(), differs)) continue;
+    const std::uint32_t maker = maker_before(tensors[jumps[0]]);
+    return NumberApart{
+        maker == kNoOp ? readers[jumps[0]] : maker,
+        fmt::format("gives {} as position, after {} in the step before", positions[jumps[0]], positions[jumps[0] - 1])};
   }
   return std::nullopt;
 }
@@ -157,13 +174,14 @@ bool TokensApart::is_read_by_product(std::uint32_t tensor) const {
 
 std::optional<NumberApart> TokensApart::reads_part_of_keys() const {
   if (!golden_attends_to_all()) return std::nullopt;
-  for (const std::uint32_t op : judgement_.target.ops) {
+  for (std::uint32_t op = 0; op < target_.ops.size(); ++op) {
     const PoolOp& own = target_.ops[op];
-    if (!is_call_of(target_, op, "slice") || own.inputs.size() != 1 || own.outputs.size() != 1) continue;
+    const bool cuts = is_call_of(target_, op, "slice") || is_call_of(target_, op, "narrow");
+    if (!cuts || own.inputs.size() != 1 || own.outputs.size() != 1) continue;
     const std::uint64_t all = count_of(target_, own.inputs[0]), part = count_of(target_, own.outputs[0]);
     const std::uint32_t maker = target_.tensors[own.inputs[0]].op;
     if (part >= all || maker == kNoOp || !is_call_of(target_, maker, "cat")) continue;
-    if (!is_read_by_product(own.outputs[0])) continue;
+    if (!is_read_by_product(own.outputs[0]) || !leads_to_region(op)) continue;
     return NumberApart{op, "gives a part of the cache, and the golden attention reads all tokens"};
   }
   return std::nullopt;

@@ -22,6 +22,7 @@ class TokensApart {
   std::optional<NumberApart> only_in_one_step() const;
   std::optional<NumberApart> leaves_positions_out() const;
   std::optional<NumberApart> reads_part_of_keys() const;
+  bool leads_to_region(std::uint32_t op) const;
   bool golden_attends_to_all() const;
   bool is_read_by_product(std::uint32_t tensor) const;
   std::vector<std::uint32_t> calls_of(std::uint32_t op) const;
