@@ -371,6 +371,7 @@ RelationJudgement judge_relations(const Pool& target, Pool& golden, const Thread
   for (std::uint32_t i = 0; i < target.tensors.size(); ++i) judgement.relations[i] = search.find(i);
   judgement.met = search.met();
   relate_by_sums(target, golden, judgement.relations, judgement.met);
+  relate_over_loops(target, golden, judgement.relations, judgement.met);
   judgement.counts_over_steps = relate_over_steps(target, golden, judgement.relations, judgement.met);
   std::optional<Contradictions> contradictions;
   if (claims != nullptr) {
@@ -399,10 +400,12 @@ RelationJudgement judge_relations(const Pool& target, Pool& golden, const Thread
   if (judgement.target.empty()) return judgement;
   Culprit op = op_to_blame(target, golden, judgement);
   judgement.culprits = weights_to_blame(target, golden, judgement);
-  // A weight that is read later cannot be the cause.
-  std::erase_if(judgement.culprits, [&](const Culprit& weight) { return weight.op > op.op && !weight.was_lost; });
+  // A weight that is read later cannot be the cause, but by an operator that may be meant.
+  std::erase_if(judgement.culprits, [&](const Culprit& weight) {
+    return weight.op > op.op && !weight.was_lost && std::ranges::find(op.group, weight.op) == op.group.end();
+  });
   const bool has_values = target.has_values() && golden.has_values();
-  std::optional<Culprit> reordered = has_values ? std::nullopt : weight_of_other_layer(target, judgement, op);
+  std::optional<Culprit> reordered = has_values ? std::nullopt : weight_of_other_layer(target, golden, judgement, op);
   if (reordered) judgement.culprits.push_back(std::move(*reordered));
   judgement.culprits.push_back(std::move(op));
   return judgement;

@@ -37,6 +37,28 @@ const std::uint32_t* like_in(const Pool& golden, const std::vector<std::uint32_t
   return found == same_size.end() ? nullptr : &*found;
 }
 
+using BySize = std::map<std::uint64_t, std::vector<std::uint32_t>>;
+
+BySize results_by_size(const Pool& golden) {
+  BySize results;
+  for (std::uint32_t i = 0; i < golden.tensors.size(); ++i) {
+    const PoolTensor& own = golden.tensors[i];
+    if (own.op != kNoOp && !own.print.proves_nothing()) results[own.print.count].push_back(i);
+  }
+  return results;
+}
+
+Relation part_of(std::uint32_t whole, const PoolTensor& part) {
+  Relation relation;
+  relation.kind = RelationKind::cut;
+  relation.is_of_sums = true;
+  relation.parts = {{.golden = whole}};
+  relation.difference = difference_by_statistics(part, part);
+  return relation;
+}
+
+bool is_known(const Relation& relation) { return relation && !relation.weak; }
+
 }  // namespace
 
 std::vector<std::uint64_t> relate_over_steps(const Pool& target, const Pool& golden, std::vector<Relation>& relations,
@@ -44,11 +66,7 @@ std::vector<std::uint64_t> relate_over_steps(const Pool& target, const Pool& gol
   std::vector<std::uint64_t> counts(target.tensors.size());
   for (std::size_t i = 0; i < counts.size(); ++i) counts[i] = target.tensors[i].print.count;
   if (target.steps.size() <= golden.steps.size() || target.has_values()) return counts;
-  std::map<std::uint64_t, std::vector<std::uint32_t>> golden_by_size;
-  for (std::uint32_t i = 0; i < golden.tensors.size(); ++i) {
-    const PoolTensor& own = golden.tensors[i];
-    if (own.op != kNoOp && !own.print.proves_nothing()) golden_by_size[own.print.count].push_back(i);
-  }
+  const BySize golden_by_size = results_by_size(golden);
   std::map<std::tuple<std::string_view, std::uint32_t, std::size_t>, std::vector<std::uint32_t>> likes;
   for (std::uint32_t i = 0; i < target.tensors.size(); ++i) {
     const PoolTensor& own = target.tensors[i];
@@ -58,23 +76,52 @@ std::vector<std::uint64_t> relate_over_steps(const Pool& target, const Pool& gol
   for (const auto& [key, tensors] : likes) {
     const TensorPrint all = sum_over(target, tensors);
     if (tensors.size() != target.steps.size() || all.proves_nothing()) continue;
-    const auto is_known = [&](std::uint32_t tensor) { return relations[tensor] && !relations[tensor].weak; };
-    if (std::ranges::any_of(tensors, is_known)) continue;
+    if (std::ranges::any_of(tensors, [&](std::uint32_t tensor) { return is_known(relations[tensor]); })) continue;
     for (const std::uint32_t tensor : tensors) counts[tensor] = all.count;
     const auto same_size = golden_by_size.find(all.count);
     const std::uint32_t* whole = same_size == golden_by_size.end() ? nullptr : like_in(golden, same_size->second, all);
     if (whole == nullptr) continue;
     met[*whole] = 1;
-    for (const std::uint32_t tensor : tensors) {
-      Relation& relation = relations[tensor];
-      relation = {};
-      relation.kind = RelationKind::cut;
-      relation.is_of_sums = true;
-      relation.parts = {{.golden = *whole}};
-      relation.difference = difference_by_statistics(target.tensors[tensor], target.tensors[tensor]);
-    }
+    for (const std::uint32_t tensor : tensors) relations[tensor] = part_of(*whole, target.tensors[tensor]);
   }
   return counts;
+}
+
+void relate_over_loops(const Pool& target, const Pool& golden, std::vector<Relation>& relations,
+                       std::vector<char>& met) {
+  if (target.has_values()) return;
+  const BySize golden_by_size = results_by_size(golden);
+  std::map<std::tuple<std::uint32_t, std::string_view, std::int64_t, std::string_view, std::uint32_t>,
+           std::vector<std::uint32_t>>
+      calls;
+  for (std::uint32_t i = 0; i < target.tensors.size(); ++i) {
+    const PoolTensor& own = target.tensors[i];
+    if (own.op == kNoOp || is_known(relations[i])) continue;
+    // Parts that were chosen always add up to what they were chosen from.
+    if (moves_or_casts(target.op(own.op).kind)) continue;
+    const CatalogOp& op = target.catalog_op(own.op);
+    if (op.line > 0) calls[{own.step, op.source_file, op.line, op.op_type, own.of.tensor->slot}].push_back(i);
+  }
+  constexpr std::size_t kMostCalls = 256;
+  for (const auto& [place, tensors] : calls) {
+    for (std::size_t first = 0; first + 1 < tensors.size();) {
+      std::size_t length = 0;
+      std::vector<std::uint32_t> parts{tensors[first]};
+      for (std::size_t i = first + 1; i < tensors.size() && parts.size() < kMostCalls && length == 0; ++i) {
+        parts.push_back(tensors[i]);
+        const TensorPrint all = sum_over(target, parts);
+        if (all.count == 0) break;
+        const auto same_size = golden_by_size.find(all.count);
+        if (same_size == golden_by_size.end() || all.proves_nothing()) continue;
+        const std::uint32_t* whole = like_in(golden, same_size->second, all);
+        if (whole == nullptr) continue;
+        met[*whole] = 1;
+        for (const std::uint32_t part : parts) relations[part] = part_of(*whole, target.tensors[part]);
+        length = parts.size();
+      }
+      first += std::max<std::size_t>(1, length);
+    }
+  }
 }
 
 }  // namespace sonde

@@ -13,4 +13,8 @@ namespace sonde {
 std::vector<std::uint64_t> relate_over_steps(const Pool& target, const Pool& golden, std::vector<Relation>& relations,
                                              std::vector<char>& met);
 
+// The same for calls of one line that follow each other in a step: experts one after the other, rows of a batch.
+void relate_over_loops(const Pool& target, const Pool& golden, std::vector<Relation>& relations,
+                       std::vector<char>& met);
+
 }  // namespace sonde

@@ -13,8 +13,8 @@ namespace {
 
 class RepeatedLines {
  public:
-  RepeatedLines(const Pool& target, const RelationJudgement& judgement)
-      : target_(target), judgement_(judgement), roots_(roots_of(target, judgement.is_weight)) {}
+  RepeatedLines(const Pool& target, const Pool& golden, const RelationJudgement& judgement)
+      : target_(target), golden_(golden), judgement_(judgement), roots_(roots_of(target, judgement.is_weight)) {}
 
   std::optional<Culprit> find(const Culprit& culprit) const {
     const std::uint32_t twin = twin_of(culprit.op);
@@ -34,13 +34,14 @@ class RepeatedLines {
       if (std::ranges::any_of(others, is_it)) continue;
       const Relation& relation = judgement_.relations[read.weight];
       if (!relation || relation.weak || is_bad(judgement_.standings[read.weight])) continue;
-      return Culprit{.op = read.op,
-                     .weight = read.weight,
-                     .golden = relation.golden(),
-                     .uncertain = true,
-                     .what =
-                         "has golden numbers, and what is computed from it differs, although the same lines give "
-                         "golden results in another layer: its elements are in another order"};
+      return Culprit{
+          .op = read.op,
+          .weight = read.weight,
+          .golden = relation.golden(),
+          .uncertain = true,
+          .what = fmt::format("has the numbers of {}, and what is computed from it differs, although the same lines "
+                              "give golden results in another layer: its elements are in another order",
+                              relation_text(relation, golden_))};
     }
     return std::nullopt;
   }
@@ -58,15 +59,19 @@ class RepeatedLines {
       const CatalogOp& other = target_.catalog_op(i);
       const bool is_like = other.line == own.line && other.op_type == own.op_type && other.phase == own.phase;
       if (!is_like || other.source_file != own.source_file || other.op_name == own.op_name) continue;
-      if (shapes_of(i) == shapes_of(op)) return i;
+      if (forms_of(i) == forms_of(op)) return i;
     }
     return kNoOp;
   }
 
-  std::vector<std::vector<std::int64_t>> shapes_of(std::uint32_t op) const {
-    std::vector<std::vector<std::int64_t>> shapes;
-    for (const std::uint32_t input : target_.ops[op].inputs) shapes.push_back(target_.tensors[input].shape);
-    return shapes;
+  // Of each input: how many axes it has, and its last size. Experts have other numbers of rows.
+  std::vector<std::pair<std::size_t, std::int64_t>> forms_of(std::uint32_t op) const {
+    std::vector<std::pair<std::size_t, std::int64_t>> forms;
+    for (const std::uint32_t input : target_.ops[op].inputs) {
+      const auto& shape = target_.tensors[input].of.tensor->shape;
+      forms.emplace_back(shape.size(), shape.empty() ? 1 : shape.back());
+    }
+    return forms;
   }
 
   bool gives_golden(std::uint32_t op) const {
@@ -115,15 +120,16 @@ class RepeatedLines {
   }
 
   const Pool& target_;
+  const Pool& golden_;
   const RelationJudgement& judgement_;
   const std::vector<std::uint32_t> roots_;
 };
 
 }  // namespace
 
-std::optional<Culprit> weight_of_other_layer(const Pool& target, const RelationJudgement& judgement,
+std::optional<Culprit> weight_of_other_layer(const Pool& target, const Pool& golden, const RelationJudgement& judgement,
                                              const Culprit& culprit) {
-  return RepeatedLines(target, judgement).find(culprit);
+  return RepeatedLines(target, golden, judgement).find(culprit);
 }
 
 }  // namespace sonde

@@ -9,7 +9,7 @@ namespace sonde {
 
 // By statistics, which do not show the order of elements: the weight that `culprit` depends on, if its line gives golden
 // results from other weights. Nothing: the line does not, or calls its operators in another way.
-std::optional<Culprit> weight_of_other_layer(const Pool& target, const RelationJudgement& judgement,
+std::optional<Culprit> weight_of_other_layer(const Pool& target, const Pool& golden, const RelationJudgement& judgement,
                                              const Culprit& culprit);
 
 }  // namespace sonde

@@ -162,11 +162,16 @@ std::optional<RelationPart> Search::State::longest_run(std::uint32_t tensor, con
   for (const Entry& entry : like(count, wanted[from].norm, kWidest)) {
     const PoolTensor& other = golden.tensors[entry.tensor];
     const double tolerance = tolerance_for(mine, other);
-    if (!other.print.by_values || mine.is_weight() != other.is_weight()) continue;
+    // Weights of plain tensors are data.
+    const bool are_from_outside = mine.op == kNoOp && other.op == kNoOp;
+    if (!other.print.by_values || (mine.is_weight() != other.is_weight() && !are_from_outside)) continue;
     if (!agree(wanted[from], {entry.sum, entry.norm}, count, tolerance)) continue;
     if (++tried > kMostTried) break;
     for (const std::int64_t step : {1, 0, 2, -1}) {
       const std::int64_t length = run_length(wanted, from, entry, step, count, tolerance);
+      // Two parts are reversed, or lie two apart, by chance.
+      constexpr std::int64_t kFewestApart = 3;
+      if ((step == 2 || step == -1) && length < kFewestApart) continue;
       const double points = 100.0 * static_cast<double>(length) + preference(tensor, entry.tensor);
       if (points <= best_points) continue;
       best_points = points;
@@ -176,7 +181,6 @@ std::optional<RelationPart> Search::State::longest_run(std::uint32_t tensor, con
                           .start = entry.index,
                           .step = length == 1 ? 1 : step,
                           .count = length};
-      if (length == 1) break;
     }
   }
   return best;

@@ -375,12 +375,18 @@ class Weights {
       const bool is_tie = std::ranges::count(forms, usual->second, [](const auto& form) { return form.second; }) > 1;
       if (weights.size() == 1) {
         if (is_reordered(relation(weights[0]))) add_outlier(weights[0]);
+        if (exchanges_parts_of_axis(weights[0])) add_exchanged(weights[0]);
         continue;
       }
       if (forms.size() == 1) continue;
       if (is_tie) {
         const std::size_t before = found_.size();
-        add_outlier(*std::ranges::min_element(weights, {}, [&](std::uint32_t weight) { return distance(weight); }));
+        const auto is_other = [&](std::uint32_t weight) { return is_reordered(relation(weight)); };
+        const auto reordered = std::ranges::find_if(weights, is_other);
+        const bool is_only = std::ranges::count_if(weights, is_other) == 1;
+        add_outlier(is_only ? *reordered : *std::ranges::min_element(weights, {}, [&](std::uint32_t weight) {
+          return distance(weight);
+        }));
         if (found_.size() > before) found_.back().uncertain = true;
         continue;
       }
@@ -388,6 +394,33 @@ class Weights {
         if (form_of(relation(weight)) != usual->first && relation(weight)) add_outlier(weight);
       }
     }
+  }
+
+  // Two axes of the weight that the golden one has as a single one, such as heads and their width, are exchanged.
+  bool exchanges_parts_of_axis(std::uint32_t weight) const {
+    const Relation& found = relation(weight);
+    if (found.kind != RelationKind::permuted || !found.turns_target) return false;
+    const std::vector<std::int64_t>&own = target_.tensors[weight].shape,
+          &theirs = golden_.tensors[found.golden()].shape;
+    if (own.size() <= theirs.size() || found.order.size() != own.size()) return false;
+    std::size_t axis = 0;
+    std::int64_t size = 1;
+    for (std::size_t i = 0; i < found.order.size() && axis < theirs.size(); ++i) {
+      const bool continues = size > 1;
+      if (continues && found.order[i] < found.order[i - 1]) return true;
+      size *= own[found.order[i]];
+      if (size < theirs[axis]) continue;
+      size = 1;
+      ++axis;
+    }
+    return false;
+  }
+
+  void add_exchanged(std::uint32_t weight) {
+    add(weight, reader_of(weight),
+        fmt::format("is golden {} with its axes in another order: two that are one axis of it are exchanged",
+                    name_of(relation(weight))));
+    if (!found_.empty() && found_.back().weight == weight) found_.back().uncertain = true;
   }
 
   // From the weight's reader to the first operator that differs. One that is read after it cannot be the cause.
@@ -403,7 +436,8 @@ class Weights {
   }
 
   void add_outlier(std::uint32_t weight) {
-    if (!relation(weight) || reader_of(weight) > first_) return;
+    // Sums that only begin are found before it: the operator that is named decides.
+    if (!relation(weight) || (reader_of(weight) > first_ && !is_reordered(relation(weight)))) return;
     add(weight, reader_of(weight),
         "is " + relation_text(relation(weight), golden_) + ": another order than in the other layers");
     if (is_reordered(relation(weight)) && !found_.empty() && found_.back().weight == weight) {
