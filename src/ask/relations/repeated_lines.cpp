@@ -74,9 +74,17 @@ class RepeatedLines {
     return forms;
   }
 
+  // Its results, or those of their readers if the golden run does more at once.
   bool gives_golden(std::uint32_t op) const {
-    return std::ranges::all_of(target_.ops[op].outputs, [&](std::uint32_t output) {
-      return judgement_.standings[output] == Standing::good && !judgement_.relations[output].weak;
+    const auto are_golden = [&](std::uint32_t maker) {
+      return std::ranges::all_of(target_.ops[maker].outputs, [&](std::uint32_t output) {
+        return judgement_.standings[output] == Standing::good && !judgement_.relations[output].weak;
+      });
+    };
+    if (are_golden(op)) return true;
+    return !judgement_.target.has[op] && std::ranges::all_of(target_.ops[op].outputs, [&](std::uint32_t output) {
+      const std::vector<std::uint32_t>& readers = target_.tensors[output].readers;
+      return !readers.empty() && std::ranges::all_of(readers, are_golden);
     });
   }
 

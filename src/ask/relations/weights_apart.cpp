@@ -381,12 +381,14 @@ class Weights {
       if (forms.size() == 1) continue;
       if (is_tie) {
         const std::size_t before = found_.size();
-        const auto is_other = [&](std::uint32_t weight) { return is_reordered(relation(weight)); };
-        const auto reordered = std::ranges::find_if(weights, is_other);
+        const auto is_other = [&](std::uint32_t weight) {
+          return is_reordered(relation(weight)) || exchanges_parts_of_axis(weight);
+        };
         const bool is_only = std::ranges::count_if(weights, is_other) == 1;
-        add_outlier(is_only ? *reordered : *std::ranges::min_element(weights, {}, [&](std::uint32_t weight) {
-          return distance(weight);
-        }));
+        const auto distance_of = [&](std::uint32_t weight) { return distance(weight); };
+        const std::uint32_t other =
+            is_only ? *std::ranges::find_if(weights, is_other) : *std::ranges::min_element(weights, {}, distance_of);
+        add_outlier(other);
         if (found_.size() > before) found_.back().uncertain = true;
         continue;
       }
@@ -436,6 +438,7 @@ class Weights {
   }
 
   void add_outlier(std::uint32_t weight) {
+    if (exchanges_parts_of_axis(weight)) return add_exchanged(weight);
     // Sums that only begin are found before it: the operator that is named decides.
     if (!relation(weight) || (reader_of(weight) > first_ && !is_reordered(relation(weight)))) return;
     add(weight, reader_of(weight),
