@@ -13,6 +13,7 @@ PAIRS = ("attention", "lstm", "vit", "other_weights", "unrelated")
 NAMED_FIRST = {
     ("attention", "scale"),
     ("attention", "norm_before_sum"),
+    ("attention", "heads_exchanged"),
     ("lstm", "activation"),
     ("lstm", "gate_order"),
     ("lstm", "one_bias"),
@@ -37,7 +38,8 @@ def test_healthy_pairs_are_clean_and_faults_are_named(tmp_path):
     assert not wrong
     # The number beside the culprit is its own; what it reads is not called an output.
     assert "is like it: relative error " in by_case["lstm", "activation"]["said"]
-    assert "what it reads differs, too" in by_case["attention", "heads_exchanged"]["said"]
+    assert "what it reads differs, too" in by_case["attention", "norm_before_sum"]["said"]
+    assert "two that are one axis of it are exchanged" in by_case["attention", "heads_exchanged"]["said"]
     # One attention of the golden run: the numbers of its steps decide.
     assert "scales by 0.25, and the golden attention by 0.3536" in by_case["vit", "scale"]["said"]
     dumps = tmp_path / "lstm" / "tensors"
