@@ -56,6 +56,6 @@ def test_a_loss_of_parts_that_is_scaled_is_named_by_its_factor(place):
     run = run_in(place, None, CLI, "compare", "twice", "whole")
     assert run.status == 1, run.stdout + run.stderr
     first = run.stdout.splitlines()[0]
-    assert first.startswith("first difference: step 0, ") and "optimizer-AdamW" in first, first
+    assert first.startswith("first difference: step 0, mul ") and "train.py:" in first, first
     finding = " ".join(run.stdout.partition("\n  source")[0].split())  # a long line is wrapped
     assert "2.000 times the golden gradient; 28 of 28 gradients differ, all by this factor" in finding, run.stdout

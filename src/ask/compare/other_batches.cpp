@@ -17,7 +17,7 @@ namespace {
 struct Gradient {
   std::uint32_t op = kNoOp;
   const CatalogTensor* tensor = nullptr;
-  std::uint32_t from = kNoOp;  // the operator that made it
+  std::uint32_t from = kNoOp, from_slot = 0;  // the output that it is
 };
 
 bool is_of_backward(const CompareSide& side, const Gradient& gradient) {
@@ -31,7 +31,7 @@ std::map<std::string_view, Gradient> read_gradients(const CompareSide& side) {
     if (phase_of(*side.ops[i].op) != Phase::optimizer) continue;
     for (const CompareInput& input : side.ops[i].inputs) {
       const bool is_gradient = input.is_read && is_gradient_name(input.name) && input.tensor->recorded();
-      if (is_gradient) gradients.try_emplace(input.name, Gradient{i, input.tensor, input.from});
+      if (is_gradient) gradients.try_emplace(input.name, Gradient{i, input.tensor, input.from, input.from_slot});
     }
   }
   return gradients;
@@ -64,32 +64,73 @@ std::optional<double> factor_of_norms(const TensorDifference& difference, const 
   return *norm / *golden_norm;
 }
 
-// The operator that gives the backward pass its factor: the last one that computes the loss with a number, or else the
-// one that makes the gradient of the loss; kNoOp: the dump has neither.
-std::uint32_t begin_of_backward(const CompareSide& side) {
-  const auto makes_one_number = [&](std::uint32_t op) {
-    return op != kNoOp && side.ops[op].outputs.size() == 1 && element_count(side.ops[op].outputs[0]->shape) == 1;
-  };
+// The number by which the operator multiplies a single number; nothing: it does something else.
+std::optional<double> factor_in(const CompareOp& op) {
+  const std::string type = bare_type(op.op->op_type);
+  if (op.outputs.size() != 1 || element_count(op.outputs[0]->shape) != 1 || (type != "mul" && type != "div"))
+    return std::nullopt;
+  const auto number = std::ranges::find_if(op.inputs, [](const auto& one) { return one.tensor->constant.has_value(); });
+  if (number == op.inputs.end() || *number->tensor->constant == 0) return std::nullopt;
+  return type == "mul" ? *number->tensor->constant : 1 / *number->tensor->constant;
+}
+
+// Of the operators that multiply the loss by a number: the one with this factor, or the last one; kNoOp: there are none.
+std::uint32_t scaled_loss(const CompareSide& side, std::uint32_t loss, double factor) {
+  const std::uint32_t last = loss != kNoOp && factor_in(side.ops[loss]) ? loss : kNoOp;
+  for (std::uint32_t at = last; at != kNoOp;) {
+    const std::optional<double> own = factor_in(side.ops[at]);
+    if (!own) break;
+    if (std::abs(*own - factor) <= 2e-3 * std::abs(factor)) return at;
+    const auto& inputs = side.ops[at].inputs;
+    const auto before = std::ranges::find_if(inputs, [](const auto& one) { return one.from != kNoOp; });
+    at = before == inputs.end() ? kNoOp : before->from;
+  }
+  return last;
+}
+
+// What gives the backward pass its factor: an operator that multiplies the loss, or else the one that makes its gradient;
+// kNoOp: the dump has neither.
+std::uint32_t begin_of_backward(const CompareSide& side, double factor) {
   for (const CompareOp& op : side.ops) {
     if (phase_of(*op.op) != Phase::backward) continue;
     for (const CompareInput& input : op.inputs) {
-      if (!makes_one_number(input.from) || !nature_of(*side.ops[input.from].op).shape_only) continue;
-      const std::vector<CompareInput>& of_seed = side.ops[input.from].inputs;
-      const std::uint32_t loss = of_seed.empty() ? kNoOp : of_seed[0].from;
-      const bool has_number =
-          makes_one_number(loss) && side.ops[loss].kind == OpKind::elementwise &&
-          std::ranges::any_of(side.ops[loss].inputs, [](const auto& one) { return one.tensor->constant.has_value(); });
-      return has_number ? loss : input.from;
+      if (input.from == kNoOp || !nature_of(*side.ops[input.from].op).shape_only) continue;
+      const CompareOp& seed = side.ops[input.from];
+      if (seed.outputs.size() != 1 || element_count(seed.outputs[0]->shape) != 1) continue;
+      const std::uint32_t scaled = seed.inputs.empty() ? kNoOp : scaled_loss(side, seed.inputs[0].from, factor);
+      return scaled != kNoOp ? scaled : input.from;
     }
   }
   return kNoOp;
 }
 
+// What the operator that made the gradient read at its place, as one that clips does; nothing: it made it anew.
+std::optional<Gradient> before(const CompareSide& side, const Gradient& gradient) {
+  const std::vector<CompareInput>& inputs = side.ops[gradient.from].inputs;
+  if (gradient.from_slot >= inputs.size()) return std::nullopt;
+  const CompareInput& read = inputs[gradient.from_slot];
+  if (read.from == kNoOp || !read.tensor->recorded() || read.tensor->shape != gradient.tensor->shape)
+    return std::nullopt;
+  return Gradient{gradient.from, read.tensor, read.from, read.from_slot};
+}
+
 // The operator of the target that gives all gradients their factor: one after the backward pass, or what this begins with;
 // kNoOp: not known, as where the golden run scales them afterwards.
-std::uint32_t scaled_by(const CompareFacts& facts, const Gradient& mine, const Gradient& golden) {
+std::uint32_t scaled_by(const CompareFacts& facts, Gradient mine, Gradient golden, double factor) {
+  // Both may clip them.
+  constexpr int kMostSteps = 4;
+  for (int i = 0; i < kMostSteps && !is_of_backward(facts.golden, golden); ++i) {
+    if (mine.from == kNoOp || golden.from == kNoOp) return kNoOp;
+    if (facts.target.ops[mine.from].op->op_type != facts.golden.ops[golden.from].op->op_type) return kNoOp;
+    const std::optional<Gradient> own = before(facts.target, mine), theirs = before(facts.golden, golden);
+    if (!own || !theirs) return kNoOp;
+    const std::optional<double> had = factor_between(facts.difference(own->tensor, theirs->tensor));
+    if (!had || std::abs(*had - factor) > 2e-3 * std::abs(factor)) return mine.from;
+    mine = *own;
+    golden = *theirs;
+  }
   if (!is_of_backward(facts.golden, golden)) return kNoOp;
-  return is_of_backward(facts.target, mine) ? begin_of_backward(facts.target) : mine.from;
+  return is_of_backward(facts.target, mine) ? begin_of_backward(facts.target, factor) : mine.from;
 }
 
 void report_gradient(const CompareFacts& facts, StepFindings& findings, std::uint32_t reader, std::string what,
@@ -136,7 +177,10 @@ bool compare_gradients(const CompareFacts& facts, StepFindings& findings) {
                         one_factor ? ", all by this factor" : "");
   }
   const bool all_by_one = one_factor && others.size() == mine.size();
-  const std::uint32_t scaling = all_by_one ? scaled_by(facts, first.mine, theirs.find(first.name)->second) : kNoOp;
+  const auto with_factor =
+      std::ranges::find_if(others, [](const OtherGradient& one) { return one.factor.has_value(); });
+  const std::uint32_t scaling =
+      all_by_one ? scaled_by(facts, first.mine, theirs.find(first.name)->second, *with_factor->factor) : kNoOp;
   if (scaling != kNoOp) what = "gives the gradients another factor: the optimizer " + what;
   report_gradient(facts, findings, scaling != kNoOp ? scaling : first.mine.op, std::move(what), all_by_one,
                   first.factor);
