@@ -102,7 +102,7 @@ Status read_ops(Database& database, Facts& facts) {
     OpFact& op = facts.ops.emplace_back();
     op.step = row.step_id;
     op.name = row.name_id;
-    op.phase = static_cast<std::uint8_t>(sonde::number_in(kPhases, row.phase));
+    op.phase = static_cast<std::uint8_t>(value_of_word<Phase>(row.phase));
     op.flags = row.flags;
     op.source_file = row.source_file ? *row.source_file + 1 : 0;
     op.line = row.source_line;

@@ -86,7 +86,7 @@ Result<bool> take_kind(std::string_view kind, const std::string& value, Filter& 
   } else if (kind == "parameter") {
     filter.parameters.push_back(value);
   } else if (kind == "phase") {
-    const Result<std::size_t> phase = number_in(kPhases, kind, value);
+    const Result<std::size_t> phase = number_in(std::to_array(Words<Phase>::list), kind, value);
     if (!phase) return phase.error();
     filter.phase = static_cast<std::uint8_t>(*phase);
   } else if (kind == "class") {

@@ -81,7 +81,7 @@ class Reader {
     rank.metadata = std::string(row.metadata);
     rank.has_journal = row.has_journal;
     rank.has_host_data_flow = row.has_host_data_flow;
-    rank.kind = static_cast<DumpKind>(number_in(kDumpKinds, row.kind));
+    rank.kind = value_of_word<DumpKind>(row.kind);
     rank.dump = row.dump;
   }
 

@@ -158,7 +158,7 @@ CatalogOp IndexRows::op_of(const tables::Ops& row) {
   op.is_parameter = (row.flags & kIsParameter) != 0;
   op.failed = (row.flags & kHasFailed) != 0;
   op.is_module = (row.flags & kIsModule) != 0;
-  op.phase = static_cast<Phase>(number_in(kPhases, row.phase));
+  op.phase = value_of_word<Phase>(row.phase);
   op.sequence = row.sequence;
   op.timestamp_us = row.timestamp_us;
   op.thread = static_cast<std::uint16_t>(row.thread);

@@ -5,9 +5,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <string_view>
 
+#include "contract/served_answers.h"
 #include "read/catalog/catalog.h"
 
 namespace sonde {
@@ -43,14 +45,12 @@ enum TensorFlag : std::uint32_t {
 // ops.flags
 enum OpFlag : std::uint32_t { kIsParameter = 1U << 0U, kHasFailed = 1U << 1U, kIsModule = 1U << 2U };
 
-// ops.phase and ranks.kind, by their numbers.
-inline constexpr std::array<std::string_view, 5> kPhases = {"forward", "backward", "optimizer", "outside", "recompute"};
-inline constexpr std::array<std::string_view, 4> kDumpKinds = {"journal", "tree", "msprobe", "files"};
-// The number of a name; 0 if it is none of them.
-template <std::size_t Size>
-std::size_t number_in(const std::array<std::string_view, Size>& names, std::string_view name) {
-  const auto found = std::ranges::find(names, name);
-  return found == names.end() ? 0 : static_cast<std::size_t>(found - names.begin());
+// Of ops.phase or ranks.kind: the value that has this word; the first one if none has.
+template <typename Enum>
+Enum value_of_word(std::string_view word) {
+  const auto& words = Words<Enum>::list;
+  const auto found = std::ranges::find(words, word);
+  return static_cast<Enum>(found == std::end(words) ? 0 : found - std::begin(words));
 }
 
 }  // namespace sonde

@@ -244,7 +244,7 @@ class Writer {
                                                   .metadata = rank.metadata.native(),
                                                   .has_journal = rank.has_journal,
                                                   .has_host_data_flow = rank.has_host_data_flow,
-                                                  .kind = kDumpKinds.at(static_cast<std::size_t>(rank.kind)),
+                                                  .kind = Words<DumpKind>::list[static_cast<std::size_t>(rank.kind)],
                                                   .dump = rank.dump});
     for (std::size_t i = 0; i < rank.runs.size(); ++i) written &= write_run(rank.runs[i], id, i);
     for (const std::shared_ptr<const HostGraph>& graph : rank.host_graphs) {
@@ -331,7 +331,7 @@ class Writer {
     const auto recorded = std::ranges::count_if(op.tensors, &CatalogTensor::recorded);
     // In this order the texts get their numbers.
     tables::Ops row{.id = id, .step_id = step_id, .name_id = name_id(op)};
-    row.phase = kPhases.at(static_cast<std::size_t>(op.phase));
+    row.phase = word_of(op.phase);
     row.flags = flags;
     row.sequence = op.sequence;
     row.timestamp_us = op.timestamp_us;
