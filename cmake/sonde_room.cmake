@@ -57,8 +57,8 @@ endfunction()
 # its own options is compiled alone. -DSONDE_UNITY=OFF compiles every file alone, for quick rounds in one file. REVERSED
 # joins them in the other order: what a file uses and only one before it defines or includes is an error there (scripts/lint).
 set(SONDE_UNITY ON CACHE STRING "Compile files of a target together: ON, OFF or REVERSED")
-# How many. More of them take less of the processor in all, and longer when one has changed.
-set(SONDE_UNITY_FILES 8 CACHE STRING "Files of a target that are compiled together")
+# How many. More of them take less of the processor in all, and more memory (2 GB for 20), and longer when one has changed.
+set(SONDE_UNITY_FILES 20 CACHE STRING "Files of a target that are compiled together")
 function(sonde_unity target)
   if(SONDE_UNITY)
     if(SONDE_UNITY STREQUAL "REVERSED")
