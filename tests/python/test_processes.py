@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import textwrap
 import time
 
 import dumps
@@ -14,23 +13,11 @@ import journal_reader
 import numpy as np
 import pytest
 from conftest import SMALL_TRAINING
-from processes import CLI, Run, clean_environment, python, run_in, settings_of
+from ranks import DISTRIBUTED, run_ranks
 
 import sonde as package
 
 pytestmark = pytest.mark.cold
-
-DISTRIBUTED = """
-    import os, torch
-    import torch.distributed as dist
-    from torch import nn
-    torch.manual_seed(0)
-    torch.set_num_threads(1)
-    rank = int(os.environ["RANK"])
-    dist.init_process_group("gloo", init_method=os.environ["MEET"], rank=rank, world_size=2)
-    net = nn.Linear(2, 2)
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-"""
 
 COLLECTIVES = (
     DISTRIBUTED
@@ -129,34 +116,6 @@ def torchrun(execute, script):
 
 def ranks_of(dump):
     return sorted(path.name for path in dump.iterdir())
-
-
-def run_ranks(directory, source, **settings):
-    """Two processes, without a launcher; what both printed."""
-    dump = directory / "dump"
-    (directory / "train.py").write_text(textwrap.dedent(source))
-    config = directory / "data_dump.json"
-    config.write_text(json.dumps(settings_of(dump, None, None, {"support_device": [0, 1], **settings})))
-    common = {"MINDSPORE_DUMP_CONFIG": config, "WORLD_SIZE": 2, "MEET": f"file://{directory / 'meet'}"}
-    processes = [
-        subprocess.Popen(
-            [*python(fresh=False), "train.py"],
-            cwd=directory,
-            env=clean_environment(RANK=rank, LOCAL_RANK=rank, **common),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in (0, 1)
-    ]
-    try:
-        printed = [process.communicate(timeout=120) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    out, error = ("".join(texts) for texts in zip(*printed, strict=True))
-    status = max(abs(process.returncode) for process in processes)
-    return Run(subprocess.CompletedProcess(source, status, out, error), dump)
 
 
 @pytest.fixture(scope="module")
@@ -408,44 +367,6 @@ def test_a_collective_nobody_waits_for_does_no_harm(tmp_path):
     assert run.stdout.count("trained") == 2, run.stderr
     assert len(run.sonde_lines) == 2, run.stderr
     assert dumps.steps(run.dump, rank=0) == [0, 1]
-
-
-REPLICAS = (
-    DISTRIBUTED
-    + """
-    from torch.nn.parallel import DistributedDataParallel
-    net = DistributedDataParallel(net)
-    data = torch.arange(8.0).reshape(4, 2) / 8
-    for step in range(2):
-        net(data.chunk(int(os.environ["WORLD_SIZE"]))[rank]).square().mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    print("trained", flush=True)
-    """
-)
-
-
-def test_a_killed_rank_is_named_by_a_comparison_that_joins_the_ranks(tmp_path, sonde):
-    ranks = run_ranks(tmp_path, REPLICAS, saved_data="full")
-    assert ranks.status == 0 and ranks.stdout.count("trained") == 2, ranks.stderr
-    alone = textwrap.dedent(REPLICAS).replace("dist.init_process_group", "# ")
-    (tmp_path / "alone.py").write_text(alone.replace("DistributedDataParallel(net)", "net"))
-    golden = tmp_path / "golden"
-    command = [CLI, "run", "--out", golden, "--saved-data", "full", "--", sys.executable, "alone.py"]
-    whole = run_in(tmp_path, golden, *command, WORLD_SIZE=1, RANK=0, MEET="")
-    assert whole.status == 0, whole.stderr
-    healthy = sonde("compare", ranks.dump, golden)
-    assert healthy.status == 0 and "2 ranks are joined" in healthy.stdout, healthy.stdout + healthy.stderr
-
-    journal = ranks.dump / "rank_1/.dump_metadata/sonde/journal"
-    data = journal.read_bytes()
-    end = next(at for at in reversed(range(len(data))) if journal_reader.entry_bytes(data, at) == len(data) - at)
-    journal.chmod(0o600)
-    journal.write_bytes(data[:end])
-    for pair, of in ((ranks.dump, golden), ""), ((golden, ranks.dump), "golden: "):
-        cut = sonde("compare", *pair)
-        assert (cut.status, "no difference" in cut.stdout) == (3, False), cut.stdout
-        assert f"{of}rank 1 was killed, or could not write its end, after step 1" in cut.stderr, cut.stderr
 
 
 def test_a_killed_process_leaves_what_it_had_written(script, config, dump, sonde, tmp_path):

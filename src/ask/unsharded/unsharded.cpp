@@ -104,18 +104,58 @@ void exchange_sides(DumpComparison& comparison) {
   }
 }
 
+// Parameters in the first step of a rank, with the smallest shape that they have there.
+std::map<std::string, Dims> parameters_of(const CatalogRank& rank) {
+  std::map<std::string, Dims> found;
+  if (rank.steps.empty()) return found;
+  for (const CatalogOp& op : rank.steps.front().ops) {
+    for (const CatalogTensor& tensor : op.tensors) {
+      if (!tensor.is_input || !tensor.has_shape || !tensor.parameter.is_parameter()) continue;
+      const auto [known, is_new] = found.try_emplace(without_wrappers(tensor.parameter, '.'), tensor.shape);
+      if (!is_new && element_count(known->second) > element_count(tensor.shape)) known->second = tensor.shape;
+    }
+  }
+  return found;
+}
+
+bool sends_to_others(const Catalog& catalog) {
+  return std::ranges::any_of(catalog.ranks, [](const CatalogRank& rank) {
+    return std::ranges::any_of(rank.steps, [](const CatalogStep& step) {
+      return std::ranges::any_of(collective_calls(step),
+                                 [](const CollectiveCall& call) { return call.way != CollectiveWay::all; });
+    });
+  });
+}
+
+// Ranks that send to each other have stages of a pipeline, unless each has all parameters: then they pass parts of a
+// sequence around. `other`: the run beside it.
+bool has_stages(const Catalog& catalog, const Catalog& other) {
+  if (!sends_to_others(catalog)) return false;
+  std::set<std::string> all;
+  for (const CatalogRank& rank : other.ranks) {
+    for (const auto& [name, shape] : parameters_of(rank)) all.insert(name);
+  }
+  return std::ranges::any_of(catalog.ranks,
+                             [&](const CatalogRank& rank) { return parameters_of(rank).size() < all.size(); });
+}
+
 class Unsharded {
  public:
   // `target` is the sharded run; `golden` is on one process, or sharded in another way. `exchanged`: the target is the
   // golden one of the question.
   Unsharded(const Catalog& target, const Catalog& golden, const CompareOptions& options, bool exchanged)
-      : target_(target), golden_(golden), options_(options), exchanged_(exchanged) {}
+      : target_(target),
+        golden_(golden),
+        options_(options),
+        exchanged_(exchanged),
+        has_stages_(has_stages(target, golden)),
+        golden_has_stages_(has_stages(golden, target)) {}
 
   Result<DumpComparison> compare();
 
  private:
   void compare_step(const CatalogStep& golden);
-  std::optional<std::vector<RankStep>> ranks_in(const Catalog& catalog, StepId id);
+  std::optional<std::vector<RankStep>> ranks_in(const Catalog& catalog, StepId id, bool in_stages);
   void say_what_only_others_have(const std::vector<RankStep>& golden);
   std::shared_ptr<CompareSide> side_before(const CatalogRank& rank) const;
   void add_op(const WholeStep& whole, std::uint32_t golden);
@@ -128,7 +168,7 @@ class Unsharded {
   const Catalog& target_;
   const Catalog& golden_;
   const CompareOptions& options_;
-  const bool exchanged_;
+  const bool exchanged_, has_stages_, golden_has_stages_;
   DumpComparison comparison_;
   std::vector<RankStep> ranks_;  // of the step at hand
   std::size_t first_step_ = 0;   // of it, in the comparison's steps: one for each rank
@@ -147,7 +187,7 @@ std::shared_ptr<CompareSide> Unsharded::side_before(const CatalogRank& rank) con
 }
 
 // The step of all ranks; nothing: one does not have it.
-std::optional<std::vector<RankStep>> Unsharded::ranks_in(const Catalog& catalog, StepId id) {
+std::optional<std::vector<RankStep>> Unsharded::ranks_in(const Catalog& catalog, StepId id, bool in_stages) {
   std::vector<RankStep> found;
   std::vector<const CatalogStep*> steps;
   std::vector<std::uint32_t> numbers;
@@ -164,6 +204,7 @@ std::optional<std::vector<RankStep>> Unsharded::ranks_in(const Catalog& catalog,
     SiteCalls calls(*side);
     found.push_back({&rank, std::move(side), 0, std::move(calls), side_before(rank)});
   }
+  if (!in_stages) return found;
   const std::vector<std::size_t> stages = stages_of(steps, numbers);
   for (std::size_t i = 0; i < found.size(); ++i) found[i].stage = stages[i];
   return found;
@@ -185,8 +226,8 @@ void Unsharded::say_what_only_others_have(const std::vector<RankStep>& golden) {
 }
 
 void Unsharded::compare_step(const CatalogStep& golden) {
-  const std::optional<std::vector<RankStep>> golden_ranks = ranks_in(golden_, golden.id);
-  std::optional<std::vector<RankStep>> ranks = ranks_in(target_, golden.id);
+  const std::optional<std::vector<RankStep>> golden_ranks = ranks_in(golden_, golden.id, golden_has_stages_);
+  std::optional<std::vector<RankStep>> ranks = ranks_in(target_, golden.id, has_stages_);
   if (!golden_ranks || !ranks) return;
   ranks_ = std::move(*ranks);
   const std::shared_ptr<CompareSide> golden_side = golden_ranks->front().side;
@@ -351,20 +392,6 @@ Result<DumpComparison> Unsharded::compare() {
   return std::move(comparison_);
 }
 
-// Parameters in the first step of a rank, with the smallest shape that they have there.
-std::map<std::string, Dims> parameters_of(const CatalogRank& rank) {
-  std::map<std::string, Dims> found;
-  if (rank.steps.empty()) return found;
-  for (const CatalogOp& op : rank.steps.front().ops) {
-    for (const CatalogTensor& tensor : op.tensors) {
-      if (!tensor.is_input || !tensor.has_shape || !tensor.parameter.is_parameter()) continue;
-      const auto [known, is_new] = found.try_emplace(without_wrappers(tensor.parameter, '.'), tensor.shape);
-      if (!is_new && element_count(known->second) > element_count(tensor.shape)) known->second = tensor.shape;
-    }
-  }
-  return found;
-}
-
 bool has_flat_parameters(const CatalogRank& rank) {
   return !rank.steps.empty() && std::ranges::any_of(rank.steps.front().ops, [](const CatalogOp& op) {
     return std::ranges::any_of(op.tensors, [](const CatalogTensor& tensor) {
@@ -373,18 +400,9 @@ bool has_flat_parameters(const CatalogRank& rank) {
   });
 }
 
-bool has_stages(const Catalog& catalog) {
-  return std::ranges::any_of(catalog.ranks, [](const CatalogRank& rank) {
-    return std::ranges::any_of(rank.steps, [](const CatalogStep& step) {
-      return std::ranges::any_of(collective_calls(step),
-                                 [](const CollectiveCall& call) { return call.way != CollectiveWay::all; });
-    });
-  });
-}
-
 // Not if a parameter has another shape on a rank of the one, or only one of them has flat parameters or stages.
 bool are_sharded_alike(const Catalog& one, const Catalog& other) {
-  if (one.ranks.size() != other.ranks.size() || has_stages(one) != has_stages(other)) return false;
+  if (one.ranks.size() != other.ranks.size() || has_stages(one, other) != has_stages(other, one)) return false;
   for (std::size_t i = 0; i < one.ranks.size(); ++i) {
     const auto parameters = parameters_of(one.ranks[i]), others = parameters_of(other.ranks[i]);
     if (has_flat_parameters(one.ranks[i]) != has_flat_parameters(other.ranks[i])) return false;
@@ -419,7 +437,7 @@ bool have_one_network(const Catalog& one, const Catalog& other) {
 
 bool are_two_shardings(const Catalog& target, const Catalog& golden) {
   return is_sharded(target) && is_sharded(golden) && !are_sharded_alike(target, golden) &&
-         !(has_stages(target) && has_stages(golden)) && have_one_network(target, golden);
+         !(has_stages(target, golden) && has_stages(golden, target)) && have_one_network(target, golden);
 }
 
 Result<DumpComparison> compare_runs(const Catalog& target, const Catalog& golden, const CompareOptions& options) {
@@ -427,7 +445,7 @@ Result<DumpComparison> compare_runs(const Catalog& target, const Catalog& golden
     return whole.ranks.size() == 1 && is_sharded(ranks) && !works_with_others(whole.ranks.front());
   };
   const bool both = are_two_shardings(target, golden);
-  const bool exchanged = both ? has_stages(golden) : are_joined(golden, target);
+  const bool exchanged = both ? has_stages(golden, target) : are_joined(golden, target);
   if (!both && !exchanged && !are_joined(target, golden)) return compare_dumps(target, golden, options);
   if (options.golden_part) {
     return Error{

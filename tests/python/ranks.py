@@ -1,0 +1,48 @@
+"""Two ranks of a training, as two processes without a launcher."""
+
+import json
+import subprocess
+import textwrap
+
+from processes import Run, clean_environment, python, settings_of
+
+# The beginning of a program that run_ranks() runs.
+DISTRIBUTED = """
+    import os, torch
+    import torch.distributed as dist
+    from torch import nn
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    rank = int(os.environ["RANK"])
+    dist.init_process_group("gloo", init_method=os.environ["MEET"], rank=rank, world_size=2)
+    net = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+"""
+
+
+def run_ranks(directory, source, **settings):
+    """Two processes, without a launcher; what both printed."""
+    dump = directory / "dump"
+    (directory / "train.py").write_text(textwrap.dedent(source))
+    config = directory / "data_dump.json"
+    config.write_text(json.dumps(settings_of(dump, None, None, {"support_device": [0, 1], **settings})))
+    common = {"MINDSPORE_DUMP_CONFIG": config, "WORLD_SIZE": 2, "MEET": f"file://{directory / 'meet'}"}
+    processes = [
+        subprocess.Popen(
+            [*python(fresh=False), "train.py"],
+            cwd=directory,
+            env=clean_environment(RANK=rank, LOCAL_RANK=rank, **common),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in (0, 1)
+    ]
+    try:
+        printed = [process.communicate(timeout=120) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    out, error = ("".join(texts) for texts in zip(*printed, strict=True))
+    status = max(abs(process.returncode) for process in processes)
+    return Run(subprocess.CompletedProcess(source, status, out, error), dump)

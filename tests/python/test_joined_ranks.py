@@ -1,0 +1,171 @@
+"""sonde compare of a training on two ranks with the same on one process."""
+
+import sys
+import textwrap
+
+import journal_reader
+import pytest
+from processes import CLI, run_in
+from ranks import DISTRIBUTED, run_ranks
+
+REPLICAS = (
+    DISTRIBUTED
+    + """
+    from torch.nn.parallel import DistributedDataParallel
+    net = DistributedDataParallel(net)
+    data = torch.arange(8.0).reshape(4, 2) / 8
+    for step in range(2):
+        net(data.chunk(int(os.environ["WORLD_SIZE"]))[rank]).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    print("trained", flush=True)
+    """
+)
+
+
+pytestmark = pytest.mark.cold
+
+# Blocks of an attention go round: each rank has half of the sequence, and all weights.
+RING = (
+    DISTRIBUTED
+    + """
+    world, fault = int(os.environ["WORLD_SIZE"]), FAULT
+
+    def passed(x):
+        out = torch.empty(x.shape)
+        there = [dist.P2POp(dist.isend, x.contiguous(), 1 - rank), dist.P2POp(dist.irecv, out, 1 - rank)]
+        for work in dist.batch_isend_irecv(there):
+            work.wait()
+        return out
+
+    class Pass(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return passed(x)
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return passed(gradient)
+
+    class Attention(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.q, self.k, self.v, self.out = (nn.Linear(4, 4) for _ in range(4))
+
+        def forward(self, x, step):
+            q, k, v = self.q(x), self.k(x), self.v(x)
+            result = size = None
+            for hop in range(world):
+                scores = q @ k.transpose(-1, -2) / 2
+                own = scores.logsumexp(-1, keepdim=True)
+                part = torch.exp(scores - own) @ v
+                if hop == 0:
+                    result, size = part, own
+                else:
+                    both = torch.logaddexp(size, own)
+                    result = result * torch.exp(size - both) + part * torch.exp(own - both)
+                if hop + 1 < world:
+                    k, v = Pass.apply(k), Pass.apply(v)
+            if fault and (step, rank) == (1, 1):
+                result = torch.log(-1 - result.abs())
+            return x + self.out(result)
+
+    net = nn.Sequential(Attention(), nn.Linear(4, 2))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    data = torch.randn(2, 8, 4).chunk(world, 1)[rank]
+    for step in range(3):
+        net[1](net[0](data, step)).square().mean().backward()
+        for parameter in net.parameters() if world > 1 else ():
+            dist.all_reduce(parameter.grad)
+            parameter.grad /= world
+        optimizer.step()
+        optimizer.zero_grad()
+    print("trained", flush=True)
+    """
+)
+
+# Two experts on each rank, under the same names; their results are added up.
+EXPERTS = (
+    DISTRIBUTED
+    + """
+    world, fault = int(os.environ["WORLD_SIZE"]), FAULT
+
+    class Total(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            x = x.clone()
+            if world > 1:
+                dist.all_reduce(x)
+            return x
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient
+
+    class Expert(nn.Module):
+        def __init__(self, number):
+            super().__init__()
+            torch.manual_seed(number)
+            self.number, self.up, self.down = number, nn.Linear(4, 8), nn.Linear(8, 2)
+
+        def forward(self, x, step):
+            x = self.up(x).tanh()
+            if fault and (step, self.number) == (1, 3):
+                x = torch.log(x.abs() - 2)
+            return self.down(x)
+
+    net = nn.ModuleList(Expert(number) for number in range(4) if number // 2 == rank or world == 1)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=0.1)
+    torch.manual_seed(2)
+    data = torch.randn(6, 4)
+    for step in range(3):
+        Total.apply(sum(expert(data, step) for expert in net)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    print("trained", flush=True)
+    """
+)
+
+
+def on_one_process(directory, source):
+    (directory / "alone.py").write_text(textwrap.dedent(source).replace("dist.init_process_group", "# "))
+    golden = directory / "golden"
+    command = [CLI, "run", "--out", golden, "--saved-data", "full", "--", sys.executable, "alone.py"]
+    whole = run_in(directory, golden, *command, WORLD_SIZE=1, RANK=0, MEET="")
+    assert whole.status == 0, whole.stderr
+    return golden
+
+
+@pytest.mark.parametrize("program", [RING, EXPERTS], ids=["ring attention", "experts"])
+def test_ranks_that_send_to_each_other_or_have_their_own_experts_are_joined(tmp_path, sonde, program):
+    golden = on_one_process(tmp_path, program.replace("FAULT", "False"))
+    for fault in (False, True):
+        directory = tmp_path / ("faulty" if fault else "healthy")
+        directory.mkdir()
+        ranks = run_ranks(directory, program.replace("FAULT", str(fault)), saved_data="full")
+        assert ranks.status == 0 and ranks.stdout.count("trained") == 2, ranks.stderr
+        found = sonde("compare", ranks.dump, golden)
+        assert found.stdout, found.stderr
+        first = found.stdout.splitlines()[0]
+        if fault:
+            assert found.status == 1 and first.startswith("first difference: rank 1, step 1, log "), found.stdout
+        else:
+            assert found.status == 0 and "2 ranks are joined" in found.stdout, found.stdout
+
+
+def test_a_killed_rank_is_named_by_a_comparison_that_joins_the_ranks(tmp_path, sonde):
+    ranks = run_ranks(tmp_path, REPLICAS, saved_data="full")
+    assert ranks.status == 0 and ranks.stdout.count("trained") == 2, ranks.stderr
+    golden = on_one_process(tmp_path, REPLICAS.replace("DistributedDataParallel(net)", "net"))
+    healthy = sonde("compare", ranks.dump, golden)
+    assert healthy.status == 0 and "2 ranks are joined" in healthy.stdout, healthy.stdout + healthy.stderr
+
+    journal = ranks.dump / "rank_1/.dump_metadata/sonde/journal"
+    data = journal.read_bytes()
+    end = next(at for at in reversed(range(len(data))) if journal_reader.entry_bytes(data, at) == len(data) - at)
+    journal.chmod(0o600)
+    journal.write_bytes(data[:end])
+    for pair, of in ((ranks.dump, golden), ""), ((golden, ranks.dump), "golden: "):
+        cut = sonde("compare", *pair)
+        assert (cut.status, "no difference" in cut.stdout) == (3, False), cut.stdout
+        assert f"{of}rank 1 was killed, or could not write its end, after step 1" in cut.stderr, cut.stderr
