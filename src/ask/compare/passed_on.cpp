@@ -28,7 +28,7 @@ bool is_passed_on(const CompareFinding& finding) {
 // One call of a collective by all ranks of its group.
 using MeetingKey = std::tuple<std::uint64_t, std::uint32_t, std::string, std::uint64_t>;  // step, graph, group, number
 
-// What the ranks gave to each call of a collective.
+// The inputs of all ranks to each call of a collective.
 class Meetings {
  public:
   explicit Meetings(const DumpComparison& comparison) {
