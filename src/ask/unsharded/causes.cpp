@@ -245,6 +245,10 @@ std::optional<ShardCause> CauseSearch::in_step_before(std::size_t rank, const Co
       found.rank = rank;
       found.op = op;
       found.in_step_before = true;
+      if (input.tensor->parameter.is_parameter() && step_.learned().updates_unseen) {
+        found.uncertain = true;
+        found.what = kUpdateUnseen;
+      }
       return found;
     }
     if (side->ops[at].inputs.empty() || side->ops[at].inputs.front().from == kNoOp) break;

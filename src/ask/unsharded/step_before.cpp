@@ -16,17 +16,25 @@ constexpr std::size_t kMostInputs = 64;  // inputs on the way to a parameter
 std::set<std::uint32_t> written_before(const CompareSide& side, const CompareSide* before, const CompareInput* read) {
   std::set<std::uint32_t> writers;
   std::set<const CompareInput*> seen;
-  std::vector<const CompareInput*> waiting;
-  if (read != nullptr && before != nullptr) waiting.push_back(read);
+  std::vector<std::pair<const CompareSide*, const CompareInput*>> waiting;
+  if (read != nullptr && before != nullptr) waiting.emplace_back(&side, read);
+  const auto add_inputs = [&](const CompareSide& of, std::uint32_t op) {
+    for (const CompareInput& one : of.ops[op].inputs) waiting.emplace_back(&of, &one);
+  };
   while (!waiting.empty() && seen.size() < kMostInputs) {
-    read = waiting.back();
+    const auto [of, input] = waiting.back();
     waiting.pop_back();
-    if (!seen.insert(read).second) continue;
-    if (read->from == kNoOp) {
-      const std::uint32_t made = op_with(*before, read->tensor->source);
-      if (made != kNoOp) writers.insert(made);
-    } else if (only_moves(side.ops[read->from])) {
-      for (const CompareInput& one : side.ops[read->from].inputs) waiting.push_back(&one);
+    if (!seen.insert(input).second) continue;
+    if (of == &side && input->from != kNoOp) {
+      if (only_moves(side.ops[input->from])) add_inputs(side, input->from);
+      continue;
+    }
+    const std::uint32_t made = of == before ? input->from : op_with(*before, input->tensor->source);
+    if (made == kNoOp) continue;
+    if (only_moves(before->ops[made])) {
+      add_inputs(*before, made);
+    } else {
+      writers.insert(made);
     }
   }
   return writers;
@@ -53,7 +61,7 @@ std::optional<ShardCause> update_before(const WholeStep& step, std::uint32_t gol
                      .uncertain = true,
                      .golden_tensor = input.tensor,
                      .joined = joined,
-                     .what = "its update has no counterpart: the values that it read may differ, too"};
+                     .what = kUpdateUnseen};
     for (const std::uint32_t update : updates) {
       if (joined.difference.different_non_finite == 0) break;
       const std::optional<std::uint32_t> spoiled =

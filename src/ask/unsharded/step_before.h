@@ -7,6 +7,8 @@
 
 namespace sonde {
 
+inline constexpr const char* kUpdateUnseen = "its update has no counterpart: the values that it read may differ, too";
+
 // The op of the optimizer that wrote it, if that had no counterpart (of a flat parameter, of another optimizer).
 std::optional<ShardCause> update_before(const WholeStep& step, std::uint32_t golden, const CompareInput& input,
                                         const Joined& joined);
