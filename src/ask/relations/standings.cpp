@@ -14,6 +14,8 @@ namespace {
 constexpr double kMostGrowth = 30;
 // Roundings of an operator and those before it, in spacings of the type.
 constexpr double kRoundings = 200;
+// In sums over all elements, these cancel for the most part.
+constexpr double kRoundingsOfSums = 40;
 // The rest of a sum that cancels, such as the gradient of a bias of keys, is rounding alone.
 constexpr double kNoise = 1e-5;
 
@@ -84,7 +86,8 @@ class EachTensor {
     }
     const double relative = relation.difference.relative();
     const double spacing = std::min(coarser_spacing(relation.difference), spacing_);
-    const bool is_explained = relative <= kRoundings * spacing || relative <= kMostGrowth * inputs.error;
+    const double roundings = relation.difference.by == ComparedBy::statistics ? kRoundingsOfSums : kRoundings;
+    const bool is_explained = relative <= roundings * spacing || relative <= kMostGrowth * inputs.error;
     standing = is_explained ? Standing::good : Standing::beyond;
     if (is_explained) errors_[tensor] = relative;
   }
