@@ -88,7 +88,7 @@ std::uint32_t scaled_loss(const CompareSide& side, std::uint32_t loss, double fa
   return last;
 }
 
-// What gives the backward pass its factor: an operator that multiplies the loss, or else the one that makes its gradient;
+// The operator that gives the backward pass its factor: it multiplies the loss, or else makes its gradient;
 // kNoOp: the dump has neither.
 std::uint32_t begin_of_backward(const CompareSide& side, double factor) {
   for (const CompareOp& op : side.ops) {
@@ -104,7 +104,7 @@ std::uint32_t begin_of_backward(const CompareSide& side, double factor) {
   return kNoOp;
 }
 
-// What the operator that made the gradient read at its place, as one that clips does; nothing: it made it anew.
+// The gradient as it was before the operator that made it, such as one that clips; nothing: it was made anew.
 std::optional<Gradient> before(const CompareSide& side, const Gradient& gradient) {
   const std::vector<CompareInput>& inputs = side.ops[gradient.from].inputs;
   if (gradient.from_slot >= inputs.size()) return std::nullopt;

@@ -43,7 +43,7 @@ std::vector<std::uint32_t> TokensApart::calls_of(std::uint32_t op) const {
   return calls;
 }
 
-// What it gives differs, or only moves on to an operator of which the result differs.
+// Its result differs, or only moves on to an operator of which the result differs.
 bool TokensApart::leads_to_region(std::uint32_t op) const {
   if (judgement_.target.has[op]) return true;
   const auto leads = [&](std::uint32_t reader) {
@@ -67,7 +67,7 @@ std::optional<NumberApart> TokensApart::does_not_grow() const {
     for (std::size_t i = 1; i < calls.size(); ++i) {
       if (size_of(calls[i]) <= size_of(calls[i - 1])) stopped.push_back(calls[i]);
     }
-    // A window has one size from some step on, and what is no cache always has.
+    // A window has one size from some step on, and other things always have one.
     if (stopped.size() != 1 || !leads_to_region(stopped[0])) continue;
     return NumberApart{stopped[0], "joins no more than in the step before: the cache was not kept"};
   }
@@ -107,7 +107,7 @@ std::optional<double> TokensApart::position_read(std::uint32_t op, std::uint32_t
   return std::nullopt;
 }
 
-// What an earlier step made, and this one reads, has the same numbers.
+// The tensors that an earlier step made, and this one reads, have the same numbers.
 std::uint32_t TokensApart::maker_before(std::uint32_t tensor) const {
   const PoolTensor& own = target_.tensors[tensor];
   if (own.op != kNoOp) return own.op;
