@@ -212,6 +212,40 @@ void find_weights(const Pool& target, const Pool& golden, RelationJudgement& jud
   count_weights(target, golden, judgement);
 }
 
+bool reads_parameter(const Pool& pool, std::uint32_t op) {
+  return std::ranges::any_of(pool.ops[op].inputs, [&](std::uint32_t input) { return pool.tensors[input].is_weight(); });
+}
+
+// A step of the network, and none that follows it, such as a loss, a choice of tokens or their probabilities.
+bool is_of_network(const Pool& pool, std::uint32_t op) {
+  const bool is_softmax = bare_type(pool.catalog_op(op).op_type).ends_with("softmax");
+  return reads_parameter(pool, op) || (pool.op(op).kind == OpKind::normalization && !is_softmax);
+}
+
+// The target stops at a tensor from which the golden network goes on to a result of the same size, which the target lacks.
+std::optional<Culprit> early_end(const Pool& target, const Pool& golden, const RelationJudgement& judgement) {
+  std::uint32_t last = kNoOp;  // tensor
+  for (std::uint32_t i = 0; i < target.tensors.size(); ++i) {
+    const bool is_later = last == kNoOp || target.tensors[i].op >= target.tensors[last].op;
+    if (is_end(target, i, false, true) && is_later) last = i;
+  }
+  if (last == kNoOp || judgement.relations[last].kind != RelationKind::same || judgement.relations[last].weak)
+    return std::nullopt;
+  const PoolTensor& like = golden.tensors[judgement.relations[last].golden()];
+  for (const std::uint32_t op : like.readers) {
+    if (!judgement.golden.has[op] || !is_of_network(golden, op) || golden.ops[op].outputs.empty()) continue;
+    const PoolTensor& result = golden.tensors[golden.ops[op].outputs[0]];
+    if (result.print.count != like.print.count || !is_end(golden, golden.ops[op].outputs[0], false, true)) continue;
+    const CatalogOp& next = golden.catalog_op(op);
+    const std::string_view file = next.source_file;
+    return Culprit{.op = target.tensors[last].op,
+                   .uncertain = true,
+                   .what = fmt::format("gives the last result, and the golden run goes on from it: {} {}, {}:{}",
+                                       next.op_type, next.op_name, file.substr(file.rfind('/') + 1), next.line)};
+  }
+  return std::nullopt;
+}
+
 // All results of one side are in the other: what else differs has no effect.
 bool has_no_effect(const RelationJudgement& judgement) { return judgement.target.empty() || judgement.golden.empty(); }
 
@@ -395,6 +429,9 @@ RelationJudgement judge_relations(const Pool& target, Pool& golden, const Thread
   if (judgement.nothing_corresponds || judgement.weights_are_others) return judgement;
 
   find_regions(target, golden, judgement);
+  if (judgement.target.empty() && !judgement.golden.empty()) {
+    if (std::optional<Culprit> early = early_end(target, golden, judgement)) judgement.culprits.push_back(*early);
+  }
   if (has_no_effect(judgement)) return judgement;
   look_again_inside(target, golden, threads, judgement);
   if (judgement.target.empty()) return judgement;

@@ -118,7 +118,7 @@ class Finder {
     if (!has_values_ && !apart) apart = steps.of_attention(culprit.group);
     if (!has_values_ && !apart) apart = steps.of_recurrence();
     if (!has_values_ && !apart) apart = steps.of_labels(culprit.group);
-    if (!has_values_ && !apart) apart = numbers.of_norm(near_behind(culprit));
+    if (!apart) apart = numbers.of_norm(near_behind(culprit));
     if (apart) {
       culprit.op = apart->op;
       culprit.what = std::move(apart->what);
