@@ -112,6 +112,7 @@ class Finder {
     const NumbersApart numbers(target_, golden_, judgement_.golden.ops);
     std::optional<NumberApart> apart;
     const StepsApart steps(target_, golden_, judgement_);
+    if (std::optional<Culprit> exchanged = steps.of_exchanged(culprit.op)) return *exchanged;
     if (culprit.group.size() > 1) apart = numbers.of_attention(culprit.group);
     if (!apart) apart = TokensApart(target_, golden_, judgement_).find();
     if (!apart) apart = steps.of_mask(culprit.op);

@@ -81,6 +81,52 @@ std::optional<NumberApart> StepsApart::of_attention(const std::vector<std::uint3
   return repeats_in_turn(ops, *attention);
 }
 
+// The nearest product with a weight of several axes, which the tensor was moved from, perhaps after a bias was added.
+std::optional<Culprit> StepsApart::product_before(std::uint32_t tensor) const {
+  for (const std::uint32_t from : moved_from(target_, tensor)) {
+    std::uint32_t maker = target_.tensors[from].op;
+    if (maker != kNoOp && type_of(maker) == "add" && !target_.ops[maker].inputs.empty()) {
+      maker = target_.tensors[target_.ops[maker].inputs[0]].op;
+    }
+    if (maker == kNoOp || target_.op(maker).kind != OpKind::contraction) continue;
+    for (const std::uint32_t input : target_.ops[maker].inputs) {
+      for (const std::uint32_t root : moved_from(target_, input)) {
+        const bool is_matrix = judgement_.is_weight[root] != 0 && target_.tensors[root].shape.size() > 1;
+        if (is_matrix) return Culprit{.op = maker, .weight = root, .golden = {}};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Culprit> StepsApart::of_exchanged(std::uint32_t op) const {
+  const std::optional<std::uint32_t> attention = golden_op(kAttention);
+  if (!attention || type_of(op) != kAttention) return std::nullopt;
+  std::vector<std::set<Numbers4>> read(3);
+  for (std::uint32_t slot = 0; slot < 3; ++slot) {
+    const std::optional<std::uint32_t> input = input_at(golden_, *attention, slot);
+    if (!input) return std::nullopt;
+    read[slot].insert(numbers_in(golden_.tensors[*input].print));
+  }
+  for (std::uint32_t slot = 0; slot < 3; ++slot) {
+    const std::optional<std::uint32_t> input = input_at(target_, op, slot);
+    if (!input || is_bad(judgement_.standings[*input]) || !judgement_.relations[*input]) continue;
+    const Numbers4 own = numbers_in(golden_.tensors[judgement_.relations[*input].golden()].print);
+    if (read[slot].contains(own)) continue;
+    const auto other = std::ranges::find_if(read, [&](const auto& numbers) { return numbers.contains(own); });
+    if (other == read.end()) continue;
+    std::optional<Culprit> found = product_before(*input);
+    if (!found) continue;
+    found->uncertain = true;
+    found->what = fmt::format(
+        "gives input {} of the attention the numbers of golden input {}: weights are exchanged, or "
+        "the inputs",
+        slot, other - read.begin());
+    return found;
+  }
+  return std::nullopt;
+}
+
 bool StepsApart::comes_from_weight(std::uint32_t tensor) const {
   return std::ranges::any_of(moved_from(target_, tensor),
                              [&](std::uint32_t from) { return judgement_.is_weight[from] != 0; });

@@ -18,6 +18,8 @@ class StepsApart {
   // `ops`: in order, operators of the target that compute a golden attention. The first of them that reads keys or
   // values of another kind, hides other scores, or repeats heads in another order.
   std::optional<NumberApart> of_attention(const std::vector<std::uint32_t>& ops) const;
+  // `op` is an attention, as the golden one, that reads golden tensors in other slots: the weight that made the first one.
+  std::optional<Culprit> of_exchanged(std::uint32_t op) const;
   // `op` reads a mask that hides another share of the scores than the golden attention: the operator that made it.
   std::optional<NumberApart> of_mask(std::uint32_t op) const;
   // Where the golden run has an LSTM: the first operator of the target's region whose function it does not compute. Of
@@ -39,6 +41,7 @@ class StepsApart {
   std::optional<NumberApart> once_of_many() const;
 
   std::string type_of(std::uint32_t op) const;
+  std::optional<Culprit> product_before(std::uint32_t tensor) const;
   bool comes_from_weight(std::uint32_t tensor) const;
   bool is_made_by(std::uint32_t tensor, std::string_view type) const;
   bool is_state(std::uint32_t tensor) const;
