@@ -3,6 +3,7 @@
     .venv-frameworks/bin/python tests/relations/run.py
     .venv-frameworks/bin/python tests/relations/run.py --pair llama --fault scale --keep /tmp/dumps
     .venv-frameworks/bin/python tests/relations/run.py --asked /tmp/dumps    # asks again about kept dumps
+    .venv-frameworks/bin/python tests/relations/run.py --from members        # other faults of the same kinds
 
 Exit status: 0 the targets are met, 1 they are not, 2 bad usage.
 """

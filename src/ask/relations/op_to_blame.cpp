@@ -92,6 +92,15 @@ Region without_partial_sums(const Pool& target, const Pool& golden, const Relati
   return region;
 }
 
+// By statistics: nearly the same numbers.
+bool has_nearly(const TensorPrint& a, const TensorPrint& b) {
+  constexpr double kNearly = 0.1;
+  const double largest = kNearly * std::max(std::abs(b.min), std::abs(b.max)), norm = kNearly * b.whole.norm;
+  return b.count > 3 && !b.is_constant() && std::abs(a.min - b.min) <= largest && std::abs(a.max - b.max) <= largest &&
+         std::abs(a.whole.norm - b.whole.norm) <= norm &&
+         std::abs(a.whole.sum - b.whole.sum) <= norm * std::sqrt(static_cast<double>(b.count));
+}
+
 class Finder {
  public:
   Finder(const Pool& target, const Pool& golden, const RelationJudgement& judgement)
@@ -220,14 +229,6 @@ class Finder {
       }
     }
     return std::nullopt;
-  }
-
-  static bool has_nearly(const TensorPrint& a, const TensorPrint& b) {
-    constexpr double kNearly = 0.1;
-    const double largest = kNearly * std::max(std::abs(b.min), std::abs(b.max)), norm = kNearly * b.whole.norm;
-    return b.count > 3 && !b.is_constant() && std::abs(a.min - b.min) <= largest &&
-           std::abs(a.max - b.max) <= largest && std::abs(a.whole.norm - b.whole.norm) <= norm &&
-           std::abs(a.whole.sum - b.whole.sum) <= norm * std::sqrt(static_cast<double>(b.count));
   }
 
   // The group of the culprit, and the operators of a norm that may follow it.
