@@ -9,6 +9,8 @@
 #include <set>
 #include <tuple>
 
+#include "ask/compare/compare_words.h"
+#include "ask/compare/tolerance.h"
 #include "ask/relations/intermediates.h"
 #include "ask/relations/joins.h"
 #include "ask/relations/joins_of_steps.h"
@@ -233,15 +235,42 @@ std::optional<Culprit> early_end(const Pool& target, const Pool& golden, const R
     return std::nullopt;
   const PoolTensor& like = golden.tensors[judgement.relations[last].golden()];
   for (const std::uint32_t op : like.readers) {
-    if (!judgement.golden.has[op] || !is_of_network(golden, op) || golden.ops[op].outputs.empty()) continue;
-    const PoolTensor& result = golden.tensors[golden.ops[op].outputs[0]];
-    if (result.print.count != like.print.count || !is_end(golden, golden.ops[op].outputs[0], false, true)) continue;
+    if (!is_of_network(golden, op) || golden.ops[op].outputs.empty()) continue;
+    const std::uint32_t result = golden.ops[op].outputs[0];
+    if (judgement.met[result] || golden.tensors[result].print.count != like.print.count) continue;
+    if (!is_end(golden, result, false, true)) continue;
     const CatalogOp& next = golden.catalog_op(op);
     const std::string_view file = next.source_file;
     return Culprit{.op = target.tensors[last].op,
                    .uncertain = true,
                    .what = fmt::format("gives the last result, and the golden run goes on from it: {} {}, {}:{}",
                                        next.op_type, next.op_name, file.substr(file.rfind('/') + 1), next.line)};
+  }
+  return std::nullopt;
+}
+
+// The first operator that reads the same as the golden one of its type, is called with other numbers or in another mode,
+// and gives more than rounding of its own: the call shows why, although later results may hide it.
+std::optional<Culprit> called_otherwise(const Pool& target, const Pool& golden, const RelationJudgement& judgement) {
+  constexpr double kOwnRounding = 2;  // spacings
+  const auto differs = [&](std::uint32_t tensor) {
+    const TensorDifference& difference = judgement.relations[tensor].difference;
+    return difference.relative() > kOwnRounding * coarser_spacing(difference);
+  };
+  for (std::uint32_t op = 0; op < target.ops.size(); ++op) {
+    for (const std::uint32_t output : target.ops[op].outputs) {
+      const Relation& relation = judgement.relations[output];
+      if (relation.kind != RelationKind::same || relation.weak || !differs(output)) continue;
+      const std::uint32_t other = golden.tensors[relation.golden()].op;
+      if (other == kNoOp || target.catalog_op(op).op_type != golden.catalog_op(other).op_type) continue;
+      if (!std::ranges::all_of(target.ops[op].inputs, [&](std::uint32_t input) {
+            return judgement.relations[input] && !judgement.relations[input].weak && !differs(input);
+          }))
+        continue;
+      const std::vector<std::string> apart = values_apart(target.catalog_op(op), golden.catalog_op(other));
+      if (apart.empty()) continue;
+      return Culprit{.op = op, .golden = relation.golden(), .like = output, .what = "is called with " + apart.front()};
+    }
   }
   return std::nullopt;
 }
@@ -429,8 +458,10 @@ RelationJudgement judge_relations(const Pool& target, Pool& golden, const Thread
   if (judgement.nothing_corresponds || judgement.weights_are_others) return judgement;
 
   find_regions(target, golden, judgement);
-  if (judgement.target.empty() && !judgement.golden.empty()) {
-    if (std::optional<Culprit> early = early_end(target, golden, judgement)) judgement.culprits.push_back(*early);
+  if (judgement.target.empty()) {
+    std::optional<Culprit> culprit = called_otherwise(target, golden, judgement);
+    if (!culprit) culprit = early_end(target, golden, judgement);
+    if (culprit) judgement.culprits.push_back(*culprit);
   }
   if (has_no_effect(judgement)) return judgement;
   look_again_inside(target, golden, threads, judgement);
