@@ -110,7 +110,7 @@ std::string row(std::string_view name, std::string_view value) {
 }
 
 // Below a row's value.
-std::string indented(std::string_view lines) {
+std::string rows_below(std::string_view lines) {
   std::string text;
   for (const std::string_view line : split(lines, '\n')) {
     if (!line.empty()) text += row("", line);
@@ -135,7 +135,7 @@ std::string text_of(const Info& info, const Json& python) {
   if (info.plan) {
     text += row("plan", info.plan->file);
     text +=
-        info.plan->ok ? indented(info.plan->limits) : row("", "cannot be used; see: sonde check " + info.plan->file);
+        info.plan->ok ? rows_below(info.plan->limits) : row("", "cannot be used; see: sonde check " + info.plan->file);
   }
   text += "environment\n";
   for (const Variable& variable : kVariables) {
