@@ -88,8 +88,7 @@ std::uint32_t scaled_loss(const CompareSide& side, std::uint32_t loss, double fa
   return last;
 }
 
-// The operator that gives the backward pass its factor: it multiplies the loss, or else makes its gradient;
-// kNoOp: the dump has neither.
+// The operator that gives the backward pass its factor: it multiplies the loss; kNoOp: none does.
 std::uint32_t begin_of_backward(const CompareSide& side, double factor) {
   for (const CompareOp& op : side.ops) {
     if (phase_of(*op.op) != Phase::backward) continue;
@@ -97,8 +96,7 @@ std::uint32_t begin_of_backward(const CompareSide& side, double factor) {
       if (input.from == kNoOp || !nature_of(*side.ops[input.from].op).shape_only) continue;
       const CompareOp& seed = side.ops[input.from];
       if (seed.outputs.size() != 1 || element_count(seed.outputs[0]->shape) != 1) continue;
-      const std::uint32_t scaled = seed.inputs.empty() ? kNoOp : scaled_loss(side, seed.inputs[0].from, factor);
-      return scaled != kNoOp ? scaled : input.from;
+      return seed.inputs.empty() ? kNoOp : scaled_loss(side, seed.inputs[0].from, factor);
     }
   }
   return kNoOp;
