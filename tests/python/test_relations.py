@@ -103,6 +103,10 @@ def test_implementations_that_no_rule_was_made_for_are_clean_and_most_of_their_f
     ):
         assert by_tensors[fault] == "first", fault
     assert list(by_tensors.values()).count("first") >= 12
+    dumps, saved = tmp_path / "t5" / "tensors", tmp_path / "map.json"
+    assert compare(dumps, "healthy", "--save-map", saved).returncode == 0
+    for fault in ("gelu", "no_final"):
+        assert compare(dumps, fault, "--map", saved).stdout == compare(dumps, fault).stdout, fault
 
 
 @pytest.fixture(scope="module")

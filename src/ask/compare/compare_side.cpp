@@ -131,6 +131,19 @@ ForwardOrigin differentiated_by(const CompareOp& op) {
   return {without_gradients(op.scope.substr(0, at)), op.scope.substr(at + kGrad.size())};
 }
 
+std::optional<double> number_read(const CompareOp& op) {
+  const auto found =
+      std::ranges::find_if(op.inputs, [](const auto& input) { return input.tensor->constant.has_value(); });
+  return found == op.inputs.end() ? std::nullopt : found->tensor->constant;
+}
+
+std::optional<double> number_multiplied_by(const CompareOp& op) {
+  const std::string type = bare_type(op.op->op_type);
+  const std::optional<double> number = number_read(op);
+  if ((type != "mul" && type != "div") || !number || *number == 0) return std::nullopt;
+  return type == "mul" ? *number : 1 / *number;
+}
+
 CompareSide side_of(const CatalogRank& rank, const CatalogStep& step, OpFamilies& families) {
   CompareSide side;
   side.rank = &rank;

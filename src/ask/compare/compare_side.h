@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <vector>
@@ -67,6 +68,11 @@ std::string_view without_gradients(std::string_view scope);
 // The op whose gradient an op of the backward pass computes, by its name: `Default/net`, `tanh` of
 // `Gradients/Default/net/Grad_tanh/…`. Empty: none.
 ForwardOrigin differentiated_by(const CompareOp& op);
+
+// A number of the program that the op reads; nothing: it reads none.
+std::optional<double> number_read(const CompareOp& op);
+// The number by which the op multiplies; nothing: it does something else, or multiplies by 0.
+std::optional<double> number_multiplied_by(const CompareOp& op);
 
 CompareSide side_of(const CatalogRank& rank, const CatalogStep& step, OpFamilies& families);
 

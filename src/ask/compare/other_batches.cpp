@@ -66,12 +66,8 @@ std::optional<double> factor_of_norms(const TensorDifference& difference, const 
 
 // The number by which the operator multiplies a single number; nothing: it does something else.
 std::optional<double> factor_in(const CompareOp& op) {
-  const std::string type = bare_type(op.op->op_type);
-  if (op.outputs.size() != 1 || element_count(op.outputs[0]->shape) != 1 || (type != "mul" && type != "div"))
-    return std::nullopt;
-  const auto number = std::ranges::find_if(op.inputs, [](const auto& one) { return one.tensor->constant.has_value(); });
-  if (number == op.inputs.end() || *number->tensor->constant == 0) return std::nullopt;
-  return type == "mul" ? *number->tensor->constant : 1 / *number->tensor->constant;
+  if (op.outputs.size() != 1 || element_count(op.outputs[0]->shape) != 1) return std::nullopt;
+  return number_multiplied_by(op);
 }
 
 // Of the operators that multiply the loss by a number: the one with this factor, or the last one; kNoOp: there are none.

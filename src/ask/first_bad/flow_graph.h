@@ -22,11 +22,10 @@ inline constexpr std::size_t kLongestPath = 64;  // ops on the way of a value; w
 
 struct FlowInput {
   const CatalogTensor* tensor = nullptr;
-  std::uint32_t value = 0;  // its source
-  bool is_read = true;      // false: only its shape counts, or it is overwritten
-  bool is_unsaid = false;   // another record contains it, but this op reads it too: see flow_edges.h
-  bool is_in_parts =
-      false;  // of memory with bad elements of several values, as of a bucket: the others are `is_unsaid`
+  std::uint32_t value = 0;   // its source
+  bool is_read = true;       // false: only its shape counts, or it is overwritten
+  bool is_unsaid = false;    // another record contains it, but this op reads it too: see flow_edges.h
+  bool is_in_parts = false;  // of memory with bad elements of several values (a bucket): the others are `is_unsaid`
 };
 
 struct FlowOp {

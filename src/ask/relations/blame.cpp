@@ -240,11 +240,10 @@ std::optional<Culprit> early_end(const Pool& target, const Pool& golden, const R
     if (judgement.met[result] || golden.tensors[result].print.count != like.print.count) continue;
     if (!is_end(golden, result, false, true)) continue;
     const CatalogOp& next = golden.catalog_op(op);
-    const std::string_view file = next.source_file;
     return Culprit{.op = target.tensors[last].op,
                    .uncertain = true,
-                   .what = fmt::format("gives the last result, and the golden run goes on from it: {} {}, {}:{}",
-                                       next.op_type, next.op_name, file.substr(file.rfind('/') + 1), next.line)};
+                   .what = fmt::format("gives the last result, and the golden run goes on from it: {} {}, {}",
+                                       next.op_type, next.op_name, place_text(next))};
   }
   return std::nullopt;
 }
@@ -273,6 +272,13 @@ std::optional<Culprit> called_otherwise(const Pool& target, const Pool& golden, 
     }
   }
   return std::nullopt;
+}
+
+// A fault that no result of the target shows.
+std::optional<Culprit> quiet_fault(const Pool& target, const Pool& golden, const RelationJudgement& judgement) {
+  if (!judgement.target.empty()) return std::nullopt;
+  std::optional<Culprit> culprit = called_otherwise(target, golden, judgement);
+  return culprit ? culprit : early_end(target, golden, judgement);
 }
 
 // All results of one side are in the other: what else differs has no effect.
@@ -351,16 +357,12 @@ class Contradictions {
 
 // Views and copies of golden tensors that correspond, too: they have the same numbers, up to the order of additions.
 void meet_copies(const Pool& golden, std::vector<char>& met) {
-  const auto numbers_of = [&](std::size_t tensor) {
-    const TensorPrint& print = golden.tensors[tensor].print;
-    return std::tuple(print.count, static_cast<float>(print.whole.norm), print.min, print.max);
-  };
-  std::set<decltype(numbers_of(0))> known;
+  std::set<RoundedNumbers> known;
   for (std::size_t i = 0; i < met.size(); ++i) {
-    if (met[i]) known.insert(numbers_of(i));
+    if (met[i]) known.insert(rounded_numbers(golden.tensors[i].print));
   }
   for (std::size_t i = 0; i < met.size(); ++i) {
-    if (known.contains(numbers_of(i))) met[i] = 1;
+    if (known.contains(rounded_numbers(golden.tensors[i].print))) met[i] = 1;
   }
 }
 
@@ -422,7 +424,7 @@ std::optional<RelationJudgement> judge_by_map(Pool& target, Pool& golden, const 
   judge_standings(target, golden, judgement);
   find_weights(target, golden, judgement);
   find_regions(target, golden, judgement);
-  if (!has_no_effect(judgement)) return std::nullopt;
+  if (!has_no_effect(judgement) || quiet_fault(target, golden, judgement)) return std::nullopt;
   return judgement;
 }
 
@@ -458,11 +460,7 @@ RelationJudgement judge_relations(const Pool& target, Pool& golden, const Thread
   if (judgement.nothing_corresponds || judgement.weights_are_others) return judgement;
 
   find_regions(target, golden, judgement);
-  if (judgement.target.empty()) {
-    std::optional<Culprit> culprit = called_otherwise(target, golden, judgement);
-    if (!culprit) culprit = early_end(target, golden, judgement);
-    if (culprit) judgement.culprits.push_back(*culprit);
-  }
+  if (const std::optional<Culprit> quiet = quiet_fault(target, golden, judgement)) judgement.culprits.push_back(*quiet);
   if (has_no_effect(judgement)) return judgement;
   look_again_inside(target, golden, threads, judgement);
   if (judgement.target.empty()) return judgement;

@@ -13,11 +13,6 @@ namespace {
 
 constexpr std::uint64_t kMostOrdered = 1 << 22;  // elements
 
-std::vector<std::int64_t> axes_of(const PoolTensor& tensor) {
-  const auto& shape = tensor.of.tensor->shape.values();
-  return {shape.begin(), shape.end()};
-}
-
 // By axis of the result: the axis of the input. Empty: the operator keeps the order of the elements; nothing: unknown.
 std::optional<std::vector<std::size_t>> order_of_axes(const CatalogOp& op, std::size_t axes) {
   constexpr std::array<std::string_view, 12> kViews = {"view",  "reshape", "unsafeview", "contiguous",
@@ -81,11 +76,11 @@ std::optional<ElementOrder> element_order_of(const Pool& pool, std::uint32_t ten
     found.root = pool.ops[maker].inputs[0];
   }
   std::int64_t count = 1;
-  for (const std::int64_t size : axes_of(pool.tensors[found.root])) count *= size;
+  for (const std::int64_t size : pool.tensors[found.root].whole_shape()) count *= size;
   found.elements.resize(static_cast<std::size_t>(count));
   std::iota(found.elements.begin(), found.elements.end(), std::int64_t{0});
   for (const std::uint32_t mover : std::vector(movers.rbegin(), movers.rend())) {
-    const std::vector<std::int64_t> shape = axes_of(pool.tensors[pool.ops[mover].inputs[0]]);
+    const std::vector<std::int64_t> shape = pool.tensors[pool.ops[mover].inputs[0]].whole_shape();
     const auto order = order_of_axes(pool.catalog_op(mover), shape.size());
     if (!order) return std::nullopt;
     if (!order->empty()) found.elements = reordered(found.elements, shape, *order);

@@ -10,24 +10,27 @@
 namespace sonde {
 namespace {
 
-TensorPrint sum_over(const Pool& pool, const std::vector<std::uint32_t>& tensors) {
-  TensorPrint all;
-  all.min = INFINITY;
-  all.max = -INFINITY;
-  double squares = 0;
-  for (const std::uint32_t tensor : tensors) {
-    const TensorPrint& print = pool.tensors[tensor].print;
-    if (print.count == 0 || print.non_finite > 0) return {};
-    all.count += print.count;
-    all.whole.sum += print.whole.sum;
-    squares += print.whole.norm * print.whole.norm;
-    all.min = std::min(all.min, print.min);
-    all.max = std::max(all.max, print.max);
-    all.whole_numbers = print.whole_numbers;
+// The numbers of tensors together.
+class Together {
+ public:
+  // False: its numbers are not known, and so are not those of all.
+  bool add(const TensorPrint& print) {
+    if (print.count == 0 || print.non_finite > 0) return false;
+    all_.count += print.count;
+    all_.whole.sum += print.whole.sum;
+    squares_ += print.whole.norm * print.whole.norm;
+    all_.whole.norm = std::sqrt(squares_);
+    all_.min = std::min(all_.min, print.min);
+    all_.max = std::max(all_.max, print.max);
+    all_.whole_numbers = print.whole_numbers;
+    return true;
   }
-  all.whole.norm = std::sqrt(squares);
-  return all;
-}
+  const TensorPrint& numbers() const { return all_; }
+
+ private:
+  TensorPrint all_{.whole = {}, .min = INFINITY, .max = -INFINITY, .parts = {}};
+  double squares_ = 0;
+};
 
 // Of the golden tensors of that size: the first one that has these numbers.
 const std::uint32_t* like_in(const Pool& golden, const std::vector<std::uint32_t>& same_size, const TensorPrint& all) {
@@ -74,8 +77,11 @@ std::vector<std::uint64_t> relate_over_steps(const Pool& target, const Pool& gol
     likes[{target.catalog_op(own.op).op_name, own.of.tensor->slot, own.of.tensor->shape.size()}].push_back(i);
   }
   for (const auto& [key, tensors] : likes) {
-    const TensorPrint all = sum_over(target, tensors);
-    if (tensors.size() != target.steps.size() || all.proves_nothing()) continue;
+    if (tensors.size() != target.steps.size()) continue;
+    Together together;
+    const auto is_added = [&](std::uint32_t tensor) { return together.add(target.tensors[tensor].print); };
+    const TensorPrint& all = together.numbers();
+    if (!std::ranges::all_of(tensors, is_added) || all.proves_nothing()) continue;
     if (std::ranges::any_of(tensors, [&](std::uint32_t tensor) { return is_known(relations[tensor]); })) continue;
     for (const std::uint32_t tensor : tensors) counts[tensor] = all.count;
     const auto same_size = golden_by_size.find(all.count);
@@ -107,10 +113,15 @@ void relate_over_loops(const Pool& target, const Pool& golden, std::vector<Relat
     for (std::size_t first = 0; first + 1 < tensors.size();) {
       std::size_t length = 0;
       std::vector<std::uint32_t> parts{tensors[first]};
+      Together together;
+      if (!together.add(target.tensors[tensors[first]].print)) {
+        ++first;
+        continue;
+      }
       for (std::size_t i = first + 1; i < tensors.size() && parts.size() < kMostCalls && length == 0; ++i) {
         parts.push_back(tensors[i]);
-        const TensorPrint all = sum_over(target, parts);
-        if (all.count == 0) break;
+        if (!together.add(target.tensors[tensors[i]].print)) break;
+        const TensorPrint& all = together.numbers();
         const auto same_size = golden_by_size.find(all.count);
         if (same_size == golden_by_size.end() || all.proves_nothing()) continue;
         const std::uint32_t* whole = like_in(golden, same_size->second, all);

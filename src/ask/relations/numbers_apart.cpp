@@ -18,9 +18,8 @@ bool is_unbiased(const CatalogOp& op) {
 }  // namespace
 
 std::optional<NumberApart> NumbersApart::of_attention(const std::vector<std::uint32_t>& ops) const {
-  const auto attention = std::ranges::find_if(golden_ops_, [&](std::uint32_t op) {
-    return bare_type(golden_.catalog_op(op).op_type) == "scaleddotproductattention";
-  });
+  const auto attention = std::ranges::find_if(
+      golden_ops_, [&](std::uint32_t op) { return golden_.is_type(op, "scaleddotproductattention"); });
   if (attention == golden_ops_.end() || golden_.ops[*attention].inputs.empty()) return std::nullopt;
   const std::vector<std::int64_t>& query = golden_.tensors[golden_.ops[*attention].inputs[0]].shape;
   if (query.empty()) return std::nullopt;
@@ -30,13 +29,13 @@ std::optional<NumberApart> NumbersApart::of_attention(const std::vector<std::uin
   for (const std::uint32_t op : ops) {
     // Frequencies of positions are fewer.
     if (target_.ops[op].outputs.empty() || target_.tensors[target_.ops[op].outputs[0]].print.count <= width) continue;
-    const std::optional<double> factor = factor_of(op);
+    const std::optional<double> factor = number_multiplied_by(target_.op(op));
     const auto is_near = [&](double number) { return std::abs(*factor - number) <= 1e-4 * std::abs(number); };
     constexpr double kHidden = -1e3;  // a mask is multiplied by less
     if (factor && *factor > kHidden && !is_near(scale) && !is_near(std::sqrt(scale))) {
       return NumberApart{op, fmt::format("scales by {:.4g}, and the golden attention by {:.4g}", *factor, scale)};
     }
-    const bool is_softmax = bare_type(target_.catalog_op(op).op_type) == "softmax";
+    const bool is_softmax = target_.is_type(op, "softmax");
     const std::optional<double> axis = is_softmax ? number_in(target_.catalog_op(op), "dim") : std::nullopt;
     const auto axes = target_.tensors[target_.ops[op].outputs.front()].of.tensor->shape.size();
     if (axis && *axis != -1 && *axis != static_cast<double>(axes) - 1) {
@@ -59,7 +58,7 @@ std::optional<NumberApart> NumbersApart::of_norm(const std::vector<std::uint32_t
   if (!epsilon) return std::nullopt;
   for (const std::uint32_t op : ops) {
     const std::string type = bare_type(target_.catalog_op(op).op_type);
-    const std::optional<double> number = constant_of(op);
+    const std::optional<double> number = number_read(target_.op(op));
     constexpr double kMostEpsilon = 0.2;
     const bool adds_epsilon = type == "add" && number && *number > 0 && *number < kMostEpsilon;
     if (adds_epsilon && std::abs(*number - *epsilon) > 1e-3 * *epsilon) {
@@ -73,23 +72,6 @@ std::optional<NumberApart> NumbersApart::of_norm(const std::vector<std::uint32_t
     }
   }
   return std::nullopt;
-}
-
-// A number of the program that the operator reads.
-std::optional<double> NumbersApart::constant_of(std::uint32_t op) const {
-  for (const CompareInput& input : target_.op(op).inputs) {
-    if (input.tensor->constant) return input.tensor->constant;
-  }
-  return std::nullopt;
-}
-
-// The number that a tensor is multiplied by.
-std::optional<double> NumbersApart::factor_of(std::uint32_t op) const {
-  const std::string type = bare_type(target_.catalog_op(op).op_type);
-  if (type != "mul" && type != "div") return std::nullopt;
-  const std::optional<double> number = constant_of(op);
-  if (!number || *number == 0) return std::nullopt;
-  return type == "mul" ? *number : 1 / *number;
 }
 
 }  // namespace sonde

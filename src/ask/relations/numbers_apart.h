@@ -26,9 +26,6 @@ class NumbersApart {
   std::optional<NumberApart> of_norm(const std::vector<std::uint32_t>& ops) const;
 
  private:
-  std::optional<double> constant_of(std::uint32_t op) const;
-  std::optional<double> factor_of(std::uint32_t op) const;
-
   const Pool& target_;
   const Pool& golden_;
   const std::vector<std::uint32_t>& golden_ops_;

@@ -41,7 +41,7 @@ std::vector<std::uint32_t> before_in(const Pool& pool, const Region& region, std
 // Operators of plain functions have a phase of their own.
 bool is_backward(const Pool& pool, std::uint32_t op) { return phase_of(pool.catalog_op(op)) == Phase::backward; }
 
-bool is_sum(const Pool& pool, std::uint32_t op) { return bare_type(pool.catalog_op(op).op_type) == "add"; }
+bool is_sum(const Pool& pool, std::uint32_t op) { return pool.is_type(op, "add"); }
 
 // Tensors that sums of the region add up, where each sum adds to the one before.
 std::vector<std::uint32_t> terms_of(const Pool& pool, std::uint32_t op) {
@@ -118,18 +118,9 @@ class Finder {
     Culprit culprit = has_values_ ? first_like().value_or(Culprit{.op = region_.ops.front()}) : first_to_show();
     culprit.group = before_in(target_, region_, culprit.op);
     if (culprit.group.size() > 1) culprit.op = first_of(culprit);
-    const NumbersApart numbers(target_, golden_, judgement_.golden.ops);
-    std::optional<NumberApart> apart;
     const StepsApart steps(target_, golden_, judgement_);
     if (std::optional<Culprit> exchanged = steps.of_exchanged(culprit.op)) return *exchanged;
-    if (culprit.group.size() > 1) apart = numbers.of_attention(culprit.group);
-    if (!apart) apart = TokensApart(target_, golden_, judgement_).find();
-    if (!apart) apart = steps.of_mask(culprit.op);
-    if (!has_values_ && !apart) apart = steps.of_attention(culprit.group);
-    if (!has_values_ && !apart) apart = steps.of_recurrence();
-    if (!has_values_ && !apart) apart = steps.of_labels(culprit.group);
-    if (!apart) apart = numbers.of_norm(near_behind(culprit));
-    if (apart) {
+    if (std::optional<NumberApart> apart = apart_in(culprit, steps)) {
       culprit.op = apart->op;
       culprit.what = std::move(apart->what);
     }
@@ -229,6 +220,22 @@ class Finder {
       }
     }
     return std::nullopt;
+  }
+
+  // The operator of which types, numbers and shapes show how it departs from the golden ones. By statistics more is
+  // looked at: values show the rest.
+  std::optional<NumberApart> apart_in(const Culprit& culprit, const StepsApart& steps) const {
+    const NumbersApart numbers(target_, golden_, judgement_.golden.ops);
+    std::optional<NumberApart> apart;
+    if (culprit.group.size() > 1) apart = numbers.of_attention(culprit.group);
+    if (!apart) apart = TokensApart(target_, golden_, judgement_).find();
+    if (!apart) apart = steps.of_mask(culprit.op);
+    if (!has_values_) {
+      if (!apart) apart = steps.of_attention(culprit.group);
+      if (!apart) apart = steps.of_recurrence();
+      if (!apart) apart = steps.of_labels(culprit.group);
+    }
+    return apart ? apart : numbers.of_norm(near_behind(culprit));
   }
 
   // The group of the culprit, and the operators of a norm that may follow it.
@@ -436,7 +443,7 @@ class Finder {
   }
 
   // Rows of a table by numbers.
-  bool looks_up(std::uint32_t op) const { return bare_type(target_.catalog_op(op).op_type) == "embedding"; }
+  bool looks_up(std::uint32_t op) const { return target_.is_type(op, "embedding"); }
 
   // Of data: it chose or made them.
   bool is_maker(std::uint32_t op, std::uint32_t data) const {

@@ -1,11 +1,14 @@
 #include "ask/relations/pool.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <tuple>
 
 #include "read/catalog/several_runs.h"
 #include "read/measure/measure.h"
+#include "read/operators/op_nature.h"
 #include "sonde/dtype.h"
 
 namespace sonde {
@@ -160,6 +163,18 @@ bool Pool::has_values() const {
 std::string_view Pool::name_of(std::uint32_t tensor) const {
   const PoolTensor& one = tensors[tensor];
   return one.op == kNoOp ? std::string_view(one.of.tensor->parameter) : catalog_op(one.op).op_name;
+}
+
+std::vector<std::int64_t> PoolTensor::whole_shape() const {
+  const auto& sizes = of.tensor->shape.values();
+  return {sizes.begin(), sizes.end()};
+}
+
+bool Pool::is_type(std::uint32_t op, std::string_view bare) const { return bare_type(catalog_op(op).op_type) == bare; }
+
+std::string place_text(const CatalogOp& op) {
+  const std::string_view file = op.source_file;
+  return fmt::format("{}:{}", file.substr(file.rfind('/') + 1), op.line);
 }
 
 }  // namespace sonde

@@ -47,6 +47,7 @@ struct PoolTensor {
   std::vector<std::uint32_t> readers = {};        // operators of the pool
 
   bool is_weight() const { return op == kNoOp && of.tensor->parameter.is_parameter(); }
+  std::vector<std::int64_t> whole_shape() const;  // with its 1s
 };
 
 struct PoolOp {
@@ -70,6 +71,7 @@ class Pool {
 
   const CompareOp& op(std::uint32_t number) const { return steps[ops[number].step]->ops[ops[number].index]; }
   const CatalogOp& catalog_op(std::uint32_t number) const { return *op(number).op; }
+  bool is_type(std::uint32_t op, std::string_view bare) const;  // of bare_type()
   // Empty if it has no values that can be read. Several threads may ask.
   PoolValues values_of(std::uint32_t tensor) const;
   // A value inside of `op`, in the type of its output.
@@ -96,5 +98,8 @@ class Pool {
   };
   std::unique_ptr<OpenFiles> open_ = std::make_unique<OpenFiles>();
 };
+
+// "model.py:12"
+std::string place_text(const CatalogOp& op);
 
 }  // namespace sonde

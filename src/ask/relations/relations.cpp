@@ -309,13 +309,13 @@ class Builder {
 
   std::string result_of(std::uint32_t golden) const {
     const CatalogOp& op = golden_.catalog_op(golden);
-    return fmt::format("; the result of golden {} {}, {}", op.op_type, op.op_name, place_of(op));
+    return fmt::format("; the result of golden {} {}, {}", op.op_type, op.op_name, place_text(op));
   }
 
   // "matmul net.py:66"
   std::string named(std::uint32_t target) const {
     const CatalogOp& op = target_.catalog_op(target);
-    return fmt::format("{} {}", op.op_type, place_of(op));
+    return fmt::format("{} {}", op.op_type, place_text(op));
   }
 
   std::string others_of(const std::vector<std::uint32_t>& group) const {
@@ -335,11 +335,6 @@ class Builder {
     const bool has_wrong_inputs = !culprit.group.empty();
     return fmt::format(": relative error {:.3g}{}", difference.relative(),
                        has_wrong_inputs ? "; what it reads differs, too" : "");
-  }
-
-  static std::string place_of(const CatalogOp& op) {
-    const std::string_view file = op.source_file;
-    return fmt::format("{}:{}", file.substr(file.rfind('/') + 1), op.line);
   }
 
   std::string summary() const {

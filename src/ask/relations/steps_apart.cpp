@@ -20,29 +20,13 @@ namespace {
 
 constexpr std::string_view kAttention = "scaleddotproductattention";
 
-using Numbers4 = std::tuple<std::uint64_t, float, double, double>;
-
-// Views and repetitions of a tensor have its extremes, and those without repetitions its norm.
-Numbers4 numbers_in(const TensorPrint& print) {
-  return {print.count, static_cast<float>(print.whole.norm), print.min, print.max};
-}
-
-bool is_type_of(const Pool& pool, std::uint32_t op, std::string_view type) {
-  return bare_type(pool.catalog_op(op).op_type) == type;
-}
-
-std::vector<std::int64_t> whole_shape(const PoolTensor& tensor) {
-  const auto& shape = tensor.of.tensor->shape.values();
-  return {shape.begin(), shape.end()};
-}
-
 // The tensor and those that it was moved, joined, repeated or cast from.
 std::vector<std::uint32_t> moved_from(const Pool& pool, std::uint32_t tensor) {
   std::vector<std::uint32_t> chain{tensor};
   constexpr std::size_t kMost = 64;
   for (std::size_t i = 0; i < chain.size() && chain.size() < kMost; ++i) {
     const std::uint32_t maker = pool.tensors[chain[i]].op;
-    const bool repeats = maker != kNoOp && is_type_of(pool, maker, "repeatinterleave");
+    const bool repeats = maker != kNoOp && pool.is_type(maker, "repeatinterleave");
     if (maker == kNoOp || (!repeats && !moves_or_casts(pool.op(maker).kind))) continue;
     chain.insert(chain.end(), pool.ops[maker].inputs.begin(), pool.ops[maker].inputs.end());
   }
@@ -57,18 +41,13 @@ std::optional<std::uint32_t> input_at(const Pool& pool, std::uint32_t op, std::u
   return std::nullopt;
 }
 
-bool reads_number(const Pool& pool, std::uint32_t op) {
-  return std::ranges::any_of(pool.op(op).inputs,
-                             [](const CompareInput& input) { return input.tensor->constant.has_value(); });
-}
-
 }  // namespace
 
 std::string StepsApart::type_of(std::uint32_t op) const { return bare_type(target_.catalog_op(op).op_type); }
 
 std::optional<std::uint32_t> StepsApart::golden_op(std::string_view type) const {
   const auto found =
-      std::ranges::find_if(judgement_.golden.ops, [&](std::uint32_t op) { return is_type_of(golden_, op, type); });
+      std::ranges::find_if(judgement_.golden.ops, [&](std::uint32_t op) { return golden_.is_type(op, type); });
   return found == judgement_.golden.ops.end() ? std::nullopt : std::optional(*found);
 }
 
@@ -102,16 +81,16 @@ std::optional<Culprit> StepsApart::product_before(std::uint32_t tensor) const {
 std::optional<Culprit> StepsApart::of_exchanged(std::uint32_t op) const {
   const std::optional<std::uint32_t> attention = golden_op(kAttention);
   if (!attention || type_of(op) != kAttention) return std::nullopt;
-  std::vector<std::set<Numbers4>> read(3);
+  std::vector<std::set<RoundedNumbers>> read(3);
   for (std::uint32_t slot = 0; slot < 3; ++slot) {
     const std::optional<std::uint32_t> input = input_at(golden_, *attention, slot);
     if (!input) return std::nullopt;
-    read[slot].insert(numbers_in(golden_.tensors[*input].print));
+    read[slot].insert(rounded_numbers(golden_.tensors[*input].print));
   }
   for (std::uint32_t slot = 0; slot < 3; ++slot) {
     const std::optional<std::uint32_t> input = input_at(target_, op, slot);
     if (!input || is_bad(judgement_.standings[*input]) || !judgement_.relations[*input]) continue;
-    const Numbers4 own = numbers_in(golden_.tensors[judgement_.relations[*input].golden()].print);
+    const RoundedNumbers own = rounded_numbers(golden_.tensors[judgement_.relations[*input].golden()].print);
     if (read[slot].contains(own)) continue;
     const auto other = std::ranges::find_if(read, [&](const auto& numbers) { return numbers.contains(own); });
     if (other == read.end()) continue;
@@ -135,12 +114,12 @@ bool StepsApart::comes_from_weight(std::uint32_t tensor) const {
 // A product that reads a golden tensor which is not among those that the golden attention reads.
 std::optional<NumberApart> StepsApart::reads_another(const std::vector<std::uint32_t>& ops,
                                                      std::uint32_t attention) const {
-  std::set<Numbers4> read;
+  std::set<RoundedNumbers> read;
   for (std::uint32_t slot = 0; slot < 3; ++slot) {
     const std::optional<std::uint32_t> input = input_at(golden_, attention, slot);
     if (!input) return std::nullopt;
     for (const std::uint32_t tensor : moved_from(golden_, *input))
-      read.insert(numbers_in(golden_.tensors[tensor].print));
+      read.insert(rounded_numbers(golden_.tensors[tensor].print));
   }
   for (const std::uint32_t op : ops) {
     if (target_.op(op).kind != OpKind::contraction || target_.ops[op].inputs.size() != 2) continue;
@@ -151,7 +130,7 @@ std::optional<NumberApart> StepsApart::reads_another(const std::vector<std::uint
           relation.parts, [&](const RelationPart& part) { return part.golden == relation.golden(); });
       if (!is_one || relation.kind == RelationKind::cut) continue;
       const std::uint32_t other = relation.golden();
-      if (read.contains(numbers_in(golden_.tensors[other].print))) continue;
+      if (read.contains(rounded_numbers(golden_.tensors[other].print))) continue;
       return NumberApart{
           op, fmt::format("reads golden {}, which the golden attention does not read", golden_.name_of(other))};
     }
@@ -188,7 +167,7 @@ std::optional<double> StepsApart::golden_hidden_share(std::uint32_t attention) c
   if (number_in(golden_.catalog_op(attention), "is_causal").value_or(0) == 0) return 0;
   const std::optional<std::uint32_t> query = input_at(golden_, attention, 0), key = input_at(golden_, attention, 1);
   if (!query || !key) return std::nullopt;
-  const std::vector<std::int64_t> q = whole_shape(golden_.tensors[*query]), k = whole_shape(golden_.tensors[*key]);
+  const std::vector<std::int64_t> q = golden_.tensors[*query].whole_shape(), k = golden_.tensors[*key].whole_shape();
   if (q.size() < 2 || k.size() < 2) return std::nullopt;
   const std::int64_t rows = q[q.size() - 2], columns = k[k.size() - 2];
   double hidden = 0;
@@ -239,12 +218,12 @@ std::optional<NumberApart> StepsApart::repeats_in_turn(const std::vector<std::ui
   const auto heads_of = [](const std::vector<std::int64_t>& shape) {
     return shape.size() < 3 ? 1 : shape[shape.size() - 3];
   };
-  bool is_grouped = heads_of(whole_shape(golden_.tensors[*query])) != heads_of(whole_shape(golden_.tensors[*key]));
+  bool is_grouped = heads_of(golden_.tensors[*query].whole_shape()) != heads_of(golden_.tensors[*key].whole_shape());
   for (const std::uint32_t tensor : moved_from(golden_, *key)) {
     const std::uint32_t maker = golden_.tensors[tensor].op;
     if (maker == kNoOp) continue;
-    if (is_type_of(golden_, maker, "repeat")) return std::nullopt;
-    is_grouped = is_grouped || is_type_of(golden_, maker, "expand") || is_type_of(golden_, maker, "repeatinterleave");
+    if (golden_.is_type(maker, "repeat")) return std::nullopt;
+    is_grouped = is_grouped || golden_.is_type(maker, "expand") || golden_.is_type(maker, "repeatinterleave");
   }
   if (!is_grouped) return std::nullopt;
   for (const std::uint32_t op : ops) {
@@ -253,8 +232,8 @@ std::optional<NumberApart> StepsApart::repeats_in_turn(const std::vector<std::ui
       for (const std::uint32_t tensor : moved_from(target_, input)) {
         const std::uint32_t maker = target_.tensors[tensor].op;
         if (maker == kNoOp || type_of(maker) != "repeat" || target_.ops[maker].inputs.empty()) continue;
-        const std::vector<std::int64_t> from = whole_shape(target_.tensors[target_.ops[maker].inputs[0]]),
-                                        to = whole_shape(target_.tensors[tensor]);
+        const std::vector<std::int64_t> from = target_.tensors[target_.ops[maker].inputs[0]].whole_shape(),
+                                        to = target_.tensors[tensor].whole_shape();
         for (std::size_t i = 1; i <= std::min(from.size(), to.size()); ++i) {
           const std::int64_t before = from[from.size() - i], after = to[to.size() - i];
           if (before == 1 || before == after) continue;
@@ -315,7 +294,8 @@ std::optional<NumberApart> StepsApart::of_lstm_op(std::uint32_t op) const {
   if (std::optional<NumberApart> apart = of_gate(op)) return apart;
   if ((type == "sigmoid" || type == "tanh") && inputs.size() == 1 && is_made_by(inputs[0], "add")) {
     const std::uint32_t sum = target_.tensors[inputs[0]].op;
-    if (reads_number(target_, sum)) return NumberApart{sum, "adds a number to a gate, which the golden LSTM does not"};
+    if (number_read(target_.op(sum)))
+      return NumberApart{sum, "adds a number to a gate, which the golden LSTM does not"};
   }
   if (type != "mul" || inputs.size() != 2 || target_.ops[op].outputs.empty()) return std::nullopt;
   const bool is_added = std::ranges::any_of(target_.tensors[target_.ops[op].outputs[0]].readers,

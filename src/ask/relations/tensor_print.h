@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 #include "read/catalog/catalog.h"
@@ -28,6 +29,12 @@ struct TensorPrint {
   // Elements of a tensor that is equal to another one by chance: it proves nothing.
   bool proves_nothing() const { return count < 8 || is_constant() || whole_numbers || whole.norm == 0; }
 };
+
+// Views and copies of a tensor have these numbers, too: elements, norm up to the order of additions, extremes.
+using RoundedNumbers = std::tuple<std::uint64_t, float, double, double>;
+inline RoundedNumbers rounded_numbers(const TensorPrint& print) {
+  return {print.count, static_cast<float>(print.whole.norm), print.min, print.max};
+}
 
 // Axes of more indices have no parts.
 inline constexpr std::int64_t kLongestAxis = 1 << 18;

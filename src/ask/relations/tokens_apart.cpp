@@ -16,10 +16,6 @@ namespace {
 
 constexpr std::size_t kFewestTokens = 3;
 
-bool is_call_of(const Pool& pool, std::uint32_t op, std::string_view type) {
-  return bare_type(pool.catalog_op(op).op_type) == type;
-}
-
 std::uint64_t count_of(const Pool& pool, std::uint32_t tensor) {
   return element_count(pool.tensors[tensor].of.tensor->shape);
 }
@@ -58,7 +54,7 @@ bool TokensApart::leads_to_region(std::uint32_t op) const {
 std::optional<NumberApart> TokensApart::does_not_grow() const {
   std::set<std::string_view> seen;
   for (std::uint32_t op = 0; op < target_.ops.size(); ++op) {
-    if (!is_call_of(target_, op, "cat") || target_.ops[op].outputs.empty()) continue;
+    if (!target_.is_type(op, "cat") || target_.ops[op].outputs.empty()) continue;
     if (!seen.insert(target_.catalog_op(op).op_name).second) continue;
     const std::vector<std::uint32_t> calls = calls_of(op);
     if (calls.size() + 1 < target_.steps.size() || calls.size() < kFewestTokens) continue;
@@ -107,7 +103,7 @@ std::optional<double> TokensApart::position_read(std::uint32_t op, std::uint32_t
   return std::nullopt;
 }
 
-// The tensors that an earlier step made, and this one reads, have the same numbers.
+// The operator of an earlier step that made the tensor: its result has the same numbers.
 std::uint32_t TokensApart::maker_before(std::uint32_t tensor) const {
   const PoolTensor& own = target_.tensors[tensor];
   if (own.op != kNoOp) return own.op;
@@ -122,10 +118,12 @@ std::uint32_t TokensApart::maker_before(std::uint32_t tensor) const {
 }
 
 std::optional<NumberApart> TokensApart::leaves_positions_out() const {
+  std::set<std::string_view> seen;  // each name once, with its calls in all steps
   for (const std::uint32_t op : judgement_.target.ops) {
-    const bool uses_numbers = target_.op(op).kind == OpKind::elementwise || is_call_of(target_, op, "embedding");
+    const bool uses_numbers = target_.op(op).kind == OpKind::elementwise || target_.is_type(op, "embedding");
     std::uint32_t from = kNoOp;
     if (!uses_numbers || !position_read(op, from)) continue;
+    if (!seen.insert(target_.catalog_op(op).op_name).second) continue;
     std::vector<double> positions;
     std::vector<std::uint32_t> tensors, readers;
     for (const std::uint32_t call : calls_of(op)) {
@@ -154,10 +152,10 @@ std::optional<NumberApart> TokensApart::leaves_positions_out() const {
 
 bool TokensApart::golden_attends_to_all() const {
   return std::ranges::any_of(judgement_.golden.ops, [&](std::uint32_t op) {
-    if (!is_call_of(golden_, op, "scaleddotproductattention")) return false;
+    if (!golden_.is_type(op, "scaleddotproductattention")) return false;
     for (std::uint32_t input : golden_.ops[op].inputs) {
       const std::uint32_t maker = golden_.tensors[input].op;
-      if (maker != kNoOp && is_call_of(golden_, maker, "slice")) return false;
+      if (maker != kNoOp && golden_.is_type(maker, "slice")) return false;
     }
     return true;
   });
@@ -176,11 +174,11 @@ std::optional<NumberApart> TokensApart::reads_part_of_keys() const {
   if (!golden_attends_to_all()) return std::nullopt;
   for (std::uint32_t op = 0; op < target_.ops.size(); ++op) {
     const PoolOp& own = target_.ops[op];
-    const bool cuts = is_call_of(target_, op, "slice") || is_call_of(target_, op, "narrow");
+    const bool cuts = target_.is_type(op, "slice") || target_.is_type(op, "narrow");
     if (!cuts || own.inputs.size() != 1 || own.outputs.size() != 1) continue;
     const std::uint64_t all = count_of(target_, own.inputs[0]), part = count_of(target_, own.outputs[0]);
     const std::uint32_t maker = target_.tensors[own.inputs[0]].op;
-    if (part >= all || maker == kNoOp || !is_call_of(target_, maker, "cat")) continue;
+    if (part >= all || maker == kNoOp || !target_.is_type(maker, "cat")) continue;
     if (!is_read_by_product(own.outputs[0]) || !leads_to_region(op)) continue;
     return NumberApart{op, "gives a part of the cache, and the golden attention reads all tokens"};
   }
