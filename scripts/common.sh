@@ -14,10 +14,23 @@ launcher=()
 say() { printf '%s\n' "$*" >&2; }
 fail() { say "error: $*"; exit 1; }
 
+# processor_seconds NAME: into NAME, what programs that were started here and have ended took of the processor. A subshell
+# counts its own, so the answer is in a variable.
+processor_seconds() {
+  local -a lines
+  local file="${TMPDIR:-/tmp}/sonde-times.$BASHPID"
+  times >"$file"
+  mapfile -t lines <"$file"
+  rm -f "$file"
+  [[ ${lines[1]} =~ ([0-9]+)m([0-9]+)[^\ ]*\ ([0-9]+)m([0-9]+) ]]
+  printf -v "$1" %d $((60 * (BASH_REMATCH[1] + BASH_REMATCH[3]) + BASH_REMATCH[2] + BASH_REMATCH[4]))
+}
+
 # stage TEXT COMMAND...: one line before, one after with the seconds; the output goes to the log, its tail on failure.
 # SONDE_BESIDE: the name of a stage that runs beside others.
 stage() {
-  local text=$1 started=$SECONDS
+  local text=$1 started=$SECONDS before after
+  processor_seconds before
   shift
   say "==> $text"
   printf '\n=== %s: %s\n' "$text" "$*" >>"$SONDE_LOG"
@@ -25,7 +38,8 @@ stage() {
     tail -n 40 "$SONDE_LOG" >&2
     fail "$text: failed (all of it: $SONDE_LOG)"
   fi
-  say "    ${SONDE_BESIDE:+$SONDE_BESIDE: }done in $((SECONDS - started)) s"
+  processor_seconds after
+  say "    ${SONDE_BESIDE:+$SONDE_BESIDE: }done in $((SECONDS - started)) s, $((after - before)) s of the processor"
 }
 
 # The packages of scripts/packages.txt.
