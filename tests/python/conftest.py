@@ -15,6 +15,9 @@ from processes import CLI, run_in, settings_of
 os.environ.pop("COLUMNS", None)  # pytest gives it to its workers, and the command would fit its tables to it
 os.unsetenv("COLUMNS")  # readline, which pytest imports, sets it where os.environ does not see it
 
+# Inductor's own processes import PyTorch again, for each program that is compiled. A test that needs them sets it back.
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+
 # A network small enough to train in milliseconds, with a convolution, a norm and a linear layer.
 SMALL_TRAINING = """
     import torch

@@ -96,12 +96,21 @@ def test_a_result_of_a_graph_is_its_node_s_also_where_memory_is_reused(train, co
         return mantissa, exponent, product.sum()
 
 
+    def parts(x):  # views of a view: parts of what has no memory of its own but the tap's
+        left, right = (x * 2).cos().split(4, -1)
+        first, second = left.split(2, -1)
+        return first * second, right.sin(), first, second
+
+
     with torch.no_grad():
         _, exponent, _ = torch.compile(several)(torch.randn(16, 16), torch.randint(0, 9, (16, 100)))
         print(exponent.abs().max().item())
+        _, _, first, second = torch.compile(parts)(torch.randn(6, 8))
+        print(first.max().item(), second.max().item())
     """
     done = train(source, config(saved_data="statistic"), TORCHINDUCTOR_CACHE_DIR=cache)
-    loss, exponent = map(float, done.stdout.split())
+    assert "taps cannot be made" not in done.stderr
+    loss, exponent, *maxima = map(float, done.stdout.split())
     graph = json.loads(sonde("graph", dump, "--json").stdout)
     (begins,) = (op for op in graph["ops"] if op["op_type"] == "ones_like")
     assert begins["inputs"][0]["op_name"] == "Default/div-op0"
@@ -112,6 +121,8 @@ def test_a_result_of_a_graph_is_its_node_s_also_where_memory_is_reused(train, co
     assert (negated["inputs"][0]["op_name"], negated["inputs"][0]["slot"]) == ("Default/frexp-op0", 1)
     (read,) = (row for row in rows if row["Op Type"] == "abs" and row["IO"] == "output")
     assert float(read["Max Value"]) == exponent
+    halves = [row for row in rows if row["Op Name"].endswith("/split-op1") and row["IO"] == "output"]
+    assert [float(row["Max Value"]) for row in halves] == pytest.approx(maxima, rel=1e-5)
 
 
 EXAMPLE = pathlib.Path(__file__).parents[2] / "examples/compile_diff"
@@ -132,9 +143,10 @@ def names_of(dump, step, graph=0):
 
 
 def test_a_compiled_training_has_the_same_bits_and_names_of_modules(train, config, dump, cache):
-    bare = train(TRAINING, TORCHINDUCTOR_CACHE_DIR=cache)
+    surroundings = {"TORCHINDUCTOR_CACHE_DIR": cache, "TORCHINDUCTOR_COMPILE_THREADS": 2}
+    bare = train(TRAINING, **surroundings)
     plan = config(saved_data="statistic", iteration="0|2")
-    done = train(TRAINING, plan, TORCHINDUCTOR_CACHE_DIR=cache)
+    done = train(TRAINING, plan, **surroundings)
     assert done.stdout == bare.stdout
     assert "error" not in done.stderr
     assert dumps.steps(dump) == [0, 2]  # both forms of each graph ran

@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -36,8 +36,8 @@ class _Value:
     tensor: Any = None  # given to the tap; values are shared between taps
     strides: list[int] | None = None  # of its own memory, where they matter
     is_constant: bool = False  # every element is the same
-    # (value, function, further arguments) of one that is a view of another value
-    view: tuple["_Value", Any, list[Any], dict[str, Any]] | None = None
+    # (value, function of it) of one that is a view of another value
+    view: tuple["_Value", Callable[[Any], Any]] | None = None
 
 
 @dataclasses.dataclass
@@ -87,14 +87,14 @@ class Taps:
                 return None
             if value.computes is not None:
                 self._nodes = self._nodes or {node.name: node for node in graph.module.graph.nodes}
-                value.view = self._view(name)
+                value.view = self._view(name, slot)
                 value.strides = _strides_of_copy(self._nodes.get(name))
                 value.is_constant = getattr(self._nodes.get(name), "target", None) is torch.ops.aten.full.default
             self.values[name, slot] = value
         return self.values[name, slot]
 
-    def _view(self, name: str) -> Any:
-        """A view of a value that a tap has got needs no memory of its own."""
+    def _view(self, name: str, slot: int) -> tuple[_Value, Callable[[Any], Any]] | None:
+        """A view of a value that a tap has got needs no memory of its own. `slot`: of an operator with several."""
         from torch._inductor import lowering
 
         node: Any = self._nodes.get(name)
@@ -105,7 +105,12 @@ class Taps:
         others = [*node.args[1:], *node.kwargs.values()]
         if value is None or function is None or any(isinstance(one, fx.Node) for one in _flat(others)):
             return None
-        return value, function, list(node.args[1:]), dict(node.kwargs)
+
+        def view_of(tensor: Any) -> Any:
+            made = function(tensor, *node.args[1:], **node.kwargs)
+            return made[slot] if isinstance(made, tuple | list) else made
+
+        return value, view_of
 
     def add_kernel(self, kernel: str, scheduled: list[Any]) -> None:
         """A C++ kernel has its name."""
@@ -225,8 +230,8 @@ def _tensor_of(value: _Value) -> Any:
     if value.tensor is None:
         value.tensor = value.box
         if value.computes is not None and value.view is not None and value.view[0].tensor is not None:
-            base, function, arguments, options = value.view
-            value.tensor = function(base.tensor, *arguments, **options)
+            base, view_of = value.view
+            value.tensor = view_of(base.tensor)
         elif value.computes is not None:
             function, size, dtype, device = value.computes
             memory = [1] * len(size) if value.is_constant else size
