@@ -19,6 +19,10 @@ struct Plane {
 template <typename Item>
 constexpr std::int64_t kTile = 64 / static_cast<std::int64_t>(sizeof(Item));
 
+// Signed, as strides are: they may be negative.
+template <typename Item>
+constexpr std::int64_t kItemBytes = static_cast<std::int64_t>(sizeof(Item));
+
 // Copies `rows` x `columns` of the plane through a small square. This helps with strides that are powers of two: all
 // the lines of a tile then compete for the same few places of the cache.
 template <typename Item>
@@ -26,13 +30,13 @@ void copy_tile(const Plane& plane, const std::byte* data, std::byte* out, std::i
   constexpr std::int64_t kSide = kTile<Item>;
   Item square[kSide][kSide];
   for (std::int64_t c = 0; c < columns; ++c) {
-    const std::byte* column = data + c * plane.column_stride * sizeof(Item);
+    const std::byte* column = data + c * plane.column_stride * kItemBytes<Item>;
     for (std::int64_t r = 0; r < rows; ++r) {
-      std::memcpy(&square[r][c], column + r * plane.row_stride * sizeof(Item), sizeof(Item));
+      std::memcpy(&square[r][c], column + r * plane.row_stride * kItemBytes<Item>, sizeof(Item));
     }
   }
   for (std::int64_t r = 0; r < rows; ++r) {
-    std::memcpy(out + r * plane.out_row_stride * sizeof(Item), square[r], columns * sizeof(Item));
+    std::memcpy(out + r * plane.out_row_stride * kItemBytes<Item>, square[r], columns * sizeof(Item));
   }
 }
 
@@ -43,11 +47,11 @@ void copy_whole_tile(const Plane& plane, const std::byte* data, std::byte* out) 
   Item square[kSide][kSide];
   for (std::int64_t c = 0; c < kSide; ++c) {
     Item line[kSide];
-    std::memcpy(line, data + c * plane.column_stride * sizeof(Item), sizeof(line));
+    std::memcpy(line, data + c * plane.column_stride * kItemBytes<Item>, sizeof(line));
     for (std::int64_t r = 0; r < kSide; ++r) square[r][c] = line[r];
   }
   for (std::int64_t r = 0; r < kSide; ++r) {
-    std::memcpy(out + r * plane.out_row_stride * sizeof(Item), square[r], sizeof(square[r]));
+    std::memcpy(out + r * plane.out_row_stride * kItemBytes<Item>, square[r], sizeof(square[r]));
   }
 }
 
@@ -55,9 +59,8 @@ void copy_whole_tile(const Plane& plane, const std::byte* data, std::byte* out) 
 template <typename Item>
 void copy_tile_at(const Plane& plane, const std::byte* data, std::byte* out, std::int64_t row, std::int64_t column) {
   constexpr std::int64_t kSide = kTile<Item>;
-  const auto bytes = static_cast<std::int64_t>(sizeof(Item));
-  data += (row * plane.row_stride + column * plane.column_stride) * bytes;
-  out += (row * plane.out_row_stride + column) * bytes;
+  data += (row * plane.row_stride + column * plane.column_stride) * kItemBytes<Item>;
+  out += (row * plane.out_row_stride + column) * kItemBytes<Item>;
   const std::int64_t rows = std::min(kSide, plane.rows - row);
   const std::int64_t columns = std::min(kSide, plane.columns - column);
   if (rows == kSide && columns == kSide && plane.row_stride == 1) {

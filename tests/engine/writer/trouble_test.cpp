@@ -105,7 +105,7 @@ class Writing {
 
   void add(std::uint64_t sequence, StepId step = kStep) {
     const auto number = static_cast<std::uint32_t>(sequence);
-    const OpName& name = names_.emplace_back(number + 1, "add", "Default/add-op" + std::to_string(number));
+    const OpName& name = names_.emplace_back(OpName{number + 1, "add", "Default/add-op" + std::to_string(number)});
     recording_.define(name);
     Record record;
     record.op = &name;
