@@ -13,6 +13,7 @@
 #include "hash.h"
 #include "leaked.h"
 #include "op_tensors.h"
+#include "ops.h"
 #include "place.h"
 #include "thread_state.h"
 #include "watched.h"
@@ -100,6 +101,7 @@ void report_node_outputs(ThreadState& state, CompiledRun& run, std::size_t index
     const NodeOutput& output = node.outputs[slot];
     if (output.given && next < results.size()) {
       state.scratch.describe(results[next++], false);
+      if (node.is_unwritten && state.scratch.tensor.skip == nullptr) state.scratch.set_unwritten();
       api().op_output(op, slot, state.scratch.get());
       continue;
     }
@@ -251,6 +253,7 @@ bool add_node(CompiledGraph& graph, const char* type, CompiledNode node) {
   for (const NodeInput& input : node.inputs) {
     if (input.maker >= own || input.maker < NodeInput::kGiven) return false;
   }
+  node.is_unwritten = gives_unwritten_memory(type);
   if (!node.attributes.empty()) {
     node.attributes_hash = mix(node.attributes_hash, std::hash<std::string_view>{}(type)) | 1;
   }

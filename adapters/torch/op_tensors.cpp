@@ -74,8 +74,7 @@ const sonde_tensor* input_in(const ThreadState& state, const Frame& frame, std::
 // `empty` gives fresh memory. `resize_` keeps the bytes that there were, but changes of size are known to it alone.
 void mark_unwritten(const sonde_tensor* before, TensorDescriptor& out) {
   if (before == nullptr) {
-    out.tensor.skip = "uninitialised memory";
-    out.tensor.flags |= SONDE_TENSOR_UNINITIALISED;
+    out.set_unwritten();
   } else if (out.tensor.storage_bytes > before->storage_bytes) {
     api().storage_allocated(out.get(), before->storage_bytes);
   }

@@ -113,8 +113,8 @@ OpInfo* make(const c10::FunctionSchema& schema) {
       std::any_of(info->arguments.begin(), info->arguments.end(), [](const ArgumentInfo& a) { return a.written; });
   info->returns_nothing = schema.returns().empty();
   const std::string_view type = info->op_type;
-  info->uninitialised = starts_with(type, "empty") || starts_with(type, "new_empty") || starts_with(type, "resize_") ||
-                        starts_with(type, "_resize_output");
+  info->uninitialised =
+      gives_unwritten_memory(type) || starts_with(type, "resize_") || starts_with(type, "_resize_output");
   info->initialises = info->name == "aten::lift_fresh" || info->name == "aten::lift";
   info->ignored = starts_with(info->name, "profiler::") || starts_with(info->name, "prim::") ||
                   info->op_type == "_wrap_tensor_autograd";  // a handle for what a collective has not completed
@@ -143,6 +143,8 @@ const OpInfo* intern(const c10::FunctionSchema& schema) {
 }
 
 }  // namespace
+
+bool gives_unwritten_memory(std::string_view type) { return starts_with(type, "empty") || starts_with(type, "new_empty"); }
 
 const OpInfo* op_info(const at::RecordFunction& fn) {
   // name() points into the operator's schema, which is never freed: its address is the key. A string-named event points

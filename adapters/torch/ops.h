@@ -50,6 +50,9 @@ struct OpInfo {
   std::uint32_t number = 0;      // for cheap hashing, from 1
 };
 
+// True for `empty`, `new_empty` and the like.
+bool gives_unwritten_memory(std::string_view type);
+
 // Null for events that are not operators (string-named ranges). Cheap: one look-up in a table of this thread.
 const OpInfo* op_info(const at::RecordFunction& fn);
 

@@ -325,6 +325,11 @@ bool TensorDescriptor::still_valid() const {
          storage->sym_nbytes().maybe_as_int().value_or(0) >= static_cast<std::int64_t>(tensor.storage_bytes);
 }
 
+void TensorDescriptor::set_unwritten() {
+  tensor.skip = "uninitialised memory";
+  tensor.flags |= SONDE_TENSOR_UNINITIALISED;
+}
+
 void TensorDescriptor::skip_if_released() {
   if (still_valid()) return;
   tensor.skip = "its memory was released before it could be read";

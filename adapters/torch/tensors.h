@@ -38,6 +38,8 @@ struct TensorDescriptor {
   bool still_valid() const;
   // Nobody reads memory that no longer exists, not even the number that a constant is.
   void skip_if_released();
+  // Nobody has written its bytes yet.
+  void set_unwritten();
 
   // It has all bytes of its storage, or none.
   bool is_whole() const;

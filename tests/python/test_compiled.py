@@ -102,11 +102,37 @@ def test_a_result_of_a_graph_is_its_node_s_also_where_memory_is_reused(train, co
         return first * second, right.sin(), first, second
 
 
+    @torch.library.custom_op("mine::scale_into", mutates_args={"out"})
+    def scale_into(x: torch.Tensor, out: torch.Tensor, factor: float) -> None:
+        out.copy_(x * factor)
+
+
+    @torch.library.custom_op("mine::add_to", mutates_args={"out"})
+    def add_to(x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        out.add_(x)
+        return x * 3
+
+
+    @add_to.register_fake
+    def _(x, out):
+        return torch.empty_like(x)
+
+
+    def writes(x):  # a library's operators, into memory that is not written before
+        out = torch.empty_like(x)
+        scale_into(x, out, 2.0)
+        tripled = add_to(x, out)
+        return out * 1, tripled.sum()
+
+
     with torch.no_grad():
         _, exponent, _ = torch.compile(several)(torch.randn(16, 16), torch.randint(0, 9, (16, 100)))
         print(exponent.abs().max().item())
         _, _, first, second = torch.compile(parts)(torch.randn(6, 8))
         print(first.max().item(), second.max().item())
+        x = torch.randn(6, 8)
+        torch.compile(writes)(x)
+        print(*((x * factor).max().item() for factor in (2, 3, 3)))
     """
     done = train(source, config(saved_data="statistic"), TORCHINDUCTOR_CACHE_DIR=cache)
     assert "taps cannot be made" not in done.stderr
@@ -121,8 +147,9 @@ def test_a_result_of_a_graph_is_its_node_s_also_where_memory_is_reused(train, co
     assert (negated["inputs"][0]["op_name"], negated["inputs"][0]["slot"]) == ("Default/frexp-op0", 1)
     (read,) = (row for row in rows if row["Op Type"] == "abs" and row["IO"] == "output")
     assert float(read["Max Value"]) == exponent
-    halves = [row for row in rows if row["Op Name"].endswith("/split-op1") and row["IO"] == "output"]
-    assert [float(row["Max Value"]) for row in halves] == pytest.approx(maxima, rel=1e-5)
+    outputs = [row for row in rows if row["IO"] == "output" and row["Op Type"] in ("scale_into", "add_to", "empty")]
+    halves = [row for row in rows if row["IO"] == "output" and row["Op Name"].endswith("/split-op1")]
+    assert [float(row["Max Value"]) for row in halves + outputs] == pytest.approx(maxima, rel=1e-5)
 
 
 EXAMPLE = pathlib.Path(__file__).parents[2] / "examples/compile_diff"

@@ -20,6 +20,7 @@ from torch import fx
 from . import nodes, packages
 from .nodes import Input, Table
 from .order import program_keeps_its_order
+from .taps import followed_results, results_are_followed
 
 # A result that becomes memory within so many taps is handed over then, instead of being computed again.
 _MOST_WAITED = 8
@@ -62,11 +63,14 @@ class Taps:
         self.own: set[str] = set()  # buffers that the program does not have
         self.kernels: dict[str, list[str]] = {}  # the program's, by the nodes that they compute
         self._nodes: dict[str, Any] = {}  # of FX
+        self._followed: dict[tuple[str, int], str] = {}  # results of mutating operators: the nodes that they became
         self._kernel = packages.tap_kernel() if table.package else ir.FallbackKernel
 
     def add(self, graph: Any, number: int) -> None:
         """The tap of node `number` has its place here."""
         node = self.table.nodes[number]
+        for slot, name in followed_results(graph.current_node).items():
+            self._followed[node.name, slot] = name
         results = [self._value(graph, node.name, slot) for slot, output in enumerate(node.outputs) if output.used]
         given = [self._value(graph, *self._source(one)) for one in node.inputs if one.maker is None]
         found = [one for one in results if one is not None], [one for one in given if one is not None]
@@ -77,6 +81,8 @@ class Taps:
         return one.value, one.output
 
     def _value(self, graph: Any, name: str, slot: int) -> _Value | None:
+        if (name, slot) in self._followed:
+            name, slot = self._followed[name, slot], 0
         if (name, slot) not in self.values:
             # An input itself, not the copy in another layout that a convolution reads: its memory has a name.
             lowered = graph.graph_inputs.get(name, graph.sonde_results.get(name))
@@ -346,13 +352,32 @@ def taps_are_lowered() -> Iterator[None]:
     lowered.finalize = finalize_with_taps
     Scheduler.can_fuse = can_fuse_with_taps  # type: ignore[method-assign]
     try:
-        with _kernels_are_named(), program_keeps_its_order(is_ours):
+        with _mutating_operators_are_followed(), _kernels_are_named(), program_keeps_its_order(is_ours):
             yield
     finally:
         lowered.run_node = run_node
         lowered.finalize = finalize
         Scheduler.can_fuse = can_fuse  # type: ignore[method-assign]
         del lowering.lowerings[begin], lowering.lowerings[tap]
+
+
+@contextlib.contextmanager
+def _mutating_operators_are_followed() -> Iterator[None]:
+    """Within the block, the taps of mutating operators get what these have written."""
+    from torch._inductor.fx_passes import post_grad
+
+    passes: Any = post_grad
+    call_mutating = passes.decompose_auto_functionalized
+
+    def call_mutating_and_follow(graph: Any) -> None:
+        with results_are_followed(graph):
+            call_mutating(graph)
+
+    passes.decompose_auto_functionalized = call_mutating_and_follow
+    try:
+        yield
+    finally:
+        passes.decompose_auto_functionalized = call_mutating
 
 
 @contextlib.contextmanager

@@ -225,6 +225,27 @@ def is_scope_marker(node: fx.Node) -> bool:
     return node.op == "call_function" and schema is not None and schema.name == "sonde::dump_scope"
 
 
+def mutating_operator(node: fx.Node) -> Any | None:
+    """The operator that such a node calls; None for all other nodes. Until Inductor's last passes, what it writes are
+    results, after its own ones."""
+    if getattr(node.target, "_name", "") not in ("auto_functionalized", "auto_functionalized_v2") or not node.args:
+        return None
+    return node.args[0] if getattr(node.args[0], "_schema", None) is not None else None
+
+
+def output_of(item: fx.Node) -> int:
+    """The output that `getitem` takes. The first result of a mutating operator that returns nothing is None."""
+    source, index = item.args[:2]
+    if not isinstance(index, int) or not isinstance(source, fx.Node):
+        return 0
+    return index - _without_results(source)
+
+
+def _without_results(node: fx.Node) -> bool:
+    mutating = mutating_operator(node)
+    return mutating is not None and not mutating._schema.returns
+
+
 def op_type_of(target: Any) -> str:
     """`addmm` of torch.ops.aten.addmm.default; of other functions their name."""
     schema = getattr(target, "_schema", None)
@@ -294,7 +315,7 @@ def _node(node: fx.Node, backward: bool, types: Mapping[int, str], places: Mappi
     inputs, attributes = _arguments(node, places)
     return Node(
         name=node.name,
-        op_type=op_type_of(node.target),
+        op_type=op_type_of(mutating_operator(node) or node.target),
         phase=OPTIMIZER if is_of_optimizer(node) else RECOMPUTE if again else BACKWARD if backward else FORWARD,
         root=root,
         path=path,
@@ -334,6 +355,8 @@ def _values(node: fx.Node) -> list[Any]:
         schema = getattr(node.target, "_schema", None)
         return [True] if schema is not None and any(str(r.type) == "Tensor" for r in schema.returns) else []
     values = list(value) if isinstance(value, tuple | list) else [value]
+    if _without_results(node):
+        values = values[1:]
     return [one if isinstance(one, torch.Tensor) else None for one in values]
 
 
@@ -344,7 +367,7 @@ def _makes_tensors(node: fx.Node) -> bool:
 def _outputs(node: fx.Node) -> list[Output]:
     values = _values(node)
     several = isinstance(node.meta.get("val"), tuple | list)
-    taken = {user.args[1] for user in node.users if user.target is operator.getitem} if several else {0}
+    taken = {output_of(user) for user in node.users if user.target is operator.getitem} if several else {0}
     outputs = []
     for number, value in enumerate(values):
         known = isinstance(value, torch.Tensor)
@@ -373,6 +396,11 @@ def _arguments(node: fx.Node, places: Mapping[str, int]) -> tuple[list[Input], l
 
 def _named_arguments(node: fx.Node) -> Iterator[tuple[str, Any, bool]]:
     """(name, value, whether it is a tensor or a list of tensors) in the order of the schema."""
+    mutating = mutating_operator(node)
+    if mutating is not None:
+        for argument in mutating._schema.arguments:
+            yield argument.name, _given_to(node, argument.name), "Tensor" in str(argument.type)
+        return
     schema = getattr(node.target, "_schema", None)
     if schema is None:
         for number, value in enumerate([*node.args, *node.kwargs.values()]):
@@ -387,6 +415,15 @@ def _named_arguments(node: fx.Node) -> Iterator[tuple[str, Any, bool]]:
         yield argument.name, value, "Tensor" in str(argument.type)
 
 
+def _given_to(node: fx.Node, name: str) -> Any:
+    """An argument of a mutating operator: by its name, or what it is a part of, by the number among all such."""
+    if name in node.kwargs:
+        return node.kwargs[name]
+    number = node.kwargs.get(f"_{name}_base_index")
+    bases = node.kwargs.get("_all_bases")
+    return bases[number] if isinstance(number, int) and isinstance(bases, list | tuple) else None
+
+
 def _is_tensor(node: fx.Node) -> bool:
     if node.op in ("placeholder", "get_attr"):
         value = node.meta.get("val")
@@ -398,8 +435,7 @@ def _input(slot: int, value: fx.Node, places: Mapping[str, int]) -> Input:
     output = 0
     source = value
     while source.target is operator.getitem and isinstance(source.args[0], fx.Node):
-        index = source.args[1]
-        output = index if isinstance(index, int) else 0
+        output = output_of(source)
         source = source.args[0]
     if source.name in places:
         return Input(slot, places[source.name], output)

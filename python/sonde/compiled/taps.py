@@ -5,9 +5,11 @@ graph write one small tensor, `order`: no pass removes or reorders them. The fir
 text, so that code from a cache, for which this pass does not run, brings it along.
 """
 
+import contextlib
 import dataclasses
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,7 +19,7 @@ from torch._inductor.custom_graph_pass import CustomGraphPass
 from . import nodes
 from .nodes import Table
 
-_FORMAT = 13  # of the table and the taps: code of another one is not taken from a cache
+_FORMAT = 14  # of the table and the taps: code of another one is not taken from a cache
 
 
 @dataclasses.dataclass
@@ -81,9 +83,41 @@ def insert(graph: fx.Graph, backward: bool, forward_types: Mapping[int, str], ch
     by_name = {node.name: node for node in graph.nodes}
     for number, node in enumerate(table.nodes):
         if node.tapped:
-            with graph.inserting_after(by_name[node.name]):
-                graph.call_function(torch.ops.sonde.tap.default, (order, number, [], []))
+            own = by_name[node.name]
+            with graph.inserting_after(own):
+                tap = graph.call_function(torch.ops.sonde.tap.default, (order, number, [], []))
+            if nodes.mutating_operator(own) is not None:
+                tap.meta[_NODE] = node.name
     return table
+
+
+_NODE = "sonde_node"  # of a tap: the name of a node that a later pass replaces
+_RESULTS = "sonde_results"  # and then: the name of what each of its results has become
+
+
+@contextlib.contextmanager
+def results_are_followed(graph: fx.Graph) -> Iterator[None]:
+    """Around the pass that calls mutating operators: their taps see what becomes of the results. A tap uses them
+    meanwhile, since passes change all uses."""
+    named = {node.name: node for node in graph.nodes}
+    followed = []
+    for tap in [node for node in graph.nodes if _NODE in node.meta]:
+        own = named.get(tap.meta[_NODE])
+        items = [user for user in own.users if user.target is operator.getitem] if own is not None else []
+        followed.append((tap, [nodes.output_of(item) for item in items]))
+        order, number, *_ = tap.args
+        tap.args = (order, number, items, [])
+    yield
+    for tap, slots in followed:
+        order, number, items, _ = tap.args
+        tap.meta[_RESULTS] = {slot: item.name for slot, item in zip(slots, items, strict=True)}
+        tap.args = (order, number, [], [])
+
+
+def followed_results(tap: fx.Node) -> dict[int, str]:
+    """The nodes that the results of a mutating operator have become, by slot; of any other node nothing."""
+    found: dict[int, str] = tap.meta.get(_RESULTS, {})
+    return found
 
 
 def _run_users_pass(users: Any, graph: fx.Graph) -> None:
