@@ -40,13 +40,14 @@ def framework_imported(
     begin: "Callable[[str | None, str], None]",
     begin_with_model: "Callable[[str], None] | None" = None,
 ) -> None:
-    """A framework was imported: calls its waiting function, or else `begin(configuration, framework)`. A worker calls
-    `begin_with_model(configuration)`: it records only if it runs a model. Errors go to stderr."""
+    """A framework was imported: calls its waiting function, or else `begin(configuration, framework)`. A worker, or
+    a program of a library's own, calls `begin_with_model(configuration)`: it records only if it runs a model. Errors go
+    to stderr."""
     try:
         config = configuration()
         if waiting is not None:
             waiting(framework)
-        elif is_worker():
+        elif is_worker() or (begin_with_model is not None and is_of_library()):
             if config and begin_with_model is not None:
                 begin_with_model(config)
         elif (config or framework == "torch") and not not_the_training():
@@ -183,6 +184,22 @@ def is_worker() -> bool:
     if process is not None and process.current_process().name != "MainProcess":
         return True
     return any(argument.startswith(_FORK_SERVER) for argument in sys.orig_argv[:8])
+
+
+def is_of_library() -> bool:
+    """True in `python -m a.b` of an installed library, started by a recorded process and without a rank. An engine for
+    inference looks at its models in one; an import runs a few operators there."""
+    import sys
+
+    above = os.environ.get("SONDE_LAUNCH", "").split(":")[1:]
+    if not [pid for pid in above if pid != str(os.getpid())] or "RANK" in os.environ or "RANK_ID" in os.environ:
+        return False
+    main = sys.modules.get("__main__")
+    if sys.argv[:1] != ["-m"] and getattr(main, "__spec__", None) is None:
+        return False
+    package = sys.modules.get(program_of(sys.orig_argv).partition(".")[0], main)
+    origin = str(getattr(getattr(package, "__spec__", None), "origin", None))
+    return not {"site-packages", "dist-packages"}.isdisjoint(origin.replace("\\", "/").split("/"))
 
 
 def not_the_training() -> str | None:

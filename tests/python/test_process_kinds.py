@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+import textwrap
 
 import dumps
 import pytest
@@ -132,6 +133,27 @@ def train(rank, meet):
 if __name__ == "__main__":
     torch.multiprocessing.start_processes(train, args=(sys.argv[1],), nprocs=2, start_method=sys.argv[3])
 """
+
+
+def test_a_program_of_a_library_is_recorded_only_if_it_runs_a_model(sonde, script, dump, tmp_path):
+    package = tmp_path / "site-packages" / "engine"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("import torch\nTABLE = torch.ones(4) * 2\n")
+    (package / "look.py").write_text("print('looked')\n")
+    (package / "work.py").write_text(TRAIN + "\ntrain()\n")
+    source = """
+    import subprocess
+    for module in ("engine.look", "engine.work"):
+        subprocess.run([sys.executable, "-m", module], check=True)
+    train()
+    """
+    program = script(TRAIN + textwrap.dedent(source))
+    done = sonde("run", "--out", dump, "--", sys.executable, program, PYTHONPATH=package.parent)
+    assert done.stdout.split()[0] == "looked"
+    assert ranks_of(dump) == ["rank_0", "rank_1"], done.stderr
+    for rank in (0, 1):
+        assert len(ops_of(dump, rank)) > 4
+    assert not [line for line in done.sonde_lines if "nothing was recorded" in line]
 
 
 def test_ranks_of_torch_multiprocessing_spawn_are_recorded(sonde, script, dump, tmp_path):
