@@ -248,12 +248,22 @@ void add_attribute(CompiledNode& node, NodeAttribute attribute) {
   node.attributes.push_back(std::move(attribute));
 }
 
+namespace {
+
+// Its memory may be a copy. What an operator writes is a result of its own in such a graph.
+bool is_view_of_unwritten(const CompiledGraph& graph, const CompiledNode& node) {
+  if (!node.is_view || node.inputs.empty() || node.inputs.front().maker == NodeInput::kGiven) return false;
+  return graph.nodes[static_cast<std::size_t>(node.inputs.front().maker)].is_unwritten;
+}
+
+}  // namespace
+
 bool add_node(CompiledGraph& graph, const char* type, CompiledNode node) {
   const auto own = static_cast<std::int64_t>(graph.nodes.size());
   for (const NodeInput& input : node.inputs) {
     if (input.maker >= own || input.maker < NodeInput::kGiven) return false;
   }
-  node.is_unwritten = gives_unwritten_memory(type);
+  node.is_unwritten = gives_unwritten_memory(type) || is_view_of_unwritten(graph, node);
   if (!node.attributes.empty()) {
     node.attributes_hash = mix(node.attributes_hash, std::hash<std::string_view>{}(type)) | 1;
   }
