@@ -29,12 +29,10 @@ function(sonde_sanitize target)
   endif()
 endfunction()
 
-# A tenth of GCC's time is for memory that it collects; it may have half a gigabyte more.
-set(SONDE_MORE_MEMORY "$<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-expand=1000;--param=ggc-min-heapsize=1000000>")
-
 function(sonde_target_defaults target)
   target_compile_features(${target} PUBLIC cxx_std_20)
-  target_compile_options(${target} PRIVATE ${SONDE_MORE_MEMORY})
+  # A tenth of GCC's time is for memory that it collects; it may have half a gigabyte more.
+  target_compile_options(${target} PRIVATE "$<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-expand=1000;--param=ggc-min-heapsize=1000000>")
   target_compile_options(${target} PRIVATE ${SONDE_WARNINGS} -pthread)  # for all, so that they share compiled headers
   target_compile_definitions(${target} PRIVATE SONDE_VERSION="${PROJECT_VERSION}")
   target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src" "${SONDE_CONTRACT}")
@@ -77,13 +75,6 @@ function(sonde_unity target)
   endif()
 endfunction()
 
-# -O1, a fifth less of the compiler's time, for rooms that neither touch each element nor run beside a training.
-function(sonde_compile_quickly target)
-  if(NOT SONDE_SANITIZE)
-    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
-  endif()
-endfunction()
-
 function(sonde_room name)
   cmake_parse_arguments(ROOM "OWN_FLAGS" "" "SOURCES;DEPENDS" ${ARGN})
   if(NOT ROOM_SOURCES)
@@ -99,8 +90,9 @@ function(sonde_room name)
     target_precompile_headers(sonde_${name} REUSE_FROM sonde_room_headers)
     sonde_unity(sonde_${name})
   endif()
+  # A fifth less of the compiler's time, for rooms that neither touch each element nor run beside a training.
   if(CMAKE_CURRENT_SOURCE_DIR MATCHES "/src/(plan|ask|face|guests)/")
-    sonde_compile_quickly(sonde_${name})
+    target_compile_options(sonde_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   endif()
 endfunction()
 

@@ -186,13 +186,17 @@ def is_worker() -> bool:
     return any(argument.startswith(_FORK_SERVER) for argument in sys.orig_argv[:8])
 
 
+def _has_rank() -> bool:
+    return "RANK" in os.environ or "RANK_ID" in os.environ
+
+
 def is_of_library() -> bool:
     """True in `python -m a.b` of an installed library, started by a recorded process and without a rank. An engine for
     inference looks at its models in one; an import runs a few operators there."""
     import sys
 
     above = os.environ.get("SONDE_LAUNCH", "").split(":")[1:]
-    if not [pid for pid in above if pid != str(os.getpid())] or "RANK" in os.environ or "RANK_ID" in os.environ:
+    if not [pid for pid in above if pid != str(os.getpid())] or _has_rank():
         return False
     main = sys.modules.get("__main__")
     if sys.argv[:1] != ["-m"] and getattr(main, "__spec__", None) is None:
@@ -213,8 +217,7 @@ def not_the_training() -> str | None:
         return "a compile worker of Inductor"
     if command[1:2] == ["-c"] and "".join(command[2:3]).lstrip().startswith(_PROCESSOR_CHECK):
         return "a check of the processor by Inductor"
-    ranked = "RANK" in os.environ or "RANK_ID" in os.environ
-    if not ranked and program_of(command) in _LAUNCHERS:
+    if not _has_rank() and program_of(command) in _LAUNCHERS:
         return "the launcher of a distributed training"
     return None
 

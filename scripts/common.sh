@@ -26,10 +26,17 @@ processor_seconds() {
   printf -v "$1" %d $((60 * (BASH_REMATCH[1] + BASH_REMATCH[3]) + BASH_REMATCH[2] + BASH_REMATCH[4]))
 }
 
+# say_done PREFIX STARTED BEFORE: the seconds since both were taken, of the clock and of the processor.
+say_done() {
+  local after
+  processor_seconds after
+  say "    $1done in $((SECONDS - $2)) s, $((after - $3)) s of the processor"
+}
+
 # stage TEXT COMMAND...: one line before, one after with the seconds; the output goes to the log, its tail on failure.
 # SONDE_BESIDE: the name of a stage that runs beside others.
 stage() {
-  local text=$1 started=$SECONDS before after
+  local text=$1 started=$SECONDS before
   processor_seconds before
   shift
   say "==> $text"
@@ -38,8 +45,7 @@ stage() {
     tail -n 40 "$SONDE_LOG" >&2
     fail "$text: failed (all of it: $SONDE_LOG)"
   fi
-  processor_seconds after
-  say "    ${SONDE_BESIDE:+$SONDE_BESIDE: }done in $((SECONDS - started)) s, $((after - before)) s of the processor"
+  say_done "${SONDE_BESIDE:+$SONDE_BESIDE: }" "$started" "$before"
 }
 
 # The packages of scripts/packages.txt.

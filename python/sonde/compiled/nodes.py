@@ -397,18 +397,16 @@ def _arguments(node: fx.Node, places: Mapping[str, int]) -> tuple[list[Input], l
 def _named_arguments(node: fx.Node) -> Iterator[tuple[str, Any, bool]]:
     """(name, value, whether it is a tensor or a list of tensors) in the order of the schema."""
     mutating = mutating_operator(node)
-    if mutating is not None:
-        for argument in mutating._schema.arguments:
-            yield argument.name, _given_to(node, argument.name), "Tensor" in str(argument.type)
-        return
-    schema = getattr(node.target, "_schema", None)
+    schema = getattr(mutating or node.target, "_schema", None)
     if schema is None:
         for number, value in enumerate([*node.args, *node.kwargs.values()]):
             flat = value if isinstance(value, tuple | list) else [value]
             yield str(number), value, bool([one for one in flat if isinstance(one, fx.Node) and _is_tensor(one)])
         return
     for number, argument in enumerate(schema.arguments):
-        if number < len(node.args):
+        if mutating is not None:
+            value = _given_to(node, argument.name)
+        elif number < len(node.args):
             value = node.args[number]
         else:
             value = node.kwargs.get(argument.name, argument.default_value if argument.has_default_value() else None)
