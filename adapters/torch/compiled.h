@@ -44,7 +44,7 @@ struct CompiledNode {
   std::uint64_t attributes_hash = 0;
   bool is_view = false;  // its result may be memory of its first input
   bool tapped = false;
-  bool is_unwritten = false;  // its result is memory that nobody has written yet
+  bool is_unwritten = false;     // its result is memory that nobody has written yet
   std::size_t first_output = 0;  // its outputs have numbers from here on, in the graph
   std::vector<NodeAttribute> attributes;
   std::vector<NodeInput> inputs;

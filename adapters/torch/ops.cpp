@@ -144,7 +144,9 @@ const OpInfo* intern(const c10::FunctionSchema& schema) {
 
 }  // namespace
 
-bool gives_unwritten_memory(std::string_view type) { return starts_with(type, "empty") || starts_with(type, "new_empty"); }
+bool gives_unwritten_memory(std::string_view type) {
+  return starts_with(type, "empty") || starts_with(type, "new_empty");
+}
 
 const OpInfo* op_info(const at::RecordFunction& fn) {
   // name() points into the operator's schema, which is never freed: its address is the key. A string-named event points
