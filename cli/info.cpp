@@ -129,7 +129,7 @@ std::string text_of(const Info& info, const Json& python) {
   text += row("libraries", joined(libraries, ", "));
   text += row("python", python.value("executable", "") +
                             (python.contains("python") ? " (" + python.value("python", "") + ")" : ""));
-  for (const char* fact : {"torch", "adapter", "problem"}) {
+  for (const char* fact : {"torch", "adapter", "distribution", "problem"}) {
     if (python.contains(fact)) text += row(fact, python.value(fact, ""));
   }
   if (info.plan) {

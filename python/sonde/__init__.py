@@ -94,7 +94,7 @@ def open(
     except ModuleNotFoundError as error:
         if error.name != "numpy":
             raise
-        raise ImportError("sonde.open() needs numpy: pip install 'sonde[open]'", name="numpy") from None
+        raise ImportError("sonde.open() needs numpy: pip install 'tensorsonde[open]'", name="numpy") from None
     return dump.open(path, step=step, rank=rank, graph=graph, op=op, type=type, source=source)
 
 

@@ -28,6 +28,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from . import adapter_build
+from .distribution import complaint_about_another
 from .own_files import open_lock, own_directory, real_path, reason, usable
 from .torch_installation import (
     NAME,
@@ -256,6 +257,8 @@ def _say(text: str, end: str = "\n") -> None:
 def status() -> dict[str, str]:
     """The facts about this Python for `sonde info`."""
     facts = {"python": platform.python_version(), "executable": sys.executable, "package": str(PACKAGE)}
+    if another := complaint_about_another():
+        facts["distribution"] = another
     try:
         torch = find_torch()
         facts["torch"] = torch.version

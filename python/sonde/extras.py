@@ -14,4 +14,4 @@ def extra(package: str, name: str, purpose: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != package.partition(".")[0]:
             raise
-        raise ImportError(f"{purpose} needs {error.name}: pip install 'sonde[{name}]'", name=error.name) from None
+        raise ImportError(f"{purpose} needs {error.name}: pip install 'tensorsonde[{name}]'", name=error.name) from None

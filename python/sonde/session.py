@@ -17,6 +17,7 @@ import sonde_early
 from . import _core, environment
 from . import host as host_facts
 from .console import report
+from .distribution import complaint_about_another
 from .errors import Error
 from .host import Host
 
@@ -407,8 +408,9 @@ def _start_engine(path: str) -> None:
     ok, text = _core.start(path)
     if not ok:
         raise Error(text)
-    if text:
-        report("warning", text)
+    for warning in (text, complaint_about_another()):
+        if warning:
+            report("warning", warning)
     _owner = os.getpid()
     host_facts.plan_key = _hash_of(path)
     _records_exceptions = _core.records_exceptions()

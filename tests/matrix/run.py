@@ -136,7 +136,7 @@ class MindSporeEnvironment:
             wanted.write_text(re.sub("mindspore==.*", f"mindspore=={self.version}", pinned))
             run(*pip, "-r", wanted)
             (self.directory / ".made").touch()
-        (wheel,) = (ROOT / "build/wheel").glob("sonde-*.whl")
+        (wheel,) = (ROOT / "build/wheel").glob("tensorsonde-*.whl")
         run(*pip, "--no-deps", "--force-reinstall", wheel)
 
     def test(self, arguments):

@@ -165,6 +165,6 @@ def test_every_version_is_the_one_in_cmakelists(hosts, config):
     version = re.search(r"project\(sonde VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text())[1]
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == version
     assert sonde.__version__ == version
-    assert importlib.metadata.version("sonde") == version
+    assert importlib.metadata.version("tensorsonde") == version
     assert run(hosts["today"], config).stdout.splitlines()[0] == version
     assert (ROOT / "CHANGELOG.md").read_text().split("\n## ")[1].startswith(version)

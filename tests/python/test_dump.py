@@ -234,9 +234,9 @@ def test_a_table_has_a_row_for_each_and_null_where_nothing_is_known(dump):
 
 def test_a_missing_package_is_named_with_the_extra_that_brings_it(dump, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ImportError, match=r"needs pyarrow: pip install 'sonde\[arrow\]'"):
+    with pytest.raises(ImportError, match=r"needs pyarrow: pip install 'tensorsonde\[arrow\]'"):
         dump.ops.to_arrow()
-    with pytest.raises(ImportError, match=r"needs nothing_of_that_name: pip install 'sonde\[x\]'"):
+    with pytest.raises(ImportError, match=r"needs nothing_of_that_name: pip install 'tensorsonde\[x\]'"):
         extra("nothing_of_that_name", "x", "this")
 
 

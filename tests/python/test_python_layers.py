@@ -10,8 +10,8 @@ import pytest
 PYTHON = pathlib.Path(__file__).resolve().parents[2] / "python"
 MADE = PYTHON.parent / "build/contract/python"
 DESIGN = PYTHON / "README.md"
-TOP = {"sonde_early": "sonde_early", "sonde_autoload": "sonde_autoload", "__init__": "sonde"}
-OURS = ("sonde", "sonde_autoload", "sonde_early")
+OURS = ("sonde", "sonde_autoload", "sonde_command", "sonde_early")
+TOP = {**{name: name for name in OURS}, "__init__": "sonde"}
 
 
 def modules(*roots):

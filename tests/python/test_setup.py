@@ -143,7 +143,7 @@ def test_without_a_fitting_node_the_page_is_left_out_with_a_word(checkout, tmp_p
 
 @pytest.mark.parametrize(
     ("asked", "before", "chosen"),
-    [({}, None, "OFF"), ({}, "ON", "ON"), ({}, "kernels", "kernels"), ({"SONDE_BUILD_TESTS": "ON"}, "OFF", "ON")],
+    [({}, None, "OFF"), ({}, "ON", "ON"), ({"SONDE_BUILD_TESTS": "ON"}, "OFF", "ON")],
 )
 def test_the_tests_of_the_engine_are_only_compiled_where_they_are_wanted(checkout, asked, before, chosen):
     if before is not None:
@@ -152,6 +152,6 @@ def test_the_tests_of_the_engine_are_only_compiled_where_they_are_wanted(checkou
     assert run(checkout, f"{unset}engine_tests", **asked).stdout == f"{chosen}\n"
 
 
-def test_a_run_of_the_tests_wants_those_of_the_engine_and_ci_those_of_the_kernels():
+def test_a_run_of_the_tests_wants_those_of_the_engine_and_ci_compiles_them_at_once():
     assert "SONDE_BUILD_TESTS=${SONDE_BUILD_TESTS:-ON} scripts/setup" in (ROOT / "scripts/test").read_text()
-    assert "export SONDE_BUILD_TESTS=kernels" in (ROOT / ".ci/run").read_text()
+    assert "export SONDE_BUILD_TESTS=ON" in (ROOT / ".ci/run").read_text()

@@ -29,7 +29,7 @@ def run(*command, **more):
 def wheel_for(minor):
     """Python 3.12 and later share one."""
     tag = f"cp3{minor}-cp3{minor}" if minor < 12 else "cp312-abi3"
-    found = sorted(WHEELS.glob(f"sonde-*-{tag}-manylinux*.whl"), key=lambda path: path.stat().st_mtime)
+    found = sorted(WHEELS.glob(f"tensorsonde-*-{tag}-manylinux*.whl"), key=lambda path: path.stat().st_mtime)
     return found[-1] if found else None
 
 

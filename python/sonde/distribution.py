@@ -1,0 +1,37 @@
+"""The name of this distribution, and another one that has a module and a command of the same names.
+
+The package index has a distribution `sonde` of other people, with a module `sonde`. This one is `tensorsonde`. If both
+are installed, files of one have replaced files of the other.
+"""
+
+import importlib.metadata
+
+NAME = "tensorsonde"
+_OTHER = "sonde"
+
+
+def complaint_about_another() -> str:
+    """One line with the cure if the other distribution is installed beside this one; empty if it is not."""
+    try:
+        other = importlib.metadata.distribution(_OTHER)
+        owned = _owned_by(other)
+        version = other.version
+    except (importlib.metadata.PackageNotFoundError, OSError, ValueError, KeyError):
+        return ""
+    if not owned:
+        return ""
+    return (
+        f"the distribution {_OTHER} {version}, which is not {NAME}, is installed too and owns the same "
+        f"{' and '.join(owned)} '{_OTHER}'; "
+        f"run: pip uninstall {_OTHER}, then pip install --force-reinstall --no-deps {NAME}"
+    )
+
+
+def _owned_by(other: importlib.metadata.Distribution) -> list[str]:
+    """Those of "module" and "command" that it has installed under our name."""
+    files = [str(file) for file in other.files or ()]
+    owned = ["module"] if any(file in ("sonde.py", "sonde/__init__.py") for file in files) else []
+    of_scripts = any(entry.name == _OTHER and entry.group == "console_scripts" for entry in other.entry_points)
+    if of_scripts or any(file.endswith("/bin/sonde") for file in files):
+        owned.append("command")
+    return owned
