@@ -34,6 +34,7 @@ constexpr std::array kVariables = {
     Variable{"SONDE_CONFIG", "configuration file of any dialect; wins over the next"},
     Variable{"MINDSPORE_DUMP_CONFIG", "configuration file in MindSpore's dialect"},
     Variable{"SONDE_OFF", "1: Sonde leaves the program alone, whatever the two say"},
+    Variable{"SONDE_WARM_UP", "1: warm-up runs of a serving engine are recorded too"},
     Variable{"MS_DIAGNOSTIC_DATA_PATH", "where to write when the configuration has no path (debug_dump in it)"},
     Variable{"RANK", "number of this process in a distributed training"},
     Variable{"RANK_ID", "the same, as MindSpore calls it"},

@@ -125,7 +125,8 @@ void start_op(ThreadState& state, const RecordFunction& fn, const OpInfo& info) 
     if (!caller.empty()) attributes = mix(attributes, hash_of(caller));
     if (is_collective) frame.call = begin_call(info, values);
     frame.early = early_return(info, values);
-    const unsigned wanted = frame.group == nullptr ? api().op_begin(place.site, place.graph, attributes, &frame.op) : 0;
+    const bool asks = frame.group == nullptr && !is_left_out();
+    const unsigned wanted = asks ? api().op_begin(place.site, place.graph, attributes, &frame.op) : 0;
     frame.wanted = wanted;
     state.catches = (wanted & SONDE_WANT_FAILURE) != 0;
     state.failed_last = false;

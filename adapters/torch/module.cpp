@@ -244,6 +244,14 @@ PyObject* trial(PyObject*, PyObject* change) {
   Py_RETURN_NONE;
 }
 
+// leave_out(+1 or -1): a run of the program that is not to be recorded begins or ends
+PyObject* leave_out(PyObject*, PyObject* change) {
+  const long by = PyLong_AsLong(change);
+  if (by == -1 && PyErr_Occurred() != nullptr) return nullptr;
+  sonde_torch::change_left_out(static_cast<int>(by));
+  Py_RETURN_NONE;
+}
+
 // memory_of(tensor) -> (description, bytes) or (the reason why it cannot be read, None)
 PyObject* memory_of(PyObject*, PyObject* tensor) { return sonde_torch::memory_of(tensor); }
 
@@ -375,6 +383,7 @@ PyMethodDef kMethods[] = {
     {"memory_written", memory_written, METH_VARARGS, nullptr},
     {"storage_resized", storage_resized, METH_VARARGS, nullptr},
     {"trial", trial, METH_O, nullptr},
+    {"leave_out", leave_out, METH_O, nullptr},
     {"memory_of", memory_of, METH_O, nullptr},
     {"forget_dead_storages", forget_dead_storages, METH_NOARGS, nullptr},
     {"set_flags", set_flags, METH_O, nullptr},

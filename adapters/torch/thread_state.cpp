@@ -6,6 +6,7 @@ namespace sonde_torch {
 namespace {
 
 std::atomic<int> g_trials{0};
+std::atomic<int> g_left_out{0};
 
 }  // namespace
 
@@ -26,6 +27,8 @@ ThreadState& thread_state() {
 
 void change_trials(int by) { g_trials += by; }
 bool in_trial() { return g_trials.load(std::memory_order_relaxed) > 0; }
+void change_left_out(int by) { g_left_out += by; }
+bool is_left_out() { return g_left_out.load(std::memory_order_relaxed) > 0; }
 
 SequenceOwners& owners_of(ThreadState& state) {
   if (state.owners == nullptr) state.owners = sequence_owners(at::RecordFunction::currentThreadId());

@@ -125,4 +125,8 @@ SequenceOwners& owners_of(ThreadState& state);  // of this thread's operators
 void change_trials(int by);
 bool in_trial();
 
+// A run that is not to be recorded begins (1) or ends (-1), on all threads. What it writes is known as written.
+void change_left_out(int by);
+bool is_left_out();
+
 }  // namespace sonde_torch

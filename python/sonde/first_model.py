@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from . import adapter
+from . import adapter, serving
 from .compiled import activation
 from .library import Library
 from .modules import has_parameters
@@ -23,6 +23,7 @@ class Search:
     def __init__(self, begin: Callable[[], None]) -> None:
         """`begin` is called once, when the first model is about to run, in the thread that runs it."""
         self._begin = begin
+        serving.watch()
         self._library: Library | None = adapter.load()
         self._undo = activation.before_first_compilation(self.found)
         self._library.look_for_model(nn.Module._wrapped_call_impl.__code__, self._model_may_run)

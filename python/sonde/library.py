@@ -89,6 +89,9 @@ class Library(Protocol):
     def trial(self, change: int, /) -> None:
         """A run whose results PyTorch throws away begins (1) or ends (-1); its operators have no values."""
 
+    def leave_out(self, change: int, /) -> None:
+        """A run of the program that is not to be recorded begins (1) or ends (-1)."""
+
     def memory_of(self, tensor: torch.Tensor, /) -> tuple[str, bytes | memoryview | None]:
         """(description, bytes), or (reason why it cannot be read, None)."""
 

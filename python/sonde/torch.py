@@ -37,6 +37,7 @@ from . import (
     optimizers,
     past_operators,
     placements,
+    serving,
     trials,
     unsharded,
 )
@@ -99,6 +100,10 @@ class TorchHost(Host):
         self.training_root: tuple[weakref.ref[nn.Module] | None, bool] = None, True
         self.calls_without_parameters = 0
         self.closed = False
+        self.left_out = 0  # runs of the program that are not recorded, inside each other
+        self.engine_calls: int | None = (
+            None  # calls of a model with parameters in the step of an engine; None: no engine
+        )
         self.optimizers = optimizers.AliveOptimizers()
         library.load(_core.api())
         self._report_run_info()
@@ -110,6 +115,7 @@ class TorchHost(Host):
             _watch_waits(library),
             past_operators.watch(library),
             trials.watch(library),
+            serving.attach(self),
             callers.watch(library, self.names.root_modules),
             unsharded.watch(library, self.names),
             custom_ops.watch(),
@@ -162,6 +168,15 @@ class TorchHost(Host):
     def set_step(self, step: int) -> None:
         """The number of the step that begins next."""
         self.library.set_step(step)
+
+    def leave_out(self, change: int) -> None:
+        """A run that is not to be recorded begins (1) or ends (-1)."""
+        self.library.leave_out(change)
+        self.left_out += change
+
+    def engine_step(self) -> None:
+        """An engine that serves requests begins a step."""
+        self.engine_calls = 0
 
     # --- called by the adapter, with the GIL, for things that it sees for the first time -------------------------
 
@@ -228,6 +243,8 @@ class TorchHost(Host):
             if not self.roots_seen:
                 self._report_run_info()
             parameters = self._has_parameters(module)
+            if self._is_no_step(parameters):
+                return
             self.roots_seen = self.roots_seen or parameters
             if not parameters and not self.roots_seen:
                 self._settle_after_some_calls()
@@ -247,6 +264,15 @@ class TorchHost(Host):
             return  # the user's own: there was no room left for ours
         except Exception as error:  # no exception may reach the user's forward
             say_once(f"sonde: internal error at a module's forward: {type(error).__name__}: {error}")
+
+    def _is_no_step(self, parameters: bool) -> bool:
+        """Of a run that is left out, or not the first model in the step of an engine."""
+        if self.left_out:
+            return True
+        if self.engine_calls is None or not parameters:
+            return False
+        self.engine_calls += 1
+        return self.engine_calls > 1
 
     def _has_parameters(self, module: nn.Module) -> bool:
         """As has_parameters(), which takes some microseconds: a module that has parameters is remembered."""

@@ -158,7 +158,7 @@ class Family:
             if forms.called and not forms.backward:
                 self._count_root(host)
             forms.called = True
-            if host.library.records_graph(forms.backward, self._grad):
+            if not host.left_out and host.library.records_graph(forms.backward, self._grad):
                 return self._begin_recorded(host, forms)
         except Exception as error:  # no exception of ours may reach the user's program
             say_once(f"sonde: internal error at a call of a compiled graph: {error!r}")
@@ -178,7 +178,7 @@ class Family:
     def _plain(self, host: Program, forms: Forms) -> Compiled:
         """Nothing inside is recorded, rather than the few calls of a library that are seen by chance."""
         with Tracing(host):
-            form = forms.plain_form()
+            form = forms.any_form() if host.left_out else forms.plain_form()
         host.library.begin_run(0, forms.backward, self._grad, None)
         return form
 
@@ -308,7 +308,7 @@ class Family:
 
     def choice_now(self, host: Program, forms: Forms) -> Choice | None:
         """The choice for a form that is compiled before its first call; None for the one without taps."""
-        if host.closed or not host.library.records_graph(forms.backward, self._grad):
+        if host.closed or not (host.left_out or host.library.records_graph(forms.backward, self._grad)):
             return None
         if forms.backward and self._open:
             return self._choice(host, _alive(self._open[-1]))

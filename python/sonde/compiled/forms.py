@@ -82,6 +82,10 @@ class Forms:
                     self.plain = self._plain_later()
         return self.plain
 
+    def any_form(self) -> Compiled:
+        """The form that exists, where a call is not recorded but later ones are."""
+        return self.plain or self.tapped or self.plain_form()
+
     def _plain_later(self) -> Compiled:
         try:
             return self._later(None)

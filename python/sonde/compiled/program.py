@@ -17,6 +17,7 @@ class Program(Protocol):
     names: ModuleNames
     optimizers: AliveOptimizers
     closed: bool
+    left_out: int
 
     @property
     def plan_key(self) -> str:

@@ -61,6 +61,11 @@ std::string how_steps_were_counted(const SessionEnd& end) REQUIRES(session_lock)
     ran += fmt::format("; evaluation counts its own steps, in graph {}", end.clock.evaluation_graph());
   }
   if (ran.empty()) return "";
+  if (end.clock.steps_begun() == 0) {  // no training: nothing but forwards without gradients
+    return fmt::format(
+        "\nsonde: a step is one forward of the model, in graph {}; sonde_settings.step sets another rule",
+        end.clock.evaluation_graph());
+  }
   const bool by_forward = end.plan.sonde.step == StepRule::forward;
   return fmt::format("\nsonde: a step is {}{}; sonde_settings.step sets another rule",
                      by_forward ? "one forward of the model" : "the operators from one Optimizer.step to the next",

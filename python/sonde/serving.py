@@ -1,0 +1,140 @@
+"""Engines that serve requests: their warm-up runs are left out, and a step is one of the engine's.
+
+vLLM calls its model with made-up tokens: before it serves, to measure its memory, to compile and to capture graphs, and
+later while another data-parallel rank works. Its model runner executes one batch of requests in `execute_model`. These
+methods are replaced when their module is imported, in every process that may record.
+"""
+
+import functools
+import os
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any, Protocol
+
+from .console import report, say_once
+from .patches import replace, when_imported
+
+# Modules with a class of a model runner, in vLLM 0.10 and later.
+_MODULES = (
+    "vllm.v1.worker.gpu_model_runner",
+    "vllm.v1.worker.cpu_model_runner",
+    "vllm.v1.worker.gpu.model_runner",
+)
+_WARM_UPS = (
+    "profile_run",
+    "profile_cudagraph_memory",
+    "capture_model",
+    "warming_up_model",
+    "_dummy_run",
+    "_dummy_sampler_run",
+    "_dummy_pooler_run",
+)
+_STEP = "execute_model"
+
+
+class Engine(Protocol):
+    """The host that records, as this module needs it."""
+
+    def leave_out(self, change: int) -> None:
+        """A warm-up run begins (1) or ends (-1)."""
+        ...
+
+    def engine_step(self) -> None:
+        """The engine begins a step; the next call of a model in it counts, later ones do not."""
+        ...
+
+
+class _Serving:
+    """This process: the host that records, and the warm-up run that is under way."""
+
+    def __init__(self) -> None:
+        self.host: Engine | None = None
+        self.depth = 0  # of warm-up runs inside each other
+        self.left_out = 0  # the number of outermost ones
+
+    def warm_up(self, change: int) -> None:
+        """A warm-up run begins or ends."""
+        if os.environ.get("SONDE_WARM_UP", "0") not in ("", "0"):
+            return
+        self.depth += change
+        self.left_out += change == 1 == self.depth
+        if self.host is not None:
+            self.host.leave_out(change)
+
+    def step(self) -> None:
+        """The engine begins a step; one without requests is a warm-up run itself."""
+        if self.host is not None and self.depth == 0:
+            self.host.engine_step()
+
+
+_serving = _Serving()
+_end: Callable[[], None] | None = None  # ends the waiting for modules
+
+
+def watch() -> None:
+    """Waits for the modules of engines; once in a process. It changes nothing before one is imported."""
+    global _end
+    if _end is None:
+        _end = when_imported(dict.fromkeys(_MODULES, _watch_module))
+
+
+def attach(host: Engine) -> Callable[[], None]:
+    """`host` hears of steps and warm-up runs, also of one that is under way. Returns a function that ends it."""
+    watch()
+    _serving.host = host
+    if _serving.depth:
+        host.leave_out(_serving.depth)
+
+    def detach() -> None:
+        if _serving.host is host:
+            _serving.host = None
+            if _serving.left_out:
+                report("notice", _line_about(_serving.left_out))
+
+    return detach
+
+
+def _line_about(count: int) -> str:
+    return (
+        f"{count} warm-up run{'s' if count > 1 else ''} of vLLM with made-up tokens {'were' if count > 1 else 'was'} "
+        "left out; SONDE_WARM_UP=1 records them"
+    )
+
+
+def _watch_module(module: ModuleType) -> None:
+    for runner in _runners(module):
+        for name in _WARM_UPS:
+            if callable(vars(runner).get(name)):
+                replace(runner, name, _warm_up(vars(runner)[name]))
+        if callable(vars(runner).get(_STEP)):
+            replace(runner, _STEP, _step(vars(runner)[_STEP]))
+
+
+def _runners(module: ModuleType) -> Iterator[type]:
+    """Classes of the module that are model runners: an engine that has moved them is recorded as any other program."""
+    found = [one for one in vars(module).values() if isinstance(one, type) and one.__module__ == module.__name__]
+    runners = [one for one in found if any(name in vars(one) for name in (_STEP, *_WARM_UPS))]
+    if not runners:
+        say_once(f"sonde: {module.__name__} has no model runner that Sonde knows: its warm-up runs are recorded too")
+    yield from runners
+
+
+def _warm_up(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def warm_up(*args: Any, **kwargs: Any) -> Any:
+        _serving.warm_up(1)
+        try:
+            return original(*args, **kwargs)
+        finally:
+            _serving.warm_up(-1)
+
+    return warm_up
+
+
+def _step(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def step(*args: Any, **kwargs: Any) -> Any:
+        _serving.step()
+        return original(*args, **kwargs)
+
+    return step

@@ -1,0 +1,132 @@
+"""Engines that serve requests: warm-up runs are left out, a step is the engine's. The one here has vLLM's names."""
+
+import json
+import sys
+import textwrap
+
+import pytest
+from processes import CLI
+
+import sonde
+
+RUNNER = """
+    import torch
+    from torch import nn
+
+
+    class Draft(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.guess = nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.guess(x)
+
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up = nn.Linear(4, 4)
+
+        def forward(self, x):
+            return torch.log(self.up(x).abs() + OFFSET)
+
+
+    class GPUModelRunner:
+        def __init__(self, compiled):
+            torch.manual_seed(0)
+            self.model = torch.compile(Model()) if compiled else Model()
+            self.draft = Draft()
+
+        @torch.inference_mode()
+        def _dummy_run(self, rows):
+            return self.model(torch.full((rows, 4), float("nan")))
+
+        def profile_run(self):
+            return self._dummy_run(3)
+
+        @torch.inference_mode()
+        def execute_model(self, rows):
+            if not rows:
+                return self._dummy_run(1)
+            self.draft(torch.ones(rows, 4))
+            return self.model(torch.arange(4.0 * rows).view(rows, 4))
+""".replace("OFFSET", "1")
+
+SERVE = """
+    import sys
+    import torch
+    from vllm.v1.worker.gpu_model_runner import GPUModelRunner
+
+    torch.set_num_threads(1)
+    runner = GPUModelRunner("compiled" in sys.argv)
+    runner.profile_run()
+    for rows in (3, 2, 0, 2):
+        last = runner.execute_model(rows)
+    print("served", last.sum().item())
+"""
+
+
+@pytest.fixture
+def serve(tmp_path, execute):
+    """serve(*arguments, recorded=…, **environment): a program with an engine that has vLLM's module and methods."""
+    place = tmp_path / "packages/vllm/v1/worker"
+    place.mkdir(parents=True)
+    (place / "gpu_model_runner.py").write_text(textwrap.dedent(RUNNER))
+    program = tmp_path / "serve.py"
+    program.write_text(textwrap.dedent(SERVE))
+
+    def run(*arguments, recorded=None, **environment):
+        command = [sys.executable, program, *arguments]
+        if recorded is not None:
+            command = [CLI, "run", "--out", recorded, "--", *command]
+        return execute(*command, PYTHONPATH=tmp_path / "packages", **environment)
+
+    return run
+
+
+def ops_of_steps(dump):
+    """{(graph, step): operator types}"""
+    steps = {}
+    for op in sonde.open(dump).ops:
+        if not op.is_parameter:
+            steps.setdefault((op.graph, op.step), []).append(op.op_type)
+    return steps
+
+
+@pytest.mark.cold
+@pytest.mark.parametrize("mode", ["eager", "compiled"])
+def test_warm_up_runs_are_left_out_and_each_batch_is_a_step(serve, execute, tmp_path, mode):
+    bare, recorded = serve(mode), serve(mode, recorded=tmp_path / "run")
+    assert recorded.stdout.splitlines()[0] == bare.stdout.splitlines()[0], recorded.stderr
+    steps = ops_of_steps(tmp_path / "run")
+    assert sorted(steps) == [(1, 0), (1, 1), (1, 2)]
+    for types in steps.values():
+        assert types.count("log") == 1 and types.count("linear") + types.count("addmm") == 2
+    assert recorded.stderr.count("2 warm-up runs of vLLM with made-up tokens were left out") == 1
+    assert execute(CLI, "first-bad", tmp_path / "run").status == 0
+
+
+def test_warm_up_runs_are_recorded_where_the_user_asks_for_them(serve, tmp_path):
+    recorded = serve(recorded=tmp_path / "run", SONDE_WARM_UP="1")
+    assert "left out" not in recorded.stderr
+    assert sum(types.count("log") for types in ops_of_steps(tmp_path / "run").values()) == 5
+
+
+def test_chosen_steps_are_those_of_the_engine(serve, config):
+    run = serve(MINDSPORE_DUMP_CONFIG=config(saved_data="statistic", iteration="1"))
+    assert run.stdout.startswith("served"), run.stderr
+    dump = json.loads(config().read_text())["common_dump_settings"]["path"]
+    assert sorted(ops_of_steps(dump)) == [(1, 1)]
+
+
+def test_an_engine_that_has_moved_its_methods_is_said(tmp_path, serve):
+    module = tmp_path / "packages/vllm/v1/worker/gpu_model_runner.py"
+    text = module.read_text()
+    for name in ("_dummy_run", "profile_run", "execute_model"):
+        text = text.replace(name, f"new_{name}")
+    module.write_text(text)
+    (tmp_path / "serve.py").write_text((tmp_path / "serve.py").read_text().replace("runner.", "runner.new_"))
+    run = serve(recorded=tmp_path / "run")
+    assert "served" in run.stdout
+    assert run.stderr.count("has no model runner that Sonde knows: its warm-up runs are recorded too") == 1
