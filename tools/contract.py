@@ -26,6 +26,7 @@ from contract_settings import keys_text, plain_text, with_table
 from contract_settings import names_text as setting_names_text
 from contract_statistics import statistics_header
 from contract_tables import python_columns, served_text, tables_text
+from contract_tools import tools_text
 from contract_web import web_text
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -55,6 +56,7 @@ def built(contract: Contract) -> dict[str, str]:
         "sonde/known_statistics.h": statistics_header(contract),
         "python/sonde/answer_types.py": python_text(contract),
         "python/sonde/dump/column_types.py": python_columns(contract),
+        "python/sonde/agents/tool_table.py": tools_text(contract),
         "contract/command_answers.h": command_header_text(contract),
         "contract/members.h": members_text(contract),
         "contract/names.h": names_text(contract),

@@ -5,6 +5,7 @@
     step = ""                                       as options.toml declares it
     DUMP = "another help"                           the same with another help; a capital: an argument without a name
     json = { needs = ["prove"] }                    the same with other facts
+    rank = { tool = true }                          an argument of the verb's tool (contract_tools.py)
 
 `asks` names the struct of the library's question, which has the options with `asked` and those of its sets; `sets` are
 the structs that the command's options begin with. Sets are declared in options.toml: `[sets.Part]`."""
@@ -53,6 +54,8 @@ class Option:
     job_name: str = ""  # the name there, if it is another one
     job_help: str = ""
     job_value: str = ""  # a job says only whether: the value then
+    tool: bool = False  # an argument of a tool of `sonde mcp`: it writes nothing, and names no path
+    dump: bool = False  # the value is a dump
 
     @property
     def is_named(self) -> bool:
@@ -110,9 +113,14 @@ class Command:
     options: tuple[Option, ...]
     struct: OptionSet
     asks: OptionSet | None
+    tool: str  # the help of its tool of `sonde mcp`; empty: it has none
 
     def jobs(self) -> list[Option]:
         return [option for option in self.options if option.job]
+
+    def arguments(self) -> list[Option]:
+        """Those of the tool."""
+        return [option for option in self.options if option.tool]
 
 
 class OptionReader:
@@ -141,7 +149,9 @@ class OptionReader:
         name = "".join(word.capitalize() for word in table["verb"].split("-")) + "Command"
         meaning = f"The options of sonde {table['verb']}."
         struct = OptionSet(name, meaning, sets, tuple(own.values()))
-        return Command(table["verb"], table["help"], table["footer"], options, struct, asks)
+        tool = table.get("tool", "")  # true: the same help
+        tool = table["help"] if tool is True else tool
+        return Command(table["verb"], table["help"], table["footer"], options, struct, asks, tool)
 
     def _asks(self, file: Any, table: dict[str, Any], options: tuple[Option, ...]) -> OptionSet:
         if table["name"] in self.sets:
@@ -193,6 +203,8 @@ class OptionReader:
         option = Option(key, value[0], value[1].strip(), **facts)
         if option.base not in TYPES:
             raise file.error(f"unknown type '{option.type}' of option '{key}'; known: {', '.join(TYPES)}", *where)
+        if option.tool and (option.base == "path" or option.unit == "FILE"):
+            raise file.error(f"option '{key}' names a file: it cannot be an argument of a tool", *where)
         return option
 
 
@@ -403,7 +415,7 @@ def table(command: Command) -> list[str]:
         value = f" {option.unit or option.base.upper()}" if option.base != "flag" and option.is_named else ""
         names = f"-{option.short}, {option.flag}" if option.short else option.flag
         help = option.help.replace("|", "\\|")
-        where = [] if option.command else ["Python alone"]
+        where = [] if option.command else ["tools alone" if option.tool else "Python alone"]
         where += ["required"] if option.required else []
         where += [option.default_text] if option.default_text else []
         more = f" ({'; '.join(where)})" if where else ""
