@@ -55,6 +55,7 @@ class Option:
     job_help: str = ""
     job_value: str = ""  # a job says only whether: the value then
     tool: bool = False  # an argument of a tool of `sonde mcp`: it writes nothing, and names no path
+    tool_help: str = ""
     dump: bool = False  # the value is a dump
 
     @property

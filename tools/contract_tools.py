@@ -62,8 +62,9 @@ def _argument(option: Option, command: Command) -> str:
     facts |= {"choices": option.choices, "separator": option.separator, "default": option.default}
     least, most = option.range or (0 if option.base in _MOST else None, _MOST.get(option.base))
     facts |= {"least": least, "most": most}
-    given = [f"{name}={_value(value)}" for name, value in facts.items() if value not in (None, False, "", ())]
-    help = f"{option.help} ({option.default_text})" if option.default_text else option.help
+    given = [f"{name}={_value(value)}" for name, value in facts.items() if not _is_default(value)]
+    help = option.tool_help or option.help
+    help = f"{help} ({option.default_text})" if option.default_text else help
     texts = (option.name, option.flag, option.base, _with_names(help, command))
     return f"Argument({', '.join([*map(_text, texts), *given])})"
 
@@ -74,6 +75,10 @@ def _with_names(text: str, command: Command) -> str:
         end = r"(?![\w-])"
         text = re.sub(rf"(?<![\w-]){re.escape(option.flag)}{end}", option.name, text)
     return text
+
+
+def _is_default(value: object) -> bool:
+    return value is None or value is False or value in ("", ())
 
 
 def _value(value: object) -> str:

@@ -1,0 +1,143 @@
+"""Answers in parts: the first rows of each list, and a handle for the others.
+
+    {"tensors": [{"op_name": …}, {"op_name": …}, {"more": 270, "handle": "a1"}]}
+
+Members of rows that are empty are left out, and a part that equals one at the top is `{"same_as": "first"}`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ..errors import Error
+
+_KEPT_VALUES = 1_000_000  # of answers with handles: some 100 MB
+_SHORT_LIST = 16  # of numbers or names, as a shape: it is shown whole
+_LONG_TEXTS = (2000, 400, 100)  # characters of a text that are shown: the first with which a row fits
+_SMALLEST_ROW = 2  # characters
+_REPEATED = 100  # characters from which a repeated part is worth a name
+
+
+class _Kept(NamedTuple):
+    """An answer of which not all was shown."""
+
+    values: int
+    lists: dict[str, tuple[list[Any], int]]  # by handle: the rows, and the first that was not shown
+
+
+class Pages:
+    """Cuts answers, and keeps those that it cut for a while."""
+
+    def __init__(self) -> None:
+        self._kept: list[_Kept] = []  # the oldest first
+        self._number = 0  # of the last handle
+
+    def first(self, document: Mapping[str, Any], limit: int) -> str:
+        """The beginning of a document, as JSON of at most `limit` characters."""
+        cut = self._fitted(_without_repetition(document), limit)
+        if cut.rest:
+            self._kept.append(_Kept(_count(document), cut.rest))
+        while len(self._kept) > 1 and sum(one.values for one in self._kept) > _KEPT_VALUES:
+            del self._kept[0]
+        return cut.text
+
+    def more(self, handle: str, limit: int) -> str:
+        """Further rows of a list. Raises ValueError if there is no such handle, or not any more."""
+        kept = next((one for one in self._kept if handle in one.lists), None)
+        if kept is None:
+            raise ValueError(f"no handle '{handle[:20]}', or one of an answer long ago; ask the question again")
+        rows, begin = kept.lists[handle]
+        cut = self._fitted({"from": begin, "of": len(rows), "rows": _End(rows, begin)}, limit)
+        kept.lists.update(cut.rest)
+        return cut.text
+
+    def _fitted(self, document: Mapping[str, Any], limit: int) -> _Cut:
+        """The most rows of each list with which the whole fits."""
+        longest_list = min(_most_rows(document), limit // _SMALLEST_ROW)
+        for longest_text in _LONG_TEXTS:
+            found, too_many = None, longest_list + 1
+            rows = longest_list
+            while rows >= 0 and too_many - (found.rows if found else -1) > 1:
+                cut = _Cut(document, rows, longest_text, self._number)
+                if len(cut.text) <= limit:
+                    found = cut
+                else:
+                    too_many = rows
+                rows = ((found.rows if found else -1) + too_many) // 2
+            if found and (found.rows > 0 or longest_list == 0 or longest_text == _LONG_TEXTS[-1]):
+                self._number += len(found.rest)
+                return found
+        raise Error(f"a row does not fit in {limit} characters; ask with a larger `limit`")
+
+
+class _End(list[Any]):
+    """The end of a list, which knows the whole."""
+
+    def __init__(self, rows: list[Any], begin: int) -> None:
+        super().__init__(rows[begin:])
+        self.whole, self.begin = rows, begin
+
+
+class _Cut:
+    """A document with at most `rows` rows in each list, and texts of at most `longest` characters, as JSON. `number`:
+    that of the handle before."""
+
+    def __init__(self, document: Mapping[str, Any], rows: int, longest: int, number: int) -> None:
+        self.rows, self._longest, self._number = rows, longest, number
+        self.rest: dict[str, tuple[list[Any], int]] = {}
+        self.text = _text(self._of(document))
+
+    def _of(self, value: Any) -> Any:
+        if isinstance(value, str) and len(value) > self._longest:
+            return f"{value[: self._longest]}… ({len(value) - self._longest} more characters)"
+        if isinstance(value, Mapping):
+            return {name: self._of(one) for name, one in value.items()}
+        return self._list(value) if isinstance(value, list) else value
+
+    def _list(self, values: list[Any]) -> list[Any]:
+        is_plain = not any(isinstance(one, (dict, list)) for one in values[:1])
+        rows = max(self.rows, _SHORT_LIST if is_plain else 0)
+        shown = [self._of(one) for one in values[:rows]]
+        if len(values) <= rows:
+            return shown
+        handle = f"a{self._number + len(self.rest) + 1}"
+        whole, begin = (values.whole, values.begin) if isinstance(values, _End) else (values, 0)
+        self.rest[handle] = (whole, begin + rows)
+        return [*shown, {"more": len(values) - rows, "handle": handle}]
+
+
+def _text(document: Any) -> str:
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+
+
+def _most_rows(value: Any) -> int:
+    """The length of the longest list."""
+    if isinstance(value, Mapping):
+        return max(map(_most_rows, value.values()), default=0)
+    return max(len(value), *map(_most_rows, value), 0) if isinstance(value, list) else 0
+
+
+def _count(value: Any) -> int:
+    """Numbers, texts and their containers."""
+    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return 1 + sum(map(_count, parts))
+
+
+def _without_repetition(document: Mapping[str, Any]) -> dict[str, Any]:
+    """`findings` begins with `first`, and so do others."""
+    names: dict[str, str] = {}
+    for name, value in document.items():
+        if isinstance(value, dict) and len(text := _text(value)) >= _REPEATED:
+            names.setdefault(text, name)
+    return {name: _plain(value, names, is_top=isinstance(value, dict)) for name, value in document.items()}
+
+
+def _plain(value: Any, names: Mapping[str, str], is_top: bool = False) -> Any:
+    if isinstance(value, list):
+        return [_plain(one, names) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if not is_top and names and (name := names.get(_text(value))):
+        return {"same_as": name}
+    return {name: _plain(one, names) for name, one in value.items() if one not in ("", [], {})}
