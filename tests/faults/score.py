@@ -36,6 +36,7 @@ def look(case, evidence, directory):
     place = pathlib.Path(directory) / f"{case.name}-{evidence}"
     place.mkdir(parents=True)
     result = {"case": case.name, "family": case.family, "kind": case.kind, "evidence": evidence}
+    result["places"] = sorted(case.places)
     started = time.monotonic()
     try:
         record(case, evidence, place / "target", (True,) if case.has_golden else ())

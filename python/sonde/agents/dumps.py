@@ -1,11 +1,14 @@
 """The dumps that a server was started with: the only files that its answers come from."""
 
+import itertools
 import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from .. import _core
 from ..errors import Error
+
+_LISTED = 20  # dumps in a message
 
 
 class NamedDump(NamedTuple):
@@ -22,9 +25,9 @@ class Dumps:
         """Raises Error if one of them is not a dump."""
         self.all: list[NamedDump] = []
         for path in paths:
-            real = os.path.realpath(path)
             _check(path)
-            self.all.append(NamedDump(self._free_name(os.path.basename(real) or "dump"), real))
+            name = os.path.basename(os.path.abspath(path)) or "dump"
+            self.all.append(NamedDump(self._free_name(name), os.path.realpath(path)))
 
     def names(self) -> list[str]:
         """The names in questions."""
@@ -41,7 +44,8 @@ class Dumps:
 
     def listed(self) -> str:
         """Names and numbers, for a message."""
-        return ", ".join(f"'{dump.name}' ({n})" for n, dump in enumerate(self.all))
+        shown = [f"'{dump.name}' ({n})" for n, dump in enumerate(self.all[:_LISTED])]
+        return ", ".join([*shown, f"{len(self.all) - _LISTED} more"] if self.all[_LISTED:] else shown)
 
     def refuse_other_files(self, text: str, dump: NamedDump) -> None:
         """Raises ValueError if a text is the path of something that belongs to none of the dumps."""
@@ -55,12 +59,9 @@ class Dumps:
             raise ValueError(f"{_short(text)} is not in a dump of this server; there are {self.listed()}")
 
     def _free_name(self, name: str) -> str:
-        names, number = self.names(), 2
-        while name in names or (number > 2 and f"{name}-{number}" in names):
-            if f"{name}-{number}" not in names:
-                return f"{name}-{number}"
-            number += 1
-        return name
+        """`run-2` of a second dump with the name `run`."""
+        others = (f"{name}-{number}" for number in itertools.count(2))
+        return next(one for one in itertools.chain([name], others) if one not in self.names())
 
 
 def directory_of(dump: NamedDump) -> str:

@@ -2,7 +2,8 @@
 
     {"tensors": [{"op_name": …}, {"op_name": …}, {"more": 270, "handle": "a1"}]}
 
-Members of rows that are empty are left out, and a part that equals one at the top is `{"same_as": "first"}`."""
+An object that does not fit is such a handle too. Members of rows that are empty are left out, and a part that equals one
+at the top is `{"same_as": "first"}`."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from ..errors import Error
 
 _KEPT_VALUES = 1_000_000  # of answers with handles: some 100 MB
 _SHORT_LIST = 16  # of numbers or names, as a shape: it is shown whole
-_LONG_TEXTS = (2000, 400, 100)  # characters of a text that are shown: the first with which a row fits
+# Characters of a text that are shown, and levels of objects below the top: the first with which the answer fits.
+_LEVELS = ((2000, 99), (400, 99), (100, 99), (100, 2), (100, 1))
 _SMALLEST_ROW = 2  # characters
 _REPEATED = 100  # characters from which a repeated part is worth a name
 
@@ -48,27 +50,31 @@ class Pages:
         if kept is None:
             raise ValueError(f"no handle '{handle[:20]}', or one of an answer long ago; ask the question again")
         rows, begin = kept.lists[handle]
-        cut = self._fitted({"from": begin, "of": len(rows), "rows": _End(rows, begin)}, limit)
+        cut = self._fitted({"from": begin, "of": len(rows), "rows": _End(rows, begin)}, limit, fewest=1)
         kept.lists.update(cut.rest)
         return cut.text
 
-    def _fitted(self, document: Mapping[str, Any], limit: int) -> _Cut:
-        """The most rows of each list with which the whole fits."""
-        longest_list = min(_most_rows(document), limit // _SMALLEST_ROW)
-        for longest_text in _LONG_TEXTS:
-            found, too_many = None, longest_list + 1
-            rows = longest_list
-            while rows >= 0 and too_many - (found.rows if found else -1) > 1:
-                cut = _Cut(document, rows, longest_text, self._number)
-                if len(cut.text) <= limit:
-                    found = cut
-                else:
-                    too_many = rows
-                rows = ((found.rows if found else -1) + too_many) // 2
-            if found and (found.rows > 0 or longest_list == 0 or longest_text == _LONG_TEXTS[-1]):
-                self._number += len(found.rest)
-                return found
-        raise Error(f"a row does not fit in {limit} characters; ask with a larger `limit`")
+    def _fitted(self, document: Mapping[str, Any], limit: int, fewest: int = 0) -> _Cut:
+        """The most rows of each list, at least `fewest`, with which the whole fits."""
+        for text, depth in _LEVELS:
+            cut = _most_that_fit(document, limit, text, depth + fewest, self._number)
+            if cut is not None and cut.rows >= fewest:
+                self._number += len(cut.rest)
+                return cut
+        raise Error(f"the answer does not fit in {limit} characters; ask with a larger `limit`")
+
+
+def _most_that_fit(document: Mapping[str, Any], limit: int, text: int, depth: int, number: int) -> _Cut | None:
+    rows = min(_most_rows(document), limit // _SMALLEST_ROW)
+    found, too_many = None, rows + 1
+    while too_many - (found.rows if found else -1) > 1:
+        cut = _Cut(document, rows, text, depth, number)
+        if len(cut.text) <= limit:
+            found = cut
+        else:
+            too_many = rows
+        rows = ((found.rows if found else -1) + too_many) // 2
+    return found
 
 
 class _End(list[Any]):
@@ -80,31 +86,34 @@ class _End(list[Any]):
 
 
 class _Cut:
-    """A document with at most `rows` rows in each list, and texts of at most `longest` characters, as JSON. `number`:
-    that of the handle before."""
+    """A document with at most `rows` rows in each list, texts of at most `longest` characters and objects of at most
+    `depth` levels below the top, as JSON. `number`: that of the handle before."""
 
-    def __init__(self, document: Mapping[str, Any], rows: int, longest: int, number: int) -> None:
-        self.rows, self._longest, self._number = rows, longest, number
+    def __init__(self, document: Mapping[str, Any], rows: int, longest: int, depth: int, number: int) -> None:
+        self.rows, self._longest, self._depth, self._number = rows, longest, depth, number
         self.rest: dict[str, tuple[list[Any], int]] = {}
-        self.text = _text(self._of(document))
+        self.text = _text(self._of(document, 0))
 
-    def _of(self, value: Any) -> Any:
+    def _of(self, value: Any, depth: int) -> Any:
         if isinstance(value, str) and len(value) > self._longest:
             return f"{value[: self._longest]}… ({len(value) - self._longest} more characters)"
         if isinstance(value, Mapping):
-            return {name: self._of(one) for name, one in value.items()}
-        return self._list(value) if isinstance(value, list) else value
+            if depth > self._depth and value:
+                return self._rest_of([value], 0)
+            return {name: self._of(one, depth + 1) for name, one in value.items()}
+        return self._list(value, depth) if isinstance(value, list) else value
 
-    def _list(self, values: list[Any]) -> list[Any]:
-        is_plain = not any(isinstance(one, (dict, list)) for one in values[:1])
+    def _list(self, values: list[Any], depth: int) -> list[Any]:
+        is_plain = not any(isinstance(one, (dict, list)) for one in values[:_SHORT_LIST])
         rows = max(self.rows, _SHORT_LIST if is_plain else 0)
-        shown = [self._of(one) for one in values[:rows]]
-        if len(values) <= rows:
-            return shown
+        shown = [self._of(one, depth + 1) for one in values[:rows]]
+        return shown if len(values) <= rows else [*shown, self._rest_of(values, rows)]
+
+    def _rest_of(self, values: list[Any], begin: int) -> dict[str, Any]:
         handle = f"a{self._number + len(self.rest) + 1}"
-        whole, begin = (values.whole, values.begin) if isinstance(values, _End) else (values, 0)
-        self.rest[handle] = (whole, begin + rows)
-        return [*shown, {"more": len(values) - rows, "handle": handle}]
+        whole, skipped = (values.whole, values.begin) if isinstance(values, _End) else (values, 0)
+        self.rest[handle] = (whole, skipped + begin)
+        return {"more": len(values) - begin, "handle": handle}
 
 
 def _text(document: Any) -> str:
