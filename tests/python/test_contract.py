@@ -76,6 +76,14 @@ def test_one_line_brings_an_option_to_every_face(change):
     }
 
 
+def test_an_option_with_tool_is_an_argument_of_sonde_mcp_unless_it_names_a_file(change):
+    line = 'hardest = ["count", "the hardest ones, as --list prints them", { tool = true }]\nrecommended = ['
+    table = change("questions/watch.toml", "recommended = [", line)["python/sonde/agents/tool_table.py"]
+    assert 'Argument("hardest", "--hardest", "count", "the hardest ones, as list prints them", least=0, ' in table
+    with pytest.raises(contract_language.ContractError, match="watch.toml:.*'map' names a file: it cannot be"):
+        change("questions/watch.toml", "recommended = [", 'map = ["path", "a file", { tool = true }]\nrecommended = [')
+
+
 def test_one_line_brings_a_key_of_a_configuration_to_the_engine_and_the_document(change):
     line = 'calm = ["a boolean", "say less", { flag = true }]'
     files = change("settings.toml", "[settings.sonde_settings]\n", f"[settings.sonde_settings]\n{line}\n")

@@ -329,6 +329,11 @@ def test_a_repeated_part_is_named_and_empty_members_of_rows_are_left_out():
     assert found["notes"] == []
 
 
+def test_the_document_has_the_text_of_the_skill():
+    skill = (ROOT / "examples/agents/SKILL.md").read_text()
+    assert f"````markdown\n{skill}````\n" in (ROOT / "docs/agents.md").read_text()
+
+
 # --- start ------------------------------------------------------------------------------------------------------------
 
 

@@ -2,8 +2,8 @@
 
     {"tensors": [{"op_name": …}, {"op_name": …}, {"more": 270, "handle": "a1"}]}
 
-An object that does not fit is such a handle too. Members of rows that are empty are left out, and a part that equals one
-at the top is `{"same_as": "first"}`."""
+An object that does not fit is such a handle too. Members of rows that are empty are left out, and a part that equals
+one at the top is `{"same_as": "first"}`."""
 
 from __future__ import annotations
 
