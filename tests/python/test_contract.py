@@ -50,6 +50,7 @@ def test_one_line_brings_a_member_to_every_face(change):
         "contract/members.h",
         "contract/names.h",
         "python/sonde/answer_types.py",
+        "python/sonde/agents/tool_table.py",
         "web/src/answers.ts",
         "docs/json/first-bad.schema.json",
         "docs/json/answers.md",
@@ -80,7 +81,7 @@ def test_an_option_with_tool_is_an_argument_of_sonde_mcp_unless_it_names_a_file(
     line = 'hardest = ["count", "the hardest ones, as --list prints them", { tool = true }]\nrecommended = ['
     table = change("questions/watch.toml", "recommended = [", line)["python/sonde/agents/tool_table.py"]
     assert 'Argument("hardest", "--hardest", "count", "the hardest ones, as list prints them", least=0, ' in table
-    with pytest.raises(contract_language.ContractError, match="watch.toml:.*'map' names a file: it cannot be"):
+    with pytest.raises(contract_language.ContractError, match=r"watch\.toml:.*'map' names a file: it cannot be"):
         change("questions/watch.toml", "recommended = [", 'map = ["path", "a file", { tool = true }]\nrecommended = [')
 
 
@@ -239,8 +240,8 @@ def test_a_word_of_several_parts_is_a_name_in_cpp(change):
         ("questions/stomp.toml", 'answer = "StompReport"', 'answer = "Stomp"', "'answer' names Stomp"),
         (
             "questions/ls.toml",
-            'ops = ["flag", "list the ops, with scope and source line"]',
-            'ops = ["flag", ""]',
+            'ops = ["flag", "list the ops, with scope and source line", ',
+            'ops = ["flag", "", ',
             "option 'ops' needs [type, help]",
         ),
         ("questions/ls.toml", 'ops = ["flag", "list', 'ops = ["flog", "list', "unknown type 'flog' of option 'ops'"),

@@ -1,6 +1,6 @@
 """Answers in parts: the first rows of each list, and a handle for the others.
 
-    {"tensors": [{"op_name": …}, {"op_name": …}, {"more": 270, "handle": "a1"}]}
+    {"tensors": [{"slot": 0, …}, {"slot": 1, …}, {"more": 270, "handle": "a1"}]}
 
 An object that does not fit is such a handle too. Members of rows that are empty are left out, and a part that equals
 one at the top is `{"same_as": "first"}`."""
