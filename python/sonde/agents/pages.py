@@ -21,11 +21,15 @@ _SMALLEST_ROW = 2  # characters
 _REPEATED = 100  # characters from which a repeated part is worth a name
 
 
+_Rest = dict[str, tuple[list[Any], int]]  # by handle: the rows, and the first that was not shown
+
+
 class _Kept(NamedTuple):
     """An answer of which not all was shown."""
 
     values: int
-    lists: dict[str, tuple[list[Any], int]]  # by handle: the rows, and the first that was not shown
+    names: Mapping[str, str]
+    rest: _Rest
 
 
 class Pages:
@@ -37,38 +41,49 @@ class Pages:
 
     def first(self, document: Mapping[str, Any], limit: int) -> str:
         """The beginning of a document, as JSON of at most `limit` characters."""
-        cut = self._fitted(_without_repetition(document), limit)
+        names = _names_of_parts(document)
+        cut = self._fitted(document, names, limit)
         if cut.rest:
-            self._kept.append(_Kept(_count(document), cut.rest))
+            self._kept.append(_Kept(_count(document), names, cut.rest))
         while len(self._kept) > 1 and sum(one.values for one in self._kept) > _KEPT_VALUES:
             del self._kept[0]
         return cut.text
 
     def more(self, handle: str, limit: int) -> str:
         """Further rows of a list. Raises ValueError if there is no such handle, or not any more."""
-        kept = next((one for one in self._kept if handle in one.lists), None)
+        kept = next((one for one in self._kept if handle in one.rest), None)
         if kept is None:
             raise ValueError(f"no handle '{handle[:20]}', or one of an answer long ago; ask the question again")
-        rows, begin = kept.lists[handle]
-        cut = self._fitted({"from": begin, "of": len(rows), "rows": _End(rows, begin)}, limit, fewest=1)
-        kept.lists.update(cut.rest)
+        rows, begin = kept.rest[handle]
+        document = {"from": begin, "of": len(rows), "rows": _End(rows, begin)}
+        cut = self._fitted(document, kept.names, limit, fewest=1)
+        kept.rest.update(cut.rest)
         return cut.text
 
-    def _fitted(self, document: Mapping[str, Any], limit: int, fewest: int = 0) -> _Cut:
+    def _fitted(self, document: Mapping[str, Any], names: Mapping[str, str], limit: int, fewest: int = 0) -> _Cut:
         """The most rows of each list, at least `fewest`, with which the whole fits."""
-        for text, depth in _LEVELS:
-            cut = _most_that_fit(document, limit, text, depth + fewest, self._number)
+        for longest, depth in _LEVELS:
+            cut = _most_that_fit(document, _Form(names, longest, depth + fewest, self._number), limit)
             if cut is not None and cut.rows >= fewest:
                 self._number += len(cut.rest)
                 return cut
         raise Error(f"the answer does not fit in {limit} characters; ask with a larger `limit`")
 
 
-def _most_that_fit(document: Mapping[str, Any], limit: int, text: int, depth: int, number: int) -> _Cut | None:
-    rows = min(_most_rows(document), limit // _SMALLEST_ROW)
+class _Form(NamedTuple):
+    """The form of an answer, but for the number of rows."""
+
+    names: Mapping[str, str]  # of parts at the top, by their JSON
+    longest: int  # characters of a text
+    depth: int  # levels of objects below the top
+    number: int  # of the handle before
+
+
+def _most_that_fit(document: Mapping[str, Any], form: _Form, limit: int) -> _Cut | None:
+    rows = _most_rows(document, limit // _SMALLEST_ROW)
     found, too_many = None, rows + 1
     while too_many - (found.rows if found else -1) > 1:
-        cut = _Cut(document, rows, text, depth, number)
+        cut = _Cut(document, rows, form)
         if len(cut.text) <= limit:
             found = cut
         else:
@@ -86,22 +101,28 @@ class _End(list[Any]):
 
 
 class _Cut:
-    """A document with at most `rows` rows in each list, texts of at most `longest` characters and objects of at most
-    `depth` levels below the top, as JSON. `number`: that of the handle before."""
+    """A document with at most `rows` rows in each list, as JSON."""
 
-    def __init__(self, document: Mapping[str, Any], rows: int, longest: int, depth: int, number: int) -> None:
-        self.rows, self._longest, self._depth, self._number = rows, longest, depth, number
-        self.rest: dict[str, tuple[list[Any], int]] = {}
+    def __init__(self, document: Mapping[str, Any], rows: int, form: _Form) -> None:
+        self.rows, self._form = rows, form
+        self.rest: _Rest = {}
         self.text = _text(self._of(document, 0))
 
     def _of(self, value: Any, depth: int) -> Any:
-        if isinstance(value, str) and len(value) > self._longest:
-            return f"{value[: self._longest]}… ({len(value) - self._longest} more characters)"
+        longest = self._form.longest
+        if isinstance(value, str) and len(value) > longest:
+            return f"{value[:longest]}… ({len(value) - longest} more characters)"
         if isinstance(value, Mapping):
-            if depth > self._depth and value:
-                return self._rest_of([value], 0)
-            return {name: self._of(one, depth + 1) for name, one in value.items()}
+            return self._object(value, depth)
         return self._list(value, depth) if isinstance(value, list) else value
+
+    def _object(self, value: Mapping[str, Any], depth: int) -> Any:
+        if depth > 1 and self._form.names and (name := self._form.names.get(_text(value))):
+            return {"same_as": name}
+        if depth > self._form.depth and value:
+            return self._rest_of([value], 0)
+        shown = ((name, one) for name, one in value.items() if depth == 0 or one not in ("", [], {}))
+        return {name: self._of(one, depth + 1) for name, one in shown}
 
     def _list(self, values: list[Any], depth: int) -> list[Any]:
         is_plain = not any(isinstance(one, (dict, list)) for one in values[:_SHORT_LIST])
@@ -110,7 +131,7 @@ class _Cut:
         return shown if len(values) <= rows else [*shown, self._rest_of(values, rows)]
 
     def _rest_of(self, values: list[Any], begin: int) -> dict[str, Any]:
-        handle = f"a{self._number + len(self.rest) + 1}"
+        handle = f"a{self._form.number + len(self.rest) + 1}"
         whole, skipped = (values.whole, values.begin) if isinstance(values, _End) else (values, 0)
         self.rest[handle] = (whole, skipped + begin)
         return {"more": len(values) - begin, "handle": handle}
@@ -120,33 +141,27 @@ def _text(document: Any) -> str:
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
 
-def _most_rows(value: Any) -> int:
-    """The length of the longest list."""
+def _most_rows(value: Any, most: int) -> int:
+    """The length of the longest list; `most`: a larger one does not matter."""
     if isinstance(value, Mapping):
-        return max(map(_most_rows, value.values()), default=0)
-    return max(len(value), *map(_most_rows, value), 0) if isinstance(value, list) else 0
+        return max((_most_rows(one, most) for one in value.values()), default=0)
+    if not isinstance(value, list):
+        return 0
+    return min(most, max(len(value), *(_most_rows(one, most) for one in value[:most]), 0))
 
 
 def _count(value: Any) -> int:
-    """Numbers, texts and their containers."""
-    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    return 1 + sum(map(_count, parts))
+    """About the number of values in a document: rows of a list are alike."""
+    if isinstance(value, list):
+        first = value[:_SHORT_LIST]
+        return 1 + sum(map(_count, first)) * len(value) // max(len(first), 1)
+    return 1 + sum(map(_count, value.values())) if isinstance(value, Mapping) else 1
 
 
-def _without_repetition(document: Mapping[str, Any]) -> dict[str, Any]:
-    """`findings` begins with `first`, and so do others."""
+def _names_of_parts(document: Mapping[str, Any]) -> dict[str, str]:
+    """Names of objects at the top by their JSON: `findings` begins with `first`, and so do others."""
     names: dict[str, str] = {}
     for name, value in document.items():
         if isinstance(value, dict) and len(text := _text(value)) >= _REPEATED:
             names.setdefault(text, name)
-    return {name: _plain(value, names, is_top=isinstance(value, dict)) for name, value in document.items()}
-
-
-def _plain(value: Any, names: Mapping[str, str], is_top: bool = False) -> Any:
-    if isinstance(value, list):
-        return [_plain(one, names) for one in value]
-    if not isinstance(value, dict):
-        return value
-    if not is_top and names and (name := names.get(_text(value))):
-        return {"same_as": name}
-    return {name: _plain(one, names) for name, one in value.items() if one not in ("", [], {})}
+    return names
