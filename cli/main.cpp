@@ -132,6 +132,7 @@ int run_main(int argc, char** argv) {
     return msaccucmp::run(std::vector<std::string>(argv + 2, argv + argc));
   }
   add_verb<ExportCommand>(app, exit_status, export_dump);
+  add_verb<McpCommand>(app, exit_status, mcp);
   add_verb<CompletionCommand>(app, exit_status,
                               [&app](const CompletionCommand& options) { return completion(options, app); });
   add_help(app, exit_status);

@@ -5,5 +5,6 @@ namespace sonde {
 
 extern const char* const kExportDump;     // export_dump.py
 extern const char* const kConvertFormat;  // convert_format.py
+extern const char* const kMcpServer;      // mcp_server.py
 
 }  // namespace sonde

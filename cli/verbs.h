@@ -19,6 +19,7 @@ int graph(const GraphCommand& options);
 int index(const IndexCommand& options);
 int info(const InfoCommand& options);
 int ls(const LsCommand& options);
+int mcp(const McpCommand& options);
 int report(const ReportCommand& options);
 // The status is that of the command that was run.
 int run(const RunCommand& options);

@@ -348,7 +348,7 @@ def started(*arguments, code=f"import runpy; runpy.run_module('{MODULE}', run_na
 
 def test_a_missing_package_is_one_line_that_names_the_cure(tmp_path):
     code = f"import sys; sys.modules['mcp'] = None; from {MODULE} import main; sys.exit(main('run7'))"
-    assert started(code=code) == (2, "", "sonde: error: sonde mcp needs mcp: pip install 'sonde[mcp]'\n")
+    assert started(code=code) == (2, "", "sonde: error: sonde mcp needs mcp: pip install 'tensorsonde[mcp]'\n")
 
 
 def test_without_a_dump_it_does_not_start(tmp_path):
