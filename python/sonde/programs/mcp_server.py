@@ -12,8 +12,8 @@ def main(*dumps: str) -> int:
         from sonde.agents.server import main as serve
     except ImportError as error:
         print(
-            f"sonde: error: cannot answer agents with {sys.executable}: {error}; install tensorsonde[mcp] there, or name "
-            "an interpreter that has it: --python",
+            f"sonde: error: cannot answer agents with {sys.executable}: {error}; install tensorsonde[mcp] there, or "
+            "name an interpreter that has it: --python",
             file=sys.stderr,
         )
         return 2
