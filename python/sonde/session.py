@@ -155,6 +155,11 @@ def running() -> bool:
     return _mine()
 
 
+def directory() -> str | None:
+    """The directory that the session of this process writes to; None without a session."""
+    return _path_of(_settings) if _mine() and _settings is not None else None
+
+
 def gives_way() -> bool:
     """True if the session that runs has begun by a variable without a configuration, or with the first model of a
     child: the program's own then takes its place."""
