@@ -40,7 +40,7 @@ class SondeCallback(Base):
     @harmless
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, *_: object) -> None:
         """As often as the trainer logs: a loss that is not finite may have its reason in the dump."""
-        if trainer.log_every_n_steps and (trainer.global_step + 1) % trainer.log_every_n_steps == 0:
+        if trainer.log_every_n_steps and trainer.global_step % trainer.log_every_n_steps == 0:
             found = self.recording.look({**trainer.callback_metrics, "loss": _loss(outputs)})
             self._tell(found, trainer)
             trainer.should_stop = trainer.should_stop or (found is not None and self.ends_training)

@@ -1,0 +1,48 @@
+"""A network whose rows can contain a number that makes its logarithm NaN, and digests of its parameters."""
+
+import hashlib
+import sys
+
+import torch
+from torch import nn
+
+torch.set_num_threads(1)
+
+
+class Small(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(4, 8)
+        self.last = nn.Linear(8, 1)
+
+    def forward(self, x=None, labels=None):
+        shift = torch.log(x.amin(dim=1, keepdim=True))  # the planted line
+        loss = (self.last(torch.relu(self.first(x))) + shift).square().mean()
+        return {"loss": loss}
+
+
+def rows(steps, bad_step=None, batch=2):
+    """Rows of positive numbers; one in the batch of `bad_step` is negative."""
+    generator = torch.Generator().manual_seed(0)
+    values = torch.rand(steps * batch, 4, generator=generator) + 0.5
+    if bad_step is not None:
+        values[bad_step * batch, 0] = -1.0
+    return values
+
+
+def network():
+    torch.manual_seed(0)
+    return Small()
+
+
+def digest(model):
+    digests = hashlib.sha256()
+    for parameter in model.parameters():
+        digests.update(parameter.detach().numpy().tobytes())
+    return digests.hexdigest()
+
+
+def arguments():
+    """(directory of the dump or None, step with the bad row or None) of the command line."""
+    out, bad = sys.argv[1:3]
+    return out if out != "-" else None, int(bad) if bad != "-" else None
