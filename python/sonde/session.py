@@ -344,7 +344,12 @@ def start_from_environment(config: str | None, framework: str = "torch") -> None
 
 def begin_with_model(config: str) -> None:
     """Called by the import of PyTorch in a worker (see sonde_autoload): a session begins with its first model."""
-    _look_for_model(lambda: start_from_environment(config))
+    call_with_model(lambda: start_from_environment(config))
+
+
+def call_with_model(begin: Callable[[], None]) -> None:
+    """Calls begin(), which begins a session, when the first model of this process is about to run, if any does."""
+    _look_for_model(begin)
 
 
 def _look_for_model(begin: Callable[[], None]) -> None:

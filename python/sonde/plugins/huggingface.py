@@ -71,4 +71,4 @@ def _writers(args: Any) -> list[object]:
         return []
     from torch.utils.tensorboard import SummaryWriter
 
-    return [SummaryWriter(log_dir=os.path.expanduser(directory))]  # type: ignore[no-untyped-call]
+    return [SummaryWriter(log_dir=os.path.expanduser(directory))]

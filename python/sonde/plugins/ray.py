@@ -1,7 +1,7 @@
 """Ray Train, and Ray's actors and tasks.
 
-    TorchTrainer(recorded(train_loop, "/data/run7"), …)      # the finding is in the worker's log
-    ray.init(runtime_env=runtime_env("/data/run7"))          # actors and tasks that run a model are recorded
+TorchTrainer(recorded(train_loop, "/data/run7"), …)      # the finding is in the worker's log
+ray.init(runtime_env=runtime_env("/data/run7"))          # actors and tasks that run a model are recorded
 """
 
 import functools
@@ -53,7 +53,7 @@ def begin() -> None:
 
         recording = Recording(__name__, **json.loads(arguments))
         _kept.append(recording)
-        session.begin_with_first_model(recording.start)
+        session.call_with_model(recording.start)
 
 
 _kept: list[Recording] = []

@@ -1,6 +1,7 @@
-"""A network whose rows can contain a number that makes its logarithm NaN, and digests of its parameters."""
+"""A network whose rows can contain a number that makes its logarithm NaN, and the runs of a program."""
 
 import hashlib
+import json
 import sys
 
 import torch
@@ -42,7 +43,17 @@ def digest(model):
     return digests.hexdigest()
 
 
-def arguments():
-    """(directory of the dump or None, step with the bad row or None) of the command line."""
-    out, bad = sys.argv[1:3]
-    return out if out != "-" else None, int(bad) if bad != "-" else None
+def run(train):
+    """train(directory of the dump or None, step with the bad row or None) gives a model and other facts: bare and
+    recorded with the bad row, then recorded without it. The log of each run ends in a line."""
+    facts = []
+    for out, bad in ((None, BAD_STEP), (f"{sys.argv[1]}/bad", BAD_STEP), (f"{sys.argv[1]}/good", None)):
+        model, *others = train(out, bad)
+        facts.append([digest(model), torch.get_rng_state().sum().item(), *others])
+        for stream in (sys.stdout, sys.stderr):
+            print(END_OF_RUN, file=stream, flush=True)
+    print(json.dumps(facts))
+
+
+BAD_STEP = 2  # counted from 0
+END_OF_RUN = "--- end of run"

@@ -1,8 +1,6 @@
-import json
-
 import lightning
 import torch
-from common import Small, arguments, digest, network, rows
+from common import network, rows, run
 
 from sonde.plugins.lightning import SondeCallback
 
@@ -19,17 +17,20 @@ class Module(lightning.LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.01)
 
 
-out, bad = arguments()
-model: Small = network()
-trainer = lightning.Trainer(
-    max_epochs=1,
-    accelerator="cpu",
-    logger=False,
-    log_every_n_steps=1,
-    enable_checkpointing=False,
-    enable_progress_bar=False,
-    enable_model_summary=False,
-    callbacks=[SondeCallback(out)] if out else [],
-)
-trainer.fit(Module(model), torch.utils.data.DataLoader(rows(5, bad), batch_size=2))
-print(json.dumps({"bits": [digest(model), trainer.global_step, torch.get_rng_state().sum().item()]}))
+def train(out, bad):
+    model = network()
+    trainer = lightning.Trainer(
+        max_epochs=1,
+        accelerator="cpu",
+        logger=False,
+        log_every_n_steps=1,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        callbacks=[SondeCallback(out)] if out else [],
+    )
+    trainer.fit(Module(model), torch.utils.data.DataLoader(rows(5, bad), batch_size=2))
+    return model, trainer.global_step, []
+
+
+run(train)
