@@ -1,7 +1,8 @@
 """Plug-ins for trainers: a planted NaN is in the trainer's log, with operator, line and the trainer's number of the
 step; a healthy training is "nothing wrong"; the bits are those of a bare one.
 
-torchtitan, verl and Ray are not in .venv-frameworks: their tests run if SONDE_PLUGIN_HOSTS names directories with them.
+torchtitan, verl, Ray and trackers are not in .venv-frameworks: their tests run if SONDE_PLUGIN_HOSTS names directories
+with them.
 """
 
 import functools
@@ -30,27 +31,39 @@ CASES = {
 NEEDS = {"titan": "torchtitan", "rlhf": "verl", "rays": "ray"}
 
 
-@functools.cache
+def need(package):
+    if not any((pathlib.Path(place) / package).is_dir() for place in HOSTS.split(os.pathsep) if place):
+        pytest.skip(f"no {package} in SONDE_PLUGIN_HOSTS")
+
+
 def execute(program, directory):
     """(facts of the bare, the bad and the healthy run, the log of each)"""
-    needed = NEEDS.get(program)
-    if needed and not any((pathlib.Path(place) / needed).is_dir() for place in HOSTS.split(os.pathsep) if place):
-        pytest.skip(f"no {needed} in SONDE_PLUGIN_HOSTS")
-    paths = [str(PROGRAMS), *filter(None, [os.environ.get("SONDE_PLUGIN_PATH"), HOSTS])]
+    if program in NEEDS:
+        need(NEEDS[program])
+    run = python(program, directory)
+    log = run.stdout if program == "titan" else run.stderr  # torchtitan logs to stdout
+    return json.loads(run.stdout.splitlines()[-1]), log.split("--- end of run\n")
+
+
+@functools.cache
+def python(program, directory, *arguments):
+    paths = [str(PROGRAMS), *filter(None, [os.environ.get("PYTHONPATH"), HOSTS])]
     run = run_in(
         directory,
         directory,
         PYTHON,
         PROGRAMS / f"{program}.py",
         directory / program,
+        *arguments,
         PYTHONPATH=os.pathsep.join(paths),
         HF_HUB_OFFLINE=1,
         VERL_USE_EXTERNAL_MODULES="sonde.plugins.verl",
         RAY_AUTH_MODE="disabled",
+        WANDB_MODE="offline",
+        MLFLOW_ALLOW_FILE_STORE="true",
     )
     assert run.status == 0, run.stderr[-3000:]
-    log = run.stdout if program == "titan" else run.stderr  # torchtitan logs to stdout
-    return json.loads(run.stdout.splitlines()[-1]), log.split("--- end of run\n")
+    return run
 
 
 @pytest.fixture(scope="module")
@@ -79,3 +92,10 @@ def test_the_history_of_transformers_contains_the_finding(directory):
 def test_a_schedule_records_its_steps_under_the_numbers_of_the_loop(directory):
     (_, _, good), _ = execute("loop", directory)
     assert good[-1][1:] == ["11", "12", "13"]
+
+
+@pytest.mark.parametrize("tracker", ["tensorboard", "wandb", "mlflow"])
+def test_the_finding_is_where_the_other_numbers_of_the_training_are(tracker, directory):
+    need(tracker)
+    run = python("trackers", directory, tracker)
+    assert run.stdout.splitlines()[-1].endswith("found"), run.stdout + run.stderr

@@ -20,7 +20,7 @@ else:
     Base = host_class(__name__, "torchtitan.tools.profiler:Profiler")
 
 
-class SondeProfiler(Base):
+class SondeProfiler(Base):  # type: ignore[misc, unused-ignore]
     """torchtitan's profiler, and a recording. A step's number is `trainer.step`, as in its log: the first is 1."""
 
     if hasattr(Base, "Config"):
@@ -33,7 +33,7 @@ class SondeProfiler(Base):
 
     def __enter__(self) -> Any:
         self.trackers = Trackers()
-        self.recording = None
+        self.recording: Recording | None = None
         self._start()
         return super().__enter__()
 

@@ -1,0 +1,53 @@
+"""A loop whose numbers go to one tracker; the finding is looked for there."""
+
+import glob
+import sys
+
+import torch
+from common import BAD_STEP, network, rows
+
+from sonde.plugins.loop import record
+
+directory, tracker = sys.argv[1:]
+
+
+def train(writers=()):
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with record(f"{directory}/{tracker}-dump", writers=writers) as recording:
+        for batch in rows(4, BAD_STEP).split(2):
+            model(batch)["loss"].backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            recording.step()
+    return recording.report
+
+
+if tracker == "tensorboard":
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from torch.utils.tensorboard import SummaryWriter
+
+    line = train([SummaryWriter(f"{directory}/events")]).line
+    events = EventAccumulator(f"{directory}/events")
+    events.Reload()
+    (event,) = events.Tensors("sonde/first_bad/text_summary")
+    found = event.step == BAD_STEP and line in event.tensor_proto.string_val[0].decode()
+elif tracker == "wandb":
+    import wandb
+
+    active = wandb.init(project="project", dir=directory)
+    report = train()
+    found = active.summary["sonde/first_bad"] == report.line
+    active.finish()
+    logged = b"".join(open(path, "rb").read() for path in glob.glob(f"{directory}/wandb/offline*/*.wandb"))
+    found = found and b"sonde-first-bad" in logged
+else:
+    import mlflow
+
+    mlflow.set_tracking_uri(f"file://{directory}/mlflow")
+    active = mlflow.start_run()
+    report = train()
+    found = mlflow.get_run(active.info.run_id).data.tags["sonde.first_bad"] == report.line
+    (page,) = glob.glob(f"{directory}/mlflow/*/*/artifacts/sonde/first_bad.txt")
+    found = found and open(page).read() == report.page
+print("found" if found else "missing")
