@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from .recording import Recording, Report, harmless, host_class, tell
+from .recording import Recording, Report, harmless, host_class, log_report
 from .trackers import Trackers
 
 if TYPE_CHECKING:
@@ -55,16 +55,16 @@ class SondeTracker(Base):
     @harmless
     def log(self, values: dict[str, Any], step: int | None = None, **_: object) -> None:
         """This step has ended. A loss that is not finite may have its reason in the dump."""
-        self._tell(self.recording.look(values))
+        self._log(self.recording.look(values))
         if step is not None:
             self.recording.at(step + 1)
 
     @harmless
     def finish(self) -> None:
         """The recording ends."""
-        self._tell(self.recording.finish())
+        self._log(self.recording.finish())
 
-    def _tell(self, found: Report | None) -> None:
+    def _log(self, found: Report | None) -> None:
         if found is not None:
-            tell(logging.getLogger("accelerate.sonde"), found)
+            log_report(logging.getLogger("accelerate.sonde"), found)
             self.trackers.publish(found, self.writers)

@@ -8,7 +8,7 @@ import logging
 import os
 from typing import TYPE_CHECKING, Any
 
-from .recording import Recording, Report, harmless, host_class, tell
+from .recording import Recording, Report, harmless, host_class, log_report
 from .trackers import Trackers
 
 if TYPE_CHECKING:
@@ -43,19 +43,19 @@ class SondeCallback(Base):
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: object) -> None:
         """A loss that is not finite may have its reason in the dump."""
         found = self.recording.look(logs or {})
-        self._tell(found, args, state)
+        self._log(found, args, state)
         if found is not None and self.ends_training:
             control.should_training_stop = True
 
     @harmless
     def on_train_end(self, args: Any, state: Any, control: Any, **_: object) -> None:
         """The recording ends."""
-        self._tell(self.recording.finish(), args, state)
+        self._log(self.recording.finish(), args, state)
 
-    def _tell(self, found: Report | None, args: Any, state: Any) -> None:
+    def _log(self, found: Report | None, args: Any, state: Any) -> None:
         if found is None:
             return
-        tell(logging.getLogger("transformers.sonde"), found)
+        log_report(logging.getLogger("transformers.sonde"), found)
         state.log_history.append({"sonde_first_bad": found.line, "step": state.global_step})
         if state.is_world_process_zero:
             self.trackers.publish(found, _writers(args))

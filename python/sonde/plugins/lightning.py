@@ -6,7 +6,7 @@ lightning.Trainer(callbacks=[SondeCallback("/data/run7")], …)
 import logging
 from typing import TYPE_CHECKING, Any
 
-from .recording import Recording, Report, harmless, host_class, tell
+from .recording import Recording, Report, harmless, host_class, log_report
 from .trackers import Trackers
 
 if TYPE_CHECKING:
@@ -42,23 +42,23 @@ class SondeCallback(Base):
         """As often as the trainer logs: a loss that is not finite may have its reason in the dump."""
         if trainer.log_every_n_steps and trainer.global_step % trainer.log_every_n_steps == 0:
             found = self.recording.look({**trainer.callback_metrics, "loss": _loss(outputs)})
-            self._tell(found, trainer)
+            self._log(found, trainer)
             trainer.should_stop = trainer.should_stop or (found is not None and self.ends_training)
 
     @harmless
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """The recording ends."""
-        self._tell(self.recording.finish(), trainer)
+        self._log(self.recording.finish(), trainer)
 
     @harmless
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         """The training ends with an exception."""
-        self._tell(self.recording.finish(), trainer)
+        self._log(self.recording.finish(), trainer)
 
-    def _tell(self, found: Report | None, trainer: Any) -> None:
+    def _log(self, found: Report | None, trainer: Any) -> None:
         if found is None:
             return
-        tell(logging.getLogger("lightning.pytorch.sonde"), found)
+        log_report(logging.getLogger("lightning.pytorch.sonde"), found)
         if trainer.is_global_zero:
             self.trackers.publish(found, trainer.loggers)
 

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from .. import session
-from .recording import Recording, Report, harmless, tell
+from .recording import Recording, Report, harmless, log_report
 from .trackers import Trackers
 
 Schedule = Callable[[int], bool]
@@ -60,13 +60,13 @@ class Record:
         """The step ends here. If one of `values` (the loss) is not finite, the reason is looked for at once."""
         self.recording.end_step()
         self._number += 1
-        self._tell(self.recording.look(values or {}))
+        self._log(self.recording.look(values or {}))
         self._switch()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._tell(self.recording.finish())
+        self._log(self.recording.finish())
 
     @harmless
     def _switch(self) -> None:
@@ -75,9 +75,9 @@ class Record:
             (session.dump_start if on else session.dump_stop)()
 
     @harmless
-    def _tell(self, found: Report | None) -> None:
+    def _log(self, found: Report | None) -> None:
         if found is not None:
-            tell(logging.getLogger("sonde"), found)
+            log_report(logging.getLogger("sonde"), found)
             self.trackers.publish(found, self.writers)
             if self._on_report is not None:
                 self._on_report(found)

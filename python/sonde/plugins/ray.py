@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import session
-from .recording import Recording, harmless, tell
+from .recording import Recording, harmless, log_report
 from .trackers import Trackers
 
 _VARIABLE = "SONDE_RAY"  # of a worker: the arguments of its recording
@@ -31,7 +31,7 @@ def recorded(train_loop: Callable[..., Any], *args: Any, **settings: Any) -> Cal
         finally:
             found = recording.finish()
             if found is not None:
-                tell(logging.getLogger("ray.train.sonde"), found)
+                log_report(logging.getLogger("ray.train.sonde"), found)
                 trackers.publish(found)
 
     return recorded_loop

@@ -195,7 +195,7 @@ class Recording:
         return Report(text, first is not None, step, self.dump, answer.text, answer.document)
 
 
-def tell(logger: logging.Logger, found: Report) -> None:
+def log_report(logger: logging.Logger, found: Report) -> None:
     """The report's line in the log of a trainer; on stderr if that log does not show lines of this level."""
     level = logging.WARNING if found.is_bad else logging.INFO
     if logger.isEnabledFor(level):

@@ -11,7 +11,7 @@ import os
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from .recording import Recording, harmless, host_class, tell, warn
+from .recording import Recording, harmless, host_class, log_report, warn
 from .trackers import Trackers
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class SondeProfiler(Base):  # type: ignore[misc, unused-ignore]
     def _finish(self) -> None:
         found = self.recording.finish() if self.recording is not None else None
         if found is not None:
-            tell(logging.getLogger("sonde"), found)  # below the root, which torchtitan logs to
+            log_report(logging.getLogger("sonde"), found)  # below the root, which torchtitan logs to
             self.trackers.publish(found)
 
 
@@ -73,7 +73,7 @@ def record(config: Any, **sonde: Any) -> Any:
 
 
 def _register() -> None:
-    """Tells torchtitan of the override. If its profiler has moved, the override replaces nothing."""
+    """Registers the override. If its profiler has moved, the override replaces nothing."""
     try:
         from torchtitan.config import Configurable  # type: ignore[import-not-found, unused-ignore]
         from torchtitan.config.override import override  # type: ignore[import-not-found, unused-ignore]

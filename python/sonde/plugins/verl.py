@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from ..patches import replace
-from .recording import Recording, Report, harmless, host_class, tell
+from .recording import Recording, Report, harmless, host_class, log_report
 
 
 class SondeTool:
@@ -42,15 +42,15 @@ class SondeTool:
         if SondeTool.current is not self or self.recording is None:
             return
         SondeTool.current = None
-        self._tell(self.recording.finish())
+        self._log(self.recording.finish())
 
     def step(self) -> None:
         """Updates are counted by their optimizer."""
 
-    def _tell(self, found: Report | None) -> None:
+    def _log(self, found: Report | None) -> None:
         if found is not None:
             line = f"global step {self.step_of_trainer}: {found.line}"
-            tell(logging.getLogger("verl.sonde"), found._replace(line=line))
+            log_report(logging.getLogger("verl.sonde"), found._replace(line=line))
 
 
 def _with_sonde(original: Callable[..., None]) -> Callable[..., None]:

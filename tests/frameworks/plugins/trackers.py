@@ -1,6 +1,7 @@
 """A loop whose numbers go to one tracker; the finding is looked for there."""
 
 import glob
+import pathlib
 import sys
 
 import torch
@@ -39,7 +40,7 @@ elif tracker == "wandb":
     report = train()
     found = active.summary["sonde/first_bad"] == report.line
     active.finish()
-    logged = b"".join(open(path, "rb").read() for path in glob.glob(f"{directory}/wandb/offline*/*.wandb"))
+    logged = b"".join(pathlib.Path(path).read_bytes() for path in glob.glob(f"{directory}/wandb/offline*/*.wandb"))
     found = found and b"sonde-first-bad" in logged
 else:
     import mlflow
@@ -49,5 +50,5 @@ else:
     report = train()
     found = mlflow.get_run(active.info.run_id).data.tags["sonde.first_bad"] == report.line
     (page,) = glob.glob(f"{directory}/mlflow/*/*/artifacts/sonde/first_bad.txt")
-    found = found and open(page).read() == report.page
+    found = found and pathlib.Path(page).read_text() == report.page
 print("found" if found else "missing")
