@@ -37,9 +37,7 @@ def test_a_host_without_the_class_gives_one_line_and_its_events_do_nothing(tmp_p
 def test_a_state_without_the_step_gives_one_line(tmp_path):
     out, lines = execute(
         """
-        import types
-        from sonde.plugins.loop import Recording
-        import sys
+        import sys, types
         sys.modules["transformers"] = types.ModuleType("transformers")
         sys.modules["transformers"].TrainerCallback = object
         from sonde.plugins.huggingface import SondeCallback
@@ -55,22 +53,25 @@ def test_a_state_without_the_step_gives_one_line(tmp_path):
     assert len(lines) == 1 and "has no attribute 'global_step'; the training goes on" in lines[0], lines
 
 
-def test_a_directory_that_cannot_be_written_to_gives_one_line_and_the_loop_goes_on(tmp_path):
+@pytest.mark.parametrize("place", ["'file/dump'", "config={'wrong': 1}"])
+def test_a_dump_that_cannot_be_written_and_a_wrong_configuration_do_not_stop_the_loop(place, tmp_path):
     (tmp_path / "file").write_text("")
     out, lines = execute(
-        """
+        f"""
         import torch
         from sonde.plugins.loop import record
-        with record("file/dump") as recording:
+        with record({place}) as recording:
             for _ in range(3):
                 torch.ones(2) + 1
-                recording.step({"loss": float("nan")})
+                recording.step({{"loss": float("nan")}})
         print("goes on", recording.report)
         """,
         tmp_path,
     )
     assert out == ["goes on None"]
-    assert len(lines) == 1 and lines[0].endswith("; the training goes on"), lines
+    ours = [line for line in lines if line.startswith("sonde: plugins.loop: ")]
+    assert len(ours) == 1 and ours[0].endswith("; the training goes on"), lines
+    assert all(line.startswith("sonde: ") for line in lines)
 
 
 def test_a_second_training_has_a_directory_of_its_own(tmp_path):
@@ -95,9 +96,11 @@ def test_a_running_session_gets_the_steps_and_is_not_ended(tmp_path):
         import sonde, torch
         from sonde.plugins.loop import record
         sonde.start(sonde.session.settings("whole"))
+        network = torch.nn.Linear(2, 2)
         with record("other") as recording:
-            torch.ones(1).add(1)
-            recording.step()
+            for _ in range(3):
+                network(torch.ones(2)).sum().backward()
+                recording.step()
         print(recording.report.dump.rpartition("/")[2], sonde.session.running())
         """,
         tmp_path,

@@ -40,7 +40,8 @@ def harmless(function: _Function) -> _Function:
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            warn(function.__module__, f"{type(error).__name__}: {' '.join(str(error).split())}")
+            plugin = args[0].plugin if args and isinstance(args[0], Recording) else function.__module__
+            warn(plugin, f"{type(error).__name__}: {' '.join(str(error).split())}")
             return None
 
     return guarded  # type: ignore[return-value]
