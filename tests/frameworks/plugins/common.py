@@ -43,11 +43,15 @@ def digest(model):
     return digests.hexdigest()
 
 
+def runs():
+    return (None, BAD_STEP), (f"{sys.argv[1]}/bad", BAD_STEP), (None, None), (f"{sys.argv[1]}/good", None)
+
+
 def run(train):
     """train(directory of the dump or None, step with the bad row or None) gives a model and other facts: bare and
-    recorded with the bad row, then recorded without it. The log of each run ends in a line."""
+    recorded with the bad row, then both without it. The log of each run ends in a line."""
     facts = []
-    for out, bad in ((None, BAD_STEP), (f"{sys.argv[1]}/bad", BAD_STEP), (f"{sys.argv[1]}/good", None)):
+    for out, bad in runs():
         model, *others = train(out, bad)
         facts.append([digest(model), torch.get_rng_state().sum().item(), *others])
         for stream in (sys.stdout, sys.stderr):

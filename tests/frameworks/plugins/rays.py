@@ -5,7 +5,7 @@ import sys
 import time
 
 import ray
-from common import BAD_STEP, END_OF_RUN, digest, network, rows
+from common import END_OF_RUN, digest, network, rows, runs
 
 from sonde.plugins.ray import runtime_env
 
@@ -24,7 +24,7 @@ class Trains:
 
 
 facts = []
-for out, bad in ((None, BAD_STEP), (f"{sys.argv[1]}/bad", BAD_STEP), (f"{sys.argv[1]}/good", None)):
+for out, bad in runs():
     environment = runtime_env(out) if out else {}
     ray.init(num_cpus=1, include_dashboard=False, logging_level="error", runtime_env=environment)
     actor = ray.remote(Trains).remote()
