@@ -7,6 +7,7 @@ import logging
 import math
 import os
 import sys
+import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
@@ -16,6 +17,8 @@ from ..analyses import first_bad
 from ..console import launched_rank, report, say_once
 from ..errors import Error
 from ..session import Settings, StrPath
+
+_PATIENCE = 2.0  # seconds
 
 
 class Report(NamedTuple):
@@ -187,6 +190,8 @@ class Recording:
     def _examined(self) -> Report:
         """Of several ranks each one examines its own part: the others may still be writing."""
         rank, world_size = _rank()
+        if not self._ours:
+            _wait_for(self.dump)
         answer = first_bad(self.dump, rank=rank) if world_size > 1 else first_bad(self.dump)
         first = answer.first
         line = f"first bad: {first}" if first else answer.text.partition("\n")[0]
@@ -215,6 +220,13 @@ def _end_with_program(reference: "weakref.ref[Recording]", pid: int) -> None:
     found = recording.finish()
     if found is not None:
         report("notice", found.line)
+
+
+def _wait_for(dump: str) -> None:
+    """A session that goes on writes beside the program: its first files may be a moment late."""
+    end = time.monotonic() + _PATIENCE
+    while not os.path.isdir(dump) and time.monotonic() < end:
+        time.sleep(0.01)
 
 
 def _is_finite(value: object) -> bool:
