@@ -142,6 +142,7 @@ class Recording:
             session.dump_set_iteration(step)
         self._step = step
 
+    @harmless
     def end_step(self) -> None:
         """The step ends here, and the next one begins."""
         if self.runs:
