@@ -1,0 +1,78 @@
+"""The operators of a dump that a verb is asked about."""
+
+import difflib
+
+from . import _core
+from .dump import Dump, Op, Ops
+from .errors import Error
+from .recorded_values import has_values
+
+
+def ops_named(dump: Dump, name: str, step: str = "", rank: str = "") -> list[Op]:
+    """The operators of this full name, of a name with this end, or of this pattern, in the order of the run. Raises
+    ValueError, which names the nearest ones, if there is none."""
+    ops = _of_part(dump, step, rank)
+    exact = ops.matching(lambda full, _type: full == name)
+    ended = exact if len(exact) else ops.matching(lambda full, _type: full.endswith(f"/{name}"))
+    found = ended if len(ended) else ops.matching(lambda full, kind: _core.pattern_selects(name, full, kind))
+    operators = [op for op in found if not op.is_parameter]
+    if operators:
+        return operators
+    if any(not op.is_parameter for op in dump.ops.matching(lambda full, _type: full == name or full.endswith(f"/{name}"))):
+        raise ValueError(f"'{name}' is not in the chosen steps and ranks; it is in step {_steps_of(dump, name)}")
+    raise ValueError(f"no operator '{name}' in the dump{_nearest(dump, name)}")
+
+
+def all_ops(dump: Dump, step: str = "", rank: str = "") -> list[Op]:
+    """Every operator of these steps and ranks. Raises ValueError if there is none."""
+    found = [op for op in _of_part(dump, step, rank) if not op.is_parameter]
+    if not found:
+        raise ValueError("no operator is in the chosen steps and ranks")
+    return found
+
+
+def one_name(ops: list[Op], name: str) -> list[Op]:
+    """The same operators. Raises ValueError if they have several names."""
+    names = sorted({op.op_name for op in ops})
+    if len(names) > 1:
+        more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+        raise ValueError(f"'{name}' means {len(names)} operators: {', '.join(names[:4])}{more}; give more of the name")
+    return ops
+
+
+def check_values(ops: list[Op]) -> None:
+    """Raises Error, with the configuration that would record them, if the dump has no values of these at all."""
+    if any(has_values(op.tensors) for op in ops):
+        return
+    name = ops[0].op_name if len(ops) == 1 else "OP"
+    raise Error(
+        f"the dump has no values of {ops[0].op_name if len(ops) == 1 else 'these operators'}, only statistics or names; "
+        f"record the tensors of inputs and outputs: `sonde run --saved-data tensor --kernels '{name}' --out DIR -- …`, "
+        'or "saved_data": "tensor" and "input_output": 0 in the configuration'
+    )
+
+
+def _of_part(dump: Dump, step: str, rank: str) -> Ops:
+    table = dump.tables.steps
+    chosen = {
+        name: _core.listed(f"--{name}", text, sorted(set(getattr(table, name).tolist())))
+        for name, text in (("step", step), ("rank", rank))
+        if text
+    }
+    return dump.ops.select(**chosen) if all(chosen.values()) else dump.ops[:0]
+
+
+def _steps_of(dump: Dump, name: str) -> str:
+    ops = dump.ops.matching(lambda full, _type: full == name or full.endswith(f"/{name}"))
+    steps = sorted({op.step for op in ops})
+    return ", ".join(str(step) for step in steps[:8]) + (", …" if len(steps) > 8 else "")
+
+
+def _nearest(dump: Dump, name: str) -> str:
+    """Names that are alike, by as many last parts as the wanted name has."""
+    parts = name.count("/") + 1
+    ends = {op.op_name: "/".join(op.op_name.split("/")[-parts:]) for op in dump.ops if not op.is_parameter}
+    close = difflib.get_close_matches(name, set(ends.values()), n=3, cutoff=0.5)
+    alike = [full for full, end in ends.items() if end in close]
+    alike.sort(key=lambda full: close.index(ends[full]))
+    return f"; the nearest: {', '.join(alike[:3])}" if alike else "; `sonde ls --ops` shows all"
