@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from . import safetensors
 from .dump import Op, Tensor
@@ -55,6 +56,21 @@ def torch_tensor(tensor: Tensor) -> torch.Tensor:
     if code not in _TYPES:
         raise CannotRun(f"{what} is {tensor.dtype}, which cannot be read here")
     return torch.from_numpy(np.array(elements)).view(_TYPES[code]).reshape(shape)
+
+
+class Bits:
+    """A tensor of PyTorch as `safetensors.write` takes it."""
+
+    def __init__(self, values: torch.Tensor) -> None:
+        self._values = values.resolve_conj().contiguous()
+        self.dtype = str(values.dtype).removeprefix("torch.")
+
+    def bits(self) -> tuple[NDArray[Any], str]:
+        """(array, type): unsigned integers where NumPy lacks the type."""
+        narrow = self._values.dtype.is_floating_point and (self.dtype == "bfloat16" or self._values.itemsize == 1)
+        if not narrow:
+            return self._values.numpy(), self.dtype
+        return self._values.view(torch.uint8 if self._values.itemsize == 1 else torch.uint16).numpy(), self.dtype
 
 
 def inputs_of(op: Op) -> Values:

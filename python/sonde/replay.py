@@ -37,6 +37,8 @@ def replay_one(op: Op) -> ReplayedOp:
         again = run_again(op)
         if again.random:
             raise CannotRun("it draws random numbers: another seed gives another output")
+        if op.failed and not again.error:
+            raise CannotRun("it threw in the program, and does not here")
         if op.failed:
             return _answer(op, "same_bits", f"it throws again: {again.error}", same=True)
         return _judged(again)

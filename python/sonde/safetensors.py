@@ -2,15 +2,26 @@
 
 import json
 from collections.abc import Sequence
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .dump import Tensor
 from .errors import Error
 
-Entry: TypeAlias = tuple[str, str, list[int], Tensor]  # name, code of its type, shape, the tensor
+
+class Source(Protocol):
+    """A tensor of a dump, or another one with the same two members."""
+
+    @property
+    def dtype(self) -> str:
+        """The name of its type."""
+
+    def bits(self) -> tuple[NDArray[Any], str]:
+        """(array, type), as those of dump.Tensor."""
+
+
+Entry: TypeAlias = tuple[str, str, list[int], Source]  # name, code of its type, shape, the tensor
 
 _CODES = {
     "bool": "BOOL",
@@ -36,7 +47,7 @@ _CODES = {
 }
 
 
-def bits_of(tensor: Tensor) -> tuple[str, list[int], NDArray[Any]]:
+def bits_of(tensor: Source) -> tuple[str, list[int], NDArray[Any]]:
     """(code of its type, shape, its elements): a bfloat16 or 8-bit tensor keeps its type, even if the dump's file holds
     float32. Raises Error if the format has no such type."""
     elements, dtype = tensor.bits()
