@@ -7,6 +7,7 @@ output decides.
 """
 
 import dataclasses
+import functools
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -107,15 +108,21 @@ def _overloads(op_type: str) -> list[OpOverload]:
     """All of this name, those of aten first. Collectives of C10D are not among them."""
     if not re.fullmatch(r"[A-Za-z_]\w*", op_type):
         return []
-    names = {name.partition(".")[0] for name in torch._C._dispatch_get_all_op_names()}
-    spaces = sorted(
-        (space for space, _, name in (full.partition("::") for full in names) if name == op_type),
-        key=lambda space: (space != "aten", space),
-    )
+    spaces = sorted(_libraries_by_name().get(op_type, ()), key=lambda space: (space != "aten", space))
     if "aten" not in spaces and any("c10d" in space for space in spaces):
         raise CannotRun("it is a collective: the other ranks take part in it")
     packets = [getattr(getattr(torch.ops, space), op_type) for space in spaces if "c10d" not in space]
     return [getattr(packet, name) for packet in packets for name in packet.overloads()]
+
+
+@functools.cache
+def _libraries_by_name() -> Mapping[str, set[str]]:
+    """{name: the libraries that have such an operator}"""
+    found: dict[str, set[str]] = {}
+    for full in torch._C._dispatch_get_all_op_names():
+        space, _, name = full.partition(".")[0].partition("::")
+        found.setdefault(name, set()).add(space)
+    return found
 
 
 def _is_tensor(argument: Any) -> bool:
@@ -155,14 +162,12 @@ def _calls(overload: OpOverload, recorded: Mapping[str, str], inputs: Values) ->
         for numbers in _numbers(arguments, tensors, inputs):
             for chosen in itertools.product(*choices) if choices else [()]:
                 others = dict(zip((argument.name for argument in plain), chosen, strict=True))
-                yield Call(
-                    overload,
-                    tuple(
-                        Argument(argument.name, *others.get(argument.name, (numbers.get(argument.name), "recorded")),
-                                 argument.kwarg_only)
-                        for argument in arguments
-                    ),
-                )  # fmt: skip
+                yield Call(overload, tuple(_argument(one, others, numbers) for one in arguments))
+
+
+def _argument(argument: Any, others: Mapping[str, tuple[Any, Origin]], tensors: Mapping[str, Any]) -> Argument:
+    value, origin = others.get(argument.name, (tensors.get(argument.name), "recorded"))
+    return Argument(argument.name, value, origin, argument.kwarg_only)
 
 
 def _choices(argument: Any, recorded: Mapping[str, str], inputs: Values) -> list[tuple[Any, Origin]]:
@@ -219,16 +224,11 @@ def _parsed(text: str, argument: Any) -> list[Any]:
 
 
 def _scalar(text: str, kind: str, as_float: bool) -> Any:
-    if kind == "str":
-        return text
     if kind in ("bool", "number") and text in ("true", "false"):
         return text == "true"
-    if kind == "float":
-        return float(text)
-    if kind in ("int", "SymInt"):
-        return int(text)
-    if kind == "bool":
-        return bool(int(text))
+    plain = {"str": str, "float": float, "int": int, "SymInt": int}
+    if kind in plain:
+        return plain[kind](text)
     if text.endswith("j"):
         real, _, imaginary = text[:-1].rpartition("+")
         return complex(float(real), float(imaginary))
@@ -308,7 +308,10 @@ def _numbers(arguments: Sequence[Any], tensors: dict[str, Any], inputs: Values) 
     as_numbers = {
         name: Slot(value.number, True)
         for name, value in tensors.items()
-        if name not in written and isinstance(value, Slot) and not inputs[value.number].dim() and inputs[value.number].dtype in wide
+        if name not in written
+        and isinstance(value, Slot)
+        and not inputs[value.number].dim()
+        and inputs[value.number].dtype in wide
     }
     if as_numbers and len(inputs) > len(as_numbers):
         yield tensors | as_numbers

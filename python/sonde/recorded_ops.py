@@ -11,15 +11,13 @@ from .recorded_values import has_values
 def ops_named(dump: Dump, name: str, step: str = "", rank: str = "") -> list[Op]:
     """The operators of this full name, of a name with this end, or of this pattern, in the order of the run. Raises
     ValueError, which names the nearest ones, if there is none."""
-    ops = _of_part(dump, step, rank)
-    exact = ops.matching(lambda full, _type: full == name)
-    ended = exact if len(exact) else ops.matching(lambda full, _type: full.endswith(f"/{name}"))
-    found = ended if len(ended) else ops.matching(lambda full, kind: _core.pattern_selects(name, full, kind))
-    operators = [op for op in found if not op.is_parameter]
+    operators = _called(_of_part(dump, step, rank), name)
     if operators:
         return operators
-    if any(not op.is_parameter for op in dump.ops.matching(lambda full, _type: full == name or full.endswith(f"/{name}"))):
-        raise ValueError(f"'{name}' is not in the chosen steps and ranks; it is in step {_steps_of(dump, name)}")
+    elsewhere = [op.step for op in _called(dump.ops, name)]
+    if elsewhere:
+        steps = ", ".join(str(one) for one in sorted(set(elsewhere))[:8])
+        raise ValueError(f"'{name}' is not in the chosen steps and ranks; it is in step {steps}")
     raise ValueError(f"no operator '{name}' in the dump{_nearest(dump, name)}")
 
 
@@ -44,9 +42,9 @@ def check_values(ops: list[Op]) -> None:
     """Raises Error, with the configuration that would record them, if the dump has no values of these at all."""
     if any(has_values(op.tensors) for op in ops):
         return
-    name = ops[0].op_name if len(ops) == 1 else "OP"
+    name = ops[0].op_name if len({op.op_name for op in ops}) == 1 else "OP"
     raise Error(
-        f"the dump has no values of {ops[0].op_name if len(ops) == 1 else 'these operators'}, only statistics or names; "
+        f"the dump has no values of {name if name != 'OP' else 'these operators'}, only statistics or names; "
         f"record the tensors of inputs and outputs: `sonde run --saved-data tensor --kernels '{name}' --out DIR -- …`, "
         'or "saved_data": "tensor" and "input_output": 0 in the configuration'
     )
@@ -54,18 +52,17 @@ def check_values(ops: list[Op]) -> None:
 
 def _of_part(dump: Dump, step: str, rank: str) -> Ops:
     table = dump.tables.steps
-    chosen = {
-        name: _core.listed(f"--{name}", text, sorted(set(getattr(table, name).tolist())))
-        for name, text in (("step", step), ("rank", rank))
-        if text
-    }
-    return dump.ops.select(**chosen) if all(chosen.values()) else dump.ops[:0]
+    steps, ranks = sorted(set(table.step.tolist())), sorted(set(table.rank.tolist()))
+    steps = _core.listed("--step", step, steps) if step else steps
+    ranks = _core.listed("--rank", rank, ranks) if rank else ranks
+    return dump.ops.select(step=steps, rank=ranks) if steps and ranks else dump.ops[:0]
 
 
-def _steps_of(dump: Dump, name: str) -> str:
-    ops = dump.ops.matching(lambda full, _type: full == name or full.endswith(f"/{name}"))
-    steps = sorted({op.step for op in ops})
-    return ", ".join(str(step) for step in steps[:8]) + (", …" if len(steps) > 8 else "")
+def _called(ops: Ops, name: str) -> list[Op]:
+    exact = ops.matching(lambda full, _type: full == name)
+    ended = exact if len(exact) else ops.matching(lambda full, _type: full.endswith(f"/{name}"))
+    found = ended if len(ended) else ops.matching(lambda full, kind: _core.pattern_selects(name, full, kind))
+    return [op for op in found if not op.is_parameter]
 
 
 def _nearest(dump: Dump, name: str) -> str:

@@ -1,8 +1,9 @@
 """Runs recorded operators again, and finds the call that gives the recorded output."""
 
+import contextlib
 import dataclasses
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -103,17 +104,27 @@ def _first_line(error: BaseException) -> str:
 def run(call: Call, inputs: Mapping[int, torch.Tensor], seed: int = 0) -> Values:
     """The outputs by slot. The inputs stay as they are."""
     own = {slot: tensor.clone() for slot, tensor in inputs.items()}
-    torch.manual_seed(seed)
     if call.grad:
         own = {slot: tensor.requires_grad_() if _can_learn(tensor) else tensor for slot, tensor in own.items()}
     positional = [bound(argument.value, own) for argument in call.arguments if not argument.keyword_only]
     keywords = {argument.name: bound(argument.value, own) for argument in call.arguments if argument.keyword_only}
-    with warnings.catch_warnings(), torch.set_grad_enabled(call.grad):
+    with warnings.catch_warnings(), torch.set_grad_enabled(call.grad), _seeded(seed):
         warnings.simplefilter("ignore")
         result = call.overload(*positional, **keywords)
     if not call.overload._schema.returns:
         return dict(enumerate(_written(call, own)))
     return {slot: tensor.detach() for slot, tensor in enumerate(_flat(result)) if tensor is not None}
+
+
+@contextlib.contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """PyTorch's generator of the CPU has this seed inside, and its own state after."""
+    state = torch.default_generator.get_state()
+    torch.default_generator.manual_seed(seed)
+    try:
+        yield
+    finally:
+        torch.default_generator.set_state(state)
 
 
 def _can_learn(tensor: torch.Tensor) -> bool:

@@ -10,7 +10,7 @@ import collections
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import dump as dumps
 from .answer import Answer
@@ -24,6 +24,11 @@ from .recorded_values import CannotRun, not_finite
 from .rounding import Distance, distance, reference_of
 
 VERDICTS = ("wrong", "within_rounding", "same_bits", "cannot_be_replayed")
+
+
+class _Compared(NamedTuple):
+    kind: str
+    found: Distance
 
 
 def replay(ops: Iterable[Op]) -> list[ReplayedOp]:
@@ -52,7 +57,7 @@ def _judged(again: Again) -> ReplayedOp:
     reference = reference_of(again)
     found = distance(again, reference)
     verdict, why = _verdict(again, found, reference.kind)
-    return _answer(again.op, verdict, why, again.is_same, reference.kind, found)
+    return _answer(again.op, verdict, why, again.is_same, _Compared(reference.kind, found))
 
 
 def _verdict(again: Again, found: Distance, kind: str) -> tuple[str, str]:
@@ -70,12 +75,12 @@ def _verdict(again: Again, found: Distance, kind: str) -> tuple[str, str]:
             return "same_bits", f"{what}: beyond the range of {str(recorded.dtype).removeprefix('torch.')}"
         return "wrong", what
     again_too = "; it gives the recorded bits again" if again.is_same else "; here it gives another value"
-    return "wrong", f"output.{found.slot} is {found.error:.3g} from {kind}, rounding explains {found.bound:.3g}{again_too}"
+    apart = f"output.{found.slot} is {found.error:.3g} from {kind}, rounding explains {found.bound:.3g}"
+    return "wrong", apart + again_too
 
 
-def _answer(
-    op: Op, verdict: str, why: str, same: bool = False, reference: str = "", found: Distance = Distance(0, 0.0, 0.0)
-) -> ReplayedOp:
+def _answer(op: Op, verdict: str, why: str, same: bool = False, compared: "_Compared | None" = None) -> ReplayedOp:
+    found = compared.found if compared else Distance(0, 0.0, 0.0)
     source = op.source
     return ReplayedOp(
         rank=op.rank,
@@ -88,7 +93,7 @@ def _answer(
         verdict=verdict,
         why=why,
         same=same,
-        reference=reference,
+        reference=compared.kind if compared else "",
         slot=found.slot,
         error=found.error,
         bound=found.bound,

@@ -32,6 +32,14 @@ from .repro_text import program_of
 from .rounding import distance, reference_of
 
 PROGRAM, INPUTS = "repro.py", "inputs.safetensors"
+_WORDS = {
+    "same_bits": "the same bits",
+    "within_rounding": "the same up to rounding",
+    "same_faults": "NaN and infinity in the same places, other values",
+    "throws": "it throws again",
+    "random": "it is random, so other values",
+    "different": "other values",
+}
 
 
 def repro(op: Op, directory: str | os.PathLike[str]) -> Repro:
@@ -220,8 +228,7 @@ def _lines(found: Repro) -> list[str]:
     if found.thrown:
         lines.append(f"  throws    {found.thrown}")
     lines += [f"  note      {note}" for note in found.notes]
-    word = {"same_bits": "the same bits", "within_rounding": "the same up to rounding", "throws": "it throws again"}
-    word |= {"same_faults": "NaN and infinity in the same places, other values", "random": "random, so other values"}
-    lines.append(f"  outcome   {'reproduces' if found.reproduces else 'does not reproduce'}: {word.get(str(found.outcome), 'other values')}")
+    verdict = "reproduces" if found.reproduces else "does not reproduce"
+    lines.append(f"  outcome   {verdict}: {_WORDS[str(found.outcome)]}")
     lines.append(f"{found.directory}/{PROGRAM}: python {PROGRAM} runs it")
     return lines

@@ -32,7 +32,8 @@ for slot, output in enumerate(tensors(result)):
     if output is None:
         continue
     output = output.detach().to(torch.complex128 if output.is_complex() else torch.float64)
-    print(f"output.{{slot}}: {{output.isnan().sum()}} NaN, {{output.isinf().sum()}} infinite of {{output.numel()}}", end="")
+    counts = f"{{output.isnan().sum()}} NaN, {{output.isinf().sum()}} infinite of {{output.numel()}}"
+    print(f"output.{{slot}}: {{counts}}", end="")
     if (recorded := t.get(f"output.{{slot}}")) is not None:
         recorded = recorded.to(output.dtype)
         same = (recorded == output) | (recorded.isnan() & output.isnan())
@@ -52,7 +53,8 @@ def program_of(again: Again) -> str:
     keywords = [f"{argument.name}={_text(argument.value)}" for argument in call.arguments if argument.keyword_only]
     space, _, name = call.name.partition("::")
     operator = f"{space}.{name}" if call.overload._overloadname != "default" else f"{space}.{name}.default"
-    before = "t = {n: v.requires_grad_(v.is_floating_point() and n[:2] == 'in') for n, v in t.items()}\n" if call.grad else ""
+    learn = "v.requires_grad_(v.is_floating_point() and n[:2] == 'in')"
+    before = f"t = {{n: {learn} for n, v in t.items()}}\n" if call.grad else ""
     after = "" if call.overload._schema.returns else f"result = [{_written(call)}]\n"
     return _PROGRAM.format(
         title=f"{title}.\n\nRun it with `python repro.py`; it needs PyTorch and safetensors.\n",

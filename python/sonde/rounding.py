@@ -1,9 +1,9 @@
 """How far the result of an operator may be from the exact one by rounding alone.
 
 The reference is the same operator in float64. Its inputs are then disturbed by one unit in the last place of the
-recorded type, some times at random: how far the output moves is what the rounding of one element does, where sums cancel
-too. The bound is a multiple of that movement and of the spacing of the output's values; it grows with the square root
-of the length of the reduction, because roundings of different signs add up so.
+recorded type, some times at random: how far the output moves is what the rounding of one element does, also where sums
+cancel. The bound is a multiple of that movement and of the spacing of the output's values. It grows with the square
+root of the length of the reduction, because roundings of different signs add up so.
 """
 
 import dataclasses
@@ -32,12 +32,13 @@ class Distance(NamedTuple):
 
     @property
     def is_rounding(self) -> bool:
+        """Whether rounding explains it."""
         return self.error <= self.bound and not self.lost
 
 
 @dataclasses.dataclass(frozen=True)
 class Reference:
-    """Outputs of the exact operator, and how far each element moves. `kind`: the type that it was computed in, or `own`."""
+    """Outputs of the exact operator, and how far each element moves. `kind`: the type of its floats, or `own`."""
 
     kind: str
     outputs: Values
@@ -96,7 +97,7 @@ def _distance(again: Again, reference: Reference, slot: int) -> Distance:
     excess = torch.where(error > 0, error / allowed, torch.zeros_like(error))  # NaN: the bound is not known
     worst = int(torch.nan_to_num(excess, nan=0.0).argmax())
     bound = float(allowed.flatten()[worst])
-    return Distance(slot, float(error.flatten()[worst]), bound if bound == bound else math.inf, int(lost.sum()))
+    return Distance(slot, float(error.flatten()[worst]), math.inf if math.isnan(bound) else bound, int(lost.sum()))
 
 
 def _bound(again: Again, recorded: torch.Tensor, exact: torch.Tensor, movement: torch.Tensor) -> torch.Tensor:

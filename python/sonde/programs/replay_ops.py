@@ -12,8 +12,8 @@ def main(request: str) -> int:
         from sonde.replay import main as replay
     except ImportError as error:
         print(
-            f"sonde: error: cannot run operators with {sys.executable}: {error}; install sonde and torch there, or name "
-            "an interpreter that has them: --python",
+            f"sonde: error: cannot run operators with {sys.executable}: {error}; install sonde and torch there, or "
+            "name an interpreter that has them: --python",
             file=sys.stderr,
         )
         return 2
