@@ -25,12 +25,7 @@ Origin: TypeAlias = Literal["recorded", "default", "found"]
 _ADDED = {"group_ranks", "placements", "called_by"}
 _MOST_CALLS = 64
 # Operators of PyTorch that reach files, or memory that is not in their arguments.
-_REFUSED = {
-    "from_file": "it reads or writes a file",
-    "as_strided": "it reads memory beyond its input, of which the dump has no strides",
-    "as_strided_": "it reads memory beyond its input, of which the dump has no strides",
-    "set_": "it takes the memory of another tensor",
-}
+_REFUSED = {"from_file": "it reads or writes a file", "set_": "it takes the memory of another tensor"}
 _ENUMERATORS = {"ScalarType": "dtype", "Layout": "layout", "MemoryFormat": "memory_format", "Device": "device"}
 _NAMES_OF_DIMENSIONS = {"dim", "dim0", "dim1", "start_dim", "end_dim", "axis"}
 
@@ -66,7 +61,7 @@ class Call:
         return str(self.overload._schema).partition("(")[0]
 
 
-def calls_of(op: Op, inputs: Values) -> list[Call]:
+def calls_of(op: Op, inputs: Values, outputs: Values) -> list[Call]:
     """The possible calls, the likeliest first. Raises CannotRun if there is none."""
     recorded = {name: text for name, text in op.attributes.items() if name not in _ADDED}
     if "placements" in op.attributes:
@@ -78,7 +73,9 @@ def calls_of(op: Op, inputs: Values) -> list[Call]:
     overloads = _overloads(op.op_type)
     if not overloads:
         raise CannotRun(f"PyTorch has no operator '{op.op_type}' here; is it of another library, or compiled?")
-    calls = [call for overload in _by_names(overloads, recorded) for call in _calls(overload, recorded, inputs)]
+    calls = [
+        call for overload in _by_names(overloads, recorded) for call in _calls(overload, recorded, inputs, outputs)
+    ]
     if not calls:
         raise CannotRun(f"no overload of '{op.op_type}' takes the recorded inputs and arguments")
     with_grad = [dataclasses.replace(call, grad=True) for call in calls]
@@ -150,11 +147,11 @@ def _by_names(overloads: Sequence[OpOverload], recorded: Mapping[str, str]) -> l
 # --- arguments --------------------------------------------------------------------------------------------------------
 
 
-def _calls(overload: OpOverload, recorded: Mapping[str, str], inputs: Values) -> Iterator[Call]:
+def _calls(overload: OpOverload, recorded: Mapping[str, str], inputs: Values, outputs: Values) -> Iterator[Call]:
     arguments = overload._schema.arguments
     plain = [argument for argument in arguments if not _is_tensor(argument)]
     try:
-        choices = [_choices(argument, recorded, inputs) for argument in plain]
+        choices = [_choices(argument, recorded, inputs, outputs) for argument in plain]
     except (CannotRun, ValueError):
         return
     splits = list(_tensor_arguments(overload, inputs))
@@ -170,7 +167,7 @@ def _argument(argument: Any, others: Mapping[str, tuple[Any, Origin]], tensors: 
     return Argument(argument.name, value, origin, argument.kwarg_only)
 
 
-def _choices(argument: Any, recorded: Mapping[str, str], inputs: Values) -> list[tuple[Any, Origin]]:
+def _choices(argument: Any, recorded: Mapping[str, str], inputs: Values, outputs: Values) -> list[tuple[Any, Origin]]:
     """(value, origin), the likeliest first."""
     if argument.name in recorded:
         return [(value, "recorded") for value in _parsed(recorded[argument.name], argument)]
@@ -179,17 +176,29 @@ def _choices(argument: Any, recorded: Mapping[str, str], inputs: Values) -> list
         found.append((argument.default_value, "default"))
     elif _may_be_absent(argument):
         found.append((None, "default"))
-    kind = str(argument.type).removeprefix("Optional[").removesuffix("]")
-    if kind == "bool":
-        found += [(value, "found") for value in (False, True)]
-    elif kind == "int" and argument.name in _NAMES_OF_DIMENSIONS:
-        most = max((tensor.dim() for tensor in inputs.values()), default=0)
-        found += [(value, "found") for value in range(most)]
-    elif kind == "int" and argument.name == "reduction":
-        found += [(value, "found") for value in range(3)]
+    found += [(value, "found") for value in _likely(argument, inputs, outputs)]
     if not found:
         raise CannotRun(f"the dump does not have the argument {argument.name}")
     return found
+
+
+def _likely(argument: Any, inputs: Values, outputs: Values) -> list[Any]:
+    """A few values of an argument that the dump does not have."""
+    kind, name = str(argument.type).removeprefix("Optional[").removesuffix("]"), argument.name
+    dimensions = list(range(max((tensor.dim() for tensor in inputs.values()), default=0)))
+    if kind == "bool":
+        return [False, True]
+    if kind in ("int", "SymInt") and name in _NAMES_OF_DIMENSIONS:
+        return list(dimensions)
+    if kind == "int" and name == "reduction":
+        return [0, 1, 2]
+    if "List[" in str(argument.type) and name in ("dim", "dims"):
+        return [[one] for one in dimensions] + [dimensions]
+    if "List[" in str(argument.type) and name in ("size", "shape", "normalized_shape"):
+        first = list(inputs[min(inputs)].shape) if inputs else []
+        ends = [first[beginning:] for beginning in reversed(range(len(first)))]
+        return ends if name == "normalized_shape" else [list(tensor.shape) for tensor in outputs.values()]
+    return []
 
 
 def missing(op: Op) -> list[str]:

@@ -2,13 +2,16 @@
 
 import contextlib
 import dataclasses
+import functools
+import itertools
 import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 
-from .dump import Op
+from .dump import Op, Ops
+from .dump.tables import Tables
 from .recorded_calls import Call, bound, calls_of, missing, slots_in
 from .recorded_values import CannotRun, Values, has_values, inputs_of, outputs_of, same_bits
 
@@ -40,7 +43,7 @@ def run_again(op: Op) -> Again:
     inputs = inputs_of(op)
     best: Again | None = None
     problem = ""
-    for call in _calls_of(op, inputs):
+    for call in _calls_of(op, inputs, recorded):
         try:
             outputs, error = run(call, inputs), ""
         except Exception as failure:
@@ -56,7 +59,32 @@ def run_again(op: Op) -> Again:
             best = again
     if best is None:
         raise CannotRun(f"PyTorch refuses the recorded inputs: {problem}")
+    _check(best)
     return dataclasses.replace(best, random=_is_random(best))
+
+
+@functools.lru_cache(maxsize=4)
+def _has_arguments(tables: Tables) -> bool:
+    """Whether the dump has arguments of operators; one without journal and graphs has none."""
+    return any(op.attributes for op in itertools.islice(Ops.all_of(tables), 10_000))
+
+
+def _check(again: Again) -> None:
+    """Raises CannotRun if the call is not the recorded one: that says nothing of the operator."""
+    if again.is_same:
+        return
+    if "as_strided" in again.op.op_type:
+        raise CannotRun("it reads memory around its input, of which the dump has no strides")
+    if not _has_arguments(again.op.tables):
+        raise CannotRun("the dump has no arguments that are not tensors, and no tried values give the recorded output")
+    guessed = [argument.name for argument in again.call.arguments if argument.origin != "recorded"]
+    if guessed:
+        what = "argument" if len(guessed) == 1 else "arguments"
+        raise CannotRun(
+            f"the dump does not have its {what} {', '.join(guessed)}, and no tried values give the recorded output"
+        )
+    if not _fits(again):
+        raise CannotRun("its outputs have other types or shapes here")
 
 
 def _is_same(op: Op, recorded: Values, outputs: Values, error: str) -> bool:
@@ -65,9 +93,9 @@ def _is_same(op: Op, recorded: Values, outputs: Values, error: str) -> bool:
     return not error and all(slot in outputs and same_bits(outputs[slot], recorded[slot]) for slot in recorded)
 
 
-def _calls_of(op: Op, inputs: Values) -> list[Call]:
+def _calls_of(op: Op, inputs: Values, outputs: Values) -> list[Call]:
     try:
-        return calls_of(op, inputs)
+        return calls_of(op, inputs, outputs)
     except CannotRun as reason:
         absent = missing(op)
         if "takes the recorded" in str(reason) and absent:

@@ -41,6 +41,8 @@ class CannotRun(Exception):
 def torch_tensor(tensor: Tensor) -> torch.Tensor:
     """A copy of its values. Raises CannotRun if the dump does not have them, or PyTorch lacks the type."""
     what = f"{tensor.side}.{tensor.slot}"
+    if is_empty(tensor):
+        return torch.zeros(tensor.shape or (), dtype=dtype_named(tensor.dtype))
     if tensor.tensor_file is None:
         raise CannotRun(f"the dump has no values of {what}{f': {tensor.skipped}' if tensor.skipped else ''}")
     if tensor.dtype.startswith(("qint", "quint")):
@@ -88,14 +90,19 @@ def outputs_of(op: Op) -> Values:
     """The outputs that have values; those that the operator returns without having written them are left out."""
     found: Values = {}
     for tensor in op.outputs:
-        if tensor.tensor_file is not None:
+        if tensor.tensor_file is not None or is_empty(tensor):
             found[tensor.slot] = torch_tensor(tensor)
     return found
 
 
+def is_empty(tensor: Tensor) -> bool:
+    """Whether it has no element: its values are known without a file."""
+    return tensor.skipped == "empty tensor" and 0 in (tensor.shape or ())
+
+
 def has_values(tensors: Iterable[Tensor]) -> bool:
     """Whether the dump has the values of one of these."""
-    return any(tensor.tensor_file is not None for tensor in tensors)
+    return any(tensor.tensor_file is not None or is_empty(tensor) for tensor in tensors)
 
 
 def dtype_named(name: str) -> torch.dtype:

@@ -20,10 +20,12 @@ from .dump import Op
 from .errors import Error
 from .recorded_ops import all_ops, check_values, ops_named
 from .recorded_runs import Again, run_again
-from .recorded_values import CannotRun, not_finite
-from .rounding import Distance, distance, reference_of
+from .recorded_values import CannotRun
+from .rounding import Distance, Reference, distance, overflows, reference_of
 
 VERDICTS = ("wrong", "within_rounding", "same_bits", "cannot_be_replayed")
+_SAME_AGAIN = "this kernel gives the recorded bits again"
+_OTHER_HERE = "here it gives another value: the kernel was wrong, or something else wrote the memory"
 
 
 class _Compared(NamedTuple):
@@ -56,27 +58,26 @@ def _judged(again: Again) -> ReplayedOp:
         raise CannotRun("the dump has no values of its outputs")
     reference = reference_of(again)
     found = distance(again, reference)
-    verdict, why = _verdict(again, found, reference.kind)
+    verdict, why = _verdict(again, reference, found)
     return _answer(again.op, verdict, why, again.is_same, _Compared(reference.kind, found))
 
 
-def _verdict(again: Again, found: Distance, kind: str) -> tuple[str, str]:
+def _verdict(again: Again, reference: Reference, found: Distance) -> tuple[str, str]:
     """The verdict with its reason."""
-    if again.is_same and kind == "own":
+    kind, same = reference.kind, again.is_same
+    if same and kind == "own":
         return "same_bits", "no wider type to compare with"
     if found.is_rounding:
-        return ("same_bits" if again.is_same else "within_rounding"), ""
-    recorded = again.recorded[found.slot]
-    if again.is_same and not (recorded.dtype.is_floating_point or recorded.dtype.is_complex):
+        return ("same_bits" if same else "within_rounding"), ""
+    dtype = again.recorded[found.slot].dtype
+    if same and overflows(again, reference):
+        return "same_bits", f"finite in {kind}: beyond the range of {str(dtype).removeprefix('torch.')}"
+    if same and not (dtype.is_floating_point or dtype.is_complex):
         return "same_bits", f"{kind} gives other integers; they hang on rounding"
+    what = f"output.{found.slot} is {found.error:.3g} from {kind}, rounding explains {found.bound:.3g}"
     if found.lost:
         what = f"{found.lost} elements of output.{found.slot} are finite in {kind} and not in the dump, or the reverse"
-        if again.is_same and bool(not_finite(recorded).any()):
-            return "same_bits", f"{what}: beyond the range of {str(recorded.dtype).removeprefix('torch.')}"
-        return "wrong", what
-    again_too = "; it gives the recorded bits again" if again.is_same else "; here it gives another value"
-    apart = f"output.{found.slot} is {found.error:.3g} from {kind}, rounding explains {found.bound:.3g}"
-    return "wrong", apart + again_too
+    return "wrong", f"{what}; {_SAME_AGAIN if same else _OTHER_HERE}"
 
 
 def _answer(op: Op, verdict: str, why: str, same: bool = False, compared: "_Compared | None" = None) -> ReplayedOp:

@@ -81,6 +81,14 @@ def distance(again: Again, reference: Reference) -> Distance:
     return max(found, key=lambda one: (one.lost > 0, one.error / one.bound if one.bound else one.error * math.inf))
 
 
+def overflows(again: Again, reference: Reference) -> bool:
+    """Whether a recorded output is NaN or infinite where the reference, of a wider range, is finite."""
+    return any(
+        bool((not_finite(values) & ~not_finite(reference.outputs[slot])).any())
+        for slot, values in again.recorded.items()
+    )
+
+
 def _distance(again: Again, reference: Reference, slot: int) -> Distance:
     recorded, exact = again.recorded[slot], reference.outputs[slot]
     if not recorded.numel():
