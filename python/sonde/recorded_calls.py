@@ -324,4 +324,6 @@ def _numbers(arguments: Sequence[Any], tensors: dict[str, Any], inputs: Values) 
     }
     if as_numbers and len(inputs) > len(as_numbers):
         yield tensors | as_numbers
+    if len(as_numbers) > 1:
+        yield from (tensors | {name: as_numbers[name]} for name in reversed(as_numbers))
     yield tensors

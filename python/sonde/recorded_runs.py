@@ -18,6 +18,9 @@ from .recorded_values import CannotRun, Values, has_values, inputs_of, outputs_o
 # Operators whose result is memory that nobody has written.
 _UNWRITTEN = ("empty", "new_empty", "resize_", "_empty_affine")
 
+# Seeds that programs do not use, so that random numbers are not those of the program by chance.
+_SEEDS = (0x50DE01, 0x50DE02)
+
 
 @dataclasses.dataclass(frozen=True)
 class Again:
@@ -129,7 +132,7 @@ def _first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
 
 
-def run(call: Call, inputs: Mapping[int, torch.Tensor], seed: int = 0) -> Values:
+def run(call: Call, inputs: Mapping[int, torch.Tensor], seed: int = _SEEDS[0]) -> Values:
     """The outputs by slot. The inputs stay as they are."""
     own = {slot: tensor.clone() for slot, tensor in inputs.items()}
     if call.grad:
@@ -182,7 +185,7 @@ def _is_random(again: Again) -> bool:
     if again.error or again.is_same:
         return False
     try:
-        others = run(again.call, again.inputs, seed=1)
+        others = run(again.call, again.inputs, seed=_SEEDS[1])
     except Exception:
         return False
     return not all(same_bits(others[slot], again.outputs[slot]) for slot in again.outputs if slot in others)
