@@ -46,7 +46,7 @@ def check_values(ops: list[Op]) -> None:
     raise Error(
         f"the dump has no values of {name if name != 'OP' else 'these operators'}, only statistics or names; "
         f"record the tensors of inputs and outputs: `sonde run --saved-data tensor --kernels '{name}' --out DIR -- …`, "
-        'or "saved_data": "tensor" and "input_output": 0 in the configuration'
+        'or "tensor" as saved_data, and 0 as input_output, in the configuration'
     )
 
 

@@ -89,7 +89,7 @@ def test_bad_input_is_answered_as_by_repro(ask, faulty, config, train):
     bare = train(FAULTS, config(saved_data="statistic"))
     run = ask(bare.dump, all=True)
     assert run.status == 3
-    assert '"saved_data": "tensor"' in run.stderr
+    assert '"tensor" as saved_data, and 0 as input_output, in the configuration' in run.stderr
 
 
 def test_an_operator_that_cannot_be_replayed_alone_has_status_3(ask, faulty):
