@@ -1,10 +1,9 @@
 
-#include <optional>
 #include <string>
 
-#include "child.h"
-#include "dump.h"
+#include "answer.h"
 #include "python_programs.h"
+#include "python_verbs.h"
 #include "verbs.h"
 
 namespace sonde {
@@ -33,10 +32,7 @@ std::string request_of(const ExportCommand& options) {
 }  // namespace
 
 int export_dump(const ExportCommand& options) {
-  const std::optional<int> status = run_python(options.python, kExportDump, {request_of(options)});
-  if (!status) return kBadUsage;
-  Answer::get().set_form(AnswerForm::text);  // the child has printed the answer itself
-  return *status;
+  return answered_by_python(options.python, kExportDump, {request_of(options)});
 }
 
 }  // namespace sonde

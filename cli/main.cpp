@@ -132,6 +132,8 @@ int run_main(int argc, char** argv) {
     return msaccucmp::run(std::vector<std::string>(argv + 2, argv + argc));
   }
   add_verb<ExportCommand>(app, exit_status, export_dump);
+  add_verb<ReproCommand>(app, exit_status, repro);
+  add_verb<ReplayCommand>(app, exit_status, replay);
   add_verb<McpCommand>(app, exit_status, mcp);
   add_verb<CompletionCommand>(app, exit_status,
                               [&app](const CompletionCommand& options) { return completion(options, app); });

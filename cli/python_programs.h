@@ -6,5 +6,7 @@ namespace sonde {
 extern const char* const kExportDump;     // export_dump.py
 extern const char* const kConvertFormat;  // convert_format.py
 extern const char* const kMcpServer;      // mcp_server.py
+extern const char* const kReproOp;        // repro_op.py
+extern const char* const kReplayOps;      // replay_ops.py
 
 }  // namespace sonde

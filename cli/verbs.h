@@ -20,7 +20,9 @@ int index(const IndexCommand& options);
 int info(const InfoCommand& options);
 int ls(const LsCommand& options);
 int mcp(const McpCommand& options);
+int replay(const ReplayCommand& options);
 int report(const ReportCommand& options);
+int repro(const ReproCommand& options);
 // The status is that of the command that was run.
 int run(const RunCommand& options);
 int serve(const ServeCommand& options);

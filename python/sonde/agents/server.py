@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from .. import _core
+from ..distribution import NAME
 from ..errors import Error
 from ..extras import extra
 from . import calls
@@ -101,7 +102,7 @@ async def _serve(questions: Questions) -> None:
 
 def _version() -> str:
     try:
-        return version("sonde")
+        return version(NAME)
     except PackageNotFoundError:
         return _core.version
 

@@ -1,0 +1,46 @@
+#include "python_verbs.h"
+
+#include <optional>
+#include <utility>
+
+#include "child.h"
+#include "dump.h"
+#include "python_programs.h"
+#include "verbs.h"
+
+namespace sonde {
+namespace {
+
+// Options with a value, for a program.
+std::string request_with(Json request, const std::vector<std::pair<const char*, std::string>>& options) {
+  for (const auto& [name, value] : options) {
+    if (!value.empty()) request[name] = value;
+  }
+  return request.dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
+}  // namespace
+
+int answered_by_python(const std::string& python, const char* program, const std::vector<std::string>& arguments) {
+  const std::optional<int> status = run_python(python, program, arguments);
+  if (!status) return kBadUsage;
+  Answer::get().set_form(AnswerForm::text);  // the child has printed the answer
+  return *status;
+}
+
+int mcp(const McpCommand& options) { return answered_by_python(options.python, kMcpServer, options.dumps); }
+
+int repro(const ReproCommand& options) {
+  const std::string request =
+      request_with({{"dump", options.dump}, {"json", options.json}},
+                   {{"op", options.op}, {"step", options.step}, {"rank", options.rank}, {"to", options.to}});
+  return answered_by_python(options.python, kReproOp, {request});
+}
+
+int replay(const ReplayCommand& options) {
+  const std::string request = request_with({{"dump", options.dump}, {"all", options.all}, {"json", options.json}},
+                                           {{"op", options.op}, {"step", options.step}, {"rank", options.rank}});
+  return answered_by_python(options.python, kReplayOps, {request});
+}
+
+}  // namespace sonde
