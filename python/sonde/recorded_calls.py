@@ -70,7 +70,8 @@ def calls_of(op: Op, inputs: Values, outputs: Values) -> list[Call]:
         raise CannotRun("it is a collective: the other ranks take part in it")
     if op.op_type in _REFUSED:
         raise CannotRun(_REFUSED[op.op_type])
-    overloads = _overloads(op.op_type)
+    gives_out = any(tensor.skipped == "only written" for tensor in op.inputs)
+    overloads = [one for one in _overloads(op.op_type) if _has_out(one) == gives_out]
     if not overloads:
         raise CannotRun(f"PyTorch has no operator '{op.op_type}' here; is it of another library, or compiled?")
     calls = [
@@ -124,6 +125,11 @@ def _libraries_by_name() -> Mapping[str, set[str]]:
 
 def _is_tensor(argument: Any) -> bool:
     return "Tensor" in str(argument.type)
+
+
+def _has_out(overload: OpOverload) -> bool:
+    """Whether it takes `out=`, which it writes without having read it."""
+    return any(argument.is_out for argument in overload._schema.arguments)
 
 
 def _is_list(argument: Any) -> bool:

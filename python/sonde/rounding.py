@@ -18,6 +18,47 @@ from .recorded_values import Values, not_finite
 
 _DISTURBANCES = 4
 _FACTOR = 8.0
+_NARROW = 1e-5  # the epsilon of a type of 16 or 8 bits is larger
+_FACTOR_OF_NARROW = 3.0  # of 16 and 8 bits, whose kernels compute in float32
+# Operators that copy or convert elements: they round once at most.
+_COPIES = frozenset(
+    [
+        "to",
+        "_to_copy",
+        "type_as",
+        "clone",
+        "contiguous",
+        "view",
+        "_unsafe_view",
+        "reshape",
+        "_reshape_alias",
+        "t",
+        "transpose",
+        "permute",
+        "expand",
+        "detach",
+        "alias",
+        "select",
+        "slice",
+        "narrow",
+        "unsqueeze",
+        "squeeze",
+        "flatten",
+        "unflatten",
+        "cat",
+        "stack",
+        "split",
+        "split_with_sizes",
+        "chunk",
+        "unbind",
+        "index",
+        "copy_",
+        "lift_fresh",
+        "flip",
+        "roll",
+        "embedding",
+    ]
+)
 # Operators whose result is not unique: of vectors the sign, of equal values the order.
 _AMBIGUOUS = ("svd", "eig", "lobpcg", "qr", "geqrf", "unique")
 
@@ -50,7 +91,7 @@ def reference_of(again: Again) -> Reference:
     epsilon = _epsilon(again)
     if not any(name in again.call.name for name in _AMBIGUOUS):
         for dtype in (torch.float64, torch.float32):
-            if dtype == torch.float32 and epsilon < 1e-3:
+            if dtype == torch.float32 and epsilon < _NARROW:
                 break
             try:
                 return _reference(again, dtype, epsilon)
@@ -113,12 +154,16 @@ def _bound(again: Again, recorded: torch.Tensor, exact: torch.Tensor, movement: 
         return movement * _FACTOR  # a comparison or an index that the disturbance changes too
     epsilon = _epsilon(again)
     size = exact.abs().double()
+    smallest = torch.finfo(recorded.dtype).tiny
+    if again.op.op_type in _COPIES:
+        return torch.finfo(recorded.dtype).eps * size + smallest
     finite = size[torch.isfinite(size)]
     usual = float(finite.square().mean().sqrt()) if finite.numel() else 0.0
     least = float(torch.nan_to_num(movement).median())
     growth = _growth(again)
     spacing = epsilon * torch.maximum(size, torch.full_like(size, usual))
-    return _FACTOR * growth * (spacing + movement.clamp(min=least)) + torch.finfo(recorded.dtype).tiny
+    factor = _FACTOR_OF_NARROW if epsilon > _NARROW else _FACTOR
+    return factor * growth * (spacing + movement.clamp(min=least)) + smallest
 
 
 def _growth(again: Again) -> float:
@@ -126,7 +171,7 @@ def _growth(again: Again) -> float:
     if torch.Tag.pointwise in again.call.overload.tags:
         return 1.0
     length = _reduction(again)
-    return 1.0 + math.log2(length) / 4 if _epsilon(again) > 1e-5 else math.sqrt(length)
+    return 1.0 + math.log2(length) / 4 if _epsilon(again) > _NARROW else math.sqrt(length)
 
 
 def _reduction(again: Again) -> int:
