@@ -21,44 +21,14 @@ _FACTOR = 8.0
 _NARROW = 1e-5  # the epsilon of a type of 16 or 8 bits is larger
 _FACTOR_OF_NARROW = 3.0  # of 16 and 8 bits, whose kernels compute in float32
 # Operators that copy or convert elements: they round once at most.
-_COPIES = frozenset(
-    [
-        "to",
-        "_to_copy",
-        "type_as",
-        "clone",
-        "contiguous",
-        "view",
-        "_unsafe_view",
-        "reshape",
-        "_reshape_alias",
-        "t",
-        "transpose",
-        "permute",
-        "expand",
-        "detach",
-        "alias",
-        "select",
-        "slice",
-        "narrow",
-        "unsqueeze",
-        "squeeze",
-        "flatten",
-        "unflatten",
-        "cat",
-        "stack",
-        "split",
-        "split_with_sizes",
-        "chunk",
-        "unbind",
-        "index",
-        "copy_",
-        "lift_fresh",
-        "flip",
-        "roll",
-        "embedding",
-    ]
-)
+# fmt: off
+_COPIES = {
+    "to", "_to_copy", "type_as", "clone", "contiguous", "view", "_unsafe_view", "reshape", "_reshape_alias", "t",
+    "transpose", "permute", "expand", "detach", "alias", "select", "slice", "narrow", "unsqueeze", "squeeze", "flatten",
+    "unflatten", "cat", "stack", "split", "split_with_sizes", "chunk", "unbind", "index", "copy_", "lift_fresh", "flip",
+    "roll", "embedding",
+}
+# fmt: on
 # Operators whose result is not unique: of vectors the sign, of equal values the order.
 _AMBIGUOUS = ("svd", "eig", "lobpcg", "qr", "geqrf", "unique")
 
