@@ -69,7 +69,7 @@ def _nearest(dump: Dump, name: str) -> str:
     """Names that are alike, by as many last parts as the wanted name has."""
     parts = name.count("/") + 1
     ends = {op.op_name: "/".join(op.op_name.split("/")[-parts:]) for op in dump.ops if not op.is_parameter}
-    close = difflib.get_close_matches(name, set(ends.values()), n=3, cutoff=0.5)
+    close = difflib.get_close_matches(name, set(ends.values()), n=3, cutoff=0.6)
     alike = [full for full, end in ends.items() if end in close]
     alike.sort(key=lambda full: close.index(ends[full]))
     return f"; the nearest: {', '.join(alike[:3])}" if alike else "; `sonde ls --ops` shows all"
