@@ -109,6 +109,8 @@ ANSWERS = {
     "verify, completed": ["verify", "statistic", "--complete"],
     "index": ["index", "full", "--out", "full.sqlite"],
     "export": ["export", "full", "--to", "full.npz", "--python", sys.executable],
+    "repro": ["repro", "full", OP, "--to", "issue", "--python", sys.executable],
+    "replay": ["replay", "full", OP, "--python", sys.executable],
     "report": ["report", "full", "--html", "full.html"],
     "run": ["run", "--prove", "--out", "proved", "--", sys.executable, "-c", "print(1)"],
 }
@@ -131,11 +133,14 @@ def test_the_answer_is_one_document_as_its_schema_says(ask, case):
 @pytest.mark.parametrize("wrong", ["nowhere", "--no-such-option"])
 def test_an_error_is_a_document_too(ask, verb, wrong):
     more = {"compare": ["nowhere"], "show": ["x"], "convert": ["--out", "x"], "watch": ["--recommended"]}
+    more |= {"repro": ["x"], "replay": ["--all"]}
     arguments = [wrong, *more.get(verb, [])]
     if verb == "report":
         arguments += ["--html", "x.html"]
     if verb == "export":
-        arguments += ["--to", "x.npz", "--python", sys.executable]
+        arguments += ["--to", "x.npz"]
+    if verb in ("export", "repro", "replay"):
+        arguments += ["--python", sys.executable]
     run = ask(verb, *arguments, "--json")
     document = json.loads(run.stdout)
     conform("stats" if verb == "sats" else verb, document)

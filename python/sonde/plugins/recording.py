@@ -107,7 +107,9 @@ class Recording:
         self.runs = False
         self._out = None if out is None else os.path.abspath(os.fspath(out))
         self._config = config
-        self._chosen = {"iteration": steps, "saved_data": saved_data, "kernels": kernels, "statistics": statistics}
+        self._chosen: dict[str, Any] = dict(  # noqa: C408 - as session.settings() takes them
+            iteration=steps, saved_data=saved_data, kernels=kernels, statistics=statistics
+        )
         self._declares_steps = declares_steps
         self._called = self._ours = False
         self._step = 0
@@ -182,7 +184,7 @@ class Recording:
     def _configuration(self, step: int) -> StrPath | Settings | None:
         if self._config is not None or self._out is None:
             return self._config
-        settings = session.settings(_unused(self._out), **self._chosen)  # type: ignore[arg-type]
+        settings = session.settings(_unused(self._out), **self._chosen)
         settings["common_dump_settings"]["initial_iteration"] = step
         if self._declares_steps:
             settings["sonde_settings"] = {"step": "manual"}
