@@ -153,7 +153,8 @@ def asker(verb, script, execute):
     """ask(dump, op, ...): the program of the verb in an interpreter; `before`: code that runs in it first."""
 
     def ask(dump, op="", before="", **others):
-        text = f"import sys\n\nfrom sonde.{verb} import main\n\nsys.exit(main(sys.argv[1]))\n"
+        text = f"import os, sys\n\nimport torch\n\nfrom sonde.{verb} import main\n\nstatus = main(sys.argv[1])\n"
+        text += "sys.stdout.flush()\nos._exit(status)\n"  # the end of an interpreter with PyTorch takes a second
         path = script(f"{before}\n{text}", f"{verb}_program.py")
         request = {"dump": str(dump), "op": op, "json": True} | others
         return execute(sys.executable, path, json.dumps(request))
