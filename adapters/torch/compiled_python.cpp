@@ -13,6 +13,7 @@
 #include "data_sources.h"
 #include "frames.h"
 #include "gil.h"
+#include "python_change.h"
 #include "python_setup.h"
 #include "sites.h"
 #include "thread_state.h"
@@ -136,11 +137,10 @@ PyObject* modules(PyObject*, PyObject*) {
 
 // tracing(+1 or -1): a compiler begins or ends on this thread
 PyObject* tracing(PyObject*, PyObject* change) {
-  const long by = PyLong_AsLong(change);
-  if (by == -1 && PyErr_Occurred() != nullptr) return nullptr;
-  int& depth = thread_state().tracing;
-  depth = std::max(0, depth + static_cast<int>(by));
-  Py_RETURN_NONE;
+  return apply_change(change, [](int by) {
+    int& depth = thread_state().tracing;
+    depth = std::max(0, depth + by);
+  });
 }
 
 // records_graph(backward, grad) -> whether operators of a compiled graph that runs here and now are recorded

@@ -19,6 +19,7 @@
 #include "memory.h"
 #include "model_tensors.h"
 #include "place.h"
+#include "python_change.h"
 #include "python_setup.h"
 #include "tap_memory.h"
 #include "tensors.h"
@@ -27,6 +28,7 @@
 namespace {
 
 using sonde_torch::api;
+using sonde_torch::apply_change;
 using sonde_torch::begin_run_of;
 using sonde_torch::define_graph;
 using sonde_torch::end_run_of;
@@ -237,20 +239,10 @@ PyObject* storage_resized(PyObject*, PyObject* args) {
 }
 
 // trial(+1 or -1): PyTorch begins or ends to run the program's code for the shapes of its results
-PyObject* trial(PyObject*, PyObject* change) {
-  const long by = PyLong_AsLong(change);
-  if (by == -1 && PyErr_Occurred() != nullptr) return nullptr;
-  sonde_torch::change_trials(static_cast<int>(by));
-  Py_RETURN_NONE;
-}
+PyObject* trial(PyObject*, PyObject* change) { return apply_change(change, sonde_torch::change_trials); }
 
 // leave_out(+1 or -1): a run of the program that is not to be recorded begins or ends
-PyObject* leave_out(PyObject*, PyObject* change) {
-  const long by = PyLong_AsLong(change);
-  if (by == -1 && PyErr_Occurred() != nullptr) return nullptr;
-  sonde_torch::change_left_out(static_cast<int>(by));
-  Py_RETURN_NONE;
-}
+PyObject* leave_out(PyObject*, PyObject* change) { return apply_change(change, sonde_torch::change_left_out); }
 
 // memory_of(tensor) -> (description, bytes) or (the reason why it cannot be read, None)
 PyObject* memory_of(PyObject*, PyObject* tensor) { return sonde_torch::memory_of(tensor); }
@@ -285,11 +277,10 @@ PyObject* flag_type(PyObject*, PyObject* args) {
 
 // dump_scope(+1 or -1): a scope opens or closes on this thread
 PyObject* dump_scope(PyObject*, PyObject* change) {
-  const long by = PyLong_AsLong(change);
-  if (by == -1 && PyErr_Occurred() != nullptr) return nullptr;
-  int& scopes = sonde_torch::thread_state().dump_scopes;
-  scopes = std::max(0, scopes + static_cast<int>(by));
-  Py_RETURN_NONE;
+  return apply_change(change, [](int by) {
+    int& scopes = sonde_torch::thread_state().dump_scopes;
+    scopes = std::max(0, scopes + by);
+  });
 }
 
 // dump_switch(on)

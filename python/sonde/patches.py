@@ -2,6 +2,7 @@
 program imports them."""
 
 import contextlib
+import functools
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -37,6 +38,20 @@ def replace(place: Any, name: str, ours: object) -> Callable[[], None]:
             setattr(place, name, original)
 
     return undo
+
+
+def between(original: Callable[..., Any], change: Callable[[int], None]) -> Callable[..., Any]:
+    """`original`, with change(1) before each call of it and change(-1) after it."""
+
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        change(1)
+        try:
+            return original(*args, **kwargs)
+        finally:
+            change(-1)
+
+    return call
 
 
 def when_imported(meetings: Mapping[str, Callable[[ModuleType], None]]) -> Callable[[], None]:

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from .console import report, say_once
-from .patches import replace, when_imported
+from .patches import between, replace, when_imported
 
 # Modules with a class of a model runner, in vLLM 0.10 and later.
 _MODULES = (
@@ -62,7 +62,7 @@ class _Serving:
             self.host.leave_out(change)
 
     def step(self) -> None:
-        """The engine begins a step; one without requests is a warm-up run itself."""
+        """The engine begins a step."""
         if self.host is not None and self.depth == 0:
             self.host.engine_step()
 
@@ -88,8 +88,11 @@ def attach(host: Engine) -> Callable[[], None]:
     def detach() -> None:
         if _serving.host is host:
             _serving.host = None
+            if _serving.depth:  # the session ends in a warm-up run: the next one begins anew
+                host.leave_out(-_serving.depth)
             if _serving.left_out:
                 report("notice", _line_about(_serving.left_out))
+            _serving.left_out = 0
 
     return detach
 
@@ -105,7 +108,7 @@ def _watch_module(module: ModuleType) -> None:
     for runner in _runners(module):
         for name in _WARM_UPS:
             if callable(vars(runner).get(name)):
-                replace(runner, name, _warm_up(vars(runner)[name]))
+                replace(runner, name, between(vars(runner)[name], _serving.warm_up))
         if callable(vars(runner).get(_STEP)):
             replace(runner, _STEP, _step(vars(runner)[_STEP]))
 
@@ -117,18 +120,6 @@ def _runners(module: ModuleType) -> Iterator[type]:
     if not runners:
         say_once(f"sonde: {module.__name__} has no model runner that Sonde knows: its warm-up runs are recorded too")
     yield from runners
-
-
-def _warm_up(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def warm_up(*args: Any, **kwargs: Any) -> Any:
-        _serving.warm_up(1)
-        try:
-            return original(*args, **kwargs)
-        finally:
-            _serving.warm_up(-1)
-
-    return warm_up
 
 
 def _step(original: Callable[..., Any]) -> Callable[..., Any]:

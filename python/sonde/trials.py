@@ -3,13 +3,11 @@
 A stage of a pipeline computes the shapes of its results once, from memory that nobody has written.
 """
 
-import functools
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
 
 from .library import Library
-from .patches import replace, when_imported
+from .patches import between, replace, when_imported
 
 _MODULE = "torch.distributed.pipelining.stage"
 # Of its classes, in versions of PyTorch.
@@ -30,18 +28,5 @@ def watch(library: Library) -> Callable[[], None]:
 
 def _watch_classes(module: ModuleType, library: Library) -> list[Callable[[], None]]:
     classes = [one for one in vars(module).values() if isinstance(one, type) and one.__module__ == _MODULE]
-    return [_watch(one, name, library) for one in classes for name in _TRIALS if name in vars(one)]
-
-
-def _watch(place: type, name: str, library: Library) -> Callable[[], None]:
-    original = getattr(place, name)
-
-    @functools.wraps(original)
-    def trial(*args: Any, **kwargs: Any) -> Any:
-        library.trial(1)
-        try:
-            return original(*args, **kwargs)
-        finally:
-            library.trial(-1)
-
-    return replace(place, name, trial)
+    places = [(one, name) for one in classes for name in _TRIALS if name in vars(one)]
+    return [replace(one, name, between(getattr(one, name), library.trial)) for one, name in places]

@@ -120,6 +120,29 @@ def test_chosen_steps_are_those_of_the_engine(serve, config):
     assert sorted(ops_of_steps(dump)) == [(1, 1)]
 
 
+def test_a_session_after_one_that_ended_in_a_warm_up_run_records(tmp_path, serve):
+    program = """
+    import sonde
+    from vllm.v1.worker.gpu_model_runner import GPUModelRunner
+
+    class Runner(GPUModelRunner):
+        def _dummy_run(self, rows):
+            super()._dummy_run(rows)
+            sonde.stop()
+
+    sonde.start(sonde.session.settings("first"))
+    Runner(False).profile_run()
+    sonde.start(sonde.session.settings("second"))
+    GPUModelRunner(False).execute_model(2)
+    sonde.stop()
+    """
+    (tmp_path / "serve.py").write_text(textwrap.dedent(program))
+    run = serve()
+    assert run.status == 0, run.stderr
+    assert run.stderr.count("1 warm-up run of vLLM with made-up tokens was left out") == 1
+    assert sorted(ops_of_steps(tmp_path / "second")) == [(1, 0)]
+
+
 def test_an_engine_that_has_moved_its_methods_is_said(tmp_path, serve):
     module = tmp_path / "packages/vllm/v1/worker/gpu_model_runner.py"
     text = module.read_text()
