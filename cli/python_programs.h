@@ -6,7 +6,6 @@ namespace sonde {
 extern const char* const kExportDump;     // export_dump.py
 extern const char* const kConvertFormat;  // convert_format.py
 extern const char* const kMcpServer;      // mcp_server.py
-extern const char* const kReproOp;        // repro_op.py
-extern const char* const kReplayOps;      // replay_ops.py
+extern const char* const kRecordedOp;     // recorded_op.py
 
 }  // namespace sonde

@@ -34,13 +34,13 @@ int repro(const ReproCommand& options) {
   const std::string request =
       request_with({{"dump", options.dump}, {"json", options.json}},
                    {{"op", options.op}, {"step", options.step}, {"rank", options.rank}, {"to", options.to}});
-  return answered_by_python(options.python, kReproOp, {request});
+  return answered_by_python(options.python, kRecordedOp, {"repro", request});
 }
 
 int replay(const ReplayCommand& options) {
   const std::string request = request_with({{"dump", options.dump}, {"all", options.all}, {"json", options.json}},
                                            {{"op", options.op}, {"step", options.step}, {"rank", options.rank}});
-  return answered_by_python(options.python, kReplayOps, {request});
+  return answered_by_python(options.python, kRecordedOp, {"replay", request});
 }
 
 }  // namespace sonde

@@ -1,4 +1,4 @@
-"""The output of `sonde export`, in the same form as the other verbs' (cli/answer.h).
+"""The output of verbs that the package answers, in the same form as the other verbs' (cli/answer.h).
 
 Text from a dump never controls a terminal; with --json the answer is one document with its problems.
 """
@@ -7,8 +7,12 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+from . import dump as dumps
+from .dump import Dump
+from .errors import Error
 
 # Controls, marks of direction, ends of lines, and replacements of bytes that are not UTF-8.
 _UNSAFE = re.compile(
@@ -77,3 +81,28 @@ class Answer:
             )  # buffered text must not fail again at the end
             return 3
         return 3 if self._incomplete and status == 0 else status
+
+
+Answered: TypeAlias = tuple[int, dict[str, Any], Iterable[str]]  # exit status, document, lines
+
+
+def answered(request_text: str, ask: Callable[[Mapping[str, Any], Answer], Answered], nothing: dict[str, Any]) -> int:
+    """The program of a verb: asks with the request, which is its options as JSON, and prints the answer. `nothing`: the
+    document of an error. Returns the exit status."""
+    request = json.loads(request_text)
+    answer = Answer(request.get("json", False))
+    try:
+        status, document, lines = ask(request, answer)
+    except (ValueError, ImportError) as error:
+        status, document, lines = answer.error(error, 2), nothing, []
+    except (Error, OSError) as error:
+        status, document, lines = answer.error(error, 3), nothing, []
+    return answer.finish(status, document, lines)
+
+
+def opened(request: Mapping[str, Any], answer: Answer, *, incomplete: bool = True) -> Dump:
+    """The dump of a request; files in it that cannot be read are problems of the answer. Raises Error."""
+    dump = dumps.open(request["dump"])
+    for problem in dump.problems:
+        answer.problem(problem.path, problem.message, incomplete=incomplete)
+    return dump

@@ -5,7 +5,6 @@ sonde.export.save(tensors, "run7.parquet")            # one row a tensor: names,
 sonde.export.save(tensors, "run7.safetensors")        # values; bfloat16 and 8-bit floats as they are
 """
 
-import json
 import os
 import tempfile
 import zipfile
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 
 from . import _core, safetensors, tensorboard
 from . import dump as dumps
-from .answer import Answer
+from .answer import Answer, Answered, answered, opened
 from .answer_base import document_of
 from .answer_types import Export, ExportedFile, LeftOut
 from .dump import Dump, Graph, Ops, Tensor, Tensors
@@ -294,29 +293,17 @@ def _text(file: ExportedFile) -> str:
 
 def main(request_text: str) -> int:
     """The program of `sonde export`; the request is its options, as JSON. Returns the exit status."""
-    request = json.loads(request_text)
-    answer = Answer(request.get("json", False))
-    status = 0
-    files: list[ExportedFile] = []
-    try:
-        files = _export(request, answer)
-    except (ValueError, ImportError) as error:
-        status = answer.error(error, 2)
-    except (Error, OSError) as error:
-        status = answer.error(error, 3)
-    return answer.finish(status, document_of(Export(written=tuple(files))), [_text(file) for file in files])
+    return answered(request_text, _export, document_of(Export(written=())))
 
 
-def _export(request: Mapping[str, Any], answer: Answer) -> list[ExportedFile]:
+def _export(request: Mapping[str, Any], answer: Answer) -> Answered:
     for path in request["to"]:
         format_of(path, request.get("format"))
-    dump = dumps.open(request["dump"])
-    for problem in dump.problems:
-        answer.problem(problem.path, problem.message, incomplete=False)
+    dump = opened(request, answer)
     tensors = _selected(dump, request)
     settings = {name: request[name] for name in ("format", "table", "statistics", "measure") if name in request}
     files = [save(tensors, path, **settings) for path in request["to"]]
     for file in files:
         for left_out in file.skipped:
             answer.problem("", f"left out {left_out.name}: {left_out.why}")
-    return files
+    return 0, document_of(Export(written=tuple(files))), [_text(file) for file in files]

@@ -1,6 +1,7 @@
 """The operators of a dump that a verb is asked about."""
 
 import difflib
+from typing import Any
 
 from . import _core
 from .dump import Dump, Op, Ops
@@ -36,6 +37,20 @@ def one_name(ops: list[Op], name: str) -> list[Op]:
         more = f" and {len(names) - 4} more" if len(names) > 4 else ""
         raise ValueError(f"'{name}' means {len(names)} operators: {', '.join(names[:4])}{more}; give more of the name")
     return ops
+
+
+def place_of(op: Op) -> dict[str, Any]:
+    """The members of an answer that say which operator it is."""
+    source = op.source
+    return dict(  # noqa: C408 - as the classes of answers take them
+        rank=op.rank,
+        graph=op.graph,
+        step=op.step,
+        op_name=op.op_name,
+        op_type=op.op_type,
+        source_file=source.file if source else "",
+        source_line=source.line if source else 0,
+    )
 
 
 def check_values(ops: list[Op]) -> None:

@@ -7,18 +7,15 @@ The recorded output is compared with that of the same operator in its own type, 
 """
 
 import collections
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from . import dump as dumps
-from .answer import Answer
+from .answer import Answer, Answered, answered, opened
 from .answer_base import document_of
 from .answer_types import Replay, ReplayedOp
 from .dump import Op
-from .errors import Error
-from .recorded_ops import all_ops, check_values, ops_named
+from .recorded_ops import all_ops, check_values, ops_named, place_of
 from .recorded_runs import Again, run_again
 from .recorded_values import CannotRun
 from .rounding import Distance, Reference, distance, overflows, reference_of
@@ -82,15 +79,8 @@ def _verdict(again: Again, reference: Reference, found: Distance) -> tuple[str, 
 
 def _answer(op: Op, verdict: str, why: str, same: bool = False, compared: "_Compared | None" = None) -> ReplayedOp:
     found = compared.found if compared else Distance(0, 0.0, 0.0)
-    source = op.source
     return ReplayedOp(
-        rank=op.rank,
-        graph=op.graph,
-        step=op.step,
-        op_name=op.op_name,
-        op_type=op.op_type,
-        source_file=source.file if source else "",
-        source_line=source.line if source else 0,
+        **place_of(op),
         verdict=verdict,
         why=why,
         same=same,
@@ -106,31 +96,20 @@ def _answer(op: Op, verdict: str, why: str, same: bool = False, compared: "_Comp
 
 def main(request_text: str) -> int:
     """The program of `sonde replay`; the request is its options, as JSON. Returns the exit status."""
-    request = json.loads(request_text)
-    answer = Answer(request.get("json", False))
-    found: list[ReplayedOp] = []
-    status = 0
-    try:
-        found = _replay(request, answer)
-        status = _status(found)
-    except (ValueError, ImportError) as error:
-        status = answer.error(error, 2)
-    except (Error, OSError) as error:
-        status = answer.error(error, 3)
-    document = document_of(Replay(replayed=tuple(found)))
-    return answer.finish(status, _without_infinity(document), _lines(found, bool(request.get("all"))))
+    return answered(request_text, _replay, document_of(Replay(replayed=())))
 
 
-def _replay(request: Mapping[str, Any], answer: Answer) -> list[ReplayedOp]:
+def _replay(request: Mapping[str, Any], answer: Answer) -> Answered:
     name, part = request.get("op", ""), (request.get("step", ""), request.get("rank", ""))
-    if bool(name) == bool(request.get("all")):
+    is_summary = bool(request.get("all"))
+    if bool(name) == is_summary:
         raise ValueError("name an operator, or give --all")
-    dump = dumps.open(request["dump"])
-    for problem in dump.problems:
-        answer.problem(problem.path, problem.message, incomplete=False)
+    dump = opened(request, answer, incomplete=False)
     ops = ops_named(dump, name, *part) if name else all_ops(dump, *part)
     check_values(ops)
-    return replay(ops)
+    found = replay(ops)
+    document = _without_infinity(document_of(Replay(replayed=tuple(found))))
+    return _status(found), document, _lines(found, is_summary)
 
 
 def _status(found: Sequence[ReplayedOp]) -> int:

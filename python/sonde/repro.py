@@ -7,7 +7,6 @@ The directory has repro.py, which needs PyTorch and safetensors alone, and input
 and outputs.
 """
 
-import json
 import math
 import os
 import re
@@ -17,17 +16,16 @@ from typing import Any
 
 import torch
 
-from . import dump as dumps
 from . import safetensors
-from .answer import Answer
+from .answer import Answer, Answered, answered, opened
 from .answer_base import document_of
 from .answer_types import Repro, ReproArgument, ReproOutput
 from .dump import Op
 from .errors import Error
 from .recorded_calls import slots_in
-from .recorded_ops import check_values, one_name, ops_named
+from .recorded_ops import check_values, one_name, ops_named, place_of
 from .recorded_runs import Again, run_again
-from .recorded_values import Bits, CannotRun, not_finite, outputs_of, same_bits
+from .recorded_values import Bits, CannotRun, is_fault, not_finite, outputs_of, same_bits
 from .repro_text import program_of
 from .rounding import distance, reference_of
 
@@ -53,17 +51,10 @@ def repro(op: Op, directory: str | os.PathLike[str]) -> Repro:
         raise Error(f"{op.op_name} of step {op.step} cannot run alone: {reason}") from None
     files = _write(again, place)
     outcome = _outcome(again)
-    source = op.source
     return Repro(
         directory=os.fspath(directory),
         files=tuple(map(str, files)),
-        rank=op.rank,
-        graph=op.graph,
-        step=op.step,
-        op_name=op.op_name,
-        op_type=op.op_type,
-        source_file=source.file if source else "",
-        source_line=source.line if source else 0,
+        **place_of(op),
         call=again.call.name,
         outcome=outcome,
         reproduces=outcome in ("same_bits", "within_rounding", "same_faults", "throws"),
@@ -81,7 +72,7 @@ def chosen(ops: Sequence[Op]) -> Op:
 
 def _has_fault(op: Op) -> bool:
     try:
-        return any(bool(not_finite(values).any()) for values in outputs_of(op).values())
+        return any(map(is_fault, outputs_of(op).values()))
     except CannotRun:
         return False
 
@@ -122,7 +113,7 @@ def _outcome(again: Again) -> str:
         and torch.equal(not_finite(again.outputs[slot]), not_finite(values))
         for slot, values in again.recorded.items()
     )
-    faults = any(bool(not_finite(values).any()) for values in again.recorded.values())
+    faults = any(map(is_fault, again.recorded.values()))
     return "same_faults" if same_faults and faults else "different"
 
 
@@ -183,31 +174,18 @@ def _notes(again: Again, outcome: str) -> list[str]:
 
 def main(request_text: str) -> int:
     """The program of `sonde repro`; the request is its options, as JSON. Returns the exit status."""
-    request = json.loads(request_text)
-    answer = Answer(request.get("json", False))
-    found: Repro | None = None
-    status = 0
-    try:
-        found = _repro(request, answer)
-        status = 0 if found.reproduces else 1
-    except (ValueError, ImportError) as error:
-        status = answer.error(error, 2)
-    except (Error, OSError) as error:
-        status = answer.error(error, 3)
-    document = document_of(found) if found is not None else {}
-    return answer.finish(status, document, _lines(found) if found is not None else [])
+    return answered(request_text, _repro, {})
 
 
-def _repro(request: Mapping[str, Any], answer: Answer) -> Repro:
+def _repro(request: Mapping[str, Any], answer: Answer) -> Answered:
     if request.get("to"):
         _check_free(Path(request["to"]))
-    dump = dumps.open(request["dump"])
-    for problem in dump.problems:
-        answer.problem(problem.path, problem.message, incomplete=False)
+    dump = opened(request, answer, incomplete=False)
     ops = one_name(ops_named(dump, request["op"], request.get("step", ""), request.get("rank", "")), request["op"])
     check_values(ops)
     op = chosen(ops)
-    return repro(op, request.get("to") or _directory_for(op))
+    found = repro(op, request.get("to") or _directory_for(op))
+    return 0 if found.reproduces else 1, document_of(found), _lines(found)
 
 
 def _directory_for(op: Op) -> str:
