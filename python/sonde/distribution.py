@@ -4,7 +4,10 @@ The package index has a distribution `sonde` of other people, with a module `son
 are installed, files of one have replaced files of the other.
 """
 
-import importlib.metadata
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
 
 NAME = "tensorsonde"
 _OTHER = "sonde"
@@ -12,11 +15,13 @@ _OTHER = "sonde"
 
 def complaint_about_another() -> str:
     """One line with the cure if the other distribution is installed beside this one; empty if it is not."""
+    from importlib import metadata  # programs that only read a dump need not wait for it
+
     try:
-        other = importlib.metadata.distribution(_OTHER)
+        other = metadata.distribution(_OTHER)
         owned = _owned_by(other)
         version = other.version
-    except (importlib.metadata.PackageNotFoundError, OSError, ValueError, KeyError):
+    except (metadata.PackageNotFoundError, OSError, ValueError, KeyError):
         return ""
     if not owned:
         return ""
@@ -27,7 +32,7 @@ def complaint_about_another() -> str:
     )
 
 
-def _owned_by(other: importlib.metadata.Distribution) -> list[str]:
+def _owned_by(other: "Distribution") -> list[str]:
     """Those of "module" and "command" that it has installed under our name."""
     files = [str(file) for file in other.files or ()]
     owned = ["module"] if any(file in ("sonde.py", "sonde/__init__.py") for file in files) else []

@@ -349,10 +349,6 @@ def begin_with_model(config: str) -> None:
 
 def call_with_model(begin: Callable[[], None]) -> None:
     """Calls begin(), which begins a session, when the first model of this process is about to run, if any does."""
-    _look_for_model(begin)
-
-
-def _look_for_model(begin: Callable[[], None]) -> None:
     global _search
     from .first_model import Search
 
@@ -512,7 +508,7 @@ def _in_forked_child() -> None:
     begin = _again
     _forget()
     if begin is not None and any(host.can_look_for_model for host in _of_parent):
-        _look_for_model(begin)
+        call_with_model(begin)
 
 
 def _forget() -> None:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from .. import session
 from ..analyses import first_bad
+from ..answers import FirstBad
 from ..console import launched_rank, report, say_once
 from ..errors import Error
 from ..session import Settings, StrPath
@@ -193,15 +194,24 @@ class Recording:
     def _examined(self) -> Report:
         """Of several ranks each one examines its own part: the others may still be writing."""
         rank, world_size = _rank()
-        if not self._ours:
-            _wait_for(self.dump)
-        answer = first_bad(self.dump, rank=rank) if world_size > 1 else first_bad(self.dump)
+        answer = self._first_bad(rank if world_size > 1 else None)
         first = answer.first
         line = f"first bad: {first}" if first else answer.text.partition("\n")[0]
         of_rank = f"rank {rank}: " if world_size > 1 else ""
         text = f"sonde: {of_rank}{line} (dump {self.dump})"
         step = first.step if first else self._step
         return Report(text, first is not None, step, self.dump, answer.text, answer.document)
+
+    def _first_bad(self, rank: int | None) -> FirstBad:
+        """A session that goes on writes beside the program: its first files may be a moment late."""
+        end = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                return first_bad(self.dump, rank=rank)
+            except Error:
+                if self._ours or time.monotonic() > end:
+                    raise
+                time.sleep(0.01)
 
 
 def log_report(logger: logging.Logger, found: Report) -> None:
@@ -223,13 +233,6 @@ def _end_with_program(reference: "weakref.ref[Recording]", pid: int) -> None:
     found = recording.finish()
     if found is not None:
         report("notice", found.line)
-
-
-def _wait_for(dump: str) -> None:
-    """A session that goes on writes beside the program: its first files may be a moment late."""
-    end = time.monotonic() + _PATIENCE
-    while not os.path.isdir(dump) and time.monotonic() < end:
-        time.sleep(0.01)
 
 
 def _is_finite(value: object) -> bool:
