@@ -305,6 +305,7 @@ def test_its_errors_are_those_of_a_gpu(answers):
         attempt(lambda: x.add_(1))
     testdev.set_events(False)
     attempt(lambda: torch.accelerator.current_stream().record_event())
+    sys.stdout.flush()  # or the child prints these lines again
     pid = os.fork()
     if pid == 0:
         attempt(lambda: x + 1)
