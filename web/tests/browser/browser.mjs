@@ -168,8 +168,14 @@ export async function axeFindings(page) {
   });
 }
 
+// Ends when the page has read its new address: a key that is pressed before is one of the old screen.
 export const go = async (page, fragment) => {
-  await page.evaluate((hash) => { location.hash = hash; }, fragment);
+  await page.evaluate((hash) => new Promise((read) => {
+    const before = location.href;
+    addEventListener("hashchange", read, { once: true });
+    location.hash = hash;
+    if (location.href === before) read();
+  }), fragment);
 };
 
 export const text = async (page, selector) => (await page.locator(selector).first().innerText()).replaceAll(/\s+/g, " ");

@@ -85,6 +85,7 @@ test("every key of the list", async () => {
   await withPage(RANKS, {}, async (page) => {
     await page.waitForSelector(".verdict");
     await go(page, "#/ops?r=0");
+    await page.waitForSelector(".grid-row .op-link"); // the ranks are known
     await press(page, "}");
     await becomes(page, "r=1");
     await press(page, "{");
