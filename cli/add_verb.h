@@ -5,7 +5,6 @@
 #include <limits>
 #include <memory>
 #include <optional>
-#include <tuple>
 #include <type_traits>
 #include <vector>
 
@@ -61,8 +60,8 @@ void add_verb(CLI::App& app, int& exit_status, Run run) {
   using Verb = Options<Command>;
   auto command = std::make_shared<Command>();
   CLI::App* verb = app.add_subcommand(Verb::verb, Verb::help);
-  std::apply([&](const auto&... option) { (add_option(*verb, *command, option), ...); }, Verb::list);
-  std::apply([&](const auto&... option) { (relate_options(*verb, option.facts), ...); }, Verb::list);
+  Verb::each([&](const auto&... option) { (add_option(*verb, *command, option), ...); });
+  Verb::each([&](const auto&... option) { (relate_options(*verb, option.facts), ...); });
   verb->footer(Verb::footer);
   verb->callback([command, run, &exit_status] { exit_status = run(*command); });
 }

@@ -18,9 +18,7 @@ namespace {
 
 constexpr std::size_t kProblemsShown = 5;
 
-std::string dump(const Json& json, int indent) {
-  return json_for_terminal(json.dump(indent, ' ', false, Json::error_handler_t::replace));
-}
+std::string dump(const Json& json, int indent) { return json_for_terminal(text_of_json(json, indent)); }
 
 // Indented as a member of a document: by two blanks more.
 std::string indented(const std::string& text) {

@@ -97,7 +97,7 @@ void Answer::add(const Object& answer, std::vector<Row> Object::*rows, const For
     contract::put(json, answer, member);
     add(json);
   };
-  std::apply([&](const auto&... member) { (add_member(member), ...); }, Members<Object>::list);
+  Members<Object>::each([&](const auto&... member) { (add_member(member), ...); });
 }
 
 // Writes to stdout; false, with a line on stderr, if it cannot (a closed pipe ends the program silently).

@@ -7,11 +7,11 @@
 #include <fstream>
 #include <map>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <regex>
 #include <string>
 
 #include "child.h"
+#include "ground/base/json.h"
 #include "ground/files/scratch.h"
 #include "python_programs.h"
 
@@ -67,12 +67,12 @@ Status Scripts::find(const fs::path& directory) {
 Result<fs::path> Scripts::run(const Request& request) {
   const fs::path& script = scripts_.at({request.from, request.to});
   fs::path result = scratch_file();
-  nlohmann::json words = {{"from", request.from_shape}, {"to", request.to_shape}};
+  Json words = {{"from", request.from_shape}, {"to", request.to_shape}};
   if (script.filename().string().find("to_FRACTAL_Z") != std::string::npos) words["group"] = request.groups;
   const std::scoped_lock lock(mutex_);
   // Any Python 3 must do, so there is no -P: Python's path then contains the scratch directory with the helper.
   const Result<ChildEnd> end = run_child(
-      {"python3", helper_.string(), script.string(), request.elements.string(), result.string(), words.dump()},
+      {"python3", helper_.string(), script.string(), request.elements.string(), result.string(), text_of_json(words)},
       python_setting());
   if (!end) return end.error();
   if (end->exit_code == 0 && fs::exists(result)) return result;

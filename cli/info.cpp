@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdlib>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "dump.h"
 #include "face/report/plan_text.h"
 #include "face/report/text.h"
+#include "ground/base/json.h"
 #include "ground/base/text.h"
 #include "ground/stats/cpu_features.h"
 #include "ground/stats/statistics.h"
@@ -72,7 +72,7 @@ std::vector<NamedValue<std::string>> variables() {
 Json python_facts(const std::string& python) {
   const Result<std::string> answer = ask_child(python_command(python, kAdapterProgram, {"status"}), python_setting());
   if (answer) {
-    Json facts = Json::parse(*answer, nullptr, false);
+    Json facts = json_of_text(*answer);
     if (facts.is_object()) return facts;
   }
   Json facts = {{"executable", python}};

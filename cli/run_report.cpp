@@ -7,7 +7,6 @@
 #include <cstring>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 #include <tuple>
@@ -17,6 +16,7 @@
 #include "face/report/catalog_text.h"
 #include "face/report/table.h"
 #include "face/report/text.h"
+#include "ground/base/json.h"
 #include "plan/config/environment.h"
 #include "read/catalog/catalog.h"
 #include "read/operators/op_nature.h"
@@ -204,7 +204,7 @@ std::vector<RunMessage> read_run_messages(const fs::path& file) {
   std::vector<RunMessage> all;
   std::ifstream stream(file);
   for (std::string line; std::getline(stream, line);) {
-    const nlohmann::json entry = nlohmann::json::parse(line, nullptr, false);
+    const Json entry = json_of_text(line);
     if (!entry.is_object()) continue;  // torn by a kill
     all.push_back({entry.value("kind", ""), entry.value("text", ""), entry.value("rank", ""),
                    entry.value("pid", std::uint64_t{0})});

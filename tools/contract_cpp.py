@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 from contract_language import ENVELOPE, Contract, Member, Type, distinct_names, inner, is_list, is_map, parts
-from contract_text import MADE, cpp_file, cpp_name
+from contract_text import MADE, cpp_file, cpp_name, each_of
 
 _BASIC = {
     "text": "std::string",
@@ -214,8 +214,7 @@ def _members(structs: Structs, part: set[str], namespace: str = "") -> list[str]
         name = namespace + structs.class_of(type.name)
         rows = [_row(structs, name, type, member) for member in type.members]
         rows += [f"Rest{{&{name}::others}}"] if type.rest else []
-        lines += ["template <>", f"struct Members<{name}> {{", "  static constexpr auto list = std::tuple("]
-        lines += [f"      {row}{',' if row is not rows[-1] else ');'}" for row in rows]
+        lines += ["template <>", f"struct Members<{name}> {{", *each_of(rows)]
         lines += [f"  static constexpr bool is_answer = {str(type.name in structs.answers).lower()};", "};"]
     return lines
 

@@ -17,7 +17,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from contract_text import MADE, cpp_file
+from contract_text import MADE, cpp_file, each_of
 
 _WIDTH = 92  # of the help in the right column of --help
 TYPES = {
@@ -309,10 +309,7 @@ def commands_text(commands: list[Command]) -> str:
         *rows, last = command.footer.strip("\n").splitlines()
         lines += [f"      {_quoted(row + chr(10))}" for row in rows] + [f"      {_quoted(last)};"]
         shown = [option for option in command.options if option.command]
-        lines += ["  static constexpr auto list = std::tuple("]
-        for option in shown:
-            end = ");" if option is shown[-1] else ","
-            lines.append(f"      Option{{&{name}::{option.name}, {_facts(option, command)}}}{end}")
+        lines += each_of([f"Option{{&{name}::{option.name}, {_facts(option, command)}}}" for option in shown])
         lines += ["};", ""]
     headers = '"ground/contract/option.h" "sonde/questions.h"'
     return cpp_file(f"The options of the verbs. {MADE}.", headers, lines)

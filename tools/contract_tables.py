@@ -6,7 +6,7 @@ import keyword
 from typing import Any
 
 from contract_language import Contract, Member, Table
-from contract_text import MADE, cpp_file, cpp_name
+from contract_text import MADE, cpp_file, cpp_name, each_of
 
 _TYPES = {
     "text": "std::string_view",
@@ -84,7 +84,8 @@ def served_text(contract: Contract) -> str:
         lines += [f"// {table.meaning}", f"struct {table.name} {{"]
         lines += [f"  {_served_class(one)} {cpp_name(one.name)}{_served_initial(one)};" for one in table.members]
         lines += ["};", "template <>", f"struct ColumnsOf<{table.name}> {{"]
-        lines += [*_tuple("list", [_served_field(table.name, one) for one in table.members]), "};", ""]
+        lines += each_of([_served_field(table.name, one) for one in table.members])
+        lines += ["  static constexpr bool is_row = true;", "};", ""]
     about = f"The rows of the server's tables. {MADE}."
     return cpp_file(about, '"contract/served_answers.h" "face/server/row_table.h"', lines, "sonde::server")
 

@@ -22,3 +22,10 @@ def cpp_file(about: str, headers: str, lines: Iterable[str], namespace: str = "s
     blocks = [[*head, "#pragma once"], system, own, [f"namespace {namespace} {{"], [*lines]]
     text = "\n\n".join("\n".join(block).rstrip("\n") for block in blocks if block)
     return f"{text}\n\n}}  // namespace {namespace}\n"
+
+
+def each_of(rows: list[str]) -> list[str]:
+    """`each(visit)`: visit(row, row, ...). Unlike a tuple it takes the compiler no time where nobody calls it."""
+    *others, last = rows
+    lines = ["  template <typename Visit>", "  static constexpr auto each(const Visit& visit) {", "    return visit("]
+    return [*lines, *(f"        {row}," for row in others), f"        {last});", "  }"]

@@ -2,10 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <utility>
 
-#include "ground/base/json_depth.h"
+#include "ground/base/json.h"
 #include "ground/base/text.h"
 #include "ground/files/mapped_file.h"
 
@@ -33,7 +32,7 @@ std::vector<std::string> cells_of(std::string_view line) {
 // {"target name": "golden name", …}, or a list of {"target": …, "golden": …}.
 Result<NameMap> read_json(const std::string& path, const std::string& text) {
   if (is_nested_too_deeply(text)) return bad(path, fmt::format("it is nested deeper than {} levels", kJsonDepth));
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false, true);
+  const Json json = json_of_text_with_comments(text);
   NameMap names;
   if (json.is_object()) {
     for (const auto& [target, golden] : json.items()) {
@@ -43,7 +42,7 @@ Result<NameMap> read_json(const std::string& path, const std::string& text) {
     return names;
   }
   if (!json.is_array()) return bad(path, R"(it is not JSON; expected {"target name": "golden name"})");
-  for (const nlohmann::json& entry : json) {
+  for (const Json& entry : json) {
     if (!entry.is_object() || !entry.contains("target") || !entry.contains("golden") || !entry["target"].is_string() ||
         !entry["golden"].is_string()) {
       return bad(path, R"(an entry is not {"target": "…", "golden": "…"})");

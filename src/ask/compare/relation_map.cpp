@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "ground/base/json_depth.h"
+#include "ground/base/json.h"
 #include "ground/contract/read_json.h"
 #include "ground/files/mapped_file.h"
 #include "plan/config/nearest.h"
@@ -28,12 +28,7 @@ std::string place_in(std::string_view text, std::size_t at) {
 
 // The first byte that is not JSON.
 std::string what_is_not_json(std::string_view text) {
-  std::size_t at = text.size();
-  try {
-    [[maybe_unused]] const Json json = Json::parse(text);
-  } catch (const Json::parse_error& error) {
-    at = error.byte > 0 ? std::min(error.byte - 1, text.size()) : 0;
-  }
+  const std::size_t at = where_not_json(text);
   const bool is_at_end = text.find_first_not_of(" \t\r\n", at) == std::string_view::npos;
   const std::string found = is_at_end ? "the end of the file" : fmt::format("'{}'", text.substr(at, 1));
   return fmt::format("{}: expected JSON as --save-map writes it, found {}", place_in(text, at), found);
@@ -58,7 +53,7 @@ Result<RelationMap> read_relation_map(const std::filesystem::path& path) {
     return Error{text.error().code, text.error().message + ": expected a map that `sonde compare --save-map` wrote"};
   }
   if (is_nested_too_deeply(*text)) return bad_map(path, fmt::format("it is nested deeper than {} levels", kJsonDepth));
-  const Json json = Json::parse(*text, nullptr, false);
+  const Json json = json_of_text(*text);
   if (json.is_discarded()) return bad_map(path, what_is_not_json(*text));
   // A map of another version has other members: it is named before them.
   const auto version = json.is_object() ? json.find("version") : json.end();

@@ -6,14 +6,13 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
 
+#include "ground/base/json.h"
+
 namespace sonde {
 namespace {
-
-using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::uint32_t kMagic = 0x5A5A5A5A;
 constexpr std::size_t kOldBytes = 2048;
@@ -41,7 +40,7 @@ T load(std::span<const std::byte> bytes, std::size_t offset) {
   return value;
 }
 
-OrderedJson json_of(std::string_view field, std::uint64_t value) {
+Json json_of(std::string_view field, std::uint64_t value) {
   if (std::ranges::find(kHex, field) != std::end(kHex)) return fmt::format("{:#x}", value);
   return value;
 }
@@ -68,7 +67,7 @@ Result<OverflowRecord> read_new(std::span<const std::byte> bytes) {
   if (bytes.size() < needed) {
     return corrupt(fmt::format("an overflow record of {} bytes; one of kind {} has {}", bytes.size(), kind, needed));
   }
-  OrderedJson data;
+  Json data;
   for (std::size_t i = 0; i < fields.size(); ++i) {
     const auto value = load<std::uint64_t>(bytes, kHeadBytes + 8 * i);
     data[std::string(fields[i])] = json_of(fields[i], value);
@@ -84,11 +83,11 @@ Result<OverflowRecord> read_new(std::span<const std::byte> bytes) {
   if (statuses > 1) data["status"] = status;
   const std::string words = statuses > 1 ? fmt::format("[{}]", fmt::join(status, ", ")) : std::to_string(status[0]);
   if (statuses > 1 || status[0] != 0) record.summary_lines.push_back(summary_line(kind, record, words));
-  const OrderedJson root = {
+  const Json root = {
       {"magic", fmt::format("{:#x}", word(0))},
       {"version", version},
       {"acc_list", {{"valid", word(2)}, {"acc_type", kind}, {"rsv", word(4)}, {"data_len", word(5)}, {"data", data}}}};
-  record.json = root.dump(4);
+  record.json = text_of_json(root, 4);
   return record;
 }
 
@@ -106,9 +105,9 @@ Result<OverflowRecord> read_old(std::span<const std::byte> bytes) {
   constexpr std::string_view kFields[] = {"model_id", "stream_id", "task_id", "task_type", "pc_start", "para_base"};
   constexpr std::string_view kCoreStatus[] = {"kernel_code", "block_idx", "status"};
   OverflowRecord record;
-  OrderedJson root;
+  Json root;
   for (const Section& section : kSections) {
-    OrderedJson json;
+    Json json;
     std::size_t at = section.info;
     for (const std::string_view field : kFields) {
       json[std::string(field)] = json_of(field, load<std::uint64_t>(bytes, at));
@@ -128,7 +127,7 @@ Result<OverflowRecord> read_old(std::span<const std::byte> bytes) {
     }
     root[std::string(section.name)] = std::move(json);
   }
-  record.json = root.dump(4);
+  record.json = text_of_json(root, 4);
   return record;
 }
 

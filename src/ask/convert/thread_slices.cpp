@@ -1,15 +1,13 @@
 #include "ask/convert/thread_slices.h"
 
 #include <charconv>
-#include <nlohmann/json.hpp>
 #include <string>
 
-#include "ground/base/json_depth.h"
+#include "ground/base/json.h"
 
 namespace sonde {
 namespace {
 
-using Json = nlohmann::json;
 using Shapes = std::vector<std::vector<std::int64_t>>;
 
 constexpr std::size_t kLongestAttribute = 16 << 20;
@@ -47,7 +45,7 @@ bool is_automatic(const Json& root) {
 
 Result<std::optional<ThreadSlices>> thread_slices(std::string_view attribute, std::optional<std::size_t> thread) {
   if (attribute.size() > kLongestAttribute) return std::optional<ThreadSlices>();
-  const Json root = json_of_others<Json>(attribute);
+  const Json root = json_of_others(attribute);
   if (!is_automatic(root)) return std::optional<ThreadSlices>();
   if (!thread) {
     return Error{

@@ -7,18 +7,18 @@
 #include <fstream>
 #include <iterator>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <vector>
 
+#include "ground/base/json.h"
+
 namespace sonde {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 constexpr const char* kNothing = "nothing: the run had ended";
 
@@ -67,7 +67,7 @@ void count(const Json& event, RunsCompared& result) {
 // Finds the place where two lines begin to differ.
 RunDifference difference_of(const std::string& first, const std::string& second) {
   RunDifference result;
-  const Json a = Json::parse(first, nullptr, false), b = Json::parse(second, nullptr, false);
+  const Json a = json_of_text(first), b = json_of_text(second);
   if (!a.is_object() || !b.is_object()) {
     const Json& whole = a.is_object() ? a : b;
     result.place = whole.is_object() ? whole.value("place", "") : "";
@@ -95,8 +95,8 @@ RunDifference difference_of(const std::string& first, const std::string& second)
     result.second = text(other);
     return result;
   }
-  result.first = list(a, "skipped").dump();
-  result.second = list(b, "skipped").dump();
+  result.first = text_of_json(list(a, "skipped"));
+  result.second = text_of_json(list(b, "skipped"));
   return result;
 }
 
@@ -107,7 +107,7 @@ void compare_stream(const std::string& name, const fs::path& first, const fs::pa
     const bool more = static_cast<bool>(std::getline(a, line)), more_there = static_cast<bool>(std::getline(b, other));
     if (!more && !more_there) return;
     if (line == other) {
-      if (const Json parsed = Json::parse(line, nullptr, false); parsed.is_object()) count(parsed, result);
+      if (const Json parsed = json_of_text(line); parsed.is_object()) count(parsed, result);
       continue;
     }
     RunDifference found = difference_of(line, other);

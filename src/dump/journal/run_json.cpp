@@ -3,18 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "contract/names.h"
-#include "ground/base/json_depth.h"
+#include "ground/base/json.h"
 
 namespace sonde {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-// Paths and commands may hold any bytes; JSON may not.
-std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 Json columns_of(const Plan& plan) {
   Json columns = Json::array();
@@ -39,7 +33,7 @@ std::vector<Category> categories_of(const Json& columns) {
 // The members of an object; empty for another value. A member of a wrong type counts as missing.
 class Members {
  public:
-  explicit Members(std::string_view text) : json_(json_of_others<Json>(text)) {}
+  explicit Members(std::string_view text) : json_(json_of_others(text)) {}
 
   std::string text(const char* key) const { return known_text(key).value_or(""); }
   std::uint64_t number(const char* key) const { return known_number(key).value_or(0); }
@@ -134,7 +128,7 @@ std::string run_json(const Plan& plan, const RunInfo& run, const std::string& co
     json["ring_bytes"] = plan.sonde.ring_bytes;
     json["ring_writes"] = plan.sonde.ring_writes;
   }
-  return text_of(json);
+  return text_of_json(json);
 }
 
 std::optional<RunHeader> parse_run_json(std::string_view text) {
@@ -176,7 +170,7 @@ std::string end_json(const Totals& totals, const std::optional<Error>& error, st
   json["bytes_dropped"] = totals.bytes_dropped;
   json["records_dropped"] = totals.records_dropped;
   if (error) json["error"] = error->message;
-  return text_of(json);
+  return text_of_json(json);
 }
 
 RunEnd parse_end_json(std::string_view text) {

@@ -1,12 +1,11 @@
 #include "dump/run_files/private_text.h"
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
+
+#include "ground/base/json.h"
 
 namespace sonde {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 void clear_paths(Json& json) {
   if (json.is_string() && json.get_ref<const std::string&>().starts_with('/')) json = "";
@@ -18,10 +17,10 @@ void clear_paths(Json& json) {
 
 std::string config_copy(const Plan& plan) {
   if (!plan.sonde.is_private || plan.source_text.empty()) return plan.source_text;
-  Json json = Json::parse(plan.source_text, nullptr, false);
+  Json json = json_of_text(plan.source_text);
   if (json.is_discarded()) return {};
   clear_paths(json);
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return text_of_json(json, 2) + "\n";
 }
 
 std::string note_text(const Plan& plan, std::string text) {

@@ -212,10 +212,10 @@ std::string row_of(const ComparedOp& op, const ComparedTensor& tensor, Mode mode
     for (const std::optional<double>& value : statistics_of(difference, golden)) row += "," + number(value);
   }
   const Json messages = first ? Json(verdict.messages) : Json::array();
-  row += fmt::format(",N/A,{},{}", verdict.result, csv_cell(messages.dump()));
+  row += fmt::format(",N/A,{},{}", verdict.result, csv_cell(text_of_json(messages)));
   if (mode == Mode::values) {
     const std::string golden = tensor.golden != nullptr ? std::string(tensor.golden->file) : "";
-    row += "," + csv_cell(Json({std::string(tensor.target->file), golden}).dump());
+    row += "," + csv_cell(text_of_json({std::string(tensor.target->file), golden}));
   }
   return row + "\n";
 }

@@ -85,7 +85,7 @@ Json AnswerColumn::json(std::size_t row) const {
       std::string list = texts[row];
       list.front() = '[';
       list.back() = ']';
-      return Json::parse(list);
+      return json_of_text(list);
     }
     case ColumnType::boolean:
       return numbers[row] != 0;

@@ -16,7 +16,7 @@ class Events {
  public:
   void add(std::string_view kind, const Json& data) {
     const std::lock_guard lock(mutex_);
-    const std::string text = data.dump(-1, ' ', false, Json::error_handler_t::replace);
+    const std::string text = text_of_json(data);
     ++last_;
     events_.emplace_back(last_,
                          "id: " + std::to_string(last_) + "\nevent: " + std::string(kind) + "\ndata: " + text + "\n\n");

@@ -30,7 +30,7 @@ Fields with(Fields fields, const Fields& more) {
 constexpr std::uint64_t kHealthRows = 100;       // of a page of the health map, as web/src/screens/maps.tsx asks
 constexpr std::uint64_t kMostHealthRows = 2000;  // of a level
 
-Json json_in(const std::string& text) { return Json::parse(text, nullptr, false); }
+Json json_in(const std::string& text) { return json_of_text(text); }
 
 // The answer of a job; an empty one if there is none.
 template <typename Answer>

@@ -5,6 +5,7 @@
 
 #include "contract/jobs.h"
 #include "face/server/jobs.h"
+#include "ground/base/json.h"
 
 namespace sonde::server {
 namespace {
@@ -31,11 +32,11 @@ Status add_option(const JobOption& option, const Json& value, std::vector<std::s
       return {};
     case JobType::count:
       if (!value.is_number_unsigned()) return wrong_argument(option.argument, "a number, 0 or more");
-      add(value.dump());
+      add(text_of_json(value));
       return {};
     case JobType::number:
       if (!value.is_number()) return wrong_argument(option.argument, "a number");
-      add(value.dump());
+      add(text_of_json(value));
       return {};
     case JobType::texts:
       if (!value.is_array() || !std::ranges::all_of(value, is_text)) {

@@ -16,7 +16,7 @@
 #include <fstream>
 
 #include "ground/base/clock.h"
-#include "ground/base/json_depth.h"
+#include "ground/base/json.h"
 #include "ground/base/text.h"
 #include "ground/contract/read_json.h"
 #include "ground/files/files.h"
@@ -95,7 +95,7 @@ Status place_files(const JsonText& arguments, std::vector<std::string>& words, C
     word = std::string(*option) + file.string();
     if (*option != kMappingOption) {
       files.written = file;
-    } else if (!(std::ofstream(file) << Json::parse(arguments.text).at("mapping").get<std::string>()).flush()) {
+    } else if (!(std::ofstream(file) << json_of_text(arguments.text).at("mapping").get<std::string>()).flush()) {
       return Error{ErrorCode::io, "cannot write the mapping to a file in TMPDIR or /tmp"};
     }
   }
@@ -181,7 +181,7 @@ Result<JobRequest> job_request(const std::string& body) {
   if (is_nested_too_deeply(body)) {
     return Error{ErrorCode::invalid_argument, fmt::format("the request is nested deeper than {} levels", kJsonDepth)};
   }
-  const Json request = Json::parse(body, nullptr, false);
+  const Json request = json_of_text(body);
   const Json kind = request.is_object() ? request.value("kind", Json()) : Json();
   if (!kind.is_string()) {
     return Error{ErrorCode::invalid_argument,
@@ -201,7 +201,7 @@ Result<JobRequest> job_request(const std::string& body) {
 }
 
 Result<Job> Jobs::start(const JobRequest& request) {
-  const Json arguments = Json::parse(request.arguments.text);
+  const Json arguments = json_of_text(request.arguments.text);
   Result<std::vector<std::string>> command = job_command(request.kind, arguments, dumps_);
   if (!command) return command.error();
   auto job = std::make_shared<KeptJob>();
@@ -363,7 +363,7 @@ void Jobs::run_command(KeptJob& kept) {
     ::waitpid(child, &status, 0);
     kept.process = 0;
   }
-  Json answer = child > 0 && !too_large ? Json::parse(text, nullptr, false) : Json();
+  Json answer = child > 0 && !too_large ? json_of_text(text) : Json();
   std::optional<std::string> file = take_file(job.kind, files, answer, text);
   bool is_done = false;
   std::unique_lock lock(mutex_);

@@ -41,7 +41,7 @@ ComparedPairs::Less ComparedPairs::order_by(std::string_view name) {
 }
 
 Result<ComparedPairs> ComparedPairs::read(const std::string& document) {
-  Result<Read<Comparison>> comparison = read_json<Comparison>(Json::parse(document, nullptr, false));
+  Result<Read<Comparison>> comparison = read_json<Comparison>(json_of_text(document));
   if (!comparison) return comparison.error();
   ComparedPairs pairs;
   for (OperatorPair& pair : comparison->answer.ops) {

@@ -10,7 +10,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
 #include "contract/members.h"
@@ -35,7 +34,7 @@ template <typename Row>  // Clang 14 does not deduce it of an aggregate
 StatisticsColumns(KnownStatistics Row::*)->StatisticsColumns<Row>;
 
 template <typename Row>
-struct ColumnsOf;  // `list`, a tuple of the above
+struct ColumnsOf;  // `each(visit)`: visit(column, ...) of the above; `is_row`
 
 // A null for an empty optional.
 template <typename Value>
@@ -74,11 +73,11 @@ template <typename Row>
 class RowTable {
  public:
   RowTable() {
-    std::apply([&](const auto&... column) { (add_column(column), ...); }, ColumnsOf<Row>::list);
+    ColumnsOf<Row>::each([&](const auto&... column) { (add_column(column), ...); });
   }
   void add(const Row& row) {
     auto next = columns_.begin();
-    std::apply([&](const auto&... column) { (put(row, column, next), ...); }, ColumnsOf<Row>::list);
+    ColumnsOf<Row>::each([&](const auto&... column) { (put(row, column, next), ...); });
   }
 
   AnswerTable table;
@@ -114,18 +113,22 @@ class RowTable {
 namespace sonde {
 
 template <typename Row>
-requires requires { server::ColumnsOf<Row>::list; }
-struct Members<Row> {
-  static constexpr auto list = std::apply(
-      [](const auto&... column) { return std::tuple(server::member_of(column)...); }, server::ColumnsOf<Row>::list);
+requires(server::ColumnsOf<Row>::is_row) struct Members<Row> {
+  template <typename Visit>
+  static constexpr auto each(const Visit& visit) {
+    return server::ColumnsOf<Row>::each([&](const auto&... column) { return visit(server::member_of(column)...); });
+  }
   static constexpr bool is_answer = false;
 };
 template <typename Row>
 struct Members<server::TableAnswer<Row>> {
   using Answer = server::TableAnswer<Row>;
-  static constexpr auto list = std::tuple(Member{"count", &Answer::count}, Member{"offset", &Answer::offset, true},
-                                          Member{"generation", &Answer::generation},
-                                          Member{"command", &Answer::command, true}, Member{"rows", &Answer::rows});
+  template <typename Visit>
+  static constexpr auto each(const Visit& visit) {
+    return visit(Member{"count", &Answer::count}, Member{"offset", &Answer::offset, true},
+                 Member{"generation", &Answer::generation}, Member{"command", &Answer::command, true},
+                 Member{"rows", &Answer::rows});
+  }
   static constexpr bool is_answer = false;
 };
 

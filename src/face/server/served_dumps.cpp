@@ -199,7 +199,7 @@ Result<Measured> ServedDumps::measure(std::size_t number, const std::atomic<bool
 
 void ServedDumps::job_done(const KeptJob& job) {
   if (job.job.kind != JobKind::first_bad || !job.result || job.job.exit_status.value_or(2) == 2) return;
-  const Json answer = Json::parse(*job.result, nullptr, false);
+  const Json answer = json_of_text(*job.result);
   if (answer.is_object() && !answer.contains("error")) dumps_.at(job.dump)->judge(answer, job.generation);
 }
 

@@ -16,8 +16,6 @@ Json json_of(DType dtype) { return dtype == DType::undefined ? Json() : Json(inf
 
 Json json_of(const Dims& shape) { return Json(shape); }
 
-std::string text_of_json(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
 namespace contract {
 
 bool JsonReader::is(bool right, std::string_view expected, const Json& json) {

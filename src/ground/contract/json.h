@@ -10,17 +10,15 @@
 
 #include <concepts>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "contract/members.h"
+#include "ground/base/json.h"
 #include "sonde/result.h"
 
 namespace sonde {
-
-using Json = nlohmann::ordered_json;
 
 Json json_of(double value);
 Json json_of(DType dtype);  // null: not known
@@ -90,7 +88,7 @@ void put(Json& json, const Object& object, const Rest<Object, Value>& member) {
 
 template <typename Object>
 void put_members(Json& json, const Object& object) {
-  std::apply([&](const auto&... member) { (put(json, object, member), ...); }, Members<Object>::list);
+  Members<Object>::each([&](const auto&... member) { (put(json, object, member), ...); });
 }
 
 template <typename Value>
@@ -106,7 +104,7 @@ Json value_json(const Value& value) {
   } else if constexpr (HasWords<Value>) {
     return Words<Value>::list[static_cast<std::size_t>(value)];
   } else if constexpr (std::same_as<Value, JsonText>) {
-    return Json::parse(value.text, nullptr, false);
+    return json_of_text(value.text);
   } else if constexpr (std::same_as<Value, std::filesystem::path>) {
     return value.string();
   } else if constexpr (std::same_as<Value, double> || std::same_as<Value, DType> || std::same_as<Value, Dims>) {
@@ -127,8 +125,5 @@ Json json_of(const Value& value) {
 
 template <HasMembers Answer>
 requires Members<Answer>::is_answer Json document_of(const Answer& answer) { return contract::value_json(answer); }
-
-// The text of a document. Bytes of a name that are not UTF-8 become U+FFFD.
-std::string text_of_json(const Json& json);
 
 }  // namespace sonde

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string_view>
-#include <tuple>
 #include <type_traits>
 
 namespace sonde {
@@ -35,13 +34,14 @@ template <typename Object, typename Value>
 Rest(Value Object::*) -> Rest<Object, Value>;
 
 template <typename Type>
-struct Members;  // `list`, a tuple of the above; `is_answer`: it has `problems` and `warnings` besides
+struct
+    Members;  // `each(visit)`: visit(member, ...) of the above; `is_answer`: it has `problems` and `warnings` besides
 template <typename Enum>
 struct Words;  // `list`, by the enum's numbers
 
 template <typename Type>
 concept HasMembers = requires {
-  Members<Type>::list;
+  Members<Type>::is_answer;
 };
 // The name of a member in JSON: `name_of(&OperatorPair::source_line)`.
 template <typename Object, typename Value>
@@ -52,7 +52,7 @@ constexpr std::string_view name_of(Value Object::*at) {
       if (member.at == at) name = member.name;
     }
   };
-  std::apply([&](const auto&... member) { (look(member), ...); }, Members<Object>::list);
+  Members<Object>::each([&](const auto&... member) { (look(member), ...); });
   return name;
 }
 

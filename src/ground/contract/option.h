@@ -28,7 +28,7 @@ struct Option {
 template <typename Command, typename Value>
 Option(Value Command::*, OptionFacts) -> Option<Command, Value>;
 
-// `verb`, `help`, `footer`, and `list`, a tuple of Option.
+// `verb`, `help`, `footer`, and `each(visit)`: visit(option, ...).
 template <typename Command>
 struct Options;
 

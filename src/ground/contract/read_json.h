@@ -77,7 +77,7 @@ void add_name(std::vector<std::string_view>& names, const Merged<Object, std::op
 }
 template <typename Type>
 void add_names(std::vector<std::string_view>& names) {
-  std::apply([&](const auto&... member) { (add_name(names, member), ...); }, Members<Type>::list);
+  Members<Type>::each([&](const auto&... member) { (add_name(names, member), ...); });
 }
 
 template <typename Value>
@@ -167,7 +167,7 @@ void JsonReader::take(const Json& json, Object& object, const Merged<Object, std
 
 template <typename Object>
 void JsonReader::take_members(const Json& json, Object& object) {
-  std::apply([&](const auto&... member) { (take(json, object, member), ...); }, Members<Object>::list);
+  Members<Object>::each([&](const auto&... member) { (take(json, object, member), ...); });
 }
 
 template <typename Object>

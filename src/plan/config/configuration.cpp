@@ -1,19 +1,15 @@
 #include "sonde/configuration.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "contract/setting_keys.h"
+#include "ground/base/json.h"
 #include "plan/config/mindspore_keys.h"
 #include "plan/config/plan.h"
 
 namespace sonde {
-namespace {
-
-using Json = nlohmann::ordered_json;
-
-}  // namespace
+namespace {}  // namespace
 
 std::string text_of(const Configuration& configuration) {
   std::vector<std::uint32_t> devices(configuration.devices);
@@ -38,7 +34,7 @@ std::string text_of(const Configuration& configuration) {
   Json all = {{keys::common_dump_settings, common},
               {keys::e2e_dump_settings, {{keys::enable, true}, {keys::trans_flag, true}}}};
   if (!own.empty()) all[keys::sonde_settings] = own;
-  return all.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return text_of_json(all, 2) + "\n";
 }
 
 std::filesystem::path dump_path_of(const std::string& configuration) {

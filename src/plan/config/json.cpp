@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <unordered_map>
 #include <utility>
 
+#include "ground/base/json.h"
 #include "plan/config/diagnostics.h"
 #include "plan/config/printable.h"
 
@@ -60,7 +60,7 @@ class Builder {
   bool number_unsigned(std::uint64_t value);
   bool number_float(double, const std::string& spelling);
   bool string(std::string& value);
-  bool binary(nlohmann::json::binary_t&) { return false; }  // JSON text has none
+  bool binary(Json::binary_t&) { return false; }  // JSON text has none
   bool start_object(std::size_t) { return open(JsonValue::Kind::object); }
   bool start_array(std::size_t) { return open(JsonValue::Kind::array); }
   bool end_object() { return close(); }
@@ -244,9 +244,9 @@ std::optional<JsonValue> parse_json(std::string_view text, Diagnostics& diagnost
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   Builder builder(text, limits, diagnostics);
   const char* const begin = text.data();
-  const bool parsed = nlohmann::json::sax_parse(CountingIterator(begin, builder.furthest()),
-                                                CountingIterator(begin + text.size(), builder.furthest()), &builder,
-                                                nlohmann::json::input_format_t::json, /*strict=*/false);
+  const bool parsed = Json::sax_parse(CountingIterator(begin, builder.furthest()),
+                                      CountingIterator(begin + text.size(), builder.furthest()), &builder,
+                                      Json::input_format_t::json, /*strict=*/false);
   if (!parsed) return std::nullopt;
   warn_of_trailing_text(builder, text, diagnostics);
   return builder.take_root();

@@ -3,12 +3,11 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "dump/formats/file_names.h"
 #include "dump/formats/tensor_file.h"
-#include "ground/base/json_depth.h"
+#include "ground/base/json.h"
 #include "ground/files/mapped_file.h"
 #include "read/catalog/name_mapping.h"
 
@@ -16,7 +15,6 @@ namespace sonde {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 using Task = std::pair<std::uint64_t, std::uint64_t>;  // task, stream
 
 constexpr std::uint64_t kTasks = 65536;  // task ids are compared modulo this
@@ -71,7 +69,7 @@ bool has_status(const Json& section) {
 std::optional<Task> task_in_text(const fs::path& path) {
   const Result<std::string> text = read_whole_file(path, kLongestText);
   if (!text) return std::nullopt;
-  const Json json = json_of_others<Json>(*text);
+  const Json json = json_of_others(*text);
   if (!json.is_object()) return std::nullopt;
   std::optional<Task> task;
   const auto take = [&](const Json& section) {

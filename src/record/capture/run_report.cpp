@@ -3,9 +3,9 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "ground/base/json.h"
 #include "plan/config/environment.h"
 
 namespace sonde {
@@ -13,10 +13,9 @@ namespace sonde {
 bool report_to_run(std::string_view kind, std::string_view text) {
   const std::string path = variable_of_environment("SONDE_RUN_REPORT");
   if (path.empty()) return false;
-  const nlohmann::json entry = {
-      {"kind", kind}, {"text", text}, {"pid", ::getpid()}, {"rank", variable_of_environment("RANK")}};
+  const Json entry = {{"kind", kind}, {"text", text}, {"pid", ::getpid()}, {"rank", variable_of_environment("RANK")}};
   std::ofstream report(path, std::ios::app);
-  report << entry.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n" << std::flush;
+  report << text_of_json(entry) + "\n" << std::flush;
   return report.good();
 }
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "dump/formats/cann_types.h"
 #include "dump/layout/layout.h"
+#include "ground/base/json.h"
 #include "ground/tensor/format.h"
 
 namespace sonde {
@@ -99,16 +99,15 @@ std::string overflow_record(const Record& record) {
 }
 
 std::string overflow_json(const Record& record) {
-  using Json = nlohmann::json;  // keys are sorted
+  // The keys are sorted.
   const Json nothing = {{"model_id", 0},  {"para_base", "0x0"}, {"pc_start", "0x0"}, {"status", 0},
                         {"stream_id", 0}, {"task_id", 0},       {"task_type", 0}};
-  Json core = nothing;
+  Json core = {{"block_idx", 0}, {"kernel_code", "0x0"}};
+  core.update(nothing);
   core["model_id"] = record.step.graph;
-  core["task_id"] = task_number(record);
   core["status"] = kFloatOverflow;
-  core["kernel_code"] = "0x0";
-  core["block_idx"] = 0;
-  return Json{{"AI Core", core}, {"DHA Atomic Add", nothing}, {"L2 Atomic Add", nothing}}.dump();
+  core["task_id"] = task_number(record);
+  return text_of_json({{"AI Core", core}, {"DHA Atomic Add", nothing}, {"L2 Atomic Add", nothing}});
 }
 
 std::string overflow_container(const Record& record) {

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "ground/base/json.h"
 #include "record/writer/container_file.h"
 
 namespace sonde {
@@ -31,9 +31,9 @@ bool has_row(const TensorRecord& tensor) {
 }  // namespace
 
 std::string kernel_arguments_json(const std::vector<Attribute>& attributes) {
-  nlohmann::json json;
-  for (const Attribute& attribute : attributes) json[attribute.name] = python_text(attribute);
-  return json.dump(4, ' ', false, nlohmann::json::error_handler_t::replace);
+  std::map<std::string, std::string> sorted;
+  for (const Attribute& attribute : attributes) sorted[attribute.name] = python_text(attribute);
+  return text_of_json(sorted, 4);
 }
 
 std::string kernel_arguments_name(const std::string& op_name) {

@@ -10,11 +10,11 @@
 #include <cerrno>
 #include <cstdlib>
 #include <initializer_list>
-#include <nlohmann/json.hpp>
 
 #include "dump/journal/live_run.h"
 #include "dump/layout/side_names.h"
 #include "dump/run_files/private_text.h"
+#include "ground/base/json.h"
 #include "ground/files/safe_path.h"
 #include "plan/config/environment.h"
 #include "record/writer/side_files.h"
@@ -142,8 +142,8 @@ Status write_metadata(const Plan& plan, const Layout& layout, RunDirectory& dire
   }
   if (is_there(metadata->get(), "config.json")) return {};
   const std::string release(info(plan.sonde.version).name);
-  const nlohmann::json config = {{"device_target", "CPU"}, {"ms_version", release + ".0"}};
-  return write_whole_file(aside->get(), metadata->get(), path / "config.json", config.dump());
+  const Json config = {{"device_target", "CPU"}, {"ms_version", release + ".0"}};
+  return write_whole_file(aside->get(), metadata->get(), path / "config.json", text_of_json(config));
 }
 
 // Checks that an existing path can be written to, or that a missing one can be made.

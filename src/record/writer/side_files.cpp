@@ -3,10 +3,10 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "dump/run_files/private_text.h"
+#include "ground/base/json.h"
 #include "ground/files/files.h"
 #include "ground/files/safe_path.h"
 
@@ -48,15 +48,15 @@ std::string_view mode_word(Sides sides) {
 }  // namespace
 
 std::string acl_config_json(const Plan& plan) {
-  nlohmann::json dump = {{"dump_list", nlohmann::json::array()},
-                         {"dump_mode", mode_word(plan.input_output)},
-                         {"dump_op_switch", "on"},
-                         {"dump_path", plan.sonde.is_private ? std::string() : plan.path.string()}};
+  Json dump = {{"dump_list", Json::array()},
+               {"dump_mode", mode_word(plan.input_output)},
+               {"dump_op_switch", "on"},
+               {"dump_path", plan.sonde.is_private ? std::string() : plan.path.string()}};
   if (plan.dump_mode == DumpMode::kernels && !plan.kernels.empty()) {
     dump["dump_list"].push_back({{"layer", plan.kernels}});
   }
   if (plan.exception_only()) dump["dump_scene"] = "lite_exception";
-  return nlohmann::json{{"dump", dump}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return text_of_json({{"dump", dump}});
 }
 
 Status write_side_files(const Plan& plan, const Layout& layout, const std::filesystem::path& aside) {
