@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <map>
 #include <utility>
 
 #include "ground/base/json.h"
@@ -33,7 +34,9 @@ bool has_row(const TensorRecord& tensor) {
 std::string kernel_arguments_json(const std::vector<Attribute>& attributes) {
   std::map<std::string, std::string> sorted;
   for (const Attribute& attribute : attributes) sorted[attribute.name] = python_text(attribute);
-  return text_of_json(sorted, 4);
+  Json json;  // "null" if there are none
+  for (const auto& [name, text] : sorted) json[name] = text;
+  return text_of_json(json, 4);
 }
 
 std::string kernel_arguments_name(const std::string& op_name) {
