@@ -2,7 +2,7 @@
 
 The fork has the environment, directory, arguments and output of a process of its own, and `__main__` is the script. At
 its first `import torch` PyTorch calls what it calls at the end of a real import. Frames of this file are named
-`<frozen …>`, so that nobody takes them for the program's. A test that needs an interpreter of its own is marked `cold`.
+`<frozen …>`, so that nobody takes them for the program's. A test that needs an interpreter of its own, or its end, is marked `cold`.
 
 A command that itself starts an interpreter, as `sonde run -- python train.py` does, gets WarmPython.client(): a small
 program that passes its script, environment, directory and output on to a fork, and ends as the fork does.
@@ -23,9 +23,11 @@ import tempfile
 _AT_START = ("PYTHON", "LD_", "LANG", "LC_", "OMP_", "KMP_", "MKL_", "GOMP_", "MALLOC_", "TORCH_", "ATEN_", "ONEDNN_")
 
 _SERVER = '''
-import builtins, importlib.machinery, json, os, random, select, signal, socket, sys, types
+import atexit, builtins, ctypes, gc, importlib.machinery, json, os, random, select, signal, socket, sys, threading, types
 import torch, torch._dynamo  # the latter at the first optimizer: a second and a half
 
+gc.collect()
+gc.freeze()  # a fork that looked at these objects would copy their memory
 connection = socket.socket(fileno=int(sys.argv[1]))
 clients = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 clients.bind(f"\\0sonde-warm-python-{os.getpid()}")
@@ -124,7 +126,39 @@ def become(program, descriptors):
         return compile(file.read(), path, "exec"), main.__dict__
 
 
-exec(*become(*next_program()))
+def end(status, number=None):
+    """As an interpreter ends, but nothing is freed: that takes longer than most programs. A test of it is `cold`."""
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            status = status or 120
+    ctypes.CDLL(None).fflush(None)
+    if number is not None:
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+    os._exit(status)
+
+
+def status_of(code):
+    if code is None or isinstance(code, int):
+        return (code or 0) & 255
+    print(code, file=sys.stderr)
+    return 1
+
+
+program = become(*next_program())
+try:
+    exec(*program)
+except SystemExit as exit:
+    end(status_of(exit.code))
+except BaseException as error:
+    sys.last_type, sys.last_value, sys.last_traceback = sys.exc_info()
+    sys.excepthook(*sys.exc_info())
+    end(1, signal.SIGINT if isinstance(error, KeyboardInterrupt) else None)
+end(0)
 '''
 
 
