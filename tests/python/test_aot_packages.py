@@ -4,17 +4,14 @@ import functools
 import json
 import pathlib
 import re
-import sys
 import textwrap
 
 import dumps
 import pytest
-from processes import CLI, run_alone
+from processes import CLI, python, run_alone
 
 import sonde
 from sonde import adapter
-
-pytestmark = pytest.mark.cold  # Inductor starts processes and threads of its own
 
 run = functools.partial(run_alone, timeout=280)
 
@@ -79,14 +76,14 @@ def packages(once_per_run):
 def make_packages(directory):
     (directory / "package.py").write_text(textwrap.dedent(PACKAGE))
     (directory / "run.py").write_text(textwrap.dedent(RUN))
-    done = run(directory, sys.executable, "package.py", TORCHINDUCTOR_CACHE_DIR=str(directory / "cache"))
+    done = run(directory, *python(), "package.py", TORCHINDUCTOR_CACHE_DIR=str(directory / "cache"))
     assert "error" not in done.stderr and "no taps" not in done.stderr
 
 
 @pytest.fixture(scope="module")
 def recorded(packages):
     out = packages / "dump"
-    return run(packages, CLI, "run", "--out", out, "--saved-data", "full", "--", sys.executable, "run.py", "net.pt2")
+    return run(packages, CLI, "run", "--out", out, "--saved-data", "full", "--", *python(), "run.py", "net.pt2")
 
 
 def ops_of(dump, step=1):
@@ -98,8 +95,8 @@ UP = "Default/network-Net/blocks/1-Block/up-Linear/addmm-op0"
 
 
 def test_a_package_with_taps_computes_the_same_bits_with_sonde_and_without(packages, recorded):
-    plain = run(packages, sys.executable, "run.py", "plain.pt2", SONDE_OFF="1")
-    tapped = run(packages, sys.executable, "run.py", "net.pt2", SONDE_OFF="1")
+    plain = run(packages, *python(), "run.py", "plain.pt2", SONDE_OFF="1")
+    tapped = run(packages, *python(), "run.py", "net.pt2", SONDE_OFF="1")
     assert plain.stdout.count("\n") == 3
     assert tapped.stdout == plain.stdout == recorded.stdout
     assert timeless(tapped.stderr) == timeless(plain.stderr)

@@ -10,9 +10,7 @@ import textwrap
 
 import dumps
 import pytest
-from processes import CLI
-
-pytestmark = pytest.mark.cold  # Inductor starts processes and threads of its own
+from processes import CLI, python
 
 PROGRAM = """
     import contextlib, csv, glob, hashlib, json, os, sys
@@ -160,7 +158,7 @@ EXAMPLE = pathlib.Path(__file__).parents[2] / "examples/compile_diff"
 def eager(tmp_path_factory):
     """The dump of the example's eager training."""
     out = tmp_path_factory.mktemp("eager") / "dump"
-    command = [CLI, "run", "--out", out, "--", sys.executable, EXAMPLE / "train.py", "eager"]
+    command = [CLI, "run", "--out", out, "--", *python(), EXAMPLE / "train.py", "eager"]
     subprocess.run([str(part) for part in command], check=True, capture_output=True)
     return out
 
@@ -596,7 +594,7 @@ def test_first_bad_names_the_node_and_its_line(cases, sonde):
 @pytest.mark.parametrize("bug", ["decomposition", "stride"])
 def test_a_bug_of_the_compiled_model_is_found_from_its_dump_and_the_eager_one(sonde, tmp_path, eager, bug):
     out = tmp_path / "compiled"
-    recorded = sonde("run", "--out", out, "--", sys.executable, EXAMPLE / "train.py", "compiled", "--bug", bug)
+    recorded = sonde("run", "--out", out, "--", *python(), EXAMPLE / "train.py", "compiled", "--bug", bug)
     assert recorded.status == 0, recorded.stderr
     answer = sonde("compare", out, eager)
     assert answer.status == 1

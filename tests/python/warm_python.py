@@ -2,7 +2,8 @@
 
 The fork has the environment, directory, arguments and output of a process of its own, and `__main__` is the script. At
 its first `import torch` PyTorch calls what it calls at the end of a real import. Frames of this file are named
-`<frozen …>`, so that nobody takes them for the program's. A test that needs an interpreter of its own, or its end, is marked `cold`.
+`<frozen …>`, so that nobody takes them for the program's. A test that needs an interpreter of its own, or its end, is
+marked `cold`.
 
 A command that itself starts an interpreter, as `sonde run -- python train.py` does, gets WarmPython.client(): a small
 program that passes its script, environment, directory and output on to a fork, and ends as the fork does.
@@ -23,8 +24,11 @@ import tempfile
 _AT_START = ("PYTHON", "LD_", "LANG", "LC_", "OMP_", "KMP_", "MKL_", "GOMP_", "MALLOC_", "TORCH_", "ATEN_", "ONEDNN_")
 
 _SERVER = '''
-import atexit, builtins, ctypes, gc, importlib.machinery, json, os, random, select, signal, socket, sys, threading, types
-import torch, torch._dynamo  # the latter at the first optimizer: a second and a half
+import atexit, builtins, ctypes, gc, importlib.machinery, json, os, random, select, signal, socket, sys, threading
+import types
+import torch
+import torch._dynamo  # at the first optimizer: a second and a half
+import torch._inductor.async_compile, torch._inductor.codecache, torch._inductor.codegen.cpp, torch._inductor.compile_fx
 
 gc.collect()
 gc.freeze()  # a fork that looked at these objects would copy their memory
