@@ -91,7 +91,7 @@ function(sonde_room name)
     sonde_unity(sonde_${name})
   endif()
   # A fifth less of the compiler's time, for rooms that neither touch each element nor run beside a training.
-  if(CMAKE_CURRENT_SOURCE_DIR MATCHES "/src/(plan|ask|face|guests)/")
+  if(CMAKE_CURRENT_SOURCE_DIR MATCHES "/src/((plan|ask|face|guests)/|read/(catalog|index)$)")
     target_compile_options(sonde_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   endif()
 endfunction()
@@ -100,12 +100,8 @@ function(sonde_test name)
   cmake_parse_arguments(TEST "" "" "SOURCES;DEPENDS" ${ARGN})
   add_executable(${name} ${TEST_SOURCES})
   sonde_target_defaults(${name})
-  if(SONDE_SANITIZE)
-    set(optimisation -O0)
-  else()
-    set(optimisation -O1)
-  endif()
-  target_compile_options(${name} PRIVATE ${optimisation})  # compiled more often than run
+  set(optimisation -O0)  # compiled more often than run
+  target_compile_options(${name} PRIVATE ${optimisation})
   if(NOT TARGET sonde_test_headers)
     sonde_compiled_headers(sonde_test_headers
       HEADERS <gmock/gmock.h> <gtest/gtest.h> OPTIONS ${optimisation} DEPENDS GTest::gtest_main GTest::gmock)
