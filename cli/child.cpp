@@ -134,6 +134,15 @@ Result<ChildEnd> run_child(const std::vector<std::string>& command, const ChildS
   return end;
 }
 
+Result<pid_t> start_child(const std::vector<std::string>& command, const ChildSetting& setting, int input) {
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
+  Result<pid_t> pid = spawn(command, environment_of(setting), &actions);
+  posix_spawn_file_actions_destroy(&actions);
+  return pid;
+}
+
 int status_of_no_run(const Error& error) {
   return print_error(error, error.code == ErrorCode::not_found ? kNoSuchCommand : kCannotRun);
 }

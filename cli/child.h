@@ -1,6 +1,8 @@
 // Runs a command as a child: passes signals to it, and returns its exit status.
 #pragma once
 
+#include <sys/types.h>
+
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -27,6 +29,9 @@ struct ChildSetting {
 // Runs `command` and waits for it. Meanwhile, signals that other processes send to this one are passed on; signals of
 // the terminal reach the child directly. `not_found` if the program does not exist.
 Result<ChildEnd> run_child(const std::vector<std::string>& command, const ChildSetting& setting);
+
+// Starts `command` with the descriptor `input` as its standard input; returns its process.
+Result<pid_t> start_child(const std::vector<std::string>& command, const ChildSetting& setting, int input);
 
 // The exit status for a command that cannot be run, as in a shell.
 inline constexpr int kCannotRun = 126;

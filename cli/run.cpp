@@ -16,6 +16,7 @@
 #include "plan/config/environment.h"
 #include "plan/config/plan.h"
 #include "prove.h"
+#include "run_alerts.h"
 #include "run_report.h"
 #include "sonde/configuration.h"
 #include "verbs.h"
@@ -84,6 +85,10 @@ int run_by_itself(const std::vector<std::string>& command) {
 
 int run(const RunCommand& options) {
   if (options.npu_stand_in) setenv("SONDE_NPU_STAND_IN", "1", 1);  // for every process of the run
+  if (const auto wrong = what_is_wrong_with_alerts(options)) {
+    print_error(*wrong);
+    return kBadUsage;
+  }
   const Scratch scratch;
   if (scratch.path().empty()) {
     print_error("cannot make a directory in TMPDIR or /tmp; set TMPDIR to a directory that can be written");
@@ -106,7 +111,10 @@ int run(const RunCommand& options) {
   if (!options.out.empty()) environment.emplace_back("SONDE_EVERY_DEVICE", "1");
   if (options.stop_after) environment.emplace_back("SONDE_STOP_AFTER", "1");
   if (auto preload = preload_for(options.command, scratch.path())) environment.emplace_back("LD_PRELOAD", *preload);
-  const Result<ChildEnd> end = run_child(options.command, {.environment = environment, .without = {}, .output = {}});
+  const Result<ChildEnd> end = [&] {
+    const Alerts alerts(options, plan->path);
+    return run_child(options.command, {.environment = environment, .without = {}, .output = {}});
+  }();
   if (!end) return status_of_no_run(end.error());
   print_run_report(fs::path(options.command[0]).filename().string(), *end, report, plan->path);
   return end->exit_code;

@@ -1,0 +1,83 @@
+#include "run_alerts.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <tuple>
+
+#include "ask/watch/watch_conditions.h"
+#include "child.h"
+#include "dump.h"
+#include "ground/base/json.h"
+#include "python_programs.h"
+
+namespace sonde {
+namespace {
+
+constexpr std::string_view kFirstBad = "bad";
+
+bool is_web_address(std::string_view url) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (url.starts_with(scheme)) return url.size() > scheme.size() && url[scheme.size()] != '/';
+  }
+  return false;
+}
+
+std::string alert_settings_of(const RunCommand& options, const std::filesystem::path& dump) {
+  Json settings = {{"sonde", fmt::format("/proc/{}/exe", ::getpid())}, {"dump", dump.string()}};
+  settings["conditions"] = options.alert;
+  if (!options.alert_command.empty()) settings["command"] = options.alert_command;
+  if (!options.alert_url.empty()) settings["url"] = options.alert_url;
+  if (options.alert_stop) settings["stop"] = ::getpid();  // which passes signals on to the command
+  return text_of_json(settings);
+}
+
+}  // namespace
+
+std::optional<std::string> what_is_wrong_with_alerts(const RunCommand& options) {
+  for (const std::string& condition : options.alert) {
+    if (condition == kFirstBad) continue;
+    if (const Result<WatchCondition> parsed = parse_condition(condition); !parsed) {
+      return fmt::format("--alert: {}; or give '{}' for the first bad value", parsed.error().message, kFirstBad);
+    }
+  }
+  if (!options.alert_url.empty() && !is_web_address(options.alert_url)) {
+    return "--alert-url: expected an address that begins with http:// or https://";
+  }
+  return std::nullopt;
+}
+
+Alerts::Alerts(const RunCommand& options, const std::filesystem::path& dump) {
+  if (options.alert.empty()) return;
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    print_warning("--alert: cannot make a pipe; nothing is looked for");
+    return;
+  }
+  const Result<pid_t> pid = start_child(python_command(default_python(), kAlerts, {}), python_setting(), ends[0]);
+  ::close(ends[0]);
+  if (!pid) {
+    ::close(ends[1]);
+    print_warning("--alert: " + pid.error().message + "; nothing is looked for");
+    return;
+  }
+  pid_ = *pid;
+  input_ = ends[1];
+  // Not as an argument, which other users see: an address may hold a password.
+  const std::string text = alert_settings_of(options, dump) + "\n";
+  std::ignore = ::write(input_, text.data(), text.size());
+}
+
+Alerts::~Alerts() {
+  if (pid_ == 0) return;
+  ::close(input_);
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+}  // namespace sonde
