@@ -4,8 +4,6 @@ import re
 
 import pytest
 
-pytestmark = pytest.mark.cold
-
 PRELUDE = """
     import hashlib
     import torch
@@ -98,6 +96,7 @@ MODELS_ARE_COPIED = """
 """
 
 
+@pytest.mark.cold
 def test_a_watched_model_can_be_copied_pickled_and_scripted(train, config):
     bare = train(MODELS_ARE_COPIED)
     on = train(MODELS_ARE_COPIED, config(saved_data="statistic", statistic_category=["max"]))
@@ -122,6 +121,7 @@ def test_a_pickled_model_loads_where_sonde_is_not_used(train, config, tmp_path):
     assert loaded.stdout == "torch.Size([1, 2]) False\n", loaded.stderr
 
 
+@pytest.mark.cold
 def test_an_exception_in_the_users_forward_reaches_the_user(train, config):
     source = """
         import torch

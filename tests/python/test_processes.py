@@ -17,8 +17,6 @@ from ranks import DISTRIBUTED, run_ranks
 
 import sonde as package
 
-pytestmark = pytest.mark.cold
-
 COLLECTIVES = (
     DISTRIBUTED
     + """
@@ -413,6 +411,7 @@ def test_a_killed_process_leaves_what_it_had_written(script, config, dump, sonde
         assert found["Default_network-Small_conv-Conv2d_conv2d-op0", "output", 0].shape == (2, 4, 6, 6)
 
 
+@pytest.mark.cold
 @pytest.mark.parametrize(
     ("end", "status"),
     [
@@ -536,6 +535,7 @@ def test_a_program_the_training_calls_is_recorded_beside_it(train, config):
     assert dumps.steps(run.dump, rank=1) == [0]
 
 
+@pytest.mark.cold
 def test_a_second_run_into_the_same_path_is_appended(train, config, sonde):
     first = config(saved_data="full", iteration="0")
     train(config=first)

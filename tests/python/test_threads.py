@@ -6,8 +6,6 @@ import signal
 import dumps
 import pytest
 
-pytestmark = pytest.mark.cold
-
 HEAD = """
     import threading, torch
     from torch import nn
@@ -207,6 +205,7 @@ def test_starting_and_stopping_in_several_threads_never_leaves_a_session_stuck(t
     assert dumps.steps(tmp_path / "last") == [0, 1, 2]
 
 
+@pytest.mark.cold
 @pytest.mark.parametrize("daemon", [True, False])
 def test_a_thread_that_still_trains_while_the_interpreter_ends_does_no_harm(train, config, daemon):
     run = train(
