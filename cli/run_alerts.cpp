@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +19,7 @@ namespace sonde {
 namespace {
 
 constexpr std::string_view kFirstBad = "bad";
+constexpr std::size_t kLongestSettings = 32 << 10;  // a pipe holds twice as much
 
 bool is_web_address(std::string_view url) {
   for (const std::string_view scheme : {"http://", "https://"}) {
@@ -46,6 +46,8 @@ std::optional<std::string> what_is_wrong_with_alerts(const RunCommand& options) 
       return fmt::format("--alert: {}; or give '{}' for the first bad value", parsed.error().message, kFirstBad);
     }
   }
+  if (alert_settings_of(options, {}).size() > kLongestSettings)
+    return "--alert: the conditions and the command are too long";
   if (!options.alert_url.empty() && !is_web_address(options.alert_url)) {
     return "--alert-url: expected an address that begins with http:// or https://";
   }
@@ -54,11 +56,14 @@ std::optional<std::string> what_is_wrong_with_alerts(const RunCommand& options) 
 
 Alerts::Alerts(const RunCommand& options, const std::filesystem::path& dump) {
   if (options.alert.empty()) return;
+  // Not as arguments, which other users see: an address may hold a password. Before there is a reader: it cannot be gone.
+  const std::string text = alert_settings_of(options, dump) + "\n";
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
     print_warning("--alert: cannot make a pipe; nothing is looked for");
     return;
   }
+  std::ignore = ::write(ends[1], text.data(), text.size());
   const Result<pid_t> pid = start_child(python_command(default_python(), kAlerts, {}), python_setting(), ends[0]);
   ::close(ends[0]);
   if (!pid) {
@@ -68,9 +73,6 @@ Alerts::Alerts(const RunCommand& options, const std::filesystem::path& dump) {
   }
   pid_ = *pid;
   input_ = ends[1];
-  // Not as an argument, which other users see: an address may hold a password.
-  const std::string text = alert_settings_of(options, dump) + "\n";
-  std::ignore = ::write(input_, text.data(), text.size());
 }
 
 Alerts::~Alerts() {

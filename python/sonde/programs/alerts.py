@@ -6,6 +6,7 @@ once more.
 """
 
 import base64
+import contextlib
 import json
 import os
 import pathlib
@@ -46,7 +47,10 @@ def question(condition: str) -> list[str]:
 def ask(settings: Settings, condition: str, *options: str) -> str | None:
     """The answer's text; None: there is no finding, or the dump cannot be read yet."""
     asked = [settings["sonde"], *question(condition), *options, settings["dump"]]
-    done = subprocess.run(asked, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(asked, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    except OSError:  # `sonde run` was killed, and its program is not there any more
+        return None
     return done.stdout if done.returncode == FOUND else None
 
 
@@ -103,7 +107,8 @@ def alert(settings: Settings, condition: str, document: str) -> None:
         post(settings["url"], document)
     if "stop" in settings:
         say("the command is ended")
-        os.kill(settings["stop"], signal.SIGTERM)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(settings["stop"], signal.SIGTERM)
 
 
 def main(settings: Settings) -> None:
