@@ -131,6 +131,7 @@ MANY_THREADS = (
 )
 
 
+@pytest.mark.cold
 def test_a_thread_that_has_ended_leaves_no_memory_behind(train, config):
     run = train(MANY_THREADS, config(saved_data="statistic"))
     assert float(run.stdout) < 40, run.stderr  # megabytes; each thread had half of one

@@ -18,9 +18,9 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from typing import Any
+from typing import Any, Dict, List, Optional
 
-Settings = dict[str, Any]
+Settings = Dict[str, Any]
 
 FIRST_BAD = "bad"
 REST = 19  # it asks for at most one of 20 seconds
@@ -39,19 +39,20 @@ def has_ended(seconds: float) -> bool:
     return bool(select.select([sys.stdin], [], [], seconds)[0])
 
 
-def question(condition: str) -> list[str]:
+def question(condition: str) -> List[str]:
     """The verb that asks for a condition."""
     return ["first-bad"] if condition == FIRST_BAD else ["watch", "--condition", condition]
 
 
-def ask(settings: Settings, condition: str, *options: str) -> str | None:
+def ask(settings: Settings, condition: str, *options: str) -> Optional[str]:
     """The answer's text; None: there is no finding, or the dump cannot be read yet."""
     asked = [settings["sonde"], *question(condition), *options, settings["dump"]]
+    pipe = subprocess.PIPE
     try:
-        done = subprocess.run(asked, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        done = subprocess.run(asked, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, check=False)
     except OSError:  # `sonde run` was killed, and its program is not there any more
         return None
-    return done.stdout if done.returncode == FOUND else None
+    return done.stdout.decode() if done.returncode == FOUND else None
 
 
 def in_a_line(condition: str, text: str) -> str:
