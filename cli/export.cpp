@@ -7,32 +7,22 @@
 #include "verbs.h"
 
 namespace sonde {
-namespace {
-
-std::string request_of(const ExportCommand& options) {
-  Json request = {{"dump", options.dump}, {"to", options.to}, {"measure", !options.no_measure}, {"json", options.json}};
-  const auto put = [&](const char* name, const auto& value) {
-    if (!value.empty()) request[name] = value;
-  };
-  put("format", options.format);
-  put("table", options.table);
-  put("select", options.select);
-  put("statistics", options.statistics);
-  put("step", options.step);
-  put("rank", options.rank);
-  put("graph", options.graph);
-  put("slot", options.slot);
-  put("op", options.op);
-  put("type", options.type);
-  put("side", options.side);
-  put("source", options.source);
-  return request.dump(-1, ' ', true, Json::error_handler_t::replace);
-}
-
-}  // namespace
-
 int export_dump(const ExportCommand& options) {
-  return answered_by_python(options.python, kExportDump, {request_of(options)});
+  const std::string request = request_with(
+      {{"dump", options.dump}, {"to", options.to}, {"measure", !options.no_measure}, {"json", options.json}},
+      {{"format", options.format},
+       {"table", options.table},
+       {"select", options.select},
+       {"statistics", options.statistics},
+       {"step", options.step},
+       {"rank", options.rank},
+       {"graph", options.graph},
+       {"slot", options.slot},
+       {"op", options.op},
+       {"type", options.type},
+       {"side", options.side},
+       {"source", options.source}});
+  return answered_by_python(options.python, kExportDump, {request});
 }
 
 }  // namespace sonde

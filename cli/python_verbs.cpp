@@ -9,23 +9,19 @@
 #include "verbs.h"
 
 namespace sonde {
-namespace {
-
-// Options with a value, for a program.
-std::string request_with(Json request, const std::vector<std::pair<const char*, std::string>>& options) {
-  for (const auto& [name, value] : options) {
-    if (!value.empty()) request[name] = value;
-  }
-  return request.dump(-1, ' ', true, Json::error_handler_t::replace);
-}
-
-}  // namespace
 
 int answered_by_python(const std::string& python, const char* program, const std::vector<std::string>& arguments) {
   const std::optional<int> status = run_python(python, program, arguments);
   if (!status) return kBadUsage;
   Answer::get().set_form(AnswerForm::text);  // the child has printed the answer
   return *status;
+}
+
+std::string request_with(Json request, std::initializer_list<std::pair<const char*, Json>> options) {
+  for (const auto& [name, value] : options) {
+    if (value != "" && !value.empty()) request[name] = value;
+  }
+  return request.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
 int mcp(const McpCommand& options) { return answered_by_python(options.python, kMcpServer, options.dumps); }

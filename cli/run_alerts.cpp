@@ -8,12 +8,13 @@
 #include <array>
 #include <cerrno>
 #include <tuple>
+#include <utility>
 
 #include "ask/watch/watch_conditions.h"
 #include "child.h"
 #include "dump.h"
-#include "ground/base/json.h"
 #include "python_programs.h"
+#include "python_verbs.h"
 
 namespace sonde {
 namespace {
@@ -29,17 +30,16 @@ bool is_web_address(std::string_view url) {
 }
 
 std::string alert_settings_of(const RunCommand& options, const std::filesystem::path& dump) {
-  Json settings = {{"sonde", fmt::format("/proc/{}/exe", ::getpid())}, {"dump", dump.string()}};
-  settings["conditions"] = options.alert;
-  if (!options.alert_command.empty()) settings["command"] = options.alert_command;
-  if (!options.alert_url.empty()) settings["url"] = options.alert_url;
+  Json settings = {
+      {"sonde", fmt::format("/proc/{}/exe", ::getpid())}, {"dump", dump.string()}, {"conditions", options.alert}};
   if (options.alert_stop) settings["stop"] = ::getpid();  // which passes signals on to the command
-  return text_of_json(settings);
+  return request_with(std::move(settings), {{"command", options.alert_command}, {"url", options.alert_url}});
 }
 
 }  // namespace
 
 std::optional<std::string> what_is_wrong_with_alerts(const RunCommand& options) {
+  if (options.alert.empty()) return std::nullopt;  // the others need it
   for (const std::string& condition : options.alert) {
     if (condition == kFirstBad) continue;
     if (const Result<WatchCondition> parsed = parse_condition(condition); !parsed) {

@@ -535,7 +535,6 @@ def test_a_program_the_training_calls_is_recorded_beside_it(train, config):
     assert dumps.steps(run.dump, rank=1) == [0]
 
 
-@pytest.mark.cold
 def test_a_second_run_into_the_same_path_is_appended(train, config, sonde):
     first = config(saved_data="full", iteration="0")
     train(config=first)
@@ -548,6 +547,7 @@ def test_a_second_run_into_the_same_path_is_appended(train, config, sonde):
     assert len(journal.runs) == 4 and journal.torn_bytes == 0
 
 
+@pytest.mark.cold
 def test_the_interpreter_waits_at_its_end_for_what_is_still_to_be_written(train, config):
     run = train(
         """

@@ -11,6 +11,9 @@ from processes import CLI
 
 PROGRAMS = sorted((pathlib.Path(__file__).resolve().parents[2] / "python/sonde/programs").glob("[a-z]*.py"))
 
+# Also of Python 3.6's own library: a program that starts others and waits.
+MORE_MODULES = {"alerts": {"base64", "contextlib", "pathlib", "select", "signal", "subprocess", "time", "urllib"}}
+
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
 def test_the_command_has_the_text_of_the_program(program):
@@ -23,7 +26,7 @@ def test_an_older_python_without_packages_understands_the_program(program):
     imported = [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
     names = {alias.name.partition(".")[0] for node in imported if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module for node in imported if isinstance(node, ast.ImportFrom)}
-    assert names <= sys.stdlib_module_names
+    assert names <= {"importlib", "json", "os", "struct", "sys", "typing"} | MORE_MODULES.get(program.stem, set())
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ def ask(settings: Settings, condition: str, *options: str) -> Optional[str]:
 def in_a_line(condition: str, text: str) -> str:
     """The operator and its line of `first-bad`, the first row of `watch`."""
     lines = [" ".join(line.split()) for line in text.splitlines()[:2]]
-    return ", ".join(lines).removeprefix("first bad: ") if condition == FIRST_BAD else "".join(lines[1:])
+    return ", ".join(lines).replace("first bad: ", "", 1) if condition == FIRST_BAD else "".join(lines[1:])
 
 
 def run_command(settings: Settings, condition: str, document: str) -> None:

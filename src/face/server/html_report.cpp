@@ -30,12 +30,10 @@ Fields with(Fields fields, const Fields& more) {
 constexpr std::uint64_t kHealthRows = 100;       // of a page of the health map, as web/src/screens/maps.tsx asks
 constexpr std::uint64_t kMostHealthRows = 2000;  // of a level
 
-Json json_in(const std::string& text) { return json_of_text(text); }
-
 // The answer of a job; an empty one if there is none.
 template <typename Answer>
 Answer answer_in(const std::optional<JobResult>& job) {
-  Result<Read<Answer>> read = read_json<Answer>(job && job->result ? json_in(*job->result) : Json());
+  Result<Read<Answer>> read = read_json<Answer>(job && job->result ? json_of_text(*job->result) : Json());
   return read ? std::move(read->answer) : Answer();
 }
 
@@ -113,7 +111,7 @@ Response Reporter::ask(std::string_view path, const Fields& query, std::string_v
 
 Result<Json> Reporter::ask_json(std::string_view path, const Fields& query) {
   const Response answer = ask(path, query);
-  Json json = json_in(answer.body);
+  Json json = json_of_text(answer.body);
   if (answer.status == 200) return json;
   return Error{ErrorCode::not_found, json.is_object() ? json.value("detail", "") : answer.body};
 }
@@ -178,7 +176,7 @@ bool Reporter::put(std::string_view what, std::string_view path, const Fields& q
   if (file_.has(key)) return true;
   Response answer = ask(path, query, accept);
   if (answer.status != 200) return false;
-  if (answer.type.starts_with(kJson)) return put_json(what, path, query, json_in(answer.body));
+  if (answer.type.starts_with(kJson)) return put_json(what, path, query, json_of_text(answer.body));
   return put_body(what, key, answer.type, answer.body);
 }
 
@@ -407,7 +405,7 @@ Result<HtmlPage> Reporter::make() {
   put_first();
   JobList jobs;
   if (compared) {
-    put_json("comparison", "jobs/" + std::to_string(compared->job.job), {}, json_in(compared->text()));
+    put_json("comparison", "jobs/" + std::to_string(compared->job.job), {}, json_of_text(compared->text()));
     jobs.jobs.push_back(compared->job);
   }
   put_json("overview", "jobs", {}, json_of(jobs));
@@ -431,7 +429,7 @@ Result<HtmlPage> Reporter::make() {
   }
   if (!options_.is_redacted && first_bad.first) {
     const std::optional<JobResult> next = run_job(JobKind::next_config);
-    if (next) put_json("next configuration", "jobs/next-config", {}, json_in(next->text()));
+    if (next) put_json("next configuration", "jobs/next-config", {}, json_of_text(next->text()));
   }
   for (const Place& place : places_) {
     if (Status good = put_tables(place); !good) return good.error();
