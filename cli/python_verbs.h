@@ -14,7 +14,7 @@ namespace sonde {
 // Returns its exit status.
 int answered_by_python(const std::string& python, const char* program, const std::vector<std::string>& arguments);
 
-// The text of a request to such a program: `request`, and those of `options` that are no empty text or list.
+// The text of a request to such a program: `request`, and those of `options` that are given: an empty text or list is not.
 std::string request_with(Json request, std::initializer_list<std::pair<const char*, Json>> options);
 
 }  // namespace sonde
