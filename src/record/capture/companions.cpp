@@ -53,6 +53,10 @@ bool Companions::names_parameter(const Op& op, const OpName& name) {
   return selector_.decide_parameter_by_name(name.op_name, sites_.at(op.record.site).scope);
 }
 
+bool Companions::is_being_filled(const HostTensor& tensor) const {
+  return tensor.foreign && tensor.observed && cache_.is_unwritten(tensor.storage, key_of(tensor));
+}
+
 // Recorded once per step, as a whole, with the first op that reads a part of it.
 void Companions::find_parameter(const Op& op, const HostTensor& tensor, bool with_op, TensorRecord& record,
                                 Companion& out) {
@@ -63,10 +67,15 @@ void Companions::find_parameter(const Op& op, const HostTensor& tensor, bool wit
   if (named->recorded_stamp == stamp) return;
   const bool wanted = (with_op && named->wanted) | (named->by_name && names_parameter(op, *named->name));
   if (!wanted) return;
+  const WholeTensor& whole = out.whole.emplace(*named, tensor);
+  // A parameter that is being gathered: a later reader brings it.
+  if (is_being_filled(whole.tensor())) {
+    out.whole.reset();
+    return;
+  }
   named->recorded_stamp = stamp;
-  out.whole.emplace(*named, tensor);
   // The name was given at the start of the step; memory that was resized since is another tensor.
-  if (out.whole->is_inside_storage()) out.name = named->name;
+  if (whole.is_inside_storage()) out.name = named->name;
   out.placement = named->placement;
 }
 

@@ -44,6 +44,8 @@ class Companions {
   std::uint32_t placement_of(const HostTensor& tensor);
   // An op reads `tensor`: `record` gets its name. `out`: set if it is to be recorded now, as `out->name`.
   void find(const Op& op, const HostTensor& tensor, TensorRecord& record, Companion& out);
+  // Memory that others write, too, in which something was never written.
+  bool is_being_filled(const HostTensor& tensor) const;
 
  private:
   void find_parameter(const Op& op, const HostTensor& tensor, bool with_op, TensorRecord& record, Companion& out);

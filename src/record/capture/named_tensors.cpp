@@ -79,6 +79,7 @@ WholeTensor::WholeTensor(const NamedTensors::Named& named, const HostTensor& rea
   tensor_.access = reader.access;
   tensor_.handle = reader.handle;
   tensor_.foreign = reader.foreign;
+  tensor_.observed = reader.observed;
   tensor_.storage = reader.storage;
   tensor_.storage_data = reader.storage_data;
   tensor_.storage_bytes = reader.storage_bytes;

@@ -101,8 +101,7 @@ void OpTensors::add_elements(Op& op, const HostTensor& tensor, TensorRecord& rec
 // Takes what is known of a tensor. True if its elements must be read.
 bool OpTensors::look_up(const Op& op, const HostTensor& tensor, std::optional<TensorReading>& reading,
                         TensorRecord& record) {
-  if (tensor.foreign && tensor.observed && record.skipped == nullptr &&
-      cache_.is_unwritten(tensor.storage, key_of(tensor))) {
+  if (record.skipped == nullptr && companions_.is_being_filled(tensor)) {
     record.skipped = kUninitialised;
     return false;
   }

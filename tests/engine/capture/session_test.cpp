@@ -465,6 +465,40 @@ TEST_F(Host, AParameterIsRecordedOnceAStepUnderItsName) {
   EXPECT_EQ(name(run, ops(run).at(0)->tensors.at(0).parameter), "fc.weight");
 }
 
+// As FSDP gathers its parameters: memory that grows again, views of it, a copy into them, then the layer.
+TEST_F(Host, AParameterIsRecordedByTheFirstThatReadsItAfterItIsGathered) {
+  start();
+  api().root_forward(1, 1, 0);
+  const Tensor weight = tensor({5, 6});
+  sonde_tensor gathered = weight.view();
+  gathered.flags = SONDE_TENSOR_FOREIGN | SONDE_TENSOR_OBSERVED;
+  api().name_tensor("fc.weight", &gathered);
+  api().storage_allocated(&gathered, 0);
+  const auto run_op = [&](const char* type, bool writes) {
+    sonde_op* op = nullptr;
+    ASSERT_NE(api().op_begin(site(type, "network-Net", 1), SONDE_GRAPH_TRAINING, 0, &op), 0u);
+    if (writes) {
+      api().op_mutated(op, weight.storage);
+    } else {
+      api().op_input(op, 0, &gathered);
+    }
+    api().op_end(op, 0);
+  };
+  run_op("view", false);
+  run_op("copy_", true);
+  run_op("linear", false);
+  stop();
+  const JournalRun run = journal();
+  const std::vector<const JournalRecord*> found = ops(run);
+  const JournalTensor& unwritten = found.at(0)->tensors.at(0);
+  EXPECT_EQ(name(run, unwritten.parameter), "fc.weight");
+  EXPECT_NE(unwritten.skipped, "");
+  const auto parameter = std::ranges::find(run.records, RecordKind::parameter, &JournalRecord::kind);
+  ASSERT_NE(parameter, run.records.end());
+  EXPECT_GT(parameter->sequence, found.at(1)->sequence);
+  EXPECT_EQ(parameter->tensors.at(0).statistics.max, 6);
+}
+
 TEST_F(Host, APartOfADistributedTensorSaysWhichOneItIs) {
   start();
   api().root_forward(1, 1, 0);
