@@ -19,6 +19,7 @@
 #include "ground/base/json.h"
 #include "plan/config/environment.h"
 #include "read/catalog/catalog.h"
+#include "read/catalog/step_order.h"
 #include "read/operators/op_nature.h"
 
 namespace sonde {
@@ -117,8 +118,6 @@ std::vector<const CatalogStep*> steps_of_last_run(const CatalogRank& rank) {
   return steps;
 }
 
-bool is_not_finite(const CatalogTensor& tensor) { return tensor.statistics && !tensor.statistics->all_finite(); }
-
 struct RunSum {
   std::size_t steps = 0, ops = 0, tensors = 0, not_finite = 0;
 };
@@ -131,7 +130,7 @@ RunSum sum_of(const std::vector<const CatalogStep*>& steps) {
       sum.ops += op.is_parameter ? 0 : 1;
       for (const CatalogTensor& tensor : op.tensors) {
         sum.tensors += tensor.recorded() ? 1 : 0;
-        sum.not_finite += is_not_finite(tensor) ? 1 : 0;
+        sum.not_finite += is_not_finite(op, tensor) ? 1 : 0;
       }
     }
   }
@@ -148,14 +147,17 @@ struct FirstNotFinite {
 
   // Bad values that a collective gave to this rank are another's.
   bool is_received() const { return !tensor->is_input && nature_of(*op).collective; }
-  auto order() const { return std::tuple(step->id.number, step->id.graph, is_received(), collectives); }
+  auto place_in(const StepOrder& order) const {
+    return std::tuple(order.place_of(*rank, step->id), is_received(), collectives);
+  }
 };
 
 std::optional<FirstNotFinite> first_not_finite(const CatalogRank& rank, const std::vector<const CatalogStep*>& steps) {
   for (const CatalogStep* step : steps) {
     std::size_t collectives = 0;
     for (const CatalogOp& op : step->ops) {
-      const auto tensor = std::ranges::find_if(op.tensors, is_not_finite);
+      const auto tensor =
+          std::ranges::find_if(op.tensors, [&](const CatalogTensor& one) { return is_not_finite(op, one); });
       if (tensor != op.tensors.end()) return FirstNotFinite{&rank, step, &op, &*tensor, collectives};
       collectives += !op.is_parameter && nature_of(op).collective ? 1 : 0;
     }
@@ -179,6 +181,9 @@ bool print_contents(const Catalog& catalog) {
                {"tensors", Align::right},
                {"not finite", Align::right}});
   std::optional<FirstNotFinite> first;
+  std::vector<const CatalogRank*> ranks;
+  for (const CatalogRank& rank : catalog.ranks) ranks.push_back(&rank);
+  const StepOrder order(ranks);
   for (const CatalogRank& rank : catalog.ranks) {
     std::map<std::uint32_t, std::vector<const CatalogStep*>> graphs;
     for (const CatalogStep* step : steps_of_last_run(rank)) graphs[step->id.graph].push_back(step);
@@ -188,7 +193,7 @@ bool print_contents(const Catalog& catalog) {
                  fmt::format("{}", sum.steps), fmt::format("{}", sum.ops), fmt::format("{}", sum.tensors),
                  fmt::format("{}", sum.not_finite)});
       const std::optional<FirstNotFinite> of_rank = first_not_finite(rank, steps);
-      if (of_rank && (!first || of_rank->order() < first->order())) first = of_rank;
+      if (of_rank && (!first || of_rank->place_in(order) < first->place_in(order))) first = of_rank;
     }
   }
   if (table.empty()) return false;

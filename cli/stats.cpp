@@ -6,6 +6,7 @@
 #include "face/report/table.h"
 #include "face/report/text.h"
 #include "read/measure/measure.h"
+#include "read/operators/op_nature.h"
 #include "verbs.h"
 
 namespace sonde {
@@ -125,7 +126,7 @@ int stats(const StatsCommand& options) {
       for (const CatalogTensor& tensor : op->tensors) {
         if (!has_row(tensor)) continue;
         outcome.rows += tensor.recorded();  // a tensor that was left out has a row with the reason
-        if (tensor.statistics && !tensor.statistics->all_finite()) ++outcome.not_finite;
+        outcome.not_finite += is_not_finite(*op, tensor) ? 1 : 0;
         if (options.json) {
           Answer::get().add_row(json_of(*step.rank, *step.step, *op, tensor));
         } else {

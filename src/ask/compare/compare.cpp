@@ -13,6 +13,7 @@
 #include "ask/compare/passed_on.h"
 #include "ask/compare/relation_map.h"
 #include "read/catalog/several_runs.h"
+#include "read/catalog/step_order.h"
 #include "read/catalog/unfinished_runs.h"
 
 namespace sonde {
@@ -108,21 +109,16 @@ std::vector<StepPair> pair_all(const Catalog& target, const Catalog& golden, con
   return pairs;
 }
 
-// By step over all ranks; of one number, the graph that ran first (an evaluation before the training); then by the
-// progress of the rank.
+// By step over all ranks, in the order in which they ran; then by the progress of the rank.
 void sort_findings(DumpComparison& comparison) {
-  std::map<std::pair<std::uint64_t, std::uint32_t>, std::uint64_t> began;  // 0: unknown
+  std::vector<const CatalogRank*> ranks;
   for (const ComparedStep& step : comparison.steps) {
-    const CatalogStep& own = *step.target->step;
-    const auto [at, is_new] = began.try_emplace({own.id.number, own.id.graph}, own.started_us);
-    if (!is_new) at->second = std::min(at->second, own.started_us);
+    if (std::ranges::find(ranks, step.target->rank) == ranks.end()) ranks.push_back(step.target->rank);
   }
-  const bool knows_times = std::ranges::all_of(began, [](const auto& one) { return one.second > 0; });
+  const StepOrder order(ranks);
   const auto place = [&](const CompareFinding& finding) {
-    const ComparedStep& step = comparison.steps[finding.step];
-    const StepId& id = step.target->step->id;
-    const std::uint64_t time = knows_times ? began[{id.number, id.graph}] : 0;
-    return std::tuple(id.number, time, id.graph, finding.place);
+    const CompareSide& side = *comparison.steps[finding.step].target;
+    return std::pair(order.place_of(*side.rank, side.step->id), finding.place);
   };
   std::ranges::stable_sort(comparison.findings,
                            [&](const CompareFinding& a, const CompareFinding& b) { return place(a) < place(b); });
@@ -253,7 +249,9 @@ Result<DumpComparison> compare_dumps(const Catalog& target, const Catalog& golde
   DumpComparison comparison;
   if (const Status known = check_part(target, options.part); !known) return known.error();
   const DumpPart& golden_part = options.golden_part.value_or(options.part);
-  if (const Status known = check_part(golden, {golden_part.steps, golden_part.graph, std::nullopt}); !known) {
+  if (const Status known =
+          check_part(golden, {golden_part.steps, golden_part.graph, std::nullopt});
+      !known) {
     return known.error();
   }
   const std::vector<StepPair> pairs = pair_all(target, golden, options, comparison.notes);

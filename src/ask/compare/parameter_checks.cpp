@@ -21,7 +21,7 @@ Held what_it_holds(const CompareFacts& facts, const CatalogTensor& target, const
   if (difference.shape.size() == 2 && difference.shape == difference.golden_shape) {
     const TensorDifference turned =
         difference_along(facts.of_target(&target), facts.of_golden(&golden), {1, 0}, in_order);
-    if (turned.by == ComparedBy::values && turned.relative() < kMaxExplainable) {
+    if (turned.by == ComparedBy::values && turned.different_non_finite == 0 && turned.relative() < kMaxExplainable) {
       return {"it is the golden one transposed"};
     }
   }
@@ -34,7 +34,8 @@ Held what_it_holds(const CompareFacts& facts, const CatalogTensor& target, const
       if (!tried.insert(other.parameter).second) continue;
       if (tried.size() > kMostCandidates) return {};
       const TensorDifference& found = facts.difference(&target, &other);
-      if (!found.comparable() || found.by != ComparedBy::values || found.relative() >= 1e-6) continue;
+      const bool is_same = found.comparable() && found.by == ComparedBy::values && found.different_non_finite == 0;
+      if (!is_same || found.relative() >= 1e-6) continue;
       const std::string axes = found.axes.empty() ? "" : ", " + axes_text(found);
       return {fmt::format("it has the values of the golden {}{}", other.parameter, axes), true};
     }

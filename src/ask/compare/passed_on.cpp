@@ -25,8 +25,9 @@ bool is_passed_on(const CompareFinding& finding) {
          (op.is_alone() || attributes_apart(*op.target.back(), *op.golden.back()).empty());
 }
 
-// One call of a collective by all ranks of its group.
-using MeetingKey = std::tuple<std::uint64_t, std::uint32_t, std::string, std::uint64_t>;  // step, graph, group, number
+// One call of a collective by all ranks of its group: step, graph, group, number. A call that the group has numbered has
+// no step: one rank may have more of them than another.
+using MeetingKey = std::tuple<std::uint64_t, std::uint32_t, std::string, std::uint64_t>;
 
 // The inputs of all ranks to each call of a collective.
 class Meetings {
@@ -57,7 +58,8 @@ void Meetings::add(const ComparedStep& step) {
     const auto op = compared.find(call.op);
     if (op == compared.end()) continue;
     const StepId& id = step.target->step->id;
-    const MeetingKey key{id.number, id.graph, meeting, call.number > 0 ? call.number : order};
+    const MeetingKey key =
+        call.number > 0 ? MeetingKey{0, 0, meeting, call.number} : MeetingKey{id.number, id.graph, meeting, order};
     calls_[key].push_back(op->second);
     keys_.emplace(op->second, key);
   }
@@ -65,7 +67,13 @@ void Meetings::add(const ComparedStep& step) {
 
 bool Meetings::explain(const ComparedOp& op, const ComparedTensor& output) const {
   const auto key = keys_.find(&op);
-  if (key == keys_.end() || output.difference->different_non_finite > 0) return false;
+  if (key == keys_.end()) return false;
+  if (output.difference->different_non_finite > 0) {
+    return std::ranges::any_of(calls_.at(key->second), [](const ComparedOp* call) {
+      return std::ranges::any_of(
+          call->inputs, [](const ComparedTensor& input) { return input.difference->different_non_finite > 0; });
+    });
+  }
   double given = 0;  // a sum has no larger error than all its terms; a mean, a maximum or a copy a smaller one
   for (const ComparedOp* call : calls_.at(key->second)) {
     double largest = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
 #include <string_view>
 
 #include "ask/compare/tolerance.h"
@@ -229,9 +230,29 @@ bool StepEnds::last_results_agree() {
   return !mine.empty() && !theirs.empty() && agrees(*mine.back(), *theirs.back(), 0);
 }
 
+// Values that the program itself writes into parameters and states stay, though no op of the step reads them: an average of
+// weights, a clipped weight, a state that is reset.
+bool StepEnds::later_writes_agree() {
+  const auto is_of_program = [](const CompareSide& side, const StateWriter& writer) {
+    return phase_of(*side.ops[writer.op].op) == Phase::outside;
+  };
+  std::set<std::string_view> names;
+  for (const CompareSide* side : {&target_, &golden_}) {
+    for (const auto& [name, writer] : side->written) {
+      if (is_of_program(*side, writer) && !is_gradient_name(name)) names.insert(name);
+    }
+  }
+  return std::ranges::all_of(names, [&](std::string_view name) {
+    const auto mine = target_.written.find(name), theirs = golden_.written.find(name);
+    if (is_in_a_layout(name)) return true;
+    if (mine == target_.written.end() || theirs == golden_.written.end()) return false;
+    return agrees(*mine->second.output, *theirs->second.output, 0);
+  });
+}
+
 bool StepEnds::results_and_gradients_agree() {
   const bool trains = has(target_, Phase::optimizer) || has(golden_, Phase::optimizer);
-  if (trains) return gradients_agree() && losses_agree() && results_agree(true);
+  if (trains) return gradients_agree() && losses_agree() && results_agree(true) && later_writes_agree();
   return last_results_agree() && results_agree(false);
 }
 

@@ -25,6 +25,7 @@ class StepEnds {
  private:
   bool agrees(const CatalogTensor& target, const CatalogTensor& golden, double smallest);
   bool gradients_agree();
+  bool later_writes_agree();
   double largest_size(const std::map<std::string_view, const CatalogTensor*>& tensors);
   bool gradients_agree_in_their_layouts(double largest);
   bool updates_agree_in_their_layouts();

@@ -131,11 +131,12 @@ void add_findings(RankSearch& search, const RankVerdict& verdict, FirstBad& repo
 }
 
 // Ranks may go wrong by themselves, each in its own data.
-void add_other_ranks(std::vector<std::unique_ptr<RankSearch>>& searches, const RankSearch& first, FirstBad& report) {
+void add_other_ranks(std::vector<std::unique_ptr<RankSearch>>& searches, const RankSearch& first,
+                     const StepOrder& order, FirstBad& report) {
   report.by_rank.push_back(report.findings.front());
   for (const std::unique_ptr<RankSearch>& search : searches) {
     if (search.get() == &first) continue;
-    const Root* root = own_root(*search, first);
+    const Root* root = own_root(*search, first, order);
     if (root == nullptr) continue;
     SourceTexts sources = sources_of(search->rank());
     report.by_rank.push_back(with_code(*search, *root, sources));
@@ -475,10 +476,13 @@ FirstBad first_bad(const Catalog& catalog, const FirstBadOptions& options) {
   report.complete = !catalog.has_lost() && ((!ended_early && all_ran_compiled) || any) && report.problems.empty() &&
                     (not_read == 0 || any) && (report.looked_at.tensors > 0 || report.only_overflows);
   if (!any) return report;
-  const RankVerdict verdict = first_rank(searches);
+  std::vector<const CatalogRank*> ranks;
+  for (const auto& search : searches) ranks.push_back(&search->rank());
+  const StepOrder order(ranks);
+  const RankVerdict verdict = first_rank(searches, order);
   RankSearch& first = *searches[verdict.first];
   add_findings(first, verdict, report);
-  add_other_ranks(searches, first, report);
+  add_other_ranks(searches, first, order, report);
   if (options.trend) {
     SourceTexts sources = sources_of(first.rank());
     report.growth = growth_before(first, sources);

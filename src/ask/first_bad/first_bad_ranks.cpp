@@ -15,6 +15,10 @@ namespace {
 
 bool same_step(const RankSearch& a, const RankSearch& b) { return a.step().id == b.step().id; }
 
+std::size_t place_of(const StepOrder& order, const RankSearch& search) {
+  return order.place_of(search.rank(), search.step().id);
+}
+
 // The number of collectives before the rank's first root, and whether that root is one.
 struct RootPosition {
   std::size_t before = 0;
@@ -83,7 +87,7 @@ std::string givers_text(const CollectiveCall& call, const std::vector<Met>& othe
 }
 
 // A rank that only received its bad values is not the first: goes on to the rank that gave them.
-std::size_t giver_before(Searches& searches, RankMeetings& meetings, std::size_t first) {
+std::size_t giver_before(Searches& searches, RankMeetings& meetings, const StepOrder& order, std::size_t first) {
   std::set<std::size_t> seen = {first};
   for (;;) {
     RankSearch& search = *searches[first];
@@ -94,8 +98,9 @@ std::size_t giver_before(Searches& searches, RankMeetings& meetings, std::size_t
       const auto at = std::ranges::find_if(searches, [&](const auto& one) { return one.get() == other.search; });
       const auto number = static_cast<std::size_t>(at - searches.begin());
       const bool is_known = other.gave_bad && other.search->found() && !seen.contains(number);
+      if (!is_known || next) continue;
       // A later error is not the one that it gave.
-      if (is_known && other.search->step().id.number <= other.step->id.number && !next) next = number;
+      if (place_of(order, *other.search) <= order.place_of(other.search->rank(), other.step->id)) next = number;
     }
     if (!next) return first;
     first = *next;
@@ -124,9 +129,9 @@ void add_others(Searches& searches, RankVerdict& verdict) {
 
 }  // namespace
 
-const Root* own_root(RankSearch& search, const RankSearch& first) {
+const Root* own_root(RankSearch& search, const RankSearch& first, const StepOrder& order) {
   if (!search.found()) return nullptr;
-  const bool is_later = search.step().id.number > first.step().id.number;
+  const bool is_later = place_of(order, search) > place_of(order, first);
   for (const Root& root : search.roots()) {
     const FlowOp& op = search.flow().ops()[root.op];
     const bool is_received = op.nature.collective && root.kind == RootKind::created;
@@ -136,23 +141,22 @@ const Root* own_root(RankSearch& search, const RankSearch& first) {
   return nullptr;
 }
 
-RankVerdict first_rank(Searches& searches) {
+RankVerdict first_rank(Searches& searches, const StepOrder& order) {
   RankVerdict verdict;
-  std::optional<std::tuple<std::uint64_t, std::uint32_t, bool, std::size_t, std::uint32_t>> best;
+  std::optional<std::tuple<std::size_t, bool, std::size_t, std::uint32_t>> best;
   for (std::size_t i = 0; i < searches.size(); ++i) {
     RankSearch& search = *searches[i];
     if (!search.found()) continue;
     const RootPosition position = root_position(search);
     // Bad data from a collective comes from another rank, unless no rank has anything else.
-    const std::tuple key(search.step().id.number, search.step().id.graph, position.is_collective, position.before,
-                         search.rank().rank);
+    const std::tuple key(place_of(order, search), position.is_collective, position.before, search.rank().rank);
     if (best && *best <= key) continue;
     best = key;
     verdict.first = i;
   }
   if (searches.size() < 2) return verdict;
   RankMeetings meetings(searches);
-  verdict.first = giver_before(searches, meetings, verdict.first);
+  verdict.first = giver_before(searches, meetings, order, verdict.first);
   RankSearch& first = *searches[verdict.first];
   const RootPosition position = root_position(first);
   verdict.evidence.push_back(fmt::format("{} collectives of step {} ran on rank {} before it", position.before,

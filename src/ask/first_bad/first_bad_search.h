@@ -10,6 +10,7 @@
 #include "ask/first_bad/first_bad.h"
 #include "ask/first_bad/value_flow.h"
 #include "read/catalog/catalog.h"
+#include "read/catalog/step_order.h"
 #include "read/index/partial_catalog.h"
 #include "read/measure/health.h"
 
@@ -112,10 +113,10 @@ struct RankVerdict {
   std::vector<std::string> evidence;  // lines for the finding
   std::vector<std::string> tags;
 };
-RankVerdict first_rank(std::vector<std::unique_ptr<RankSearch>>& searches);
+RankVerdict first_rank(std::vector<std::unique_ptr<RankSearch>>& searches, const StepOrder& order);
 // The first root of another rank that its own operators caused; null: all of its roots came from the rank that was bad
 // first.
-const Root* own_root(RankSearch& search, const RankSearch& first);
+const Root* own_root(RankSearch& search, const RankSearch& first, const StepOrder& order);
 
 std::optional<Growth> growth_before(RankSearch& search, SourceTexts& sources);
 

@@ -34,9 +34,7 @@ void FlowGraph::add_op(const CatalogOp& op, bool is_next) {
     FlowInput input;
     input.tensor = &tensor;
     // Data that the program brings in lies in memory that the program itself has written.
-    input.is_read = !added.nature.shape_only && !added.nature.uninitialised && !added.nature.brings &&
-                    tensor.skipped.reason != NotRead::only_written && tensor.slot < added.nature.most_inputs &&
-                    tensor.slot >= added.nature.first_input && !(added.nature.overwrites && tensor.slot == 0);
+    input.is_read = !added.nature.brings && reads_values(added.nature, tensor);
     const std::optional<DataFlow::Maker> maker = flow_.maker(tensor);
     if (tensor.source != kNoSequence) has_edges_ = true;
     input.value = maker ? value_of(maker->number, maker->slot) : outside_value(tensor);

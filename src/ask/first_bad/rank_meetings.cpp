@@ -1,6 +1,7 @@
 #include "ask/first_bad/rank_meetings.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace sonde {
 namespace {
@@ -91,16 +92,42 @@ std::vector<Met> RankMeetings::met_by(RankSearch& own, const CatalogStep& step, 
   return call.way == CollectiveWay::all ? met_in_step(own, step, call) : met_over_run(own, step, call);
 }
 
-// All ranks of a group call it in the same step.
+// All ranks of a group call it in the same step, unless one had more data than another: then its number finds it.
 std::vector<Met> RankMeetings::met_in_step(RankSearch& own, const CatalogStep& step, const CollectiveCall& call) {
   std::vector<Met> found;
   const std::string meeting = meeting_of(call, own.rank().rank);
   const std::vector<const CollectiveCall*>& ours = calls_at(own, step, meeting);
   for (const auto& search : searches_) {
-    const CatalogStep* of_rank = search.get() == &own ? nullptr : step_of(*search, step.id);
-    if (of_rank == nullptr) continue;
-    const CollectiveCall* theirs = counterpart(call, ours, calls_at(*search, *of_rank, meeting));
+    if (search.get() == &own) continue;
+    const CatalogStep* of_rank = step_of(*search, step.id);
+    const CollectiveCall* theirs =
+        of_rank == nullptr ? nullptr : counterpart(call, ours, calls_at(*search, *of_rank, meeting));
+    if (theirs == nullptr && call.number != 0) std::tie(of_rank, theirs) = numbered(*search, step, meeting, call);
     if (theirs != nullptr) found.push_back(met(*search, *of_rank, *theirs->op));
+  }
+  return found;
+}
+
+// Numbers grow over the steps of a run, so few steps are looked at: from the one like `step` on, or back from it.
+RankMeetings::StepCall RankMeetings::numbered(RankSearch& search, const CatalogStep& step, const std::string& meeting,
+                                              const CollectiveCall& call) {
+  const std::vector<CatalogStep>& steps = search.rank().steps;
+  StepCall found;
+  // True: the step has it, or has passed it in this direction.
+  const auto ends_at = [&](std::size_t i, bool forward) {
+    if (steps[i].run != step.run) return true;
+    const CatalogStep& one = search.step_at(i);
+    const std::vector<const CollectiveCall*>& calls = calls_at(search, one, meeting);
+    const auto same = std::ranges::find(calls, call.number, &CollectiveCall::number);
+    if (same != calls.end()) found = {&one, *same};
+    if (found.second != nullptr || calls.empty()) return found.second != nullptr;
+    return forward ? calls.back()->number > call.number : calls.front()->number < call.number;
+  };
+  const auto like = std::ranges::find(steps, step.id, &CatalogStep::id);
+  const auto start = static_cast<std::size_t>(like - steps.begin());
+  for (std::size_t i = start; i < steps.size() && !ends_at(i, true); ++i) {
+  }
+  for (std::size_t i = start; found.second == nullptr && i > 0 && !ends_at(i - 1, false); --i) {
   }
   return found;
 }

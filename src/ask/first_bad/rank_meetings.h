@@ -37,14 +37,18 @@ class RankMeetings {
     std::vector<CollectiveCall> calls;
     std::map<std::string, std::vector<const CollectiveCall*>> by_meeting;
   };
+  using StepCall = std::pair<const CatalogStep*, const CollectiveCall*>;
   // Of a rank's run at one meeting place, in order.
-  using RunCalls = std::vector<std::pair<const CatalogStep*, const CollectiveCall*>>;
+  using RunCalls = std::vector<StepCall>;
 
   const StepCalls& collected(RankSearch& search, const CatalogStep& step);
   const std::vector<const CollectiveCall*>& calls_at(RankSearch& search, const CatalogStep& step,
                                                      const std::string& meeting);
   RunCalls calls_of_run(RankSearch& search, std::size_t run, const std::string& meeting, CollectiveWay way);
   std::vector<Met> met_in_step(RankSearch& own, const CatalogStep& step, const CollectiveCall& call);
+  // The call of this number at the meeting place; null: none.
+  StepCall numbered(RankSearch& search, const CatalogStep& step, const std::string& meeting,
+                    const CollectiveCall& call);
   std::vector<Met> met_over_run(RankSearch& own, const CatalogStep& step, const CollectiveCall& call);
 
   Searches& searches_;

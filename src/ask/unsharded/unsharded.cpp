@@ -377,9 +377,7 @@ Result<DumpComparison> Unsharded::compare() {
     if (options_.part.takes(step) && !step.ops.empty()) compare_step(step);
   }
   say_how();
-  std::ranges::stable_sort(comparison_.findings, {}, [&](const CompareFinding& finding) {
-    return comparison_.steps[finding.step].target->step->id.number;
-  });
+  std::ranges::stable_sort(comparison_.findings, {}, &CompareFinding::step);  // as the golden ones ran
   if (exchanged_) exchange_sides(comparison_);
   for (const ComparedStep& step : comparison_.steps) {
     for (const ComparedOp& op : step.ops) {

@@ -219,4 +219,15 @@ Phase phase_of(const CatalogOp& op) {
   return op.phase;
 }
 
+bool reads_values(const OpNature& nature, const CatalogTensor& input) {
+  if (nature.shape_only || nature.uninitialised || input.skipped.reason == NotRead::only_written) return false;
+  const bool is_overwritten = nature.overwrites && input.slot == 0;
+  return input.slot >= nature.first_input && input.slot < nature.most_inputs && !is_overwritten;
+}
+
+bool is_not_finite(const CatalogOp& op, const CatalogTensor& tensor) {
+  if (!tensor.statistics || tensor.statistics->all_finite()) return false;
+  return !tensor.is_input || reads_values(nature_of(op), tensor);
+}
+
 }  // namespace sonde

@@ -39,6 +39,11 @@ OpNature nature_of(std::string_view op_type);
 // As well as its tensors show it: `scatter_` is the name of a collective, too.
 OpNature nature_of(const CatalogOp& op);
 
+// The op reads the elements of this input: it does not only overwrite them, or look at their shape.
+bool reads_values(const OpNature& nature, const CatalogTensor& input);
+// It holds NaN or infinity, by its statistics, and the op reads or gives them.
+bool is_not_finite(const CatalogOp& op, const CatalogTensor& tensor);
+
 // `masked_fill_`, `MaskedFill`, `aten::masked_fill` -> "maskedfill"
 std::string bare_type(std::string_view op_type);
 
