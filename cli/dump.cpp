@@ -127,7 +127,7 @@ CatalogQuery query_of_selected(const DumpOptions& options) {
 }
 
 std::optional<DumpPart> chosen_part(const Catalog& catalog, const DumpOptions& options, int& exit_status) {
-  const DumpPart part = {steps_of(options), options.graph, options.rank};
+  const DumpPart part = {steps_of(options), options.graph, options.rank, options.request};
   const Status there = check_part(catalog, part);
   exit_status = there ? kNothingFound : kBadUsage;
   if (there) return part;

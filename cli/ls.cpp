@@ -105,6 +105,34 @@ std::map<SumKey, Sum> sums_of(const std::vector<SelectedStep>& steps, bool from_
   return sums;
 }
 
+// The requests of a serving engine: those of a step are many, so each has one line.
+std::string requests_text(const std::vector<SelectedStep>& steps) {
+  struct Worked {
+    std::vector<std::uint64_t> steps;
+    std::uint64_t rows = 0, end = 0;
+  };
+  std::map<std::pair<const CatalogRank*, std::string>, Worked> requests;
+  for (const SelectedStep& step : steps) {
+    for (const StepRequest& one : step.step->requests) {
+      Worked& worked = requests[{step.rank, one.request}];
+      worked.steps.push_back(step.step->id.number);
+      worked.rows += one.rows;
+      worked.end = std::max(worked.end, one.position + one.rows);
+    }
+  }
+  if (requests.empty()) return "";
+  Table table({{"rank", Align::right},
+               {"request", Align::left, true},
+               {"steps", Align::left, true},
+               {"rows", Align::right},
+               {"length", Align::right}});
+  for (const auto& [key, worked] : requests) {
+    table.add({rank_text(*key.first), key.second, ranges_text(worked.steps), std::to_string(worked.rows),
+               std::to_string(worked.end)});
+  }
+  return "\n" + table.text(terminal_width());
+}
+
 std::string summary_text(const Catalog& catalog, const std::vector<SelectedStep>& steps, bool from_index) {
   Table table({{"rank", Align::right},
                {"run", Align::right},
@@ -131,21 +159,32 @@ std::string summary_text(const Catalog& catalog, const std::vector<SelectedStep>
   std::string text;
   for (const CatalogRank& rank : catalog.ranks) text += runs_text(rank);
   if (table.empty()) return text + "no step was recorded\n";
-  return text + "\n" + table.text(terminal_width());
+  return text + "\n" + table.text(terminal_width()) + requests_text(steps);
+}
+
+std::vector<ListedRequest> listed(const std::vector<StepRequest>& requests) {
+  std::vector<ListedRequest> all;
+  for (const StepRequest& one : requests) {
+    all.push_back({.request = one.request, .row = one.row, .rows = one.rows, .position = one.position});
+  }
+  return all;
 }
 
 ListedStep listed(const CatalogStep& step, const Sum& sum) {
-  return {.graph = step.id.graph,
-          .step = step.id.number,
-          .run = step.run,
-          .ended = step.ended,
-          .started_us = step.started_us,
-          .ended_us = step.ended_us,
-          .ops = sum.ops,
-          .parameters = sum.parameters,
-          .tensors = sum.tensors,
-          .files = sum.files,
-          .bytes = sum.bytes};
+  ListedStep listed_step = {.graph = step.id.graph,
+                            .step = step.id.number,
+                            .run = step.run,
+                            .ended = step.ended,
+                            .started_us = step.started_us,
+                            .ended_us = step.ended_us,
+                            .ops = sum.ops,
+                            .parameters = sum.parameters,
+                            .tensors = sum.tensors,
+                            .files = sum.files,
+                            .bytes = sum.bytes,
+                            .requests = {}};
+  if (!step.requests.empty()) listed_step.requests = listed(step.requests);
+  return listed_step;
 }
 
 void answer_summary(const Catalog& catalog, const std::vector<SelectedStep>& steps, bool from_index) {

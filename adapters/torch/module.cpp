@@ -238,6 +238,20 @@ PyObject* storage_resized(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+// step_requests([(request, first row, rows, position of the first row)]): of the step that begins next
+PyObject* step_requests(PyObject*, PyObject* list) {
+  if (!PyList_Check(list)) return fail("step_requests wants a list");
+  std::vector<sonde_request> requests;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
+    const char* id;
+    unsigned long long row, rows, position;
+    if (!PyArg_ParseTuple(PyList_GET_ITEM(list, i), "sKKK", &id, &row, &rows, &position)) return nullptr;
+    requests.push_back({id, row, rows, position});
+  }
+  api().step_requests(requests.data(), static_cast<std::uint32_t>(requests.size()));
+  Py_RETURN_NONE;
+}
+
 // trial(+1 or -1): PyTorch begins or ends to run the program's code for the shapes of its results
 PyObject* trial(PyObject*, PyObject* change) { return apply_change(change, sonde_torch::change_trials); }
 
@@ -375,6 +389,7 @@ PyMethodDef kMethods[] = {
     {"storage_resized", storage_resized, METH_VARARGS, nullptr},
     {"trial", trial, METH_O, nullptr},
     {"leave_out", leave_out, METH_O, nullptr},
+    {"step_requests", step_requests, METH_O, nullptr},
     {"memory_of", memory_of, METH_O, nullptr},
     {"forget_dead_storages", forget_dead_storages, METH_NOARGS, nullptr},
     {"set_flags", set_flags, METH_O, nullptr},

@@ -352,6 +352,14 @@ struct sonde_run_info {
   uint32_t world_size; /* processes in all; 0: one */
 };
 
+/* The rows of a request in the batch of a step: its tokens from `position` on. */
+struct sonde_request {
+  const char* id;    /* as the engine names it */
+  uint64_t row;      /* its first row, from 0 */
+  uint64_t rows;     /* their number */
+  uint64_t position; /* of the first one's token in the request, from 0 */
+};
+
 struct sonde_api {
   uint32_t size;
   uint32_t version;
@@ -519,6 +527,10 @@ struct sonde_api {
   /* After the kernel, before op_end or op_defer: the op is this call of a collective of its group, counted from 1 on every
    * rank. 0: nobody counts them. */
   void (*op_call_number)(struct sonde_op* op, uint64_t number);
+
+  /* --- engines that serve requests ---------------------------------------------------------------------------- */
+  /* The step that begins next works on these requests. Requests of an earlier call are forgotten. */
+  void (*step_requests)(const struct sonde_request* requests, uint32_t count);
 };
 
 /* The function table; null: this library has another version of it. */

@@ -92,6 +92,9 @@ class Library(Protocol):
     def leave_out(self, change: int, /) -> None:
         """A run of the program that is not to be recorded begins (1) or ends (-1)."""
 
+    def step_requests(self, requests: list[tuple[str, int, int, int]], /) -> None:
+        """(request, first row, rows, position of the first row's token) of the step that begins next."""
+
     def memory_of(self, tensor: torch.Tensor, /) -> tuple[str, bytes | memoryview | None]:
         """(description, bytes), or (reason why it cannot be read, None)."""
 

@@ -1,5 +1,7 @@
 """Engines that serve requests: their warm-up runs are left out, and a step is one of the engine's.
 
+The rows of a batch belong to requests: which ones is read where the engine has prepared the batch.
+
 vLLM calls its model with made-up tokens: before it serves, to measure its memory, to compile and to capture graphs, and
 later while another data-parallel rank works. Its model runner executes one batch of requests in `execute_model`. These
 methods are replaced when their module is imported, in every process that may record.
@@ -30,6 +32,7 @@ _WARM_UPS = (
     "_dummy_pooler_run",
 )
 _STEP = "execute_model"
+_PREPARE = ("_prepare_inputs", "prepare_inputs")
 
 
 class Engine(Protocol):
@@ -41,6 +44,10 @@ class Engine(Protocol):
 
     def engine_step(self) -> None:
         """The engine begins a step; the next call of a model in it counts, later ones do not."""
+        ...
+
+    def step_requests(self, requests: list[tuple[str, int, int, int]]) -> None:
+        """(request, first row, rows, position of the first row's token) in the batch of this step."""
         ...
 
 
@@ -111,6 +118,9 @@ def _watch_module(module: ModuleType) -> None:
                 replace(runner, name, between(vars(runner)[name], _serving.warm_up))
         if callable(vars(runner).get(_STEP)):
             replace(runner, _STEP, _step(vars(runner)[_STEP]))
+        for name in _PREPARE:
+            if callable(vars(runner).get(name)):
+                replace(runner, name, _prepare(vars(runner)[name]))
 
 
 def _runners(module: ModuleType) -> Iterator[type]:
@@ -120,6 +130,41 @@ def _runners(module: ModuleType) -> Iterator[type]:
     if not runners:
         say_once(f"sonde: {module.__name__} has no model runner that Sonde knows: its warm-up runs are recorded too")
     yield from runners
+
+
+def _prepare(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def prepare(runner: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(runner, *args, **kwargs)
+        if _serving.host is not None and _serving.depth == 0:
+            batch = result if hasattr(result, "req_ids") else getattr(runner, "input_batch", None)
+            _serving.host.step_requests(_requests_in(batch, args))
+        return result
+
+    return prepare
+
+
+def _requests_in(batch: Any, arguments: tuple[Any, ...]) -> list[tuple[str, int, int, int]]:
+    """The requests of a batch, in the order of their rows. Empty: this engine keeps them in another way.
+
+    vLLM's runner has `req_ids` and the tokens computed so far by request; the numbers of tokens that are scheduled are
+    in the batch (since 0.11, gpu/model_runner.py) or an argument, by request.
+    """
+    scheduled = getattr(batch, "num_scheduled_tokens", None)
+    computed = getattr(batch, "num_computed_tokens_np", None)
+    if computed is None:
+        computed = getattr(batch, "num_computed_tokens_cpu", None)
+    if scheduled is None:
+        by_request = [one.num_scheduled_tokens for one in arguments if hasattr(one, "num_scheduled_tokens")]
+        names = getattr(batch, "req_ids", ())
+        scheduled = [by_request[0].get(name, 0) for name in names] if by_request else None
+    if scheduled is None or computed is None:
+        return []
+    requests, row = [], 0
+    for name, rows, position in zip(batch.req_ids, scheduled, computed, strict=False):
+        requests.append((str(name), row, int(rows), int(position)))
+        row += int(rows)
+    return requests
 
 
 def _step(original: Callable[..., Any]) -> Callable[..., Any]:

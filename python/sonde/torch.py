@@ -178,6 +178,10 @@ class TorchHost(Host):
         """An engine that serves requests begins a step."""
         self.engine_calls = 0
 
+    def step_requests(self, requests: list[tuple[str, int, int, int]]) -> None:
+        """The rows of requests in the engine's step."""
+        self.library.step_requests(requests)
+
     # --- called by the adapter, with the GIL, for things that it sees for the first time -------------------------
 
     def scope_of(self, chain: Sequence[nn.Module]) -> str:

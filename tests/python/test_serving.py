@@ -10,6 +10,8 @@ from processes import CLI
 import sonde
 
 RUNNER = """
+    from types import SimpleNamespace
+
     import torch
     from torch import nn
 
@@ -37,6 +39,10 @@ RUNNER = """
             torch.manual_seed(0)
             self.model = torch.compile(Model()) if compiled else Model()
             self.draft = Draft()
+            self.input_batch = SimpleNamespace(req_ids=["first"], num_computed_tokens_cpu=[0, 0])
+
+        def _prepare_inputs(self, scheduler_output, counts):
+            return torch.ones(1), None, 1
 
         @torch.inference_mode()
         def _dummy_run(self, rows):
@@ -49,6 +55,12 @@ RUNNER = """
         def execute_model(self, rows):
             if not rows:
                 return self._dummy_run(1)
+            batch = self.input_batch
+            scheduled = {"first": 1, "second": rows - 1} if "second" in batch.req_ids else {"first": rows}
+            self._prepare_inputs(SimpleNamespace(num_scheduled_tokens=scheduled), list(scheduled.values()))
+            for place, count in enumerate(scheduled.values()):
+                batch.num_computed_tokens_cpu[place] += count
+            batch.req_ids = ["first", "second"]
             self.draft(torch.ones(rows, 4))
             return self.model(torch.arange(4.0 * rows).view(rows, 4))
 """.replace("OFFSET", "1")
@@ -153,3 +165,38 @@ def test_an_engine_that_has_moved_its_methods_is_said(tmp_path, serve):
     run = serve(recorded=tmp_path / "run")
     assert "served" in run.stdout
     assert run.stderr.count("has no model runner that Sonde knows: its warm-up runs are recorded too") == 1
+
+
+def test_the_rows_of_a_batch_belong_to_requests(serve, execute, tmp_path):
+    dump = tmp_path / "run"
+    serve(recorded=dump)
+
+    def steps_of(*options):
+        listed = execute(CLI, "ls", dump, *options, "--json")
+        return {step["step"]: step["requests"] for step in json.loads(listed.stdout)["ranks"][0]["steps"]}
+
+    def rows(request, row, count, position):
+        return {"request": request, "row": row, "rows": count, "position": position}
+
+    all_steps = {
+        0: [rows("first", 0, 3, 0)],
+        1: [rows("first", 0, 1, 3), rows("second", 1, 1, 0)],
+        2: [rows("first", 0, 1, 4), rows("second", 1, 1, 1)],
+    }
+    assert steps_of() == all_steps
+    assert steps_of("--request", "second") == {step: all_steps[step] for step in (1, 2)}
+    text = execute(CLI, "ls", dump).stdout
+    assert [line.split() for line in text.splitlines()[-2:]] == [
+        ["0", "first", "0-2", "5", "5"],
+        ["0", "second", "1,", "2", "2", "2"],
+    ]
+    assert {row["step"] for row in rows_of(execute(CLI, "stats", dump, "--request", "second", "--jsonl"))} == {1, 2}
+    unknown = execute(CLI, "first-bad", dump, "--request", "third")
+    assert unknown.status == 2 and "no step of request 'third'; there is first, second" in unknown.stderr
+    assert execute(CLI, "index", dump).status == 0
+    assert steps_of("--request", "second") == {step: all_steps[step] for step in (1, 2)}
+
+
+def rows_of(run):
+    """The rows of an answer that has one on each line."""
+    return [json.loads(line) for line in run.stdout.splitlines()]

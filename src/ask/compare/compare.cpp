@@ -226,12 +226,13 @@ Result<CompareOptions> compare_options(const CompareQuestion& question) {
   wanted.threads = question.threads;
   const Result<StepSet> steps = parse_steps(question.step);
   if (!steps) return steps.error();
-  wanted.part = {*steps, question.graph, question.rank};
+  wanted.part = {*steps, question.graph, question.rank, question.request};
   if (!question.golden_step.empty() || question.golden_graph) {
     const Result<StepSet> golden_steps = parse_steps(question.golden_step);
     if (!golden_steps) return golden_steps.error();
     wanted.golden_part = {question.golden_step.empty() ? *steps : *golden_steps,
-                          question.golden_graph ? question.golden_graph : question.graph, std::nullopt};
+                          question.golden_graph ? question.golden_graph : question.graph, std::nullopt,
+                          question.request};
   }
   if (!question.map.empty()) {
     Result<RelationMap> map = read_relation_map(question.map);
@@ -250,7 +251,7 @@ Result<DumpComparison> compare_dumps(const Catalog& target, const Catalog& golde
   if (const Status known = check_part(target, options.part); !known) return known.error();
   const DumpPart& golden_part = options.golden_part.value_or(options.part);
   if (const Status known =
-          check_part(golden, {golden_part.steps, golden_part.graph, std::nullopt});
+          check_part(golden, {golden_part.steps, golden_part.graph, std::nullopt, golden_part.request});
       !known) {
     return known.error();
   }

@@ -28,7 +28,7 @@ namespace {
 Result<DumpPart> part_of(const Catalog& catalog, const Part& asked) {
   const Result<StepSet> steps = parse_steps(asked.step);
   if (!steps) return steps.error();
-  const DumpPart part = {*steps, asked.graph, asked.rank};
+  const DumpPart part = {*steps, asked.graph, asked.rank, asked.request};
   const Status there = check_part(catalog, part);
   if (!there) return there.error();
   return part;
@@ -235,7 +235,7 @@ Result<WatchFindings> watch(const Dump& dump, const WatchQuestion& question, con
   }
   out.notes.insert(out.notes.end(), report.notes.begin(), report.notes.end());
   for (const CatalogProblem& problem : report.problems) out.problems.push_back({problem.path, problem.message});
-  const std::vector<std::string> ends = early_ends(catalog, {*steps, std::nullopt, std::nullopt});
+  const std::vector<std::string> ends = early_ends(catalog, {*steps, std::nullopt, std::nullopt, ""});
   out.notes.insert(out.notes.end(), ends.begin(), ends.end());
   out.complete =
       !catalog.has_lost() && ends.empty() && out.problems.empty() && out.not_judged.empty() && report.tensors > 0;

@@ -20,6 +20,7 @@
 #include "ground/model/data_name.h"
 #include "ground/model/not_read.h"
 #include "ground/model/site.h"
+#include "ground/model/step_request.h"
 #include "ground/stats/statistics.h"
 #include "plan/config/dump_settings.h"
 #include "sonde/known_statistics.h"
@@ -106,8 +107,9 @@ struct CatalogStep {
   bool ended = false;                          // false: the run was cut off inside it
   // Some of its ops come from file names and tables, since the journal lacks them: their inputs are unknown.
   bool is_mended = false;
-  std::string_view directory;  // relative to the rank's directory; empty: its file names say the step
-  std::vector<CatalogOp> ops;  // in the order in which they began
+  std::string_view directory;         // relative to the rank's directory; empty: its file names say the step
+  std::vector<StepRequest> requests;  // of an engine's step, by their rows
+  std::vector<CatalogOp> ops;         // in the order in which they began
   // Known without `ops` if the catalog comes from a saved index (index/index.h); these are then only the requested
   // ones.
   std::optional<StepSum> sum;

@@ -1,8 +1,12 @@
 #include "read/catalog/dump_part.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "ground/base/ranges_text.h"
 #include "read/catalog/select.h"
@@ -15,6 +19,15 @@ std::string list_of(const Numbers& numbers) {
   return ranges_text({numbers.begin(), numbers.end()});
 }
 
+std::string text_of_requests(const std::set<std::string>& requests) {
+  if (requests.empty()) return "no step says which requests it worked on";
+  constexpr std::size_t kMostNamed = 8;
+  std::vector<std::string> names(requests.begin(), requests.end());
+  const std::size_t more = names.size() - std::min(names.size(), kMostNamed);
+  names.resize(names.size() - more);
+  return fmt::format("there is {}{}", fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
 }  // namespace
 
 Result<StepSet> parse_steps(const std::string& text) {
@@ -24,6 +37,7 @@ Result<StepSet> parse_steps(const std::string& text) {
 Status check_part(const Catalog& catalog, const DumpPart& part) {
   // The ranks; the graphs of the chosen ranks; the steps of the chosen graphs.
   std::set<std::uint64_t> ranks, graphs, steps;
+  std::set<std::string> requests;
   bool step_exists = false;
   for (const CatalogRank& rank : catalog.ranks) {
     ranks.insert(rank.rank);
@@ -31,6 +45,8 @@ Status check_part(const Catalog& catalog, const DumpPart& part) {
     for (const CatalogStep& step : rank.steps) {
       graphs.insert(step.id.graph);
       if (part.graph && *part.graph != step.id.graph) continue;
+      for (const StepRequest& one : step.requests) requests.insert(one.request);
+      if (!part.has_request(step)) continue;
       steps.insert(step.id.number);
       step_exists = step_exists || part.takes(step);
     }
@@ -38,6 +54,8 @@ Status check_part(const Catalog& catalog, const DumpPart& part) {
   std::string wrong;
   if (part.rank && !ranks.contains(*part.rank)) {
     wrong = fmt::format("no rank {}; there is {}", *part.rank, list_of(ranks));
+  } else if (!part.request.empty() && !requests.contains(part.request)) {
+    wrong = fmt::format("no step of request '{}'; {}", part.request, text_of_requests(requests));
   } else if (graphs.empty()) {
     return {};
   } else if (part.graph && !graphs.contains(*part.graph)) {

@@ -1,6 +1,7 @@
 // DumpPart: the steps, the graph and the rank of a dump that a user names.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,10 +15,14 @@ namespace sonde {
 struct DumpPart {
   StepSet steps = StepSet::all();
   std::optional<std::uint32_t> graph, rank;  // empty: all
+  std::string request;                       // steps of an engine that worked on it; empty: all
 
   bool takes(const CatalogRank& of) const { return !rank || *rank == of.rank; }
   bool takes(const CatalogStep& step) const {
-    return (!graph || *graph == step.id.graph) && steps.contains(step.id.number);
+    return (!graph || *graph == step.id.graph) && steps.contains(step.id.number) && has_request(step);
+  }
+  bool has_request(const CatalogStep& step) const {
+    return request.empty() || std::ranges::find(step.requests, request, &StepRequest::request) != step.requests.end();
   }
 };
 

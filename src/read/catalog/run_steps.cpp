@@ -124,6 +124,9 @@ void RunSteps::add(const JournalRecord& record, CatalogRank& rank) {
   CatalogStep& step = step_of(record.step, rank);
   if (record.kind == RecordKind::step_begin) {
     step.started_us = record.timestamp_us;
+    if (const auto found = attributes_.find(record.attributes); found != attributes_.end()) {
+      for (const Attribute& one : found->second->values) step.requests.push_back(request_of(one));
+    }
   } else if (record.kind == RecordKind::step_end) {
     step.ended_us = record.timestamp_us;
     step.ended = true;

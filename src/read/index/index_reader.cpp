@@ -69,6 +69,7 @@ class Reader {
     }
     if (status) status = read_source_lines();
     if (status) status = each_row<tables::Steps>("ORDER BY id", [&](const auto& row) { add_step(row); });
+    if (status) status = each_row<tables::Requests>("ORDER BY rowid", [&](const auto& row) { add_request(row); });
     return status;
   }
 
@@ -141,6 +142,14 @@ class Reader {
     place.is_asked_for = query_.takes(rank->rank, step.id) && !(query_.first_step_only && any_asked_for_);
     any_asked_for_ |= place.is_asked_for;
     places_.push_back(place);
+  }
+
+  // Steps are numbered from 0.
+  void add_request(const tables::Requests& row) {
+    if (row.step_id >= places_.size()) return;
+    const StepPlaceInIndex& place = places_[row.step_id];
+    catalog_.ranks[place.rank].steps[place.step].requests.push_back(
+        {.request = std::string(row.request), .row = row.first_row, .rows = row.rows, .position = row.position});
   }
 
   // --- ops ---------------------------------------------------------------------------------------------------------

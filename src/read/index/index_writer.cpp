@@ -141,8 +141,9 @@ class Writer {
     next_op_ = first_op_ = over_.ops;
     const std::string sql = fmt::format(
         "BEGIN; DELETE FROM problems; DELETE FROM ranks; DELETE FROM runs; DELETE FROM notes;"
-        "DELETE FROM steps WHERE id>={}; DELETE FROM ops WHERE id>={}; DELETE FROM tensors WHERE op_id>={}",
-        over_.steps, over_.ops, over_.ops);
+        "DELETE FROM requests WHERE step_id>={}; DELETE FROM steps WHERE id>={}; DELETE FROM ops WHERE id>={}; DELETE "
+        "FROM tensors WHERE op_id>={}",
+        over_.steps, over_.steps, over_.ops, over_.ops);
     return database_.execute(sql.c_str());
   }
 
@@ -192,19 +193,13 @@ class Writer {
 
   Status prepare() {
     const std::pair<Statement*, std::string> all[] = {
-        {&meta_, "INSERT INTO meta VALUES(?,?)"},
-        {&source_, insert_text<tables::Sources>()},
-        {&problem_, insert_text<tables::Problems>()},
-        {&text_, insert_text<tables::Texts>()},
-        {&op_name_, insert_text<tables::OpNames>()},
-        {&trace_, insert_text<tables::Traces>()},
-        {&attribute_, insert_text<tables::Attributes>()},
-        {&source_line_, insert_text<tables::SourceLines>()},
-        {&rank_, insert_text<tables::Ranks>()},
-        {&run_, insert_text<tables::Runs>()},
-        {&note_, insert_text<tables::Notes>()},
-        {&step_, insert_text<tables::Steps>()},
-        {&op_, insert_text<tables::Ops>()},
+        {&meta_, "INSERT INTO meta VALUES(?,?)"},         {&source_, insert_text<tables::Sources>()},
+        {&problem_, insert_text<tables::Problems>()},     {&text_, insert_text<tables::Texts>()},
+        {&op_name_, insert_text<tables::OpNames>()},      {&trace_, insert_text<tables::Traces>()},
+        {&attribute_, insert_text<tables::Attributes>()}, {&source_line_, insert_text<tables::SourceLines>()},
+        {&rank_, insert_text<tables::Ranks>()},           {&run_, insert_text<tables::Runs>()},
+        {&note_, insert_text<tables::Notes>()},           {&step_, insert_text<tables::Steps>()},
+        {&request_, insert_text<tables::Requests>()},     {&op_, insert_text<tables::Ops>()},
         {&tensor_, insert_text<tables::Tensors>()},
     };
     for (const auto& [statement, sql] : all) {
@@ -301,6 +296,10 @@ class Writer {
     const StepSum& sum = facts.sum;
     const std::uint64_t first_op = first_op_;
     first_op_ += step.ops.size();
+    for (const StepRequest& one : step.requests) {
+      const tables::Requests row{step_row_, one.request, one.row, one.rows, one.position};
+      if (!write_row(request_, row)) return false;
+    }
     return write_row(step_, tables::Steps{.id = step_row_++,
                                           .rank_id = rank_id,
                                           .run = step.run,
@@ -468,8 +467,8 @@ class Writer {
   Database database_;
   const StepsWritten& step_written_;
   std::uint64_t all_steps_ = 0;
-  Statement meta_, source_, problem_, text_, op_name_, trace_, attribute_, source_line_, rank_, run_, note_, step_, op_,
-      tensor_;
+  Statement meta_, source_, problem_, text_, op_name_, trace_, attribute_, source_line_, rank_, run_, note_, step_,
+      request_, op_, tensor_;
   bool failed_ = false;
   bool owns_texts_ = false, has_lookups_ = false;  // of a dump that grows
   TextPool own_texts_;

@@ -382,6 +382,16 @@ void storage_changed(std::uint64_t storage) {
   guarded_void([&](Session& s) { s.storage_changed(storage); });
 }
 
+void step_requests(const sonde_request* requests, std::uint32_t count) {
+  guarded_void([&](Session& s) {
+    std::vector<StepRequest> all;
+    for (const sonde_request& one : std::span(requests, count)) {
+      all.push_back({.request = one.id, .row = one.row, .rows = one.rows, .position = one.position});
+    }
+    s.step_requests(std::move(all));
+  });
+}
+
 // Limited to the size of the host's struct.
 void write_settings(const Plan& plan, const NamedHostSettings& settings, sonde_host_settings& out) {
   sonde_host_settings all{};
@@ -524,6 +534,7 @@ constexpr struct sonde_api kApi = {
     .op_wrote_part = op_wrote_part,
     .storage_allocated = storage_allocated,
     .op_call_number = op_call_number,
+    .step_requests = step_requests,
 };
 
 }  // namespace

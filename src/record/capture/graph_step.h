@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
+#include "ground/model/step_request.h"
 #include "record/capture/per_graph.h"
 
 namespace sonde {
@@ -11,6 +13,7 @@ struct GraphStep {
   std::uint64_t stamp = 0;      // changes whenever a step begins
   std::uint32_t next_task = 0;  // ops of that step so far
   bool announced = false;       // the recorder knows that the step has begun
+  std::vector<StepRequest> requests;
 };
 using GraphSteps = PerGraph<GraphStep>;
 

@@ -80,7 +80,19 @@ void OpRecorder::push_step(bool began, StepId step) {
   record.sequence = recorder_->next_sequence();
   record.step = step;
   record.timestamp_us = now_us();
+  if (began) record.attributes = define_requests(step.graph);
   gates_.submit_locked(std::move(record));
+}
+
+// An attribute for each request: its rows (docs/format.md). 0: the step has none.
+std::uint32_t OpRecorder::define_requests(std::uint32_t graph) {
+  const std::vector<StepRequest> requests = std::exchange(steps_[graph].requests, {});
+  if (requests.empty()) return 0;
+  Attributes attributes;
+  attributes.id = next_attributes_++;
+  for (const StepRequest& request : requests) attributes.values.push_back(attribute_of(request));
+  gates_.define_locked(graph, Attributes(attributes));
+  return attributes.id;
 }
 
 void OpRecorder::announce(StepId step) {
@@ -91,6 +103,8 @@ void OpRecorder::begin_step(const StepChange& change, bool keeps) {
   const std::uint32_t graph = change.step.graph;
   GraphStep& step = steps_[graph];
   step.announced = false;
+  step.requests = requests_;
+  if (keeps) requests_.clear();  // else the step may turn out to be none
   ++counts_.steps_begun;
   Companions& companions = tensors_.companions();
   if (counts_.steps_begun > 2) companions.forget_older_than(counts_.steps_begun - 2);

@@ -58,6 +58,9 @@ class OpRecorder {
   // A step without ops is not recorded: it is reported with its first op.
   void announce(StepId step) REQUIRES(session_lock);
   void name_tensor(std::string_view name, const HostTensor& tensor) REQUIRES(session_lock);
+  // Of the step that begins next.
+  void set_requests(std::vector<StepRequest> requests) REQUIRES(session_lock) { requests_ = std::move(requests); }
+  std::vector<StepRequest> take_requests() REQUIRES(session_lock) { return std::exchange(requests_, {}); }
 
   // --- ops ---
   // Both return SONDE_WANT_*. `attributes`: a hash, 0 for none.
@@ -88,6 +91,7 @@ class OpRecorder {
 
  private:
   void push_step(bool began, StepId step) REQUIRES(session_lock);
+  std::uint32_t define_requests(std::uint32_t graph) REQUIRES(session_lock);
   void fill_record(Op& op, const OpName& name, std::uint32_t site, StepId step) REQUIRES(session_lock);
   std::uint32_t wanted_bits(Op& op, bool flagged) REQUIRES(session_lock);
   std::uint32_t attributes_id(std::uint64_t hash, bool& fresh) REQUIRES(session_lock);
@@ -102,6 +106,7 @@ class OpRecorder {
   SiteForecast forecast_ GUARDED_BY_SESSION;
   GraphSteps steps_ GUARDED_BY_SESSION;
   std::uint64_t stamp_ GUARDED_BY_SESSION = 0;
+  std::vector<StepRequest> requests_ GUARDED_BY_SESSION;
   RecordGates gates_;
   OpTensors tensors_;
   EarlierValues earlier_;

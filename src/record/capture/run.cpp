@@ -114,7 +114,9 @@ void Run::begin_again() {
   ops_provisional_ = 0;
   asked_for_modules_ = false;
   ops_->discard();
-  taken_back_.push_back(std::exchange(ops_, std::make_unique<OpRecorder>(plan_, sites_, mutex_)));
+  auto again = std::make_unique<OpRecorder>(plan_, sites_, mutex_);
+  again->set_requests(ops_->take_requests());
+  taken_back_.push_back(std::exchange(ops_, std::move(again)));
   limit_overhead();
 }
 

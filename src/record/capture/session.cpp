@@ -137,6 +137,11 @@ void Session::name_tensor(std::string_view name, const HostTensor& tensor) {
   if (run_.ops().recorder() != nullptr && !run_.failed()) run_.ops().name_tensor(name, tensor);
 }
 
+void Session::step_requests(std::vector<StepRequest> requests) {
+  const SessionLock lock(run_.mutex());
+  run_.ops().set_requests(std::move(requests));
+}
+
 void Session::storage_changed(std::uint64_t storage) {
   const SessionLock lock(run_.mutex());
   run_.ops().tensors().storage_changed(storage);

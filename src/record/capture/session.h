@@ -56,6 +56,7 @@ class Session {
   void flag_scope(std::string_view scope, std::string_view type, bool enabled);
   void source_text(std::string file, std::string text);
   void name_tensor(std::string_view name, const HostTensor& tensor);
+  void step_requests(std::vector<StepRequest> requests);
   void storage_changed(std::uint64_t storage);                           // by an op that is not recorded; 0: anything
   void storage_allocated(const HostTensor& tensor, std::uint64_t kept);  // fresh memory after the first bytes
   void storages_freed(std::span<const std::uint64_t> storages);

@@ -67,8 +67,9 @@ class Text {
   }
 
   void add(const CatalogStep& step) {
-    const auto& [id, run, started_us, ended_us, ended, is_mended, directory, ops, sum, health] = step;
+    const auto& [id, run, started_us, ended_us, ended, is_mended, directory, requests, ops, sum, health] = step;
     put("step", id.graph, id.number, run, started_us, ended_us, ended, is_mended, directory);
+    for (const auto& [request, row, rows, position] : requests) put("request", request, row, rows, position);
     for (const CatalogOp& op : ops) add(op);
   }
 

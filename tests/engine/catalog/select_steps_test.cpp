@@ -26,7 +26,7 @@ struct ThreeSteps : MadeRun {
       op("exp", {op("matmul", {outside("x")})});
     }
   }
-  DumpPart part(const std::string& steps) const { return {*parse_steps(steps), {}, {}}; }
+  DumpPart part(const std::string& steps) const { return {*parse_steps(steps), {}, {}, {}}; }
   std::string complaint(const DumpPart& part) {
     const Status there = check_part(catalog(), part);
     return there ? "" : there.error().message;
@@ -36,12 +36,28 @@ struct ThreeSteps : MadeRun {
 TEST(DumpPart, WhatIsNotThereIsNamedWithWhatIs) {
   ThreeSteps run;
   EXPECT_EQ(run.complaint(run.part("7|9")), "no step 7|9; there is 0-2 in 'run7'");
-  EXPECT_EQ(run.complaint({StepSet::all(), 3, {}}), "no graph 3; there is 0 in 'run7'");
-  EXPECT_EQ(run.complaint({*parse_steps("9"), 0, {}}), "no step 9 of graph 0; there is 0-2 in 'run7'");
-  EXPECT_EQ(run.complaint({StepSet::all(), {}, 4}), "no rank 4; there is 0 in 'run7'");
+  EXPECT_EQ(run.complaint({StepSet::all(), 3, {}, {}}), "no graph 3; there is 0 in 'run7'");
+  EXPECT_EQ(run.complaint({*parse_steps("9"), 0, {}, {}}), "no step 9 of graph 0; there is 0-2 in 'run7'");
+  EXPECT_EQ(run.complaint({StepSet::all(), {}, 4, {}}), "no rank 4; there is 0 in 'run7'");
   EXPECT_EQ(run.complaint(run.part("2|9")), "");
   run.rank().steps.clear();
   EXPECT_EQ(run.complaint(run.part("9")), "") << "nothing was recorded: that is what the analyses say";
+}
+
+TEST(DumpPart, ARequestHasTheStepsThatWorkedOnIt) {
+  ThreeSteps run;
+  const DumpPart part = {StepSet::all(), {}, {}, "r2"};
+  EXPECT_EQ(run.complaint(part), "no step of request 'r2'; no step says which requests it worked on in 'run7'");
+  std::vector<CatalogStep>& steps = run.rank().steps;
+  steps[0].requests = {{.request = "r1", .row = 0, .rows = 4, .position = 0}};
+  EXPECT_EQ(run.complaint(part), "no step of request 'r2'; there is r1 in 'run7'");
+  steps[2].requests = {{.request = "r1", .row = 0, .rows = 1, .position = 5},
+                       {.request = "r2", .row = 1, .rows = 3, .position = 0}};
+  EXPECT_EQ(run.complaint(part), "");
+  EXPECT_FALSE(part.takes(steps[0]));
+  EXPECT_FALSE(part.takes(steps[1]));
+  EXPECT_TRUE(part.takes(steps[2]));
+  EXPECT_EQ(run.complaint({*parse_steps("1"), {}, {}, "r2"}), "no step 1; there is 2 in 'run7'");
 }
 
 TEST(DumpPart, StepsAreAList) {

@@ -37,7 +37,15 @@ class MadeJournal {
     writer_.op_name(names_[1]);
   }
 
-  void begin() { mark(RecordKind::step_begin); }
+  // Of an engine that serves two requests.
+  void begin() {
+    Record record = next(RecordKind::step_begin);
+    record.attributes = static_cast<std::uint32_t>(step_) + 1;
+    const StepRequest first = {.request = "r1", .row = 0, .rows = 2, .position = step_};
+    const StepRequest second = {.request = "r2", .row = 2, .rows = 1, .position = 3};
+    writer_.attributes({.id = record.attributes, .values = {attribute_of(first), attribute_of(second)}});
+    writer_.record(record);
+  }
   void end() {
     mark(RecordKind::step_end);
     ++step_;
