@@ -165,15 +165,54 @@ net = nn.Sequential(nn.Linear(4, 8), nn.GELU(approximate=sys.argv[1]))
 for step in range(2):
     net(torch.randn(3, 4)).square().mean().backward()
 """.lstrip()
+MAPS = """
+import torch
+from torch import nn
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(4, 4)
+    def forward(self, x, shift):
+        return torch.tanh(self.inner(x)) + torch.log(x.abs() + shift)
+class Body(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList([Block() for _ in range(4)])
+    def forward(self, x, good, bad):
+        for i, block in enumerate(self.blocks):
+            x = block(x, bad if i == 2 else good)
+        return x
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = Body()
+    def forward(self, x, good, bad):
+        return self.body(x, good, bad)
+torch.manual_seed(0)
+net = Net()
+optimizer = torch.optim.SGD(net.parameters(), 1e-15)
+good = torch.ones(4)
+bad = torch.tensor([1.0, 1.0, 1.0, -9.0])
+for step in range(8):
+    x = torch.randn(1, 4)
+    for _ in range(27):
+        x = x.to(torch.float64)
+        x = x.to(torch.float32)
+    loss = net(x, good, bad if step == 5 else good).square().mean()
+    optimizer.zero_grad()
+    (loss * (1e9 if step == 2 else 1.0)).backward()
+    optimizer.step()
+""".lstrip()
 
 
 def write_findings(place):
-    """Dumps `two`, of ranks that both go wrong; `grew`; `exact` and `tanh`, which differ and have no bad value."""
-    for name, text in (("train.py", RANKS), ("grow.py", GROW), ("pair.py", PAIR)):
+    """Dumps `two`, of ranks that both go wrong; `grew`; `maps`; `exact` and `tanh`, which only differ."""
+    for name, text in (("train.py", RANKS), ("grow.py", GROW), ("pair.py", PAIR), ("maps.py", MAPS)):
         (place / name).write_text(text)
     for rank in (0, 1):
         record(place, "two", "train.py", saved_data="full", RANK=rank, WORLD_SIZE=2, LOCAL_RANK=rank)
     record(place, "grew", "grow.py", saved_data="full")
+    record(place, "maps", "maps.py", saved_data="full")
     for name, kind in (("exact", "none"), ("tanh", "tanh")):
         record(place, name, "pair.py", kind, saved_data="full")
 
@@ -190,6 +229,13 @@ def test_no_face_says_less_than_the_verb(once_per_run):
             for name, given in dumps.items()
         }
         browse("findings", SONDE_REPORT=(place / "report.html").as_uri(), **pages)
+
+
+@needs_chromium
+def test_maps_tables_and_graphs_point_at_the_finding(once_per_run):
+    place = once_per_run("page-findings", write_findings)
+    with serving(place / "maps") as maps, serving(place / "tanh", place / "exact") as pair:
+        browse("maps", SONDE_PAGE_MAPS=maps.line, SONDE_PAGE_PAIR=pair.line)
 
 
 @needs_chromium

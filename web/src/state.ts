@@ -1,6 +1,7 @@
 // The state of the page: the address, what the server says of itself, and answers that were read already.
 import { computed, effect, signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
+import type { Finding, FirstBad } from "./answers.ts";
 import type { Overview, Status } from "./api.ts";
 import { faultsOf, isThere, type Known, understood } from "./address.ts";
 import { formatLink, parseLink, type Route, type Screen } from "./link.ts";
@@ -70,7 +71,7 @@ interface Place {
 }
 // As the server names ranks: "0", or "0 of run7" where the path holds several dumps.
 export const rankName = ({ rank, dump }: Place): string => (dump ? `${rank} of ${dump}` : String(rank));
-const first = computed(() => (overview.value?.finding as { first?: (Place & { graph: number; step: number }) | null } | null)?.first ?? null);
+const first = computed(() => (overview.value?.finding as FirstBad | null)?.first ?? null);
 const findingRank = computed(() => ranks.value.find((name) => first.value !== null && name === rankName(first.value)));
 // Until the overview of a dump has come, everything that the address names may be there.
 const chosen = (name: "r" | "g" | "s", there: readonly (string | number)[]): string | undefined => {
@@ -98,6 +99,15 @@ export const step = computed(() => {
   if (asked !== undefined) return Number(asked);
   if (dumpStatus.value?.state === "live" && follow.value) return steps.value.at(-1) ?? 0;
   return findingStep.value ?? steps.value[0] ?? 0;
+});
+
+// What recorded the shown rank: "mindspore 2.7.0, …"; empty: the dump does not say.
+export const recorder = computed(() => overview.value?.ranks.find((entry) => entry.rank === rank.value)?.runs.at(-1)?.host.toLowerCase() ?? "");
+
+// What the maps and the graph point at: the finding of the shown rank and graph.
+export const finding = computed((): Finding | null => {
+  const { first: answer = null, by_rank: others = [] } = (overview.value?.finding as FirstBad | null) ?? {};
+  return [answer, ...others].find((one) => one !== null && rankName(one) === rank.value && one.graph === graph.value) ?? null;
 });
 
 // What the address asks for and nobody has.

@@ -6,7 +6,7 @@ import { go } from "../state.ts";
 import { words } from "../words.ts";
 import type { GraphAnswer } from "./layout_answer.ts";
 import type { Box, Layout } from "./layout.ts";
-import type { Shades } from "./model.ts";
+import type { Item, Shades } from "./model.ts";
 import { boxAt, type Camera, fit, Painter } from "./painter.ts";
 import type { Strips } from "./strips.ts";
 
@@ -29,8 +29,8 @@ export class Cameras {
   }
 }
 
-export function GraphCanvas({ answer, chosen, marked, anchor, shades = null, strips = NO_STRIPS, label = words.graph.canvas, cameras, keys = true, onToggle, onClose, onSelect }: {
-  answer: GraphAnswer | null; chosen: string; marked: ReadonlySet<string>; anchor: { current: string }; shades?: Shades | null; strips?: Strips; label?: string;
+export function GraphCanvas({ answer, chosen, marked, found, anchor, shades = null, strips = NO_STRIPS, label = words.graph.canvas, cameras, keys = true, onToggle, onClose, onSelect }: {
+  answer: GraphAnswer | null; chosen: string; marked: ReadonlySet<string>; found?: Item | undefined; anchor: { current: string }; shades?: Shades | null; strips?: Strips; label?: string;
   cameras?: Cameras; keys?: boolean; // keys: of the screen, not of this picture alone
   onToggle: (key: string, all: boolean) => void; onClose?: (key: string) => void; onSelect: (key: string) => void;
 }) {
@@ -43,6 +43,8 @@ export function GraphCanvas({ answer, chosen, marked, anchor, shades = null, str
   const painter = useRef<Painter | null>(null);
   const layout = answer?.layout;
   const active = cursor || chosen;
+  // The box of the finding, or the closed one around it.
+  const ring = layout && ringOf(layout, found);
 
   // The box that was opened or closed keeps its place on the screen.
   useEffect(() => {
@@ -53,7 +55,7 @@ export function GraphCanvas({ answer, chosen, marked, anchor, shades = null, str
     } else {
       camera.current = fit(layout, size.width, size.height);
       const box = layout.boxes.find((entry) => entry.key === chosen);
-      if (camera.current.scale < 0.6) camera.current = within(layout, size, look(box ?? layout.boxes.find((entry) => entry.state === "nan" && !entry.open) ?? layout.boxes[0], size));
+      if (camera.current.scale < 0.6) camera.current = within(layout, size, look(box ?? ring ?? layout.boxes.find((entry) => entry.state === "nan" && !entry.open) ?? layout.boxes[0], size));
     }
     before.current = layout.boxes;
     redraw((count) => count + 1);
@@ -81,7 +83,7 @@ export function GraphCanvas({ answer, chosen, marked, anchor, shades = null, str
       painter.current.readStyle();
     }
     painter.current.draw({
-      layout, camera: camera.current, selected: active, marked, shades, strips,
+      layout, camera: camera.current, selected: active, marked, ring: ring?.key ?? "", shades, strips,
       text: { ops: words.graph.ops, lane: (label) => words.graph.lanes[label as keyof typeof words.graph.lanes] ?? label },
     });
   });
@@ -153,7 +155,7 @@ export function GraphCanvas({ answer, chosen, marked, anchor, shades = null, str
   return (
     <div class="graph-view" ref={frame}>
       <canvas
-        ref={canvas} tabIndex={0} role="application" data-boxes={layout?.boxes.length} data-pins={layout?.boxes.reduce((sum, box) => sum + box.pins.length, 0)} aria-label={label} onKeyDown={key}
+        ref={canvas} tabIndex={0} role="application" data-found={ring && camera.current ? placeOf(ring, camera.current) : undefined} data-boxes={layout?.boxes.length} data-pins={layout?.boxes.reduce((sum, box) => sum + box.pins.length, 0)} aria-label={label} onKeyDown={key}
         onPointerDown={(event) => {
           drag.current = { x: event.clientX, y: event.clientY, moved: false };
           event.currentTarget.setPointerCapture(event.pointerId);
@@ -186,6 +188,16 @@ export function GraphCanvas({ answer, chosen, marked, anchor, shades = null, str
     </div>
   );
 }
+
+function ringOf(layout: Layout, found: Item | undefined): Box | undefined {
+  const boxes = new Map(layout.boxes.map((box) => [box.key, box]));
+  for (let item = found ?? null; item?.key; item = item.parent) if (boxes.has(item.key)) return boxes.get(item.key);
+  return undefined;
+}
+
+// A box on the screen: key, left, top, width, height.
+const placeOf = ({ key, x, y, width, height }: Box, { x: left, y: top, scale }: Camera): string =>
+  [key, ...[x - left, y - top, width, height].map((pixels) => Math.round(pixels * scale))].join(" ");
 
 interface Size {
   width: number;

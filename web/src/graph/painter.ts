@@ -15,6 +15,7 @@ export interface Scene {
   camera: Camera;
   selected: string; // a key
   marked: ReadonlySet<string>; // boxes of a path
+  ring?: string; // the box of the finding, or the closed one around it
   shades?: Shades | null; // instead of the classes
   strips: Strips;
   text: { ops: (count: number) => string; lane: (label: string) => string };
@@ -22,6 +23,7 @@ export interface Scene {
 
 const TEXT_SCALE = 0.42;
 const SMALLEST = 1.2;
+const [RING, RING_GAP] = [3, 4]; // pixels of the screen
 
 export class Painter {
   private colours = new Map<string, string>();
@@ -63,6 +65,16 @@ export class Painter {
     for (const box of visible) if (box.open) this.box(draw, box, scene);
     this.lines(draw, scene, view);
     for (const box of visible) if (!box.open && box.width * camera.scale > SMALLEST) this.box(draw, box, scene);
+    for (const box of visible) if (box.key === scene.ring) this.ring(draw, box, camera.scale);
+  }
+
+  private ring(draw: CanvasRenderingContext2D, { x, y, width, height }: Box, scale: number): void {
+    const [wide, gap] = [RING / Math.min(scale, 1), RING_GAP / Math.min(scale, 1)];
+    draw.beginPath();
+    draw.roundRect(x - gap, y - gap, width + 2 * gap, height + 2 * gap, 9);
+    draw.lineWidth = wide;
+    draw.strokeStyle = this.colour("nan-strong");
+    draw.stroke();
   }
 
   private lines(draw: CanvasRenderingContext2D, { layout, camera, selected, marked }: Scene, view: { left: number; top: number; right: number; bottom: number }): void {

@@ -4,6 +4,7 @@ import type { GraphEdgeRow, GraphNodeRow } from "../api.ts";
 import { toNumber } from "../numbers.ts";
 import { useSlow, WORSE } from "../parts/ui.tsx";
 import type { Query, Source } from "../source/source.ts";
+import { recorder } from "../state.ts";
 import type { GraphAnswer } from "./layout_answer.ts";
 import { LayoutWorker } from "./layout_worker.ts";
 import { buildModel, countBoxes, type GraphEdge, type GraphModel, type GraphOp, type Item } from "./model.ts";
@@ -15,6 +16,9 @@ export interface GraphData {
   edges: GraphEdge[];
 }
 
+// MindSpore's names say nothing of the network itself: what it runs beside its cells is of the forward pass.
+const laneOf = (phase: string): string => (phase === "outside" && recorder.value.startsWith("mindspore") ? "forward" : phase);
+
 export async function readGraph(data: Source, query: Query, signal: AbortSignal): Promise<GraphData> {
   const [nodes, edges] = await Promise.all([
     data.table("graph", { ...query, part: "nodes" }, signal),
@@ -22,7 +26,7 @@ export async function readGraph(data: Source, query: Query, signal: AbortSignal)
   ]);
   const ops = Array.from({ length: nodes.rows }, (_, i): GraphOp => {
     const { node: id = i, op_name: name = "", op_type: type = "", scope = "", phase = "outside", class: state = "not_recorded", l2norm } = nodes.row<GraphNodeRow>(i);
-    return { id, name, type, scope, phase, state, rank: WORSE[state] ?? 0, norm: toNumber(l2norm) };
+    return { id, name, type, scope, phase: laneOf(phase), state, rank: WORSE[state] ?? 0, norm: toNumber(l2norm) };
   });
   const byId = new Map(ops.map((op) => [op.id, op]));
   const links: GraphEdge[] = [];
@@ -44,8 +48,8 @@ export interface OpenGraph {
   openMany: () => void;
 }
 
-// `chosen`: a key, whose scopes open.
-export function useLayout(shown: GraphData, openAll: boolean, chosen: string): OpenGraph {
+// `chosen`: a key, whose scopes open. Without one it is `found`, what the finding names.
+export function useLayout(shown: GraphData, openAll: boolean, chosen: string, found = ""): OpenGraph {
   const model = useMemo(() => buildModel(shown.ops, shown.edges), [shown]);
   const [answer, setAnswer] = useState<GraphAnswer | null>(null);
   const [asked, setAsked] = useState(false);
@@ -62,14 +66,18 @@ export function useLayout(shown: GraphData, openAll: boolean, chosen: string): O
   useEffect(() => {
     anchor.current = "";
     setAsked(true);
-    worker.current?.ask({ graph: { ...shown, openAll }, open: null, show: chosen });
+    worker.current?.ask({ graph: { ...shown, openAll }, open: null, show: chosen || found });
   }, [shown]);
+  const show = (key: string): void => {
+    if (answer && key && model.items.has(key) && !answer.layout.boxes.some((box) => box.key === key)) worker.current?.ask({ open: answer.open, show: key });
+  };
   useEffect(() => {
     // Chosen elsewhere, by the search, the path or the other picture: its scopes open.
-    if (answer && chosen && model.items.has(chosen) && !answer.layout.boxes.some((box) => box.key === chosen)) {
-      worker.current?.ask({ open: answer.open, show: chosen });
-    }
+    show(chosen);
   }, [chosen]);
+  useEffect(() => {
+    if (!chosen) show(found); // the finding came after the graph
+  }, [found]);
   const setOpen = (open: string[], around: string): void => {
     anchor.current = around;
     setAsked(true);

@@ -5,18 +5,21 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import { useKeys } from "../keys.ts";
 import { PAGE_ROWS, positionOf, ROW_HEIGHT, rowsAt, scrollHeight } from "../scroll.ts";
 import { notice } from "../state.ts";
+import { words } from "../words.ts";
 import { Problem } from "./ui.tsx";
 
 export interface Column<Row> {
   name: string;
   label: string;
   hint?: string;
-  width: number; // px; the table is wider where there is room
+  width: number; // px
+  grows?: boolean; // takes the room that the others leave
   right?: boolean;
   heat?: boolean; // where it sorts the table, the size of its numbers is behind them
   narrow?: boolean; // its title is for readers of the screen alone
   sortable?: boolean;
   show: (row: Row, at: number) => ComponentChildren; // at: the number of the row
+  merged?: (row: Row) => number; // columns that this cell takes, with those after it
   background?: (row: Row) => string | undefined;
 }
 
@@ -45,7 +48,13 @@ export interface GridProps<Row> {
   empty: ComponentChildren;
 }
 
-const NARROW = 6;
+const [GAP, MARGIN] = [6, 10]; // of .grid-row
+const LEAST_WIDTH = 24;
+const KEY_STEP = 16; // of Shift with an arrow, on the title of a column
+
+// Widths that a person has drawn, by table and column; they stay while the page is open.
+const chosenWidths = signal<ReadonlyMap<string, number>>(new Map());
+const widthKey = (table: string, column: string): string => `${table} ${column}`;
 
 export function Grid<Row>(props: GridProps<Row>) {
   const { columns } = props;
@@ -77,8 +86,9 @@ export function Grid<Row>(props: GridProps<Row>) {
   const total = count ?? 0;
   const view = rowsAt(scrollTop.value, height.value, total);
   want(view.first, view.count);
-  const template = columns.map((column) => `minmax(${column.width}px, ${column.width}fr)`).join(" ");
-  const least = columns.reduce((sum, column) => sum + column.width + NARROW, 0);
+  const widths = columns.map((column) => chosenWidths.value.get(widthKey(props.label, column.name)) ?? column.width);
+  const template = columns.map((column, i) => (column.grows && !chosenWidths.value.has(widthKey(props.label, column.name)) ? `minmax(${widths[i]}px, 1fr)` : `${widths[i]}px`)).join(" ");
+  const least = widths.reduce((sum, width) => sum + width + GAP, 2 * MARGIN - GAP);
 
   const moveTo = (row: number): void => {
     active.value = Math.min(Math.max(row, 0), total - 1);
@@ -106,7 +116,12 @@ export function Grid<Row>(props: GridProps<Row>) {
     event.stopPropagation();
   };
 
-  useKeys({ j: () => moveTo(active.value + 1), k: () => moveTo(active.value - 1) });
+  // From then on the arrows and Enter are those of the table.
+  const moveFrom = (by: number) => (): void => {
+    scroller.current?.focus();
+    moveTo(active.value + by);
+  };
+  useKeys({ j: moveFrom(1), k: moveFrom(-1) });
   if (error) return <Problem error={error} />;
   const rows: ComponentChildren[] = [];
   for (let i = view.first; i < view.first + view.count; i += 1) {
@@ -122,11 +137,17 @@ export function Grid<Row>(props: GridProps<Row>) {
         }}
         onDblClick={() => row && props.onOpen(row)}
       >
-        {columns.map((column) => (
-          <div key={column.name} role="gridcell" class={column.right ? "right" : ""} style={{ background: (row && column.background?.(row)) || "" }}>
-            {row === undefined ? "…" : column.show(row, i)}
-          </div>
-        ))}
+        {columns.filter((_, at) => row === undefined || !columns.some((before, from) => from < at && at < from + (before.merged?.(row) ?? 1))).map((column) => {
+          const wide = (row !== undefined && column.merged?.(row)) || 1;
+          return (
+            <div
+              key={column.name} role="gridcell" class={column.right && wide === 1 ? "right" : ""} aria-colspan={wide > 1 ? wide : undefined}
+              style={{ background: (row && column.background?.(row)) || "", gridColumn: wide > 1 ? `span ${wide}` : "" }}
+            >
+              {row === undefined ? "…" : column.show(row, i)}
+            </div>
+          );
+        })}
       </div>,
     );
   }
@@ -139,7 +160,7 @@ export function Grid<Row>(props: GridProps<Row>) {
       <div class="grid-wide" style={{ minWidth: `${least}px` }}>
         <div role="row" class="grid-head" aria-rowindex={1} style={{ gridTemplateColumns: template }}>
           {columns.map((column) => (
-            <Head key={column.name} column={column} sort={props.sort} onSort={props.onSort} />
+            <Head key={column.name} table={props.label} column={column} sort={props.sort} onSort={props.onSort} />
           ))}
         </div>
         {count === 0 && <div role="row"><div role="gridcell">{props.empty}</div></div>}
@@ -151,19 +172,39 @@ export function Grid<Row>(props: GridProps<Row>) {
   );
 }
 
-function Head<Row>({ column, sort, onSort }: { column: Column<Row>; sort: string; onSort: (sort: string) => void }) {
+function Head<Row>({ table, column, sort, onSort }: { table: string; column: Column<Row>; sort: string; onSort: (sort: string) => void }) {
   const down = sort === `-${column.name}`;
   const up = sort === column.name;
+  const cell = useRef<HTMLDivElement>(null);
+  const setWidth = (width: number | null): void => {
+    const next = new Map(chosenWidths.value);
+    if (width === null) next.delete(widthKey(table, column.name));
+    else next.set(widthKey(table, column.name), Math.max(LEAST_WIDTH, Math.round(width)));
+    chosenWidths.value = next;
+  };
+  const widthNow = (): number => cell.current?.getBoundingClientRect().width ?? column.width;
+  const key = (event: KeyboardEvent): void => {
+    if (!event.shiftKey || (event.key !== "ArrowLeft" && event.key !== "ArrowRight")) return;
+    setWidth(widthNow() + (event.key === "ArrowRight" ? KEY_STEP : -KEY_STEP));
+    event.preventDefault();
+    event.stopPropagation();
+  };
   return (
-    <div role="columnheader" aria-sort={down ? "descending" : up ? "ascending" : "none"} class={column.right ? "right" : ""}>
+    <div role="columnheader" ref={cell} aria-sort={down ? "descending" : up ? "ascending" : "none"} class={column.right ? "right" : ""} onKeyDown={key}>
       {column.sortable ? (
         <button type="button" class="plain head" title={column.label} onClick={() => onSort(down ? column.name : up ? "" : `-${column.name}`)}>
           <span class={column.narrow ? "hidden" : ""}>{column.label}</span>
           <span aria-hidden="true">{down ? " ↓" : up ? " ↑" : column.narrow ? "◦" : ""}</span>
         </button>
       ) : (
-        <span title={column.hint}>{column.label}</span>
+        <span class="head" title={column.hint}>{column.label}</span>
       )}
+      <span class="resize" aria-hidden="true" title={words.table.resize} onDblClick={() => setWidth(null)}
+        onPointerDown={(event) => {
+          event.currentTarget.setPointerCapture(event.pointerId);
+          event.preventDefault();
+        }}
+        onPointerMove={(event) => event.buttons === 1 && setWidth(event.clientX - (cell.current?.getBoundingClientRect().left ?? 0) - GAP / 2)} />
     </div>
   );
 }

@@ -103,17 +103,19 @@ function colourOf(value: number, low: number, high: number): Rgb {
 
 const sizeColour = (value: number, low: number, high: number): Rgb => viridis(high > low ? (value - low) / (high - low) : 0.5);
 
-export function Scale({ low, high, colour = sizeColour }: { low: number; high: number; colour?: (value: number, low: number, high: number) => Rgb }) {
+export function Scale({ low, high, colour = sizeColour, show = (value) => formatNumber(value, 4) }: {
+  low: number; high: number; colour?: (value: number, low: number, high: number) => Rgb; show?: (value: number) => string;
+}) {
   const stops = Array.from({ length: 24 }, (_, i) => css(colour(low + ((high - low) * i) / 23, low, high)));
   return (
     <span class="scale">
-      {formatNumber(low, 4)}
+      {show(low)}
       <span class="scale-bar" aria-hidden="true">
         {stops.map((stop, i) => (
           <i key={i} style={{ background: stop }} />
         ))}
       </span>
-      {formatNumber(high, 4)}
+      {show(high)}
     </span>
   );
 }

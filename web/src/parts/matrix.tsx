@@ -1,6 +1,7 @@
-// A picture of cells: rows with names, columns that are steps. The cursor moves by mouse and arrows, one line says what is below it,
-// and the same cells are there as a table.
-import { useEffect, useRef, useState } from "preact/hooks";
+// A picture of cells: rows with names, columns that are steps. The cursor moves by mouse and arrows, a note beside it says what is below
+// it, and the same cells are there as a table.
+import type { ComponentChildren } from "preact";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { words } from "../words.ts";
 import { useSize } from "./ui.tsx";
 
@@ -8,6 +9,7 @@ export interface MatrixCell {
   colour: string; // a CSS colour, or "hatch" for what nobody measured
   sign: string;
   text: string; // of the read-out
+  dim?: boolean; // what only follows from something else
 }
 
 export interface MatrixProps {
@@ -18,10 +20,14 @@ export interface MatrixProps {
   onOpen?: (row: number, column: number) => void; // a cell
   onRow?: (row: number) => void; // its name
   marked?: number; // the column of the chosen step
+  ring?: Place | null; // the cell that matters
   onZoom?: (by: number, column: number) => void; // larger or smaller about a column
   onRange?: (first: number, last: number) => void; // columns that were drawn over
   wide?: number; // the width of the names
+  legend?: ComponentChildren; // below the picture
 }
+
+type Place = readonly [row: number, column: number];
 
 const ROW = 24;
 const MOST_SHOWN = 40; // rows in the window; the others are reached by scrolling, and painted then
@@ -29,6 +35,8 @@ const HEAD = 20;
 const WIDEST = 100;
 const LETTER = 7;
 const INDENT = 14;
+const DIM = 0.35;
+const RING = 7; // half of its least width
 
 const indent = (depth = 0, beside = false): { paddingLeft: string } => ({ paddingLeft: `${depth * INDENT + (beside ? INDENT : 0)}px` });
 
@@ -36,7 +44,7 @@ export function Matrix(props: MatrixProps) {
   const { label, rows, columns, wide = 260 } = props;
   const [frame, size] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
-  const [cursor, setCursor] = useState<readonly [number, number] | null>(null);
+  const [cursor, setCursor] = useState<Place | null>(null);
   const [asTable, setAsTable] = useState(false);
   const [top, setTop] = useState(0); // pixels above the shown part
   const scroller = useRef<HTMLDivElement>(null);
@@ -49,7 +57,7 @@ export function Matrix(props: MatrixProps) {
   useEffect(() => {
     if (canvas.current && width) paint(canvas.current, props, { cellWidth, width, cursor, top, shown: shownRows });
   });
-  const at = (event: MouseEvent): readonly [number, number] | null => {
+  const at = (event: MouseEvent): Place | null => {
     const box = (canvas.current as HTMLCanvasElement).getBoundingClientRect();
     const row = event.clientY < box.top + HEAD ? -1 : Math.floor((event.clientY - box.top - HEAD + top) / ROW);
     const column = Math.floor((event.clientX - box.left) / cellWidth);
@@ -61,9 +69,13 @@ export function Matrix(props: MatrixProps) {
     const least = (row + 1 - shownRows) * ROW;
     element.scrollTop = Math.min(Math.max(element.scrollTop, least), row * ROW);
   };
+  const ring = props.ring ? props.ring.join() : undefined;
+  useEffect(() => {
+    if (props.ring) reveal(Math.min(props.ring[0] + 2, rows.length - 1)); // with what is below it
+  }, [ring]);
   const key = (event: KeyboardEvent): void => {
     const [row, column] = cursor ?? [0, 0];
-    const moves: Record<string, readonly [number, number]> = {
+    const moves: Record<string, Place> = {
       PageUp: [row - shownRows, column], PageDown: [row + shownRows, column],
       ArrowUp: [row - 1, column], ArrowDown: [row + 1, column], ArrowLeft: [row, column - 1], ArrowRight: [row, column + 1],
       Home: [row, 0], End: [row, columns.length - 1],
@@ -73,6 +85,10 @@ export function Matrix(props: MatrixProps) {
       const row = clamp(next[0], rows.length);
       setCursor([row, clamp(next[1], columns.length)]);
       reveal(row);
+      const { above, below } = placeOf(canvas.current, [row, 0], cellWidth, scroller.current?.scrollTop ?? 0);
+      const main = document.getElementById("main");
+      const { top: from = 0, bottom: to = 0 } = main?.getBoundingClientRect() ?? {};
+      main?.scrollBy(0, Math.min(0, above - from - GAP) + Math.max(0, below - to + GAP));
     } else if ((event.key === "+" || event.key === "=" || event.key === "-") && props.onZoom) props.onZoom(event.key === "-" ? 0.5 : 2, column);
     else if (event.key === "Enter" && cursor) props.onOpen?.(cursor[0], cursor[1]);
     else return;
@@ -80,6 +96,7 @@ export function Matrix(props: MatrixProps) {
     event.stopPropagation();
   };
   const under = cursor && props.cell(cursor[0], cursor[1]);
+  const said = under ? words.map.cell(rows[cursor[0]]?.title ?? "", columns[cursor[1]]?.title ?? "", under.text) : "";
   if (asTable) return <div class="matrix" ref={frame}><MatrixTable {...props} onPicture={() => setAsTable(false)} /></div>;
   return (
     <div class="matrix" ref={frame}>
@@ -87,7 +104,7 @@ export function Matrix(props: MatrixProps) {
         onScroll={(event) => setTop(event.currentTarget.scrollTop)}>
         <ul class="matrix-names" style={{ width: `${names}px`, paddingTop: `${HEAD}px` }}>
           {rows.map((row, i) => (
-            <li key={row.title} style={{ height: `${ROW}px` }} class={cursor?.[0] === i ? "under" : ""}>
+            <li key={`${row.title} ${row.name}`} style={{ height: `${ROW}px` }} class={`${cursor?.[0] === i ? "under" : ""}${props.ring?.[0] === i ? " ringed" : ""}`}>
               {props.onRow && row.opens ? (
                 <button type="button" class="plain" title={row.title} aria-expanded={row.open} style={indent(row.depth)} onClick={() => props.onRow?.(i)}>
                   {row.open !== undefined && <span class={`arrow${row.open ? " open" : ""}`} aria-hidden="true">›</span>}
@@ -100,7 +117,7 @@ export function Matrix(props: MatrixProps) {
           ))}
         </ul>
         <canvas
-          ref={canvas} tabIndex={0} role="application" aria-label={label} aria-describedby="matrix-read-out"
+          ref={canvas} tabIndex={0} role="application" aria-label={label} data-ring={ring}
           style={{ width: `${width}px`, height: `${HEAD + shownRows * ROW}px` }}
           onMouseMove={(event) => setCursor(at(event))}
           onPointerDown={(event) => (pressed.current = at(event)?.[1] ?? null)} onMouseLeave={() => setCursor(null)} onKeyDown={key} onFocus={() => setCursor(cursor ?? [0, 0])}
@@ -115,8 +132,10 @@ export function Matrix(props: MatrixProps) {
           }}
         />
       </div>
+      {said && cursor && <Tip text={said} place={() => placeOf(canvas.current, cursor, cellWidth, top)} />}
       <p class="read-out">
-        <span aria-live="polite">{under ? words.map.cell(rows[cursor[0]]?.title ?? "", columns[cursor[1]]?.title ?? "", under.text) : " "}</span>
+        <span class="hidden" aria-live="polite">{said}</span>
+        <span>{props.legend}</span>
         <button type="button" class="small" onClick={() => setAsTable(true)}>{words.map.table}</button>
       </p>
     </div>
@@ -125,16 +144,47 @@ export function Matrix(props: MatrixProps) {
 
 const clamp = (value: number, length: number): number => Math.min(Math.max(value, 0), length - 1);
 
+// Of a cell on the screen: its middle, and the edges above and below.
+function placeOf(canvas: HTMLCanvasElement | null, [row, column]: Place, cellWidth: number, top: number): { x: number; above: number; below: number } {
+  const box = canvas?.getBoundingClientRect() ?? { left: 0, top: 0 };
+  const above = box.top + HEAD + row * ROW - top;
+  return { x: box.left + (column + 0.5) * cellWidth, above, below: above + ROW };
+}
+
+const GAP = 8;
+
+// What the cell holds, beside it and always inside the window.
+function Tip({ text, place }: { text: string; place: () => ReturnType<typeof placeOf> }) {
+  const note = useRef<HTMLDivElement>(null);
+  const put = (): void => {
+    const element = note.current;
+    if (!element) return;
+    const { x, above, below } = place();
+    const { width, height } = element.getBoundingClientRect();
+    element.style.left = `${Math.max(GAP, Math.min(x + GAP, innerWidth - width - GAP))}px`;
+    element.style.top = `${below + GAP + height > innerHeight ? Math.max(GAP, above - GAP - height) : below + GAP}px`;
+  };
+  const latest = useRef(put);
+  latest.current = put;
+  useLayoutEffect(put);
+  useEffect(() => {
+    const moved = (): void => latest.current();
+    addEventListener("scroll", moved, true); // of whatever is around the picture
+    return () => removeEventListener("scroll", moved, true);
+  }, []);
+  return <div class="tip" ref={note} aria-hidden="true">{text}</div>;
+}
+
 interface View {
   cellWidth: number;
   width: number;
-  cursor: readonly [number, number] | null;
+  cursor: Place | null;
   top: number; // pixels of rows above the view
   shown: number; // rows
 }
 
 // The rows in the view; the names of the columns stay above them.
-function paint(canvas: HTMLCanvasElement, { rows, columns, cell, marked }: MatrixProps, { cellWidth, width, cursor, top, shown: shownRows }: View): void {
+function paint(canvas: HTMLCanvasElement, { rows, columns, cell, marked, ring }: MatrixProps, { cellWidth, width, cursor, top, shown: shownRows }: View): void {
   const scale = devicePixelRatio;
   canvas.width = width * scale;
   canvas.height = (HEAD + shownRows * ROW) * scale;
@@ -152,6 +202,7 @@ function paint(canvas: HTMLCanvasElement, { rows, columns, cell, marked }: Matri
       const shown = cell(row, column);
       if (!shown) continue;
       const [x, y, w, h] = [column * cellWidth, HEAD + row * ROW - top + 1, cellWidth - gap, ROW - 2];
+      draw.globalAlpha = shown.dim ? DIM : 1;
       if (shown.colour === "hatch") hatch(draw, x, y, w, h, ink);
       else {
         draw.fillStyle = resolve(shown.colour, style);
@@ -161,6 +212,17 @@ function paint(canvas: HTMLCanvasElement, { rows, columns, cell, marked }: Matri
         draw.fillStyle = resolve(shown.colour === "hatch" ? "--ink" : `${shown.colour}-ink`, style);
         draw.fillText(shown.sign, x + w / 2, y + h / 2 + 0.5);
       }
+    }
+  }
+  draw.globalAlpha = 1;
+  if (ring) {
+    // As wide as can be seen, also where a column is a pixel.
+    const x = Math.min(Math.max((ring[1] + 0.5) * cellWidth, RING), width - RING);
+    const half = Math.max(RING, (cellWidth - gap) / 2) - 1;
+    for (const [colour, wide] of [["--panel", 6], ["--ink", 2.5]] as const) {
+      draw.strokeStyle = style.getPropertyValue(colour);
+      draw.lineWidth = wide;
+      draw.strokeRect(x - half, HEAD + ring[0] * ROW - top + 1, 2 * half, ROW - 2);
     }
   }
   if (cursor) {

@@ -25,9 +25,10 @@ export function curvesByRank(points: readonly { rank: string; step: number; y: n
 const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3]];
 export const INKS = ["--curve-1", "--curve-2", "--curve-3", "--curve-4"];
 
-export function Plot({ label, x, curves, height = 180, log = false, dots = false, mark, at, onPick, xLabel }: {
+export function Plot({ label, x, curves, height = 180, log = false, dots = false, mark, at, atLabel = "", onPick, xLabel, yLabel }: {
   label: string; x: readonly number[]; curves: readonly Curve[]; height?: number; log?: boolean; dots?: boolean; mark?: number; at?: number;
-  onPick?: (x: number) => void; xLabel?: string;
+  atLabel?: string; // what `at` is; it stands beside its line
+  onPick?: (x: number) => void; xLabel?: string; yLabel?: string;
 }) {
   const [frame, size] = useSize<HTMLDivElement>();
   const place = useRef<HTMLDivElement>(null);
@@ -49,7 +50,7 @@ export function Plot({ label, x, curves, height = 180, log = false, dots = false
         scales: { x: { time: false, range: (_plot, low, high) => xRange(x, low, high) }, y: log ? { distr: 3 } : { range: (_plot, low, high) => yRange(curves.flatMap((curve) => curve.values), low, high) } },
         axes: [
           { ...axis, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000], label: xLabel ?? "", labelSize: xLabel ? 16 : 0, size: 28, labelFont: `11px ${style.fontFamily}` },
-          { ...axis, ...(log ? { filter: decades, grid: { ...axis.grid, filter: decades }, ticks: { ...axis.ticks, filter: decades } } : {}), size: 64, values: (_plot, ticks) => ticks.map((tick) => (tick === null ? "" : formatNumber(tick, 4))) },
+          { ...axis, label: yLabel ?? "", labelSize: yLabel ? 18 : 0, labelFont: `11px ${style.fontFamily}`, ...(log ? { filter: decades, grid: { ...axis.grid, filter: decades }, ticks: { ...axis.ticks, filter: decades } } : {}), size: 64, values: (_plot, ticks) => ticks.map((tick) => (tick === null ? "" : formatNumber(tick, 4))) },
         ],
         series: [
           {},
@@ -62,7 +63,7 @@ export function Plot({ label, x, curves, height = 180, log = false, dots = false
         hooks: {
           draw: [
             (drawn: uPlot) => {
-              drawMarks(drawn, colour("--accent"), mark, at);
+              drawMarks(drawn, colour("--accent"), mark, at, atLabel, axis.font);
               setEdges(drawEdges(drawn, x, curves, colour("--nan-text"), colour("--ink-soft")));
             },
           ],
@@ -82,7 +83,7 @@ export function Plot({ label, x, curves, height = 180, log = false, dots = false
   }, [key, size.width, height]);
   return (
     <div class="plot" ref={frame}>
-      <div ref={place} role="img" aria-label={`${label}: ${summary(x, curves)}`} />
+      <div ref={place} role="img" aria-label={`${label}${xLabel && yLabel ? ` (${xLabel}; ${yLabel})` : ""}: ${at !== undefined && atLabel ? `${atLabel}: ${at}; ` : ""}${summary(x, curves)}`} />
       {edges > 0 && <p class="soft edges">{words.trend.edges(edges)}</p>}
       {curves.length > 1 && (
         <ul class="legend">
@@ -105,7 +106,7 @@ function decades(_plot: uPlot, ticks: number[]): (number | null)[] {
   return ticks.map((tick, i) => (Number.isInteger(powers[i]) && (powers[i] as number) % every === 0 ? tick : null));
 }
 
-function drawMarks(plot: uPlot, colour: string, mark: number | undefined, at: number | undefined): void {
+function drawMarks(plot: uPlot, colour: string, mark: number | undefined, at: number | undefined, atLabel: string, font: string): void {
   const { ctx: draw, bbox } = plot;
   draw.save();
   draw.strokeStyle = colour;
@@ -124,6 +125,12 @@ function drawMarks(plot: uPlot, colour: string, mark: number | undefined, at: nu
   if (at !== undefined) {
     const x = plot.valToPos(at, "x", true);
     line(x, bbox.top, x, bbox.top + bbox.height);
+    draw.font = font.replace(/^\d+/, (size) => String(Number(size) * devicePixelRatio));
+    draw.fillStyle = colour;
+    draw.textBaseline = "top";
+    const isLeft = x < bbox.left + bbox.width / 2;
+    draw.textAlign = isLeft ? "left" : "right";
+    draw.fillText(atLabel, x + (isLeft ? 5 : -5) * devicePixelRatio, bbox.top + 2 * devicePixelRatio);
   }
   draw.restore();
 }

@@ -10,7 +10,7 @@ import { Save, saveJobFile } from "../parts/save.tsx";
 import { Card, Command, Empty, lineOf, Problem, Tabs } from "../parts/ui.tsx";
 import { change, go, keyOf, params, report, useData } from "../state.ts";
 import { words } from "../words.ts";
-import { choosePairs, type Comparison, errorOf, overRounding, type Pair, type PairCells, verdictWord } from "./comparison.ts";
+import { choosePairs, type Comparison, errorOf, firstOf, overRounding, type Pair, type PairCells, verdictWord } from "./comparison.ts";
 import { DifferenceCard, isPair, useCompare } from "./first_difference.tsx";
 import { LinkedGraphs } from "./linked_graphs.tsx";
 
@@ -46,7 +46,7 @@ export function Compare() {
 
 const COLUMNS = columnsOf<Pair, PairCells & Pick<Pair, "golden"> & { shape: unknown }>({
   verdict: { label: words.compare.columns.verdict, width: 122, sortable: true, show: (pair) => <><span class={`verdict-word ${pair.verdict}`}>{verdictWord(pair.verdict)}</span>{pair.moved && <span class="moved" title={words.compare.movedHint}> ⇅ <span class="hidden">{words.compare.movedHint}</span></span>}</> },
-  target: { label: words.compare.columns.target, width: 280, sortable: true, show: (pair) => pair.target[0] && <OpLink name={pair.target[0]} patch={{ d: 0, s: pair.step, g: pair.graph, r: pair.rank }} /> },
+  target: { label: words.compare.columns.target, width: 200, grows: true, sortable: true, show: (pair) => pair.target[0] && <OpLink name={pair.target[0]} patch={{ d: 0, s: pair.step, g: pair.graph, r: pair.rank }} /> },
   golden: { label: words.compare.columns.golden, width: 170, show: (pair) => pair.golden[0] && <OpLink name={pair.golden[0]} patch={{ d: 1, s: pair.step, g: pair.graph, r: pair.rank }} scope={false} /> },
   step: { label: words.watch.columns.step, width: 44, right: true, sortable: true, show: (pair) => pair.step },
   shape: { label: words.op.shape, width: 90, show: (pair) => formatShape(pair.outputs[0]?.shape) },
@@ -54,6 +54,9 @@ const COLUMNS = columnsOf<Pair, PairCells & Pick<Pair, "golden"> & { shape: unkn
   over: { label: words.compare.columns.over, width: 100, right: true, sortable: true, show: (pair) => formatNumber(overRounding(pair), 3) },
   source_line: { label: words.compare.columns.source, width: 110, show: (pair) => lineOf(pair.source_file, pair.source_line) },
 });
+
+// The operator of a row: of golden where the target has none.
+const patchOf = ({ target, golden, step, graph, rank }: Pair) => ({ op: target[0] ?? golden[0], d: target[0] ? 0 : 1, s: step, g: graph, r: rank, t: undefined });
 
 function Pairs({ of, job }: { of: Comparison; job: Job }) {
   const curve = useMemo(() => of.ops.map(overRounding), [of]);
@@ -65,9 +68,8 @@ function Pairs({ of, job }: { of: Comparison; job: Job }) {
   const shown = (chosen.error ? undefined : chosen.value) ?? { name: "", pairs: [] };
   const read = (offset: number, limit: number): Promise<{ count: number; rows: readonly Pair[] }> =>
     Promise.resolve({ count: shown.pairs.length, rows: shown.pairs.slice(offset, offset + limit) });
-  const open = (pair: Pair | undefined): void => {
-    if (pair?.target[0]) go("op", { op: pair.target[0], d: 0, s: pair.step, g: pair.graph, r: pair.rank, t: undefined });
-  };
+  const open = (pair: Pair | undefined): void => void (pair && go("op", patchOf(pair)));
+  const first = useMemo(() => firstOf(of), [of]);
   return (
     <>
       <Tabs label={words.compare.view} value={params.value.view === "graphs" ? "graphs" : "table"} onChange={(view) => change({ view: view === "graphs" ? view : undefined })}
@@ -76,7 +78,8 @@ function Pairs({ of, job }: { of: Comparison; job: Job }) {
         <>
           {curve.some((value) => value !== null) && (
             <Card title={words.compare.curve} hint={words.compare.curveHint}>
-              <Plot label={words.compare.curve} x={x} curves={[{ label: words.compare.columns.over, values: curve }]} log dots mark={1} height={170} onPick={(i) => open(of.ops[i])} />
+              <Plot label={words.compare.curve} x={x} curves={[{ label: words.compare.columns.over, values: curve }]} log dots mark={1} height={190}
+                at={first} atLabel={words.compare.first} xLabel={words.compare.axes.run} yLabel={words.compare.axes.error} onPick={(i) => open(of.ops[i])} />
             </Card>
           )}
           <Card title={words.compare.table} extra={<span class="count" aria-live="polite">{words.table.rows(formatCount(shown.pairs.length))}</span>}>
@@ -89,7 +92,8 @@ function Pairs({ of, job }: { of: Comparison; job: Job }) {
             {chosen.error && <Problem error={chosen.error} />}
             <div class="pairs">
               <Grid<Pair> label={words.compare.table} name={shown.name} columns={COLUMNS} fetch={read} sort={sort}
-                onSort={(by) => change({ sort: by || undefined })} onOpen={open} empty={words.table.empty} />
+                onSort={(by) => change({ sort: by || undefined })} onOpen={open} onSelect={(pair) => change(patchOf(pair), true)} empty={words.table.empty}
+                selected={(pair) => patchOf(pair).op === params.value.op && String(pair.step) === params.value.s && String(patchOf(pair).d) === (params.value.d ?? "0")} />
             </div>
             <Command text={job.command} />
           </Card>

@@ -51,6 +51,21 @@ export function overRounding(pair: Pair): number | null {
 
 export const errorOf = (pair: Pair): Num => pair.outputs.reduce<Num>((most, output) => (most === undefined || toNumber(output.relative_error) > toNumber(most) ? output.relative_error : most), undefined);
 
+// The place of the first difference among the pairs, in the order of the run; undefined: it is none of them.
+export function firstOf({ findings, ops }: Comparison): number | undefined {
+  const [first] = findings;
+  const at = first ? ops.findIndex((pair) => pair[first.in_golden ? "golden" : "target"].includes(first.op_name) && pair.step === first.step && pair.graph === first.graph && pair.rank === first.rank) : -1;
+  return at < 0 ? undefined : at;
+}
+
+// The worst first, those that are identical last.
+const WEIGHTS = ["introduced", "unmatched", "propagated", "within_tolerance", "unknown", "identical"];
+export function byWeight(pairs: readonly Pair[]): Pair[] {
+  const weight = (verdict: string): number => (WEIGHTS.includes(verdict) ? WEIGHTS.indexOf(verdict) : WEIGHTS.length - 2);
+  const keyed = pairs.map((pair) => ({ pair, weight: weight(pair.verdict), over: overRounding(pair) ?? -1 }));
+  return keyed.sort((a, b) => a.weight - b.weight || b.over - a.over).map(({ pair }) => pair);
+}
+
 type Matches = (row: Row) => boolean;
 const pairOfRow = (row: Row): Pair => row.pair as Pair;
 
@@ -88,5 +103,5 @@ export async function choosePairs(of: Comparison, filter: string, sort: string):
   patterns.forEach(({ word }, i) => found.set(word, [...(found.get(word) ?? []), sets[i] as ReadonlySet<string>]));
   const chosen = filterRows(of.ops.map(cellsOf), filter, (word) => pairCondition(word, found));
   if (!chosen) throw new Error(words.compare.badFilter);
-  return sortRows(chosen, sort).map(pairOfRow);
+  return sort ? sortRows(chosen, sort).map(pairOfRow) : byWeight(chosen.map(pairOfRow));
 }

@@ -1,13 +1,14 @@
 // The answer of compare, in its own words, and the job that gives it: the same on the overview and on the screen of the comparison.
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Job } from "../api.ts";
+import type { Job, Op, Overview } from "../api.ts";
 import { isOver, runJob } from "../jobs.ts";
-import { formatCount } from "../numbers.ts";
-import { OpLink } from "../parts/op_name.tsx";
+import { formatCount, formatShape } from "../numbers.ts";
+import { CodeLines } from "../parts/code.tsx";
+import { OpLink, shortScope, splitName } from "../parts/op_name.tsx";
 import { Card, lineOf, Problem, Tags } from "../parts/ui.tsx";
-import { forget, linkTo, report, status } from "../state.ts";
+import { forget, formatSlot, linkTo, type Patch, report, status, useJson } from "../state.ts";
 import { words } from "../words.ts";
-import { type Comparison, type Difference, useLastJob, verdictWord } from "./comparison.ts";
+import { type Comparison, type Difference, firstOf, type Pair, useLastJob, verdictWord } from "./comparison.ts";
 
 export const isPair = (): boolean => (status.value?.dumps.length ?? 0) > 1;
 
@@ -55,7 +56,7 @@ export function FirstDifference({ of }: { of: Compared }) {
     return (
       <>
         <DifferenceCard of={of.result}>
-          <p class="buttons"><a class="button" href={linkTo("compare")}>{words.compare.show}</a></p>
+          <a class="button" href={linkTo("compare")}>{words.compare.show}</a>
         </DifferenceCard>
         {of.error && <Problem error={of.error} />}
       </>
@@ -79,19 +80,33 @@ export function DifferenceCard({ of, children }: { of: Comparison; children?: pr
       <Card class={`verdict first-difference ${of.complete ? "good" : "unsure"}`}>
         <p class="headline"><span class="big-sign" aria-hidden="true">{of.complete ? "✓" : "?"}</span> {of.complete ? words.compare.same : words.compare.incomplete}</p>
         <Facts of={of} />
-        {children}
+        <div class="buttons">{children}</div>
       </Card>
     );
   }
+  const [why = "", ...more] = clausesOf(first);
+  const pair = of.ops[firstOf(of) ?? -1];
   return (
     <Card class={`verdict first-difference bad${first.tags.includes("uncertain") ? " uncertain" : ""}`}>
-      <p class="eyebrow">{words.compare.first} <Tags of={first.tags} /></p>
-      <h2 class="headline">
-        <span class="big-sign" aria-hidden="true">✕</span> <DifferenceLink of={first} /><span class="at"> {lineOf(first.source_file, first.source_line)}</span>
-      </h2>
-      <p class="why">{first.text}</p>
+      <div class="verdict-columns">
+        <div>
+          <p class="eyebrow">{words.compare.first} <Tags of={first.tags} /></p>
+          <h2 class="headline">
+            <span class="big-sign" aria-hidden="true">✕</span> <DifferenceLink of={first} /><span class="at"> {lineOf(first.source_file, first.source_line)}</span>
+          </h2>
+          <p class="why">{why}</p>
+          {more.length > 0 && <ul class="evidence">{more.map((clause) => <li key={clause}>{clause}</li>)}</ul>}
+          <Where of={first} />
+          <p class="buttons">
+            <a class="button primary" href={linkTo("op", { ...placeOf(first), t: slotOf(first) })}>{words.overview.showOp}</a>
+            {!first.in_golden && pair?.golden[0] && <a class="button" href={linkTo("op", { ...placeOf(first), op: pair.golden[0], d: 1 })}>{words.compare.showGolden}</a>}
+            <a class="button" href={linkTo("compare", { ...placeOf(first), view: "graphs" })}>{words.compare.graphs}</a>
+            {children}
+          </p>
+        </div>
+        <Sides of={first} pair={pair} />
+      </div>
       <Facts of={of} />
-      {children}
       {of.findings.length > 1 && (
         <details>
           <summary>{words.overview.others(of.findings.length - 1)}</summary>
@@ -100,6 +115,38 @@ export function DifferenceCard({ of, children }: { of: Comparison; children?: pr
       )}
     </Card>
   );
+}
+
+// The sentence without the place that it begins with: what the headline says already.
+export function clausesOf({ text, op_name: name }: Difference): string[] {
+  const at = name ? text.indexOf(name) : -1;
+  const end = at < 0 ? -1 : text.indexOf(": ", at + name.length);
+  return (end < 0 ? text : text.slice(end + 2)).split("; ");
+}
+
+const placeOf = (of: Difference): Patch => ({ op: of.op_name, s: of.step, g: of.graph, r: of.rank, d: of.in_golden ? 1 : 0, t: undefined });
+const slotOf = ({ tensor }: Difference): string | undefined => tensor && formatSlot(tensor);
+
+function Where({ of }: { of: Difference }) {
+  const scope = shortScope(splitName(of.op_name).scope);
+  return (
+    <p class="soft">
+      {scope && <>{scope} <span class="dot">·</span> </>}{words.overview.where(String(of.rank), of.step, "")}
+      {of.tensor && <> <span class="dot">·</span> {of.tensor.side}.{of.tensor.slot} {of.tensor.dtype} {formatShape(of.tensor.shape)}</>}
+    </p>
+  );
+}
+
+// The lines of both programs; a side that the dump or the report has no text of is left out.
+function Sides({ of, pair }: { of: Difference; pair: Pair | undefined }) {
+  const at = { rank: of.rank, graph: of.graph, step: of.step };
+  const other = useJson<Overview>(pair && !report.value ? "overview" : null, { dump: 1 });
+  const isThere = report.value !== null || other.value?.steps.some((one) => one.rank === String(of.rank) && one.graph === of.graph && one.step === of.step);
+  const target = useJson<Op>(pair?.target[0] ? "op" : null, { ...at, name: pair?.target[0] });
+  const golden = useJson<Op>(pair?.golden[0] && isThere ? "op" : null, { ...at, dump: 1, name: pair?.golden[0] });
+  const side = (name: string, op: Op | undefined): preact.ComponentChildren =>
+    op && op.code.lines.length > 0 && <><p class="eyebrow">{name} <span class="where">{lineOf(op.code.source_file, op.code.source_line)}</span></p><CodeLines lines={op.code.lines} marked={op.code.source_line} /></>;
+  return <div>{side(words.compare.sides.target, target.value)}{side(words.compare.sides.golden, golden.value)}</div>;
 }
 
 const DifferenceLink = ({ of }: { of: Difference }) => <OpLink name={of.op_name} patch={{ s: of.step, g: of.graph, r: of.rank, d: of.in_golden ? 1 : 0 }} scope={false} />;

@@ -1,5 +1,6 @@
 // The graph of a step: scopes in scopes, drawn on a canvas, and the same as a tree for the keyboard and for readers of the screen.
 import { useMemo, useState } from "preact/hooks";
+import type { Tensor } from "../answers.ts";
 import type { Path } from "../api.ts";
 import { command } from "../commands.ts";
 import { GraphCanvas } from "../graph/canvas.tsx";
@@ -8,8 +9,9 @@ import { useStrips } from "../graph/strips.ts";
 import { type GraphData, readGraph, useLayout } from "../graph/use_layout.ts";
 import { useKeys } from "../keys.ts";
 import { formatNumber } from "../numbers.ts";
+import { BadCount, isCounted } from "../parts/count.tsx";
 import { Await, baseName, ClassMark, Command, Empty, lineOf, Problem, useSlow } from "../parts/ui.tsx";
-import { change, dumpStatus, formatSlot, keyOf, linkTo, params, parseSlot, place, useData, useJson } from "../state.ts";
+import { change, dumpStatus, finding, formatSlot, keyOf, linkTo, params, parseSlot, place, step, useData, useJson } from "../state.ts";
 import { words } from "../words.ts";
 import { ColourChoice, useColouring } from "./graph_colours.tsx";
 import { GraphSearch } from "./graph_search.tsx";
@@ -57,7 +59,7 @@ function Stations({ of }: { of: Path }) {
             </a>{" "}
             <span class="where">{lineOf(station.source_file, station.source_line)}</span>
             {station.tensor && station.tensor.max !== undefined && station.tensor.max !== null && (
-              <div class="soft">{formatNumber(station.tensor.min, 4)} … {formatNumber(station.tensor.max, 4)}</div>
+              <div class="soft"><Range of={station.tensor} /></div>
             )}
           </li>
         ))}
@@ -68,12 +70,18 @@ function Stations({ of }: { of: Path }) {
   );
 }
 
+function Range({ of }: { of: Tensor }) {
+  const query = { ...place.value, name: of.op_name, side: of.side, slot: of.slot };
+  return isCounted(of) ? <BadCount of={of} query={of.tensor_file ? query : null} /> : <>{formatNumber(of.min, 4)} … {formatNumber(of.max, 4)}</>;
+}
+
 function GraphView({ data, path }: { data: GraphData; path: Path | null }) {
   const onPath = useMemo(() => new Set(path?.ops.map((station) => station.op_name)), [path]);
   const shown = useMemo(() => (path ? neighbourhood(data.ops, data.edges, onPath) : data), [data, path]);
   const marked = useMemo(() => new Set([...onPath].map(opKey)), [onPath]);
   const chosen = params.value.op ? opKey(params.value.op) : "";
-  const { model, answer, anchor, slow, many, toggle, openMany } = useLayout(shown, Boolean(path), chosen);
+  const found = finding.value?.step === step.value && finding.value.op_name ? opKey(finding.value.op_name) : "";
+  const { model, answer, anchor, slow, many, toggle, openMany } = useLayout(shown, Boolean(path), chosen, found);
   const { shades, range } = useColouring(model);
   const strips = useStrips(answer, healthQuery());
   const [asTree, setAsTree] = useState(false);
@@ -92,7 +100,7 @@ function GraphView({ data, path }: { data: GraphData; path: Path | null }) {
       {asTree ? (
         <GraphTree model={model} open={answer?.open ?? []} chosen={chosen} onToggle={toggle} onSelect={select} />
       ) : (
-        <GraphCanvas answer={answer} chosen={chosen} marked={marked} anchor={anchor} shades={shades} strips={strips} onToggle={toggle} onClose={close} onSelect={select} />
+        <GraphCanvas answer={answer} chosen={chosen} marked={marked} found={model.items.get(found)} anchor={anchor} shades={shades} strips={strips} onToggle={toggle} onClose={close} onSelect={select} />
       )}
       <div class="graph-tools">
         <button type="button" class="small" onClick={() => setAsTree(!asTree)}>{asTree ? words.graph.canvas : words.graph.asTree}</button>

@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import type { OpsRow, TensorsRow } from "../api.ts";
 import { formatCount, formatNumber, formatShape, toNumber, type Num } from "../numbers.ts";
+import { BadCount, isCounted } from "../parts/count.tsx";
 import { FilterField } from "../parts/filter.tsx";
 import { type Column, columnsOf, Grid } from "../parts/grid.tsx";
 import { OpLink } from "../parts/op_name.tsx";
@@ -23,22 +24,22 @@ const number = (value: unknown): string => formatNumber(value as Num);
 
 const TENSOR_COLUMNS = columnsOf<TensorsRow>({
   class: { label: COLUMN.class, narrow: true, width: 26, sortable: true, show: (row) => row.class && <ClassMark state={row.class} /> },
-  op_name: { label: COLUMN.op_name, width: 170, sortable: true, show: (row) => <OpLink name={row.op_name ?? ""} patch={{ t: slotOf(row), s: row.step }} /> },
-  side: { label: COLUMN.side, width: 72, show: (row) => `${row.side}.${row.slot}` },
+  op_name: { label: COLUMN.op_name, width: 170, grows: true, sortable: true, show: (row) => <OpLink name={row.op_name ?? ""} patch={{ t: slotOf(row), s: row.step }} /> },
+  side: { label: COLUMN.side, width: 62, show: (row) => `${row.side}.${row.slot}` },
   step: { label: COLUMN.step, width: 44, right: true, sortable: true, show: (row) => row.step },
   dtype: { label: COLUMN.dtype, width: 58, sortable: true, show: (row) => row.dtype },
-  shape: { label: COLUMN.shape, width: 84, show: (row) => formatShape(row.shape) },
-  max: { label: "max", width: 80, right: true, sortable: true, heat: true, show: (row) => number(row.max) },
-  min: { label: "min", width: 80, right: true, sortable: true, heat: true, show: (row) => number(row.min) },
-  avg: { label: "avg", width: 80, right: true, sortable: true, heat: true, show: (row) => number(row.avg) },
-  l2norm: { label: "l2norm", width: 84, right: true, sortable: true, heat: true, show: (row) => number(row.l2norm) },
-  nan_count: { label: COLUMN.nan_count, width: 58, right: true, sortable: true, heat: true, show: (row) => count(row.nan_count) },
+  shape: { label: COLUMN.shape, width: 78, show: (row) => formatShape(row.shape) },
+  max: { label: "max", width: 78, right: true, sortable: true, heat: true, merged: (row) => (isCounted(row) ? 4 : 1), show: (row) => (isCounted(row) ? <BadCount of={row} query={valuesOf(row)} /> : number(row.max)) },
+  min: { label: "min", width: 78, right: true, sortable: true, heat: true, show: (row) => number(row.min) },
+  avg: { label: "avg", width: 78, right: true, sortable: true, heat: true, show: (row) => number(row.avg) },
+  l2norm: { label: "l2norm", width: 78, right: true, sortable: true, heat: true, show: (row) => number(row.l2norm) },
+  nan_count: { label: COLUMN.nan_count, width: 46, right: true, sortable: true, heat: true, show: (row) => count(row.nan_count) },
   source_line: { label: COLUMN.source_line, width: 92, show: (row) => lineOf(row.source_file ?? "", row.source_line ?? 0) },
 });
 
 const OP_COLUMNS = columnsOf<OpsRow>({
   class: { label: COLUMN.class, narrow: true, width: 26, sortable: true, show: (row) => row.class && <ClassMark state={row.class} /> },
-  op_name: { label: COLUMN.op_name, width: 340, sortable: true, show: (row) => <OpLink name={row.op_name ?? ""} patch={{ s: row.step }} /> },
+  op_name: { label: COLUMN.op_name, width: 240, grows: true, sortable: true, show: (row) => <OpLink name={row.op_name ?? ""} patch={{ s: row.step }} /> },
   op_type: { label: COLUMN.op_type, width: 140, sortable: true, show: (row) => row.op_type },
   phase: { label: COLUMN.phase, width: 84, sortable: true, show: (row) => !row.is_parameter && row.phase }, // no part of the step runs a parameter
   step: { label: COLUMN.step, width: 44, right: true, sortable: true, show: (row) => row.step },
@@ -65,6 +66,8 @@ function withCurve<Row extends { step?: number }>(columns: readonly Column<Row>[
 }
 
 const count = (value: number | null | undefined): string => (value ? formatCount(value) : value === 0 ? "0" : "");
+// The rest of the elements can be read where the dump has a file.
+const valuesOf = (row: TensorsRow): Query | null => (row.tensor_file ? { ...place.value, step: row.step, name: row.op_name, side: row.side, slot: row.slot } : null);
 const slotOf = (row: TensorsRow): string => formatSlot({ side: row.side ?? "output", slot: row.slot ?? 0 });
 
 export function Ops() {

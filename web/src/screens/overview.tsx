@@ -11,7 +11,8 @@ import { change, dump, dumpStatus, forget, graph, notice, overview, rank, refres
 import { words } from "../words.ts";
 import { FindingCard } from "./finding.tsx";
 import { FirstDifference, isEqual, isPair, useCompare } from "./first_difference.tsx";
-import { GradientMatrix, HealthMap } from "./maps.tsx";
+import { GradientMatrix } from "./gradients.tsx";
+import { HealthMap } from "./maps.tsx";
 
 export function Overview() {
   const document = overview.value;

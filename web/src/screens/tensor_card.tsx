@@ -2,9 +2,10 @@
 import type { Tensor } from "../answers.ts";
 import type { Op } from "../api.ts";
 import { formatCount, formatNumber, formatShape } from "../numbers.ts";
+import { BadCount, isCounted } from "../parts/count.tsx";
 import { OpLink } from "../parts/op_name.tsx";
 import { ClassMark } from "../parts/ui.tsx";
-import { formatSlot, linkTo } from "../state.ts";
+import { formatSlot, linkTo, place } from "../state.ts";
 import { words } from "../words.ts";
 
 export type OpTensor = Op["tensors"][number];
@@ -23,7 +24,7 @@ export function TensorCard({ of, chosen }: { of: OpTensor; chosen: boolean }) {
         <span class="type">{tensor.dtype} {formatShape(tensor.shape)}</span>
         <ClassMark state={of.class} />
       </h3>
-      <Statistics of={tensor} />
+      <Statistics of={tensor} hasValues={of.has_values} />
       <p class="flow">
         {tensor.parameter && <span>{words.op.parameter} <code>{tensor.parameter}</code></span>}
         {tensor.placement && <span>{words.op.placement} <code>{tensor.placement}</code></span>}
@@ -45,7 +46,11 @@ export function TensorCard({ of, chosen }: { of: OpTensor; chosen: boolean }) {
   );
 }
 
-export function Statistics({ of }: { of: Tensor }) {
+export function Statistics({ of, hasValues }: { of: Tensor; hasValues: boolean }) {
+  if (isCounted(of)) {
+    const query = { ...place.value, step: of.step, name: of.op_name, side: of.side, slot: of.slot };
+    return <p class="statistics"><BadCount of={of} query={hasValues ? query : null} /></p>;
+  }
   if (of.max === undefined || of.max === null) {
     if (!of.count) return <p class="empty">{words.states.notMeasured}</p>;
   }

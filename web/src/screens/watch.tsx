@@ -1,17 +1,19 @@
 // Watchpoints: the conditions of MindSpore's debugger, over the tensors of the dump. The server judges.
+import { signal } from "@preact/signals";
 import { useState } from "preact/hooks";
 import type { Condition, WatchDocument } from "../answers.ts";
 import type { Conditions, Job } from "../api.ts";
 import { isOver, runJob } from "../jobs.ts";
 import { formatNumber } from "../numbers.ts";
-import { OpLink } from "../parts/op_name.tsx";
-import { Await, baseName, Card, Command, Empty, lineOf, Problem, Select } from "../parts/ui.tsx";
-import { dump, exactly, formatSlot, params, useJson } from "../state.ts";
+import { Await, baseName, Card, Empty, Problem, Select } from "../parts/ui.tsx";
+import { dump, exactly, params, useJson } from "../state.ts";
 import { words } from "../words.ts";
+import { Hits, sentenceOf } from "./watch_hits.tsx";
 
 type Chosen = Record<string, Record<string, string>>;
 const CATEGORIES = ["", "tensor", "weight", "gradient", "activation"] as const;
-const MOST_HITS = 500;
+// The last check of each dump: it is there again when a person comes back from an operator.
+const checks = signal<ReadonlyMap<number, Job>>(new Map());
 
 export function Watch() {
   const conditions = useJson<Conditions>("conditions");
@@ -20,7 +22,9 @@ export function Watch() {
   const [op, setOp] = useState("");
   const [line, setLine] = useState(params.value.source ?? "");
   const [category, setCategory] = useState<(typeof CATEGORIES)[number]>("");
-  const [job, setJob] = useState<Job | null>(null);
+  const of = dump.value;
+  const job = checks.value.get(of) ?? null;
+  const setJob = (next: Job): void => void (checks.value = new Map([...checks.value, [of, next]]));
   const [error, setError] = useState<Error | null>(null);
   const run = async (event: Event): Promise<void> => {
     event.preventDefault();
@@ -34,7 +38,7 @@ export function Watch() {
       return;
     }
     try {
-      const done = await runJob("watch", { dump: dump.value, conditions: names, recommended, ...(op ? { op } : {}), ...(line ? { source: line } : {}), ...(category ? { category } : {}) }, setJob);
+      const done = await runJob("watch", { dump: of, conditions: names, recommended, ...(op ? { op } : {}), ...(line ? { source: line } : {}), ...(category ? { category } : {}) }, setJob);
       if (done.state === "failed") setError(new Error(done.error));
     } catch (problem) {
       setError(problem as Error);
@@ -85,12 +89,11 @@ export function Watch() {
 function ConditionRow({ of, values, onChange }: { of: Condition; values: Record<string, string> | undefined; onChange: (values: Record<string, string> | null) => void }) {
   return (
     <li>
-      <label class="check" title={of.summary}>
-        <input type="checkbox" checked={values !== undefined} onChange={(event) => onChange(event.currentTarget.checked ? {} : null)} /> {of.id}
+      <label class="check condition" title={of.summary}>
+        <input type="checkbox" checked={values !== undefined} onChange={(event) => onChange(event.currentTarget.checked ? {} : null)} /> <span>{sentenceOf(of.id, of.summary)} <code>{of.id}</code></span>
       </label>
       {values && (
         <div class="parameters">
-          <p class="soft">{of.summary}</p>
           {of.parameters.map((parameter) => (
             <label key={parameter.name}>
               {parameter.name}
@@ -101,48 +104,5 @@ function ConditionRow({ of, values, onChange }: { of: Condition; values: Record<
         </div>
       )}
     </li>
-  );
-}
-
-function Hits({ of, command }: { of: WatchDocument; command: string }) {
-  const notJudged = of.not_judged ?? [];
-  const rows = (of.hits ?? []).flatMap((hit) =>
-    hit.tensors.flatMap((tensor) => tensor.watch_points.filter((point) => point.hit).map((point) => ({ hit, tensor, point }))),
-  );
-  return (
-    <>
-      <Card title={`${words.watch.hits}: ${rows.length}`}>
-        {!rows.length && <Empty>{words.watch.none}</Empty>}
-        {rows.length > 0 && (
-          <div class="scroll-x" tabIndex={0} role="region" aria-label={words.watch.hits}>
-            <table class="list-table">
-              <thead><tr>{Object.values(words.watch.columns).map((name) => <th key={name} scope="col">{name}</th>)}</tr></thead>
-              <tbody>
-                {rows.slice(0, MOST_HITS).map(({ hit, tensor, point }, i) => (
-                  <tr key={i}>
-                    <td>{hit.step}</td>
-                    <td>{point.watch_condition.id}</td>
-                    <td><OpLink name={hit.op_name} patch={{ s: hit.step, g: hit.graph, r: hit.rank, t: formatSlot(tensor) }} /> <span class="where">{lineOf(hit.source_file, hit.source_line)}</span></td>
-                    <td>{tensor.side}.{tensor.slot}</td>
-                    <td class="setting">{point.watch_condition.params.map((param) => `${param.name} ${formatNumber(param.value)}`).join(", ")}</td>
-                    <td class="found">{point.hit_detail ?? point.watch_condition.params.filter((param) => param.is_hit && param.actual_value !== null).map((param) => formatNumber(param.actual_value)).join(", ")}</td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
-        )}
-        {rows.length > MOST_HITS && <Empty>{words.op.more(rows.length - MOST_HITS)}</Empty>}
-        <Command text={command} />
-      </Card>
-      {notJudged.length > 0 && (
-        <Card title={`${words.watch.notJudged}: ${notJudged.length}`}>
-          <ul class="plain-list">
-            {notJudged.slice(0, 50).map((entry, i) => <li key={i}><OpLink name={entry.op_name} patch={{ s: entry.step }} scope={false} /> {entry.reason}</li>)}
-          </ul>
-        </Card>
-      )}
-      {of.notes?.map((note) => <p key={note} class="soft">{note}</p>)}
-    </>
   );
 }

@@ -161,13 +161,13 @@ test("a watch takes the chosen operator, and a line of the source", async () => 
     await page.waitForSelector(".watch-foot"); // the operator's page has a choice with the same label
     assert.equal(await page.getByLabel("Line").inputValue(), "train.py:45");
     await page.getByRole("button", { name: "Check", exact: true }).click();
-    await page.waitForSelector(".list-table tbody tr");
-    for (const place of await page.locator(".list-table .where").allInnerTexts()) assert.equal(place, "train.py:45");
+    await page.waitForSelector(".watch-hits .grid-row .op-link");
+    for (const place of await page.locator(".watch-hits .grid-row [role=gridcell]:last-child").allInnerTexts()) assert.equal(place, "train.py:45");
     await page.getByRole("button", { name: "Only log-op0" }).click();
     assert.equal(await page.getByLabel("Operators").inputValue(), `^${LOG}$`);
     await page.getByRole("button", { name: "Check", exact: true }).click();
-    await page.waitForFunction(() => [...document.querySelectorAll(".list-table .op-link")].every((link) => link.textContent.startsWith("log-op0")));
-    assert.match(await text(page, ".card .command code"), /--op=.*--source=train\.py:45/);
+    await page.waitForFunction(() => /--op=.*--source=train\.py:45/.test(document.querySelector(".card .command code")?.textContent));
+    for (const name of await page.locator(".watch-hits .op-link").allInnerTexts()) assert.match(name, /^log-op0/);
   });
 });
 

@@ -1,0 +1,156 @@
+// What the health map shows: levels of scopes from the server, and the rows that are made of them.
+import type { Class } from "../api.ts";
+import { formatCount } from "../numbers.ts";
+import { WORSE } from "../parts/ui.tsx";
+import type { Query, Source, Table } from "../source/source.ts";
+import { words } from "../words.ts";
+import { arrange, type Cells } from "./cells.ts";
+
+export const PAGE_ROWS = 100; // of one question; as kHealthRows in src/face/server/html_report.cpp
+const MOST_LEVELS = 60;
+const MOST_RANKS = 64;
+const MOST_DEPTH = 24;
+const FEW_ROWS = 30; // that a page must have after folding; else the next one is read, too
+const MOST_PAGES = 10; // that are read without being asked for
+const LEAST_FOLD = 3;
+
+export interface Health {
+  state: Class;
+  worstOp: string;
+  worstStep: number;
+  opens: boolean;
+}
+
+export interface HealthLevel {
+  rank: string;
+  scope: string; // what it is below
+  cells: Cells<Health>;
+  all: number; // rows, also those that were not asked for
+}
+
+// What a person has opened and closed; all else is as it is at first.
+export interface Choices {
+  toggled: ReadonlyMap<string, boolean>; // scopes, and folds by their first row
+  pages: ReadonlyMap<string, number>; // of scopes with many rows: how many pages are shown
+}
+
+export interface Asked {
+  query: Query;
+  ranks: readonly string[];
+  op: string; // the finding; empty: there is none
+  choices: Choices;
+}
+
+export const isIn = (name: string, scope: string): boolean => name.startsWith(`${scope}/`);
+
+// Each open scope is a question of its own. At first those around the finding are open, without one the first root; and only children.
+// Of the other ranks one row is shown, which opens that rank.
+export async function readLevels(from: Source, { query, ranks, op, choices }: Asked, signal: AbortSignal): Promise<HealthLevel[]> {
+  const levels: HealthLevel[] = [];
+  const read = async (rank: string, under: string, depth: number): Promise<void> => {
+    const level = await readLevel(from, { ...query, rank, under }, choices.pages.get(under) ?? 1, isIn(op, under) || !under ? op : "", signal);
+    levels.push(level);
+    if (rank !== query.rank) return;
+    const scopes = level.cells.rows.filter((_, row) => opensAt(level.cells, row));
+    for (const scope of scopes) {
+      const around = op ? isIn(op, scope) : depth === 0 && scope === scopes[0];
+      const isOpen = choices.toggled.get(scope) ?? (around || (depth > 0 && level.all === 1));
+      if (isOpen && levels.length < MOST_LEVELS && depth < MOST_DEPTH) await read(rank, scope, depth + 1);
+    }
+  };
+  for (const rank of ranks.length ? ranks.slice(0, MOST_RANKS) : [String(query.rank)]) await read(rank, "", 0);
+  return levels;
+}
+
+// At least so many pages; more while equal rows leave few, or the finding is on a later one.
+async function readLevel(from: Source, query: Query, pages: number, op: string, signal: AbortSignal): Promise<HealthLevel> {
+  const page = (number: number): Promise<Table> => from.table("health", { ...query, first_row: number * PAGE_ROWS, rows: PAGE_ROWS }, signal);
+  const tables = await Promise.all(Array.from({ length: pages }, (_, number) => page(number)));
+  const all = tables[0]?.rows ? Number(tables[0].get("row_count", 0)) : 0;
+  for (;;) {
+    const cells = arrange<Health>(tables, "row", (table, i) => ({
+      state: String(table.get("class", i)) as Class, worstOp: String(table.get("worst_op", i)), worstStep: Number(table.get("worst_step", i)),
+      opens: Boolean(table.get("has_children", i)),
+    }));
+    const isWhole = foldsOf(cells).length >= FEW_ROWS && (!op || cells.rows.some((name) => name === op || isIn(op, name)));
+    if (isWhole || tables.length >= MOST_PAGES || tables.length * PAGE_ROWS >= all) return { rank: String(query.rank), scope: String(query.under), cells, all };
+    tables.push(await page(tables.length));
+  }
+}
+
+const opensAt = (cells: Cells<Health>, row: number): boolean => cells.columns.some(({ number }) => cells.at(row, number)?.opens);
+
+// "to" of to-op12, "Block" of 3-Block; empty: nothing is equal to it.
+export const kindOf = (label: string): string => /^(.+)-op\d+$/.exec(label)?.[1] ?? /^\d+-(.+)$/.exec(label)?.[1] ?? "";
+
+// Neighbouring rows of one kind with equal cells, as the graph folds them: their numbers, a row alone as one.
+export function foldsOf(cells: Cells<Health>): number[][] {
+  const folds: number[][] = [];
+  let last = "";
+  cells.rows.forEach((name, row) => {
+    const kind = kindOf(name.slice(name.lastIndexOf("/") + 1));
+    const looks = kind && [kind, opensAt(cells, row), ...cells.columns.map(({ number }) => cells.at(row, number)?.state)].join(" ");
+    if (looks && looks === last) folds.at(-1)?.push(row);
+    else folds.push([row]);
+    last = looks;
+  });
+  return folds.flatMap((rows) => (rows.length < LEAST_FOLD ? rows.map((row) => [row]) : [rows]));
+}
+
+export interface HealthLine {
+  kind: "scope" | "op" | "fold" | "rank" | "more"; // more: rows of `scope` that this line brings
+  name: string;
+  scope: string; // its full name
+  title: string;
+  depth: number;
+  open: boolean;
+  at: (column: number) => Health | undefined; // by the number of the column
+}
+
+// The rows of all levels, children after their parent, and a row for each rank where there are several.
+export function linesOf(levels: readonly HealthLevel[], rank: string, toggled: Choices["toggled"]): HealthLine[] {
+  const lines: HealthLine[] = [];
+  const own = levels.filter((level) => level.rank === rank);
+  const bands = levels.filter((level) => level.scope === "");
+  const innerOf = (scope: string): HealthLevel | undefined => own.find((level) => level.scope === scope && scope !== "");
+  const addRow = ({ scope, cells }: HealthLevel, row: number, depth: number): void => {
+    const at = (column: number): Health | undefined => cells.at(row, column);
+    // A scope whose only content is another one has no row of its own.
+    let name = cells.rows[row] as string;
+    for (let inner = innerOf(name); inner?.all === 1 && opensAt(inner.cells, 0); inner = innerOf(name)) name = inner.cells.rows[0] as string;
+    const inner = innerOf(name);
+    const kind = opensAt(cells, row) ? "scope" : "op";
+    lines.push({ kind, name: shorten(name, scope), scope: name, title: name, depth, open: Boolean(inner), at });
+    if (inner) add(inner, depth + 1);
+  };
+  const add = (level: HealthLevel, depth: number): void => {
+    const { scope, cells, all } = level;
+    for (const rows of foldsOf(cells)) {
+      const [row = 0] = rows;
+      const key = cells.rows[row] as string;
+      const open = toggled.get(`fold ${key}`) ?? rows.some((member) => innerOf(cells.rows[member] as string));
+      if (rows.length > 1) {
+        const name = `${kindOf(shorten(key, scope))} × ${rows.length}`;
+        lines.push({ kind: "fold", name, scope: `fold ${key}`, title: `${key} … ${cells.rows[rows.at(-1) as number]}`, depth, open, at: (column) => cells.at(row, column) });
+      }
+      if (rows.length === 1 || open) for (const member of rows) addRow(level, member, depth + Number(rows.length > 1));
+    }
+    const more = all - cells.rows.length;
+    if (more > 0) lines.push({ kind: "more", name: words.map.more(formatCount(more)), scope, title: scope, depth, open: false, at: () => undefined });
+  };
+  for (const band of bands) {
+    if (bands.length > 1) {
+      const name = `${words.bar.rank} ${band.rank}`;
+      lines.push({ kind: "rank", name, scope: band.rank, title: name, depth: 0, open: band.rank === rank, at: (column) => worstOf(band.cells, column) });
+    }
+    if (band.rank === rank) add(band, bands.length > 1 ? 1 : 0);
+  }
+  return lines;
+}
+
+const shorten = (name: string, under: string): string => (isIn(name, under) ? name.slice(under.length + 1) : name);
+
+function worstOf({ rows, at }: Cells<Health>, column: number): Health | undefined {
+  const cells = rows.map((_, row) => at(row, column)).filter((cell) => cell !== undefined);
+  return cells.reduce<Health | undefined>((worst, cell) => (worst && WORSE[worst.state] >= WORSE[cell.state] ? worst : cell), undefined);
+}
