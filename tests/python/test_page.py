@@ -235,7 +235,7 @@ def test_no_face_says_less_than_the_verb(once_per_run):
 def test_maps_tables_and_graphs_point_at_the_finding(once_per_run):
     place = once_per_run("page-findings", write_findings)
     with serving(place / "maps") as maps, serving(place / "tanh", place / "exact") as pair:
-        browse("maps", SONDE_PAGE_MAPS=maps.line, SONDE_PAGE_PAIR=pair.line)
+        browse("maps", "palette", SONDE_PAGE_MAPS=maps.line, SONDE_PAGE_PAIR=pair.line)
 
 
 @needs_chromium

@@ -4,8 +4,9 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Hits } from "./api.ts";
 import { keysOff, onKey, setKeysOff, useKeys } from "./keys.ts";
 import type { Screen } from "./link.ts";
+import { Palette, SCREENS_BY_NAME } from "./palette.tsx";
 import { OpLink } from "./parts/op_name.tsx";
-import { Await, baseName, Command, Empty, Select } from "./parts/ui.tsx";
+import { Await, baseName, Command, Select } from "./parts/ui.tsx";
 import { nextBad } from "./screens/ops.tsx";
 import { Pane } from "./screens/pane.tsx";
 import { ReportForm } from "./screens/report_form.tsx";
@@ -31,8 +32,17 @@ export function Frame({ children }: { children: ComponentChildren }) {
   const [dialog, setDialog] = useState<"search" | "keys" | "report" | null>(null);
   const [said, setSaid] = useState("");
   useLayoutEffect(() => {
+    const palette = (event: KeyboardEvent): void => {
+      if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey || document.querySelector("dialog[open]")) return;
+      event.preventDefault();
+      setDialog("search");
+    };
     addEventListener("keydown", onKey);
-    return () => removeEventListener("keydown", onKey);
+    addEventListener("keydown", palette);
+    return () => {
+      removeEventListener("keydown", onKey);
+      removeEventListener("keydown", palette);
+    };
   }, []);
   useKeys({
     "/": () => setDialog("search"),
@@ -41,8 +51,8 @@ export function Frame({ children }: { children: ComponentChildren }) {
     "g w": () => go("watch"), "g s": () => go("source"), "g j": () => go("jobs"),
     "[": () => moveStep(-1), "]": () => moveStep(1), "{": () => moveRank(-1), "}": () => moveRank(1),
     n: () => void nextBad(1), N: () => void nextBad(-1), p: () => params.value.op && go("graph", { path: "cause" }),
-    c: () => copied(document.querySelector("main .command code")?.textContent ?? "", words.keys.copiedCommand),
-    y: () => copied(location.href, words.keys.copiedLink),
+    c: () => copyCommand(),
+    y: () => copyLink(),
     ".": () => setFollow(!follow.value),
     Enter: () => params.value.op && go("op"),
     Escape: () => route.value.screen !== "op" && change({ op: undefined, t: undefined }),
@@ -56,7 +66,15 @@ export function Frame({ children }: { children: ComponentChildren }) {
       setTimeout(() => setSaid(""), SAID_MS);
     });
   };
+  const copyCommand = (): void => copied(document.querySelector("main .command code")?.textContent ?? "", words.keys.copiedCommand);
+  const copyLink = (): void => copied(location.href, words.keys.copiedLink);
+  const actions = [
+    { name: words.search.nextBad, run: () => void nextBad(1) }, { name: words.search.previousBad, run: () => void nextBad(-1) },
+    { name: words.search.copyCommand, run: copyCommand }, { name: words.search.copyLink, run: copyLink },
+    ...(report.value ? [] : [{ name: words.save.report, run: () => setDialog("report") }]), { name: words.search.print, run: () => print() }, { name: words.keys.title, run: () => setDialog("keys") },
+  ];
   const screen = route.value.screen;
+  useHeadingFocus(screen);
   // A path and two graphs need the room, and say themselves what is chosen.
   const isWide = (screen === "graph" && params.value.path) || (screen === "compare" && params.value.view === "graphs");
   const hasPane = screen !== "op" && params.value.op && !isWide;
@@ -80,7 +98,7 @@ export function Frame({ children }: { children: ComponentChildren }) {
       <main id="main" tabIndex={-1} class={`screen-${screen}`}>{children}</main>
       {hasPane && <Pane />}
       <p class={`toast${said ? "" : " hidden"}`} role="status">{said}</p>
-      {dialog === "search" && <Search onClose={close("search")} />}
+      {dialog === "search" && <Palette screens={SCREENS_BY_NAME.filter(hasScreen)} actions={actions} onClose={close("search")} />}
       {dialog === "report" && (
         <Dialog title={words.save.report} onClose={close("report")}>
           <h2>{words.save.report}</h2>
@@ -92,6 +110,32 @@ export function Frame({ children }: { children: ComponentChildren }) {
       {dialog === "keys" && <Keys onClose={close("keys")} />}
     </div>
   );
+}
+
+const HEADING_TRIES = 20;
+const HEADING_MS = 100;
+
+// After a change of the screen its heading has the focus, as soon as it is there: the next Tab begins in the new screen.
+function useHeadingFocus(screen: Screen): void {
+  const shown = useRef(screen);
+  useEffect(() => {
+    if (shown.current === screen) return undefined;
+    shown.current = screen;
+    let tries = 0;
+    const main = document.getElementById("main");
+    main?.focus({ preventScroll: true });
+    const timer = setInterval(() => {
+      const heading = main?.querySelector<HTMLElement>("h1") ?? null;
+      tries += 1;
+      if (document.activeElement !== main && document.activeElement !== document.body) clearInterval(timer); // a person has gone elsewhere
+      else if (heading) {
+        heading.tabIndex = -1;
+        heading.focus({ preventScroll: true });
+        clearInterval(timer);
+      } else if (tries >= HEADING_TRIES) clearInterval(timer);
+    }, HEADING_MS);
+    return () => clearInterval(timer);
+  }, [screen]);
 }
 
 // A report starts no job; one dump is compared with nothing.
@@ -192,69 +236,6 @@ export function Dialog({ title, onClose, children }: { title: string; onClose: (
       <div class="dialog">{children}</div>
     </dialog>
   );
-}
-
-function Search({ onClose }: { onClose: () => void }) {
-  const [text, setText] = useState("");
-  const [q, setQ] = useState("");
-  const [entered, setEntered] = useState(false);
-  useEffect(() => {
-    const timer = setTimeout(() => setQ(text.trim()), 120);
-    return () => clearTimeout(timer);
-  }, [text]);
-  const hits = useJson<Hits>(q ? "search" : null, { q, limit: 50, dump: dumpStatus.value?.dump || undefined });
-  const open = (hit: Hits["hits"][number]): void => {
-    onClose();
-    followHit(hit);
-  };
-  // Enter may come before the answer, while the hits of an older text are shown: it waits for those of its own.
-  useEffect(() => {
-    if (!entered || hits.loading || q !== text.trim()) return;
-    setEntered(false);
-    const first = hits.value?.hits[0];
-    if (first) open(first);
-  }, [entered, hits.loading, q]);
-  return (
-    <Dialog title={words.search.title} onClose={onClose}>
-      <input type="search" autoFocus value={text} placeholder={words.bar.searchHint} aria-label={words.bar.searchHint} onInput={(event) => {
-          setText(event.currentTarget.value);
-          setEntered(false);
-        }}
-        onKeyDown={(event) => {
-          if (event.key !== "Enter") return;
-          setQ(text.trim());
-          setEntered(true);
-        }} />
-      {!q && <Empty>{words.search.hint}</Empty>}
-      {q && (
-        <Await of={hits}>
-          {(found) => (
-            <>
-              {found.hits.length === 0 && <Empty>{words.search.none}</Empty>}
-              <ul class="hits">
-                {found.hits.map((hit) => (
-                  <li key={hit.kind + hit.name}>
-                    <button type="button" class="plain" onClick={() => open(hit)}>
-                      <span class="kind">{words.search.kinds[hit.kind]}</span> <span class="name">{hit.name}</span> <span class="count">{hit.count}</span>
-                    </button>
-                  </li>
-                ))}
-              </ul>
-              {found.truncated && <Empty>{words.search.more}</Empty>}
-            </>
-          )}
-        </Await>
-      )}
-    </Dialog>
-  );
-}
-
-function followHit(hit: Hits["hits"][number]): void {
-  const has = steps.value.includes(step.value) ? {} : { s: hit.step };
-  if (hit.kind === "op") go("op", { op: hit.name, t: undefined, ...has });
-  else if (hit.kind === "scope") go("ops", { f: `${hit.name}/**`, op: undefined });
-  else if (hit.kind === "parameter") go("ops", { f: `parameter:${hit.name}`, op: undefined });
-  else go("ops", { f: `source:${hit.name}`, op: undefined });
 }
 
 function Keys({ onClose }: { onClose: () => void }) {

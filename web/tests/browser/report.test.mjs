@@ -56,7 +56,7 @@ test("the tables are sorted and filtered without a server", async () => {
     assert.deepEqual(numbers, [...numbers].sort((a, b) => b - a));
     await page.keyboard.press("/");
     await page.keyboard.type("tanh-op0");
-    await page.locator(".hits button").first().click();
+    await page.locator(".hits button", { hasText: "tanh-op0" }).first().click();
     await page.waitForFunction(() => document.querySelector("h1")?.textContent?.includes("tanh-op0"));
   });
 });

@@ -1,0 +1,51 @@
+// The palette, the focus after a change of the screen, paper, and a wide window.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { startBrowser, stopBrowser, withPage } from "./browser.mjs";
+
+const { SONDE_PAGE_MAPS: MAPS } = process.env;
+
+before(startBrowser);
+after(stopBrowser);
+
+test("the palette: words in any order, arrows, screens and actions, one Esc; the heading of a new screen has the focus", async () => {
+  await withPage(MAPS, {}, async (page) => {
+    await page.waitForSelector(".first-bad.bad");
+    await page.keyboard.press("Control+k");
+    await page.keyboard.type("log block");
+    await page.waitForFunction(() => {
+      const names = [...document.querySelectorAll(".hits .name")];
+      return names.length >= 4 && names.every(({ textContent: name }) => /(?=.*log)(?=.*block)/i.test(name));
+    });
+    await page.keyboard.press("ArrowDown");
+    const second = await page.locator(".hits li").nth(1).locator(".name").innerText();
+    assert.equal(await page.locator(".hits .chosen .name").innerText(), second);
+    await page.keyboard.press("Enter");
+    await page.waitForSelector(".op-page");
+    assert.ok(decodeURIComponent(new URL(page.url()).hash).includes(second));
+    await page.waitForFunction(() => document.activeElement?.tagName === "H1");
+    await page.keyboard.press("/");
+    await page.keyboard.type("wat");
+    await page.waitForFunction(() => document.querySelector(".hits .chosen .name")?.textContent === "Watch");
+    await page.keyboard.press("Enter");
+    await page.waitForSelector(".conditions li");
+    await page.waitForFunction(() => document.activeElement?.tagName === "H1" && document.activeElement.textContent === "Watch");
+    await page.keyboard.press("/");
+    await page.keyboard.type("first bad");
+    await page.waitForFunction(() => /first bad value/.test(document.querySelector(".hits .chosen .name")?.textContent));
+    await page.keyboard.press("Escape");
+    await page.waitForSelector("dialog", { state: "detached" });
+  });
+});
+
+test("paper has the whole screen, and a wide window is used", async () => {
+  await withPage(MAPS, { width: 1920 }, async (page) => {
+    await page.waitForSelector(".first-bad.bad");
+    const card = await page.locator(".first-bad").boundingBox();
+    assert.ok(card.x + card.width > 1850, `it ends at ${card.x + card.width}`);
+    await page.emulateMedia({ media: "print" });
+    assert.ok(!(await page.locator(".rail").isVisible()));
+    const [shown, all] = await page.evaluate(() => [document.documentElement.scrollHeight, document.querySelector(".page").scrollHeight]);
+    assert.ok(shown >= all && all > 1000, `${shown} of ${all} px`);
+  });
+});
