@@ -23,7 +23,7 @@ const openTab = (page, name) => page.getByRole("tab", { name, exact: true }).cli
 async function openOp(page, { sick }) {
   if (sick) {
     await overview(page);
-    await page.getByRole("link", { name: "Show the operator" }).click();
+    await page.locator(".first-bad").getByRole("link", { name: "Show the operator" }).click();
   } else {
     await go(page, "#/ops?k=ops&f=phase:forward");
     await shown(page, ".grid-row .op-link");
