@@ -103,6 +103,8 @@ int print_report(const Catalog& catalog, const std::vector<Watchpoint>& watchpoi
     return hits > 0 ? kFinding : kNothingFound;
   }
   if (!print_text(hits_table(catalog, watchpoints, report, terminal_width()))) return kUnreadable;
+  constexpr std::size_t kMostAtAGlance = 24;  // rows of a terminal
+  if (hits > kMostAtAGlance) print_text("\n" + summary_table(catalog, watchpoints, report, terminal_width()));
   if (link && hits > 0) print_text(link_of(catalog, *std::ranges::find_if(report.hits, &WatchHit::hit)));
   print_notice(doubts_text(catalog, watchpoints, report));
   for (const std::string& note : report.notes) print_notice(printable(note) + "\n");

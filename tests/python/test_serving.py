@@ -200,3 +200,14 @@ def test_the_rows_of_a_batch_belong_to_requests(serve, execute, tmp_path):
 def rows_of(run):
     """The rows of an answer that has one on each line."""
     return [json.loads(line) for line in run.stdout.splitlines()]
+
+
+def test_a_finding_names_the_requests_of_its_rows(serve, execute, tmp_path, config, dump):
+    module = tmp_path / "packages/vllm/v1/worker/gpu_model_runner.py"
+    bad_row = "torch.log(self.up(x).abs() + 1 - 1e9 * (x[:, :1] == 4))"  # the second row of each batch
+    module.write_text(module.read_text().replace("torch.log(self.up(x).abs() + 1)", bad_row))
+    assert bad_row in module.read_text()
+    serve(MINDSPORE_DUMP_CONFIG=config(saved_data="full"))
+    found = execute(CLI, "first-bad", dump)  # of the last step, whose result is used
+    assert found.status == 1 and "in rows of request second: position 1" in found.stdout, found.stdout
+    assert "not in those of the other 1 of 2 requests" in found.stdout, found.stdout

@@ -2,10 +2,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "ask/first_bad/bad_cause.h"
 #include "ask/first_bad/first_bad_search.h"
 #include "dump/journal/unrecorded.h"
+#include "ground/base/ranges_text.h"
 #include "ground/model/gradient_name.h"
 #include "read/catalog/data_flow.h"
 #include "read/operators/collective_call.h"
@@ -14,6 +17,7 @@ namespace sonde {
 namespace {
 
 constexpr std::size_t kPositionsShown = 3;
+constexpr std::size_t kPlacesOfRequests = 100000;  // elements that are looked at for whose rows they are in
 constexpr std::size_t kSuspectsShown = 3;
 constexpr std::size_t kMakersSearched = 32;
 
@@ -63,6 +67,7 @@ class FindingWriter {
         explain_made();
         break;
     }
+    add_requests();
     add_limits();
     add_tags();
     return std::move(finding_);
@@ -78,6 +83,10 @@ class FindingWriter {
   void explain_backward();
   void explain_infinities();
   void add_positions(const CatalogTensor& tensor);
+  void add_requests();
+  SlotValues::Want bad_wanted() const {
+    return root_.bad == BadKind::nan ? SlotValues::Want::nan : SlotValues::Want::inf;
+  }
   // Its readers alone may show it.
   Health health_of_root() const;
   void add_positions();
@@ -113,10 +122,38 @@ void FindingWriter::add_positions() {
 void FindingWriter::add_positions(const CatalogTensor& tensor) {
   const std::optional<SlotValues> operand = SlotValues::open(search_.rank(), tensor);
   if (!operand || tensor.constant) return;
-  for (const Position& place :
-       operand->find(root_.bad == BadKind::nan ? SlotValues::Want::nan : SlotValues::Want::inf, kPositionsShown)) {
+  for (const Position& place : operand->find(bad_wanted(), kPositionsShown)) {
     finding_.evidence.push_back(fmt::format("{}{} = {}", slot_name(tensor.is_input, tensor.slot), position_text(place),
                                             number_text(operand->at(place))));
+  }
+}
+
+// Of a batch of tokens, or of one result for each request.
+void FindingWriter::add_requests() {
+  const std::vector<StepRequest>& requests = search_.step().requests;
+  if (requests.empty() || root_.tensor == nullptr || root_.tensor->shape.empty()) return;
+  const auto size = static_cast<std::uint64_t>(root_.tensor->shape[0]);
+  const bool has_rows = size == requests.back().row + requests.back().rows;
+  if (!has_rows && size != requests.size()) return;
+  const std::optional<SlotValues> values = SlotValues::open(search_.rank(), *root_.tensor);
+  if (!values) return;
+  const std::vector<Position> bad = values->find(bad_wanted(), kPlacesOfRequests);
+  std::map<std::uint64_t, std::set<std::uint64_t>> found;  // by the number of the request: positions
+  for (const Position& place : bad) {
+    const auto row = static_cast<std::uint64_t>(place[0]);
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      const StepRequest& one = requests[i];
+      if (!has_rows && i == row) found[i].insert(one.position + one.rows - 1);
+      if (has_rows && row >= one.row && row < one.row + one.rows) found[i].insert(one.position + row - one.row);
+    }
+  }
+  for (const auto& [number, positions] : found) {
+    finding_.evidence.push_back(fmt::format("in rows of request {}: position {}", requests[number].request,
+                                            ranges_text({positions.begin(), positions.end()})));
+  }
+  if (!found.empty() && found.size() < requests.size() && bad.size() < kPlacesOfRequests) {
+    finding_.evidence.push_back(fmt::format("not in those of the other {} of {}", requests.size() - found.size(),
+                                            count_text(requests.size(), "request")));
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <limits>
 #include <map>
+#include <set>
 
 #include "face/report/catalog_text.h"
 #include "face/report/json.h"
@@ -202,6 +203,37 @@ std::string hits_table(const Catalog& catalog, std::span<const Watchpoint> watch
                std::string(at.op->op_name), slot_text(*at.tensor), dtype_of(hit), shape_of(hit),
                std::string(watchpoints[hit.watchpoint].condition.info->id), setting_text(hit), actual_text(hit),
                previous_text(hit), source_text(*at.op)});
+  }
+  return table.empty() ? "" : table.text(width);
+}
+
+std::string summary_table(const Catalog& catalog, std::span<const Watchpoint> watchpoints, const WatchReport& report,
+                          std::size_t width) {
+  struct Sum {
+    std::size_t hits = 0;
+    std::set<std::string_view> ops;
+    const WatchHit* first = nullptr;
+  };
+  std::map<std::uint32_t, Sum> sums;  // by watchpoint
+  const auto step_of = [&](const WatchHit& hit) { return where(catalog, hit.tensor).step->id.number; };
+  for (const WatchHit& hit : report.hits) {
+    if (!hit.hit) continue;
+    Sum& sum = sums[hit.watchpoint];
+    ++sum.hits;
+    sum.ops.insert(where(catalog, hit.tensor).op->op_name);
+    if (sum.first == nullptr || step_of(hit) < step_of(*sum.first)) sum.first = &hit;
+  }
+  Table table({{"condition"},
+               {"hits", Align::right},
+               {"ops", Align::right},
+               {"first step", Align::right},
+               {"first op", Align::left, true},
+               {"line", Align::left, false, 1}});
+  for (const auto& [watchpoint, sum] : sums) {
+    const Where at = where(catalog, sum.first->tensor);
+    table.add({std::string(watchpoints[watchpoint].condition.info->id), std::to_string(sum.hits),
+               std::to_string(sum.ops.size()), std::to_string(at.step->id.number), std::string(at.op->op_name),
+               source_text(*at.op)});
   }
   return table.empty() ? "" : table.text(width);
 }

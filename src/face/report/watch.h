@@ -10,6 +10,8 @@
 namespace sonde {
 
 // `width` of the terminal; 0: none.
+std::string summary_table(const Catalog& catalog, std::span<const Watchpoint> watchpoints, const WatchReport& report,
+                          std::size_t width);  // a row for each condition
 std::string hits_table(const Catalog& catalog, std::span<const Watchpoint> watchpoints, const WatchReport& report,
                        std::size_t width);
 // The tensors that could not be judged, one line for each condition and reason.
