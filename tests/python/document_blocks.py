@@ -22,7 +22,7 @@ import shutil
 import subprocess
 import sys
 
-from processes import _OURS
+from processes import _OURS, python_file
 
 CHECKOUT = pathlib.Path(__file__).parents[2]
 PROGRAMS = pathlib.Path(__file__).parent / "documents"
@@ -135,8 +135,13 @@ class World:
         (self.root / "abs").mkdir()
         shutil.copytree(CHECKOUT / "examples", self.home / "examples", ignore=shutil.ignore_patterns("__pycache__"))
         (self.home / ".venv").symlink_to(sys.prefix)
+        self.interpreter = python_file(self.root)
+        (self.root / "torchrun").write_text(f'#!/bin/sh\nexec {self.interpreter} -m torch.distributed.run "$@"\n')
+        (self.root / "torchrun").chmod(0o755)
         scripts = [os.path.join(sys.prefix, "bin")]
-        if environment:
+        if environment is None:
+            scripts.insert(0, str(self.root))
+        else:
             (self.home / environment).symlink_to(CHECKOUT / environment)
             scripts.insert(0, str(CHECKOUT / environment / "bin"))
         kept = {name: value for name, value in os.environ.items() if not name.startswith((*_OURS, "XDG_"))}
@@ -146,6 +151,7 @@ class World:
             "PROGRAMS": str(PROGRAMS),
             "CHECKOUT": str(CHECKOUT),
             "PYTHONUNBUFFERED": "1",  # keeps the order of the output
+            "PYTHON_EXEC": str(self.interpreter),  # for torchrun's processes
         }
 
     def inside(self, text):
@@ -170,7 +176,7 @@ class World:
 
     def python(self, sources, first="", single=False):
         """Runs them in one interpreter; for each its exit status and what it printed."""
-        runner = [sys.executable, "-c", _RUN_PYTHON]
+        runner = [self.interpreter, "-c", _RUN_PYTHON]
         done = self._run(runner, json.dumps([self.inside(first), [self.inside(source) for source in sources], single]))
         results = re.findall(r"^---- results: (.*)$", done.stdout, re.M)  # sonde prints its last line after them
         if done.returncode != 0 or not results:

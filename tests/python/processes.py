@@ -1,6 +1,8 @@
 """Processes as a user starts them, in a clean environment outside the checkout, and their configurations."""
 
 import os
+import pathlib
+import shlex
 import subprocess
 import sys
 import sysconfig
@@ -38,6 +40,19 @@ def python(fresh=None):
     `fresh`: whether it must be the former; without, as the test is marked."""
     fresh = cold if fresh is None else fresh
     return [sys.executable] if fresh or os.environ.get("SONDE_TESTS_COLD") else _warm.client()
+
+
+def torchrun(directory, *arguments):
+    """`torchrun ARGUMENTS`, and what it needs in its environment so that its processes are python() too."""
+    return [*python(), "-m", "torch.distributed.run", *arguments], {"PYTHON_EXEC": python_file(directory)}
+
+
+def python_file(directory):
+    """python() as a file in this directory, for what starts Python by a path: a shell, torchrun."""
+    path = pathlib.Path(directory) / "python"
+    path.write_text(f'#!/bin/sh\nexec {shlex.join(python())} "$@"\n')
+    path.chmod(0o755)
+    return path
 
 
 class Run:

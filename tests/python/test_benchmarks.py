@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from processes import run_in
 
 BENCHMARKS = pathlib.Path(__file__).resolve().parents[2] / "benchmarks"
 # Modules that the programs import.
@@ -20,10 +21,8 @@ def test_there_are_programs():
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_benchmark_starts_and_shows_its_options(program, tmp_path):
-    run = subprocess.run(
-        [sys.executable, BENCHMARKS / program, "--help"], check=False, capture_output=True, text=True, cwd=tmp_path
-    )
-    assert (run.returncode, run.stderr) == (0, "")
+    run = run_in(tmp_path, None, sys.executable, BENCHMARKS / program, "--help")
+    assert (run.status, run.stderr) == (0, "")
     assert run.stdout.startswith(f"usage: {program} ")
     assert f"`{program}" in (BENCHMARKS / "README.md").read_text()
 

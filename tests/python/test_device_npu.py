@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from conftest import CLI
 from device_programs import on_device
-from processes import run_in
+from processes import python, run_in
 
 TRAINING = """
 import pathlib
@@ -234,7 +234,7 @@ except ImportError as error:
 
 def test_the_stand_in_steps_back_for_a_backend_named_npu(script, execute):
     begin = on_device("").replace("import testdev\n", "").replace("testdev.schedule('last')\n", "")
-    ran = execute(CLI, "run", "--npu-stand-in", "--", sys.executable, script(begin + STEPS_BACK))
+    ran = execute(CLI, "run", "--npu-stand-in", "--", *python(), script(begin + STEPS_BACK))
     assert ran.status == 0, ran.stderr
     assert ran.stdout.splitlines() == [
         "cpu cpu",

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from first_bad_program import ADAM, CASES, SCALER
-from processes import CLI, run_in, settings_of
+from processes import CLI, run_in, settings_of, torchrun
 
 PROGRAM = pathlib.Path(__file__).with_name("first_bad_program.py")
 STEP = {name: step for step, name in enumerate(CASES)} | {"scaler": SCALER, "adam": ADAM}
@@ -21,11 +21,11 @@ LINES = {
 }
 
 
-def record(directory, name, *command, reread=True, **common):
+def record(directory, name, *arguments, reread=True, command=(sys.executable,), environment=None, **common):
     dump = directory / name
     config = directory / f"{name}.json"
     config.write_text(json.dumps(settings_of(dump, None, {"reread": reread}, common)))
-    run = run_in(directory, dump, sys.executable, *command, MINDSPORE_DUMP_CONFIG=config)
+    run = run_in(directory, dump, *command, *arguments, MINDSPORE_DUMP_CONFIG=config, **(environment or {}))
     assert run.status == 0, run.stderr
     return dump
 
@@ -178,10 +178,9 @@ def test_the_next_configuration_is_accepted(full, directory):
 
 
 def test_of_two_ranks_the_one_that_was_bad(directory):
-    dump = record(
-        directory, "ranks", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", PROGRAM, "ranks",
-        saved_data="statistic", support_device=[0, 1],
-    )  # fmt: skip
+    command, environment = torchrun(directory, "--standalone", "--nproc-per-node", "2")
+    common = {"saved_data": "statistic", "support_device": [0, 1]}
+    dump = record(directory, "ranks", PROGRAM, "ranks", command=command, environment=environment, **common)
     report = look("first-bad", dump)
     first = report.first
     assert (first["rank"], first["step"], first["op_type"]) == (1, 1, "log")

@@ -1,11 +1,10 @@
 """sonde compare of a training on two ranks with the same on one process."""
 
-import sys
 import textwrap
 
 import journal_reader
 import pytest
-from processes import CLI, run_in
+from processes import CLI, python, run_in
 from ranks import DISTRIBUTED, run_ranks
 
 REPLICAS = (
@@ -130,7 +129,7 @@ EXPERTS = (
 def on_one_process(directory, source):
     (directory / "alone.py").write_text(textwrap.dedent(source).replace("dist.init_process_group", "# "))
     golden = directory / "golden"
-    command = [CLI, "run", "--out", golden, "--saved-data", "full", "--", sys.executable, "alone.py"]
+    command = [CLI, "run", "--out", golden, "--saved-data", "full", "--", *python(fresh=False), "alone.py"]
     whole = run_in(directory, golden, *command, WORLD_SIZE=1, RANK=0, MEET="")
     assert whole.status == 0, whole.stderr
     return golden

@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 import torch
-from conftest import CLI
+from processes import CLI, python
 
 # In the form of TorchAir's page about its dump of data: a model without parameters, options, a scope.
 NETWORK = """
@@ -71,7 +71,7 @@ MODEL = """
 @pytest.fixture
 def run(script, execute, tmp_path):
     def run(source, *arguments, **environment):
-        return execute(CLI, "run", "--npu-stand-in", *arguments, "--", sys.executable, script(source), **environment)
+        return execute(CLI, "run", "--npu-stand-in", *arguments, "--", *python(), script(source), **environment)
 
     return run
 

@@ -5,7 +5,7 @@ import sqlite3
 import sys
 
 import pytest
-from processes import CLI, run_alone, run_in
+from processes import CLI, python, run_alone, run_in
 
 import sonde
 
@@ -71,7 +71,7 @@ def recorded(tmp_path_factory):
     (place / "train.py").write_text(PROGRAM)
     bare = run_in(place, None, sys.executable, "train.py")
     dump = place / "dump"
-    run = run_in(place, dump, CLI, "run", "--out", dump, "--saved-data", "full", "--", sys.executable, "train.py")
+    run = run_in(place, dump, CLI, "run", "--out", dump, "--saved-data", "full", "--", *python(), "train.py")
     assert bare.status == run.status == 0, run.stderr
     assert bare.stdout == run.stdout
     return sonde.open(dump)
@@ -103,7 +103,7 @@ def test_wrapped_parameters_gradients_and_states_have_their_names(recorded):
 def many_lines(tmp_path_factory):
     place = tmp_path_factory.mktemp("lines")
     (place / "lines.py").write_text(LINES)
-    run = run_in(place, None, CLI, "run", "--out", "dump", "--", sys.executable, "lines.py")
+    run = run_in(place, None, CLI, "run", "--out", "dump", "--", *python(), "lines.py")
     assert run.status == 0, run.stderr
     return sonde.open(place / "dump")
 
@@ -221,7 +221,7 @@ dist.destroy_process_group()
 @pytest.mark.parametrize("style", ["fsdp2", "fsdp1", "fsdp1, original"])
 def test_gathered_parameters_have_the_names_of_the_sharded_ones(style, tmp_path):
     (tmp_path / "train.py").write_text(GATHERED)
-    program = [sys.executable, "train.py", style]
+    program = [*python(), "train.py", style]
     bare = run_in(tmp_path, None, *program)
     run = run_in(tmp_path, tmp_path / "dump", CLI, "run", "--out", tmp_path / "dump", "--", *program)
     assert bare.status == run.status == 0, run.stderr

@@ -13,6 +13,7 @@ import journal_reader
 import numpy as np
 import pytest
 from conftest import SMALL_TRAINING
+from processes import torchrun
 from ranks import DISTRIBUTED, run_ranks
 
 import sonde as package
@@ -97,17 +98,15 @@ PARALLEL = """
 
 
 @pytest.fixture
-def torchrun(execute, script):
-    """torchrun(source, config): two processes, as `torchrun --nproc-per-node 2 train.py` starts them."""
+def two_ranks(execute, script, tmp_path):
+    """two_ranks(source, config): two processes, as `torchrun --nproc-per-node 2 train.py` starts them."""
 
     def run(source, config=None, *arguments):
-        environment = {"OMP_NUM_THREADS": 1, "PYTHONWARNINGS": "ignore"}
+        options = ["--nproc-per-node=2", "--master-port=0", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0"]
+        command, environment = torchrun(tmp_path, *options)
         if config is not None:
             environment["MINDSPORE_DUMP_CONFIG"] = config
-        launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=0"]
-        return execute(
-            *launcher, "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", script(source), *arguments, **environment
-        )
+        return execute(*command, script(source), *arguments, OMP_NUM_THREADS=1, **environment)
 
     return run
 
@@ -239,11 +238,11 @@ def test_the_rank_that_did_not_arrive_is_named(tmp_path, sonde):
     assert issue["message"].startswith(late) and "its last operator is Default/exp-op0" in issue["message"]
 
 
-def test_data_parallel_training_is_the_same_bit_for_bit_and_its_gradients_are_reduced(torchrun, config, tmp_path):
+def test_data_parallel_training_is_the_same_bit_for_bit_and_its_gradients_are_reduced(two_ranks, config, tmp_path):
     torch = pytest.importorskip("torch")
-    bare = torchrun(PARALLEL, None, "bare")
+    bare = two_ranks(PARALLEL, None, "bare")
     assert bare.status == 0, bare.stderr
-    run = torchrun(PARALLEL, config(saved_data="tensor", support_device=[0, 1]), "watched")
+    run = two_ranks(PARALLEL, config(saved_data="tensor", support_device=[0, 1]), "watched")
     assert run.status == 0, run.stderr
     reduced = []
     for rank in (0, 1):

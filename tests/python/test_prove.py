@@ -2,13 +2,12 @@
 
 import json
 import random
-import sys
 import textwrap
 
 import dumps
 import pytest
 from conftest import SMALL_TRAINING
-from processes import python
+from processes import python, torchrun
 
 
 @pytest.fixture
@@ -341,8 +340,8 @@ def test_every_rank_of_torchrun_is_compared(sonde, script, dump):
         print("rank", dist.get_rank(), flush=True)
         dist.destroy_process_group()
     """
-    command = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", script(source))
-    run = sonde("run", "--prove", "--out", dump, "--", *command, timeout=280)
+    command, environment = torchrun(dump.parent, "--standalone", "--nproc-per-node", "2", script(source))
+    run = sonde("run", "--prove", "--out", dump, "--", *command, timeout=280, **environment)
     assert run.status == 0, run.stdout + run.stderr
     assert run.stdout.startswith("identical bit for bit: 2 processes, 6 steps, ")
 
@@ -375,9 +374,8 @@ SHARDED_TRAINING = """
 
 
 def test_the_local_part_of_each_rank_is_compared(sonde, script, dump):
-    path = script(SHARDED_TRAINING)
-    ranks = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", path)
-    run = sonde("run", "--prove", "--json", "--out", dump, "--", *ranks, timeout=280)
+    command, environment = torchrun(dump.parent, "--standalone", "--nproc-per-node", "2", script(SHARDED_TRAINING))
+    run = sonde("run", "--prove", "--json", "--out", dump, "--", *command, timeout=280, **environment)
     assert run.status == 1, run.stdout + run.stderr
     compared = json.loads(run.stdout)["compared"]
     assert compared["skipped"] == {}

@@ -6,7 +6,8 @@ its first `import torch` PyTorch calls what it calls at the end of a real import
 marked `cold`.
 
 A command that itself starts an interpreter, as `sonde run -- python train.py` does, gets WarmPython.client(): a small
-program that passes its script, environment, directory and output on to a fork, and ends as the fork does.
+program that passes its script, environment, directory and output on to a fork, and ends as the fork does. It may be
+called as `python` is, with -c, -m and -u too.
 """
 
 import contextlib
@@ -20,12 +21,20 @@ import subprocess
 import sys
 import tempfile
 
-# Variables that the interpreter or a library reads when it starts.
+# Variables that the interpreter or a library reads when it starts, but for those that a fork can still obey, one that
+# conftest.py sets for all, and torchrun's.
 _AT_START = ("PYTHON", "LD_", "LANG", "LC_", "OMP_", "KMP_", "MKL_", "GOMP_", "MALLOC_", "TORCH_", "ATEN_", "ONEDNN_")
+_LATER = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "PYTHONPATH", "PYTHONUNBUFFERED", "PYTHON_EXEC", "TORCH_NCCL_")
+
+
+def _at_start(variables):
+    names = [name for name in variables if name.startswith(_AT_START) and not name.startswith(_LATER)]
+    return {name: variables[name] for name in names}
+
 
 _SERVER = '''
-import atexit, builtins, ctypes, gc, importlib.machinery, json, os, random, select, signal, socket, sys, threading
-import types
+import atexit, builtins, ctypes, gc, importlib.machinery, json, os, random, runpy, select, signal, site, socket
+import sys, sysconfig, threading, types
 import torch
 import torch._dynamo  # at the first optimizer: a second and a half
 import torch._inductor.async_compile, torch._inductor.codecache, torch._inductor.codegen.cpp, torch._inductor.compile_fx
@@ -105,7 +114,7 @@ def program_of(client):
 
 
 def become(program, descriptors):
-    """This process is what `python script.py …` would be."""
+    """This process is what `python ARGUMENTS` would be; the program to run."""
     clients.close()
     for number, descriptor in enumerate(descriptors, 3 - len(descriptors)):
         os.dup2(descriptor, number)
@@ -113,19 +122,45 @@ def become(program, descriptors):
     os.chdir(program["directory"])
     os.environ.clear()
     os.environ.update(program["environment"])
-    sys.argv = program["arguments"]
-    sys.orig_argv = [sys.executable, *sys.argv]
-    path = os.path.abspath(sys.argv[0])
-    sys.path[0] = os.path.dirname(path)
+    site.addpackage(sysconfig.get_path("purelib"), "sonde_npu.pth", None)
+    sys.orig_argv = [sys.executable, *program["arguments"]]
+    unbuffered = program["arguments"][0] == "-u"
+    obey_variables(unbuffered)
     random.seed()  # as in a new interpreter
     del sys.modules["torch"]
     sys.meta_path.insert(0, Torch())
-    main = types.ModuleType("__main__")
+    return program_of_arguments(*program["arguments"][unbuffered:])
+
+
+def obey_variables(unbuffered):
+    """Those of _LATER."""
+    if unbuffered or os.environ.get("PYTHONUNBUFFERED"):
+        sys.stdout.reconfigure(write_through=True)
+    if threads := os.environ.get("OMP_NUM_THREADS"):
+        torch.set_num_threads(int(threads))
+    places = [os.path.abspath(place) for place in os.environ.get("PYTHONPATH", "").split(":") if place]
+    names = {name.partition(".")[0] for place in places if os.path.isdir(place) for name in os.listdir(place)}
+    if not names.isdisjoint({*sys.modules, "sitecustomize", "usercustomize"}):
+        os.execv(sys.executable, sys.orig_argv)  # they would have been imported from there
+    sys.path[1:1] = places
+
+
+def program_of_arguments(first, *more):
+    """The code and the variables of `__main__`."""
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    main.__builtins__ = builtins
+    sys.argv = [first, *more[first in ("-c", "-m"):]]
+    if first == "-c":
+        sys.path[0] = ""
+        return compile(more[0], "<string>", "exec"), main.__dict__
+    if first == "-m":
+        sys.path[0] = os.getcwd()
+        return "run(name)", {"run": runpy._run_module_as_main, "name": more[0]}
+    path = os.path.abspath(first)
+    sys.path[0] = os.path.dirname(path)
     main.__file__ = path
     main.__loader__ = importlib.machinery.SourceFileLoader("__main__", path)
-    main.__builtins__ = builtins
     main.__cached__ = None
-    sys.modules["__main__"] = main
     with open(path, "rb") as file:
         return compile(file.read(), path, "exec"), main.__dict__
 
@@ -166,13 +201,14 @@ end(0)
 '''
 
 
-# `python client.py ADDRESS ENVIRONMENT script.py …`: a command that a fork cannot be is one of the real interpreter.
+# `python client.py ADDRESS AT_START ARGUMENTS`: what a fork cannot be is the real interpreter.
 _CLIENT = """
 import json, os, resource, socket, sys
 address, at_start, *arguments = sys.argv[1:]
-prefixes, wanted = json.loads(at_start).values()
-found = {name: value for name, value in os.environ.items() if name.startswith(tuple(prefixes))}
-if not arguments or not arguments[0].endswith(".py") or found != wanted:
+prefixes, later, wanted = json.loads(at_start)
+read = [name for name in os.environ if name.startswith(tuple(prefixes)) and not name.startswith(tuple(later))]
+first = [*arguments, "", ""][arguments[:1] == ["-u"]]
+if not (first in ("-c", "-m") or first.endswith(".py")) or {name: os.environ[name] for name in read} != wanted:
     os.execv(sys.executable, [sys.executable, *arguments])
 connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 connection.connect("\\0" + address)
@@ -196,15 +232,13 @@ class WarmPython:
     def can_run(self, command, environment):
         """Whether the command is a script of this Python, and does not depend on the start of the interpreter."""
         is_script = len(command) > 1 and command[0] == sys.executable and str(command[1]).endswith(".py")
-        return is_script and not any(name.startswith(_AT_START) for name in environment)
+        return is_script and not _at_start(environment)
 
     def client(self):
-        """The beginning of a command that goes on with a script; it takes 30 ms."""
+        """The beginning of a command that goes on with the arguments of Python; it takes 30 ms."""
         self._start()
-        at_start = {name: value for name, value in os.environ.items() if name.startswith(_AT_START)}
-        address = f"sonde-warm-python-{self._server.pid}"
-        wanted = json.dumps({"prefixes": _AT_START, "variables": at_start})
-        return [sys.executable, "-IS", "-c", _CLIENT, address, wanted]
+        wanted = json.dumps([_AT_START, _LATER, _at_start(os.environ)])
+        return [sys.executable, "-IS", "-c", _CLIENT, f"sonde-warm-python-{self._server.pid}", wanted]
 
     def run(self, command, directory, environment, timeout):
         """As subprocess.run with captured text."""
