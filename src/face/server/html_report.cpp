@@ -27,7 +27,7 @@ Fields with(Fields fields, const Fields& more) {
   return fields;
 }
 
-constexpr std::uint64_t kHealthRows = 100;       // of a page of the health map, as web/src/screens/health_levels.ts asks
+constexpr std::uint64_t kHealthRows = 100;       // of its page, as web/src/screens/health_levels.ts
 constexpr std::uint64_t kMostHealthRows = 2000;  // of a level
 
 // The answer of a job; an empty one if there is none.
