@@ -138,14 +138,23 @@ def _prepare(original: Callable[..., Any]) -> Callable[..., Any]:
         result = original(runner, *args, **kwargs)
         if _serving.host is not None and _serving.depth == 0:
             batch = result if hasattr(result, "req_ids") else getattr(runner, "input_batch", None)
-            _serving.host.step_requests(_requests_in(batch, args))
+            _serving.host.step_requests(_requests_of_step(batch, args))
         return result
 
     return prepare
 
 
+def _requests_of_step(batch: Any, arguments: tuple[Any, ...]) -> list[tuple[str, int, int, int]]:
+    """As _requests_in(); an engine that keeps them in another way goes on, and its dump does not have them."""
+    try:
+        return _requests_in(batch, arguments)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        say_once(f"sonde: this vLLM does not say which rows belong to which request ({error}): the dump lacks them")
+        return []
+
+
 def _requests_in(batch: Any, arguments: tuple[Any, ...]) -> list[tuple[str, int, int, int]]:
-    """The requests of a batch, in the order of their rows. Empty: this engine keeps them in another way.
+    """The requests of a batch, in the order of their rows. Empty: the batch does not know them.
 
     vLLM's runner has `req_ids` and the tokens computed so far by request; the numbers of tokens that are scheduled are
     in the batch (since 0.11, gpu/model_runner.py) or an argument, by request.

@@ -211,3 +211,11 @@ def test_a_finding_names_the_requests_of_its_rows(serve, execute, tmp_path, conf
     found = execute(CLI, "first-bad", dump)  # of the last step, whose result is used
     assert found.status == 1 and "in rows of request second: position 1" in found.stdout, found.stdout
     assert "not in those of the other 1 of 2 requests" in found.stdout, found.stdout
+
+
+def test_an_engine_whose_batch_is_another_serves_and_a_line_says_what_the_dump_lacks(serve, tmp_path):
+    module = tmp_path / "packages/vllm/v1/worker/gpu_model_runner.py"
+    module.write_text(module.read_text().replace("=scheduled)", "=len(scheduled))"))
+    run = serve(recorded=tmp_path / "run")
+    assert run.stdout.startswith("served"), run.stderr
+    assert run.stderr.count("this vLLM does not say which rows belong to which request") == 1

@@ -820,7 +820,7 @@ export interface JobArguments {
   readonly steps?: string; // compare, first-bad, report, stomp, watch: steps to include, as 3, 0-5 or 1|4 (default: all that both have)
   readonly graph?: number; // compare, first-bad, report, stomp, watch: 0 training, 1 and 2 without gradients (default: all)
   readonly rank?: number; // compare, first-bad, report, stomp, watch: only this process (default: all)
-  readonly request?: string; // compare, first-bad, report, stomp, watch: steps of a serving engine that worked on this request
+  readonly request?: string; // compare, first-bad, stomp, watch: steps of a serving engine that worked on this request
   readonly csv?: boolean; // compare: write a row for each output, too
   readonly select?: readonly string[]; // report, watch: ops to include, by full name, last part of it, or type; '*' stops at '/', '**' does not; repeatable (default: all)
   readonly values?: "none" | "suspects" | "selected"; // report: elements of tensors: none; suspects (default): of what first-bad and compare name; selected: of the operators of --select too
