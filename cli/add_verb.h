@@ -2,13 +2,16 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <string>
 #include <type_traits>
 #include <vector>
 
 #include "ground/contract/option.h"
+#include "remote.h"
 
 namespace sonde {
 
@@ -54,6 +57,39 @@ void add_option(CLI::App& verb, Command& command, const Option<Owner, Value>& op
   }
 }
 
+inline void add_texts(std::string& value, std::vector<std::string*>& texts) { texts.push_back(&value); }
+inline void add_texts(std::vector<std::string>& value, std::vector<std::string*>& texts) {
+  for (std::string& text : value) texts.push_back(&text);
+}
+template <typename Value>
+void add_texts(Value&, std::vector<std::string*>&) {}  // a number, or a path of this machine
+
+// The values of the options for which `holds(facts)`.
+template <typename Command, typename Holds>
+std::vector<std::string*> texts_of(Command& command, const Holds& holds) {
+  std::vector<std::string*> texts;
+  const auto look = [&](const auto& option) {
+    if (holds(option.facts)) add_texts(command.*option.at, texts);
+  };
+  Options<Command>::each([&](const auto&... option) { (look(option), ...); });
+  return texts;
+}
+
+// Dumps at URLs become paths of their mirrors. Otherwise the exit status. The package opens them itself where it answers.
+template <typename Command>
+std::optional<int> resolve_urls(Command& command) {
+  for (const std::string* output : texts_of(command, [](const OptionFacts& facts) { return facts.is_output; })) {
+    if (const std::optional<int> refused = refuse_url(*output)) return refused;
+  }
+  if constexpr (requires { command.python; }) {
+    return std::nullopt;
+  } else {
+    std::optional<std::uint32_t> rank;
+    if constexpr (requires { rank = command.rank; }) rank = command.rank;
+    return open_remote_dumps(texts_of(command, [](const OptionFacts& facts) { return facts.is_dump; }), rank);
+  }
+}
+
 // Adds the verb, which calls `run(command)` and sets the exit status.
 template <typename Command, typename Run>
 void add_verb(CLI::App& app, int& exit_status, Run run) {
@@ -63,7 +99,10 @@ void add_verb(CLI::App& app, int& exit_status, Run run) {
   Verb::each([&](const auto&... option) { (add_option(*verb, *command, option), ...); });
   Verb::each([&](const auto&... option) { (relate_options(*verb, option.facts), ...); });
   verb->footer(Verb::footer);
-  verb->callback([command, run, &exit_status] { exit_status = run(*command); });
+  verb->callback([command, run, &exit_status] {
+    const std::optional<int> ended = resolve_urls(*command);
+    exit_status = ended ? *ended : run(*command);
+  });
 }
 
 template <typename Command>

@@ -11,6 +11,7 @@
 #include <iostream>
 
 #include "face/report/text.h"
+#include "ground/files/brought_files.h"
 #include "ground/files/safe_path.h"
 
 namespace sonde {
@@ -18,7 +19,9 @@ namespace {
 
 constexpr std::size_t kProblemsShown = 5;
 
-std::string dump(const Json& json, int indent) { return json_for_terminal(text_of_json(json, indent)); }
+std::string dump(const Json& json, int indent) {
+  return with_source_names(json_for_terminal(text_of_json(json, indent)));
+}
 
 // Indented as a member of a document: by two blanks more.
 std::string indented(const std::string& text) {
@@ -41,7 +44,8 @@ bool print_json(std::string_view text) {
 }
 
 // 0 or an errno.
-int write_and_close(Fd file, std::string_view text) {
+int write_and_close(Fd file, std::string_view with_paths) {
+  const std::string text = with_source_names(std::string(with_paths));
   const int error = write_all(file.get(), text.data(), text.size());
   const bool is_closed = ::close(file.release()) == 0;
   return error != 0 || is_closed ? error : errno;
@@ -122,7 +126,7 @@ int Answer::finish(int status) {
   return kUnreadable;
 }
 
-bool print_text(std::string_view text) { return print_json(text_for_terminal(text)); }
+bool print_text(std::string_view text) { return print_json(with_source_names(text_for_terminal(text))); }
 
 int print_error(const Error& error, int status) {
   print_error(error.message);
@@ -153,7 +157,7 @@ bool write_file(const std::string& path, std::string_view text) {
   return error == 0;
 }
 
-void print_notice(std::string_view text) { write(stderr, text_for_terminal(text)); }
+void print_notice(std::string_view text) { write(stderr, with_source_names(text_for_terminal(text))); }
 
 void print_error(const std::string& message) {
   Answer::get().note_error(message);

@@ -8,5 +8,6 @@ extern const char* const kConvertFormat;  // convert_format.py
 extern const char* const kAlerts;         // alerts.py
 extern const char* const kMcpServer;      // mcp_server.py
 extern const char* const kRecordedOp;     // recorded_op.py
+extern const char* const kRemoteDump;     // remote_dump.py
 
 }  // namespace sonde

@@ -57,6 +57,7 @@ class Option:
     tool: bool = False  # an argument of a tool of `sonde mcp`: it writes nothing, and names no path
     tool_help: str = ""
     dump: bool = False  # the value is a dump
+    output: bool = False  # the value is a file or directory to write
 
     @property
     def is_named(self) -> bool:
@@ -288,6 +289,8 @@ def _facts(option: Option, command: Command) -> str:
     separator = option.separator or ("," if option.is_list and option.base == "integer" else "")
     parts += [f".separator = '{separator}'"] if separator else []
     parts += [".is_required = true"] if option.required else []
+    parts += [".is_dump = true"] if option.dump else []
+    parts += [".is_output = true"] if option.output else []
     return "{" + ", ".join(parts) + "}"
 
 

@@ -26,6 +26,7 @@
 
 #include "sonde/dtype.h"
 #include "sonde/export.h"
+#include "sonde/file_source.h"
 #include "sonde/known_statistics.h"
 #include "sonde/result.h"
 #include "sonde/tensor.h"
@@ -171,6 +172,9 @@ class Dump {
   static Result<Dump> open(const std::filesystem::path& path, const DumpSelection& only = {}) {
     return open_version(path, only, kDumpApiVersion);
   }
+
+  // Files below `root` come from `source` when they are first read (sonde/file_source.h), for the rest of this process.
+  SONDE_EXPORT static void add_file_source(const std::filesystem::path& root, FileSource source);
 
   SONDE_EXPORT const std::filesystem::path& path() const;
   SONDE_EXPORT std::vector<std::uint32_t> ranks() const;

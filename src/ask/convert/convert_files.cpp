@@ -8,6 +8,7 @@
 
 #include "dump/formats/file_names.h"
 #include "ground/base/parallel.h"
+#include "ground/files/brought_files.h"
 
 namespace sonde {
 namespace {
@@ -43,6 +44,7 @@ Status add_tasks(const fs::path& path, const fs::path& out, LongNames& names, st
     tasks.push_back({path, out, names.of(path)});
     return {};
   }
+  if (Status listed = bring_tree(path); !listed) return listed;
   std::vector<fs::path> found;
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(path, problem)) {
     if (!entry.is_directory(problem) && is_binary(entry.path())) found.push_back(entry.path());

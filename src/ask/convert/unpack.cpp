@@ -14,6 +14,7 @@
 #include "dump/journal/journal.h"
 #include "dump/journal/rename_files.h"
 #include "dump/layout/side_names.h"
+#include "ground/files/brought_files.h"
 #include "ground/files/files.h"
 #include "ground/files/mapped_file.h"
 #include "ground/files/packed_path.h"
@@ -87,6 +88,7 @@ class Unpacker {
 
 Status copy_tree(const fs::path& from, const fs::path& to, const std::set<fs::path>& journals,
                  std::vector<fs::path>& packs) {
+  if (Status listed = bring_tree(from); !listed) return listed;
   std::error_code error;
   for (fs::recursive_directory_iterator at(from, error), end; !error && at != end; at.increment(error)) {
     const fs::path target = to / at->path().lexically_relative(from);
@@ -97,6 +99,7 @@ Status copy_tree(const fs::path& from, const fs::path& to, const std::set<fs::pa
     } else if (at->is_regular_file(problem) && is_pack_name(at->path().filename().native())) {
       packs.push_back(at->path());
     } else if (at->is_regular_file(problem) && !journals.contains(at->path())) {
+      if (Status brought = bring_file(at->path()); !brought) return brought;
       if (!fs::copy_file(at->path(), target, problem)) return io_error("write", target, problem.value());
     }
   }

@@ -16,6 +16,7 @@
 #include "dump/journal/live_run.h"
 #include "dump/layout/side_names.h"
 #include "ground/base/clock.h"
+#include "ground/files/brought_files.h"
 #include "ground/files/files.h"
 #include "ground/files/mapped_file.h"
 #include "ground/files/safe_path.h"
@@ -332,6 +333,10 @@ bool ended_before_first_entry(const CatalogRank& rank) {
 Result<Completion> complete_dump(const fs::path& dump, std::optional<std::uint32_t> rank) {
   const Result<Catalog> catalog = open_catalog(dump);
   if (!catalog) return catalog.error();
+  if (is_brought(dump)) {
+    return Error{ErrorCode::invalid_argument,
+                 "cannot complete dump '" + dump.string() + "': it is only read there; complete a copy of it"};
+  }
   Completion done;
   for (const CatalogRank& one : catalog->ranks) {
     if (rank && one.rank != *rank) continue;

@@ -20,6 +20,7 @@
 #include "dump/layout/side_names.h"
 #include "dump/run_files/statistic_csv.h"
 #include "ground/base/text.h"
+#include "ground/files/brought_files.h"
 #include "ground/files/files.h"
 #include "ground/files/mapped_file.h"
 #include "ground/files/packed_path.h"
@@ -101,6 +102,9 @@ class RankVerifier {
       : rank_(rank), options_(options), report_(report), live_(is_recording(own_directory_in(rank.metadata))) {}
 
   VerifiedRank verify() {
+    if (Status listed = bring_tree(rank_.directory); !listed) {
+      add(IssueKind::unreadable, {}, rank_.directory, "cannot look into it: " + listed.error().message);
+    }
     out_.rank = rank_.rank;
     out_.dump = rank_.dump;
     out_.directory = rank_.directory.string();

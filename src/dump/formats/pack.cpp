@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "dump/formats/little_endian.h"
+#include "ground/files/brought_files.h"
 #include "ground/files/files.h"
 #include "ground/files/mapped_file.h"
 
@@ -115,6 +116,7 @@ std::string pack_head(std::uint64_t section_bytes, std::string_view paths) {
 }
 
 Result<PackContents> read_pack(const fs::path& file, std::string_view name) {
+  if (Status brought = bring_file(file); !brought) return cannot_read(file, ErrorCode::io, brought.error().message);
   const Fd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return cannot_read(file, errno == ENOENT ? ErrorCode::not_found : ErrorCode::io, std::strerror(errno));
   struct stat status {};

@@ -16,6 +16,7 @@
 #include "dump/formats/cann_types.h"
 #include "dump/formats/file_names.h"
 #include "dump/formats/torch_file.h"
+#include "ground/files/brought_files.h"
 #include "ground/files/files.h"
 #include "ground/files/packed_path.h"
 
@@ -309,6 +310,7 @@ Result<Container> read_container(const std::filesystem::path& path) {
     if (!container) return cannot_read(path, container.error().code, container.error().message);
     return container;
   }
+  if (Status brought = bring_file(path); !brought) return cannot_read(path, ErrorCode::io, brought.error().message);
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return cannot_read(path, errno == ENOENT ? ErrorCode::not_found : ErrorCode::io, std::strerror(errno));
   struct stat status {};

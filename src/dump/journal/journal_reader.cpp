@@ -20,6 +20,7 @@
 #include "dump/journal/journal.h"
 #include "dump/journal/journal_format.h"
 #include "dump/journal/run_json.h"
+#include "ground/files/brought_files.h"
 
 namespace sonde {
 namespace {
@@ -323,6 +324,7 @@ Error cannot_read(const std::filesystem::path& file, ErrorCode code, const std::
 
 // Only the present bytes: a live run may append while they are read.
 Result<std::string> read_whole(const std::filesystem::path& file) {
+  if (Status brought = bring_file(file); !brought) return cannot_read(file, ErrorCode::io, brought.error().message);
   const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
     return cannot_read(file, errno == ENOENT ? ErrorCode::not_found : ErrorCode::io, std::strerror(errno));

@@ -15,6 +15,7 @@
 #include "dump/graph/source_text.h"
 #include "face/api/dump_access.h"
 #include "ground/base/text.h"
+#include "ground/files/brought_files.h"
 #include "read/catalog/catalog.h"
 #include "read/catalog/op_matchers.h"
 #include "read/catalog/select.h"
@@ -461,6 +462,10 @@ Status Dump::check_condition(const std::string& condition, std::span<const std::
   const Result<WatchCondition> made = make_condition(condition, parameters);
   if (!made) return made.error();
   return {};
+}
+
+void Dump::add_file_source(const std::filesystem::path& root, FileSource source) {
+  sonde::add_file_source(root, "", std::move(source));
 }
 
 std::vector<std::string_view> Dump::watch_errors(std::uint32_t error_code) { return error_messages(error_code); }

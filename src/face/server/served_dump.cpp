@@ -9,6 +9,7 @@
 #include "dump/layout/side_names.h"
 #include "face/report/catalog_text.h"
 #include "ground/contract/read_json.h"
+#include "ground/files/brought_files.h"
 #include "read/catalog/growing_rank.h"
 
 namespace sonde::server {
@@ -226,7 +227,7 @@ DumpStatus ServedDump::status() const {
   status.dump = number_;
   status.role = number_ == 0 ? DumpRole::target : DumpRole::golden;
   status.name = (path_.has_filename() ? path_ : path_.parent_path()).filename().string();
-  status.path = path_;
+  status.path = with_source_names(path_.string());
   status.error = error_;
   status.progress = progress_;
   status.generation = generation_;

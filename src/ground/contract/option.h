@@ -18,6 +18,8 @@ struct OptionFacts {
   int words = 0;                   // most words of a list; 0: any number
   char separator = '\0';           // between the values of a list in one word; 0: the option is repeated
   bool is_required = false;
+  bool is_dump = false;    // a dump, also one at a URL
+  bool is_output = false;  // a file or directory to write
 };
 
 template <typename Command, typename Value>

@@ -12,6 +12,7 @@
 #include <optional>
 #include <utility>
 
+#include "ground/files/brought_files.h"
 #include "ground/files/files.h"
 #include "ground/files/packed_path.h"
 
@@ -35,6 +36,7 @@ std::uint64_t most_copied_bytes() {
 }
 
 Result<Fd> open_regular(const std::filesystem::path& path, struct stat& status) {
+  if (Status brought = bring_file(path); !brought) return cannot_read(path, ErrorCode::io, brought.error().message);
   Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) {
     return cannot_read(path, errno == ENOENT ? ErrorCode::not_found : ErrorCode::io, std::strerror(errno));
@@ -86,9 +88,14 @@ void MappedFile::read_up_to_bytes(std::size_t bytes) { most_read_bytes = bytes; 
 
 Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
   struct stat status {};
-  Result<Fd> fd = open_regular(path, status);
   std::optional<PackedPath> packed;
-  if (!fd && (packed = packed_path(path.native()))) fd = open_regular(packed->pack, status);
+  if (is_brought(path) && (packed = packed_path(path.native()))) {
+    const Result<std::filesystem::path> part = bring_part(*packed);
+    if (!part) return cannot_read(path, ErrorCode::io, part.error().message);
+    if (!part->empty()) return open(*part);
+  }
+  Result<Fd> fd = open_regular(packed ? std::filesystem::path(packed->pack) : path, status);
+  if (!fd && !packed && (packed = packed_path(path.native()))) fd = open_regular(packed->pack, status);
   if (!fd) return fd.error();
   if (status.st_size == 0) return cannot_read(path, ErrorCode::corrupt, "the file is empty");
   MappedFile file;

@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "ground/base/parse_number.h"
+#include "ground/files/brought_files.h"
 
 namespace sonde {
 namespace {
@@ -39,6 +40,12 @@ std::optional<PackedPath> packed_path(std::string_view path) {
 
 int stat_tensor(const std::filesystem::path& path, struct stat& status) {
   if (::stat(path.c_str(), &status) == 0) return 0;
+  if (errno == ENOENT && is_brought(path)) {
+    const std::optional<PackedPath> packed = packed_path(path.native());
+    const std::filesystem::path file = packed ? std::filesystem::path(packed->pack) : path;
+    if (!bring_names(file.parent_path())) return EIO;
+    if (::stat(path.c_str(), &status) == 0) return 0;
+  }
   const int error_number = errno;
   const std::optional<PackedPath> packed = error_number == ENOTDIR ? packed_path(path.native()) : std::nullopt;
   if (!packed) return error_number;

@@ -13,6 +13,7 @@
 #include "dump/formats/tensor_file.h"
 #include "dump/layout/side_names.h"
 #include "ground/base/parse_number.h"
+#include "ground/files/brought_files.h"
 #include "ground/files/files.h"
 #include "ground/files/packed_path.h"
 
@@ -61,6 +62,7 @@ constexpr std::size_t kPeekBytes = 16;
 
 // The first bytes of a regular file; empty for everything else.
 std::string peek(const fs::path& path, std::uint64_t& bytes) {
+  if (!bring_file(path)) return {};
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
   if (!fd || ::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) return {};

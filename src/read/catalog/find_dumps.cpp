@@ -7,6 +7,7 @@
 #include "dump/formats/free_names.h"
 #include "dump/layout/side_names.h"
 #include "ground/base/parallel.h"
+#include "ground/files/brought_files.h"
 #include "ground/files/directory.h"
 #include "read/catalog/dump_tree.h"
 
@@ -72,6 +73,11 @@ void add_directory(const fs::path& path, bool is_link, bool is_beside, Scan& sca
 }
 
 void scan_files(const fs::path& directory, bool is_beside, Scan& scan) {
+  if (Status brought = bring_names(directory); !brought) {
+    scan.problems.push_back({directory, "cannot look into it: " + brought.error().message});
+    scan.unreadable = "'" + directory.string() + "': " + brought.error().message;
+    return;
+  }
   const std::error_code error = for_each_entry(directory, [&](std::string_view entry, fs::file_type type) {
     std::error_code ignored;
     const bool is_link = type == fs::file_type::symlink;

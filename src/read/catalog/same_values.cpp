@@ -4,6 +4,7 @@
 #include <array>
 #include <fstream>
 
+#include "ground/files/brought_files.h"
 #include "ground/files/packed_path.h"
 
 namespace sonde {
@@ -53,6 +54,7 @@ std::optional<bool> SameValues::same_files(const CatalogTensor& a, const Catalog
   const auto bytes = static_cast<std::uintmax_t>(status.st_size);
   if (bytes > bytes_left_ / 2) return std::nullopt;
   bytes_left_ -= 2 * bytes;
+  if (!bring_file(first) || !bring_file(second)) return std::nullopt;
   return same_bytes(first, second);
 }
 

@@ -12,6 +12,7 @@
 
 #include "dump/layout/side_names.h"
 #include "ground/base/clock.h"
+#include "ground/files/brought_files.h"
 #include "ground/files/files.h"
 #include "read/catalog/read_progress.h"
 #include "read/index/growing_index.h"
@@ -141,7 +142,7 @@ bool is_switched_off() {
 // Called after a slow read. Errors are ignored: the catalog is there.
 void save_if_at_rest(const Catalog& catalog, const fs::path& root, std::uint64_t began_us) {
   const fs::path file = index_file_of(root);
-  if (file.empty()) return;
+  if (file.empty() || is_brought(root)) return;  // it has the size of every file
   const Result<TreeSnapshot> snapshot = TreeSnapshot::take(root, places_outside(catalog, root));
   const std::int64_t rest = is_unfinished(catalog) ? kRestUnfinishedUs : kRestUnwatchedUs;
   if (!snapshot || rest_us(*snapshot, began_us) < rest) return;

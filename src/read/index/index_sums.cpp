@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "ground/base/parallel.h"
+#include "ground/files/brought_files.h"
 #include "ground/files/files.h"
 #include "ground/files/packed_path.h"
 #include "read/measure/health.h"
@@ -41,7 +42,8 @@ class StepFiles {
     }
     if (!opened_) return stat_tensor(path_of(file), status) == 0;  // a pack
     name_.assign(file.substr(slash == std::string_view::npos ? 0 : slash + 1));
-    return ::fstatat(opened_.get(), name_.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
+    if (::fstatat(opened_.get(), name_.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) return true;
+    return is_brought(rank_.directory) && stat_tensor(path_of(file), status) == 0;
   }
 
   bool follow(std::string_view file, struct stat& status) { return stat_tensor(path_of(file), status) == 0; }
