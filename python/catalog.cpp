@@ -9,6 +9,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -143,6 +144,29 @@ nb::dict op_columns(const Dump& dump) {
   return columns;
 }
 
+// The facts of tensors, some at a time and without the GIL: a thread that holds the dump may wait for Python's, to bring a
+// file.
+class TensorRows {
+ public:
+  explicit TensorRows(const Dump& dump) : dump_(dump) {}
+  const sonde::DumpTensor& row(std::size_t index) const {
+    constexpr std::size_t kAtOnce = 4096;
+    if (index < first_ || index - first_ >= rows_.size()) {
+      const nb::gil_scoped_release release;
+      first_ = index;
+      rows_.clear();
+      const std::size_t end = std::min(dump_.tensor_count(), index + kAtOnce);
+      for (std::size_t i = index; i < end; ++i) rows_.push_back(dump_.tensor(i));
+    }
+    return rows_[index - first_];
+  }
+
+ private:
+  const Dump& dump_;
+  mutable std::size_t first_ = 0;
+  mutable std::vector<sonde::DumpTensor> rows_;
+};
+
 // Sizes of all tensors one after the other, and where each begins: what Arrow calls a list.
 nb::dict tensor_columns(const Dump& dump) {
   const std::size_t rows = dump.tensor_count();
@@ -153,8 +177,9 @@ nb::dict tensor_columns(const Dump& dump) {
   Column<std::int32_t> shape_begins(rows + 1);
   Words dtype(rows), name(rows), key(rows), placement(rows), file(rows), skipped(rows), md5(rows), sha1(rows);
   std::int32_t begins = 0;
+  const TensorRows tensors(dump);
   for (std::size_t i = 0; i < rows; ++i) {
-    const sonde::DumpTensor tensor = dump.tensor(i);
+    const sonde::DumpTensor& tensor = tensors.row(i);
     op.add(static_cast<std::uint32_t>(tensor.op));
     slot.add(tensor.slot);
     is_input.add(tensor.is_input ? 1 : 0);
@@ -209,7 +234,10 @@ nb::dict statistics_dict(const Known& known) {
 nb::dict statistics_columns(const Dump& dump, const std::vector<std::size_t>& tensors) {
   std::vector<Known> rows;
   rows.reserve(tensors.size());
-  for (const std::size_t tensor : tensors) rows.push_back(dump.known_statistics(tensor).value_or(Known{}));
+  {
+    const nb::gil_scoped_release release;
+    for (const std::size_t tensor : tensors) rows.push_back(dump.known_statistics(tensor).value_or(Known{}));
+  }
   nb::dict columns;
   const auto put = [&]<typename Value>(std::string_view name, std::optional<Value> Known::*member) {
     Column<Value> values(rows.size());
@@ -289,7 +317,10 @@ nb::tuple values(const Dump& dump, std::size_t tensor) {
 }
 
 nb::object values_as_float32(const Dump& dump, std::size_t tensor) {
-  const sonde::Result<sonde::DumpValues> opened = dump.values(tensor);
+  const sonde::Result<sonde::DumpValues> opened = [&] {
+    const nb::gil_scoped_release release;
+    return dump.values(tensor);
+  }();
   if (!opened) raise(opened.error());
   const sonde::TensorView view = opened->view();
   std::vector<float> elements(static_cast<std::size_t>(view.elements()));
@@ -402,7 +433,10 @@ nb::object select_indices(const Dump& dump, bool ops, std::vector<std::uint32_t>
 }
 
 nb::tuple look(const Dump& dump, std::size_t tensor) {
-  const sonde::Result<sonde::DumpTensor> seen = dump.look(tensor);
+  const sonde::Result<sonde::DumpTensor> seen = [&] {
+    const nb::gil_scoped_release release;
+    return dump.look(tensor);
+  }();
   if (!seen) raise(seen.error());
   nb::list shape;
   for (const std::int64_t size : seen->shape) shape.append(size);
@@ -432,7 +466,10 @@ nb::dict attributes(const Dump& dump, std::size_t op) {
 }
 
 nb::dict edge_columns(const Dump& dump, std::size_t step) {
-  const std::vector<sonde::DumpEdge> edges = dump.edges(step);
+  const std::vector<sonde::DumpEdge> edges = [&] {
+    const nb::gil_scoped_release release;
+    return dump.edges(step);
+  }();
   Column<std::int64_t> from(edges.size()), to(edges.size());
   Column<std::uint32_t> from_slot(edges.size()), to_slot(edges.size());
   Words parameter(edges.size());
@@ -450,6 +487,26 @@ nb::dict edge_columns(const Dump& dump, std::size_t step) {
   columns["to_slot"] = to_slot.finish();
   columns["parameter"] = parameter.finish();
   return columns;
+}
+
+constexpr const char* kNeeds[] = {"file", "part", "directory", "tree"};
+
+// `ask(need, path, offset, bytes)` returns the reason why it failed, or "". It is called from any thread, and never
+// freed: the engine may read until the process ends.
+void add_file_source(const std::string& root, nb::object ask) {
+  auto* const kept = new nb::object(std::move(ask));
+  Dump::add_file_source(root, [kept](const sonde::FileRequest& request) -> sonde::Status {
+    const nb::gil_scoped_acquire acquire;
+    std::string why;
+    try {
+      why = nb::cast<std::string>((*kept)(kNeeds[static_cast<std::size_t>(request.need)], path_text(request.path),
+                                          request.offset, request.bytes));
+    } catch (const std::exception& error) {
+      why = error.what();
+    }
+    if (why.empty()) return {};
+    return sonde::Error{sonde::ErrorCode::io, why};
+  });
 }
 
 }  // namespace
@@ -481,9 +538,14 @@ void add_catalog(nb::module_& module) {
       .def(
           "code",
           [](const Dump& dump, std::size_t op, const std::string& file, std::uint32_t line) {
-            return text(dump.code(op, file, line));
+            const std::string found = [&] {
+              const nb::gil_scoped_release release;
+              return dump.code(op, file, line);
+            }();
+            return text(found);
           },
           nb::arg("op"), nb::arg("file"), nb::arg("line"));
+  module.def("add_file_source", &add_file_source, nb::arg("root"), nb::arg("ask"));
   module.def("convert_to_host", &convert_to_host, nb::arg("file"));
   module.def("check_condition", &check_condition, nb::arg("condition"), nb::arg("parameters"));
   module.def("watch_errors", &watch_errors, nb::arg(sonde::names::error_code));

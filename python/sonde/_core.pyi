@@ -1,5 +1,6 @@
 """The engine behind the Python face; private, used by sonde.session and by the adapters."""
 
+from collections.abc import Callable
 from typing import Any, TypedDict
 
 import numpy as np
@@ -169,6 +170,11 @@ def open_dump(
     path: str, ranks: list[int], steps: list[int], graphs: list[int], op: str, type: str, source: str
 ) -> Dump:
     """An empty list or text selects all."""
+
+def add_file_source(root: str, ask: Callable[[str, str, int, int], str]) -> None:
+    """Files below `root` come from `ask(need, path, offset, bytes)`, which returns the reason why it failed, or ''.
+
+    `need` is "file", "part", "directory" or "tree" (sonde/file_source.h)."""
 
 def convert_to_host(file: str) -> tuple[list[str], list[str]]:
     """(files written, tensors that failed) for one of CANN's files."""

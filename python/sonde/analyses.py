@@ -20,7 +20,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from . import _core
+from . import _core, remote
 from .answer_base import Steps
 from .answer_types import CompareQuestion, ConvertQuestion, FirstBadQuestion, Part, WatchQuestion
 from .answers import (
@@ -32,7 +32,7 @@ from .answers import (
     answer_of,
     comparison_of,
 )
-from .errors import Error
+from .errors import Error, named
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -81,7 +81,7 @@ def first_bad(dump: AnyDump, **question: Unpack[FirstBadQuestion]) -> FirstBad:
     ValueError when it has no such step, graph or rank."""
     with _errors():
         document, text = _core.first_bad(_native(dump), _options(FirstBadQuestion, question))
-    return answer_of(FirstBad, document, text=text)
+    return answer_of(FirstBad, named(document), text=named(text))
 
 
 @_asks(Part)
@@ -89,7 +89,7 @@ def stomp(dump: AnyDump, **question: Unpack[Part]) -> StompReport:
     """Finds tensors whose memory changed although no operator wrote it. Errors as of `first_bad`."""
     with _errors():
         document, text = _core.stomp(_native(dump), _options(Part, question))
-    return answer_of(StompReport, document, text=text)
+    return answer_of(StompReport, named(document), text=named(text))
 
 
 @_asks(CompareQuestion)
@@ -120,7 +120,7 @@ def watch(  # type: ignore[misc]  # `conditions` is an option of the question, t
     texts = [conditions] if isinstance(conditions, str) else list(conditions)
     with _errors():
         found = _core.watch(_native(dump), _options(WatchQuestion, {**question, "conditions": texts}))
-    return answer_of(WatchReport, found)
+    return answer_of(WatchReport, named(found))
 
 
 @_asks(ConvertQuestion)
@@ -136,7 +136,7 @@ def convert(
     and in `problems`."""
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
-    files = [os.fspath(path) for path in paths]
+    files = [remote.local_path(path) for path in paths]
     with _errors():
         found = _core.convert(files, os.fspath(out), _options(ConvertQuestion, question))
     return answer_of(Conversion, found)
@@ -157,8 +157,9 @@ def _errors() -> Iterator[None]:
 def _native(dump: AnyDump) -> _core.Dump:
     if not isinstance(dump, (str, os.PathLike)):
         return dump.tables.core
+    local = remote.local_path(dump)
     with _errors():
-        return _core.open_dump(os.fspath(dump), [], [], [], "", "", "")
+        return _core.open_dump(local, [], [], [], "", "", "")
 
 
 def _options(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:

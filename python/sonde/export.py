@@ -25,6 +25,7 @@ from .dump import Dump, Graph, Ops, Tensor, Tensors
 from .dump.column_types import TensorColumns
 from .errors import Error
 from .extras import extra
+from .remote import is_url
 
 StrPath: TypeAlias = str | os.PathLike[str]
 
@@ -69,6 +70,8 @@ def save(
     Raises ValueError when the format, table or a statistic does not exist, ImportError when a package is missing,
     OSError when the file cannot be written.
     """
+    if is_url(path):
+        raise ValueError("cannot write to a URL: name a path of this machine, and copy it afterwards")
     format = format_of(path, format)
     if table not in TABLES:
         raise ValueError(f"no table '{table}'; there are {', '.join(TABLES)}")

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from .. import analyses
+from .. import analyses, remote
 from ..errors import Error
 from ..msaccucmp import sonde_program
 from .dumps import Dumps, NamedDump, directory_of
@@ -82,7 +82,10 @@ async def _output_of(command: list[str], directory: str) -> bytes:
     """Standard output. The process ends with the question, also if the agent takes it back."""
     nothing = subprocess.DEVNULL
     output = bytearray()
-    async with await anyio.open_process(command, cwd=directory, stdin=nothing, stderr=nothing) as process:
+    environment = remote.environment()
+    async with await anyio.open_process(
+        command, cwd=directory, stdin=nothing, stderr=nothing, env=environment
+    ) as process:
         assert process.stdout is not None
         async for part in process.stdout:
             output += part

@@ -5,7 +5,7 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .. import _core
+from .. import _core, remote
 from ..errors import Error
 
 _LISTED = 20  # dumps in a message
@@ -24,7 +24,8 @@ class Dumps:
     def __init__(self, paths: Sequence[str]) -> None:
         """Raises Error if one of them is not a dump."""
         self.all: list[NamedDump] = []
-        for path in paths:
+        for given in paths:
+            path = remote.local_path(given)
             _check(path)
             name = os.path.basename(os.path.abspath(path)) or "dump"
             self.all.append(NamedDump(self._free_name(name), os.path.realpath(path)))

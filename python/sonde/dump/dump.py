@@ -4,8 +4,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from .. import _core
-from ..errors import Error
+from .. import _core, remote
+from ..errors import Error, named
 from ..html_table import html_table
 from .graph import Graph
 from .records import Problem, Step
@@ -24,16 +24,17 @@ def open(
     type: str | None = None,
     source: str | None = None,
 ) -> "Dump":
-    """Opens a dump, one rank's directory, or any directory inside one. Raises Error when it is not a dump, ValueError
-    when the selection is wrong; a file inside one that cannot be read is one of its `problems`.
+    """Opens a dump, one rank's directory, or any directory inside one; also at a URL of fsspec. Raises Error when it is
+    not a dump, ValueError when the selection is wrong; a file inside one that cannot be read is one of its `problems`.
 
     With a selection, as `select` takes it, only those operators are there. This is useful for dumps of hundreds of
     thousands of files with an index of `sonde index`: the selected operators are then found at once.
     """
     ranks, steps, graphs = numbers("rank", rank), numbers("step", step), numbers("graph", graph)
+    local = remote.local_path(path, ranks)
     try:
         core = _core.open_dump(
-            os.fspath(path),
+            local,
             ranks=ranks,
             steps=steps,
             graphs=graphs,
@@ -43,7 +44,7 @@ def open(
         )
     except (OSError, RuntimeError) as error:
         raise Error(str(error)) from None
-    return Dump(Tables(core, Path(path)))
+    return Dump(Tables(core, Path(local)))
 
 
 def _span(steps: list[int]) -> str:
@@ -63,7 +64,7 @@ class Dump:
     def __repr__(self) -> str:
         ranks, core = len(self.ranks), self.tables.core
         return (
-            f"<sonde.Dump {str(self.path)!r}: {ranks} rank{'' if ranks == 1 else 's'}, {len(self.steps)} steps, "
+            f"<sonde.Dump {named(str(self.path))!r}: {ranks} rank{'' if ranks == 1 else 's'}, {len(self.steps)} steps, "
             f"{core.op_count()} ops, {core.tensor_count()} tensors>"
         )
 
@@ -78,7 +79,7 @@ class Dump:
 
     @property
     def path(self) -> Path:
-        """The path that was opened."""
+        """The path that was opened; of a dump at a URL, its mirror on this machine."""
         return self.tables.path
 
     @property
@@ -119,7 +120,7 @@ class Dump:
     @property
     def problems(self) -> list[Problem]:
         """The files that could not be read."""
-        return [Problem(*problem) for problem in self.tables.core.problems()]
+        return [Problem(named(path), named(why)) for path, why in self.tables.core.problems()]
 
     def serve(
         self, golden: "str | os.PathLike[str] | Dump | None" = None, frame: Sequence[str] = LOCAL_NOTEBOOKS
@@ -128,5 +129,5 @@ class Dump:
         with. `frame` lists the origins whose pages may show this one: that of a notebook on another machine, or ()."""
         dumps = [self.path]
         if golden is not None:
-            dumps.append(golden.path if isinstance(golden, Dump) else Path(golden))
+            dumps.append(golden.path if isinstance(golden, Dump) else Path(remote.local_path(golden)))
         return Server(dumps, frame)

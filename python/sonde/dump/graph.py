@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import named
 from .column_types import GraphColumns
 from .columns import Column, Columns, Words
 from .rows import Op, Ops, by_name, op_columns
@@ -41,7 +42,7 @@ class Graph(Columns):
         return cls(tables, range(len(tables.steps.rank)))
 
     def __repr__(self) -> str:
-        return f"<sonde.Graph of {len(self._steps)} steps of {str(self._tables.path)!r}>"
+        return f"<sonde.Graph of {len(self._steps)} steps of {named(str(self._tables.path))!r}>"
 
     def select(self, step: Numbers = None, rank: Numbers = None, graph: Numbers = None) -> "Graph":
         """The graph of some steps, ranks or graphs: a number or several of each. Raises ValueError for other values."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ..answer_types import Statistics
+from ..errors import named
 from .column_types import GraphColumns, OpColumns, TensorColumns
 from .columns import Column, Columns, Known, Rows, Shapes, Words
 from .records import Problem, Source
@@ -52,7 +53,7 @@ class _Collection(Columns, Generic[_Row]):
         return self._one(int(self.rows[index]))
 
     def __repr__(self) -> str:
-        return f"<sonde.{type(self).__name__}: {len(self)} of {str(self.tables.path)!r}>"
+        return f"<sonde.{type(self).__name__}: {len(self)} of {named(str(self.tables.path))!r}>"
 
     @abc.abstractmethod
     def _one(self, row: int) -> _Row: ...

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
+from .. import remote
 from ..errors import Error
 from ..msaccucmp import sonde_program
 
@@ -26,7 +27,7 @@ class Server:
         pipe = subprocess.PIPE
         # In a session of its own: Ctrl-C is for this process.
         self._process = subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+            command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True, env=remote.environment()
         )
         assert self._process.stdout and self._process.stderr
         self.url = self._process.stdout.readline().strip()
