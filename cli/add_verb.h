@@ -86,7 +86,16 @@ std::optional<int> resolve_urls(Command& command) {
   } else {
     std::optional<std::uint32_t> rank;
     if constexpr (requires { rank = command.rank; }) rank = command.rank;
-    return open_remote_dumps(texts_of(command, [](const OptionFacts& facts) { return facts.is_dump; }), rank);
+    const auto is_dump = [](const OptionFacts& facts) { return facts.is_dump; };
+    if constexpr (requires { command.paths; }) {
+      std::vector<std::string> texts(command.paths.begin(), command.paths.end());
+      std::vector<std::string*> dumps;
+      add_texts(texts, dumps);
+      const std::optional<int> ended = open_remote_dumps(dumps, rank);
+      command.paths.assign(texts.begin(), texts.end());
+      return ended;
+    }
+    return open_remote_dumps(texts_of(command, is_dump), rank);
   }
 }
 

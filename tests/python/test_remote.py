@@ -6,9 +6,11 @@ import http.server
 import json
 import os
 import shutil
+import subprocess
 import sys
 import textwrap
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -207,6 +209,25 @@ def test_outputs_are_not_written_to_urls(at, bucket, tensors, tmp_path):
 def test_export_reads_a_url(at, bucket, tmp_path):
     assert at("export", f"{bucket}/tensors", "--step", "1", "--to", tmp_path / "one.npz").status == 0
     assert (tmp_path / "one.npz").stat().st_size > 1000
+
+
+def test_a_dump_at_a_url_is_copied_byte_by_byte(at, bucket, tensors, tmp_path):
+    assert at("convert", f"{bucket}/tensors", "--unpack", "--out", tmp_path / "copy").status == 0
+    for file in tensors.rglob("*.npy"):
+        assert (tmp_path / "copy" / file.relative_to(tensors)).read_bytes() == file.read_bytes()
+
+
+def test_two_commands_at_once_share_a_cache_and_one_that_was_killed_leaves_it_usable(s3, bucket, tmp_path):
+    environment = {**os.environ, **s3.environment, "SONDE_CACHE_DIR": str(tmp_path / "cache")}
+    command = [CLI, "verify", f"{bucket}/tensors", "--hashes"]
+    start = functools.partial(subprocess.Popen, command, env=environment, stdout=subprocess.PIPE, text=True)
+    with start() as killed:
+        while not list((tmp_path / "cache").rglob("*.npy")) and killed.poll() is None:
+            time.sleep(0.01)
+        killed.kill()
+    with start() as one, start() as other:
+        answers = [process.communicate()[0] for process in (one, other)]
+    assert answers[0] == answers[1] and "nothing wrong" in answers[0]
 
 
 def test_the_cache_keeps_what_was_used_last(at, bucket, tmp_path):

@@ -201,7 +201,7 @@ class RankVerifier {
     ++step.files;
     struct stat status {};
     int error_number = ::lstat(path.c_str(), &status) != 0 ? errno : 0;
-    if (error_number == ENOTDIR) error_number = stat_tensor(path, status);  // in a pack
+    if (error_number == ENOTDIR || is_brought(path)) error_number = stat_tensor(path, status);  // in a pack
     if (error_number != 0) {
       ++step.files_missing;
       const bool is_gone = error_number == ENOENT;

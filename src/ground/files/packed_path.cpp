@@ -1,6 +1,8 @@
 #include "ground/files/packed_path.h"
 
 #include <cerrno>
+#include <functional>
+#include <string>
 
 #include "ground/base/parse_number.h"
 #include "ground/files/brought_files.h"
@@ -38,7 +40,9 @@ std::optional<PackedPath> packed_path(std::string_view path) {
   return std::nullopt;
 }
 
-int stat_tensor(const std::filesystem::path& path, struct stat& status) {
+namespace {
+
+int stat_on_disk(const std::filesystem::path& path, struct stat& status) {
   if (::stat(path.c_str(), &status) == 0) return 0;
   if (errno == ENOENT && is_brought(path)) {
     const std::optional<PackedPath> packed = packed_path(path.native());
@@ -56,6 +60,17 @@ int stat_tensor(const std::filesystem::path& path, struct stat& status) {
   status.st_ino ^= (packed->offset + 1) * kOdd;
   status.st_size = static_cast<off_t>(packed->bytes);
   status.st_nlink = 2;
+  return 0;
+}
+
+}  // namespace
+
+int stat_tensor(const std::filesystem::path& path, struct stat& status) {
+  const int error_number = stat_on_disk(path, status);
+  if (error_number != 0 || !is_brought(path)) return error_number;
+  // A file that comes takes the place of its placeholder, whose number may then be another file's.
+  status.st_ino = static_cast<ino_t>(std::hash<std::string>()(path.native()));
+  status.st_nlink = 1;
   return 0;
 }
 

@@ -33,6 +33,7 @@ class StepFiles {
 
   // Without following a link if the file is in a directory. False if there is no such file.
   bool look(std::string_view file, struct stat& status) {
+    if (is_brought(rank_.directory)) return stat_tensor(path_of(file), status) == 0;
     const std::size_t slash = file.rfind('/');
     const std::string_view directory = file.substr(0, slash == std::string_view::npos ? 0 : slash);
     if (directory != directory_ || !is_open_) {
@@ -42,8 +43,7 @@ class StepFiles {
     }
     if (!opened_) return stat_tensor(path_of(file), status) == 0;  // a pack
     name_.assign(file.substr(slash == std::string_view::npos ? 0 : slash + 1));
-    if (::fstatat(opened_.get(), name_.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) return true;
-    return is_brought(rank_.directory) && stat_tensor(path_of(file), status) == 0;
+    return ::fstatat(opened_.get(), name_.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
   }
 
   bool follow(std::string_view file, struct stat& status) { return stat_tensor(path_of(file), status) == 0; }
