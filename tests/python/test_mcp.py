@@ -181,7 +181,7 @@ BAD = [
     ("first_bad", {"step": {"a": 1}}, "argument 'step': expected a text such as '3', '0-5' or '1|4', found {'a': 1}"),
     ("graph", {"distance": 10**12}, "argument 'distance': expected a whole number from 0 to 1073741824"),
     ("first_bad", {"no_trend": "yes"}, "argument 'no_trend': expected true or false, found 'yes'"),
-    ("first_bad", {"steps": 1}, "no argument 'steps'; there are dump, step, graph, rank, no_trend, limit"),
+    ("first_bad", {"steps": 1}, "no argument 'steps'; there are dump, step, graph, rank, request, no_trend, limit"),
     ("verify", {"complete": True}, "no argument 'complete'; there are dump, rank, hashes, ranks, limit"),
     ("show", {"picture": "a.png"}, "no argument 'picture'; there are "),
     ("watch", {"side": "left"}, "argument 'side': expected one of output, input, both, found 'left'"),
