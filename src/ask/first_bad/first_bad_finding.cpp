@@ -9,6 +9,7 @@
 #include "ask/first_bad/first_bad_search.h"
 #include "dump/journal/unrecorded.h"
 #include "ground/base/ranges_text.h"
+#include "ground/base/text.h"
 #include "ground/model/gradient_name.h"
 #include "read/catalog/data_flow.h"
 #include "read/operators/collective_call.h"

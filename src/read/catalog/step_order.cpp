@@ -1,9 +1,9 @@
 #include "read/catalog/step_order.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <iterator>
-#include <ranges>
 #include <tuple>
 #include <vector>
 
@@ -22,11 +22,20 @@ Times times_of(const CatalogRank& rank) {
   return times;
 }
 
+struct Span {
+  std::int64_t first = INT64_MAX, last = 0;
+};
+
+Span span_of(const Times& times) {
+  Span span;
+  for (const auto& [key, time] : times) span = {std::min(span.first, time), std::max(span.last, time)};
+  return span;
+}
+
 // The clock of `times` less the clock of `reference`: the median over their common steps.
 std::int64_t ahead(const Times& times, const Times& reference) {
-  const auto [first, last] = std::ranges::minmax(times | std::views::values);
-  const auto [reference_first, reference_last] = std::ranges::minmax(reference | std::views::values);
-  if (first <= reference_last && reference_first <= last) return 0;
+  const Span own = span_of(times), theirs = span_of(reference);
+  if (own.first <= theirs.last && theirs.first <= own.last) return 0;
   std::vector<std::int64_t> apart;
   for (const auto& [key, time] : times) {
     if (const auto same = reference.find(key); same != reference.end()) apart.push_back(time - same->second);
@@ -59,9 +68,7 @@ StepOrder::StepOrder(std::span<const CatalogRank* const> ranks) {
     if (Times times = times_of(*rank); !times.empty()) all.emplace_back(rank, std::move(times));
   }
   if (all.empty()) return;
-  const bool knows_times = std::ranges::all_of(all, [](const auto& one) {
-    return std::ranges::all_of(one.second | std::views::values, [](std::int64_t time) { return time > 0; });
-  });
+  const bool knows_times = std::ranges::all_of(all, [](const auto& one) { return span_of(one.second).first > 0; });
   const Times& reference = std::ranges::max_element(all, {}, [](const auto& one) { return one.second.size(); })->second;
   Times began;
   for (const auto& [rank, times] : all) {
