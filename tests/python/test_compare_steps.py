@@ -81,11 +81,13 @@ def test_a_repetition_has_no_difference(compared, beside):
 JOINED = (
     DISTRIBUTED
     + """
+    import time
     model = nn.parallel.DistributedDataParallel(net)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for epoch in range(2):
         with model.join():
             for batch in range(2 + rank):
+                time.sleep(0.2)  # steps of one rank are further apart than the same step of the two
                 h = model(torch.ones(4, 2) * batch)
                 if FAULT and (rank, epoch, batch) == (1, 1, 0):
                     h = torch.log(h - 100)
