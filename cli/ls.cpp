@@ -162,7 +162,9 @@ std::string summary_text(const Catalog& catalog, const std::vector<SelectedStep>
   return text + "\n" + table.text(terminal_width()) + requests_text(steps);
 }
 
-std::vector<ListedRequest> listed(const std::vector<StepRequest>& requests) {
+// Nothing where there are none: few steps are of an engine.
+std::optional<std::vector<ListedRequest>> listed(const std::vector<StepRequest>& requests) {
+  if (requests.empty()) return std::nullopt;
   std::vector<ListedRequest> all;
   for (const StepRequest& one : requests) {
     all.push_back({.request = one.request, .row = one.row, .rows = one.rows, .position = one.position});
@@ -171,20 +173,18 @@ std::vector<ListedRequest> listed(const std::vector<StepRequest>& requests) {
 }
 
 ListedStep listed(const CatalogStep& step, const Sum& sum) {
-  ListedStep listed_step = {.graph = step.id.graph,
-                            .step = step.id.number,
-                            .run = step.run,
-                            .ended = step.ended,
-                            .started_us = step.started_us,
-                            .ended_us = step.ended_us,
-                            .ops = sum.ops,
-                            .parameters = sum.parameters,
-                            .tensors = sum.tensors,
-                            .files = sum.files,
-                            .bytes = sum.bytes,
-                            .requests = {}};
-  if (!step.requests.empty()) listed_step.requests = listed(step.requests);
-  return listed_step;
+  return {.graph = step.id.graph,
+          .step = step.id.number,
+          .run = step.run,
+          .ended = step.ended,
+          .started_us = step.started_us,
+          .ended_us = step.ended_us,
+          .ops = sum.ops,
+          .parameters = sum.parameters,
+          .tensors = sum.tensors,
+          .files = sum.files,
+          .bytes = sum.bytes,
+          .requests = listed(step.requests)};
 }
 
 void answer_summary(const Catalog& catalog, const std::vector<SelectedStep>& steps, bool from_index) {

@@ -5,7 +5,6 @@ Names and journals come first. The bytes of other files come when the engine rea
 import os
 import threading
 from collections.abc import Iterable
-from pathlib import Path
 
 from .. import _core, errors
 from .mirror import Mirror
@@ -33,11 +32,6 @@ def local_path(dump: str | os.PathLike[str], ranks: Iterable[int] = ()) -> str:
             errors.names[str(mirror.root)] = mirror.name
         _core.add_file_source(str(mirror.root), mirror.ask)
     return str(mirror.path)
-
-
-def shown(path: str | os.PathLike[str]) -> str:
-    """The path, or the URL of a mirror."""
-    return errors.named(str(Path(path)))
 
 
 def environment() -> dict[str, str]:

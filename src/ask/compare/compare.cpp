@@ -113,7 +113,8 @@ std::vector<StepPair> pair_all(const Catalog& target, const Catalog& golden, con
 void sort_findings(DumpComparison& comparison) {
   std::vector<const CatalogRank*> ranks;
   for (const ComparedStep& step : comparison.steps) {
-    if (std::ranges::find(ranks, step.target->rank) == ranks.end()) ranks.push_back(step.target->rank);
+    if (ranks.empty() || ranks.back() != step.target->rank)
+      ranks.push_back(step.target->rank);  // they come rank by rank
   }
   const StepOrder order(ranks);
   const auto place = [&](const CompareFinding& finding) {

@@ -1,5 +1,7 @@
 #include "ground/files/brought_files.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <memory>
 #include <mutex>
@@ -34,10 +36,28 @@ std::shared_ptr<Root> root_of(const fs::path& path) {
   return found == roots.end() ? nullptr : *found;
 }
 
-bool is_listed(Root& root, const fs::path& directory) {
+bool is_in_tree(Root& root, const fs::path& directory) {
   const std::lock_guard lock(root.mutex);
-  if (root.listed.contains(directory)) return true;
   return std::ranges::any_of(root.trees, [&](const std::string& tree) { return is_below(directory.native(), tree); });
+}
+
+bool is_listed(Root& root, const fs::path& directory) {
+  {
+    const std::lock_guard lock(root.mutex);
+    if (root.listed.contains(directory)) return true;
+  }
+  return is_in_tree(root, directory);
+}
+
+bool is_here(const fs::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return false;
+  return !S_ISREG(status.st_mode) || (status.st_mode & 0777) != kPlaceholderMode;
+}
+
+Status ask(const FileRequest& request) {
+  const std::shared_ptr<Root> root = root_of(request.path);
+  return root ? root->source(request) : Status();
 }
 
 }  // namespace
@@ -47,15 +67,6 @@ namespace brought {
 std::atomic<bool> has_sources{false};
 
 bool is_below_root(const fs::path& path) { return root_of(path) != nullptr; }
-
-Status ask(const FileRequest& request) {
-  const std::shared_ptr<Root> root = root_of(request.path);
-  return root ? root->source(request) : Status();
-}
-
-bool is_placeholder(const struct stat& status) {
-  return S_ISREG(status.st_mode) && (status.st_mode & 0777) == kPlaceholderMode;
-}
 
 }  // namespace brought
 
@@ -71,19 +82,16 @@ void add_file_source(const fs::path& root, const std::string& name, FileSource s
 }
 
 Status bring_file(const fs::path& path) {
-  if (!is_brought(path)) return {};
-  struct stat status {};
-  if (::stat(path.c_str(), &status) == 0 && !brought::is_placeholder(status)) return {};
-  return brought::ask({FileNeed::file, path});
+  if (!is_brought(path) || is_here(path)) return {};
+  return ask({FileNeed::file, path});
 }
 
 Result<fs::path> bring_part(const PackedPath& packed) {
   const fs::path pack(packed.pack);
-  struct stat status {};
-  if (!is_brought(pack) || (::stat(pack.c_str(), &status) == 0 && !brought::is_placeholder(status))) return fs::path();
+  if (!is_brought(pack) || is_here(pack)) return fs::path();
   const fs::path part = pack.parent_path() / ("." + pack.filename().string()) /
                         (std::to_string(packed.offset) + "-" + std::to_string(packed.bytes));
-  if (Status done = brought::ask({FileNeed::part, pack, packed.offset, packed.bytes}); !done) return done.error();
+  if (Status done = ask({FileNeed::part, pack, packed.offset, packed.bytes}); !done) return done.error();
   return part;
 }
 
@@ -100,12 +108,7 @@ Status bring_names(const fs::path& directory) {
 Status bring_tree(const fs::path& directory) {
   if (!is_brought(directory)) return {};
   const std::shared_ptr<Root> root = root_of(directory);
-  {
-    const std::lock_guard lock(root->mutex);
-    if (std::ranges::any_of(root->trees, [&](const auto& tree) { return is_below(directory.native(), tree); })) {
-      return {};
-    }
-  }
+  if (is_in_tree(*root, directory)) return {};
   if (Status done = root->source({FileNeed::tree, directory}); !done) return done;
   const std::lock_guard lock(root->mutex);
   root->trees.insert(directory);

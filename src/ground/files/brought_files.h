@@ -2,8 +2,6 @@
 // measures files of a dump asks here first; without a source that costs one load.
 #pragma once
 
-#include <sys/stat.h>
-
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
@@ -23,8 +21,6 @@ namespace brought {
 extern std::atomic<bool> has_sources;
 
 bool is_below_root(const std::filesystem::path& path);
-Status ask(const FileRequest& request);
-bool is_placeholder(const struct stat& status);
 
 }  // namespace brought
 
