@@ -33,7 +33,7 @@ def _at_start(variables):
 
 
 _SERVER = '''
-import atexit, builtins, ctypes, gc, importlib.machinery, json, os, random, runpy, select, signal, site, socket
+import atexit, builtins, ctypes, gc, importlib.machinery, io, json, os, random, runpy, select, signal, site, socket
 import sys, sysconfig, threading, types
 import torch
 import torch._dynamo  # at the first optimizer: a second and a half
@@ -135,7 +135,9 @@ def become(program, descriptors):
 def obey_variables(unbuffered):
     """Those of _LATER."""
     if unbuffered or os.environ.get("PYTHONUNBUFFERED"):
-        sys.stdout.reconfigure(write_through=True)
+        # As -u does: text goes through, and there is no buffer below it.
+        raw = open(1, "wb", buffering=0, closefd=False)
+        sys.stdout = sys.__stdout__ = io.TextIOWrapper(raw, sys.stdout.encoding, sys.stdout.errors, write_through=True)
     if threads := os.environ.get("OMP_NUM_THREADS"):
         torch.set_num_threads(int(threads))
     places = [os.path.abspath(place) for place in os.environ.get("PYTHONPATH", "").split(":") if place]
@@ -271,7 +273,8 @@ class WarmPython:
             self._connection.settimeout(None)
             return
         self._connection, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("SONDE_")}
+        own = ("SONDE_", "PYTHONUNBUFFERED")  # the forks alone obey these
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(own)}
         with tempfile.TemporaryDirectory() as place, other:
             # A compiled file: the name of its source is the one that it was compiled with.
             path = pathlib.Path(place) / "warm.pyc"
