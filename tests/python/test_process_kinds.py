@@ -112,7 +112,7 @@ def test_a_parent_that_only_starts_them_is_not_recorded_itself(sonde, script, du
 
 
 SPAWN = """
-import os, signal, sys, torch
+import os, signal, sys, time, torch
 import torch.distributed as dist
 from torch import nn
 
@@ -128,6 +128,7 @@ def train(rank, meet):
         if rank == 1 and step == int(sys.argv[2]):
             os.kill(os.getpid(), signal.SIGKILL)
         optimizer.step()
+    time.sleep(0.1)  # gloo's thread must free the last collective before the group goes, or both wait for ever
     dist.destroy_process_group()
 
 if __name__ == "__main__":
