@@ -91,13 +91,14 @@ test("Watch: conditions in sentences, a summary first, the newest hit of each te
 
 test("Compare: the card of the overview with the lines of both, the first difference in the curve, the worst rows first, each opens", async () => {
   await withPage(PAIR, {}, async (page) => {
-    await page.waitForSelector(".first-difference.bad .code");
+    const bothLines = () => page.waitForFunction(() => document.querySelectorAll(".first-difference .code .marked").length === 2);
+    await bothLines(); // each comes with an answer of its own
     const said = (all) => all.replaceAll(/\s+/g, " ");
     const shown = said(await page.locator(".first-difference").innerText()).replace("Show the comparison ", "");
     await go(page, "#/compare");
     await page.waitForSelector(".pairs .grid-row .op-link");
+    await bothLines();
     assert.equal(said(await page.locator(".first-difference").innerText()), shown);
-    assert.equal(await page.locator(".first-difference .code .marked").count(), 2); // of both sides
     for (const line of await page.locator(".first-difference .code .marked").allInnerTexts()) assert.match(line, /net\(torch\.randn\(3, 4\)\)/);
     assert.match(await page.locator(".plot [role=img]").getAttribute("aria-label"), /operators in the order of the run.*error over rounding.*First difference: 1/);
     const verdicts = await page.locator(".pairs .grid-row .verdict-word").allInnerTexts();

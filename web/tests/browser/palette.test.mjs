@@ -1,7 +1,7 @@
 // The palette, the focus after a change of the screen, paper, and a wide window.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { startBrowser, stopBrowser, withPage } from "./browser.mjs";
+import { settled, startBrowser, stopBrowser, withPage } from "./browser.mjs";
 
 const { SONDE_PAGE_MAPS: MAPS } = process.env;
 
@@ -17,6 +17,7 @@ test("the palette: words in any order, arrows, screens and actions, one Esc; the
       const names = [...document.querySelectorAll(".hits .name")];
       return names.length >= 4 && names.every(({ textContent: name }) => /(?=.*log)(?=.*block)/i.test(name));
     });
+    await settled(page); // no other hit comes between
     await page.keyboard.press("ArrowDown");
     const second = await page.locator(".hits li").nth(1).locator(".name").innerText();
     assert.equal(await page.locator(".hits .chosen .name").innerText(), second);

@@ -36,6 +36,8 @@ test("Q1: the health map says for every step how bad it is, also as a table", as
     await page.waitForSelector(".verdict.bad");
     await page.locator(".card", { hasText: "Health by scope and step" }).getByRole("button", { name: "As a table" }).click();
     const row = page.locator(".matrix tr", { hasText: "Default/network-Network" }).first();
+    await row.locator("td").nth(2).waitFor();
+    await settled(page);
     const cells = await row.locator("td").allInnerTexts();
     assert.equal(cells.length, 3);
     assert.match(cells[0], /placed and absorbed/); // by the verdict of first-bad
@@ -81,7 +83,7 @@ test("Q4: a tensor shows its distribution, its values, and the next NaN", async 
     await page.getByRole("tab", { name: "Heat map" }).click();
     await page.locator(".heat canvas").focus();
     for (let i = 0; i < 3; i += 1) await page.keyboard.press("ArrowDown");
-    assert.match(await text(page, ".heat .read-out"), /row 3, column 0: .*NaN/);
+    await page.waitForFunction(() => /row 3, column 0: .*NaN/.test(document.querySelector(".heat .read-out")?.textContent));
   });
 });
 
@@ -92,12 +94,14 @@ test("a tensor beside itself in the step before: what changed, by more than a to
     const all = () => page.locator(".tab-panel .read-out").first().innerText().then((words) => words.match(/^([\d,]+) of ([\d,]+) elements/).slice(1));
     await page.getByRole("tab", { name: "Previous step" }).click();
     await page.waitForFunction(() => document.querySelectorAll(".pictures canvas").length === 3);
+    await settled(page);
     const [before, elements] = await all();
     assert.equal(before, elements); // an optimizer with momentum changes every weight
     await page.getByLabel("Tolerance").fill("1");
     await page.waitForFunction((old) => !document.querySelector(".tab-panel .read-out").textContent.startsWith(`${old} `), before);
     await page.locator(".pictures canvas").first().focus();
     await page.keyboard.press("ArrowRight");
+    await page.waitForFunction(() => document.querySelectorAll(".pictures .read-out").length === 3);
     const cells = await page.locator(".pictures .read-out").allInnerTexts();
     assert.equal(cells.length, 3);
     for (const cell of cells) assert.match(cell, /row 0, column 1: /);
@@ -109,6 +113,7 @@ test("Q5: a trend over the steps, and the norms of gradients", async () => {
     await page.waitForSelector(".verdict.bad");
     const gradients = page.locator(".card", { hasText: "Norms of gradients" });
     await gradients.getByRole("button", { name: "As a table" }).click();
+    await settled(page);
     const cells = await gradients.locator("tr", { hasText: "head.weight" }).locator("td").allInnerTexts();
     assert.match(cells[0], /^[\d.e-]+, [\d.e-]+ times the median of the row$/);
     assert.match(cells[2], /NaN/);
@@ -121,11 +126,11 @@ test("Q5: a trend over the steps, and the norms of gradients", async () => {
 test("Q6: two runs: the first difference in words, the curve, every pair", async () => {
   await withPage(PAIR, {}, async (page) => {
     await page.getByRole("link", { name: "Compare" }).click();
-    await page.waitForSelector(".verdict.bad");
+    await page.waitForSelector(".first-difference.bad"); // the overview has a card of the finding, too
     const said = process.env.SONDE_FIRST_DIFFERENCE.replace(/^first difference: /, "").replaceAll(/\s+/g, " ");
     const clauses = said.slice(said.indexOf(": ") + 2).split("; "); // the headline has the place before them
     assert.ok(said.length > 30);
-    for (const clause of clauses) assert.ok((await text(page, ".verdict")).includes(clause), `${clause} is not in: ${await text(page, ".verdict")}`);
+    for (const clause of clauses) assert.ok((await text(page, ".first-difference")).includes(clause), `${clause} is not in: ${await text(page, ".first-difference")}`);
     await page.waitForSelector(".pairs .grid-row .op-link");
     assert.ok((await page.locator(".pairs .grid-row").count()) > 10);
     const golden = page.locator(".pairs .grid-row").first().locator("a[href*='d=1']");
@@ -138,6 +143,7 @@ test("Q6: two runs: the first difference in words, the curve, every pair", async
     await page.waitForSelector(".op-page");
     await page.getByRole("tab", { name: "Golden" }).click();
     await page.waitForFunction(() => document.querySelectorAll(".pictures canvas").length === 4);
+    await settled(page);
     assert.match(await text(page, ".tab-panel .read-out"), /^[\d,]+ of [\d,]+ elements differ\.$/);
   });
 });
@@ -202,6 +208,7 @@ test("the source begins with the line of the finding, and the bar stays in its p
     await page.waitForSelector(".verdict.bad");
     await go(page, "#/source");
     await page.waitForSelector(".source-line.marked");
+    await settled(page); // it comes into view
     assert.match(await text(page, ".source-line.marked"), /^✕.* 45 \d+ .*torch\.log\(certainty - margin\)/);
     const { y, height } = await page.locator(".source-line.marked").boundingBox();
     assert.ok(y > 48 && y + height < 800, `the line is at ${y}`);

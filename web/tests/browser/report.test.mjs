@@ -1,7 +1,7 @@
 // Q9: a report opens from file://, without server or network, and shows what was embedded; what it lacks it says.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { axeFindings, go, startBrowser, stopBrowser, text, withPage } from "./browser.mjs";
+import { axeFindings, go, settled, startBrowser, stopBrowser, text, withPage } from "./browser.mjs";
 
 const REPORT = process.env.SONDE_REPORT;
 const PAIR = process.env.SONDE_REPORT_PAIR;
@@ -50,6 +50,7 @@ test("the tables are sorted and filtered without a server", async () => {
     assert.match(bad, /^[1-9]\d* rows/);
     await go(page, "#/ops?s=2&sort=-l2norm&f=side:output l2norm>0");
     await page.waitForFunction((before) => document.querySelector(".count")?.textContent !== before, bad);
+    await settled(page); // the number is there before the rows
     const norms = await page.locator(".grid-row [role=gridcell]:nth-child(9)").allInnerTexts();
     const numbers = norms.map(Number).filter((value) => !Number.isNaN(value));
     assert.ok(numbers.length > 10);
@@ -81,9 +82,9 @@ test("what it lacks is said, with the command that shows it", async () => {
 test("two runs: the first difference and the table of pairs", async () => {
   await withPage(PAIR, {}, async (page) => {
     await go(page, "#/compare");
-    await page.waitForSelector(".verdict.bad");
-    await page.waitForSelector(".pairs .grid-row");
-    await page.locator(".verdict .headline a").click();
+    await page.waitForSelector(".first-difference.bad");
+    await page.waitForSelector(".pairs .grid-row .op-link");
+    await page.locator(".first-difference .headline a").click();
     await page.waitForSelector(".tensor-card");
     await go(page, "#/compare?view=graphs");
     await page.waitForFunction(() => [...document.querySelectorAll(".linked canvas")].filter((canvas) => Number(canvas.dataset.boxes) > 5).length === 2);
