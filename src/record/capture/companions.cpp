@@ -81,7 +81,7 @@ void Companions::find_parameter(const Op& op, const HostTensor& tensor, bool wit
 
 // Data that no op of the dump has written comes from outside.
 void Companions::find_data(const Op& op, const HostTensor& tensor, bool with_op, TensorRecord& record, Companion& out) {
-  if (tensor.storage == 0 || tensor.constant || cache_.is_written(tensor.storage)) return;
+  if (tensor.storage == 0 || tensor.constant || cache_.is_written(tensor.storage) || is_being_filled(tensor)) return;
   const std::uint32_t graph = op.record.step.graph;
   NamedTensors::DataNumber* number =
       named_tensors_.data_number(tensor.storage, graph, steps_[graph].stamp, op.backward, has_constants_);

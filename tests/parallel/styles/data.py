@@ -47,17 +47,15 @@ def ddp(run):
     train_data_parallel(run, network, sgd(network.parameters()))
 
 
-@style("DDP, micro-batches", own=("undivided",), lacks=("mean", "missing", "group"))
-def ddp_micro(run):
-    """Each rank adds up the gradients of two batches."""
-    network = nn.parallel.DistributedDataParallel(Net())
+def train_micro(run, network, optimizer, enter=lambda part: contextlib.nullcontext()):
+    """Each rank adds up the gradients of two batches; `enter(part)` says when they are exchanged."""
     rank = dist.get_rank()
 
     def gradients(step):
         losses = []
         for part in range(2):
             x, goal, _counts = batch(step, 2 * rank + part)
-            with network.no_sync() if part == 0 else contextlib.nullcontext():
+            with enter(part):
                 loss = mean_error(network(x), goal)
                 if not planted("undivided"):
                     loss = loss / 2
@@ -65,7 +63,18 @@ def ddp_micro(run):
             losses.append(loss)
         return sum(losses)
 
-    train(network.parameters(), sgd(network.parameters()), gradients, run.place)
+    train(network.parameters(), optimizer, gradients, run.place)
+
+
+@style("DDP, micro-batches", own=("undivided",), lacks=("mean", "missing", "group"))
+def ddp_micro(run):
+    network = nn.parallel.DistributedDataParallel(Net())
+    train_micro(
+        run,
+        network,
+        sgd(network.parameters()),
+        lambda part: network.no_sync() if part == 0 else contextlib.nullcontext(),
+    )
 
 
 @style("FSDP1", callers=UNITS)
@@ -80,6 +89,37 @@ def fsdp1(run):
 def fsdp2(run):
     network = shard(Net(), init_device_mesh("cpu", (2,)))
     train_data_parallel(run, network, sgd(network.parameters()))
+
+
+@style("FSDP2, micro-batches", own=("undivided",), lacks=("mean", "missing", "group"), callers=UNITS)
+def fsdp2_micro(run):
+    """The gradients are exchanged after each of them."""
+    network = shard(Net(), init_device_mesh("cpu", (2,)))
+    train_micro(run, network, sgd(network.parameters()))
+
+
+@style("FSDP2, micro-batches, one exchange", own=("undivided",), lacks=("mean", "missing", "group"), callers=UNITS)
+def fsdp2_last(run):
+    network = shard(Net(), init_device_mesh("cpu", (2,)))
+
+    def enter(part):
+        network.set_requires_gradient_sync(part == 1)
+        return contextlib.nullcontext()
+
+    train_micro(run, network, sgd(network.parameters()), enter)
+
+
+@style("FSDP1, micro-batches", own=("undivided",), lacks=("mean", "missing", "group", "clipping"), callers=UNITS)
+def fsdp1_micro(run):
+    network = Net()
+    network.blocks = nn.ModuleList(FullyShardedDataParallel(block, device_id=CPU) for block in network.blocks)
+    network = FullyShardedDataParallel(network, device_id=CPU)
+    train_micro(
+        run,
+        network,
+        sgd(network.parameters()),
+        lambda part: network.no_sync() if part == 0 else contextlib.nullcontext(),
+    )
 
 
 @style("HSDP", ranks=4, callers=UNITS)

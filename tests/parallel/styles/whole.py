@@ -107,7 +107,14 @@ WHOLE = {
     "cp": lambda: train_tokens(Net(block=Attention)),
     "ep": lambda: train_tokens(Net(block=Experts), parts=2),
 }
-SAME = {"fsdp1": "ddp", "fsdp2": "ddp", "one_f_one_b": "gpipe"}
+SAME = {
+    "fsdp1": "ddp",
+    "fsdp2": "ddp",
+    "one_f_one_b": "gpipe",
+    "fsdp2_micro": "ddp_micro",
+    "fsdp2_last": "ddp_micro",
+    "fsdp1_micro": "ddp_micro",
+}
 
 
 def whole(style):
