@@ -124,7 +124,7 @@ def ask_values(cell, runs):
     ops = [op for op in dump.ops if not op.is_parameter]
     for op in ops:
         for tensor in op.tensors:
-            if tensor.skipped not in ("", *UNDEFINED):
+            if tensor.skipped not in ("", "empty tensor", *UNDEFINED):
                 add(lacking["values"], f"{op.op_type} {tensor.side} ({tensor.skipped})")
         if op.source is None or not pathlib.Path(op.source.file).is_relative_to(HERE):
             add(lacking["line"], f"{op.op_type} ({where(op.source)})")

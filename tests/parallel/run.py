@@ -36,6 +36,7 @@ SHORT = {  # styles with cells that the tests of every change look at
     "ddp": ("bits", "repeat", "forward", "whole", "whole_mean", "other"),
     "ddp_micro": ("whole_clipping",),
     "fsdp1": ("bits", "values", "stats", "optimizer", "whole_state"),
+    "ep_idle": ("whole", "whole_missing"),
     "fsdp1_micro": ("stats", "whole"),
     "fsdp2_micro": ("whole",),
     "fsdp2": ("bits", "stats", "healthy", "repeat", "backward", "whole", "other_optimizer"),

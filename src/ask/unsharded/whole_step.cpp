@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
+#include <tuple>
 
 #include "ground/model/gradient_name.h"
 #include "plan/config/op_types.h"
@@ -15,7 +17,8 @@ namespace {
 constexpr double kSpacings = 64;          // of rounding, as for the ends of a step
 constexpr double kSpacingsOfCoarser = 4;  // of two runs in different types
 constexpr double kMostTolerance = 1e-2;
-constexpr std::size_t kMostCandidates = 16;  // calls at one place
+constexpr std::size_t kMostCandidates = 16;  // calls at one place, and as many again that have the golden shape,
+constexpr std::size_t kMostLookedAt = 512;   // of so many
 
 std::vector<double> factors_of(std::size_t parts) {
   std::vector<double> factors = {1};
@@ -48,6 +51,11 @@ double coarsest_spacing(const std::vector<RankStep>& ranks) {
 bool is_sum_of_parts(OpKind kind) {
   return kind == OpKind::copy || kind == OpKind::exact || kind == OpKind::cast || kind == OpKind::elementwise ||
          kind == OpKind::contraction || kind == OpKind::reduction;
+}
+
+// In letters.
+std::size_t common_start(std::string_view a, std::string_view b) {
+  return static_cast<std::size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
 }
 
 // An input, as both sides read it.
@@ -172,9 +180,23 @@ std::size_t WholeStep::calls_at(std::size_t stage, const CallSite& site) const {
   return most;
 }
 
-// Call `number` of `of` golden ones at `wanted`.
-void WholeStep::add_counterparts(const CallSite& wanted, const CallSite& site, std::size_t stage, std::size_t number,
-                                 std::size_t of, std::vector<Counterpart>& out) const {
+// A rank's first result has the shape of the golden one.
+bool WholeStep::has_shape_of(std::uint32_t golden, const Counterpart& with) const {
+  if (golden_.ops[golden].outputs.empty()) return false;
+  const CatalogTensor& wanted = *golden_.ops[golden].outputs.front();
+  const TensorParts parts = parts_of(with, {false, wanted.slot});
+  for (std::size_t rank = 0; rank < parts.ranks(); ++rank) {
+    const CatalogTensor* tensor = parts.at(rank, 0).tensor;
+    if (tensor != nullptr && tensor->has_shape && wanted.has_shape && tensor->shape == wanted.shape) return true;
+  }
+  return false;
+}
+
+// At `site`, for the golden op.
+void WholeStep::add_counterparts(std::uint32_t golden, const CallSite& site, std::size_t stage,
+                                 std::vector<Counterpart>& out) const {
+  const auto& [wanted, number] = golden_calls_.address(golden);
+  const std::size_t of = golden_calls_.at(wanted)->size();
   const std::size_t there = calls_at(stage, site);
   if (there == 0) return;
   const bool is_one_type = site.type == wanted.type;
@@ -189,27 +211,38 @@ void WholeStep::add_counterparts(const CallSite& wanted, const CallSite& site, s
   }
   for (const std::size_t calls : cuts) {
     const std::size_t stride = there / calls;
-    for (std::size_t i = 0; i < std::min(stride, kMostCandidates); ++i) {
-      out.push_back({stage, site, (number + i) % stride, stride, calls});
+    std::size_t left = kMostCandidates;
+    for (std::size_t i = 0; i < std::min(stride, kMostLookedAt) && left > 0; ++i) {
+      Counterpart with{stage, site, (number + i) % stride, stride, calls};
+      if (i >= kMostCandidates) {  // a rank may have its own experts' parameters far from where the golden run has them
+        if (!has_shape_of(golden, with)) continue;
+        --left;
+      }
+      out.push_back(std::move(with));
     }
   }
 }
 
 std::vector<Counterpart> WholeStep::counterparts(std::uint32_t golden) const {
   const CallSite& wanted = golden_calls_.address(golden).site;
-  const std::size_t number = golden_calls_.address(golden).number;
-  const std::size_t of = golden_calls_.at(wanted)->size();
   std::vector<Counterpart> found;
   std::set<std::pair<std::size_t, CallSite>> seen;
   const auto add = [&](std::size_t stage, const CallSite& site) {
-    if (seen.emplace(stage, site).second) add_counterparts(wanted, site, stage, number, of, found);
+    if (seen.emplace(stage, site).second) add_counterparts(golden, site, stage, found);
   };
+  // Those with nearer names first: values may be the same at several, as those of idle experts.
   const auto add_where = [&](const auto& fits) {
+    std::vector<std::tuple<std::size_t, std::size_t, const CallSite*>> there;
     for (const RankStep& rank : ranks_) {
       for (const auto& [site, calls] : rank.calls.all()) {
-        if (site.place.kind == wanted.place.kind && fits(site)) add(rank.stage, site);
+        if (site.place.kind != wanted.place.kind || !fits(site)) continue;
+        const std::size_t common =
+            common_start(site.module, wanted.module) + common_start(site.parameter, wanted.parameter);
+        there.emplace_back(common, rank.stage, &site);
       }
     }
+    std::ranges::stable_sort(there, std::greater(), [](const auto& one) { return std::get<0>(one); });
+    for (const auto& [common, stage, site] : there) add(stage, *site);
   };
   if (const auto known = learned(wanted.module)) {
     CallSite site = wanted;

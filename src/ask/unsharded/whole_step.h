@@ -113,8 +113,9 @@ class WholeStep {
   void doubt_alone();
   std::size_t calls_per_golden_call() const;
   std::vector<Counterpart> counterparts(std::uint32_t golden) const;
-  void add_counterparts(const CallSite& wanted, const CallSite& site, std::size_t stage, std::size_t number,
-                        std::size_t of, std::vector<Counterpart>& out) const;
+  void add_counterparts(std::uint32_t golden, const CallSite& site, std::size_t stage,
+                        std::vector<Counterpart>& out) const;
+  bool has_shape_of(std::uint32_t golden, const Counterpart& with) const;
   Counterpart counterpart_of(std::size_t rank, std::uint32_t op, bool of_all) const;
   Joined join_read(std::size_t rank, const Counterpart& with, const CompareInput& input, const TensorOf& golden,
                    SiteKind kind) const;

@@ -110,3 +110,13 @@ def ep(run):
     network = Net(block=Experts)
     shared = [p for name, p in network.named_parameters() if ".up." not in name and ".down." not in name]
     train_exchanging(run, network, shared, lambda step: batch(step, dist.get_rank()))
+
+
+@style("EP, an idle expert", lacks=("one_rank",))
+def ep_idle(run):
+    """No token goes to the expert of rank 1."""
+    network = Net(block=Experts)
+    for block in network.blocks:
+        torch.nn.init.constant_(block.gate.bias[1:], -100.0)
+    shared = [p for name, p in network.named_parameters() if ".up." not in name and ".down." not in name]
+    train_exchanging(run, network, shared, lambda step: batch(step, dist.get_rank()))
