@@ -1,4 +1,4 @@
-"""A stack of convolutions from a framework with channels last: kernels (h, w, in, out), padding and flattening its way."""
+"""Convolutions from a framework with channels last: kernels (h, w, in, out), padding and flattening its way."""
 
 import torch
 import torch.nn.functional as F

@@ -67,10 +67,8 @@ class Own(nn.Module):
         out = torch.einsum("tei,edi->ted", hidden, self.down)
         out = (out * share[..., None]).sum(1)
         own = self.shared.down(F.silu(self.shared.gate(y)) * self.shared.up(y))
-        if bad("gate_not_bent"):
-            own = own * self.shared_gate(y)  # bad("gate_not_bent")
-        else:
-            own = own * torch.sigmoid(self.shared_gate(y))
+        gate = self.shared_gate(y)
+        own = own * (gate if bad("gate_not_bent") else gate.sigmoid())
         return self.head(x + out + own)
 
 

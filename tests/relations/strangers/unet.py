@@ -1,4 +1,4 @@
-"""A residual block of a diffusion U-Net with a skip connection: norms over groups written out, convolutions by unfold."""
+"""A residual block of a diffusion U-Net with a skip connection: norms of groups by hand, convolutions by unfold."""
 
 import math
 
@@ -70,10 +70,9 @@ class Own(nn.Module):
     def block(self, x, t, name):
         h = self.norm(x, f"{name}_norm1")
         h = self.conv(h * h.sigmoid(), f"{name}_conv1")
-        if not bad("time_bent_twice"):
-            t = F.silu(t)
-        else:
-            t = F.silu(F.silu(t))  # bad("time_bent_twice")
+        t = F.silu(t)
+        if bad("time_bent_twice"):
+            t = F.silu(t)  # bad("time_bent_twice")
         h = h + F.linear(t, self.w[f"{name}_time_weight"], self.w[f"{name}_time_bias"])[..., None, None]
         h = self.norm(h, f"{name}_norm2")
         return self.conv(x, f"{name}_short") + self.conv(h * h.sigmoid(), f"{name}_conv2")
