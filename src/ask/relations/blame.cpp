@@ -55,6 +55,8 @@ struct BadTensors {
   std::vector<char> are_bad;               // by tensor
   std::set<std::uint64_t> sizes = {};      // of results that count, in elements; empty: all do
   std::vector<std::uint64_t> counts = {};  // by tensor: its elements with those of its likes in other steps; empty: own
+  // By tensor: no result, but with an error that nothing explains, although what follows from it hides it.
+  std::vector<char> are_starts = {};
   // As if there were no backward pass, whose operators read values from inside of others.
   bool forward_only = false;
   bool has_backward = has_gradients(pool);
@@ -98,6 +100,7 @@ Region region_of(const BadTensors& bad) {
   };
   for (std::uint32_t i = 0; i < pool.tensors.size(); ++i) {
     if (bad.has_size(i) && bad.is_bad_end(i)) take(i);
+    if (!bad.are_starts.empty() && bad.are_starts[i]) take(i);
   }
   while (!waiting.empty()) {
     const std::uint32_t op = waiting.back();
@@ -133,18 +136,48 @@ void count_weights(const Pool& target, const Pool& golden, RelationJudgement& ju
   judgement.nothing_corresponds = few && !judgement.weights_are_others;
 }
 
+// A part or view of what corresponds, which nothing reads, and which is not the last result: its shape or type was all
+// that was wanted, as of `zeros_like(x[:1])`.
+bool is_left_over(const Pool& pool, const RelationJudgement& judgement, std::uint32_t tensor, std::uint32_t last) {
+  const PoolTensor& own = pool.tensors[tensor];
+  if (own.op == kNoOp || own.op == last || !own.readers.empty() || !moves_or_casts(pool.op(own.op).kind)) return false;
+  return std::ranges::all_of(pool.ops[own.op].inputs, [&](std::uint32_t input) {
+    return judgement.standings[input] == Standing::good && !judgement.relations[input].weak;
+  });
+}
+
+std::uint32_t last_of_forward(const Pool& pool) {
+  std::uint32_t last = kNoOp;
+  for (std::uint32_t i = 0; i < pool.ops.size(); ++i) {
+    if (phase_in(pool, i) == Phase::forward && !pool.ops[i].outputs.empty()) last = i;
+  }
+  return last;
+}
+
 void find_regions(const Pool& target, const Pool& golden, RelationJudgement& judgement) {
   std::vector<char> target_is_bad(target.tensors.size()), golden_is_bad(golden.tensors.size());
-  for (std::size_t i = 0; i < target_is_bad.size(); ++i) target_is_bad[i] = is_bad(judgement.standings[i]);
+  std::vector<char> starts(target.tensors.size()), golden_starts(golden.tensors.size());
+  const std::uint32_t last = last_of_forward(target);
   for (std::uint32_t i = 0; i < target.tensors.size(); ++i) {
+    target_is_bad[i] = is_bad(judgement.standings[i]) && !is_left_over(target, judgement, i, last);
     if (judgement.standings[i] != Standing::beyond) continue;
-    for (const RelationPart& part : judgement.relations[i].parts) golden_is_bad[part.golden] = 1;
+    const Relation& relation = judgement.relations[i];
+    const bool is_shown = relation.difference.by == ComparedBy::values && !relation.weak;
+    starts[i] = is_shown;
+    for (const RelationPart& part : relation.parts) {
+      golden_is_bad[part.golden] = 1;
+      golden_starts[part.golden] |= static_cast<char>(is_shown);
+    }
   }
   for (std::size_t i = 0; i < golden_is_bad.size(); ++i) {
     if (!judgement.met[i] && golden.tensors[i].print.count > 0) golden_is_bad[i] = 1;
   }
-  BadTensors bad{.pool = target, .are_bad = std::move(target_is_bad), .counts = judgement.counts_over_steps};
-  BadTensors golden_bad{.pool = golden, .are_bad = std::move(golden_is_bad)};
+  BadTensors bad{.pool = target,
+                 .are_bad = std::move(target_is_bad),
+                 .counts = judgement.counts_over_steps,
+                 .are_starts = std::move(starts)};
+  BadTensors golden_bad{
+      .pool = golden, .are_bad = std::move(golden_is_bad), .are_starts = std::move(golden_starts)};
   const bool has_values = target.has_values() && golden.has_values();
   const auto find = [&](bool forward_only) {
     bad.forward_only = golden_bad.forward_only = forward_only;

@@ -7,69 +7,13 @@
 #include <optional>
 #include <string>
 
-#include "read/measure/values.h"
-#include "read/operators/op_attributes.h"
+#include "ask/relations/inside_call.h"
+#include "ask/relations/inside_loss.h"
+#include "ask/relations/inside_recurrence.h"
 #include "read/operators/op_nature.h"
 
 namespace sonde {
 namespace {
-
-constexpr std::int64_t kMostElements = 1 << 22;  // of an operator that is looked into
-
-struct Dense {
-  std::vector<std::int64_t> shape;
-  std::vector<double> values;
-
-  std::int64_t size(std::size_t from_the_end) const { return shape[shape.size() - from_the_end]; }
-};
-
-std::vector<double> mapped(const std::vector<double>& values, const auto& function) {
-  std::vector<double> result(values.size());
-  std::ranges::transform(values, result.begin(), function);
-  return result;
-}
-
-// One operator of the pool, with its inputs by slot.
-class Call {
- public:
-  Call(Pool& pool, std::uint32_t op) : pool_(pool), op_(op) {}
-
-  std::optional<Dense> input(std::uint32_t slot) const {
-    const PoolOp& own = pool_.ops[op_];
-    for (std::size_t i = 0; i < own.inputs.size(); ++i) {
-      if (own.slots[i] == slot) return load(own.inputs[i]);
-    }
-    return std::nullopt;
-  }
-  std::optional<Dense> output() const {
-    const PoolOp& own = pool_.ops[op_];
-    return own.outputs.empty() ? std::nullopt : load(own.outputs[0]);
-  }
-
-  double number(std::string_view name, double otherwise) const {
-    return number_in(pool_.catalog_op(op_), name).value_or(otherwise);
-  }
-  bool is_set(std::string_view name) const { return number(name, 0) != 0; }
-  std::int64_t count(std::string_view name) const {
-    const Attribute* found = attribute_of(pool_.catalog_op(op_), name);
-    return found == nullptr ? 0 : static_cast<std::int64_t>(found->integers.size());
-  }
-
-  void add(std::vector<std::int64_t> shape, std::vector<double> values) const {
-    pool_.add_computed(op_, std::move(shape), std::move(values));
-  }
-
- private:
-  std::optional<Dense> load(std::uint32_t tensor) const {
-    const PoolValues values = pool_.values_of(tensor);
-    if (!values || values.view().elements() > kMostElements) return std::nullopt;
-    const TensorView whole = values.view();
-    return Dense{{whole.shape.begin(), whole.shape.end()}, all_values(whole)};
-  }
-
-  Pool& pool_;
-  const std::uint32_t op_;
-};
 
 // The values inside of a normalisation over groups of elements: `group_of` says which group an element is in.
 void add_norm(const Call& call, const Dense& x, const std::vector<std::size_t>& group_of,
@@ -120,9 +64,35 @@ void add_layer_norm(const Call& call, bool centred) {
   add_norm(call, *x, group_of, groups, epsilon, centred, has_weight ? weight->values : std::vector<double>{});
 }
 
+// With the statistics that the run keeps: the distance from the mean, and the root of the variance.
+void add_kept_batch_norm(const Call& call, const Dense& x) {
+  const std::optional<Dense> weight = call.input(1), mean = call.input(3), variance = call.input(4);
+  const auto channels = static_cast<std::size_t>(x.shape[1]);
+  if (!mean || !variance || mean->values.size() != channels || variance->values.size() != channels) return;
+  const std::size_t inner = x.values.size() / (static_cast<std::size_t>(x.shape[0]) * channels);
+  const auto channel_of = [&](std::size_t i) { return i / inner % channels; };
+  const double epsilon = call.number("eps", 1e-5);
+  const std::vector<double> raised = mapped(variance->values, [&](double value) { return value + epsilon; });
+  const std::vector<double> deviation = mapped(raised, [](double value) { return std::sqrt(value); });
+  const std::vector<double> factor = mapped(deviation, [](double value) { return 1 / value; });
+  for (const std::vector<double>* numbers : {&raised, &deviation, &factor}) call.add({x.shape[1]}, *numbers);
+  std::vector<double> inside = x.values;
+  for (std::size_t i = 0; i < inside.size(); ++i) inside[i] -= mean->values[channel_of(i)];
+  call.add(x.shape, inside);
+  for (std::size_t i = 0; i < inside.size(); ++i) inside[i] *= factor[channel_of(i)];
+  call.add(x.shape, inside);
+  if (!weight || weight->values.size() != channels) return;
+  std::vector<double> scale = factor;
+  for (std::size_t i = 0; i < channels; ++i) scale[i] *= weight->values[i];
+  call.add({x.shape[1]}, std::move(scale));
+  for (std::size_t i = 0; i < inside.size(); ++i) inside[i] *= weight->values[channel_of(i)];
+  call.add(x.shape, std::move(inside));
+}
+
 void add_batch_norm(const Call& call) {
   const std::optional<Dense> x = call.input(0), weight = call.input(1);
-  if (!x || x->shape.size() < 2 || !(call.is_set("training") || call.is_set("train"))) return;
+  if (!x || x->shape.size() < 2) return;
+  if (!call.is_set("training") && !call.is_set("train")) return add_kept_batch_norm(call, *x);
   const auto channels = static_cast<std::size_t>(x->shape[1]);
   const std::size_t inner = x->values.size() / (static_cast<std::size_t>(x->shape[0]) * channels);
   std::vector<std::size_t> group_of(x->values.size());
@@ -132,6 +102,41 @@ void add_batch_norm(const Call& call) {
     for (const std::size_t channel : group_of) by_element.push_back(weight->values[channel]);
   }
   add_norm(call, *x, group_of, {x->shape[1]}, call.number("eps", 1e-5), true, by_element);
+}
+
+void add_group_norm(const Call& call) {
+  const std::optional<Dense> x = call.input(0), weight = call.input(1);
+  const double wanted = call.number("num_groups", call.number("group", 0));
+  if (!x || x->shape.size() < 2 || wanted < 1) return;
+  const auto groups = static_cast<std::size_t>(wanted), channels = static_cast<std::size_t>(x->shape[1]);
+  if (channels % groups != 0) return;
+  const std::size_t inner = x->values.size() / (static_cast<std::size_t>(x->shape[0]) * channels);
+  std::vector<std::size_t> group_of(x->values.size());
+  std::vector<double> by_element;
+  for (std::size_t i = 0; i < group_of.size(); ++i) group_of[i] = i / (inner * (channels / groups));
+  if (weight && weight->values.size() == channels) {
+    for (std::size_t i = 0; i < group_of.size(); ++i) by_element.push_back(weight->values[i / inner % channels]);
+  }
+  add_norm(call, *x, group_of, {x->shape[0], static_cast<std::int64_t>(groups)}, call.number("eps", 1e-5), true,
+           by_element);
+}
+
+// The second half through a logistic function, which the first half is multiplied by.
+void add_gated(const Call& call) {
+  const std::optional<Dense> x = call.input(0), y = call.output();
+  if (!x || !y || 2 * y->values.size() != x->values.size()) return;
+  const auto axes = static_cast<std::int64_t>(x->shape.size());
+  const auto dim = static_cast<std::int64_t>(call.number("dim", -1));
+  const auto axis = static_cast<std::size_t>(dim < 0 ? dim + axes : dim);
+  if (axis >= x->shape.size()) return;
+  std::size_t inner = 1;
+  for (std::size_t i = axis + 1; i < x->shape.size(); ++i) inner *= static_cast<std::size_t>(x->shape[i]);
+  const std::size_t half = inner * static_cast<std::size_t>(x->shape[axis]) / 2;
+  std::vector<double> kept, gate;
+  for (std::size_t i = 0; i < x->values.size(); ++i) (i / half % 2 == 0 ? kept : gate).push_back(x->values[i]);
+  call.add(y->shape, kept);
+  call.add(y->shape, gate);
+  call.add(y->shape, mapped(gate, logistic_of));
 }
 
 // y - b: what a product gives before its bias is added.
@@ -269,98 +274,6 @@ class Attention {
   std::int64_t rows_ = 0, columns_ = 0, width_ = 0, matrices_ = 0;
 };
 
-double logistic(double value) { return 1 / (1 + std::exp(-value)); }
-
-// The gates and states of each step of one layer in one direction.
-class Lstm {
- public:
-  explicit Lstm(const Call& call) : call_(call) {}
-
-  void add() {
-    std::optional<Dense> x = call_.input(0);
-    const std::optional<Dense> h = call_.input(1), c = call_.input(2), wx = call_.input(3), wh = call_.input(4);
-    const bool has_biases = call_.is_set("has_biases");
-    const std::optional<Dense> bx = call_.input(5), bh = call_.input(6);
-    const bool is_plain = call_.number("num_layers", 1) == 1 && !call_.is_set("bidirectional");
-    if (!is_plain || !x || !h || !c || !wx || !wh || x->shape.size() != 3 || (has_biases && (!bx || !bh))) return;
-    const bool batch_first = call_.is_set("batch_first");
-    steps_ = x->shape[batch_first ? 1 : 0];
-    batch_ = x->shape[batch_first ? 0 : 1];
-    inputs_ = x->shape[2];
-    hidden_ = wh->shape.back();
-    if (wx->values.size() != static_cast<std::size_t>(4 * hidden_ * inputs_)) return;
-    std::vector<double> state = h->values, cell = c->values;
-    for (std::int64_t t = 0; t < steps_; ++t) {
-      std::vector<double> gates(static_cast<std::size_t>(batch_ * 4 * hidden_)), of_input = gates, of_state = gates;
-      for (std::int64_t b = 0; b < batch_; ++b) {
-        const double* row = x->values.data() + (batch_first ? b * steps_ + t : t * batch_ + b) * inputs_;
-        const double* old = state.data() + b * hidden_;
-        for (std::int64_t g = 0; g < 4 * hidden_; ++g) {
-          const double* of_x = wx->values.data() + g * inputs_;
-          const double* of_h = wh->values.data() + g * hidden_;
-          const auto at = static_cast<std::size_t>(g);
-          const auto place = static_cast<std::size_t>(b * 4 * hidden_ + g);
-          of_input[place] = std::inner_product(row, row + inputs_, of_x, 0.0);
-          of_state[place] = std::inner_product(old, old + hidden_, of_h, 0.0);
-          gates[place] = of_input[place] + of_state[place] + (has_biases ? bx->values[at] + bh->values[at] : 0);
-        }
-      }
-      std::vector<double> both = of_input;
-      for (std::size_t i = 0; i < both.size(); ++i) both[i] += of_state[i];
-      const std::vector<double>* parts[] = {&of_input, &of_state, &both};
-      for (const std::vector<double>* part : parts) call_.add({batch_, 4 * hidden_}, *part);
-      advance(gates, state, cell);
-    }
-  }
-
- private:
-  void advance(const std::vector<double>& gates, std::vector<double>& state, std::vector<double>& cell) const {
-    const std::vector<std::int64_t> shape{batch_, hidden_};
-    const auto gate = [&](std::int64_t number, const auto& function) {
-      std::vector<double> part;
-      for (std::int64_t b = 0; b < batch_; ++b) {
-        for (std::int64_t i = 0; i < hidden_; ++i) {
-          part.push_back(function(gates[static_cast<std::size_t>((b * 4 + number) * hidden_ + i)]));
-        }
-      }
-      return part;
-    };
-    call_.add({batch_, 4 * hidden_}, gates);
-    const std::vector<double> in = gate(0, logistic), forget = gate(1, logistic), out = gate(3, logistic);
-    const std::vector<double> fresh = gate(2, [](double value) { return std::tanh(value); });
-    std::vector<double> kept(cell.size()), added(cell.size());
-    for (std::size_t i = 0; i < cell.size(); ++i) {
-      kept[i] = forget[i] * cell[i];
-      added[i] = in[i] * fresh[i];
-      cell[i] = kept[i] + added[i];
-    }
-    const std::vector<double> bent = mapped(cell, [](double value) { return std::tanh(value); });
-    for (std::size_t i = 0; i < cell.size(); ++i) state[i] = out[i] * bent[i];
-    const std::vector<double>* parts[] = {&in, &forget, &fresh, &out, &kept, &added, &cell, &bent, &state};
-    for (const std::vector<double>* part : parts) call_.add(shape, *part);
-  }
-
-  const Call& call_;
-  std::int64_t steps_ = 0, batch_ = 0, inputs_ = 0, hidden_ = 0;
-};
-
-void add_loss(const Call& call) {
-  const std::optional<Dense> x = call.input(0);
-  if (!x || x->shape.size() != 2) return;
-  std::vector<double> shares(x->values.size()), logarithms(x->values.size());
-  const auto width = static_cast<std::size_t>(x->shape[1]);
-  for (std::size_t row = 0; row < shares.size(); row += width) {
-    double sum = 0;
-    for (std::size_t i = row; i < row + width; ++i) sum += std::exp(x->values[i]);
-    for (std::size_t i = row; i < row + width; ++i) {
-      shares[i] = std::exp(x->values[i]) / sum;
-      logarithms[i] = std::log(shares[i]);
-    }
-  }
-  call.add(x->shape, std::move(shares));
-  call.add(x->shape, std::move(logarithms));
-}
-
 void look_into(Pool& pool, std::uint32_t op) {
   const std::string type = bare_type(pool.catalog_op(op).op_type);
   const Call call(pool, op);
@@ -374,16 +287,18 @@ void look_into(Pool& pool, std::uint32_t op) {
     add_product(call, 2, 1);
   } else if (type == "addmm") {
     add_product(call, 0, 1);
-  } else if (type == "conv2d") {
-    add_product(call, 2, 3);
+  } else if (type == "conv1d" || type == "conv2d") {
+    add_product(call, 2, type == "conv1d" ? 2 : 3);
+  } else if (type == "groupnorm" || type == "nativegroupnorm") {
+    add_group_norm(call);
+  } else if (type == "glu") {
+    add_gated(call);
   } else if (type == "scaleddotproductattention") {
     Attention(call).add();
-  } else if (type == "lstm") {
-    Lstm(call).add();
   } else if (type == "silu") {
-    if (const auto x = call.input(0)) call.add(x->shape, mapped(x->values, logistic));
-  } else if (type == "crossentropyloss") {
-    add_loss(call);
+    if (const auto x = call.input(0)) call.add(x->shape, mapped(x->values, logistic_of));
+  } else if (!add_recurrence(call, type)) {
+    add_loss(call, type);
   }
 }
 

@@ -14,6 +14,7 @@
 #include "ask/relations/tokens_apart.h"
 #include "ask/relations/weights_apart.h"
 #include "read/operators/op_nature.h"
+#include "sonde/dtype.h"
 
 namespace sonde {
 namespace {
@@ -110,7 +111,8 @@ class Finder {
         region_(without_partial_sums(target, golden, judgement)),
         roots_(roots_of(target, judgement.is_weight)),
         golden_roots_(roots_of(golden, {})),
-        has_values_(target.has_values() && golden.has_values()) {
+        has_values_(target.has_values() && golden.has_values()),
+        from_data_(found_from_data(target)) {
     gather_free();
   }
 
@@ -127,7 +129,7 @@ class Finder {
     const std::uint32_t forward = forward_of(culprit.op);
     if (forward != kNoOp) culprit.op = forward;
     if (const std::optional<Culprit> wrong = wrong_data(); wrong && wrong->op <= culprit.op) culprit = *wrong;
-    if (const std::optional<Culprit> moved = wrongly_moved(culprit.op)) {
+    if (const std::optional<Culprit> moved = wrongly_moved_before(culprit)) {
       culprit = *moved;
     } else if (const std::optional<Culprit> other = reads_another(culprit)) {
       culprit = *other;
@@ -370,19 +372,43 @@ class Finder {
       const std::size_t steps = before_in(golden_, judgement_.golden, other.op).size();
       if (2 * steps < culprit.group.size() && other.computed == nullptr) return culprit.op;
     }
+    const auto is_of_data = [&](std::uint32_t op) { return from_data_[op] != 0 || (has_values_ && is_like_any(op)); };
+    const bool has_data = std::ranges::any_of(culprit.group, is_of_data);
     for (const std::uint32_t op : culprit.group) {
       if (!has_values_) {
         if (shows_alone(op) && reads_known(op)) return op;
         continue;
       }
+      // Masks and distances are made of numbers in many ways, unless the golden run has nearly the same.
+      if (has_data && !is_of_data(op)) continue;
       const std::vector<std::uint32_t>&inputs = target_.ops[op].inputs, &outputs = target_.ops[op].outputs;
       // Indices and masks are often made in another way.
       const bool makes_indices = std::ranges::all_of(outputs, [&](std::uint32_t output) { return is_plain(output); });
       if (inputs.empty() || (makes_indices && !golden_makes_such(outputs.front()))) continue;
-      if (std::ranges::all_of(inputs, [&](std::uint32_t input) { return is_plain(input) || is_good(input); }))
-        return op;
+      const auto is_known = [&](std::uint32_t input) {
+        const std::uint32_t maker = target_.tensors[input].op;
+        return is_plain(input) || is_good(input) || (maker != kNoOp && !is_of_data(maker));
+      };
+      if (std::ranges::all_of(inputs, is_known)) return op;
     }
     return culprit.op;
+  }
+
+  bool is_like_any(std::uint32_t op) const {
+    return std::ranges::any_of(target_.ops[op].outputs,
+                               [&](std::uint32_t output) { return like(op, output).has_value(); });
+  }
+
+  // By operator: its results depend on weights, or on what the program reads.
+  static std::vector<char> found_from_data(const Pool& pool) {
+    std::vector<char> from(pool.ops.size());
+    for (std::uint32_t op = 0; op < pool.ops.size(); ++op) {
+      from[op] = std::ranges::any_of(pool.ops[op].inputs, [&](std::uint32_t input) {
+        const PoolTensor& read = pool.tensors[input];
+        return read.op != kNoOp ? from[read.op] != 0 : is_floating(read.of.tensor->dtype) && read.print.count > 1;
+      });
+    }
+    return from;
   }
 
   // An operator of the golden region of the same type gives as many integers.
@@ -465,6 +491,16 @@ class Finder {
         if (const auto order = element_order_of(target_, data); order && order->first != kNoOp) maker = order->first;
         return Culprit{.op = is_maker(maker, data) ? maker : op, .golden = input, .what = std::string(kOtherValues)};
       }
+    }
+    return std::nullopt;
+  }
+
+  // Also before the other operators that may be meant.
+  std::optional<Culprit> wrongly_moved_before(const Culprit& culprit) const {
+    if (std::optional<Culprit> moved = wrongly_moved(culprit.op)) return moved;
+    if (!has_values_ || !culprit.what.empty()) return std::nullopt;
+    for (const std::uint32_t op : culprit.group) {
+      if (std::optional<Culprit> moved = wrongly_moved(op)) return moved;
     }
     return std::nullopt;
   }
@@ -559,6 +595,7 @@ class Finder {
   const Region region_;  // of the target
   const std::vector<std::uint32_t> roots_, golden_roots_;
   const bool has_values_;
+  const std::vector<char> from_data_;  // by operator of the target
   std::map<std::uint64_t, std::vector<std::uint32_t>> free_;  // by number of elements, in order
 };
 

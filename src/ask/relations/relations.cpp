@@ -114,8 +114,9 @@ bool are_two_implementations(const Catalog& target, const Catalog& golden, const
   if (are_two_shardings(target, golden)) return false;
   const FirstStep first = first_step(target, options.part), golden_first = first_step(golden, options.part);
   const std::set<std::string_view> mine = names_in(first), theirs = names_in(golden_first);
-  constexpr std::size_t kFewest = 4;
-  if (mine.size() < kFewest || theirs.size() < kFewest) return false;
+  // One that is fused may consist of very few.
+  constexpr std::size_t kFewest = 2, kFewestTogether = 8;
+  if (std::min(mine.size(), theirs.size()) < kFewest || mine.size() + theirs.size() < kFewestTogether) return false;
   const auto common = std::ranges::count_if(mine, [&](std::string_view name) { return theirs.contains(name); });
   // One program: the names alone show it.
   if (2 * static_cast<std::size_t>(common) >= std::max(mine.size(), theirs.size())) return false;
