@@ -215,9 +215,30 @@ Relation masked(const Pool& target, std::uint32_t tensor, const Pool& golden) {
   return found;
 }
 
+// Golden operators of the region, and those that read what the target's region reads: a result of the target may be that
+// of one of them.
+std::vector<std::uint32_t> golden_ops_to_look_into(const Pool& target, const Pool& golden,
+                                                   const RelationJudgement& judgement) {
+  std::vector<std::uint32_t> ops = judgement.golden.ops;
+  std::vector<char> known = judgement.golden.has;
+  for (const std::uint32_t op : judgement.target.ops) {
+    for (const std::uint32_t input : target.ops[op].inputs) {
+      const Relation& relation = judgement.relations[input];
+      if (!relation || relation.weak || judgement.is_weight[input]) continue;
+      for (const RelationPart& part : relation.parts) {
+        for (const std::uint32_t reader : golden.tensors[part.golden].readers) {
+          if (!known[reader]) ops.push_back(reader);
+          known[reader] = 1;
+        }
+      }
+    }
+  }
+  return ops;
+}
+
 // The target may compute step by step the values inside of golden operators.
 void look_again_inside(const Pool& target, Pool& golden, const Threads& threads, RelationJudgement& judgement) {
-  if (!add_intermediates(golden, judgement.golden)) return;
+  if (!add_intermediates(golden, golden_ops_to_look_into(target, golden, judgement))) return;
   Search search(target, golden, threads);
   for (std::uint32_t i = 0; i < target.tensors.size(); ++i) {
     const std::uint32_t op = target.tensors[i].op;

@@ -304,10 +304,10 @@ void look_into(Pool& pool, std::uint32_t op) {
 
 }  // namespace
 
-bool add_intermediates(Pool& pool, const Region& region) {
+bool add_intermediates(Pool& pool, const std::vector<std::uint32_t>& ops) {
   constexpr std::size_t kMostOps = 256;
   const std::size_t before = pool.tensors.size();
-  for (std::size_t i = 0; i < std::min(region.ops.size(), kMostOps); ++i) look_into(pool, region.ops[i]);
+  for (std::size_t i = 0; i < std::min(ops.size(), kMostOps); ++i) look_into(pool, ops[i]);
   return pool.tensors.size() > before;
 }
 

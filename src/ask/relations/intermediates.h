@@ -6,7 +6,7 @@
 
 namespace sonde {
 
-// Adds those of the operators of `region`, up to a limit. False: there are none.
-bool add_intermediates(Pool& pool, const Region& region);
+// Adds those of `ops`, up to a limit. False: there are none.
+bool add_intermediates(Pool& pool, const std::vector<std::uint32_t>& ops);
 
 }  // namespace sonde

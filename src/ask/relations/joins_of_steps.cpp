@@ -28,7 +28,7 @@ class Together {
   const TensorPrint& numbers() const { return all_; }
 
  private:
-  TensorPrint all_{.whole = {}, .min = INFINITY, .max = -INFINITY, .parts = {}};
+  TensorPrint all_{.whole = {}, .min = INFINITY, .max = -INFINITY, .parts = {}, .rows = {}};
   double squares_ = 0;
 };
 

@@ -135,7 +135,8 @@ class Claims {
 
   // Of that axis; `note`s that there is none.
   std::int64_t size_along(const std::vector<std::int64_t>& shape, std::uint32_t axis, const std::string& of) {
-    if (axis < shape.size()) return shape[axis];
+    if (axis < shape.size() || (axis == kAxisOfRows && shape.size() > 2))
+      return sonde::size_along(shape, static_cast<std::int32_t>(axis));
     note(fmt::format("axis {}, and {} has {}", axis, of, shape.size()));
     return 0;
   }

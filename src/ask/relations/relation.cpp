@@ -15,8 +15,10 @@ std::string indices_text(std::int64_t start, std::int64_t step, std::int64_t cou
 std::string part_text(const RelationPart& part, const Pool& golden) {
   const std::string name(golden.name_of(part.golden));
   if (part.axis < 0) return name;
-  const std::int64_t size = golden.tensors[part.golden].shape[static_cast<std::size_t>(part.axis)];
+  const std::int64_t size = size_along(golden.tensors[part.golden].shape, part.axis);
   if (part.start == 0 && part.step == 1 && part.count == size) return name;
+  if (part.axis == kAxisOfRows)
+    return fmt::format("rows {} of {}", indices_text(part.start, part.step, part.count), name);
   return fmt::format("{} of axis {} of {}", indices_text(part.start, part.step, part.count), part.axis, name);
 }
 
@@ -34,6 +36,13 @@ std::string whole_text(const Relation& relation, const Pool& golden) {
 
 }  // namespace
 
+std::int64_t size_along(const std::vector<std::int64_t>& shape, std::int32_t axis) {
+  if (axis != kAxisOfRows) return shape[static_cast<std::size_t>(axis)];
+  std::int64_t rows = 1;
+  for (std::size_t i = 0; i + 1 < shape.size(); ++i) rows *= shape[i];
+  return rows;
+}
+
 std::string relation_text(const Relation& relation, const Pool& golden) {
   if (!relation) return "corresponds to nothing";
   const RelationPart& first = relation.parts.front();
@@ -46,7 +55,8 @@ std::string relation_text(const Relation& relation, const Pool& golden) {
       if (relation.is_of_sums) return "a part of golden " + part_text(first, golden);
       return "golden " + part_text(first, golden);
     case RelationKind::sum:
-      return fmt::format("the sum of golden {} and {}", part_text(first, golden), part_text(relation.parts[1], golden));
+      return fmt::format("the sum of golden {} and {}{}", part_text(first, golden), part_text(relation.parts[1], golden),
+                         relation.order.empty() ? "" : ", its parts in another order");
     case RelationKind::constant:
       return "one number, as in the golden run";
     default:

@@ -11,10 +11,13 @@
 
 namespace sonde {
 
+// An axis of a part: all axes of the golden tensor but its last as one.
+inline constexpr std::int32_t kAxisOfRows = 64;
+
 // Indices `at` to `at + count` of the target's axis are those from `start` on, each `step` further, of the golden axis.
 struct RelationPart {
   std::uint32_t golden = 0;  // tensor of the pool
-  std::int32_t axis = -1;    // of it, without its 1s; -1: the whole tensor is one index
+  std::int32_t axis = -1;    // of it, without its 1s; -1: the whole tensor is one index; kAxisOfRows
   std::int64_t at = 0, start = 0, step = 1, count = 1;
 };
 
@@ -33,6 +36,9 @@ struct Relation {
   explicit operator bool() const { return kind != RelationKind::none; }
   std::uint32_t golden() const { return parts.front().golden; }
 };
+
+// The number of indices along an axis of a part, of a tensor of this shape without its 1s.
+std::int64_t size_along(const std::vector<std::int64_t>& shape, std::int32_t axis);
 
 // "rows 0 to 31 = q_proj.weight, 32 to 47 = k_proj.weight": for people.
 std::string relation_text(const Relation& relation, const Pool& golden);

@@ -23,6 +23,10 @@ struct Entry {
   std::uint32_t index = 0;
 };
 
+const std::vector<Extent>& parts_along(const TensorPrint& print, std::int32_t axis) {
+  return axis == kAxisOfRows ? print.rows : print.parts[static_cast<std::size_t>(axis)];
+}
+
 }  // namespace
 
 struct Search::State {
@@ -73,6 +77,12 @@ void Search::State::index() {
             {print.count / parts.size(), parts[at].norm, parts[at].sum, i, static_cast<std::int32_t>(axis), at});
       }
     }
+    if (print.is_constant()) continue;
+    for (std::uint32_t at = 0; at < print.rows.size(); ++at) {
+      if (print.rows[at].norm == 0) continue;
+      entries.push_back(
+          {print.count / print.rows.size(), print.rows[at].norm, print.rows[at].sum, i, kAxisOfRows, at});
+    }
   }
   std::ranges::sort(entries, [](const Entry& a, const Entry& b) {
     return std::tie(a.count, a.norm, a.tensor, a.axis, a.index) < std::tie(b.count, b.norm, b.tensor, b.axis, b.index);
@@ -80,9 +90,8 @@ void Search::State::index() {
 }
 
 void Search::State::cover(const RelationPart& part) {
-  const auto axis = static_cast<std::size_t>(part.axis);
   std::vector<char>& indices = covered[{part.golden, part.axis}];
-  indices.resize(static_cast<std::size_t>(golden.tensors[part.golden].shape[axis]));
+  indices.resize(static_cast<std::size_t>(size_along(golden.tensors[part.golden].shape, part.axis)));
   for (std::int64_t i = 0; i < part.count; ++i) indices[static_cast<std::size_t>(part.start + i * part.step)] = 1;
   if (std::ranges::all_of(indices, [](char is_covered) { return is_covered != 0; })) met[part.golden] = 1;
 }
@@ -141,7 +150,7 @@ std::int64_t Search::State::run_length(const std::vector<Extent>& wanted, std::s
                                        std::int64_t step, std::uint64_t count, double tolerance) const {
   const TensorPrint& print = golden.tensors[first.tensor].print;
   if (first.axis == -1) return 1;
-  const std::vector<Extent>& parts = print.parts[static_cast<std::size_t>(first.axis)];
+  const std::vector<Extent>& parts = parts_along(print, first.axis);
   std::int64_t length = 1;
   for (std::size_t at = from + 1; at < wanted.size(); ++at, ++length) {
     const std::int64_t index = static_cast<std::int64_t>(first.index) + step * length;

@@ -11,6 +11,15 @@
 namespace sonde {
 namespace {
 
+// Rows of few elements are alike by chance.
+bool has_rows(const std::vector<std::int64_t>& shape) {
+  constexpr std::int64_t kFewestInRow = 8;
+  if (shape.size() < 3 || shape.back() < kFewestInRow) return false;
+  std::int64_t rows = 1;
+  for (std::size_t axis = 0; axis + 1 < shape.size(); ++axis) rows *= shape[axis];
+  return rows <= kLongestAxis;
+}
+
 // Adds up one row after the other: the last axis by column, every other axis by the row's place.
 class Adder {
  public:
@@ -20,6 +29,7 @@ class Adder {
     for (std::size_t axis = 0; axis < shape.size(); ++axis) {
       if (with_parts && shape[axis] <= kLongestAxis) into_.parts[axis].resize(static_cast<std::size_t>(shape[axis]));
     }
+    has_rows_ = with_parts && has_rows(shape);
     into_.min = std::numeric_limits<double>::infinity();
     into_.max = -into_.min;
     into_.whole_numbers = true;
@@ -48,6 +58,7 @@ class Adder {
     if (into_.whole_numbers) look_for_fractions(row, size);
     into_.whole.sum += sum;
     into_.whole.norm += squares;
+    if (has_rows_) into_.rows.push_back({sum, squares});
     for (std::size_t axis = 0; axis + 1 < shape_.size(); ++axis) {
       if (into_.parts[axis].empty()) continue;
       Extent& part = into_.parts[axis][static_cast<std::size_t>(place_[axis])];
@@ -63,6 +74,7 @@ class Adder {
     for (std::vector<Extent>& axis : into_.parts) {
       for (Extent& part : axis) part.norm = std::sqrt(part.norm);
     }
+    for (Extent& row : into_.rows) row.norm = std::sqrt(row.norm);
     if (into_.min > into_.max) into_.min = into_.max = 0;
   }
 
@@ -85,6 +97,7 @@ class Adder {
   const std::vector<std::int64_t>& shape_;
   TensorPrint& into_;
   std::vector<std::int64_t> place_;
+  bool has_rows_ = false;
 };
 
 template <typename Values>

@@ -24,6 +24,8 @@ struct TensorPrint {
   std::uint64_t non_finite = 0;
   // By axis of the shape without its 1s, by index; an axis that is too long is empty.
   std::vector<std::vector<Extent>> parts;
+  // Of three axes and more: by all but the last one, as if they were one. Rows of sequences that are padded.
+  std::vector<Extent> rows;
 
   bool is_constant() const { return count > 0 && min == max; }
   // Elements of a tensor that is equal to another one by chance: it proves nothing.

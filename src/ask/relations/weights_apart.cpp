@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <iterator>
 #include <map>
 #include <set>
+#include <string>
+#include <string_view>
 
 #include "ask/relations/element_order.h"
 #include "read/operators/op_family.h"
@@ -55,6 +59,26 @@ std::string pattern_of(std::string_view name) {
   return pattern;
 }
 
+// {1, 2} for "h1.up2.weight".
+std::vector<std::int64_t> numbers_of(std::string_view name) {
+  std::vector<std::int64_t> numbers;
+  bool was_digit = false;
+  for (const char letter : name) {
+    const bool is_digit = letter >= '0' && letter <= '9';
+    if (is_digit && !was_digit) numbers.push_back(0);
+    if (is_digit) numbers.back() = (10 * numbers.back() + letter - '0') % 1'000'000'007;
+    was_digit = is_digit;
+  }
+  return numbers;
+}
+
+// "wmixk" for "w.mix_k".
+std::string letters_of(std::string_view name) {
+  std::string letters;
+  std::ranges::copy_if(name, std::back_inserter(letters), [](char letter) { return letter != '.' && letter != '_'; });
+  return letters;
+}
+
 // "blocks.#.fc1.weight" for "blocks.3.fc1.weight": the names of one weight in all layers.
 std::string name_in_layers(std::string_view name) {
   std::string pattern;
@@ -78,8 +102,11 @@ class Weights {
         first_(first_with_fractions()) {}
 
   std::vector<Culprit> find() {
+    find_exchanged_names();
+    find_lost_siblings();
     find_those_read_in_the_region();
     find_outliers();
+    find_other_turns();
     std::ranges::stable_sort(found_, {}, [](const Culprit& culprit) { return culprit.op; });
     return std::move(found_);
   }
@@ -146,6 +173,7 @@ class Weights {
     if (relation(weight).weak) return;
     if (!target_.has_values() && add_in_another_order(op, data, weight)) return;
     if (add_lost_sibling(op, weight) || add_of_another_part(op, data, weight)) return;
+    if (add_of_other_norm(op, data, weight)) return;
     if (target_.op(op).kind != OpKind::contraction) return;
     // Golden operators that read the same data, with their weights.
     std::set<std::string_view> theirs;
@@ -167,6 +195,55 @@ class Weights {
           fmt::format(
               "is golden {}{}", name_of(relation(weight)),
               relation(weight).kind == RelationKind::permuted ? " transposed" : ", not transposed as others are"));
+    }
+  }
+
+  // The data are those of a golden norm, or what is inside of it, and it reads another weight of this size.
+  bool add_of_other_norm(std::uint32_t op, std::uint32_t data, std::uint32_t weight) {
+    if (target_.op(op).kind == OpKind::contraction) return false;
+    const std::uint32_t from = relation(data).golden();
+    const PoolTensor& read = golden_.tensors[from];
+    const bool is_norm = target_.op(op).kind == OpKind::normalization;
+    std::vector<std::uint32_t> norms;
+    if (read.computed != nullptr) norms = {read.op};
+    if (read.computed == nullptr && is_norm) norms = readers_of_same(from, read);
+    std::erase_if(norms, [&](std::uint32_t golden) { return golden_.op(golden).kind != OpKind::normalization; });
+    std::string_view theirs;
+    for (const std::uint32_t norm : norms) {
+      for (const std::uint32_t input : golden_.ops[norm].inputs) {
+        const std::uint32_t root = golden_roots_[input];
+        if (root == kNoOp || golden_.tensors[root].print.count != target_.tensors[weight].print.count) continue;
+        if (are_equal(root, relation(weight).golden())) return false;
+        if (theirs.empty()) theirs = golden_.name_of(root);
+      }
+    }
+    // By its name it is right: the program reads it where it should not.
+    if (theirs.empty() || says(weight, relation(weight).golden())) return false;
+    add(weight, op, fmt::format("is golden {}, where the golden norm reads {}", name_of(relation(weight)), theirs));
+    return true;
+  }
+
+  // Golden weights: one of which another layer has a copy, too.
+  bool are_equal(std::uint32_t a, std::uint32_t b) const {
+    return a == b || golden_.name_of(a) == golden_.name_of(b) ||
+           rounded_numbers(golden_.tensors[a].print) == rounded_numbers(golden_.tensors[b].print);
+  }
+
+  // The name of the weight ends as that of the golden one.
+  bool says(std::uint32_t weight, std::uint32_t golden) const {
+    const std::string own = letters_of(target_.tensors[weight].of.tensor->parameter);
+    return own.ends_with(letters_of(golden_.tensors[golden].of.tensor->parameter));
+  }
+
+  // Also before the first operator that differs: the golden run adds the two at other places.
+  void find_lost_siblings() {
+    if (!target_.has_values()) return;
+    for (std::uint32_t op = 0; op < first_; ++op) {
+      if (target_.op(op).kind != OpKind::elementwise) continue;
+      for (const std::uint32_t input : target_.ops[op].inputs) {
+        const std::uint32_t weight = roots_[input];
+        if (weight != kNoOp && is_good(weight) && relation(weight) && !relation(weight).weak) add_lost_sibling(op, weight);
+      }
     }
   }
 
@@ -345,7 +422,7 @@ class Weights {
     for (const std::size_t axis : relation.order) form += fmt::format(",{}", axis);
     std::vector<std::string> parts;
     for (const RelationPart& part : relation.parts) {
-      parts.push_back(fmt::format(" {}:{}:{}:{}:{}", pattern_of(golden_.tensors[part.golden].of.tensor->parameter),
+      parts.push_back(fmt::format(" {}#{}:{}:{}:{}:{}", pattern_of(golden_name(part)), rank_among(relation, part),
                                   part.axis, part.start, part.step, part.count));
     }
     if (relation.is_of_sums) std::ranges::sort(parts);  // their order is not known
@@ -353,9 +430,92 @@ class Weights {
     return form;
   }
 
+  std::string_view golden_name(const RelationPart& part) const {
+    return golden_.tensors[part.golden].of.tensor->parameter;
+  }
+
+  // Of golden parts with the same name but for numbers: how many have smaller ones. "w_1" and "w_0" are in another order.
+  std::size_t rank_among(const Relation& relation, const RelationPart& part) const {
+    const std::string pattern = pattern_of(golden_name(part));
+    std::set<std::vector<std::int64_t>> smaller;
+    const std::vector<std::int64_t> own = numbers_of(golden_name(part));
+    for (const RelationPart& other : relation.parts) {
+      std::vector<std::int64_t> numbers = numbers_of(golden_name(other));
+      if (pattern_of(golden_name(other)) == pattern && numbers < own) smaller.insert(std::move(numbers));
+    }
+    return smaller.size();
+  }
+
   std::uint32_t reader_of(std::uint32_t weight) const {
     const std::vector<std::uint32_t>& readers = target_.tensors[weight].readers;
     return readers.empty() ? 0 : readers.front();
+  }
+
+  // What weights of one kind have in common: the name but for the layer; if that shows none, what they are joined of.
+  std::string key_of(std::string_view name, const Relation& found) const {
+    std::string key = name_in_layers(name);
+    if (key.find('#') != std::string::npos || found.kind != RelationKind::joined || found.is_of_sums) return key;
+    std::set<std::string> parts;
+    for (const RelationPart& part : found.parts) parts.insert(pattern_of(golden_name(part)));
+    if (parts.size() < 2) return key;
+    key = pattern_of(name);
+    for (const std::string& part : parts) key += " " + part;
+    return key;
+  }
+
+  // Weights of several axes that golden operators of one type read: one has them in another order than the others.
+  void find_other_turns() {
+    std::map<std::string, std::vector<std::uint32_t>> groups;
+    for (std::uint32_t i = 0; i < target_.tensors.size(); ++i) {
+      const PoolTensor& own = target_.tensors[i];
+      constexpr std::size_t kFewestAxes = 3;
+      if (!own.is_weight() || own.step != 0 || own.shape.size() < kFewestAxes) continue;
+      const Relation& found = relation(i);
+      if (found.kind != RelationKind::permuted || found.weak || own.readers.empty()) continue;
+      const std::vector<std::uint32_t>& readers = golden_.tensors[found.golden()].readers;
+      if (readers.empty()) continue;
+      groups[fmt::format("{} {}", golden_.catalog_op(readers.front()).op_type, own.shape.size())].push_back(i);
+    }
+    for (const auto& [type, weights] : groups) {
+      for (const std::uint32_t weight : weights) {
+        const auto is_other = [&](std::uint32_t other) { return turn_of(relation(other)) != turn_of(relation(weight)); };
+        const std::ptrdiff_t others = std::ranges::count_if(weights, is_other);
+        const bool is_in_region = judgement_.target.has[reader_of(weight)] != 0;
+        if (2 * others < static_cast<std::ptrdiff_t>(weights.size()) || !is_in_region) continue;
+        add(weight, reader_of(weight),
+            fmt::format("is golden {} with its axes in another order than those of the other weights that golden {} "
+                        "operators read",
+                        name_of(relation(weight)), type.substr(0, type.find(' '))));
+        if (!found_.empty() && found_.back().weight == weight) found_.back().uncertain = true;
+      }
+    }
+  }
+
+  // By axis of the target: the golden axis.
+  static std::vector<std::size_t> turn_of(const Relation& found) {
+    if (!found.turns_target) return found.order;
+    std::vector<std::size_t> back(found.order.size());
+    for (std::size_t i = 0; i < back.size(); ++i) back[found.order[i]] = i;
+    return back;
+  }
+
+  // Two weights have each other's golden values, as their names say.
+  void find_exchanged_names() {
+    std::map<std::uint32_t, std::uint32_t> holder;  // by golden tensor
+    for (std::uint32_t i = 0; i < target_.tensors.size(); ++i) {
+      const Relation& found = relation(i);
+      if (!target_.tensors[i].is_weight() || target_.tensors[i].step != 0 || found.weak) continue;
+      if (found.kind == RelationKind::same || found.kind == RelationKind::permuted) holder[found.golden()] = i;
+    }
+    for (const auto& [golden, weight] : holder) {
+      if (says(weight, golden)) continue;
+      for (const auto& [other_golden, other] : holder) {
+        if (other <= weight || !says(weight, other_golden) || !says(other, golden)) continue;
+        add(weight, reader_of(weight),
+            fmt::format("is golden {}, and {} is golden {}: they are exchanged", golden_.name_of(golden),
+                        target_.tensors[other].of.tensor->parameter, golden_.name_of(other_golden)));
+      }
+    }
   }
 
   // A weight that has another form than its like in other layers, or holds one golden weight in another order.
@@ -366,7 +526,7 @@ class Weights {
       if (!judgement_.is_weight[i] || own.step != 0 || own.print.proves_nothing()) continue;
       // Data have numbers for names.
       const std::string name = own.is_weight() ? std::string(own.of.tensor->parameter) : name_of(relation(i));
-      groups[name_in_layers(name)].push_back(i);
+      groups[key_of(name, relation(i))].push_back(i);
     }
     for (const auto& [pattern, weights] : groups) {
       std::map<std::string, std::size_t> forms;
@@ -431,10 +591,26 @@ class Weights {
     return reader <= first_ ? first_ - reader : 0x40000000 + reader - first_;
   }
 
-  static bool is_reordered(const Relation& relation) {
-    return relation.kind == RelationKind::joined && std::ranges::all_of(relation.parts, [&](const RelationPart& part) {
-             return part.golden == relation.golden();
-           });
+  // It goes backwards, or jumps, within one golden weight, or holds several that are numbered in another order.
+  bool is_reordered(const Relation& relation) const {
+    if (relation.kind != RelationKind::joined && relation.kind != RelationKind::cut) return false;
+    if (std::ranges::any_of(relation.parts, [](const RelationPart& part) { return part.step < 0; })) return true;
+    if (relation.kind == RelationKind::cut) return false;
+    return std::ranges::all_of(relation.parts,
+                               [&](const RelationPart& part) { return part.golden == relation.golden(); }) ||
+           has_other_numbers(relation);
+  }
+
+  bool has_other_numbers(const Relation& relation) const {
+    constexpr std::size_t kFewest = 3;  // two are joined either way
+    if (relation.is_of_sums || relation.parts.size() < kFewest) return false;
+    const std::string pattern = pattern_of(golden_name(relation.parts.front()));
+    std::vector<std::vector<std::int64_t>> numbers;
+    for (const RelationPart& part : relation.parts) {
+      if (part.axis >= 0 || pattern_of(golden_name(part)) != pattern) return false;
+      numbers.push_back(numbers_of(golden_name(part)));
+    }
+    return !std::ranges::is_sorted(numbers);
   }
 
   void add_outlier(std::uint32_t weight) {
