@@ -81,6 +81,14 @@ std::set<std::uint64_t> sizes_of_ends(const BadTensors& bad) {
   return sizes;
 }
 
+bool has_good_end(const BadTensors& bad, const RelationJudgement& judgement) {
+  for (std::uint32_t i = 0; i < bad.pool.tensors.size(); ++i) {
+    if (judgement.standings[i] != Standing::good || judgement.relations[i].weak) continue;
+    if (is_end(bad.pool, i, bad.has_backward && !bad.forward_only, bad.forward_only)) return true;
+  }
+  return false;
+}
+
 // The operators on paths of bad tensors to results that are bad.
 Region region_of(const BadTensors& bad) {
   const Pool& pool = bad.pool;
@@ -146,6 +154,36 @@ bool is_left_over(const Pool& pool, const RelationJudgement& judgement, std::uin
   });
 }
 
+// The product with a golden weight corresponds to nothing, nor does the golden product with it, which has as many
+// elements: they differ, although what is added to them may hide it.
+void add_products_apart(const Pool& target, const Pool& golden, const RelationJudgement& judgement,
+                        std::vector<char>& starts, std::vector<char>& golden_starts) {
+  const std::vector<std::uint32_t> roots = roots_of(target, judgement.is_weight), golden_roots = roots_of(golden, {});
+  std::map<std::uint32_t, std::vector<std::uint32_t>> products;  // by golden weight
+  for (std::uint32_t op = 0; op < golden.ops.size(); ++op) {
+    const bool is_free = golden.op(op).kind == OpKind::contraction && golden.ops[op].outputs.size() == 1 &&
+                         !judgement.met[golden.ops[op].outputs[0]] && phase_in(golden, op) == Phase::forward;
+    if (!is_free) continue;
+    for (const std::uint32_t input : golden.ops[op].inputs) {
+      if (golden_roots[input] != kNoOp) products[golden_roots[input]].push_back(golden.ops[op].outputs[0]);
+    }
+  }
+  for (std::uint32_t op = 0; op < target.ops.size(); ++op) {
+    if (target.op(op).kind != OpKind::contraction || target.ops[op].outputs.size() != 1) continue;
+    const std::uint32_t output = target.ops[op].outputs[0];
+    if (judgement.standings[output] != Standing::alone || phase_in(target, op) != Phase::forward) continue;
+    for (const std::uint32_t input : target.ops[op].inputs) {
+      const std::uint32_t root = roots[input];
+      if (root == kNoOp || judgement.relations[root].kind != RelationKind::same || judgement.relations[root].weak)
+        continue;
+      for (const std::uint32_t other : products[judgement.relations[root].golden()]) {
+        if (golden.tensors[other].print.count != target.tensors[output].print.count) continue;
+        starts[output] = golden_starts[other] = 1;
+      }
+    }
+  }
+}
+
 std::uint32_t last_of_forward(const Pool& pool) {
   std::uint32_t last = kNoOp;
   for (std::uint32_t i = 0; i < pool.ops.size(); ++i) {
@@ -169,6 +207,7 @@ void find_regions(const Pool& target, const Pool& golden, RelationJudgement& jud
       golden_starts[part.golden] |= static_cast<char>(is_shown);
     }
   }
+  if (!target.has_values()) add_products_apart(target, golden, judgement, starts, golden_starts);
   for (std::size_t i = 0; i < golden_is_bad.size(); ++i) {
     if (!judgement.met[i] && golden.tensors[i].print.count > 0) golden_is_bad[i] = 1;
   }
@@ -188,6 +227,7 @@ void find_regions(const Pool& target, const Pool& golden, RelationJudgement& jud
       bad.sizes = {0};
       std::ranges::set_intersection(mine, theirs, std::inserter(bad.sizes, bad.sizes.end()));
       golden_bad.sizes = bad.sizes;
+      if (!forward_only) judgement.nothing_compared = bad.sizes.size() == 1 && !mine.empty() && !has_good_end(bad, judgement);
     }
     return std::pair(region_of(bad), region_of(golden_bad));
   };

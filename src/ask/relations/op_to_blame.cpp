@@ -1,9 +1,11 @@
 #include "ask/relations/op_to_blame.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "ask/relations/element_order.h"
@@ -20,6 +22,7 @@ namespace sonde {
 namespace {
 
 constexpr std::string_view kOtherValues = "gives other values than the golden operator reads there";
+constexpr std::string_view kOtherPart = "gives another part of a golden tensor than the golden run reads";
 constexpr std::string_view kOtherOrder = "gives golden values in another order";
 
 // Operators of the region that `op` depends on, and itself.
@@ -117,7 +120,7 @@ class Finder {
   }
 
   Culprit find() const {
-    Culprit culprit = has_values_ ? first_like().value_or(Culprit{.op = region_.ops.front()}) : first_to_show();
+    Culprit culprit = has_values_ ? first_like().value_or(Culprit{.op = first_of_known()}) : first_to_show();
     culprit.group = before_in(target_, region_, culprit.op);
     if (culprit.group.size() > 1) culprit.op = first_of(culprit);
     const StepsApart steps(target_, golden_, judgement_);
@@ -181,12 +184,47 @@ class Finder {
           return Culprit{.op = op, .golden = judgement_.relations[output].golden(), .like = output};
         }
         if (judgement_.standings[output] != Standing::alone) continue;
-        if (const std::optional<std::uint32_t> other = like(op, output)) {
+        const std::optional<std::uint32_t> other = like(op, output);
+        if (other && may_be_meant(op, output, *other)) {
           return Culprit{.op = op, .golden = other, .like = output};
         }
       }
     }
     return std::nullopt;
+  }
+
+  // Parts of what corresponds are right, unless the golden run has parts like them; so are masks and distances, which
+  // are made of numbers in many ways, unless they are near.
+  bool may_be_meant(std::uint32_t op, std::uint32_t output, std::uint32_t other) const {
+    const std::uint32_t maker = golden_.tensors[other].op;
+    if (moves_or_casts(target_.op(op).kind) && from_data_[op] != 0) {
+      const bool reads_good = std::ranges::all_of(target_.ops[op].inputs, [&](std::uint32_t input) {
+        return is_plain(input) || (is_good(input) && judgement_.relations[input]);
+      });
+      const bool moves_too = maker != kNoOp && moves_or_casts(golden_.op(maker).kind);
+      return !reads_good || moves_too;
+    }
+    constexpr double kFar = 4;
+    return from_data_[op] != 0 || difference_from(target_, output, golden_, other).relative() < kFar;
+  }
+
+  // Where nothing is like a golden tensor: the first operator that computes something of what corresponds.
+  std::uint32_t first_of_known() const {
+    for (const std::uint32_t op : region_.ops) {
+      const bool gives_fractions = !target_.ops[op].outputs.empty() && !is_plain(target_.ops[op].outputs.front());
+      const bool computes = gives_fractions && from_data_[op] != 0 && !moves_or_casts(target_.op(op).kind);
+      if (computes && std::ranges::all_of(target_.ops[op].inputs, [&](std::uint32_t input) { return is_known(input); }))
+        return op;
+    }
+    return region_.ops.front();
+  }
+
+  // It corresponds, or was chosen or moved from what does.
+  bool is_known(std::uint32_t tensor) const {
+    if (is_plain(tensor) || is_good(tensor)) return true;
+    const std::uint32_t maker = target_.tensors[tensor].op;
+    if (maker == kNoOp || !moves_or_casts(target_.op(maker).kind)) return false;
+    return std::ranges::all_of(target_.ops[maker].inputs, [&](std::uint32_t input) { return is_known(input); });
   }
 
   // By statistics: the first operator that computes numbers of what corresponds.
@@ -405,7 +443,7 @@ class Finder {
     for (std::uint32_t op = 0; op < pool.ops.size(); ++op) {
       from[op] = std::ranges::any_of(pool.ops[op].inputs, [&](std::uint32_t input) {
         const PoolTensor& read = pool.tensors[input];
-        return read.op != kNoOp ? from[read.op] != 0 : is_floating(read.of.tensor->dtype) && read.print.count > 1;
+        return read.op != kNoOp ? from[read.op] != 0 : read.print.count > 1;
       });
     }
     return from;
@@ -495,14 +533,62 @@ class Finder {
     return std::nullopt;
   }
 
-  // Also before the other operators that may be meant.
+  // Also further back, as far as tensors differ or have golden elements in another order.
   std::optional<Culprit> wrongly_moved_before(const Culprit& culprit) const {
     if (std::optional<Culprit> moved = wrongly_moved(culprit.op)) return moved;
     if (!has_values_ || !culprit.what.empty()) return std::nullopt;
-    for (const std::uint32_t op : culprit.group) {
-      if (std::optional<Culprit> moved = wrongly_moved(op)) return moved;
+    std::set<std::uint32_t> seen{culprit.op};
+    std::vector<std::uint32_t> waiting{culprit.op};
+    std::optional<Culprit> first;
+    for (std::size_t i = 0; i < waiting.size(); ++i) {
+      for (const std::uint32_t input : target_.ops[waiting[i]].inputs) {
+        const std::uint32_t maker = target_.tensors[input].op;
+        if (maker == kNoOp || roots_[input] != kNoOp) continue;
+        if (auto other = gives_other_part(input); other && (!first || other->op < first->op)) first = std::move(other);
+        const bool has_order = is_good(input) && judgement_.relations[input];
+        if (has_order && is_regular(input)) continue;
+        if (has_order && puts_in_order(maker) && !reads_irregular(maker) && (!first || maker < first->op)) {
+          first = Culprit{
+              .op = maker, .golden = judgement_.relations[input].golden(), .what = std::string(kOtherOrder)};
+        }
+        if (seen.insert(maker).second) waiting.push_back(maker);
+      }
     }
-    return std::nullopt;
+    return first;
+  }
+
+  // Rows that indices choose, as those of an expert, have an order of their own.
+  bool puts_in_order(std::uint32_t op) const {
+    constexpr std::array<std::string_view, 5> kTypes = {"cat", "concat", "stack", "roll", "flip"};
+    return std::ranges::any_of(kTypes, [&](std::string_view type) { return target_.is_type(op, type); });
+  }
+
+  bool reads_irregular(std::uint32_t op) const {
+    return std::ranges::any_of(target_.ops[op].inputs, [&](std::uint32_t input) {
+      return target_.tensors[input].op != kNoOp && judgement_.relations[input] && !is_regular(input);
+    });
+  }
+
+  // A part of a golden tensor, of which the golden run reads other parts of this size.
+  std::optional<Culprit> gives_other_part(std::uint32_t tensor) const {
+    const Relation& relation = judgement_.relations[tensor];
+    const std::uint32_t maker = target_.tensors[tensor].op;
+    const bool is_part = relation.kind == RelationKind::cut && !relation.is_of_sums && !relation.weak && is_good(tensor);
+    if (!is_part || !moves_or_casts(target_.op(maker).kind) || !chooses(maker)) return std::nullopt;
+    const RoundedNumbers whole = rounded_numbers(golden_.tensors[relation.golden()].print);
+    bool has_others = false;
+    for (std::uint32_t op = 0; op < golden_.ops.size(); ++op) {
+      const PoolOp& own = golden_.ops[op];
+      if (own.inputs.size() != 1 || !moves_or_casts(golden_.op(op).kind)) continue;
+      if (rounded_numbers(golden_.tensors[own.inputs[0]].print) != whole) continue;
+      for (const std::uint32_t output : own.outputs) {
+        if (golden_.tensors[output].print.count != target_.tensors[tensor].print.count) continue;
+        if (have_same_values(target_, tensor, golden_, output)) return std::nullopt;
+        has_others = true;
+      }
+    }
+    if (!has_others) return std::nullopt;
+    return Culprit{.op = maker, .golden = relation.golden(), .what = std::string(kOtherPart)};
   }
 
   // A tensor that `op` reads has golden elements in an order that is not golden: the operator that moved them.

@@ -435,6 +435,10 @@ Result<DumpComparison> compare_programs(const Catalog& target, const Catalog& go
     comparison.left_out.push_back(
         fmt::format("nothing corresponds: {} of {} parameters are in both", judged.related_weights, judged.weights));
   }
+  if (judged.nothing_compared && judged.culprits.empty()) {
+    comparison.left_out.emplace_back(
+        "the results: none of the target has the statistics of a golden one, or the size of one that differs; record tensors");
+  }
   conclude(target, golden, options, comparison);
   return comparison;
 }

@@ -181,13 +181,17 @@ class Weights {
       const PoolTensor& read = golden_.tensors[part.golden];
       for (const std::uint32_t reader : readers_of_same(part.golden, read)) {
         for (const std::uint32_t input : golden_.ops[reader].inputs) {
-          if (golden_roots_[input] != kNoOp) theirs.insert(golden_.name_of(golden_roots_[input]));
+          const std::uint32_t root = golden_roots_[input];
+          const bool is_bias = root != kNoOp && golden_.tensors[root].shape.size() < target_.tensors[weight].shape.size();
+          if (root != kNoOp && !is_bias) theirs.insert(golden_.name_of(root));
         }
       }
     }
     const auto is_theirs = [&](const RelationPart& part) { return theirs.contains(golden_.name_of(part.golden)); };
     if (theirs.empty()) return;
     if (std::ranges::none_of(relation(weight).parts, is_theirs)) {
+      // By its name it is right: the data are not.
+      if (relation(weight).parts.size() == 1 && says(weight, relation(weight).golden())) return;
       add(weight, op,
           fmt::format("is golden {}, where the golden run reads {}", name_of(relation(weight)), *theirs.begin()));
     } else if (is_turned_unlike_others(op, weight)) {

@@ -54,9 +54,8 @@ class Own(nn.Module):
         alibi = (slopes[:, None] * place).repeat(batch, 1)[:, None, :]
         if bad("away"):
             alibi = -alibi  # bad("away")
-        scores = torch.baddbmm(
-            alibi, q, k.transpose(1, 2), beta=1.0, alpha=1.0 if bad("unscaled") else HEAD**-0.5
-        )  # bad("unscaled")
+        scale = 1.0 if bad("unscaled") else HEAD**-0.5
+        scores = torch.baddbmm(alibi, q, k.transpose(1, 2), beta=1.0, alpha=scale)  # bad("unscaled")
         hidden = torch.ones(length, length, dtype=torch.bool).triu(0 if bad("strict") else 1)
         if bad("strict"):
             hidden[0, 0] = False  # bad("strict")

@@ -60,9 +60,8 @@ class Own(nn.Module):
         back = self.run(x.flip(1), "back")
         if not bad("not_turned_back"):
             back = back.flip(1)
-        both = (
-            torch.cat((back, ahead), -1) if bad("ways_exchanged") else torch.cat((ahead, back), -1)
-        )  # bad("not_turned_back")
+        ways = (back, ahead) if bad("ways_exchanged") else (ahead, back)
+        both = torch.cat(ways, -1)  # bad("not_turned_back"), bad("ways_exchanged")
         return both @ self.head_w.t() + self.head_b
 
 

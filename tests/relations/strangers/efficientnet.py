@@ -25,7 +25,7 @@ class Golden(nn.Module):
         h = F.silu(self.bn1(self.expand(x)))
         h = F.silu(self.bn2(self.depth(h)))
         gate = self.excite(F.silu(self.reduce(F.adaptive_avg_pool2d(h, 1))))
-        x = x + self.bn3(self.project(h * torch.sigmoid(gate)))
+        x = x + self.bn3(self.project(h * torch.sigmoid(gate)))  # without a counterpart: bad("no_residual")
         return self.head(x.mean((2, 3)))
 
 
@@ -87,4 +87,4 @@ pair.fault("padded_after", "pad", "constant_pad_nd", "conv2d")
 pair.fault("squeezed_early", "mean")
 pair.fault("relu", "relu")
 pair.fault("hard", "hardsigmoid")
-pair.fault("no_residual", "mean", "conv2d")
+pair.fault("no_residual", "mean", "conv2d", "add")

@@ -36,8 +36,8 @@ class OwnLayer(nn.Module):
         own = {name: w.detach().clone() for name, w in golden.named_parameters()}
         self.wqkv = nn.Parameter(torch.cat([own[f"{n}.weight"] for n in "qkv"]))
         biases = [own[f"{n}.bias"] for n in "qkv"]
-        if bad("key_bias_lost"):
-            biases[1] = torch.zeros_like(biases[1])
+        if bad("value_bias_lost"):
+            biases[2] = torch.zeros_like(biases[2])
         self.bqkv = nn.Parameter(torch.cat(biases))
         self.wo, self.w2 = nn.Parameter(own["o.weight"]), nn.Parameter(own["down.weight"])
         self.w13 = nn.Parameter(torch.cat([own["gate.weight"], own["up.weight"]]))
@@ -63,11 +63,9 @@ class OwnLayer(nn.Module):
             scores = scores + torch.full((length, length), -1e9).triu(1)
         weights = scores.softmax(-1)  # bad("sees_all")
         y = weights.matmul(v)
-        y = (
-            y.reshape(batch, length, WIDTH)
-            if bad("heads_not_moved")
-            else y.transpose(1, 2).reshape(batch, length, WIDTH)
-        )
+        if not bad("heads_not_moved"):
+            y = y.transpose(1, 2)
+        y = y.reshape(batch, length, WIDTH)  # bad("heads_not_moved")
         x = x + F.linear(y, self.wo)
         one, two = F.linear(self.norm(x, self.n2), self.w13).chunk(2, -1)
         return x + F.linear(F.gelu(one) * two if bad("gelu") else F.silu(one) * two, self.w2)
@@ -84,7 +82,7 @@ def prepare():
     return lambda: golden(x), lambda: target(x)
 
 
-pair.weight("key_bias_lost", "0.bqkv")
+pair.weight("value_bias_lost", "0.bqkv")
 pair.weight("norms_exchanged", "1.n1")
 pair.fault("repeated_in_turn", "repeat")
 pair.fault("sees_all", "softmax")

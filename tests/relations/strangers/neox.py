@@ -74,7 +74,7 @@ class OwnLayer(nn.Module):
     def turn(self, x, angle):
         width = HEAD if bad("all_turned") else TURNED
         if bad("all_turned"):
-            angle = torch.cat((angle, angle), -1)
+            angle = torch.cat((angle, angle), -1)  # bad("all_turned")
         part = x[..., :width]  # bad("all_turned")
         if bad("in_pairs"):
             other = torch.stack((-part[..., 1::2], part[..., 0::2]), -1).flatten(-2)  # bad("in_pairs")
@@ -127,6 +127,6 @@ def prepare():
 
 
 pair.weight("not_per_head", "layers.0.")
-pair.fault("all_turned", "slice")
+pair.fault("all_turned", "slice", "cat")
 pair.fault("in_pairs", "slice", "stack", "flatten", "neg")
 pair.fault("in_series", "add", "layer_norm")

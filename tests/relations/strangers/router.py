@@ -56,7 +56,7 @@ class Own(nn.Module):
         y = F.layer_norm(x, (WIDTH,), self.norm.weight, self.norm.bias)
         scores = y @ self.router.weight.t()
         if bad("topk_first"):
-            best, chosen = scores.topk(BEST, -1)
+            best, chosen = scores.topk(BEST, -1)  # bad("topk_first")
             best = best.softmax(-1)  # bad("topk_first")
         else:
             best, chosen = scores.softmax(-1).topk(BEST, -1)
@@ -82,6 +82,6 @@ def prepare():
 
 
 pair.weight("experts_rolled", "down")
-pair.fault("topk_first", "softmax")
+pair.fault("topk_first", "softmax", "topk")
 pair.fault("normalised", "div")
 pair.fault("gate_not_bent", "mul")

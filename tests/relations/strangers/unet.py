@@ -62,9 +62,8 @@ class Own(nn.Module):
     def norm(self, x, name):
         groups = 2 if bad("other_groups") else GROUPS
         y = x.reshape(x.shape[0], groups, -1)  # bad("other_groups")
-        y = (y - y.mean(-1, keepdim=True)) / torch.sqrt(
-            y.var(-1, unbiased=bad("unbiased"), keepdim=True) + 1e-5
-        )  # bad("unbiased")
+        spread = y.var(-1, unbiased=bad("unbiased"), keepdim=True)
+        y = (y - y.mean(-1, keepdim=True)) / torch.sqrt(spread + 1e-5)
         return y.view_as(x) * self.w[f"{name}_weight"][:, None, None] + self.w[f"{name}_bias"][:, None, None]
 
     def block(self, x, t, name):
