@@ -260,20 +260,27 @@ Relation masked(const Pool& target, std::uint32_t tensor, const Pool& golden) {
 std::vector<std::uint32_t> golden_ops_to_look_into(const Pool& target, const Pool& golden,
                                                    const RelationJudgement& judgement) {
   std::vector<std::uint32_t> ops = judgement.golden.ops;
-  std::vector<char> known = judgement.golden.has;
+  std::set<RoundedNumbers> read;  // also as a view or copy
   for (const std::uint32_t op : judgement.target.ops) {
     for (const std::uint32_t input : target.ops[op].inputs) {
       const Relation& relation = judgement.relations[input];
       if (!relation || relation.weak || judgement.is_weight[input]) continue;
-      for (const RelationPart& part : relation.parts) {
-        for (const std::uint32_t reader : golden.tensors[part.golden].readers) {
-          if (!known[reader]) ops.push_back(reader);
-          known[reader] = 1;
-        }
-      }
+      for (const RelationPart& part : relation.parts) read.insert(rounded_numbers(golden.tensors[part.golden].print));
     }
   }
+  for (std::uint32_t op = 0; op < golden.ops.size(); ++op) {
+    const bool reads_it = std::ranges::any_of(golden.ops[op].inputs, [&](std::uint32_t input) {
+      return read.contains(rounded_numbers(golden.tensors[input].print));
+    });
+    if (reads_it && !judgement.golden.has[op]) ops.push_back(op);
+  }
   return ops;
+}
+
+// Joined of results and of what is inside of operators: a part lacks a bias.
+bool is_half_inside(const Pool& golden, const Relation& relation) {
+  const auto is_inside = [&](const RelationPart& part) { return golden.tensors[part.golden].computed != nullptr; };
+  return relation && std::ranges::any_of(relation.parts, is_inside) && !std::ranges::all_of(relation.parts, is_inside);
 }
 
 // The target may compute step by step the values inside of golden operators.
@@ -284,6 +291,7 @@ void look_again_inside(const Pool& target, Pool& golden, const Threads& threads,
     const std::uint32_t op = target.tensors[i].op;
     if (judgement.standings[i] != Standing::alone || op == kNoOp || !judgement.target.has[op]) continue;
     judgement.relations[i] = search.find(i);
+    if (is_half_inside(golden, judgement.relations[i])) judgement.relations[i] = {};
     if (!judgement.relations[i]) judgement.relations[i] = masked(target, i, golden);
   }
   judgement.met.resize(golden.tensors.size());

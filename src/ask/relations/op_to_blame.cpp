@@ -115,7 +115,8 @@ class Finder {
         roots_(roots_of(target, judgement.is_weight)),
         golden_roots_(roots_of(golden, {})),
         has_values_(target.has_values() && golden.has_values()),
-        from_data_(found_from_data(target)) {
+        from_data_(found_from(target, [&](std::uint32_t input) { return target.tensors[input].print.count > 1; })),
+        from_batch_(found_from(target, [&](std::uint32_t input) { return judgement.is_weight[input] == 0; })) {
     gather_free();
   }
 
@@ -234,7 +235,8 @@ class Finder {
     for (const std::uint32_t op : region_.ops) {
       if (!shows(op)) continue;
       const bool is_beside = golden_computes_such(op);
-      if (!is_inside(op) && reads_known(op)) return {.op = op};
+      const bool may_show = is_beside || from_batch_[op] != 0;
+      if (!is_inside(op) && reads_known(op) && may_show) return {.op = op};
       if (is_beside && beside == kNoOp) beside = op;
       if (any == kNoOp) any = op;
     }
@@ -437,13 +439,13 @@ class Finder {
                                [&](std::uint32_t output) { return like(op, output).has_value(); });
   }
 
-  // By operator: its results depend on weights, or on what the program reads.
-  static std::vector<char> found_from_data(const Pool& pool) {
+  // By operator: its results depend on such a tensor from outside.
+  static std::vector<char> found_from(const Pool& pool, const auto& is_source) {
     std::vector<char> from(pool.ops.size());
     for (std::uint32_t op = 0; op < pool.ops.size(); ++op) {
       from[op] = std::ranges::any_of(pool.ops[op].inputs, [&](std::uint32_t input) {
-        const PoolTensor& read = pool.tensors[input];
-        return read.op != kNoOp ? from[read.op] != 0 : read.print.count > 1;
+        const std::uint32_t maker = pool.tensors[input].op;
+        return maker != kNoOp ? from[maker] != 0 : is_source(input);
       });
     }
     return from;
@@ -681,7 +683,8 @@ class Finder {
   const Region region_;  // of the target
   const std::vector<std::uint32_t> roots_, golden_roots_;
   const bool has_values_;
-  const std::vector<char> from_data_;  // by operator of the target
+  // By operator of the target: it depends on what the program reads, with weights or without. Masks and distances do not.
+  const std::vector<char> from_data_, from_batch_;
   std::map<std::uint64_t, std::vector<std::uint32_t>> free_;  // by number of elements, in order
 };
 

@@ -8,6 +8,7 @@
 
 #include "ask/relations/verify.h"
 #include "ask/relations/views.h"
+#include "read/measure/values.h"
 #include "read/operators/op_family.h"
 #include "sonde/dtype.h"
 
@@ -46,10 +47,19 @@ struct Search::State {
   Relation find_runs(std::uint32_t tensor, const std::vector<Extent>& wanted, std::size_t axis, Relation found);
   Relation find_constant(std::uint32_t tensor);
   Relation find_sum(std::uint32_t tensor);
-  std::int64_t run_length(const std::vector<Extent>& wanted, std::size_t from, const Entry& first, std::int64_t step,
-                          std::uint64_t count, double tolerance) const;
-  std::optional<RelationPart> longest_run(std::uint32_t tensor, const std::vector<Extent>& wanted, std::size_t from,
-                                          std::uint64_t count) const;
+  // What is wanted of a tensor of the target: the numbers of its part at each index of an axis.
+  struct Wanted {
+    std::uint32_t tensor;
+    const std::vector<Extent>& parts;
+    bool are_rows;  // the parts lie one after the other
+    std::uint64_t elements;
+    std::uint64_t count() const { return elements / std::max<std::size_t>(parts.size(), 1); }  // of a part
+  };
+  std::int64_t run_length(const Wanted& wanted, std::size_t from, const Entry& first, std::int64_t step,
+                          double tolerance) const;
+  std::optional<RelationPart> longest_run(const Wanted& wanted, std::size_t from) const;
+  bool are_equal_rows(const Wanted& wanted, std::size_t row, const Entry& entry, std::int64_t index,
+                      double tolerance) const;
   double preference(std::uint32_t tensor, std::uint32_t other) const;
   void cover(const RelationPart& part);
   void note(const Relation& relation) {
@@ -146,42 +156,60 @@ Relation Search::State::find_whole(std::uint32_t tensor) {
   return best;
 }
 
-std::int64_t Search::State::run_length(const std::vector<Extent>& wanted, std::size_t from, const Entry& first,
-                                       std::int64_t step, std::uint64_t count, double tolerance) const {
+// Rows after a norm all have the same sum and norm: their elements decide.
+bool Search::State::are_equal_rows(const Wanted& wanted, std::size_t row, const Entry& entry, std::int64_t index,
+                                   double tolerance) const {
+  if (!wanted.are_rows || entry.axis != kAxisOfRows) return true;
+  const PoolValues x = target.values_of(wanted.tensor), y = golden.values_of(entry.tensor);
+  if (!x || !y || !x.view().is_c_contiguous() || !y.view().is_c_contiguous()) return false;
+  const auto count = static_cast<std::int64_t>(wanted.count());
+  double errors = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double apart = element_value(x.view(), static_cast<std::int64_t>(row) * count + i) -
+                         element_value(y.view(), index * count + i);
+    errors += apart * apart;
+  }
+  return std::sqrt(errors) <= tolerance * wanted.parts[row].norm;
+}
+
+std::int64_t Search::State::run_length(const Wanted& wanted, std::size_t from, const Entry& first, std::int64_t step,
+                                       double tolerance) const {
   const TensorPrint& print = golden.tensors[first.tensor].print;
   if (first.axis == -1) return 1;
   const std::vector<Extent>& parts = parts_along(print, first.axis);
   std::int64_t length = 1;
-  for (std::size_t at = from + 1; at < wanted.size(); ++at, ++length) {
+  for (std::size_t at = from + 1; at < wanted.parts.size(); ++at, ++length) {
     const std::int64_t index = static_cast<std::int64_t>(first.index) + step * length;
     if (index < 0 || index >= static_cast<std::int64_t>(parts.size())) break;
-    if (!agree(wanted[at], parts[static_cast<std::size_t>(index)], count, tolerance)) break;
+    if (!agree(wanted.parts[at], parts[static_cast<std::size_t>(index)], wanted.count(), tolerance)) break;
+    if (!are_equal_rows(wanted, at, first, index, tolerance)) break;
   }
   return length;
 }
 
-std::optional<RelationPart> Search::State::longest_run(std::uint32_t tensor, const std::vector<Extent>& wanted,
-                                                       std::size_t from, std::uint64_t count) const {
-  const PoolTensor& mine = target.tensors[tensor];
+std::optional<RelationPart> Search::State::longest_run(const Wanted& wanted, std::size_t from) const {
+  const PoolTensor& mine = target.tensors[wanted.tensor];
+  const Extent& first = wanted.parts[from];
   constexpr std::size_t kMostTried = 256;
   constexpr double kWidest = 0.05;
   std::optional<RelationPart> best;
   double best_points = -1;
   std::size_t tried = 0;
-  for (const Entry& entry : like(count, wanted[from].norm, kWidest)) {
+  for (const Entry& entry : like(wanted.count(), first.norm, kWidest)) {
     const PoolTensor& other = golden.tensors[entry.tensor];
     const double tolerance = tolerance_for(mine, other);
     // Weights of plain tensors are data.
     const bool are_from_outside = mine.op == kNoOp && other.op == kNoOp;
     if (!other.print.by_values || (mine.is_weight() != other.is_weight() && !are_from_outside)) continue;
-    if (!agree(wanted[from], {entry.sum, entry.norm}, count, tolerance)) continue;
+    if (!agree(first, {entry.sum, entry.norm}, wanted.count(), tolerance)) continue;
     if (++tried > kMostTried) break;
+    if (!are_equal_rows(wanted, from, entry, entry.index, tolerance)) continue;
     for (const std::int64_t step : {1, 0, 2, -1}) {
-      const std::int64_t length = run_length(wanted, from, entry, step, count, tolerance);
+      const std::int64_t length = run_length(wanted, from, entry, step, tolerance);
       // Two parts are reversed, or lie two apart, by chance.
       constexpr std::int64_t kFewestApart = 3;
       if ((step == 2 || step == -1) && length < kFewestApart) continue;
-      const double points = 100.0 * static_cast<double>(length) + preference(tensor, entry.tensor);
+      const double points = 100.0 * static_cast<double>(length) + preference(wanted.tensor, entry.tensor);
       if (points <= best_points) continue;
       best_points = points;
       best = RelationPart{.golden = entry.tensor,
@@ -207,8 +235,9 @@ Relation Search::State::find_runs(std::uint32_t tensor, const std::vector<Extent
   const std::uint64_t count = mine.print.count / wanted.size();
   found.axis = static_cast<std::int32_t>(axis);
   double tolerance = 0;
+  const Wanted all{tensor, wanted, axis == 0, mine.print.count};
   for (std::size_t at = 0; at < wanted.size();) {
-    const std::optional<RelationPart> part = longest_run(tensor, wanted, at, count);
+    const std::optional<RelationPart> part = longest_run(all, at);
     // Single numbers are equal by chance: only long runs of them count.
     const bool is_long = part && (count > 1 || part->count >= 4);
     if (!is_long) return {};
@@ -259,7 +288,8 @@ Relation Search::State::find_parts(std::uint32_t tensor) {
   Relation found;
   if (!mine.print.by_values) return found;
   if (!mine.print.proves_nothing()) {
-    const std::optional<RelationPart> part = longest_run(tensor, {mine.print.whole}, 0, mine.print.count);
+    const std::vector<Extent> whole{mine.print.whole};
+    const std::optional<RelationPart> part = longest_run({tensor, whole, true, mine.print.count}, 0);
     if (part && part->axis >= 0) {
       found.parts = {*part};
       found.kind = RelationKind::cut;

@@ -37,6 +37,7 @@ class EachTensor {
  public:
   EachTensor(const Pool& target, const Pool& golden, RelationJudgement& judgement)
       : target_(target),
+        golden_(golden),
         judgement_(judgement),
         spacing_(std::max(usual_spacing(target), usual_spacing(golden))),
         errors_(target.tensors.size()),
@@ -88,11 +89,18 @@ class EachTensor {
     const double spacing = std::min(coarser_spacing(relation.difference), spacing_);
     const double roundings = relation.difference.by == ComparedBy::statistics ? kRoundingsOfSums : kRoundings;
     const bool is_explained = relative <= roundings * spacing || relative <= kMostGrowth * inputs.error;
-    standing = is_explained ? Standing::good : Standing::beyond;
+    standing = is_explained ? Standing::good : is_near_by_chance(own, relation) ? Standing::alone : Standing::beyond;
     if (is_explained) errors_[tensor] = relative;
   }
 
+  // What is computed of a weight is near it by chance: a variance and a small number.
+  bool is_near_by_chance(const PoolTensor& own, const Relation& relation) const {
+    if (own.op == kNoOp || moves_or_casts(target_.op(own.op).kind)) return false;
+    return golden_.tensors[relation.golden()].op == kNoOp;
+  }
+
   const Pool& target_;
+  const Pool& golden_;
   RelationJudgement& judgement_;
   const double spacing_;
   std::vector<double> errors_;  // as far as they are explained: what is not excuses nothing that follows from it
