@@ -283,9 +283,12 @@ bool is_half_inside(const Pool& golden, const Relation& relation) {
   return relation && std::ranges::any_of(relation.parts, is_inside) && !std::ranges::all_of(relation.parts, is_inside);
 }
 
-// The target may compute step by step the values inside of golden operators.
-void look_again_inside(const Pool& target, Pool& golden, const Threads& threads, RelationJudgement& judgement) {
-  if (!add_intermediates(golden, golden_ops_to_look_into(target, golden, judgement))) return;
+// The target may compute step by step the values inside of golden operators. False: nothing new is found.
+bool look_again_inside(const Pool& target, Pool& golden, const Threads& threads, RelationJudgement& judgement,
+                       std::set<std::uint32_t>& known) {
+  std::vector<std::uint32_t> ops = golden_ops_to_look_into(target, golden, judgement);
+  std::erase_if(ops, [&](std::uint32_t op) { return !known.insert(op).second; });
+  if (!add_intermediates(golden, ops)) return false;
   Search search(target, golden, threads);
   for (std::uint32_t i = 0; i < target.tensors.size(); ++i) {
     const std::uint32_t op = target.tensors[i].op;
@@ -298,6 +301,7 @@ void look_again_inside(const Pool& target, Pool& golden, const Threads& threads,
   for (std::size_t i = 0; i < judgement.met.size(); ++i) judgement.met[i] |= search.met()[i];
   judge_standings(target, golden, judgement);
   find_regions(target, golden, judgement);
+  return true;
 }
 
 }  // namespace
@@ -564,7 +568,11 @@ RelationJudgement judge_relations(const Pool& target, Pool& golden, const Thread
   find_regions(target, golden, judgement);
   if (const std::optional<Culprit> quiet = quiet_fault(target, golden, judgement)) judgement.culprits.push_back(*quiet);
   if (has_no_effect(judgement)) return judgement;
-  look_again_inside(target, golden, threads, judgement);
+  std::set<std::uint32_t> known;  // golden operators that were looked into
+  constexpr int kMostRounds = 3;   // what is explained shows others that are not
+  for (int i = 0; i < kMostRounds && !judgement.target.empty(); ++i) {
+    if (!look_again_inside(target, golden, threads, judgement, known)) break;
+  }
   if (judgement.target.empty()) return judgement;
   Culprit op = op_to_blame(target, golden, judgement);
   judgement.culprits = weights_to_blame(target, golden, judgement);

@@ -275,8 +275,8 @@ class Finder {
     if (!has_values_) {
       if (!apart) apart = steps.of_attention(culprit.group);
       if (!apart) apart = steps.of_recurrence();
-      if (!apart) apart = steps.of_labels(culprit.group);
     }
+    if (!apart) apart = steps.of_labels(culprit.group);
     return apart ? apart : numbers.of_norm(near_behind(culprit));
   }
 

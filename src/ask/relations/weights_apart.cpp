@@ -104,6 +104,7 @@ class Weights {
   std::vector<Culprit> find() {
     find_exchanged_names();
     find_lost_siblings();
+    find_lost_biases();
     find_those_read_in_the_region();
     find_outliers();
     find_other_turns();
@@ -237,6 +238,38 @@ class Weights {
   bool says(std::uint32_t weight, std::uint32_t golden) const {
     const std::string own = letters_of(target_.tensors[weight].of.tensor->parameter);
     return own.ends_with(letters_of(golden_.tensors[golden].of.tensor->parameter));
+  }
+
+  // A bias that corresponds to nothing, and the result, or a part of it, is that of the golden product without a bias.
+  void find_lost_biases() {
+    for (std::uint32_t op = 0; op < first_; ++op) {
+      if (target_.op(op).kind != OpKind::contraction || target_.ops[op].outputs.empty()) continue;
+      for (const std::uint32_t input : target_.ops[op].inputs) {
+        const std::uint32_t weight = roots_[input];
+        const bool is_bias = weight != kNoOp && target_.tensors[weight].shape.size() == 1;
+        if (!is_bias || is_good(weight) || target_.tensors[weight].print.count == 0) continue;
+        if (lacks_bias(target_.ops[op].outputs[0]))
+          add(weight, op, "corresponds to no golden parameter, and a part of the result lacks the golden bias");
+      }
+    }
+  }
+
+  bool lacks_bias(std::uint32_t tensor) const {
+    std::vector<std::uint32_t> waiting{tensor};
+    constexpr std::size_t kMost = 32;
+    for (std::size_t i = 0; i < waiting.size() && i < kMost; ++i) {
+      const Relation& found = relation(waiting[i]);
+      if (found) {
+        const PoolTensor& golden = golden_.tensors[found.golden()];
+        if (golden.computed != nullptr && golden_.op(golden.op).kind == OpKind::contraction) return true;
+        continue;
+      }
+      for (const std::uint32_t reader : target_.tensors[waiting[i]].readers) {
+        if (!moves_or_casts(target_.op(reader).kind)) continue;
+        waiting.insert(waiting.end(), target_.ops[reader].outputs.begin(), target_.ops[reader].outputs.end());
+      }
+    }
+    return false;
   }
 
   // Also before the first operator that differs: the golden run adds the two at other places.
