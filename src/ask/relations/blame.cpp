@@ -215,8 +215,7 @@ void find_regions(const Pool& target, const Pool& golden, RelationJudgement& jud
                  .are_bad = std::move(target_is_bad),
                  .counts = judgement.counts_over_steps,
                  .are_starts = std::move(starts)};
-  BadTensors golden_bad{
-      .pool = golden, .are_bad = std::move(golden_is_bad), .are_starts = std::move(golden_starts)};
+  BadTensors golden_bad{.pool = golden, .are_bad = std::move(golden_is_bad), .are_starts = std::move(golden_starts)};
   const bool has_values = target.has_values() && golden.has_values();
   const auto find = [&](bool forward_only) {
     bad.forward_only = golden_bad.forward_only = forward_only;
@@ -227,7 +226,8 @@ void find_regions(const Pool& target, const Pool& golden, RelationJudgement& jud
       bad.sizes = {0};
       std::ranges::set_intersection(mine, theirs, std::inserter(bad.sizes, bad.sizes.end()));
       golden_bad.sizes = bad.sizes;
-      if (!forward_only) judgement.nothing_compared = bad.sizes.size() == 1 && !mine.empty() && !has_good_end(bad, judgement);
+      if (!forward_only)
+        judgement.nothing_compared = bad.sizes.size() == 1 && !mine.empty() && !has_good_end(bad, judgement);
     }
     return std::pair(region_of(bad), region_of(golden_bad));
   };
@@ -569,7 +569,7 @@ RelationJudgement judge_relations(const Pool& target, Pool& golden, const Thread
   if (const std::optional<Culprit> quiet = quiet_fault(target, golden, judgement)) judgement.culprits.push_back(*quiet);
   if (has_no_effect(judgement)) return judgement;
   std::set<std::uint32_t> known;  // golden operators that were looked into
-  constexpr int kMostRounds = 3;   // what is explained shows others that are not
+  constexpr int kMostRounds = 3;  // what is explained shows others that are not
   for (int i = 0; i < kMostRounds && !judgement.target.empty(); ++i) {
     if (!look_again_inside(target, golden, threads, judgement, known)) break;
   }

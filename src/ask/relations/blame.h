@@ -45,7 +45,8 @@ struct RelationJudgement {
   std::size_t weights = 0, related_weights = 0;
   bool weights_are_others = false;  // most of them
   bool nothing_corresponds = false;
-  bool nothing_compared = false;  // by statistics: no result of the target is golden, or has the size of one that is not
+  bool nothing_compared =
+      false;  // by statistics: no result of the target is golden, or has the size of one that is not
   Region target, golden;
   std::vector<Culprit> culprits;            // the first one is the answer
   std::vector<std::string> contradictions;  // a line for each entry of a map that the values contradict

@@ -67,8 +67,8 @@ class Recurrence {
         const std::size_t number = layer * directions + way;
         const std::optional<LayerWeights> weights = weights_at(number, inputs.front().size() / batch_);
         if (!weights) return;
-        results.push_back(run(inputs, *weights, state_at(*h, number), c ? state_at(*c, number) : std::vector<double>{},
-                              way == 1));
+        results.push_back(
+            run(inputs, *weights, state_at(*h, number), c ? state_at(*c, number) : std::vector<double>{}, way == 1));
         add_whole(results.back(), batch_first);
       }
       inputs = directions == 1 ? std::move(results[0]) : side_by_side(results[0], results[1]);
@@ -184,9 +184,9 @@ class Recurrence {
     }
     const auto steps = static_cast<std::int64_t>(steps_), batch = static_cast<std::int64_t>(batch_),
                hidden = static_cast<std::int64_t>(hidden_);
-    call_.add(batch_first ? std::vector<std::int64_t>{batch, steps, hidden}
-                          : std::vector<std::int64_t>{steps, batch, hidden},
-              std::move(whole));
+    call_.add(
+        batch_first ? std::vector<std::int64_t>{batch, steps, hidden} : std::vector<std::int64_t>{steps, batch, hidden},
+        std::move(whole));
   }
 
   std::vector<std::vector<double>> side_by_side(const std::vector<std::vector<double>>& ahead,

@@ -550,8 +550,8 @@ class Finder {
         const bool has_order = is_good(input) && judgement_.relations[input];
         if (has_order && is_regular(input)) continue;
         if (has_order && puts_in_order(maker) && !reads_irregular(maker) && (!first || maker < first->op)) {
-          first = Culprit{
-              .op = maker, .golden = judgement_.relations[input].golden(), .what = std::string(kOtherOrder)};
+          first =
+              Culprit{.op = maker, .golden = judgement_.relations[input].golden(), .what = std::string(kOtherOrder)};
         }
         if (seen.insert(maker).second) waiting.push_back(maker);
       }
@@ -575,7 +575,8 @@ class Finder {
   std::optional<Culprit> gives_other_part(std::uint32_t tensor) const {
     const Relation& relation = judgement_.relations[tensor];
     const std::uint32_t maker = target_.tensors[tensor].op;
-    const bool is_part = relation.kind == RelationKind::cut && !relation.is_of_sums && !relation.weak && is_good(tensor);
+    const bool is_part =
+        relation.kind == RelationKind::cut && !relation.is_of_sums && !relation.weak && is_good(tensor);
     if (!is_part || !moves_or_casts(target_.op(maker).kind) || !chooses(maker)) return std::nullopt;
     const RoundedNumbers whole = rounded_numbers(golden_.tensors[relation.golden()].print);
     bool has_others = false;

@@ -55,7 +55,8 @@ std::string relation_text(const Relation& relation, const Pool& golden) {
       if (relation.is_of_sums) return "a part of golden " + part_text(first, golden);
       return "golden " + part_text(first, golden);
     case RelationKind::sum:
-      return fmt::format("the sum of golden {} and {}{}", part_text(first, golden), part_text(relation.parts[1], golden),
+      return fmt::format("the sum of golden {} and {}{}", part_text(first, golden),
+                         part_text(relation.parts[1], golden),
                          relation.order.empty() ? "" : ", its parts in another order");
     case RelationKind::constant:
       return "one number, as in the golden run";

@@ -437,7 +437,8 @@ Result<DumpComparison> compare_programs(const Catalog& target, const Catalog& go
   }
   if (judged.nothing_compared && judged.culprits.empty()) {
     comparison.left_out.emplace_back(
-        "the results: none of the target has the statistics of a golden one, or the size of one that differs; record tensors");
+        "the results: none of the target has the statistics of a golden one, or the size of one that differs; record "
+        "tensors");
   }
   conclude(target, golden, options, comparison);
   return comparison;

@@ -90,8 +90,7 @@ void Search::State::index() {
     if (print.is_constant()) continue;
     for (std::uint32_t at = 0; at < print.rows.size(); ++at) {
       if (print.rows[at].norm == 0) continue;
-      entries.push_back(
-          {print.count / print.rows.size(), print.rows[at].norm, print.rows[at].sum, i, kAxisOfRows, at});
+      entries.push_back({print.count / print.rows.size(), print.rows[at].norm, print.rows[at].sum, i, kAxisOfRows, at});
     }
   }
   std::ranges::sort(entries, [](const Entry& a, const Entry& b) {

@@ -183,7 +183,8 @@ class Weights {
       for (const std::uint32_t reader : readers_of_same(part.golden, read)) {
         for (const std::uint32_t input : golden_.ops[reader].inputs) {
           const std::uint32_t root = golden_roots_[input];
-          const bool is_bias = root != kNoOp && golden_.tensors[root].shape.size() < target_.tensors[weight].shape.size();
+          const bool is_bias =
+              root != kNoOp && golden_.tensors[root].shape.size() < target_.tensors[weight].shape.size();
           if (root != kNoOp && !is_bias) theirs.insert(golden_.name_of(root));
         }
       }
@@ -279,7 +280,8 @@ class Weights {
       if (target_.op(op).kind != OpKind::elementwise) continue;
       for (const std::uint32_t input : target_.ops[op].inputs) {
         const std::uint32_t weight = roots_[input];
-        if (weight != kNoOp && is_good(weight) && relation(weight) && !relation(weight).weak) add_lost_sibling(op, weight);
+        if (weight != kNoOp && is_good(weight) && relation(weight) && !relation(weight).weak)
+          add_lost_sibling(op, weight);
       }
     }
   }
@@ -515,7 +517,9 @@ class Weights {
     }
     for (const auto& [type, weights] : groups) {
       for (const std::uint32_t weight : weights) {
-        const auto is_other = [&](std::uint32_t other) { return turn_of(relation(other)) != turn_of(relation(weight)); };
+        const auto is_other = [&](std::uint32_t other) {
+          return turn_of(relation(other)) != turn_of(relation(weight));
+        };
         const std::ptrdiff_t others = std::ranges::count_if(weights, is_other);
         const bool is_in_region = judgement_.target.has[reader_of(weight)] != 0;
         if (2 * others < static_cast<std::ptrdiff_t>(weights.size()) || !is_in_region) continue;

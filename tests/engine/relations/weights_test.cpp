@@ -1,0 +1,161 @@
+// Weights that were not carried over as they are: halves, rows and names in another order, sums of two.
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "relations/networks.h"
+
+namespace sonde {
+namespace {
+
+constexpr std::size_t kWide = 8, kTokens = 5;
+constexpr const char* kOwn = "Default/own";
+
+Values weight_of(std::uint32_t layer, std::uint32_t number) { return numbers(kWide * kWide, 100 * layer + number + 1); }
+std::string name_of_layer(std::size_t layer) { return "layers." + std::to_string(layer) + "."; }
+
+// Each layer: sigmoid(gate · x) times (up · x).
+void add_gated(Program& program) {
+  Values x = numbers(kTokens * kWide, 31);
+  Program::Ref at = Program::parameter("data-0", x, "(5,8)");
+  for (std::uint32_t layer = 0; layer < 3; ++layer) {
+    const Values gate = linear(x, weight_of(layer, 0), kWide), up = linear(x, weight_of(layer, 1), kWide);
+    const std::string name = name_of_layer(layer);
+    auto one =
+        program.add("linear", {at, Program::parameter(name + "gate", weight_of(layer, 0), "(8,8)")}, gate, "(5,8)");
+    auto two = program.add("linear", {at, Program::parameter(name + "up", weight_of(layer, 1), "(8,8)")}, up, "(5,8)");
+    auto bent = program.add("sigmoid", {one}, each(gate, logistic), "(5,8)");
+    x = both(each(gate, logistic), up, product);
+    at = program.add("mul", {bent, two}, x, "(5,8)");
+  }
+}
+
+// With one weight for both, the halves of one layer perhaps exchanged.
+void add_fused(Program& program, std::uint32_t exchanged) {
+  Values x = numbers(kTokens * kWide, 31);
+  Program::Ref at = Program::parameter("data-0", x, "(5,8)");
+  for (std::uint32_t layer = 0; layer < 3; ++layer) {
+    const std::size_t first = layer == exchanged ? 1 : 0;
+    const Values one = weight_of(layer, static_cast<std::uint32_t>(first)),
+                 two = weight_of(layer, static_cast<std::uint32_t>(1 - first));
+    const Values fused = linear(x, joined(one, two), kWide), gate = linear(x, one, kWide), up = linear(x, two, kWide);
+    auto weight = Program::parameter(name_of_layer(layer) + "both", joined(one, two), "(16,8)");
+    auto product_of = program.add("matmul", {at, weight}, fused, "(5,16)", kOwn);
+    auto half = program.add("chunk", {product_of}, gate, "(5,8)", kOwn);
+    auto other = program.add_output(up, "(5,8)");
+    auto bent = program.add("logistic", {half}, each(gate, logistic), "(5,8)", kOwn);
+    x = both(each(gate, logistic), up, product);
+    at = program.add("times", {bent, other}, x, "(5,8)", kOwn);
+  }
+}
+
+TEST(RelationsOfWeights, AFusedWeightIsBoth) {
+  Program golden, target;
+  add_gated(golden);
+  add_fused(target, 3);
+  const DumpComparison comparison = related(target, golden);
+  EXPECT_EQ(answer(comparison), "clean");
+  EXPECT_EQ(relation_of(comparison, "layers.1.both"),
+            "joined: 0 to 7 of axis 0 = layers.1.gate, 8 to 15 of axis 0 = layers.1.up");
+}
+
+TEST(RelationsOfWeights, HalvesThatAreExchangedInOneLayerAreNamed) {
+  Program golden, target;
+  add_gated(golden);
+  add_fused(target, 1);
+  const std::string said = answer(related(target, golden));
+  EXPECT_EQ(said.substr(0, 23), "parameter layers.1.both") << said;
+  EXPECT_NE(said.find("another order than in the other layers"), std::string::npos) << said;
+}
+
+struct One {
+  std::string name;
+  Values weight;
+};
+
+// y = (x · a) + (x · b), each product scaled by a row.
+void add_pair(Program& program, const std::string& type, const char* scope, const One& a, const One& b) {
+  const Values x = numbers(kTokens * kWide, 41);
+  auto given = Program::parameter("data-0", x, "(5,8)");
+  const Values one = both(x, a.weight, product), two = both(x, b.weight, product);
+  const Values bent = each(two, tanh_of);
+  auto left = program.add(type + "_mul", {given, Program::parameter(a.name, a.weight, "(8)")}, one, "(5,8)", scope);
+  auto right = program.add(type + "_mul", {given, Program::parameter(b.name, b.weight, "(8)")}, two, "(5,8)", scope);
+  auto other = program.add(type + "_tanh", {right}, bent, "(5,8)", scope);
+  auto all = program.add(type + "_add", {left, other}, both(one, bent, sum), "(5,8)", scope);
+  program.add(type + "_square", {all}, each(both(one, bent, sum), square), "(5,8)", scope);
+}
+
+TEST(RelationsOfWeights, TwoThatAreExchangedByTheirNamesAreNamed) {
+  const Values a = numbers(kWide, 51), b = numbers(kWide, 52);
+  Program golden, healthy, target;
+  add_pair(golden, "net", "Default/net", {"mix_a", a}, {"mix_b", b});
+  add_pair(healthy, "own", kOwn, {"w.mix_a", a}, {"w.mix_b", b});
+  add_pair(target, "own", kOwn, {"w.mix_a", b}, {"w.mix_b", a});
+  EXPECT_EQ(answer(related(healthy, golden)), "clean");
+  const std::string said = answer(related(target, golden));
+  EXPECT_EQ(said.substr(0, 17), "parameter w.mix_a") << said;
+  EXPECT_NE(said.find("they are exchanged"), std::string::npos) << said;
+}
+
+// A table whose rows are chosen, and a product of them.
+void add_table(Program& program, const std::string& type, const char* scope, const Values& table) {
+  const Values w = numbers(kWide * kWide, 62);
+  Values rows(table.begin() + kWide, table.begin() + 4 * kWide);
+  auto given = Program::parameter("data-0", {1, 2, 3}, "(3)");
+  auto one =
+      program.add(type + "_rows", {Program::parameter(type + "_table", table, "(6,8)"), given}, rows, "(3,8)", scope);
+  auto two = program.add(type == "net" ? "linear" : "matmul", {one, Program::parameter("w", w, "(8,8)")},
+                         linear(rows, w, kWide), "(3,8)", scope);
+  auto three = program.add(type + "_tanh", {two}, each(linear(rows, w, kWide), tanh_of), "(3,8)", scope);
+  program.add(type + "_square", {three}, each(each(linear(rows, w, kWide), tanh_of), square), "(3,8)", scope);
+}
+
+TEST(RelationsOfWeights, OneThatGoesBackwardsIsNamed) {
+  const Values table = numbers(6 * kWide, 61);
+  Values backwards;
+  for (std::size_t row = 6; row-- > 0;) {
+    backwards.insert(backwards.end(), table.begin() + static_cast<std::ptrdiff_t>(row * kWide),
+                     table.begin() + static_cast<std::ptrdiff_t>((row + 1) * kWide));
+  }
+  Program golden, target;
+  add_table(golden, "net", "Default/net", table);
+  add_table(target, "own", kOwn, backwards);
+  const std::string said = answer(related(target, golden));
+  EXPECT_EQ(said.substr(0, 19), "parameter own_table") << said;
+  EXPECT_NE(said.find("5 to 0 in steps of -1"), std::string::npos) << said;
+}
+
+TEST(RelationsOfWeights, OneBiasForTwoIsTheirSumAlsoInPartsOfAnotherOrder) {
+  const Values x = numbers(kTokens * kWide, 71), w = numbers(12 * kWide, 72), a = numbers(12, 73), b = numbers(12, 74);
+  const Values y = linear(x, w, kWide), z = both(both(y, a, sum), b, sum);
+  Program golden, target;
+  auto given = Program::parameter("data-0", x, "(5,8)");
+  auto one = golden.add("linear", {given, Program::parameter("w", w, "(12,8)")}, y, "(5,12)");
+  auto two = golden.add("add", {one, Program::parameter("a", a, "(12)")}, both(y, a, sum), "(5,12)");
+  auto three = golden.add("add", {two, Program::parameter("b", b, "(12)")}, z, "(5,12)");
+  golden.add("tanh", {three}, each(z, tanh_of), "(5,12)");
+
+  // Its gates are in the order 0, 2, 1.
+  const auto reordered = [](const Values& values, std::size_t size) {
+    Values parts(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(size));
+    parts.insert(parts.end(), values.begin() + static_cast<std::ptrdiff_t>(2 * size), values.end());
+    parts.insert(parts.end(), values.begin() + static_cast<std::ptrdiff_t>(size),
+                 values.begin() + static_cast<std::ptrdiff_t>(2 * size));
+    return parts;
+  };
+  const Values own = reordered(w, 4 * kWide), bias = reordered(both(a, b, sum), 4);
+  const Values product_of = linear(x, own, kWide), all = both(product_of, bias, sum);
+  auto mine = target.add("matmul", {given, Program::parameter("kernel", own, "(12,8)")}, product_of, "(5,12)", kOwn);
+  auto added = target.add("plus", {mine, Program::parameter("bias", bias, "(12)")}, all, "(5,12)", kOwn);
+  auto bent = target.add("bend", {added}, each(all, tanh_of), "(5,12)", kOwn);
+  target.add("view", {bent}, each(all, tanh_of), "(5,12)", kOwn);
+  const DumpComparison comparison = related(target, golden);
+  EXPECT_EQ(answer(comparison), "clean");
+  EXPECT_EQ(relation_of(comparison, "bias"), "sum: the sum of golden a and b, its parts in another order");
+}
+
+}  // namespace
+}  // namespace sonde
