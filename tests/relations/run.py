@@ -84,12 +84,14 @@ def outcome_without_fault(pair, answer):
     if pair.kind == "other_weights":
         said = " ".join([*answer.report["notes"], *(f["text"] for f in answer.findings[:1])])
         return "said" if "weights are not the same" in said else "silent"
-    return "clean" if answer.status == 0 and not answer.findings else "blamed"
+    if answer.findings:
+        return "blamed"
+    return "clean" if answer.status == 0 else "not compared"
 
 
 def outcome_of_fault(fault, answer):
     if not answer.findings:
-        return "silent"
+        return "silent" if answer.status == 0 else "not compared"
     first = answer.findings[0]
     if is_right(fault, first):
         return "first"

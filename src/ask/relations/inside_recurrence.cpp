@@ -9,7 +9,7 @@
 namespace sonde {
 namespace {
 
-// What one direction of one layer reads.
+// Read by one direction of one layer.
 struct LayerWeights {
   Dense x, h;
   std::vector<double> x_bias, h_bias;  // zeros if there are none

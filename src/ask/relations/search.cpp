@@ -47,7 +47,7 @@ struct Search::State {
   Relation find_runs(std::uint32_t tensor, const std::vector<Extent>& wanted, std::size_t axis, Relation found);
   Relation find_constant(std::uint32_t tensor);
   Relation find_sum(std::uint32_t tensor);
-  // What is wanted of a tensor of the target: the numbers of its part at each index of an axis.
+  // A tensor of the target, and the numbers of its part at each index of an axis.
   struct Wanted {
     std::uint32_t tensor;
     const std::vector<Extent>& parts;

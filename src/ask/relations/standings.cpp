@@ -93,7 +93,7 @@ class EachTensor {
     if (is_explained) errors_[tensor] = relative;
   }
 
-  // What is computed of a weight is near it by chance: a variance and a small number.
+  // A result that is computed of a weight is near it by chance: a variance and a small number.
   bool is_near_by_chance(const PoolTensor& own, const Relation& relation) const {
     if (own.op == kNoOp || moves_or_casts(target_.op(own.op).kind)) return false;
     return golden_.tensors[relation.golden()].op == kNoOp;

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "ask/relations/element_order.h"
+#include "ask/relations/names_of_weights.h"
 #include "read/operators/op_family.h"
 #include "sonde/dtype.h"
 
@@ -44,52 +45,6 @@ std::vector<std::uint32_t> roots_of(const Pool& pool, const std::vector<char>& i
 }
 
 namespace {
-
-// "h#.up#.weight" for "h1.up2.weight".
-std::string pattern_of(std::string_view name) {
-  std::string pattern;
-  for (std::size_t i = 0; i < name.size(); ++i) {
-    const bool is_digit = name[i] >= '0' && name[i] <= '9';
-    if (!is_digit) {
-      pattern += name[i];
-    } else if (pattern.empty() || pattern.back() != '#') {
-      pattern += '#';
-    }
-  }
-  return pattern;
-}
-
-// {1, 2} for "h1.up2.weight".
-std::vector<std::int64_t> numbers_of(std::string_view name) {
-  std::vector<std::int64_t> numbers;
-  bool was_digit = false;
-  for (const char letter : name) {
-    const bool is_digit = letter >= '0' && letter <= '9';
-    if (is_digit && !was_digit) numbers.push_back(0);
-    if (is_digit) numbers.back() = (10 * numbers.back() + letter - '0') % 1'000'000'007;
-    was_digit = is_digit;
-  }
-  return numbers;
-}
-
-// "wmixk" for "w.mix_k".
-std::string letters_of(std::string_view name) {
-  std::string letters;
-  std::ranges::copy_if(name, std::back_inserter(letters), [](char letter) { return letter != '.' && letter != '_'; });
-  return letters;
-}
-
-// "blocks.#.fc1.weight" for "blocks.3.fc1.weight": the names of one weight in all layers.
-std::string name_in_layers(std::string_view name) {
-  std::string pattern;
-  for (std::size_t at = 0; at <= name.size();) {
-    const std::string_view part = name.substr(at, name.find('.', at) - at);
-    const bool is_number = !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
-    pattern.append(at == 0 ? "" : ".").append(is_number ? "#" : part);
-    at += part.size() + 1;
-  }
-  return pattern;
-}
 
 class Weights {
  public:
@@ -490,7 +445,7 @@ class Weights {
     return readers.empty() ? 0 : readers.front();
   }
 
-  // What weights of one kind have in common: the name but for the layer; if that shows none, what they are joined of.
+  // Weights of one kind have it in common: the name but for the layer; if that shows none, what they are joined of.
   std::string key_of(std::string_view name, const Relation& found) const {
     std::string key = name_in_layers(name);
     if (key.find('#') != std::string::npos || found.kind != RelationKind::joined || found.is_of_sums) return key;

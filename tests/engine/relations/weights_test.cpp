@@ -24,8 +24,8 @@ void add_gated(Program& program) {
     const Values gate = linear(x, weight_of(layer, 0), kWide), up = linear(x, weight_of(layer, 1), kWide);
     const std::string name = name_of_layer(layer);
     auto one =
-        program.add("linear", {at, Program::parameter(name + "gate", weight_of(layer, 0), "(8,8)")}, gate, "(5,8)");
-    auto two = program.add("linear", {at, Program::parameter(name + "up", weight_of(layer, 1), "(8,8)")}, up, "(5,8)");
+        program.add("linear", {at, Program::parameter(name + "w_0", weight_of(layer, 0), "(8,8)")}, gate, "(5,8)");
+    auto two = program.add("linear", {at, Program::parameter(name + "w_1", weight_of(layer, 1), "(8,8)")}, up, "(5,8)");
     auto bent = program.add("sigmoid", {one}, each(gate, logistic), "(5,8)");
     x = both(each(gate, logistic), up, product);
     at = program.add("mul", {bent, two}, x, "(5,8)");
@@ -58,7 +58,7 @@ TEST(RelationsOfWeights, AFusedWeightIsBoth) {
   const DumpComparison comparison = related(target, golden);
   EXPECT_EQ(answer(comparison), "clean");
   EXPECT_EQ(relation_of(comparison, "layers.1.both"),
-            "joined: 0 to 7 of axis 0 = layers.1.gate, 8 to 15 of axis 0 = layers.1.up");
+            "joined: 0 to 7 of axis 0 = layers.1.w_0, 8 to 15 of axis 0 = layers.1.w_1");
 }
 
 TEST(RelationsOfWeights, HalvesThatAreExchangedInOneLayerAreNamed) {

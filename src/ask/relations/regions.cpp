@@ -1,0 +1,215 @@
+#include "ask/relations/regions.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "ask/relations/standings.h"
+#include "ask/relations/weights_apart.h"
+#include "read/operators/op_nature.h"
+#include "sonde/dtype.h"
+
+namespace sonde {
+namespace {
+
+Phase phase_at(const Pool& pool, std::uint32_t op) { return phase_of(pool.catalog_op(op)); }
+
+}  // namespace
+
+// Results: nothing but an optimizer or the program reads them.
+bool is_end(const Pool& pool, std::uint32_t tensor, bool has_gradients, bool forward_only) {
+  const PoolTensor& own = pool.tensors[tensor];
+  if (own.op == kNoOp || own.computed != nullptr || !is_floating(own.of.tensor->dtype)) return false;
+  // With gradients a loss is not the only result, and that of a part of the batch has no counterpart.
+  if (own.print.count == 0 || (own.print.count == 1 && has_gradients)) return false;
+  if (own.print.is_constant() && own.print.count > 1) return false;
+  const auto is_after = [&](std::uint32_t op) {
+    const Phase phase = phase_at(pool, op);
+    const bool gives_number = pool.ops[op].outputs.empty();  // item: the program prints it
+    return gives_number || phase == Phase::optimizer || (forward_only && phase == Phase::backward);
+  };
+  return !is_after(own.op) && std::ranges::all_of(own.readers, is_after);
+}
+
+namespace {
+
+bool has_gradients(const Pool& pool) {
+  for (std::uint32_t i = 0; i < pool.ops.size(); ++i) {
+    if (phase_at(pool, i) == Phase::backward) return true;
+  }
+  return false;
+}
+
+// The tensors of a side that correspond to nothing, or with an error, and how its regions are found.
+struct BadTensors {
+  const Pool& pool;
+  std::vector<char> are_bad;               // by tensor
+  std::set<std::uint64_t> sizes = {};      // of results that count, in elements; empty: all do
+  std::vector<std::uint64_t> counts = {};  // by tensor: its elements with those of its likes in other steps; empty: own
+  // By tensor: no result, but with an error that nothing explains, although what follows from it hides it.
+  std::vector<char> are_starts = {};
+  // As if there were no backward pass, whose operators read values from inside of others.
+  bool forward_only = false;
+  bool has_backward = has_gradients(pool);
+
+  bool has_size(std::uint32_t tensor) const {
+    return sizes.empty() || sizes.contains(pool.tensors[tensor].print.count) ||
+           (!counts.empty() && sizes.contains(counts[tensor]));
+  }
+
+  bool is_bad_end(std::uint32_t tensor) const {
+    return are_bad[tensor] != 0 && is_end(pool, tensor, has_backward && !forward_only, forward_only);
+  }
+};
+
+std::set<std::uint64_t> sizes_of_ends(const BadTensors& bad) {
+  std::set<std::uint64_t> sizes;
+  for (std::uint32_t i = 0; i < bad.pool.tensors.size(); ++i) {
+    if (!bad.is_bad_end(i)) continue;
+    sizes.insert(bad.pool.tensors[i].print.count);
+    if (!bad.counts.empty()) sizes.insert(bad.counts[i]);
+  }
+  return sizes;
+}
+
+bool has_good_end(const BadTensors& bad, const RelationJudgement& judgement) {
+  for (std::uint32_t i = 0; i < bad.pool.tensors.size(); ++i) {
+    if (judgement.standings[i] != Standing::good || judgement.relations[i].weak) continue;
+    if (is_end(bad.pool, i, bad.has_backward && !bad.forward_only, bad.forward_only)) return true;
+  }
+  return false;
+}
+
+// The operators on paths of bad tensors to results that are bad.
+Region region_of(const BadTensors& bad) {
+  const Pool& pool = bad.pool;
+  Region region;
+  region.has.resize(pool.ops.size());
+  std::vector<char> seen(pool.ops.size());
+  std::vector<std::uint32_t> waiting;
+  const auto take = [&](std::uint32_t tensor) {
+    const std::uint32_t op = pool.tensors[tensor].op;
+    if (op == kNoOp || phase_at(pool, op) == Phase::optimizer) return;
+    // Statistics with infinities are none: what made them may be bad.
+    const bool is_unknown = pool.tensors[tensor].print.count == 0 && pool.tensors[tensor].of.tensor->file.empty();
+    if (bad.are_bad[tensor] || is_unknown) region.has[op] = 1;
+    if ((!bad.are_bad[tensor] && !is_unknown) || seen[op]) return;
+    seen[op] = 1;
+    waiting.push_back(op);
+  };
+  for (std::uint32_t i = 0; i < pool.tensors.size(); ++i) {
+    if (bad.has_size(i) && bad.is_bad_end(i)) take(i);
+    if (!bad.are_starts.empty() && bad.are_starts[i]) take(i);
+  }
+  while (!waiting.empty()) {
+    const std::uint32_t op = waiting.back();
+    waiting.pop_back();
+    for (const std::uint32_t input : pool.ops[op].inputs) take(input);
+  }
+  for (std::uint32_t i = 0; i < pool.ops.size(); ++i) {
+    if (region.has[i]) region.ops.push_back(i);
+  }
+  return region;
+}
+
+// A part or view of what corresponds, which nothing reads, and which is not the last result: its shape or type was all
+// that was wanted, as of `zeros_like(x[:1])`.
+bool is_left_over(const Pool& pool, const RelationJudgement& judgement, std::uint32_t tensor, std::uint32_t last) {
+  const PoolTensor& own = pool.tensors[tensor];
+  if (own.op == kNoOp || own.op == last || !own.readers.empty() || !moves_or_casts(pool.op(own.op).kind)) return false;
+  return std::ranges::all_of(pool.ops[own.op].inputs, [&](std::uint32_t input) {
+    return judgement.standings[input] == Standing::good && !judgement.relations[input].weak;
+  });
+}
+
+// The product with a golden weight corresponds to nothing, nor does the golden product with it, which has as many
+// elements: they differ, although what is added to them may hide it.
+void add_products_apart(const Pool& target, const Pool& golden, const RelationJudgement& judgement,
+                        std::vector<char>& starts, std::vector<char>& golden_starts) {
+  const std::vector<std::uint32_t> roots = roots_of(target, judgement.is_weight), golden_roots = roots_of(golden, {});
+  std::map<std::uint32_t, std::vector<std::uint32_t>> products;  // by golden weight
+  for (std::uint32_t op = 0; op < golden.ops.size(); ++op) {
+    const bool is_free = golden.op(op).kind == OpKind::contraction && golden.ops[op].outputs.size() == 1 &&
+                         !judgement.met[golden.ops[op].outputs[0]] && phase_at(golden, op) == Phase::forward;
+    if (!is_free) continue;
+    for (const std::uint32_t input : golden.ops[op].inputs) {
+      if (golden_roots[input] != kNoOp) products[golden_roots[input]].push_back(golden.ops[op].outputs[0]);
+    }
+  }
+  for (std::uint32_t op = 0; op < target.ops.size(); ++op) {
+    if (target.op(op).kind != OpKind::contraction || target.ops[op].outputs.size() != 1) continue;
+    const std::uint32_t output = target.ops[op].outputs[0];
+    if (judgement.standings[output] != Standing::alone || phase_at(target, op) != Phase::forward) continue;
+    for (const std::uint32_t input : target.ops[op].inputs) {
+      const std::uint32_t root = roots[input];
+      if (root == kNoOp || judgement.relations[root].kind != RelationKind::same || judgement.relations[root].weak)
+        continue;
+      for (const std::uint32_t other : products[judgement.relations[root].golden()]) {
+        if (golden.tensors[other].print.count != target.tensors[output].print.count) continue;
+        starts[output] = golden_starts[other] = 1;
+      }
+    }
+  }
+}
+
+std::uint32_t last_of_forward(const Pool& pool) {
+  std::uint32_t last = kNoOp;
+  for (std::uint32_t i = 0; i < pool.ops.size(); ++i) {
+    if (phase_at(pool, i) == Phase::forward && !pool.ops[i].outputs.empty()) last = i;
+  }
+  return last;
+}
+
+}  // namespace
+
+void find_regions(const Pool& target, const Pool& golden, RelationJudgement& judgement) {
+  std::vector<char> target_is_bad(target.tensors.size()), golden_is_bad(golden.tensors.size());
+  std::vector<char> starts(target.tensors.size()), golden_starts(golden.tensors.size());
+  const std::uint32_t last = last_of_forward(target);
+  for (std::uint32_t i = 0; i < target.tensors.size(); ++i) {
+    target_is_bad[i] = is_bad(judgement.standings[i]) && !is_left_over(target, judgement, i, last);
+    if (judgement.standings[i] != Standing::beyond) continue;
+    const Relation& relation = judgement.relations[i];
+    const bool is_shown = relation.difference.by == ComparedBy::values && !relation.weak;
+    starts[i] = is_shown;
+    for (const RelationPart& part : relation.parts) {
+      golden_is_bad[part.golden] = 1;
+      golden_starts[part.golden] |= static_cast<char>(is_shown);
+    }
+  }
+  if (!target.has_values()) add_products_apart(target, golden, judgement, starts, golden_starts);
+  for (std::size_t i = 0; i < golden_is_bad.size(); ++i) {
+    if (!judgement.met[i] && golden.tensors[i].print.count > 0) golden_is_bad[i] = 1;
+  }
+  BadTensors bad{.pool = target,
+                 .are_bad = std::move(target_is_bad),
+                 .counts = judgement.counts_over_steps,
+                 .are_starts = std::move(starts)};
+  BadTensors golden_bad{.pool = golden, .are_bad = std::move(golden_is_bad), .are_starts = std::move(golden_starts)};
+  const bool has_values = target.has_values() && golden.has_values();
+  const auto find = [&](bool forward_only) {
+    bad.forward_only = golden_bad.forward_only = forward_only;
+    if (!has_values) {
+      // Statistics do not show cuts: only a result that the other side has in the same size differs from it. No result
+      // has 0 elements.
+      const std::set<std::uint64_t> mine = sizes_of_ends(bad), theirs = sizes_of_ends(golden_bad);
+      bad.sizes = {0};
+      std::ranges::set_intersection(mine, theirs, std::inserter(bad.sizes, bad.sizes.end()));
+      golden_bad.sizes = bad.sizes;
+      if (!forward_only)
+        judgement.nothing_compared = bad.sizes.size() == 1 && !mine.empty() && !has_good_end(bad, judgement);
+    }
+    return std::pair(region_of(bad), region_of(golden_bad));
+  };
+  std::tie(judgement.target, judgement.golden) = find(false);
+  if (judgement.target.empty() || judgement.golden.empty()) return;
+  auto [forward, golden_forward] = find(true);
+  if (forward.empty() || golden_forward.empty()) return;
+  judgement.target = std::move(forward);
+  judgement.golden = std::move(golden_forward);
+}
+
+}  // namespace sonde
