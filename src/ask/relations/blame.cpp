@@ -9,6 +9,7 @@
 
 #include "ask/compare/compare_words.h"
 #include "ask/compare/tolerance.h"
+#include "ask/relations/element_order.h"
 #include "ask/relations/intermediates.h"
 #include "ask/relations/joins.h"
 #include "ask/relations/joins_of_steps.h"
@@ -188,10 +189,34 @@ std::optional<Culprit> called_otherwise(const Pool& target, const Pool& golden, 
   return std::nullopt;
 }
 
+// The last result is joined of the elements of a golden one, in another order.
+std::optional<Culprit> reordered_end(const Pool& target, const Pool& golden, const RelationJudgement& judgement) {
+  for (std::uint32_t i = static_cast<std::uint32_t>(target.tensors.size()); i-- > 0;) {
+    const Relation& relation = judgement.relations[i];
+    const PoolTensor& own = target.tensors[i];
+    if (relation.kind != RelationKind::joined || relation.is_of_sums || relation.weak || !own.print.by_values) continue;
+    if (own.op == kNoOp || !puts_in_order(target, own.op)) continue;
+    if (!is_end(target, i, false, true) || own.print.proves_nothing()) continue;
+    for (std::uint32_t other = 0; other < golden.tensors.size(); ++other) {
+      const PoolTensor& theirs = golden.tensors[other];
+      if (theirs.op == kNoOp || theirs.shape != own.shape || !is_end(golden, other, false, true)) continue;
+      if (!agree(own.print, theirs.print, tolerance_for(own, theirs))) continue;
+      if (have_same_values(target, i, golden, other)) return std::nullopt;
+      const CatalogOp& op = golden.catalog_op(theirs.op);
+      return Culprit{.op = own.op,
+                     .uncertain = true,
+                     .what = fmt::format("gives the elements of the golden result of {} {}, {}, in another order",
+                                         op.op_type, op.op_name, place_text(op))};
+    }
+  }
+  return std::nullopt;
+}
+
 // A fault that no result of the target shows.
 std::optional<Culprit> quiet_fault(const Pool& target, const Pool& golden, const RelationJudgement& judgement) {
   if (!judgement.target.empty()) return std::nullopt;
   std::optional<Culprit> culprit = called_otherwise(target, golden, judgement);
+  if (!culprit) culprit = reordered_end(target, golden, judgement);
   return culprit ? culprit : early_end(target, golden, judgement);
 }
 

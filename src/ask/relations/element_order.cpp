@@ -4,6 +4,7 @@
 #include <array>
 #include <numeric>
 #include <string>
+#include <string_view>
 
 #include "read/operators/op_attributes.h"
 #include "read/operators/op_nature.h"
@@ -87,6 +88,11 @@ std::optional<ElementOrder> element_order_of(const Pool& pool, std::uint32_t ten
   }
   if (!movers.empty()) found.first = movers.back();
   return found;
+}
+
+bool puts_in_order(const Pool& pool, std::uint32_t op) {
+  constexpr std::array<std::string_view, 6> kTypes = {"cat", "concat", "concatenate", "stack", "roll", "flip"};
+  return std::ranges::any_of(kTypes, [&](std::string_view type) { return pool.is_type(op, type); });
 }
 
 }  // namespace sonde

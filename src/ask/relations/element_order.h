@@ -17,4 +17,7 @@ struct ElementOrder {
 // Nothing: an operator on the way does more than to view or to exchange axes, or the tensor is large.
 std::optional<ElementOrder> element_order_of(const Pool& pool, std::uint32_t tensor);
 
+// It joins parts or moves them along an axis, such as `cat` and `roll`: not rows that indices choose.
+bool puts_in_order(const Pool& pool, std::uint32_t op);
+
 }  // namespace sonde

@@ -10,7 +10,7 @@ namespace sonde {
 
 inline double logistic_of(double value) { return 1 / (1 + std::exp(-value)); }
 
-// `type`: that of bare_type(). False: it is no recurrence that is known.
+// `type`: that of bare_type(). False: it is another operator.
 bool add_recurrence(const Call& call, std::string_view type);
 
 }  // namespace sonde

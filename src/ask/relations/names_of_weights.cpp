@@ -51,4 +51,11 @@ std::string name_in_layers(std::string_view name) {
   return pattern;
 }
 
+std::string_view last_names(std::string_view name) {
+  const std::size_t last = name.rfind('.');
+  if (last == std::string_view::npos || last == 0) return name;
+  const std::size_t before = name.rfind('.', last - 1);
+  return before == std::string_view::npos ? name : name.substr(before + 1);
+}
+
 }  // namespace sonde

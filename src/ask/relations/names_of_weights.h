@@ -17,4 +17,7 @@ std::string letters_of(std::string_view name);
 // "blocks.#.fc1.weight" for "blocks.3.fc1.weight": the names of one weight in all layers.
 std::string name_in_layers(std::string_view name);
 
+// "to_k.weight" for "cross.to_k.weight".
+std::string_view last_names(std::string_view name);
+
 }  // namespace sonde

@@ -1,7 +1,6 @@
 #include "ask/relations/op_to_blame.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -549,7 +548,7 @@ class Finder {
         if (auto other = gives_other_part(input); other && (!first || other->op < first->op)) first = std::move(other);
         const bool has_order = is_good(input) && judgement_.relations[input];
         if (has_order && is_regular(input)) continue;
-        if (has_order && puts_in_order(maker) && !reads_irregular(maker) && (!first || maker < first->op)) {
+        if (has_order && puts_in_order(target_, maker) && !reads_irregular(maker) && (!first || maker < first->op)) {
           first =
               Culprit{.op = maker, .golden = judgement_.relations[input].golden(), .what = std::string(kOtherOrder)};
         }
@@ -557,12 +556,6 @@ class Finder {
       }
     }
     return first;
-  }
-
-  // Rows that indices choose, as those of an expert, have an order of their own.
-  bool puts_in_order(std::uint32_t op) const {
-    constexpr std::array<std::string_view, 5> kTypes = {"cat", "concat", "stack", "roll", "flip"};
-    return std::ranges::any_of(kTypes, [&](std::string_view type) { return target_.is_type(op, type); });
   }
 
   bool reads_irregular(std::uint32_t op) const {

@@ -46,6 +46,8 @@ std::vector<std::uint32_t> roots_of(const Pool& pool, const std::vector<char>& i
 
 namespace {
 
+constexpr std::string_view kJoinedOf = "joined of";
+
 class Weights {
  public:
   Weights(const Pool& target, const Pool& golden, const RelationJudgement& judgement)
@@ -410,14 +412,18 @@ class Weights {
   }
 
   // The form of a relation without the numbers of layers.
-  std::string form_of(const Relation& relation) const {
+  // `by_last`: weights of modules with different names have one form.
+  std::string form_of(const Relation& relation, bool by_last) const {
     if (!relation) return "";
+    const auto name_in = [&](const RelationPart& part) {
+      return by_last ? std::string(last_names(golden_name(part))) : pattern_of(golden_name(part));
+    };
     std::string form = fmt::format("{} {}", static_cast<int>(relation.kind), relation.axis);
     for (const std::size_t axis : relation.order) form += fmt::format(",{}", axis);
     std::vector<std::string> parts;
     for (const RelationPart& part : relation.parts) {
-      parts.push_back(fmt::format(" {}#{}:{}:{}:{}:{}", pattern_of(golden_name(part)), rank_among(relation, part),
-                                  part.axis, part.start, part.step, part.count));
+      parts.push_back(fmt::format(" {}#{}:{}:{}:{}:{}", name_in(part), rank_among(relation, part), part.axis,
+                                  part.start, part.step, part.count));
     }
     if (relation.is_of_sums) std::ranges::sort(parts);  // their order is not known
     for (const std::string& part : parts) form += part;
@@ -449,11 +455,11 @@ class Weights {
   std::string key_of(std::string_view name, const Relation& found) const {
     std::string key = name_in_layers(name);
     if (key.find('#') != std::string::npos || found.kind != RelationKind::joined || found.is_of_sums) return key;
-    std::set<std::string> parts;
-    for (const RelationPart& part : found.parts) parts.insert(pattern_of(golden_name(part)));
+    std::set<std::string_view> parts;
+    for (const RelationPart& part : found.parts) parts.insert(last_names(golden_name(part)));
     if (parts.size() < 2) return key;
-    key = pattern_of(name);
-    for (const std::string& part : parts) key += " " + part;
+    key = kJoinedOf;
+    for (const std::string_view part : parts) key.append(" ").append(part);
     return key;
   }
 
@@ -526,7 +532,8 @@ class Weights {
     }
     for (const auto& [pattern, weights] : groups) {
       std::map<std::string, std::size_t> forms;
-      for (const std::uint32_t weight : weights) ++forms[form_of(relation(weight))];
+      const bool by_last = pattern.starts_with(kJoinedOf);
+      for (const std::uint32_t weight : weights) ++forms[form_of(relation(weight), by_last)];
       const auto usual = std::ranges::max_element(forms, {}, [](const auto& form) { return form.second; });
       const bool is_tie = std::ranges::count(forms, usual->second, [](const auto& form) { return form.second; }) > 1;
       if (weights.size() == 1) {
@@ -549,7 +556,7 @@ class Weights {
         continue;
       }
       for (const std::uint32_t weight : weights) {
-        if (form_of(relation(weight)) != usual->first && relation(weight)) add_outlier(weight);
+        if (form_of(relation(weight), by_last) != usual->first && relation(weight)) add_outlier(weight);
       }
     }
   }

@@ -169,6 +169,18 @@ TEST(Relations, APartThatNothingReadsIsNoResult) {
   EXPECT_EQ(answer(related(target, golden)), "clean");
 }
 
+TEST(Relations, AResultInAnotherOrderIsNotClean) {
+  const Values first = each(Layers{}.x, tanh_of), second = each(Layers{}.w1, tanh_of);
+  Program golden, target;
+  add_golden(golden);
+  golden.add("cat", {}, joined(first, second), "(10,6)");
+  add_port(target);
+  target.add("concat", {}, joined(second, first), "(10,6)", kPort);
+  const std::string said = answer(related(target, golden));
+  EXPECT_EQ(said.substr(0, 20), "concat (uncertain): ") << said;
+  EXPECT_NE(said.find("in another order"), std::string::npos) << said;
+}
+
 // A branch that is small beside what it is added to.
 void add_branch(Program& program, float factor, const char* scope, const std::string& type) {
   const Values x = times(numbers(48, 7), 300), w = numbers(36, 8);
