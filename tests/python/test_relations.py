@@ -94,15 +94,26 @@ def test_implementations_that_no_rule_was_made_for_are_clean_and_most_of_their_f
     command = [sys.executable, str(RUN), "--from", "strangers", "--json", "--keep", str(tmp_path), *evidence]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     results = json.loads(done.stdout)
-    assert all(result["outcome"] == "clean" for result in results if not result["fault"])
-    by_tensors = {r["fault"]: r["outcome"] for r in results if r["evidence"] == "tensors" and r["fault"]}
-    for fault in (
-        "gelu",  # its call shows it, and no result is beyond rounding
-        "no_final",  # the golden network goes on
-        "eps",
+    healthy = {(r["pair"], r["evidence"]): r["outcome"] for r in results if not r["fault"]}
+    # Statistics of rows without padding are of other sizes than those with it.
+    assert healthy.pop(("packed", "statistics")) == "not compared"
+    assert set(healthy.values()) == {"clean"}, healthy
+    faults = {(r["pair"], r["fault"], r["evidence"]): r["outcome"] for r in results if r["fault"]}
+    for pair, fault in (
+        ("t5", "gelu"),  # its call shows it, and no result is beyond rounding
+        ("t5", "no_final"),  # the golden network goes on
+        ("t5", "eps"),
+        ("mamba", "decay_late"),  # a later sum hides it
+        ("packed", "relu"),
+        ("detector", "levels_exchanged"),
     ):
-        assert by_tensors[fault] == "first", fault
-    assert list(by_tensors.values()).count("first") >= 12
+        assert faults[pair, fault, "tensors"] == "first", (pair, fault)
+    outcomes = [outcome for (_, _, evidence), outcome in faults.items() if evidence == "tensors"]
+    assert outcomes.count("first") >= 88
+    assert "silent" not in outcomes
+    # With folded norms most weights differ, and the operators are compared as those of one program.
+    wrong = {(pair, fault) for (pair, fault, _), outcome in faults.items() if outcome in ("wrong", "listed")}
+    assert wrong <= {("efficientnet", "padded_after")}
     dumps, saved = tmp_path / "t5" / "tensors", tmp_path / "map.json"
     assert compare(dumps, "healthy", "--save-map", saved).returncode == 0
     for fault in ("gelu", "no_final"):
