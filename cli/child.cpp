@@ -94,6 +94,12 @@ Result<pid_t> spawn(std::vector<std::string> command, std::vector<std::string> e
   return Error{code, "cannot run '" + command[0] + "': " + std::strerror(reason)};
 }
 
+void add_output(const ChildSetting& setting, posix_spawn_file_actions_t& actions) {
+  if (setting.output.empty()) return;
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, setting.output.c_str(),
+                                   O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
+}
+
 int wait_for(pid_t pid) {
   int status = 0;
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
@@ -119,16 +125,19 @@ Result<ChildEnd> run_child(const std::vector<std::string>& command, const ChildS
   SignalsToChild signals;
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  if (!setting.output.empty())
-    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, setting.output.c_str(),
-                                     O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
+  add_output(setting, actions);
   const Result<pid_t> pid = spawn(command, environment_of(setting), &actions);
   posix_spawn_file_actions_destroy(&actions);
   if (!pid) return pid.error();
   signals.child_is(*pid);
-  const int status = wait_for(*pid);
-  ChildEnd end;
+  ChildEnd end = end_of_child(*pid);
   end.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  return end;
+}
+
+ChildEnd end_of_child(pid_t process) {
+  const int status = wait_for(process);
+  ChildEnd end;
   if (WIFSIGNALED(status)) end.signal = WTERMSIG(status);
   end.exit_code = end.signal != 0 ? 128 + end.signal : WEXITSTATUS(status);
   return end;
@@ -138,6 +147,7 @@ Result<pid_t> start_child(const std::vector<std::string>& command, const ChildSe
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
+  add_output(setting, actions);
   Result<pid_t> pid = spawn(command, environment_of(setting), &actions);
   posix_spawn_file_actions_destroy(&actions);
   return pid;

@@ -30,13 +30,16 @@ struct ChildSetting {
 // the terminal reach the child directly. `not_found` if the program does not exist.
 Result<ChildEnd> run_child(const std::vector<std::string>& command, const ChildSetting& setting);
 
-// Starts `command` with the descriptor `input` as its standard input; returns its process.
+// Starts `command` with the descriptor `input` as its standard input; returns its process. It has setting.output.
 Result<pid_t> start_child(const std::vector<std::string>& command, const ChildSetting& setting, int input);
 
 // The exit status for a command that cannot be run, as in a shell.
 inline constexpr int kCannotRun = 126;
 inline constexpr int kNoSuchCommand = 127;
 int status_of_no_run(const Error& error);  // after printing it
+
+// Waits for the end of a process of start_child. `seconds` is 0.
+ChildEnd end_of_child(pid_t process);
 
 // Runs `command` and returns its standard output; for questions to an interpreter. stderr is dropped.
 Result<std::string> ask_child(const std::vector<std::string>& command, const ChildSetting& setting);

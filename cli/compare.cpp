@@ -8,6 +8,7 @@
 #include "ask/compare/relation_map.h"
 #include "ask/relations/relations.h"
 #include "dump.h"
+#include "engine.h"
 #include "face/report/catalog_text.h"
 #include "face/report/comparison.h"
 #include "face/report/msprobe_csv.h"
@@ -66,6 +67,9 @@ int compare(const CompareCommand& arguments) {
   if (!options) return print_error(options.error(), kUnreadable);
   options->keeps_map = !arguments.save_map.empty();
   options->all_sums = arguments.style == "msprobe";
+  for (const std::string& dump : {arguments.target, arguments.golden}) {
+    if (!index_ranks(dump, arguments.engine, status)) return status;
+  }
   std::optional<Catalog> target = open_side(arguments.target, status);
   if (!target) return status;
   std::optional<Catalog> golden = open_side(arguments.golden, status);

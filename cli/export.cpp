@@ -2,12 +2,15 @@
 #include <string>
 
 #include "answer.h"
+#include "engine.h"
 #include "python_programs.h"
 #include "python_verbs.h"
 #include "verbs.h"
 
 namespace sonde {
 int export_dump(const ExportCommand& options) {
+  int status = kNothingFound;
+  if (!index_ranks(options.dump, options.engine, status)) return status;
   const std::string request = request_with(
       {{"dump", options.dump}, {"to", options.to}, {"measure", !options.no_measure}, {"json", options.json}},
       {{"format", options.format},

@@ -6,6 +6,7 @@
 
 #include "ask/first_bad/next_config.h"
 #include "dump.h"
+#include "engine.h"
 #include "face/report/catalog_text.h"
 #include "face/report/finding.h"
 #include "face/report/first_bad.h"
@@ -63,6 +64,7 @@ int print(const FirstBadCommand& options, const Catalog& catalog, const FirstBad
 
 int first_bad(const FirstBadCommand& options) {
   int status = kNothingFound;
+  if (!index_ranks(options.dump, options.engine, status)) return status;
   CatalogQuery without_ops;
   without_ops.with_ops = false;
   std::optional<Catalog> catalog = open_dump(options, without_ops, status);

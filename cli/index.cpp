@@ -2,12 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "dump.h"
+#include "engine.h"
 #include "face/report/text.h"
+#include "read/index/rank_indices.h"
 #include "verbs.h"
 
 namespace sonde {
@@ -36,9 +42,85 @@ class ShownWork {
   std::uint64_t done_ = 0;
 };
 
+// The ranks with these directories; all of them that have no right index where none is named.
+std::optional<std::vector<RankToIndex>> asked_ranks(const IndexCommand& options, int& status) {
+  Result<std::vector<RankToIndex>> ranks = ranks_to_index(options.dump);
+  if (!ranks) {
+    status = status_of(ranks.error());
+    return std::nullopt;
+  }
+  if (options.dir.empty()) {
+    std::erase_if(*ranks, &RankToIndex::is_right);
+    return std::move(*ranks);
+  }
+  std::vector<RankToIndex> asked;
+  for (const std::string& directory : options.dir) {
+    const auto found = std::ranges::find(*ranks, directory, &RankToIndex::directory);
+    if (found == ranks->end()) {
+      print_error(fmt::format("'{}' has no rank in '{}'; `sonde index {} --stale` lists those without an index",
+                              options.dump, directory, options.dump));
+      status = kBadUsage;
+      return std::nullopt;
+    }
+    asked.push_back(*found);
+  }
+  return asked;
+}
+
+void add(const IndexReport& one, IndexReport& all) {
+  all.files += one.files;
+  all.tensors += one.tensors;
+  all.bytes += one.bytes;
+  all.read_seconds += one.read_seconds;
+  all.write_seconds += one.write_seconds;
+}
+
+int print_ranks(const IndexCommand& options, const IndexReport& report) {
+  if (options.json) {
+    Answer::get().add(report);
+    return kNothingFound;
+  }
+  if (!options.stale) {
+    return print_text(fmt::format("{}\n{} of {} in {}\n", printable(report.file.string()),
+                                  count_text(report.ranks.size(), "rank"), printable(options.dump),
+                                  bytes_text(report.bytes)))
+               ? kNothingFound
+               : kUnreadable;
+  }
+  std::string text;
+  for (const std::string& rank : report.ranks) text += rank + "\n";
+  return text.empty() || print_text(text) ? kNothingFound : kUnreadable;
+}
+
+// Ranks by themselves: the part of the work that goes on anywhere, side by side.
+int index_by_rank(const IndexCommand& options) {
+  int status = kNothingFound;
+  std::optional<std::vector<RankToIndex>> ranks = asked_ranks(options, status);
+  if (!ranks) return status;
+  IndexReport report;
+  report.file = options.out;
+  for (RankToIndex& rank : *ranks) {
+    report.ranks.push_back(rank.directory);
+    if (!options.out.empty()) rank.file = std::filesystem::path(options.out) / rank.file.filename();
+    report.file = rank.file.parent_path();
+    if (options.stale || (options.out.empty() && rank.is_right)) continue;
+    const Result<IndexReport> built = build_rank_index(rank);
+    if (!built) return status_of(Error{built.error().code, rank.directory + ": " + built.error().message});
+    add(*built, report);
+  }
+  return print_ranks(options, report);
+}
+
 }  // namespace
 
 int index(const IndexCommand& options) {
+  int status = kNothingFound;
+  if (!options.engine.empty()) {
+    if (!index_ranks(options.dump, options.engine, status)) return status;
+    IndexCommand rest = options;  // empty where all went well
+    return index_by_rank(rest);
+  }
+  if (options.stale || !options.dir.empty()) return index_by_rank(options);
   ShownWork work;
   const Result<IndexReport> built =
       build_index(options.dump, options.out,

@@ -9,5 +9,6 @@ extern const char* const kAlerts;         // alerts.py
 extern const char* const kMcpServer;      // mcp_server.py
 extern const char* const kRecordedOp;     // recorded_op.py
 extern const char* const kRemoteDump;     // remote_dump.py
+extern const char* const kRankEngine;     // rank_engine.py
 
 }  // namespace sonde

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "dump.h"
+#include "engine.h"
 #include "face/report/catalog_text.h"
 #include "face/report/json.h"
 #include "face/report/table.h"
@@ -112,6 +113,7 @@ int print_outcome(const Outcome& outcome, const Table& table, const DumpOptions&
 
 int stats(const StatsCommand& options) {
   int status = kNothingFound;
+  if (!index_ranks(options.dump, options.engine, status)) return status;
   std::optional<Catalog> catalog = open_dump(options, query_of_selected(options), status);
   if (!catalog) return status;
   std::optional<std::vector<SelectedStep>> steps = select_steps(*catalog, options, status);

@@ -8,6 +8,7 @@
 
 #include "ask/watch/watchpoints.h"
 #include "dump.h"
+#include "engine.h"
 #include "face/report/catalog_text.h"
 #include "face/report/page_link.h"
 #include "face/report/text.h"
@@ -134,6 +135,7 @@ int watch(const WatchCommand& options) {
     return kBadUsage;
   }
   int status = kNothingFound;
+  if (!index_ranks(options.dump, options.engine, status)) return status;
   std::optional<Catalog> catalog = open_dump(options, status);
   if (!catalog) return status;
   Selection chosen;

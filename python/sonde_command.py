@@ -12,7 +12,7 @@ _ELF = b"\x7fELF"
 
 def main() -> int:
     """Becomes the native command with the arguments of this process. Returns the exit status if there is none."""
-    command = _native_command()
+    command = native_command()
     if command is None:
         sys.stderr.write(
             "sonde: error: the native command 'sonde' is missing or another distribution has replaced it; "
@@ -22,7 +22,7 @@ def main() -> int:
     os.execv(command, [command, *sys.argv[1:]])
 
 
-def _native_command() -> str | None:
+def native_command() -> str | None:
     """Its path: beside this command, or among the scripts of this Python."""
     for directory in (os.path.dirname(os.path.abspath(sys.argv[0])), sysconfig.get_path("scripts")):
         path = os.path.join(directory, "sonde")

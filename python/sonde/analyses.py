@@ -20,7 +20,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from . import _core, remote
+from . import _core, engines, remote
 from .answer_base import Steps
 from .answer_types import CompareQuestion, ConvertQuestion, FirstBadQuestion, Part, WatchQuestion
 from .answers import (
@@ -74,11 +74,13 @@ def _asks(kind: type) -> Callable[[_Function], _Function]:
 
 
 @_asks(FirstBadQuestion)
-def first_bad(dump: AnyDump, **question: Unpack[FirstBadQuestion]) -> FirstBad:
+def first_bad(dump: AnyDump, *, engine: engines.Engine | None = None, **question: Unpack[FirstBadQuestion]) -> FirstBad:
     """Finds the first operator whose output holds a NaN or an infinity that matters, and says why (docs/first-bad.md).
 
-    Steps are a number, several, or a text such as "0-5|8"; None: all. Raises sonde.Error when there is no dump,
-    ValueError when it has no such step, graph or rank."""
+    Steps are a number, several, or a text such as "0-5|8"; None: all. `engine` indexes the ranks first, side by side:
+    "local", "ray", "dask" or an executor of concurrent.futures (docs/scale.md). Raises sonde.Error when there is no
+    dump, ValueError when it has no such step, graph or rank."""
+    _index_ranks(engine, dump)
     with _errors():
         document, text = _core.first_bad(_native(dump), _options(FirstBadQuestion, question))
     return answer_of(FirstBad, named(document), text=named(text))
@@ -93,13 +95,20 @@ def stomp(dump: AnyDump, **question: Unpack[Part]) -> StompReport:
 
 
 @_asks(CompareQuestion)
-def compare(target: AnyDump, golden: AnyDump | None = None, **question: Unpack[CompareQuestion]) -> Comparison:
+def compare(
+    target: AnyDump,
+    golden: AnyDump | None = None,
+    *,
+    engine: engines.Engine | None = None,
+    **question: Unpack[CompareQuestion],
+) -> Comparison:
     """Compares two dumps and says which operator introduces an error that its rounding does not explain
     (docs/compare.md).
 
     Without `golden` the dump is compared with itself: other steps or another graph of it. Raises sonde.Error when there
     is no dump, or the two have no step in common; ValueError when the mapping cannot be read, or a dump has no such
-    step, graph or rank."""
+    step, graph or rank. `engine` as of `first_bad`."""
+    _index_ranks(engine, target, *([] if golden is None else [golden]))
     if golden is None:
         if question.get("golden_step") is None and question.get("golden_graph") is None:
             raise ValueError("compare() needs `golden`, or `golden_step` or `golden_graph` of the same dump")
@@ -111,12 +120,17 @@ def compare(target: AnyDump, golden: AnyDump | None = None, **question: Unpack[C
 
 @_asks(WatchQuestion)
 def watch(  # type: ignore[misc]  # `conditions` is an option of the question, too
-    dump: AnyDump, conditions: str | Sequence[str] = (), **question: Unpack[WatchQuestion]
+    dump: AnyDump,
+    conditions: str | Sequence[str] = (),
+    *,
+    engine: engines.Engine | None = None,
+    **question: Unpack[WatchQuestion],
 ) -> WatchReport:
     """Checks conditions on the tensors of a dump (docs/watch.md): `"tensor_overflow"`,
     `"tensor_too_large:abs_mean_gt=10"`.
 
-    Raises ValueError on a condition that does not exist, or when nothing is chosen."""
+    Raises ValueError on a condition that does not exist, or when nothing is chosen. `engine` as of `first_bad`."""
+    _index_ranks(engine, dump)
     texts = [conditions] if isinstance(conditions, str) else list(conditions)
     with _errors():
         found = _core.watch(_native(dump), _options(WatchQuestion, {**question, "conditions": texts}))
@@ -152,6 +166,15 @@ def _errors() -> Iterator[None]:
 
 
 # --- arguments --------------------------------------------------------------------------------------------------------
+
+
+def _index_ranks(engine: engines.Engine | None, *dumps: AnyDump) -> None:
+    if engine is None:
+        return
+    for dump in dumps:
+        if not isinstance(dump, (str, os.PathLike)):
+            raise ValueError("engine= needs the path of a dump: an open one has been read already")
+        engines.index_ranks(remote.local_path(dump), engine)
 
 
 def _native(dump: AnyDump) -> _core.Dump:

@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "dump/journal/live_run.h"
@@ -16,6 +17,7 @@
 #include "read/catalog/growing_rank.h"
 #include "read/catalog/host_graphs.h"
 #include "read/catalog/likely_sources.h"
+#include "read/catalog/rank_parts.h"
 #include "read/catalog/read_progress.h"
 #include "read/catalog/unentered_tensors.h"
 
@@ -222,6 +224,12 @@ void read_journal_rank(const JournalPlace& place, const StepFilter& filter, cons
   catalog.ranks.push_back(std::move(rank));
 }
 
+// With what the host's own graphs say, so that a rank is the same whoever reads it, and beside which others.
+void read_rank(const JournalPlace& place, const StepFilter& filter, const fs::path& part, Catalog& catalog) {
+  read_journal_rank(place, filter, part, catalog);
+  add_host_graphs(catalog.ranks.back(), catalog);
+}
+
 // Sets the dump of each rank, which distinguishes ranks if one path holds several dumps. Several runs are several dumps
 // if each has a directory named after its time and a rank occurs in more than one; ranks of one run may have
 // started in different seconds.
@@ -376,15 +384,32 @@ std::optional<std::uint32_t> rank_in_name(const fs::path& directory) {
   return name.starts_with("rank_") && rank_number(name, number) ? std::optional(number) : std::nullopt;
 }
 
+RankPlaces rank_places(const fs::path& real) {
+  std::error_code error;
+  if (!fs::is_directory(real, error) || !inside_of(real).ranks.empty()) return {};
+  Findings found = find_dumps(real, true);
+  if (!found.steps.empty() || !found.msprobe.empty() || !found.loose.empty()) return {};
+  return {std::move(found.journals), std::move(found.problems)};
+}
+
+Catalog open_rank(const JournalPlace& place) {
+  Catalog catalog;
+  catalog.path = place.directory;
+  read_rank(place, {}, place.directory, catalog);
+  shorten_problems(catalog);
+  return catalog;
+}
+
+void name_joined_dumps(const fs::path& real, Catalog& catalog) { name_dumps(real, catalog); }
+
 Catalog journals_of_dump(const fs::path& path) {
   Catalog catalog;
   catalog.path = path;
   std::error_code error;
   const fs::path real = fs::canonical(path, error);
-  if (error || !fs::is_directory(real, error) || !inside_of(real).ranks.empty()) return catalog;
-  const Findings found = find_dumps(real, true);
-  if (!found.steps.empty() || !found.msprobe.empty() || !found.loose.empty()) return catalog;
-  catalog.problems = found.problems;
+  if (error) return catalog;
+  RankPlaces found = rank_places(real);
+  catalog.problems = std::move(found.problems);
   for (const JournalPlace& place : found.journals) {
     CatalogRank& rank = catalog.ranks.emplace_back();
     rank.directory = place.directory;
@@ -411,22 +436,25 @@ Result<Catalog> open_catalog(const fs::path& path, const ReadProgress& progress)
   Catalog catalog;
   catalog.path = path;
   if (const Inside inside = inside_of(real); !inside.ranks.empty()) {
-    for (const JournalPlace& rank : inside.ranks) read_journal_rank(rank, inside.filter, real, catalog);
+    for (const JournalPlace& rank : inside.ranks) read_rank(rank, inside.filter, real, catalog);
   } else {
     Findings found = find_dumps(real, true);
     if (found.empty()) return not_a_dump(path, found);
     catalog.problems = std::move(found.problems);
-    for (const JournalPlace& rank : found.journals) read_journal_rank(rank, {}, rank.directory, catalog);
+    for (const JournalPlace& rank : found.journals) read_rank(rank, {}, rank.directory, catalog);
+    const auto journals = static_cast<std::ptrdiff_t>(catalog.ranks.size());
     read_trees(found, real, progress, catalog);
     read_msprobe(found, catalog);
     read_loose(found, real, catalog);
     drop_empty_ranks(catalog);
+    for (CatalogRank& rank : std::span(catalog.ranks.begin() + journals, catalog.ranks.end())) {
+      add_host_graphs(rank, catalog);
+    }
     name_dumps(real, catalog);
   }
   std::ranges::stable_sort(catalog.ranks, {}, &CatalogRank::rank);
   std::vector<CatalogStep*> without_sources;
   for (CatalogRank& rank : catalog.ranks) {
-    add_host_graphs(rank, catalog);
     if (rank.has_journal || rank.has_host_data_flow) continue;
     for (CatalogStep& step : rank.steps) without_sources.push_back(&step);
   }

@@ -19,6 +19,7 @@
 #include "read/index/index_file.h"
 #include "read/index/index_reader.h"
 #include "read/index/index_writer.h"
+#include "read/index/rank_indices.h"
 #include "read/index/sealed_file.h"
 #include "read/index/sqlite.h"
 #include "read/index/tree_snapshot.h"
@@ -100,6 +101,21 @@ Error still_written(const fs::path& dump) {
   return Error{ErrorCode::busy, "'" + dump.string() + "' is still being written; an index of it would be out of date"};
 }
 
+bool has_lost_its_dump(const fs::path& index) {
+  std::error_code error;
+  Result<Database> database = Database::open(index);
+  if (!database) return false;
+  Result<Statement> row = database->prepare("SELECT value FROM meta WHERE key='dump'");
+  return row && row->next() && !fs::exists(std::string(row->text(0)), error) && !error;
+}
+
+// The ranks of a dump go together, so one of them shows it.
+bool have_lost_their_dump(const fs::path& ranks) {
+  std::error_code error;
+  const fs::directory_iterator first(ranks, error);
+  return !error && first != fs::directory_iterator() && has_lost_its_dump(first->path());
+}
+
 // Removes files that killed builders left behind, and indexes of dumps that no longer exist.
 void clean(const fs::path& directory) {
   std::error_code error;
@@ -110,10 +126,9 @@ void clean(const fs::path& directory) {
     if (file.extension() == ".partial") {
       if (now - at->last_write_time(ignored) > std::chrono::hours(24)) fs::remove(file, ignored);
     } else if (file.extension() == ".sqlite") {
-      Result<Database> database = Database::open(file);
-      if (!database) continue;
-      Result<Statement> row = database->prepare("SELECT value FROM meta WHERE key='dump'");
-      if (row && row->next() && !fs::exists(std::string(row->text(0)), ignored) && !ignored) fs::remove(file, ignored);
+      if (has_lost_its_dump(file)) fs::remove(file, ignored);
+    } else if (file.extension() == ".ranks") {
+      if (have_lost_their_dump(file)) fs::remove_all(file, ignored);
     }
   }
 }
@@ -238,57 +253,90 @@ Result<Catalog> Index::load(const CatalogQuery& query) {
   return catalog;
 }
 
-Result<IndexReport> build_index(const fs::path& dump, const fs::path& given_file, const IndexProgress& progress) {
-  const ReadProgress reading = shown(progress, "reading step");
-  const Result<fs::path> root = real_path(dump);
-  if (!root) return root.error();
+namespace {
+
+// The dump, or the part of one, that an index is made of.
+struct Subject {
+  fs::path shown;     // in messages
+  fs::path identity;  // which the index names
+  fs::path root;      // whose files it depends on
+  fs::path file;
+  std::function<Result<Catalog>()> read;
+};
+
+std::uint64_t recorded_tensors(const Catalog& catalog) {
+  std::uint64_t tensors = 0;
+  for (const CatalogRank& rank : catalog.ranks) {
+    for (const CatalogStep& step : rank.steps) {
+      for (const CatalogOp& op : step.ops) {
+        tensors += static_cast<std::uint64_t>(std::ranges::count_if(op.tensors, &CatalogTensor::recorded));
+      }
+    }
+  }
+  return tensors;
+}
+
+Result<IndexReport> build(const Subject& subject, const IndexProgress& progress) {
   IndexReport report;
-  report.file = given_file.empty() ? index_file_of(*root) : given_file;
+  report.file = subject.file;
   if (report.file.empty()) {
     return Error{ErrorCode::not_found, "there is no directory for indexes: HOME is not set; give a file with --out"};
   }
   auto began = Clock::now();
   const std::uint64_t began_us = now_us();
-  Result<Catalog> catalog = open_catalog(*root, reading);
+  Result<Catalog> catalog = subject.read();
   if (!catalog) return catalog.error();
-  catalog->path = dump;
   report.read_seconds = seconds_since(began);
-  const std::vector<fs::path> outside = places_outside(*catalog, *root);
-  Result<TreeSnapshot> snapshot = TreeSnapshot::take(*root, outside);
+  const std::vector<fs::path> outside = places_outside(*catalog, subject.root);
+  Result<TreeSnapshot> snapshot = TreeSnapshot::take(subject.root, outside);
   if (!snapshot) return snapshot.error();
-  if (is_unfinished(*catalog) && rest_us(*snapshot, began_us) < kRestUnfinishedUs) return still_written(dump);
+  if (is_unfinished(*catalog) && rest_us(*snapshot, began_us) < kRestUnfinishedUs) return still_written(subject.shown);
   if (rest_us(*snapshot, began_us) < kRestUs) {  // it may have changed while it was read
     std::this_thread::sleep_for(
         std::chrono::microseconds(std::clamp(kRestUs - rest_us(*snapshot, now_us()), std::int64_t{0}, kRestUs)));
     const std::uint64_t again_us = now_us();
-    catalog = open_catalog(*root, reading);
+    catalog = subject.read();
     if (!catalog) return catalog.error();
-    snapshot = TreeSnapshot::take(*root, outside);
+    snapshot = TreeSnapshot::take(subject.root, outside);
     if (!snapshot) return snapshot.error();
-    if (rest_us(*snapshot, again_us) < kRestUs) return still_written(dump);
+    if (rest_us(*snapshot, again_us) < kRestUs) return still_written(subject.shown);
   }
   began = Clock::now();
-  if (given_file.empty()) clean(report.file.parent_path());
-  if (Status status = save(*catalog, *root, *snapshot, report.file, shown(progress, "writing step")); !status)
+  if (Status status = save(*catalog, subject.identity, *snapshot, report.file, shown(progress, "writing step"));
+      !status)
     return status.error();
   report.write_seconds = seconds_since(began);
   report.files = snapshot->files;
-  for (const CatalogRank& rank : catalog->ranks) {
-    for (const CatalogStep& step : rank.steps) {
-      for (const CatalogOp& op : step.ops) {
-        report.tensors += static_cast<std::uint64_t>(std::ranges::count_if(op.tensors, &CatalogTensor::recorded));
-      }
-    }
-  }
+  report.tensors = recorded_tensors(*catalog);
   std::error_code ignored;
   report.bytes = fs::file_size(report.file, ignored);
   return report;
+}
+
+}  // namespace
+
+Result<IndexReport> build_index(const fs::path& dump, const fs::path& given_file, const IndexProgress& progress) {
+  const ReadProgress reading = shown(progress, "reading step");
+  const Result<fs::path> root = real_path(dump);
+  if (!root) return root.error();
+  const fs::path file = given_file.empty() ? index_file_of(*root) : given_file;
+  if (given_file.empty() && !file.empty()) clean(file.parent_path());
+  return build({dump, *root, *root, file, [&] { return open_catalog(*root, reading); }}, progress);
+}
+
+Result<IndexReport> build_rank_index(const RankToIndex& rank) {
+  const JournalPlace& place = rank.place;
+  return build({place.directory, place.metadata, place.directory, rank.file, [&] { return Result(open_rank(place)); }},
+               {});
 }
 
 Result<Catalog> open_catalog(const fs::path& path, const CatalogQuery& query) {
   if (is_switched_off()) return open_catalog(path);
   if (Result<Index> index = Index::open(path)) {
     if (Result<Catalog> catalog = index->load(query)) return catalog;
+  }
+  if (Result<RankIndices> ranks = RankIndices::open(path)) {
+    if (Result<Catalog> catalog = ranks->load(query)) return catalog;
   }
   const auto began = Clock::now();
   const std::uint64_t began_us = now_us();

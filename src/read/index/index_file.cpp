@@ -21,15 +21,30 @@ fs::path index_directory() {
   return home.empty() ? fs::path() : home / ".cache" / "sonde" / "index";
 }
 
-fs::path index_file_of(const fs::path& real_dump) {
-  const fs::path directory = index_directory();
-  if (directory.empty()) return {};
-  // Part of the dump's name, for people; the hash identifies the dump.
-  std::string name = real_dump.filename().string().substr(0, 40);
+namespace {
+
+// Part of the name, for people; the hash identifies the path.
+std::string name_in_cache(const std::string& shown, const fs::path& path, std::string_view end) {
+  std::string name = shown.substr(0, 40);
   std::ranges::replace_if(
       name, [](unsigned char c) { return c < 0x21 || c > 0x7e; }, '_');
-  const std::string& path = real_dump.native();
-  return directory / fmt::format("{}-{:016x}.sqlite", name, XXH3_64bits(path.data(), path.size()));
+  return fmt::format("{}-{:016x}{}", name, XXH3_64bits(path.native().data(), path.native().size()), end);
+}
+
+fs::path in_cache(const fs::path& real_dump, std::string_view end) {
+  const fs::path directory = index_directory();
+  return directory.empty() ? fs::path() : directory / name_in_cache(real_dump.filename(), real_dump, end);
+}
+
+}  // namespace
+
+fs::path index_file_of(const fs::path& real_dump) { return in_cache(real_dump, ".sqlite"); }
+fs::path rank_indices_of(const fs::path& real_dump) { return in_cache(real_dump, ".ranks"); }
+
+fs::path rank_index_file_of(const fs::path& real_dump, const fs::path& metadata) {
+  const fs::path directory = rank_indices_of(real_dump);
+  return directory.empty() ? fs::path()
+                           : directory / name_in_cache(metadata.parent_path().filename(), metadata, ".sqlite");
 }
 
 }  // namespace sonde

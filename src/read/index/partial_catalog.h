@@ -1,4 +1,4 @@
-// PartialCatalog: a catalog from a saved index that gets the ops of a step when they are needed.
+// PartialCatalog: a catalog from a saved index, or from one of each rank, that gets the ops of a step when they are needed.
 //
 //   Result<PartialCatalog> part = PartialCatalog::open(dump);
 //   part->read_ops(0, 7);                        // then part->catalog().ranks[0].steps[7].ops is complete
@@ -6,14 +6,17 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string_view>
 #include <vector>
 
 #include "read/index/index.h"
 #include "read/index/index_rows.h"
+#include "read/index/rank_indices.h"
 #include "sonde/result.h"
 
 namespace sonde {
@@ -40,13 +43,23 @@ class PartialCatalog {
     std::int64_t first_op = 0, end_op = 0;
     bool is_read = false;
   };
-  PartialCatalog(Index index, Catalog catalog);
-  Status find_rows();
+  // The rows of one database: of all ranks, or of one.
+  struct Rows {
+    std::unique_ptr<Database> own;  // of one rank
+    std::unique_ptr<IndexRows> rows;
+  };
+  PartialCatalog(std::unique_ptr<Index> index, std::unique_ptr<RankIndices> ranks, Catalog catalog);
+  Status find_steps(Database& database, std::size_t first_rank, std::size_t ranks);
+  Status open_rows(Database& database, Rows& opened);
+  IndexRows* rows_of(std::size_t rank);
+  void close_ranks();
 
-  std::unique_ptr<Index> index_;
+  std::unique_ptr<Index> index_;        // of the whole dump, or
+  std::unique_ptr<RankIndices> ranks_;  // of each rank
   std::unique_ptr<Catalog> catalog_;
-  std::unique_ptr<IndexRows> rows_;
-  std::vector<std::vector<StepRows>> steps_;  // by rank and step
+  std::shared_ptr<std::vector<std::shared_ptr<const void>>> owners_;
+  std::map<std::size_t, Rows> opened_;        // by rank; 0 for all where one index has all
+  std::vector<std::vector<StepRows>> steps_;  // by rank and step; none of a rank that was never opened
   Status failure_;
 };
 

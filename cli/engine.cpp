@@ -1,0 +1,130 @@
+#include "engine.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <mutex>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "child.h"
+#include "dump.h"
+#include "face/report/text.h"
+#include "ground/base/parallel.h"
+#include "ground/files/files.h"
+#include "python_programs.h"
+#include "python_verbs.h"
+#include "read/index/rank_indices.h"
+
+namespace sonde {
+namespace {
+
+constexpr std::size_t kPartsOfWorker = 8;  // so that none waits long for the last one
+constexpr std::size_t kMostInPart = 256;   // ranks, which are arguments of a program
+constexpr int kMostTries = 2;
+
+using Directories = std::vector<std::string>;
+
+// The answer is that of one process, so what happens to the work is not in it.
+void say(const std::string& text) { print_notice("sonde: " + text + "\n"); }
+
+std::string shown_ranks(std::span<const std::string> directories) {
+  constexpr std::size_t kShown = 3;
+  const std::string first =
+      joined({directories.begin(), directories.begin() + std::min(kShown, directories.size())}, ", ");
+  return directories.size() > kShown ? fmt::format("{} and {} more", first, directories.size() - kShown) : first;
+}
+
+// Processes of this program, each with some of the ranks.
+class LocalEngine {
+ public:
+  LocalEngine(const std::filesystem::path& dump, const Directories& ranks)
+      : dump_(dump), ranks_(ranks), progress_("indexing rank", ranks.size()) {}
+
+  bool run() {
+    const Threads workers;
+    const std::size_t parts = workers.count() * kPartsOfWorker;
+    const std::size_t size = std::clamp<std::size_t>(ranks_.size() / parts, 1, kMostInPart);
+    workers.for_each((ranks_.size() + size - 1) / size, [&](std::size_t part) {
+      const std::size_t begin = part * size;
+      run_part(std::span(ranks_).subspan(begin, std::min(size, ranks_.size() - begin)));
+    });
+    return all_done_;
+  }
+
+ private:
+  void run_part(std::span<const std::string> ranks) {
+    std::vector<std::string> command = {"/proc/self/exe", "index", dump_.string()};
+    for (const std::string& rank : ranks) command.insert(command.end(), {"--dir", rank});
+    const Fd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    ChildSetting setting;
+    setting.output = "/dev/null";
+    for (int tries = 1;; ++tries) {
+      const Result<pid_t> child = start_child(command, setting, nothing.get());
+      const ChildEnd end = child ? end_of_child(*child) : ChildEnd{kCannotRun};
+      const std::lock_guard lock(mutex_);
+      if (end.exit_code == 0) break;
+      if (end.signal != 0 && tries < kMostTries) {
+        say(fmt::format("signal {} ended the process that indexed {}; another one does", end.signal,
+                        shown_ranks(ranks)));
+        continue;
+      }
+      if (!child) say(child.error().message);
+      if (end.signal != 0)
+        say(
+            fmt::format("signal {} ended the process that indexed {} again: does the machine have "
+                        "enough memory?",
+                        end.signal, shown_ranks(ranks)));
+      all_done_ = false;
+      break;
+    }
+    const std::lock_guard lock(mutex_);
+    for (std::size_t i = 0; i < ranks.size(); ++i) progress_.advance();
+  }
+
+  const std::filesystem::path& dump_;
+  const Directories& ranks_;
+  std::mutex mutex_;
+  Progress progress_;
+  bool all_done_ = true;
+};
+
+// The package's program, which knows Ray and Dask.
+bool run_cluster(const std::filesystem::path& dump, const std::string& engine, const Directories& ranks,
+                 const std::filesystem::path& out, int& exit_status) {
+  const std::string request =
+      request_with({{"dump", dump.string()}, {"engine", engine}, {"out", out.string()}, {"ranks", ranks}}, {});
+  const std::optional<int> status = run_python("", kRankEngine, {request});
+  exit_status = status.value_or(kBadUsage);
+  return exit_status == kNothingFound;
+}
+
+}  // namespace
+
+bool index_ranks(const std::filesystem::path& dump, const std::string& engine, int& exit_status) {
+  if (engine.empty()) return true;
+  const Result<std::vector<RankToIndex>> ranks = ranks_to_index(dump);
+  if (!ranks) return true;  // the verb says why
+  Directories stale;
+  for (const RankToIndex& rank : *ranks) {
+    if (!rank.is_right) stale.push_back(rank.directory);
+  }
+  if (ranks->empty()) {
+    say(fmt::format("'{}' is not a dump of ranks with journals: one process reads it", dump.string()));
+    return true;
+  }
+  if (stale.empty()) return true;
+  const std::filesystem::path out = ranks->front().file.parent_path();
+  if (out.empty()) {
+    say("there is no directory for indexes, since HOME is not set: one process reads the dump");
+    return true;
+  }
+  if (engine != "local") return run_cluster(dump, engine, stale, out, exit_status);
+  if (!LocalEngine(dump, stale).run()) say("not every rank has an index: one process reads the dump");
+  return true;
+}
+
+}  // namespace sonde

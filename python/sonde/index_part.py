@@ -1,0 +1,44 @@
+"""A part of the ranks of a dump, indexed by a worker on any machine (engines.py)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from sonde_command import native_command
+
+from .errors import Error
+
+Part = dict[str, Any]
+Outcome = dict[str, Any]
+
+
+def command() -> str:
+    """The native command of this installation."""
+    path = native_command()
+    if path is None:
+        raise Error("the native command 'sonde' is missing: pip install --force-reinstall --no-deps tensorsonde")
+    return path
+
+
+def index_part(part: Part, place: str) -> Outcome:
+    """Indexes the ranks of a part on this machine."""
+    for rank in part["ranks"]:
+        directory = os.path.join(part["dump"], rank)
+        if not os.path.isdir(directory):
+            return {
+                "done": 0,
+                "refused": f"rank directory '{directory}': {place} cannot see it; mount it there under this path, or "
+                "say --engine local",
+            }
+    chosen = [word for rank in part["ranks"] for word in ("--dir", rank)]
+    with tempfile.TemporaryDirectory() as scratch:
+        out = part["out"] if os.path.exists(part["token"]) else scratch
+        indexing = [command(), "index", part["dump"], *chosen, "--out", out]
+        done = subprocess.run(indexing, capture_output=True, text=True, check=False)
+        files = {path.name: path.read_bytes() for path in Path(scratch).iterdir()}
+    failed = done.stderr.strip().removeprefix("sonde: error: ") if done.returncode != 0 else ""
+    return {"done": len(part["ranks"]), "files": files, "failed": failed}

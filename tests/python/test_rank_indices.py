@@ -1,0 +1,368 @@
+"""Ranks that are indexed apart, in any split and by any engine, give the answers of one process that reads the dump."""
+
+import importlib.util
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import conftest
+import pytest
+import ranks
+
+TRAINING = (
+    ranks.DISTRIBUTED
+    + """
+    for step in range(4):
+        data = torch.ones(3, 2)
+        if rank == 1 and step == 2:
+            data = data * float("inf") * 0
+        loss = net(data).sum()
+        optimizer.zero_grad()
+        loss.backward()
+        for parameter in net.parameters():
+            dist.all_reduce(parameter.grad)
+        optimizer.step()
+    """
+)
+QUESTIONS = [
+    ["first-bad"],
+    ["first-bad", "--json"],
+    ["first-bad", "--json", "--rank", "1"],
+    ["first-bad", "--json", "--step", "0-2"],
+    ["stats"],
+    ["stats", "--jsonl", "--step", "1"],
+    ["stats", "-s", "**/addmm*"],
+    ["stats", "-s", "no_such_op"],
+    ["watch", "-c", "tensor_overflow"],
+    ["watch", "--json", "-c", "tensor_too_large:abs_mean_gt=0"],
+    ["compare", "--golden-step", "1", "--json", "--step", "0"],
+    ["ls"],
+    ["ls", "--ops"],
+    ["ls", "--ops", "--step", "3"],
+    ["graph", "--json"],
+]
+
+
+def grown(two, dump, count):
+    """A dump of more ranks, from two that were recorded, with times an hour ago."""
+    for rank in range(count):
+        shutil.copytree(two / f"rank_{min(rank, 1)}" if rank < 2 else two / "rank_0", dump / f"rank_{rank}")
+    then = time.time() - 3600
+    for path in [dump, *dump.rglob("*")]:
+        os.utime(path, (then, then))
+    return dump
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("ranks")
+    run = ranks.run_ranks(directory, TRAINING, common_dump_settings={"saved_data": "statistic", "iteration": "all"})
+    return run.dump
+
+
+@pytest.fixture(scope="module")
+def dump(two, tmp_path_factory):
+    return grown(two, tmp_path_factory.mktemp("grown") / "dump", 7)
+
+
+def environment(cache, index="auto"):
+    return {"PATH": os.environ["PATH"], "XDG_CACHE_HOME": str(cache), "SONDE_INDEX": index, "HOME": str(cache)}
+
+
+def said(cache, *arguments, index="auto"):
+    done = subprocess.run(
+        [conftest.CLI, *map(str, arguments)],
+        env=environment(cache, index),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def asked(cache, dump, index="auto"):
+    return [said(cache, one[0], dump, *one[1:], index=index) for one in QUESTIONS]
+
+
+def stale(cache, dump):
+    return said(cache, "index", dump, "--stale")[1].split()
+
+
+@pytest.fixture(scope="module")
+def answers(dump, tmp_path_factory):
+    """Of one process that reads the dump itself."""
+    found = asked(tmp_path_factory.mktemp("none"), dump, index="off")
+    assert "rank 1" in found[0][1]
+    assert all(status != 3 for status, _, _ in found), found
+    return found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_split_of_the_ranks_gives_the_answers_of_one_process(dump, answers, tmp_path, seed):
+    chance = random.Random(seed)
+    directories = stale(tmp_path, dump)
+    assert len(directories) == 7
+    chance.shuffle(directories)
+    while directories:
+        part = [directories.pop() for _ in range(chance.randint(1, len(directories)))]
+        chosen = [word for directory in part for word in ("--dir", directory)]
+        assert said(tmp_path, "index", dump, *chosen)[0] == 0
+    assert stale(tmp_path, dump) == []
+    assert asked(tmp_path, dump) == answers
+
+
+def test_the_verbs_read_the_indices_and_not_the_journals(dump, tmp_path):
+    assert said(tmp_path, "index", dump, "--engine", "local")[0] == 0
+    with_indices = (
+        subprocess.run(
+            ["strace", "-f", "-e", "trace=openat", conftest.CLI, "first-bad", str(dump)],
+            env=environment(tmp_path),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        if shutil.which("strace")
+        else None
+    )
+    if with_indices is None:
+        pytest.skip("strace is not installed")
+    assert "sonde/journal" not in with_indices.stderr
+
+
+def test_a_rank_that_changed_is_indexed_again_alone(two, tmp_path):
+    dump = grown(two, tmp_path / "dump", 4)
+    first = said(tmp_path, "index", dump, "--engine", "local", "--json")
+    assert first[0] == 0, first
+    journal = dump / "rank_2/.dump_metadata/sonde/journal"
+    os.utime(journal, (time.time() - 600,) * 2)
+    assert stale(tmp_path, dump) == ["rank_2"]
+    # The others answer still, with the journal of this one.
+    assert asked(tmp_path, dump) == asked(tmp_path, dump, index="off")
+    files = {path.name: path.stat().st_ino for path in tmp_path.rglob("*.sqlite")}
+    assert said(tmp_path, "index", dump, "--engine", "local")[0] == 0
+    changed = {path.name for path in tmp_path.rglob("*.sqlite") if files[path.name] != path.stat().st_ino}
+    assert [name.split("-")[0] for name in changed] == ["rank_2"]
+
+
+def test_the_index_of_another_rank_is_not_taken_for_this_one(dump, answers, tmp_path):
+    assert said(tmp_path, "index", dump, "--engine", "local")[0] == 0
+    by_rank = {path.name.split("-")[0]: path for path in tmp_path.rglob("*.sqlite")}
+    by_rank["rank_2"].write_bytes(by_rank["rank_1"].read_bytes())
+    assert stale(tmp_path, dump) == ["rank_2"]
+    assert asked(tmp_path, dump)[1] == answers[1]
+
+
+def test_a_directory_without_a_rank_is_refused_with_a_cure(dump, tmp_path):
+    status, _, error = said(tmp_path, "index", dump, "--dir", "rank_99")
+    assert status == 2
+    assert "rank_99" in error
+    assert "--stale" in error
+
+
+@pytest.mark.parametrize("verb", [["first-bad", "--json"], ["stats", "--json"], ["watch", "-c", "tensor_overflow"]])
+def test_the_local_engine_gives_the_answer_of_one_process(dump, tmp_path, verb):
+    alone = said(tmp_path, verb[0], dump, *verb[1:], index="off")
+    assert said(tmp_path, verb[0], dump, *verb[1:], "--engine", "local") == alone
+    assert stale(tmp_path, dump) == []
+
+
+def children_of(pid):
+    found = []
+    for entry in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{entry}/stat") as file:
+                if int(file.read().rsplit(")", 1)[1].split()[1]) == pid:
+                    found.append(int(entry))
+        except (OSError, ValueError, IndexError):
+            continue
+    return found
+
+
+def test_a_killed_process_of_the_local_engine_is_replaced(two, tmp_path):
+    dump = grown(two, tmp_path / "dump", 40)
+    alone = said(tmp_path, "first-bad", dump, "--json", index="off")
+    command = [conftest.CLI, "first-bad", str(dump), "--json", "--engine", "local"]
+    with subprocess.Popen(
+        command, env=environment(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as run:
+        while not (children := children_of(run.pid)) and run.poll() is None:
+            pass
+        os.kill(children[0], signal.SIGKILL)
+        out, error = run.communicate(timeout=120)
+    assert "signal 9 ended the process that indexed rank_" in error
+    assert (run.returncode, out) == alone[:2]
+    assert stale(tmp_path, dump) == []
+
+
+# --- Python ----------------------------------------------------------------------------------------------------------
+
+PROGRAM = """
+    import concurrent.futures, json, os, signal, sys, threading, time
+    from pathlib import Path
+    import sonde
+
+    killers = []
+
+    def kill_one(processes):
+        def wait():
+            while not any(Path(os.environ["XDG_CACHE_HOME"]).rglob("*.sqlite")):
+                time.sleep(0.001)
+            os.kill(processes[0], signal.SIGKILL)
+        killers.append(threading.Thread(target=wait, daemon=True))
+        killers[0].start()
+
+    def answer(dump, engine):
+        found = sonde.first_bad(dump, engine=engine)
+        for killer in killers:
+            killer.join(1)
+            assert not killer.is_alive(), "nothing was killed"
+        return repr((str(found), repr(found)))
+"""
+
+
+def python_says(cache, source, *arguments):
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(PROGRAM) + textwrap.dedent(source), *map(str, arguments)],
+        env={**os.environ, **environment(cache)},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip().splitlines()[-1], done.stderr
+
+
+@pytest.fixture(scope="module")
+def many(two, tmp_path_factory):
+    return grown(two, tmp_path_factory.mktemp("many") / "dump", 40)
+
+
+@pytest.fixture(scope="module")
+def python_answer(many, tmp_path_factory):
+    return python_says(tmp_path_factory.mktemp("alone"), "print(answer(sys.argv[1], None))", many)[0]
+
+
+def needs(package):
+    return pytest.mark.skipif(importlib.util.find_spec(package) is None, reason=f"{package} is not installed")
+
+
+ENGINES = {
+    "executor": """
+        if __name__ == "__main__":
+            with concurrent.futures.ProcessPoolExecutor(2) as pool:
+                list(pool.map(abs, range(8)))
+                KILL
+                print(answer(sys.argv[1], pool))
+        """,
+    "dask": """
+        import distributed
+        if __name__ == "__main__":
+            with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+                os.environ["DASK_SCHEDULER_ADDRESS"] = cluster.scheduler_address
+                KILL
+                print(answer(sys.argv[1], "dask"))
+        """,
+    "ray": """
+        import ray
+        ray.init(num_cpus=2, log_to_driver=False, include_dashboard=False)
+        KILL
+        print(answer(sys.argv[1], "ray"))
+        """,
+}
+PROCESSES = {
+    "executor": "list(pool._processes)",
+    "dask": "[worker.pid for worker in cluster.workers.values()]",
+    "ray": "[ray.get(ray.remote(lambda: os.getpid()).remote())]",
+}
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["", "killed"])
+@pytest.mark.parametrize(
+    "engine", ["executor", pytest.param("dask", marks=needs("distributed")), pytest.param("ray", marks=needs("ray"))]
+)
+def test_workers_of_an_engine_give_the_answer_of_one_process(many, python_answer, tmp_path, engine, killed):
+    kill = f"kill_one({PROCESSES[engine]})" if killed else ""
+    found, _ = python_says(tmp_path, ENGINES[engine].replace("KILL", kill), many)
+    assert found == python_answer
+    assert stale(tmp_path, many) == []
+
+
+WORKER = """
+    from sonde import engines
+    engines.version = "9.9.9"
+    try:
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            engines.index_ranks(sys.argv[1], pool)
+    except sonde.Error as error:
+        print(error)
+"""
+
+
+def test_a_worker_of_another_version_is_refused_with_both_versions(many, tmp_path):
+    message, _ = python_says(tmp_path, WORKER, many)
+    assert "has Sonde 0." in message
+    assert "this is 9.9.9" in message
+
+
+def test_a_worker_without_sonde_is_refused(tmp_path):
+    source = """
+        from sonde import engines
+        task = engines._by_value()
+        import cloudpickle
+        sys.stdout.write(cloudpickle.dumps(task).hex())
+    """
+    pytest.importorskip("cloudpickle")
+    code, _ = python_says(tmp_path, source)
+    worker = f"import cloudpickle; print(cloudpickle.loads(bytes.fromhex('{code}'))({{'version': '1.2.3'}})['refused'])"
+    blocked = "import sys; sys.modules['sonde'] = None; "
+    done = subprocess.run(
+        [sys.executable, "-c", blocked + worker], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert "has no Sonde" in done.stdout
+    assert "1.2.3" in done.stdout
+
+
+def test_a_rank_directory_that_a_worker_cannot_see_is_one_line(many, tmp_path):
+    source = """
+        from sonde import engines
+        part = {"dump": sys.argv[1], "ranks": ["rank_0", "rank_99"], "out": "", "token": ""}
+        part["version"] = sonde.__version__
+        print(engines.on_worker(part)["refused"])
+    """
+    message, _ = python_says(tmp_path, source, many)
+    assert message.startswith(f"rank directory '{many}/rank_99'")
+    assert "mount it there" in message
+
+
+def test_a_worker_that_does_not_share_the_cache_sends_its_indices(many, python_answer, tmp_path):
+    source = """
+        from sonde import index_part
+        seen = index_part.index_part
+        index_part.index_part = lambda part, place: seen({**part, "token": "/nowhere"}, place)
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            print(answer(sys.argv[1], pool))
+    """
+    assert python_says(tmp_path, source, many)[0] == python_answer
+    assert stale(tmp_path, many) == []
+
+
+def test_an_engine_that_does_not_exist_is_named(many, tmp_path):
+    status, _, error = said(tmp_path, "first-bad", many, "--engine", "spark")
+    assert status == 2
+    assert "spark" in error
+    assert "ray" in error
+
+
+def test_json_of_indexed_ranks_names_them(many, tmp_path):
+    status, out, _ = said(tmp_path, "index", many, "--dir", "rank_3", "--dir", "rank_4", "--json")
+    assert status == 0
+    assert json.loads(out)["ranks"] == ["rank_3", "rank_4"]
