@@ -66,13 +66,17 @@ std::optional<Catalog> open_dump(const DumpOptions& options, const CatalogQuery&
     exit_status = status_of(catalog.error());
     return std::nullopt;
   }
-  add_problems(catalog->problems);
-  if (catalog->has_lost()) Answer::get().set_incomplete();
-  print_dumps(*catalog);
-  if (const std::string twice = steps_twice_text(*catalog); !twice.empty()) {
+  report_dump(*catalog);
+  return std::move(*catalog);
+}
+
+void report_dump(const Catalog& catalog) {
+  add_problems(catalog.problems);
+  if (catalog.has_lost()) Answer::get().set_incomplete();
+  print_dumps(catalog);
+  if (const std::string twice = steps_twice_text(catalog); !twice.empty()) {
     print_warning(twice + "; name a new directory for each run to keep them apart");
   }
-  return std::move(*catalog);
 }
 
 void add_unreadable(const std::vector<CatalogProblem>& problems) {

@@ -24,6 +24,9 @@ std::optional<Catalog> open_dump(const DumpOptions& options, int& exit_status);
 // milliseconds.
 std::optional<Catalog> open_dump(const DumpOptions& options, const CatalogQuery& query, int& exit_status);
 
+// What open_dump reports, of a catalog that was opened otherwise.
+void report_dump(const Catalog& catalog);
+
 // The chosen ranks, graphs and steps, with all of their ops.
 CatalogQuery query_of(const DumpOptions& options);
 // The ops in them that `options.select` chooses.

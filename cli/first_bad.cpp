@@ -37,13 +37,6 @@ std::string link_of(const Finding& finding) {
                     .slot = finding.tensor.slot});
 }
 
-// Reads of a saved index only what it needs; empty if that was not possible.
-std::optional<FirstBad> search_index(PartialCatalog& source, FirstBadOptions wanted) {
-  wanted.source = &source;
-  FirstBad report = first_bad(source.catalog(), wanted);
-  return source.check() ? std::optional(std::move(report)) : std::nullopt;
-}
-
 int print(const FirstBadCommand& options, const Catalog& catalog, const FirstBad& report) {
   add_unreadable(report.problems);
   for (const std::string& note : report.notes) {
@@ -60,25 +53,33 @@ int print(const FirstBadCommand& options, const Catalog& catalog, const FirstBad
   return has_fault(report.findings) ? kFinding : kNothingFound;
 }
 
+// A saved index, of which only the needed part is read; empty if there is none.
+std::optional<PartialCatalog> open_source(const FirstBadCommand& options) {
+  if (indices_are_off()) return std::nullopt;
+  Result<PartialCatalog> source = PartialCatalog::open(options.dump);
+  if (!source) return std::nullopt;
+  report_dump(source->catalog());
+  return std::move(*source);
+}
+
 }  // namespace
 
 int first_bad(const FirstBadCommand& options) {
   int status = kNothingFound;
   if (!index_ranks(options.dump, options.engine, status)) return status;
-  CatalogQuery without_ops;
-  without_ops.with_ops = false;
-  std::optional<Catalog> catalog = open_dump(options, without_ops, status);
-  if (!catalog) return status;
-  const std::optional<DumpPart> part = chosen_part(*catalog, options, status);
+  std::optional<PartialCatalog> source = open_source(options);
+  std::optional<Catalog> catalog = source ? std::nullopt : open_dump(options, CatalogQuery(), status);
+  if (!source && !catalog) return status;
+  const std::optional<DumpPart> part = chosen_part(source ? source->catalog() : *catalog, options, status);
   if (!part) return status;
   FirstBadOptions wanted;
   wanted.part = *part;
   wanted.trend = !options.no_trend;
-  if (comes_from_index(*catalog) && needs_ops(*catalog, *part)) {
-    if (Result<PartialCatalog> source = PartialCatalog::open(options.dump)) {
-      const std::optional<FirstBad> report = search_index(*source, wanted);
-      if (report) return print(options, source->catalog(), *report);
-    }
+  if (source) {
+    wanted.source = &*source;
+    const FirstBad report = first_bad(source->catalog(), wanted);
+    if (source->check()) return print(options, source->catalog(), report);
+    wanted.source = nullptr;
     Result<Catalog> whole = open_catalog(options.dump, CatalogQuery());
     if (!whole) return print_error(whole.error(), kUnreadable);
     catalog = std::move(*whole);

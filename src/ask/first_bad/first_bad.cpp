@@ -420,14 +420,6 @@ void RankSearch::note_healthy(const ValueFlow& flow, const CatalogStep& step, Fi
   }
 }
 
-bool needs_ops(const Catalog& catalog, const DumpPart& part) {
-  return std::ranges::any_of(catalog.ranks, [&](const CatalogRank& rank) {
-    return part.takes(rank) && std::ranges::any_of(rank.steps, [&](const CatalogStep& step) {
-             return part.takes(step) && !is_known_fine(step);
-           });
-  });
-}
-
 FirstBad first_bad(const Catalog& catalog, const FirstBadOptions& options) {
   FirstBad report;
   std::vector<std::unique_ptr<RankSearch>> searches;

@@ -19,10 +19,6 @@ struct FirstBadOptions {
   PartialCatalog* source = nullptr;
 };
 
-// Whether first_bad must see ops of a catalog that was read without them (CatalogQuery::with_ops): a saved index
-// knows of most steps that all of their tensors are finite.
-bool needs_ops(const Catalog& catalog, const DumpPart& part);
-
 FirstBad first_bad(const Catalog& catalog, const FirstBadOptions& options = {});
 
 }  // namespace sonde

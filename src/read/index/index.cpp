@@ -149,11 +149,6 @@ Status save(const Catalog& catalog, const fs::path& root, const TreeSnapshot& sn
   return error;
 }
 
-bool is_switched_off() {
-  const char* const value = std::getenv("SONDE_INDEX");
-  return value != nullptr && std::string_view(value) == "off";
-}
-
 // Called after a slow read. Errors are ignored: the catalog is there.
 void save_if_at_rest(const Catalog& catalog, const fs::path& root, std::uint64_t began_us) {
   const fs::path file = index_file_of(root);
@@ -166,6 +161,11 @@ void save_if_at_rest(const Catalog& catalog, const fs::path& root, std::uint64_t
 }
 
 }  // namespace
+
+bool indices_are_off() {
+  const char* const value = std::getenv("SONDE_INDEX");
+  return value != nullptr && std::string_view(value) == "off";
+}
 
 struct Index::State {
   std::optional<Database> own_database;
@@ -203,7 +203,7 @@ Result<Index> Index::open_or_make(const fs::path& dump, const IndexProgress& pro
   const Result<fs::path> root = real_path(dump);
   if (!root) return root.error();
   // It is used for long: damage shows at once, and not when a page of it is read.
-  if (!is_switched_off() && check_seal(index_file_of(*root))) {
+  if (!indices_are_off() && check_seal(index_file_of(*root))) {
     if (Result<Index> saved = open(dump)) return saved;
   }
   const auto began = Clock::now();
@@ -214,7 +214,7 @@ Result<Index> Index::open_or_make(const fs::path& dump, const IndexProgress& pro
   const ReadProgress reading = shown(progress, "reading step");
   Result<Catalog> catalog = open_catalog(dump, reading);
   if (!catalog) return catalog.error();
-  if (!is_switched_off() && seconds_since(began) >= kSlowSeconds) {
+  if (!indices_are_off() && seconds_since(began) >= kSlowSeconds) {
     save_if_at_rest(*catalog, *root, began_us);
     if (Result<Index> saved = open(dump)) return saved;
   }
@@ -331,7 +331,7 @@ Result<IndexReport> build_rank_index(const RankToIndex& rank) {
 }
 
 Result<Catalog> open_catalog(const fs::path& path, const CatalogQuery& query) {
-  if (is_switched_off()) return open_catalog(path);
+  if (indices_are_off()) return open_catalog(path);
   if (Result<Index> index = Index::open(path)) {
     if (Result<Catalog> catalog = index->load(query)) return catalog;
   }

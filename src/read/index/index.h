@@ -33,6 +33,7 @@ struct CatalogQuery {
   std::string parameter, file;
   // Of all those ops with one name only the first, with OpSum. Together with `steps`, `rank`, `graph` and `ops` only.
   bool first_of_name = false;
+  bool with_makers = false;      // also those that made what they read
   bool with_neighbours = false;  // also those that feed them, that read them, or read the same tensors
 
   bool takes(std::uint32_t of_rank, StepId step) const {
@@ -89,7 +90,10 @@ class Index {
 Result<IndexReport> build_index(const std::filesystem::path& dump, const std::filesystem::path& file = {},
                                 const IndexProgress& progress = {});
 
-// Reads a valid index, otherwise the dump. If that took long, saves an index. Fails like open_catalog; a problem with
+// SONDE_INDEX=off in the environment: no index may be read.
+bool indices_are_off();
+
+// Reads a valid index, or those of all ranks, otherwise the dump. If that took long, saves an index. Fails like open_catalog; a problem with
 // an index is not a failure. With SONDE_INDEX=off in the environment the dump is read.
 Result<Catalog> open_catalog(const std::filesystem::path& path, const CatalogQuery& query);
 

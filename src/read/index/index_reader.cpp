@@ -165,6 +165,7 @@ class Reader {
   Status read_chosen_ops() {
     std::set<std::int64_t> chosen;
     Status status = choose(chosen);
+    if (status && query_.with_makers) status = add_makers(chosen);
     if (status && query_.with_neighbours) status = add_neighbours(chosen);
     if (!status) return status;
     for (const StepPlaceInIndex& place : places_) {
@@ -287,6 +288,24 @@ class Reader {
     if (!rows) return rows.error();
     rows->set(0, value);
     return add(*rows, chosen);
+  }
+
+  Status add_makers(std::set<std::int64_t>& chosen) {
+    Result<Statement> of_tensors = database_.prepare("SELECT source FROM tensors WHERE op_id=? AND source IS NOT NULL");
+    Result<Statement> of_sequence = database_.prepare("SELECT id FROM ops WHERE sequence=?");
+    if (!of_tensors || !of_sequence) return database_.error("cannot read it");
+    std::set<std::int64_t> sequences;
+    for (const std::int64_t op : chosen) {
+      of_tensors->set(0, op);
+      while (of_tensors->next()) sequences.insert(of_tensors->integer(0));
+      of_tensors->reset();
+    }
+    Status status;
+    for (const std::int64_t sequence : sequences) {
+      of_sequence->set(0, sequence);
+      if (status) status = add(*of_sequence, chosen);
+    }
+    return of_tensors->failed() ? database_.error("cannot read it") : status;
   }
 
   // Adds the ops that feed the chosen ops, that read them or their inputs, or that read the same parameter.

@@ -108,7 +108,7 @@ Result<Catalog> PartialCatalog::with_makers(std::size_t rank,
   CatalogQuery query;
   query.rank = catalog_->ranks[rank].rank;
   query.ops = [&accepts](std::string_view, std::string_view op_type) { return accepts(op_type); };
-  query.with_neighbours = true;
+  query.with_makers = true;
   Result<Catalog> catalog = index_ ? index_->load(query) : ranks_->load_rank(rank, query);
   if (!catalog) {
     failure_ = catalog.error();

@@ -1,0 +1,112 @@
+"""The analysis of many ranks: processor time of a rank, the part that one process does, memory.
+
+    .venv/bin/python benchmarks/many_ranks.py --ranks 1024
+
+Two ranks train for --steps steps with statistics, and rank 1 goes wrong. The other ranks are hard links of rank 0,
+which gets the bad values by an all_reduce: every rank has a bad step."""
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+TRAINING = """
+import sys, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+torch.set_num_threads(1)
+net = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 32), torch.nn.ReLU(),
+                          torch.nn.Linear(32, 4))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+steps = int(sys.argv[1])
+for step in range(steps):
+    data = torch.randn(8, 16)
+    if dist.get_rank() == 1 and step == steps * 6 // 10:
+        data = data / 0 * 0
+    optimizer.zero_grad()
+    net(data).pow(2).mean().backward()
+    for parameter in net.parameters():
+        dist.all_reduce(parameter.grad)
+    optimizer.step()
+"""
+
+
+def record(directory, steps):
+    (directory / "train.py").write_text(TRAINING)
+    training = ["torchrun", "--nproc-per-node", "2", str(directory / "train.py"), str(steps)]
+    command = ["sonde", "run", "--saved-data", "statistic", "--out", str(directory / "two"), "--", *training]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return directory / "two"
+
+
+def link_ranks(two, dump, count):
+    """`count` ranks, whose files are links of those of two."""
+    for rank in range(count):
+        source = two / ("rank_1" if rank == 1 else "rank_0")
+        shutil.copytree(source, dump / f"rank_{rank}", copy_function=os.link)
+    time.sleep(3)  # an index waits until a dump is at rest
+
+
+def measured(command, environment):
+    """The output of a command, its seconds, those of the processor, and the MB of its largest process."""
+    began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    report = f"{environment['XDG_CACHE_HOME']}.time"
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED, report, *command], env=environment, capture_output=True, text=True, check=False
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return done.stdout, time.monotonic() - began, processor, int(Path(report).read_text()) / 1024
+
+
+MEASURED = """
+import os, sys
+child = os.posix_spawnp(sys.argv[2], sys.argv[2:], os.environ)
+_, status, used = os.wait4(child, 0)
+open(sys.argv[1], "w").write(str(used.ru_maxrss))
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ranks", type=int, default=1024)
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--verb", default="first-bad", help="with its options")
+    parser.add_argument("--directory", help="for the dump and the indices, which are removed at the end")
+    parser.add_argument("--alone", action="store_true", help="also one process without indices")
+    parser.add_argument("--json", help="a file for the numbers")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=asked.directory) as name:
+        directory = Path(name)
+        dump = directory / "dump"
+        link_ranks(record(directory, asked.steps), dump, asked.ranks)
+        environment = {**os.environ, "XDG_CACHE_HOME": str(directory / "cache")}
+        verb, *options = asked.verb.split()
+        question = ["sonde", verb, str(dump), *options, "--json"]
+        numbers, answers = {}, set()
+        runs = {"indices": ["sonde", "index", str(dump), "--engine", "local"], "serial part": question}
+        if asked.alone:
+            runs["one process, no index"] = question
+        print(f"{'':24}{'seconds':>10}{'processor':>11}{'a rank, ms':>12}{'MB':>8}")
+        for label, command in runs.items():
+            index = {"SONDE_INDEX": "off"} if label.startswith("one process") else {}
+            out, seconds, processor, memory = measured(command, {**environment, **index})
+            if command is question:
+                answers.add(out)
+            numbers[label] = {"seconds": seconds, "processor": processor, "megabytes": memory}
+            print(f"{label:24}{seconds:10.2f}{processor:11.2f}{processor / asked.ranks * 1000:12.2f}{memory:8.0f}")
+        size = sum(path.stat().st_size for path in (directory / "cache").rglob("*.sqlite"))
+        print(f"indices: {size / 1e6:.0f} MB; answers equal: {len(answers) == 1}")
+    if asked.json:
+        Path(asked.json).write_text(json.dumps({"ranks": asked.ranks, "bytes": size, **numbers}))
+
+
+if __name__ == "__main__":
+    main()
