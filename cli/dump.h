@@ -24,7 +24,7 @@ std::optional<Catalog> open_dump(const DumpOptions& options, int& exit_status);
 // milliseconds.
 std::optional<Catalog> open_dump(const DumpOptions& options, const CatalogQuery& query, int& exit_status);
 
-// What open_dump reports, of a catalog that was opened otherwise.
+// Reports the problems of a catalog that was opened otherwise, as open_dump does.
 void report_dump(const Catalog& catalog);
 
 // The chosen ranks, graphs and steps, with all of their ops.

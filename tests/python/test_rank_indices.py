@@ -118,23 +118,19 @@ def test_any_split_of_the_ranks_gives_the_answers_of_one_process(dump, answers, 
     assert asked(tmp_path, dump) == answers
 
 
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 def test_the_verbs_read_the_indices_and_not_the_journals(dump, tmp_path):
     assert said(tmp_path, "index", dump, "--engine", "local")[0] == 0
-    with_indices = (
-        subprocess.run(
-            ["strace", "-f", "-e", "trace=openat", conftest.CLI, "first-bad", str(dump)],
-            env=environment(tmp_path),
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        if shutil.which("strace")
-        else None
+    traced = subprocess.run(
+        ["strace", "-f", "-e", "trace=openat", conftest.CLI, "first-bad", str(dump)],
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
-    if with_indices is None:
-        pytest.skip("strace is not installed")
-    assert "sonde/journal" not in with_indices.stderr
+    assert "sonde/index" in traced.stderr
+    assert "sonde/journal" not in traced.stderr
 
 
 def test_a_rank_that_changed_is_indexed_again_alone(two, tmp_path):
@@ -285,15 +281,24 @@ PROCESSES = {
 }
 
 
+def answer_of_engine(engine, killed, many, cache):
+    kill = f"kill_one({PROCESSES[engine]})" if killed else ""
+    found, _ = python_says(cache, ENGINES[engine].replace("KILL", kill), many)
+    assert stale(cache, many) == []
+    return found
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["", "killed"])
+def test_an_executor_gives_the_answer_of_one_process(many, python_answer, tmp_path, killed):
+    assert answer_of_engine("executor", killed, many, tmp_path) == python_answer
+
+
 @pytest.mark.parametrize("killed", [False, True], ids=["", "killed"])
 @pytest.mark.parametrize(
-    "engine", ["executor", pytest.param("dask", marks=needs("distributed")), pytest.param("ray", marks=needs("ray"))]
+    "engine", [pytest.param("dask", marks=needs("distributed")), pytest.param("ray", marks=needs("ray"))]
 )
-def test_workers_of_an_engine_give_the_answer_of_one_process(many, python_answer, tmp_path, engine, killed):
-    kill = f"kill_one({PROCESSES[engine]})" if killed else ""
-    found, _ = python_says(tmp_path, ENGINES[engine].replace("KILL", kill), many)
-    assert found == python_answer
-    assert stale(tmp_path, many) == []
+def test_a_cluster_gives_the_answer_of_one_process(many, python_answer, tmp_path, engine, killed):
+    assert answer_of_engine(engine, killed, many, tmp_path) == python_answer
 
 
 WORKER = """
