@@ -10,6 +10,7 @@
 #include <cstring>
 #include <iostream>
 
+#include "colour.h"
 #include "face/report/text.h"
 #include "ground/files/brought_files.h"
 #include "ground/files/safe_path.h"
@@ -126,7 +127,7 @@ int Answer::finish(int status) {
   return kUnreadable;
 }
 
-bool print_text(std::string_view text) { return print_json(with_source_names(text_for_terminal(text))); }
+bool print_text(std::string_view text) { return print_json(painted(with_source_names(text_for_terminal(text)))); }
 
 int print_error(const Error& error, int status) {
   print_error(error.message);

@@ -241,7 +241,7 @@ std::vector<OpLine> op_lines(const std::vector<SelectedStep>& steps) {
 
 std::string ops_text(const std::vector<SelectedStep>& steps) {
   Table table({{"op", Align::left, true},
-               {"type"},
+               {"type", Align::left, true, 3},
                {"phase"},
                {"in", Align::right},
                {"out", Align::right},

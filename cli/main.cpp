@@ -12,6 +12,7 @@
 
 #include "add_verb.h"
 #include "answer.h"
+#include "colour.h"
 #include "msaccucmp.h"
 #include "plan/config/nearest.h"
 #include "verbs.h"
@@ -95,10 +96,13 @@ void add_help(CLI::App& app, int& exit_status) {
 
 int run_main(int argc, char** argv) {
   int exit_status = 0;
+  const std::string wrong_colour = take_colour_choice(argc, argv);
   CLI::App app("Record the inputs and outputs of every operator of a training, and analyse them.", "sonde");
   app.set_version_flag("-V,--version", "sonde " SONDE_VERSION);
   app.require_subcommand(1);
-  app.footer("Help of a verb: sonde help VERB, or sonde VERB --help\nExample: sonde ls run7");
+  app.footer(
+      "Help of a verb: sonde help VERB, or sonde VERB --help\nColours: --color=auto, always or never, "
+      "NO_COLOR\nExample: sonde ls run7");
   char** const dashes = std::find(argv, argv + argc, std::string_view("--"));
   const std::vector<std::string> after_dashes(std::min(dashes + 1, argv + argc), argv + argc);
   add_verb<RunCommand>(app, exit_status, [&after_dashes](RunCommand& options) {
@@ -139,6 +143,10 @@ int run_main(int argc, char** argv) {
                               [&app](const CompletionCommand& options) { return completion(options, app); });
   add_help(app, exit_status);
   Answer::get().set_form(form_of(argc, argv));
+  if (!wrong_colour.empty()) {
+    print_error(wrong_colour);
+    return kBadUsage;
+  }
   if (argc == 1) {
     print_text(app.help());
     return kBadUsage;

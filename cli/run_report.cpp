@@ -17,6 +17,7 @@
 #include "face/report/table.h"
 #include "face/report/text.h"
 #include "ground/base/json.h"
+#include "ground/base/text.h"
 #include "plan/config/environment.h"
 #include "read/catalog/catalog.h"
 #include "read/catalog/step_order.h"
@@ -235,9 +236,11 @@ void print_run_report(const std::string& program, const ChildEnd& end, const fs:
   for (const std::uint64_t process : processes) say_unfinished(all, process, content);
   if (content == nullptr) return;  // nothing was recorded, which is already reported
   const bool not_finite = print_contents(*content);
-  say(fmt::format("to look at it: sonde ls {0}; sonde stats {0}; in a browser: sonde serve {0}", dump.string()));
+  const std::string word = shell_word(dump.string());
+  say(fmt::format("to look at it: sonde ls {0}; sonde stats {0}", word));
   // It may be a mask, and the first in the order of the run need not be the cause.
-  if (not_finite) say(fmt::format("to find its cause: sonde first-bad {}", dump.string()));
+  if (not_finite) say(fmt::format("to find its cause: sonde first-bad {}", word));
+  say(fmt::format("to open it in a browser: sonde serve {} --open", word));
 }
 
 }  // namespace sonde

@@ -14,6 +14,7 @@
 #include "face/server/assets.h"
 #include "face/server/guard.h"
 #include "face/server/http.h"
+#include "face/server/user_state.h"
 #include "verbs.h"
 
 namespace sonde {
@@ -90,7 +91,7 @@ int serve(const ServeCommand& options) {
   address.host = options.bind;
   address.port = static_cast<std::uint16_t>(options.port);
   address.socket = options.socket;
-  Result<std::string> token = options.socket.empty() ? server::make_token() : Result<std::string>("");
+  Result<std::string> token = options.socket.empty() ? server::user_token() : Result<std::string>("");
   if (!token) return print_error(token.error(), kUnreadable);
   std::vector<std::string> allowed;
   for (const std::string& name : options.allowed_hosts) allowed.push_back(url_host(name));
@@ -100,6 +101,11 @@ int serve(const ServeCommand& options) {
   if (!http) return print_error(http.error(), http.error().code == ErrorCode::io ? kUnreadable : kBadUsage);
   api.start();
   print_address(options, *http, *token);
+  if (options.open) {
+    const std::string to = fmt::format("http://{}:{}/#token={}", url_host(options.bind), http->port(), *token);
+    if (const Status opened = server::open_in_browser(to); !opened)
+      print_warning(fmt::format("no browser was opened: {}", opened.error().message));
+  }
   if (!server::has_page()) {
     print_notice(
         "sonde: this build has no page; install Node 20.19 or later and call scripts/setup, or use the REST "

@@ -6,20 +6,25 @@
 #include <filesystem>
 #include <string_view>
 
+#include "ask/finding/finding.h"
+#include "ask/first_bad/counted.h"
 #include "dump.h"
 #include "dump/formats/cann_types.h"
 #include "dump/formats/file_names.h"
 #include "dump/formats/tensor_file.h"
 #include "dump/formats/torch_file.h"
 #include "face/report/catalog_text.h"
+#include "face/report/finding.h"
 #include "face/report/json.h"
 #include "face/report/page_link.h"
 #include "face/report/table.h"
 #include "face/report/text.h"
 #include "ground/tensor/format.h"
 #include "read/catalog/find_tensor.h"
+#include "read/index/partial_catalog.h"
 #include "read/measure/measure.h"
 #include "read/measure/values.h"
+#include "read/operators/earlier_writer.h"
 #include "show_files.h"
 #include "verbs.h"
 
@@ -66,7 +71,12 @@ std::string source_line(const CatalogOp& op) {
   return fmt::format("{}:{}{}{}", op.source_file, op.line, op.function.empty() ? "" : " in ", op.function);
 }
 
-std::string head_text(const FoundTensor& found, const Flow& flow) {
+struct WayBefore {
+  std::vector<EarlierOp> ops;  // in the order of the run
+  std::string missing;         // why nobody is known
+};
+
+std::string head_text(const FoundTensor& found, const Flow& flow, const WayBefore& before) {
   const CatalogTensor& tensor = *found.tensor;
   std::string text = printable(name_of(*found.op, tensor)) + "\n";
   text += field("where", fmt::format("rank {}, graph {}, step {}", rank_text(*found.step->rank),
@@ -76,11 +86,17 @@ std::string head_text(const FoundTensor& found, const Flow& flow) {
   if (!tensor.placement.empty()) text += field("placement", std::string(tensor.placement));
   if (!tensor.skipped.empty()) text += field("skipped", std::string(tensor.skipped));
   text += fmt::format("  {:<11} {}\n", "statistics", statistics_text(tensor));
+  const std::string counted = counted_text(*found.step->rank, tensor, tensor.statistics);
+  if (!counted.empty()) text += field("holds", counted);
   if (!tensor.md5.empty()) text += field("md5", std::string(tensor.md5));
   if (!tensor.sha1.empty()) text += field("sha1", std::string(tensor.sha1));
   const std::string source = source_line(*found.op);
   if (!source.empty()) text += field("source", source);
   if (!flow.written_by.empty()) text += field("comes from", flow.written_by);
+  for (std::size_t i = before.ops.size(); i-- > 0;) {
+    text += field(i + 1 == before.ops.size() ? "comes from" : "", earlier_text(before.ops[i]));
+  }
+  if (!before.missing.empty()) text += field("comes from", before.missing);
   for (std::size_t i = 0; i < std::min(flow.read_by.size(), kReadersShown); ++i) {
     text += field(i == 0 ? "read by" : "", flow.read_by[i]);
   }
@@ -197,7 +213,35 @@ std::string link_of(const FoundTensor& found) {
   return link_text({false, rank_text(*step->rank), step->step->id, op->op_name, tensor->is_input, tensor->slot});
 }
 
-int print_found(FoundTensor& found, const std::vector<SelectedStep>& steps, const ShowCommand& options) {
+// The way back to who wrote an input in an earlier step.
+WayBefore way_before(const FoundTensor& found, const ShowCommand& options, const Catalog& catalog) {
+  const CatalogRank& rank = *found.step->rank;
+  const auto step = static_cast<std::size_t>(found.step->step - rank.steps.data());
+  WayBefore before;
+  CatalogTensor read = *found.tensor;
+  read.is_input = read.is_input || found.op->is_parameter;  // a parameter's own record: as its first reader reads it
+  if (!comes_from_before(read)) return before;
+  std::optional<PartialCatalog> part;
+  const auto number = static_cast<std::size_t>(&rank - catalog.ranks.data());
+  if (comes_from_index(catalog)) {
+    Result<PartialCatalog> opened = PartialCatalog::open(options.dump);
+    if (!opened) return before;
+    part.emplace(std::move(*opened));
+  }
+  const CatalogRank& with_ops = part ? part->catalog().ranks[number] : rank;
+  const auto step_at = [&](std::size_t at) {
+    if (part) part->read_ops(number, at);
+    return &with_ops.steps[at];
+  };
+  for (const EarlierWriter& one : way_before(with_ops, step, read, step_at)) {
+    before.ops.push_back(earlier_op(with_ops.steps[one.step], *one.op));
+  }
+  if (before.ops.empty()) before.missing = no_writer_text(rank, step, read);
+  return before;
+}
+
+int print_found(FoundTensor& found, const std::vector<SelectedStep>& steps, const ShowCommand& options,
+                const Catalog& catalog) {
   Measurer measurer;
   int status = kNothingFound;
   std::optional<Values> values;
@@ -219,20 +263,23 @@ int print_found(FoundTensor& found, const std::vector<SelectedStep>& steps, cons
     }
   }
   const Flow flow = flow_of(steps, found);
+  const WayBefore before = flow.written_by.empty() ? way_before(found, options, catalog) : WayBefore();
   std::vector<TrendStep> trend;
   if (!options.trend.empty()) trend = drawn_trend(options, steps, found, status);
   if (options.json) {
     ShownTensor shown{.tensor = listed(*found.step->rank, *found.step->step, *found.op, *found.tensor),
                       .written_by = flow.written_by,
                       .read_by = flow.read_by,
+                      .written_before = std::nullopt,
                       .values = std::nullopt,
                       .trend = std::nullopt};
+    if (!before.ops.empty()) shown.written_before = before.ops;
     if (values) shown.values = shown_values(*values);
     if (!options.trend.empty()) shown.trend = shown_trend(options.trend, trend);
     Answer::get().add(shown);
     return status;
   }
-  std::string text = head_text(found, flow);
+  std::string text = head_text(found, flow, before);
   if (values) text += corner_text(values->corner) + histogram_text(values->histogram);
   if (!values && found.tensor->file.empty() && found.tensor->skipped.empty()) {
     text += found.tensor->recorded() ? "\nvalues were not recorded; saved_data \"tensor\" or \"full\" keeps them\n"
@@ -395,14 +442,14 @@ int show(const ShowCommand& options) {
   if (!steps) return status;
   if (names_file(options.tensor)) {
     FoundTensor found = find_by_file(*steps, options.tensor);
-    if (found.tensor != nullptr) return print_found(found, *steps, options);
+    if (found.tensor != nullptr) return print_found(found, *steps, options, *catalog);
     return print_file(options.tensor, "", options);
   }
   std::string wrong;
   FoundTensor found = find_by_name(*steps, options.tensor, wrong);
   if (found.tensor != nullptr) {
     note_choice(found, *steps, options);
-    return print_found(found, *steps, options);
+    return print_found(found, *steps, options, *catalog);
   }
   if (comes_from_index(*catalog)) {  // similar names may be among ops that were not read from the index
     catalog = open_dump(options, query_of(options), status);

@@ -6,11 +6,10 @@ import dataclasses
 import html
 import io
 import json
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from . import _core, answer_types
+from . import _core, answer_card, answer_types
 from .answer_base import Kind, made
 from .html_table import html_table
 
@@ -40,14 +39,14 @@ class FindingTensor(answer_types.FindingTensor):
 
 
 class Finding(answer_types.Finding):
-    """As one line, and as a table of a notebook."""
+    """As one line, and as a card of a notebook."""
 
     def __str__(self) -> str:
         line = f" ({self.code})" if str(self.code) else ""
         return f"{self.op_name or self.tensor}{line}, step {self.step}{_tag_words(self.tags)}: {self.why}"
 
     def _repr_html_(self) -> str:
-        return html_table(_FINDING_COLUMNS, [_finding_row(self)]) + _code_html(self.code)
+        return answer_card.card("unsure" if "uncertain" in self.tags else "bad", [answer_card.finding(self)])
 
 
 class Growth(answer_types.Growth):
@@ -77,17 +76,19 @@ class StompReport(answer_types.StompReport):
         return f"<sonde.StompReport: {self.findings[0] if self.findings else _nothing(self.complete)}>"
 
     def _repr_html_(self) -> str:
-        return _findings_html(self.findings, self.complete) + _problems_html(self.problems)
+        parts = [answer_card.finding(one, "Memory changed") for one in self.findings[:1]]
+        parts.append(answer_card.listed("others", list(map(str, self.findings[1:]))))
+        return _verdict_html(parts, bool(self.findings), _nothing(self.complete), self.complete, self.problems)
 
 
 class Difference(answer_types.Difference):
-    """As one line, and as a table of a notebook."""
+    """As one line, and as a card of a notebook."""
 
     def __str__(self) -> str:
-        return f"{', '.join(map(_plain, self.tags))}: {self.text}" if self.tags else self.text
+        return f"{', '.join(map(answer_card.plain, self.tags))}: {self.text}" if self.tags else self.text
 
     def _repr_html_(self) -> str:
-        return html_table(_DIFFERENCE_COLUMNS, [_difference_row(self)])
+        return answer_card.card("unsure" if "uncertain" in self.tags else "bad", [_difference_html(self)])
 
 
 @dataclasses.dataclass(frozen=True, repr=False, kw_only=True)
@@ -102,11 +103,7 @@ class Comparison(answer_types.Comparison):
         return f"<sonde.Comparison: {self.findings[0] if self.findings else _no_difference(self.complete)}>"
 
     def _repr_html_(self) -> str:
-        counts = ", ".join(f"{count} {verdict}" for verdict, count in self.summary.items() if count)
-        table = html_table(_DIFFERENCE_COLUMNS, [_difference_row(one) for one in self.findings])
-        found = table if self.findings else f"<p>{_no_difference(self.complete)}</p>"
-        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
-        return f"{found}<p>{html.escape(counts)}</p>{notes}{_problems_html(self.problems)}"
+        return _comparison_html(self)
 
     def details(self) -> str:
         """The page of `sonde compare --all`: every finding and every operator with its numbers."""
@@ -180,8 +177,6 @@ _CLASSES = {one.__name__: one for one in (Code, Problem, FindingTensor, Finding,
 
 # --- notebooks --------------------------------------------------------------------------------------------------------
 
-_FINDING_COLUMNS = ("verdict", "tags", "rank", "step", "operator", "slot", "line", "why")
-_DIFFERENCE_COLUMNS = ("kind", "tags", "rank", "step", "operator", "line", "text")
 _PROBLEMS_SHOWN = 20
 
 
@@ -195,41 +190,45 @@ def _no_difference(complete: bool) -> str:
     return "no difference" if complete else "no difference found in the part that could be compared"
 
 
-def _plain(tag: str) -> str:
-    """`one rank only` of `one_rank_only`."""
-    return tag.replace("_", " ")
-
-
 def _tag_words(tags: Sequence[str]) -> str:
     """ " (uncertain, one rank only)", as the command prints it."""
-    return f" ({', '.join(map(_plain, tags))})" if tags else ""
+    return f" ({', '.join(map(answer_card.plain, tags))})" if tags else ""
 
 
-def _finding_row(finding: answer_types.Finding) -> tuple[object, ...]:
-    slot = f"{finding.tensor.side}.{finding.tensor.slot}"
-    name, tags = finding.op_name or str(finding.tensor), ", ".join(map(_plain, finding.tags))
-    return finding.kind, tags, finding.rank, finding.step, name, slot, _short_line(finding.code), finding.why
+def _verdict_html(
+    found: Sequence[str], is_bad: bool, healthy: str, complete: bool, problems: Sequence[answer_types.Problem]
+) -> str:
+    """A card: what was found, or that nothing was; then what could not be read."""
+    kind = "bad" if is_bad else "good" if complete else "unsure"
+    head = () if is_bad else (answer_card.paragraph(healthy),)
+    return answer_card.card(kind, (*head, *found, _problems_html(problems)))
 
 
-def _difference_row(one: answer_types.Difference) -> tuple[object, ...]:
-    line = f"{os.path.basename(one.source_file)}:{one.source_line}" if one.source_file else ""
-    return one.kind, ", ".join(map(_plain, one.tags)), one.rank, one.step, one.op_name, line, one.text
+def _difference_html(one: answer_types.Difference) -> str:
+    """The first difference, with the lines of both programs."""
+    place = answer_card.short_line(one.source_file, one.source_line)
+    parts = [
+        answer_card.headline("First difference", one.op_name, place, one.tags),
+        answer_card.paragraph(one.text),
+        answer_card.paragraph(f"rank {one.rank}, graph {one.graph}, step {one.step}"),
+        answer_card.code("golden" if one.in_golden else "target", one.code),
+        answer_card.code("golden", one.golden_code),
+    ]
+    return "".join(parts)
 
 
-def _short_line(code: answer_types.Code) -> str:
-    return f"{os.path.basename(code.source_file)}:{code.source_line}" if code.source_file else ""
-
-
-def _code_html(code: answer_types.Code) -> str:
-    """The line and its neighbours."""
-    lines = [f"{'>' if number == code.source_line else ' '} {number:5} | {text}" for number, text in code.lines]
-    return f"<p>{html.escape(str(code))}</p><pre>{html.escape(chr(10).join(lines))}</pre>" if lines else ""
-
-
-def _findings_html(findings: Sequence[answer_types.Finding], complete: bool, unfinished: bool = False) -> str:
-    if not findings:
-        return f"<p>{_nothing(complete, unfinished)}</p>"
-    return html_table(_FINDING_COLUMNS, [_finding_row(finding) for finding in findings]) + _code_html(findings[0].code)
+def _comparison_html(answer: Comparison) -> str:
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in answer.summary.items() if count)
+    parts = [_difference_html(one) for one in answer.findings[:1]]
+    parts += [
+        answer_card.listed("others", list(map(str, answer.findings[1:]))),
+        answer_card.paragraph(counts),
+        *map(answer_card.paragraph, answer.notes),
+        answer_card.commands(answer.next_commands),
+    ]
+    return _verdict_html(
+        parts, bool(answer.findings), _no_difference(answer.complete), answer.complete, answer.problems
+    )
 
 
 def _problems_html(problems: Sequence[answer_types.Problem]) -> str:
@@ -242,17 +241,20 @@ def _problems_html(problems: Sequence[answer_types.Problem]) -> str:
 
 def _first_bad_html(report: FirstBad) -> str:
     """As much as the command prints: the findings, each rank's own, what grew first, what is expected or aside."""
-    parts = [_findings_html(report.findings, report.complete, bool(report.unfinished))]
-    ranks = [finding for finding in report.by_rank[1:] if finding not in report.findings]
+    parts = []
+    if report.first:
+        parts.append(answer_card.finding(report.first))
+        parts.append(answer_card.paragraph(f"reaches {report.reaches}" if report.reaches else ""))
+    ranks = [one for one in report.by_rank[1:] if one not in report.findings]
     for title, findings in (
+        ("also wrong in this step", report.findings[1:]),
         ("ranks that went wrong by themselves", ranks),
         ("expected: the loss scaler skipped the step", report.expected),
         ("aside: nothing that is trained reads it", report.asides),
     ):
-        if findings:
-            table = html_table(_FINDING_COLUMNS, [_finding_row(finding) for finding in findings])
-            parts.append(f"<p>{html.escape(title)}</p>{table}")
-    if report.growth:
-        parts.append(f"<p>{html.escape(str(report.growth))}</p>")
-    parts += [f"<p>{html.escape(note)}</p>" for note in report.notes]
-    return "".join(parts) + _problems_html(report.problems)
+        parts.append(answer_card.listed(title, [answer_card.in_short(one) for one in findings]))
+    parts.append(answer_card.paragraph(str(report.growth) if report.growth else ""))
+    parts += map(answer_card.paragraph, report.notes)
+    parts.append(answer_card.commands(report.next_commands))
+    nothing = _nothing(report.complete, bool(report.unfinished))
+    return _verdict_html(parts, report.first is not None, nothing, report.complete, report.problems)

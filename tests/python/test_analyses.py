@@ -1,6 +1,7 @@
 """sonde.first_bad, compare, stomp, watch and convert: the command's answers as objects, in Python and in C++."""
 
 import dataclasses
+import html
 import json
 import pathlib
 import shutil
@@ -260,14 +261,31 @@ def test_tags_are_words_in_every_form(bad):
     first = sonde.first_bad(bad, step=1).first
     doubted = dataclasses.replace(first, tags=("backward_only", "uncertain"))
     assert " (backward only, uncertain): log of 0" in str(doubted)
-    assert "<td>backward only, uncertain</td>" in doubted._repr_html_()
+    assert "First bad value (backward only, uncertain): " in doubted._repr_html_()
+    assert "sonde-unsure" in doubted._repr_html_()
 
 
 def test_answers_show_themselves_in_a_notebook(bad, good):
-    page = sonde.first_bad(bad, step=1)._repr_html_()
-    assert "<td>Default/network-Small/log-op0</td>" in page
-    assert page == sonde.first_bad(bad, step=1).first._repr_html_() or page.count("<tr>") > 2
-    assert "Default/network-Small/add-op0" in sonde.compare(bad, good, step=0)._repr_html_()
+    report = sonde.first_bad(bad, step=1)
+    page = report._repr_html_()
+    for part in (
+        "sonde-bad",
+        "<code>Default/network-Small/log-op0</code> at train.py:16",
+        "log of 0",
+        "rank 0, graph 0, step 1",
+        "8 of 8 -inf",
+        f"<strong>&gt;    16 | {report.first.code.lines[1].text}",
+        "reaches",
+        html.escape(f"sonde show {bad} Default/network-Small/log-op0 --step 1"),
+    ):
+        assert part in page, part
+    assert "sonde-good" in sonde.first_bad(good)._repr_html_()
+    comparison = sonde.compare(bad, good, step=0)
+    page = comparison._repr_html_()
+    first = comparison.findings[0]
+    for part in ("First difference", "Default/network-Small/add-op0", f"sonde show {bad}", f"sonde show {good}"):
+        assert part in page, part
+    assert page.count("<pre") == 2 and first.code.lines and first.golden_code.lines
 
 
 def test_a_text_of_the_dump_is_no_markup():
@@ -277,6 +295,12 @@ def test_a_text_of_the_dump_is_no_markup():
 def test_a_dump_shows_its_steps_in_a_notebook(good):
     page = sonde.open(good)._repr_html_()
     assert "<th>steps</th>" in page and "<td>0-2</td>" in page
+    assert "nothing wrong" in page and "sonde-good" in page
+
+
+def test_a_dump_shows_its_answer_in_a_notebook(bad):
+    page = sonde.open(bad)._repr_html_()
+    assert sonde.first_bad(sonde.open(bad))._repr_html_() in page
 
 
 def test_a_program_in_cpp_gets_the_same_answers(bad, good, tmp_path_factory):

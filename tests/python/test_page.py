@@ -16,6 +16,7 @@ import pytest
 from page_dumps import WEB, browse, needs_chromium, needs_node, node, record, write_first_bad, write_ranks
 from processes import CLI, clean_environment, python, run_in
 from serving import serving
+from test_before_the_step import PROGRAM as BEFORE
 
 import sonde
 
@@ -236,6 +237,18 @@ def test_maps_tables_and_graphs_point_at_the_finding(once_per_run):
     place = once_per_run("page-findings", write_findings)
     with serving(place / "maps") as maps, serving(place / "tanh", place / "exact") as pair:
         browse("maps", "palette", SONDE_PAGE_MAPS=maps.line, SONDE_PAGE_PAIR=pair.line)
+
+
+@needs_chromium
+def test_every_face_has_the_answer_card(once_per_run, tmp_path):
+    pair = once_per_run("page-findings", write_findings)
+    (tmp_path / "train.py").write_text(BEFORE)
+    record(tmp_path, "before", "train.py", saved_data="full")
+    run = run_in(tmp_path, tmp_path, CLI, "report", "before", "--html", tmp_path / "before.html")
+    assert run.status == 0, run.stderr
+    with serving(tmp_path / "before") as before, serving(pair / "tanh", pair / "exact") as differ:
+        report = (tmp_path / "before.html").as_uri()
+        browse("card", SONDE_PAGE_BEFORE=before.line, SONDE_PAGE_PAIR=differ.line, SONDE_REPORT_BEFORE=report)
 
 
 @needs_chromium

@@ -118,10 +118,36 @@ def test_a_token_is_asked_for_even_where_it_is_empty(server):
     assert status_of(answer) == 401
 
 
-def test_a_token_has_128_bits_and_is_new_at_each_start(server):
+def test_a_token_has_128_bits_and_is_kept_for_its_user_alone(server, tmp_path):
     assert re.fullmatch("[0-9a-f]{32}", server.token)
-    with serving(server.dump) as other:
-        assert other.token != server.token
+    kept = tmp_path / "sonde/token"
+    tokens = []
+    for _ in range(2):
+        with serving(server.dump, XDG_STATE_HOME=tmp_path) as other:
+            tokens.append(other.token)
+    assert tokens[0] == tokens[1] == kept.read_text() and kept.stat().st_mode & 0o777 == 0o600
+    kept.chmod(0o640)  # somebody may have read it
+    with serving(server.dump, XDG_STATE_HOME=tmp_path) as other:
+        assert other.token not in tokens and kept.stat().st_mode & 0o777 == 0o600
+    kept.unlink()
+    kept.symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere").write_text("0" * 32)
+    (tmp_path / "elsewhere").chmod(0o600)
+    with serving(server.dump, XDG_STATE_HOME=tmp_path) as other:
+        assert other.token != "0" * 32
+
+
+def test_open_leads_a_browser_to_the_page_and_tells_no_other_user(server, tmp_path):
+    browser, asked = tmp_path / "browser", tmp_path / "asked"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {asked}.partial; mv {asked}.partial {asked}\n')
+    browser.chmod(0o755)
+    with serving(server.dump, "--open", XDG_STATE_HOME=tmp_path, BROWSER=browser) as other:
+        other.wait(asked.exists)
+        assert asked.read_text() == f"file://{tmp_path}/sonde/open.html\n"
+        page = tmp_path / "sonde/open.html"
+        assert other.line in page.read_text() and page.stat().st_mode & 0o777 == 0o600
+    with serving(server.dump, "--open", XDG_STATE_HOME=tmp_path, BROWSER=tmp_path / "none") as other:
+        assert other.line
 
 
 @pytest.mark.parametrize("path", ["/", "/api/v1/status", "/nothing"])

@@ -39,7 +39,25 @@ export interface FindingTensor extends Statistics {
   readonly placement?: string; // how it is part of a distributed tensor: `Shard(0) of (16, 8) on tp=2, from (8, 0)`
   readonly dtype: string | null; // the type of the elements; null: the dump does not have it
   readonly shape: readonly number[] | null; // sizes; null: the dump does not have them
+  readonly counted?: string; // how much of it is bad, and what the rest is: `1 of 4 NaN, rest -0.61 … 0.32`
   readonly tensor_file?: string; // the file with the values
+}
+
+// An operator of an earlier step of the same rank.
+export interface EarlierOp {
+  readonly graph: number; // 0 for training, 1 for evaluation
+  readonly step: number; // the number of the step
+  readonly op_name: string; // the full name of the operator
+  readonly op_type: string; // the type of the operator
+  readonly phase: "forward" | "backward" | "optimizer" | "outside" | "recompute"; // when the operator ran
+  readonly source_file: string; // the file of the user's program; empty: unknown
+  readonly source_line: number; // the line in it; 0: unknown
+}
+
+// What to do next.
+export interface NextCommand {
+  readonly purpose: string; // what it shows, or does
+  readonly command: string; // for the shell, in the directory where the question was asked
 }
 
 // Something wrong: its place, its numbers, the reason and the evidence.
@@ -59,6 +77,7 @@ export interface Finding {
   readonly numbers: Readonly<Record<string, Numeric>>; // the numbers that the sentence rests on, by name
   readonly evidence: readonly string[]; // the observed facts, a line each
   readonly limits: readonly string[]; // the facts that this dump cannot show, a line each
+  readonly before?: readonly EarlierOp[]; // of a tensor from before the step: the way through earlier steps to it, in the order of the run
   readonly code: Code; // the line of the operator
 }
 
@@ -176,6 +195,8 @@ export interface Difference {
   readonly factor?: number; // the target's tensor is so many times the golden one; without it there is no one factor
   readonly tensor?: TensorPair; // the tensor with the error
   readonly attributes: readonly string[]; // arguments of the operators that differ
+  readonly code?: Code; // the line of the operator
+  readonly golden_code?: Code; // the line of what it was compared with
 }
 
 // The error that a layer introduces.
@@ -235,6 +256,7 @@ export interface Comparison {
   readonly complete: boolean; // everything was looked at: without a finding, nothing is wrong
   readonly findings: readonly Difference[]; // the earliest error first
   readonly summary: Readonly<Record<string, number>>; // the number of operators with each verdict
+  readonly next_commands: readonly NextCommand[]; // what to do next, each with the command that does it
   readonly rtol: number | null; // the relative tolerance that was given; null: it is derived for each operator
   readonly atol: number | null; // the absolute tolerance that was given; null: it is derived
   readonly notes: readonly string[]; // ranks and steps that only one dump has
@@ -322,6 +344,7 @@ export interface FirstBad {
   readonly healthy_left_out: number; // healthy infinities that are not in the list
   readonly growth: Growth | null; // "grew first"; null: no tensor
   readonly suspects: readonly string[]; // operators whose tensors would show more in another run
+  readonly next_commands: readonly NextCommand[]; // what to do next, each with the command that does it
   readonly notes: readonly string[]; // how the verb filled gaps of the dump, and what it left out
   readonly looked_at: LookedAt; // the scope of the analysis
   readonly only_overflows: boolean; // the dump holds nothing but operators that overflowed
@@ -683,6 +706,8 @@ export interface Path {
   readonly complete: boolean; // false: the dump lacks the data flow of a part of the way
   readonly ops: readonly PathOp[]; // in the order of the run
   readonly reaches: string; // where the way ends: a parameter, `the loss`, input data
+  readonly before: readonly EarlierOp[]; // to the cause: the way through earlier steps to what the first of `ops` read, in the order of the run
+  readonly missing: string; // to the cause: what was read from before the step, where the dump does not hold its writer, and what to record; else empty
   readonly generation: number; // of the dump
 }
 

@@ -54,7 +54,7 @@ export function Frame({ children }: { children: ComponentChildren }) {
     c: () => copyCommand(),
     y: () => copyLink(),
     ".": () => setFollow(!follow.value),
-    Enter: () => params.value.op && go("op"),
+    Enter: () => (params.value.op ? go("op") : openFinding()),
     Escape: () => route.value.screen !== "op" && change({ op: undefined, t: undefined }),
   });
   // A dialog says that it is closed a moment later, when a key may have opened another one.
@@ -256,6 +256,11 @@ function Keys({ onClose }: { onClose: () => void }) {
       </div>
     </Dialog>
   );
+}
+
+// What the first card of the overview, or of the comparison, leads to.
+function openFinding(): void {
+  document.querySelector<HTMLAnchorElement>("main .verdict .button.primary")?.click();
 }
 
 // For a name that the dump does not have: what it has of that name.

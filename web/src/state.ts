@@ -104,6 +104,8 @@ export const step = computed(() => {
 // What recorded the shown rank: "mindspore 2.7.0, …"; empty: the dump does not say.
 export const recorder = computed(() => overview.value?.ranks.find((entry) => entry.rank === rank.value)?.runs.at(-1)?.host.toLowerCase() ?? "");
 
+// The whole answer of first-bad, once it is known.
+export const firstBad = computed((): FirstBad | null => (overview.value?.finding as unknown as FirstBad | null) ?? null);
 // What the maps and the graph point at: the finding of the shown rank and graph.
 export const finding = computed((): Finding | null => {
   const { first: answer = null, by_rank: others = [] } = (overview.value?.finding as FirstBad | null) ?? {};

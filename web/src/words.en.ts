@@ -91,7 +91,12 @@ export const words = {
     showOp: "Show the operator", showPath: "Show the path", nextConfig: "Next configuration",
     others: (count: number) => (count === 1 ? "1 more finding" : `${count} more findings`),
     looked: (ops: string, tensors: string) => `${ops} operators and ${tensors} tensors were looked at.`,
-    notKnown: "not known",
+    notKnown: "not known", finding: "A bad value", before: "It comes from before this step:", next: "What to do next",
+    purposes: {
+      "its values": "its values", "what it read, and who reads its result": "what it read, and who reads its result", "a recording with the values of the suspects": "a recording with the values of the suspects",
+      "all of it in a browser": "all of it in a browser", "the operator in the target": "the operator in the target", "the operator in golden": "the operator in golden",
+      "every operator with its numbers": "every operator with its numbers", "both in a browser": "both in a browser",
+    },
     map: "Health by scope and step", mapHint: "A column is a step, a row is a scope. Enter opens a scope.",
     gradients: "Norms of gradients", gradientHint: "A row is a parameter. Colour: the norm over the median of its row.",
     times: "times the median of the row", gradientCell: (norm: string, times: string) => (times ? `${norm}, ${times} times the median of the row` : norm),
@@ -138,7 +143,7 @@ export const words = {
   },
   counts: {
     nan: (count: string, all: string) => (all ? `${count} of ${all} NaN` : `${count} NaN`), infinite: (count: string) => `${count} infinite`,
-    rest: (low: string, high: string) => (low === high ? `rest ${low}` : `rest ${low} … ${high}`), and: ", ",
+    rest: (low: string, high: string) => (low === high ? `rest ${low}` : `rest ${low} … ${high}`), and: ", ", part: (count: string, all: string, kind: string) => `${count} of ${all} ${kind}`,
   },
   values: {
     slice: "Slice", sliceHint: "as in NumPy: [0,0,:,1:10]", next: "Next", kinds: { nan: "NaN", inf: "infinity", max: "largest", min: "smallest" },
@@ -219,7 +224,7 @@ export const words = {
     title: "Keys", close: "Close", copiedCommand: "The command was copied", copiedLink: "The link was copied", off: "Switch the keys off", on: "Switch the keys on", language: "Language",
     list: [
       ["/", "search; also Ctrl K"], ["?", "these keys"], ["g o", "overview"], ["g t", "ops"], ["g g", "graph"], ["g c", "compare"], ["g w", "watch"], ["g s", "source"], ["g j", "jobs"],
-      ["[ ]", "previous and next step"], ["{ }", "previous and next rank"], ["j k", "next and previous row"], ["↑ ↓ ← →", "cursor of a graph, a map or a table"], ["Enter", "open"],
+      ["[ ]", "previous and next step"], ["{ }", "previous and next rank"], ["j k", "next and previous row"], ["↑ ↓ ← →", "cursor of a graph, a map or a table"], ["Enter", "open; on the overview the finding"],
       ["Backspace", "close the scope"], ["n N", "next and previous bad operator"], ["p", "path to the cause"], ["f", "show all of the graph"],
       ["+ -", "larger and smaller"], ["c", "copy the command"], ["y", "copy the link"], [".", "follow a live run"], ["Esc", "close"],
     ] as readonly (readonly [string, string])[],

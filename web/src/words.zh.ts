@@ -93,7 +93,12 @@ export const words: Words = {
     showOp: "查看算子", showPath: "查看路径", nextConfig: "下一次的配置",
     others: (count) => `另有 ${count} 项发现`,
     looked: (ops, tensors) => `已检查 ${ops} 个算子和 ${tensors} 个张量。`,
-    notKnown: "未知",
+    notKnown: "未知", finding: "异常值", before: "它来自这一步之前：", next: "接下来可以做什么",
+    purposes: {
+      "its values": "它的值", "what it read, and who reads its result": "它读取了什么，谁读取它的结果", "a recording with the values of the suspects": "记录可疑算子的值",
+      "all of it in a browser": "在浏览器中查看全部", "the operator in the target": "被测运行中的算子", "the operator in golden": "基准运行中的算子",
+      "every operator with its numbers": "每个算子及其数值", "both in a browser": "在浏览器中查看两者",
+    },
     map: "各作用域各步的健康状况", mapHint: "每列是一步，每行是一个作用域。按 Enter 展开作用域。",
     gradients: "梯度范数", gradientHint: "每行是一个参数。颜色：范数与本行中位数之比。",
     times: "倍（本行中位数）", gradientCell: (norm: string, times: string) => (times ? `${norm}，本行中位数的 ${times} 倍` : norm),
@@ -140,7 +145,7 @@ export const words: Words = {
   },
   counts: {
     nan: (count: string, all: string) => (all ? `${all} 个中有 ${count} 个 NaN` : `${count} 个 NaN`), infinite: (count: string) => `${count} 个无穷大`,
-    rest: (low: string, high: string) => (low === high ? `其余 ${low}` : `其余 ${low} … ${high}`), and: "，",
+    rest: (low: string, high: string) => (low === high ? `其余 ${low}` : `其余 ${low} … ${high}`), and: "，", part: (count: string, all: string, kind: string) => `${all} 个中有 ${count} 个 ${kind}`,
   },
   values: {
     slice: "切片", sliceHint: "与 NumPy 相同：[0,0,:,1:10]", next: "下一个", kinds: { nan: "NaN", inf: "无穷", max: "最大", min: "最小" },
@@ -224,7 +229,7 @@ export const words: Words = {
     title: "按键", close: "关闭", copiedCommand: "命令已复制", copiedLink: "链接已复制", off: "关闭按键", on: "启用按键", language: "语言",
     list: [
       ["/", "搜索；也可用 Ctrl K"], ["?", "按键列表"], ["g o", "总览"], ["g t", "算子表"], ["g g", "计算图"], ["g c", "比对"], ["g w", "监测点"], ["g s", "源码"], ["g j", "任务"],
-      ["[ ]", "上一步和下一步"], ["{ }", "上一个和下一个 rank"], ["j k", "下一行和上一行"], ["↑ ↓ ← →", "移动图、热力图或表格的光标"], ["Enter", "打开"],
+      ["[ ]", "上一步和下一步"], ["{ }", "上一个和下一个 rank"], ["j k", "下一行和上一行"], ["↑ ↓ ← →", "移动图、热力图或表格的光标"], ["Enter", "打开；在总览中打开发现"],
       ["Backspace", "收起作用域"], ["n N", "下一个和上一个异常算子"], ["p", "追溯原因的路径"], ["f", "显示整个计算图"],
       ["+ -", "放大和缩小"], ["c", "复制命令"], ["y", "复制链接"], [".", "跟随运行"], ["Esc", "关闭"],
     ],

@@ -1,10 +1,12 @@
 """An open dump."""
 
+import html
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from .. import _core, remote
+from ..answers import FirstBad, answer_of
 from ..errors import Error, named
 from ..html_table import html_table
 from .graph import Graph
@@ -12,6 +14,8 @@ from .records import Problem, Step
 from .rows import Ops, Tensors
 from .server import LOCAL_NOTEBOOKS, Server
 from .tables import Numbers, Pattern, Tables, numbers, pattern
+
+_MOST_JUDGED = 50_000  # tensors: about a second
 
 
 def open(
@@ -75,7 +79,18 @@ class Dump:
         table = [(rank, graph, _span(steps), len(steps)) for (rank, graph), steps in rows.items()]
         core = self.tables.core
         counts = f"{core.op_count()} operators, {core.tensor_count()} tensors, {len(self.problems)} problems"
-        return f"<p>{counts}</p>" + html_table(("rank", "graph", "steps", "number"), table)
+        return f"<p>{counts}</p>" + html_table(("rank", "graph", "steps", "number"), table) + self._health_html()
+
+    def _health_html(self) -> str:
+        """The card of first_bad; of a very large dump the line that asks for it, as a cell must not wait."""
+        core = self.tables.core
+        if core.tensor_count() > _MOST_JUDGED:
+            return "<p>is it healthy? <code>sonde.first_bad(dump)</code></p>"
+        try:
+            document, _ = _core.first_bad(core, {})
+        except (OSError, RuntimeError, ValueError) as error:
+            return f"<p>{html.escape(named(str(error)))}</p>"
+        return answer_of(FirstBad, named(document))._repr_html_()
 
     @property
     def path(self) -> Path:

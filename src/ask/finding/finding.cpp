@@ -52,6 +52,16 @@ Code code_of(const CatalogOp& op, SourceTexts& sources, std::uint32_t around) {
   return code;
 }
 
+EarlierOp earlier_op(const CatalogStep& step, const CatalogOp& op) {
+  return {.graph = step.id.graph,
+          .step = step.id.number,
+          .op_name = std::string(op.op_name),
+          .op_type = std::string(op.op_type),
+          .phase = op.phase,
+          .source_file = std::string(op.source_file),
+          .source_line = op.line};
+}
+
 std::string slot_name(bool is_input, std::uint32_t slot) {
   return fmt::format("{}.{}", is_input ? "input" : "output", slot);
 }

@@ -27,6 +27,8 @@ StepId step_of(const Finding& finding);
 // `around` lines before and after the op's own.
 Code code_of(const CatalogOp& op, SourceTexts& sources, std::uint32_t around = 1);
 
+EarlierOp earlier_op(const CatalogStep& step, const CatalogOp& op);
+
 // "output.0"
 std::string slot_name(bool is_input, std::uint32_t slot);
 std::string slot_name(const FindingTensor& tensor);

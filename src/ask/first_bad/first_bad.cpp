@@ -6,6 +6,7 @@
 #include <set>
 
 #include "ask/first_bad/first_bad_search.h"
+#include "ask/first_bad/next_commands.h"
 #include "ask/first_bad/thrown_away.h"
 #include "dump/journal/unrecorded.h"
 #include "ground/base/text.h"
@@ -480,6 +481,7 @@ FirstBad first_bad(const Catalog& catalog, const FirstBadOptions& options) {
     report.growth = growth_before(first, sources);
   }
   report.first = report.findings.front();
+  report.next_commands = next_commands(catalog, report);
   return report;
 }
 

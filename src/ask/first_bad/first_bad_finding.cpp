@@ -6,13 +6,14 @@
 #include <set>
 
 #include "ask/first_bad/bad_cause.h"
+#include "ask/first_bad/counted.h"
 #include "ask/first_bad/first_bad_search.h"
 #include "dump/journal/unrecorded.h"
 #include "ground/base/ranges_text.h"
 #include "ground/base/text.h"
 #include "ground/model/gradient_name.h"
-#include "read/catalog/data_flow.h"
 #include "read/operators/collective_call.h"
+#include "read/operators/earlier_writer.h"
 
 namespace sonde {
 namespace {
@@ -52,6 +53,7 @@ class FindingWriter {
       if (const KnownStatistics* known = search_.health().statistics(*root_.tensor)) {
         finding_.tensor.statistics = *known;
       }
+      finding_.tensor.counted = counted_text(search_.rank(), *root_.tensor, finding_.tensor.statistics);
     }
     switch (root_.kind) {
       case RootKind::external:
@@ -94,7 +96,7 @@ class FindingWriter {
   void add_tags();
   void add_limits();
   void add_earlier(std::string_view name);
-  const CatalogOp* made_before(const CatalogTensor& tensor) const;
+  std::vector<EarlierWriter> made_before(const CatalogTensor& tensor) const;
 
   RankSearch& search_;
   ValueFlow& flow_;
@@ -158,14 +160,10 @@ void FindingWriter::add_requests() {
   }
 }
 
-// The op of an earlier step that made a tensor; null: none in the dump.
-const CatalogOp* FindingWriter::made_before(const CatalogTensor& tensor) const {
-  if (!tensor.is_input || tensor.source == kNoSequence) return nullptr;
-  for (std::size_t step = search_.step_index(); step-- > 0;) {
-    if (search_.rank().steps[step].run != search_.step().run) continue;
-    if (const auto maker = DataFlow(search_.rank(), search_.step_at(step)).maker(tensor)) return maker->op;
-  }
-  return nullptr;
+// The way through earlier steps to who wrote a tensor; empty: nobody in the dump.
+std::vector<EarlierWriter> FindingWriter::made_before(const CatalogTensor& tensor) const {
+  return way_before(search_.rank(), search_.step_index(), tensor,
+                    [&](std::size_t step) { return &search_.step_at(step); });
 }
 
 // Adds the values under this name in the steps before.
@@ -204,14 +202,19 @@ void FindingWriter::explain_external() {
   finding_.why = fmt::format("{} holds {} when {} reads it: nothing in this step made it", what,
                              health_text(search_.health().of(tensor)), op_.op->op_name);
   add_positions(tensor);
-  if (const CatalogOp* maker = made_before(tensor)) {
-    finding_.evidence.push_back(fmt::format("{} made it in an earlier step{}", maker->op_name, line_text(*maker)));
+  const std::vector<EarlierWriter> before = made_before(tensor);
+  if (!before.empty()) {
+    const EarlierWriter& maker = before.back();
+    std::vector<EarlierOp>& way = finding_.before.emplace();
+    for (const EarlierWriter& one : before) way.push_back(earlier_op(search_.step_at(one.step), *one.op));
+    finding_.evidence.push_back(fmt::format("{} {} it in step {}{}", maker.op->op_name, is_data ? "made" : "wrote",
+                                            search_.rank().steps[maker.step].id.number, line_text(*maker.op)));
   }
   if (!is_data) add_earlier(name);
   if (ran_in_pynative_mode(search_.rank())) {
     doubted_ = true;
     finding_.limits.push_back("what made it ran in PyNative mode, which is not recorded: the fault may be there");
-  } else if (is_data && tensor.source != kNoSequence && made_before(tensor) == nullptr) {
+  } else if (is_data && tensor.source != kNoSequence && before.empty()) {
     doubted_ = true;
     finding_.limits.push_back(
         "the operator that made it is not in the dump: it ran in an earlier step, or was not recorded");

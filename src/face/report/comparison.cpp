@@ -9,6 +9,7 @@
 
 #include "ask/compare/compare_words.h"
 #include "face/report/catalog_text.h"
+#include "face/report/finding.h"
 #include "face/report/json.h"
 #include "face/report/table.h"
 #include "face/report/text.h"
@@ -357,10 +358,26 @@ std::string table_of(const DumpComparison& comparison, std::size_t width) {
   return table.empty() ? "" : "\n" + table.text(width);
 }
 
+// The first line, in lines that fit: it has the place, the difference and its evidence.
+std::string with_first_line_wrapped(std::string text, std::size_t width) {
+  constexpr std::string_view kIndent = "  ";
+  if (width == 0) return text;
+  std::size_t begin = 0;
+  for (std::size_t end = text.find('\n'); end != std::string::npos && end - begin > width;
+       end = text.find('\n', begin)) {
+    const std::size_t gap = text.rfind(' ', begin + width);
+    if (gap == std::string::npos || gap < begin + kIndent.size() + 1) return text;  // a word that is too long
+    text.replace(gap, 1, "\n" + std::string(kIndent));
+    begin = gap + 1;
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string report_of(const DumpComparison& comparison, const CompareOptions& options, bool all, std::size_t width) {
-  std::string text = comparison.findings.empty() ? all_clear_of(comparison) : findings_of(comparison, all);
+  std::string text = with_first_line_wrapped(
+      comparison.findings.empty() ? all_clear_of(comparison) : findings_of(comparison, all), width);
   for (const std::string* how : {&comparison.correspondence, &comparison.joined}) {
     if (!how->empty()) text += *how + "\n";
   }
@@ -373,7 +390,7 @@ std::string report_of(const DumpComparison& comparison, const CompareOptions& op
         fmt::format("tolerances follow from types, kinds of ops and reduction lengths (--{}, --{}; docs/compare.md)\n",
                     Tolerances::kRelative, Tolerances::kAbsolute);
   }
-  if (!all) return text + "every op and its numbers: --all\n";
+  if (!all) return text + "every op and its numbers: --all\n" + next_text(next_commands(comparison));
   return text + alone_text(comparison) + table_of(comparison, width);
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "ask/compare/compare.h"
 #include "sonde/answers.h"
@@ -14,6 +15,8 @@ namespace sonde {
 // Begins with the first error; then the inputs and arguments of its op, two more findings and the number of ops with
 // each verdict. `all`: every finding, the ops without a counterpart, and a table of the others, `width` columns wide.
 std::string report_of(const DumpComparison& comparison, const CompareOptions& options, bool all, std::size_t width);
+// The commands that follow the first difference; empty: there is none.
+std::vector<NextCommand> next_commands(const DumpComparison& comparison);
 // Without problems and without `ops`: there may be many, and they follow one by one.
 Comparison answer_of(const DumpComparison& comparison, const CompareOptions& options);
 void for_each_op(const DumpComparison& comparison, const std::function<void(OperatorPair&&)>& take);

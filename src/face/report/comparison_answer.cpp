@@ -1,11 +1,17 @@
 // A comparison as an answer.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <memory>
 #include <set>
 
 #include "ask/compare/compare_layers.h"
 #include "ask/compare/compare_words.h"
+#include "ask/finding/finding.h"
 #include "face/report/catalog_text.h"
 #include "face/report/comparison.h"
+#include "ground/base/text.h"
+#include "read/catalog/dump_tree.h"
 #include "read/catalog/slot_text.h"
 
 namespace sonde {
@@ -140,6 +146,15 @@ Difference difference_of(const DumpComparison& comparison, const CompareFinding&
     one.attributes = attributes_apart(*finding.op->target.back(), *finding.op->golden.back());
   }
   one.factor = finding.factor;
+  const ComparedStep& step = comparison.steps[finding.step];
+  const CompareSide& own = finding.in_golden ? *step.golden : *step.target;
+  SourceTexts sources = sources_of(*own.rank);
+  one.code = code_of(*finding.culprit, sources);
+  const CatalogOp* golden = finding.in_golden || finding.op->golden.empty() ? nullptr : finding.op->golden.back();
+  if (golden != nullptr) {
+    SourceTexts golden_sources = sources_of(*step.golden->rank);
+    one.golden_code = code_of(*golden, golden_sources);
+  }
   if (finding.tensor != nullptr) one.tensor = pair_of(*finding.tensor);
   return one;
 }
@@ -177,7 +192,35 @@ Correspondence correspondence_of(const DumpComparison& comparison, const Related
   return one;
 }
 
+std::string dump_word(const CompareSide& side) {
+  return shell_word(rank_of(side.rank->directory).dump.lexically_normal().string());
+}
+
+std::string show_command(const CompareSide& side, const CatalogOp& op) {
+  return fmt::format("sonde show {} {} --step {}{}", dump_word(side), shell_word(op.op_name), side.step->id.number,
+                     side.step->id.graph == 0 ? "" : fmt::format(" --graph {}", side.step->id.graph));
+}
+
 }  // namespace
+
+std::vector<NextCommand> next_commands(const DumpComparison& comparison) {
+  if (comparison.findings.empty()) return {};
+  const CompareFinding& first = comparison.findings.front();
+  const ComparedStep& step = comparison.steps[first.step];
+  std::vector<NextCommand> all;
+  const auto has_side = [](const std::shared_ptr<CompareSide>& side) {
+    return side != nullptr && side->rank != nullptr;
+  };
+  if (!first.op->target.empty() && has_side(step.target))
+    all.push_back({"the operator in the target", show_command(*step.target, *first.op->target.back())});
+  if (!first.op->golden.empty() && has_side(step.golden))
+    all.push_back({"the operator in golden", show_command(*step.golden, *first.op->golden.back())});
+  if (!has_side(step.target) || !has_side(step.golden)) return all;
+  const std::string target = dump_word(*step.target), golden = dump_word(*step.golden);
+  all.push_back({"every operator with its numbers", fmt::format("sonde compare {} {} --all", target, golden)});
+  all.push_back({"both in a browser", fmt::format("sonde serve {} {} --open", target, golden)});
+  return all;
+}
 
 Comparison answer_of(const DumpComparison& comparison, const CompareOptions& options) {
   Comparison answer;
@@ -190,6 +233,7 @@ Comparison answer_of(const DumpComparison& comparison, const CompareOptions& opt
     answer.summary.push_back({std::string(word_of(static_cast<OpVerdict>(i))), counts[i]});
   }
   options.tolerance.put_into(answer);
+  answer.next_commands = next_commands(comparison);
   answer.notes = comparison.notes;
   answer.joined = comparison.joined;
   answer.layers = layers_of(comparison);

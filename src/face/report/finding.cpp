@@ -36,7 +36,22 @@ std::string tensor_text(const FindingTensor& tensor) {
   return text;
 }
 
+// "step 2: Default/copy_-op0, train.py:30", the earliest last: as a way back.
+std::vector<std::string> before_lines(const std::vector<EarlierOp>& way) {
+  std::vector<std::string> lines;
+  for (std::size_t i = way.size(); i-- > 0;) lines.push_back("written by " + earlier_text(way[i]));
+  return lines;
+}
+
 }  // namespace
+
+std::string earlier_text(const EarlierOp& op) {
+  Code code;
+  code.source_file = op.source_file;
+  code.source_line = op.source_line;
+  const std::string line = short_line(code);
+  return fmt::format("{} of step {}{}{}", op.op_name, op.step, line.empty() ? "" : ", ", line);
+}
 
 std::string short_line(const Code& code) {
   if (code.source_file.empty()) return "";
@@ -68,12 +83,20 @@ std::string page_of(const Finding& finding) {
   text += field("where", fmt::format("rank {}, graph {}, step {}, {}", rank_text(finding.rank, finding.dump),
                                      finding.graph, finding.step, word_of(finding.phase)));
   text += field("tensor", tensor_text(finding.tensor));
+  if (!finding.tensor.counted.empty()) text += field("holds", finding.tensor.counted);
   text += field("verdict", std::string(word_of(finding.kind)));
   text += field("why", finding.why);
   if (!finding.numbers.empty()) text += field("numbers", numbers_text(finding.numbers));
   text += list_text("evidence", finding.evidence);
+  if (finding.before) text += list_text("before", before_lines(*finding.before));
   text += list_text("not known", finding.limits);
   return text;
+}
+
+std::string next_text(const std::vector<NextCommand>& commands) {
+  std::string text;
+  for (const NextCommand& one : commands) text += fmt::format("  {}\n    {}\n", one.purpose, printable(one.command));
+  return text.empty() ? "" : "\nnext:\n" + text;
 }
 
 Table table_of(const std::vector<Finding>& findings) {

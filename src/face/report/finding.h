@@ -14,10 +14,14 @@ namespace sonde {
 std::string page_of(const Finding& finding);
 // "  train.py:12 in Net.forward" and the lines of code; empty if unknown.
 std::string code_text(const Code& code);
+// "Default/copy_-op0 of step 2, train.py:30", not made printable.
+std::string earlier_text(const EarlierOp& op);
 // "train.py:12", as it is in the dump (not made printable); empty if unknown.
 std::string short_line(const Code& code);
 // " (backward only, uncertain)", beside a headline; empty without tags.
 std::string tags_text(const std::vector<std::string>& tags);
+// "next  its values   sonde show …", a line each; empty without commands.
+std::string next_text(const std::vector<NextCommand>& commands);
 // One row each: kind, rank, step, op, slot, line, why.
 Table table_of(const std::vector<Finding>& findings);
 

@@ -189,7 +189,7 @@ std::string text_of(const FirstBad& report, std::size_t width) {
     text += fmt::format("looked at {}\n", looked_text(report));
   }
   if (report.growth) text += growth_text(*report.growth);
-  return text + healthy_text(report, width);
+  return text + healthy_text(report, width) + next_text(report.next_commands);
 }
 
 }  // namespace sonde

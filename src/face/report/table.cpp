@@ -1,6 +1,7 @@
 #include "face/report/table.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "face/report/text.h"
@@ -28,13 +29,13 @@ std::size_t total(const std::vector<std::size_t>& widths) {
   return sum;
 }
 
-// Shortens the widest column again and again.
-void shrink(const std::vector<Column>& columns, std::size_t narrowest, std::size_t width,
+// Shortens the widest column again and again; the first one, of names, to no less than `name`.
+void shrink(const std::vector<Column>& columns, std::size_t narrowest, std::size_t name, std::size_t width,
             std::vector<std::size_t>& widths) {
   for (std::size_t sum = total(widths); sum > width; --sum) {
     std::size_t widest = columns.size();
     for (std::size_t i = 0; i < columns.size(); ++i) {
-      if (!columns[i].may_shrink || widths[i] <= narrowest) continue;
+      if (!columns[i].may_shrink || widths[i] <= (i == 0 ? name : narrowest)) continue;
       if (widest == columns.size() || widths[i] > widths[widest]) widest = i;
     }
     if (widest == columns.size()) return;
@@ -59,19 +60,30 @@ std::vector<std::size_t> Table::widths(std::size_t width) const {
     if (widths[i] > 0) widths[i] = std::max(widths[i], display_width(columns_[i].title));
   }
   if (width == 0) return widths;
-  shrink(columns_, kComfortable, width, widths);
+  const std::size_t name = std::max(kComfortable, width * 2 / 5);
+  shrink(columns_, kComfortable, name, width, widths);
   for (int drop = 1; drop <= kDrops && total(widths) > width; ++drop) {
     for (std::size_t i = 0; i < columns_.size(); ++i) {
       if (columns_[i].drop == drop) widths[i] = 0;
     }
   }
-  shrink(columns_, kNarrowest, width, widths);
+  shrink(columns_, kNarrowest, kNarrowest, width, widths);
   if (total(widths) <= width) return widths;
-  std::vector<Column> any = columns_;  // then all columns are cut, and those beyond the edge left out
-  for (Column& column : any) column.may_shrink = true;
-  shrink(any, kLeast, width, widths);
+  std::vector<Column> words = columns_;  // then all columns of words are cut, and those beyond the edge left out
+  for (std::size_t i = 0; i < words.size(); ++i) words[i].may_shrink = !has_numbers(i);
+  shrink(words, kNarrowest, kNarrowest, width, widths);
   for (std::size_t i = widths.size(); i-- > 1 && total(widths) > width;) widths[i] = 0;
+  shrink(words, kLeast, kLeast, width, widths);
   return widths;
+}
+
+// Of numbers, sizes or times: half of one would be another one.
+bool Table::has_numbers(std::size_t column) const {
+  return std::ranges::all_of(rows_, [&](const std::vector<std::string>& row) {
+    const std::string& cell = row[column];
+    return cell.empty() || std::string_view("0123456789+-.").find(cell[0]) != std::string_view::npos || cell == "nan" ||
+           cell == "inf";
+  });
 }
 
 std::string Table::text(std::size_t width) const {

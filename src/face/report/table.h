@@ -22,11 +22,13 @@ class Table {
 
   void add(std::vector<std::string> cells);  // as many as there are columns
   bool empty() const { return rows_.empty(); }
-  // A title line, then the rows. Columns with only empty cells are left out. `width` 0: unlimited.
+  // A title line, then the rows. Columns with only empty cells are left out, and those for which there is no room: a
+  // number is never cut. `width` 0: unlimited.
   std::string text(std::size_t width) const;
 
  private:
   std::vector<std::size_t> widths(std::size_t width) const;  // 0: left out
+  bool has_numbers(std::size_t column) const;
 
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;

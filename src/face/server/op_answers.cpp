@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <set>
 
 #include "ask/finding/finding.h"
@@ -11,6 +12,7 @@
 #include "face/report/finding.h"
 #include "face/server/ask.h"
 #include "read/index/index_schema.h"
+#include "read/operators/earlier_writer.h"
 #include "read/operators/op_nature.h"
 #include "read/operators/op_questions.h"
 
@@ -302,6 +304,53 @@ PathOp path_op(const Facts& facts, const AskedOp& asked, const Station& station)
   return path;
 }
 
+// An input of the path's first op that comes from before the step: the worst one.
+const CatalogTensor* input_from_before(const Facts& facts, const AskedOp& asked, std::uint32_t node) {
+  const StepGraph& graph = asked.part->graph();
+  const std::size_t number = asked.part->op_of(node);
+  const CatalogOp& op = asked.part->step().ops[number];
+  const auto is_made_here = [&](const CatalogTensor& tensor) {
+    return std::ranges::any_of(graph.incoming[node], [&](std::uint32_t at) {
+      return graph.edges[at].to_slot == tensor.slot && !graph.edges[at].from_parameter;
+    });
+  };
+  const CatalogTensor* worst = nullptr;
+  State state = State::not_recorded;
+  for (std::size_t i = 0; i < op.tensors.size(); ++i) {
+    const CatalogTensor& tensor = op.tensors[i];
+    if (!comes_from_before(tensor) || is_made_here(tensor)) continue;
+    const State own = facts.tensors[facts.ops[asked.op_id - asked.number + number].first_tensor + i].state;
+    if (worst != nullptr && own <= state) continue;
+    worst = &tensor;
+    state = own;
+  }
+  const bool is_sick = is_bad(output_state(facts, asked, node));
+  return worst != nullptr && is_sick && !is_bad(state) ? nullptr : worst;  // a healthy one causes nothing
+}
+
+// The way goes on in earlier steps.
+void follow_before(Ask& ask, const Facts& facts, const AskedOp& asked, std::uint32_t node, Path& answer) {
+  const CatalogTensor* const input = input_from_before(facts, asked, node);
+  if (input == nullptr) return;
+  const CatalogRank& rank = ask.snapshot->frame().ranks[asked.rank];
+  std::map<std::size_t, std::shared_ptr<StepPart>> read;
+  const auto step_at = [&](std::size_t step) -> const CatalogStep* {
+    if (!read.contains(step)) {
+      const Result<std::shared_ptr<StepPart>> part = ask.snapshot->step(asked.rank, step);
+      read[step] = part ? *part : nullptr;
+    }
+    return read[step] == nullptr ? nullptr : &read[step]->step();
+  };
+  for (const EarlierWriter& one : way_before(rank, asked.step, *input, step_at)) {
+    answer.before.push_back(earlier_op(rank.steps[one.step], *one.op));
+  }
+  if (answer.before.empty()) {
+    answer.missing = no_writer_text(rank, asked.step, *input);
+  } else if (answer.reaches.empty()) {
+    answer.reaches = input->parameter;
+  }
+}
+
 }  // namespace
 
 Result<Response> op(Ask& ask) {
@@ -382,8 +431,12 @@ Result<Response> path(Ask& ask) {
   }
   asked->part->graph();
   const std::optional<std::uint32_t> node = asked->part->node_of(asked->number);
-  Path answer{
-      .direction = to_cause ? Direction::cause : Direction::effect, .complete = false, .ops = {}, .reaches = {}};
+  Path answer{.direction = to_cause ? Direction::cause : Direction::effect,
+              .complete = false,
+              .ops = {},
+              .reaches = {},
+              .before = {},
+              .missing = {}};
   std::vector<Station> stations;
   if (node) {
     stations = to_cause ? causes(**facts, *asked, *node, start, answer.reaches)
@@ -391,6 +444,7 @@ Result<Response> path(Ask& ask) {
   }
   answer.complete = !asked->part->graph().edges.empty() && stations.size() < kLongestPath;
   for (const Station& station : stations) answer.ops.push_back(path_op(**facts, *asked, station));
+  if (to_cause && !stations.empty()) follow_before(ask, **facts, *asked, stations.front().node, answer);
   return ask.answer(std::move(answer));
 }
 

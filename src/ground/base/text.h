@@ -63,6 +63,13 @@ inline std::string shell_quoted(std::string_view text) {
   return out + "'";
 }
 
+// As it is, where a shell reads it as one word; else in single quotes.
+inline std::string shell_word(std::string_view text) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,@%+";
+  const bool is_plain = !text.empty() && text.find_first_not_of(kPlain) == std::string_view::npos;
+  return is_plain ? std::string(text) : shell_quoted(text);
+}
+
 // "1 file", "2 files"
 inline std::string count_text(std::uint64_t count, std::string_view noun) {
   return std::to_string(count).append(" ").append(noun).append(count == 1 ? "" : "s");

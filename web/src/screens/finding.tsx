@@ -6,6 +6,7 @@ import { plainCommand } from "../commands.ts";
 import { runJob } from "../jobs.ts";
 import { formatCount, formatNumber, formatShape, toNumber } from "../numbers.ts";
 import { CodeLines } from "../parts/code.tsx";
+import { Before, NextCommands } from "../parts/next.tsx";
 import { OpLink, shortScope, splitName } from "../parts/op_name.tsx";
 import { Card, Command, Copy, lineOf, plainTag, Problem, Tags } from "../parts/ui.tsx";
 import { dump, formatSlot, linkTo, rankName } from "../state.ts";
@@ -55,7 +56,9 @@ function Found({ of, first }: { of: FirstBad; first: Finding }) {
             {shortScope(scope) && <>{shortScope(scope)} <span class="dot">·</span> </>}
             {words.overview.where(rankName(first), first.step, first.phase)}
             {" "}<span class="dot">·</span> {first.tensor.side}.{first.tensor.slot} {first.tensor.dtype} {formatShape(first.tensor.shape)}
+            {first.tensor.counted && <> <span class="dot">·</span> <span class="bad-count">{countedWords(first.tensor.counted)}</span></>}
           </p>
+          {first.before && first.before.length > 0 && <><p class="soft">{words.overview.before}</p><Before of={first.before} rank={rankName(first)} /></>}
           <PathLine of={of} patch={placeOf(first)} />
           <p class="buttons">
             <a class="button primary" href={linkTo("op", where)}>{words.overview.showOp}</a>
@@ -71,6 +74,7 @@ function Found({ of, first }: { of: FirstBad; first: Finding }) {
       <OtherRanks of={of} first={first} />
       <Beside of={of} />
       <More of={of} first={first} />
+      <NextCommands of={of.next_commands} />
       <Command text={plainCommand("first-bad")} />
     </Card>
   );
@@ -83,6 +87,27 @@ function Line({ of, tags = of.tags, children }: { of: Finding; tags?: readonly s
       <OpLink name={nameOf(of)} patch={placeOf(of)} scope={false} /> <span class="where">{lineOf(of.code.source_file, of.code.source_line)}</span>{" "}
       <Tags of={tags} /> {of.why}{children}
     </>
+  );
+}
+
+// "1 of 4 NaN, rest -0.61 … 0.32" in the page's language.
+const countedWords = (counted: string): string =>
+  counted.replaceAll(/(\d+) of (\d+) (NaN|[+-]inf)/g, (_all, count: string, all: string, kind: string) => words.counts.part(formatCount(Number(count)), formatCount(Number(all)), kind))
+    .replace(/, rest (\S+) … (\S+)$/, (_all, low: string, high: string) => `${words.counts.and}${words.counts.rest(low, high)}`);
+
+// Of the operator's own screen: the answer is about it.
+export function FindingOfOp({ of, name, step }: { of: FirstBad; name: string; step: number }) {
+  const found = of.findings.find((finding) => finding.op_name === name && finding.step === step) ?? of.by_rank.find((finding) => finding.op_name === name && finding.step === step);
+  if (!found) return null;
+  const isFirst = of.first?.op_name === name && of.first.step === step;
+  return (
+    <Card class={`of-finding bad${found.tags.includes("uncertain") ? " uncertain" : ""}`}>
+      <p class="eyebrow">{isFirst ? words.overview.first : words.overview.finding} <Tags of={found.tags} /></p>
+      <p class="why">{found.why}{found.tensor.counted && <> <span class="bad-count">{countedWords(found.tensor.counted)}</span></>}</p>
+      {found.before && found.before.length > 0 && <><p class="soft">{words.overview.before}</p><Before of={found.before} rank={rankName(found)} /></>}
+      {isFirst && <PathLine of={of} patch={placeOf(found)} />}
+      {isFirst && <NextCommands of={of.next_commands} />}
+    </Card>
   );
 }
 
@@ -267,11 +292,14 @@ function textOf(of: FirstBad): string {
     ...(code.source_file ? [`  ${code.source_file}:${code.source_line} in ${code.function}`, ...code.lines.map((line) => `  ${line.number === code.source_line ? ">" : " "} ${line.number}  ${line.text}`)] : []),
     `  where  rank ${rankName(first)}, graph ${first.graph}, step ${first.step}, ${first.phase}`,
     `  why    ${first.why}`,
+    ...(first.tensor.counted ? [`  holds  ${first.tensor.counted}`] : []),
+    ...(first.before ?? []).toReversed().map((one) => `  before  written by ${one.op_name} of step ${one.step}, ${lineOf(one.source_file, one.source_line)}`),
     ...Object.entries(first.numbers).map(([name, value]) => `  ${name} ${formatNumber(value)}`),
     ...first.evidence.map((line) => `  ${line}`),
     ...(of.reaches ? [`  reaches ${of.reaches}: ${of.path.map((name) => splitName(name).own).join(" -> ")}`] : []),
     ...of.by_rank.filter((finding) => rankName(finding) !== rankName(first)).map((finding) => `rank ${rankName(finding)}: ${nameOf(finding)} ${lineOf(finding.code.source_file, finding.code.source_line)}: ${finding.why}`),
     ...(of.growth ? [`grew first: ${of.growth.tensor.op_name || of.growth.tensor.parameter} in step ${of.growth.step}: ${formatNumber(of.growth.now)} after ${formatNumber(of.growth.before)}`] : []),
     ...of.asides.map((finding) => `aside: ${nameOf(finding)}: ${finding.why}`),
+    ...of.next_commands.map(({ purpose, command }) => `next: ${purpose}: ${command}`),
   ].join("\n");
 }

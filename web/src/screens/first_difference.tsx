@@ -4,6 +4,7 @@ import type { Job, Op, Overview } from "../api.ts";
 import { isOver, runJob } from "../jobs.ts";
 import { formatCount, formatShape } from "../numbers.ts";
 import { CodeLines } from "../parts/code.tsx";
+import { NextCommands } from "../parts/next.tsx";
 import { OpLink, shortScope, splitName } from "../parts/op_name.tsx";
 import { Card, lineOf, Problem, Tags } from "../parts/ui.tsx";
 import { forget, formatSlot, linkTo, type Patch, report, status, useJson } from "../state.ts";
@@ -107,6 +108,7 @@ export function DifferenceCard({ of, children }: { of: Comparison; children?: pr
         <Sides of={first} pair={pair} />
       </div>
       <Facts of={of} />
+      <NextCommands of={of.next_commands} />
       {of.findings.length > 1 && (
         <details>
           <summary>{words.overview.others(of.findings.length - 1)}</summary>

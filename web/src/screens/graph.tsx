@@ -10,6 +10,7 @@ import { type GraphData, readGraph, useLayout } from "../graph/use_layout.ts";
 import { useKeys } from "../keys.ts";
 import { formatNumber } from "../numbers.ts";
 import { BadCount, isCounted } from "../parts/count.tsx";
+import { Before } from "../parts/next.tsx";
 import { Await, baseName, ClassMark, Command, Empty, lineOf, Problem, useSlow } from "../parts/ui.tsx";
 import { change, dumpStatus, finding, formatSlot, keyOf, linkTo, params, parseSlot, place, step, useData, useJson } from "../state.ts";
 import { words } from "../words.ts";
@@ -50,6 +51,7 @@ function Stations({ of }: { of: Path }) {
   if (!of.ops.length) return <Empty>{words.graph.pathEmpty}</Empty>;
   return (
     <>
+      {of.before.length > 0 && <Before of={of.before} rank={params.value.r} />}
       <ol class="stations">
         {of.ops.map((station) => (
           <li key={station.op_name} class={station.op_name === params.value.op ? "chosen" : ""}>
@@ -65,6 +67,7 @@ function Stations({ of }: { of: Path }) {
         ))}
       </ol>
       {of.reaches && <p class="soft">{words.graph.ends(of.reaches)}</p>}
+      {of.missing && <p class="soft">{of.missing}</p>}
       {!of.complete && <p class="soft">{words.graph.partly}</p>}
     </>
   );

@@ -7,8 +7,9 @@ import { CodeLines, CodeText } from "../parts/code.tsx";
 import { OpLink, shortScope, splitName } from "../parts/op_name.tsx";
 import { Await, Card, ClassMark, Copy, Empty, lineOf, Problem } from "../parts/ui.tsx";
 import { Refusal } from "../source/source.ts";
-import { change, dumpStatus, formatSlot, linkTo, params, parseSlot, place, report, useJson } from "../state.ts";
+import { change, dumpStatus, firstBad, formatSlot, linkTo, params, parseSlot, place, report, useJson } from "../state.ts";
 import { words } from "../words.ts";
+import { FindingOfOp } from "./finding.tsx";
 import { TensorCard, type OpTensor } from "./tensor_card.tsx";
 import { TensorView } from "./tensor_view.tsx";
 
@@ -70,6 +71,7 @@ function Page({ op }: { op: OpDocument }) {
       </header>
       {op.failed && <p class="problem">{words.op.failed}</p>}
       <MissingSlot of={op} />
+      {firstBad.value && <FindingOfOp of={firstBad.value} name={op.op_name} step={op.step} />}
       <div class="op-columns">
         <div class="op-left">
           <SourceCard op={op} />

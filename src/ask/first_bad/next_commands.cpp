@@ -1,0 +1,54 @@
+#include "ask/first_bad/next_commands.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ground/base/text.h"
+
+namespace sonde {
+namespace {
+
+// "--step 2 --graph 1 --rank 3": the rank and the graph where the dump has several.
+std::string place_options(const Catalog& catalog, const Finding& finding) {
+  std::string text = fmt::format(" --step {}", finding.step);
+  if (finding.graph != 0) text += fmt::format(" --graph {}", finding.graph);
+  if (catalog.ranks.size() > 1) text += fmt::format(" --rank {}", finding.rank);
+  return text;
+}
+
+bool has_values(const Finding& finding) { return !finding.tensor.tensor_file.empty(); }
+
+// The command that was recorded: "python train.py". Empty: the dump does not say.
+std::string program_of(const Catalog& catalog, const Finding& finding) {
+  for (const CatalogRank& rank : catalog.ranks) {
+    if (rank.rank != finding.rank || rank.dump != finding.dump || rank.runs.empty()) continue;
+    return rank.runs.back().command;
+  }
+  return "";
+}
+
+}  // namespace
+
+std::vector<NextCommand> next_commands(const Catalog& catalog, const FirstBad& report) {
+  if (report.findings.empty()) return {};
+  const Finding& first = report.findings.front();
+  const std::string dump = shell_word(catalog.path.string());
+  const std::string place = place_options(catalog, first);
+  const std::string name = shell_word(first.op_name.empty() ? first.tensor.parameter : first.op_name);
+  std::vector<NextCommand> all;
+  if (has_values(first)) all.push_back({"its values", fmt::format("sonde show {} {}{}", dump, name, place)});
+  if (!first.op_name.empty()) {
+    all.push_back({"what it read, and who reads its result", fmt::format("sonde graph {} {}{}", dump, name, place)});
+  }
+  if (!has_values(first) || !first.limits.empty()) {
+    const std::string program = program_of(catalog, first);
+    all.push_back({"a recording with the values of the suspects",
+                   fmt::format("sonde first-bad {} --next-config next.json; sonde run --config next.json -- {}", dump,
+                               program.empty() ? "COMMAND" : program)});
+  }
+  all.push_back({"all of it in a browser", fmt::format("sonde serve {} --open", dump)});
+  return all;
+}
+
+}  // namespace sonde
