@@ -66,7 +66,7 @@ function Stations({ of }: { of: Path }) {
           </li>
         ))}
       </ol>
-      {of.reaches && <p class="soft">{words.graph.ends(of.reaches)}</p>}
+      {of.reaches && of.before.length === 0 && <p class="soft">{words.graph.ends(of.reaches)}</p>}
       {of.missing && <p class="soft">{of.missing}</p>}
       {!of.complete && <p class="soft">{words.graph.partly}</p>}
     </>
