@@ -375,3 +375,22 @@ def test_nothing_but_the_answer_is_on_stdout_of_a_terminal(trained):
     os.close(terminal)
     os.close(reader)
     json.loads(answer)
+
+
+# --- colours
+
+
+def test_colours_are_for_terminals_and_for_those_who_ask(trained):
+    plain = sonde("first-bad", trained)
+    painted = sonde("--color=always", "first-bad", trained)
+    assert "\033[" not in plain.stdout and "\033[1;" in painted.stdout
+    assert re.sub("\033\\[[0-9;]*m", "", painted.stdout) == plain.stdout
+    assert sonde("first-bad", trained, "--color=never").stdout == plain.stdout
+    wrong = sonde("first-bad", trained, "--color=blue")
+    assert wrong.returncode == 2 and "--color is auto, always or never" in wrong.stderr
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80])
+def test_no_table_cuts_a_number(trained, columns):
+    table = sonde("ls", trained, COLUMNS=str(columns)).stdout.split("\n\n")[1]
+    assert "rank" in table and not re.search(r"\d…|…\d", table), table
