@@ -28,7 +28,7 @@ std::string rest_text(const CatalogRank& rank, const CatalogTensor& tensor) {
 }  // namespace
 
 std::string counted_text(const CatalogRank& rank, const CatalogTensor& tensor,
-                                        const std::optional<KnownStatistics>& statistics) {
+                         const std::optional<KnownStatistics>& statistics) {
   if (!statistics || !tensor.has_shape) return "";
   std::uint64_t all = 1;
   for (const std::int64_t size : tensor.shape) all *= static_cast<std::uint64_t>(size);
