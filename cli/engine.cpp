@@ -29,7 +29,7 @@ constexpr int kMostTries = 2;
 using Directories = std::vector<std::string>;
 
 // The answer is that of one process, so what happens to the work is not in it.
-void say(const std::string& text) { print_notice("sonde: " + text + "\n"); }
+void say_of_engine(const std::string& text) { print_notice("sonde: " + text + "\n"); }
 
 std::string shown_ranks(std::span<const std::string> directories) {
   constexpr std::size_t kShown = 3;
@@ -68,13 +68,13 @@ class LocalEngine {
       const std::lock_guard lock(mutex_);
       if (end.exit_code == 0) break;
       if (end.signal != 0 && tries < kMostTries) {
-        say(fmt::format("signal {} ended the process that indexed {}; another one does", end.signal,
-                        shown_ranks(ranks)));
+        say_of_engine(fmt::format("signal {} ended the process that indexed {}; another one does", end.signal,
+                                  shown_ranks(ranks)));
         continue;
       }
-      if (!child) say(child.error().message);
+      if (!child) say_of_engine(child.error().message);
       if (end.signal != 0)
-        say(
+        say_of_engine(
             fmt::format("signal {} ended the process that indexed {} again: does the machine have "
                         "enough memory?",
                         end.signal, shown_ranks(ranks)));
@@ -113,17 +113,17 @@ bool index_ranks(const std::filesystem::path& dump, const std::string& engine, i
     if (!rank.is_right) stale.push_back(rank.directory);
   }
   if (ranks->empty()) {
-    say(fmt::format("'{}' is not a dump of ranks with journals: one process reads it", dump.string()));
+    say_of_engine(fmt::format("'{}' is not a dump of ranks with journals: one process reads it", dump.string()));
     return true;
   }
   if (stale.empty()) return true;
   const std::filesystem::path out = ranks->front().file.parent_path();
   if (out.empty()) {
-    say("there is no directory for indexes, since HOME is not set: one process reads the dump");
+    say_of_engine("there is no directory for indexes, since HOME is not set: one process reads the dump");
     return true;
   }
   if (engine != "local") return run_cluster(dump, engine, stale, out, exit_status);
-  if (!LocalEngine(dump, stale).run()) say("not every rank has an index: one process reads the dump");
+  if (!LocalEngine(dump, stale).run()) say_of_engine("not every rank has an index: one process reads the dump");
   return true;
 }
 

@@ -40,9 +40,19 @@ std::string ssh_line(const ServeCommand& options, std::uint16_t port) {
   return fmt::format("ssh -L {}:{} {}", here, there, host);
 }
 
+bool is_local(const ServeCommand& options) {
+  const std::string host = url_host(options.bind);
+  return host == "127.0.0.1" || host == "[::1]";
+}
+
+// A token that others may read on its way is good for one server only.
+Result<std::string> token_for(const ServeCommand& options) {
+  if (!options.socket.empty()) return std::string();
+  return is_local(options) ? server::user_token() : server::make_token();
+}
+
 void print_address(const ServeCommand& options, const server::HttpServer& http, const std::string& token) {
   const std::string host = url_host(options.bind);
-  const bool is_local = host == "127.0.0.1" || host == "[::1]";
   if (!options.socket.empty()) {
     print_text(fmt::format("{}\n", std::filesystem::absolute(options.socket).string()));
     print_notice(fmt::format("sonde: from your own machine: {}\n       then open http://127.0.0.1:8765/\n",
@@ -50,7 +60,7 @@ void print_address(const ServeCommand& options, const server::HttpServer& http, 
     return;
   }
   print_text(fmt::format("http://{}:{}/#token={}\n", host, http.port(), token));
-  if (is_local) {
+  if (is_local(options)) {
     print_notice(fmt::format("sonde: from another machine: {}\n       then open the same address there\n",
                              ssh_line(options, http.port())));
   } else {
@@ -91,7 +101,7 @@ int serve(const ServeCommand& options) {
   address.host = options.bind;
   address.port = static_cast<std::uint16_t>(options.port);
   address.socket = options.socket;
-  Result<std::string> token = options.socket.empty() ? server::user_token() : Result<std::string>("");
+  Result<std::string> token = token_for(options);
   if (!token) return print_error(token.error(), kUnreadable);
   std::vector<std::string> allowed;
   for (const std::string& name : options.allowed_hosts) allowed.push_back(url_host(name));

@@ -126,6 +126,8 @@ def test_a_token_has_128_bits_and_is_kept_for_its_user_alone(server, tmp_path):
         with serving(server.dump, XDG_STATE_HOME=tmp_path) as other:
             tokens.append(other.token)
     assert tokens[0] == tokens[1] == kept.read_text() and kept.stat().st_mode & 0o777 == 0o600
+    with serving(server.dump, "--bind", "0.0.0.0", XDG_STATE_HOME=tmp_path) as other:
+        assert other.token not in tokens, "others may read it on its way"
     kept.chmod(0o640)  # somebody may have read it
     with serving(server.dump, XDG_STATE_HOME=tmp_path) as other:
         assert other.token not in tokens and kept.stat().st_mode & 0o777 == 0o600

@@ -10,6 +10,6 @@ namespace sonde {
 
 // "1 of 4 NaN, rest -0.61 … 0.32"; the rest where the dump has the values. Empty: all is finite, or nobody counted.
 std::string counted_text(const CatalogRank& rank, const CatalogTensor& tensor,
-                                        const std::optional<KnownStatistics>& statistics);
+                         const std::optional<KnownStatistics>& statistics);
 
 }  // namespace sonde

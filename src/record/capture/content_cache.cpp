@@ -239,12 +239,6 @@ void ContentCache::end_step() {
   if (forgotten > 0) epoch_of_others_ = ++writes_;
 }
 
-void ContentCache::take_unwritten(ContentCache& other) {
-  other.storages_.for_each([&](std::uint64_t id, Storage& from) {
-    if (from.fresh.any()) storage_of(id).fresh = std::exchange(from.fresh, {});
-  });
-}
-
 void ContentCache::forget_contents() {
   epoch_of_others_ = ++writes_;
   storages_.for_each([&](std::uint64_t, Storage& storage) {

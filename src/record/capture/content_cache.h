@@ -112,8 +112,6 @@ class ContentCache {
   void end_step();
   // Any bytes may have changed; the origins of tensors are still known.
   void forget_contents();
-  // Memory that `other` knows to be unwritten, as long as operators are observed without a gap. `other` has it no more.
-  void take_unwritten(ContentCache& other);
   // Everything may have changed: operators ran unobserved. The memory is kept for later.
   void clear();
   // The same, and gives the memory back.

@@ -136,6 +136,7 @@ void OpRecorder::name_tensor(std::string_view name, const HostTensor& tensor) {
 
 std::uint32_t OpRecorder::begin(Op& op, const Site& site, StepId step, std::uint64_t attributes) {
   announce(step);
+  tensors_.op_begins();
   const bool flagged = names_.flags_matter() && sites_.is_flagged(site);
   const OpNames::Selected selected = names_.next(site, step.graph, steps_[step.graph].stamp, flagged);
   fill_record(op, *selected.name, site.id, step);

@@ -220,7 +220,15 @@ void OpTensors::wrote(const HostTensor& part, std::uint64_t sequence) {
 }
 
 void OpTensors::allocated(const HostTensor& tensor, std::uint64_t kept) {
-  cache_.allocated(tensor.storage, tensor.storage_data, tensor.storage_bytes, kept);
+  const FreshBlock block{tensor.storage, tensor.storage_data, tensor.storage_bytes, kept};
+  cache_.allocated(block.storage, block.data, block.bytes, block.kept);
+  if (allocated_last_.size() < kMostAllocated) allocated_last_.push_back(block);
+}
+
+void OpTensors::take_allocated(const OpTensors& before) {
+  for (const FreshBlock& block : before.allocated_last_) {
+    cache_.allocated(block.storage, block.data, block.bytes, block.kept);
+  }
 }
 
 void OpTensors::storage_changed(std::uint64_t storage) {

@@ -53,6 +53,9 @@ class OpTensors {
   void wrote(const HostTensor& part, std::uint64_t sequence) EXCLUDES(session_lock);  // and nothing else of its storage
   // Its storage is fresh memory, but for the first bytes.
   void allocated(const HostTensor& tensor, std::uint64_t kept) REQUIRES(session_lock);
+  void op_begins() REQUIRES(session_lock) { allocated_last_.clear(); }
+  // What `before` was told of since its last op: no op can have written it.
+  void take_allocated(const OpTensors& before) REQUIRES(session_lock);
   void storage_changed(std::uint64_t storage) REQUIRES(session_lock);  // by an op that is not recorded; 0: anything
   void storages_freed(std::span<const std::uint64_t> storages) REQUIRES(session_lock);
 
@@ -90,6 +93,14 @@ class OpTensors {
   ContentCache cache_ GUARDED_BY_SESSION;
   Companions companions_ GUARDED_BY_SESSION;
   KeptOutputs kept_ GUARDED_BY_SESSION;
+
+  struct FreshBlock {
+    std::uint64_t storage;
+    const std::byte* data;
+    std::uint64_t bytes, kept;
+  };
+  static constexpr std::size_t kMostAllocated = 4096;          // a model has fewer parameters that are gathered at once
+  std::vector<FreshBlock> allocated_last_ GUARDED_BY_SESSION;  // since the last op
 };
 
 }  // namespace sonde

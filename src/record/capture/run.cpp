@@ -109,12 +109,12 @@ std::uint64_t Run::write_ring(const std::string& why) {
 }
 
 // The records so far were the preamble of a program with modules: they are dropped. Facts about the host's program
-// (sites, flags, source texts) and about its memory are kept: FSDP allocates before the first operator of its forward.
+// (sites, flags, source texts) are kept, and what FSDP allocates before the first operator of its forward.
 void Run::begin_again() {
   ops_provisional_ = 0;
   asked_for_modules_ = false;
   auto again = std::make_unique<OpRecorder>(plan_, sites_, mutex_);
-  again->tensors().cache().take_unwritten(ops_->tensors().cache());
+  again->tensors().take_allocated(ops_->tensors());
   ops_->discard();
   again->set_requests(ops_->take_requests());
   taken_back_.push_back(std::exchange(ops_, std::move(again)));

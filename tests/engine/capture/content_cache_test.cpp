@@ -241,19 +241,6 @@ TEST(ContentCache, UnwrittenMemoryIsKnownOfATensorThatIsNeverTheSame) {
   EXPECT_FALSE(cache.is_unwritten(7, foreign));
 }
 
-TEST(ContentCache, UnwrittenMemoryIsHandedOn) {
-  ContentCache first, second;
-  Block block;
-  block.allocate(first);
-  first.wrote(7, block.rows(kHalf, 0), 10);
-  second.take_unwritten(first);
-  EXPECT_FALSE(first.find(block.rows(kAll, 0)).uninitialised);
-  EXPECT_FALSE(second.find(block.rows(kHalf, 0)).uninitialised);
-  EXPECT_TRUE(second.find(block.rows(kAll, 0)).uninitialised);
-  second.wrote(7, block.rows(kHalf, 4), 11);
-  EXPECT_FALSE(second.find(block.rows(kAll, 0)).uninitialised);
-}
-
 // Views in storage 7: `object` distinguishes views while the host's object lives, `geometry` their place and layout.
 ViewIdentity view(std::uint64_t object, std::uint64_t geometry) { return {7, object, geometry}; }
 
