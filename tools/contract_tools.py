@@ -15,6 +15,7 @@ Made from contract/ by tools/contract.py: a change here is lost."""
 from .tool_base import Argument, Tool
 
 '''
+_COMMANDS = "[NextCommand]"  # lines for a shell: an agent has tools
 _SERVER = "mcp"  # the verb whose arguments all tools have
 _MOST = {"index": 2**32 - 1, "count": 2**64 - 1}
 
@@ -35,7 +36,9 @@ def _tool(command: Command, question: Question, tensor: set[str]) -> str:
     # Members of a tensor have plain names.
     members = [one for one in question.answer.members if not question.answer.forms or one.name not in tensor]
     not_offered = {f"`{option.flag}`" for option in command.options if not option.tool}
-    answer = [(one.name, _with_names(one.meaning, command)) for one in members if not one.merged]
+    commands = [one.name for one in members if one.type == _COMMANDS]
+    shown = [one for one in members if not one.merged and one.name not in commands]
+    answer = [(one.name, _with_names(one.meaning, command)) for one in shown]
     lines = [
         "    Tool(",
         f"        {_text(command.verb.replace('-', '_'))},",
@@ -52,6 +55,7 @@ def _tool(command: Command, question: Question, tensor: set[str]) -> str:
         "        (",
         *(f"            {_argument(option, command)}," for option in command.arguments()),
         "        ),",
+        *(f"        ({_text(name)},)," for name in commands),
         "    ),",
     ]
     return "\n".join(lines)

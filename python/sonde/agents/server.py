@@ -51,7 +51,9 @@ class Questions:
         tool = self._tools[name]
         values = checked((*tool.arguments, LIMIT), given, self.dumps)
         limit = _limit(values)
-        return self._pages.first(await calls.answer(tool, values, self.dumps), limit)
+        document = await calls.answer(tool, values, self.dumps)
+        shown = {name: value for name, value in document.items() if name not in tool.left_out}
+        return self._pages.first(shown, limit)
 
     def _schema(self, arguments: Sequence[Argument]) -> dict[str, Any]:
         return schema_of(arguments, self.dumps)

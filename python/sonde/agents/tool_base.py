@@ -34,3 +34,4 @@ class Tool(NamedTuple):
     from_library: bool  # the library's function gives the document that the verb prints
     answer: tuple[tuple[str, str], ...]  # members of the document, with their meaning
     arguments: tuple[Argument, ...]
+    left_out: tuple[str, ...] = ()  # members of the document that an agent has no use for

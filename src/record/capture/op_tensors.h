@@ -54,7 +54,7 @@ class OpTensors {
   // Its storage is fresh memory, but for the first bytes.
   void allocated(const HostTensor& tensor, std::uint64_t kept) REQUIRES(session_lock);
   void op_begins() REQUIRES(session_lock) { allocated_last_.clear(); }
-  // What `before` was told of since its last op: no op can have written it.
+  // Memory that `before` has since its last op: no op can have written it.
   void take_allocated(const OpTensors& before) REQUIRES(session_lock);
   void storage_changed(std::uint64_t storage) REQUIRES(session_lock);  // by an op that is not recorded; 0: anything
   void storages_freed(std::span<const std::uint64_t> storages) REQUIRES(session_lock);
