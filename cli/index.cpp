@@ -117,8 +117,7 @@ int index(const IndexCommand& options) {
   int status = kNothingFound;
   if (!options.engine.empty()) {
     if (!index_ranks(options.dump, options.engine, status)) return status;
-    IndexCommand rest = options;  // empty where all went well
-    return index_by_rank(rest);
+    return index_by_rank(options);  // the ranks that are left: none where all went well
   }
   if (options.stale || !options.dir.empty()) return index_by_rank(options);
   ShownWork work;

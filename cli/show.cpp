@@ -233,9 +233,7 @@ WayBefore way_before(const FoundTensor& found, const ShowCommand& options, const
     if (part) part->read_ops(number, at);
     return &with_ops.steps[at];
   };
-  for (const EarlierWriter& one : way_before(with_ops, step, read, step_at)) {
-    before.ops.push_back(earlier_op(with_ops.steps[one.step], *one.op));
-  }
+  before.ops = earlier_ops(with_ops, way_before(with_ops, step, read, step_at));
   if (before.ops.empty()) before.missing = no_writer_text(rank, step, read);
   return before;
 }

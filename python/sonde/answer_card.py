@@ -20,6 +20,11 @@ def plain(tag: str) -> str:
     return tag.replace("_", " ")
 
 
+def certainty(tags: Sequence[str]) -> str:
+    """ " (uncertain, one rank only)"; without tags nothing."""
+    return f" ({', '.join(map(plain, tags))})" if tags else ""
+
+
 def short_line(file: str, line: int) -> str:
     """ "train.py:12"; empty: not known."""
     return f"{os.path.basename(file)}:{line}" if file else ""
@@ -38,10 +43,9 @@ def paragraph(text: str) -> str:
 
 def headline(words: str, name: str, place: str, tags: Sequence[str]) -> str:
     """The verdict with its certainty, the operator and its line."""
-    certain = f" ({', '.join(map(plain, tags))})" if tags else ""
     at = f" at {place}" if place else ""
     return (
-        f'<p style="margin:4px 0"><strong>{html.escape(words + certain)}: '
+        f'<p style="margin:4px 0"><strong>{html.escape(words + certainty(tags))}: '
         f"<code>{html.escape(name)}</code>{html.escape(at)}</strong></p>"
     )
 
@@ -106,6 +110,5 @@ def earlier(of: answer_types.EarlierOp) -> str:
 def in_short(of: answer_types.Finding) -> str:
     """One line: operator, line, reason."""
     place = short_line(of.code.source_file, of.code.source_line)
-    certain = f" ({', '.join(map(plain, of.tags))})" if of.tags else ""
     name = of.op_name or of.tensor.parameter
-    return f"rank {of.rank}, step {of.step}: {name}{f' at {place}' if place else ''}{certain}: {of.why}"
+    return f"rank {of.rank}, step {of.step}: {name}{f' at {place}' if place else ''}{certainty(of.tags)}: {of.why}"

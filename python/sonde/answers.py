@@ -43,7 +43,7 @@ class Finding(answer_types.Finding):
 
     def __str__(self) -> str:
         line = f" ({self.code})" if str(self.code) else ""
-        return f"{self.op_name or self.tensor}{line}, step {self.step}{_tag_words(self.tags)}: {self.why}"
+        return f"{self.op_name or self.tensor}{line}, step {self.step}{answer_card.certainty(self.tags)}: {self.why}"
 
     def _repr_html_(self) -> str:
         return answer_card.card("unsure" if "uncertain" in self.tags else "bad", [answer_card.finding(self)])
@@ -188,11 +188,6 @@ def _nothing(complete: bool, unfinished: bool = False) -> str:
 
 def _no_difference(complete: bool) -> str:
     return "no difference" if complete else "no difference found in the part that could be compared"
-
-
-def _tag_words(tags: Sequence[str]) -> str:
-    """ " (uncertain, one rank only)", as the command prints it."""
-    return f" ({', '.join(map(answer_card.plain, tags))})" if tags else ""
 
 
 def _verdict_html(

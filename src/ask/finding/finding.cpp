@@ -52,14 +52,19 @@ Code code_of(const CatalogOp& op, SourceTexts& sources, std::uint32_t around) {
   return code;
 }
 
-EarlierOp earlier_op(const CatalogStep& step, const CatalogOp& op) {
-  return {.graph = step.id.graph,
-          .step = step.id.number,
-          .op_name = std::string(op.op_name),
-          .op_type = std::string(op.op_type),
-          .phase = op.phase,
-          .source_file = std::string(op.source_file),
-          .source_line = op.line};
+std::vector<EarlierOp> earlier_ops(const CatalogRank& rank, const std::vector<EarlierWriter>& way) {
+  std::vector<EarlierOp> ops;
+  for (const EarlierWriter& one : way) {
+    const StepId& step = rank.steps[one.step].id;
+    ops.push_back({.graph = step.graph,
+                   .step = step.number,
+                   .op_name = std::string(one.op->op_name),
+                   .op_type = std::string(one.op->op_type),
+                   .phase = one.op->phase,
+                   .source_file = std::string(one.op->source_file),
+                   .source_line = one.op->line});
+  }
+  return ops;
 }
 
 std::string slot_name(bool is_input, std::uint32_t slot) {

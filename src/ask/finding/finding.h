@@ -9,9 +9,11 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "dump/graph/source_text.h"
 #include "read/catalog/catalog.h"
+#include "read/operators/earlier_writer.h"
 #include "sonde/findings.h"
 
 namespace sonde {
@@ -27,7 +29,8 @@ StepId step_of(const Finding& finding);
 // `around` lines before and after the op's own.
 Code code_of(const CatalogOp& op, SourceTexts& sources, std::uint32_t around = 1);
 
-EarlierOp earlier_op(const CatalogStep& step, const CatalogOp& op);
+// The way through earlier steps of the rank.
+std::vector<EarlierOp> earlier_ops(const CatalogRank& rank, const std::vector<EarlierWriter>& way);
 
 // "output.0"
 std::string slot_name(bool is_input, std::uint32_t slot);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ground/base/shape.h"
 #include "read/measure/slot_values.h"
 
 namespace sonde {
@@ -30,8 +31,7 @@ std::string rest_text(const CatalogRank& rank, const CatalogTensor& tensor) {
 std::string counted_text(const CatalogRank& rank, const CatalogTensor& tensor,
                          const std::optional<KnownStatistics>& statistics) {
   if (!statistics || !tensor.has_shape) return "";
-  std::uint64_t all = 1;
-  for (const std::int64_t size : tensor.shape) all *= static_cast<std::uint64_t>(size);
+  const std::uint64_t all = element_count(tensor.shape);
   std::string text;
   std::uint64_t bad = 0;
   const auto add = [&](std::uint64_t count, std::string_view what) {

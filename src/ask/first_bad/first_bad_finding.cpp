@@ -205,8 +205,7 @@ void FindingWriter::explain_external() {
   const std::vector<EarlierWriter> before = made_before(tensor);
   if (!before.empty()) {
     const EarlierWriter& maker = before.back();
-    std::vector<EarlierOp>& way = finding_.before.emplace();
-    for (const EarlierWriter& one : before) way.push_back(earlier_op(search_.step_at(one.step), *one.op));
+    finding_.before = earlier_ops(search_.rank(), before);
     finding_.evidence.push_back(fmt::format("{} {} it in step {}{}", maker.op->op_name, is_data ? "made" : "wrote",
                                             search_.rank().steps[maker.step].id.number, line_text(*maker.op)));
   }

@@ -20,7 +20,7 @@ std::string earlier_text(const EarlierOp& op);
 std::string short_line(const Code& code);
 // " (backward only, uncertain)", beside a headline; empty without tags.
 std::string tags_text(const std::vector<std::string>& tags);
-// "next  its values   sonde show …", a line each; empty without commands.
+// "next:", then each purpose with its command below; empty without commands.
 std::string next_text(const std::vector<NextCommand>& commands);
 // One row each: kind, rank, step, op, slot, line, why.
 Table table_of(const std::vector<Finding>& findings);

@@ -341,9 +341,7 @@ void follow_before(Ask& ask, const Facts& facts, const AskedOp& asked, std::uint
     }
     return read[step] == nullptr ? nullptr : &read[step]->step();
   };
-  for (const EarlierWriter& one : way_before(rank, asked.step, *input, step_at)) {
-    answer.before.push_back(earlier_op(rank.steps[one.step], *one.op));
-  }
+  answer.before = earlier_ops(rank, way_before(rank, asked.step, *input, step_at));
   if (answer.before.empty()) {
     answer.missing = no_writer_text(rank, asked.step, *input);
   } else if (answer.reaches.empty()) {

@@ -57,14 +57,8 @@ std::string token_in(int directory) {
   return is_token(text) ? text : "";
 }
 
-// In place of what has this name, at once: a reader sees the old file or the whole new one.
-bool write_owners(int directory, const std::string& name, const std::string& text) {
-  const std::string partial = name + "." + std::to_string(::getpid());
-  ::unlinkat(directory, partial.c_str(), 0);
-  const Fd file(::openat(directory, partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kOwnerOnly));
-  if (file.get() < 0) return false;
-  const bool is_written = ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  return is_written && ::renameat(directory, partial.c_str(), directory, name.c_str()) == 0;
+Status write_owners(const Fd& directory, const std::filesystem::path& path, const std::string& text) {
+  return write_whole_file(directory.get(), directory.get(), path, text, kOwnerOnly);
 }
 
 // The file that leads a browser to the address.
@@ -97,7 +91,7 @@ Result<std::string> user_token() {
   const Result<Fd> directory = open_dump_path(place, Missing::make);
   if (!directory) return made;
   if (std::string kept = token_in(directory->get()); !kept.empty()) return kept;
-  if (!write_owners(directory->get(), "token", *made)) return made;
+  if (!write_owners(*directory, place / "token", *made)) return made;
   const std::string kept = token_in(directory->get());  // of another server that started with this one
   return kept.empty() ? made : Result<std::string>(kept);
 }
@@ -107,9 +101,9 @@ Status open_in_browser(const std::string& address) {
   const Result<Fd> directory =
       place.empty() ? Result<Fd>(Error{ErrorCode::not_found, "HOME is not set"}) : open_dump_path(place, Missing::make);
   if (!directory) return directory.error();
-  if (!write_owners(directory->get(), "open.html", leading_to(address)))
-    return Error{ErrorCode::io, "cannot write '" + (place / "open.html").string() + "': " + std::strerror(errno)};
-  const std::string file = "file://" + (place / "open.html").string();
+  const std::filesystem::path page = place / "open.html";
+  if (Status written = write_owners(*directory, page, leading_to(address)); !written) return written;
+  const std::string file = "file://" + page.string();
   if (const char* browser = std::getenv("BROWSER"); browser != nullptr && browser[0] != '\0')
     return start(browser, file);
   const Status started = start("xdg-open", file);

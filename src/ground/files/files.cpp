@@ -132,12 +132,12 @@ int write_all(int fd, const void* data, std::size_t bytes) {
   return 0;
 }
 
-int AsideFile::create() {
+int AsideFile::create(mode_t mode) {
   static std::atomic<std::uint32_t> counter{0};
   constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
   for (int attempt = 0; attempt < 100; ++attempt) {
     std::snprintf(name_, sizeof name_, "%u", counter.fetch_add(1));
-    fd_ = Fd(::openat(aside_, name_, kFlags, kFinishedMode));
+    fd_ = Fd(::openat(aside_, name_, kFlags, mode));
     if (fd_) return 0;
     if (errno != EEXIST) break;
   }
@@ -192,10 +192,11 @@ AsideFile::~AsideFile() {
   if (name_[0] != '\0') ::unlinkat(aside_, name_, 0);
 }
 
-Status write_whole_file(int aside, int directory, const std::filesystem::path& path, std::string_view text) {
+Status write_whole_file(int aside, int directory, const std::filesystem::path& path, std::string_view text,
+                        mode_t mode) {
   if (Status free = check_replaceable(directory, path); !free) return free;
   AsideFile file(aside);
-  int error_number = file.create();
+  int error_number = file.create(mode);
   if (error_number == 0) error_number = file.write(text, nullptr, 0);
   if (error_number == 0) error_number = file.commit(directory, path.filename().c_str(), true);
   if (error_number != 0) return io_error("write", path, error_number);

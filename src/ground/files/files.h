@@ -60,7 +60,7 @@ class AsideFile {
   ~AsideFile();
 
   // Each returns 0 or an errno.
-  int create();  // mode 0400 from the start
+  int create(mode_t mode = kFinishedMode);  // it has the mode from the start
   int write(std::string_view head, const void* data, std::size_t bytes);
   // Bypasses the page cache; must be the first write, `pages` must be page-aligned. EINVAL, with nothing
   // written, if the file system has no direct writes.
@@ -75,7 +75,8 @@ class AsideFile {
 };
 
 // A whole small file with the name of `path` in the open `directory`; replaces an existing one of this user.
-Status write_whole_file(int aside, int directory, const std::filesystem::path& path, std::string_view text);
+Status write_whole_file(int aside, int directory, const std::filesystem::path& path, std::string_view text,
+                        mode_t mode = kFinishedMode);
 
 // An append-only file: 0600 while open, 0400 once closed. Rows collect in `rows()`; flush() passes
 // them to the kernel in one append, all or none.

@@ -133,11 +133,10 @@ Result<Catalog> RankIndices::load(const CatalogQuery& query) {
   Catalog catalog = std::move(frames_);
   if (!query.with_ops) return catalog;
   const auto owners = std::make_shared<Owners>();
-  CatalogQuery of_rank = query;
   for (std::size_t i = 0; i < catalog.ranks.size(); ++i) {
     CatalogRank& rank = catalog.ranks[i];
     if (std::ranges::none_of(rank.steps, [&](const auto& step) { return query.takes(rank.rank, step.id); })) continue;
-    Result<Catalog> part = load_rank(i, of_rank);
+    Result<Catalog> part = load_rank(i, query);
     if (!part) return part.error();
     std::vector<CatalogStep>& steps = part->ranks[0].steps;
     for (std::size_t step = 0; step < std::min(steps.size(), rank.steps.size()); ++step) {

@@ -2,7 +2,7 @@
 
 import torch
 import torch.nn.functional as F
-from planted import Pair, bad
+from planted import Pair, bad, unsettle
 from torch import nn
 
 WIDTH, HEADS, LENGTH, WORDS = 32, 4, 7, 40
@@ -68,9 +68,7 @@ class Own(nn.Module):
 @pair.prepare
 def prepare():
     golden = Golden()
-    for name, weight in golden.named_parameters():
-        if "norm" in name or "last" in name:
-            weight.data.add_(0.1 * torch.randn_like(weight))
+    unsettle(golden, "norm", "last")
     target, ids = Own(golden), torch.randint(0, WORDS, (2, LENGTH))
     return lambda: golden(ids), lambda: target(ids)
 

@@ -2,7 +2,7 @@
 
 import torch
 import torch.nn.functional as F
-from planted import Pair, bad
+from planted import Pair, bad, unsettle
 from torch import nn
 
 SIDE, CLASSES = 10, 6
@@ -62,9 +62,7 @@ class Own(nn.Module):
 @pair.prepare
 def prepare():
     golden = Golden()
-    for name, weight in golden.named_parameters():
-        if "norm" in name:
-            weight.data.add_(0.1 * torch.randn_like(weight))
+    unsettle(golden, "norm")
     target, x = Own(golden), torch.randn(4, 3, SIDE, SIDE)
     y = torch.randint(0, CLASSES, (4,))
 

@@ -4,7 +4,7 @@ import math
 
 import torch
 import torch.nn.functional as F
-from planted import Pair, bad
+from planted import Pair, bad, unsettle
 from torch import nn
 
 CHANNELS, GROUPS, SIDE, TIME = 8, 4, 6, 16
@@ -92,9 +92,7 @@ class Own(nn.Module):
 @pair.prepare
 def prepare():
     golden = Golden()
-    for name, weight in golden.named_parameters():
-        if "norm" in name:
-            weight.data.add_(0.1 * torch.randn_like(weight))
+    unsettle(golden, "norm")
     target, x, t = Own(golden), torch.randn(2, 3, SIDE, SIDE), torch.tensor([3.0, 41.0])
     return lambda: golden(x, t), lambda: target(x, t)
 
