@@ -113,4 +113,7 @@ def test_calls_of_a_collective_meet_by_their_number_where_a_rank_has_more_steps(
     assert "rank 1, graph 0, step 3" in found.stdout, found.stdout
     compared = sonde("compare", faulty.dump, healthy.dump)
     assert compared.stdout.startswith("first difference: rank 1, step 3, log "), compared.stdout
+    assert "Default/log-op0 --step 3 --rank 1\n" in compared.stdout, (
+        "the next command is about this operator of this rank"
+    )
     assert sonde("first-bad", healthy.dump).status == 0

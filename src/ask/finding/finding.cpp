@@ -67,6 +67,13 @@ std::vector<EarlierOp> earlier_ops(const CatalogRank& rank, const std::vector<Ea
   return ops;
 }
 
+std::string place_options(StepId step, std::optional<std::uint32_t> rank) {
+  std::string text = fmt::format(" --step {}", step.number);
+  if (step.graph != 0) text += fmt::format(" --graph {}", step.graph);
+  if (rank) text += fmt::format(" --rank {}", *rank);
+  return text;
+}
+
 std::string slot_name(bool is_input, std::uint32_t slot) {
   return fmt::format("{}.{}", is_input ? "input" : "output", slot);
 }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,9 @@ Code code_of(const CatalogOp& op, SourceTexts& sources, std::uint32_t around = 1
 
 // The way through earlier steps of the rank.
 std::vector<EarlierOp> earlier_ops(const CatalogRank& rank, const std::vector<EarlierWriter>& way);
+
+// " --step 2 --graph 1 --rank 3", for a command; a graph other than training's, and the rank if it is needed.
+std::string place_options(StepId step, std::optional<std::uint32_t> rank);
 
 // "output.0"
 std::string slot_name(bool is_input, std::uint32_t slot);

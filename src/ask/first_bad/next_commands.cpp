@@ -2,20 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <optional>
 
+#include "ask/finding/finding.h"
 #include "ground/base/text.h"
 
 namespace sonde {
 namespace {
-
-// "--step 2 --graph 1 --rank 3": the rank and the graph where the dump has several.
-std::string place_options(const Catalog& catalog, const Finding& finding) {
-  std::string text = fmt::format(" --step {}", finding.step);
-  if (finding.graph != 0) text += fmt::format(" --graph {}", finding.graph);
-  if (catalog.ranks.size() > 1) text += fmt::format(" --rank {}", finding.rank);
-  return text;
-}
 
 bool has_values(const Finding& finding) { return !finding.tensor.tensor_file.empty(); }
 
@@ -34,7 +27,8 @@ std::vector<NextCommand> next_commands(const Catalog& catalog, const FirstBad& r
   if (report.findings.empty()) return {};
   const Finding& first = report.findings.front();
   const std::string dump = shell_word(catalog.path.string());
-  const std::string place = place_options(catalog, first);
+  const std::string place =
+      place_options(step_of(first), catalog.ranks.size() > 1 ? std::optional(first.rank) : std::nullopt);
   const std::string name = shell_word(first.op_name.empty() ? first.tensor.parameter : first.op_name);
   std::vector<NextCommand> all;
   if (has_values(first)) all.push_back({"its values", fmt::format("sonde show {} {}{}", dump, name, place)});

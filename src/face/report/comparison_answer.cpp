@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include "ask/compare/compare_layers.h"
@@ -197,8 +198,9 @@ std::string dump_word(const CompareSide& side) {
 }
 
 std::string show_command(const CompareSide& side, const CatalogOp& op) {
-  return fmt::format("sonde show {} {} --step {}{}", dump_word(side), shell_word(op.op_name), side.step->id.number,
-                     side.step->id.graph == 0 ? "" : fmt::format(" --graph {}", side.step->id.graph));
+  const std::uint32_t rank = side.rank->rank;  // without the option `show` takes the first that has the op
+  return fmt::format("sonde show {} {}{}", dump_word(side), shell_word(op.op_name),
+                     place_options(side.step->id, rank == 0 ? std::nullopt : std::optional(rank)));
 }
 
 }  // namespace
@@ -212,9 +214,11 @@ std::vector<NextCommand> next_commands(const DumpComparison& comparison) {
     return side != nullptr && side->rank != nullptr;
   };
   if (!first.op->target.empty() && has_side(step.target))
-    all.push_back({"the operator in the target", show_command(*step.target, *first.op->target.back())});
+    all.push_back({"the operator in the target",
+                   show_command(*step.target, first.in_golden ? *first.op->target.back() : *first.culprit)});
   if (!first.op->golden.empty() && has_side(step.golden))
-    all.push_back({"the operator in golden", show_command(*step.golden, *first.op->golden.back())});
+    all.push_back({"the operator in golden",
+                   show_command(*step.golden, first.in_golden ? *first.culprit : *first.op->golden.back())});
   if (!has_side(step.target) || !has_side(step.golden)) return all;
   const std::string target = dump_word(*step.target), golden = dump_word(*step.golden);
   all.push_back({"every operator with its numbers", fmt::format("sonde compare {} {} --all", target, golden)});
