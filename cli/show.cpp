@@ -86,7 +86,7 @@ std::string head_text(const FoundTensor& found, const Flow& flow, const WayBefor
   if (!tensor.placement.empty()) text += field("placement", std::string(tensor.placement));
   if (!tensor.skipped.empty()) text += field("skipped", std::string(tensor.skipped));
   text += fmt::format("  {:<11} {}\n", "statistics", statistics_text(tensor));
-  const std::string counted = counted_text(*found.step->rank, tensor, tensor.statistics);
+  const std::string counted = count_bad(*found.step->rank, tensor, tensor.statistics).text;
   if (!counted.empty()) text += field("holds", counted);
   if (!tensor.md5.empty()) text += field("md5", std::string(tensor.md5));
   if (!tensor.sha1.empty()) text += field("sha1", std::string(tensor.sha1));

@@ -80,6 +80,8 @@ def test_where_the_dump_lacks_the_step_before_the_recording_that_has_it_is_named
 def test_an_answer_counts_and_says_what_to_do_next(place):
     report = sonde.first_bad(place / "all")
     assert report.first.tensor.counted == "1 of 1 NaN"
+    kinds = [one.kind for one in report.next_commands]
+    assert [kinds[0], kinds[1], kinds[-1]] == ["values", "readers", "browser"]
     commands = [one.command for one in report.next_commands]
     assert f"sonde show {place / 'all'} Default/log-op0 --step 1" in commands
     assert f"sonde serve {place / 'all'} --open" in commands

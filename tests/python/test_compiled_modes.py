@@ -11,8 +11,6 @@ from processes import CLI, run_alone
 
 from sonde import adapter
 
-pytestmark = pytest.mark.cold  # Inductor starts processes and threads of its own
-
 CASES = """
     import contextlib, csv, glob, hashlib, json, threading
 

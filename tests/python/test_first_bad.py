@@ -89,6 +89,15 @@ def test_the_operator_its_line_and_the_reason(full, case, op, kind, why):
     assert case == "forbidden" or f"FAULT {case}" in code[LINES[case]]
 
 
+def test_the_rest_of_a_bad_tensor_has_a_range(full, statistics):
+    tensor = at(full, "empty_row").first["tensor"]
+    rest = [value for value in np.load(tensor["tensor_file"]).ravel() if np.isfinite(value)]
+    assert rest and (tensor["finite_min"], tensor["finite_max"]) == (min(rest), max(rest))
+    assert tensor["counted"].endswith(f"rest {min(rest):.3g} … {max(rest):.3g}")
+    tensor = at(statistics, "empty_row").first["tensor"]  # without values nobody knows it
+    assert "NaN" in tensor["counted"] and "rest" not in tensor["counted"] and "finite_min" not in tensor
+
+
 @pytest.mark.parametrize("dump", ["full", "statistics"])
 def test_a_masked_transformer_is_healthy(dump, request):
     report = at(request.getfixturevalue(dump), "healthy")

@@ -33,8 +33,8 @@ def _at_start(variables):
 
 
 _SERVER = '''
-import atexit, builtins, ctypes, gc, importlib.machinery, io, json, os, random, runpy, select, signal, site, socket
-import sys, sysconfig, threading, types
+import atexit, builtins, contextlib, ctypes, functools, gc, importlib.machinery, io, json, os, random, runpy, select
+import signal, site, socket, sys, sysconfig, threading, types
 import torch
 import torch._dynamo  # at the first optimizer: a second and a half
 import torch._inductor.async_compile, torch._inductor.codecache, torch._inductor.codegen.cpp, torch._inductor.compile_fx
@@ -66,6 +66,28 @@ class Torch:
         module._import_device_backends()
 
 
+@functools.cache
+def warm_compiler():
+    """What Inductor finds out in each process before its first graph: which instructions the compiler and the machine
+    have, by compiling and loading six libraries, and whether its compiled header is that of this machine. It takes
+    longer than most graphs."""
+    with contextlib.suppress(Exception):  # no compiler: the program says so itself
+        torch._inductor.codecache.CppPythonBindingsCodeCache.load_async(
+            '#include <torch/csrc/inductor/cpp_prefix.h>\\nextern "C" void kernel() {}\\n', "cpu"
+        )
+
+
+def prepare(message):
+    """Before the fork: what its program needs, and what forks can share."""
+    for argument in json.loads(message)["arguments"]:
+        text = argument
+        if argument.endswith(".py"):
+            with contextlib.suppress(OSError, UnicodeError), open(argument, encoding="utf-8") as file:
+                text = file.read()
+        if "torch.compile" in text or "torch._inductor" in text:
+            warm_compiler()
+
+
 def next_program():
     """In a fork: what to run. The first process never comes back."""
     served = set()
@@ -74,6 +96,7 @@ def next_program():
         served = {pid for pid in served if os.waitpid(pid, os.WNOHANG)[0] == 0}
         if clients in ready:
             client, _ = clients.accept()
+            prepare(client.recv(1 << 20, socket.MSG_PEEK))
             pid = os.fork()
             if pid == 0:
                 connection.close()
@@ -84,6 +107,7 @@ def next_program():
             message, descriptors, _, _ = socket.recv_fds(connection, 1 << 20, 2)
             if not message:
                 os._exit(0)
+            prepare(message)
             pid = os.fork()
             if pid == 0:
                 connection.close()

@@ -40,6 +40,8 @@ export interface FindingTensor extends Statistics {
   readonly dtype: string | null; // the type of the elements; null: the dump does not have it
   readonly shape: readonly number[] | null; // sizes; null: the dump does not have them
   readonly counted?: string; // how much of it is bad, and what the rest is: `1 of 4 NaN, rest -0.61 … 0.32`
+  readonly finite_min?: Numeric; // the smallest finite element, where others are NaN or infinite and the dump has the values
+  readonly finite_max?: Numeric; // the largest finite element, where others are NaN or infinite and the dump has the values
   readonly tensor_file?: string; // the file with the values
 }
 
@@ -56,7 +58,8 @@ export interface EarlierOp {
 
 // What to do next.
 export interface NextCommand {
-  readonly purpose: string; // what it shows, or does
+  readonly kind: "values" | "readers" | "recording" | "browser" | "target_op" | "golden_op" | "all_ops" | "browser_of_both"; // what it is for
+  readonly purpose: string; // what it shows, or does, in words
   readonly command: string; // for the shell, in the directory where the question was asked
 }
 

@@ -93,9 +93,9 @@ export const words = {
     looked: (ops: string, tensors: string) => `${ops} operators and ${tensors} tensors were looked at.`,
     notKnown: "not known", finding: "A bad value", before: "It comes from before this step:", next: "What to do next",
     purposes: {
-      "its values": "its values", "what it read, and who reads its result": "what it read, and who reads its result", "a recording with the values of the suspects": "a recording with the values of the suspects",
-      "all of it in a browser": "all of it in a browser", "the operator in the target": "the operator in the target", "the operator in golden": "the operator in golden",
-      "every operator with its numbers": "every operator with its numbers", "both in a browser": "both in a browser",
+      values: "its values", readers: "what it read, and who reads its result", recording: "a recording with the values of the suspects",
+      browser: "all of it in a browser", target_op: "the operator in the target", golden_op: "the operator in golden",
+      all_ops: "every operator with its numbers", browser_of_both: "both in a browser",
     },
     map: "Health by scope and step", mapHint: "A column is a step, a row is a scope. Enter opens a scope.",
     gradients: "Norms of gradients", gradientHint: "A row is a parameter. Colour: the norm over the median of its row.",
@@ -143,7 +143,7 @@ export const words = {
   },
   counts: {
     nan: (count: string, all: string) => (all ? `${count} of ${all} NaN` : `${count} NaN`), infinite: (count: string) => `${count} infinite`,
-    rest: (low: string, high: string) => (low === high ? `rest ${low}` : `rest ${low} … ${high}`), and: ", ", part: (count: string, all: string, kind: string) => `${count} of ${all} ${kind}`,
+    rest: (low: string, high: string) => (low === high ? `rest ${low}` : `rest ${low} … ${high}`), and: ", ", part: (count: string, all: string, kind: string) => (all ? `${count} of ${all} ${kind}` : `${count} ${kind}`),
   },
   values: {
     slice: "Slice", sliceHint: "as in NumPy: [0,0,:,1:10]", next: "Next", kinds: { nan: "NaN", inf: "infinity", max: "largest", min: "smallest" },

@@ -95,9 +95,9 @@ export const words: Words = {
     looked: (ops, tensors) => `已检查 ${ops} 个算子和 ${tensors} 个张量。`,
     notKnown: "未知", finding: "异常值", before: "它来自这一步之前：", next: "接下来可以做什么",
     purposes: {
-      "its values": "它的值", "what it read, and who reads its result": "它读取了什么，谁读取它的结果", "a recording with the values of the suspects": "记录可疑算子的值",
-      "all of it in a browser": "在浏览器中查看全部", "the operator in the target": "被测运行中的算子", "the operator in golden": "基准运行中的算子",
-      "every operator with its numbers": "每个算子及其数值", "both in a browser": "在浏览器中查看两者",
+      values: "它的值", readers: "它读取了什么，谁读取它的结果", recording: "记录可疑算子的值",
+      browser: "在浏览器中查看全部", target_op: "被测运行中的算子", golden_op: "基准运行中的算子",
+      all_ops: "每个算子及其数值", browser_of_both: "在浏览器中查看两者",
     },
     map: "各作用域各步的健康状况", mapHint: "每列是一步，每行是一个作用域。按 Enter 展开作用域。",
     gradients: "梯度范数", gradientHint: "每行是一个参数。颜色：范数与本行中位数之比。",
@@ -145,7 +145,7 @@ export const words: Words = {
   },
   counts: {
     nan: (count: string, all: string) => (all ? `${all} 个中有 ${count} 个 NaN` : `${count} 个 NaN`), infinite: (count: string) => `${count} 个无穷大`,
-    rest: (low: string, high: string) => (low === high ? `其余 ${low}` : `其余 ${low} … ${high}`), and: "，", part: (count: string, all: string, kind: string) => `${all} 个中有 ${count} 个 ${kind}`,
+    rest: (low: string, high: string) => (low === high ? `其余 ${low}` : `其余 ${low} … ${high}`), and: "，", part: (count: string, all: string, kind: string) => (all ? `${all} 个中有 ${count} 个 ${kind}` : `${count} 个 ${kind}`),
   },
   values: {
     slice: "切片", sliceHint: "与 NumPy 相同：[0,0,:,1:10]", next: "下一个", kinds: { nan: "NaN", inf: "无穷", max: "最大", min: "最小" },

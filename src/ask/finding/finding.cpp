@@ -74,6 +74,31 @@ std::string place_options(StepId step, std::optional<std::uint32_t> rank) {
   return text;
 }
 
+NextCommand next_command(NextKind kind, std::string command) {
+  const auto purpose = [kind] {
+    switch (kind) {
+      case NextKind::values:
+        return "its values";
+      case NextKind::readers:
+        return "what it read, and who reads its result";
+      case NextKind::recording:
+        return "a recording with the values of the suspects";
+      case NextKind::browser:
+        return "all of it in a browser";
+      case NextKind::target_op:
+        return "the operator in the target";
+      case NextKind::golden_op:
+        return "the operator in golden";
+      case NextKind::all_ops:
+        return "every operator with its numbers";
+      case NextKind::browser_of_both:
+        return "both in a browser";
+    }
+    return "";
+  };
+  return {.kind = kind, .purpose = purpose(), .command = std::move(command)};
+}
+
 std::string slot_name(bool is_input, std::uint32_t slot) {
   return fmt::format("{}.{}", is_input ? "input" : "output", slot);
 }

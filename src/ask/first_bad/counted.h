@@ -8,8 +8,12 @@
 
 namespace sonde {
 
-// "1 of 4 NaN, rest -0.61 … 0.32"; the rest where the dump has the values. Empty: all is finite, or nobody counted.
-std::string counted_text(const CatalogRank& rank, const CatalogTensor& tensor,
-                         const std::optional<KnownStatistics>& statistics);
+struct CountedBad {
+  std::string text;  // "1 of 4 NaN, rest -0.61 … 0.32"; empty: all is finite, or nobody counted
+  std::optional<double> finite_min, finite_max;  // of the rest, where the dump has the values
+};
+
+CountedBad count_bad(const CatalogRank& rank, const CatalogTensor& tensor,
+                     const std::optional<KnownStatistics>& statistics);
 
 }  // namespace sonde

@@ -53,7 +53,10 @@ class FindingWriter {
       if (const KnownStatistics* known = search_.health().statistics(*root_.tensor)) {
         finding_.tensor.statistics = *known;
       }
-      finding_.tensor.counted = counted_text(search_.rank(), *root_.tensor, finding_.tensor.statistics);
+      CountedBad counted = count_bad(search_.rank(), *root_.tensor, finding_.tensor.statistics);
+      finding_.tensor.counted = std::move(counted.text);
+      finding_.tensor.finite_min = counted.finite_min;
+      finding_.tensor.finite_max = counted.finite_max;
     }
     switch (root_.kind) {
       case RootKind::external:

@@ -31,17 +31,19 @@ std::vector<NextCommand> next_commands(const Catalog& catalog, const FirstBad& r
       place_options(step_of(first), catalog.ranks.size() > 1 ? std::optional(first.rank) : std::nullopt);
   const std::string name = shell_word(first.op_name.empty() ? first.tensor.parameter : first.op_name);
   std::vector<NextCommand> all;
-  if (has_values(first)) all.push_back({"its values", fmt::format("sonde show {} {}{}", dump, name, place)});
+  if (has_values(first))
+    all.push_back(next_command(NextKind::values, fmt::format("sonde show {} {}{}", dump, name, place)));
   if (!first.op_name.empty()) {
-    all.push_back({"what it read, and who reads its result", fmt::format("sonde graph {} {}{}", dump, name, place)});
+    all.push_back(next_command(NextKind::readers, fmt::format("sonde graph {} {}{}", dump, name, place)));
   }
   if (!has_values(first) || !first.limits.empty()) {
     const std::string program = program_of(catalog, first);
-    all.push_back({"a recording with the values of the suspects",
-                   fmt::format("sonde first-bad {} --next-config next.json; sonde run --config next.json -- {}", dump,
-                               program.empty() ? "COMMAND" : program)});
+    all.push_back(
+        next_command(NextKind::recording,
+                     fmt::format("sonde first-bad {} --next-config next.json; sonde run --config next.json -- {}", dump,
+                                 program.empty() ? "COMMAND" : program)));
   }
-  all.push_back({"all of it in a browser", fmt::format("sonde serve {} --open", dump)});
+  all.push_back(next_command(NextKind::browser, fmt::format("sonde serve {} --open", dump)));
   return all;
 }
 

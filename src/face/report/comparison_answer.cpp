@@ -214,15 +214,15 @@ std::vector<NextCommand> next_commands(const DumpComparison& comparison) {
     return side != nullptr && side->rank != nullptr;
   };
   if (!first.op->target.empty() && has_side(step.target))
-    all.push_back({"the operator in the target",
-                   show_command(*step.target, first.in_golden ? *first.op->target.back() : *first.culprit)});
+    all.push_back(next_command(
+        NextKind::target_op, show_command(*step.target, first.in_golden ? *first.op->target.back() : *first.culprit)));
   if (!first.op->golden.empty() && has_side(step.golden))
-    all.push_back({"the operator in golden",
-                   show_command(*step.golden, first.in_golden ? *first.culprit : *first.op->golden.back())});
+    all.push_back(next_command(
+        NextKind::golden_op, show_command(*step.golden, first.in_golden ? *first.culprit : *first.op->golden.back())));
   if (!has_side(step.target) || !has_side(step.golden)) return all;
   const std::string target = dump_word(*step.target), golden = dump_word(*step.golden);
-  all.push_back({"every operator with its numbers", fmt::format("sonde compare {} {} --all", target, golden)});
-  all.push_back({"both in a browser", fmt::format("sonde serve {} {} --open", target, golden)});
+  all.push_back(next_command(NextKind::all_ops, fmt::format("sonde compare {} {} --all", target, golden)));
+  all.push_back(next_command(NextKind::browser_of_both, fmt::format("sonde serve {} {} --open", target, golden)));
   return all;
 }
 

@@ -1,5 +1,6 @@
 // "1 of 4 NaN, rest -0.61 … 0.32": what is bad of a tensor in numbers, in place of statistics that are all NaN.
 import { useEffect, useState } from "preact/hooks";
+import type { FindingTensor } from "../answers.ts";
 import type { Histogram } from "../api.ts";
 import { formatCount, formatNumber, type Num, toNumber } from "../numbers.ts";
 import type { Query, Source } from "../source/source.ts";
@@ -44,6 +45,15 @@ async function readRest(from: Source, query: Query, signal: AbortSignal): Promis
   const found = await inTurn(async () => (signal.aborted ? null : from.json<Histogram>("tensor/histogram", { ...query, scale: "linear", bins: 64 }, signal).catch(() => null)));
   const isThere = found?.counts.some((count) => count > 0);
   return found && isThere ? [found.edges[0], found.edges.at(-1)] : null;
+}
+
+// "1 of 4 NaN, 1 +inf, rest -0.61 … 0.32" of a finding, in the page's language.
+export function countedWords(of: FindingTensor): string {
+  const all = elementsOf(of);
+  const kinds: readonly (readonly [number | undefined, string])[] = [[of.nan_count, "NaN"], [of.positive_inf_count, "+inf"], [of.negative_inf_count, "-inf"]];
+  const parts = kinds.filter(([count]) => count).map(([count, kind], i) => words.counts.part(formatCount(count ?? 0), i === 0 && all !== null ? formatCount(all) : "", kind));
+  if (of.finite_min !== undefined && of.finite_max !== undefined) parts.push(words.counts.rest(formatNumber(of.finite_min, 3), formatNumber(of.finite_max, 3)));
+  return parts.join(words.counts.and);
 }
 
 // `query`: of the tensor, where its values can be read.

@@ -10,13 +10,11 @@ export function NextCommands({ of }: { of: readonly NextCommand[] }) {
     <details class="next-commands">
       <summary>{words.overview.next}</summary>
       <ul class="plain-list">
-        {of.map(({ purpose, command }) => <li key={command}>{nextPurpose(purpose)}: <code>{command}</code> <Copy text={command} small /></li>)}
+        {of.map(({ kind, command }) => <li key={command}>{words.overview.purposes[kind]}: <code>{command}</code> <Copy text={command} small /></li>)}
       </ul>
     </details>
   );
 }
-
-const nextPurpose = (purpose: string): string => words.overview.purposes[purpose as keyof typeof words.overview.purposes] ?? purpose;
 
 // In the order of the run. `rank`: that of the answer.
 export function Before({ of, rank }: { of: readonly EarlierOp[]; rank: string | undefined }) {

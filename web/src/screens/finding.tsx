@@ -6,6 +6,7 @@ import { plainCommand } from "../commands.ts";
 import { runJob } from "../jobs.ts";
 import { formatCount, formatNumber, formatShape, toNumber } from "../numbers.ts";
 import { CodeLines } from "../parts/code.tsx";
+import { countedWords } from "../parts/count.tsx";
 import { Before, NextCommands } from "../parts/next.tsx";
 import { OpLink, shortScope, splitName } from "../parts/op_name.tsx";
 import { Card, Command, Copy, lineOf, plainTag, Problem, Tags } from "../parts/ui.tsx";
@@ -56,7 +57,7 @@ function Found({ of, first }: { of: FirstBad; first: Finding }) {
             {shortScope(scope) && <>{shortScope(scope)} <span class="dot">·</span> </>}
             {words.overview.where(rankName(first), first.step, first.phase)}
             {" "}<span class="dot">·</span> {first.tensor.side}.{first.tensor.slot} {first.tensor.dtype} {formatShape(first.tensor.shape)}
-            {first.tensor.counted && <> <span class="dot">·</span> <span class="bad-count">{countedWords(first.tensor.counted)}</span></>}
+            {first.tensor.counted && <> <span class="dot">·</span> <span class="bad-count">{countedWords(first.tensor)}</span></>}
           </p>
           {first.before && first.before.length > 0 && <><p class="soft">{words.overview.before}</p><Before of={first.before} rank={rankName(first)} /></>}
           <PathLine of={of} patch={placeOf(first)} />
@@ -90,11 +91,6 @@ function Line({ of, tags = of.tags, children }: { of: Finding; tags?: readonly s
   );
 }
 
-// "1 of 4 NaN, rest -0.61 … 0.32" in the page's language.
-const countedWords = (counted: string): string =>
-  counted.replaceAll(/(\d+) of (\d+) (NaN|[+-]inf)/g, (_all, count: string, all: string, kind: string) => words.counts.part(formatCount(Number(count)), formatCount(Number(all)), kind))
-    .replace(/, rest (\S+) … (\S+)$/, (_all, low: string, high: string) => `${words.counts.and}${words.counts.rest(low, high)}`);
-
 // Of the operator's own screen: the answer is about it.
 export function FindingOfOp({ of, name, step }: { of: FirstBad; name: string; step: number }) {
   const found = of.findings.find((finding) => finding.op_name === name && finding.step === step) ?? of.by_rank.find((finding) => finding.op_name === name && finding.step === step);
@@ -103,7 +99,7 @@ export function FindingOfOp({ of, name, step }: { of: FirstBad; name: string; st
   return (
     <Card class={`of-finding bad${found.tags.includes("uncertain") ? " uncertain" : ""}`}>
       <p class="eyebrow">{isFirst ? words.overview.first : words.overview.finding} <Tags of={found.tags} /></p>
-      <p class="why">{found.why}{found.tensor.counted && <> <span class="bad-count">{countedWords(found.tensor.counted)}</span></>}</p>
+      <p class="why">{found.why}{found.tensor.counted && <> <span class="bad-count">{countedWords(found.tensor)}</span></>}</p>
       {found.before && found.before.length > 0 && <><p class="soft">{words.overview.before}</p><Before of={found.before} rank={rankName(found)} /></>}
       {isFirst && <PathLine of={of} patch={placeOf(found)} />}
       {isFirst && <NextCommands of={of.next_commands} />}
