@@ -150,7 +150,7 @@ Result<Response> Api::job_file(std::uint64_t number) const {
 
 // A document is read once, though each page of its rows is a request.
 Result<std::shared_ptr<const ComparedPairs>> Api::pairs_of(std::uint64_t job, const std::string& document) {
-  const std::lock_guard lock(pairs_mutex_);
+  const Lock lock(pairs_mutex_);
   if (pairs_ && pairs_job_ == job) return pairs_;
   Result<ComparedPairs> read = ComparedPairs::read(document);
   if (!read) return read.error();

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -13,6 +12,7 @@
 #include "face/server/message.h"
 #include "face/server/pairs.h"
 #include "face/server/served_dumps.h"
+#include "ground/base/mutex.h"
 
 namespace sonde::server {
 
@@ -42,9 +42,9 @@ class Api {
   Events events_;
   ServedDumps dumps_;
   Jobs jobs_;
-  std::mutex pairs_mutex_;                      // guards the two below
-  std::shared_ptr<const ComparedPairs> pairs_;  // of the last comparison that was asked for
-  std::uint64_t pairs_job_ = 0;
+  Mutex pairs_mutex_;
+  std::shared_ptr<const ComparedPairs> pairs_ GUARDED_BY(pairs_mutex_);  // of the last comparison that was asked for
+  std::uint64_t pairs_job_ GUARDED_BY(pairs_mutex_) = 0;
 };
 
 }  // namespace sonde::server

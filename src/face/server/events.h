@@ -3,19 +3,19 @@
 
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "face/report/json.h"
+#include "ground/base/mutex.h"
 
 namespace sonde::server {
 
 class Events {
  public:
   void add(std::string_view kind, const Json& data) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     const std::string text = text_of_json(data);
     ++last_;
     events_.emplace_back(last_,
@@ -24,13 +24,13 @@ class Events {
   }
 
   std::uint64_t last() const {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     return last_;
   }
 
   // The text of a stream: all events after `after` that are still kept; `last` gets the number of the newest.
   std::string after(std::uint64_t after, std::uint64_t& last) const {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     last = last_;
     std::string text;
     for (const auto& [number, event] : events_) {
@@ -41,9 +41,9 @@ class Events {
 
  private:
   static constexpr std::size_t kKept = 1000;
-  mutable std::mutex mutex_;
-  std::deque<std::pair<std::uint64_t, std::string>> events_;
-  std::uint64_t last_ = 0;
+  mutable Mutex mutex_;
+  std::deque<std::pair<std::uint64_t, std::string>> events_ GUARDED_BY_MUTEX;
+  std::uint64_t last_ GUARDED_BY_MUTEX = 0;
 };
 
 }  // namespace sonde::server

@@ -24,6 +24,13 @@
 #include "ground/files/scratch.h"
 
 namespace sonde::server {
+
+// The files of a command, in a directory of the job.
+struct CommandFiles {
+  std::optional<Scratch> directory;
+  std::filesystem::path written;  // by the command; empty: it writes none
+};
+
 namespace {
 
 constexpr std::size_t kKept = 32;                  // jobs that are done
@@ -75,12 +82,6 @@ std::string shell_text(const std::vector<std::string>& words) {
   }
   return out;
 }
-
-// The files of a command, in a directory of the job.
-struct CommandFiles {
-  std::optional<Scratch> directory;
-  std::filesystem::path written;  // by the command; empty: it writes none
-};
 
 // Gives the options of kFileOptions paths in the directory, and writes the file
 // of the mapping.
@@ -163,7 +164,7 @@ Jobs::Jobs(std::vector<std::filesystem::path> dumps, Events& events, Hooks hooks
 
 Jobs::~Jobs() {
   for (std::jthread& thread : threads_) thread.request_stop();
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   for (const std::shared_ptr<KeptJob>& job : jobs_) {
     job->is_cancelled = true;
     if (job->process > 0) ::kill(job->process, SIGKILL);
@@ -211,7 +212,7 @@ Result<Job> Jobs::start(const JobRequest& request) {
   job->job.created_us = now_us();
   job->command = std::move(*command);
   job->dump = arguments.value("dump", std::size_t{0});
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const auto waiting = std::ranges::count(jobs_, JobState::waiting, [](const auto& known) { return known->job.state; });
   if (static_cast<std::size_t>(waiting) >= kJobsWaiting) {
     return Error{ErrorCode::busy, fmt::format("{} jobs are waiting; cancel one, or wait", waiting)};
@@ -225,7 +226,7 @@ Result<Job> Jobs::start(const JobRequest& request) {
 }
 
 JobList Jobs::list() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   JobList list;
   for (const std::shared_ptr<KeptJob>& job : jobs_) list.jobs.push_back(job->job);
   return list;
@@ -237,7 +238,7 @@ std::shared_ptr<KeptJob> Jobs::find(std::uint64_t number) const {
 }
 
 Result<JobResult> Jobs::one(std::uint64_t number) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const std::shared_ptr<KeptJob> job = find(number);
   if (!job) return no_job(number);
   return JobResult(*job);
@@ -245,8 +246,8 @@ Result<JobResult> Jobs::one(std::uint64_t number) const {
 
 Result<JobResult> Jobs::wait_for(std::uint64_t number) {
   {
-    std::unique_lock lock(mutex_);
-    ended_.wait(lock, [&] {
+    const Lock lock(mutex_);
+    ended_.wait(mutex_, [&]() REQUIRES(mutex_) {
       const std::shared_ptr<KeptJob> job = find(number);
       return !job || is_over(*job);
     });
@@ -255,14 +256,14 @@ Result<JobResult> Jobs::wait_for(std::uint64_t number) {
 }
 
 Result<std::pair<std::string, std::shared_ptr<const std::string>>> Jobs::file(std::uint64_t number) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const std::shared_ptr<KeptJob> job = find(number);
   if (!job || !job->file) return Error{ErrorCode::not_found, fmt::format("job {} has no file", number)};
   return std::pair(job->job.file, job->file);
 }
 
 Result<Job> Jobs::cancel(std::uint64_t number) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const std::shared_ptr<KeptJob> job = find(number);
   if (!job) return no_job(number);
   if (is_over(*job)) {
@@ -278,7 +279,7 @@ Result<Job> Jobs::cancel(std::uint64_t number) {
 }
 
 Result<std::pair<std::uint64_t, std::shared_ptr<const std::string>>> Jobs::comparison(std::uint64_t number) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   for (const std::shared_ptr<KeptJob>& kept : jobs_) {
     const Job& job = kept->job;
     const bool is_meant = number == 0 || job.job == number;
@@ -289,20 +290,21 @@ Result<std::pair<std::uint64_t, std::shared_ptr<const std::string>>> Jobs::compa
                                                  : fmt::format("job {} is not a compare job that is done", number)};
 }
 
+std::shared_ptr<KeptJob> Jobs::next() const {
+  for (auto at = jobs_.rbegin(); at != jobs_.rend(); ++at) {
+    if ((*at)->job.state == JobState::waiting) return *at;
+  }
+  return nullptr;
+}
+
 void Jobs::work(const std::stop_token& stop) {
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)),
                 kNice);  // of this thread alone
-  const auto next = [this] {
-    for (auto at = jobs_.rbegin(); at != jobs_.rend(); ++at) {
-      if ((*at)->job.state == JobState::waiting) return *at;
-    }
-    return std::shared_ptr<KeptJob>();
-  };
   while (!stop.stop_requested()) {
     std::shared_ptr<KeptJob> kept;
     {
-      std::unique_lock lock(mutex_);
-      if (!woken_.wait_for(lock, stop, kForever, [&] { return next() != nullptr; })) return;
+      const Lock lock(mutex_);
+      if (!woken_.wait_for(mutex_, stop, kForever, [&]() REQUIRES(mutex_) { return next() != nullptr; })) return;
       kept = next();
       kept->job.state = JobState::running;
       kept->job.started_us = now_us();
@@ -313,7 +315,7 @@ void Jobs::work(const std::stop_token& stop) {
     } catch (const std::exception& error) {  // memory, in practice
       fail(*kept, error.what());
     }
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     ended_.notify_all();
     events_.add("job", event_of(kept->job));
   }
@@ -324,7 +326,7 @@ void Jobs::run(KeptJob& job) {
   if (job.job.kind != JobKind::measure) return run_command(job);
   const Result<Measured> measured = hooks_.measure(job.dump, job.is_cancelled);
   if (!measured) return fail(job, measured.error().message);
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   job.job.ended_us = now_us();
   if (job.is_cancelled) return;
   job.job.state = JobState::done;
@@ -332,51 +334,69 @@ void Jobs::run(KeptJob& job) {
 }
 
 void Jobs::fail(KeptJob& job, std::string error) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   job.job.ended_us = now_us();
   if (job.is_cancelled) return;
   job.job.state = JobState::failed;
   job.job.error = std::move(error);
 }
 
-void Jobs::run_command(KeptJob& kept) {
-  Job& job = kept.job;
-  std::vector<std::string> words = kept.command;
-  words.insert(words.begin(), "sonde");
-  CommandFiles files;
-  if (Status good = place_files(job.arguments, words, files); !good) return fail(kept, good.error().message);
-  Fd output;
-  const pid_t child = start_command(words, output);
-  const int why = errno;
+// How the command of a job ended, and what it printed.
+struct Jobs::CommandEnd {
+  int why = 0;  // the errno of a command that could not be started; 0: it was
   int status = 0;
   bool too_large = false;
   std::string text;
-  if (child > 0) {
-    kept.process = child;
-    if (kept.is_cancelled) ::kill(child, SIGKILL);
-    text = all_of(output.get(), kept.is_cancelled, too_large);
-    if (too_large) ::kill(child, SIGKILL);
-    siginfo_t ended{};
-    while (::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
-    }
-    const std::lock_guard lock(mutex_);  // cancel() must not meet another process with this number
-    ::waitpid(child, &status, 0);
-    kept.process = 0;
-  }
-  Json answer = child > 0 && !too_large ? json_of_text(text) : Json();
-  std::optional<std::string> file = take_file(job.kind, files, answer, text);
-  bool is_done = false;
-  std::unique_lock lock(mutex_);
-  job.ended_us = now_us();
-  if (kept.is_cancelled) return;
-  if (WIFEXITED(status)) job.exit_status = WEXITSTATUS(status);
+};
+
+Jobs::CommandEnd Jobs::end_of(KeptJob& kept, std::vector<std::string> words) {
+  CommandEnd end;
+  Fd output;
+  const pid_t child = start_command(words, output);
   if (child < 0) {
-    job.error = std::string("cannot start the job: ") + std::strerror(why);
-  } else if (too_large) {
+    end.why = errno;
+    return end;
+  }
+  kept.process = child;
+  if (kept.is_cancelled) ::kill(child, SIGKILL);
+  end.text = all_of(output.get(), kept.is_cancelled, end.too_large);
+  if (end.too_large) ::kill(child, SIGKILL);
+  siginfo_t ended{};
+  while (::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
+  }
+  const Lock lock(mutex_);  // cancel() must not meet another process with this number
+  ::waitpid(child, &end.status, 0);
+  kept.process = 0;
+  return end;
+}
+
+void Jobs::run_command(KeptJob& kept) {
+  std::vector<std::string> words = kept.command;
+  words.insert(words.begin(), "sonde");
+  CommandFiles files;
+  if (Status good = place_files(kept.job.arguments, words, files); !good) return fail(kept, good.error().message);
+  const bool is_done = take_answer(kept, end_of(kept, std::move(words)), files);
+  if (is_done && hooks_.done) hooks_.done(kept);  // first: who sees that it is done sees what follows from it, too
+  const Lock lock(mutex_);
+  if (!kept.is_cancelled) kept.job.state = is_done ? JobState::done : JobState::failed;
+}
+
+bool Jobs::take_answer(KeptJob& kept, CommandEnd end, CommandFiles& files) {
+  Job& job = kept.job;
+  Json answer = end.why == 0 && !end.too_large ? json_of_text(end.text) : Json();
+  std::optional<std::string> file = take_file(job.kind, files, answer, end.text);
+  const Lock lock(mutex_);
+  job.ended_us = now_us();
+  if (kept.is_cancelled) return false;
+  if (WIFEXITED(end.status)) job.exit_status = WEXITSTATUS(end.status);
+  if (end.why != 0) {
+    job.error = std::string("cannot start the job: ") + std::strerror(end.why);
+  } else if (end.too_large) {
     job.error = fmt::format("the answer is larger than {} MB; choose fewer steps", kMostBytes >> 20U);
   } else if (!answer.is_object()) {
-    job.error = WIFSIGNALED(status) ? fmt::format("the job was ended by signal {}", WTERMSIG(status))
-                                    : fmt::format("the job ended with status {} and no answer", WEXITSTATUS(status));
+    job.error = WIFSIGNALED(end.status)
+                    ? fmt::format("the job was ended by signal {}", WTERMSIG(end.status))
+                    : fmt::format("the job ended with status {} and no answer", WEXITSTATUS(end.status));
   } else {
     job.error = answer.contains("error") ? answer["error"].value("message", "") : "";
     if (files.directory) forget_path(files.directory->path().string() + "/", job.error);
@@ -384,13 +404,10 @@ void Jobs::run_command(KeptJob& kept) {
       job.file = files.written.filename().string();
       kept.file = std::make_shared<std::string>(std::move(*file));
     }
-    kept.result = std::make_shared<std::string>(std::move(text));
-    is_done = job.exit_status.value_or(2) != 2 && !is_only_error(answer);
+    kept.result = std::make_shared<std::string>(std::move(end.text));
+    return job.exit_status.value_or(2) != 2 && !is_only_error(answer);
   }
-  lock.unlock();
-  if (is_done && hooks_.done) hooks_.done(kept);  // first: who sees that it is done sees what follows from it, too
-  lock.lock();
-  if (!kept.is_cancelled) job.state = is_done ? JobState::done : JobState::failed;
+  return false;
 }
 
 }  // namespace sonde::server

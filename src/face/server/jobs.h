@@ -12,7 +12,6 @@
 #include <functional>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,6 +19,7 @@
 #include "contract/served_answers.h"
 #include "face/report/json.h"
 #include "face/server/events.h"
+#include "ground/base/mutex.h"
 #include "sonde/result.h"
 
 namespace sonde::server {
@@ -41,6 +41,8 @@ struct KeptJob : JobResult {
   std::atomic<int> process = 0;
   std::atomic<bool> is_cancelled = false;
 };
+
+struct CommandFiles;
 
 class Jobs {
  public:
@@ -71,16 +73,20 @@ class Jobs {
   void work(const std::stop_token& stop);
   void run(KeptJob& job);
   void fail(KeptJob& job, std::string error);
+  struct CommandEnd;
+  CommandEnd end_of(KeptJob& kept, std::vector<std::string> words);
   void run_command(KeptJob& job);
-  std::shared_ptr<KeptJob> find(std::uint64_t number) const;
+  bool take_answer(KeptJob& kept, CommandEnd end, CommandFiles& files);  // whether the job is done
+  std::shared_ptr<KeptJob> find(std::uint64_t number) const REQUIRES(mutex_);
+  std::shared_ptr<KeptJob> next() const REQUIRES(mutex_);  // the oldest that waits; null: none does
 
   std::vector<std::filesystem::path> dumps_;
   Events& events_;
   Hooks hooks_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable_any woken_, ended_;
-  std::list<std::shared_ptr<KeptJob>> jobs_;  // newest first
-  std::uint64_t last_ = 0;
+  std::list<std::shared_ptr<KeptJob>> jobs_ GUARDED_BY_MUTEX;  // newest first
+  std::uint64_t last_ GUARDED_BY_MUTEX = 0;
   std::vector<std::jthread> threads_;
 };
 

@@ -68,40 +68,40 @@ Status ServedDump::read_once() {
 }
 
 std::shared_ptr<Snapshot> ServedDump::snapshot() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return snapshot_;
 }
 
 std::string ServedDump::error() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return error_;
 }
 
 ServedDump::Finding ServedDump::finding() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return finding_;
 }
 
 void ServedDump::show(std::shared_ptr<Snapshot> next, std::uint64_t generation) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   snapshot_ = std::move(next);
   generation_ = generation;
 }
 
 bool ServedDump::read() {
   const auto progress = [this](std::string_view work, std::uint64_t done, std::uint64_t all) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     progress_ = {std::string(work), done, all};
   };
   std::uint64_t next = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     next = generation_ + 1;
     if (!snapshot_) progress_ = {.work = "looking at the files"};
   }
   const bool is_live = is_recorded(journals_of_dump(path_));
   Result<std::shared_ptr<Snapshot>> read = Snapshot::open(path_, next, progress, is_live);
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   progress_.reset();
   error_ = read ? "" : read.error().message;
   if (!read) return false;
@@ -162,17 +162,18 @@ void ServedDump::follow(const std::stop_token& stop) {
     const bool is_first = !snapshot();
     std::uint64_t ends = 0;
     {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       ends = ends_;
     }
     if (read_what_changed(refused)) {
       events_.add("grown", {{"dump", number_}, {"generation", snapshot()->generation()}});
     }
-    std::unique_lock lock(mutex_);
+    const Lock lock(mutex_);
     ++looks_;
     if (!is_first) looking_ += Clock::now() - began;
     const auto rest = std::max<Clock::duration>(kLook, kShareOfTime * (Clock::now() - began));
-    woken_.wait_for(lock, stop, rest, [&] { return ends_ != ends; });  // what a run left when it ended is read at once
+    // What a run left when it ended is read at once.
+    woken_.wait_for(mutex_, stop, rest, [&]() REQUIRES(mutex_) { return ends_ != ends; });
   }
 }
 
@@ -191,15 +192,18 @@ void ServedDump::watch(const std::stop_token& stop) {
     if (is_live || was_live) found = nans.look(frame);  // once more after its end
     if (found) found->dump = number_;
     const LastEnd watched_end = is_live || !was_live ? LastEnd::live : nans.end();
-    std::unique_lock lock(mutex_);
-    const LastEnd end = is_live || was_live ? watched_end : shown && !watched_ ? end_in(shown->frame()) : end_;
-    const bool is_new = found && !first_nan_;
-    if (is_new) first_nan_ = found;
-    end_ = end;
-    watched_ |= is_live;
-    if (was_live && !is_live) ++ends_;
-    looking_ += Clock::now() - began;
-    lock.unlock();
+    LastEnd end = LastEnd::unknown;
+    bool is_new = false;
+    {
+      const Lock lock(mutex_);
+      end = is_live || was_live ? watched_end : shown && !watched_ ? end_in(shown->frame()) : end_;
+      is_new = found && !first_nan_;
+      if (is_new) first_nan_ = found;
+      end_ = end;
+      watched_ |= is_live;
+      if (was_live && !is_live) ++ends_;
+      looking_ += Clock::now() - began;
+    }
     if (is_new) events_.add("nan", json_of(*found));
     if (was_live && !is_live) {
       events_.add("ended", {{"dump", number_}, {"ended", word_of(end)}});
@@ -208,8 +212,8 @@ void ServedDump::watch(const std::stop_token& stop) {
     was_live = is_live;
     // A look takes as long as what was appended needs: a small part of the time
     // in which it was written.
-    lock.lock();
-    woken_.wait_for(lock, stop, kLook, [] { return false; });
+    const Lock lock(mutex_);
+    woken_.wait_for(mutex_, stop, kLook, [] { return false; });
   }
 }
 
@@ -223,7 +227,7 @@ DumpStatus ServedDump::status() const {
     status.has_values = shown->content().values;
     status.has_statistics = shown->content().statistics;
   }
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   status.dump = number_;
   status.role = number_ == 0 ? DumpRole::target : DumpRole::golden;
   status.name = (path_.has_filename() ? path_ : path_.parent_path()).filename().string();
@@ -248,7 +252,7 @@ void ServedDump::judge(const Json& document, std::uint64_t generation) {
   Result<Read<FirstBad>> first_bad = read_json<FirstBad>(document);
   if (!first_bad) return;  // a job is this program, whose document has these members
   auto judgement = std::make_shared<Judgement>(judgement_of(first_bad->answer));
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   finding_ = {std::move(first_bad->answer), generation};
   if (!snapshot_) return;
   judgement->measured = snapshot_->judgement()->measured;
@@ -256,7 +260,7 @@ void ServedDump::judge(const Json& document, std::uint64_t generation) {
 }
 
 void ServedDump::add_measured(const Snapshot& of, std::unordered_map<std::uint64_t, KnownStatistics> measured) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (snapshot_.get() != &of) return;
   auto judgement = std::make_shared<Judgement>(*snapshot_->judgement());
   judgement->measured.merge(measured);

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -18,6 +17,7 @@
 #include "face/server/events.h"
 #include "face/server/nan_watch.h"
 #include "face/server/snapshot.h"
+#include "ground/base/mutex.h"
 
 namespace sonde::server {
 
@@ -60,18 +60,20 @@ class ServedDump {
   std::filesystem::path path_;
   Events& events_;
 
-  mutable std::mutex mutex_;
-  std::shared_ptr<Snapshot> snapshot_;
+  mutable Mutex mutex_;
+  std::shared_ptr<Snapshot> snapshot_ GUARDED_BY_MUTEX;
   std::condition_variable_any woken_;
-  std::string error_;
-  LastEnd end_ = LastEnd::unknown;
-  bool watched_ = false;    // `end_` comes from the journals, which are newer than the snapshot
-  std::uint64_t ends_ = 0;  // how often a run has ended
-  std::optional<Progress> progress_;
-  Finding finding_;
-  std::uint64_t generation_ = 0, looks_ = 0;
-  std::optional<FirstNan> first_nan_;
-  Clock::duration looking_{};  // time that went into all looks and reads after the first
+  std::string error_ GUARDED_BY_MUTEX;
+  LastEnd end_ GUARDED_BY_MUTEX = LastEnd::unknown;
+  // `end_` comes from the journals, which are newer than the snapshot
+  bool watched_ GUARDED_BY_MUTEX = false;
+  std::uint64_t ends_ GUARDED_BY_MUTEX = 0;  // how often a run has ended
+  std::optional<Progress> progress_ GUARDED_BY_MUTEX;
+  Finding finding_ GUARDED_BY_MUTEX;
+  std::uint64_t generation_ GUARDED_BY_MUTEX = 0;
+  std::uint64_t looks_ GUARDED_BY_MUTEX = 0;
+  std::optional<FirstNan> first_nan_ GUARDED_BY_MUTEX;
+  Clock::duration looking_ GUARDED_BY_MUTEX{};  // time that went into all looks and reads after the first
   std::jthread thread_, watcher_;
 };
 

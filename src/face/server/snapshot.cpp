@@ -54,7 +54,8 @@ Result<std::shared_ptr<Snapshot>> Snapshot::of(std::shared_ptr<Tables> tables, s
 
 Result<std::shared_ptr<Snapshot>> Snapshot::grow(std::uint64_t generation, std::unique_lock<std::shared_mutex>& lock) {
   lock = std::unique_lock(tables_->growth);
-  const std::scoped_lock both(facts_mutex_, tables_->mutex);
+  const Lock facts(facts_mutex_);  // in the order in which a question takes both
+  const Lock tables(tables_->mutex);
   const Result<bool> grown = tables_->index.grow();
   if (!grown) return grown.error();
   if (!*grown) return std::shared_ptr<Snapshot>();
@@ -63,7 +64,8 @@ Result<std::shared_ptr<Snapshot>> Snapshot::grow(std::uint64_t generation, std::
 
 std::shared_ptr<Snapshot> Snapshot::settle(std::uint64_t generation, std::unique_lock<std::shared_mutex>& lock) {
   lock = std::unique_lock(tables_->growth);
-  const std::scoped_lock both(facts_mutex_, tables_->mutex);
+  const Lock facts(facts_mutex_);  // in the order in which a question takes both
+  const Lock tables(tables_->mutex);
   if (!tables_->index.settle()) return nullptr;
   Result<std::shared_ptr<Snapshot>> last = next(generation);
   return last ? std::move(*last) : nullptr;
@@ -73,6 +75,7 @@ Result<std::shared_ptr<Snapshot>> Snapshot::next(std::uint64_t generation) {
   Result<std::shared_ptr<Snapshot>> made = of(tables_, generation);
   if (!made) return made;
   Snapshot& next = **made;
+  const Lock lock(next.facts_mutex_);  // nobody else has it yet
   next.earlier_ = facts_ ? facts_ : earlier_;
   next.earlier_ops_ = facts_ ? ops_over_ : earlier_ops_;
   next.content_ = content_;
@@ -101,32 +104,33 @@ const Snapshot::Content& Snapshot::content() {
 }
 
 Result<std::shared_ptr<const Facts>> Snapshot::facts() {
-  const std::lock_guard lock(facts_mutex_);
+  const Lock lock(facts_mutex_);
   if (facts_) return facts_;
+  const Judgement& judgement = *judgement_;
   Result<std::shared_ptr<const Facts>> read = with_database(
-      [&](Database& database) { return Facts::read(database, frame_, *judgement_, earlier_.get(), earlier_ops_); });
+      [&](Database& database) { return Facts::read(database, frame_, judgement, earlier_.get(), earlier_ops_); });
   if (read) facts_ = *read;
   earlier_.reset();
   return read;
 }
 
 void Snapshot::judge(std::shared_ptr<const Judgement> judgement) {
-  const std::lock_guard lock(facts_mutex_);
+  const Lock lock(facts_mutex_);
   judgement_ = std::move(judgement);
   facts_.reset();
   earlier_.reset();
   ++judged_;
-  const std::lock_guard rows_lock(rows_mutex_);
+  const Lock rows_lock(rows_mutex_);
   rows_.clear();
 }
 
 std::shared_ptr<const Judgement> Snapshot::judgement() const {
-  const std::lock_guard lock(facts_mutex_);
+  const Lock lock(facts_mutex_);
   return judgement_;
 }
 
 std::shared_ptr<const std::vector<std::uint32_t>> Snapshot::kept_rows(const std::string& key, const Facts& facts) {
-  const std::lock_guard lock(rows_mutex_);
+  const Lock lock(rows_mutex_);
   const auto found = std::ranges::find_if(
       rows_, [&](const KeptRows& kept) { return kept.key == key && kept.facts.lock().get() == &facts; });
   return found == rows_.end() ? nullptr : found->rows;
@@ -134,7 +138,7 @@ std::shared_ptr<const std::vector<std::uint32_t>> Snapshot::kept_rows(const std:
 
 void Snapshot::keep_rows(const std::string& key, const Facts& facts,
                          std::shared_ptr<const std::vector<std::uint32_t>> rows) {
-  const std::lock_guard lock(rows_mutex_);
+  const Lock lock(rows_mutex_);
   std::erase_if(rows_, [&](const KeptRows& kept) { return kept.facts.lock().get() != &facts || kept.key == key; });
   rows_.push_front({key, facts.weak_from_this(), std::move(rows)});
   if (rows_.size() > kQueriesKept) rows_.pop_back();
@@ -159,12 +163,12 @@ Result<Catalog> Snapshot::load_step(std::size_t rank, std::size_t step) {
   query.rank = frame_.ranks[rank].rank;
   query.graph = id.graph;
   query.steps = [number = id.number](std::uint64_t asked) { return asked == number; };
-  const std::lock_guard lock(tables_->mutex);
+  const Lock lock(tables_->mutex);
   return tables_->index.load(query);
 }
 
 Result<std::shared_ptr<StepPart>> Snapshot::step(std::size_t rank, std::size_t step) {
-  const std::lock_guard lock(steps_mutex_);
+  const Lock lock(steps_mutex_);
   const std::pair<std::size_t, std::size_t> place = {rank, step};
   const auto kept = std::ranges::find_if(steps_, [&](const auto& entry) { return entry.first == place; });
   if (kept != steps_.end()) {

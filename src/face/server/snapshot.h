@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "face/server/facts.h"
+#include "ground/base/mutex.h"
 #include "read/catalog/catalog.h"
 #include "read/catalog/step_graph.h"
 #include "read/index/index.h"
@@ -99,7 +100,7 @@ class Snapshot {
   // Calls `ask` with the tables of the index; one caller at a time.
   template <typename Ask>
   auto with_database(const Ask& ask) {
-    const std::lock_guard lock(tables_->mutex);
+    const Lock lock(tables_->mutex);
     return ask(tables_->index.database());
   }
 
@@ -107,11 +108,12 @@ class Snapshot {
   struct Tables {
     explicit Tables(Index of) : index(std::move(of)) {}
     Index index;
-    std::mutex mutex;          // one question at a time
+    Mutex mutex;               // one question at a time
     std::shared_mutex growth;  // held by questions, locked while the tables grow
   };
   static Result<std::shared_ptr<Snapshot>> of(std::shared_ptr<Tables> tables, std::uint64_t generation);
-  Result<std::shared_ptr<Snapshot>> next(std::uint64_t generation);  // both mutexes are held
+  // Both mutexes are held.
+  Result<std::shared_ptr<Snapshot>> next(std::uint64_t generation) REQUIRES(facts_mutex_);
   Snapshot(std::shared_ptr<Tables> tables, Catalog frame, std::uint64_t generation)
       : tables_(std::move(tables)),
         frame_(std::move(frame)),
@@ -135,14 +137,15 @@ class Snapshot {
     std::weak_ptr<const Facts> facts;
     std::shared_ptr<const std::vector<std::uint32_t>> rows;
   };
-  std::mutex rows_mutex_;
-  std::list<KeptRows> rows_;  // newest first
-  std::mutex steps_mutex_;
-  std::list<std::pair<std::pair<std::size_t, std::size_t>, std::shared_ptr<StepPart>>> steps_;  // newest first
-  mutable std::mutex facts_mutex_;
-  std::shared_ptr<const Facts> facts_;
+  Mutex rows_mutex_;
+  std::list<KeptRows> rows_ GUARDED_BY(rows_mutex_);  // newest first
+  Mutex steps_mutex_;
+  using KeptStep = std::pair<std::pair<std::size_t, std::size_t>, std::shared_ptr<StepPart>>;
+  std::list<KeptStep> steps_ GUARDED_BY(steps_mutex_);  // newest first
+  mutable Mutex facts_mutex_;
+  std::shared_ptr<const Facts> facts_ GUARDED_BY(facts_mutex_);
   std::atomic<std::uint64_t> judged_ = 0;
-  std::shared_ptr<const Judgement> judgement_ = std::make_shared<Judgement>();
+  std::shared_ptr<const Judgement> judgement_ GUARDED_BY(facts_mutex_) = std::make_shared<Judgement>();
 };
 
 }  // namespace sonde::server
