@@ -120,6 +120,21 @@ def test_implementations_that_no_rule_was_made_for_are_clean_and_most_of_their_f
         assert compare(dumps, fault, "--map", saved).stdout == compare(dumps, fault).stdout, fault
 
 
+def test_of_pairs_that_were_written_last_no_weight_that_is_right_is_blamed_surely(tmp_path):
+    command = [sys.executable, str(RUN), "--from", "newcomers", "--json", "--keep", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    results = json.loads(done.stdout)
+    assert {r["outcome"] for r in results if not r["fault"]} == {"clean"}
+    of = {(r["pair"], r["fault"]): r for r in results if r["fault"]}
+    # Where each table begins is a number that one side keeps and the other needs not.
+    assert of["dlrm", "mean_of_bag"]["outcome"] == "in group"
+    # Keys and values of each head are rows of one golden weight, and two weights here.
+    for fault in ("no_kv_norm", "key_not_turned", "scale", "no_residual"):
+        assert not of["latent", fault]["said"].startswith("step 0, parameter"), fault
+    assert of["latent", "heads_reversed"]["outcome"] == "first"
+    assert of["latent", "scale"]["outcome"] == "first"  # beside a mask
+
+
 @pytest.fixture(scope="module")
 def vit(tmp_path_factory):
     """Dumps of both sides: `golden`, `healthy`, and `pooled`, which differs at its end."""

@@ -21,10 +21,60 @@ bool agree(const Extent& a, const Extent& b, std::uint64_t count, double toleran
   return std::abs(a.norm - b.norm) <= scale && std::abs(a.sum - b.sum) <= scale * std::sqrt(static_cast<double>(count));
 }
 
+namespace {
+
+constexpr double kLeastTolerance = 1e-3;  // of one element, which may be small beside its terms
+
+// Scores with elements that a mask hides: beside their size, whatever differs among the others is nothing.
+bool has_hidden(const TensorPrint& print) {
+  constexpr double kLeastHidden = 1e3, kTimesLarger = 100;
+  return -print.min >= kLeastHidden && -print.min > kTimesLarger * std::abs(print.max);
+}
+
+// The largest of those that are not hidden stands for them: an extreme is known by statistics, too.
+bool agree_beside_hidden(const TensorPrint& a, const TensorPrint& b, double tolerance) {
+  if (!has_hidden(a) || !has_hidden(b)) return true;
+  return std::abs(a.max - b.max) <= tolerance * std::max(std::abs(a.max), std::abs(b.max));
+}
+
+// The difference of the elements that neither side hides, to take the place of that of all.
+class BesideHidden {
+ public:
+  BesideHidden(const TensorPrint& a, const TensorPrint& b)
+      : is_needed_(has_hidden(a) && has_hidden(b)), limit_(std::max(a.min, b.min) / 2) {}
+
+  void add(const PartView& a, const PartView& b, std::int64_t count) {
+    for (std::int64_t i = 0; is_needed_ && i < count; ++i) {
+      const double x = a.at(i), y = b.at(i);
+      if (!std::isfinite(x) || !std::isfinite(y) || x < limit_ || y < limit_) continue;
+      errors_ += (x - y) * (x - y);
+      squares_ += y * y;
+      own_squares_ += x * x;
+      ++kept_;
+    }
+  }
+
+  void set(TensorDifference& found) const {
+    constexpr double kFewest = 8;
+    const double squares = std::max(squares_, own_squares_);  // a mask alone has zeros where scores are
+    if (kept_ < kFewest || squares == 0) return;
+    found.rms_error = std::sqrt(errors_ / kept_);
+    found.rms = std::sqrt(squares / kept_);
+  }
+
+ private:
+  const bool is_needed_;
+  const double limit_;
+  double errors_ = 0, squares_ = 0, own_squares_ = 0, kept_ = 0;
+};
+
+}  // namespace
+
 bool agree(const TensorPrint& a, const TensorPrint& b, double tolerance) {
   if (a.count != b.count || a.non_finite != b.non_finite || !agree(a.whole, b.whole, a.count, tolerance)) return false;
   const double scale = tolerance * std::max(a.whole.norm, b.whole.norm);
-  return std::abs(a.min - b.min) <= scale && std::abs(a.max - b.max) <= scale;
+  return std::abs(a.min - b.min) <= scale && std::abs(a.max - b.max) <= scale &&
+         agree_beside_hidden(a, b, std::max(tolerance, kLeastTolerance));
 }
 
 // Some of the elements: enough to distinguish a wrong order of axes from the right one.
@@ -106,6 +156,9 @@ bool verify_whole(const Pool& target, std::uint32_t tensor, const Pool& golden, 
   const PairSums sums = compare_pair(left.view(), right.view(), {.all_sums = false}, for_each);
   if (sums.different_non_finite() > 0) return false;
   into.difference = difference_of_sums(mine.of, theirs.of, sums);
+  BesideHidden beside(mine.print, theirs.print);
+  beside.add(left, right, count);
+  beside.set(into.difference);
   return into.difference.relative() <= tolerance;
 }
 
@@ -115,6 +168,7 @@ bool verify_parts(const Pool& target, std::uint32_t tensor, const Pool& golden, 
   const auto x = target.values_of(tensor);
   if (!x) return false;
   PairSums all;
+  BesideHidden beside(mine.print, mine.print);
   for (const RelationPart& part : into.parts) {
     const auto y = golden.values_of(part.golden);
     if (!y) return false;
@@ -147,8 +201,10 @@ bool verify_parts(const Pool& target, std::uint32_t tensor, const Pool& golden, 
     if (sums.different_non_finite() > 0 && !to_the_end) return false;
     sums.worst.index += all.count;
     add(all, sums);
+    beside.add(left, right, count);
   }
   into.difference = difference_of_sums(mine.of, golden.tensors[into.golden()].of, all);
+  beside.set(into.difference);
   return all.different_non_finite() == 0 && into.difference.relative() <= tolerance;
 }
 

@@ -12,6 +12,7 @@
 
 #include "ask/relations/element_order.h"
 #include "ask/relations/names_of_weights.h"
+#include "ask/relations/orders_of_weights.h"
 #include "read/operators/op_family.h"
 #include "sonde/dtype.h"
 
@@ -46,8 +47,6 @@ std::vector<std::uint32_t> roots_of(const Pool& pool, const std::vector<char>& i
 
 namespace {
 
-constexpr std::string_view kJoinedOf = "joined of";
-
 class Weights {
  public:
   Weights(const Pool& target, const Pool& golden, const RelationJudgement& judgement)
@@ -56,6 +55,7 @@ class Weights {
         judgement_(judgement),
         roots_(roots_of(target, judgement.is_weight)),
         golden_roots_(roots_of(golden, {})),
+        orders_(target, golden, judgement),
         first_(first_with_fractions()) {}
 
   std::vector<Culprit> find() {
@@ -124,10 +124,7 @@ class Weights {
   }
 
   void look_at(std::uint32_t op, std::uint32_t data, std::uint32_t weight) {
-    if (!is_good(weight)) {
-      add(weight, op, "corresponds to no golden parameter: it was not carried over");
-      return;
-    }
+    if (!is_good(weight)) return add_not_carried_over(op, weight);
     if (relation(weight).weak) return;
     if (!target_.has_values() && add_in_another_order(op, data, weight)) return;
     if (add_lost_sibling(op, weight) || add_of_another_part(op, data, weight)) return;
@@ -159,6 +156,29 @@ class Weights {
               "is golden {}{}", name_of(relation(weight)),
               relation(weight).kind == RelationKind::permuted ? " transposed" : ", not transposed as others are"));
     }
+  }
+
+  // Places that one program keeps and the other computes, such as where each table begins, were not left behind.
+  void add_not_carried_over(std::uint32_t op, std::uint32_t weight) {
+    const auto has_fractions = [&](std::uint32_t output) {
+      return is_floating(target_.tensors[output].of.tensor->dtype);
+    };
+    const bool is_place = !is_floating(target_.tensors[weight].of.tensor->dtype) &&
+                          std::ranges::none_of(target_.ops[op].outputs, has_fractions);
+    if (is_place) return;
+    const std::size_t before = found_.size();
+    add(weight, op, "corresponds to no golden parameter: it was not carried over");
+    if (found_.size() > before) found_.back().uncertain = !golden_lacks_one_like(weight);
+  }
+
+  // A golden parameter of this size that nothing of the target holds: without one, nothing was there to carry over.
+  bool golden_lacks_one_like(std::uint32_t weight) const {
+    for (std::uint32_t i = 0; i < golden_.tensors.size(); ++i) {
+      const PoolTensor& other = golden_.tensors[i];
+      if (other.is_weight() && !judgement_.met[i] && other.print.count == target_.tensors[weight].print.count)
+        return true;
+    }
+    return false;
   }
 
   // The data are those of a golden norm, or what is inside of it, and it reads another weight of this size.
@@ -411,56 +431,9 @@ class Weights {
     return readers;
   }
 
-  // The form of a relation without the numbers of layers.
-  // `by_last`: weights of modules with different names have one form.
-  std::string form_of(const Relation& relation, bool by_last) const {
-    if (!relation) return "";
-    const auto name_in = [&](const RelationPart& part) {
-      return by_last ? std::string(last_names(golden_name(part))) : pattern_of(golden_name(part));
-    };
-    std::string form = fmt::format("{} {}", static_cast<int>(relation.kind), relation.axis);
-    for (const std::size_t axis : relation.order) form += fmt::format(",{}", axis);
-    std::vector<std::string> parts;
-    for (const RelationPart& part : relation.parts) {
-      parts.push_back(fmt::format(" {}#{}:{}:{}:{}:{}", name_in(part), rank_among(relation, part), part.axis,
-                                  part.start, part.step, part.count));
-    }
-    if (relation.is_of_sums) std::ranges::sort(parts);  // their order is not known
-    for (const std::string& part : parts) form += part;
-    return form;
-  }
-
-  std::string_view golden_name(const RelationPart& part) const {
-    return golden_.tensors[part.golden].of.tensor->parameter;
-  }
-
-  // Of golden parts with the same name but for numbers: how many have smaller ones. "w_1" and "w_0" are in another order.
-  std::size_t rank_among(const Relation& relation, const RelationPart& part) const {
-    const std::string pattern = pattern_of(golden_name(part));
-    std::set<std::vector<std::int64_t>> smaller;
-    const std::vector<std::int64_t> own = numbers_of(golden_name(part));
-    for (const RelationPart& other : relation.parts) {
-      std::vector<std::int64_t> numbers = numbers_of(golden_name(other));
-      if (pattern_of(golden_name(other)) == pattern && numbers < own) smaller.insert(std::move(numbers));
-    }
-    return smaller.size();
-  }
-
   std::uint32_t reader_of(std::uint32_t weight) const {
     const std::vector<std::uint32_t>& readers = target_.tensors[weight].readers;
     return readers.empty() ? 0 : readers.front();
-  }
-
-  // Weights of one kind have it in common: the name but for the layer; if that shows none, what they are joined of.
-  std::string key_of(std::string_view name, const Relation& found) const {
-    std::string key = name_in_layers(name);
-    if (key.find('#') != std::string::npos || found.kind != RelationKind::joined || found.is_of_sums) return key;
-    std::set<std::string_view> parts;
-    for (const RelationPart& part : found.parts) parts.insert(last_names(golden_name(part)));
-    if (parts.size() < 2) return key;
-    key = kJoinedOf;
-    for (const std::string_view part : parts) key.append(" ").append(part);
-    return key;
   }
 
   // Weights of several axes that golden operators of one type read: one has them in another order than the others.
@@ -479,7 +452,7 @@ class Weights {
     for (const auto& [type, weights] : groups) {
       for (const std::uint32_t weight : weights) {
         const auto is_other = [&](std::uint32_t other) {
-          return turn_of(relation(other)) != turn_of(relation(weight));
+          return WeightOrders::turn_of(relation(other)) != WeightOrders::turn_of(relation(weight));
         };
         const std::ptrdiff_t others = std::ranges::count_if(weights, is_other);
         const bool is_in_region = judgement_.target.has[reader_of(weight)] != 0;
@@ -491,14 +464,6 @@ class Weights {
         if (!found_.empty() && found_.back().weight == weight) found_.back().uncertain = true;
       }
     }
-  }
-
-  // By axis of the target: the golden axis.
-  static std::vector<std::size_t> turn_of(const Relation& found) {
-    if (!found.turns_target) return found.order;
-    std::vector<std::size_t> back(found.order.size());
-    for (std::size_t i = 0; i < back.size(); ++i) back[found.order[i]] = i;
-    return back;
   }
 
   // Two weights have each other's golden values, as their names say.
@@ -528,24 +493,24 @@ class Weights {
       if (!judgement_.is_weight[i] || own.step != 0 || own.print.proves_nothing()) continue;
       // Data have numbers for names.
       const std::string name = own.is_weight() ? std::string(own.of.tensor->parameter) : name_of(relation(i));
-      groups[key_of(name, relation(i))].push_back(i);
+      groups[orders_.key_of(name, i)].push_back(i);
     }
     for (const auto& [pattern, weights] : groups) {
       std::map<std::string, std::size_t> forms;
-      const bool by_last = pattern.starts_with(kJoinedOf);
-      for (const std::uint32_t weight : weights) ++forms[form_of(relation(weight), by_last)];
+      const bool by_last = WeightOrders::is_of_joined(pattern);
+      for (const std::uint32_t weight : weights) ++forms[orders_.form_of(weight, by_last)];
       const auto usual = std::ranges::max_element(forms, {}, [](const auto& form) { return form.second; });
       const bool is_tie = std::ranges::count(forms, usual->second, [](const auto& form) { return form.second; }) > 1;
       if (weights.size() == 1) {
-        if (is_reordered(relation(weights[0]))) add_outlier(weights[0]);
-        if (exchanges_parts_of_axis(weights[0])) add_exchanged(weights[0]);
+        if (orders_.is_reordered(weights[0])) add_outlier(weights[0]);
+        if (orders_.exchanges_parts_of_axis(weights[0])) add_exchanged(weights[0]);
         continue;
       }
       if (forms.size() == 1) continue;
       if (is_tie) {
         const std::size_t before = found_.size();
         const auto is_other = [&](std::uint32_t weight) {
-          return is_reordered(relation(weight)) || exchanges_parts_of_axis(weight);
+          return orders_.is_reordered(weight) || orders_.exchanges_parts_of_axis(weight);
         };
         const bool is_only = std::ranges::count_if(weights, is_other) == 1;
         const auto distance_of = [&](std::uint32_t weight) { return distance(weight); };
@@ -556,29 +521,9 @@ class Weights {
         continue;
       }
       for (const std::uint32_t weight : weights) {
-        if (form_of(relation(weight), by_last) != usual->first && relation(weight)) add_outlier(weight);
+        if (orders_.form_of(weight, by_last) != usual->first && relation(weight)) add_outlier(weight);
       }
     }
-  }
-
-  // Two axes of the weight that the golden one has as a single one, such as heads and their width, are exchanged.
-  bool exchanges_parts_of_axis(std::uint32_t weight) const {
-    const Relation& found = relation(weight);
-    if (found.kind != RelationKind::permuted || !found.turns_target) return false;
-    const std::vector<std::int64_t>&own = target_.tensors[weight].shape,
-          &theirs = golden_.tensors[found.golden()].shape;
-    if (own.size() <= theirs.size() || found.order.size() != own.size()) return false;
-    std::size_t axis = 0;
-    std::int64_t size = 1;
-    for (std::size_t i = 0; i < found.order.size() && axis < theirs.size(); ++i) {
-      const bool continues = size > 1;
-      if (continues && found.order[i] < found.order[i - 1]) return true;
-      size *= own[found.order[i]];
-      if (size < theirs[axis]) continue;
-      size = 1;
-      ++axis;
-    }
-    return false;
   }
 
   void add_exchanged(std::uint32_t weight) {
@@ -594,35 +539,13 @@ class Weights {
     return reader <= first_ ? first_ - reader : 0x40000000 + reader - first_;
   }
 
-  // It goes backwards, or jumps, within one golden weight, or holds several that are numbered in another order.
-  bool is_reordered(const Relation& relation) const {
-    if (relation.kind != RelationKind::joined && relation.kind != RelationKind::cut) return false;
-    if (std::ranges::any_of(relation.parts, [](const RelationPart& part) { return part.step < 0; })) return true;
-    if (relation.kind == RelationKind::cut) return false;
-    return std::ranges::all_of(relation.parts,
-                               [&](const RelationPart& part) { return part.golden == relation.golden(); }) ||
-           has_other_numbers(relation);
-  }
-
-  bool has_other_numbers(const Relation& relation) const {
-    constexpr std::size_t kFewest = 3;  // two are joined either way
-    if (relation.is_of_sums || relation.parts.size() < kFewest) return false;
-    const std::string pattern = pattern_of(golden_name(relation.parts.front()));
-    std::vector<std::vector<std::int64_t>> numbers;
-    for (const RelationPart& part : relation.parts) {
-      if (part.axis >= 0 || pattern_of(golden_name(part)) != pattern) return false;
-      numbers.push_back(numbers_of(golden_name(part)));
-    }
-    return !std::ranges::is_sorted(numbers);
-  }
-
   void add_outlier(std::uint32_t weight) {
-    if (exchanges_parts_of_axis(weight)) return add_exchanged(weight);
+    if (orders_.exchanges_parts_of_axis(weight)) return add_exchanged(weight);
     // Sums that only begin are found before it: the operator that is named decides.
-    if (!relation(weight) || (reader_of(weight) > first_ && !is_reordered(relation(weight)))) return;
+    if (!relation(weight) || (reader_of(weight) > first_ && !orders_.is_reordered(weight))) return;
     add(weight, reader_of(weight),
         "is " + relation_text(relation(weight), golden_) + ": another order than in the other layers");
-    if (is_reordered(relation(weight)) && !found_.empty() && found_.back().weight == weight) {
+    if (orders_.is_reordered(weight) && !found_.empty() && found_.back().weight == weight) {
       found_.back().what = "is " + relation_text(relation(weight), golden_) + ": in another order";
     }
   }
@@ -631,6 +554,7 @@ class Weights {
   const Pool& golden_;
   const RelationJudgement& judgement_;
   const std::vector<std::uint32_t> roots_, golden_roots_;
+  const WeightOrders orders_;
   const std::uint32_t first_;
   std::set<std::uint32_t> known_;
   std::vector<Culprit> found_;

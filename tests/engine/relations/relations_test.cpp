@@ -276,5 +276,31 @@ TEST(Relations, StepsOfARecurrenceAreThoseInsideOfTheGoldenOperator) {
   EXPECT_EQ(said.substr(0, 17), "add_without_reset") << said;
 }
 
+// Scores of five tokens, of which a mask hides the later ones.
+void add_masked(Program& program, const std::string& kind, const char* scope, float scale) {
+  const Values x = numbers(5 * 8, 91), w = numbers(5 * 8, 92), scores = linear(x, w, 8);
+  Values mask(25);
+  for (std::size_t i = 0; i < mask.size(); ++i) mask[i] = i % 5 > i / 5 ? -1e4F : 0;
+  const Values scaled = both(scores, {scale}, product), hidden = both(scaled, mask, sum);
+  auto one =
+      program.add(kind + "linear", {Program::parameter("data-0", x, "(5,8)"), Program::parameter("w", w, "(5,8)")},
+                  scores, "(5,5)", scope);
+  auto two = program.add(kind + "mul", {one}, scaled, "(5,5)", scope);
+  auto three = program.add(kind + "add", {two, Program::parameter("data-1", mask, "(5,5)")}, hidden, "(5,5)", scope);
+  auto four = program.add(kind + "sigmoid", {three}, each(hidden, logistic), "(5,5)", scope);
+  program.add(kind + "square", {four}, each(each(hidden, logistic), square), "(5,5)", scope);
+}
+
+TEST(Relations, WhatAMaskHidesDoesNotMakeTheOtherScoresAlike) {
+  Program golden, healthy, target;
+  add_masked(golden, "", "Default/net", 0.5F);
+  add_masked(healthy, "own_", kPort, 0.5F);
+  add_masked(target, "own_", kPort, 0.45F);
+  EXPECT_EQ(answer(related(healthy, golden)), "clean");
+  const DumpComparison comparison = related(target, golden);
+  EXPECT_EQ(answer(comparison).substr(0, 7), "own_mul") << answer(comparison);
+  EXPECT_EQ(relation_of(comparison, "own_add").substr(0, 4), "none");
+}
+
 }  // namespace
 }  // namespace sonde

@@ -157,5 +157,64 @@ TEST(RelationsOfWeights, OneBiasForTwoIsTheirSumAlsoInPartsOfAnotherOrder) {
   EXPECT_EQ(relation_of(comparison, "bias"), "sum: the sum of golden a and b, its parts in another order");
 }
 
+// Rows of keys and of values of two heads in one golden weight, and `bend` of both.
+void add_keys_and_values(Program& program, const Values& weight) {
+  const Values x = numbers(kTokens * kWide, 81), y = linear(x, weight, kWide);
+  auto one = program.add(
+      "linear", {Program::parameter("data-0", x, "(5,8)"), Program::parameter("kv", weight, "(16,8)")}, y, "(5,16)");
+  auto two = program.add("tanh", {one}, each(y, tanh_of), "(5,16)");
+  program.add("square", {two}, each(each(y, tanh_of), square), "(5,16)");
+}
+
+// Rows `first` to `first` + 4, then those from `second` on.
+Values two_of(const Values& weight, std::size_t first, std::size_t second) {
+  const auto rows = [&](std::size_t from) {
+    const auto begin = weight.begin() + static_cast<std::ptrdiff_t>(from * kWide);
+    return Values(begin, begin + static_cast<std::ptrdiff_t>(4 * kWide));
+  };
+  return joined(rows(first), rows(second));
+}
+
+// With one weight for keys and one for values.
+void add_apart(Program& program, const Values& k, const Values& v, float (*bend)(float)) {
+  const Values x = numbers(kTokens * kWide, 81), keys = linear(x, k, kWide), values = linear(x, v, kWide);
+  const auto given = Program::parameter("data-0", x, "(5,8)");
+  auto one = program.add("matmul", {given, Program::parameter("w.k", k, "(8,8)")}, keys, "(5,8)", kOwn);
+  auto two = program.add("product", {given, Program::parameter("w.v", v, "(8,8)")}, values, "(5,8)", kOwn);
+  auto three = program.add("bend_keys", {one}, each(keys, tanh_of), "(5,8)", kOwn);
+  auto four = program.add("bend_values", {two}, each(values, bend), "(5,8)", kOwn);
+  program.add("square_keys", {three}, each(each(keys, tanh_of), square), "(5,8)", kOwn);
+  program.add("square_values", {four}, each(each(values, bend), square), "(5,8)", kOwn);
+}
+
+TEST(RelationsOfWeights, OneThatBecameTwoInItsOwnOrderIsNotToBlameForAnotherFault) {
+  const Values weight = numbers(16 * kWide, 82), k = two_of(weight, 0, 8), v = two_of(weight, 4, 12);
+  Program golden, healthy, target;
+  add_keys_and_values(golden, weight);
+  add_apart(healthy, k, v, tanh_of);
+  add_apart(target, k, v, logistic);
+  EXPECT_EQ(answer(related(healthy, golden)), "clean");
+  const std::string said = answer(related(target, golden));
+  EXPECT_EQ(said.substr(0, 11), "bend_values") << said;
+}
+
+TEST(RelationsOfWeights, OneThatBecameTwoAndLostItsOrderIsNamed) {
+  const Values weight = numbers(16 * kWide, 82), k = two_of(weight, 0, 8), v = two_of(weight, 12, 4);
+  Program golden, target;
+  add_keys_and_values(golden, weight);
+  add_apart(target, k, v, logistic);
+  const std::string said = answer(related(target, golden));
+  EXPECT_EQ(said.substr(0, 13), "parameter w.v") << said;
+}
+
+TEST(RelationsOfWeights, RowsThatNoOtherWeightHoldsAreMissed) {
+  const Values weight = numbers(16 * kWide, 82), k = two_of(weight, 0, 8);
+  Program golden, target;
+  add_keys_and_values(golden, weight);
+  add_apart(target, k, k, logistic);
+  const std::string said = answer(related(target, golden));
+  EXPECT_EQ(said.substr(0, 11), "parameter w") << said;
+}
+
 }  // namespace
 }  // namespace sonde

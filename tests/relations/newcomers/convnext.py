@@ -67,10 +67,7 @@ class Own(nn.Module):
             y = F.conv2d(y, kernel, bias, padding=KERNEL // 2, groups=y.shape[1])
         y = self.norm(y.permute(0, 2, 3, 1), f"{name}_norm")
         y = y @ self.w[f"{name}_up_weight"].t() + self.w[f"{name}_up_bias"]
-        if bad("tanh") and name == "first":
-            y = F.gelu(y, approximate="tanh")  # bad("tanh")
-        else:
-            y = F.gelu(y)
+        y = F.gelu(y, approximate="tanh" if bad("tanh") and name == "first" else "none")
         y = y @ self.w[f"{name}_down_weight"].t() + self.w[f"{name}_down_bias"]
         if bad("no_scale") and name == "second":
             return x + y  # bad("no_scale")

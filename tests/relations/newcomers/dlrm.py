@@ -1,7 +1,6 @@
 """A recommender: bags of embeddings, products of all pairs, and two towers."""
 
 import torch
-import torch.nn.functional as F
 from planted import Pair, bad
 from torch import nn
 
@@ -56,10 +55,7 @@ class Own(nn.Module):
                 else:
                     parts.append((all_of[:, i] * all_of[:, j]).sum(-1))
         flat = torch.stack(parts, 1)
-        if bad("order_of_parts"):
-            y = torch.cat((flat, x), 1)  # bad("order_of_parts")
-        else:
-            y = torch.cat((x, flat), 1)
+        y = torch.cat((flat, x) if bad("order_of_parts") else (x, flat), 1)
         y = self.dense(y, "top_0")
         y = y.clamp_min(0)
         return 1 / (1 + torch.exp(-self.dense(y, "top_2")))

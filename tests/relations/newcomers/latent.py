@@ -66,7 +66,7 @@ class Own(nn.Module):
         self.w = nn.ParameterDict(own)
 
     def norm(self, x, name):
-        return F.rms_norm(x, x.shape[-1:], self.w[f"{name}_weight"], 1e-5)
+        return F.rms_norm(x, x.shape[-1:], self.w[f"{name}_weight"], 1e-5)  # bad("no_residual")
 
     def forward(self, x, cos, sin, mask):
         y = self.norm(x, "norm")

@@ -51,10 +51,7 @@ class Own(nn.Module):
         y = self.norm(F.conv2d(x, self.w["down_weight"], self.w["down_bias"], 2, 1), "norm1")
         y = (y * y.sigmoid()).flatten(1)
         mean, spread = F.linear(y, self.w["both_weight"], self.w["both_bias"]).chunk(2, 1)
-        if bad("not_halved"):
-            deviation = spread.exp()  # bad("not_halved")
-        else:
-            deviation = (spread / 2).exp()
+        deviation = (spread if bad("not_halved") else spread / 2).exp()
         z = torch.addcmul(mean, deviation, noise)
         y = F.linear(z, self.w["widen_weight"], self.w["widen_bias"]).unflatten(1, (WIDTH, 4, 4))
         y = self.norm(y, "norm2")
