@@ -143,6 +143,69 @@ def test_an_op_that_changes_a_half_type_by_some_spacings_is_named(compared, dtyp
     assert first.startswith("first difference: step 0, mul Default/network-Block/mul-op0, train.py:"), first
 
 
+GROWN_A_LITTLE = """
+    import sys
+    import torch
+    import sonde
+
+    def dump(name, dtype, change):
+        torch.manual_seed(0)
+        up, down, head = torch.nn.Linear(32, 64), torch.nn.Linear(64, 32), torch.nn.Linear(32, 8)
+        net = torch.nn.ModuleList([up, down, head]).to(dtype)
+
+        class Net(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.parts = net
+
+            def forward(self, x):
+                return head(torch.nn.functional.layer_norm(x + down(change(up(x))), (32,)))
+
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+        with sonde.capture(out=f"{sys.argv[1]}/{name}", saved_data="statistic"):
+            for _ in range(2):
+                optimizer.zero_grad()
+                model(torch.randn(32, 32).to(dtype)).float().square().mean().backward()
+                optimizer.step()
+
+    CHANGES = {
+        "none": lambda u: torch.relu(u),
+        "scaled": lambda u: torch.relu(u) * 1.01,
+        "shrunk": lambda u: torch.relu(u) * 0.97,
+        "shifted": lambda u: torch.relu(u) + 0.03,
+        "undone": lambda u: torch.relu(u * 1.25) * 0.8,
+    }
+    for dtype in ("float16", "bfloat16"):
+        for name, change in CHANGES.items():
+            dump(f"{dtype}_{name}", getattr(torch, dtype), change)
+"""
+
+
+@pytest.fixture(scope="module")
+def grown_a_little(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("grown", numbered=True)
+    (directory / "grown.py").write_text(textwrap.dedent(GROWN_A_LITTLE))
+    made = run_in(directory, None, sys.executable, "grown.py", directory)
+    assert made.status == 0, made.stderr
+    return lambda *arguments: run_in(directory, None, CLI, "compare", *arguments)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(("change", "op"), [("scaled", "mul"), ("shrunk", "mul"), ("shifted", "add")])
+def test_statistics_show_an_op_that_changes_many_elements_by_a_spacing(grown_a_little, dtype, change, op):
+    run = grown_a_little(f"{dtype}_{change}", f"{dtype}_none")
+    assert run.status == 1, run.stdout + run.stderr
+    first = run.stdout.splitlines()[0]
+    assert first.startswith(f"first difference: step 0, {op} Default/network-Net/{op}-op0, grown.py:"), first
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_two_ops_of_which_one_undoes_the_other_are_no_difference(grown_a_little, dtype):
+    run = grown_a_little(f"{dtype}_undone", f"{dtype}_none")
+    assert run.status == 0, run.stdout + run.stderr
+
+
 def test_the_first_line_says_why(compared):
     assert "called with eps=1e-06, golden 1e-05" in compared("epsilon", "none").stdout.splitlines()[0]
     assert "the golden op is gelu" in compared("activation", "none").stdout.splitlines()[0]

@@ -86,6 +86,7 @@ struct CompareFinding {
   bool uncertain = false;                  // `what` says how to find out
   bool exchanged = false;                  // the parameter holds the values of another golden one
   bool certain = false;                    // in any case: two outputs of one op were exchanged
+  bool shows_in_reader = false;            // an op of one side alone: what its reader gives is more than rounding apart
   std::optional<double> factor;            // the target's tensor is so many times the golden one
 };
 

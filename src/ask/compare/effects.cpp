@@ -31,7 +31,29 @@ bool is_built_otherwise(const CompareFacts& facts, const ComparedOp& op) {
   });
 }
 
+// More than rounding, and more than the differences before it explain.
+bool is_changed(const CompareFacts& facts, const ComparedTensor& tensor) {
+  const TensorDifference& difference = *tensor.difference;
+  if (!is_comparable(tensor) || difference.by != ComparedBy::statistics) return false;
+  return difference.relative() > least_error_of_addition(difference) + 16 * std::max(facts.seen.now, facts.seen.before);
+}
+
 }  // namespace
+
+bool is_changed_by_addition(const CompareFacts& facts, const ComparedOp& op, const ComparedTensor& read) {
+  const TensorDifference& input = *read.difference;
+  const bool half = input.dtype == input.golden_dtype && epsilon_of(input.dtype) >= epsilon_of(DType::float16);
+  return half && !facts.other_precision && !facts.options.tolerance.given() && is_changed(facts, read) &&
+         std::ranges::any_of(op.outputs, [&](const ComparedTensor& output) { return is_changed(facts, output); });
+}
+
+bool is_one_side_longer(const CompareFacts& facts, bool in_golden) {
+  const auto count = static_cast<std::uint32_t>((in_golden ? facts.target : facts.golden).ops.size());
+  for (std::uint32_t op = 0; op < count; ++op) {
+    if (facts.pairs.is_alone(!in_golden, op)) return false;
+  }
+  return true;
+}
 
 bool is_comparable(const ComparedTensor& tensor) {
   const TensorDifference& difference = *tensor.difference;
@@ -76,6 +98,10 @@ LaterEffect effect_of(const CompareFacts& facts, const CompareFinding& finding) 
   if (is_in_another_layout(facts, finding))
     source = 0;  // the size of its error says nothing: only rounding is left of it
   LaterEffect effect;
+  // Statistics see little of an error that is added to something larger. If no op on the way is built in another way,
+  // which could undo it, it stays.
+  bool can_be_undone =
+      !finding.shows_in_reader || reads_other_parameters(facts, at) || !is_one_side_longer(facts, finding.in_golden);
   std::vector<bool> visited(facts.target.ops.size(), false);
   std::vector<std::uint32_t> border = {at.target_index};
   visited[at.target_index] = true;
@@ -86,7 +112,11 @@ LaterEffect effect_of(const CompareFacts& facts, const CompareFinding& finding) 
     const ComparedOp* op = facts.pairs.of_target(t) != nullptr ? facts.pairs.of_target(t) : nullptr;
     const bool is_last = op != nullptr && !op->golden.empty() && op->target_index == t;
     const bool is_decisive = is_last && !op->outputs.empty() && std::ranges::all_of(op->outputs, is_comparable);
-    effect.built_otherwise = effect.built_otherwise || !is_last || is_built_otherwise(facts, *op);
+    const bool otherwise = !is_last || is_built_otherwise(facts, *op);
+    effect.built_otherwise = effect.built_otherwise || otherwise;
+    // The op of one side is beside the first one, and its gradient beside others.
+    if (t != at.target_index && phase_of(*facts.target.ops[t].op) == Phase::forward)
+      can_be_undone = can_be_undone || otherwise;
     const auto healed = [&](const ComparedTensor& tensor) { return is_healed(tensor, source, !facts.other_precision); };
     if (is_decisive && std::ranges::all_of(op->outputs, healed)) {
       // The inputs of the optimizer count, however little of them is left in the parameter.
@@ -114,6 +144,7 @@ LaterEffect effect_of(const CompareFacts& facts, const CompareFinding& finding) 
       return effect;
     }
   }
+  effect.lasts = !can_be_undone;
   return effect;
 }
 

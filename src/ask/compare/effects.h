@@ -13,6 +13,12 @@ struct LaterEffect {
 // Follows the readers until they agree again.
 LaterEffect effect_of(const CompareFacts& facts, const CompareFinding& finding);
 
+// Two runs in one half type, by statistics: what `op` reads and what it gives are further apart than rounding and the
+// errors seen before it explain.
+bool is_changed_by_addition(const CompareFacts& facts, const ComparedOp& op, const ComparedTensor& read);
+// All ops without a counterpart are on one side.
+bool is_one_side_longer(const CompareFacts& facts, bool in_golden);
+
 bool is_comparable(const ComparedTensor& tensor);  // by more than a checksum that differs
 bool is_in_another_layout(const CompareFacts& facts, std::string_view parameter);
 bool is_in_another_layout(const CompareFacts& facts, const CompareFinding& finding);

@@ -85,15 +85,6 @@ double size_of_error(const CompareFinding& finding) {
   return largest;
 }
 
-// All ops without a counterpart are on one side.
-bool is_one_side_longer(const CompareFacts& facts, bool in_golden) {
-  const auto count = static_cast<std::uint32_t>((in_golden ? facts.target : facts.golden).ops.size());
-  for (std::uint32_t op = 0; op < count; ++op) {
-    if (facts.pairs.is_alone(!in_golden, op)) return false;
-  }
-  return true;
-}
-
 // The ends of a step in a half type agree within several per cent. That does not excuse an op that one side computes in
 // addition, if the other has nothing in its place and its effect is seen up to the end.
 bool is_mere_addition(const CompareFacts& facts, const CompareFinding& finding) {

@@ -10,7 +10,7 @@ CompareFinding& StepFindings::add(FindingKind kind, const ComparedOp& op, const 
                                   const ComparedTensor* tensor, std::string what) {
   CompareFinding& finding = findings_.emplace_back();
   finding = {kind,  index_, &op,   culprit, in_golden, tensor, {}, std::move(what), op.target_index,
-             false, false,  false, {}};
+             false, false,  false, false,   {}};
   if (tensor == nullptr) return finding;
   finding.factor = factor_between(*tensor->difference);
   if (kind != FindingKind::parameter) return finding;

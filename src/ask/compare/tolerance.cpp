@@ -319,6 +319,18 @@ Bound allowance_of_parameter(const TensorDifference& difference, double seen, co
   return bound;
 }
 
+double least_error_of_addition(const TensorDifference& difference) {
+  const double rounding = 4 * coarser_spacing(difference);
+  if (difference.by != ComparedBy::statistics) return rounding;
+  std::int64_t longest = 1;
+  for (const std::int64_t size : difference.golden_shape) longest = std::max(longest, size);
+  const double elements = elements_of(difference.golden_shape);
+  const double rows = elements / static_cast<double>(longest);
+  // The extremes are single elements: what they add to the error of all is the less, the more there are.
+  const double peak = difference.rms > 0 ? std::max(1.0, difference.max_size / difference.rms) : 1;
+  return rounding * std::min(1.0, std::max(1 / std::sqrt(rows), peak / std::sqrt(elements)));
+}
+
 bool is_beyond(const TensorDifference& difference, const Bound& bound) {
   if (difference.by == ComparedBy::nothing || difference.equal) return false;
   if (difference.by == ComparedBy::checksum) return true;

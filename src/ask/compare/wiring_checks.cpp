@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ask/compare/compare_words.h"
+#include "ask/compare/effects.h"
 #include "ask/compare/input_checks.h"
 
 namespace sonde {
@@ -58,14 +59,23 @@ void report_wiring(const CompareFacts& facts, StepFindings& findings, ComparedOp
   const std::uint32_t other = is_cast ? facts.pairs.first_alone_before(true, theirs) : theirs;
   const bool only_moves = inserted && missing && moves_or_casts(facts.target.ops[mine].kind) &&
                           !moves_or_casts(facts.golden.ops[other].kind);
+  const CatalogOp* alone = inserted && !only_moves ? facts.target.ops[mine].op
+                           : missing               ? facts.golden.ops[other].op
+                                                   : nullptr;
+  const bool shows =
+      alone != nullptr && !moves_or_casts(kind_of(alone->op_type)) && is_changed_by_addition(facts, op, shown);
   if (inserted && !only_moves) {
-    findings.add(FindingKind::inserted, op, facts.target.ops[mine].op, false, &shown,
-                 fmt::format("has no counterpart in the golden dump, and changes {}: {}", slot, numbers));
+    CompareFinding& finding =
+        findings.add(FindingKind::inserted, op, facts.target.ops[mine].op, false, &shown,
+                     fmt::format("has no counterpart in the golden dump, and changes {}: {}", slot, numbers));
+    finding.shows_in_reader = shows;
     return;
   }
   if (missing) {
-    findings.add(FindingKind::missing, op, facts.golden.ops[other].op, true, &shown,
-                 fmt::format("has no counterpart in the target, which changes {}: {}", slot, numbers));
+    CompareFinding& finding =
+        findings.add(FindingKind::missing, op, facts.golden.ops[other].op, true, &shown,
+                     fmt::format("has no counterpart in the target, which changes {}: {}", slot, numbers));
+    finding.shows_in_reader = shows;
     return;
   }
   if (left == nullptr && from != kNoOp) return;
@@ -104,12 +114,13 @@ void check_wiring(const CompareFacts& facts, StepFindings& findings, ComparedOp&
   if (read.same_shape) {
     Bound bound = allowance_of_parameter(read, facts.seen.now, facts.options.tolerance);
     if (!facts.other_precision && epsilon_of(read.dtype) > epsilon_of(read.golden_dtype)) bound = {};
-    if (!is_beyond(read, bound)) return;
     const std::uint32_t from = input.target.input->from;
-    if (is_left_over(facts, from, read)) return;
     const ComparedOp* left = from == kNoOp ? nullptr : facts.pairs.of_target(from);
     const bool inserted = left != nullptr && left->golden.empty();
-    if (inserted && read.relative() <= spacing_between(facts, from, read)) return;
+    const bool in_half = inserted && is_changed_by_addition(facts, op, shown);
+    if (!in_half && !is_beyond(read, bound)) return;
+    if (is_left_over(facts, from, read)) return;
+    if (!in_half && inserted && read.relative() <= spacing_between(facts, from, read)) return;
   }
   shown.beyond = true;
   if (!report_new_state(facts, findings, op, input, shown)) report_wiring(facts, findings, op, input, shown);

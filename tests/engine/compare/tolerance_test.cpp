@@ -183,6 +183,18 @@ TEST(Tolerance, AnInputOfStatisticsMayBeFurtherApartThanTheyShow) {
   EXPECT_NEAR(inherited(ComparedBy::statistics), 8e-4, 1e-8);
 }
 
+TEST(Tolerance, StatisticsOfManyRowsShowLessThanTheRoundingOfAnElement) {
+  TensorDifference read = of_shape({64, 256}, DType::bfloat16, DType::bfloat16);
+  EXPECT_NEAR(least_error_of_addition(read), 4 * kBFloat16, 1e-12);
+  read.by = ComparedBy::statistics;
+  EXPECT_NEAR(least_error_of_addition(read), 4 * kBFloat16 / 8, 1e-12);
+  read.max_size = 64;  // one element has a quarter of all squares
+  EXPECT_NEAR(least_error_of_addition(read), 4 * kBFloat16 / 2, 1e-12);
+  TensorDifference row = of_shape({256}, DType::bfloat16, DType::bfloat16);
+  row.by = ComparedBy::statistics;
+  EXPECT_NEAR(least_error_of_addition(row), 4 * kBFloat16, 1e-12);
+}
+
 TEST(Tolerance, AParameterMayDifferByTheRoundingOfItsType) {
   TensorDifference parameter = of_shape(kRow, DType::float32, DType::float32);
   const double bound = allowance_of_parameter(parameter, 0, {}).rms;
