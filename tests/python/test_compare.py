@@ -198,12 +198,16 @@ def test_statistics_show_an_op_that_changes_many_elements_by_a_spacing(grown_a_l
     assert run.status == 1, run.stdout + run.stderr
     first = run.stdout.splitlines()[0]
     assert first.startswith(f"first difference: step 0, {op} Default/network-Net/{op}-op0, grown.py:"), first
+    run = grown_a_little(f"{dtype}_none", f"{dtype}_{change}")
+    assert run.status == 1, run.stdout + run.stderr
+    assert f"golden op {op} Default/network-Net/{op}-op0, grown.py:" in run.stdout.splitlines()[0]
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_two_ops_of_which_one_undoes_the_other_are_no_difference(grown_a_little, dtype):
-    run = grown_a_little(f"{dtype}_undone", f"{dtype}_none")
-    assert run.status == 0, run.stdout + run.stderr
+    for pair in ((f"{dtype}_undone", f"{dtype}_none"), (f"{dtype}_none", f"{dtype}_undone")):
+        run = grown_a_little(*pair)
+        assert run.status == 0, run.stdout + run.stderr
 
 
 def test_the_first_line_says_why(compared):

@@ -117,7 +117,9 @@ void check_wiring(const CompareFacts& facts, StepFindings& findings, ComparedOp&
     const std::uint32_t from = input.target.input->from;
     const ComparedOp* left = from == kNoOp ? nullptr : facts.pairs.of_target(from);
     const bool inserted = left != nullptr && left->golden.empty();
-    const bool in_half = inserted && is_changed_by_addition(facts, op, shown);
+    const std::uint32_t theirs = input.golden.input->from;
+    const bool missing = theirs != kNoOp && facts.pairs.is_free_golden(theirs);
+    const bool in_half = (inserted || missing) && is_changed_by_addition(facts, op, shown);
     if (!in_half && !is_beyond(read, bound)) return;
     if (is_left_over(facts, from, read)) return;
     if (!in_half && inserted && read.relative() <= spacing_between(facts, from, read)) return;
