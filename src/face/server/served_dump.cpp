@@ -172,7 +172,7 @@ void ServedDump::follow(const std::stop_token& stop) {
     ++looks_;
     if (!is_first) looking_ += Clock::now() - began;
     const auto rest = std::max<Clock::duration>(kLook, kShareOfTime * (Clock::now() - began));
-    // What a run left when it ended is read at once.
+    // A run that ended may have left more: that is read at once.
     woken_.wait_for(mutex_, stop, rest, [&]() REQUIRES(mutex_) { return ends_ != ends; });
   }
 }
