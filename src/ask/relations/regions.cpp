@@ -19,6 +19,24 @@ Phase phase_at(const Pool& pool, std::uint32_t op) { return phase_of(pool.catalo
 
 }  // namespace
 
+std::vector<std::uint32_t> before_in(const Pool& pool, const Region& region, std::uint32_t op) {
+  std::vector<std::uint32_t> group{op};
+  std::vector<char> seen(pool.ops.size());
+  seen[op] = 1;
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    for (const std::uint32_t input : pool.ops[group[i]].inputs) {
+      const std::uint32_t from = pool.tensors[input].op;
+      if (from == kNoOp || !region.has[from] || seen[from]) continue;
+      seen[from] = 1;
+      group.push_back(from);
+    }
+  }
+  std::ranges::sort(group);
+  return group;
+}
+
+bool is_sum(const Pool& pool, std::uint32_t op) { return pool.is_type(op, "add"); }
+
 // Results: nothing but an optimizer or the program reads them.
 bool is_end(const Pool& pool, std::uint32_t tensor, bool has_gradients, bool forward_only) {
   const PoolTensor& own = pool.tensors[tensor];

@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
-#include <numeric>
-#include <tuple>
 
 #include "ground/model/gradient_name.h"
 #include "plan/config/op_types.h"
@@ -17,8 +14,6 @@ namespace {
 constexpr double kSpacings = 64;          // of rounding, as for the ends of a step
 constexpr double kSpacingsOfCoarser = 4;  // of two runs in different types
 constexpr double kMostTolerance = 1e-2;
-constexpr std::size_t kMostCandidates = 16;  // calls at one place, and as many again that have the golden shape,
-constexpr std::size_t kMostLookedAt = 512;   // of so many
 
 std::vector<double> factors_of(std::size_t parts) {
   std::vector<double> factors = {1};
@@ -28,12 +23,6 @@ std::vector<double> factors_of(std::size_t parts) {
     factors.push_back(1 / static_cast<double>(i));
   }
   return factors;
-}
-
-// `/down` of `blocks/0/down`; of a name alone it is that name, with the slash.
-std::string last_part(std::string_view module) {
-  const std::size_t at = module.rfind('/');
-  return at == std::string_view::npos ? "/" + std::string(module) : std::string(module.substr(at));
 }
 
 // Of the results of all ops.
@@ -51,11 +40,6 @@ double coarsest_spacing(const std::vector<RankStep>& ranks) {
 bool is_sum_of_parts(OpKind kind) {
   return kind == OpKind::copy || kind == OpKind::exact || kind == OpKind::cast || kind == OpKind::elementwise ||
          kind == OpKind::contraction || kind == OpKind::reduction;
-}
-
-// In letters.
-std::size_t common_start(std::string_view a, std::string_view b) {
-  return static_cast<std::size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
 }
 
 // An input, as both sides read it.
@@ -103,18 +87,6 @@ bool are_single_ops(const GoldenStep& step, std::uint32_t golden, const SiteCall
   return step.ops_of_call(golden).size() == 1 && target.ops.size() == 1;
 }
 
-// Among the ranks of its stage.
-std::size_t number_in_stage(const std::vector<RankStep>& ranks, std::size_t rank) {
-  std::size_t number = 0;
-  for (std::size_t other = 0; other < rank; ++other) number += ranks[other].stage == ranks[rank].stage;
-  return number;
-}
-
-// The counterpart is of this rank.
-bool is_of(const Counterpart& with, const std::vector<RankStep>& ranks, std::size_t rank) {
-  return ranks[rank].stage == with.stage && (!with.alone || *with.alone == number_in_stage(ranks, rank));
-}
-
 bool all_fit(const std::vector<Joined>& outputs) {
   bool any = false;
   for (const Joined& output : outputs) {
@@ -134,152 +106,14 @@ WholeStep::WholeStep(const std::vector<RankStep>& ranks, const std::vector<RankS
       options_(options),
       learned_(learned),
       golden_calls_(golden_step_.calls()),
+      counterparts_(ranks_, golden_step_, learned.modules),
       labels_(golden_.ops.size()),
       noise_(golden_, learned.noise) {
   tolerance_ = std::min(8 * learned.largest, kMostTolerance);
   const double own = coarsest_spacing(ranks_), of_golden = coarsest_spacing(golden);
   if (own != of_golden) tolerance_ = std::max(tolerance_, kSpacingsOfCoarser * std::max(own, of_golden));
-  for (const RankStep& rank : ranks_) stages_ = std::max(stages_, rank.stage + 1);
-  micro_batches_ = calls_per_golden_call();
   for (std::uint32_t g = 0; g < golden_.ops.size(); ++g) look_at(g);
   doubt_alone();
-}
-
-// Of the modules' ops that read parameters, as most of them have it.
-std::size_t WholeStep::calls_per_golden_call() const {
-  std::map<CodePlace, std::size_t> golden, target;
-  const auto count = [](const CompareSide& side, const SiteCalls& calls, std::map<CodePlace, std::size_t>& into) {
-    for (const auto& [site, there] : calls.all()) {
-      if (site.place.kind != SiteKind::forward || site.module.empty()) continue;
-      const bool reads = std::ranges::any_of(side.ops[there.front().last()].inputs, [](const CompareInput& input) {
-        return input.tensor->parameter.is_parameter();
-      });
-      if (reads) into[site.place] += there.size();
-    }
-  };
-  count(golden_, golden_calls_, golden);
-  for (std::size_t stage = 0; stage < stages_; ++stage) {
-    const auto rank = std::ranges::find(ranks_, stage, &RankStep::stage);
-    count(*rank->side, rank->calls, target);
-  }
-  std::map<std::size_t, std::size_t> votes;
-  for (const auto& [place, times] : target) {
-    const auto found = golden.find(place);
-    if (found != golden.end() && times % found->second == 0) ++votes[times / found->second];
-  }
-  const auto most = std::ranges::max_element(votes, {}, [](const auto& vote) { return vote.second; });
-  return most == votes.end() ? 1 : std::max<std::size_t>(1, most->first);
-}
-
-std::size_t WholeStep::calls_at(std::size_t stage, const CallSite& site) const {
-  std::size_t most = 0;
-  for (const RankStep& rank : ranks_) {
-    const std::vector<SiteCall>* calls = rank.stage == stage ? rank.calls.at(site) : nullptr;
-    if (calls != nullptr) most = std::max(most, calls->size());
-  }
-  return most;
-}
-
-// A rank's first result has the shape of the golden one.
-bool WholeStep::has_shape_of(std::uint32_t golden, const Counterpart& with) const {
-  if (golden_.ops[golden].outputs.empty()) return false;
-  const CatalogTensor& wanted = *golden_.ops[golden].outputs.front();
-  const TensorParts parts = parts_of(with, {false, wanted.slot});
-  for (std::size_t rank = 0; rank < parts.ranks(); ++rank) {
-    const CatalogTensor* tensor = parts.at(rank, 0).tensor;
-    if (tensor != nullptr && tensor->has_shape && wanted.has_shape && tensor->shape == wanted.shape) return true;
-  }
-  return false;
-}
-
-// At `site`, for the golden op.
-void WholeStep::add_counterparts(std::uint32_t golden, const CallSite& site, std::size_t stage,
-                                 std::vector<Counterpart>& out) const {
-  const auto& [wanted, number] = golden_calls_.address(golden);
-  const std::size_t of = golden_calls_.at(wanted)->size();
-  const std::size_t there = calls_at(stage, site);
-  if (there == 0) return;
-  const bool is_one_type = site.type == wanted.type;
-  if (is_one_type && there % of == 0 && (there == of || there / of == micro_batches_)) {
-    out.push_back({stage, site, number, of, there / of});
-    return;
-  }
-  std::vector<std::size_t> cuts = {1};
-  const bool is_of_module = !site.module.empty() || site.place.kind == SiteKind::backward;
-  if (micro_batches_ > 1 && there % micro_batches_ == 0) {
-    cuts.insert(is_of_module ? cuts.begin() : cuts.end(), micro_batches_);
-  }
-  for (const std::size_t calls : cuts) {
-    const std::size_t stride = there / calls;
-    std::size_t left = kMostCandidates;
-    for (std::size_t i = 0; i < std::min(stride, kMostLookedAt) && left > 0; ++i) {
-      Counterpart with{stage, site, (number + i) % stride, stride, calls};
-      if (i >= kMostCandidates) {  // a rank may have its own experts' parameters far from where the golden run has them
-        if (!has_shape_of(golden, with)) continue;
-        --left;
-      }
-      out.push_back(std::move(with));
-    }
-  }
-}
-
-std::vector<Counterpart> WholeStep::counterparts(std::uint32_t golden) const {
-  const CallSite& wanted = golden_calls_.address(golden).site;
-  std::vector<Counterpart> found;
-  std::set<std::pair<std::size_t, CallSite>> seen;
-  const auto add = [&](std::size_t stage, const CallSite& site) {
-    if (seen.emplace(stage, site).second) add_counterparts(golden, site, stage, found);
-  };
-  // Those with nearer names first: values may be the same at several, as those of idle experts.
-  const auto add_where = [&](const auto& fits) {
-    std::vector<std::tuple<std::size_t, std::size_t, const CallSite*>> there;
-    for (const RankStep& rank : ranks_) {
-      for (const auto& [site, calls] : rank.calls.all()) {
-        if (site.place.kind != wanted.place.kind || !fits(site)) continue;
-        const std::size_t common =
-            common_start(site.module, wanted.module) + common_start(site.parameter, wanted.parameter);
-        there.emplace_back(common, rank.stage, &site);
-      }
-    }
-    std::ranges::stable_sort(there, std::greater(), [](const auto& one) { return std::get<0>(one); });
-    for (const auto& [common, stage, site] : there) add(stage, *site);
-  };
-  if (const auto known = learned(wanted.module)) {
-    CallSite site = wanted;
-    site.module = known->second;
-    add(known->first, site);
-  }
-  for (std::size_t stage = 0; stage < stages_; ++stage) add(stage, wanted);
-  add_where([&](const CallSite& site) {
-    return site.place == wanted.place && site.module == wanted.module && site.parameter == wanted.parameter;
-  });
-  add_where([&](const CallSite& site) { return site.place == wanted.place && site.type == wanted.type; });
-  if (!found.empty() || wanted.module.empty()) return found;
-  const auto is_around = [&](const CallSite& site) {
-    return site.module.starts_with(wanted.module) || wanted.module.starts_with(site.module);
-  };
-  add_where([&](const CallSite& site) {  // other lines: of another implementation of the module
-    return is_around(site) && site.type == wanted.type;
-  });
-  return found;
-}
-
-TensorParts WholeStep::parts_of(const Counterpart& of, const CallSlot& slot) const {
-  const auto ranks = static_cast<std::size_t>(std::ranges::count(ranks_, of.stage, &RankStep::stage));
-  TensorParts parts(ranks, of.calls);
-  std::size_t number = 0;
-  for (const RankStep& rank : ranks_) {
-    if (rank.stage != of.stage) continue;
-    const std::vector<SiteCall>* calls = rank.calls.at(of.site);
-    for (std::size_t i = 0; calls != nullptr && i < of.calls; ++i) {
-      const std::size_t call = of.first + i * of.stride;
-      if (call >= calls->size()) continue;
-      const CatalogTensor* tensor = tensor_at(rank, (*calls)[call], slot);
-      if (tensor != nullptr && !tensor->skipped.is_undefined()) parts.set(number, i, {rank.rank, tensor});
-    }
-    ++number;
-  }
-  return of.alone ? parts.of_rank(*of.alone) : parts;
 }
 
 JoinLimits WholeStep::limits_of(const CatalogTensor& golden, SiteKind kind) const {
@@ -287,7 +121,7 @@ JoinLimits WholeStep::limits_of(const CatalogTensor& golden, SiteKind kind) cons
   limits.tolerance = std::max(tolerance_, kSpacings * epsilon_of(golden.dtype));
   const bool is_number = golden.has_shape && golden.shape.empty();
   if (kind == SiteKind::backward || (kind == SiteKind::forward && is_number)) {
-    limits.factors = factors_of(ranks_.size() * micro_batches_ * golden_step_.ranks());
+    limits.factors = factors_of(ranks_.size() * micro_batches() * golden_step_.ranks());
   }
   return limits;
 }
@@ -309,7 +143,7 @@ std::vector<Joined> WholeStep::join_outputs(std::uint32_t golden, const Counterp
     Joined& output = outputs.emplace_back();
     if (!tensor->recorded()) continue;
     const SiteKind kind = golden_calls_.address(golden).site.place.kind;
-    output = joined(parts_of(with, {false, tensor->slot}), {golden_.rank, tensor}, kind);
+    output = joined(counterparts_.parts_of(with, {false, tensor->slot}), {golden_.rank, tensor}, kind);
   }
   return outputs;
 }
@@ -338,7 +172,7 @@ void WholeStep::doubt_alone() {
     all.alone.reset();
     for (std::size_t i = 0; i < label.outputs.size(); ++i) {
       if (!label.outputs[i].possible) continue;
-      const TensorParts parts = parts_of(all, {false, golden_.ops[g].outputs[i]->slot});
+      const TensorParts parts = counterparts_.parts_of(all, {false, golden_.ops[g].outputs[i]->slot});
       for (std::size_t rank = 0; rank < parts.ranks(); ++rank) {
         const CatalogTensor* other = parts.at(rank, 0).tensor;
         if (other != nullptr && !good_.contains(other)) label.state = State::differs;
@@ -383,7 +217,7 @@ void WholeStep::keep(std::uint32_t golden, Label label, const std::vector<std::o
     const double relative = output.difference.relative();
     if (output.fits && std::isfinite(relative)) learned_.largest = std::max(learned_.largest, relative);
     noise_.set(golden, i, i < noise.size() ? noise[i].value_or(0) : 0);
-    const TensorParts parts = parts_of(*label.where, {false, outputs[i]->slot});
+    const TensorParts parts = counterparts_.parts_of(*label.where, {false, outputs[i]->slot});
     for (std::size_t rank = 0; rank < parts.ranks(); ++rank) {
       for (std::size_t call = 0; call < parts.calls(); ++call) {
         if (label.state == State::found) good_.insert(parts.at(rank, call).tensor);
@@ -392,35 +226,8 @@ void WholeStep::keep(std::uint32_t golden, Label label, const std::vector<std::o
     }
   }
   const std::string& module = golden_calls_.address(golden).site.module;
-  if (label.state == State::found && !module.empty()) learn(module, *label.where);
+  if (label.state == State::found && !module.empty()) counterparts_.learn(module, *label.where);
   labels_[golden] = std::move(label);
-}
-
-// Also of the modules around it, as far as they have other names.
-void WholeStep::learn(std::string_view module, const Counterpart& where) {
-  std::string_view target = where.site.module;
-  while (!module.empty()) {
-    learned_.modules.try_emplace(std::string(module), where.stage, std::string(target));
-    const std::size_t at = module.rfind('/'), target_at = target.rfind('/');
-    if (at == std::string_view::npos || module.substr(at) != last_part(target)) return;
-    module = module.substr(0, at);
-    target = target_at == std::string_view::npos ? std::string_view() : target.substr(0, target_at);
-  }
-}
-
-// The module that is called so in the target, and its stage.
-std::optional<std::pair<std::size_t, std::string>> WholeStep::learned(std::string_view module) const {
-  for (std::string_view around = module; !around.empty();) {
-    const auto known = learned_.modules.find(std::string(around));
-    if (known != learned_.modules.end()) {
-      std::string_view rest = module.substr(around.size());
-      if (known->second.second.empty() && !rest.empty()) rest.remove_prefix(1);
-      return std::pair(known->second.first, known->second.second + std::string(rest));
-    }
-    const std::size_t at = around.rfind('/');
-    around = at == std::string_view::npos ? std::string_view() : around.substr(0, at);
-  }
-  return std::nullopt;
 }
 
 // A number that the op reads is not the golden one, although its result may be it times a factor. And gradients that
@@ -491,7 +298,7 @@ void WholeStep::look_at(std::uint32_t golden) {
     return noise_.pass_on(golden);
   }
   const CallSite& wanted = golden_calls_.address(golden).site;
-  const std::vector<Counterpart> candidates = counterparts(golden);
+  const std::vector<Counterpart> candidates = counterparts_.of(golden);
   for (const Counterpart& with : candidates) {
     Label label{State::found, with, join_outputs(golden, with)};
     const bool is_of_other_type = with.site.type != wanted.type;
@@ -518,10 +325,11 @@ void WholeStep::look_at(std::uint32_t golden) {
 WholeStep::InputBeside WholeStep::beside(std::uint32_t golden, const CompareInput& input,
                                          const Counterpart& with) const {
   const auto join_at = [&](const CallSlot& slot) {
-    return joined(parts_of(with, slot), {golden_.rank, input.tensor}, golden_calls_.address(golden).site.place.kind);
+    return joined(counterparts_.parts_of(with, slot), {golden_.rank, input.tensor},
+                  golden_calls_.address(golden).site.place.kind);
   };
   const CallSlot own{true, input.tensor->slot};
-  const std::optional<Shown> target = shown(with);
+  const std::optional<Shown> target = counterparts_.shown(with);
   if (!target) return {own, join_at(own)};
   const RankStep& of = ranks_[target->rank];
   const SiteCall& call = of.calls.at(with.site)->at(with.first);
@@ -549,7 +357,7 @@ WholeStep::InputBeside WholeStep::beside(std::uint32_t golden, const CompareInpu
 const CompareInput* WholeStep::input_at(std::size_t rank, std::uint32_t golden, const CompareInput& input) const {
   const Counterpart& with = *labels_[golden].where;
   const RankStep& of = ranks_[rank];
-  const std::vector<SiteCall>* calls = is_of(with, ranks_, rank) ? of.calls.at(with.site) : nullptr;
+  const std::vector<SiteCall>* calls = counterparts_.is_of(with, rank) ? of.calls.at(with.site) : nullptr;
   if (calls == nullptr || with.first >= calls->size()) return nullptr;
   const SiteCall& call = (*calls)[with.first];
   const std::vector<const CompareInput*> inputs = inputs_of(*of.side, call);
@@ -568,39 +376,21 @@ Joined WholeStep::join_input(std::uint32_t golden, const CompareInput& input, co
   return beside(golden, input, with).joined;
 }
 
-std::optional<WholeStep::Shown> WholeStep::shown(const Counterpart& of) const {
-  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-    if (!is_of(of, ranks_, rank)) continue;
-    const std::vector<SiteCall>* calls = ranks_[rank].calls.at(of.site);
-    if (calls != nullptr && of.first < calls->size()) return Shown{rank, (*calls)[of.first].last()};
-  }
-  return std::nullopt;
-}
-
-// The op with its counterparts on other ranks, and with those for other micro-batches if `of_all`.
-Counterpart WholeStep::counterpart_of(std::size_t rank, std::uint32_t op, bool of_all) const {
-  const SiteCalls::Address& address = ranks_[rank].calls.address(op);
-  const std::size_t there = calls_at(ranks_[rank].stage, address.site);
-  const std::size_t calls = of_all && there % micro_batches_ == 0 ? micro_batches_ : 1;
-  const std::size_t stride = there / calls;
-  return {ranks_[rank].stage, address.site, address.number % stride, stride, calls};
-}
-
 // Calls for each parameter are not of a micro-batch, although the number of micro-batches may divide theirs.
 Joined WholeStep::join_read(std::size_t rank, std::uint32_t op, const CompareInput& input, const TensorOf& golden,
                             SiteKind kind) const {
-  Joined of_batches = join_read(rank, counterpart_of(rank, op, true), input, golden, kind);
-  if (of_batches.fits || micro_batches_ == 1) return of_batches;
-  Joined of_one = join_read(rank, counterpart_of(rank, op, false), input, golden, kind);
+  Joined of_batches = join_read(rank, counterparts_.of(rank, op, true), input, golden, kind);
+  if (of_batches.fits || micro_batches() == 1) return of_batches;
+  Joined of_one = join_read(rank, counterparts_.of(rank, op, false), input, golden, kind);
   return of_one.fits ? of_one : of_batches;
 }
 
 Joined WholeStep::join_read(std::size_t rank, const Counterpart& with, const CompareInput& input,
                             const TensorOf& golden, SiteKind kind) const {
-  const TensorParts parts = parts_of(with, {true, input.tensor->slot});
+  const TensorParts parts = counterparts_.parts_of(with, {true, input.tensor->slot});
   Joined whole = joined(parts, golden, kind);
   if (whole.fits || parts.ranks() == 1) return whole;
-  Joined alone = joined(parts.of_rank(number_in_stage(ranks_, rank)), golden, kind);
+  Joined alone = joined(parts.of_rank(counterparts_.number_in_stage(rank)), golden, kind);
   return alone.fits || !whole.possible ? alone : whole;
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "ask/compare/compare.h"
+#include "ask/unsharded/counterparts.h"
 #include "ask/unsharded/joined_tensor.h"
 #include "ask/unsharded/noise.h"
 #include "ask/unsharded/rank_step.h"
@@ -21,18 +22,9 @@
 
 namespace sonde {
 
-// Of all ranks of a stage, or of the micro-batches on each: the calls that are one call of the golden run.
-struct Counterpart {
-  std::size_t stage = 0;
-  CallSite site;
-  std::size_t first = 0, stride = 1, calls = 1;  // numbers of calls at the site
-  // Only this rank of the stage has it: an expert, a part of the optimizer. At this place the others have something else.
-  std::optional<std::size_t> alone = {};
-};
-
 // Facts from the steps before.
 struct Learned {
-  std::map<std::string, std::pair<std::size_t, std::string>> modules;  // of golden modules: stage and module
+  Counterparts::Modules modules;
   std::set<std::pair<CallSite, std::size_t>> harmless;  // golden calls that are computed in another way: no effect
   std::map<std::pair<CallSite, std::size_t>, double> factors;     // of golden calls of the backward pass
   std::map<std::pair<CallSite, std::size_t>, Counterpart> alone;  // of golden calls that one rank has
@@ -66,7 +58,7 @@ class WholeStep {
   const GoldenStep& golden_step() const { return golden_step_; }
   const Learned& learned() const { return learned_; }
   const Label& label(std::uint32_t golden) const { return labels_[golden]; }
-  std::size_t micro_batches() const { return micro_batches_; }
+  std::size_t micro_batches() const { return counterparts_.micro_batches(); }
   const SiteCalls::Address& address(std::uint32_t golden) const { return golden_calls_.address(golden); }
   const std::vector<OtherNumber>& other_numbers() const { return other_numbers_; }
   // Golden ops of the backward pass that give gradients with another factor than they read, or than in the steps before.
@@ -80,12 +72,8 @@ class WholeStep {
   bool is_wrong(const CatalogTensor* output) const { return bad_.contains(output); }
   const Noise& noise() const { return noise_; }
 
-  // The op of the first rank that has it; null: none.
-  struct Shown {
-    std::size_t rank = 0;
-    std::uint32_t op = kNoOp;
-  };
-  std::optional<Shown> shown(const Counterpart& of) const;
+  using Shown = Counterparts::Shown;
+  std::optional<Shown> shown(const Counterpart& of) const { return counterparts_.shown(of); }
   // The input of the rank's counterpart where the golden op reads that one; null: it has none.
   const CompareInput* input_at(std::size_t rank, std::uint32_t golden, const CompareInput& input) const;
   // The input of a golden op beside what its counterpart reads there.
@@ -93,7 +81,6 @@ class WholeStep {
   // The tensor of a golden op of that kind beside what the rank's op, and its counterparts on other ranks, read.
   Joined join_read(std::size_t rank, std::uint32_t op, const CompareInput& input, const TensorOf& golden,
                    SiteKind kind) const;
-  std::size_t calls_at(std::size_t stage, const CallSite& site) const;
 
  private:
   void look_at(std::uint32_t golden);
@@ -107,19 +94,10 @@ class WholeStep {
   void look_for_factors(std::uint32_t golden);
   // `noise`: by output, the error that rounding explains.
   void keep(std::uint32_t golden, Label label, const std::vector<std::optional<double>>& noise = {});
-  void learn(std::string_view module, const Counterpart& where);
-  std::optional<std::pair<std::size_t, std::string>> learned(std::string_view module) const;
   std::optional<Label> found_alone(std::uint32_t golden, const Counterpart& with) const;
   void doubt_alone();
-  std::size_t calls_per_golden_call() const;
-  std::vector<Counterpart> counterparts(std::uint32_t golden) const;
-  void add_counterparts(std::uint32_t golden, const CallSite& site, std::size_t stage,
-                        std::vector<Counterpart>& out) const;
-  bool has_shape_of(std::uint32_t golden, const Counterpart& with) const;
-  Counterpart counterpart_of(std::size_t rank, std::uint32_t op, bool of_all) const;
   Joined join_read(std::size_t rank, const Counterpart& with, const CompareInput& input, const TensorOf& golden,
                    SiteKind kind) const;
-  TensorParts parts_of(const Counterpart& of, const CallSlot& slot) const;
   Joined joined(const TensorParts& parts, const TensorOf& golden, SiteKind kind) const;
   std::vector<Joined> join_outputs(std::uint32_t golden, const Counterpart& with) const;
   JoinLimits limits_of(const CatalogTensor& golden, SiteKind kind) const;
@@ -132,9 +110,8 @@ class WholeStep {
   const CompareOptions& options_;
   Learned& learned_;
   const SiteCalls& golden_calls_;
+  Counterparts counterparts_;
   double tolerance_ = 0;  // relative, beside the spacing of the type
-  std::size_t stages_ = 0;
-  std::size_t micro_batches_ = 1;
   std::vector<Label> labels_;
   std::set<const CatalogTensor*> good_, bad_;  // outputs of the target
   Noise noise_;

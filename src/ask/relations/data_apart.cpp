@@ -1,0 +1,211 @@
+#include "ask/relations/data_apart.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "ask/relations/element_order.h"
+#include "ask/relations/regions.h"
+#include "ask/relations/search.h"
+#include "ask/relations/standings.h"
+#include "read/operators/op_nature.h"
+#include "sonde/dtype.h"
+
+namespace sonde {
+namespace {
+
+constexpr std::string_view kOtherValues = "gives other values than the golden operator reads there";
+constexpr std::string_view kOtherPart = "gives another part of a golden tensor than the golden run reads";
+constexpr std::string_view kOtherOrder = "gives golden values in another order";
+
+// Operators of plain functions have a phase of their own.
+bool is_backward(const Pool& pool, std::uint32_t op) { return phase_of(pool.catalog_op(op)) == Phase::backward; }
+
+}  // namespace
+
+bool chooses(const Pool& pool, std::uint32_t op) {
+  const std::vector<std::uint32_t>&inputs = pool.ops[op].inputs, &outputs = pool.ops[op].outputs;
+  return inputs.size() != 1 || outputs.empty() ||
+         pool.tensors[inputs[0]].print.count != pool.tensors[outputs[0]].print.count;
+}
+
+bool DataApart::is_good(std::uint32_t tensor) const { return !is_bad(judgement_.standings[tensor]); }
+
+bool DataApart::is_plain(std::uint32_t tensor) const { return !is_floating(target_.tensors[tensor].of.tensor->dtype); }
+
+std::optional<Culprit> DataApart::read_with_weights() const {
+  for (const std::uint32_t op : region_.ops) {
+    const std::vector<std::uint32_t>& inputs = target_.ops[op].inputs;
+    if (target_.op(op).kind != OpKind::contraction && !looks_up(op)) continue;
+    if (!std::ranges::all_of(inputs, [&](std::uint32_t input) { return is_good(input); })) continue;
+    std::uint32_t data = kNoOp, weight = kNoOp;
+    for (const std::uint32_t input : inputs) {
+      if (roots_[input] == kNoOp || is_plain(input)) {
+        data = input;
+      } else if (weight == kNoOp && target_.tensors[input].shape.size() > 1) {
+        weight = roots_[input];
+      }
+    }
+    if (data == kNoOp || weight == kNoOp || !judgement_.relations[weight] || !judgement_.relations[data]) continue;
+    std::optional<Culprit> found = golden_data_of(op, data, judgement_.relations[weight].golden());
+    if (found || !looks_up(op)) return found;
+  }
+  return std::nullopt;
+}
+
+// Rows of a table by numbers.
+bool DataApart::looks_up(std::uint32_t op) const { return target_.is_type(op, "embedding"); }
+
+// Of data: it chose or made them.
+bool DataApart::is_maker(std::uint32_t op, std::uint32_t data) const {
+  return op != kNoOp && (moves_or_casts(target_.op(op).kind) || target_.tensors[data].print.is_constant());
+}
+
+std::optional<Culprit> DataApart::golden_data_of(std::uint32_t op, std::uint32_t data,
+                                                 std::uint32_t golden_weight) const {
+  for (const std::uint32_t reader : judgement_.golden.ops) {
+    const std::vector<std::uint32_t>& inputs = golden_.ops[reader].inputs;
+    const auto is_it = [&](std::uint32_t input) { return golden_roots_[input] == golden_weight; };
+    if (std::ranges::none_of(inputs, is_it)) continue;
+    if (is_backward(golden_, reader) != is_backward(target_, op)) continue;
+    for (const std::uint32_t input : inputs) {
+      // Numbers of rows may be kept in a buffer.
+      const bool is_data = golden_roots_[input] == kNoOp || !is_floating(golden_.tensors[input].of.tensor->dtype);
+      if (!is_data || golden_.tensors[input].print.count != target_.tensors[data].print.count) continue;
+      if (have_same_values(target_, data, golden_, input)) continue;
+      std::uint32_t maker = target_.tensors[data].op;
+      if (const auto order = element_order_of(target_, data); order && order->first != kNoOp) maker = order->first;
+      return Culprit{.op = is_maker(maker, data) ? maker : op, .golden = input, .what = std::string(kOtherValues)};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Culprit> DataApart::moved_before(const Culprit& culprit) const {
+  if (std::optional<Culprit> moved = wrongly_moved(culprit.op)) return moved;
+  if (!has_values_ || !culprit.what.empty()) return std::nullopt;
+  std::set<std::uint32_t> seen{culprit.op};
+  std::vector<std::uint32_t> waiting{culprit.op};
+  std::optional<Culprit> first;
+  for (std::size_t i = 0; i < waiting.size(); ++i) {
+    for (const std::uint32_t input : target_.ops[waiting[i]].inputs) {
+      const std::uint32_t maker = target_.tensors[input].op;
+      if (maker == kNoOp || roots_[input] != kNoOp) continue;
+      if (auto other = gives_other_part(input); other && (!first || other->op < first->op)) first = std::move(other);
+      const bool has_order = is_good(input) && judgement_.relations[input];
+      if (has_order && is_regular(input)) continue;
+      if (has_order && puts_in_order(target_, maker) && !reads_irregular(maker) && (!first || maker < first->op)) {
+        first = Culprit{.op = maker, .golden = judgement_.relations[input].golden(), .what = std::string(kOtherOrder)};
+      }
+      if (seen.insert(maker).second) waiting.push_back(maker);
+    }
+  }
+  return first;
+}
+
+bool DataApart::reads_irregular(std::uint32_t op) const {
+  return std::ranges::any_of(target_.ops[op].inputs, [&](std::uint32_t input) {
+    return target_.tensors[input].op != kNoOp && judgement_.relations[input] && !is_regular(input);
+  });
+}
+
+// A part of a golden tensor, of which the golden run reads other parts of this size.
+std::optional<Culprit> DataApart::gives_other_part(std::uint32_t tensor) const {
+  const Relation& relation = judgement_.relations[tensor];
+  const std::uint32_t maker = target_.tensors[tensor].op;
+  const bool is_part = relation.kind == RelationKind::cut && !relation.is_of_sums && !relation.weak && is_good(tensor);
+  if (!is_part || !moves_or_casts(target_.op(maker).kind) || !chooses(target_, maker)) return std::nullopt;
+  const RoundedNumbers whole = rounded_numbers(golden_.tensors[relation.golden()].print);
+  bool has_others = false;
+  for (std::uint32_t op = 0; op < golden_.ops.size(); ++op) {
+    const PoolOp& own = golden_.ops[op];
+    if (own.inputs.size() != 1 || !moves_or_casts(golden_.op(op).kind)) continue;
+    if (rounded_numbers(golden_.tensors[own.inputs[0]].print) != whole) continue;
+    for (const std::uint32_t output : own.outputs) {
+      if (golden_.tensors[output].print.count != target_.tensors[tensor].print.count) continue;
+      if (have_same_values(target_, tensor, golden_, output)) return std::nullopt;
+      has_others = true;
+    }
+  }
+  if (!has_others) return std::nullopt;
+  return Culprit{.op = maker, .golden = relation.golden(), .what = std::string(kOtherPart)};
+}
+
+// A tensor that `op` reads has golden elements in an order that is not golden: the operator that moved them.
+std::optional<Culprit> DataApart::wrongly_moved(std::uint32_t op) const {
+  for (const std::uint32_t input : target_.ops[op].inputs) {
+    std::uint32_t moved = kNoOp;
+    for (std::uint32_t at = input; target_.tensors[at].op != kNoOp && !is_regular(at);) {
+      const std::uint32_t maker = target_.tensors[at].op;
+      if (!moves_or_casts(target_.op(maker).kind) || target_.ops[maker].inputs.empty()) break;
+      moved = maker;
+      at = target_.ops[maker].inputs.front();
+    }
+    // The order is older where its input has it, too.
+    if (moved != kNoOp && !target_.ops[moved].inputs.empty()) {
+      const std::uint32_t read = target_.ops[moved].inputs.front();
+      if (target_.tensors[read].op != kNoOp && is_good(read) && judgement_.relations[read] && !is_regular(read))
+        continue;
+    }
+    if (moved != kNoOp && chooses(target_, moved))
+      return Culprit{.op = moved, .golden = judgement_.relations[input].golden(), .what = std::string(kOtherOrder)};
+  }
+  return std::nullopt;
+}
+
+std::optional<Culprit> DataApart::chosen_otherwise(const Culprit& culprit) const {
+  if (!culprit.golden || culprit.group.size() > 1) return std::nullopt;
+  const std::uint32_t other = golden_.tensors[*culprit.golden].op;
+  if (other == kNoOp || golden_.op(other).kind != target_.op(culprit.op).kind) return std::nullopt;
+  // The golden run may add up in another order: then an operator before the golden one reads it.
+  const std::vector<std::uint32_t> others =
+      is_sum(golden_, other) ? before_in(golden_, judgement_.golden, other) : std::vector<std::uint32_t>{other};
+  for (const std::uint32_t input : target_.ops[culprit.op].inputs) {
+    const std::uint32_t maker = target_.tensors[input].op;
+    if (maker == kNoOp || is_plain(input) || roots_[input] != kNoOp || !judgement_.relations[input]) continue;
+    // Of several parts the reader chose one.
+    const bool has_parts = target_.ops[maker].outputs.size() > 1;
+    if (!moves_or_casts(target_.op(maker).kind) || has_parts || !chooses(target_, maker) || reads_same(others, input))
+      continue;
+    return Culprit{.op = chooser_of(maker), .golden = culprit.golden, .what = std::string(kOtherValues)};
+  }
+  return std::nullopt;
+}
+
+bool DataApart::reads_same(const std::vector<std::uint32_t>& golden_ops, std::uint32_t tensor) const {
+  bool has_like = false;
+  for (const std::uint32_t op : golden_ops) {
+    for (const std::uint32_t input : golden_.ops[op].inputs) {
+      if (golden_.tensors[input].print.count != target_.tensors[tensor].print.count) continue;
+      has_like = true;
+      if (have_same_values(target_, tensor, golden_, input)) return true;
+    }
+  }
+  return !has_like;
+}
+
+// The operator itself, or the one that made the indices that it reads, if no golden tensor has them.
+std::uint32_t DataApart::chooser_of(std::uint32_t op) const {
+  for (const std::uint32_t input : target_.ops[op].inputs) {
+    const std::uint32_t maker = target_.tensors[input].op;
+    if (maker != kNoOp && is_plain(input) && !is_good(input)) return maker;
+  }
+  return op;
+}
+
+// Joined parts of one golden tensor go forward, each perhaps several times, without gaps where tensors are joined.
+bool DataApart::is_regular(std::uint32_t tensor) const {
+  const Relation& relation = judgement_.relations[tensor];
+  const bool is_joined = target_.ops[target_.tensors[tensor].op].inputs.size() > 1;
+  if (relation.kind != RelationKind::joined || relation.is_of_sums) return true;
+  const std::vector<RelationPart>& parts = relation.parts;
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    if (parts[i].golden != parts[0].golden || parts[i].axis != parts[0].axis) return true;
+    const std::int64_t last = parts[i - 1].start + parts[i - 1].step * (parts[i - 1].count - 1);
+    if (parts[i].start < last || (is_joined && parts[i].start != last + 1)) return false;
+  }
+  return true;
+}
+
+}  // namespace sonde
