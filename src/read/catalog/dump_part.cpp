@@ -54,7 +54,8 @@ Status check_part(const Catalog& catalog, const DumpPart& part) {
   std::string wrong;
   if (part.rank && !ranks.contains(*part.rank)) {
     wrong = fmt::format("no rank {}; there is {}", *part.rank, list_of(ranks));
-  } else if (!part.request.empty() && !requests.contains(part.request)) {
+  } else if (!part.request.empty() &&
+             std::ranges::none_of(requests, [&](const std::string& one) { return is_meant(one, part.request); })) {
     wrong = fmt::format("no step of request '{}'; {}", part.request, text_of_requests(requests));
   } else if (graphs.empty()) {
     return {};

@@ -22,7 +22,8 @@ struct DumpPart {
     return (!graph || *graph == step.id.graph) && steps.contains(step.id.number) && has_request(step);
   }
   bool has_request(const CatalogStep& step) const {
-    return request.empty() || std::ranges::find(step.requests, request, &StepRequest::request) != step.requests.end();
+    return request.empty() ||
+           std::ranges::any_of(step.requests, [&](const StepRequest& one) { return is_meant(one.request, request); });
   }
 };
 

@@ -60,6 +60,20 @@ TEST(DumpPart, ARequestHasTheStepsThatWorkedOnIt) {
   EXPECT_EQ(run.complaint({*parse_steps("1"), {}, {}, "r2"}), "no step 1; there is 2 in 'run7'");
 }
 
+TEST(DumpPart, ARequestIsMeantByTheNameThatTheUserKnows) {
+  for (const char* request : {"mine", "mine-1f0c23ab", "mine-3-1f0c23ab", "cmpl-mine-0-1f0c23ab",
+                              "chatcmpl-mine-1f0c23ab", "embd-mine-0-1f0c23ab"}) {
+    EXPECT_TRUE(is_meant(request, "mine")) << request;
+  }
+  EXPECT_TRUE(is_meant("cmpl-mine-0-1f0c23ab", "cmpl-mine")) << "as the answer of the server has it";
+  EXPECT_TRUE(is_meant("0-1f0c23ab", "0"));
+  for (const char* request : {"", "yours", "mine2", "mine-1f0c23", "mine-1f0c23ag", "mine-1f0c23abc", "mine2-1f0c23ab",
+                              "mine-x-1f0c23ab", "other-mine-1f0c23ab"}) {
+    EXPECT_FALSE(is_meant(request, "mine")) << request;
+  }
+  EXPECT_FALSE(is_meant("-1f0c23ab", "")) << "no name";
+}
+
 TEST(DumpPart, StepsAreAList) {
   EXPECT_TRUE(parse_steps("")->is_all());
   EXPECT_TRUE(parse_steps("0-5")->contains(3));
