@@ -123,7 +123,11 @@ def table_of(results, of):
     for style in all_styles().values():
         found = [by_place.get((style.name, column), "") for column in columns]
         if any(found):
-            rows.append([style.title, *("✓" if outcome in RIGHT else outcome for outcome in found)])
+            marks = ["✓" if outcome in RIGHT else outcome for outcome in found]
+            if rows and style.title == f"{rows[-1][0]}, compiled" and marks == rows[-1][1:]:
+                rows[-1][0] += ", also compiled"
+            else:
+                rows.append([style.title, *marks])
     names = [fault_of(column).replace("_", " ") for column in columns]
     return table(["style", *names], rows) if rows else ""
 
