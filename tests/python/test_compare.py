@@ -95,13 +95,17 @@ DUMPS = """
 """
 
 
-@pytest.fixture(scope="module")
-def dumps(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("compare", numbered=True)
-    (directory / "train.py").write_text(textwrap.dedent(DUMPS))
-    made = run_in(directory, None, sys.executable, "train.py", directory)
+def with_dumps_of(directory, name, program):
+    """The directory, in which the program has left its dumps."""
+    (directory / name).write_text(textwrap.dedent(program))
+    made = run_in(directory, None, sys.executable, name, directory)
     assert made.status == 0, made.stderr
     return directory
+
+
+@pytest.fixture(scope="module")
+def dumps(tmp_path_factory):
+    return with_dumps_of(tmp_path_factory.mktemp("compare", numbered=True), "train.py", DUMPS)
 
 
 @pytest.fixture(scope="module")
@@ -184,10 +188,7 @@ GROWN_A_LITTLE = """
 
 @pytest.fixture(scope="module")
 def grown_a_little(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("grown", numbered=True)
-    (directory / "grown.py").write_text(textwrap.dedent(GROWN_A_LITTLE))
-    made = run_in(directory, None, sys.executable, "grown.py", directory)
-    assert made.status == 0, made.stderr
+    directory = with_dumps_of(tmp_path_factory.mktemp("grown", numbered=True), "grown.py", GROWN_A_LITTLE)
     return lambda *arguments: run_in(directory, None, CLI, "compare", *arguments)
 
 

@@ -9,8 +9,14 @@ namespace sonde {
 CompareFinding& StepFindings::add(FindingKind kind, const ComparedOp& op, const CatalogOp* culprit, bool in_golden,
                                   const ComparedTensor* tensor, std::string what) {
   CompareFinding& finding = findings_.emplace_back();
-  finding = {kind,  index_, &op,   culprit, in_golden, tensor, {}, std::move(what), op.target_index,
-             false, false,  false, false,   {}};
+  finding.kind = kind;
+  finding.step = index_;
+  finding.op = &op;
+  finding.culprit = culprit;
+  finding.in_golden = in_golden;
+  finding.tensor = tensor;
+  finding.what = std::move(what);
+  finding.place = op.target_index;
   if (tensor == nullptr) return finding;
   finding.factor = factor_between(*tensor->difference);
   if (kind != FindingKind::parameter) return finding;

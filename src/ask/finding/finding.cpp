@@ -5,6 +5,31 @@
 #include "read/catalog/slot_text.h"
 
 namespace sonde {
+namespace {
+
+std::string_view purpose_of(NextKind kind) {
+  switch (kind) {
+    case NextKind::values:
+      return "its values";
+    case NextKind::readers:
+      return "what it read, and who reads its result";
+    case NextKind::recording:
+      return "a recording with the values of the suspects";
+    case NextKind::browser:
+      return "all of it in a browser";
+    case NextKind::target_op:
+      return "the operator in the target";
+    case NextKind::golden_op:
+      return "the operator in golden";
+    case NextKind::all_ops:
+      return "every operator with its numbers";
+    case NextKind::browser_of_both:
+      return "both in a browser";
+  }
+  return "";
+}
+
+}  // namespace
 
 FindingTensor finding_tensor(const CatalogRank& rank, const CatalogOp& op, const CatalogTensor& tensor) {
   FindingTensor out;
@@ -75,28 +100,7 @@ std::string place_options(StepId step, std::optional<std::uint32_t> rank) {
 }
 
 NextCommand next_command(NextKind kind, std::string command) {
-  const auto purpose = [kind] {
-    switch (kind) {
-      case NextKind::values:
-        return "its values";
-      case NextKind::readers:
-        return "what it read, and who reads its result";
-      case NextKind::recording:
-        return "a recording with the values of the suspects";
-      case NextKind::browser:
-        return "all of it in a browser";
-      case NextKind::target_op:
-        return "the operator in the target";
-      case NextKind::golden_op:
-        return "the operator in golden";
-      case NextKind::all_ops:
-        return "every operator with its numbers";
-      case NextKind::browser_of_both:
-        return "both in a browser";
-    }
-    return "";
-  };
-  return {.kind = kind, .purpose = purpose(), .command = std::move(command)};
+  return {.kind = kind, .purpose = std::string(purpose_of(kind)), .command = std::move(command)};
 }
 
 std::string slot_name(bool is_input, std::uint32_t slot) {

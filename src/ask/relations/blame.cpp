@@ -323,7 +323,7 @@ void take_numbers(Relation& relation, PoolTensor& tensor, PoolTensor& other) {
   other.print.min = sums.golden_min;
   other.print.max = sums.golden_max;
   other.print.non_finite = sums.non_finite_pairs();
-  for (PoolTensor* one : {&tensor, &other}) one->print.whole_numbers = !is_floating(one->of.tensor->dtype);
+  for (PoolTensor* one : {&tensor, &other}) one->print.whole_numbers = !one->has_fractions();
   relation.weak = tensor.print.proves_nothing();
 }
 

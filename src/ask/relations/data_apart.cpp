@@ -10,7 +10,6 @@
 #include "ask/relations/search.h"
 #include "ask/relations/standings.h"
 #include "read/operators/op_nature.h"
-#include "sonde/dtype.h"
 
 namespace sonde {
 namespace {
@@ -32,7 +31,7 @@ bool chooses(const Pool& pool, std::uint32_t op) {
 
 bool DataApart::is_good(std::uint32_t tensor) const { return !is_bad(judgement_.standings[tensor]); }
 
-bool DataApart::is_plain(std::uint32_t tensor) const { return !is_floating(target_.tensors[tensor].of.tensor->dtype); }
+bool DataApart::is_plain(std::uint32_t tensor) const { return !target_.tensors[tensor].has_fractions(); }
 
 std::optional<Culprit> DataApart::read_with_weights() const {
   for (const std::uint32_t op : region_.ops) {
@@ -71,7 +70,7 @@ std::optional<Culprit> DataApart::golden_data_of(std::uint32_t op, std::uint32_t
     if (is_backward(golden_, reader) != is_backward(target_, op)) continue;
     for (const std::uint32_t input : inputs) {
       // Numbers of rows may be kept in a buffer.
-      const bool is_data = golden_roots_[input] == kNoOp || !is_floating(golden_.tensors[input].of.tensor->dtype);
+      const bool is_data = golden_roots_[input] == kNoOp || !golden_.tensors[input].has_fractions();
       if (!is_data || golden_.tensors[input].print.count != target_.tensors[data].print.count) continue;
       if (have_same_values(target_, data, golden_, input)) continue;
       std::uint32_t maker = target_.tensors[data].op;

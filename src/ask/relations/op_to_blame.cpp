@@ -15,7 +15,6 @@
 #include "ask/relations/tokens_apart.h"
 #include "ask/relations/weights_apart.h"
 #include "read/operators/op_nature.h"
-#include "sonde/dtype.h"
 
 namespace sonde {
 namespace {
@@ -130,7 +129,7 @@ class Finder {
   }
 
   bool is_good(std::uint32_t tensor) const { return !is_bad(judgement_.standings[tensor]); }
-  bool is_plain(std::uint32_t tensor) const { return !is_floating(target_.tensors[tensor].of.tensor->dtype); }
+  bool is_plain(std::uint32_t tensor) const { return !target_.tensors[tensor].has_fractions(); }
 
   // Golden tensors of the region that correspond to nothing: what the target should have made.
   void gather_free() {
@@ -361,8 +360,7 @@ class Finder {
     constexpr std::size_t kMostCandidates = 24;
     for (std::size_t i = 0; i < std::min(candidates->second.size(), kMostCandidates); ++i) {
       const std::uint32_t other = candidates->second[i];
-      if (is_plain(output) == is_floating(golden_.tensors[other].of.tensor->dtype) &&
-          golden_.tensors[other].computed == nullptr) {
+      if (is_plain(output) == golden_.tensors[other].has_fractions() && golden_.tensors[other].computed == nullptr) {
         continue;
       }
       const double likeness = likeness_of(target_, output, golden_, other) + bonus(op, other);

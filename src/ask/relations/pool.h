@@ -13,6 +13,7 @@
 #include "ground/base/mutex.h"
 #include "read/catalog/dump_part.h"
 #include "read/measure/tensor_difference.h"
+#include "sonde/dtype.h"
 
 namespace sonde {
 
@@ -47,7 +48,8 @@ struct PoolTensor {
   std::vector<std::uint32_t> readers = {};        // operators of the pool
 
   bool is_weight() const { return op == kNoOp && of.tensor->parameter.is_parameter(); }
-  std::vector<std::int64_t> whole_shape() const;  // with its 1s
+  bool has_fractions() const { return is_floating(of.tensor->dtype); }  // else whole numbers, or flags
+  std::vector<std::int64_t> whole_shape() const;                        // with its 1s
 };
 
 struct PoolOp {

@@ -10,7 +10,6 @@
 #include "ask/relations/standings.h"
 #include "ask/relations/weights_apart.h"
 #include "read/operators/op_nature.h"
-#include "sonde/dtype.h"
 
 namespace sonde {
 namespace {
@@ -40,7 +39,7 @@ bool is_sum(const Pool& pool, std::uint32_t op) { return pool.is_type(op, "add")
 // Results: nothing but an optimizer or the program reads them.
 bool is_end(const Pool& pool, std::uint32_t tensor, bool has_gradients, bool forward_only) {
   const PoolTensor& own = pool.tensors[tensor];
-  if (own.op == kNoOp || own.computed != nullptr || !is_floating(own.of.tensor->dtype)) return false;
+  if (own.op == kNoOp || own.computed != nullptr || !own.has_fractions()) return false;
   // With gradients a loss is not the only result, and that of a part of the batch has no counterpart.
   if (own.print.count == 0 || (own.print.count == 1 && has_gradients)) return false;
   if (own.print.is_constant() && own.print.count > 1) return false;

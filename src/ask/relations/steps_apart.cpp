@@ -149,8 +149,7 @@ std::vector<std::uint32_t> StepsApart::hiders_before(const std::vector<std::uint
     const std::vector<std::uint32_t>& inputs = target_.ops[at].inputs;
     if (inputs.size() > 1) found.push_back(at);
     const auto before = std::ranges::find_if(inputs, [&](std::uint32_t input) {
-      return is_floating(target_.tensors[input].of.tensor->dtype) &&
-             element_count(target_.tensors[input].of.tensor->shape) == scores;
+      return target_.tensors[input].has_fractions() && element_count(target_.tensors[input].of.tensor->shape) == scores;
     });
     at = before == inputs.end() ? kNoOp : target_.tensors[*before].op;
   }

@@ -9,7 +9,6 @@
 
 #include "ground/base/shape.h"
 #include "read/operators/op_nature.h"
-#include "sonde/dtype.h"
 
 namespace sonde {
 namespace {
@@ -96,7 +95,7 @@ std::optional<double> TokensApart::position_read(std::uint32_t op, std::uint32_t
       input = target_.ops[target_.tensors[input].op].inputs[0];
     }
     const PoolTensor& tensor = target_.tensors[input];
-    if (is_floating(tensor.of.tensor->dtype) || tensor.print.count != 1 || tensor.is_weight()) continue;
+    if (tensor.has_fractions() || tensor.print.count != 1 || tensor.is_weight()) continue;
     from = input;
     return tensor.print.min;
   }

@@ -14,7 +14,6 @@
 #include "ask/relations/names_of_weights.h"
 #include "ask/relations/orders_of_weights.h"
 #include "read/operators/op_family.h"
-#include "sonde/dtype.h"
 
 namespace sonde {
 
@@ -74,7 +73,7 @@ class Weights {
   std::uint32_t first_with_fractions() const {
     for (const std::uint32_t op : judgement_.target.ops) {
       for (const std::uint32_t output : target_.ops[op].outputs) {
-        if (is_floating(target_.tensors[output].of.tensor->dtype) && !is_good(output)) return op;
+        if (target_.tensors[output].has_fractions() && !is_good(output)) return op;
       }
     }
     return judgement_.target.ops.front();
@@ -160,11 +159,9 @@ class Weights {
 
   // Places that one program keeps and the other computes, such as where each table begins, were not left behind.
   void add_not_carried_over(std::uint32_t op, std::uint32_t weight) {
-    const auto has_fractions = [&](std::uint32_t output) {
-      return is_floating(target_.tensors[output].of.tensor->dtype);
-    };
-    const bool is_place = !is_floating(target_.tensors[weight].of.tensor->dtype) &&
-                          std::ranges::none_of(target_.ops[op].outputs, has_fractions);
+    const auto has_fractions = [&](std::uint32_t output) { return target_.tensors[output].has_fractions(); };
+    const bool is_place =
+        !target_.tensors[weight].has_fractions() && std::ranges::none_of(target_.ops[op].outputs, has_fractions);
     if (is_place) return;
     const std::size_t before = found_.size();
     add(weight, op, "corresponds to no golden parameter: it was not carried over");
