@@ -44,6 +44,7 @@ class ModuleNames:
         self._prefixes: dict[str, str] = {}  # label -> beginning of its parameters' names
         # class name -> labels of roots that died: a module that is recreated in each step keeps its name
         self._free: dict[str, list[str]] = {}
+        self._examples: set[int] = set()  # ids of roots that only torch.jit.trace has called; their labels are free
         self._roots: list[weakref.ref[nn.Module]] = []  # in order of first call
         # id of a root that is part of an uncalled model -> that model
         self._owners: dict[int, weakref.ref[nn.Module]] = {}
@@ -52,17 +53,18 @@ class ModuleNames:
         self._all = Owners()
         self._count = 0
 
-    def add_root(self, module: nn.Module) -> None:
+    def add_root(self, module: nn.Module, is_example: bool = False) -> None:
         """A module called by no other module: `network-…` for the first, `network1-…` for the next.
 
-        Where it is part of a model that is not called itself (`model.encode(x)`), the model is the root.
+        Where it is part of a model that is not called itself (`model.encode(x)`), the model is the root. That a module
+        is called as an example, by torch.jit.trace, takes no name from the models that are called later.
         """
         module = program_module(module)
         if id(module) in self._labels or id(module) in self._paths:
             return
         owner = self._all.outermost(module) if has_parameters(module) else None
         if owner is not None:
-            self.add_root(owner)
+            self.add_root(owner, is_example)
             self._owners[id(module)] = weakref.ref(owner)
             if id(module) in self._paths:
                 return
@@ -81,6 +83,31 @@ class ModuleNames:
         self._roots.append(weakref.ref(module))
         self._watch(module)
         self._remember(module, label)
+        if is_example:
+            self._examples.add(id(module))
+            self._free.setdefault(kind, []).append(label)
+
+    def called(self, module: nn.Module) -> None:
+        """The program calls the root `module` itself: what was an example so far has a name of its own from now on."""
+        module = self.owner_of(module)
+        if id(module) not in self._examples:
+            return
+        self._examples.discard(id(module))
+        label = self._labels[id(module)]
+        free = self._free[class_name(module)]
+        if label in free:
+            free.remove(label)
+            return
+        self._forget(module)
+        self.add_root(module)
+        self._stale()
+
+    def _forget(self, root: nn.Module) -> None:
+        """The name of `root` is another model's now."""
+        del self._labels[id(root)]
+        self._roots = [reference for reference in self._roots if reference() is not root]
+        for _, module in modules_below(root):
+            self._paths.pop(id(module), None)
 
     def root_modules(self) -> list[nn.Module]:
         """Roots that are alive, in order of first call."""
@@ -138,7 +165,9 @@ class ModuleNames:
         label = self._labels.pop(identity, None)
         if label is not None:
             self._roots = [reference for reference in self._roots if reference() is not None]
-            self._free.setdefault(label.partition("-")[2], []).append(label)
+            if identity not in self._examples:
+                self._free.setdefault(label.partition("-")[2], []).append(label)
+        self._examples.discard(identity)
         self._paths.pop(identity, None)
         self._stale()
 

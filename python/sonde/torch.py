@@ -197,7 +197,7 @@ class TorchHost(Host):
         """A chain of calls begins with `module`. If it is new, watches its forwards from now on."""
         if self.closed or id(module) in self.roots or not issubclass(type(module), nn.Module):
             return
-        self.names.add_root(module)
+        self.names.add_root(module, is_example=_is_traced())
         if issubclass(type(module), ParametrizationList):
             return  # the value of an attribute, not a called model
         hooks = attributes(module).get("_forward_pre_hooks", {})
@@ -249,6 +249,7 @@ class TorchHost(Host):
             parameters = self._has_parameters(module)
             if self._is_no_step(parameters):
                 return
+            self.names.called(module)
             self.roots_seen = self.roots_seen or parameters
             if not parameters and not self.roots_seen:
                 self._settle_after_some_calls()

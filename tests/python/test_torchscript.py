@@ -5,6 +5,7 @@ import pathlib
 import re
 import sys
 
+import dumps
 import pytest
 from processes import CLI
 
@@ -127,6 +128,39 @@ def test_parameters_have_their_names(both):
     parameters = {op["op_name"] for op in both.ops() if op["is_parameter"]}
     assert {"block.conv.weight", "head.1.bias"} <= parameters
     assert sum(name.endswith("block.conv.weight") for name in parameters) == 4
+
+
+TRACED_ONLY = """
+    import sys, torch
+    from torch import nn
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.head = nn.Linear(3, 2)
+
+        def forward(self, x):
+            return self.head(x)
+
+    example = Net()
+    torch.jit.trace(example, torch.ones(2, 3))
+    other = Net()
+    for model in {"other": [other, example], "same": [example, other]}[sys.argv[1]]:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model(torch.ones(2, 3)).square().mean().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("first", ["other", "same"])
+def test_a_module_that_is_only_traced_takes_no_name_from_the_model_that_trains(sonde, script, dump, first):
+    """Both are alive, so that no name is free by chance."""
+    done = sonde("run", "--out", dump, "--", sys.executable, script(TRACED_ONLY), first)
+    assert done.status == 0, done.stderr
+    weights = {row["Op Name"]: row["L2Norm Value"] for step in (0, 1) for row in dumps.statistics(dump, step)}
+    names = [name for name in weights if name.endswith("head.weight")]
+    assert names == ["head.weight", "network1-Net.head.weight"]
+    assert len(set(map(weights.get, names))) == 2
 
 
 # Programs in files that somebody else wrote, which name a file that they do not come from.
