@@ -173,7 +173,9 @@ def test_a_rank_that_dies_is_named_and_what_it_wrote_is_readable(sonde, script, 
     assert done.status != 0
     (ended,) = [line for line in done.stderr.splitlines() if line.startswith("sonde: rank 1 ended without closing")]
     # A kill comes at any time; operators may be there whose statistics are not yet.
-    wrote = r"the dump \(a kill, os\._exit, Pool\.terminate\(\)\): it wrote (?:no operator|(\d+) operators? in (\d) step)"
+    wrote = (
+        r"the dump \(a kill, os\._exit, Pool\.terminate\(\)\): it wrote (?:no operator|(\d+) operators? in (\d) step)"
+    )
     said = re.search(wrote, ended)
     assert said, ended
     ranks = json.loads(sonde("ls", dump, "--json").stdout)["ranks"]
