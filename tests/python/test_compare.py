@@ -152,7 +152,7 @@ GROWN_A_LITTLE = """
     import torch
     import sonde
 
-    def dump(name, dtype, change):
+    def dump(name, dtype, change, saved_data):
         torch.manual_seed(0)
         up, down, head = torch.nn.Linear(32, 64), torch.nn.Linear(64, 32), torch.nn.Linear(32, 8)
         net = torch.nn.ModuleList([up, down, head]).to(dtype)
@@ -163,11 +163,12 @@ GROWN_A_LITTLE = """
                 self.parts = net
 
             def forward(self, x):
-                return head(torch.nn.functional.layer_norm(x + down(change(up(x))), (32,)))
+                part = change(down(torch.relu(up(x))))  # small beside what it is added to
+                return head(torch.nn.functional.layer_norm(x * 8 + part, (32,)))
 
         model = Net()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-        with sonde.capture(out=f"{sys.argv[1]}/{name}", saved_data="statistic"):
+        with sonde.capture(out=f"{sys.argv[1]}/{name}", saved_data=saved_data):
             for _ in range(2):
                 optimizer.zero_grad()
                 model(torch.randn(32, 32).to(dtype)).float().square().mean().backward()
@@ -182,7 +183,8 @@ GROWN_A_LITTLE = """
     }
     for dtype in ("float16", "bfloat16"):
         for name, change in CHANGES.items():
-            dump(f"{dtype}_{name}", getattr(torch, dtype), change)
+            for saved_data in ("statistic", "tensor"):
+                dump(f"{saved_data}_{dtype}_{name}", getattr(torch, dtype), change, saved_data)
 """
 
 
@@ -192,21 +194,26 @@ def grown_a_little(tmp_path_factory):
     return lambda *arguments: run_in(directory, None, CLI, "compare", *arguments)
 
 
+@pytest.mark.parametrize("saved_data", ["statistic", "tensor"])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize(("change", "op"), [("scaled", "mul"), ("shrunk", "mul"), ("shifted", "add")])
-def test_statistics_show_an_op_that_changes_many_elements_by_a_spacing(grown_a_little, dtype, change, op):
-    run = grown_a_little(f"{dtype}_{change}", f"{dtype}_none")
+def test_an_op_that_changes_many_elements_by_a_spacing_is_named(grown_a_little, saved_data, dtype, change, op):
+    changed, none = f"{saved_data}_{dtype}_{change}", f"{saved_data}_{dtype}_none"
+    run = grown_a_little(changed, none)
     assert run.status == 1, run.stdout + run.stderr
     first = run.stdout.splitlines()[0]
-    assert first.startswith(f"first difference: step 0, {op} Default/network-Net/{op}-op0, grown.py:"), first
-    run = grown_a_little(f"{dtype}_none", f"{dtype}_{change}")
+    assert first.startswith(f"first difference: step 0, {op} Default/network-Net/{op}-op"), first
+    assert "grown.py:" in first
+    run = grown_a_little(none, changed)
     assert run.status == 1, run.stdout + run.stderr
-    assert f"golden op {op} Default/network-Net/{op}-op0, grown.py:" in run.stdout.splitlines()[0]
+    assert f"golden op {op} Default/network-Net/{op}-op" in run.stdout.splitlines()[0]
 
 
+@pytest.mark.parametrize("saved_data", ["statistic", "tensor"])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_two_ops_of_which_one_undoes_the_other_are_no_difference(grown_a_little, dtype):
-    for pair in ((f"{dtype}_undone", f"{dtype}_none"), (f"{dtype}_none", f"{dtype}_undone")):
+def test_two_ops_of_which_one_undoes_the_other_are_no_difference(grown_a_little, saved_data, dtype):
+    undone, none = f"{saved_data}_{dtype}_undone", f"{saved_data}_{dtype}_none"
+    for pair in ((undone, none), (none, undone)):
         run = grown_a_little(*pair)
         assert run.status == 0, run.stdout + run.stderr
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "ask/compare/compare_words.h"
 #include "read/operators/op_nature.h"
+#include "read/operators/op_work.h"
 
 namespace sonde {
 namespace {
@@ -34,8 +36,23 @@ bool is_built_otherwise(const CompareFacts& facts, const ComparedOp& op) {
 // More than rounding, and more than the differences before it explain.
 bool is_changed(const CompareFacts& facts, const ComparedTensor& tensor) {
   const TensorDifference& difference = *tensor.difference;
-  if (!is_comparable(tensor) || difference.by != ComparedBy::statistics) return false;
-  return difference.relative() > least_error_of_addition(difference) + 16 * std::max(facts.seen.now, facts.seen.before);
+  if (!is_comparable(tensor)) return false;
+  const double seen = 16 * std::max(facts.seen.now, facts.seen.before);
+  return difference.relative() > 4 * coarser_spacing(difference) + seen ||
+         common_error(difference) > least_error_of_addition(difference) + seen;
+}
+
+// A sum in which the other terms are the same: its result differs by what this term does, however little of that shows.
+bool adds_the_same_to(const CompareFacts& facts, const ComparedOp& op, const ComparedTensor& read) {
+  if (op.target.size() != 1 || op.golden.size() != 1 || op.inputs.size() < 2) return false;
+  const CatalogOp &mine = *op.target.front(), &theirs = *op.golden.front();
+  const auto is_sum = [](const CatalogOp& of) {
+    return work_of(single_type_of_plain(shared_type(of.op_type))) == OpWork::add;
+  };
+  if (!is_sum(mine) || !is_sum(theirs) || !numbers_apart(mine, theirs).empty()) return false;
+  return std::ranges::all_of(op.inputs, [&](const ComparedTensor& term) {
+    return &term == &read || (is_comparable(term) && !is_changed(facts, term));
+  });
 }
 
 }  // namespace
@@ -43,7 +60,8 @@ bool is_changed(const CompareFacts& facts, const ComparedTensor& tensor) {
 bool is_changed_by_addition(const CompareFacts& facts, const ComparedOp& op, const ComparedTensor& read) {
   const TensorDifference& input = *read.difference;
   const bool half = input.dtype == input.golden_dtype && epsilon_of(input.dtype) >= epsilon_of(DType::float16);
-  return half && !facts.other_precision && !facts.options.tolerance.given() && is_changed(facts, read) &&
+  if (!half || facts.other_precision || facts.options.tolerance.given() || !is_changed(facts, read)) return false;
+  return adds_the_same_to(facts, op, read) ||
          std::ranges::any_of(op.outputs, [&](const ComparedTensor& output) { return is_changed(facts, output); });
 }
 

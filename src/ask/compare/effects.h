@@ -13,7 +13,7 @@ struct LaterEffect {
 // Follows the readers until they agree again.
 LaterEffect effect_of(const CompareFacts& facts, const CompareFinding& finding);
 
-// Two runs in one half type, by statistics: what `op` reads and what it gives are further apart than rounding and the
+// Two runs in one half type: what `op` reads and what it gives are further apart than rounding and the
 // errors seen before it explain.
 bool is_changed_by_addition(const CompareFacts& facts, const ComparedOp& op, const ComparedTensor& read);
 // All ops without a counterpart are on one side.

@@ -319,15 +319,26 @@ Bound allowance_of_parameter(const TensorDifference& difference, double seen, co
   return bound;
 }
 
+double common_error(const TensorDifference& difference) {
+  if (difference.by != ComparedBy::values) return difference.relative();
+  const PairSums& sums = difference.sums;
+  if (sums.golden_squares <= 0) return difference.relative();
+  const double scale = std::abs(sums.products / sums.golden_squares - 1);
+  const double size = std::abs(std::sqrt(sums.squares / sums.golden_squares) - 1);
+  const double mean =
+      std::abs(sums.sum - sums.golden_sum) / std::sqrt(static_cast<double>(sums.finite_pairs) * sums.golden_squares);
+  return std::max({scale, size, mean});
+}
+
 double least_error_of_addition(const TensorDifference& difference) {
   const double rounding = 4 * coarser_spacing(difference);
-  if (difference.by != ComparedBy::statistics) return rounding;
   std::int64_t longest = 1;
   for (const std::int64_t size : difference.golden_shape) longest = std::max(longest, size);
   const double elements = elements_of(difference.golden_shape);
   const double rows = elements / static_cast<double>(longest);
   // The extremes are single elements: what they add to the error of all is the less, the more there are.
-  const double peak = difference.rms > 0 ? std::max(1.0, difference.max_size / difference.rms) : 1;
+  const bool has_extremes = difference.by == ComparedBy::statistics && difference.rms > 0;
+  const double peak = has_extremes ? std::max(1.0, difference.max_size / difference.rms) : 1;
   return rounding * std::min(1.0, std::max(1 / std::sqrt(rows), peak / std::sqrt(elements)));
 }
 

@@ -47,9 +47,12 @@ Allowance allowance_of(std::string_view op_type, OpKind kind, std::uint32_t slot
 // For a tensor that no op of the step made: a parameter or data. `seen` as above, from earlier steps.
 Bound allowance_of_parameter(const TensorDifference& difference, double seen, const Tolerances& options);
 
-// The least relative error that is more than rounding in a tensor of a half type, if its op or one before it is an
-// addition of one side. By statistics it shrinks with the number of rows: the errors of a row may have one cause, those of
-// many rows cancel in a norm or a mean.
+// The relative error that elements have in common: of their size or of their mean. By statistics it is all that shows.
+double common_error(const TensorDifference& difference);
+
+// The least common_error() that is more than rounding in a tensor of a half type, if its op or one before it is an
+// addition of one side. It shrinks with the number of rows: the errors of a row may have one cause, those of many rows
+// cancel in a norm or a mean.
 double least_error_of_addition(const TensorDifference& difference);
 
 // For a tensor that both read: the rounding of its type.

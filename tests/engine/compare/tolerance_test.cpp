@@ -185,7 +185,7 @@ TEST(Tolerance, AnInputOfStatisticsMayBeFurtherApartThanTheyShow) {
 
 TEST(Tolerance, StatisticsOfManyRowsShowLessThanTheRoundingOfAnElement) {
   TensorDifference read = of_shape({64, 256}, DType::bfloat16, DType::bfloat16);
-  EXPECT_NEAR(least_error_of_addition(read), 4 * kBFloat16, 1e-12);
+  EXPECT_NEAR(least_error_of_addition(read), 4 * kBFloat16 / 8, 1e-12);
   read.by = ComparedBy::statistics;
   EXPECT_NEAR(least_error_of_addition(read), 4 * kBFloat16 / 8, 1e-12);
   read.max_size = 64;  // one element has a quarter of all squares
@@ -193,6 +193,26 @@ TEST(Tolerance, StatisticsOfManyRowsShowLessThanTheRoundingOfAnElement) {
   TensorDifference row = of_shape({256}, DType::bfloat16, DType::bfloat16);
   row.by = ComparedBy::statistics;
   EXPECT_NEAR(least_error_of_addition(row), 4 * kBFloat16, 1e-12);
+}
+
+TEST(Tolerance, ValuesShowTheErrorThatManyElementsHaveInCommon) {
+  TensorDifference read = of_shape({64, 256}, DType::bfloat16, DType::bfloat16);
+  read.by = ComparedBy::values;
+  read.equal = false;
+  const double count = 64 * 256;
+  read.sums.finite_pairs = 64 * 256;
+  read.sums.golden_squares = read.sums.squares = read.sums.products = count;
+  read.rms_error = kBFloat16;  // the rounding of each element by itself
+  EXPECT_LT(common_error(read), 1e-12);
+  read.sums.products = 1.01 * count;
+  read.sums.squares = 1.01 * 1.01 * count;
+  EXPECT_NEAR(common_error(read), 0.01, 1e-9);
+  EXPECT_LT(least_error_of_addition(read), 0.01);
+  read.sums = {};
+  read.sums.finite_pairs = 64 * 256;
+  read.sums.golden_squares = read.sums.squares = read.sums.products = count;
+  read.sums.sum = 0.02 * count;  // each is larger by 0.02
+  EXPECT_NEAR(common_error(read), 0.02, 1e-9);
 }
 
 TEST(Tolerance, AParameterMayDifferByTheRoundingOfItsType) {
