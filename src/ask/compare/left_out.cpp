@@ -90,6 +90,9 @@ double size_of_error(const CompareFinding& finding) {
 bool is_mere_addition(const CompareFacts& facts, const CompareFinding& finding) {
   const bool is_alone = finding.kind == FindingKind::inserted || finding.kind == FindingKind::missing;
   if (!is_alone || finding.tensor == nullptr || moves_or_casts(kind_of(finding.culprit->op_type))) return false;
+  // Where the two cut their work in other pieces, each has ops that the other lacks.
+  const auto has_shape = [](const ComparedTensor& output) { return output.difference->same_shape; };
+  if (!std::ranges::all_of(finding.op->outputs, has_shape)) return false;
   return coarser_spacing(*finding.tensor->difference) >= epsilon_of(DType::float16) &&
          is_one_side_longer(facts, finding.in_golden) && effect_of(facts, finding).stays();
 }

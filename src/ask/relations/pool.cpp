@@ -26,6 +26,7 @@ Pool::Pool(const Catalog& catalog, const DumpPart& part, OpFamilies& families) {
 
 std::uint32_t Pool::add(PoolTensor tensor) {
   tensor.shape = squeezed(tensor.of.tensor->shape.values());
+  tensor.holds_weights = tensor.holds_weights || tensor.is_weight();
   tensors.push_back(std::move(tensor));
   return static_cast<std::uint32_t>(tensors.size() - 1);
 }
@@ -65,8 +66,12 @@ void Pool::add_step(const CatalogRank& rank, const CatalogStep& step, OpFamilies
       std::vector<std::uint32_t>& readers = tensors[tensor].readers;
       if (readers.empty() || readers.back() != first + i) readers.push_back(first + i);
     }
+    const bool passes_weights =
+        moves_or_casts(op.kind) && !own.inputs.empty() &&
+        std::ranges::all_of(own.inputs, [&](auto input) { return tensors[input].holds_weights; });
     for (const CatalogTensor* output : op.outputs) {
-      const std::uint32_t tensor = add({.of = {&rank, output}, .step = number, .op = first + i});
+      const std::uint32_t tensor =
+          add({.of = {&rank, output}, .step = number, .op = first + i, .holds_weights = passes_weights});
       own.outputs.push_back(tensor);
       made[i].emplace(output->slot, tensor);
     }

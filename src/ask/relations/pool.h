@@ -46,6 +46,7 @@ struct PoolTensor {
   TensorPrint print = {};
   std::shared_ptr<const Computed> computed = {};  // an intermediate value of `op`, which is in no dump
   std::vector<std::uint32_t> readers = {};        // operators of the pool
+  bool holds_weights = false;                     // it is a weight, or weights that were moved, joined or cast
 
   bool is_weight() const { return op == kNoOp && of.tensor->parameter.is_parameter(); }
   bool has_fractions() const { return is_floating(of.tensor->dtype); }  // else whole numbers, or flags

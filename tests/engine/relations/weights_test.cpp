@@ -157,6 +157,29 @@ TEST(RelationsOfWeights, OneBiasForTwoIsTheirSumAlsoInPartsOfAnotherOrder) {
   EXPECT_EQ(relation_of(comparison, "bias"), "sum: the sum of golden a and b, its parts in another order");
 }
 
+TEST(RelationsOfWeights, ThoseThatAreJoinedAreNotTheGoldenOnesOfAnotherStep) {
+  const Values x = numbers(kTokens * kWide, 91), a = numbers(kWide * kWide, 92), b = numbers(kWide * kWide, 93);
+  const Values old = each(b, [](float value) { return value * 1.0005F; });  // before it was updated
+  const Values one = linear(x, a, kWide), two = linear(x, b, kWide), all = both(one, two, sum);
+  const auto given = Program::parameter("data-0", x, "(5,8)");
+  Program golden, target;
+  golden.add("add_", {Program::parameter("a", a, "(8,8)"), given}, a, "(8,8)");
+  golden.add("mul", {given, given}, old, "(8,8)");
+  auto first = golden.add("linear", {given, Program::parameter("a", a, "(8,8)")}, one, "(5,8)");
+  auto second = golden.add("linear", {given, Program::parameter("b", b, "(8,8)")}, two, "(5,8)");
+  auto added = golden.add("add", {first, second}, all, "(5,8)");
+  golden.add("tanh", {added}, each(all, tanh_of), "(5,8)");
+
+  auto both_weights = target.add("cat", {Program::parameter("w_0", a, "(8,8)"), Program::parameter("w_1", b, "(8,8)")},
+                                 joined(a, b), "(16,8)", kOwn);
+  auto product_of = target.add("matmul", {given, both_weights}, linear(x, joined(a, b), kWide), "(5,16)", kOwn);
+  auto plus = target.add("plus", {product_of}, all, "(5,8)", kOwn);
+  target.add("bend", {plus}, each(all, tanh_of), "(5,8)", kOwn);
+  const DumpComparison comparison = related(target, golden);
+  EXPECT_EQ(answer(comparison), "clean");
+  EXPECT_EQ(relation_of(comparison, "cat"), "joined: 0 to 7 of axis 0 = a, 8 to 15 of axis 0 = b");
+}
+
 // Rows of keys and of values of two heads in one golden weight, and `bend` of both.
 void add_keys_and_values(Program& program, const Values& weight) {
   const Values x = numbers(kTokens * kWide, 81), y = linear(x, weight, kWide);

@@ -106,7 +106,7 @@ def two_ranks_with_buckets(other):
     dist.destroy_process_group()
 
 
-def halves_or_whole(other, hook=None, update=lambda optimizer: optimizer.step()):
+def halves_or_whole(other, hook=None, backward=lambda loss: loss.backward(), update=lambda optimizer: optimizer.step()):
     """DDP, each rank with its half of the rows; or each with all of them."""
     dist.init_process_group("gloo")
     network = parallel(nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3)))
@@ -119,7 +119,7 @@ def halves_or_whole(other, hook=None, update=lambda optimizer: optimizer.step())
         if other:
             x, y = (rows.chunk(2)[dist.get_rank()] for rows in (x, y))
         optimizer.zero_grad()
-        nn.functional.cross_entropy(network(x), y).backward()
+        backward(nn.functional.cross_entropy(network(x), y))
         update(optimizer)
 
     repeat(step)
@@ -132,7 +132,7 @@ def batch_over_two_ranks_or_whole(other):
     halves_or_whole(other)
 
 
-@family.differs("detach", "add_", ranks=2, cause="2.000 times the golden gradient", evidence=(TENSORS,))
+@family.differs("copy_", "detach", "add_", ranks=2, cause="2.000 times the golden gradient", evidence=(TENSORS,))
 def gradients_over_two_ranks_are_added(wrong):
     """A communication hook adds the gradients of the ranks and does not divide them."""
 
@@ -140,4 +140,9 @@ def gradients_over_two_ranks_are_added(wrong):
         added = dist.all_reduce(bucket.buffer(), async_op=True).get_future()
         return added.then(lambda sums: sums.value()[0])
 
-    halves_or_whole(wrong, hook, update=lambda optimizer: optimizer.step())  # FAULT
+    halves_or_whole(
+        wrong,
+        hook,
+        backward=lambda loss: loss.backward(),  # FAULT
+        update=lambda optimizer: optimizer.step(),  # FAULT
+    )

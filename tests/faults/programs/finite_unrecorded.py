@@ -38,7 +38,7 @@ def an_operator_more_under_vmap(wrong):
     through(torch.func.vmap(one))
 
 
-@family.differs("softmax")
+@family.differs("softmax", "_softmax")
 def another_dimension_under_vmap(wrong):
     def one(rows):
         return rows.softmax(0 if wrong else 1) * 2  # FAULT
