@@ -246,6 +246,8 @@ Relation Search::State::find_runs(std::uint32_t tensor, const std::vector<Extent
   }
   if (!verify_parts(target, tensor, golden, tolerance, found)) return {};
   found.kind = found.parts.size() == 1 ? RelationKind::cut : RelationKind::joined;
+  // A part that an operator takes out of a weight may be the wrong one.
+  if (found.kind == RelationKind::cut && !mine.is_weight() && golden.tensors[found.golden()].is_weight()) return {};
   return found;
 }
 
