@@ -13,6 +13,7 @@
 #include "read/measure/health.h"
 #include "read/operators/op_nature.h"
 #include "read/operators/op_questions.h"
+#include "read/operators/op_work.h"
 
 namespace sonde {
 namespace {
@@ -39,6 +40,7 @@ class CauseSearch {
  private:
   bool differs(std::uint32_t golden) const;
   bool is_good(const CompareInput& golden_input) const;
+  bool hides_a_term(std::uint32_t golden) const;
   bool has_effect(std::uint32_t golden) const;
   std::optional<ShardCause> cause_of(std::uint32_t golden) const;
   std::optional<ShardCause> cause_by_factor(const ShardCause& cause) const;
@@ -97,6 +99,12 @@ bool CauseSearch::is_good(const CompareInput& input) const {
   });
 }
 
+// A sum that agrees within the rounding of a half type, which hides a term that differs: it is still in there.
+bool CauseSearch::hides_a_term(std::uint32_t golden) const {
+  const CompareOp& op = golden_.ops[golden];
+  return step_.has_half_type(golden) && work_of(single_type_of_plain(shared_type(op.op->op_type))) == OpWork::add;
+}
+
 // Whether a difference reaches the end of the step, or an update.
 bool CauseSearch::has_effect(std::uint32_t golden) const {
   std::set<std::uint32_t> seen;
@@ -109,6 +117,7 @@ bool CauseSearch::has_effect(std::uint32_t golden) const {
     if (readers_[at].empty() && differs(at)) return true;
     for (const std::uint32_t reader : readers_[at]) {
       if (step_.label(reader).state != State::found) waiting.push_back(reader);
+      if (hides_a_term(reader)) return true;
     }
   }
   return false;

@@ -8,6 +8,7 @@
 #include <limits>
 #include <optional>
 
+#include "ask/compare/tolerance.h"
 #include "ask/unsharded/joined_statistics.h"
 #include "ask/unsharded/tensor_blocks.h"
 #include "ask/unsharded/wholes.h"
@@ -68,6 +69,16 @@ class Joiner {
   double least_ = std::numeric_limits<double>::infinity();
 };
 
+// Rows round each by itself: an error that they have in common, of size or mean, is none of rounding. The tolerance of a
+// half type is several per cent, and would hide it.
+bool is_common_to_rows(const TensorDifference& found, const BlockShape& shape, double spacing) {
+  constexpr double kRounding = 4;
+  const double longest = static_cast<double>(shape.empty() ? 1 : std::ranges::max(shape));
+  const double by_chance = 1 / std::sqrt(static_cast<double>(found.count) / std::max(longest, 1.0));
+  const double common = common_error(found);
+  return common > spacing * std::max(1.0, kRounding * by_chance) && common > kRounding * by_chance * found.relative();
+}
+
 double Joiner::factor_of(const TensorBlock& whole) const {
   if (limits_.factors.size() == 1) return limits_.factors.front();
   double products = 0, squares = 0;
@@ -97,7 +108,8 @@ void Joiner::look_at(const TensorBlock& whole, const std::vector<JoinRule>& rule
   TensorDifference found = difference_of_values(view(factor == 1 ? whole.values : scaled), view(golden_.values));
   const bool same_bad = found.different_non_finite == 0;
   const bool fits = same_bad && found.rms_error <= limits_.tolerance * found.rms &&
-                    found.max_error <= kLargest * limits_.tolerance * found.max_size;
+                    found.max_error <= kLargest * limits_.tolerance * found.max_size &&
+                    (limits_.spacing == 0 || !is_common_to_rows(found, golden_.shape, limits_.spacing));
   const double error = fits ? -1 : same_bad ? found.rms_error : std::numeric_limits<double>::max();
   if (best_.possible && error >= least_) return;
   least_ = error;

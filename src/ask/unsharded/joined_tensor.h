@@ -39,6 +39,7 @@ class TensorParts {
 
 struct JoinLimits {
   double tolerance = 0;               // of the root mean square of the error, relative
+  double spacing = 0;                 // of a half type, if both have it: no error may be common to many rows; else 0
   std::vector<double> factors = {1};  // the joined tensor may be so many times the golden one
 };
 

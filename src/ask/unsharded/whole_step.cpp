@@ -111,14 +111,26 @@ WholeStep::WholeStep(const std::vector<RankStep>& ranks, const std::vector<RankS
       noise_(golden_, learned.noise) {
   tolerance_ = std::min(8 * learned.largest, kMostTolerance);
   const double own = coarsest_spacing(ranks_), of_golden = coarsest_spacing(golden);
-  if (own != of_golden) tolerance_ = std::max(tolerance_, kSpacingsOfCoarser * std::max(own, of_golden));
+  is_other_type_ = own != of_golden;
+  if (is_other_type_) tolerance_ = std::max(tolerance_, kSpacingsOfCoarser * std::max(own, of_golden));
   for (std::uint32_t g = 0; g < golden_.ops.size(); ++g) look_at(g);
   doubt_alone();
 }
 
+bool WholeStep::is_half_of_both(const CatalogTensor& golden) const {
+  return !is_other_type_ && epsilon_of(golden.dtype) >= epsilon_of(DType::float16);
+}
+
+bool WholeStep::has_half_type(std::uint32_t golden) const {
+  return std::ranges::any_of(golden_.ops[golden].outputs,
+                             [&](const CatalogTensor* output) { return is_half_of_both(*output); });
+}
+
 JoinLimits WholeStep::limits_of(const CatalogTensor& golden, SiteKind kind) const {
   JoinLimits limits;
-  limits.tolerance = std::max(tolerance_, kSpacings * epsilon_of(golden.dtype));
+  const double spacing = epsilon_of(golden.dtype);
+  limits.tolerance = std::max(tolerance_, kSpacings * spacing);
+  if (is_half_of_both(golden)) limits.spacing = spacing;
   const bool is_number = golden.has_shape && golden.shape.empty();
   if (kind == SiteKind::backward || (kind == SiteKind::forward && is_number)) {
     limits.factors = factors_of(ranks_.size() * micro_batches() * golden_step_.ranks());

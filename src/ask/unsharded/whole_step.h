@@ -59,6 +59,8 @@ class WholeStep {
   const Learned& learned() const { return learned_; }
   const Label& label(std::uint32_t golden) const { return labels_[golden]; }
   std::size_t micro_batches() const { return counterparts_.micro_batches(); }
+  // A result of the golden op is of a half type, and both ran in it.
+  bool has_half_type(std::uint32_t golden) const;
   const SiteCalls::Address& address(std::uint32_t golden) const { return golden_calls_.address(golden); }
   const std::vector<OtherNumber>& other_numbers() const { return other_numbers_; }
   // Golden ops of the backward pass that give gradients with another factor than they read, or than in the steps before.
@@ -100,6 +102,7 @@ class WholeStep {
                    SiteKind kind) const;
   Joined joined(const TensorParts& parts, const TensorOf& golden, SiteKind kind) const;
   std::vector<Joined> join_outputs(std::uint32_t golden, const Counterpart& with) const;
+  bool is_half_of_both(const CatalogTensor& golden) const;
   JoinLimits limits_of(const CatalogTensor& golden, SiteKind kind) const;
   std::vector<std::optional<double>> explained(std::uint32_t golden, const Counterpart& with,
                                                const std::vector<Joined>& outputs) const;
@@ -111,7 +114,8 @@ class WholeStep {
   Learned& learned_;
   const SiteCalls& golden_calls_;
   Counterparts counterparts_;
-  double tolerance_ = 0;  // relative, beside the spacing of the type
+  bool is_other_type_ = false;  // the two ran in different types
+  double tolerance_ = 0;        // relative, beside the spacing of the type
   std::vector<Label> labels_;
   std::set<const CatalogTensor*> good_, bad_;  // outputs of the target
   Noise noise_;
