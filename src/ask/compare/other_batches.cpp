@@ -137,10 +137,28 @@ void report_gradient(const CompareFacts& facts, StepFindings& findings, std::uin
   finding.factor = factor;
 }
 
+// Root mean square of the largest.
+double largest_of(const CompareFacts& facts, const std::map<std::string_view, Gradient>& golden) {
+  double largest = 0;
+  for (const auto& [name, gradient] : golden) {
+    const TensorOf one = facts.of_golden(gradient.tensor);
+    largest = std::max(largest, facts.differences.of(one, one).rms);
+  }
+  return largest;
+}
+
+// What is left of terms that cancel, as in the gradient of a bias of keys.
+bool is_noise_beside(double largest, const TensorDifference& found) {
+  const double spacing = coarser_spacing(found);
+  const double rounding = (spacing < epsilon_of(DType::float16) ? 8 : 1) * spacing * largest;
+  return found.different_non_finite == 0 && found.rms_error <= rounding && found.rms <= rounding;
+}
+
 // True if every gradient of both could be compared.
 bool compare_gradients(const CompareFacts& facts, StepFindings& findings) {
   const std::map<std::string_view, Gradient> mine = read_gradients(facts.target), theirs = read_gradients(facts.golden);
   std::vector<OtherGradient> others;
+  const double largest = largest_of(facts, theirs);
   bool all = !theirs.empty() && mine.size() == theirs.size();
   for (const auto& [name, golden] : theirs) {
     const auto at = mine.find(name);
@@ -151,8 +169,10 @@ bool compare_gradients(const CompareFacts& facts, StepFindings& findings) {
     const TensorDifference& found = facts.difference(at->second.tensor, golden.tensor);
     all = all && found.comparable();
     // Sums over parts of a batch are rounded otherwise than a sum over the whole.
-    const double rounding = std::max(1e-3, 8 * coarser_spacing(found));
+    const double rounding = std::max(1e-3, std::min(16 * coarser_spacing(found), 0x1p-4));
     if (!found.comparable() || found.by == ComparedBy::checksum) continue;
+    const double least = 4 * least_step_of(found.golden_dtype);
+    if (is_noise_beside(largest, found) || (found.different_non_finite == 0 && found.rms_error <= least)) continue;
     if (found.relative() > rounding || found.different_non_finite > 0) {
       others.push_back({name, at->second, &found, factor_between(found),
                         factor_of_norms(found, *at->second.tensor, *golden.tensor)});

@@ -258,6 +258,8 @@ double epsilon_of(DType dtype) {
   }
 }
 
+double least_step_of(DType dtype) { return dtype == DType::float16 || dtype == DType::complex32 ? 0x1p-24 : 0; }
+
 double coarser_spacing(const TensorDifference& difference) {
   return std::max(epsilon_of(difference.dtype), epsilon_of(difference.golden_dtype));
 }

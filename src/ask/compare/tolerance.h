@@ -37,7 +37,10 @@ struct InputError {
 
 // Spacing of the type's numbers at 1; 0 for types without fractions.
 double epsilon_of(DType dtype);
-// That of the coarser of the two types.
+// The distance of the smallest numbers of the type. Small gradients of float16 are rounded to it; other types have no use for
+// so small numbers: 0.
+double least_step_of(DType dtype);
+// The spacing at 1 of the coarser of the two types.
 double coarser_spacing(const TensorDifference& difference);
 
 // For output `slot` of an op. `seen`: the largest relative error before it, if its inputs are unknown.

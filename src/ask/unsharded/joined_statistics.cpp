@@ -114,6 +114,17 @@ void divide(KnownStatistics& statistics, double factor) {
   }
 }
 
+// As for values (joined_tensor.cpp), but the size of the rounding before it is not known: it may be some spacings in each
+// row, and in the largest elements.
+bool may_be_rounding(const TensorDifference& found, const Piece& golden, double spacing) {
+  constexpr double kRounding = 16;
+  double longest = 1;
+  for (const std::int64_t size : golden.shape) longest = std::max(longest, static_cast<double>(size));
+  const double peak = found.rms > 0 ? std::max(1.0, found.max_size / found.rms) : 1;
+  const double by_chance = std::max(std::sqrt(longest / golden.elements()), peak / std::sqrt(golden.elements()));
+  return found.relative() <= spacing * std::max(1.0, kRounding * by_chance);
+}
+
 class StatisticsJoiner {
  public:
   StatisticsJoiner(const TensorOf& part, const TensorOf& golden, const Piece& golden_piece, const JoinLimits& limits)
@@ -149,7 +160,8 @@ std::pair<TensorDifference, bool> StatisticsJoiner::difference_of(const Piece& w
       sonde::difference_of({part_.rank, &target}, {golden_.rank, &golden}, DifferenceOptions{}, in_order);
   const bool fits =
       found.by == ComparedBy::statistics && found.different_non_finite == 0 &&
-      found.rms_error <= limits_.tolerance * found.rms &&
+      found.rms_error <= limits_.tolerance * found.rms + limits_.least &&
+      (!limits_.by_statistics_too || may_be_rounding(found, golden_piece_, limits_.spacing)) &&
       std::isfinite(statistics.avg.value_or(0)) == std::isfinite(golden_piece_.statistics.avg.value_or(0));
   return {std::move(found), fits};
 }

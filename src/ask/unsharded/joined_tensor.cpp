@@ -107,8 +107,8 @@ void Joiner::look_at(const TensorBlock& whole, const std::vector<JoinRule>& rule
   };
   TensorDifference found = difference_of_values(view(factor == 1 ? whole.values : scaled), view(golden_.values));
   const bool same_bad = found.different_non_finite == 0;
-  const bool fits = same_bad && found.rms_error <= limits_.tolerance * found.rms &&
-                    found.max_error <= kLargest * limits_.tolerance * found.max_size &&
+  const bool fits = same_bad && found.rms_error <= limits_.tolerance * found.rms + limits_.least &&
+                    found.max_error <= kLargest * (limits_.tolerance * found.max_size + limits_.least) &&
                     (limits_.spacing == 0 || !is_common_to_rows(found, golden_.shape, limits_.spacing));
   const double error = fits ? -1 : same_bad ? found.rms_error : std::numeric_limits<double>::max();
   if (best_.possible && error >= least_) return;

@@ -31,6 +31,7 @@ class Noise {
   // The golden op's input differs, as two runs' rounding does.
   bool explains(const CompareInput& input, const Joined& read) const;
   // It is made from gradients that overflow in both runs.
+  bool is_in(const CompareInput& input) const { return of(input) > 0; }
   bool may_be_anything(const CompareInput& input) const;
 
  private:

@@ -14,6 +14,7 @@ namespace {
 constexpr double kSpacings = 64;          // of rounding, as for the ends of a step
 constexpr double kSpacingsOfCoarser = 4;  // of two runs in different types
 constexpr double kMostTolerance = 1e-2;
+constexpr double kLeastSteps = 8;  // of rounding, between numbers too small for the type's precision
 
 std::vector<double> factors_of(std::size_t parts) {
   std::vector<double> factors = {1};
@@ -130,7 +131,11 @@ JoinLimits WholeStep::limits_of(const CatalogTensor& golden, SiteKind kind) cons
   JoinLimits limits;
   const double spacing = epsilon_of(golden.dtype);
   limits.tolerance = std::max(tolerance_, kSpacings * spacing);
-  if (is_half_of_both(golden)) limits.spacing = spacing;
+  limits.least = kLeastSteps * least_step_of(golden.dtype);
+  if (is_half_of_both(golden)) {
+    limits.spacing = spacing;
+    limits.by_statistics_too = kind == SiteKind::forward;  // terms of gradients cancel: what is left may be rounding
+  }
   const bool is_number = golden.has_shape && golden.shape.empty();
   if (kind == SiteKind::backward || (kind == SiteKind::forward && is_number)) {
     limits.factors = factors_of(ranks_.size() * micro_batches() * golden_step_.ranks());
@@ -197,6 +202,28 @@ void WholeStep::doubt_alone() {
     label.where = all;
     label.outputs = join_outputs(g, all);
   }
+}
+
+bool WholeStep::reads_noise(std::uint32_t golden) const {
+  return std::ranges::any_of(golden_.ops[golden].inputs,
+                             [&](const CompareInput& input) { return input.is_read && noise_.is_in(input); });
+}
+
+// The call at the golden op's own place, where both have as many.
+bool WholeStep::is_at_its_place(std::uint32_t golden, const Counterpart& with) const {
+  const SiteCalls::Address& address = golden_calls_.address(golden);
+  return with.site.place == address.site.place && with.stride == golden_calls_.at(address.site)->size() &&
+         with.first == address.number;
+}
+
+// What is computed from noise is noise, although two results of it may come near each other by chance.
+std::vector<std::optional<double>> WholeStep::noise_of_found(std::uint32_t golden, const Label& label) const {
+  const bool reads_noise = std::ranges::any_of(
+      golden_.ops[golden].inputs, [&](const CompareInput& input) { return input.is_read && noise_.is_in(input); });
+  if (!reads_noise) return {};
+  std::vector<Joined> outputs = label.outputs;
+  for (Joined& output : outputs) output.fits = false;
+  return explained(golden, *label.where, outputs);
 }
 
 // For each output, the error that is explained.
@@ -285,15 +312,13 @@ std::optional<WholeStep::Label> WholeStep::nearest(std::uint32_t golden,
     Label label{State::differs, known->second, join_outputs(golden, known->second)};
     if (std::ranges::any_of(label.outputs, &Joined::possible)) return label;
   }
-  const std::size_t of = golden_calls_.at(address.site)->size();
   std::optional<Label> best;
   std::size_t most = 0;
   for (const Counterpart& with : candidates) {
     if (with.site.type != address.site.type) continue;
     Label label{State::differs, with, join_outputs(golden, with)};
     if (std::ranges::none_of(label.outputs, &Joined::possible)) continue;
-    const bool is_own = with.site.place == address.site.place && with.stride == of;
-    if (is_own && with.first == address.number) return label;
+    if (is_at_its_place(golden, with)) return label;
     const std::size_t common = inputs_in_common(golden, with);
     if (common <= most) continue;
     most = common;
@@ -311,11 +336,14 @@ void WholeStep::look_at(std::uint32_t golden) {
   }
   const CallSite& wanted = golden_calls_.address(golden).site;
   const std::vector<Counterpart> candidates = counterparts_.of(golden);
+  const bool is_of_noise = reads_noise(golden);
   for (const Counterpart& with : candidates) {
     Label label{State::found, with, join_outputs(golden, with)};
     const bool is_of_other_type = with.site.type != wanted.type;
+    if (is_of_noise && !is_at_its_place(golden, with)) continue;  // noise is like other noise by chance
     if (!all_fit(label.outputs) || (is_of_other_type && lacks_results(golden_.ops[golden], label.outputs))) continue;
-    keep(golden, std::move(label));
+    const std::vector<std::optional<double>> noise = noise_of_found(golden, label);
+    keep(golden, std::move(label), noise);
     return look_for_factors(golden);
   }
   for (const Counterpart& with : candidates) {

@@ -104,6 +104,9 @@ class WholeStep {
   std::vector<Joined> join_outputs(std::uint32_t golden, const Counterpart& with) const;
   bool is_half_of_both(const CatalogTensor& golden) const;
   JoinLimits limits_of(const CatalogTensor& golden, SiteKind kind) const;
+  bool reads_noise(std::uint32_t golden) const;
+  bool is_at_its_place(std::uint32_t golden, const Counterpart& with) const;
+  std::vector<std::optional<double>> noise_of_found(std::uint32_t golden, const Label& label) const;
   std::vector<std::optional<double>> explained(std::uint32_t golden, const Counterpart& with,
                                                const std::vector<Joined>& outputs) const;
 
