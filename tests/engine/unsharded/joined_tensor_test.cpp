@@ -1,0 +1,95 @@
+// The parts of two ranks beside the golden tensor, in a half type: what rounds row by row, and what all rows share.
+#include "ask/unsharded/joined_tensor.h"
+
+#include "relations/networks.h"
+
+namespace sonde {
+namespace {
+
+constexpr std::size_t kRows = 64, kColumns = 32, kHalf = kRows / 2 * kColumns;
+constexpr double kBFloat16 = 0x1p-7, kFloat16Step = 0x1p-24;
+
+// The two halves of a tensor, and the golden one.
+class Halves {
+ public:
+  Halves(const Values& joined, const Values& golden) : joined_(joined) {
+    const auto middle = joined.begin() + static_cast<std::ptrdiff_t>(kHalf);
+    parts_.add("relu", {}, Values(joined.begin(), middle), "(32,32)");
+    parts_.add("relu", {}, Values(middle, joined.end()), "(32,32)");
+    golden_.add("relu", {}, golden, "(64,32)");
+  }
+
+  void forget_values() {
+    parts_.forget_values();
+    golden_.forget_values();
+  }
+
+  Joined join_with(const JoinLimits& limits) const {
+    TensorParts ranks(2, 1), whole(1, 1);
+    for (std::size_t rank = 0; rank < 2; ++rank) ranks.set(rank, 0, output_of(parts_, rank));
+    whole.set(0, 0, output_of(golden_, 0));
+    return join(ranks, whole, limits);
+  }
+
+ private:
+  static TensorOf output_of(const Program& program, std::size_t op) {
+    const CatalogRank& rank = program.catalog().ranks[0];
+    return {&rank, &rank.steps[0].ops[op].tensors.front()};
+  }
+
+  Values joined_;
+  Program parts_, golden_;
+};
+
+// As where each element was rounded otherwise.
+Values rounded(Values values, double spacing) {
+  const Values chance = numbers(values.size(), 7);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] *= 1 + static_cast<float>(spacing) * chance[i];
+  return values;
+}
+
+JoinLimits limits_of_half(bool by_statistics_too = false) {
+  return {.tolerance = 64 * kBFloat16, .spacing = kBFloat16, .by_statistics_too = by_statistics_too};
+}
+
+TEST(JoinedTensor, RowsRoundEachByItself) {
+  const Values golden = numbers(2 * kHalf, 1);
+  const Joined joined = Halves(rounded(golden, 4 * kBFloat16), golden).join_with(limits_of_half());
+  EXPECT_TRUE(joined.fits);
+  EXPECT_EQ(joined.words, "concatenated along 0");
+}
+
+TEST(JoinedTensor, AnErrorThatRowsHaveInCommonIsNoneOfRounding) {
+  const Values golden = numbers(2 * kHalf, 1);
+  for (const float factor : {1.05F, 0.97F, 1.01F}) {
+    const Halves halves(rounded(times(golden, factor), kBFloat16 / 2), golden);
+    EXPECT_FALSE(halves.join_with(limits_of_half()).fits) << factor;
+    EXPECT_TRUE(halves.join_with({.tolerance = 64 * kBFloat16}).fits) << factor;
+  }
+  Values shifted = golden;
+  for (float& value : shifted) value += 0.02F;
+  EXPECT_FALSE(Halves(shifted, golden).join_with(limits_of_half()).fits);
+}
+
+TEST(JoinedTensor, StatisticsShowALargerErrorOfAllRows) {
+  const Values golden = numbers(2 * kHalf, 1);
+  const auto fits = [&](const Values& values, bool by_statistics_too) {
+    Halves halves(values, golden);
+    halves.forget_values();
+    return halves.join_with(limits_of_half(by_statistics_too)).fits;
+  };
+  EXPECT_TRUE(fits(rounded(golden, 4 * kBFloat16), true));
+  EXPECT_FALSE(fits(times(golden, 1.05F), true));
+  EXPECT_TRUE(fits(times(golden, 1.05F), false));
+}
+
+TEST(JoinedTensor, GradientsBelowTheSmallestNormalNumberAreRoundedToSteps) {
+  const Values golden = times(numbers(2 * kHalf, 1), 1e-7F);
+  Values other = golden;
+  for (std::size_t i = 0; i < other.size(); i += 2) other[i] += static_cast<float>(kFloat16Step);
+  EXPECT_FALSE(Halves(other, golden).join_with({.tolerance = 0.06}).fits);
+  EXPECT_TRUE(Halves(other, golden).join_with({.tolerance = 0.06, .least = 8 * kFloat16Step}).fits);
+}
+
+}  // namespace
+}  // namespace sonde
