@@ -10,6 +10,7 @@ import { Await, baseName, Command, Select } from "./parts/ui.tsx";
 import { nextBad } from "./screens/ops.tsx";
 import { Pane } from "./screens/pane.tsx";
 import { ReportForm } from "./screens/report_form.tsx";
+import { RequestChoice } from "./screens/requests.tsx";
 import type { ReportContents } from "./source/source.ts";
 import {
   change, dumpStatus, follow, go, graph, graphs, linkTo, params, rank, ranks, report, route, setFollow, status, step, steps, useJson,
@@ -185,6 +186,7 @@ function Bar({ onReport, onSearch, onKeys }: { onReport: () => void; onSearch: (
         <Select label={words.bar.graph} value={String(graph.value)} onChange={(g) => change({ g, s: undefined })}
           choices={graphs.value.map((value) => ({ value: String(value), label: value === 0 ? words.bar.training : `${value} ${words.bar.evaluation}` }))} />
       )}
+      <RequestChoice />
       {steps.value.length > 0 && (
         <span class="stepper">
           <button type="button" aria-label={words.bar.previousStep} disabled={steps.value.indexOf(step.value) <= 0} onClick={() => moveStep(-1)}>‹</button>

@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { Finding, FirstBad } from "./answers.ts";
 import type { Overview, Status } from "./api.ts";
 import { faultsOf, isThere, type Known, understood } from "./address.ts";
+import { requestsOf } from "./requests.ts";
 import { formatLink, parseLink, type Route, type Screen } from "./link.ts";
 import type { Query, Source } from "./source/source.ts";
 import { Refusal, Unreachable } from "./source/source.ts";
@@ -29,7 +30,7 @@ addEventListener("hashchange", () => {
 export type Patch = Readonly<Record<string, string | number | undefined>>;
 
 // What belongs to every screen stays when the screen changes; the rest belongs to one screen.
-const KEPT = ["d", "r", "g", "s", "op", "t"];
+const KEPT = ["d", "r", "g", "s", "rq", "op", "t"];
 
 export function linkTo(screen: Screen, patch: Patch = {}): string {
   const now = route.value.screen;
@@ -84,10 +85,14 @@ export const rank = computed(() => chosen("r", ranks.value) ?? findingRank.value
 export const graphs = computed(() => [...new Set(overview.value?.steps.map((step) => step.graph) ?? [])].sort((a, b) => a - b));
 const findingGraph = computed(() => graphs.value.find((number) => number === first.value?.graph));
 export const graph = computed(() => Number(chosen("g", graphs.value) ?? findingGraph.value ?? graphs.value[0] ?? 0));
+// Of a serving engine: its requests, and the chosen one.
+export const requests = computed(() => requestsOf(overview.value?.steps ?? [], rank.value, graph.value));
+export const request = computed(() => requests.value.find((one) => one.request === params.value.rq) ?? null);
+// Of a chosen request those that worked on it.
 export const steps = computed(() =>
-  [...new Set((overview.value?.steps ?? []).filter((step) => step.rank === rank.value && step.graph === graph.value).map((step) => step.step))].sort(
-    (a, b) => a - b,
-  ),
+  [...new Set((overview.value?.steps ?? []).filter((step) => step.rank === rank.value && step.graph === graph.value).map((step) => step.step))]
+    .filter((number) => !request.value || request.value.steps.includes(number))
+    .sort((a, b) => a - b),
 );
 export const findingStep = computed(() => {
   const found = first.value?.step;
@@ -117,7 +122,7 @@ export const faults = computed(() => {
   const isKnown = status.value && overview.value?.dump === dump.value;
   const texts = (numbers: readonly number[]): string[] => numbers.map(String);
   const known: Known | null = isKnown
-    ? { d: texts(status.value?.dumps.map((entry) => entry.dump) ?? []), r: ranks.value, g: texts(graphs.value), s: texts(steps.value) } : null;
+    ? { d: texts(status.value?.dumps.map((entry) => entry.dump) ?? []), r: ranks.value, g: texts(graphs.value), s: texts(steps.value), rq: requests.value.map((one) => one.request) } : null;
   return faultsOf(route.value, known);
 });
 // The same address without them.

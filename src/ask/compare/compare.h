@@ -102,6 +102,14 @@ struct ComparedStep {
   std::vector<std::string> notes_of_both;  // differences between the two that are not errors
 };
 
+// A golden tensor with its place.
+struct PlacedGolden {
+  std::uint32_t rank = 0;
+  StepId step;
+  const CatalogTensor* tensor = nullptr;
+  const CatalogOp* op = nullptr;  // that made it; null: it comes from outside
+};
+
 // Of two implementations: how a tensor of the target is made from golden ones.
 struct RelatedTensor {
   std::uint32_t step = 0;  // index into DumpComparison::steps
@@ -109,6 +117,7 @@ struct RelatedTensor {
   const CatalogOp* op = nullptr;  // that made it; null: it comes from outside
   RelationKind relation = RelationKind::none;
   std::string golden;                            // "0 to 31 of axis 0 = q_proj.weight, …"
+  std::vector<PlacedGolden> golden_tensors;      // the first of them, each once
   const TensorDifference* difference = nullptr;  // null: it corresponds to nothing
 };
 

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "face/report/catalog_text.h"
+#include "face/report/json.h"
 #include "face/server/ask.h"
 #include "face/server/limits.h"
 #include "ground/base/text.h"
@@ -39,7 +40,8 @@ OverviewStep overview_of_step(const CatalogRank& rank, const CatalogStep& step, 
           .bytes = sum.bytes,
           .known = health.known,
           .not_recorded = health.not_recorded,
-          .class_ = state};
+          .class_ = state,
+          .requests = listed_requests(step)};
 }
 
 // The tensor that backward begins with.

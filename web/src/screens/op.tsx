@@ -9,7 +9,9 @@ import { Await, Card, ClassMark, Copy, Empty, lineOf, Problem } from "../parts/u
 import { Refusal } from "../source/source.ts";
 import { change, dumpStatus, firstBad, formatSlot, linkTo, params, parseSlot, place, report, useJson } from "../state.ts";
 import { words } from "../words.ts";
+import { CollectiveCard } from "./collective.tsx";
 import { FindingOfOp } from "./finding.tsx";
+import { RequestRows } from "./requests.tsx";
 import { TensorCard, type OpTensor } from "./tensor_card.tsx";
 import { TensorView } from "./tensor_view.tsx";
 
@@ -75,6 +77,8 @@ function Page({ op }: { op: OpDocument }) {
       <div class="op-columns">
         <div class="op-left">
           <SourceCard op={op} />
+          <CollectiveCard op={op} />
+          <RequestRows />
           <Card title={words.op.inputs}>
             {inputs.map((tensor) => <TensorCard key={tensor.tensor.slot} of={tensor} chosen={tensor === chosen} />)}
             {!inputs.length && <Empty>{words.states.nothing}</Empty>}

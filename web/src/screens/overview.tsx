@@ -13,6 +13,7 @@ import { FindingCard } from "./finding.tsx";
 import { FirstDifference, isEqual, isPair, useCompare } from "./first_difference.tsx";
 import { GradientMatrix } from "./gradients.tsx";
 import { HealthMap } from "./maps.tsx";
+import { Requests } from "./requests.tsx";
 
 export function Overview() {
   const document = overview.value;
@@ -31,6 +32,7 @@ export function Overview() {
         </div>
         <div>
           <Loss of={document} />
+          <Requests />
           <Holds of={document} />
           <Notes of={document} />
         </div>

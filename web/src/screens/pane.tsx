@@ -7,6 +7,7 @@ import { Await, ClassMark, lineOf } from "../parts/ui.tsx";
 import { Refusal } from "../source/source.ts";
 import { change, linkTo, params, parseSlot, place, useJson } from "../state.ts";
 import { words } from "../words.ts";
+import { CollectiveCard } from "./collective.tsx";
 import { TensorCard } from "./tensor_card.tsx";
 
 export function Pane() {
@@ -34,6 +35,7 @@ export function Pane() {
             <p><ClassMark state={value.class} word /></p>
             {value.code.source_file && <p class="where">{lineOf(value.code.source_file, value.code.source_line)} {value.code.function}</p>}
             <CodeLines lines={value.code.lines} marked={value.code.source_line} />
+            <CollectiveCard op={value} />
             {value.tensors.map((tensor) => (
               <TensorCard key={tensor.tensor.side + tensor.tensor.slot} of={tensor}
                 chosen={params.value.t !== undefined && tensor.tensor.side === chosen.side && tensor.tensor.slot === chosen.slot} />
