@@ -603,12 +603,20 @@ export interface OverviewRun extends ListedRun {
   readonly run: number; // the number of the run in its rank
 }
 
+// A dimension of work that ranks share, and the place of a rank in it.
+export interface RankDimension {
+  readonly dimension: string; // as the program names it, `tp`; of DDP `dp`, of the stages of a pipeline `pp`
+  readonly size: number; // ranks along it
+  readonly place: number; // of the rank, from 0
+}
+
 // A rank of a dump.
 export interface OverviewRank {
   readonly rank: string; // its number, or `0 of run7`
   readonly kind: "journal" | "tree" | "msprobe" | "files"; // who wrote it
   readonly dump: string; // which of several dumps; empty: there is one
   readonly runs: readonly OverviewRun[]; // the oldest first
+  readonly dimensions: readonly RankDimension[]; // those that placements and collectives of its first step show
 }
 
 // A step of a rank.

@@ -66,6 +66,9 @@ export function dumpWord(): string {
   return /^[\w./:=,+@%-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }
 export const ranks = computed(() => overview.value?.ranks.map((entry) => entry.rank) ?? []);
+// "dp 0 tp 1": the place of a rank in the work that ranks share; empty: the dump does not show it.
+export const dimensionsOf = (name: string): string =>
+  (overview.value?.ranks.find((entry) => entry.rank === name)?.dimensions ?? []).filter(({ dimension }) => dimension).map(({ dimension, place: at }) => `${dimension} ${at}`).join(" ");
 interface Place {
   rank: number;
   dump?: string;
@@ -94,6 +97,8 @@ export const steps = computed(() =>
     .filter((number) => !request.value || request.value.steps.includes(number))
     .sort((a, b) => a - b),
 );
+// Those to go to: of a report the ones that it has.
+export const offeredSteps = computed(() => steps.value.filter((number) => report.value?.steps.includes(number) ?? true));
 export const findingStep = computed(() => {
   const found = first.value?.step;
   return found !== undefined && steps.value.includes(found) ? found : null;
@@ -139,6 +144,18 @@ export function setFollow(on: boolean): void {
 }
 
 export const place = computed((): Query => ({ dump: dump.value || undefined, rank: rank.value, graph: graph.value, step: step.value }));
+
+// Whether the page can show what a link leads to: a report has only some.
+const has = (path: string, query: Query): boolean => source.value?.has?.(path, query) ?? true;
+const placeAt = ({ d, r, g, s }: Patch): Query => ({ dump: d ?? dump.value, rank: r ?? rank.value, graph: g ?? graph.value, step: s ?? step.value });
+export const hasOp = (name: string, at: Patch = {}): boolean => has("op", { ...placeAt(at), name });
+export const hasGraph = (at: Patch = {}): boolean => has("graph", { ...placeAt(at), part: "nodes" });
+export function hasPath(direction: "cause" | "effect", at: Patch = {}): boolean {
+  const slot = "t" in at ? at.t : params.value.t;
+  return hasGraph(at) && has("path", { ...placeAt(at), name: at.op ?? params.value.op, ...(slot === undefined ? {} : parseSlot(String(slot))), direction });
+}
+export const hasTables = (): boolean => has("tensors", place.value) || has("ops", place.value);
+export const hasSources = (): boolean => has("source", { dump: dump.value || undefined, rank: rank.value });
 
 export interface Slot {
   side: "input" | "output";

@@ -36,6 +36,8 @@ export const words = {
   report: {
     badge: "Report", about: "What this report contains", steps: "Steps with graph, operators and tables", leftOut: "Left out, for lack of room",
     redacted: "Names are numbers. Host, paths, command, source and values are left out.", more: "The rest is shown by",
+    never: "Of other steps it has only what runs over all of them: health, gradients, the loss, trends. The screens Watch and Jobs, and curves of tables, need a server. Only what is in it has links.",
+    absent: (name: string) => `${name}: this report does not contain it`,
     lacks: (command: string) => `This report does not contain it. It is shown by: ${command}`,
   },
   address: {
@@ -81,6 +83,8 @@ export const words = {
     incomplete: "Nothing was found, but not everything could be examined.",
     first: "First bad value",
     where: (rank: string, step: number, phase: string) => `rank ${rank}, step ${step}${phase ? `, ${phase}` : ""}`,
+    said: (_kind: string, _type: string, _bad: string): string => "", // the engine's sentences are English
+    how: { placed: "placed", computed: "computed", "from outside": "from outside" } as Readonly<Record<string, string>>,
     reaches: (what: string) => `reaches ${what}`,
     between: (count: number) => `${count} operators`,
     reachesNothing: "reaches neither the loss nor a parameter",
@@ -196,6 +200,7 @@ export const words = {
     filterHint: "conv*  op:REGEX  type:log  source:train.py:29  verdict:introduced  over>1  moved:yes", badFilter: "The filter has a word that is none: see the words in the empty field.", slowFilter: (seconds: number) => `The filter's patterns were given up after ${seconds} s. Try a simpler one.`,
     relationTable: "Tensors", relationHint: "Two implementations of one network: how each tensor of the target is made from golden ones.", relationFilterHint: "conv*  op:REGEX  type:log  source:train.py:29  relation:joined  verdict:introduced  relative_error>1e-3",
     relations: { none: "no counterpart", same: "same elements", permuted: "axes permuted", joined: "joined", cut: "a part", sum: "sum", constant: "one number" },
+    said: (_kind: string, _type: string): string => "",
     verdicts: { identical: "identical", within_tolerance: "within tolerance", propagated: "propagated", introduced: "introduced", unmatched: "unmatched", unknown: "unknown" },
     moved: (count: number) => (count === 1 ? "1 operator moved" : `${count} operators moved`), movedHint: "runs at another place than its counterpart",
     running: "Comparing…", columns: { verdict: "verdict", target: "target", golden: "golden", error: "relative error", over: "over rounding", source: "line", relation: "relation", goldenSource: "golden line", how: "made of" },

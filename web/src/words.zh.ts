@@ -1,6 +1,33 @@
 // The words of the page in Chinese: the same ones as in words.en.ts.
 import type { Words } from "./words.ts";
 
+const PHASES: Readonly<Record<string, string>> = { forward: "前向", backward: "反向", optimizer: "优化器", outside: "其他", recompute: "重计算" };
+const PLACES: Readonly<Record<string, string>> = { "the loss": "损失", "a gradient": "梯度", "a parameter": "参数", "the optimizer": "优化器" };
+
+// What a finding says, from its facts: the sentence of the engine follows in English.
+const FINDINGS: Readonly<Record<string, (type: string, bad: string) => string>> = {
+  operator: (type, bad) => `${type} 产生了 ${bad}`,
+  overflow: (type) => `${type} 溢出`,
+  bad_input: (_type, bad) => `来自步外的数据含有 ${bad}`,
+  bad_parameter: (_type, bad) => `参数含有 ${bad}`,
+  memory_overwritten: () => "内存被改写，而没有算子写过它",
+  collective: (type, bad) => `本 rank 交给集合通信 ${type} 的都是有限值，却得到了 ${bad}`,
+  scaler_skipped: () => "损失缩放器跳过了这一步",
+};
+const DIFFERENCES: Readonly<Record<string, (type: string) => string>> = {
+  op: (type) => `${type} 引入了误差，而其输入的误差不能解释它`,
+  number: (type) => `程序用另一个数调用了 ${type}`,
+  parameter: () => "参数的值不同",
+  data: () => "来自步外的数据的值不同",
+  inserted: (type) => `只有待测有 ${type}，它改变了共有算子的输入`,
+  missing: (type) => `只有基准有 ${type}，它改变了共有算子的输入`,
+  wiring: (type) => `${type} 读取的张量与对应算子不同`,
+  changed: (type) => `${type} 读到的值与写入的不同，其间没有算子写过那里`,
+  type: () => "数据类型比基准粗，或以另一种类型计算",
+  shape: (type) => `输入形状相同，而 ${type} 的输出形状不同`,
+  "non-finite": () => "只有一方出现 NaN 或无穷",
+};
+
 export const words: Words = {
   product: "Sonde",
   screens: {
@@ -38,6 +65,8 @@ export const words: Words = {
   report: {
     badge: "报告", about: "报告的内容", steps: "含计算图、算子和表格的步", leftOut: "因大小限制而省略",
     redacted: "名称已换成数字。主机、路径、命令、源码和值已省略。", more: "其余内容由以下命令显示",
+    never: "其他步只有贯穿各步的内容：健康图、梯度、损失和趋势。监测点和任务页面以及表格中的曲线需要服务器。只有其中包含的内容才有链接。",
+    absent: (name) => `${name}：本报告不包含它`,
     lacks: (command) => `报告中没有这项内容。可用命令查看：${command}`,
   },
   address: {
@@ -82,8 +111,10 @@ export const words: Words = {
       `${rank ? `Rank ${rank}` : "运行"}在第 ${step} 步${inStep ? "中" : "之后"}${{ killed: "被终止", stopped: "停止了记录", running: "仍在继续" }[state]}。`,
     incomplete: "没有发现问题，但并非所有内容都能检查。",
     first: "第一个异常值",
-    where: (rank, step, phase) => `rank ${rank}，第 ${step} 步${phase ? `，${phase}` : ""}`,
-    reaches: (what) => `影响到 ${what}`,
+    where: (rank, step, phase) => `rank ${rank}，第 ${step} 步${phase ? `，${PHASES[phase] ?? phase}` : ""}`,
+    said: (kind, type, bad) => FINDINGS[kind]?.(type, bad || "异常值") ?? "",
+    how: { placed: "有意放置", computed: "计算得到", "from outside": "来自步外" },
+    reaches: (what) => `影响到 ${PLACES[what] ?? what}`,
     between: (count) => `${count} 个算子`,
     reachesNothing: "既没有影响到损失，也没有影响到参数",
     rank: (rank) => `Rank ${rank}`, otherRanks: "其他 rank 自身也出现了异常", moreRanks: (count) => `另有 ${count} 个 rank`,
@@ -201,6 +232,7 @@ export const words: Words = {
     filterHint: "conv*  op:REGEX  type:log  source:train.py:29  verdict:introduced  over>1  moved:yes", badFilter: "筛选中有不认识的词：可用的词见空白输入框。", slowFilter: (seconds) => `筛选的模式在 ${seconds} 秒后仍未完成，已放弃。请改用更简单的模式。`,
     relationTable: "张量", relationHint: "同一网络的两种实现：待测的每个张量如何由基准张量得到。", relationFilterHint: "conv*  op:REGEX  type:log  source:train.py:29  relation:joined  verdict:introduced  relative_error>1e-3",
     relations: { none: "无对应张量", same: "元素相同", permuted: "轴的次序不同", joined: "拼接", cut: "一部分", sum: "和", constant: "同一个数" },
+    said: (kind, type) => DIFFERENCES[kind]?.(type) ?? "",
     verdicts: { identical: "完全相同", within_tolerance: "在容差内", propagated: "由前面传来", introduced: "由此产生", unmatched: "无对应算子", unknown: "未知" },
     moved: (count) => `${count} 个算子换了位置`, movedHint: "与对应算子的执行位置不同",
     running: "正在比对…", columns: { verdict: "结论", target: "待测", golden: "基准", error: "相对误差", over: "与舍入之比", source: "代码行", relation: "关系", goldenSource: "基准代码行", how: "组成" },

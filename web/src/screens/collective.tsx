@@ -2,7 +2,7 @@
 import type { Op } from "../api.ts";
 import { OpLink } from "../parts/op_name.tsx";
 import { Card } from "../parts/ui.tsx";
-import { linkTo, ranks } from "../state.ts";
+import { hasOp, linkTo, ranks } from "../state.ts";
 import { words } from "../words.ts";
 
 type Collective = NonNullable<Op["collective"]>;
@@ -43,7 +43,7 @@ function Ranks({ of, op }: { of: Collective; op: Op }) {
       {all.map((rank) => {
         const call = calls.get(rank);
         if (rank === own) return <li key={rank} class="own"><strong>{words.overview.rank(String(rank))}</strong></li>;
-        if (!call) return <li key={rank} class="soft" title={words.collective.noCall}>{words.overview.rank(String(rank))}{ranks.value.some((name) => numberOf(name) === rank) ? " ?" : ""}</li>;
+        if (!call || !hasOp(call.op_name, { r: call.rank, s: call.step })) return <li key={rank} class="soft" title={call ? words.report.absent(call.op_name) : words.collective.noCall}>{words.overview.rank(String(rank))}{!call && ranks.value.some((name) => numberOf(name) === rank) ? " ?" : ""}</li>;
         return (
           <li key={rank}>
             <a href={linkTo("op", { r: call.rank, s: call.step, op: call.op_name, t: undefined })}>{words.overview.rank(String(rank))}</a>

@@ -3,6 +3,7 @@ import { effect } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import type { FirstBad } from "../answers.ts";
 import type { Class, Job, Overview as Document } from "../api.ts";
+import { ReportFacts } from "../frame.tsx";
 import { formatBytes, formatCount, formatNumber, toNumber } from "../numbers.ts";
 import { isOver, runJob } from "../jobs.ts";
 import { curvesByRank, Plot } from "../parts/plot.tsx";
@@ -35,6 +36,7 @@ export function Overview() {
           <Requests />
           <Holds of={document} />
           <Notes of={document} />
+          {report.value && <Card class="report-facts" title={words.report.about}><ReportFacts of={report.value} /></Card>}
         </div>
       </div>
     </div>

@@ -72,6 +72,10 @@ test("a report of two implementations has the table, too", async () => {
 
 test("a sharded run: the part of the whole tensor, and the same call on the other rank", async () => {
   await withPage(SHARDED, {}, async (page) => {
+    await page.waitForSelector(".matrix-names li");
+    await settled(page);
+    const ranks = (await page.locator(".matrix-names li").allInnerTexts()).filter((name) => name.includes("Rank")).map((name) => said(name).replace(/^›\s*/, ""));
+    assert.deepEqual(ranks, ["Rank 0 · tp 0", "Rank 1 · tp 1"]);
     await go(page, `#/op?r=1&s=0&op=${WEIGHT_USER}`);
     await page.waitForSelector(".placement");
     assert.match(said(await page.locator(".tensor-card", { hasText: "input.0" }).innerText()), /parameter weight placement tp=2 Shard\(0\) of \(16, 8\) from \(8, 0\)/);
