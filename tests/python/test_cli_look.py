@@ -392,7 +392,7 @@ def in_slow_motion(command, stderr, pause):
 
 
 def on_a_terminal(command, pause):
-    """What it writes to its standard error, a terminal, in slow motion."""
+    """The text on its standard error, a terminal, in slow motion."""
     reader, terminal = pty.openpty()
     try:
         in_slow_motion(command, terminal, pause)
@@ -429,6 +429,21 @@ def test_colours_are_for_terminals_and_for_those_who_ask(trained):
     assert sonde("first-bad", trained, "--color=never").stdout == plain.stdout
     wrong = sonde("first-bad", trained, "--color=blue")
     assert wrong.returncode == 2 and "--color is auto, always or never" in wrong.stderr
+
+
+def test_a_line_has_the_colour_of_what_it_is(trained):
+    def first_colour(*arguments):
+        plain = sonde(*arguments).stdout
+        painted = sonde("--color=always", *arguments).stdout
+        assert "\001" not in plain and re.sub("\033\\[[0-9;]*m", "", painted) == plain
+        return re.search("\033\\[([0-9;]*)m(.*)", painted)
+
+    compared = first_colour("compare", trained, trained)
+    assert compared[1] == "1;32" and compared[2].startswith("no difference")
+    looked = first_colour("first-bad", trained)
+    assert looked[1] == "1;32" and looked[2].startswith("nothing wrong")
+    code = first_colour("graph", trained, "**/conv2d-op0", "--step", 0)
+    assert code[1] == "1" and re.match(r"  > +\d+ \| ", code[2])
 
 
 @pytest.mark.parametrize("columns", [40, 60, 80])
