@@ -15,7 +15,7 @@ enum class LineKind : char {
   here = 4,   // the line of code that is meant, the title of what follows
 };
 
-// The text with a mark before its first line, which is no part of its width. Names from a dump have no such marks:
+// The text with a mark before its first line. The width leaves it out. Names from a dump have no such marks:
 // `printable` escapes them.
 std::string marked(LineKind kind, std::string_view text);
 
