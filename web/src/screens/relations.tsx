@@ -11,7 +11,7 @@ import { type Comparison, verdictWord } from "./comparison.ts";
 import { chooseRelated, goldenName, goldenPatch, type Related, type RelatedCells, relatedOf, relationWord, targetName, targetPatch } from "./relations.ts";
 
 const COLUMNS = columnsOf<Related, RelatedCells & { golden: unknown; golden_line: unknown; how: unknown; shape: unknown }>({
-  verdict: { label: words.compare.columns.verdict, width: 110, sortable: true, show: ({ pair }) => pair && <span class={`verdict-word ${pair.verdict}`}>{verdictWord(pair.verdict)}</span> },
+  verdict: { label: words.compare.columns.verdict, width: 122, sortable: true, show: ({ pair }) => pair && <span class={`verdict-word ${pair.verdict}`}>{verdictWord(pair.verdict)}</span> },
   relation: { label: words.compare.columns.relation, width: 106, sortable: true, show: ({ of }) => <span class={of.relation === "none" ? "verdict-word unmatched" : ""}>{relationWord(of.relation)}</span> },
   target: { label: words.compare.columns.target, width: 150, grows: true, sortable: true, show: (row) => <OpLink name={targetName(row)} patch={targetPatch(row)} scope={Boolean(row.of.op_name)} /> },
   source_line: { label: words.compare.columns.source, width: 84, sortable: true, show: ({ of }) => lineOf(of.source_file, of.source_line) },
@@ -19,7 +19,7 @@ const COLUMNS = columnsOf<Related, RelatedCells & { golden: unknown; golden_line
     <span class="several" title={of.golden}>{of.golden_tensors.map((golden, i) => <OpLink key={i} name={goldenName(golden)} patch={goldenPatch(golden)} scope={of.golden_tensors.length === 1 && Boolean(golden.op_name)} />)}</span>
   ) },
   golden_line: { label: words.compare.columns.goldenSource, width: 84, show: ({ of }) => [...new Set(of.golden_tensors.map((golden) => lineOf(golden.source_file, golden.source_line)).filter(Boolean))].join(" ") },
-  how: { label: words.compare.columns.how, width: 130, grows: true, show: ({ of }) => <span title={of.golden}>{of.golden}</span> },
+  how: { label: words.compare.columns.how, width: 118, grows: true, show: ({ of }) => <span title={of.golden}>{of.golden}</span> },
   relative_error: { label: words.compare.columns.error, width: 90, right: true, sortable: true, show: ({ of }) => formatNumber(of.relative_error, 3) },
   shape: { label: words.op.shape, width: 78, show: ({ of }) => formatShape(of.shape) },
   step: { label: words.watch.columns.step, width: 40, right: true, sortable: true, show: ({ of }) => of.step },

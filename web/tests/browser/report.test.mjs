@@ -107,6 +107,16 @@ test("the overview says what it has and lacks, only its steps are offered, and e
   });
 });
 
+test("paper cuts no line of source", async () => {
+  await withPage(REPORT, { width: 794 }, async (page) => {
+    await page.waitForSelector(".first-bad .code .marked");
+    await page.emulateMedia({ media: "print" });
+    await settled(page);
+    const [needed, there] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+    assert.ok(needed <= there, `${needed} of ${there} px`);
+  });
+});
+
 test("two runs: the first difference and the table of pairs", async () => {
   await withPage(PAIR, {}, async (page) => {
     await go(page, "#/compare");
