@@ -127,7 +127,9 @@ int Answer::finish(int status) {
   return kUnreadable;
 }
 
-bool print_text(std::string_view text) { return print_json(painted(with_source_names(text_for_terminal(text)))); }
+bool print_text(std::string_view text) {
+  return print_json(painted(text, [](std::string_view line) { return with_source_names(text_for_terminal(line)); }));
+}
 
 int print_error(const Error& error, int status) {
   print_error(error.message);

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
 
 namespace sonde {
@@ -25,15 +24,20 @@ bool has_colours() {
          std::string_view(terminal) != "dumb";
 }
 
-// By how a line of an answer begins.
-std::string_view colour_of(std::string_view line) {
-  constexpr std::string_view kRed = "\033[1;31m", kGreen = "\033[1;32m", kYellow = "\033[1;33m", kBold = "\033[1m";
-  if (line.starts_with("first bad: ") || line.starts_with("first difference: ")) return kRed;
-  if (line.starts_with("nothing wrong") || line.starts_with("no difference")) return kGreen;
-  if (line.starts_with("nothing found") || line.starts_with("grew first: ") || line.starts_with("aside: "))
-    return kYellow;
-  if (line.starts_with("rank ") && line.ends_with("went wrong by itself:")) return kRed;
-  return line.starts_with("  > ") || line == "next:" ? kBold : "";
+std::string_view colour_of(LineKind kind) {
+  switch (kind) {
+    case LineKind::bad:
+      return "\033[1;31m";
+    case LineKind::good:
+      return "\033[1;32m";
+    case LineKind::doubt:
+      return "\033[1;33m";
+    case LineKind::here:
+      return "\033[1m";
+    case LineKind::plain:
+      break;
+  }
+  return "";
 }
 
 }  // namespace
@@ -51,18 +55,16 @@ std::string take_colour_choice(int& argc, char** argv) {
   return "";
 }
 
-std::string painted(std::string text) {
-  if (!has_colours()) return text;
+std::string painted(std::string_view text, const std::function<std::string(std::string_view line)>& shown) {
+  const bool has_any = has_colours();
   std::string out;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string_view line = std::string_view(text).substr(begin, end - begin);
-    const std::string_view colour = colour_of(line);
-    out.append(colour).append(line);
+  for_each_line(text, [&](LineKind kind, std::string_view line) {
+    const std::string_view colour = has_any ? colour_of(kind) : "";
+    const bool has_end = line.ends_with('\n');
+    out.append(colour).append(shown(line.substr(0, line.size() - (has_end ? 1 : 0))));
     if (!colour.empty()) out.append(kReset);
-    if (end < text.size()) out.push_back('\n');
-    begin = end + 1;
-  }
+    if (has_end) out.push_back('\n');
+  });
   return out;
 }
 

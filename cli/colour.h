@@ -1,8 +1,11 @@
 // Colours of the command's answers: where standard output is a terminal that has them, or as the user wants.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
+
+#include "face/report/line_kind.h"
 
 namespace sonde {
 
@@ -11,7 +14,8 @@ enum class ColourChoice { automatic, always, never };
 // Takes `--color=WHEN` out of the arguments, up to a `--`. Returns what is wrong with it; empty: nothing.
 std::string take_colour_choice(int& argc, char** argv);
 
-// The text with its verdict, the marked line of code and "next:" in colour; as it is where there are none (NO_COLOR).
-std::string painted(std::string text);
+// The text without the marks of its lines (face/report/line_kind.h), and in their colours where there are any (NO_COLOR).
+// `shown`: what is printed of a line.
+std::string painted(std::string_view text, const std::function<std::string(std::string_view line)>& shown);
 
 }  // namespace sonde

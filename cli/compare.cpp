@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 
 #include "ask/compare/relation_map.h"
 #include "ask/relations/relations.h"
@@ -17,6 +18,7 @@
 #include "ground/files/safe_path.h"
 #include "read/catalog/one_file.h"
 #include "verbs.h"
+#include "waiting.h"
 
 namespace sonde {
 namespace {
@@ -74,7 +76,10 @@ int compare(const CompareCommand& arguments) {
   if (!target) return status;
   std::optional<Catalog> golden = open_side(arguments.golden, status);
   if (!golden) return status;
+  std::optional<Waiting> waiting("comparing");
+  options->progress = [&](std::size_t step, std::size_t steps) { waiting->at(step, steps); };
   Result<DumpComparison> comparison = compare_programs(*target, *golden, *options);
+  waiting.reset();
   if (!comparison) return print_error(comparison.error(), kUnreadable);
   for (const std::string& note : comparison->notes) print_warning(note);
   add_unreadable(comparison->unreadable);

@@ -13,6 +13,7 @@
 #include "read/catalog/select.h"
 #include "read/catalog/several_runs.h"
 #include "read/catalog/unfinished_runs.h"
+#include "waiting.h"
 
 namespace sonde {
 namespace {
@@ -61,7 +62,9 @@ std::optional<Catalog> open_dump(const DumpOptions& options, int& exit_status) {
 }
 
 std::optional<Catalog> open_dump(const DumpOptions& options, const CatalogQuery& query, int& exit_status) {
+  std::optional<Waiting> waiting("reading the dump");
   Result<Catalog> catalog = open_catalog(options.dump, query);
+  waiting.reset();
   if (!catalog) {
     exit_status = status_of(catalog.error());
     return std::nullopt;

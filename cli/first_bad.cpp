@@ -15,6 +15,7 @@
 #include "ground/contract/json.h"
 #include "read/index/partial_catalog.h"
 #include "verbs.h"
+#include "waiting.h"
 
 namespace sonde {
 namespace {
@@ -75,16 +76,22 @@ int first_bad(const FirstBadCommand& options) {
   FirstBadOptions wanted;
   wanted.part = *part;
   wanted.trend = !options.no_trend;
+  std::optional<Waiting> waiting("looking for the first bad value");
+  wanted.progress = [&](std::size_t step, std::size_t steps) { waiting->at(step, steps); };
   if (source) {
     wanted.source = &*source;
     const FirstBad report = first_bad(source->catalog(), wanted);
+    waiting.reset();
     if (source->check()) return print(options, source->catalog(), report);
     wanted.source = nullptr;
     Result<Catalog> whole = open_catalog(options.dump, CatalogQuery());
     if (!whole) return print_error(whole.error(), kUnreadable);
     catalog = std::move(*whole);
+    waiting.emplace("looking for the first bad value");
   }
-  return print(options, *catalog, first_bad(*catalog, wanted));
+  const FirstBad report = first_bad(*catalog, wanted);
+  waiting.reset();
+  return print(options, *catalog, report);
 }
 
 }  // namespace sonde

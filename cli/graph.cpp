@@ -11,6 +11,7 @@
 #include "read/measure/find_flow.h"
 #include "read/measure/measure.h"
 #include "verbs.h"
+#include "way_before.h"
 
 namespace sonde {
 namespace {
@@ -49,10 +50,28 @@ void answer(const SelectedStep& step, const StepGraph& graph, const std::vector<
   Answer::get().add(flow);
 }
 
-std::string pages(const SelectedStep& step, const StepGraph& graph, const std::vector<std::uint32_t>& nodes) {
+constexpr std::size_t kMostFollowed = 8;  // ops into earlier steps: what nobody writes is looked for in all of them
+
+// By input slot, the way through earlier steps to what it reads.
+EarlierWriters writers_of(const SelectedStep& step, const CatalogOp& op, EarlierSteps& steps) {
+  EarlierWriters writers;
+  for (const CatalogTensor& tensor : op.tensors) {
+    if (!tensor.is_input) continue;
+    const WayBefore before = steps.way_to(*step.rank, *step.step, tensor);
+    if (!before.ops.empty()) writers[tensor.slot] = before.ops;
+  }
+  return writers;
+}
+
+std::string pages(const SelectedStep& step, const StepGraph& graph, const std::vector<std::uint32_t>& nodes,
+                  EarlierSteps& steps) {
   SourceTexts sources = sources_of(*step.rank);
   std::string text;
-  for (const std::uint32_t node : nodes) text += (text.empty() ? "" : "\n") + page_of(graph, node, sources);
+  for (const std::uint32_t node : nodes) {
+    const EarlierWriters before =
+        nodes.size() > kMostFollowed ? EarlierWriters() : writers_of(step, *graph.ops[node], steps);
+    text += (text.empty() ? "" : "\n") + page_of(graph, node, before, sources);
+  }
   return text;
 }
 
@@ -100,8 +119,9 @@ int graph(const GraphCommand& options) {
     answer(step, whole, nodes);
     return kNothingFound;
   }
+  EarlierSteps earlier(*catalog, options.dump);
   const std::string text = options.dot ? dot_of(whole, nodes)
-                           : one_page  ? pages(step, whole, nodes)
+                           : one_page  ? pages(step, whole, nodes, earlier)
                                        : table_of(whole, nodes, terminal_width());
   return print_text(text) ? kNothingFound : kUnreadable;
 }

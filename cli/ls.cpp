@@ -162,16 +162,6 @@ std::string summary_text(const Catalog& catalog, const std::vector<SelectedStep>
   return text + "\n" + table.text(terminal_width()) + requests_text(steps);
 }
 
-// Nothing where there are none: few steps are of an engine.
-std::optional<std::vector<ListedRequest>> listed(const std::vector<StepRequest>& requests) {
-  if (requests.empty()) return std::nullopt;
-  std::vector<ListedRequest> all;
-  for (const StepRequest& one : requests) {
-    all.push_back({.request = one.request, .row = one.row, .rows = one.rows, .position = one.position});
-  }
-  return all;
-}
-
 ListedStep listed(const CatalogStep& step, const Sum& sum) {
   return {.graph = step.id.graph,
           .step = step.id.number,
@@ -184,7 +174,7 @@ ListedStep listed(const CatalogStep& step, const Sum& sum) {
           .tensors = sum.tensors,
           .files = sum.files,
           .bytes = sum.bytes,
-          .requests = listed(step.requests)};
+          .requests = listed_requests(step)};
 }
 
 void answer_summary(const Catalog& catalog, const std::vector<SelectedStep>& steps, bool from_index) {

@@ -6,7 +6,9 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 #include "dump.h"
@@ -15,6 +17,7 @@
 #include "ground/base/parse_number.h"
 #include "ground/base/text.h"
 #include "verbs.h"
+#include "waiting.h"
 
 namespace sonde {
 namespace {
@@ -93,7 +96,10 @@ int report(const ReportCommand& options) {
   wanted.values = options.values == "none"       ? server::ReportValues::none
                   : options.values == "selected" ? server::ReportValues::selected
                                                  : server::ReportValues::suspects;
+  std::optional<Waiting> waiting("reading the dump");
+  wanted.progress = [&](std::string_view work) { waiting->now(std::string(work)); };
   const Result<server::HtmlPage> report = server::html_report(wanted);
+  waiting.reset();
   if (!report) {
     const bool is_usage =
         report.error().code == ErrorCode::invalid_argument || report.error().code == ErrorCode::unsupported;

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <string_view>
 
-#include "ask/finding/finding.h"
 #include "ask/first_bad/counted.h"
 #include "dump.h"
 #include "dump/formats/cann_types.h"
@@ -21,12 +20,11 @@
 #include "face/report/text.h"
 #include "ground/tensor/format.h"
 #include "read/catalog/find_tensor.h"
-#include "read/index/partial_catalog.h"
 #include "read/measure/measure.h"
 #include "read/measure/values.h"
-#include "read/operators/earlier_writer.h"
 #include "show_files.h"
 #include "verbs.h"
+#include "way_before.h"
 
 namespace sonde {
 namespace {
@@ -70,11 +68,6 @@ std::string source_line(const CatalogOp& op) {
   if (op.source_file.empty()) return "";
   return fmt::format("{}:{}{}{}", op.source_file, op.line, op.function.empty() ? "" : " in ", op.function);
 }
-
-struct WayBefore {
-  std::vector<EarlierOp> ops;  // in the order of the run
-  std::string missing;         // why nobody is known
-};
 
 std::string head_text(const FoundTensor& found, const Flow& flow, const WayBefore& before) {
   const CatalogTensor& tensor = *found.tensor;
@@ -215,27 +208,9 @@ std::string link_of(const FoundTensor& found) {
 
 // The way back to who wrote an input in an earlier step.
 WayBefore way_before(const FoundTensor& found, const ShowCommand& options, const Catalog& catalog) {
-  const CatalogRank& rank = *found.step->rank;
-  const auto step = static_cast<std::size_t>(found.step->step - rank.steps.data());
-  WayBefore before;
   CatalogTensor read = *found.tensor;
   read.is_input = read.is_input || found.op->is_parameter;  // a parameter's own record: as its first reader reads it
-  if (!comes_from_before(read)) return before;
-  std::optional<PartialCatalog> part;
-  const auto number = static_cast<std::size_t>(&rank - catalog.ranks.data());
-  if (comes_from_index(catalog)) {
-    Result<PartialCatalog> opened = PartialCatalog::open(options.dump);
-    if (!opened) return before;
-    part.emplace(std::move(*opened));
-  }
-  const CatalogRank& with_ops = part ? part->catalog().ranks[number] : rank;
-  const auto step_at = [&](std::size_t at) {
-    if (part) part->read_ops(number, at);
-    return &with_ops.steps[at];
-  };
-  before.ops = earlier_ops(with_ops, way_before(with_ops, step, read, step_at));
-  if (before.ops.empty()) before.missing = no_writer_text(rank, step, read);
-  return before;
+  return EarlierSteps(catalog, options.dump).way_to(*found.step->rank, *found.step->step, read);
 }
 
 int print_found(FoundTensor& found, const std::vector<SelectedStep>& steps, const ShowCommand& options,

@@ -44,6 +44,19 @@ def place(tmp_path_factory):
     return place
 
 
+def test_the_graph_of_an_operator_has_the_writer_of_an_earlier_step(place):
+    text = run_in(place, place / "all", CLI, "graph", "all", MUL, "--step", 3).stdout
+    scale = text.index("  input.1 ")
+    assert text[scale:].splitlines()[:3] == [
+        "  input.1   float32 (4)              from 1.scale",
+        " " * 37 + "by   Default/copy_-op0 of step 1, train.py:19",
+        " " * 37 + "     Default/log-op0 of step 1, train.py:19",
+    ]
+    assert " by " not in text[text.index("  input.0 ") : scale]  # an operator of this step made it
+    first = run_in(place, place / "all", CLI, "graph", "all", MUL, "--step", 0).stdout
+    assert "of step" not in first
+
+
 def shown(dump, tensor, step):
     return json.loads(run_in(dump.parent, dump, CLI, "show", dump, tensor, "--step", step, "--json").stdout)
 

@@ -4,9 +4,12 @@ import json
 import os
 import pty
 import re
+import select
+import signal
 import subprocess
 import sys
 import textwrap
+import time
 
 import numpy as np
 import pytest
@@ -377,6 +380,44 @@ def test_nothing_but_the_answer_is_on_stdout_of_a_terminal(trained):
     json.loads(answer)
 
 
+def in_slow_motion(command, stderr, pause):
+    """Its standard output; the process runs for a small part of the time, so that short work takes seconds."""
+    with subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=stderr) as process:
+        while process.poll() is None:
+            process.send_signal(signal.SIGSTOP)
+            time.sleep(pause)
+            process.send_signal(signal.SIGCONT)
+            time.sleep(0.002)
+        return process.stdout.read()
+
+
+def on_a_terminal(command, pause):
+    """The text on its standard error, a terminal, in slow motion."""
+    reader, terminal = pty.openpty()
+    try:
+        in_slow_motion(command, terminal, pause)
+        os.set_blocking(reader, False)
+        return os.read(reader, 1 << 20).decode() if select.select([reader], [], [], 0)[0] else ""
+    finally:
+        os.close(terminal)
+        os.close(reader)
+
+
+def test_long_work_is_said_on_a_terminal_and_nowhere_else(trained, tmp_path):
+    for command, pause, work in (
+        ([CLI, "compare", trained, trained], 0.5, r"comparing… step \d of \d,|comparing…|reading the dump…"),
+        ([CLI, "report", trained, "--html", tmp_path / "a.html"], 0.1, "looking for the first bad value…|writing .*…"),
+    ):
+        said = on_a_terminal(command, pause)
+        assert re.search(rf"\r({work}) \d+ s\033\[K", said), (command, said)
+        assert said.endswith("\r\033[K") or "\n" in said.rpartition("\r\033[K")[2], said
+    (tmp_path / "a.html").unlink()
+    with open(tmp_path / "errors", "w+b") as errors:
+        in_slow_motion([CLI, "report", trained, "--html", tmp_path / "a.html"], errors, 0.1)
+        errors.seek(0)
+        assert errors.read() == b""
+
+
 # --- colours
 
 
@@ -388,6 +429,21 @@ def test_colours_are_for_terminals_and_for_those_who_ask(trained):
     assert sonde("first-bad", trained, "--color=never").stdout == plain.stdout
     wrong = sonde("first-bad", trained, "--color=blue")
     assert wrong.returncode == 2 and "--color is auto, always or never" in wrong.stderr
+
+
+def test_a_line_has_the_colour_of_what_it_is(trained):
+    def first_colour(*arguments):
+        plain = sonde(*arguments).stdout
+        painted = sonde("--color=always", *arguments).stdout
+        assert "\001" not in plain and re.sub("\033\\[[0-9;]*m", "", painted) == plain
+        return re.search("\033\\[([0-9;]*)m(.*)", painted)
+
+    compared = first_colour("compare", trained, trained)
+    assert compared[1] == "1;32" and compared[2].startswith("no difference")
+    looked = first_colour("first-bad", trained)
+    assert looked[1] == "1;32" and looked[2].startswith("nothing wrong")
+    code = first_colour("graph", trained, "**/conv2d-op0", "--step", 0)
+    assert code[1] == "1" and re.match(r"  > +\d+ \| ", code[2])
 
 
 @pytest.mark.parametrize("columns", [40, 60, 80])

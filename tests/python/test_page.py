@@ -15,12 +15,15 @@ import mindspore_tree
 import pytest
 from page_dumps import WEB, browse, needs_chromium, needs_node, node, record, write_first_bad, write_ranks
 from processes import CLI, clean_environment, python, run_in
+from ranks import run_ranks
 from serving import serving
 from test_before_the_step import PROGRAM as BEFORE
+from test_serving import write_engine
 
 import sonde
 
 pytestmark = needs_node
+RELATIONS = pathlib.Path(__file__).parents[1] / "relations/run.py"
 
 
 @pytest.fixture(scope="module")
@@ -249,6 +252,62 @@ def test_every_face_has_the_answer_card(once_per_run, tmp_path):
     with serving(tmp_path / "before") as before, serving(pair / "tanh", pair / "exact") as differ:
         report = (tmp_path / "before.html").as_uri()
         browse("card", SONDE_PAGE_BEFORE=before.line, SONDE_PAGE_PAIR=differ.line, SONDE_REPORT_BEFORE=report)
+
+
+SHARDED = """
+import os, torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+
+torch.set_num_threads(1)
+dist.init_process_group("gloo", init_method=os.environ["MEET"], rank=int(os.environ["RANK"]), world_size=2)
+mesh = init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(distribute_tensor(torch.arange(128.0).reshape(16, 8), mesh, [Shard(0)]))
+
+    def forward(self, x):
+        return torch.nn.functional.linear(x, self.weight)
+
+
+net = Net()
+for _ in range(2):
+    net(DTensor.from_local(torch.ones(2, 8), mesh, [Replicate()])).sum().full_tensor().backward()
+    dist.all_reduce(torch.ones(3))
+dist.destroy_process_group()
+"""
+
+
+def write_answers(place):
+    """Dumps `rel/vit/tensors/` of two implementations, `sharded/dump` of two ranks, and `served` of an engine."""
+    for fault in ("pooled",):
+        run = [sys.executable, RELATIONS, "--json", "--keep", place / "rel", "--pair", "vit", "--fault", fault]
+        subprocess.run(run, capture_output=True, timeout=300, check=True)
+    (place / "sharded").mkdir()
+    ranks = run_ranks(place / "sharded", SHARDED, saved_data="full")
+    assert ranks.status == 0, ranks.stderr
+    write_engine(place)
+    command = [CLI, "run", "--out", "served", "--", *python(), "serve.py"]
+    run = run_in(place, None, *command, PYTHONPATH=place / "packages")
+    assert run.status == 0, run.stderr
+
+
+@needs_chromium
+def test_screens_of_the_newer_answers(once_per_run):
+    place = once_per_run("page-answers", write_answers)
+    pair = [place / "rel/vit/tensors/pooled", place / "rel/vit/tensors/golden"]
+    report = [CLI, "report", pair[0], "--golden", pair[1], "--html", place / "related.html"]
+    run = run_in(place, place, *report)
+    assert run.status == 0, run.stderr
+    with contextlib.ExitStack() as stack:
+        dumps = {"RELATED": pair, "SHARDED": [place / "sharded/dump"], "REQUESTS": [place / "served"]}
+        pages = {f"SONDE_PAGE_{name}": stack.enter_context(serving(*given)).line for name, given in dumps.items()}
+        browse("answers", SONDE_REPORT_RELATED=(place / "related.html").as_uri(), **pages)
 
 
 @needs_chromium

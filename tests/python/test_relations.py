@@ -257,3 +257,16 @@ def test_the_table_of_relations_as_csv(vit, tmp_path):
     [row] = [row for row in rows if row.startswith("0,1,0,,blocks.0.attention.wq,")]
     assert ",cut," in row
     assert "in_proj_weight" in row
+
+
+def test_json_names_the_golden_operators_of_a_tensor_with_their_lines(vit):
+    answer = json.loads(compare(vit, "healthy", "--json").stdout)
+    by_op = {one["op_name"]: one for one in answer["relations"] if one["op_name"]}
+    added = by_op["Default/network-Target/add-op0"]["golden_tensors"]
+    assert [one["op_name"] for one in added] == ["Default/network-Golden/flatten-op0"]
+    assert added[0]["source_file"].endswith("pairs/vit.py") and added[0]["source_line"] > 0
+    query = next(one for one in answer["relations"] if one["parameter"] == "blocks.0.attention.wq")
+    assert [one["parameter"] for one in query["golden_tensors"]] == ["layers.layers.0.self_attn.in_proj_weight"]
+    assert all(
+        bool(one["golden_tensors"]) == (one["relation"] not in ("none", "constant")) for one in answer["relations"]
+    )

@@ -79,14 +79,20 @@ SERVE = """
 """
 
 
+def write_engine(place):
+    """The program `serve.py`; `packages` has an engine for it, with vLLM's module and methods."""
+    worker = place / "packages/vllm/v1/worker"
+    worker.mkdir(parents=True)
+    (worker / "gpu_model_runner.py").write_text(textwrap.dedent(RUNNER))
+    program = place / "serve.py"
+    program.write_text(textwrap.dedent(SERVE))
+    return program
+
+
 @pytest.fixture
 def serve(tmp_path, execute):
     """serve(*arguments, recorded=…, **environment): a program with an engine that has vLLM's module and methods."""
-    place = tmp_path / "packages/vllm/v1/worker"
-    place.mkdir(parents=True)
-    (place / "gpu_model_runner.py").write_text(textwrap.dedent(RUNNER))
-    program = tmp_path / "serve.py"
-    program.write_text(textwrap.dedent(SERVE))
+    program = write_engine(tmp_path)
 
     def run(*arguments, recorded=None, **environment):
         command = [sys.executable, program, *arguments]

@@ -15,6 +15,7 @@ export interface Known {
   r: readonly string[];
   g: readonly string[];
   s: readonly string[];
+  rq?: readonly string[]; // where an engine serves requests
 }
 
 type Form = readonly [right: RegExp, expected: string];
@@ -33,7 +34,7 @@ const FORMS: ReadonlyMap<string, Form> = new Map(Object.entries<Form>({
   colour: oneOf(Object.keys(words.graph.colours)),
   scale: oneOf(["linear", "log", "symlog"]),
   k: oneOf(["tensors", "ops"]),
-  view: oneOf(["table", "graphs"]),
+  view: oneOf(["table", "relations", "graphs"]),
 }));
 
 const isRight = (name: string, value: string): boolean => FORMS.get(name)?.[0].test(value) ?? true;
@@ -43,8 +44,8 @@ export function understood(query: Route["query"]): Route["query"] {
   return Object.fromEntries(Object.entries(query).filter(([name, value]) => isRight(name, value)));
 }
 
-// Whether the dump has it. Numbers may be written with zeros in front; a rank is a name.
-export const isThere = (name: string, asked: string, there: readonly string[]): boolean => there.includes(name === "r" ? asked : String(Number(asked)));
+// Whether the dump has it. Numbers may be written with zeros in front; a rank and a request are names.
+export const isThere = (name: string, asked: string, there: readonly string[]): boolean => there.includes(name === "r" || name === "rq" ? asked : String(Number(asked)));
 
 export function faultsOf({ unknown, query }: Route, known: Known | null): Fault[] {
   const faults: Fault[] = unknown === undefined ? [] : [{ name: "", found: unknown, expected: SCREENS.join(", ") }];

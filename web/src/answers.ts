@@ -216,6 +216,18 @@ export interface Layer {
   readonly signal_to_noise_db: Numeric; // 20 log10 of 1 / `error_out`
 }
 
+// A golden tensor of which one of the target is made, or has a part.
+export interface GoldenTensor {
+  readonly rank: number; // the number of the process
+  readonly graph: number; // 0 for training, 1 for evaluation
+  readonly step: number; // the number of the step
+  readonly op_name: string; // the operator that made it; empty: it comes from outside
+  readonly parameter: string; // the parameter, gradient, state or input data that the tensor is; empty: none
+  readonly slot: number; // its number on its side
+  readonly source_file: string; // the file of the user's program; empty: unknown
+  readonly source_line: number; // the line in it; 0: unknown
+}
+
 // How a tensor of the target is made from golden ones, where the two are two implementations of one network.
 export interface Correspondence {
   readonly rank: number; // the number of the process
@@ -228,6 +240,7 @@ export interface Correspondence {
   readonly shape: readonly number[]; // sizes in the target
   readonly relation: "none" | "same" | "permuted" | "joined" | "cut" | "sum" | "constant"; // how it is made: docs/compare.md, "Two implementations"
   readonly golden: string; // the golden tensors and their parts
+  readonly golden_tensors: readonly GoldenTensor[]; // those tensors, each once; of more than 8 the first ones
   readonly relative_error?: Numeric; // the norm of the difference over the golden norm
   readonly source_file: string; // the file of the user's program; empty: unknown
   readonly source_line: number; // the line in it; 0: unknown
@@ -371,6 +384,14 @@ export interface ListedRun {
   readonly bytes_read: number; // bytes of tensors that were read
   readonly bytes_written: number; // bytes of files
   readonly notes: readonly string[]; // what the run says of itself
+}
+
+// The rows of a request in the batch of a step.
+export interface ListedRequest {
+  readonly request: string; // as the engine names it
+  readonly row: number; // its first row, from 0
+  readonly rows: number; // its rows, one for each token
+  readonly position: number; // of the first one's token in the request, from 0
 }
 
 // The facts in the file about the place where the dump was made.
@@ -582,12 +603,20 @@ export interface OverviewRun extends ListedRun {
   readonly run: number; // the number of the run in its rank
 }
 
+// A dimension of work that ranks share, and the place of a rank in it.
+export interface RankDimension {
+  readonly dimension: string; // as the program names it, `tp`; of DDP `dp`, of the stages of a pipeline `pp`
+  readonly size: number; // ranks along it
+  readonly place: number; // of the rank, from 0
+}
+
 // A rank of a dump.
 export interface OverviewRank {
   readonly rank: string; // its number, or `0 of run7`
   readonly kind: "journal" | "tree" | "msprobe" | "files"; // who wrote it
   readonly dump: string; // which of several dumps; empty: there is one
   readonly runs: readonly OverviewRun[]; // the oldest first
+  readonly dimensions: readonly RankDimension[]; // those that placements and collectives of its first step show
 }
 
 // A step of a rank.
@@ -608,6 +637,7 @@ export interface OverviewStep {
   readonly known: number; // tensors for which the dump says whether they are finite
   readonly not_recorded: number; // ops without a recorded tensor
   readonly class: "not_recorded" | "fine" | "not_measured" | "healthy_infinity" | "unjudged_infinity" | "infinity" | "nan"; // the worst of its ops
+  readonly requests?: readonly ListedRequest[]; // those of an engine's step, by their rows
 }
 
 // The scalar at which backward begins.
@@ -655,6 +685,25 @@ export interface Slot {
   readonly parameter?: string; // where no op made it: the parameter or data
 }
 
+// A call of another rank that meets this one.
+export interface RankCall {
+  readonly rank: string; // its number, or `0 of run7`
+  readonly step: number; // the number of the step
+  readonly op_name: string; // the full name of the operator
+}
+
+// What a call of a collective says about the ranks that it is between.
+export interface OpCollective {
+  readonly group: string; // its name, with its ranks; empty: unknown
+  readonly ranks: readonly number[]; // those of the group, in its order; empty: unknown
+  readonly peer?: number; // of a send or a receive: the other rank, where it is known
+  readonly root?: number; // the rank that gives or gets, as the call has it
+  readonly call_number?: number; // the number of the call among those of its group, from 1
+  readonly reduce: string; // how results are joined, as `SUM`; empty: they are not, or unknown
+  readonly caller: string; // who calls it, as `DDP bucket 0: fc.weight`; empty: the program's own line
+  readonly calls: readonly RankCall[]; // the same call on other ranks of this dump, at most 15; of a send or a receive none
+}
+
 // A tensor of the operator, with its makers and readers.
 export interface OpTensor {
   readonly tensor: Tensor; // the tensor
@@ -682,6 +731,7 @@ export interface Op {
   readonly code: Code; // its line
   readonly stack: readonly CodeLine[]; // innermost first
   readonly attributes: readonly OpAttribute[]; // its arguments
+  readonly collective?: OpCollective; // of a call that several ranks make together
   readonly tensors: readonly OpTensor[]; // its inputs and outputs
   readonly same_line: readonly string[]; // full names of the ops of its line in this step
   readonly previous: string | null; // the op before it in the order of the run

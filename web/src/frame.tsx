@@ -10,9 +10,10 @@ import { Await, baseName, Command, Select } from "./parts/ui.tsx";
 import { nextBad } from "./screens/ops.tsx";
 import { Pane } from "./screens/pane.tsx";
 import { ReportForm } from "./screens/report_form.tsx";
+import { RequestChoice } from "./screens/requests.tsx";
 import type { ReportContents } from "./source/source.ts";
 import {
-  change, dumpStatus, follow, go, graph, graphs, linkTo, params, rank, ranks, report, route, setFollow, status, step, steps, useJson,
+  change, dimensionsOf, dumpStatus, follow, go, graph, graphs, hasGraph, hasSources, hasTables, linkTo, offeredSteps, params, rank, ranks, report, route, setFollow, status, step, steps, useJson,
 } from "./state.ts";
 import { chooseLanguage, type Language, language, LANGUAGES, words } from "./words.ts";
 
@@ -138,15 +139,18 @@ function useHeadingFocus(screen: Screen): void {
   }, [screen]);
 }
 
-// A report starts no job; one dump is compared with nothing.
+// A report starts no job and has some screens only; one dump is compared with nothing.
 function hasScreen(name: Screen): boolean {
   if (name === "compare") return (status.value?.dumps.length ?? 0) > 1;
+  if (name === "graph") return hasGraph();
+  if (name === "ops") return hasTables();
+  if (name === "source") return hasSources();
   return !report.value || (name !== "watch" && name !== "jobs");
 }
 
 function moveStep(by: number): void {
-  const at = steps.value.indexOf(step.value);
-  const next = steps.value[at + by];
+  const all = offeredSteps.value;
+  const next = all[by < 0 ? all.findLastIndex((number) => number < step.value) : all.findIndex((number) => number > step.value)];
   if (next !== undefined) change({ s: next });
 }
 
@@ -179,18 +183,19 @@ function Bar({ onReport, onSearch, onKeys }: { onReport: () => void; onSearch: (
       )}
       {(now?.ended === "killed" || now?.ended === "stopped") && <span class="badge killed">{words.bar.ended[now.ended]}</span>}
       {ranks.value.length > 1 && (
-        <Select label={words.bar.rank} value={rank.value} choices={ranks.value.map((value) => ({ value, label: value }))} onChange={(r) => change({ r })} />
+        <Select label={words.bar.rank} value={rank.value} choices={ranks.value.map((value) => ({ value, label: [value, dimensionsOf(value)].filter(Boolean).join(" · ") }))} onChange={(r) => change({ r })} />
       )}
       {graphs.value.length > 1 && (
         <Select label={words.bar.graph} value={String(graph.value)} onChange={(g) => change({ g, s: undefined })}
           choices={graphs.value.map((value) => ({ value: String(value), label: value === 0 ? words.bar.training : `${value} ${words.bar.evaluation}` }))} />
       )}
+      <RequestChoice />
       {steps.value.length > 0 && (
         <span class="stepper">
-          <button type="button" aria-label={words.bar.previousStep} disabled={steps.value.indexOf(step.value) <= 0} onClick={() => moveStep(-1)}>‹</button>
+          <button type="button" aria-label={words.bar.previousStep} disabled={!offeredSteps.value.some((number) => number < step.value)} onClick={() => moveStep(-1)}>‹</button>
           <Select label={words.bar.step} value={String(step.value)} onChange={(s) => change({ s })}
-            choices={steps.value.map((value) => ({ value: String(value), label: String(value) }))} />
-          <button type="button" aria-label={words.bar.nextStep} disabled={steps.value.indexOf(step.value) >= steps.value.length - 1} onClick={() => moveStep(1)}>›</button>
+            choices={(offeredSteps.value.includes(step.value) ? offeredSteps.value : [...offeredSteps.value, step.value].sort((a, b) => a - b)).map((value) => ({ value: String(value), label: String(value) }))} />
+          <button type="button" aria-label={words.bar.nextStep} disabled={!offeredSteps.value.some((number) => number > step.value)} onClick={() => moveStep(1)}>›</button>
         </span>
       )}
       {report.value && <ReportBadge of={report.value} />}
@@ -210,19 +215,29 @@ function ReportBadge({ of }: { of: ReportContents }) {
       {open && (
         <Dialog title={words.report.about} onClose={() => setOpen(false)}>
           <h2>{words.report.about}</h2>
-          <p>{words.report.steps}: {of.steps.join(", ")}</p>
-          {of.is_redacted && <p>{words.report.redacted}</p>}
-          {of.left_out.length > 0 && (
-            <>
-              <p>{words.report.leftOut}:</p>
-              <ul class="plain-list">{of.left_out.map(({ what, count }) => <li key={what}>{what}: {count}</li>)}</ul>
-            </>
-          )}
-          <p>{words.report.more}</p>
-          <Command text={of.command} />
+          <ReportFacts of={of} />
           <div class="buttons"><button type="button" onClick={() => setOpen(false)}>{words.keys.close}</button></div>
         </Dialog>
       )}
+    </>
+  );
+}
+
+// What a report has, and what it lacks: also on its overview, and so on paper.
+export function ReportFacts({ of }: { of: ReportContents }) {
+  return (
+    <>
+      <p>{words.report.steps}: {of.steps.join(", ")}</p>
+      {of.is_redacted && <p>{words.report.redacted}</p>}
+      {of.left_out.length > 0 && (
+        <>
+          <p>{words.report.leftOut}:</p>
+          <ul class="plain-list">{of.left_out.map(({ what, count }) => <li key={what}>{what}: {count}</li>)}</ul>
+        </>
+      )}
+      <p>{words.report.never}</p>
+      <p>{words.report.more}</p>
+      <Command text={of.command} />
     </>
   );
 }

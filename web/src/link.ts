@@ -10,7 +10,7 @@ export interface Route {
 }
 
 // The order of the names in an address, so that equal states have equal addresses.
-const ORDER = ["d", "r", "g", "s", "op", "t", "tab", "at", "f", "sort", "q"];
+const ORDER = ["d", "r", "g", "s", "rq", "op", "t", "tab", "at", "f", "sort", "q"];
 // Without r, g and s the page shows those of the finding: rank 0 is a choice.
 const DEFAULTS: Readonly<Record<string, string>> = { d: "0" };
 

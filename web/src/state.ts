@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { Finding, FirstBad } from "./answers.ts";
 import type { Overview, Status } from "./api.ts";
 import { faultsOf, isThere, type Known, understood } from "./address.ts";
+import { requestsOf } from "./requests.ts";
 import { formatLink, parseLink, type Route, type Screen } from "./link.ts";
 import type { Query, Source } from "./source/source.ts";
 import { Refusal, Unreachable } from "./source/source.ts";
@@ -29,7 +30,7 @@ addEventListener("hashchange", () => {
 export type Patch = Readonly<Record<string, string | number | undefined>>;
 
 // What belongs to every screen stays when the screen changes; the rest belongs to one screen.
-const KEPT = ["d", "r", "g", "s", "op", "t"];
+const KEPT = ["d", "r", "g", "s", "rq", "op", "t"];
 
 export function linkTo(screen: Screen, patch: Patch = {}): string {
   const now = route.value.screen;
@@ -65,6 +66,9 @@ export function dumpWord(): string {
   return /^[\w./:=,+@%-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }
 export const ranks = computed(() => overview.value?.ranks.map((entry) => entry.rank) ?? []);
+// "dp 0 tp 1": the place of a rank in the work that ranks share; empty: the dump does not show it.
+export const dimensionsOf = (name: string): string =>
+  (overview.value?.ranks.find((entry) => entry.rank === name)?.dimensions ?? []).filter(({ dimension }) => dimension).map(({ dimension, place: at }) => `${dimension} ${at}`).join(" ");
 interface Place {
   rank: number;
   dump?: string;
@@ -84,11 +88,17 @@ export const rank = computed(() => chosen("r", ranks.value) ?? findingRank.value
 export const graphs = computed(() => [...new Set(overview.value?.steps.map((step) => step.graph) ?? [])].sort((a, b) => a - b));
 const findingGraph = computed(() => graphs.value.find((number) => number === first.value?.graph));
 export const graph = computed(() => Number(chosen("g", graphs.value) ?? findingGraph.value ?? graphs.value[0] ?? 0));
+// Of a serving engine: its requests, and the chosen one.
+export const requests = computed(() => requestsOf(overview.value?.steps ?? [], rank.value, graph.value));
+export const request = computed(() => requests.value.find((one) => one.request === params.value.rq) ?? null);
+// Of a chosen request those that worked on it.
 export const steps = computed(() =>
-  [...new Set((overview.value?.steps ?? []).filter((step) => step.rank === rank.value && step.graph === graph.value).map((step) => step.step))].sort(
-    (a, b) => a - b,
-  ),
+  [...new Set((overview.value?.steps ?? []).filter((step) => step.rank === rank.value && step.graph === graph.value).map((step) => step.step))]
+    .filter((number) => !request.value || request.value.steps.includes(number))
+    .sort((a, b) => a - b),
 );
+// Those to go to: of a report the ones that it has.
+export const offeredSteps = computed(() => steps.value.filter((number) => report.value?.steps.includes(number) ?? true));
 export const findingStep = computed(() => {
   const found = first.value?.step;
   return found !== undefined && steps.value.includes(found) ? found : null;
@@ -117,7 +127,7 @@ export const faults = computed(() => {
   const isKnown = status.value && overview.value?.dump === dump.value;
   const texts = (numbers: readonly number[]): string[] => numbers.map(String);
   const known: Known | null = isKnown
-    ? { d: texts(status.value?.dumps.map((entry) => entry.dump) ?? []), r: ranks.value, g: texts(graphs.value), s: texts(steps.value) } : null;
+    ? { d: texts(status.value?.dumps.map((entry) => entry.dump) ?? []), r: ranks.value, g: texts(graphs.value), s: texts(steps.value), rq: requests.value.map((one) => one.request) } : null;
   return faultsOf(route.value, known);
 });
 // The same address without them.
@@ -134,6 +144,18 @@ export function setFollow(on: boolean): void {
 }
 
 export const place = computed((): Query => ({ dump: dump.value || undefined, rank: rank.value, graph: graph.value, step: step.value }));
+
+// Whether the page can show what a link leads to: a report has only some.
+const has = (path: string, query: Query): boolean => source.value?.has?.(path, query) ?? true;
+const placeAt = ({ d, r, g, s }: Patch): Query => ({ dump: d ?? dump.value, rank: r ?? rank.value, graph: g ?? graph.value, step: s ?? step.value });
+export const hasOp = (name: string, at: Patch = {}): boolean => has("op", { ...placeAt(at), name });
+export const hasGraph = (at: Patch = {}): boolean => has("graph", { ...placeAt(at), part: "nodes" });
+export function hasPath(direction: "cause" | "effect", at: Patch = {}): boolean {
+  const slot = "t" in at ? at.t : params.value.t;
+  return hasGraph(at) && has("path", { ...placeAt(at), name: at.op ?? params.value.op, ...(slot === undefined ? {} : parseSlot(String(slot))), direction });
+}
+export const hasTables = (): boolean => has("tensors", place.value) || has("ops", place.value);
+export const hasSources = (): boolean => has("source", { dump: dump.value || undefined, rank: rank.value });
 
 export interface Slot {
   side: "input" | "output";

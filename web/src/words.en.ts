@@ -36,12 +36,14 @@ export const words = {
   report: {
     badge: "Report", about: "What this report contains", steps: "Steps with graph, operators and tables", leftOut: "Left out, for lack of room",
     redacted: "Names are numbers. Host, paths, command, source and values are left out.", more: "The rest is shown by",
+    never: "Of other steps it has only what runs over all of them: health, gradients, the loss, trends. The screens Watch and Jobs, and curves of tables, need a server. Only what is in it has links.",
+    absent: (name: string) => `${name}: this report does not contain it`,
     lacks: (command: string) => `This report does not contain it. It is shown by: ${command}`,
   },
   address: {
     fault: (part: string, found: string, expected: string) => `There is no ${part} "${found}", which the address asks for. Expected: ${expected}.`, without: "Leave it out",
     parts: {
-      "": "screen", d: "dump", r: "rank", g: "graph", s: "step", t: "tensor", hm: "steps of the health map", tab: "view of a tensor", path: "direction of a path", colour: "colour",
+      "": "screen", d: "dump", r: "rank", g: "graph", rq: "request", s: "step", t: "tensor", hm: "steps of the health map", tab: "view of a tensor", path: "direction of a path", colour: "colour",
       scale: "scale", k: "kind of table", view: "view of the pairs",
     },
   },
@@ -81,6 +83,8 @@ export const words = {
     incomplete: "Nothing was found, but not everything could be examined.",
     first: "First bad value",
     where: (rank: string, step: number, phase: string) => `rank ${rank}, step ${step}${phase ? `, ${phase}` : ""}`,
+    said: (_kind: string, _type: string, _bad: string): string => "", // the engine's sentences are English
+    how: { placed: "placed", computed: "computed", "from outside": "from outside" } as Readonly<Record<string, string>>,
     reaches: (what: string) => `reaches ${what}`,
     between: (count: number) => `${count} operators`,
     reachesNothing: "reaches neither the loss nor a parameter",
@@ -130,11 +134,20 @@ export const words = {
   op: {
     none: "No operator is selected.", source: "Source", noSource: "The source line is unknown.", noText: "The dump has no text of this file.", stack: "Stack", sameLine: "Operators of this line",
     attributes: "Called with", inputs: "Inputs", outputs: "Outputs", maker: "from", readers: "read by",
-    parameter: "parameter", placement: "placement", path: "To its cause", effect: "To the loss", previous: "Previous operator", next: "Next operator",
+    parameter: "parameter", placement: "placement", globalShape: (shape: string) => `of ${shape}`, partFrom: (place: string) => `from ${place}`, path: "To its cause", effect: "To the loss", previous: "Previous operator", next: "Next operator",
     failed: "This operator threw an exception.", open: "Open", close: "Close the pane", more: (count: number) => `${count} more`,
     missing: "The dump has no operator of this name. Search for it:", guess: "found by equal values",
     tabs: { histogram: "Histogram", values: "Values", heat: "Heat map", trend: "Trend", previous: "Previous step", golden: "Golden" }, tab: "View of the tensor",
     download: "Download .npy", shape: "shape", graph: "Show in the graph", skipped: "not saved", watch: "Check this line",
+  },
+  collective: {
+    title: "Between ranks", ranks: "Ranks of the group", group: "group", reduce: "reduces by", peer: "with rank", root: "root", number: "call of the group", caller: "called by",
+    alone: "The dump has the same call on no other rank.", passed: "The other rank's call is in its step, or in the one before.", noCall: "The dump has no call of this rank that meets this one.",
+  },
+  requests: {
+    title: "Requests", label: "Request", all: "all", hint: "The requests of the serving engine. Choose one: the page has its steps alone.", steps: "steps", rows: "rows", length: "length",
+    more: (count: string) => `${count} more`, ofStep: (step: number) => `Requests of step ${step}`, rowsHint: "The rows of the batch that belong to each request, one for each token.",
+    place: (rows: string, positions: string) => `${rows.includes("–") ? "rows" : "row"} ${rows}, ${positions.includes("–") ? "positions" : "position"} ${positions}`,
   },
   histogram: {
     scale: "Scale", linear: "linear", log: "logarithm", symlog: "symmetric logarithm", ghost: "previous step",
@@ -170,7 +183,7 @@ export const words = {
     working: "Placing the boxes…", many: (count: number) => `This shows ${count} boxes. Open all the same?`, openAll: "Open", list: "Show the list", asTree: "Tree",
     path: "Path", pathTo: "Leave the path", pathEmpty: "The dump does not record the way of this tensor.", pathOf: (name: string) => `Path of ${name}`, ends: (what: string) => `It ends at ${what}.`,
     partly: "The dump lacks the data flow of a part of the way.",
-    colour: "Colour", colours: { class: "class", norm: "norm of the output", change: "change of the norm since the step before", type: "type", rank: "rank that differs", verdict: "verdict of the comparison", error: "error over rounding" },
+    colour: "Colour", colours: { class: "class", norm: "norm of the output", change: "change of the norm since the step before", type: "type", rank: "rank that differs", verdict: "verdict of the comparison", error: "error over rounding", relation: "how the tensor is made" },
     rankHint: "A number: only this rank differs. ≠: the ranks differ.", find: "Find an operator", found: (at: number, all: number) => (at > 0 ? `${at} of ${all}` : `${all} found`),
     lanes: { forward: "Forward", backward: "Backward", optimizer: "Optimizer", outside: "Outside", recompute: "Recomputed" },
   },
@@ -185,9 +198,12 @@ export const words = {
     notCompared: (name: string, side: string) => `The comparison does not contain ${name} of ${side} in this step.`, view: "Pairs as",
     mapping: "Pairs of operators", mappingHint: '{"target operator": "golden operator"} or lines of target,golden', mappingFile: "A file with pairs", csvHint: "Save the table that sonde compare --csv writes",
     filterHint: "conv*  op:REGEX  type:log  source:train.py:29  verdict:introduced  over>1  moved:yes", badFilter: "The filter has a word that is none: see the words in the empty field.", slowFilter: (seconds: number) => `The filter's patterns were given up after ${seconds} s. Try a simpler one.`,
+    relationTable: "Tensors", relationHint: "Two implementations of one network: how each tensor of the target is made from golden ones.", relationFilterHint: "conv*  op:REGEX  type:log  source:train.py:29  relation:joined  verdict:introduced  relative_error>1e-3",
+    relations: { none: "no counterpart", same: "same elements", permuted: "axes permuted", joined: "joined", cut: "a part", sum: "sum", constant: "one number" },
+    said: (_kind: string, _type: string): string => "",
     verdicts: { identical: "identical", within_tolerance: "within tolerance", propagated: "propagated", introduced: "introduced", unmatched: "unmatched", unknown: "unknown" },
     moved: (count: number) => (count === 1 ? "1 operator moved" : `${count} operators moved`), movedHint: "runs at another place than its counterpart",
-    running: "Comparing…", columns: { verdict: "verdict", target: "target", golden: "golden", error: "relative error", over: "over rounding", source: "line" },
+    running: "Comparing…", columns: { verdict: "verdict", target: "target", golden: "golden", error: "relative error", over: "over rounding", source: "line", relation: "relation", goldenSource: "golden line", how: "made of" },
   },
   watch: {
     title: "Watch", conditions: "Conditions", recommended: "Recommended set", run: "Check", select: "Operators", selectHint: "regular expression; empty: all",

@@ -1,6 +1,33 @@
 // The words of the page in Chinese: the same ones as in words.en.ts.
 import type { Words } from "./words.ts";
 
+const PHASES: Readonly<Record<string, string>> = { forward: "前向", backward: "反向", optimizer: "优化器", outside: "其他", recompute: "重计算" };
+const PLACES: Readonly<Record<string, string>> = { "the loss": "损失", "a gradient": "梯度", "a parameter": "参数", "the optimizer": "优化器" };
+
+// What a finding says, from its facts: the sentence of the engine follows in English.
+const FINDINGS: Readonly<Record<string, (type: string, bad: string) => string>> = {
+  operator: (type, bad) => `${type} 产生了 ${bad}`,
+  overflow: (type) => `${type} 溢出`,
+  bad_input: (_type, bad) => `来自步外的数据含有 ${bad}`,
+  bad_parameter: (_type, bad) => `参数含有 ${bad}`,
+  memory_overwritten: () => "内存被改写，而没有算子写过它",
+  collective: (type, bad) => `本 rank 交给集合通信 ${type} 的都是有限值，却得到了 ${bad}`,
+  scaler_skipped: () => "损失缩放器跳过了这一步",
+};
+const DIFFERENCES: Readonly<Record<string, (type: string) => string>> = {
+  op: (type) => `${type} 引入了误差，而其输入的误差不能解释它`,
+  number: (type) => `程序用另一个数调用了 ${type}`,
+  parameter: () => "参数的值不同",
+  data: () => "来自步外的数据的值不同",
+  inserted: (type) => `只有待测有 ${type}，它改变了共有算子的输入`,
+  missing: (type) => `只有基准有 ${type}，它改变了共有算子的输入`,
+  wiring: (type) => `${type} 读取的张量与对应算子不同`,
+  changed: (type) => `${type} 读到的值与写入的不同，其间没有算子写过那里`,
+  type: () => "数据类型比基准粗，或以另一种类型计算",
+  shape: (type) => `输入形状相同，而 ${type} 的输出形状不同`,
+  "non-finite": () => "只有一方出现 NaN 或无穷",
+};
+
 export const words: Words = {
   product: "Sonde",
   screens: {
@@ -38,12 +65,14 @@ export const words: Words = {
   report: {
     badge: "报告", about: "报告的内容", steps: "含计算图、算子和表格的步", leftOut: "因大小限制而省略",
     redacted: "名称已换成数字。主机、路径、命令、源码和值已省略。", more: "其余内容由以下命令显示",
+    never: "其他步只有贯穿各步的内容：健康图、梯度、损失和趋势。监测点和任务页面以及表格中的曲线需要服务器。只有其中包含的内容才有链接。",
+    absent: (name) => `${name}：本报告不包含它`,
     lacks: (command) => `报告中没有这项内容。可用命令查看：${command}`,
   },
   address: {
     fault: (part, found, expected) => `地址中的${part}“${found}”不存在。应为：${expected}。`, without: "忽略",
     parts: {
-      "": "页面", d: "数据", r: "Rank", g: "图", s: "步", t: "张量", hm: "健康图的步", tab: "张量视图", path: "路径方向", colour: "颜色",
+      "": "页面", d: "数据", r: "Rank", g: "图", rq: "请求", s: "步", t: "张量", hm: "健康图的步", tab: "张量视图", path: "路径方向", colour: "颜色",
       scale: "刻度", k: "表格类型", view: "配对视图",
     },
   },
@@ -82,8 +111,10 @@ export const words: Words = {
       `${rank ? `Rank ${rank}` : "运行"}在第 ${step} 步${inStep ? "中" : "之后"}${{ killed: "被终止", stopped: "停止了记录", running: "仍在继续" }[state]}。`,
     incomplete: "没有发现问题，但并非所有内容都能检查。",
     first: "第一个异常值",
-    where: (rank, step, phase) => `rank ${rank}，第 ${step} 步${phase ? `，${phase}` : ""}`,
-    reaches: (what) => `影响到 ${what}`,
+    where: (rank, step, phase) => `rank ${rank}，第 ${step} 步${phase ? `，${PHASES[phase] ?? phase}` : ""}`,
+    said: (kind, type, bad) => FINDINGS[kind]?.(type, bad || "异常值") ?? "",
+    how: { placed: "有意放置", computed: "计算得到", "from outside": "来自步外" },
+    reaches: (what) => `影响到 ${PLACES[what] ?? what}`,
     between: (count) => `${count} 个算子`,
     reachesNothing: "既没有影响到损失，也没有影响到参数",
     rank: (rank) => `Rank ${rank}`, otherRanks: "其他 rank 自身也出现了异常", moreRanks: (count) => `另有 ${count} 个 rank`,
@@ -132,11 +163,20 @@ export const words: Words = {
   op: {
     none: "没有选择算子。", source: "源码", noSource: "源码行未知。", noText: "数据中没有此文件的文本。", stack: "调用栈", sameLine: "同一行的算子",
     attributes: "调用参数", inputs: "输入", outputs: "输出", maker: "来自", readers: "被读取：",
-    parameter: "参数", placement: "分布", path: "追溯原因", effect: "追踪到损失", previous: "前一个算子", next: "后一个算子",
+    parameter: "参数", placement: "分布", globalShape: (shape) => `整体 ${shape}`, partFrom: (place) => `起点 ${place}`, path: "追溯原因", effect: "追踪到损失", previous: "前一个算子", next: "后一个算子",
     failed: "此算子抛出了异常。", open: "打开", close: "关闭面板", more: (count) => `另有 ${count} 个`,
     missing: "数据中没有此名称的算子。可搜索：", guess: "由相等的值推断",
     tabs: { histogram: "直方图", values: "值", heat: "热力图", trend: "趋势", previous: "上一步", golden: "基准" }, tab: "张量视图",
     download: "下载 .npy", shape: "形状", graph: "在计算图中查看", skipped: "未保存", watch: "监测此行",
+  },
+  collective: {
+    title: "rank 之间", ranks: "组内的 rank", group: "组", reduce: "归约方式", peer: "对方 rank", root: "根", number: "组内第几次调用", caller: "调用者",
+    alone: "数据中没有其他 rank 的同一次调用。", passed: "对方的调用在它的同一步，或前一步。", noCall: "数据中没有此 rank 与之相遇的调用。",
+  },
+  requests: {
+    title: "请求", label: "请求", all: "全部", hint: "推理引擎的请求。选择一个，页面只显示处理它的步。", steps: "步", rows: "行", length: "长度",
+    more: (count) => `另有 ${count} 个`, ofStep: (step) => `第 ${step} 步的请求`, rowsHint: "批次中属于每个请求的行，每个 token 一行。",
+    place: (rows, positions) => `第 ${rows} 行，位置 ${positions}`,
   },
   histogram: {
     scale: "刻度", linear: "线性", log: "对数", symlog: "对称对数", ghost: "上一步",
@@ -175,7 +215,7 @@ export const words: Words = {
     working: "正在布局…", many: (count) => `将显示 ${count} 个方框。仍要展开吗？`, openAll: "展开", list: "显示列表", asTree: "树形",
     path: "路径", pathTo: "退出路径", pathEmpty: "数据没有记录此张量的路径。", pathOf: (name) => `${name} 的路径`, ends: (what) => `终止于 ${what}。`,
     partly: "数据缺少部分路径的数据流。",
-    colour: "颜色", colours: { class: "状态", norm: "输出的范数", change: "与上一步相比的范数变化", type: "类型", rank: "不同的 rank", verdict: "比对结论", error: "误差与舍入之比" },
+    colour: "颜色", colours: { class: "状态", norm: "输出的范数", change: "与上一步相比的范数变化", type: "类型", rank: "不同的 rank", verdict: "比对结论", error: "误差与舍入之比", relation: "张量的组成方式" },
     rankHint: "数字：只有此 rank 不同。≠：各 rank 都不同。", find: "查找算子", found: (at, all) => (at > 0 ? `第 ${at} 个，共 ${all} 个` : `找到 ${all} 个`),
     lanes: { forward: "前向", backward: "反向", optimizer: "优化器", outside: "其他", recompute: "重计算" },
   },
@@ -190,9 +230,12 @@ export const words: Words = {
     notCompared: (name, side) => `比对中没有 ${side} 这一步的 ${name}。`, view: "显示方式",
     mapping: "算子对应关系", mappingHint: '{"target operator": "golden operator"} 或每行 target,golden', mappingFile: "对应关系文件", csvHint: "保存 sonde compare --csv 写出的表格",
     filterHint: "conv*  op:REGEX  type:log  source:train.py:29  verdict:introduced  over>1  moved:yes", badFilter: "筛选中有不认识的词：可用的词见空白输入框。", slowFilter: (seconds) => `筛选的模式在 ${seconds} 秒后仍未完成，已放弃。请改用更简单的模式。`,
+    relationTable: "张量", relationHint: "同一网络的两种实现：待测的每个张量如何由基准张量得到。", relationFilterHint: "conv*  op:REGEX  type:log  source:train.py:29  relation:joined  verdict:introduced  relative_error>1e-3",
+    relations: { none: "无对应张量", same: "元素相同", permuted: "轴的次序不同", joined: "拼接", cut: "一部分", sum: "和", constant: "同一个数" },
+    said: (kind, type) => DIFFERENCES[kind]?.(type) ?? "",
     verdicts: { identical: "完全相同", within_tolerance: "在容差内", propagated: "由前面传来", introduced: "由此产生", unmatched: "无对应算子", unknown: "未知" },
     moved: (count) => `${count} 个算子换了位置`, movedHint: "与对应算子的执行位置不同",
-    running: "正在比对…", columns: { verdict: "结论", target: "待测", golden: "基准", error: "相对误差", over: "与舍入之比", source: "代码行" },
+    running: "正在比对…", columns: { verdict: "结论", target: "待测", golden: "基准", error: "相对误差", over: "与舍入之比", source: "代码行", relation: "关系", goldenSource: "基准代码行", how: "组成" },
   },
   watch: {
     title: "监测点", conditions: "条件", recommended: "推荐条件", run: "检查", select: "算子", selectHint: "正则表达式；空白：全部",

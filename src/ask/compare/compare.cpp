@@ -271,6 +271,7 @@ Result<DumpComparison> compare_dumps(const Catalog& target, const Catalog& golde
   const Threads threads(options.threads);
   std::map<std::uint32_t, RankHistory> histories;  // by rank
   for (const StepPair& pair : pairs) {
+    if (options.progress) options.progress(comparison.steps.size() + 1, pairs.size());
     ComparedStep& step = comparison.steps.emplace_back();
     step.target = std::make_shared<CompareSide>(side_of(*pair.target_rank, *pair.target, *comparison.families));
     step.golden = std::make_shared<CompareSide>(side_of(*pair.golden_rank, *pair.golden, *comparison.families));

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -102,6 +103,14 @@ struct ComparedStep {
   std::vector<std::string> notes_of_both;  // differences between the two that are not errors
 };
 
+// A golden tensor with its place.
+struct PlacedGolden {
+  std::uint32_t rank = 0;
+  StepId step;
+  const CatalogTensor* tensor = nullptr;
+  const CatalogOp* op = nullptr;  // that made it; null: it comes from outside
+};
+
 // Of two implementations: how a tensor of the target is made from golden ones.
 struct RelatedTensor {
   std::uint32_t step = 0;  // index into DumpComparison::steps
@@ -109,6 +118,7 @@ struct RelatedTensor {
   const CatalogOp* op = nullptr;  // that made it; null: it comes from outside
   RelationKind relation = RelationKind::none;
   std::string golden;                            // "0 to 31 of axis 0 = q_proj.weight, …"
+  std::vector<PlacedGolden> golden_tensors;      // the first of them, each once
   const TensorDifference* difference = nullptr;  // null: it corresponds to nothing
 };
 
@@ -153,6 +163,7 @@ struct CompareOptions {
   std::shared_ptr<const RelationMap> map;  // how the two correspond; null: that is to be found
   bool keeps_map = false;                  // DumpComparison::map is wanted
   std::optional<DumpPart> golden_part;     // empty: `part`; else steps are compared in their order
+  std::function<void(std::size_t step, std::size_t steps)> progress = {};  // called before each step; may be empty
 };
 // The meaning of the question; fails with `invalid_argument` if the mapping cannot be read, or the steps are not a list.
 Result<CompareOptions> compare_options(const CompareQuestion& question);

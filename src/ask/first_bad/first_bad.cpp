@@ -184,6 +184,7 @@ RankSearch::RankSearch(const CatalogRank& rank, std::size_t number, const FirstB
 void RankSearch::run(FirstBad& report) {
   for (std::size_t step = 0; step < rank_.steps.size(); ++step) {
     if (!options_.part.takes(rank_.steps[step])) continue;
+    if (options_.progress) options_.progress(step + 1, rank_.steps.size());
     if (look_at(step, report)) break;
   }
   report.looked_at.files_read += health_.files_read();

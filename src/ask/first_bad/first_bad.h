@@ -2,6 +2,9 @@
 // the meaning of each verdict see docs/first-bad.md.
 #pragma once
 
+#include <cstddef>
+#include <functional>
+
 #include "ask/finding/finding.h"
 #include "read/catalog/catalog.h"
 #include "read/catalog/dump_part.h"
@@ -17,6 +20,8 @@ struct FirstBadOptions {
   // Reads the ops of a catalog that lacks them, which must be source->catalog(). Null: the catalog has all ops. If
   // source->check() fails afterwards, the result is worthless.
   PartialCatalog* source = nullptr;
+  // Called before each step of a rank; may be empty.
+  std::function<void(std::size_t step, std::size_t steps)> progress = {};
 };
 
 FirstBad first_bad(const Catalog& catalog, const FirstBadOptions& options = {});

@@ -12,21 +12,6 @@ const CatalogStep* step_of(RankSearch& search, StepId id) {
   return found == steps.end() ? nullptr : &search.step_at(static_cast<std::size_t>(found - steps.begin()));
 }
 
-bool are_numbered(const std::vector<const CollectiveCall*>& calls) {
-  return std::ranges::all_of(calls, [](const CollectiveCall* call) { return call->number != 0; });
-}
-
-// The one of a rank's calls that meets `call`, which is one of ours, all of a step at one meeting place; null: none does.
-const CollectiveCall* counterpart(const CollectiveCall& call, const std::vector<const CollectiveCall*>& ours,
-                                  const std::vector<const CollectiveCall*>& theirs) {
-  if (are_numbered(ours) && are_numbered(theirs)) {
-    const auto found = std::ranges::find(theirs, call.number, &CollectiveCall::number);
-    return found == theirs.end() ? nullptr : *found;
-  }
-  const auto place = static_cast<std::size_t>(std::ranges::find(ours, call.op, &CollectiveCall::op) - ours.begin());
-  return place < theirs.size() ? theirs[place] : nullptr;
-}
-
 // The tensor that a send gives, or a receive gets.
 const CatalogTensor* passed(const CollectiveCall& call) {
   return call.way == CollectiveWay::send ? call.first_in : call.first_out;
@@ -101,7 +86,7 @@ std::vector<Met> RankMeetings::met_in_step(RankSearch& own, const CatalogStep& s
     if (search.get() == &own) continue;
     const CatalogStep* of_rank = step_of(*search, step.id);
     const CollectiveCall* theirs =
-        of_rank == nullptr ? nullptr : counterpart(call, ours, calls_at(*search, *of_rank, meeting));
+        of_rank == nullptr ? nullptr : counterpart_of(call, ours, calls_at(*search, *of_rank, meeting));
     if (theirs == nullptr && call.number != 0) std::tie(of_rank, theirs) = numbered(*search, step, meeting, call);
     if (theirs != nullptr) found.push_back(met(*search, *of_rank, *theirs->op));
   }

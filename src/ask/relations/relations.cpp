@@ -172,8 +172,25 @@ class Builder {
       one.relation = relation.kind;
       if (!relation) continue;
       one.golden = relation_text(relation, golden_);
+      one.golden_tensors = golden_tensors_of(relation);
       one.difference = &relation.difference;
     }
+  }
+
+  std::vector<PlacedGolden> golden_tensors_of(const Relation& relation) const {
+    constexpr std::size_t kMost = 8;  // as its text names
+    std::vector<PlacedGolden> all;
+    for (const RelationPart& part : relation.parts) {
+      const PoolTensor& golden = golden_.tensors[part.golden];
+      if (std::ranges::find(all, golden.of.tensor, &PlacedGolden::tensor) != all.end()) continue;
+      if (all.size() == kMost) break;
+      const CompareSide& side = *golden_.steps[golden.step];
+      all.push_back({.rank = side.rank->rank,
+                     .step = side.step->id,
+                     .tensor = golden.of.tensor,
+                     .op = golden.op == kNoOp ? nullptr : &golden_.catalog_op(golden.op)});
+    }
+    return all;
   }
 
   ComparedTensor compared(std::uint32_t tensor) const {

@@ -14,6 +14,7 @@
 #include "face/api/dump_access.h"
 #include "face/report/comparison.h"
 #include "face/report/first_bad.h"
+#include "face/report/line_kind.h"
 #include "face/report/stomp.h"
 #include "face/report/watch.h"
 #include "ground/contract/json.h"
@@ -62,7 +63,7 @@ Result<FirstBad> first_bad(const Dump& dump, const FirstBadQuestion& question) {
   return report;
 }
 
-std::string text_of(const FirstBad& report) { return text_of(report, 0); }
+std::string text_of(const FirstBad& report) { return without_marks(text_of(report, 0)); }
 std::string json_text_of(const FirstBad& report) { return text_of_json(document_of(report)); }
 
 Result<StompReport> stomp(const Dump& dump, const Part& asked) {
@@ -139,7 +140,7 @@ std::vector<std::string> ComparedDumps::left_out() const {
 }
 
 std::string ComparedDumps::text(bool all) const {
-  return state_->locked([&] { return report_of(state_->found, state_->options, all, 0); });
+  return state_->locked([&] { return without_marks(report_of(state_->found, state_->options, all, 0)); });
 }
 
 std::string ComparedDumps::csv() const {

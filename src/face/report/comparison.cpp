@@ -11,6 +11,7 @@
 #include "face/report/catalog_text.h"
 #include "face/report/finding.h"
 #include "face/report/json.h"
+#include "face/report/line_kind.h"
 #include "face/report/table.h"
 #include "face/report/text.h"
 #include "read/catalog/step_graph.h"
@@ -376,8 +377,11 @@ std::string with_first_line_wrapped(std::string text, std::size_t width) {
 }  // namespace
 
 std::string report_of(const DumpComparison& comparison, const CompareOptions& options, bool all, std::size_t width) {
-  std::string text = with_first_line_wrapped(
-      comparison.findings.empty() ? all_clear_of(comparison) : findings_of(comparison, all), width);
+  const bool is_clear = comparison.findings.empty();
+  const bool is_sure = comparison.complete && comparison.compared_tensors > 0;
+  const LineKind verdict = !is_clear ? LineKind::bad : is_sure ? LineKind::good : LineKind::doubt;
+  std::string text = marked(
+      verdict, with_first_line_wrapped(is_clear ? all_clear_of(comparison) : findings_of(comparison, all), width));
   for (const std::string* how : {&comparison.correspondence, &comparison.joined}) {
     if (!how->empty()) text += *how + "\n";
   }

@@ -14,6 +14,7 @@ namespace sonde {
 
 // Begins with the first error; then the inputs and arguments of its op, two more findings and the number of ops with
 // each verdict. `all`: every finding, the ops without a counterpart, and a table of the others, `width` columns wide.
+// With marks (line_kind.h).
 std::string report_of(const DumpComparison& comparison, const CompareOptions& options, bool all, std::size_t width);
 // The commands that follow the first difference; empty: there is none.
 std::vector<NextCommand> next_commands(const DumpComparison& comparison);

@@ -176,6 +176,20 @@ std::vector<Layer> layers_of(const DumpComparison& comparison) {
   return layers;
 }
 
+GoldenTensor golden_tensor_of(const PlacedGolden& golden) {
+  GoldenTensor one;
+  one.rank = golden.rank;
+  one.graph = golden.step.graph;
+  one.step = golden.step.number;
+  one.parameter = golden.tensor->parameter;
+  one.slot = golden.tensor->slot;
+  if (golden.op == nullptr) return one;
+  one.op_name = golden.op->op_name;
+  one.source_file = golden.op->source_file;
+  one.source_line = golden.op->line;
+  return one;
+}
+
 Correspondence correspondence_of(const DumpComparison& comparison, const RelatedTensor& related) {
   Correspondence one;
   put_in_step(one, comparison.steps[related.step]);
@@ -185,6 +199,7 @@ Correspondence correspondence_of(const DumpComparison& comparison, const Related
   one.shape.assign(related.tensor->shape.begin(), related.tensor->shape.end());
   one.relation = related.relation;
   one.golden = related.golden;
+  for (const PlacedGolden& golden : related.golden_tensors) one.golden_tensors.push_back(golden_tensor_of(golden));
   if (related.difference != nullptr) one.relative_error = related.difference->relative();
   if (related.op == nullptr) return one;
   one.op_name = related.op->op_name;

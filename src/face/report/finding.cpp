@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "face/report/catalog_text.h"
+#include "face/report/line_kind.h"
 #include "face/report/text.h"
 
 namespace sonde {
@@ -63,8 +64,9 @@ std::string code_text(const Code& code) {
   std::string text = fmt::format("  {}:{}{}{}\n", printable(code.source_file), code.source_line,
                                  code.function.empty() ? "" : " in ", printable(code.function));
   for (const Line& line : code.lines) {
-    text += fmt::format("  {} {:>5} | {}\n", line.number == code.source_line ? ">" : " ", line.number,
-                        printable(line.text));
+    const bool is_here = line.number == code.source_line;
+    const std::string shown = fmt::format("  {} {:>5} | {}\n", is_here ? ">" : " ", line.number, printable(line.text));
+    text += is_here ? marked(LineKind::here, shown) : shown;
   }
   return text;
 }
@@ -76,8 +78,9 @@ std::string tags_text(const std::vector<std::string>& tags) {
   return " (" + words + ")";
 }
 
-std::string page_of(const Finding& finding) {
-  std::string text = printable(finding.tensor.op_name.empty() ? finding.tensor.parameter : finding.tensor.op_name);
+std::string page_of(const Finding& finding, std::string_view first) {
+  std::string text(first);
+  text += printable(finding.tensor.op_name.empty() ? finding.tensor.parameter : finding.tensor.op_name);
   text += tags_text(finding.tags) + "\n";
   text += code_text(finding.code);
   text += field("where", fmt::format("rank {}, graph {}, step {}, {}", rank_text(finding.rank, finding.dump),
@@ -96,7 +99,7 @@ std::string page_of(const Finding& finding) {
 std::string next_text(const std::vector<NextCommand>& commands) {
   std::string text;
   for (const NextCommand& one : commands) text += fmt::format("  {}\n    {}\n", one.purpose, printable(one.command));
-  return text.empty() ? "" : "\nnext:\n" + text;
+  return text.empty() ? "" : "\n" + marked(LineKind::here, "next:\n") + text;
 }
 
 Table table_of(const std::vector<Finding>& findings) {

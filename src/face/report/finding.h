@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ask/finding/finding.h"
@@ -11,8 +12,9 @@
 namespace sonde {
 
 // The place with its tags and its lines of code, then the reason, the evidence and the limits, as paragraphs.
-std::string page_of(const Finding& finding);
-// "  train.py:12 in Net.forward" and the lines of code; empty if unknown.
+// The first line is `first`, and with the line of code it has a mark (line_kind.h).
+std::string page_of(const Finding& finding, std::string_view first = {});
+// "  train.py:12 in Net.forward" and the lines of code, that of the finding with a mark; empty if unknown.
 std::string code_text(const Code& code);
 // "Default/copy_-op0 of step 2, train.py:30", not made printable.
 std::string earlier_text(const EarlierOp& op);
@@ -20,7 +22,7 @@ std::string earlier_text(const EarlierOp& op);
 std::string short_line(const Code& code);
 // " (backward only, uncertain)", beside a headline; empty without tags.
 std::string tags_text(const std::vector<std::string>& tags);
-// "next:", then each purpose with its command below; empty without commands.
+// "next:", with a mark, then each purpose with its command below; empty without commands.
 std::string next_text(const std::vector<NextCommand>& commands);
 // One row each: kind, rank, step, op, slot, line, why.
 Table table_of(const std::vector<Finding>& findings);

@@ -9,6 +9,7 @@
 
 #include "face/report/catalog_text.h"
 #include "face/report/finding.h"
+#include "face/report/line_kind.h"
 #include "face/report/table.h"
 #include "face/report/text.h"
 
@@ -87,7 +88,8 @@ std::string ranks_text(const FirstBad& report) {
       continue;
     }
     ++shown;
-    text += fmt::format("\nrank {} went wrong by itself:\n{}", rank_text(finding.rank, finding.dump), page_of(finding));
+    const std::string title = fmt::format("rank {} went wrong by itself:\n", rank_text(finding.rank, finding.dump));
+    text += "\n" + marked(LineKind::bad, title) + page_of(finding);
   }
   if (more > 0) text += fmt::format("and {} (--json)\n", count_text(more, "more rank"));
   return text;
@@ -99,11 +101,12 @@ std::string growth_text(const Growth& growth) {
     points.push_back(fmt::format("{}: {:.4g}", point.step, point.value));
   }
   if (points.size() > 8) points.erase(points.begin(), points.end() - 8);
-  return fmt::format("\ngrew first: {} in step {}{}: {} {:.4g} after {:.4g} ({:.3g} times)\n  by step: {}\n",
-                     printable(name_of(growth.tensor)), growth.step,
-                     growth.code.source_file.empty() ? "" : fmt::format(" ({})", printable(short_line(growth.code))),
-                     growth.of_norm ? "norm" : "largest", growth.now, growth.before, growth.now / growth.before,
-                     joined(points, ", "));
+  const std::string text = fmt::format(
+      "grew first: {} in step {}{}: {} {:.4g} after {:.4g} ({:.3g} times)\n  by step: {}\n",
+      printable(name_of(growth.tensor)), growth.step,
+      growth.code.source_file.empty() ? "" : fmt::format(" ({})", printable(short_line(growth.code))),
+      growth.of_norm ? "norm" : "largest", growth.now, growth.before, growth.now / growth.before, joined(points, ", "));
+  return "\n" + marked(LineKind::doubt, text);
 }
 
 std::string looked_text(const FirstBad& report) {
@@ -159,7 +162,7 @@ std::string text_of(const FirstBad& report, std::size_t width) {
   std::string text;
   for (std::size_t i = 0; i < report.findings.size(); ++i) {
     if (i == 1) text += "\nalso wrong in this step:\n";
-    text += (i == 0 ? "first bad: " : "") + page_of(report.findings[i]);
+    text += i == 0 ? marked(LineKind::bad, page_of(report.findings[i], "first bad: ")) : page_of(report.findings[i]);
     if (i == 0) text += fmt::format("  {:<11} {}: {}\n", "reaches", report.reaches, printable(path_text(report)));
   }
   text += ranks_text(report);
@@ -168,17 +171,19 @@ std::string text_of(const FirstBad& report, std::size_t width) {
                         printable(finding.tensor.op_name), printable(finding.why), finding.step);
   }
   for (const Finding& finding : report.asides) {
-    text +=
-        fmt::format("aside: {}: {} (step {}{}); nothing that is trained reads it\n", printable(finding.tensor.op_name),
-                    printable(finding.why), finding.step, place_text(finding.code));
+    text += marked(LineKind::doubt, fmt::format("aside: {}: {} (step {}{}); nothing that is trained reads it\n",
+                                                printable(finding.tensor.op_name), printable(finding.why), finding.step,
+                                                place_text(finding.code)));
   }
   if (report.findings.empty()) {
     const std::string unfinished = unfinished_text(report);
-    text += fmt::format("{}: no NaN or infinity that matters in {}",
-                        !unfinished.empty() ? "nothing found in what was recorded"
-                        : !report.complete  ? "nothing found in the part that could be examined"
-                                            : "nothing wrong",
-                        looked_text(report));
+    const bool is_sure = unfinished.empty() && report.complete;
+    text += marked(is_sure ? LineKind::good : LineKind::doubt,
+                   fmt::format("{}: no NaN or infinity that matters in {}",
+                               !unfinished.empty() ? "nothing found in what was recorded"
+                               : !report.complete  ? "nothing found in the part that could be examined"
+                                                   : "nothing wrong",
+                               looked_text(report)));
     if (!unfinished.empty()) text += "; " + unfinished;
     if (!report.healthy.empty()) {
       const std::uint64_t healthy = report.healthy.size() + report.healthy_left_out;

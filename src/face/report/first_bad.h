@@ -8,6 +8,7 @@
 
 namespace sonde {
 
-std::string text_of(const FirstBad& report, std::size_t width);  // `width` of the terminal; 0: none
+std::string text_of(const FirstBad& report,
+                    std::size_t width);  // with marks (line_kind.h). `width` of the terminal; 0: none
 
 }  // namespace sonde

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <set>
 
+#include "face/report/finding.h"
+#include "face/report/line_kind.h"
 #include "face/report/table.h"
 #include "face/report/text.h"
 
@@ -201,7 +203,9 @@ std::string source_block(const CatalogOp& op, const GraphNode& node, SourceTexts
   const std::uint64_t last = std::uint64_t{line.line} + 1;  // a damaged dump may say any number
   for (std::uint64_t n = line.line > 1 ? line.line - 1 : 1; n <= last; ++n) {
     const std::string_view code = sources.line(line.file, static_cast<std::uint32_t>(n));
-    if (!code.empty()) text += fmt::format("  {} {:>5} | {}\n", n == line.line ? '>' : ' ', n, printable(code));
+    if (code.empty()) continue;
+    const std::string shown = fmt::format("  {} {:>5} | {}\n", n == line.line ? '>' : ' ', n, printable(code));
+    text += n == line.line ? marked(LineKind::here, shown) : shown;
   }
   for (std::size_t i = at; i-- > 0;) text += call_text(i + 1 == at ? "calls" : "", node.trace[i], sources);
   for (std::size_t i = at + 1; i < node.trace.size(); ++i) {
@@ -235,7 +239,7 @@ std::string table_of(const StepGraph& graph, const std::vector<std::uint32_t>& n
   return table.text(width);
 }
 
-std::string page_of(const StepGraph& graph, std::uint32_t node, SourceTexts& sources) {
+std::string page_of(const StepGraph& graph, std::uint32_t node, const EarlierWriters& before, SourceTexts& sources) {
   const GraphNode& op = graph.graph.nodes[node];
   std::string text = fmt::format("{}\n", printable(op.op_name));
   text += source_block(*graph.ops[node], op, sources);
@@ -249,6 +253,12 @@ std::string page_of(const StepGraph& graph, std::uint32_t node, SourceTexts& sou
     const Operand& input = op.inputs[slot];
     text += fmt::format("  input.{:<3} {:<24} from {}\n", slot, type_text(input.type),
                         printable(origin_text(graph.graph, input)));
+    const auto way = before.find(static_cast<std::uint32_t>(slot));
+    if (way == before.end() || input.kind == Operand::Kind::node) continue;
+    for (std::size_t i = way->second.size(); i-- > 0;) {
+      text += fmt::format("{:36} {} {}\n", "", i + 1 == way->second.size() ? "by  " : "    ",
+                          printable(earlier_text(way->second[i])));
+    }
   }
   for (std::uint32_t slot = 0; slot < op.outputs.size(); ++slot) {
     const char* word = "to";

@@ -44,6 +44,15 @@ Json json_of(const CatalogRank& rank, const CatalogStep& step, const CatalogOp& 
   return json_of(listed(rank, step, op, tensor));
 }
 
+std::optional<std::vector<ListedRequest>> listed_requests(const CatalogStep& step) {
+  if (step.requests.empty()) return std::nullopt;
+  std::vector<ListedRequest> all;
+  for (const StepRequest& one : step.requests) {
+    all.push_back({.request = one.request, .row = one.row, .rows = one.rows, .position = one.position});
+  }
+  return all;
+}
+
 ListedRun listed(const CatalogRun& run) {
   return {.finished = run.finished,
           .host = run.host,

@@ -12,6 +12,8 @@ namespace sonde {
 ListedTensor listed(const CatalogRank& rank, const CatalogStep& step, const CatalogOp& op, const CatalogTensor& tensor);
 Json json_of(const CatalogRank& rank, const CatalogStep& step, const CatalogOp& op, const CatalogTensor& tensor);
 ListedRun listed(const CatalogRun& run);
+// Of an engine's step; empty: few steps are of an engine.
+std::optional<std::vector<ListedRequest>> listed_requests(const CatalogStep& step);
 std::string_view scope_of(const CatalogOp& op);  // the modules around it; empty if unknown
 
 }  // namespace sonde

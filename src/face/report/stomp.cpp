@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "face/report/finding.h"
+#include "face/report/line_kind.h"
 #include "face/report/text.h"
 
 namespace sonde {
@@ -28,9 +29,11 @@ std::string text_of(const StompReport& report) {
   for (const Finding& finding : report.findings) text += page_of(finding) + "\n";
   if (report.findings_left_out > 0) text += fmt::format("and {} changes more\n", report.findings_left_out);
   if (report.findings.empty()) {
-    text += report.complete       ? "nothing wrong: no tensor changed between its writer and its readers; "
-            : report.compared > 0 ? "no change found in the reads that could be checked; "
-                                  : "no change found, but nothing could be checked; ";
+    const std::string_view said = report.complete
+                                      ? "nothing wrong: no tensor changed between its writer and its readers; "
+                                  : report.compared > 0 ? "no change found in the reads that could be checked; "
+                                                        : "no change found, but nothing could be checked; ";
+    text += marked(report.complete ? LineKind::good : LineKind::doubt, said);
   }
   return text + looked_text(report);
 }

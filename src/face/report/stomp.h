@@ -7,6 +7,6 @@
 
 namespace sonde {
 
-std::string text_of(const StompReport& report);
+std::string text_of(const StompReport& report);  // with marks (line_kind.h)
 
 }  // namespace sonde

@@ -386,14 +386,20 @@ Json Reporter::for_page(const HtmlReport& about) const {
 }
 
 Result<HtmlPage> Reporter::make() {
+  const auto begin = [&](std::string_view work) {
+    if (options_.progress) options_.progress(work);
+  };
+  begin("reading the dump");
   if (Status read = dumps_.read_once(); !read) return read.error();
   for (std::size_t i = 0; i < options_.dumps.size(); ++i) {
     Result<Overview> overview = asked<Overview>("overview", {{"dump", std::to_string(i)}});
     if (!overview) return overview.error();
     overviews_.push_back(std::move(*overview));
   }
+  begin("looking for the first bad value");
   const FirstBad first_bad = answer_in<FirstBad>(run_job(JobKind::first_bad));
   std::optional<JobResult> compared;
+  if (options_.dumps.size() > 1) begin("comparing");
   if (options_.dumps.size() > 1) compared = run_job(JobKind::compare);
   const Comparison comparison = answer_in<Comparison>(compared);
   const ReportFocus focus{options_, overviews_, first_bad, comparison};
@@ -402,6 +408,7 @@ Result<HtmlPage> Reporter::make() {
   places_ = std::move(*places);
   suspects_ = focus.suspects();
 
+  begin("writing maps and graphs");
   put_first();
   JobList jobs;
   if (compared) {
@@ -431,6 +438,7 @@ Result<HtmlPage> Reporter::make() {
     const std::optional<JobResult> next = run_job(JobKind::next_config);
     if (next) put_json("next configuration", "jobs/next-config", {}, json_of_text(next->text()));
   }
+  begin("writing tables, sources and operators");
   for (const Place& place : places_) {
     if (Status good = put_tables(place); !good) return good.error();
   }

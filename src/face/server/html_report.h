@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "contract/command_answers.h"
@@ -24,6 +26,7 @@ struct HtmlReportOptions {
   ReportValues values = ReportValues::suspects;
   std::uint64_t most_bytes = 10'000'000;
   bool is_redacted = false;
+  std::function<void(std::string_view work)> progress = {};  // called before each part of the work; may be empty
 };
 
 struct HtmlPage {

@@ -11,6 +11,7 @@
 #include "face/report/catalog_text.h"
 #include "face/report/finding.h"
 #include "face/server/ask.h"
+#include "face/server/op_collective.h"
 #include "read/index/index_schema.h"
 #include "read/operators/earlier_writer.h"
 #include "read/operators/op_nature.h"
@@ -379,6 +380,7 @@ Result<Response> op(Ask& ask) {
             .code = code_of(op, sources, kLinesAround),
             .stack = stack_of(op, sources),
             .attributes = attributes_of(op),
+            .collective = collective_of(ask, *asked),
             .tensors = {},
             .same_line = {},
             .previous = neighbour(asked->number - 1),

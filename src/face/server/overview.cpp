@@ -4,8 +4,10 @@
 #include <map>
 
 #include "face/report/catalog_text.h"
+#include "face/report/json.h"
 #include "face/server/ask.h"
 #include "face/server/limits.h"
+#include "face/server/rank_dimensions.h"
 #include "ground/base/text.h"
 #include "read/index/index_schema.h"
 #include "read/index/row_fields.h"
@@ -16,7 +18,7 @@ namespace sonde::server {
 namespace {
 
 OverviewRank overview_of_rank(const CatalogRank& rank) {
-  OverviewRank overview{.rank = rank_text(rank), .kind = rank.kind, .dump = rank.dump, .runs = {}};
+  OverviewRank overview{.rank = rank_text(rank), .kind = rank.kind, .dump = rank.dump, .runs = {}, .dimensions = {}};
   for (std::size_t i = 0; i < rank.runs.size(); ++i) overview.runs.push_back({i, listed(rank.runs[i])});
   return overview;
 }
@@ -39,7 +41,8 @@ OverviewStep overview_of_step(const CatalogRank& rank, const CatalogStep& step, 
           .bytes = sum.bytes,
           .known = health.known,
           .not_recorded = health.not_recorded,
-          .class_ = state};
+          .class_ = state,
+          .requests = listed_requests(step)};
 }
 
 // The tensor that backward begins with.
@@ -185,10 +188,14 @@ Result<Response> overview(Ask& ask) {
   const Catalog& frame = ask.snapshot->frame();
   Overview overview;
   overview.dump = ask.dump.number();
+  Result<std::vector<std::vector<RankDimension>>> dimensions = rank_dimensions(*ask.snapshot);
+  if (!dimensions) return dimensions.error();
   std::size_t next = 0;
-  for (const CatalogRank& rank : frame.ranks) {
+  for (std::size_t i = 0; i < frame.ranks.size(); ++i) {
+    const CatalogRank& rank = frame.ranks[i];
     for (const CatalogRun& run : rank.runs) std::ranges::copy(run.notes, std::back_inserter(overview.warnings));
     overview.ranks.push_back(overview_of_rank(rank));
+    overview.ranks.back().dimensions = std::move((*dimensions)[i]);
     for (const CatalogStep& step : rank.steps) overview.steps.push_back(overview_of_step(rank, step, states[next++]));
   }
   for (const CatalogProblem& problem : frame.problems) overview.problems.push_back({problem.path, problem.message});

@@ -42,6 +42,10 @@ std::optional<std::int64_t> peer_of(const CollectiveCall& call) {
   return is_member ? std::optional(call.ranks[static_cast<std::size_t>(*place)]) : std::nullopt;
 }
 
+bool are_numbered(const std::vector<const CollectiveCall*>& calls) {
+  return std::ranges::all_of(calls, [](const CollectiveCall* call) { return call->number != 0; });
+}
+
 CollectiveCall call_of(const CatalogOp& op) {
   CollectiveCall call;
   call.op = &op;
@@ -97,6 +101,16 @@ std::string meeting_of(const CollectiveCall& call, std::uint32_t rank) {
   const std::string own = std::to_string(rank);
   const bool sends = call.way == CollectiveWay::send;
   return fmt::format("{} to {} by group {}, tag {}", sends ? own : peer, sends ? peer : own, call.group, call.tag);
+}
+
+const CollectiveCall* counterpart_of(const CollectiveCall& call, const std::vector<const CollectiveCall*>& ours,
+                                     const std::vector<const CollectiveCall*>& theirs) {
+  if (are_numbered(ours) && are_numbered(theirs)) {
+    const auto found = std::ranges::find(theirs, call.number, &CollectiveCall::number);
+    return found == theirs.end() ? nullptr : *found;
+  }
+  const auto place = static_cast<std::size_t>(std::ranges::find(ours, call.op, &CollectiveCall::op) - ours.begin());
+  return place < theirs.size() ? theirs[place] : nullptr;
 }
 
 std::ptrdiff_t shift_between(std::size_t ours, std::size_t theirs,

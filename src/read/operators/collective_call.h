@@ -46,6 +46,11 @@ std::vector<CollectiveCall> collective_calls(const CatalogStep& step);
 // one that calls.
 std::string meeting_of(const CollectiveCall& call, std::uint32_t rank);
 
+// The one of another rank's calls that meets `call`, which is one of ours, all of a step at one meeting place; null: none
+// does. By their numbers, or by their order where one has none.
+const CollectiveCall* counterpart_of(const CollectiveCall& call, const std::vector<const CollectiveCall*>& ours,
+                                     const std::vector<const CollectiveCall*>& theirs);
+
 // The recordings of two ranks begin at different calls: so many of the first `ours` come before the first of `theirs`
 // (negative: the other way round). `agree`: whether two calls may be the same one.
 std::ptrdiff_t shift_between(std::size_t ours, std::size_t theirs,

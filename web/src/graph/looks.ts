@@ -24,6 +24,14 @@ const VERDICTS: Readonly<Record<string, Partial<Look>>> = {
   all_differ: { fill: "--accent-soft", sign: "≠", signInk: "--accent", cell: "--accent" },
   identical: { sign: "=", cell: "--fine" },
   unknown: { sign: "?" },
+  // How a tensor is made from golden ones.
+  none: { fill: "--nan-soft", sign: "≠", signInk: "--nan-text", cell: "--nan" },
+  same: { sign: "=", cell: "--fine" },
+  permuted: { fill: "--unjudged_infinity-soft", sign: "⇄", cell: "--unjudged_infinity" },
+  joined: { fill: "--accent-soft", sign: "+", signInk: "--accent", cell: "--accent" },
+  cut: { fill: "--infinity-soft", sign: "÷", cell: "--infinity" },
+  sum: { fill: "--accent-soft", sign: "Σ", signInk: "--accent", cell: "--accent" },
+  constant: { sign: "1", cell: "--fine" },
 };
 
 const looks = new Map<string, Look>();

@@ -4,6 +4,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { useKeys } from "../keys.ts";
 import { PAGE_ROWS, positionOf, ROW_HEIGHT, rowsAt, scrollHeight } from "../scroll.ts";
+import { formatCount } from "../numbers.ts";
 import { notice } from "../state.ts";
 import { words } from "../words.ts";
 import { Problem } from "./ui.tsx";
@@ -49,6 +50,12 @@ export interface GridProps<Row> {
 }
 
 const [GAP, MARGIN] = [6, 10]; // of .grid-row
+// Paper has no scroll bar: there the rows that were read are printed from the first on, and how many are left out is said.
+const isPrinted = signal(false);
+addEventListener("beforeprint", () => (isPrinted.value = true));
+addEventListener("afterprint", () => (isPrinted.value = false));
+const MOST_PRINTED = 500;
+
 const LEAST_WIDTH = 24;
 const KEY_STEP = 16; // of Shift with an arrow, on the title of a column
 
@@ -84,8 +91,8 @@ export function Grid<Row>(props: GridProps<Row>) {
     awaited.current = null;
   }, [props.name]);
   const total = count ?? 0;
-  const view = rowsAt(scrollTop.value, height.value, total);
-  want(view.first, view.count);
+  const view = isPrinted.value ? { first: 0, count: printedRows(total, rowAt), top: 0 } : rowsAt(scrollTop.value, height.value, total);
+  if (!isPrinted.value) want(view.first, view.count);
   const widths = columns.map((column) => chosenWidths.value.get(widthKey(props.label, column.name)) ?? column.width);
   const template = columns.map((column, i) => (column.grows && !chosenWidths.value.has(widthKey(props.label, column.name)) ? `minmax(${widths[i]}px, 1fr)` : `${widths[i]}px`)).join(" ");
   const least = widths.reduce((sum, width) => sum + width + GAP, 2 * MARGIN - GAP);
@@ -164,12 +171,19 @@ export function Grid<Row>(props: GridProps<Row>) {
           ))}
         </div>
         {count === 0 && <div role="row"><div role="gridcell">{props.empty}</div></div>}
-        <div role="presentation" style={{ height: `${scrollHeight(total)}px`, position: "relative" }}>
-          <div role="presentation" style={{ position: "absolute", insetInline: "0", top: `${view.top}px` }}>{rows}</div>
+        <div role="presentation" style={isPrinted.value ? {} : { height: `${scrollHeight(total)}px`, position: "relative" }}>
+          <div role="presentation" style={isPrinted.value ? {} : { position: "absolute", insetInline: "0", top: `${view.top}px` }}>{rows}</div>
         </div>
+        {isPrinted.value && view.count < total && <div role="row"><div role="gridcell">{words.map.more(formatCount(total - view.count))}</div></div>}
       </div>
     </div>
   );
+}
+
+function printedRows(total: number, rowAt: (row: number) => unknown): number {
+  let count = 0;
+  while (count < Math.min(total, MOST_PRINTED) && rowAt(count) !== undefined) count += 1;
+  return count;
 }
 
 function Head<Row>({ table, column, sort, onSort }: { table: string; column: Column<Row>; sort: string; onSort: (sort: string) => void }) {

@@ -1,5 +1,6 @@
 // The name of an operator: its own part first, its scope small.
-import { linkTo, type Patch } from "../state.ts";
+import { hasOp, linkTo, type Patch } from "../state.ts";
+import { words } from "../words.ts";
 
 export function splitName(name: string): { own: string; scope: string } {
   const at = name.lastIndexOf("/");
@@ -17,10 +18,11 @@ export function shortScope(scope: string): string {
 
 export function OpLink({ name, patch = {}, scope = true }: { name: string; patch?: Patch; scope?: boolean }) {
   const { own, scope: path } = splitName(name);
+  const content = <><span>{own}</span>{scope && path && <small>{shortScope(path)}</small>}</>;
+  if (!hasOp(name, patch)) return <span class="op-link absent" title={words.report.absent(name)}>{content}</span>;
   return (
     <a class="op-link" href={linkTo("op", { op: name, t: undefined, ...patch })} title={name}>
-      <span>{own}</span>
-      {scope && path && <small>{shortScope(path)}</small>}
+      {content}
     </a>
   );
 }

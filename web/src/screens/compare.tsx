@@ -13,6 +13,7 @@ import { words } from "../words.ts";
 import { choosePairs, type Comparison, errorOf, firstOf, overRounding, type Pair, type PairCells, verdictWord } from "./comparison.ts";
 import { DifferenceCard, isPair, useCompare } from "./first_difference.tsx";
 import { LinkedGraphs } from "./linked_graphs.tsx";
+import { Relations } from "./relations.tsx";
 
 export function Compare() {
   const [tolerance, setTolerance] = useState("");
@@ -58,7 +59,12 @@ const COLUMNS = columnsOf<Pair, PairCells & Pick<Pair, "golden"> & { shape: unkn
 // The operator of a row: of golden where the target has none.
 const patchOf = ({ target, golden, step, graph, rank }: Pair) => ({ op: target[0] ?? golden[0], d: target[0] ? 0 : 1, s: step, g: graph, r: rank, t: undefined });
 
+type View = "table" | "relations" | "graphs";
+
 function Pairs({ of, job }: { of: Comparison; job: Job }) {
+  // Of two implementations the operators are those that correspond: their tensors come first.
+  const views: readonly View[] = of.relations ? ["relations", "table", "graphs"] : ["table", "graphs"];
+  const view = views.find((name) => name === params.value.view) ?? (views[0] as View);
   const curve = useMemo(() => of.ops.map(overRounding), [of]);
   const x = useMemo(() => of.ops.map((_, i) => i), [of]);
   const sort = params.value.sort ?? "";
@@ -72,9 +78,11 @@ function Pairs({ of, job }: { of: Comparison; job: Job }) {
   const first = useMemo(() => firstOf(of), [of]);
   return (
     <>
-      <Tabs label={words.compare.view} value={params.value.view === "graphs" ? "graphs" : "table"} onChange={(view) => change({ view: view === "graphs" ? view : undefined })}
-        choices={[{ value: "table", label: words.compare.table }, { value: "graphs", label: words.compare.graphs }]} />
-      {params.value.view === "graphs" ? <LinkedGraphs of={of} /> : (
+      <Tabs label={words.compare.view} value={view} onChange={(to) => change({ view: to === views[0] ? undefined : to, f: undefined, sort: undefined })}
+        choices={views.map((value) => ({ value, label: { table: words.compare.table, relations: words.compare.relationTable, graphs: words.compare.graphs }[value] }))} />
+      {view === "graphs" && <LinkedGraphs of={of} />}
+      {view === "relations" && <Relations of={of} job={job.job} command={job.command} />}
+      {view === "table" && (
         <>
           {curve.some((value) => value !== null) && (
             <Card title={words.compare.curve} hint={words.compare.curveHint}>

@@ -3,12 +3,10 @@ import type { Comparison } from "../answers.ts";
 import type { Job, Jobs } from "../api.ts";
 import { followJob, isOver } from "../jobs.ts";
 import { type Num, toNumber } from "../numbers.ts";
-import { matchNames, type Pattern } from "../patterns.ts";
-import { filterRows, type Row, sortRows } from "../source/rows.ts";
 import type { Query } from "../source/source.ts";
 import { type Loaded, useData } from "../state.ts";
 import { words } from "../words.ts";
-import { openWorker } from "../worker.ts";
+import { type Choice, chooseRows } from "./choose.ts";
 
 export type { Comparison };
 export type Difference = Comparison["findings"][number];
@@ -60,48 +58,22 @@ export function firstOf({ findings, ops }: Comparison): number | undefined {
 
 // The worst first, those that are identical last.
 const WEIGHTS = ["introduced", "unmatched", "propagated", "within_tolerance", "unknown", "identical"];
+export const weightOf = (verdict: string): number => (WEIGHTS.includes(verdict) ? WEIGHTS.indexOf(verdict) : WEIGHTS.length - 2);
 export function byWeight(pairs: readonly Pair[]): Pair[] {
-  const weight = (verdict: string): number => (WEIGHTS.includes(verdict) ? WEIGHTS.indexOf(verdict) : WEIGHTS.length - 2);
-  const keyed = pairs.map((pair) => ({ pair, weight: weight(pair.verdict), over: overRounding(pair) ?? -1 }));
+  const keyed = pairs.map((pair) => ({ pair, weight: weightOf(pair.verdict), over: overRounding(pair) ?? -1 }));
   return keyed.sort((a, b) => a.weight - b.weight || b.over - a.over).map(({ pair }) => pair);
-}
-
-type Matches = (row: Row) => boolean;
-const pairOfRow = (row: Row): Pair => row.pair as Pair;
-
-// What of a word of a filter of pairs is a pattern: op:REGEX, or a glob of the names of either side, or of a type. Null: nothing.
-function patternsOf(word: string): Pattern[] | null {
-  if (word.startsWith("op:")) return [{ source: word.slice(3), flags: "" }];
-  if (/[:<>=!"]/.test(word)) return null;
-  const glob = word.replace(/[.+?^${}()|[\]\\]/g, "\\$&").replace(/\*\*?/g, (stars) => (stars === "**" ? ".*" : "[^/]*"));
-  return [{ source: `^(.*/)?${glob}$`, flags: "" }, { source: `^${glob}$`, flags: "i" }];
-}
-
-// The words beside those of tables: patterns, verdict:, matched_by:, kind:, moved:yes.
-function pairCondition(word: string, found: ReadonlyMap<string, readonly ReadonlySet<string>[]>): Matches | null {
-  const [names, types] = found.get(word) ?? [];
-  if (names) return (row) => [...pairOfRow(row).target, ...pairOfRow(row).golden].some((name) => names.has(name)) || Boolean(types?.has(pairOfRow(row).op_type));
-  const [, name = "", value = ""] = /^(verdict|kind|matched_by|moved):(.*)$/.exec(word) ?? [];
-  if (name === "moved") return (row) => Boolean(pairOfRow(row).moved) === (value !== "no");
-  return name ? (row) => String(row[name]) === value.replaceAll(" ", "_") : null;
 }
 
 // What a filter and an order look at.
 const cellsOf = (pair: Pair) => ({
-  pair, verdict: pair.verdict, kind: pair.kind, matched_by: pair.matched_by, op_type: pair.op_type, step: pair.step, rank: pair.rank, graph: pair.graph,
+  verdict: pair.verdict, kind: pair.kind, matched_by: pair.matched_by, moved: pair.moved, op_type: pair.op_type, step: pair.step, rank: pair.rank, graph: pair.graph,
   source_file: pair.source_file, source_line: pair.source_line, relative_error: errorOf(pair), over: overRounding(pair), target: pair.target[0] ?? "",
 });
 export type PairCells = ReturnType<typeof cellsOf>;
 
-// Fails on a filter that is none, and on a pattern that takes too long.
-export async function choosePairs(of: Comparison, filter: string, sort: string): Promise<Pair[]> {
-  const parts = filter.split(" ").filter(Boolean);
-  const patterns = parts.flatMap((word) => patternsOf(word)?.map((pattern) => ({ word, pattern })) ?? []);
-  const names = [...new Set(of.ops.flatMap((pair) => [...pair.target, ...pair.golden, pair.op_type]))];
-  const sets = await matchNames(patterns.map(({ pattern }) => pattern), names, openWorker, words.compare.slowFilter);
-  const found = new Map<string, ReadonlySet<string>[]>();
-  patterns.forEach(({ word }, i) => found.set(word, [...(found.get(word) ?? []), sets[i] as ReadonlySet<string>]));
-  const chosen = filterRows(of.ops.map(cellsOf), filter, (word) => pairCondition(word, found));
-  if (!chosen) throw new Error(words.compare.badFilter);
-  return sort ? sortRows(chosen, sort).map(pairOfRow) : byWeight(chosen.map(pairOfRow));
-}
+const BY_PAIR: Choice<Pair> = {
+  names: (pair) => [...pair.target, ...pair.golden], type: (pair) => pair.op_type, cells: cellsOf,
+  kinds: { verdict: true, kind: true, matched_by: true }, flags: { moved: true },
+};
+
+export const choosePairs = (of: Comparison, filter: string, sort: string): Promise<Pair[]> => chooseRows(of.ops, BY_PAIR, filter, sort, byWeight);

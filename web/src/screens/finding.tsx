@@ -10,7 +10,7 @@ import { countedWords } from "../parts/count.tsx";
 import { Before, NextCommands } from "../parts/next.tsx";
 import { OpLink, shortScope, splitName } from "../parts/op_name.tsx";
 import { Card, Command, Copy, lineOf, plainTag, Problem, Tags } from "../parts/ui.tsx";
-import { dump, formatSlot, linkTo, rankName } from "../state.ts";
+import { dump, formatSlot, hasPath, linkTo, rankName } from "../state.ts";
 import { words } from "../words.ts";
 
 // `mayDiffer`: from a golden run, as another card says; then this one never says that nothing is wrong.
@@ -52,7 +52,7 @@ function Found({ of, first }: { of: FirstBad; first: Finding }) {
             <span class="big-sign" aria-hidden="true">✕</span> <a href={linkTo("op", where)}>{own}</a>
             <span class="at"> {lineOf(first.code.source_file, first.code.source_line)}</span>
           </h2>
-          <p class="why">{first.why}</p>
+          <Why of={first} />
           <p class="soft">
             {shortScope(scope) && <>{shortScope(scope)} <span class="dot">·</span> </>}
             {words.overview.where(rankName(first), first.step, first.phase)}
@@ -63,7 +63,7 @@ function Found({ of, first }: { of: FirstBad; first: Finding }) {
           <PathLine of={of} patch={placeOf(first)} />
           <p class="buttons">
             <a class="button primary" href={linkTo("op", where)}>{words.overview.showOp}</a>
-            <a class="button" href={linkTo("graph", { ...where, path: "effect" })}>{words.overview.showPath}</a>
+            {hasPath("effect", where) && <a class="button" href={linkTo("graph", { ...where, path: "effect" })}>{words.overview.showPath}</a>}
             <NextConfiguration />
           </p>
         </div>
@@ -81,12 +81,21 @@ function Found({ of, first }: { of: FirstBad; first: Finding }) {
   );
 }
 
+// In the page's language, from the facts; empty: the sentence of the engine is in it.
+const saidOf = ({ kind, op_type: type, tensor }: Finding): string => words.overview.said(kind, type, tensor.counted ? countedWords(tensor) : "");
+
+function Why({ of, children }: { of: Finding; children?: ComponentChildren }) {
+  const said = saidOf(of);
+  if (!said) return <p class="why">{of.why}{children}</p>;
+  return <><p class="why">{said}{children}</p><p class="soft" lang="en">{of.why}</p></>;
+}
+
 // One line for a finding: its operator, its line, the reason.
 function Line({ of, tags = of.tags, children }: { of: Finding; tags?: readonly string[]; children?: ComponentChildren }) {
   return (
     <>
       <OpLink name={nameOf(of)} patch={placeOf(of)} scope={false} /> <span class="where">{lineOf(of.code.source_file, of.code.source_line)}</span>{" "}
-      <Tags of={tags} /> {of.why}{children}
+      <Tags of={tags} /> {saidOf(of) && <>{saidOf(of)} <span class="dot">·</span> </>}{of.why}{children}
     </>
   );
 }
@@ -99,7 +108,7 @@ export function FindingOfOp({ of, name, step }: { of: FirstBad; name: string; st
   return (
     <Card class={`of-finding bad${found.tags.includes("uncertain") ? " uncertain" : ""}`}>
       <p class="eyebrow">{isFirst ? words.overview.first : words.overview.finding} <Tags of={found.tags} /></p>
-      <p class="why">{found.why}{found.tensor.counted && <> <span class="bad-count">{countedWords(found.tensor)}</span></>}</p>
+      <Why of={found}>{found.tensor.counted && <> <span class="bad-count">{countedWords(found.tensor)}</span></>}</Why>
       {found.before && found.before.length > 0 && <><p class="soft">{words.overview.before}</p><Before of={found.before} rank={rankName(found)} /></>}
       {isFirst && <PathLine of={of} patch={placeOf(found)} />}
       {isFirst && <NextCommands of={of.next_commands} />}
@@ -192,7 +201,7 @@ function PathLine({ of, patch }: { of: FirstBad; patch: Record<string, string | 
         return (
           <span key={name}>
             {i > 0 && <span aria-hidden="true"> → </span>}
-            {left ? <a href={linkTo("graph", { ...patch, op: of.path[0], path: "effect" })}>… {words.overview.between(of.path.length - MOST_OF_PATH + 1)} …</a> : <OpLink name={name} patch={patch} scope={false} />}
+            {left && hasPath("effect", { ...patch, op: of.path[0], t: undefined }) ? <a href={linkTo("graph", { ...patch, op: of.path[0], path: "effect" })}>… {words.overview.between(of.path.length - MOST_OF_PATH + 1)} …</a> : left ? <>… {words.overview.between(of.path.length - MOST_OF_PATH + 1)} …</> : <OpLink name={name} patch={patch} scope={false} />}
           </span>
         );
       })}
@@ -247,7 +256,7 @@ function Healthy({ of }: { of: FirstBad }) {
       <ul class="plain-list">
         {of.healthy.map((entry, i) => (
           <li key={i}>
-            <OpLink name={entry.tensor.op_name || entry.tensor.parameter} patch={{ s: entry.step, r: rankName(entry.places[0] ?? entry), g: entry.graph, t: formatSlot(entry.tensor) }} scope={false} /> {entry.how}
+            <OpLink name={entry.tensor.op_name || entry.tensor.parameter} patch={{ s: entry.step, r: rankName(entry.places[0] ?? entry), g: entry.graph, t: formatSlot(entry.tensor) }} scope={false} /> {words.overview.how[entry.how] ?? entry.how}
             {entry.absorbed_by.map((name) => <span key={name}> → <OpLink name={name} patch={{ s: entry.step, r: rankName(entry.places[0] ?? entry), g: entry.graph }} scope={false} /></span>)}
             <span class="where"> {lineOf(entry.code.source_file, entry.code.source_line)}</span>
           </li>

@@ -7,7 +7,7 @@ import { CodeLines } from "../parts/code.tsx";
 import { NextCommands } from "../parts/next.tsx";
 import { OpLink, shortScope, splitName } from "../parts/op_name.tsx";
 import { Card, lineOf, Problem, Tags } from "../parts/ui.tsx";
-import { forget, formatSlot, linkTo, type Patch, report, status, useJson } from "../state.ts";
+import { forget, formatSlot, hasOp, linkTo, type Patch, report, status, useJson } from "../state.ts";
 import { words } from "../words.ts";
 import { type Comparison, type Difference, firstOf, type Pair, useLastJob, verdictWord } from "./comparison.ts";
 
@@ -86,6 +86,7 @@ export function DifferenceCard({ of, children }: { of: Comparison; children?: pr
     );
   }
   const [why = "", ...more] = clausesOf(first);
+  const said = words.compare.said(first.kind, first.op_type);
   const pair = of.ops[firstOf(of) ?? -1];
   return (
     <Card class={`verdict first-difference bad${first.tags.includes("uncertain") ? " uncertain" : ""}`}>
@@ -95,12 +96,13 @@ export function DifferenceCard({ of, children }: { of: Comparison; children?: pr
           <h2 class="headline">
             <span class="big-sign" aria-hidden="true">✕</span> <DifferenceLink of={first} /><span class="at"> {lineOf(first.source_file, first.source_line)}</span>
           </h2>
-          <p class="why">{why}</p>
+          {said && <p class="why">{said}</p>}
+          <p class={said ? "soft" : "why"} lang={said ? "en" : undefined}>{why}</p>
           {more.length > 0 && <ul class="evidence">{more.map((clause) => <li key={clause}>{clause}</li>)}</ul>}
           <Where of={first} />
           <p class="buttons">
             <a class="button primary" href={linkTo("op", { ...placeOf(first), t: slotOf(first) })}>{words.overview.showOp}</a>
-            {!first.in_golden && pair?.golden[0] && <a class="button" href={linkTo("op", { ...placeOf(first), op: pair.golden[0], d: 1 })}>{words.compare.showGolden}</a>}
+            {!first.in_golden && pair?.golden[0] && hasOp(pair.golden[0], { ...placeOf(first), d: 1 }) && <a class="button" href={linkTo("op", { ...placeOf(first), op: pair.golden[0], d: 1 })}>{words.compare.showGolden}</a>}
             <a class="button" href={linkTo("compare", { ...placeOf(first), view: "graphs" })}>{words.compare.graphs}</a>
             {children}
           </p>

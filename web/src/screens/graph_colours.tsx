@@ -17,6 +17,10 @@ const MOST_RANKS = 16;
 const VERDICTS = ["", "unknown", "identical", "within_tolerance", "propagated", "unmatched", "introduced"];
 export const verdictShade = (verdict: string | undefined): Shade => ({ state: verdict ?? "", rank: Math.max(0, VERDICTS.indexOf(verdict ?? "")) });
 
+// The larger says more against the correspondence.
+const RELATIONS = ["", "constant", "same", "permuted", "cut", "sum", "joined", "none"];
+export const relationShade = (relation: string | undefined): Shade => ({ state: relation ?? "", rank: Math.max(0, RELATIONS.indexOf(relation ?? "")) });
+
 const chosenColouring = (): Colouring => COLOURINGS.find((name) => name === params.value.colour) ?? "class";
 
 // Null: the colours are those of the classes.

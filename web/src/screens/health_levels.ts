@@ -108,7 +108,8 @@ export interface HealthLine {
 }
 
 // The rows of all levels, children after their parent, and a row for each rank where there are several.
-export function linesOf(levels: readonly HealthLevel[], rank: string, toggled: Choices["toggled"]): HealthLine[] {
+// `nameOfRank`: also its place in each dimension of the parallel work.
+export function linesOf(levels: readonly HealthLevel[], rank: string, toggled: Choices["toggled"], nameOfRank = (of: string): string => `${words.bar.rank} ${of}`): HealthLine[] {
   const lines: HealthLine[] = [];
   const own = levels.filter((level) => level.rank === rank);
   const bands = levels.filter((level) => level.scope === "");
@@ -140,7 +141,7 @@ export function linesOf(levels: readonly HealthLevel[], rank: string, toggled: C
   };
   for (const band of bands) {
     if (bands.length > 1) {
-      const name = `${words.bar.rank} ${band.rank}`;
+      const name = nameOfRank(band.rank);
       lines.push({ kind: "rank", name, scope: band.rank, title: name, depth: 0, open: band.rank === rank, at: (column) => worstOf(band.cells, column) });
     }
     if (band.rank === rank) add(band, bands.length > 1 ? 1 : 0);

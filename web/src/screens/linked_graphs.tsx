@@ -10,10 +10,14 @@ import { Card, Empty, Select } from "../parts/ui.tsx";
 import { change, dump, graph, keyOf, params, rank, step, useData } from "../state.ts";
 import { words } from "../words.ts";
 import { type Comparison, errorOf, overRounding, type Pair, verdictWord } from "./comparison.ts";
-import { ColourScale, logOver, verdictShade } from "./graph_colours.tsx";
+import { ColourScale, logOver, relationShade, verdictShade } from "./graph_colours.tsx";
+import { relationsByOp, relationWord } from "./relations.ts";
 
 type Side = "target" | "golden";
 const SIDES: readonly Side[] = ["target", "golden"];
+type Colouring = "verdict" | "error" | "relation";
+const COLOURINGS: readonly Colouring[] = ["verdict", "error", "relation"];
+const RELATION_LEGEND = ["none", "joined", "sum", "cut", "permuted", "same", "constant"] as const;
 const LEGEND = ["introduced", "propagated", "within_tolerance", "identical", "unmatched", "unknown"];
 
 interface Place {
@@ -50,23 +54,24 @@ export function LinkedGraphs({ of }: { of: Comparison }) {
   const side: Side = (first ? first.in_golden : dump.value === 1) ? "golden" : "target";
   const name = params.value.op ?? first?.op_name ?? "";
   const pair = pairs[side].get(name);
-  const byError = params.value.colour === "error";
+  const colouring: Colouring = params.value.colour === "error" ? "error" : params.value.colour === "relation" && of.relations ? "relation" : "verdict";
+  const relations = useMemo(() => (colouring === "relation" ? relationsByOp(of, at) : null), [of, colouring, at.rank, at.graph, at.step]);
   return (
     <Card title={words.compare.graphs} hint={words.compare.graphsHint}
       extra={(
-        <Select label={words.graph.colour} value={byError ? "error" : "verdict"} onChange={(by) => change({ colour: by === "error" ? by : undefined }, true)}
-          choices={(["verdict", "error"] as const).map((value) => ({ value, label: words.graph.colours[value] }))} />
+        <Select label={words.graph.colour} value={colouring} onChange={(by) => change({ colour: by === "verdict" ? undefined : by }, true)}
+          choices={COLOURINGS.filter((name) => name !== "relation" || of.relations).map((value) => ({ value, label: words.graph.colours[value] }))} />
       )}>
       <p class="linked-said" role="status">{name ? <Said name={name} side={side} pair={pair} /> : words.compare.choose(at.step)}</p>
       <div class="linked">
         {SIDES.map((own) => (
-          <Half key={own} twins={twins} side={own} at={at} pairs={pairs[own]} chosen={own === side ? name : (pair?.[own][0] ?? "")} also={pair?.[own] ?? []} cameras={cameras} byError={byError} />
+          <Half key={own} twins={twins} side={own} at={at} pairs={pairs[own]} chosen={own === side ? name : (pair?.[own][0] ?? "")} also={pair?.[own] ?? []} cameras={cameras} colouring={colouring} relations={relations?.[own] ?? null} />
         ))}
       </div>
-      {!byError && (
+      {colouring !== "error" && (
         <ul class="legend">
-          {LEGEND.map((verdict) => (
-            <li key={verdict}><span class="swatch" style={{ background: colour(lookOf(verdict).fill) }} aria-hidden="true">{lookOf(verdict).sign}</span> {verdictWord(verdict)}</li>
+          {(relations ? RELATION_LEGEND.map((name) => [name, relationWord(name)] as const) : LEGEND.map((name) => [name, verdictWord(name)] as const)).map(([name, word]) => (
+            <li key={name}><span class="swatch" style={{ background: colour(lookOf(name).fill) }} aria-hidden="true">{lookOf(name).sign}</span> {word}</li>
           ))}
         </ul>
       )}
@@ -131,7 +136,8 @@ interface HalfProps {
   chosen: string;
   also: readonly string[];
   cameras: Cameras;
-  byError: boolean;
+  colouring: Colouring;
+  relations: ReadonlyMap<string, string> | null; // of the operators of this side; null: the colours say something else
 }
 
 function Half(props: HalfProps) {
@@ -146,7 +152,7 @@ function Half(props: HalfProps) {
   );
 }
 
-function Picture({ data, twins, side, at, pairs, chosen, also, cameras, byError }: HalfProps & { data: GraphData }) {
+function Picture({ data, twins, side, at, pairs, chosen, also, cameras, colouring, relations }: HalfProps & { data: GraphData }) {
   const key = chosen ? opKey(chosen) : "";
   const { model, answer, anchor, many, toggle, openMany } = useLayout(data, false, key);
   const marked = useMemo(() => new Set(also.map(opKey)), [also]);
@@ -160,8 +166,12 @@ function Picture({ data, twins, side, at, pairs, chosen, also, cameras, byError 
     if (twin && there && (all || twin.isOpen(there) !== opens)) twin.toggle(there, all);
   };
   const { shades, range } = useMemo(
-    () => (byError ? heatShades(model, (op) => logOver(pairs.get(op.name))) : { shades: shadesOf(model, (op) => verdictShade(pairs.get(op.name)?.verdict)), range: null }),
-    [model, pairs, byError],
+    () => {
+      if (colouring === "error") return heatShades(model, (op) => logOver(pairs.get(op.name)));
+      if (relations) return { shades: shadesOf(model, (op) => relationShade(relations.get(op.name))), range: null };
+      return { shades: shadesOf(model, (op) => verdictShade(pairs.get(op.name)?.verdict)), range: null };
+    },
+    [model, pairs, colouring, relations],
   );
   return (
     <div class="graph-view" data-chosen={chosen} data-open={answer?.open.length}>

@@ -5,7 +5,7 @@ import { command } from "../commands.ts";
 import { Matrix } from "../parts/matrix.tsx";
 import { Await, ClassMark, Command, Empty, SIGNS, WORSE } from "../parts/ui.tsx";
 import type { Query } from "../source/source.ts";
-import { change, dump, finding, go, graph, keyOf, params, rank, ranks, report, step, steps, useData } from "../state.ts";
+import { change, dimensionsOf, dump, finding, go, graph, hasOp, keyOf, params, rank, ranks, report, step, steps, useData } from "../state.ts";
 import { words } from "../words.ts";
 import { columnNames, columnOf } from "./cells.ts";
 import { type Choices, type HealthLevel, type HealthLine, isIn, linesOf, readLevels } from "./health_levels.ts";
@@ -108,7 +108,7 @@ function ringOf(lines: readonly HealthLine[], columns: HealthLevel["cells"]["col
 }
 
 function HealthPicture({ levels }: { levels: HealthLevel[] }) {
-  const lines = linesOf(levels, rank.value, choices.value.toggled);
+  const lines = linesOf(levels, rank.value, choices.value.toggled, (of) => [`${words.bar.rank} ${of}`, dimensionsOf(of)].filter(Boolean).join(" · "));
   const columns = levels[0]?.cells.columns ?? [];
   const ring = ringOf(lines, columns);
   if (!lines.length) return <Empty>{words.states.nothing}</Empty>;
@@ -143,7 +143,8 @@ function HealthPicture({ levels }: { levels: HealthLevel[] }) {
       }}
       onOpen={(row, column) => {
         const found = lines[row]?.at(columns[column]?.number ?? 0);
-        if (found?.worstOp) go("overview", { op: found.worstOp, s: found.worstStep, t: undefined, ...(lines[row]?.kind === "rank" ? { r: lines[row].scope } : {}) });
+        const at = { s: found?.worstStep, ...(lines[row]?.kind === "rank" ? { r: lines[row].scope } : {}) };
+        if (found?.worstOp && hasOp(found.worstOp, at)) go("overview", { op: found.worstOp, t: undefined, ...at });
       }}
     />
   );

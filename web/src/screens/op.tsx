@@ -7,9 +7,11 @@ import { CodeLines, CodeText } from "../parts/code.tsx";
 import { OpLink, shortScope, splitName } from "../parts/op_name.tsx";
 import { Await, Card, ClassMark, Copy, Empty, lineOf, Problem } from "../parts/ui.tsx";
 import { Refusal } from "../source/source.ts";
-import { change, dumpStatus, firstBad, formatSlot, linkTo, params, parseSlot, place, report, useJson } from "../state.ts";
+import { change, dumpStatus, firstBad, formatSlot, hasGraph, hasOp, hasPath, linkTo, params, parseSlot, place, report, useJson } from "../state.ts";
 import { words } from "../words.ts";
+import { CollectiveCard } from "./collective.tsx";
 import { FindingOfOp } from "./finding.tsx";
+import { RequestRows } from "./requests.tsx";
 import { TensorCard, type OpTensor } from "./tensor_card.tsx";
 import { TensorView } from "./tensor_view.tsx";
 
@@ -61,11 +63,11 @@ function Page({ op }: { op: OpDocument }) {
           <p class="scope">{shortScope(scope) && <>{shortScope(scope)} <span class="dot">·</span> </>}{op.op_type} <span class="dot">·</span> {words.overview.where(op.rank, op.step, op.is_parameter ? "" : op.phase)}</p>
         </div>
         <div class="buttons">
-          {op.previous && <a class="button" href={linkTo("op", { op: op.previous, t: undefined })} aria-label={words.op.previous} title={op.previous}>‹</a>}
-          {op.next && <a class="button" href={linkTo("op", { op: op.next, t: undefined })} aria-label={words.op.next} title={op.next}>›</a>}
-          <a class="button" href={linkTo("graph", { path: "cause" })}>{words.op.path}</a>
-          <a class="button" href={linkTo("graph", { path: "effect" })}>{words.op.effect}</a>
-          <a class="button" href={linkTo("graph", { path: undefined })}>{words.op.graph}</a>
+          {op.previous && hasOp(op.previous) && <a class="button" href={linkTo("op", { op: op.previous, t: undefined })} aria-label={words.op.previous} title={op.previous}>‹</a>}
+          {op.next && hasOp(op.next) && <a class="button" href={linkTo("op", { op: op.next, t: undefined })} aria-label={words.op.next} title={op.next}>›</a>}
+          {hasPath("cause") && <a class="button" href={linkTo("graph", { path: "cause" })}>{words.op.path}</a>}
+          {hasPath("effect") && <a class="button" href={linkTo("graph", { path: "effect" })}>{words.op.effect}</a>}
+          {hasGraph() && <a class="button" href={linkTo("graph", { path: undefined })}>{words.op.graph}</a>}
           <Copy text={chosen ? pythonTensor(chosen.tensor) : pythonOp(op.op_name)} label={words.copy.python} />
         </div>
       </header>
@@ -75,6 +77,8 @@ function Page({ op }: { op: OpDocument }) {
       <div class="op-columns">
         <div class="op-left">
           <SourceCard op={op} />
+          <CollectiveCard op={op} />
+          <RequestRows />
           <Card title={words.op.inputs}>
             {inputs.map((tensor) => <TensorCard key={tensor.tensor.slot} of={tensor} chosen={tensor === chosen} />)}
             {!inputs.length && <Empty>{words.states.nothing}</Empty>}

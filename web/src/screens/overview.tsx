@@ -3,6 +3,7 @@ import { effect } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import type { FirstBad } from "../answers.ts";
 import type { Class, Job, Overview as Document } from "../api.ts";
+import { ReportFacts } from "../frame.tsx";
 import { formatBytes, formatCount, formatNumber, toNumber } from "../numbers.ts";
 import { isOver, runJob } from "../jobs.ts";
 import { curvesByRank, Plot } from "../parts/plot.tsx";
@@ -13,6 +14,7 @@ import { FindingCard } from "./finding.tsx";
 import { FirstDifference, isEqual, isPair, useCompare } from "./first_difference.tsx";
 import { GradientMatrix } from "./gradients.tsx";
 import { HealthMap } from "./maps.tsx";
+import { Requests } from "./requests.tsx";
 
 export function Overview() {
   const document = overview.value;
@@ -31,8 +33,10 @@ export function Overview() {
         </div>
         <div>
           <Loss of={document} />
+          <Requests />
           <Holds of={document} />
           <Notes of={document} />
+          {report.value && <Card class="report-facts" title={words.report.about}><ReportFacts of={report.value} /></Card>}
         </div>
       </div>
     </div>

@@ -5,8 +5,9 @@ import { CodeLines } from "../parts/code.tsx";
 import { shortScope, splitName } from "../parts/op_name.tsx";
 import { Await, ClassMark, lineOf } from "../parts/ui.tsx";
 import { Refusal } from "../source/source.ts";
-import { change, linkTo, params, parseSlot, place, useJson } from "../state.ts";
+import { change, hasOp, hasPath, linkTo, params, parseSlot, place, useJson } from "../state.ts";
 import { words } from "../words.ts";
+import { CollectiveCard } from "./collective.tsx";
 import { TensorCard } from "./tensor_card.tsx";
 
 export function Pane() {
@@ -24,8 +25,8 @@ export function Pane() {
         <button type="button" class="small" aria-label={words.op.close} onClick={() => change({ op: undefined, t: undefined })}>✕</button>
       </header>
       <p class="buttons">
-        <a class="button primary" href={linkTo("op")}>{words.op.open}</a>
-        <a class="button" href={linkTo("graph", { path: "cause" })}>{words.op.path}</a>
+        {hasOp(name) && <a class="button primary" href={linkTo("op")}>{words.op.open}</a>}
+        {hasPath("cause") && <a class="button" href={linkTo("graph", { path: "cause" })}>{words.op.path}</a>}
       </p>
       {op.error instanceof Refusal && op.error.status === 404 && <><p>{words.op.missing}</p><Suggestions name={name} /></>}
       <Await of={op}>
@@ -34,6 +35,7 @@ export function Pane() {
             <p><ClassMark state={value.class} word /></p>
             {value.code.source_file && <p class="where">{lineOf(value.code.source_file, value.code.source_line)} {value.code.function}</p>}
             <CodeLines lines={value.code.lines} marked={value.code.source_line} />
+            <CollectiveCard op={value} />
             {value.tensors.map((tensor) => (
               <TensorCard key={tensor.tensor.side + tensor.tensor.slot} of={tensor}
                 chosen={params.value.t !== undefined && tensor.tensor.side === chosen.side && tensor.tensor.slot === chosen.slot} />

@@ -4,6 +4,7 @@ import type { Op } from "../api.ts";
 import { formatCount, formatNumber, formatShape } from "../numbers.ts";
 import { BadCount, isCounted } from "../parts/count.tsx";
 import { OpLink } from "../parts/op_name.tsx";
+import { PlacementText } from "../parts/placement.tsx";
 import { ClassMark } from "../parts/ui.tsx";
 import { formatSlot, linkTo, place } from "../state.ts";
 import { words } from "../words.ts";
@@ -27,7 +28,7 @@ export function TensorCard({ of, chosen }: { of: OpTensor; chosen: boolean }) {
       <Statistics of={tensor} hasValues={of.has_values} />
       <p class="flow">
         {tensor.parameter && <span>{words.op.parameter} <code>{tensor.parameter}</code></span>}
-        {tensor.placement && <span>{words.op.placement} <code>{tensor.placement}</code></span>}
+        {tensor.placement && <PlacementText of={tensor.placement} />}
         {maker && maker.op_name && (
           <span>{words.op.maker} <OpLink name={maker.op_name} patch={{ t: formatSlot(maker) }} scope={false} />{evidence === "equal_values" && <em> ({words.op.guess})</em>}</span>
         )}

@@ -29,6 +29,10 @@ export class EmbeddedSource implements Source {
     return new EmbeddedSource(JSON.parse(new TextDecoder().decode(await unpack(CONTENTS))) as Contents);
   }
 
+  has(path: string, query: Query): boolean {
+    return Object.hasOwn(this.contents.answers, answerKey(path, query));
+  }
+
   async json<T>(path: string, query: Query = {}): Promise<T> {
     if (path === "ops" || path === "tensors") return (await this.rows(path, query)) as T;
     if (path === "search") return (await this.search(query)) as T;

@@ -52,7 +52,7 @@ function holds(value: number, sign: string, number: number): boolean {
 }
 
 const CLASSES = ["not_recorded", "fine", "not_measured", "healthy_infinity", "unjudged_infinity", "infinity", "nan"];
-const NOT_NUMBERS = new Set([...TEXT_COLUMNS, "verdict", "target"]); // the last two are of pairs
+const NOT_NUMBERS = new Set([...TEXT_COLUMNS, "verdict", "target", "relation"]); // the last three are of comparisons
 
 // "-max": the largest first. Rows without a value are the last.
 export function sortRows(rows: readonly Row[], sort: string): readonly Row[] {

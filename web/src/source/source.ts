@@ -27,6 +27,7 @@ export interface ReportContents {
 
 export interface Source {
   readonly report?: ReportContents; // absent: a server answers
+  has?(path: string, query: Query): boolean; // absent: a server has everything
   json<T>(path: string, query?: Query, signal?: AbortSignal): Promise<T>;
   table(path: string, query?: Query, signal?: AbortSignal): Promise<Table>;
   bytes(path: string, query?: Query, signal?: AbortSignal, accept?: string): Promise<ArrayBuffer>;

@@ -118,7 +118,12 @@ test("the page in Chinese, by the switch, and back", async () => {
     await page.getByRole("link", { name: "计算图" }).waitFor();
     assert.equal(await page.locator("html").getAttribute("lang"), "zh");
     await page.waitForSelector(".verdict.bad");
-    assert.match(await text(page, ".verdict"), /第一个异常值/);
+    const card = await text(page, ".verdict");
+    assert.match(card, /第一个异常值/);
+    assert.match(card, /log 产生了 48 个中有 32 个 NaN/, "the finding in Chinese, from its facts"); // the sentence of the engine follows
+    assert.match(card, /log of a negative number/);
+    assert.match(card, /第 2 步，前向/);
+    assert.match(card, /影响到 损失/);
     await press(page, "?");
     await page.getByRole("button", { name: "语言: English" }).click();
     await page.getByRole("link", { name: "Graph" }).waitFor();

@@ -1,7 +1,7 @@
 // The palette, the focus after a change of the screen, paper, and a wide window.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { settled, startBrowser, stopBrowser, withPage } from "./browser.mjs";
+import { go, settled, startBrowser, stopBrowser, withPage } from "./browser.mjs";
 
 const { SONDE_PAGE_MAPS: MAPS } = process.env;
 
@@ -48,5 +48,29 @@ test("paper has the whole screen, and a wide window is used", async () => {
     assert.ok(!(await page.locator(".rail").isVisible()));
     const [shown, all] = await page.evaluate(() => [document.documentElement.scrollHeight, document.querySelector(".page").scrollHeight]);
     assert.ok(shown >= all && all > 1000, `${shown} of ${all} px`);
+  });
+});
+
+test("paper has the rows that a window scrolls to", async () => {
+  await withPage(MAPS, {}, async (page) => {
+    await go(page, "#/ops?k=ops&s=5");
+    await page.waitForSelector(".grid-row .op-link");
+    await settled(page);
+    const count = Number(await page.getByRole("grid").getAttribute("aria-rowcount")) - 1;
+    const shown = () => page.locator(".grid-row").count();
+    const before = await shown();
+    assert.ok(before < count, `${before} of ${count} are in the window`);
+    await page.emulateMedia({ media: "print" });
+    await page.evaluate(() => dispatchEvent(new Event("beforeprint")));
+    await page.waitForFunction((few) => document.querySelectorAll(".grid-row").length > few, before);
+    const printed = await shown();
+    const left = /… ([\d,]+) more/.exec(await page.getByRole("grid").innerText())?.[1] ?? "0";
+    assert.equal(printed + Number(left.replace(",", "")), count);
+    assert.ok(printed >= Math.min(count, 100), `${printed} of ${count}`);
+    const [height, needed] = await page.evaluate(() => [document.documentElement.scrollHeight, document.querySelector(".grid-wide").scrollHeight]);
+    assert.ok(height >= needed, `${height} of ${needed} px`);
+    await page.emulateMedia({ media: "screen" });
+    await page.evaluate(() => dispatchEvent(new Event("afterprint")));
+    await page.waitForFunction((few) => document.querySelectorAll(".grid-row").length === few, before);
   });
 });

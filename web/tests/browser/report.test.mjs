@@ -79,6 +79,44 @@ test("what it lacks is said, with the command that shows it", async () => {
   });
 });
 
+const isLacking = (page) => page.locator("main .problem").evaluateAll((all) => all.some((one) => !one.closest(".tab-panel, .op-right")));
+
+test("the overview says what it has and lacks, only its steps are offered, and every link leads to something", async () => {
+  await withPage(SMALL, {}, async (page) => {
+    await page.waitForSelector(".report-facts");
+    assert.match(await text(page, ".report-facts"), /^What this report contains Steps .*: 1, 2 Left out.*graphs of steps: \d+.*operators: \d+.*Watch and Jobs.*sonde serve '.*sick'/);
+    assert.deepEqual(await page.getByRole("combobox", { name: "Step" }).locator("option").allInnerTexts(), ["1", "2"]);
+    assert.deepEqual((await page.locator(".rail li").allInnerTexts()).map((name) => name.trim()), ["Overview"], "tables, graphs and sources had no room");
+    const links = () => page.locator("main a[href^='#/']").evaluateAll((all) => all.map((one) => one.getAttribute("href")));
+    const visited = new Set();
+    for (let open = await links(); open.length;) {
+      const link = open.pop();
+      if (visited.has(link)) continue;
+      visited.add(link);
+      await go(page, link);
+      await settled(page);
+      assert.ok(!(await isLacking(page)), link);
+      if (visited.size < 12) open.push(...(await links()));
+    }
+    assert.ok(visited.size > 8, [...visited].join());
+    await go(page, `#/op?s=2&op=${LOG}`);
+    await page.waitForSelector(".op-page");
+    const maker = page.locator(".tensor-card .flow", { hasText: "sub-op0" }).locator(".op-link");
+    assert.equal(await maker.evaluate((one) => one.tagName), "SPAN", "what it lacks is no link");
+    assert.match(await maker.getAttribute("title"), /sub-op0: this report does not contain it/);
+  });
+});
+
+test("paper cuts no line of source", async () => {
+  await withPage(REPORT, { width: 794 }, async (page) => {
+    await page.waitForSelector(".first-bad .code .marked");
+    await page.emulateMedia({ media: "print" });
+    await settled(page);
+    const [needed, there] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+    assert.ok(needed <= there, `${needed} of ${there} px`);
+  });
+});
+
 test("two runs: the first difference and the table of pairs", async () => {
   await withPage(PAIR, {}, async (page) => {
     await go(page, "#/compare");
