@@ -35,6 +35,7 @@ Configuration settings_of(const RunCommand& options) {
   made.iteration = options.iteration;
   made.saved_data = options.saved_data;
   made.kernels = options.kernels;
+  made.requests = options.requests;
   if (options.saved_data != "tensor") {
     made.statistics = options.statistics.empty() ? kUsualStatistics : options.statistics;
   }

@@ -84,6 +84,7 @@ std::string configuration(const std::string& path, const std::string& iteration,
                                              .saved_data = saved_data,
                                              .kernels = kernels,
                                              .statistics = statistics,
+                                             .requests = {},
                                              .initial_iteration = initial_iteration,
                                              .devices = devices});
 }

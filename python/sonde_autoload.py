@@ -14,8 +14,20 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
 
 
+_started = False
+
+
+def start_in_vllm() -> None:
+    """vLLM loads its plug-ins, in each of its processes: starts Sonde there if PyTorch loads no backends
+    (`TORCH_DEVICE_BACKEND_AUTOLOAD=0`)."""
+    if not _started:
+        start()
+
+
 def start() -> None:
     """PyTorch is imported: starts Sonde if the environment or a session requests it."""
+    global _started
+    _started = True
     if sonde_early.npu_stand_in():
         _be_an_npu()
     if sonde_early.is_off():

@@ -252,6 +252,13 @@ PyObject* step_requests(PyObject*, PyObject* list) {
   Py_RETURN_NONE;
 }
 
+// step_over(): the step of an engine is over
+PyObject* step_over(PyObject*, PyObject*) {
+  api().step_over();
+  sonde_torch::set_capture();
+  Py_RETURN_NONE;
+}
+
 // trial(+1 or -1): PyTorch begins or ends to run the program's code for the shapes of its results
 PyObject* trial(PyObject*, PyObject* change) { return apply_change(change, sonde_torch::change_trials); }
 
@@ -389,6 +396,7 @@ PyMethodDef kMethods[] = {
     {"storage_resized", storage_resized, METH_VARARGS, nullptr},
     {"trial", trial, METH_O, nullptr},
     {"leave_out", leave_out, METH_O, nullptr},
+    {"step_over", step_over, METH_NOARGS, nullptr},
     {"step_requests", step_requests, METH_O, nullptr},
     {"memory_of", memory_of, METH_O, nullptr},
     {"forget_dead_storages", forget_dead_storages, METH_NOARGS, nullptr},

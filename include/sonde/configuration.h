@@ -18,6 +18,7 @@ struct Configuration {
   std::string saved_data = "statistic";  // `tensor`, `statistic`, `full`; `graph`: no tensor is read
   std::vector<std::string> kernels;      // empty: all operators
   std::vector<std::string> statistics;   // words of `statistic_category`; empty: its default
+  std::vector<std::string> requests;     // of an engine that serves requests; empty: all steps
   std::uint64_t initial_iteration = 0;
   std::uint32_t devices = 8;  // of one machine
   bool reread = false;

@@ -40,7 +40,7 @@
  *     start -> set_run_info* -> ( clock | names | memory | op )* -> stop
  *
  *     clock   root_forward, quiet_forward, optimizer_end, scaler_update, manual_step, autograd_started, modules_exist,
- *             set_recording, set_step, capture
+ *             set_recording, set_step, step_requests, step_over, capture
  *     names   site, source_text, name_tensor, flag_type; a site before the ops that name it
  *     memory  storage_changed, storages_freed, ops_forgotten
  *     op      op_begin -> op_attributes? -> op_input_before* -> [the kernel runs] -> op_call_number? -> op_mutated*
@@ -531,6 +531,8 @@ struct sonde_api {
   /* --- engines that serve requests ---------------------------------------------------------------------------- */
   /* The step that begins next works on these requests. Requests of an earlier call are forgotten. */
   void (*step_requests)(const struct sonde_request* requests, uint32_t count);
+  /* The step is over: what runs until the next one begins belongs to no step. */
+  enum sonde_capture (*step_over)(void);
 };
 
 /* The function table; null: this library has another version of it. */

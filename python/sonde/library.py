@@ -95,6 +95,9 @@ class Library(Protocol):
     def step_requests(self, requests: list[tuple[str, int, int, int]], /) -> None:
         """(request, first row, rows, position of the first row's token) of the step that begins next."""
 
+    def step_over(self) -> None:
+        """The step of an engine is over: what runs until the next one belongs to none."""
+
     def memory_of(self, tensor: torch.Tensor, /) -> tuple[str, bytes | memoryview | None]:
         """(description, bytes), or (reason why it cannot be read, None)."""
 

@@ -4,7 +4,8 @@ The rows of a batch belong to requests: which ones is read where the engine has 
 
 vLLM calls its model with made-up tokens: before it serves, to measure its memory, to compile and to capture graphs, and
 later while another data-parallel rank works. Its model runner executes one batch of requests in `execute_model`. These
-methods are replaced when their module is imported, in every process that may record.
+methods are replaced when their module is imported, in every process that may record. A step begins when the runner
+prepares its batch, and is over when the tokens are sampled.
 """
 
 import functools
@@ -32,6 +33,7 @@ _WARM_UPS = (
     "_dummy_pooler_run",
 )
 _STEP = "execute_model"
+_ENDS = ("sample_tokens", "pool")  # where execute_model() gives no result, one of them does
 _PREPARE = ("_prepare_inputs", "prepare_inputs")
 
 
@@ -46,8 +48,12 @@ class Engine(Protocol):
         """The engine begins a step; the next call of a model in it counts, later ones do not."""
         ...
 
-    def step_requests(self, requests: list[tuple[str, int, int, int]]) -> None:
-        """(request, first row, rows, position of the first row's token) in the batch of this step."""
+    def engine_batch(self, requests: list[tuple[str, int, int, int]], model: object) -> None:
+        """The batch of this step, for `model`: (request, first row, rows, position of the first row's token)."""
+        ...
+
+    def engine_step_over(self) -> None:
+        """The step of the engine is over."""
         ...
 
 
@@ -72,6 +78,11 @@ class _Serving:
         """The engine begins a step."""
         if self.host is not None and self.depth == 0:
             self.host.engine_step()
+
+    def step_over(self) -> None:
+        """The step of the engine is over."""
+        if self.host is not None and self.depth == 0:
+            self.host.engine_step_over()
 
 
 _serving = _Serving()
@@ -118,6 +129,9 @@ def _watch_module(module: ModuleType) -> None:
                 replace(runner, name, between(vars(runner)[name], _serving.warm_up))
         if callable(vars(runner).get(_STEP)):
             replace(runner, _STEP, _step(vars(runner)[_STEP]))
+        for name in _ENDS:
+            if callable(vars(runner).get(name)):
+                replace(runner, name, _last_of_step(vars(runner)[name]))
         for name in _PREPARE:
             if callable(vars(runner).get(name)):
                 replace(runner, name, _prepare(vars(runner)[name]))
@@ -135,13 +149,27 @@ def _runners(module: ModuleType) -> Iterator[type]:
 def _prepare(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def prepare(runner: Any, *args: Any, **kwargs: Any) -> Any:
+        if _serving.host is None or _serving.depth:
+            return original(runner, *args, **kwargs)
+        # The one runner knows the batch before it prepares the inputs, the other makes it there.
+        requests = _requests_of_step(getattr(runner, "input_batch", None), args)
+        if requests:
+            _serving.host.engine_batch(requests, _model_of(runner))
         result = original(runner, *args, **kwargs)
-        if _serving.host is not None and _serving.depth == 0:
-            batch = result if hasattr(result, "req_ids") else getattr(runner, "input_batch", None)
-            _serving.host.step_requests(_requests_of_step(batch, args))
+        if not requests and _serving.host is not None:
+            _serving.host.engine_batch(_requests_of_step(result, args), _model_of(runner))
         return result
 
     return prepare
+
+
+def _model_of(runner: Any) -> object:
+    """The model that the runner calls, without what compiles it."""
+    try:
+        model = runner.get_model() if hasattr(runner, "get_model") else getattr(runner, "model", None)
+    except (AttributeError, ValueError):  # there is none yet
+        return None
+    return getattr(model, "_orig_mod", model)
 
 
 def _requests_of_step(batch: Any, arguments: tuple[Any, ...]) -> list[tuple[str, int, int, int]]:
@@ -180,6 +208,19 @@ def _step(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def step(*args: Any, **kwargs: Any) -> Any:
         _serving.step()
-        return original(*args, **kwargs)
+        result = original(*args, **kwargs)
+        if result is not None:  # else another method samples the tokens
+            _serving.step_over()
+        return result
 
     return step
+
+
+def _last_of_step(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def last_of_step(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        _serving.step_over()
+        return result
+
+    return last_of_step

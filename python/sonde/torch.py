@@ -178,9 +178,15 @@ class TorchHost(Host):
         """An engine that serves requests begins a step."""
         self.engine_calls = 0
 
-    def step_requests(self, requests: list[tuple[str, int, int, int]]) -> None:
-        """The rows of requests in the engine's step."""
+    def engine_batch(self, requests: list[tuple[str, int, int, int]], model: object) -> None:
+        """The rows of requests in the engine's step, which begins here if its model has been called before."""
         self.library.step_requests(requests)
+        if isinstance(model, nn.Module) and id(model) in self.roots:
+            self.root_called(model)
+
+    def engine_step_over(self) -> None:
+        """The engine's step is over."""
+        self.library.step_over()
 
     # --- called by the adapter, with the GIL, for things that it sees for the first time -------------------------
 

@@ -91,13 +91,13 @@ def write_engine(place):
 
 @pytest.fixture
 def serve(tmp_path, execute):
-    """serve(*arguments, recorded=…, **environment): a program with an engine that has vLLM's module and methods."""
+    """serve(*arguments, recorded=…, options=…, **environment): an engine with vLLM's module and methods."""
     program = write_engine(tmp_path)
 
-    def run(*arguments, recorded=None, **environment):
+    def run(*arguments, recorded=None, options=(), **environment):
         command = [sys.executable, program, *arguments]
         if recorded is not None:
-            command = [CLI, "run", "--out", recorded, "--", *command]
+            command = [CLI, "run", "--out", recorded, *options, "--", *command]
         return execute(*command, PYTHONPATH=tmp_path / "packages", **environment)
 
     return run
@@ -123,6 +123,74 @@ def test_warm_up_runs_are_left_out_and_each_batch_is_a_step(serve, execute, tmp_
         assert types.count("log") == 1 and types.count("linear") + types.count("addmm") == 2
     assert recorded.stderr.count("2 warm-up runs of vLLM with made-up tokens were left out") == 1
     assert execute(CLI, "first-bad", tmp_path / "run").status == 0
+
+
+# Between two batches, in the preparation of one, and after its forward.
+SAMPLED = {
+    "return torch.ones(1), None, 1": "return torch.ones(1).cos(), None, 1",
+    "return self.model(torch.arange": "self.logits = self.model(torch.arange",
+    "def profile_run(self)": "def sample_tokens(self):\n        return self.logits.tanh()\n\n    def profile_run(self)",
+}
+SERVE_SAMPLED = """
+    import torch
+    from vllm.v1.worker.gpu_model_runner import GPUModelRunner
+
+    runner = GPUModelRunner(False)
+    runner.profile_run()
+    for rows in (3, 2, 2):
+        torch.ones(1).sin()
+        assert runner.execute_model(rows) is None
+        last = runner.sample_tokens()
+    print("served", last.sum().item())
+"""
+
+
+def test_a_step_is_from_the_preparation_of_a_batch_to_its_tokens(serve, tmp_path):
+    module = tmp_path / "packages/vllm/v1/worker/gpu_model_runner.py"
+    text = module.read_text()
+    for old, new in SAMPLED.items():
+        assert old in text
+        text = text.replace(old, new)
+    module.write_text(text)
+    (tmp_path / "serve.py").write_text(textwrap.dedent(SERVE_SAMPLED))
+    run = serve(recorded=tmp_path / "run")
+    assert run.stdout.startswith("served"), run.stderr
+    steps = ops_of_steps(tmp_path / "run")
+    assert sorted(steps) == [(1, 0), (1, 1), (1, 2)]
+    for types in steps.values():
+        assert [types.count(name) for name in ("cos", "log", "tanh", "sin")] == [1, 1, 1, 0], types
+
+
+def test_steps_are_chosen_by_the_requests_they_work_on(serve, execute, tmp_path, config):
+    run = serve("compiled", recorded=tmp_path / "run", options=("--request", "second"))
+    assert run.stdout.startswith("served"), run.stderr
+    assert sorted(ops_of_steps(tmp_path / "run")) == [(1, 1), (1, 2)]
+    run = serve(recorded=tmp_path / "none", options=("--request", "third", "--request", "fourth"))
+    assert "no chosen step worked on request third, fourth (evaluation steps 0-2 ran)" in run.stderr
+    one = config(saved_data="statistic", iteration="0-1")
+    settings = json.loads(one.read_text())
+    settings["sonde_settings"] = {"requests": ["second", "fourth"]}
+    one.write_text(json.dumps(settings))
+    serve(MINDSPORE_DUMP_CONFIG=one)
+    assert sorted(ops_of_steps(settings["common_dump_settings"]["path"])) == [(1, 1)]
+
+
+def test_vllms_plugins_start_the_recording_where_pytorch_loads_none(serve, tmp_path, config):
+    program = tmp_path / "serve.py"
+    load = """
+    from importlib import metadata
+
+    for plugin in metadata.entry_points(group="vllm.general_plugins"):
+        plugin.load()()
+    """
+    program.write_text(textwrap.dedent(load) + program.read_text())
+    one = config(saved_data="statistic")
+    dump = json.loads(one.read_text())["common_dump_settings"]["path"]
+    for autoload in ("0", "1"):
+        run = serve(MINDSPORE_DUMP_CONFIG=one, TORCH_DEVICE_BACKEND_AUTOLOAD=autoload)
+        assert run.stdout.startswith("served"), run.stderr
+        assert run.stderr.count("sonde: recorded") == 1, run.stderr
+    assert sorted(ops_of_steps(dump)) == [(1, 0), (1, 1), (1, 2)]
 
 
 def test_warm_up_runs_are_recorded_where_the_user_asks_for_them(serve, tmp_path):
@@ -213,8 +281,8 @@ def test_a_finding_names_the_requests_of_its_rows(serve, execute, tmp_path, conf
     bad_row = "torch.log(self.up(x).abs() + 1 - 1e9 * (x[:, :1] == 4))"  # the second row of each batch
     module.write_text(module.read_text().replace("torch.log(self.up(x).abs() + 1)", bad_row))
     assert bad_row in module.read_text()
-    serve(MINDSPORE_DUMP_CONFIG=config(saved_data="full"))
-    found = execute(CLI, "first-bad", dump)  # of the last step, whose result is used
+    serve(MINDSPORE_DUMP_CONFIG=config(saved_data="full", iteration="2"))
+    found = execute(CLI, "first-bad", dump)
     assert found.status == 1 and "in rows of request second: position 1" in found.stdout, found.stdout
     assert "not in those of the other 1 of 2 requests" in found.stdout, found.stdout
 

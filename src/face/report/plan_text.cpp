@@ -137,6 +137,9 @@ std::string steps(const Plan& plan) {
       text += "; a step ends where the program calls sonde.step()";
       break;
   }
+  if (!plan.sonde.requests.empty()) {
+    text += fmt::format("; of an engine, those that work on request {}", fmt::join(plan.sonde.requests, ", "));
+  }
   if (const auto last = plan.iteration.last(); plan.sonde.stop_after && last) {
     text += fmt::format("; the program is ended after step {}", *last);
   }

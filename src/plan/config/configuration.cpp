@@ -30,6 +30,7 @@ std::string text_of(const Configuration& configuration) {
   Json own = Json::object();
   if (!is_plain) own[keys::path] = path;
   if (graph_only) own[keys::saved_data] = "graph";
+  if (!configuration.requests.empty()) own[keys::requests] = configuration.requests;
   if (configuration.reread) own[keys::reread] = true;
   Json all = {{keys::common_dump_settings, common},
               {keys::e2e_dump_settings, {{keys::enable, true}, {keys::trans_flag, true}}}};

@@ -126,6 +126,8 @@ struct SondeSettings : PlainSettings {
   // MindSpore's own dumper reads inputs after the operator ran, when some are already overwritten. Other hosts always
   // read them before.
   bool inputs_after = false;
+  // Of an engine that serves requests: only steps that work on one of these (is_meant()). Empty: all steps.
+  std::vector<std::string> requests;
   int ring_signal = 0;  // asks for a write of the ring; 0: none. SIGTERM always does.
   // The time that recording may add to the run, as a part of the time without it; 0: no limit, everything is read.
   double max_overhead = 0;

@@ -89,6 +89,17 @@ void read_max_overhead(ObjectReader& reader, SondeSettings& settings) {
   reader.refuse(*member, "a number from 0.01 to 1.0 (0.05: at most 5 % longer), or 0: no limit");
 }
 
+void read_requests(ObjectReader& reader, SondeSettings& settings) {
+  const JsonMember* member = reader.find(keys::requests);
+  if (member == nullptr) return;
+  constexpr std::string_view kAllowed = "a list of texts, each the ID of a request";
+  if (!member->value.is(JsonValue::Kind::array)) return reader.refuse(*member, kAllowed);
+  for (const JsonValue& item : member->value.items) {
+    if (!item.is(JsonValue::Kind::string) || item.text.empty()) return reader.refuse(*member, kAllowed);
+    settings.requests.push_back(item.text);
+  }
+}
+
 void read_ring(ObjectReader& reader, SondeSettings& settings) {
   if (reader.find(keys::ring_bytes) == nullptr) settings.ring_bytes = settings.budget_bytes;
   constexpr std::array<std::string_view, 3> kSignals = {"SIGUSR1", "SIGUSR2", "none"};
@@ -126,6 +137,7 @@ OwnSettings read_sonde_settings(const JsonValue& root, Plan& plan, Diagnostics& 
   }
   if (const auto inputs = reader.word(keys::inputs, kInputsWords)) settings.inputs_after = *inputs == 1;
 
+  read_requests(reader, settings);
   read_ring(reader, settings);
   read_max_overhead(reader, settings);
 

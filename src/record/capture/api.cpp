@@ -215,6 +215,9 @@ sonde_capture capture() {
 sonde_capture set_recording(int on) {
   return guarded(SONDE_CAPTURE_OFF, [&](Session& s) { return s.set_recording(on != 0); });
 }
+sonde_capture step_over() {
+  return guarded(SONDE_CAPTURE_OFF, [](Session& s) { return s.step_over(); });
+}
 sonde_capture set_step(std::uint64_t step) {
   return guarded(SONDE_CAPTURE_OFF, [&](Session& s) { return s.set_step(step); });
 }
@@ -535,6 +538,7 @@ constexpr struct sonde_api kApi = {
     .storage_allocated = storage_allocated,
     .op_call_number = op_call_number,
     .step_requests = step_requests,
+    .step_over = step_over,
 };
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace sonde {
 
 Run::Run(Plan plan)
     : plan_(std::move(plan)),
-      clock_(plan_.sonde.step, plan_.iteration, plan_.first_step()),
+      clock_(plan_.sonde.step, plan_.iteration, plan_.first_step(), !plan_.sonde.requests.empty()),
       named_host_(plan_, sites_),
       ops_(std::make_unique<OpRecorder>(plan_, sites_, mutex_)) {
   limit_overhead();

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ground/base/text.h"
+#include "ground/model/step_request.h"
 
 namespace sonde {
 namespace {
@@ -67,6 +68,12 @@ sonde_capture Session::manual_step() {
   const SessionLock lock(run_.mutex());
   run_.settle();
   run_.apply(run_.clock().manual_step());
+  return run_.answer();
+}
+
+sonde_capture Session::step_over() {
+  const SessionLock lock(run_.mutex());
+  run_.apply(run_.clock().step_over());
   return run_.answer();
 }
 
@@ -139,6 +146,10 @@ void Session::name_tensor(std::string_view name, const HostTensor& tensor) {
 
 void Session::step_requests(std::vector<StepRequest> requests) {
   const SessionLock lock(run_.mutex());
+  const std::vector<std::string>& asked = plan().sonde.requests;
+  run_.clock().next_is_asked_for(std::ranges::any_of(requests, [&](const StepRequest& one) {
+    return std::ranges::any_of(asked, [&](const std::string& id) { return is_meant(one.request, id); });
+  }));
   run_.ops().set_requests(std::move(requests));
 }
 

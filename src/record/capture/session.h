@@ -44,6 +44,7 @@ class Session {
   sonde_capture optimizer_end();
   sonde_capture scaler_update();
   sonde_capture manual_step();
+  sonde_capture step_over();
   sonde_capture autograd_started();
   sonde_capture modules_exist(bool with_parameters);
   sonde_capture capture();

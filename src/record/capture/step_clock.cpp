@@ -11,8 +11,8 @@ constexpr std::uint64_t kNone = ~std::uint64_t{0};
 
 }  // namespace
 
-StepClock::StepClock(StepRule rule, StepSet chosen, std::uint64_t initial_iteration)
-    : rule_(rule), chosen_(std::move(chosen)), initial_step_(initial_iteration) {
+StepClock::StepClock(StepRule rule, StepSet chosen, std::uint64_t initial_iteration, bool by_request)
+    : rule_(rule), chosen_(std::move(chosen)), initial_step_(initial_iteration), by_request_(by_request) {
   if (rule_ == StepRule::manual) discovering_ = false;
 }
 
@@ -25,7 +25,8 @@ void StepClock::open(std::uint32_t graph, std::uint64_t step, std::vector<StepCh
   counter.open = true;
   ++counter.begun;
   counter.step = step;
-  counter.chosen = switched_ ? on_ : chosen_.contains(step);
+  counter.chosen = switched_ ? on_ : chosen_.contains(step) && (!by_request_ || asked_for_);
+  if (!provisional_) asked_for_ = false;
   counter.seen = counter.chosen;
   if (graph == kTraining) stepped_ = by_operator_ = false;
   if (counter.begun > 1 && !provisional_) discovering_ = false;
@@ -241,6 +242,13 @@ void StepClock::set_step(std::uint64_t step) {
   if (std::exchange(by_operator_, false)) stepped_ = true;  // the next forward has that number
   initial_step_ = step;
   for (Counter& counter : counter_) counter.base = counter.begun;
+}
+
+std::vector<StepChange> StepClock::step_over() {
+  std::vector<StepChange> changes;
+  if (provisional_ || rule_ == StepRule::manual) return changes;
+  for (std::uint32_t graph = kGraphs; graph-- > 0;) close(graph, changes);
+  return changes;
 }
 
 std::vector<StepChange> StepClock::stop() {

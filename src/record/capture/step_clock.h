@@ -61,7 +61,8 @@ class StepClock {
  public:
   static constexpr std::uint32_t kGraphs = 3;  // training, and the two kinds without gradients
 
-  StepClock(StepRule rule, StepSet chosen, std::uint64_t initial_iteration);
+  // `by_request`: of the chosen steps only those that work on a request that the user asked for.
+  StepClock(StepRule rule, StepSet chosen, std::uint64_t initial_iteration, bool by_request = false);
 
   // Each returns the chosen steps that ended or began, in order. Steps that are not chosen are only counted.
   std::vector<StepChange> root_forward(bool has_parameters, bool grad_enabled, bool optimizer_alive);
@@ -77,6 +78,11 @@ class StepClock {
   // From the first call on, this alone decides what is chosen, with immediate effect.
   std::vector<StepChange> set_recording(bool on);
   void set_step(std::uint64_t step);  // of the step that begins next
+  void next_is_asked_for(bool asked_for) {
+    asked_for_ = asked_for;
+  }  // the step that begins next works on such a request
+  // An engine's step is over: what runs until the next one belongs to none.
+  std::vector<StepChange> step_over();
 
   // The steps reported so far may still be forgotten.
   bool provisional() const { return provisional_; }
@@ -132,6 +138,8 @@ class StepClock {
   StepRule rule_;
   StepSet chosen_;
   std::uint64_t initial_step_;
+  bool by_request_;
+  bool asked_for_ = false;  // of the step that begins next
   Counter counter_[kGraphs];
   std::uint32_t graph_of_[2] = {0, 0};  // by Quiet; 0: none yet
   std::uint32_t quiet_graph_ = 1;

@@ -97,6 +97,10 @@ std::string why_no_step(const SessionEnd& end) REQUIRES(session_lock) {
            "without being called, set sonde_settings.step to \"manual\" and call sonde.step() at the end of each step";
   }
   if (end.ops.counts().steps_begun > 0) return "";
+  if (!end.plan.sonde.requests.empty()) {
+    return fmt::format("no chosen step worked on request {} ({} ran)", fmt::join(end.plan.sonde.requests, ", "),
+                       steps_that_ran(end));
+  }
   if (end.plan.iteration.is_all())
     return fmt::format("no operator was reported in its steps ({} ran)", steps_that_ran(end));
   return fmt::format("no step matched iteration \"{}\" ({} ran)", end.plan.iteration.text(), steps_that_ran(end));

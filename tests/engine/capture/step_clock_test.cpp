@@ -12,8 +12,9 @@ namespace {
 // them were taken back (`~`).
 class Program {
  public:
-  explicit Program(const std::string& iteration = "all", StepRule rule = StepRule::automatic, std::uint64_t initial = 0)
-      : clock_(rule, iteration == "all" ? StepSet::all() : StepSet::parse(iteration), initial) {
+  explicit Program(const std::string& iteration = "all", StepRule rule = StepRule::automatic, std::uint64_t initial = 0,
+                   bool by_request = false)
+      : clock_(rule, iteration == "all" ? StepSet::all() : StepSet::parse(iteration), initial, by_request) {
     note(clock_.start());
   }
 
@@ -32,6 +33,12 @@ class Program {
   // A forward without gradients, of a root that an optimizer trains, or of one that no optimizer trains.
   Program& own(std::uint64_t root = 1, bool evaluates = false) { return quiet(root, true, evaluates); }
   Program& other(std::uint64_t root = 2, bool evaluates = false) { return quiet(root, false, evaluates); }
+  // A step of an engine that serves requests.
+  Program& serve(bool asked_for) {
+    clock_.next_is_asked_for(asked_for);
+    return evaluate();
+  }
+  Program& step_over() { return note(clock_.step_over()); }
   Program& optimizer_steps() { return note(clock_.optimizer_end()); }
   Program& scaler_updates() { return note(clock_.scaler_update()); }
   Program& user_steps() { return note(clock_.manual_step()); }
@@ -372,6 +379,25 @@ TEST(StepClock, OperatorsAreWatchedUntilTheRootsAreKnownAndThenOnlyInChosenSteps
   EXPECT_EQ(p.clock().recording(0), (StepId{0, 3}));
   p.optimizer_steps().forward();
   EXPECT_FALSE(p.clock().needs_operators());
+}
+
+TEST(StepClock, StepsOfAnEngineAreChosenByTheirRequests) {
+  Program p("all", StepRule::automatic, 0, true);
+  p.operators();  // before the first: a step that is forgotten takes no choice away
+  p.serve(true).serve(false).serve(true).evaluate();
+  EXPECT_EQ(p.end(), "~ +1.0 -1.0 +1.2 -1.2 ");
+  Program both("0|2", StepRule::automatic, 0, true);
+  both.serve(false).serve(true).serve(true).serve(true);
+  EXPECT_EQ(both.end(), "+1.2 -1.2 ");
+}
+
+TEST(StepClock, WhatRunsAfterAnEnginesStepBelongsToNone) {
+  Program p;
+  p.serve(false).step_over();
+  EXPECT_EQ(p.log(), "+1.0 -1.0 ");
+  EXPECT_EQ(p.clock().recording(1), std::nullopt);
+  p.operators().step_over().serve(false);
+  EXPECT_EQ(p.end(), "+1.0 -1.0 +1.1 -1.1 ");
 }
 
 TEST(StepClock, TrainingThatStopsInMidStepClosesIt) {

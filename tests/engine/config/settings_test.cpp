@@ -39,6 +39,16 @@ TEST(SondeSettings, AreHeldInThePlan) {
   EXPECT_FALSE(result.plan->wants_statistics());
 }
 
+TEST(SondeSettings, ChooseTheRequestsOfAnEngine) {
+  EXPECT_TRUE(parse_edits({}).plan->sonde.requests.empty());
+  EXPECT_EQ(parse_edits({"s.requests=[\"a\",\"b\"]"}).plan->sonde.requests, (std::vector<std::string>{"a", "b"}));
+  for (const char* value : {"\"a\"", "[1]", "[\"\"]"}) {
+    EXPECT_NE(error_of(std::string("s.requests=") + value).find("a list of texts, each the ID of a request"),
+              std::string::npos)
+        << value;
+  }
+}
+
 TEST(SondeSettings, ReadInputsBeforeTheOperatorByDefault) {
   EXPECT_FALSE(parse_edits({}).plan->sonde.inputs_after);
   EXPECT_FALSE(parse_edits({"s.inputs=\"before\""}).plan->sonde.inputs_after);

@@ -52,6 +52,7 @@ TEST(Describe, SaysWhatTheVersionMakesOfAnEmptyKernels) {
 TEST(Describe, SaysHowTheSettingsAreUsed) {
   expect_said({"s.step=\"manual\"", "s.when_full=\"drop\"", "s.budget_bytes=2097152"},
               {"sonde.step()", "2 MiB", "tensors are dropped and counted"});
+  expect_said({"s.requests=[\"a\",\"b\"]"}, {"steps: all; of an engine, those that work on request a, b\n"});
   expect_said({"s.saved_data=\"graph\""}, {"data: none; the graph only"});
 }
 
