@@ -115,6 +115,28 @@ TEST(RelationsOfRows, KeysThatAnotherSequenceLeftInTheCacheAreNamedWhereTheyAreT
             "slice (uncertain): gives an attention of one sequence rows of golden sequence 0 beside those of 1");
 }
 
+TEST(RelationsOfRows, RowsOfEqualSumAndNormAreToldApartByTheirElements) {
+  Values rows = numbers(6 * kSize, 75);
+  for (std::size_t row = 0; row < 6; ++row) {  // two numbers decide all others
+    for (std::size_t i = 0; i < kSize; ++i) {
+      const std::size_t turn = (i + row) % kSize;
+      rows[row * kSize + i] = turn == 0 ? 2.0F : turn == 1 ? -2.0F : turn % 2 == 0 ? 0.5F : -0.5F;
+    }
+  }
+  Program golden, target;
+  const Values y = linear(rows, last_weight(), kSize), part = rows_of(rows, 3, 3);
+  auto x = golden.add("norm", {tokens()}, rows, "(6,8)");
+  auto one = golden.add("linear", {x, weight()}, y, "(6,8)");
+  golden.add("square", {one}, each(y, square), "(6,8)");
+  auto given = target.add("own_norm", {tokens()}, part, "(3,8)", kEngine);
+  target.add("own_roll", {}, {1}, "(1)", kEngine);
+  target.add("own_view", {given}, part, "(3,8)", kEngine);
+  target.add("own_linear", {given, weight()}, linear(part, last_weight(), kSize), "(3,8)", kEngine);
+  target.add("own_number", {}, {2}, "(1)", kEngine);
+  const DumpComparison comparison = related(target, golden);
+  EXPECT_EQ(relation_of(comparison, "own_norm"), "cut: golden 3 to 5 of axis 0 of Default/net/norm-op0");
+}
+
 // Indices are made in another way in every step; then each step multiplies, and in one of them adds.
 void add_steps(Program& engine, bool is_wrong) {
   for (std::size_t t = 0; t < 3; ++t) {
