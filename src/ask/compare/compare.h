@@ -88,6 +88,7 @@ struct CompareFinding {
   bool exchanged = false;                  // the parameter holds the values of another golden one
   bool certain = false;                    // in any case: two outputs of one op were exchanged
   bool shows_in_reader = false;            // an op of one side alone: what its reader gives is more than rounding apart
+  bool of_other_batches = false;           // the batches are cut in another way: it shows where gradients are read
   std::optional<double> factor;            // the target's tensor is so many times the golden one
 };
 

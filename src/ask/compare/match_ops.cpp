@@ -112,6 +112,7 @@ class Matcher {
   }
 
   void by_mapping(const NameMap& names);
+  void by_layers(const LayerNames& names);
   void by_order();
   void by_flow();
   void by_name();
@@ -224,7 +225,7 @@ float Matcher::likeness(std::uint32_t target, std::uint32_t golden) const {
 }
 
 void Matcher::by_mapping(const NameMap& names) {
-  if (names.empty()) return;
+  if (names.ops.empty()) return;
   std::unordered_map<std::string_view, std::uint32_t> full, last;
   for (std::uint32_t g = 0; g < golden_.ops.size(); ++g) {
     const std::string_view name = golden_.ops[g].op->op_name;
@@ -233,15 +234,37 @@ void Matcher::by_mapping(const NameMap& names) {
   }
   for (std::uint32_t t = 0; t < target_.ops.size(); ++t) {
     const std::string_view name = target_.ops[t].op->op_name;
-    auto named = names.find(name);
-    if (named == names.end()) named = names.find(name.substr(name.rfind('/') + 1));
-    if (named == names.end()) continue;
+    auto named = names.ops.find(name);
+    if (named == names.ops.end()) named = names.ops.find(name.substr(name.rfind('/') + 1));
+    if (named == names.ops.end()) continue;
     auto found = full.find(named->second);
     if (found == full.end()) {
       found = last.find(named->second);
       if (found == last.end()) continue;
     }
     if (is_free(t, found->second)) match(t, found->second, MatchedBy::mapping);
+  }
+}
+
+// Ops of a layer that has another golden name belong to those of that layer, in their order.
+void Matcher::by_layers(const LayerNames& names) {
+  if (names.empty()) return;
+  const std::vector<std::string> renamed = golden_layers_of(target_, names);
+  std::map<std::pair<std::string, Phase>, std::vector<std::uint32_t>> mine, theirs;
+  for (std::uint32_t t = 0; t < target_.ops.size(); ++t) {
+    const bool is_renamed = renamed[t] != layer_of(target_.ops[t]);
+    if (is_renamed && matches_[t].golden == kNoOp) mine[{renamed[t], left_[t].phase}].push_back(t);
+  }
+  for (std::uint32_t g = 0; g < golden_.ops.size(); ++g) {
+    if (taken_[g] == kNoOp) theirs[{layer_of(golden_.ops[g]), right_[g].phase}].push_back(g);
+  }
+  for (const auto& [layer, ops] : mine) {
+    const auto found = theirs.find(layer);
+    if (found == theirs.end()) continue;
+    align(ops, found->second);
+    for (const std::uint32_t t : ops) {
+      if (matches_[t].golden != kNoOp) matches_[t].how = MatchedBy::mapping;
+    }
   }
 }
 
@@ -513,6 +536,7 @@ std::vector<OpMatch> match_ops(CompareSide& target, CompareSide& golden, const N
   number_outside(target, golden, same_values);
   Matcher matcher(target, golden);
   matcher.by_mapping(names);
+  matcher.by_layers(names.layers);
   matcher.by_order();
   matcher.by_flow();
   if (rename_parameters(target, golden, matcher.matches(), same_values)) matcher.rename();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ask/compare/compare_side.h"
+#include "ask/compare/layer_names.h"
 
 namespace sonde {
 
@@ -24,8 +25,12 @@ struct OpMatch {
   bool by_order_alone = false;
 };
 
-// Names of the target's ops and of the matching golden ones (full names, or their last parts).
-using NameMap = std::map<std::string, std::string, std::less<>>;
+// Names of the target's ops and of the matching golden ones (full names, or their last parts), and of layers.
+struct NameMap {
+  std::map<std::string, std::string, std::less<>> ops;
+  LayerNames layers;
+  bool empty() const { return ops.empty() && layers.empty(); }
+};
 
 // True if two tensors from outside are known to have the same values.
 using SameValues = std::function<bool(const CatalogTensor& target, const CatalogTensor& golden)>;

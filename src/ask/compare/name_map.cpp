@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "ground/base/json.h"
@@ -37,7 +41,7 @@ Result<NameMap> read_json(const std::string& path, const std::string& text) {
   if (json.is_object()) {
     for (const auto& [target, golden] : json.items()) {
       if (!golden.is_string()) return bad(path, fmt::format("'{}' belongs to no text; expected a golden name", target));
-      names[target] = golden.get<std::string>();
+      names.ops[target] = golden.get<std::string>();
     }
     return names;
   }
@@ -47,7 +51,7 @@ Result<NameMap> read_json(const std::string& path, const std::string& text) {
         !entry["golden"].is_string()) {
       return bad(path, R"(an entry is not {"target": "…", "golden": "…"})");
     }
-    names[entry["target"].get<std::string>()] = entry["golden"].get<std::string>();
+    names.ops[entry["target"].get<std::string>()] = entry["golden"].get<std::string>();
   }
   return names;
 }
@@ -73,9 +77,15 @@ Result<NameMap> read_csv(const std::string& path, const std::string& text) {
       return bad(path, fmt::format("line {} has {} columns; expected target,golden", number, cells.size()));
     }
     if (cells[target].empty() || cells[golden].empty() || cells[golden] == "*" || cells[golden] == "NaN") continue;
-    names[cells[target]] = cells[golden];
+    names.ops[cells[target]] = cells[golden];
   }
   return names;
+}
+
+std::string without_yaml_quotes(const std::string& text) {
+  const std::string bare = without_quotes(text);
+  const bool quoted = bare.size() > 1 && bare.front() == '\'' && bare.back() == '\'';
+  return quoted ? bare.substr(1, bare.size() - 2) : bare;
 }
 
 // A key and a value of YAML, without quotes and comments; empty where it is none.
@@ -84,12 +94,7 @@ std::pair<std::string, std::string> yaml_pair(const std::string& line) {
   if (colon == std::string::npos) return {};
   std::string value = line.substr(colon + 2);
   if (const std::size_t comment = value.find(" #"); comment != std::string::npos) value.resize(comment);
-  const auto plain = [](const std::string& text) {
-    const std::string bare = without_quotes(text);
-    const bool quoted = bare.size() > 1 && bare.front() == '\'' && bare.back() == '\'';
-    return quoted ? bare.substr(1, bare.size() - 2) : bare;
-  };
-  return {plain(line.substr(0, colon)), plain(value)};
+  return {without_yaml_quotes(line.substr(0, colon)), without_yaml_quotes(value)};
 }
 
 // The operator of a row of msprobe: `Functional.conv2d.0.forward` of `Functional.conv2d.0.forward.input.0`.
@@ -105,26 +110,70 @@ std::string op_of_row(const std::string& row) {
   return row;
 }
 
-// msprobe's mapping of data (-dm): `target row: golden row`. Those of APIs, cells and layers name no operators of a dump.
-Result<NameMap> read_yaml(const std::string& path, const std::string& text) {
-  constexpr std::string_view kAccepted =
-      "expected lines `target operator: golden operator`, as in msprobe's mapping of data (-dm); its mappings of APIs, "
-      "cells and layers name no operators of a dump";
-  NameMap names;
-  std::size_t number = 0;
-  for (const std::string_view line : split(text, '\n')) {
-    ++number;
-    const std::string bare = without_quotes(line);
-    if (bare.empty() || bare[0] == '#' || bare == "---") continue;
-    const auto [target, golden] = yaml_pair(std::string(line));
-    const bool is_nested = line[0] == ' ' || line[0] == '\t' || bare[0] == '-';
-    if (is_nested || target.empty() || golden.empty()) {
-      return bad(path, fmt::format("line {}: found '{}', {}", number, bare.substr(0, 60), kAccepted));
+// YAML of msprobe: its mapping of data (-dm), `target row: golden row`, and that of layers (-lm), sections of a class
+// with `target layer: golden layer`. Those of APIs and cells name no operators of a dump.
+class YamlMapping {
+ public:
+  explicit YamlMapping(const std::string& path) : path_(path) {}
+
+  Result<NameMap> read(const std::string& text) {
+    for (const std::string_view line : split(text, '\n')) {
+      ++number_;
+      const std::string bare = without_quotes(line);
+      if (bare.empty() || bare[0] == '#' || bare == "---") continue;
+      if (const Status taken = take(std::string(line), bare); !taken) return taken.error();
     }
-    names[op_of_row(target)] = op_of_row(golden);
+    return std::move(names_);
   }
-  return names;
-}
+
+ private:
+  Status take(const std::string& line, const std::string& bare) {
+    const auto [target, golden] = yaml_pair(line);
+    const bool is_inside = line[0] == ' ' || line[0] == '\t', is_pair = !target.empty() && !golden.empty();
+    if (bare[0] == '-') return wrong(bare, kAccepted);
+    if (is_inside) {
+      if (section_ == nullptr) return wrong(bare, kAccepted);
+      if (!is_pair) return wrong(bare, "expected `target layer: golden layer` below a class of modules");
+      // "new(2)": what is in brackets is msprobe's own.
+      (*section_)[target] = golden.substr(0, golden.find('('));
+      return {};
+    }
+    if (const std::string name = section_name(line); !name.empty()) {
+      if (!names_.ops.empty())
+        return wrong(bare, "expected `target operator: golden operator`, as in the lines before");
+      // Older versions call the whole so.
+      section_ = &names_.layers[name == "Cell" ? std::string(kTopLayer) : name];
+      return {};
+    }
+    if (!is_pair) return wrong(bare, kAccepted);
+    if (section_ != nullptr) return wrong(bare, "expected a class of modules and `:`, as in the lines before");
+    names_.ops[op_of_row(target)] = op_of_row(golden);
+    return {};
+  }
+
+  // "ParallelAttention:"; empty: the line has a value, or no name.
+  static std::string section_name(std::string line) {
+    if (const std::size_t comment = line.find(" #"); comment != std::string::npos) line.resize(comment);
+    if (line.ends_with(": {}")) line.resize(line.size() - 3);
+    while (!line.empty() && (line.back() == ' ' || line.back() == '\r')) line.pop_back();
+    return line.ends_with(':') ? without_yaml_quotes(line.substr(0, line.size() - 1)) : std::string();
+  }
+
+  Error wrong(const std::string& bare, std::string_view expected) const {
+    constexpr std::size_t kMost = 60;
+    return bad(path_, fmt::format("line {}: found '{}', {}", number_, bare.substr(0, kMost), expected));
+  }
+
+  static constexpr std::string_view kAccepted =
+      "expected lines `target operator: golden operator`, as in msprobe's mapping of data (-dm), or classes with lines "
+      "`target layer: golden layer` below, as in its mapping of layers (-lm); its mappings of APIs and cells name no "
+      "operators of a dump";
+
+  const std::string& path_;
+  std::size_t number_ = 0;
+  NameMap names_;
+  std::map<std::string, std::string, std::less<>>* section_ = nullptr;
+};
 
 }  // namespace
 
@@ -133,7 +182,7 @@ Result<NameMap> read_mapping(const std::string& path) {
   if (!content) return content.error();
   const std::size_t begin = content->find_first_not_of(" \t\r\n");
   const bool is_json = begin != std::string::npos && ((*content)[begin] == '{' || (*content)[begin] == '[');
-  if (path.ends_with(".yaml") || path.ends_with(".yml")) return read_yaml(path, *content);
+  if (path.ends_with(".yaml") || path.ends_with(".yml")) return YamlMapping(path).read(*content);
   return is_json ? read_json(path, *content) : read_csv(path, *content);
 }
 

@@ -1,4 +1,4 @@
-// Pairs of target and golden ops from a file: JSON or CSV (docs/compare.md, "Mapping files").
+// Pairs of target and golden ops, or of layers, from a file: JSON, CSV or YAML (docs/compare.md, "Mapping files").
 #pragma once
 
 #include <string>

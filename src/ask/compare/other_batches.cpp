@@ -3,6 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "ask/compare/compare_passes.h"
 #include "ask/compare/compare_words.h"
@@ -84,18 +89,39 @@ std::uint32_t scaled_loss(const CompareSide& side, std::uint32_t loss, double fa
   return last;
 }
 
-// The operator that gives the backward pass its factor: it multiplies the loss; kNoOp: none does.
-std::uint32_t begin_of_backward(const CompareSide& side, double factor) {
+// The operators that backward passes begin with: each gives a loss the gradient 1.
+std::vector<std::uint32_t> begins_of_backward(const CompareSide& side) {
+  std::vector<std::uint32_t> begins;
   for (const CompareOp& op : side.ops) {
     if (phase_of(*op.op) != Phase::backward) continue;
     for (const CompareInput& input : op.inputs) {
       if (input.from == kNoOp || !nature_of(*side.ops[input.from].op).shape_only) continue;
       const CompareOp& seed = side.ops[input.from];
       if (seed.outputs.size() != 1 || element_count(seed.outputs[0]->shape) != 1) continue;
-      return seed.inputs.empty() ? kNoOp : scaled_loss(side, seed.inputs[0].from, factor);
+      if (std::ranges::find(begins, input.from) == begins.end()) begins.push_back(input.from);
     }
   }
-  return kNoOp;
+  return begins;
+}
+
+bool is_begin_of_backward(const CompareSide& side, std::uint32_t op) {
+  const std::vector<std::uint32_t> begins = begins_of_backward(side);
+  return std::ranges::find(begins, op) != begins.end();
+}
+
+// The operator that gives the backward pass its factor: it multiplies the loss, or begins the pass where each part of the
+// batch counts as the whole one; kNoOp: not known.
+std::uint32_t factor_of_backward(const CompareFacts& facts, double factor) {
+  const CompareSide& side = facts.target;
+  const std::vector<std::uint32_t> begins = begins_of_backward(side);
+  if (begins.empty()) return kNoOp;
+  const CompareOp& seed = side.ops[begins.front()];
+  const std::uint32_t scaled = seed.inputs.empty() ? kNoOp : scaled_loss(side, seed.inputs[0].from, factor);
+  if (scaled != kNoOp) return scaled;
+  const std::size_t parts = begins.size(), golden_parts = begins_of_backward(facts.golden).size();
+  const bool is_sum = parts > golden_parts && std::abs(factor * static_cast<double>(golden_parts) -
+                                                       static_cast<double>(parts)) <= 2e-3 * static_cast<double>(parts);
+  return is_sum ? begins.front() : kNoOp;
 }
 
 // The gradient as it was before the operator that made it, such as one that clips; nothing: it was made anew.
@@ -124,7 +150,7 @@ std::uint32_t scaled_by(const CompareFacts& facts, Gradient mine, Gradient golde
     golden = *theirs;
   }
   if (!is_of_backward(facts.golden, golden)) return kNoOp;
-  return is_of_backward(facts.target, mine) ? begin_of_backward(facts.target, factor) : mine.from;
+  return is_of_backward(facts.target, mine) ? factor_of_backward(facts, factor) : mine.from;
 }
 
 void report_gradient(const CompareFacts& facts, StepFindings& findings, std::uint32_t reader, std::string what,
@@ -134,6 +160,7 @@ void report_gradient(const CompareFacts& facts, StepFindings& findings, std::uin
                                          facts.target.ops[reader].op, false, nullptr, std::move(what));
   finding.place = reader;
   finding.uncertain = !is_certain;
+  finding.of_other_batches = true;
   finding.factor = factor;
 }
 
@@ -195,7 +222,11 @@ bool compare_gradients(const CompareFacts& facts, StepFindings& findings) {
       std::ranges::find_if(others, [](const OtherGradient& one) { return one.factor.has_value(); });
   const std::uint32_t scaling =
       all_by_one ? scaled_by(facts, first.mine, theirs.find(first.name)->second, *with_factor->factor) : kNoOp;
-  if (scaling != kNoOp) what = "gives the gradients another factor: the optimizer " + what;
+  if (scaling != kNoOp && is_begin_of_backward(facts.target, scaling)) {
+    what = "begins the backward pass of a part of the batch that counts as the whole one: the optimizer " + what;
+  } else if (scaling != kNoOp) {
+    what = "gives the gradients another factor: the optimizer " + what;
+  }
   report_gradient(facts, findings, scaling != kNoOp ? scaling : first.mine.op, std::move(what), all_by_one,
                   first.factor);
   return all;

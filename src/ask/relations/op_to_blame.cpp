@@ -9,6 +9,7 @@
 #include "ask/relations/data_apart.h"
 #include "ask/relations/numbers_apart.h"
 #include "ask/relations/regions.h"
+#include "ask/relations/rows_apart.h"
 #include "ask/relations/search.h"
 #include "ask/relations/standings.h"
 #include "ask/relations/steps_apart.h"
@@ -94,7 +95,7 @@ class Finder {
   }
 
   Culprit find() const {
-    Culprit culprit = has_values_ ? first_like().value_or(Culprit{.op = first_of_known()}) : first_to_show();
+    Culprit culprit = has_values_ ? first_by_values() : first_to_show();
     culprit.group = before_in(target_, region_, culprit.op);
     if (culprit.group.size() > 1) culprit.op = first_of(culprit);
     const StepsApart steps(target_, golden_, judgement_);
@@ -145,6 +146,14 @@ class Finder {
         if (golden_.tensors[input].op == kNoOp) add(input);
       }
     }
+  }
+
+  Culprit first_by_values() const {
+    if (std::optional<Culprit> culprit = first_like()) return *culprit;
+    if (runs_by_tokens(target_, golden_)) {
+      if (const auto op = RowsApart(target_, golden_, judgement_).first_expected()) return {.op = *op};
+    }
+    return {.op = first_of_known()};
   }
 
   // The first operator whose result is like one of the golden region, and differs.

@@ -12,6 +12,7 @@
 
 #include "ask/compare/compare_words.h"
 #include "ask/relations/blame.h"
+#include "ask/relations/parts_of_batch.h"
 #include "ask/relations/search.h"
 #include "ask/unsharded/unsharded.h"
 #include "read/operators/op_nature.h"
@@ -425,7 +426,11 @@ void judge(Kept& kept, const Threads& threads, const RelationMap* map) {
 }  // namespace
 
 Result<DumpComparison> compare_programs(const Catalog& target, const Catalog& golden, const CompareOptions& options) {
-  if (!are_two_implementations(target, golden, options)) return compare_runs(target, golden, options);
+  if (!are_two_implementations(target, golden, options)) {
+    Result<DumpComparison> runs = compare_runs(target, golden, options);
+    if (runs) name_in_parts_of_batch(target, golden, options, *runs);
+    return runs;
+  }
   if (const Status known = check_part(target, options.part); !known) return known.error();
   DumpComparison comparison;
   const Threads threads(options.threads);

@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 
+#include "ask/relations/rows_apart.h"
 #include "ground/base/shape.h"
 #include "read/operators/op_nature.h"
 
@@ -21,12 +22,18 @@ std::uint64_t count_of(const Pool& pool, std::uint32_t tensor) {
 
 }  // namespace
 
+bool runs_by_tokens(const Pool& target, const Pool& golden) {
+  return target.steps.size() >= kFewestTokens && target.steps.size() > golden.steps.size();
+}
+
 std::optional<NumberApart> TokensApart::find() const {
-  if (target_.steps.size() < kFewestTokens || target_.steps.size() <= golden_.steps.size()) return std::nullopt;
+  if (!runs_by_tokens(target_, golden_)) return std::nullopt;
   if (auto apart = does_not_grow()) return apart;
   if (auto apart = only_in_one_step()) return apart;
   if (auto apart = leaves_positions_out()) return apart;
-  return reads_part_of_keys();
+  if (auto apart = reads_part_of_keys()) return apart;
+  if (!target_.has_values() || !golden_.has_values()) return std::nullopt;
+  return RowsApart(target_, golden_, judgement_).find();
 }
 
 // The operators of this name, in the order of the steps.

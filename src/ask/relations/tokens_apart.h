@@ -9,12 +9,16 @@
 
 namespace sonde {
 
+// The target has a step for each token, or a few of them; the golden run computes all at once.
+bool runs_by_tokens(const Pool& target, const Pool& golden);
+
 class TokensApart {
  public:
   TokensApart(const Pool& target, const Pool& golden, const RelationJudgement& judgement)
       : target_(target), golden_(golden), judgement_(judgement) {}
 
-  // A cache that was not kept, an operator of one step alone, a position that was left out, a part of the keys.
+  // A cache that was not kept, an operator of one step alone, a position that was left out, a part of the keys, rows that
+  // do not belong together.
   std::optional<NumberApart> find() const;
 
  private:

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <span>
+#include <vector>
 
 #include "ask/compare/tolerance.h"
 #include "read/measure/values.h"
@@ -43,14 +46,15 @@ class BesideHidden {
   BesideHidden(const TensorPrint& a, const TensorPrint& b)
       : is_needed_(has_hidden(a) && has_hidden(b)), limit_(std::max(a.min, b.min) / 2) {}
 
-  void add(const PartView& a, const PartView& b, std::int64_t count) {
-    for (std::int64_t i = 0; is_needed_ && i < count; ++i) {
-      const double x = a.at(i), y = b.at(i);
-      if (!std::isfinite(x) || !std::isfinite(y) || x < limit_ || y < limit_) continue;
-      errors_ += (x - y) * (x - y);
-      squares_ += y * y;
-      own_squares_ += x * x;
-      ++kept_;
+  // Both have as many elements, in their order.
+  void add(const PartView& a, const PartView& b) {
+    if (!is_needed_ || a.view().elements() == 0) return;
+    constexpr std::size_t kAtOnce = 4096;
+    std::vector<double> xs(kAtOnce), ys(kAtOnce);
+    ValueReader left(a.view()), right(b.view());
+    while (const std::size_t count = left.read(xs)) {
+      right.read(ys);
+      add({xs.data(), count}, {ys.data(), count});
     }
   }
 
@@ -63,6 +67,17 @@ class BesideHidden {
   }
 
  private:
+  void add(std::span<const double> xs, std::span<const double> ys) {
+    for (std::size_t i = 0; i < xs.size(); ++i) {
+      const double x = xs[i], y = ys[i];
+      if (!std::isfinite(x) || !std::isfinite(y) || x < limit_ || y < limit_) continue;
+      errors_ += (x - y) * (x - y);
+      squares_ += y * y;
+      own_squares_ += x * x;
+      ++kept_;
+    }
+  }
+
   const bool is_needed_;
   const double limit_;
   double errors_ = 0, squares_ = 0, own_squares_ = 0, kept_ = 0;
@@ -157,7 +172,7 @@ bool verify_whole(const Pool& target, std::uint32_t tensor, const Pool& golden, 
   if (sums.different_non_finite() > 0) return false;
   into.difference = difference_of_sums(mine.of, theirs.of, sums);
   BesideHidden beside(mine.print, theirs.print);
-  beside.add(left, right, count);
+  beside.add(left, right);
   beside.set(into.difference);
   return into.difference.relative() <= tolerance;
 }
@@ -201,7 +216,7 @@ bool verify_parts(const Pool& target, std::uint32_t tensor, const Pool& golden, 
     if (sums.different_non_finite() > 0 && !to_the_end) return false;
     sums.worst.index += all.count;
     add(all, sums);
-    beside.add(left, right, count);
+    beside.add(left, right);
   }
   into.difference = difference_of_sums(mine.of, golden.tensors[into.golden()].of, all);
   beside.set(into.difference);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include "ask/relations/element_order.h"
 #include "ask/relations/names_of_weights.h"
 #include "ask/relations/orders_of_weights.h"
+#include "ask/relations/partial_weights.h"
 #include "read/operators/op_family.h"
 
 namespace sonde {
@@ -164,8 +166,9 @@ class Weights {
         !target_.tensors[weight].has_fractions() && std::ranges::none_of(target_.ops[op].outputs, has_fractions);
     if (is_place) return;
     const std::size_t before = found_.size();
-    add(weight, op, "corresponds to no golden parameter: it was not carried over");
-    if (found_.size() > before) found_.back().uncertain = !golden_lacks_one_like(weight);
+    const std::optional<std::string> part = partly_golden(target_, weight, golden_, judgement_.met);
+    add(weight, op, part.value_or("corresponds to no golden parameter: it was not carried over"));
+    if (found_.size() > before) found_.back().uncertain = !part && !golden_lacks_one_like(weight);
   }
 
   // A golden parameter of this size that nothing of the target holds: without one, nothing was there to carry over.

@@ -74,6 +74,24 @@ std::vector<double> all_values(const TensorView& view) {
   return values;
 }
 
+std::size_t ValueReader::read(std::span<double> out) {
+  bytes_.resize(out.size() * static_cast<std::size_t>(info(view_.dtype).item_bytes));
+  const std::size_t count = cursor_.read(bytes_.data(), out.size());
+  const std::size_t parts = is_complex(view_.dtype) ? 2 : 1;
+  visit(part_of(view_.dtype), [&]<typename Element>(Element) {
+    if constexpr (std::same_as<Element, NoNumber>) {
+      std::fill_n(out.begin(), count, std::numeric_limits<double>::quiet_NaN());
+    } else {
+      for (std::size_t i = 0; i < count; ++i) {
+        typename Element::Stored stored;
+        std::memcpy(&stored, bytes_.data() + i * parts * sizeof(stored), sizeof(stored));
+        out[i] = static_cast<double>(Element::number(stored));
+      }
+    }
+  });
+  return count;
+}
+
 std::string element_text(const TensorView& view, std::int64_t index) {
   switch (view.dtype) {
     case DType::int64:

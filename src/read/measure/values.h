@@ -4,9 +4,11 @@
 #include <complex>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "ground/tensor/walk.h"
 #include "sonde/tensor.h"
 
 namespace sonde {
@@ -21,6 +23,19 @@ double element_magnitude(const TensorView& view, std::int64_t index);
 std::complex<double> element_complex(const TensorView& view, std::int64_t index);
 // All elements as numbers, in C order.
 std::vector<double> all_values(const TensorView& view);
+
+// The elements of a view in C order, some at a time, as element_value() gives them. The view must outlive it.
+class ValueReader {
+ public:
+  explicit ValueReader(const TensorView& view) : view_(view), cursor_(view) {}  // elements() > 0
+  // The next ones, at most out.size(). Returns their number; 0 at the end.
+  std::size_t read(std::span<double> out);
+
+ private:
+  const TensorView& view_;
+  Cursor cursor_;
+  std::vector<std::byte> bytes_;
+};
 // The element as text that reads back as the same number: the shortest such text, `nan`, `inf`, complex as `(1+2j)`, bool
 // as 0 and 1.
 std::string exact_text(const TensorView& view, std::int64_t index);

@@ -219,10 +219,38 @@ TEST(Compare, AMappingWins) {
   golden.add("mul", {}, {5, 6}, "(2)", "b");
   golden.add("sub", {}, {1, 2}, "(2)", "c");
   CompareOptions options;
-  options.names["add-op0"] = "c/sub-op0";
+  options.names.ops["add-op0"] = "c/sub-op0";
   const DumpComparison comparison = compared(target, golden, options);
   EXPECT_THAT(comparison.findings, IsEmpty());
   EXPECT_EQ(comparison.steps[0].ops[0].how, MatchedBy::mapping);
+}
+
+// Two layers that read the same: the golden program runs them in another order, below other names and in a list.
+TEST(Compare, LayersThatAreCalledOtherwiseAreMatchedByTheMappingOfLayers) {
+  Program target, golden;
+  target.add("mul", {}, {1, 2}, "(2)", "Default/network-Net/enc-Block/left-Linear");
+  target.add("mul", {}, {3, 4}, "(2)", "Default/network-Net/enc-Block/parts/right-Linear");
+  target.add("mul", {}, {5, 6}, "(2)", "Gradients/Default/network-Net/enc-Block/left-Linear");
+  target.last().phase = Phase::backward;
+  golden.add("mul", {}, {5, 6}, "(2)", "Gradients/Default/network-Own/0-Block/a-Dense");
+  golden.last().phase = Phase::backward;
+  golden.add("mul", {}, {3, 4}, "(2)", "Default/network-Own/0-Block/b-Dense");
+  golden.add("mul", {}, {1, 2}, "(2)", "Default/network-Own/0-Block/a-Dense");
+  CompareOptions options;
+  options.names.layers["Net"]["enc"] = "0";
+  options.names.layers["Block"] = {{"left", "a"}, {"parts.right", "b"}, {"parts", "wrong"}, {"lef", "b"}};
+  const DumpComparison comparison = compared(target, golden, options);
+  EXPECT_THAT(comparison.findings, IsEmpty());
+  std::vector<std::string> names;
+  for (const ComparedOp& op : comparison.steps[0].ops) {
+    ASSERT_FALSE(op.golden.empty());
+    names.emplace_back(op.golden[0]->op_name);
+    EXPECT_EQ(op.how, MatchedBy::mapping);
+  }
+  const std::vector<std::string> wanted = {"Default/network-Own/0-Block/a-Dense/mul-op0",
+                                           "Default/network-Own/0-Block/b-Dense/mul-op0",
+                                           "Gradients/Default/network-Own/0-Block/a-Dense/mul-op0"};
+  EXPECT_EQ(names, wanted);
 }
 
 TEST(Compare, NaNOnOneSideIsAFinding) {

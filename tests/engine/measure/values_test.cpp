@@ -51,6 +51,23 @@ TEST(Values, ComplexNumbersShowBothParts) {
   EXPECT_EQ(element_text(tensor.view(), 1), "0+nanj");
 }
 
+TEST(Values, AReaderGivesThemInCOrderSomeAtATime) {
+  const auto read = [](const TensorView& view) {
+    ValueReader reader(view);
+    std::vector<double> all, some(2);
+    while (const std::size_t count = reader.read(some)) all.insert(all.end(), some.begin(), some.begin() + count);
+    return all;
+  };
+  const Tensor<float> turned{DType::float32, {1, 2, 3, 4, 5, 6}, {3, 2}, {1, 3}};
+  EXPECT_THAT(read(turned.view()), ElementsAre(1, 4, 2, 5, 3, 6));
+  const Tensor<float> repeated{DType::float32, {7, 8}, {2, 2}, {0, 1}};
+  EXPECT_THAT(read(repeated.view()), ElementsAre(7, 8, 7, 8));
+  const Tensor<std::uint16_t> half{DType::float16, {0x3C00, 0xFC00, 0x4000}, {3}, {1}};
+  EXPECT_THAT(read(half.view()), ElementsAre(1, -std::numeric_limits<double>::infinity(), 2));
+  const Tensor<float> complex{DType::complex64, {1, -2, 3, 4, 5, 6}, {3}, {1}};
+  EXPECT_THAT(read(complex.view()), ElementsAre(1, 3, 5));
+}
+
 TEST(Corner, ShowsTheFirstOfTheLastTwoDimensions) {
   Tensor<float> tensor{DType::float32, std::vector<float>(24), {2, 3, 4}, {12, 4, 1}};
   std::iota(tensor.data.begin(), tensor.data.end(), 0.F);

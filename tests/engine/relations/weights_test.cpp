@@ -32,14 +32,15 @@ void add_gated(Program& program) {
   }
 }
 
-// With one weight for both, the halves of one layer perhaps exchanged.
-void add_fused(Program& program, std::uint32_t exchanged) {
+// With one weight for both, the halves of one layer perhaps exchanged, the second half of one perhaps an old one.
+void add_fused(Program& program, std::uint32_t exchanged, std::uint32_t old = 3) {
   Values x = numbers(kTokens * kWide, 31);
   Program::Ref at = Program::parameter("data-0", x, "(5,8)");
   for (std::uint32_t layer = 0; layer < 3; ++layer) {
     const std::size_t first = layer == exchanged ? 1 : 0;
     const Values one = weight_of(layer, static_cast<std::uint32_t>(first)),
-                 two = weight_of(layer, static_cast<std::uint32_t>(1 - first));
+                 two = layer == old ? numbers(kWide * kWide, 999)
+                                    : weight_of(layer, static_cast<std::uint32_t>(1 - first));
     const Values fused = linear(x, joined(one, two), kWide), gate = linear(x, one, kWide), up = linear(x, two, kWide);
     auto weight = Program::parameter(name_of_layer(layer) + "both", joined(one, two), "(16,8)");
     auto product_of = program.add("matmul", {at, weight}, fused, "(5,16)", kOwn);
@@ -59,6 +60,15 @@ TEST(RelationsOfWeights, AFusedWeightIsBoth) {
   EXPECT_EQ(answer(comparison), "clean");
   EXPECT_EQ(relation_of(comparison, "layers.1.both"),
             "joined: 0 to 7 of axis 0 = layers.1.w_0, 8 to 15 of axis 0 = layers.1.w_1");
+}
+
+TEST(RelationsOfWeights, AHalfThatWasNotCarriedOverIsNamedByTheGoldenWeightThatIsMissing) {
+  Program golden, target;
+  add_gated(golden);
+  add_fused(target, 3, 1);
+  EXPECT_EQ(answer(related(target, golden)),
+            "parameter layers.1.both: 0 to 7 of axis 0 are golden layers.1.w_0, and 8 to 15 correspond to nothing: "
+            "golden layers.1.w_1 was not carried over");
 }
 
 TEST(RelationsOfWeights, HalvesThatAreExchangedInOneLayerAreNamed) {

@@ -260,7 +260,7 @@ def accumulated_batch(other):
     in_parts(4 if other else 1)
 
 
-@family.differs("add_", "_foreach_add_", short=True)
+@family.differs("ones_like", "add_", "_foreach_add_", short=True)
 def accumulated_without_division(wrong):
     network = Blocks(False)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.05)
@@ -269,5 +269,5 @@ def accumulated_without_division(wrong):
         batch = torch.randn(8, 8)
         optimizer.zero_grad()
         for part in batch.chunk(4 if wrong else 1):
-            network(part).square().mean().backward()
+            network(part).square().mean().backward()  # FAULT
         optimizer.step()  # FAULT

@@ -204,7 +204,7 @@ def loss_scaled_before_norm_clipped_by_hand(wrong):
         note(loss)
 
 
-@family.differs("add_", "mul_", "lerp_", "div", "mean", "sub_", "linear", "addcmul_", "addcdiv_")
+@family.differs("ones_like", "add_", "mul_", "lerp_", "div", "mean", "sub_", "linear", "addcmul_", "addcdiv_")
 def parts_of_a_batch_not_divided(wrong):
     """Gradient accumulation that forgets the division: gradients are twice the golden ones."""
     network = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))
@@ -214,7 +214,7 @@ def parts_of_a_batch_not_divided(wrong):
         optimizer.zero_grad()
         for part in torch.randn(8, 6).chunk(2 if wrong else 1):
             loss = mean_square(network(part))  # FAULT
-            loss.backward()
+            loss.backward()  # FAULT
         optimizer.step()  # FAULT
         note(loss)
 

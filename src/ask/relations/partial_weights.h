@@ -1,0 +1,19 @@
+// A weight of which some rows are a golden weight, and the others none: one of several that were fused did not arrive.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ask/relations/pool.h"
+
+namespace sonde {
+
+// "0 to 47 of axis 0 are golden gate_proj.weight, and 48 to 95 correspond to nothing: golden up_proj.weight was not
+// carried over".
+// `met` by golden tensor: all of it corresponds. Nothing: no golden weight of the size of the other rows is missing.
+std::optional<std::string> partly_golden(const Pool& target, std::uint32_t weight, const Pool& golden,
+                                         const std::vector<char>& met);
+
+}  // namespace sonde
