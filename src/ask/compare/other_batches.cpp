@@ -174,7 +174,7 @@ double largest_of(const CompareFacts& facts, const std::map<std::string_view, Gr
   return largest;
 }
 
-// What is left of terms that cancel, as in the gradient of a bias of keys.
+// The rest of terms that cancel, as in the gradient of a bias of keys.
 bool is_noise_beside(double largest, const TensorDifference& found) {
   const double spacing = coarser_spacing(found);
   const double rounding = (spacing < epsilon_of(DType::float16) ? 8 : 1) * spacing * largest;

@@ -30,8 +30,8 @@ class Noise {
   void pass_on(std::uint32_t op);
   // The golden op's input differs, as two runs' rounding does.
   bool explains(const CompareInput& input, const Joined& read) const;
-  // It is made from gradients that overflow in both runs.
   bool is_in(const CompareInput& input) const { return of(input) > 0; }
+  // It is made from gradients that overflow in both runs.
   bool may_be_anything(const CompareInput& input) const;
 
  private:

@@ -216,7 +216,7 @@ bool WholeStep::is_at_its_place(std::uint32_t golden, const Counterpart& with) c
          with.first == address.number;
 }
 
-// What is computed from noise is noise, although two results of it may come near each other by chance.
+// Results of noise are noise, although two of them may come near each other by chance.
 std::vector<std::optional<double>> WholeStep::noise_of_found(std::uint32_t golden, const Label& label) const {
   const bool reads_noise = std::ranges::any_of(
       golden_.ops[golden].inputs, [&](const CompareInput& input) { return input.is_read && noise_.is_in(input); });
