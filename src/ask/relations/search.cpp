@@ -201,7 +201,8 @@ std::optional<RelationPart> Search::State::longest_run(const Wanted& wanted, std
     const double tolerance = tolerance_for(mine, other);
     // Weights of plain tensors are data.
     const bool are_from_outside = mine.op == kNoOp && other.op == kNoOp;
-    if (!other.print.by_values || (mine.holds_weights != other.holds_weights && !are_from_outside)) continue;
+    const bool are_alike = mine.is_weight() == other.is_weight() || (mine.holds_weights && other.holds_weights);
+    if (!other.print.by_values || (!are_alike && !are_from_outside)) continue;
     if (!agree(first, {entry.sum, entry.norm}, wanted.count(), tolerance)) continue;
     if (++tried > kMostTried) break;
     if (!are_equal_rows(wanted, from, entry, entry.index, tolerance)) continue;

@@ -187,7 +187,7 @@ TEST(RelationsOfWeights, ThoseThatAreJoinedAreNotTheGoldenOnesOfAnotherStep) {
   target.add("bend", {plus}, each(all, tanh_of), "(5,8)", kOwn);
   const DumpComparison comparison = related(target, golden);
   EXPECT_EQ(answer(comparison), "clean");
-  EXPECT_EQ(relation_of(comparison, "cat"), "joined: 0 to 7 of axis 0 = a, 8 to 15 of axis 0 = b");
+  EXPECT_EQ(relation_of(comparison, "cat"), "joined: 0 to 7 of axis 0 = Default/net/add_-op0, 8 to 15 of axis 0 = b");
 }
 
 // Rows of keys and of values of two heads in one golden weight, and `bend` of both.
