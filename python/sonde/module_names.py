@@ -89,6 +89,8 @@ class ModuleNames:
 
     def called(self, module: nn.Module) -> None:
         """The program calls the root `module` itself: what was an example so far has a name of its own from now on."""
+        if not self._examples:
+            return
         module = self.owner_of(module)
         if id(module) not in self._examples:
             return

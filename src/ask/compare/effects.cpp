@@ -4,7 +4,6 @@
 
 #include "ask/compare/compare_words.h"
 #include "read/operators/op_nature.h"
-#include "read/operators/op_work.h"
 
 namespace sonde {
 namespace {
@@ -16,8 +15,7 @@ bool is_healed(const ComparedTensor& tensor, double source, bool one_precision) 
   // A coarser type of one side alone hides what it has rounded away.
   const double mine = epsilon_of(difference.dtype), theirs = epsilon_of(difference.golden_dtype);
   const double spacing = one_precision ? std::min(mine, theirs) : std::max(mine, theirs);
-  // Eight spacings of a half type are 1 to 6 %: an error.
-  const double rounding = (spacing < epsilon_of(DType::float16) ? 8 : 1) * spacing;
+  const double rounding = rounding_of(spacing);
   return difference.different_non_finite == 0 &&
          difference.relative() <= std::max(rounding, 1e-4 * std::min(source, 1.0));
 }
@@ -46,10 +44,9 @@ bool is_changed(const CompareFacts& facts, const ComparedTensor& tensor) {
 bool adds_the_same_to(const CompareFacts& facts, const ComparedOp& op, const ComparedTensor& read) {
   if (op.target.size() != 1 || op.golden.size() != 1 || op.inputs.size() < 2) return false;
   const CatalogOp &mine = *op.target.front(), &theirs = *op.golden.front();
-  const auto is_sum = [](const CatalogOp& of) {
-    return work_of(single_type_of_plain(shared_type(of.op_type))) == OpWork::add;
-  };
-  if (!is_sum(mine) || !is_sum(theirs) || !numbers_apart(mine, theirs).empty()) return false;
+  if (!is_addition(shared_type(mine.op_type)) || !is_addition(shared_type(theirs.op_type)) ||
+      !numbers_apart(mine, theirs).empty())
+    return false;
   return std::ranges::all_of(op.inputs, [&](const ComparedTensor& term) {
     return &term == &read || (is_comparable(term) && !is_changed(facts, term));
   });
@@ -59,7 +56,7 @@ bool adds_the_same_to(const CompareFacts& facts, const ComparedOp& op, const Com
 
 bool is_changed_by_addition(const CompareFacts& facts, const ComparedOp& op, const ComparedTensor& read) {
   const TensorDifference& input = *read.difference;
-  const bool half = input.dtype == input.golden_dtype && epsilon_of(input.dtype) >= epsilon_of(DType::float16);
+  const bool half = input.dtype == input.golden_dtype && is_half(epsilon_of(input.dtype));
   if (!half || facts.other_precision || facts.options.tolerance.given() || !is_changed(facts, read)) return false;
   return adds_the_same_to(facts, op, read) ||
          std::ranges::any_of(op.outputs, [&](const ComparedTensor& output) { return is_changed(facts, output); });

@@ -93,8 +93,8 @@ bool is_mere_addition(const CompareFacts& facts, const CompareFinding& finding) 
   // Where the two cut their work in other pieces, each has ops that the other lacks.
   const auto has_shape = [](const ComparedTensor& output) { return output.difference->same_shape; };
   if (!std::ranges::all_of(finding.op->outputs, has_shape)) return false;
-  return coarser_spacing(*finding.tensor->difference) >= epsilon_of(DType::float16) &&
-         is_one_side_longer(facts, finding.in_golden) && effect_of(facts, finding).stays();
+  return is_half(coarser_spacing(*finding.tensor->difference)) && is_one_side_longer(facts, finding.in_golden) &&
+         effect_of(facts, finding).stays();
 }
 
 }  // namespace

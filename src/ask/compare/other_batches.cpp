@@ -174,18 +174,19 @@ double largest_of(const CompareFacts& facts, const std::map<std::string_view, Gr
   return largest;
 }
 
-// The rest of terms that cancel, as in the gradient of a bias of keys.
+// The rest of terms that cancel, as in the gradient of a bias of keys, or numbers too small for the type's precision.
 bool is_noise_beside(double largest, const TensorDifference& found) {
-  const double spacing = coarser_spacing(found);
-  const double rounding = (spacing < epsilon_of(DType::float16) ? 8 : 1) * spacing * largest;
-  return found.different_non_finite == 0 && found.rms_error <= rounding && found.rms <= rounding;
+  constexpr double kLeastSteps = 4;
+  const double rounding = rounding_of(coarser_spacing(found)) * largest;
+  const bool cancels = found.rms_error <= rounding && found.rms <= rounding;
+  return found.different_non_finite == 0 &&
+         (cancels || found.rms_error <= kLeastSteps * least_step_of(found.golden_dtype));
 }
 
 // True if every gradient of both could be compared.
 bool compare_gradients(const CompareFacts& facts, StepFindings& findings) {
   const std::map<std::string_view, Gradient> mine = read_gradients(facts.target), theirs = read_gradients(facts.golden);
   std::vector<OtherGradient> others;
-  const double largest = largest_of(facts, theirs);
   bool all = !theirs.empty() && mine.size() == theirs.size();
   for (const auto& [name, golden] : theirs) {
     const auto at = mine.find(name);
@@ -198,13 +199,14 @@ bool compare_gradients(const CompareFacts& facts, StepFindings& findings) {
     // Sums over parts of a batch are rounded otherwise than a sum over the whole.
     const double rounding = std::max(1e-3, std::min(16 * coarser_spacing(found), 0x1p-4));
     if (!found.comparable() || found.by == ComparedBy::checksum) continue;
-    const double least = 4 * least_step_of(found.golden_dtype);
-    if (is_noise_beside(largest, found) || (found.different_non_finite == 0 && found.rms_error <= least)) continue;
     if (found.relative() > rounding || found.different_non_finite > 0) {
       others.push_back({name, at->second, &found, factor_between(found),
                         factor_of_norms(found, *at->second.tensor, *golden.tensor)});
     }
   }
+  if (others.empty()) return all;
+  const double largest = largest_of(facts, theirs);
+  std::erase_if(others, [&](const OtherGradient& one) { return is_noise_beside(largest, *one.difference); });
   if (others.empty()) return all;
   std::ranges::sort(others, {}, [](const OtherGradient& one) { return one.mine.op; });
   const OtherGradient& first = others.front();

@@ -260,6 +260,10 @@ double epsilon_of(DType dtype) {
 
 double least_step_of(DType dtype) { return dtype == DType::float16 || dtype == DType::complex32 ? 0x1p-24 : 0; }
 
+bool is_half(double spacing) { return spacing >= epsilon_of(DType::float16); }
+
+double rounding_of(double spacing) { return (is_half(spacing) ? 1 : 8) * spacing; }
+
 double coarser_spacing(const TensorDifference& difference) {
   return std::max(epsilon_of(difference.dtype), epsilon_of(difference.golden_dtype));
 }
@@ -332,16 +336,19 @@ double common_error(const TensorDifference& difference) {
   return std::max({scale, size, mean});
 }
 
-double least_error_of_addition(const TensorDifference& difference) {
-  const double rounding = 4 * coarser_spacing(difference);
+double left_by_chance(const TensorDifference& difference, std::span<const std::int64_t> shape) {
   std::int64_t longest = 1;
-  for (const std::int64_t size : difference.golden_shape) longest = std::max(longest, size);
-  const double elements = elements_of(difference.golden_shape);
-  const double rows = elements / static_cast<double>(longest);
-  // The extremes are single elements: what they add to the error of all is the less, the more there are.
+  for (const std::int64_t size : shape) longest = std::max(longest, size);
+  const double elements = elements_of(shape);
+  // What the extremes add to the error of all is the less, the more elements there are.
   const bool has_extremes = difference.by == ComparedBy::statistics && difference.rms > 0;
   const double peak = has_extremes ? std::max(1.0, difference.max_size / difference.rms) : 1;
-  return rounding * std::min(1.0, std::max(1 / std::sqrt(rows), peak / std::sqrt(elements)));
+  return std::max(std::sqrt(static_cast<double>(longest) / elements), peak / std::sqrt(elements));
+}
+
+double least_error_of_addition(const TensorDifference& difference) {
+  const double rounding = 4 * coarser_spacing(difference);
+  return rounding * std::min(1.0, left_by_chance(difference, difference.golden_shape));
 }
 
 bool is_beyond(const TensorDifference& difference, const Bound& bound) {

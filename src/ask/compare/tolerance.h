@@ -40,6 +40,10 @@ double epsilon_of(DType dtype);
 // The distance of the smallest numbers of the type. Small gradients of float16 are rounded to it; other types have no use for
 // so small numbers: 0.
 double least_step_of(DType dtype);
+// Of float16 or coarser.
+bool is_half(double spacing);
+// The rounding of a tensor in which nothing more is seen. Eight spacings of a half type would be 1 to 6 %: an error.
+double rounding_of(double spacing);
 // The spacing at 1 of the coarser of the two types.
 double coarser_spacing(const TensorDifference& difference);
 
@@ -52,6 +56,10 @@ Bound allowance_of_parameter(const TensorDifference& difference, double seen, co
 
 // The relative error that elements have in common: of their size or of their mean. By statistics it is all that shows.
 double common_error(const TensorDifference& difference);
+
+// The part of an error of each element that may be left in common_error(): each row of the longest dimension rounds by
+// itself, and by statistics the extremes are single elements. `shape`: of both.
+double left_by_chance(const TensorDifference& difference, std::span<const std::int64_t> shape);
 
 // The least common_error() that is more than rounding in a tensor of a half type, if its op or one before it is an
 // addition of one side. It shrinks with the number of rows: the errors of a row may have one cause, those of many rows

@@ -5,6 +5,7 @@
 #include <deque>
 #include <memory>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "ask/compare/compare_side.h"
@@ -104,5 +105,8 @@ class Pool {
 
 // "model.py:12"
 std::string place_text(const CatalogOp& op);
+// Where the program runs an operator of this type; in each step and each layer the same.
+using LinePlace = std::tuple<std::string_view, std::int64_t, std::string_view>;
+LinePlace line_of(const CatalogOp& op);
 
 }  // namespace sonde

@@ -28,12 +28,6 @@ const std::vector<Extent>* extents_of(const PoolTensor& tensor) {
   return tensor.shape.size() == 2 ? &tensor.print.parts[0] : nullptr;
 }
 
-// Where the program runs it; in each step and each layer the same.
-using LinePlace = std::tuple<std::string_view, std::int64_t, std::string_view>;
-LinePlace line_of(const CatalogOp& op) {
-  return {std::string_view(op.source_file), static_cast<std::int64_t>(op.line), std::string_view(op.op_type)};
-}
-
 }  // namespace
 
 RowsApart::RowsApart(const Pool& target, const Pool& golden, const RelationJudgement& judgement)

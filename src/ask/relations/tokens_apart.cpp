@@ -77,12 +77,8 @@ std::optional<NumberApart> TokensApart::does_not_grow() const {
 }
 
 std::optional<NumberApart> TokensApart::only_in_one_step() const {
-  std::map<std::tuple<std::string_view, std::int64_t, std::string_view>, std::set<std::uint32_t>> steps_of;
-  const auto place_of = [&](std::uint32_t op) {
-    const CatalogOp& own = target_.catalog_op(op);
-    return std::tuple(std::string_view(own.source_file), static_cast<std::int64_t>(own.line),
-                      std::string_view(own.op_type));
-  };
+  std::map<LinePlace, std::set<std::uint32_t>> steps_of;
+  const auto place_of = [&](std::uint32_t op) { return line_of(target_.catalog_op(op)); };
   for (std::uint32_t op = 0; op < target_.ops.size(); ++op) steps_of[place_of(op)].insert(target_.ops[op].step);
   const auto last = static_cast<std::uint32_t>(target_.steps.size() - 1);
   for (const std::uint32_t op : judgement_.target.ops) {

@@ -13,7 +13,6 @@
 #include "read/measure/health.h"
 #include "read/operators/op_nature.h"
 #include "read/operators/op_questions.h"
-#include "read/operators/op_work.h"
 
 namespace sonde {
 namespace {
@@ -101,8 +100,7 @@ bool CauseSearch::is_good(const CompareInput& input) const {
 
 // A sum that agrees within the rounding of a half type, which hides a term that differs: it is still in there.
 bool CauseSearch::hides_a_term(std::uint32_t golden) const {
-  const CompareOp& op = golden_.ops[golden];
-  return step_.has_half_type(golden) && work_of(single_type_of_plain(shared_type(op.op->op_type))) == OpWork::add;
+  return step_.has_half_type(golden) && is_addition(shared_type(golden_.ops[golden].op->op_type));
 }
 
 // Whether a difference reaches the end of the step, or an update.

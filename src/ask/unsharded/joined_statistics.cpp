@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ask/compare/tolerance.h"
 #include "ground/base/shape.h"
 #include "read/measure/measure.h"
 
@@ -118,11 +119,7 @@ void divide(KnownStatistics& statistics, double factor) {
 // row, and in the largest elements.
 bool may_be_rounding(const TensorDifference& found, const Piece& golden, double spacing) {
   constexpr double kRounding = 16;
-  double longest = 1;
-  for (const std::int64_t size : golden.shape) longest = std::max(longest, static_cast<double>(size));
-  const double peak = found.rms > 0 ? std::max(1.0, found.max_size / found.rms) : 1;
-  const double by_chance = std::max(std::sqrt(longest / golden.elements()), peak / std::sqrt(golden.elements()));
-  return found.relative() <= spacing * std::max(1.0, kRounding * by_chance);
+  return found.relative() <= spacing * std::max(1.0, kRounding * left_by_chance(found, golden.shape));
 }
 
 class StatisticsJoiner {

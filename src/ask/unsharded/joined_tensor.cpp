@@ -73,8 +73,7 @@ class Joiner {
 // half type is several per cent, and would hide it.
 bool is_common_to_rows(const TensorDifference& found, const BlockShape& shape, double spacing) {
   constexpr double kRounding = 4;
-  const double longest = static_cast<double>(shape.empty() ? 1 : std::ranges::max(shape));
-  const double by_chance = 1 / std::sqrt(static_cast<double>(found.count) / std::max(longest, 1.0));
+  const double by_chance = left_by_chance(found, shape);
   const double common = common_error(found);
   return common > spacing * std::max(1.0, kRounding * by_chance) && common > kRounding * by_chance * found.relative();
 }

@@ -119,7 +119,7 @@ WholeStep::WholeStep(const std::vector<RankStep>& ranks, const std::vector<RankS
 }
 
 bool WholeStep::is_half_of_both(const CatalogTensor& golden) const {
-  return !is_other_type_ && epsilon_of(golden.dtype) >= epsilon_of(DType::float16);
+  return !is_other_type_ && is_half(epsilon_of(golden.dtype));
 }
 
 bool WholeStep::has_half_type(std::uint32_t golden) const {
@@ -217,18 +217,15 @@ bool WholeStep::is_at_its_place(std::uint32_t golden, const Counterpart& with) c
 }
 
 // Results of noise are noise, although two of them may come near each other by chance.
-std::vector<std::optional<double>> WholeStep::noise_of_found(std::uint32_t golden, const Label& label) const {
-  const bool reads_noise = std::ranges::any_of(
-      golden_.ops[golden].inputs, [&](const CompareInput& input) { return input.is_read && noise_.is_in(input); });
-  if (!reads_noise) return {};
+WholeStep::Errors WholeStep::noise_of_found(std::uint32_t golden, const Label& label) const {
   std::vector<Joined> outputs = label.outputs;
   for (Joined& output : outputs) output.fits = false;
   return explained(golden, *label.where, outputs);
 }
 
 // For each output, the error that is explained.
-std::vector<std::optional<double>> WholeStep::explained(std::uint32_t golden, const Counterpart& with,
-                                                        const std::vector<Joined>& outputs) const {
+WholeStep::Errors WholeStep::explained(std::uint32_t golden, const Counterpart& with,
+                                       const std::vector<Joined>& outputs) const {
   const bool is_forward = golden_calls_.address(golden).site.place.kind == SiteKind::forward;
   std::vector<ReadBeside> inputs;
   for (const CompareInput& input : golden_.ops[golden].inputs) {
@@ -238,7 +235,7 @@ std::vector<std::optional<double>> WholeStep::explained(std::uint32_t golden, co
     const bool overflows = (!is_forward || is_gradient_name(input.name)) && overflows_in_both(joined);
     inputs.push_back({input.tensor->slot, is_noise, overflows || noise_.may_be_anything(input), std::move(joined)});
   }
-  std::vector<std::optional<double>> errors;
+  Errors errors;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const bool differs = outputs[i].possible && !outputs[i].fits;
     errors.push_back(
@@ -248,7 +245,7 @@ std::vector<std::optional<double>> WholeStep::explained(std::uint32_t golden, co
   return errors;
 }
 
-void WholeStep::keep(std::uint32_t golden, Label label, const std::vector<std::optional<double>>& noise) {
+void WholeStep::keep(std::uint32_t golden, Label label, const Errors& noise) {
   const std::vector<const CatalogTensor*>& outputs = golden_.ops[golden].outputs;
   for (std::size_t i = 0; i < label.outputs.size(); ++i) {
     if (!label.outputs[i].possible) continue;
@@ -338,11 +335,11 @@ void WholeStep::look_at(std::uint32_t golden) {
   const std::vector<Counterpart> candidates = counterparts_.of(golden);
   const bool is_of_noise = reads_noise(golden);
   for (const Counterpart& with : candidates) {
+    if (is_of_noise && !is_at_its_place(golden, with)) continue;  // noise is like other noise by chance
     Label label{State::found, with, join_outputs(golden, with)};
     const bool is_of_other_type = with.site.type != wanted.type;
-    if (is_of_noise && !is_at_its_place(golden, with)) continue;  // noise is like other noise by chance
     if (!all_fit(label.outputs) || (is_of_other_type && lacks_results(golden_.ops[golden], label.outputs))) continue;
-    const std::vector<std::optional<double>> noise = noise_of_found(golden, label);
+    const Errors noise = is_of_noise ? noise_of_found(golden, label) : Errors();
     keep(golden, std::move(label), noise);
     return look_for_factors(golden);
   }
@@ -352,7 +349,7 @@ void WholeStep::look_at(std::uint32_t golden) {
   }
   std::optional<Label> label = nearest(golden, candidates);
   if (!label) return noise_.pass_on(golden);
-  const std::vector<std::optional<double>> noise = explained(golden, *label->where, label->outputs);
+  const Errors noise = explained(golden, *label->where, label->outputs);
   const bool is_explained = std::ranges::all_of(noise, [](const auto& error) { return error.has_value(); });
   // Other programs look at the same elements in other shapes.
   const bool is_copy = std::ranges::all_of(ops, [&](std::uint32_t op) { return golden_.ops[op].kind == OpKind::copy; });

@@ -85,6 +85,7 @@ class WholeStep {
                    SiteKind kind) const;
 
  private:
+  using Errors = std::vector<std::optional<double>>;  // by output; nothing: more than is explained
   void look_at(std::uint32_t golden);
   struct InputBeside {
     CallSlot slot;
@@ -95,7 +96,7 @@ class WholeStep {
   std::optional<Label> nearest(std::uint32_t golden, const std::vector<Counterpart>& candidates) const;
   void look_for_factors(std::uint32_t golden);
   // `noise`: by output, the error that rounding explains.
-  void keep(std::uint32_t golden, Label label, const std::vector<std::optional<double>>& noise = {});
+  void keep(std::uint32_t golden, Label label, const Errors& noise = {});
   std::optional<Label> found_alone(std::uint32_t golden, const Counterpart& with) const;
   void doubt_alone();
   Joined join_read(std::size_t rank, const Counterpart& with, const CompareInput& input, const TensorOf& golden,
@@ -106,9 +107,8 @@ class WholeStep {
   JoinLimits limits_of(const CatalogTensor& golden, SiteKind kind) const;
   bool reads_noise(std::uint32_t golden) const;
   bool is_at_its_place(std::uint32_t golden, const Counterpart& with) const;
-  std::vector<std::optional<double>> noise_of_found(std::uint32_t golden, const Label& label) const;
-  std::vector<std::optional<double>> explained(std::uint32_t golden, const Counterpart& with,
-                                               const std::vector<Joined>& outputs) const;
+  Errors noise_of_found(std::uint32_t golden, const Label& label) const;
+  Errors explained(std::uint32_t golden, const Counterpart& with, const std::vector<Joined>& outputs) const;
 
   const std::vector<RankStep>& ranks_;
   const GoldenStep golden_step_;

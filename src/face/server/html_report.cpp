@@ -63,6 +63,7 @@ class Reporter {
   std::optional<Op> put_op(const Fields& named);
   bool put_body(std::string_view what, const std::string& key, std::string_view type, std::string_view body);
   void leave_out(std::string_view what);
+  Status put_selected();
   void put_other_ops();
   Fields shown(Fields query);
 
@@ -325,6 +326,23 @@ std::vector<Place> Reporter::golden_places() const {
 // takes milliseconds, and a step has thousands.
 constexpr int kMostWithoutRoom = 50;
 
+// The operators that the user chose.
+Status Reporter::put_selected() {
+  for (const std::string& pattern : options_.select) {
+    bool is_found = false;
+    for (const Place& place : places_) {
+      const auto found = rows_of<ServedOp>("ops", with(place.query(), {{"filter", "\"" + pattern + "\""}}));
+      if (!found) return found.error();
+      add_others(place, found->rows);
+      is_found = is_found || !found->rows.empty();
+    }
+    if (!is_found) {
+      return Error{ErrorCode::invalid_argument, fmt::format("--select '{}': no operator of the chosen steps", pattern)};
+    }
+  }
+  return {};
+}
+
 void Reporter::put_other_ops() {
   int without_room = 0;
   for (const FocusOp& other : others_) {
@@ -443,18 +461,7 @@ Result<HtmlPage> Reporter::make() {
     if (Status good = put_tables(place); !good) return good.error();
   }
   put_source();
-  for (const std::string& pattern : options_.select) {
-    bool is_found = false;
-    for (const Place& place : places_) {
-      const auto found = rows_of<ServedOp>("ops", with(place.query(), {{"filter", "\"" + pattern + "\""}}));
-      if (!found) return found.error();
-      add_others(place, found->rows);
-      is_found = is_found || !found->rows.empty();
-    }
-    if (!is_found) {
-      return Error{ErrorCode::invalid_argument, fmt::format("--select '{}': no operator of the chosen steps", pattern)};
-    }
-  }
+  if (Status good = put_selected(); !good) return good.error();
   put_other_ops();
   HtmlPage report;
   report.about = about();

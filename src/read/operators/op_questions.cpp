@@ -95,6 +95,8 @@ bool is_linear(std::string_view plain) {
          work == divide || work == interpolate || plain == "copy";
 }
 
+bool is_addition(std::string_view plain) { return work_of(single_type_of_plain(plain)) == OpWork::add; }
+
 bool only_adds_up(std::string_view plain) {
   static const TypeNames kTypes = type_names(
       "sum mean cumsum prod cumprod norm linalgvectornorm dot mv mm bmm addmm matmul linear conv1d conv2d conv3d "

@@ -53,11 +53,11 @@ export const chooseRelated = (all: readonly Related[], filter: string, sort: str
 // Of each operator of a step the relation that a graph shows: without a counterpart before all others.
 export function relationsByOp({ relations = [] }: Comparison, at: { rank: string; graph: number; step: number }): Record<"target" | "golden", Map<string, Correspondence["relation"]>> {
   const found = { target: new Map<string, Correspondence["relation"]>(), golden: new Map<string, Correspondence["relation"]>() };
+  const isShown = (of: Correspondence | GoldenTensor): boolean => of.op_name !== "" && of.step === at.step && of.graph === at.graph && String(of.rank) === at.rank;
   for (const of of relations) {
-    if (of.op_name && of.step === at.step && of.graph === at.graph && String(of.rank) === at.rank && found.target.get(of.op_name) !== "none") found.target.set(of.op_name, of.relation);
+    if (isShown(of) && found.target.get(of.op_name) !== "none") found.target.set(of.op_name, of.relation);
     for (const golden of of.golden_tensors) {
-      const isShown = golden.op_name && golden.step === at.step && golden.graph === at.graph && String(golden.rank) === at.rank;
-      if (isShown && found.golden.get(golden.op_name) !== "same") found.golden.set(golden.op_name, of.relation);
+      if (isShown(golden) && found.golden.get(golden.op_name) !== "same") found.golden.set(golden.op_name, of.relation);
     }
   }
   return found;
