@@ -340,7 +340,7 @@ double left_by_chance(const TensorDifference& difference, std::span<const std::i
   std::int64_t longest = 1;
   for (const std::int64_t size : shape) longest = std::max(longest, size);
   const double elements = elements_of(shape);
-  // What the extremes add to the error of all is the less, the more elements there are.
+  // The more elements there are, the less the extremes add to the error of all.
   const bool has_extremes = difference.by == ComparedBy::statistics && difference.rms > 0;
   const double peak = has_extremes ? std::max(1.0, difference.max_size / difference.rms) : 1;
   return std::max(std::sqrt(static_cast<double>(longest) / elements), peak / std::sqrt(elements));
