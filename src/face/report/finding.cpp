@@ -59,15 +59,16 @@ std::string short_line(const Code& code) {
   return fmt::format("{}:{}", std::filesystem::path(code.source_file).filename().string(), code.source_line);
 }
 
+std::string code_line(std::uint64_t number, std::string_view code, bool is_here) {
+  const std::string text = fmt::format("  {} {:>5} | {}\n", is_here ? '>' : ' ', number, printable(code));
+  return is_here ? marked(LineKind::here, text) : text;
+}
+
 std::string code_text(const Code& code) {
   if (code.source_file.empty()) return "";
   std::string text = fmt::format("  {}:{}{}{}\n", printable(code.source_file), code.source_line,
                                  code.function.empty() ? "" : " in ", printable(code.function));
-  for (const Line& line : code.lines) {
-    const bool is_here = line.number == code.source_line;
-    const std::string shown = fmt::format("  {} {:>5} | {}\n", is_here ? ">" : " ", line.number, printable(line.text));
-    text += is_here ? marked(LineKind::here, shown) : shown;
-  }
+  for (const Line& line : code.lines) text += code_line(line.number, line.text, line.number == code.source_line);
   return text;
 }
 

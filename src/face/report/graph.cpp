@@ -7,7 +7,6 @@
 #include <set>
 
 #include "face/report/finding.h"
-#include "face/report/line_kind.h"
 #include "face/report/table.h"
 #include "face/report/text.h"
 
@@ -203,9 +202,7 @@ std::string source_block(const CatalogOp& op, const GraphNode& node, SourceTexts
   const std::uint64_t last = std::uint64_t{line.line} + 1;  // a damaged dump may say any number
   for (std::uint64_t n = line.line > 1 ? line.line - 1 : 1; n <= last; ++n) {
     const std::string_view code = sources.line(line.file, static_cast<std::uint32_t>(n));
-    if (code.empty()) continue;
-    const std::string shown = fmt::format("  {} {:>5} | {}\n", n == line.line ? '>' : ' ', n, printable(code));
-    text += n == line.line ? marked(LineKind::here, shown) : shown;
+    if (!code.empty()) text += code_line(n, code, n == line.line);
   }
   for (std::size_t i = at; i-- > 0;) text += call_text(i + 1 == at ? "calls" : "", node.trace[i], sources);
   for (std::size_t i = at + 1; i < node.trace.size(); ++i) {
