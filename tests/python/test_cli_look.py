@@ -1,10 +1,10 @@
 """`sonde ls`, `stats` and `show`, as users see them: a real training's dump, and dumps like MindSpore's."""
 
+import contextlib
 import json
 import os
 import pty
 import re
-import select
 import signal
 import subprocess
 import sys
@@ -380,45 +380,49 @@ def test_nothing_but_the_answer_is_on_stdout_of_a_terminal(trained):
     json.loads(answer)
 
 
-def in_slow_motion(command, stderr, pause):
-    """Its standard output; the process runs for a small part of the time, so that short work takes seconds."""
-    with subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=stderr) as process:
+def in_slow_motion(command, stderr, runs):
+    """The process runs for `runs` seconds, rests for a second, and so on: work of some milliseconds takes seconds."""
+    with subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=stderr) as process:
         while process.poll() is None:
+            time.sleep(runs)
             process.send_signal(signal.SIGSTOP)
-            time.sleep(pause)
+            time.sleep(1.1)
             process.send_signal(signal.SIGCONT)
-            time.sleep(0.002)
-        return process.stdout.read()
 
 
-def on_a_terminal(command, pause):
+def on_a_terminal(command, runs):
     """The text on its standard error, a terminal, in slow motion."""
     reader, terminal = pty.openpty()
     try:
-        in_slow_motion(command, terminal, pause)
-        os.set_blocking(reader, False)
-        return os.read(reader, 1 << 20).decode() if select.select([reader], [], [], 0)[0] else ""
+        in_slow_motion(command, terminal, runs)
     finally:
         os.close(terminal)
-        os.close(reader)
+    parts = []
+    with (
+        open(reader, "rb", buffering=0) as text,
+        contextlib.suppress(OSError),
+    ):  # it arrives in parts; its end is an error
+        while part := text.read(1 << 16):
+            parts.append(part)
+    return b"".join(parts).decode()
 
 
 def test_long_work_is_said_on_a_terminal_and_nowhere_else(trained, tmp_path):
-    for command, pause, work in (
-        ([CLI, "compare", trained, trained], 0.5, r"comparing… step \d of \d,|comparing…|reading the dump…"),
-        ([CLI, "report", trained, "--html", tmp_path / "a.html"], 0.1, "looking for the first bad value…|writing .*…"),
+    for command, runs, work in (
+        ([CLI, "compare", trained, trained], 0.004, r"comparing… step \d of \d,|comparing…|reading the dump…"),
+        ([CLI, "report", trained, "--html", tmp_path / "a.html"], 0.02, "looking for the first bad value…|writing .*…"),
     ):
-        # On a busy machine this process may wait where the other runs: then the work is short once more.
+        # Its end may come before a rest does, and on a busy machine this process may wait where the other runs.
         for _ in range(20):
-            said = on_a_terminal(command, pause)
+            (tmp_path / "a.html").unlink(missing_ok=True)
+            said = on_a_terminal(command, runs)
             if said:
                 break
-            (tmp_path / "a.html").unlink(missing_ok=True)
         assert re.search(rf"\r({work}) \d+ s\033\[K", said), (command, said)
         assert said.endswith("\r\033[K") or "\n" in said.rpartition("\r\033[K")[2], said
     (tmp_path / "a.html").unlink()
     with open(tmp_path / "errors", "w+b") as errors:
-        in_slow_motion([CLI, "report", trained, "--html", tmp_path / "a.html"], errors, 0.1)
+        in_slow_motion([CLI, "report", trained, "--html", tmp_path / "a.html"], errors, 0.02)
         errors.seek(0)
         assert errors.read() == b""
 
