@@ -16,7 +16,16 @@ import pathlib
 import re
 import sys
 
-from contract_cpp import command_header_text, header_text, members_text, names_text, served_header_text, words_text
+from contract_cpp import (
+    command_header_text,
+    header_text,
+    json_header_text,
+    json_members_text,
+    members_text,
+    names_text,
+    served_header_text,
+    words_text,
+)
 from contract_documents import documents_text
 from contract_language import Contract, ContractError, distinct_names, read
 from contract_options import commands_text, fields_text, jobs_text, questions_text
@@ -61,6 +70,9 @@ def built(contract: Contract) -> dict[str, str]:
         "contract/members.h": members_text(contract),
         "contract/names.h": names_text(contract),
         "contract/words.cpp": words_text(contract),
+        "contract/json_writers.h": json_header_text(contract, "writers"),
+        "contract/json_readers.h": json_header_text(contract, "readers"),
+        "contract/json_members.cpp": json_members_text(contract),
         "contract/commands.h": commands_text(contract.commands),
         "contract/jobs.h": jobs_text(contract.commands),
         "contract/settings.h": keys_text(contract.settings),

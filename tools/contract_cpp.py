@@ -231,6 +231,31 @@ def _word_of(name: str, inline: str = "", space: str = "") -> str:
     return f"{inline}std::string_view {space}word_of({name} value) {{ {body} }}"
 
 
+_JSON_TEMPLATES = {
+    "writers": "template void contract::put_members(Json&, const {0}&);",
+    "readers": "template void contract::JsonReader::take_members(const Json&, {0}&);",
+}
+
+
+def json_header_text(contract: Contract, kind: str) -> str:
+    """contract/json_writers.h, json_readers.h: what json_members.cpp holds is compiled nowhere else."""
+    lines = (f"extern {line}" for line in _json_templates(contract, kind))
+    return cpp_file(f"The {kind} of these types are in json_members.cpp. {MADE}.", "", lines)
+
+
+def json_members_text(contract: Contract) -> str:
+    """contract/json_members.cpp: the writer and the reader of each type that more than the server knows."""
+    lines = [f"// {MADE}.", '#include "ground/contract/read_json.h"', "", "namespace sonde {", ""]
+    lines += [line for kind in _JSON_TEMPLATES for line in _json_templates(contract, kind)]
+    return "\n".join([*lines, "", "}  // namespace sonde", ""])
+
+
+def _json_templates(contract: Contract, kind: str) -> list[str]:
+    structs = Structs(contract)
+    known = structs.library | structs.command
+    return [_JSON_TEMPLATES[kind].format(structs.class_of(name)) for name in structs.types if name in known]
+
+
 def names_text(contract: Contract) -> str:
     """contract/names.h: names of members, where JSON or a table is made without a struct."""
     names = (f'inline constexpr const char* {name} = "{name}";' for name in distinct_names(contract))

@@ -1,5 +1,6 @@
 #include "ground/contract/json.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "ground/contract/read_json.h"
@@ -17,6 +18,28 @@ Json json_of(DType dtype) { return dtype == DType::undefined ? Json() : Json(inf
 Json json_of(const Dims& shape) { return Json(shape); }
 
 namespace contract {
+
+void set(Json& object, std::string_view name, Json value) { object[std::string(name)] = std::move(value); }
+
+const Json* JsonReader::enter(const Json& json, std::string_view name, bool left_out) {
+  if (!place_.empty()) place_ += '.';
+  place_ += name;
+  const auto found = json.find(std::string(name));
+  if (found != json.end()) return &*found;
+  if (!left_out && mistake.empty()) mistake = place_ + ": is missing";
+  return nullptr;
+}
+
+const Json& JsonReader::enter(const Json& list, std::size_t i) {
+  place_ += '[' + std::to_string(i) + ']';
+  return list[i];
+}
+
+void JsonReader::note_unknown(const Json& object, const std::vector<std::string_view>& known) {
+  for (const auto& [name, one] : object.items()) {
+    if (std::ranges::find(known, name) == known.end()) unknown.push_back(place_ + (place_.empty() ? "" : ".") + name);
+  }
+}
 
 bool JsonReader::is(bool right, std::string_view expected, const Json& json) {
   if (right || !mistake.empty()) return right;
@@ -38,6 +61,24 @@ void JsonReader::read_whole(const Json& json, std::uint64_t most, std::uint64_t&
   const bool whole = json.is_number_unsigned() || (json.is_number_integer() && json.get<std::int64_t>() >= 0);
   if (!is(whole && json.get<std::uint64_t>() <= most, fmt::format("a whole number up to {}", most), json)) return;
   value = json.get<std::uint64_t>();
+}
+
+std::size_t JsonReader::word(const Json& json, std::span<const std::string_view> words) {
+  const auto found = json.is_string() ? std::ranges::find(words, json.get_ref<const std::string&>()) : words.end();
+  is(found != words.end(), fmt::format("a word such as '{}'", words[0]), json);
+  return static_cast<std::size_t>(found - words.begin());
+}
+
+void JsonReader::read_text(const Json& json, std::string& value) {
+  if (is(json.is_string(), "a text", json)) value = json.get<std::string>();
+}
+
+void JsonReader::read_dtype(const Json& json, DType& value) {
+  if (!json.is_null() && is(json.is_string(), "a text or null", json)) value = dtype_from_name(json.get<std::string>());
+}
+
+void JsonReader::read_truth(const Json& json, bool& value) {
+  if (is(json.is_boolean(), "true or false", json)) value = json.get<bool>();
 }
 
 }  // namespace contract

@@ -52,6 +52,9 @@ Json value_json(const std::vector<NamedValue<Value>>& values) {
   return object;
 }
 
+// Out of line, as all that is the same for every member: thousands of them are compiled.
+void set(Json& object, std::string_view name, Json value);
+
 template <typename Value>
 bool is_empty(const Value& value) {
   if constexpr (requires { value.has_value(); }) {
@@ -71,7 +74,7 @@ void put_members(Json& json, const Object& object);
 template <typename Object, typename Value>
 void put(Json& json, const Object& object, const Member<Object, Value>& member) {
   if (member.left_out && is_empty(object.*member.at)) return;
-  json[std::string(member.name)] = value_json(object.*member.at);
+  set(json, member.name, value_json(object.*member.at));
 }
 template <typename Object, typename Value>
 void put(Json& json, const Object& object, const Merged<Object, Value>& member) {
@@ -127,3 +130,5 @@ template <HasMembers Answer>
 requires Members<Answer>::is_answer Json document_of(const Answer& answer) { return contract::value_json(answer); }
 
 }  // namespace sonde
+
+#include "contract/json_writers.h"  // IWYU pragma: export

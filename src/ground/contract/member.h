@@ -43,6 +43,15 @@ template <typename Type>
 concept HasMembers = requires {
   Members<Type>::is_answer;
 };
+template <typename Row>
+inline constexpr bool kIsRest = false;
+template <typename Object, typename Value>
+inline constexpr bool kIsRest<Rest<Object, Value>> = true;
+template <typename Type>
+constexpr bool has_rest() {
+  return Members<Type>::each([]<typename... Rows>(const Rows&...) { return (kIsRest<Rows> || ...); });
+}
+
 // The name of a member in JSON: `name_of(&OperatorPair::source_line)`.
 template <typename Object, typename Value>
 constexpr std::string_view name_of(Value Object::*at) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <span>
 
 #include "ground/contract/json.h"
 
@@ -43,19 +44,22 @@ class JsonReader {
   void take(const Json& json, Object& object, const Merged<Object, Value>& member);
   template <typename Object, typename Value>
   void take(const Json& json, Object& object, const Merged<Object, std::optional<Value>>& member);
+  template <typename Object, typename Value>
+  void take(const Json& json, Object& object, const Rest<Object, Value>& member);
   template <typename Object>
   void take_members(const Json& json, Object& object);
 
+  // The member, or null; its name follows in the place, as that of an element.
+  const Json* enter(const Json& json, std::string_view name, bool left_out);
+  const Json& enter(const Json& list, std::size_t i);
   bool is(bool right, std::string_view expected, const Json& json);
+  void note_unknown(const Json& object, const std::vector<std::string_view>& known);
   void read_number(const Json& json, double& value);
   void read_whole(const Json& json, std::uint64_t most, std::uint64_t& value);
-  template <typename Body>
-  void at(const std::string& place, const Body& body) {
-    const std::size_t size = place_.size();
-    place_ += place;
-    body();
-    place_.resize(size);
-  }
+  void read_text(const Json& json, std::string& value);
+  void read_dtype(const Json& json, DType& value);
+  void read_truth(const Json& json, bool& value);
+  std::size_t word(const Json& json, std::span<const std::string_view> words);  // as many as there are: none of them
 
   std::string place_;
 };
@@ -75,6 +79,8 @@ template <typename Object, typename Value>
 void add_name(std::vector<std::string_view>& names, const Merged<Object, std::optional<Value>>&) {
   add_names<Value>(names);
 }
+template <typename Object, typename Value>
+void add_name(std::vector<std::string_view>&, const Rest<Object, Value>&) {}
 template <typename Type>
 void add_names(std::vector<std::string_view>& names) {
   Members<Type>::each([&](const auto&... member) { (add_name(names, member), ...); });
@@ -90,17 +96,22 @@ template <typename Value>
 void JsonReader::read(const Json& json, std::vector<Value>& values) {
   if (!is(json.is_array(), "a list", json)) return;
   values.resize(json.size());
+  const std::size_t size = place_.size();
   for (std::size_t i = 0; i < json.size(); ++i) {
-    at(fmt::format("[{}]", i), [&] { read(json[i], values[i]); });
+    read(enter(json, i), values[i]);
+    place_.resize(size);
   }
 }
 
 template <typename Value>
 void JsonReader::read(const Json& json, std::vector<NamedValue<Value>>& values) {
   if (!is(json.is_object(), "an object", json)) return;
+  const std::size_t size = place_.size();
   for (const auto& [name, one] : json.items()) {
+    place_ += '.' + name;
     values.push_back({name, {}});
-    at("." + name, [&, &value = one] { read(value, values.back().value); });
+    read(one, values.back().value);
+    place_.resize(size);
   }
 }
 
@@ -113,11 +124,8 @@ void JsonReader::read(const Json& json, Value& value) {
       read_object(json, value, {});
     }
   } else if constexpr (HasWords<Value>) {
-    constexpr auto& words = Words<Value>::list;
-    for (std::size_t i = 0; json.is_string() && i < std::size(words); ++i) {
-      if (words[i] == json.get_ref<const std::string&>()) return void(value = static_cast<Value>(i));
-    }
-    is(false, fmt::format("a word such as '{}'", words[0]), json);
+    const std::size_t i = word(json, Words<Value>::list);
+    if (i < std::size(Words<Value>::list)) value = static_cast<Value>(i);
   } else if constexpr (std::same_as<Value, Json>) {
     value = json;
   } else if constexpr (std::same_as<Value, JsonText>) {
@@ -125,32 +133,33 @@ void JsonReader::read(const Json& json, Value& value) {
   } else if constexpr (std::same_as<Value, double>) {
     read_number(json, value);
   } else if constexpr (std::same_as<Value, DType>) {
-    if (!json.is_null() && is(json.is_string(), "a text or null", json))
-      value = dtype_from_name(json.get<std::string>());
+    read_dtype(json, value);
   } else if constexpr (std::same_as<Value, Dims>) {
     std::vector<std::int64_t> sizes;
     read(json, sizes);
     value = Dims(sizes);
   } else if constexpr (std::same_as<Value, bool>) {
-    if (is(json.is_boolean(), "true or false", json)) value = json.get<bool>();
+    read_truth(json, value);
   } else if constexpr (std::unsigned_integral<Value>) {
     std::uint64_t number = 0;
     read_whole(json, std::numeric_limits<Value>::max(), number);
     value = static_cast<Value>(number);
   } else if constexpr (std::integral<Value>) {
     if (is(json.is_number_integer(), "a whole number", json)) value = json.get<Value>();
-  } else if (is(json.is_string(), "a text", json)) {
-    value = json.get<std::string>();
+  } else if constexpr (std::same_as<Value, std::string>) {
+    read_text(json, value);
+  } else {
+    std::string text;
+    read_text(json, text);
+    value = text;
   }
 }
 
 template <typename Object, typename Value>
 void JsonReader::take(const Json& json, Object& object, const Member<Object, Value>& member) {
-  const auto found = json.find(std::string(member.name));
-  at(fmt::format("{}{}", place_.empty() ? "" : ".", member.name), [&] {
-    if (found != json.end()) return read(*found, object.*member.at);
-    if (!member.left_out && mistake.empty()) mistake = place_ + ": is missing";
-  });
+  const std::size_t size = place_.size();
+  if (const Json* const found = enter(json, member.name, member.left_out)) read(*found, object.*member.at);
+  place_.resize(size);
 }
 template <typename Object, typename Value>
 void JsonReader::take(const Json& json, Object& object, const Merged<Object, Value>& member) {
@@ -165,6 +174,17 @@ void JsonReader::take(const Json& json, Object& object, const Merged<Object, std
   }
 }
 
+template <typename Object, typename Value>
+void JsonReader::take(const Json& json, Object& object, const Rest<Object, Value>& member) {
+  std::vector<std::string_view> names;
+  add_names<Object>(names);
+  Json rest = Json::object();
+  for (const auto& [name, one] : json.items()) {
+    if (std::ranges::find(names, name) == names.end()) rest[name] = one;
+  }
+  read(rest, object.*member.at);
+}
+
 template <typename Object>
 void JsonReader::take_members(const Json& json, Object& object) {
   Members<Object>::each([&](const auto&... member) { (take(json, object, member), ...); });
@@ -174,10 +194,9 @@ template <typename Object>
 void JsonReader::read_object(const Json& json, Object& object, std::vector<std::string_view> others) {
   if (!is(json.is_object(), "an object", json)) return;
   take_members(json, object);
+  if constexpr (has_rest<Object>()) return;  // it has them all
   add_names<Object>(others);
-  for (const auto& [name, one] : json.items()) {
-    if (std::ranges::find(others, name) == others.end()) unknown.push_back(place_ + (place_.empty() ? "" : ".") + name);
-  }
+  note_unknown(json, others);
 }
 
 template <typename Object>
@@ -208,3 +227,5 @@ Result<Read<Answer>> read_json(const Json& document) {
 }
 
 }  // namespace sonde
+
+#include "contract/json_readers.h"  // IWYU pragma: export

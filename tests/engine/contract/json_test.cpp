@@ -76,6 +76,10 @@ TEST(ContractJson, MembersOfAPartAndFurtherMembersAreMembersOfTheObject) {
   EXPECT_EQ(json["op_name"], "Default/log-op0");
   EXPECT_EQ(json["trend"][0], Json({{"rank", 1}, {"step", 2}, {"max", 3.0}, {"min", nullptr}}));
   EXPECT_FALSE(json.contains("corner"));
+  const Result<Read<ShownTensor>> read = read_json<ShownTensor>(json);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_TRUE(read->unknown.empty());
+  EXPECT_EQ(json_of(read->answer), json);
   shown.values.emplace();
   EXPECT_TRUE(json_of(shown)["corner"].empty());
   EXPECT_EQ(json_of(ShownFile())["corner_index"], "");
