@@ -77,7 +77,7 @@ int compare(const CompareCommand& arguments) {
   std::optional<Catalog> golden = open_side(arguments.golden, status);
   if (!golden) return status;
   std::optional<Waiting> waiting("comparing");
-  options->progress = [&](std::size_t step, std::size_t steps) { waiting->at(step, steps); };
+  options->progress = [&](std::size_t step, std::size_t steps) { waiting->now("comparing step", step, steps); };
   Result<DumpComparison> comparison = compare_programs(*target, *golden, *options);
   waiting.reset();
   if (!comparison) return print_error(comparison.error(), kUnreadable);

@@ -10,6 +10,7 @@
 #include "dump.h"
 #include "face/report/text.h"
 #include "verbs.h"
+#include "waiting.h"
 
 namespace sonde {
 namespace {
@@ -31,9 +32,9 @@ struct Totals {
 Totals convert_tasks(const std::vector<ConvertTask>& tasks, const ConvertSpec& spec) {
   Totals totals;
   std::vector<Converted> results(Answer::get().is_json() ? tasks.size() : 0);  // for the order of the tasks
-  Progress progress("converting", tasks.size());
+  Waiting waiting("converting", tasks.size());
   convert_files(tasks, spec, [&](std::size_t task, Converted&& converted) {
-    progress.advance();
+    waiting.advance();
     for (const std::string& note : converted.notes) print_warning(note);
     for (const LostTensor& lost : converted.lost) {
       print_notice("sonde: error: " + printable(lost.message) + "\n");

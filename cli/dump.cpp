@@ -1,11 +1,8 @@
 #include "dump.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
 #include <cstring>
 #include <set>
 
@@ -17,11 +14,6 @@
 
 namespace sonde {
 namespace {
-
-std::uint64_t now_ms() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
-}
 
 // Lost data come first, since only a few of many problems are shown.
 void add_problems(std::vector<CatalogProblem> found) {
@@ -160,23 +152,6 @@ std::optional<std::vector<SelectedStep>> select_steps(Catalog& catalog, const Du
     print_error(fmt::format("no op '{}'{}{}", pattern, near.empty() ? "" : "; ", near));
   }
   return std::nullopt;
-}
-
-Progress::Progress(std::string what, std::size_t total)
-    : what_(std::move(what)), total_(total), began_ms_(now_ms()), is_terminal_(::isatty(STDERR_FILENO) == 1) {}
-
-Progress::~Progress() {
-  if (shown_ms_ != 0) std::fputs("\r\033[K", stderr);
-}
-
-void Progress::advance() {
-  ++done_;
-  if (!is_terminal_) return;
-  const std::uint64_t now = now_ms();
-  if (now - began_ms_ < 1000 || now - shown_ms_ < 100) return;
-  shown_ms_ = now;
-  fmt::print(stderr, "\r{} {} of {}\033[K", what_, done_, total_);
-  std::fflush(stderr);
 }
 
 }  // namespace sonde

@@ -52,20 +52,4 @@ std::optional<DumpPart> chosen_part(const Catalog& catalog, const DumpOptions& o
 // The same, also if a pattern selects nothing.
 std::optional<std::vector<SelectedStep>> select_steps(Catalog& catalog, const DumpOptions& options, int& exit_status);
 
-// Shows a line on stderr if the work takes longer than a second and stderr is a terminal; the destructor removes it.
-class Progress {
- public:
-  Progress(std::string what, std::size_t total);
-  ~Progress();
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-  void advance();
-
- private:
-  std::string what_;
-  std::size_t total_, done_ = 0;
-  std::uint64_t began_ms_, shown_ms_ = 0;
-  bool is_terminal_;
-};
-
 }  // namespace sonde

@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <mutex>
 #include <span>
 #include <utility>
 #include <vector>
@@ -13,11 +12,13 @@
 #include "child.h"
 #include "dump.h"
 #include "face/report/text.h"
+#include "ground/base/mutex.h"
 #include "ground/base/parallel.h"
 #include "ground/files/files.h"
 #include "python_programs.h"
 #include "python_verbs.h"
 #include "read/index/rank_indices.h"
+#include "waiting.h"
 
 namespace sonde {
 namespace {
@@ -42,7 +43,7 @@ std::string shown_ranks(std::span<const std::string> directories) {
 class LocalEngine {
  public:
   LocalEngine(const std::filesystem::path& dump, const Directories& ranks)
-      : dump_(dump), ranks_(ranks), progress_("indexing rank", ranks.size()) {}
+      : dump_(dump), ranks_(ranks), waiting_("indexing rank", ranks.size()) {}
 
   bool run() {
     const Threads workers;
@@ -52,6 +53,7 @@ class LocalEngine {
       const std::size_t begin = part * size;
       run_part(std::span(ranks_).subspan(begin, std::min(size, ranks_.size() - begin)));
     });
+    const Lock lock(mutex_);
     return all_done_;
   }
 
@@ -65,7 +67,7 @@ class LocalEngine {
     for (int tries = 1;; ++tries) {
       const Result<pid_t> child = start_child(command, setting, nothing.get());
       const ChildEnd end = child ? end_of_child(*child) : ChildEnd{kCannotRun};
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       if (end.exit_code == 0) break;
       if (end.signal != 0 && tries < kMostTries) {
         say_of_engine(fmt::format("signal {} ended the process that indexed {}; another one does", end.signal,
@@ -81,15 +83,15 @@ class LocalEngine {
       all_done_ = false;
       break;
     }
-    const std::lock_guard lock(mutex_);
-    for (std::size_t i = 0; i < ranks.size(); ++i) progress_.advance();
+    const Lock lock(mutex_);
+    for (std::size_t i = 0; i < ranks.size(); ++i) waiting_.advance();
   }
 
   const std::filesystem::path& dump_;
   const Directories& ranks_;
-  std::mutex mutex_;
-  Progress progress_;
-  bool all_done_ = true;
+  Mutex mutex_;
+  Waiting waiting_;
+  bool all_done_ GUARDED_BY_MUTEX = true;
 };
 
 // The package's program, which knows Ray and Dask.

@@ -77,7 +77,7 @@ int first_bad(const FirstBadCommand& options) {
   wanted.part = *part;
   wanted.trend = !options.no_trend;
   std::optional<Waiting> waiting("looking for the first bad value");
-  wanted.progress = [&](std::size_t step, std::size_t steps) { waiting->at(step, steps); };
+  wanted.progress = [&](std::size_t step, std::size_t steps) { waiting->now("looking at step", step, steps); };
   if (source) {
     wanted.source = &*source;
     const FirstBad report = first_bad(source->catalog(), wanted);

@@ -15,32 +15,10 @@
 #include "face/report/text.h"
 #include "read/index/rank_indices.h"
 #include "verbs.h"
+#include "waiting.h"
 
 namespace sonde {
 namespace {
-
-// One line on a terminal, which changes with the work.
-class ShownWork {
- public:
-  void show(std::string_view name, std::uint64_t done, std::uint64_t all) {
-    if (name != name_) {
-      end();
-      name_ = name;
-      line_.emplace(std::string(name), all);
-    }
-    for (; done_ < done; ++done_) line_->advance();
-  }
-  void end() {
-    line_.reset();
-    name_.clear();
-    done_ = 0;
-  }
-
- private:
-  std::string name_;
-  std::optional<Progress> line_;
-  std::uint64_t done_ = 0;
-};
 
 // The ranks with these directories; all of them that have no right index where none is named.
 std::optional<std::vector<RankToIndex>> asked_ranks(const IndexCommand& options, int& status) {
@@ -120,11 +98,12 @@ int index(const IndexCommand& options) {
     return index_by_rank(options);  // the ranks that are left: none where all went well
   }
   if (options.stale || !options.dir.empty()) return index_by_rank(options);
-  ShownWork work;
+  std::optional<Waiting> waiting("reading the dump");
   const Result<IndexReport> built =
-      build_index(options.dump, options.out,
-                  [&](std::string_view name, std::uint64_t done, std::uint64_t all) { work.show(name, done, all); });
-  work.end();
+      build_index(options.dump, options.out, [&](std::string_view name, std::uint64_t done, std::uint64_t all) {
+        waiting->now(std::string(name), done, all);
+      });
+  waiting.reset();
   if (!built) return status_of(built.error());
   if (options.json) {
     Answer::get().add(*built);

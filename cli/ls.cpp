@@ -12,6 +12,7 @@
 #include "ground/base/ranges_text.h"
 #include "read/index/index_sums.h"
 #include "verbs.h"
+#include "waiting.h"
 
 namespace sonde {
 namespace {
@@ -26,7 +27,7 @@ struct Sum {
 };
 
 // `from_index`: the index has counted all of its ops, and all earlier steps are also chosen.
-void add_step(const SelectedStep& selected, bool from_index, StepCounter& counter, Progress& progress, Sum& sum) {
+void add_step(const SelectedStep& selected, bool from_index, StepCounter& counter, Waiting& waiting, Sum& sum) {
   const CatalogStep& step = *selected.step;
   const StepSum counted = from_index ? *step.sum : counter.count(*selected.rank, selected.ops);
   sum.ops += counted.ops;
@@ -43,7 +44,7 @@ void add_step(const SelectedStep& selected, bool from_index, StepCounter& counte
     sum.started_us = step.started_us;
   }
   sum.ended_us = std::max(sum.ended_us, step.ended_us);
-  progress.advance();
+  waiting.advance();
 }
 
 std::string state_of(const CatalogRun& run) {
@@ -97,10 +98,10 @@ using SumKey = std::tuple<const CatalogRank*, std::size_t, std::uint32_t>;  // r
 std::map<SumKey, Sum> sums_of(const std::vector<SelectedStep>& steps, bool from_index) {
   std::map<SumKey, Sum> sums;
   StepCounter counter;
-  Progress progress("looking at step", steps.size());
+  Waiting waiting("looking at step", steps.size());
   for (const SelectedStep& step : steps) {
     Sum& sum = sums[{step.rank, step.step->run, step.step->id.graph}];
-    add_step(step, from_index, counter, progress, sum);
+    add_step(step, from_index, counter, waiting, sum);
   }
   return sums;
 }
@@ -179,7 +180,7 @@ ListedStep listed(const CatalogStep& step, const Sum& sum) {
 
 void answer_summary(const Catalog& catalog, const std::vector<SelectedStep>& steps, bool from_index) {
   StepCounter counter;
-  Progress progress("looking at step", steps.size());
+  Waiting waiting("looking at step", steps.size());
   for (const CatalogRank& rank : catalog.ranks) {
     ListedRank answer{.rank = rank.rank,
                       .dump = rank.dump,
@@ -191,7 +192,7 @@ void answer_summary(const Catalog& catalog, const std::vector<SelectedStep>& ste
     for (const SelectedStep& step : steps) {
       if (step.rank != &rank) continue;
       Sum sum;
-      add_step(step, from_index, counter, progress, sum);
+      add_step(step, from_index, counter, waiting, sum);
       answer.steps.push_back(listed(*step.step, sum));
     }
     Answer::get().add_row(json_of(answer));

@@ -9,6 +9,7 @@
 #include "read/measure/measure.h"
 #include "read/operators/op_nature.h"
 #include "verbs.h"
+#include "waiting.h"
 
 namespace sonde {
 namespace {
@@ -91,8 +92,8 @@ void measure_missing(std::vector<SelectedStep>& steps) {
       }
     }
   }
-  Progress progress("reading tensor", missing.size());
-  add_unreadable(measure_all(missing, 0, [&] { progress.advance(); }));
+  Waiting waiting("reading tensor", missing.size());
+  add_unreadable(measure_all(missing, 0, [&] { waiting.advance(); }));
 }
 
 struct Outcome {

@@ -8,7 +8,7 @@
 
 namespace sonde {
 
-Waiting::Waiting(std::string work) : work_(std::move(work)) {
+Waiting::Waiting(std::string work, std::size_t all) : work_(std::move(work)), all_(all) {
   if (::isatty(STDERR_FILENO) == 1) thread_ = std::thread([this] { run(); });
 }
 
@@ -24,16 +24,16 @@ Waiting::~Waiting() {
   if (is_shown_) std::fputs("\r\033[K", stderr);
 }
 
-void Waiting::now(std::string work) {
+void Waiting::now(std::string work, std::size_t done, std::size_t all) {
   const Lock lock(mutex_);
   work_ = std::move(work);
-  step_ = steps_ = 0;
+  done_ = done;
+  all_ = all;
 }
 
-void Waiting::at(std::size_t step, std::size_t steps) {
+void Waiting::advance() {
   const Lock lock(mutex_);
-  step_ = step;
-  steps_ = steps;
+  ++done_;
 }
 
 void Waiting::run() {
@@ -47,8 +47,8 @@ void Waiting::run() {
 
 void Waiting::show() {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - began_).count();
-  const std::string part = steps_ > 1 ? fmt::format(" step {} of {},", step_, steps_) : "";
-  fmt::print(stderr, "\r{}…{} {} s\033[K", work_, part, seconds);
+  const std::string part = all_ > 1 ? fmt::format(" {} of {},", done_, all_) : "…";
+  fmt::print(stderr, "\r{}{} {} s\033[K", work_, part, seconds);
   std::fflush(stderr);
   is_shown_ = true;
 }

@@ -409,7 +409,7 @@ def on_a_terminal(command, runs):
 
 def test_long_work_is_said_on_a_terminal_and_nowhere_else(trained, tmp_path):
     for command, runs, work in (
-        ([CLI, "compare", trained, trained], 0.004, r"comparing… step \d of \d,|comparing…|reading the dump…"),
+        ([CLI, "compare", trained, trained], 0.004, r"comparing step \d of \d,|comparing…|reading the dump…"),
         ([CLI, "report", trained, "--html", tmp_path / "a.html"], 0.02, "looking for the first bad value…|writing .*…"),
     ):
         # Its end may come before a rest does, and on a busy machine this process may wait where the other runs.
