@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ask/unsharded/op_evidence.h"
 #include "ground/model/gradient_name.h"
 #include "plan/config/op_types.h"
 #include "read/operators/op_questions.h"
@@ -14,7 +15,8 @@ namespace {
 constexpr double kSpacings = 64;          // of rounding, as for the ends of a step
 constexpr double kSpacingsOfCoarser = 4;  // of two runs in different types
 constexpr double kMostTolerance = 1e-2;
-constexpr double kLeastSteps = 8;  // of rounding, between numbers too small for the type's precision
+constexpr double kSpacingsElsewhere = 4;  // of a half type, of a call at another place
+constexpr double kLeastSteps = 8;         // of rounding, between numbers too small for the type's precision
 
 std::vector<double> factors_of(std::size_t parts) {
   std::vector<double> factors = {1};
@@ -79,6 +81,11 @@ std::optional<double> explained_error(const CompareOp& op, std::size_t output, c
   return std::max(difference.rms_error, is_bounded ? allowance.total().rms : 0);
 }
 
+// A sum of parts of which there are statistics alone.
+bool is_known_by_mean(const Joined& joined) {
+  return joined.possible && joined.is_sum && joined.difference.by == ComparedBy::statistics;
+}
+
 // An op on a list has a counterpart on a list.
 bool lacks_results(const CompareOp& golden, const std::vector<Joined>& outputs) {
   return is_list_op(golden.op->op_type) && !std::ranges::all_of(outputs, &Joined::possible);
@@ -125,6 +132,10 @@ bool WholeStep::is_half_of_both(const CatalogTensor& golden) const {
 bool WholeStep::has_half_type(std::uint32_t golden) const {
   return std::ranges::any_of(golden_.ops[golden].outputs,
                              [&](const CatalogTensor* output) { return is_half_of_both(*output); });
+}
+
+bool WholeStep::hides_a_term(std::uint32_t golden) const {
+  return has_half_type(golden) && is_addition(shared_type(golden_.ops[golden].op->op_type));
 }
 
 JoinLimits WholeStep::limits_of(const CatalogTensor& golden, SiteKind kind) const {
@@ -209,11 +220,70 @@ bool WholeStep::reads_noise(std::uint32_t golden) const {
                              [&](const CompareInput& input) { return input.is_read && noise_.is_in(input); });
 }
 
+// It is what its golden maker gives, and that was found, or has no counterpart and is made of such.
+bool WholeStep::was_found(const CompareInput& input) const {
+  if (input.from == kNoOp) return true;
+  const Label& made = labels_[input.from];
+  if (made.state == State::found) {
+    const CompareOp& maker = golden_.ops[input.from];
+    for (std::size_t i = 0; i < maker.outputs.size(); ++i) {
+      if (maker.outputs[i]->slot == input.from_slot) return i < made.outputs.size() && made.outputs[i].fits;
+    }
+    return false;
+  }
+  return made.state == State::unknown &&
+         std::ranges::all_of(golden_.ops[input.from].inputs, [&](const CompareInput& before) {
+           return !before.is_read || (before.from < input.from && was_found(before)) || before.from == kNoOp;
+         });
+}
+
+// Of parts of a sum, statistics show the mean alone: the sum may be apart by what the parts are made of.
+bool WholeStep::is_explained_by_maker(const CompareInput& input, const Joined& read) const {
+  const CompareInput* at = &input;
+  while (at->from != kNoOp && labels_[at->from].state != State::found && !golden_.ops[at->from].inputs.empty()) {
+    const CompareInput* before = &golden_.ops[at->from].inputs.front();
+    if (!only_moves(golden_.ops[at->from]) || before->from >= at->from) return false;
+    at = before;
+  }
+  if (at->from == kNoOp || labels_[at->from].state != State::found) return false;
+  const Label& made = labels_[at->from];
+  std::vector<Joined> outputs(made.outputs.size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const bool is_it = golden_.ops[at->from].outputs[i]->slot == at->from_slot;
+    if (is_it && !is_known_by_mean(made.outputs[i])) return false;
+    if (is_it) outputs[i] = read;
+  }
+  const Errors errors = explained(at->from, *made.where, outputs);
+  return std::ranges::all_of(errors, [](const auto& error) { return error.has_value(); });
+}
+
+// Its results fit, but say little: the terms of a sum, and the parts of one of which the mean alone is known. If one of its
+// inputs is not what the golden op reads, although that was found, an op between the two is on one side alone.
+bool WholeStep::reads_something_else(std::uint32_t golden, const Label& label) const {
+  if (golden_calls_.address(golden).site.place.kind != SiteKind::forward) return false;
+  const bool is_known_little = !golden_step_.is_sharded() && std::ranges::any_of(label.outputs, is_known_by_mean);
+  if (!is_known_little && !hides_a_term(golden)) return false;
+  return std::ranges::any_of(golden_.ops[golden].inputs, [&](const CompareInput& input) {
+    if (!input.is_read || input.from == kNoOp || !input.tensor->recorded() || !was_found(input)) return false;
+    const Joined term = join_input(golden, input, *label.where);
+    return term.possible && !term.fits && !noise_.explains(input, term) && !is_explained_by_maker(input, term);
+  });
+}
+
 // The call at the golden op's own place, where both have as many.
 bool WholeStep::is_at_its_place(std::uint32_t golden, const Counterpart& with) const {
   const SiteCalls::Address& address = golden_calls_.address(golden);
   return with.site.place == address.site.place && with.stride == golden_calls_.at(address.site)->size() &&
-         with.first == address.number;
+         with.first == address.number && !counterparts_.is_elsewhere(address.site.module, with);
+}
+
+// Blocks of a network have results like each other's, as far as half types show: a call at another place must be nearer.
+bool WholeStep::is_near(std::uint32_t golden, const Label& label) const {
+  if (!has_half_type(golden) || is_at_its_place(golden, *label.where)) return true;
+  return std::ranges::all_of(label.outputs, [](const Joined& output) {
+    const TensorDifference& difference = output.difference;
+    return !output.possible || difference.relative() <= kSpacingsElsewhere * coarser_spacing(difference);
+  });
 }
 
 // Results of noise are noise, although two of them may come near each other by chance.
@@ -312,7 +382,7 @@ std::optional<WholeStep::Label> WholeStep::nearest(std::uint32_t golden,
   std::optional<Label> best;
   std::size_t most = 0;
   for (const Counterpart& with : candidates) {
-    if (with.site.type != address.site.type) continue;
+    if (with.site.type != address.site.type || counterparts_.is_elsewhere(address.site.module, with)) continue;
     Label label{State::differs, with, join_outputs(golden, with)};
     if (std::ranges::none_of(label.outputs, &Joined::possible)) continue;
     if (is_at_its_place(golden, with)) return label;
@@ -338,8 +408,10 @@ void WholeStep::look_at(std::uint32_t golden) {
     if (is_of_noise && !is_at_its_place(golden, with)) continue;  // noise is like other noise by chance
     Label label{State::found, with, join_outputs(golden, with)};
     const bool is_of_other_type = with.site.type != wanted.type;
+    if (!is_near(golden, label)) continue;
     if (!all_fit(label.outputs) || (is_of_other_type && lacks_results(golden_.ops[golden], label.outputs))) continue;
     const Errors noise = is_of_noise ? noise_of_found(golden, label) : Errors();
+    if (!is_of_noise && reads_something_else(golden, label)) label.state = State::differs;
     keep(golden, std::move(label), noise);
     return look_for_factors(golden);
   }
@@ -411,6 +483,12 @@ const CompareInput* WholeStep::input_at(std::size_t rank, std::uint32_t golden, 
 
 Joined WholeStep::join_input(std::uint32_t golden, const CompareInput& input, const Counterpart& with) const {
   return beside(golden, input, with).joined;
+}
+
+Joined WholeStep::join_instead(std::uint32_t golden, const CompareInput& input, const CatalogTensor& other) const {
+  const Counterpart& with = *labels_[golden].where;
+  const TensorParts parts = counterparts_.parts_of(with, beside(golden, input, with).slot);
+  return joined(parts, {golden_.rank, &other}, golden_calls_.address(golden).site.place.kind);
 }
 
 // Calls for each parameter are not of a micro-batch, although the number of micro-batches may divide theirs.

@@ -1,0 +1,109 @@
+"""sonde compare of a training in bfloat16 on two ranks with the same on one process, whose sums hide small terms."""
+
+import textwrap
+
+import pytest
+from processes import CLI, python, run_in
+from ranks import DISTRIBUTED, run_ranks
+
+pytestmark = pytest.mark.cold
+
+# Three blocks with a residual. The fault is in the second one: an op too many, or one too few.
+RESIDUAL = (
+    DISTRIBUTED
+    + """
+    world, fault = int(os.environ["WORLD_SIZE"]), "FAULT"
+
+    class Block(nn.Module):
+        def __init__(self, fault):
+            super().__init__()
+            self.norm, self.up, self.down = nn.LayerNorm(64), nn.Linear(64, 128), nn.Linear(128, 64)
+            self.fault = fault
+
+        def forward(self, x):
+            y = x + 0 if self.fault == "norm" else self.norm(x)
+            y = self.up(y)
+            if self.fault != "activation":
+                y = torch.relu(y)  # activation
+            y = self.down(y)
+            if self.fault != "scale":
+                y = y * 0.5  # scale
+            if self.fault == "factor":
+                y = y * 1.05  # factor
+            if self.fault == "shift":
+                y = y + 0.05  # shift
+            if self.fault == "residual":
+                return y
+            return x + y  # residual
+
+    net = nn.Sequential(*(Block(fault if i == 1 else "") for i in range(3)), nn.Linear(64, 8)).to(torch.bfloat16)
+    if world > 1:
+        net = nn.parallel.DistributedDataParallel(net)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for step in range(2):
+        data = torch.randn(64, 64, generator=torch.Generator().manual_seed(step)).to(torch.bfloat16)
+        net(data.chunk(world)[rank]).float().square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    print("trained", flush=True)
+    """
+)
+# Of each fault: the op that only one of the runs has.
+OPS = {"factor": "mul", "shift": "add", "scale": "mul", "residual": "add", "activation": "relu"}
+TOO_MANY = ("factor", "shift")
+
+
+def line_of(fault):
+    lines = textwrap.dedent(RESIDUAL).splitlines()
+    return next(number for number, line in enumerate(lines, 1) if line.endswith(f"  # {fault}"))
+
+
+def on_two_ranks(directory, fault):
+    directory.mkdir()
+    ranks = run_ranks(directory, RESIDUAL.replace("FAULT", fault), saved_data="full")
+    assert ranks.status == 0 and ranks.stdout.count("trained") == 2, ranks.stderr
+    return ranks.dump
+
+
+def on_one_process(directory, fault):
+    directory.mkdir()
+    source = RESIDUAL.replace("FAULT", fault).replace("dist.init_process_group", "# ")
+    (directory / "train.py").write_text(textwrap.dedent(source))
+    dump = directory / "dump"
+    command = [CLI, "run", "--out", dump, "--saved-data", "full", "--", *python(fresh=False), "train.py"]
+    whole = run_in(directory, dump, *command, WORLD_SIZE=1, RANK=0, MEET="")
+    assert whole.status == 0, whole.stderr
+    return dump
+
+
+@pytest.fixture(scope="module")
+def healthy(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("healthy")
+    return on_two_ranks(directory / "ranks", ""), on_one_process(directory / "whole", "")
+
+
+def test_healthy_trainings_in_a_half_type_do_not_differ(healthy, sonde):
+    for pair in (healthy, healthy[::-1]):
+        found = sonde("compare", *pair)
+        assert found.status == 0 and found.stdout.startswith("no difference"), found.stdout
+
+
+@pytest.mark.parametrize("fault", OPS)
+@pytest.mark.parametrize("where", ["ranks", "whole"])
+def test_an_op_that_one_side_alone_has_is_named_although_sums_hide_it(tmp_path, healthy, sonde, fault, where):
+    ranks, whole = healthy
+    if where == "ranks":
+        ranks = on_two_ranks(tmp_path / "ranks", fault)
+    else:
+        whole = on_one_process(tmp_path / "whole", fault)
+    is_of_golden = (where == "whole") == (fault in TOO_MANY)
+    for exchanged in (False, True):
+        pair = (whole, ranks) if exchanged else (ranks, whole)
+        found = sonde("compare", *pair)
+        lines = found.stdout.splitlines()
+        named = f"{'golden op ' if is_of_golden != exchanged else ''}{OPS[fault]} "
+        assert found.status == 1 and lines[0].startswith("first difference: "), found.stdout
+        assert f"step 0, {named}" in lines[0] and "/1-Block/" in lines[0], found.stdout
+        other = "target" if is_of_golden != exchanged else "golden dump"
+        expected = f"train.py:{line_of(fault)}: has no counterpart in the {other}"
+        assert expected in " ".join(lines[:3]), found.stdout
