@@ -12,7 +12,9 @@ pytestmark = pytest.mark.cold
 RESIDUAL = (
     DISTRIBUTED
     + """
-    world, fault = int(os.environ["WORLD_SIZE"]), "FAULT"
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+    world, fault, style = int(os.environ["WORLD_SIZE"]), "FAULT", "STYLE"
 
     class Block(nn.Module):
         def __init__(self, fault):
@@ -21,10 +23,12 @@ RESIDUAL = (
             self.fault = fault
 
         def forward(self, x):
-            y = x + 0 if self.fault == "norm" else self.norm(x)
+            y = x if self.fault == "norm" else self.norm(x)  # norm
             y = self.up(y)
             if self.fault != "activation":
                 y = torch.relu(y)  # activation
+            if self.fault == "hidden":
+                y = y * 1.05  # hidden
             y = self.down(y)
             if self.fault != "scale":
                 y = y * 0.5  # scale
@@ -37,19 +41,30 @@ RESIDUAL = (
             return x + y  # residual
 
     net = nn.Sequential(*(Block(fault if i == 1 else "") for i in range(3)), nn.Linear(64, 8)).to(torch.bfloat16)
-    if world > 1:
-        net = nn.parallel.DistributedDataParallel(net)
+    slices = {"up": ColwiseParallel(), "down": RowwiseParallel()}
+    if world > 1 and style == "tensor":
+        for block in net[:3]:
+            parallelize_module(block, init_device_mesh("cpu", (world,)), slices)
+    elif world > 1:
+        net = nn.parallel.DistributedDataParallel(net, find_unused_parameters=fault == "norm")
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     for step in range(2):
         data = torch.randn(64, 64, generator=torch.Generator().manual_seed(step)).to(torch.bfloat16)
-        net(data.chunk(world)[rank]).float().square().mean().backward()
+        net(data.chunk(world)[rank] if style == "data" else data).float().square().mean().backward()
         optimizer.step()
         optimizer.zero_grad()
     print("trained", flush=True)
     """
 )
 # Of each fault: the op that only one of the runs has.
-OPS = {"factor": "mul", "shift": "add", "scale": "mul", "residual": "add", "activation": "relu"}
+OPS = {
+    "factor": "mul",
+    "shift": "add",
+    "scale": "mul",
+    "residual": "add",
+    "activation": "relu",
+    "norm": "layer_norm",
+}
 TOO_MANY = ("factor", "shift")
 
 
@@ -58,19 +73,19 @@ def line_of(fault):
     return next(number for number, line in enumerate(lines, 1) if line.endswith(f"  # {fault}"))
 
 
-def on_two_ranks(directory, fault):
+def on_two_ranks(directory, fault, style="data", saved_data="full"):
     directory.mkdir()
-    ranks = run_ranks(directory, RESIDUAL.replace("FAULT", fault), saved_data="full")
+    ranks = run_ranks(directory, RESIDUAL.replace("FAULT", fault).replace("STYLE", style), saved_data=saved_data)
     assert ranks.status == 0 and ranks.stdout.count("trained") == 2, ranks.stderr
     return ranks.dump
 
 
-def on_one_process(directory, fault):
+def on_one_process(directory, fault, saved_data="full"):
     directory.mkdir()
     source = RESIDUAL.replace("FAULT", fault).replace("dist.init_process_group", "# ")
     (directory / "train.py").write_text(textwrap.dedent(source))
     dump = directory / "dump"
-    command = [CLI, "run", "--out", dump, "--saved-data", "full", "--", *python(fresh=False), "train.py"]
+    command = [CLI, "run", "--out", dump, "--saved-data", saved_data, "--", *python(fresh=False), "train.py"]
     whole = run_in(directory, dump, *command, WORLD_SIZE=1, RANK=0, MEET="")
     assert whole.status == 0, whole.stderr
     return dump
@@ -107,3 +122,17 @@ def test_an_op_that_one_side_alone_has_is_named_although_sums_hide_it(tmp_path, 
         other = "target" if is_of_golden != exchanged else "golden dump"
         expected = f"train.py:{line_of(fault)}: has no counterpart in the {other}"
         assert expected in " ".join(lines[:3]), found.stdout
+
+
+def test_what_goes_into_a_sum_of_slices_is_looked_at_by_statistics(tmp_path, sonde):
+    """Statistics of the parts of a sum say the mean of the sum alone."""
+    whole = on_one_process(tmp_path / "whole", "", saved_data="statistic")
+    for fault in ("", "hidden"):
+        ranks = on_two_ranks(tmp_path / f"ranks{fault}", fault, "tensor", saved_data="statistic")
+        found = sonde("compare", ranks, whole)
+        if not fault:
+            assert found.status == 0 and "2 ranks are joined" in found.stdout, found.stdout
+            continue
+        lines = found.stdout.splitlines()
+        assert found.status == 1 and "step 0, mul " in lines[0] and "/1-Block/" in lines[0], found.stdout
+        assert f"train.py:{line_of(fault)}: has no counterpart" in " ".join(lines[:3]), found.stdout

@@ -440,7 +440,8 @@ std::optional<ShardCause> CauseSearch::cause_of(std::uint32_t golden) const {
         return collective;
       }
     }
-    if (!joined.possible || joined.fits || step_.noise().explains(input, joined)) continue;
+    const bool fits = joined.fits && !label.other_inputs.contains(input.tensor);
+    if (!joined.possible || fits || step_.noise().explains(input, joined)) continue;
     if (std::optional<ShardCause> left_out = left_out_before(step_, golden, input, joined)) return left_out;
     if (std::optional<ShardCause> earlier = before(golden, input, joined)) return earlier;
     if (std::optional<ShardCause> update = update_before(step_, golden, input, joined)) return update;

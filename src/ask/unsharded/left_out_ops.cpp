@@ -19,7 +19,7 @@ std::uint32_t op_skipped(const WholeStep& step, std::uint32_t golden, const Comp
     for (const CompareInput& read : step.golden().ops[at].inputs) {
       if (!read.is_read || !read.tensor->recorded() || read.tensor->constant) continue;
       if (read.tensor->parameter.is_parameter()) continue;
-      if (step.join_instead(golden, input, *read.tensor).fits) return at;
+      if (step.join_instead(golden, input, *step.label(golden).where, *read.tensor).fits) return at;
       waiting.push_back(read.from);
     }
   }

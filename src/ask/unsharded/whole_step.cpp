@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "ask/unsharded/op_evidence.h"
 #include "ground/model/gradient_name.h"
 #include "plan/config/op_types.h"
 #include "read/operators/op_questions.h"
@@ -79,11 +78,6 @@ std::optional<double> explained_error(const CompareOp& op, std::size_t output, c
   if (!is_bounded && !reads_noise) return std::nullopt;
   if (is_bounded && is_beyond(difference, allowance.total())) return std::nullopt;
   return std::max(difference.rms_error, is_bounded ? allowance.total().rms : 0);
-}
-
-// A sum of parts of which there are statistics alone.
-bool is_known_by_mean(const Joined& joined) {
-  return joined.possible && joined.is_sum && joined.difference.by == ComparedBy::statistics;
 }
 
 // An op on a list has a counterpart on a list.
@@ -183,7 +177,7 @@ std::optional<WholeStep::Label> WholeStep::found_alone(std::uint32_t golden, con
   for (std::size_t rank = 0; ranks > 1 && rank < ranks; ++rank) {
     one.alone = rank;
     Label label{State::found, one, join_outputs(golden, one)};
-    if (all_fit(label.outputs)) return label;
+    if (all_fit(label.outputs) && is_near(golden, label)) return label;
   }
   return std::nullopt;
 }
@@ -218,56 +212,6 @@ void WholeStep::doubt_alone() {
 bool WholeStep::reads_noise(std::uint32_t golden) const {
   return std::ranges::any_of(golden_.ops[golden].inputs,
                              [&](const CompareInput& input) { return input.is_read && noise_.is_in(input); });
-}
-
-// It is what its golden maker gives, and that was found, or has no counterpart and is made of such.
-bool WholeStep::was_found(const CompareInput& input) const {
-  if (input.from == kNoOp) return true;
-  const Label& made = labels_[input.from];
-  if (made.state == State::found) {
-    const CompareOp& maker = golden_.ops[input.from];
-    for (std::size_t i = 0; i < maker.outputs.size(); ++i) {
-      if (maker.outputs[i]->slot == input.from_slot) return i < made.outputs.size() && made.outputs[i].fits;
-    }
-    return false;
-  }
-  return made.state == State::unknown &&
-         std::ranges::all_of(golden_.ops[input.from].inputs, [&](const CompareInput& before) {
-           return !before.is_read || (before.from < input.from && was_found(before)) || before.from == kNoOp;
-         });
-}
-
-// Of parts of a sum, statistics show the mean alone: the sum may be apart by what the parts are made of.
-bool WholeStep::is_explained_by_maker(const CompareInput& input, const Joined& read) const {
-  const CompareInput* at = &input;
-  while (at->from != kNoOp && labels_[at->from].state != State::found && !golden_.ops[at->from].inputs.empty()) {
-    const CompareInput* before = &golden_.ops[at->from].inputs.front();
-    if (!only_moves(golden_.ops[at->from]) || before->from >= at->from) return false;
-    at = before;
-  }
-  if (at->from == kNoOp || labels_[at->from].state != State::found) return false;
-  const Label& made = labels_[at->from];
-  std::vector<Joined> outputs(made.outputs.size());
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const bool is_it = golden_.ops[at->from].outputs[i]->slot == at->from_slot;
-    if (is_it && !is_known_by_mean(made.outputs[i])) return false;
-    if (is_it) outputs[i] = read;
-  }
-  const Errors errors = explained(at->from, *made.where, outputs);
-  return std::ranges::all_of(errors, [](const auto& error) { return error.has_value(); });
-}
-
-// Its results fit, but say little: the terms of a sum, and the parts of one of which the mean alone is known. If one of its
-// inputs is not what the golden op reads, although that was found, an op between the two is on one side alone.
-bool WholeStep::reads_something_else(std::uint32_t golden, const Label& label) const {
-  if (golden_calls_.address(golden).site.place.kind != SiteKind::forward) return false;
-  const bool is_known_little = !golden_step_.is_sharded() && std::ranges::any_of(label.outputs, is_known_by_mean);
-  if (!is_known_little && !hides_a_term(golden)) return false;
-  return std::ranges::any_of(golden_.ops[golden].inputs, [&](const CompareInput& input) {
-    if (!input.is_read || input.from == kNoOp || !input.tensor->recorded() || !was_found(input)) return false;
-    const Joined term = join_input(golden, input, *label.where);
-    return term.possible && !term.fits && !noise_.explains(input, term) && !is_explained_by_maker(input, term);
-  });
 }
 
 // The call at the golden op's own place, where both have as many.
@@ -411,7 +355,7 @@ void WholeStep::look_at(std::uint32_t golden) {
     if (!is_near(golden, label)) continue;
     if (!all_fit(label.outputs) || (is_of_other_type && lacks_results(golden_.ops[golden], label.outputs))) continue;
     const Errors noise = is_of_noise ? noise_of_found(golden, label) : Errors();
-    if (!is_of_noise && reads_something_else(golden, label)) label.state = State::differs;
+    if (!is_of_noise) look_for_other_inputs(golden, label);
     keep(golden, std::move(label), noise);
     return look_for_factors(golden);
   }
@@ -485,8 +429,8 @@ Joined WholeStep::join_input(std::uint32_t golden, const CompareInput& input, co
   return beside(golden, input, with).joined;
 }
 
-Joined WholeStep::join_instead(std::uint32_t golden, const CompareInput& input, const CatalogTensor& other) const {
-  const Counterpart& with = *labels_[golden].where;
+Joined WholeStep::join_instead(std::uint32_t golden, const CompareInput& input, const Counterpart& with,
+                               const CatalogTensor& other) const {
   const TensorParts parts = counterparts_.parts_of(with, beside(golden, input, with).slot);
   return joined(parts, {golden_.rank, &other}, golden_calls_.address(golden).site.place.kind);
 }

@@ -41,7 +41,8 @@ class WholeStep {
   struct Label {
     State state = State::unknown;
     std::optional<Counterpart> where;
-    std::vector<Joined> outputs;  // by output of the golden op; not possible: not compared
+    std::vector<Joined> outputs;                       // by output of the golden op; not possible: not compared
+    std::set<const CatalogTensor*> other_inputs = {};  // golden ones: what is read there comes from elsewhere
   };
   struct OtherNumber {
     std::uint32_t golden = kNoOp;
@@ -83,7 +84,8 @@ class WholeStep {
   // The input of a golden op beside what its counterpart reads there.
   Joined join_input(std::uint32_t golden, const CompareInput& input, const Counterpart& with) const;
   // Another golden tensor beside what the counterpart reads at that input.
-  Joined join_instead(std::uint32_t golden, const CompareInput& input, const CatalogTensor& other) const;
+  Joined join_instead(std::uint32_t golden, const CompareInput& input, const Counterpart& with,
+                      const CatalogTensor& other) const;
   // The tensor of a golden op of that kind beside what the rank's op, and its counterparts on other ranks, read.
   Joined join_read(std::size_t rank, std::uint32_t op, const CompareInput& input, const TensorOf& golden,
                    SiteKind kind) const;
@@ -110,9 +112,12 @@ class WholeStep {
   bool is_half_of_both(const CatalogTensor& golden) const;
   JoinLimits limits_of(const CatalogTensor& golden, SiteKind kind) const;
   bool reads_noise(std::uint32_t golden) const;
+  const Joined* found_maker(const CompareInput& input, std::uint32_t* op) const;
   bool was_found(const CompareInput& input) const;
   bool is_explained_by_maker(const CompareInput& input, const Joined& read) const;
-  bool reads_something_else(std::uint32_t golden, const Label& label) const;
+  bool is_far_from_found(std::uint32_t golden, const CompareInput& input, const Counterpart& with,
+                         const Joined& read) const;
+  void look_for_other_inputs(std::uint32_t golden, Label& label) const;
   bool is_near(std::uint32_t golden, const Label& label) const;
   bool is_at_its_place(std::uint32_t golden, const Counterpart& with) const;
   Errors noise_of_found(std::uint32_t golden, const Label& label) const;
