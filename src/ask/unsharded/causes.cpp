@@ -101,9 +101,7 @@ bool CauseSearch::is_good(const CompareInput& input) const {
 
 // Whether a difference reaches the end of the step, or an update.
 bool CauseSearch::has_effect(std::uint32_t golden) const {
-  const bool any_beyond = std::ranges::any_of(step_.label(golden).outputs,
-                                              [](const Joined& output) { return output.possible && !output.fits; });
-  if (!any_beyond) return true;  // what it reads differs
+  if (!step_.label(golden).other_inputs.empty()) return true;
   std::set<std::uint32_t> seen;
   std::vector<std::uint32_t> waiting = {golden};
   while (!waiting.empty()) {
@@ -146,8 +144,11 @@ ShardCauses CauseSearch::find() {
 bool CauseSearch::is_before_loss(const ShardCause& cause) const {
   const bool is_alone = cause.kind == FindingKind::inserted || cause.kind == FindingKind::missing;
   const bool is_number = cause.golden_tensor->has_shape && cause.golden_tensor->shape.empty();
-  return is_alone && !is_number && step_.address(cause.golden).site.place.kind == SiteKind::forward &&
-         !cause.golden_tensor->parameter.is_parameter();
+  if (!is_alone || is_number || cause.golden_tensor->parameter.is_parameter()) return false;
+  for (std::uint32_t g = 0; g <= cause.golden; ++g) {
+    if (step_.address(g).site.place.kind != SiteKind::forward) return false;
+  }
+  return true;
 }
 
 // Gradients that are a number times the golden ones: by a number that the loss is divided by, or by the op of the
