@@ -22,6 +22,13 @@ RESIDUAL = (
             self.norm, self.up, self.down = nn.LayerNorm(64), nn.Linear(64, 128), nn.Linear(128, 64)
             self.fault = fault
 
+        def attend(self, tokens):
+            scores = tokens @ tokens.transpose(-1, -2)
+            if self.fault != "temperature":
+                scores = scores * 4.0  # temperature
+            later = torch.ones(8, 8, dtype=torch.bool).triu(1)
+            return scores.masked_fill(later, float("-inf")).softmax(-1) @ tokens
+
         def forward(self, x):
             y = x if self.fault == "norm" else self.norm(x)  # norm
             y = self.up(y)
@@ -29,7 +36,7 @@ RESIDUAL = (
                 y = torch.relu(y)  # activation
             if self.fault == "hidden":
                 y = y * 1.05  # hidden
-            y = self.down(y)
+            y = self.attend(self.down(y).view(-1, 8, 8)).view(-1, 64)
             if self.fault != "scale":
                 y = y * 0.5  # scale
             if self.fault == "factor":
@@ -64,6 +71,7 @@ OPS = {
     "residual": "add",
     "activation": "relu",
     "norm": "layer_norm",
+    "temperature": "mul",
 }
 TOO_MANY = ("factor", "shift")
 
@@ -124,15 +132,28 @@ def test_an_op_that_one_side_alone_has_is_named_although_sums_hide_it(tmp_path, 
         assert expected in " ".join(lines[:3]), found.stdout
 
 
+def named_by_statistics(sonde, ranks, whole, fault):
+    found = sonde("compare", ranks, whole)
+    lines = found.stdout.splitlines()
+    assert found.status == 1 and f"{OPS.get(fault, 'mul')} " in lines[0] and "/1-Block/" in lines[0], found.stdout
+    assert f"train.py:{line_of(fault)}: has no counterpart" in " ".join(lines[:3]), found.stdout
+
+
+def test_statistics_name_an_op_that_is_left_out_before_a_mask_and_among_like_blocks(tmp_path, sonde):
+    """Of scores behind a mask, and of blocks whose results have like statistics, they show little."""
+    whole = on_one_process(tmp_path / "whole", "", saved_data="statistic")
+    healthy = on_two_ranks(tmp_path / "ranks", "", saved_data="statistic")
+    assert sonde("compare", healthy, whole).status == 0
+    for fault in ("temperature", "activation"):
+        ranks = on_two_ranks(tmp_path / fault, fault, saved_data="statistic")
+        named_by_statistics(sonde, ranks, whole, fault)
+
+
 def test_what_goes_into_a_sum_of_slices_is_looked_at_by_statistics(tmp_path, sonde):
     """Statistics of the parts of a sum say the mean of the sum alone."""
     whole = on_one_process(tmp_path / "whole", "", saved_data="statistic")
-    for fault in ("", "hidden"):
-        ranks = on_two_ranks(tmp_path / f"ranks{fault}", fault, "tensor", saved_data="statistic")
-        found = sonde("compare", ranks, whole)
-        if not fault:
-            assert found.status == 0 and "2 ranks are joined" in found.stdout, found.stdout
-            continue
-        lines = found.stdout.splitlines()
-        assert found.status == 1 and "step 0, mul " in lines[0] and "/1-Block/" in lines[0], found.stdout
-        assert f"train.py:{line_of(fault)}: has no counterpart" in " ".join(lines[:3]), found.stdout
+    healthy = on_two_ranks(tmp_path / "ranks", "", "tensor", saved_data="statistic")
+    found = sonde("compare", healthy, whole)
+    assert found.status == 0 and "2 ranks are joined" in found.stdout, found.stdout
+    ranks = on_two_ranks(tmp_path / "hidden", "hidden", "tensor", saved_data="statistic")
+    named_by_statistics(sonde, ranks, whole, "hidden")

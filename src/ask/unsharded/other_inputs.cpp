@@ -17,6 +17,13 @@ bool is_known_by_mean(const Joined& joined) {
   return joined.possible && joined.is_sum && joined.difference.by == ComparedBy::statistics;
 }
 
+// Statistics show little of elements beside infinities, as in scores behind a mask.
+bool is_known_little(const Joined& joined) {
+  const TensorDifference& difference = joined.difference;
+  return is_known_by_mean(joined) ||
+         (joined.possible && difference.by == ComparedBy::statistics && !difference.golden_statistics.all_finite());
+}
+
 // Within the tolerance, which is wide for a half type, and further apart than rounding.
 bool is_far(const Joined& joined) {
   return joined.possible && joined.difference.relative() > kFarSpacings * coarser_spacing(joined.difference);
@@ -61,15 +68,12 @@ bool WholeStep::was_found(const CompareInput& input) const {
          });
 }
 
-// Of parts of a sum, statistics show the mean alone: the sum may be apart by what the parts are made of.
+// Of parts of a sum, statistics show the mean alone: what is read is apart by rounding that the mean does not show.
 bool WholeStep::is_explained_by_maker(const CompareInput& input, const Joined& read) const {
   std::uint32_t op = kNoOp;
   const Joined* made = found_maker(input, &op);
-  if (made == nullptr || !is_known_by_mean(*made)) return false;
-  std::vector<Joined> outputs(labels_[op].outputs.size());
-  outputs[static_cast<std::size_t>(made - labels_[op].outputs.data())] = read;
-  const Errors errors = explained(op, *labels_[op].where, outputs);
-  return std::ranges::all_of(errors, [](const auto& error) { return error.has_value(); });
+  return made != nullptr && is_known_by_mean(*made) && read.difference.different_non_finite == 0 &&
+         read.difference.relative() <= kNearSpacings * coarser_spacing(read.difference);
 }
 
 // It is far from the golden input, whose maker was found near, or near to what a golden op reads that was not found.
@@ -86,19 +90,19 @@ bool WholeStep::is_far_from_found(std::uint32_t golden, const CompareInput& inpu
   });
 }
 
-// Results that fit may say little: of a sum, of whose parts the mean alone is known; where a half type rounds a term away,
+// Results that fit may say little: of a sum, of whose parts the mean alone is known, or a masked one; where a half type rounds a term away,
 // or hides that results are far apart. `label`: of an op that was found.
 void WholeStep::look_for_other_inputs(std::uint32_t golden, Label& label) const {
   if (golden_calls_.address(golden).site.place.kind != SiteKind::forward) return;
-  const bool is_known_little = !golden_step_.is_sharded() && std::ranges::any_of(label.outputs, is_known_by_mean);
+  const bool says_little = !golden_step_.is_sharded() && std::ranges::any_of(label.outputs, is_known_little);
   const bool gives_far = has_half_type(golden) && std::ranges::any_of(label.outputs, is_far);
-  if (!is_known_little && !gives_far && !hides_a_term(golden)) return;
+  if (!says_little && !gives_far && !hides_a_term(golden)) return;
   for (const CompareInput& input : golden_.ops[golden].inputs) {
     if (!input.is_read || input.from == kNoOp || !input.tensor->recorded() || !was_found(input)) continue;
     const Joined read = join_input(golden, input, *label.where);
     if (!read.possible || noise_.explains(input, read)) continue;
     const bool is_other = read.fits ? gives_far && is_far_from_found(golden, input, *label.where, read)
-                                    : (is_known_little || hides_a_term(golden)) && !is_explained_by_maker(input, read);
+                                    : (says_little || hides_a_term(golden)) && !is_explained_by_maker(input, read);
     if (is_other) label.other_inputs.insert(input.tensor);
   }
   if (!label.other_inputs.empty()) label.state = State::differs;

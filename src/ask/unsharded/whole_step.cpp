@@ -224,8 +224,10 @@ bool WholeStep::is_at_its_place(std::uint32_t golden, const Counterpart& with) c
 // Blocks of a network have results like each other's, as far as half types show: a call at another place must be nearer.
 bool WholeStep::is_near(std::uint32_t golden, const Label& label) const {
   if (!has_half_type(golden) || is_at_its_place(golden, *label.where)) return true;
-  return std::ranges::all_of(label.outputs, [](const Joined& output) {
+  const bool is_elsewhere = counterparts_.is_elsewhere(golden_calls_.address(golden).site.module, *label.where);
+  return std::ranges::all_of(label.outputs, [&](const Joined& output) {
     const TensorDifference& difference = output.difference;
+    if (is_elsewhere && difference.by == ComparedBy::statistics) return false;
     return !output.possible || difference.relative() <= kSpacingsElsewhere * coarser_spacing(difference);
   });
 }
