@@ -7,6 +7,7 @@
 
 #include "ask/compare/factor.h"
 #include "ask/compare/maker_of_data.h"
+#include "ask/unsharded/left_out_ops.h"
 #include "ask/unsharded/op_evidence.h"
 #include "ask/unsharded/step_before.h"
 #include "plan/config/op_types.h"
@@ -39,9 +40,9 @@ class CauseSearch {
  private:
   bool differs(std::uint32_t golden) const;
   bool is_good(const CompareInput& golden_input) const;
-  bool hides_a_term(std::uint32_t golden) const;
   bool has_effect(std::uint32_t golden) const;
   std::optional<ShardCause> cause_of(std::uint32_t golden) const;
+  bool is_before_loss(const ShardCause& cause) const;
   std::optional<ShardCause> cause_by_factor(const ShardCause& cause) const;
   std::optional<ShardCause> with_factor(std::uint32_t golden, double factor) const;
   std::optional<ShardCause> before(std::uint32_t golden, const CompareInput& input, const Joined& joined) const;
@@ -98,13 +99,9 @@ bool CauseSearch::is_good(const CompareInput& input) const {
   });
 }
 
-// A sum that agrees within the rounding of a half type, which hides a term that differs: it is still in there.
-bool CauseSearch::hides_a_term(std::uint32_t golden) const {
-  return step_.has_half_type(golden) && is_addition(shared_type(golden_.ops[golden].op->op_type));
-}
-
 // Whether a difference reaches the end of the step, or an update.
 bool CauseSearch::has_effect(std::uint32_t golden) const {
+  if (!step_.label(golden).other_inputs.empty()) return true;
   std::set<std::uint32_t> seen;
   std::vector<std::uint32_t> waiting = {golden};
   while (!waiting.empty()) {
@@ -115,7 +112,7 @@ bool CauseSearch::has_effect(std::uint32_t golden) const {
     if (readers_[at].empty() && differs(at)) return true;
     for (const std::uint32_t reader : readers_[at]) {
       if (step_.label(reader).state != State::found) waiting.push_back(reader);
-      if (hides_a_term(reader)) return true;
+      if (step_.hides_a_term(reader)) return true;
     }
   }
   return false;
@@ -143,11 +140,22 @@ ShardCauses CauseSearch::find() {
   return found;
 }
 
+// An op of the forward pass that one side alone has, and that makes more than a number.
+bool CauseSearch::is_before_loss(const ShardCause& cause) const {
+  const bool is_alone = cause.kind == FindingKind::inserted || cause.kind == FindingKind::missing;
+  const bool is_number = cause.golden_tensor->has_shape && cause.golden_tensor->shape.empty();
+  if (!is_alone || is_number || cause.golden_tensor->parameter.is_parameter()) return false;
+  for (std::uint32_t g = 0; g <= cause.golden; ++g) {
+    if (step_.address(g).site.place.kind != SiteKind::forward) return false;
+  }
+  return true;
+}
+
 // Gradients that are a number times the golden ones: by a number that the loss is divided by, or by the op of the
 // backward pass behind which they have that factor.
 std::optional<ShardCause> CauseSearch::cause_by_factor(const ShardCause& cause) const {
   const std::optional<double> factor = factor_between(cause.joined.difference);
-  if (!factor) return std::nullopt;
+  if (!factor || is_before_loss(cause)) return std::nullopt;
   for (const WholeStep::OtherNumber& other : step_.other_numbers()) {
     if (std::optional<ShardCause> earlier = before(other.golden, *other.input, other.joined)) return earlier;
   }
@@ -433,7 +441,9 @@ std::optional<ShardCause> CauseSearch::cause_of(std::uint32_t golden) const {
         return collective;
       }
     }
-    if (!joined.possible || joined.fits || step_.noise().explains(input, joined)) continue;
+    const bool fits = joined.fits && !label.other_inputs.contains(input.tensor);
+    if (!joined.possible || fits || step_.noise().explains(input, joined)) continue;
+    if (std::optional<ShardCause> left_out = left_out_before(step_, golden, input, joined)) return left_out;
     if (std::optional<ShardCause> earlier = before(golden, input, joined)) return earlier;
     if (std::optional<ShardCause> update = update_before(step_, golden, input, joined)) return update;
     if (std::optional<ShardCause> writer = writer_before(step_, golden, input, joined)) return writer;

@@ -10,10 +10,11 @@ namespace sonde {
 
 struct ShardCause {
   FindingKind kind = FindingKind::op;
-  std::uint32_t golden = kNoOp;  // the op that shows it
-  std::size_t rank = 0;          // index into the ranks
-  std::uint32_t op = kNoOp;      // of that rank
-  bool in_step_before = false;   // the op ran there
+  std::uint32_t golden = kNoOp;    // the op that shows it
+  std::size_t rank = 0;            // index into the ranks
+  std::uint32_t op = kNoOp;        // of that rank
+  std::uint32_t left_out = kNoOp;  // of kind `missing`: the golden op that the ranks do not have
+  bool in_step_before = false;     // the op ran there
   bool uncertain = false;
   const CatalogTensor* golden_tensor = nullptr;
   const CatalogTensor* tensor = nullptr;  // of the op, beside the golden one; null: the one of the same slot

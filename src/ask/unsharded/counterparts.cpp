@@ -17,6 +17,12 @@ std::string last_part(std::string_view module) {
   return at == std::string_view::npos ? "/" + std::string(module) : std::string(module.substr(at));
 }
 
+// One of the two is in the other, or they are the same.
+bool are_around(std::string_view a, std::string_view b) {
+  const std::string_view longer = a.size() < b.size() ? b : a, shorter = a.size() < b.size() ? a : b;
+  return longer.starts_with(shorter) && (longer.size() == shorter.size() || longer[shorter.size()] == '/');
+}
+
 // In letters.
 std::size_t common_start(std::string_view a, std::string_view b) {
   return static_cast<std::size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
@@ -192,6 +198,30 @@ std::optional<std::pair<std::size_t, std::string>> Counterparts::learned(std::st
     around = at == std::string_view::npos ? std::string_view() : around.substr(0, at);
   }
   return std::nullopt;
+}
+
+bool Counterparts::has_module(std::size_t stage, std::string_view module) const {
+  return std::ranges::any_of(ranks_, [&](const RankStep& rank) {
+    return rank.stage == stage && std::ranges::any_of(rank.calls.all(), [&](const auto& calls) {
+             const std::string_view there = calls.first.module;
+             return there.size() >= module.size() && are_around(there, module);
+           });
+  });
+}
+
+// The golden module may be left out: then the one around it is there, if that is not one of several that have numbers.
+bool Counterparts::is_elsewhere(std::string_view module, const Counterpart& where) const {
+  std::optional<std::pair<std::size_t, std::string>> known = learned(module);
+  if (!known && stages_ == 1) known.emplace(0, module);  // if it is called so in the target, too
+  if (!known) return false;
+  std::string_view there = known->second;
+  while (!there.empty() && !has_module(known->first, there)) {
+    const std::string_view last = there.substr(there.rfind('/') + 1);
+    if (last.find_first_not_of("0123456789") == std::string_view::npos) return false;
+    there = there.substr(0, there.size() - std::min(there.size(), last.size() + 1));
+  }
+  if (there.empty()) return false;
+  return known->first != where.stage || !are_around(there, where.site.module);
 }
 
 std::optional<Counterparts::Shown> Counterparts::shown(const Counterpart& of) const {

@@ -54,6 +54,8 @@ class Counterparts {
   // The counterpart is of this rank.
   bool is_of(const Counterpart& with, std::size_t rank) const;
   void learn(std::string_view module, const Counterpart& where);
+  // It is known where the golden module is in the target, and the counterpart is in another one.
+  bool is_elsewhere(std::string_view module, const Counterpart& where) const;
 
  private:
   std::size_t calls_at(std::size_t stage, const CallSite& site) const;
@@ -61,6 +63,7 @@ class Counterparts {
   bool has_shape_of(std::uint32_t golden, const Counterpart& with) const;
   void add_at(std::uint32_t golden, const CallSite& site, std::size_t stage, std::vector<Counterpart>& out) const;
   std::optional<std::pair<std::size_t, std::string>> learned(std::string_view module) const;
+  bool has_module(std::size_t stage, std::string_view module) const;
 
   const std::vector<RankStep>& ranks_;
   const GoldenStep& golden_;

@@ -99,8 +99,10 @@ void exchange_sides(DumpComparison& comparison) {
     }
   }
   for (CompareFinding& finding : comparison.findings) {
-    finding.in_golden = true;
-    if (finding.kind == FindingKind::inserted) finding.kind = FindingKind::missing;
+    finding.in_golden = !finding.in_golden;
+    if (finding.kind == FindingKind::inserted || finding.kind == FindingKind::missing) {
+      finding.kind = finding.kind == FindingKind::missing ? FindingKind::inserted : FindingKind::missing;
+    }
   }
 }
 
@@ -321,12 +323,13 @@ std::string Unsharded::text_of(const ShardCause& cause, const ComparedOp& op, Co
   const TensorDifference difference = exchanged_ ? exchanged(*tensor.difference) : *tensor.difference;
   tensor.difference = &difference;
   std::string text = difference_text(kind, tensor);
-  if (cause.kind == FindingKind::inserted) {
-    text = fmt::format("has no counterpart in the {}, and {}, which reads it, differs: {}", name_of_other(exchanged_),
-                       op.golden.front()->op_name, text);
+  const bool is_left_out = cause.kind == FindingKind::missing;
+  if (cause.kind == FindingKind::inserted || is_left_out) {
+    text = fmt::format("has no counterpart in the {}, and {}, which reads it, differs: {}",
+                       name_of_other(exchanged_ != is_left_out), op.golden.front()->op_name, text);
   }
   if (!cause.what.empty()) text += "; " + cause.what;
-  return exchanged_ ? fmt::format("{}; in golden rank {}", text, ranks_[cause.rank].rank->rank) : text;
+  return exchanged_ && !is_left_out ? fmt::format("{}; in golden rank {}", text, ranks_[cause.rank].rank->rank) : text;
 }
 
 void Unsharded::add_cause(const ShardCause& cause) {
@@ -335,7 +338,8 @@ void Unsharded::add_cause(const ShardCause& cause) {
   if (is_state && comparison_.findings.front().step < first_step_) return;  // what the step before has left
   const std::size_t index = first_step_ + cause.rank - (cause.in_step_before ? ranks_.size() : 0);
   ComparedStep& step = comparison_.steps[index];
-  const CatalogOp* culprit = step.target->ops[cause.op].op;
+  const bool is_left_out = cause.kind == FindingKind::missing;
+  const CatalogOp* culprit = is_left_out ? step.golden->ops[cause.left_out].op : step.target->ops[cause.op].op;
   const bool is_known =
       std::ranges::any_of(comparison_.findings, [&](const CompareFinding& known) { return known.culprit == culprit; });
   if (is_known) return;
@@ -356,7 +360,8 @@ void Unsharded::add_cause(const ShardCause& cause) {
   finding.kind = is_non_finite ? FindingKind::non_finite : cause.kind;
   finding.step = index;
   finding.op = &op;
-  finding.culprit = op.target.front();
+  finding.culprit = culprit;
+  finding.in_golden = is_left_out;
   finding.tensor = &slots.back();
   finding.place = cause.golden;
   finding.uncertain = cause.uncertain;

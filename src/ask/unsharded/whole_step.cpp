@@ -14,7 +14,8 @@ namespace {
 constexpr double kSpacings = 64;          // of rounding, as for the ends of a step
 constexpr double kSpacingsOfCoarser = 4;  // of two runs in different types
 constexpr double kMostTolerance = 1e-2;
-constexpr double kLeastSteps = 8;  // of rounding, between numbers too small for the type's precision
+constexpr double kSpacingsElsewhere = 4;  // of a half type, of a call at another place
+constexpr double kLeastSteps = 8;         // of rounding, between numbers too small for the type's precision
 
 std::vector<double> factors_of(std::size_t parts) {
   std::vector<double> factors = {1};
@@ -127,6 +128,10 @@ bool WholeStep::has_half_type(std::uint32_t golden) const {
                              [&](const CatalogTensor* output) { return is_half_of_both(*output); });
 }
 
+bool WholeStep::hides_a_term(std::uint32_t golden) const {
+  return has_half_type(golden) && is_addition(shared_type(golden_.ops[golden].op->op_type));
+}
+
 JoinLimits WholeStep::limits_of(const CatalogTensor& golden, SiteKind kind) const {
   JoinLimits limits;
   const double spacing = epsilon_of(golden.dtype);
@@ -172,7 +177,7 @@ std::optional<WholeStep::Label> WholeStep::found_alone(std::uint32_t golden, con
   for (std::size_t rank = 0; ranks > 1 && rank < ranks; ++rank) {
     one.alone = rank;
     Label label{State::found, one, join_outputs(golden, one)};
-    if (all_fit(label.outputs)) return label;
+    if (all_fit(label.outputs) && is_near(golden, label)) return label;
   }
   return std::nullopt;
 }
@@ -213,7 +218,18 @@ bool WholeStep::reads_noise(std::uint32_t golden) const {
 bool WholeStep::is_at_its_place(std::uint32_t golden, const Counterpart& with) const {
   const SiteCalls::Address& address = golden_calls_.address(golden);
   return with.site.place == address.site.place && with.stride == golden_calls_.at(address.site)->size() &&
-         with.first == address.number;
+         with.first == address.number && !counterparts_.is_elsewhere(address.site.module, with);
+}
+
+// Blocks of a network have results like each other's, as far as half types show: a call at another place must be nearer.
+bool WholeStep::is_near(std::uint32_t golden, const Label& label) const {
+  if (!has_half_type(golden) || is_at_its_place(golden, *label.where)) return true;
+  const bool is_elsewhere = counterparts_.is_elsewhere(golden_calls_.address(golden).site.module, *label.where);
+  return std::ranges::all_of(label.outputs, [&](const Joined& output) {
+    const TensorDifference& difference = output.difference;
+    if (is_elsewhere && difference.by == ComparedBy::statistics) return false;
+    return !output.possible || difference.relative() <= kSpacingsElsewhere * coarser_spacing(difference);
+  });
 }
 
 // Results of noise are noise, although two of them may come near each other by chance.
@@ -312,7 +328,7 @@ std::optional<WholeStep::Label> WholeStep::nearest(std::uint32_t golden,
   std::optional<Label> best;
   std::size_t most = 0;
   for (const Counterpart& with : candidates) {
-    if (with.site.type != address.site.type) continue;
+    if (with.site.type != address.site.type || counterparts_.is_elsewhere(address.site.module, with)) continue;
     Label label{State::differs, with, join_outputs(golden, with)};
     if (std::ranges::none_of(label.outputs, &Joined::possible)) continue;
     if (is_at_its_place(golden, with)) return label;
@@ -338,8 +354,10 @@ void WholeStep::look_at(std::uint32_t golden) {
     if (is_of_noise && !is_at_its_place(golden, with)) continue;  // noise is like other noise by chance
     Label label{State::found, with, join_outputs(golden, with)};
     const bool is_of_other_type = with.site.type != wanted.type;
+    if (!is_near(golden, label)) continue;
     if (!all_fit(label.outputs) || (is_of_other_type && lacks_results(golden_.ops[golden], label.outputs))) continue;
     const Errors noise = is_of_noise ? noise_of_found(golden, label) : Errors();
+    if (!is_of_noise) look_for_other_inputs(golden, label);
     keep(golden, std::move(label), noise);
     return look_for_factors(golden);
   }
@@ -411,6 +429,12 @@ const CompareInput* WholeStep::input_at(std::size_t rank, std::uint32_t golden, 
 
 Joined WholeStep::join_input(std::uint32_t golden, const CompareInput& input, const Counterpart& with) const {
   return beside(golden, input, with).joined;
+}
+
+Joined WholeStep::join_instead(std::uint32_t golden, const CompareInput& input, const Counterpart& with,
+                               const CatalogTensor& other) const {
+  const TensorParts parts = counterparts_.parts_of(with, beside(golden, input, with).slot);
+  return joined(parts, {golden_.rank, &other}, golden_calls_.address(golden).site.place.kind);
 }
 
 // Calls for each parameter are not of a micro-batch, although the number of micro-batches may divide theirs.

@@ -41,7 +41,8 @@ class WholeStep {
   struct Label {
     State state = State::unknown;
     std::optional<Counterpart> where;
-    std::vector<Joined> outputs;  // by output of the golden op; not possible: not compared
+    std::vector<Joined> outputs;                       // by output of the golden op; not possible: not compared
+    std::set<const CatalogTensor*> other_inputs = {};  // golden ones: what is read there comes from elsewhere
   };
   struct OtherNumber {
     std::uint32_t golden = kNoOp;
@@ -61,6 +62,8 @@ class WholeStep {
   std::size_t micro_batches() const { return counterparts_.micro_batches(); }
   // A result of the golden op is of a half type, and both ran in it.
   bool has_half_type(std::uint32_t golden) const;
+  // A sum in a half type, whose rounding may hide a term that differs: it is still in there.
+  bool hides_a_term(std::uint32_t golden) const;
   const SiteCalls::Address& address(std::uint32_t golden) const { return golden_calls_.address(golden); }
   const std::vector<OtherNumber>& other_numbers() const { return other_numbers_; }
   // Golden ops of the backward pass that give gradients with another factor than they read, or than in the steps before.
@@ -80,6 +83,9 @@ class WholeStep {
   const CompareInput* input_at(std::size_t rank, std::uint32_t golden, const CompareInput& input) const;
   // The input of a golden op beside what its counterpart reads there.
   Joined join_input(std::uint32_t golden, const CompareInput& input, const Counterpart& with) const;
+  // Another golden tensor beside what the counterpart reads at that input.
+  Joined join_instead(std::uint32_t golden, const CompareInput& input, const Counterpart& with,
+                      const CatalogTensor& other) const;
   // The tensor of a golden op of that kind beside what the rank's op, and its counterparts on other ranks, read.
   Joined join_read(std::size_t rank, std::uint32_t op, const CompareInput& input, const TensorOf& golden,
                    SiteKind kind) const;
@@ -106,6 +112,13 @@ class WholeStep {
   bool is_half_of_both(const CatalogTensor& golden) const;
   JoinLimits limits_of(const CatalogTensor& golden, SiteKind kind) const;
   bool reads_noise(std::uint32_t golden) const;
+  const Joined* found_maker(const CompareInput& input, std::uint32_t* op) const;
+  bool was_found(const CompareInput& input) const;
+  bool is_explained_by_maker(const CompareInput& input, const Joined& read) const;
+  bool is_far_from_found(std::uint32_t golden, const CompareInput& input, const Counterpart& with,
+                         const Joined& read) const;
+  void look_for_other_inputs(std::uint32_t golden, Label& label) const;
+  bool is_near(std::uint32_t golden, const Label& label) const;
   bool is_at_its_place(std::uint32_t golden, const Counterpart& with) const;
   Errors noise_of_found(std::uint32_t golden, const Label& label) const;
   Errors explained(std::uint32_t golden, const Counterpart& with, const std::vector<Joined>& outputs) const;

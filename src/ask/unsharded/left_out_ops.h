@@ -1,0 +1,15 @@
+// Golden ops that the sharded run leaves out: a residual, a scale, a norm, an activation.
+#pragma once
+
+#include <optional>
+
+#include "ask/unsharded/causes.h"
+
+namespace sonde {
+
+// Of the golden ops without a counterpart that lead to the input, which differs: the first one, if the ranks read here
+// what it reads.
+std::optional<ShardCause> left_out_before(const WholeStep& step, std::uint32_t golden, const CompareInput& input,
+                                          const Joined& joined);
+
+}  // namespace sonde
