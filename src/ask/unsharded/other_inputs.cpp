@@ -1,9 +1,9 @@
-// Ops whose results fit, although they read something else than the golden op: an op before them is on one side alone.
+#include "ask/unsharded/other_inputs.h"
+
 #include <algorithm>
 
 #include "ask/compare/tolerance.h"
 #include "ask/unsharded/op_evidence.h"
-#include "ask/unsharded/whole_step.h"
 
 namespace sonde {
 namespace {
@@ -35,77 +35,101 @@ bool is_close(const Joined& joined, const Joined& than) {
          kNearer * relative < than.difference.relative();
 }
 
-}  // namespace
+class OtherInputs {
+ public:
+  using State = WholeStep::State;
+
+  // `label`: of the op, which was found.
+  OtherInputs(const WholeStep& step, std::uint32_t golden, const WholeStep::Label& label)
+      : step_(step), golden_(golden), label_(label) {}
+
+  std::set<const CatalogTensor*> find() const;
+
+ private:
+  const CompareOp& op(std::uint32_t golden) const { return step_.golden().ops[golden]; }
+  const Joined* found_result(const CompareInput& input) const;
+  bool was_found(const CompareInput& input) const;
+  bool is_explained_by_result(const CompareInput& input, const Joined& read) const;
+  bool is_far_from_found(const CompareInput& input, const Joined& read) const;
+
+  const WholeStep& step_;
+  const std::uint32_t golden_;
+  const WholeStep::Label& label_;
+};
 
 // The result of a golden op that is in the input, behind ops that only move it; null: none was found.
-const Joined* WholeStep::found_maker(const CompareInput& input, std::uint32_t* op) const {
+const Joined* OtherInputs::found_result(const CompareInput& input) const {
   const CompareInput* at = &input;
-  while (at->from != kNoOp && labels_[at->from].state == State::unknown && only_moves(golden_.ops[at->from])) {
-    const std::vector<CompareInput>& inputs = golden_.ops[at->from].inputs;
+  while (at->from != kNoOp && step_.label(at->from).state == State::unknown && only_moves(op(at->from))) {
+    const std::vector<CompareInput>& inputs = op(at->from).inputs;
     if (inputs.empty() || (inputs.front().from != kNoOp && inputs.front().from >= at->from)) return nullptr;
     at = &inputs.front();
   }
-  if (at->from == kNoOp || labels_[at->from].state != State::found) return nullptr;
-  *op = at->from;
-  const std::vector<Joined>& outputs = labels_[at->from].outputs;
+  if (at->from == kNoOp || step_.label(at->from).state != State::found) return nullptr;
+  const std::vector<Joined>& outputs = step_.label(at->from).outputs;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    if (golden_.ops[at->from].outputs[i]->slot == at->from_slot) return &outputs[i];
+    if (op(at->from).outputs[i]->slot == at->from_slot) return &outputs[i];
   }
   return nullptr;
 }
 
 // It is what its golden maker gives, and that was found, or has no counterpart and is made of such.
-bool WholeStep::was_found(const CompareInput& input) const {
+bool OtherInputs::was_found(const CompareInput& input) const {
   if (input.from == kNoOp) return true;
-  if (labels_[input.from].state == State::found) {
-    std::uint32_t op = kNoOp;
-    const Joined* made = found_maker(input, &op);
+  if (step_.label(input.from).state == State::found) {
+    const Joined* const made = found_result(input);
     return made != nullptr && made->fits;
   }
-  return labels_[input.from].state == State::unknown &&
-         std::ranges::all_of(golden_.ops[input.from].inputs, [&](const CompareInput& before) {
+  return step_.label(input.from).state == State::unknown &&
+         std::ranges::all_of(op(input.from).inputs, [&](const CompareInput& before) {
            return !before.is_read || (before.from < input.from && was_found(before)) || before.from == kNoOp;
          });
 }
 
 // Of parts of a sum, statistics show the mean alone: what is read is apart by rounding that the mean does not show.
-bool WholeStep::is_explained_by_maker(const CompareInput& input, const Joined& read) const {
-  std::uint32_t op = kNoOp;
-  const Joined* made = found_maker(input, &op);
+bool OtherInputs::is_explained_by_result(const CompareInput& input, const Joined& read) const {
+  const Joined* const made = found_result(input);
   return made != nullptr && is_known_by_mean(*made) && read.difference.different_non_finite == 0 &&
          read.difference.relative() <= kNearSpacings * coarser_spacing(read.difference);
 }
 
 // It is far from the golden input, whose maker was found near, or near to what a golden op reads that was not found.
-bool WholeStep::is_far_from_found(std::uint32_t golden, const CompareInput& input, const Counterpart& with,
-                                  const Joined& read) const {
+bool OtherInputs::is_far_from_found(const CompareInput& input, const Joined& read) const {
   if (!is_far(read)) return false;
-  std::uint32_t op = kNoOp;
-  if (const Joined* made = found_maker(input, &op)) return is_close(*made, read);
-  if (labels_[input.from].state != State::unknown) return false;
-  return std::ranges::any_of(golden_.ops[input.from].inputs, [&](const CompareInput& before) {
+  if (const Joined* const made = found_result(input)) return is_close(*made, read);
+  if (step_.label(input.from).state != State::unknown) return false;
+  return std::ranges::any_of(op(input.from).inputs, [&](const CompareInput& before) {
     const bool is_value = before.is_read && before.tensor->recorded() && !before.tensor->constant;
     if (!is_value || before.tensor->parameter.is_parameter() || !was_found(before)) return false;
-    return is_close(join_instead(golden, input, with, *before.tensor), read);
+    return is_close(step_.join_instead(golden_, input, *label_.where, *before.tensor), read);
   });
 }
 
-// Results that fit may say little: of a sum, of whose parts the mean alone is known, or a masked one; where a half type rounds a term away,
-// or hides that results are far apart. `label`: of an op that was found.
-void WholeStep::look_for_other_inputs(std::uint32_t golden, Label& label) const {
-  if (golden_calls_.address(golden).site.place.kind != SiteKind::forward) return;
-  const bool says_little = !golden_step_.is_sharded() && std::ranges::any_of(label.outputs, is_known_little);
-  const bool gives_far = has_half_type(golden) && std::ranges::any_of(label.outputs, is_far);
-  if (!says_little && !gives_far && !hides_a_term(golden)) return;
-  for (const CompareInput& input : golden_.ops[golden].inputs) {
+// Results that fit may say little: of a sum of whose parts the mean alone is known, or of masked scores; where a half type
+// rounds a term away, or hides that results are far apart.
+std::set<const CatalogTensor*> OtherInputs::find() const {
+  std::set<const CatalogTensor*> found;
+  if (step_.address(golden_).site.place.kind != SiteKind::forward) return found;
+  const bool says_little = !step_.golden_step().is_sharded() && std::ranges::any_of(label_.outputs, is_known_little);
+  const bool gives_far = step_.has_half_type(golden_) && std::ranges::any_of(label_.outputs, is_far);
+  const bool hides = says_little || step_.hides_a_term(golden_);
+  if (!hides && !gives_far) return found;
+  for (const CompareInput& input : op(golden_).inputs) {
     if (!input.is_read || input.from == kNoOp || !input.tensor->recorded() || !was_found(input)) continue;
-    const Joined read = join_input(golden, input, *label.where);
-    if (!read.possible || noise_.explains(input, read)) continue;
-    const bool is_other = read.fits ? gives_far && is_far_from_found(golden, input, *label.where, read)
-                                    : (says_little || hides_a_term(golden)) && !is_explained_by_maker(input, read);
-    if (is_other) label.other_inputs.insert(input.tensor);
+    const Joined read = step_.join_input(golden_, input, *label_.where);
+    if (!read.possible || step_.noise().explains(input, read)) continue;
+    const bool is_other =
+        read.fits ? gives_far && is_far_from_found(input, read) : hides && !is_explained_by_result(input, read);
+    if (is_other) found.insert(input.tensor);
   }
-  if (!label.other_inputs.empty()) label.state = State::differs;
+  return found;
+}
+
+}  // namespace
+
+std::set<const CatalogTensor*> other_inputs(const WholeStep& step, std::uint32_t golden,
+                                            const WholeStep::Label& label) {
+  return OtherInputs(step, golden, label).find();
 }
 
 }  // namespace sonde

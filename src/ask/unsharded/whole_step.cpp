@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ask/unsharded/other_inputs.h"
 #include "ground/model/gradient_name.h"
 #include "plan/config/op_types.h"
 #include "read/operators/op_questions.h"
@@ -357,7 +358,8 @@ void WholeStep::look_at(std::uint32_t golden) {
     if (!is_near(golden, label)) continue;
     if (!all_fit(label.outputs) || (is_of_other_type && lacks_results(golden_.ops[golden], label.outputs))) continue;
     const Errors noise = is_of_noise ? noise_of_found(golden, label) : Errors();
-    if (!is_of_noise) look_for_other_inputs(golden, label);
+    if (!is_of_noise) label.other_inputs = other_inputs(*this, golden, label);
+    if (!label.other_inputs.empty()) label.state = State::differs;
     keep(golden, std::move(label), noise);
     return look_for_factors(golden);
   }

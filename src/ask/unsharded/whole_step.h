@@ -62,7 +62,7 @@ class WholeStep {
   std::size_t micro_batches() const { return counterparts_.micro_batches(); }
   // A result of the golden op is of a half type, and both ran in it.
   bool has_half_type(std::uint32_t golden) const;
-  // A sum in a half type, whose rounding may hide a term that differs: it is still in there.
+  // A sum in a half type: a term that differs may be less than its rounding, and is in it nevertheless.
   bool hides_a_term(std::uint32_t golden) const;
   const SiteCalls::Address& address(std::uint32_t golden) const { return golden_calls_.address(golden); }
   const std::vector<OtherNumber>& other_numbers() const { return other_numbers_; }
@@ -112,12 +112,6 @@ class WholeStep {
   bool is_half_of_both(const CatalogTensor& golden) const;
   JoinLimits limits_of(const CatalogTensor& golden, SiteKind kind) const;
   bool reads_noise(std::uint32_t golden) const;
-  const Joined* found_maker(const CompareInput& input, std::uint32_t* op) const;
-  bool was_found(const CompareInput& input) const;
-  bool is_explained_by_maker(const CompareInput& input, const Joined& read) const;
-  bool is_far_from_found(std::uint32_t golden, const CompareInput& input, const Counterpart& with,
-                         const Joined& read) const;
-  void look_for_other_inputs(std::uint32_t golden, Label& label) const;
   bool is_near(std::uint32_t golden, const Label& label) const;
   bool is_at_its_place(std::uint32_t golden, const Counterpart& with) const;
   Errors noise_of_found(std::uint32_t golden, const Label& label) const;

@@ -222,7 +222,7 @@ void Run::abandon() {
 
 // A program that only starts the processes that train: its own operators prepared them, and do not count as steps.
 void Run::leave_to_children() {
-  const bool no_model = clock_.provisional() || clock_.steps_begun() + clock_.evaluations_begun() == 0;
+  const bool no_model = clock_.provisional() || clock_.steps_begun() + clock_.evaluations().begun == 0;
   if (!no_model || named_host_.exists() || !is_recorded_by_children(plan_.path)) return;
   children_record_ = true;
   apply(clock_.modules_exist());

@@ -42,13 +42,13 @@ void StepClock::close(std::uint32_t graph, std::vector<StepChange>& changes) {
 
 // Forwards without gradients in training steps end with these steps.
 void StepClock::close_references(std::uint64_t all_but, std::vector<StepChange>& changes) {
-  const std::uint32_t graph = reference_graph();
+  const std::uint32_t graph = references().graph;
   if (graph != 0 && counter_[graph].step != all_but) close(graph, changes);
 }
 
-std::uint64_t StepClock::begun_of(Quiet kind) const {
+StepClock::QuietSteps StepClock::quiet_steps(Quiet kind) const {
   const std::uint32_t graph = graph_of_[static_cast<int>(kind)];
-  return graph != 0 ? counter_[graph].begun : 0;
+  return {graph, graph == 0 ? 0 : counter_[graph].begun};
 }
 
 bool StepClock::by_optimizer(bool optimizer_alive) const {
@@ -100,7 +100,7 @@ std::vector<StepChange> StepClock::root_forward(bool has_parameters, bool grad_e
   forward_since_step_ = true;
   quiet_ran_last_ = false;
   gap_.with_gradients(stepped_ || !counter_[kTraining].open);
-  if (const std::uint32_t graph = evaluation_graph()) close(graph, changes);
+  if (const std::uint32_t graph = evaluations().graph) close(graph, changes);
   Counter& training = counter_[kTraining];
   const bool goes_on = std::exchange(by_operator_, false);
   const bool ends = training.open && !goes_on && (stepped_ || !by_optimizer(optimizer_alive));
@@ -138,7 +138,7 @@ bool StepClock::is_of_training_step(const QuietForward& forward) {
 
 void StepClock::open_quiet(Quiet kind, std::vector<StepChange>& changes) {
   std::uint32_t& graph = graph_of_[static_cast<int>(kind)];
-  if (graph == 0) graph = evaluation_graph() == 0 && reference_graph() == 0 ? 1 : 2;
+  if (graph == 0) graph = evaluations().graph == 0 && references().graph == 0 ? 1 : 2;
   quiet_graph_ = graph;
   if (kind == Quiet::evaluation) {
     close(graph, changes);
@@ -268,7 +268,7 @@ bool StepClock::is_over() const {
   const std::optional<std::uint64_t> last = chosen_.last();
   if (!last || switched_ || provisional_) return false;
   const Counter& training = counter_[kTraining];
-  const Counter& counter = training.begun > 0 ? training : counter_[evaluation_graph()];
+  const Counter& counter = training.begun > 0 ? training : counter_[evaluations().graph];
   if (counter.begun == 0) return false;
   return counter.step > *last || (counter.step == *last && !counter.open);
 }

@@ -78,9 +78,8 @@ class StepClock {
   // From the first call on, this alone decides what is chosen, with immediate effect.
   std::vector<StepChange> set_recording(bool on);
   void set_step(std::uint64_t step);  // of the step that begins next
-  void next_is_asked_for(bool asked_for) {
-    asked_for_ = asked_for;
-  }  // the step that begins next works on such a request
+  // The step that begins next works on such a request.
+  void next_is_asked_for(bool asked_for) { asked_for_ = asked_for; }
   // An engine's step is over: what runs until the next one belongs to none.
   std::vector<StepChange> step_over();
 
@@ -103,12 +102,14 @@ class StepClock {
   bool manual() const { return rule_ == StepRule::manual; }
   bool discovering() const { return discovering_; }
   std::uint64_t steps_begun() const { return counter_[0].begun; }  // of training
-  std::uint64_t evaluations_begun() const { return begun_of(Quiet::evaluation); }
+  // Steps without gradients, of one kind.
+  struct QuietSteps {
+    std::uint32_t graph = 0;  // 0: there was none
+    std::uint64_t begun = 0;
+  };
+  QuietSteps evaluations() const { return quiet_steps(Quiet::evaluation); }
   // Training steps with forwards without gradients of their own.
-  std::uint64_t references_begun() const { return begun_of(Quiet::reference); }
-  // 0: there was none.
-  std::uint32_t evaluation_graph() const { return graph_of_[static_cast<int>(Quiet::evaluation)]; }
-  std::uint32_t reference_graph() const { return graph_of_[static_cast<int>(Quiet::reference)]; }
+  QuietSteps references() const { return quiet_steps(Quiet::reference); }
 
  private:
   enum class Quiet { evaluation, reference };
@@ -128,7 +129,7 @@ class StepClock {
   void close_references(std::uint64_t all_but, std::vector<StepChange>& changes);
   void open_quiet(Quiet kind, std::vector<StepChange>& changes);
   bool by_optimizer(bool optimizer_alive) const;
-  std::uint64_t begun_of(Quiet kind) const;
+  QuietSteps quiet_steps(Quiet kind) const;
   bool is_of_training_step(const QuietForward& forward);
   void count_quiet(const QuietForward& forward, std::vector<StepChange>& changes);
   bool root_called(bool has_parameters, std::vector<StepChange>& changes);

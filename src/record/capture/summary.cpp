@@ -53,18 +53,18 @@ std::string what_was_found(const SessionEnd& end) REQUIRES(session_lock) {
 std::string how_steps_were_counted(const SessionEnd& end) REQUIRES(session_lock) {
   if (end.named_owner || end.clock.manual()) return "";
   std::string ran;
-  if (end.clock.references_begun() > 0) {
+  if (end.clock.references().begun > 0) {
     ran += fmt::format("; operators without gradients inside a training step have its number, in graph {}",
-                       end.clock.reference_graph());
+                       end.clock.references().graph);
   }
-  if (end.clock.evaluations_begun() > 0) {
-    ran += fmt::format("; evaluation counts its own steps, in graph {}", end.clock.evaluation_graph());
+  if (end.clock.evaluations().begun > 0) {
+    ran += fmt::format("; evaluation counts its own steps, in graph {}", end.clock.evaluations().graph);
   }
   if (ran.empty()) return "";
   if (end.clock.steps_begun() == 0) {  // no training: nothing but forwards without gradients
     return fmt::format(
         "\nsonde: a step is one forward of the model, in graph {}; sonde_settings.step sets another rule",
-        end.clock.evaluation_graph());
+        end.clock.evaluations().graph);
   }
   const bool by_forward = end.plan.sonde.step == StepRule::forward;
   return fmt::format("\nsonde: a step is {}{}; sonde_settings.step sets another rule",
@@ -75,7 +75,7 @@ std::string how_steps_were_counted(const SessionEnd& end) REQUIRES(session_lock)
 // "training steps 0-3, evaluation steps 0-1"
 std::string steps_that_ran(const SessionEnd& end) REQUIRES(session_lock) {
   const std::uint64_t first = end.plan.first_step();
-  const std::uint64_t training = end.clock.steps_begun(), evaluation = end.clock.evaluations_begun();
+  const std::uint64_t training = end.clock.steps_begun(), evaluation = end.clock.evaluations().begun;
   std::string ran;
   if (training > 0) ran += fmt::format("training steps {}-{}", first, first + training - 1);
   if (training > 0 && evaluation > 0) ran += ", ";
@@ -92,7 +92,7 @@ std::string why_no_step(const SessionEnd& end) REQUIRES(session_lock) {
     return fmt::format("no step matched iteration \"{}\" (steps {}-{} ran)", end.plan.iteration.text(),
                        host.steps().first_seen(), host.steps().last_seen());
   }
-  if (end.clock.steps_begun() + end.clock.evaluations_begun() == 0) {
+  if (end.clock.steps_begun() + end.clock.evaluations().begun == 0) {
     return "no step began: no module was called, and no operator ran that belongs to none; where modules are used "
            "without being called, set sonde_settings.step to \"manual\" and call sonde.step() at the end of each step";
   }
@@ -167,7 +167,7 @@ std::string size_text(std::uint64_t bytes) {
 // The steps that began after the recording had stopped; the one in which it did may lack operators.
 std::string steps_without_recording(const SessionEnd& end) REQUIRES(session_lock) {
   if (!end.failed || end.named_host.exists()) return "";
-  const std::uint64_t ran = end.clock.steps_begun() + end.clock.evaluations_begun();
+  const std::uint64_t ran = end.clock.steps_begun() + end.clock.evaluations().begun;
   if (ran <= end.totals.steps) return "; nothing is recorded from there on";
   return fmt::format("; {} of {} that ran are missing", ran - end.totals.steps, count_text(ran, "step"));
 }

@@ -300,8 +300,8 @@ TEST(StepClock, EvaluationAndReferenceModelsHaveAGraphEach) {
   p.own(1, true).own(1, true);  // before training
   p.forward().other().optimizer_steps().forward().other();
   EXPECT_EQ(p.log(), "+1.0 -1.0 +1.1 -1.1 +0.0 +2.0 -2.0 -0.0 +0.1 +2.1 ");
-  EXPECT_EQ(p.clock().evaluation_graph(), 1u);
-  EXPECT_EQ(p.clock().reference_graph(), 2u);
+  EXPECT_EQ(p.clock().evaluations().graph, 1u);
+  EXPECT_EQ(p.clock().references().graph, 2u);
 }
 
 TEST(StepClock, WithoutAnOptimizerEveryForwardWithoutGradientsIsEvaluation) {
