@@ -147,9 +147,7 @@ def _say_what_has_moved() -> None:
     if any(name in sys.modules for name in _MODULES):
         return
     for name in [name for name in sys.modules if name.startswith("vllm.") and name.endswith("model_runner")]:
-        say_once(
-            f"sonde: {name} is no module that Sonde knows: warm-up runs are recorded too, and requests are not known"
-        )
+        say_once(f"sonde: Sonde does not know {name}: warm-up runs are recorded too, and requests are not known")
 
 
 def _watch_module(module: ModuleType) -> None:
