@@ -95,8 +95,10 @@ def test_a_schedule_records_its_steps_under_the_numbers_of_the_loop(directory):
     assert good[-1][1:] == ["11", "12", "13"]
 
 
-@pytest.mark.parametrize("tracker", ["tensorboard", "wandb", "mlflow"])
+@pytest.mark.parametrize("tracker", ["tensorboard", "tensorboard-of-the-program", "wandb", "mlflow"])
 def test_the_finding_is_where_the_other_numbers_of_the_training_are(tracker, directory):
-    need(tracker)
-    run = python("trackers", directory, tracker)
+    need(tracker.partition("-")[0])
+    place = directory / tracker
+    place.mkdir()
+    run = python("trackers", place, tracker)
     assert run.stdout.splitlines()[-1].endswith("found"), run.stdout + run.stderr
