@@ -84,10 +84,11 @@ def test_the_trainers_log_names_operator_line_and_step_and_the_bits_are_the_same
     assert "sonde: " not in "".join(of_bare) and "nothing wrong" not in of_bad and "first bad" not in of_good
 
 
-def test_the_history_of_transformers_contains_the_finding(directory):
+def test_the_history_of_transformers_and_on_alert_get_the_finding(directory):
     (_, bad, _, good), _ = execute("trainer", directory)
-    assert [line.partition(" (")[0] for line in bad[-1]] == ["sonde: first bad: Default/network-Small/log-op0"]
-    assert "nothing wrong" in good[-1][0]
+    lines = [line.partition(" (")[0] for line in bad[-1]]
+    assert lines == ["sonde: first bad: Default/network-Small/log-op0", "alert: log in step 2"]
+    assert len(good[-1]) == 1 and "nothing wrong" in good[-1][0]
 
 
 def test_a_schedule_records_its_steps_under_the_numbers_of_the_loop(directory):
