@@ -52,8 +52,13 @@ def harmless(function: _Function) -> _Function:
     return guarded  # type: ignore[return-value]
 
 
+_without_host: set[str] = set()  # plug-ins
+
+
 def warn(plugin: str, why: str) -> None:
-    """One line, once."""
+    """One line, once. Where the host is another than the plug-in needs, all else comes from that, and is not said."""
+    if plugin in _without_host:
+        return
     say_once(f"sonde: {plugin.removeprefix('sonde.')}: {why}; the training goes on")
 
 
@@ -77,6 +82,7 @@ def host_class(plugin: str, *places: str) -> Any:
         except (ImportError, AttributeError):
             continue
     warn(plugin, f"this version of the host has no {' or '.join(places).replace(':', '.')}")
+    _without_host.add(plugin)
     return _Inert
 
 
