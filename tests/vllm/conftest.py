@@ -160,7 +160,9 @@ def serve(place):
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         own = ["vllm", "serve", place / "model", "--load-format", "dummy", "--served-model-name", "tiny"]
-        command = [CLI, "run", "--out", out, *options, "--", *own, "--host", "127.0.0.1", "--port", port]
+        # Without time to end, vLLM kills its workers at once.
+        own += ["--host", "127.0.0.1", "--port", port, "--shutdown-timeout", "60"]
+        command = [CLI, "run", "--out", out, *options, "--", *own]
         log = out.with_suffix(".log")
         with log.open("w") as file:
             process = subprocess.Popen(
@@ -178,8 +180,8 @@ def serve(place):
                     time.sleep(0.5)
                 yield server
             finally:
-                with contextlib.suppress(subprocess.TimeoutExpired, ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C in a terminal
+                process.send_signal(signal.SIGTERM)  # `sonde run` passes it on
+                with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(timeout=120)
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)

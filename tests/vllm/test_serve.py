@@ -33,5 +33,5 @@ def test_the_request_with_the_fault_is_named(served, sonde):
     assert first["op_type"] == "log" and first["code"]["source_file"].endswith("planted.py"), first
     assert "in rows of request cmpl-long-0" in " ".join(first["evidence"]), first["evidence"]
     healthy = sonde("first-bad", dump, "--request", "cmpl-last-0", "--json")
-    assert healthy.status in (0, 3), healthy.stderr  # 3: vLLM may kill its worker before that has closed the dump
+    assert healthy.status == 0, healthy.stderr
     assert json.loads(healthy.stdout)["first"] is None
