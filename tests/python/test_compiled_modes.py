@@ -274,7 +274,8 @@ def test_dynamo_compiles_nothing_of_ours_where_a_graph_breaks(tmp_path):
     assert len(list(tmp_path.glob("dump/rank_0/*/0/[0-9]*"))) == 3
 
 
-def test_a_compiled_module_whose_call_is_its_own_has_its_name(train, config, dump):
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_module_whose_call_is_its_own_has_its_name(train, config, dump, compiled):
     """As vLLM's: its __call__ is not PyTorch's, and calls what is compiled."""
     source = """
     import torch
@@ -303,8 +304,7 @@ def test_a_compiled_module_whose_call_is_its_own_has_its_name(train, config, dum
     with torch.inference_mode():
         Outer()(torch.ones(2, 4))
     """
-    for compiled in (False, True):
-        run = train(source.replace("COMPILED", str(compiled)), config())
-        assert run.status == 0, run.stderr
-        names = {op.op_name for op in sonde.open(dump).ops if not op.is_parameter}
-        assert any(name.startswith("Default/network-Outer/model-Inner/up-Linear/") for name in names), names
+    run = train(source.replace("COMPILED", str(compiled)), config())
+    assert run.status == 0, run.stderr
+    names = {op.op_name for op in sonde.open(dump).ops if not op.is_parameter}
+    assert any(name.startswith("Default/network-Outer/model-Inner/up-Linear/") for name in names), names
