@@ -23,8 +23,14 @@ def main() -> int:
 
 
 def native_command() -> str | None:
-    """Its path: beside this command, or among the scripts of this Python."""
-    for directory in (os.path.dirname(os.path.abspath(sys.argv[0])), sysconfig.get_path("scripts")):
+    """Its path: beside this command, among the scripts of this Python, or of the environment that has this module."""
+    packages = os.path.dirname(os.path.abspath(__file__))
+    for directory in (
+        os.path.dirname(os.path.abspath(sys.argv[0])),
+        sysconfig.get_path("scripts"),
+        os.path.join(packages, *[os.pardir] * 3, "bin"),  # lib/python3.x/site-packages
+        os.path.join(packages, "bin"),  # pip install --target
+    ):
         path = os.path.join(directory, "sonde")
         try:
             with open(path, "rb") as file:

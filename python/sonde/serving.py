@@ -6,10 +6,13 @@ vLLM calls its model with made-up tokens: before it serves, to measure its memor
 later while another data-parallel rank works. Its model runner executes one batch of requests in `execute_model`. These
 methods are replaced when their module is imported, in every process that may record. A step begins when the runner
 prepares its batch, and is over when the tokens are sampled.
+
+A graph from vLLM's compile cache has no taps. So a process that may record compiles anew, as with the variable below.
 """
 
 import functools
 import os
+import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, Protocol
@@ -35,10 +38,15 @@ _WARM_UPS = (
 _STEP = "execute_model"
 _ENDS = ("sample_tokens", "pool")  # where execute_model() gives no result, one of them does
 _PREPARE = ("_prepare_inputs", "prepare_inputs")
+_NO_CACHE = "VLLM_DISABLE_COMPILE_CACHE"
+_COUNTERS = "vllm.compilation.counter"
+_LOADED = ("num_aot_artifacts_loaded", "num_compiled_artifacts_loaded")
 
 
 class Engine(Protocol):
     """The host that records, as this module needs it."""
+
+    roots_seen: bool  # a model has run
 
     def leave_out(self, change: int) -> None:
         """A warm-up run begins (1) or ends (-1)."""
@@ -78,6 +86,7 @@ class _Serving:
         """The engine begins a step."""
         if self.host is not None and self.depth == 0:
             self.host.engine_step()
+            _say_what_came_from_the_cache()
 
     def step_over(self) -> None:
         """The step of the engine is over."""
@@ -111,6 +120,8 @@ def attach(host: Engine) -> Callable[[], None]:
             if _serving.left_out:
                 report("notice", _line_about(_serving.left_out))
             _serving.left_out = 0
+            if host.roots_seen:
+                _say_what_has_moved()
 
     return detach
 
@@ -122,7 +133,25 @@ def _line_about(count: int) -> str:
     )
 
 
+def _say_what_came_from_the_cache() -> None:
+    counter: Any = getattr(sys.modules.get(_COUNTERS), "compilation_counter", None)
+    if any(getattr(counter, name, 0) for name in _LOADED):
+        say_once(
+            "sonde: vLLM took compiled graphs from its cache: they have no taps and are not recorded node by node; "
+            f"{_NO_CACHE}=1 compiles them anew"
+        )
+
+
+def _say_what_has_moved() -> None:
+    """A model has run, and none of our modules was met although there are some for the same."""
+    if any(name in sys.modules for name in _MODULES):
+        return
+    for name in [name for name in sys.modules if name.startswith("vllm.") and name.endswith("model_runner")]:
+        say_once(f"sonde: Sonde does not know {name}: warm-up runs are recorded too, and requests are not known")
+
+
 def _watch_module(module: ModuleType) -> None:
+    os.environ.setdefault(_NO_CACHE, "1")
     for runner in _runners(module):
         for name in _WARM_UPS:
             if callable(vars(runner).get(name)):

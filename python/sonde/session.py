@@ -14,8 +14,9 @@ from typing import Any, Protocol, TypeAlias
 
 import sonde_early
 
-from . import _core, environment
+from . import _core, alerts, environment
 from . import host as host_facts
+from .alerts import OnAlert
 from .console import report
 from .distribution import complaint_about_another
 from .errors import Error
@@ -70,19 +71,26 @@ _life = threading.RLock()  # held while a session starts or stops; a signal hand
 _attached: list[Host] = []  # the frameworks that are watched
 _settings: Settings | None = None  # the session's configuration, if it can be read as JSON
 _again: Callable[[], None] | None = None  # begins a session with the same configuration: for forked children
+_alerts: list[alerts.Alerts] = []  # what looks for findings while the session runs
 _search: _Search | None = None  # for the first model of this process, which may never run one
 _of_parent: list[Host] = []  # the frameworks that the parent of this forked child watched
 # Set by the package: writes the graphs of a session with this configuration, which has ended, in GE's forms.
 write_graphs: Callable[[Settings], None] | None = None
 
 
-def start(config: StrPath | Settings | Configured) -> None:
+def start(
+    config: StrPath | Settings | Configured, *, on_alert: OnAlert | None = None, alert: str | Iterable[str] = "bad"
+) -> None:
     """Start recording under `config`: the path of a configuration file, a dictionary with the same content, or an
     object whose configuration() gives one (sonde.torchair.CompilerConfig).
+
+    `on_alert` is called with the first finding of each `alert`, "bad" or a condition of sonde watch, as `sonde run
+    --alert` takes them: in a thread while the training runs, or when it ends. An exception in it is a line on stderr.
 
     Works before or after the framework is imported. Raises Error with everything that is wrong in the file; nothing is
     written then. Warnings go to stderr.
     """
+    conditions = alerts.checked(alert, on_alert)
     if hasattr(config, "configuration"):
         config = config.configuration()
     global _settings, _again
@@ -98,6 +106,15 @@ def start(config: StrPath | Settings | Configured) -> None:
             again = config if isinstance(config, dict) else path
             _again = lambda: start(again)  # noqa: E731
         _attach()
+        if on_alert is not None:
+            add_alerts(conditions, on_alert)
+
+
+def add_alerts(conditions: list[str], on_alert: OnAlert) -> None:
+    """`on_alert` is called for findings of the session that runs, as by start()."""
+    begun = alerts.begin(directory(), conditions, on_alert)
+    if begun is not None:
+        _alerts.append(begun)
 
 
 def stop() -> str:
@@ -115,9 +132,12 @@ def stop() -> str:
             summary = _core.stop()
             summary += _why_no_target(summary) + _why_it_ended()
             _write_graphs()
+            looking = list(_alerts)
             _forget()
     if summary:
         report("summary", summary)
+    for one in looking:  # not under the lock: the function may call stop(), too
+        one.end()
     return summary
 
 
@@ -259,6 +279,8 @@ def capture(
     iteration: int | str = "all",
     kernels: str | Iterable[str] = (),
     statistics: Iterable[str] | None = None,
+    on_alert: OnAlert | None = None,
+    alert: str | Iterable[str] = "bad",
 ) -> Iterator[Capture]:
     """Record what runs inside the `with` block.
 
@@ -267,8 +289,8 @@ def capture(
         loss.backward()
     print(session.summary)
 
-    Either `config` as for start(), or `out`, the directory to write to, with what to save there. Raises Error when it
-    is neither or both, and as start() does.
+    Either `config` as for start(), or `out`, the directory to write to, with what to save there; `on_alert` and `alert`
+    as for start(). Raises Error when it is neither or both, and as start() does.
     """
     if (config is None) == (out is None):
         raise Error("sonde.capture() takes either a configuration or out=DIRECTORY")
@@ -278,7 +300,7 @@ def capture(
         config = settings(out, saved_data=saved_data, iteration=iteration, kernels=kernels, statistics=statistics)
     assert config is not None
     session = Capture(_path_of(config))
-    start(config)
+    start(config, on_alert=on_alert, alert=alert)
     try:
         yield session
     finally:
@@ -516,6 +538,7 @@ def _forget() -> None:
     _owner = _by_a_switch = _again = None
     _with_model = _ended = False
     _attached.clear()
+    _alerts.clear()
     sonde_early.waiting = None
 
 

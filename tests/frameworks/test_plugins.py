@@ -84,10 +84,11 @@ def test_the_trainers_log_names_operator_line_and_step_and_the_bits_are_the_same
     assert "sonde: " not in "".join(of_bare) and "nothing wrong" not in of_bad and "first bad" not in of_good
 
 
-def test_the_history_of_transformers_contains_the_finding(directory):
+def test_the_history_of_transformers_and_on_alert_get_the_finding(directory):
     (_, bad, _, good), _ = execute("trainer", directory)
-    assert [line.partition(" (")[0] for line in bad[-1]] == ["sonde: first bad: Default/network-Small/log-op0"]
-    assert "nothing wrong" in good[-1][0]
+    lines = [line.partition(" (")[0] for line in bad[-1]]
+    assert lines == ["sonde: first bad: Default/network-Small/log-op0", "alert: log in step 2"]
+    assert len(good[-1]) == 1 and "nothing wrong" in good[-1][0]
 
 
 def test_a_schedule_records_its_steps_under_the_numbers_of_the_loop(directory):
@@ -95,8 +96,10 @@ def test_a_schedule_records_its_steps_under_the_numbers_of_the_loop(directory):
     assert good[-1][1:] == ["11", "12", "13"]
 
 
-@pytest.mark.parametrize("tracker", ["tensorboard", "wandb", "mlflow"])
+@pytest.mark.parametrize("tracker", ["tensorboard", "tensorboard-of-the-program", "wandb", "mlflow"])
 def test_the_finding_is_where_the_other_numbers_of_the_training_are(tracker, directory):
-    need(tracker)
-    run = python("trackers", directory, tracker)
+    need(tracker.partition("-")[0])
+    place = directory / tracker
+    place.mkdir()
+    run = python("trackers", place, tracker)
     assert run.stdout.splitlines()[-1].endswith("found"), run.stdout + run.stderr

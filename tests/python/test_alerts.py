@@ -1,4 +1,4 @@
-"""`sonde run --alert`: a running training's dump is asked, and the first finding of a condition is passed on."""
+"""`sonde run --alert`, and `on_alert` in Python: a running training's dump is asked, the first finding is passed on."""
 
 import http.server
 import json
@@ -126,3 +126,90 @@ def test_what_cannot_be_looked_for_is_an_error_before_the_run(train, options, me
     run = train(*options)
     assert run.status == 2 and run.stdout == ""
     assert message in run.stderr
+
+
+IN_PYTHON = """
+    import os, sys, time
+    import torch
+    from torch import nn
+    import sonde
+
+    def on_alert(finding):
+        found.append(finding)
+        {then}
+
+    found = []
+    torch.manual_seed(0)
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with sonde.capture(out="run", on_alert=on_alert, alert={alert}):
+        for step in range({steps}):
+            out = model(torch.randn(3, 4))
+            out = torch.log(out - 100) if step == {bad} else out
+            out.square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            if found and {steps} > 5:
+                break
+            time.sleep(0.1 if {steps} > 5 else 0)
+    firsts = [(one["first"]["op_type"], one["first"]["step"]) for one in found if "first" in one]
+    print(firsts, sum("hits" in one for one in found), step)
+"""
+
+
+@pytest.fixture
+def loop(script, execute):
+    """loop(then=…, alert=…, steps=…, bad=…): the end of a loop with `on_alert`, in which `then` is the last line."""
+
+    def run(then="pass", alert="bad", steps=3, bad=1):
+        text = textwrap.dedent(IN_PYTHON).format(then=then, alert=repr(alert), steps=steps, bad=bad)
+        return execute(*python(), script(text))
+
+    return run
+
+
+def test_a_function_gets_the_finding_while_the_loop_runs(loop):
+    run = loop(steps=400, bad=2)
+    assert run.status == 0, run.stderr
+    first, _, last = run.stdout.rpartition(" ")
+    assert first == "[('log', 2)] 0" and int(last) < 399, run.stdout
+
+
+def test_a_function_gets_the_finding_of_each_condition_at_the_end_of_a_short_loop(loop):
+    run = loop(alert=("bad", "tensor_overflow"))
+    assert run.stdout == "[('log', 1)] 1 2\n", run.stderr
+
+
+def test_a_healthy_loop_calls_no_function(loop):
+    assert loop(bad=-1).stdout == "[] 0 2\n"
+
+
+def test_what_the_function_raises_is_a_line_and_the_loop_goes_on(loop):
+    run = loop(then="raise SystemExit('no\\nmore')")
+    assert run.stdout == "[('log', 1)] 0 2\n" and run.status == 0
+    assert run.stderr.count("sonde: on_alert: SystemExit: no more; the training goes on\n") == 1, run.stderr
+
+
+def test_the_function_may_end_the_session(loop):
+    run = loop(then="sonde.stop()", steps=400, bad=2)
+    assert run.status == 0 and run.stdout.startswith("[('log', 2)] 0 "), run.stderr
+    assert run.stderr.count("sonde: recorded") == 1
+
+
+def test_a_process_that_the_loop_has_forked_does_not_delay_its_end(loop):
+    """It has the pipe to what looks for findings."""
+    started = time.monotonic()
+    forks = "os.fork() or (os.close(1), os.close(2), time.sleep(50), os._exit(0))"
+    run = loop(then=forks, alert=("bad", "tensor_too_large:abs_mean_gt=1e30"), steps=400, bad=2)
+    assert run.status == 0 and run.stdout.startswith("[('log', 2)] 0 "), run.stderr
+    assert time.monotonic() - started < 45
+
+
+@pytest.mark.parametrize(
+    "alert, message",
+    [("tensor_overflw", "alert: condition 'tensor_overflw': "), ((), "on_alert needs a condition")],
+)
+def test_a_condition_that_is_unknown_is_an_error_before_the_session(loop, alert, message):
+    run = loop(alert=alert)
+    assert run.status == 1 and message in run.stderr.splitlines()[-1], run.stderr
+    assert "recorded" not in run.stderr

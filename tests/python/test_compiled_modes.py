@@ -9,6 +9,7 @@ import textwrap
 import pytest
 from processes import CLI, run_alone
 
+import sonde
 from sonde import adapter
 
 CASES = """
@@ -271,3 +272,39 @@ def test_dynamo_compiles_nothing_of_ours_where_a_graph_breaks(tmp_path):
     done = run_alone(tmp_path, *command, TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "cache"))
     assert "_getframe" not in done.stderr + done.stdout
     assert len(list(tmp_path.glob("dump/rank_0/*/0/[0-9]*"))) == 3
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_module_whose_call_is_its_own_has_its_name(train, config, dump, compiled):
+    """As vLLM's: its __call__ is not PyTorch's, and calls what is compiled."""
+    source = """
+    import torch
+    from torch import nn
+
+    class Inner(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up = nn.Linear(4, 4)
+            object.__setattr__(self, "compiled", torch.compile(self.forward))
+
+        def forward(self, x):
+            return self.up(x).cos()
+
+        def __call__(self, x):
+            return self.compiled(x) if COMPILED else self.forward(x)
+
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = Inner()
+
+        def forward(self, x):
+            return self.model(x)
+
+    with torch.inference_mode():
+        Outer()(torch.ones(2, 4))
+    """
+    run = train(source.replace("COMPILED", str(compiled)), config())
+    assert run.status == 0, run.stderr
+    names = {op.op_name for op in sonde.open(dump).ops if not op.is_parameter}
+    assert any(name.startswith("Default/network-Outer/model-Inner/up-Linear/") for name in names), names

@@ -43,11 +43,18 @@ def test_a_command_that_another_distribution_has_replaced_is_named(tmp_path):
     (tmp_path / "sonde").write_text("#!/usr/bin/env python\n")
     program = (
         "import sys, sonde_command as c; c.sysconfig.get_path = lambda name: ''; "
+        f"c.__file__ = '{tmp_path}/lib/python3/site-packages/sonde_command.py'; "
         f"sys.argv = ['{tmp_path}/tensorsonde']; sys.exit(c.main())"
     )
     ran = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
     assert ran.returncode == 2
     assert ran.stderr.startswith("sonde: error: the native command 'sonde' is missing or another distribution has")
+
+
+def test_the_command_is_found_from_an_environment_over_the_one_that_has_it(tmp_path):
+    program = "import sonde_command as c; c.sysconfig.get_path = lambda name: ''; print(c.native_command())"
+    ran = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, cwd=tmp_path)
+    assert pathlib.Path(ran.stdout.strip()).samefile(pathlib.Path(sysconfig.get_path("scripts")) / "sonde")
 
 
 @pytest.mark.parametrize(

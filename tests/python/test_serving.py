@@ -241,6 +241,74 @@ def test_an_engine_that_has_moved_its_methods_is_said(tmp_path, serve):
     assert run.stderr.count("has no model runner that Sonde knows: its warm-up runs are recorded too") == 1
 
 
+def test_an_engine_whose_module_is_another_is_said(tmp_path, serve):
+    worker = tmp_path / "packages/vllm/v1/worker"
+    (worker / "gpu_model_runner.py").rename(worker / "new_model_runner.py")
+    program = tmp_path / "serve.py"
+    program.write_text(program.read_text().replace("gpu_model_runner", "new_model_runner"))
+    run = serve(recorded=tmp_path / "run")
+    assert run.stdout.startswith("served"), run.stderr
+    assert run.stderr.count("Sonde does not know vllm.v1.worker.new_model_runner: warm-up runs are recorded too") == 1
+    assert "does not know" not in serve(recorded=tmp_path / "without", SONDE_OFF="1").stderr
+
+
+@pytest.mark.parametrize("users", [None, "0"])
+def test_graphs_are_not_taken_from_vllms_cache_and_those_that_were_are_said(tmp_path, serve, users):
+    """As vLLM does: it reads the variable, and counts what it loads."""
+    compilation = tmp_path / "packages/vllm/compilation"
+    compilation.mkdir()
+    (compilation / "counter.py").write_text(
+        "import os, types\n"
+        "loads = os.environ.get('VLLM_DISABLE_COMPILE_CACHE', '0') == '0'\n"
+        "compilation_counter = types.SimpleNamespace(num_aot_artifacts_loaded=int(loads))\n"
+        "print('loads' if loads else 'compiles')\n"
+    )
+    program = tmp_path / "serve.py"
+    program.write_text(program.read_text().replace("torch.set_num", "import vllm.compilation.counter\ntorch.set_num"))
+    variables = {"VLLM_DISABLE_COMPILE_CACHE": users} if users else {}
+    run = serve(recorded=tmp_path / "run", **variables)
+    assert run.stdout.startswith("loads" if users else "compiles"), run.stderr
+    said = "sonde: vLLM took compiled graphs from its cache: they have no taps and are not recorded node by node; "
+    assert run.stderr.count(said + "VLLM_DISABLE_COMPILE_CACHE=1 compiles them anew") == (1 if users else 0)
+    assert serve().stdout.startswith("loads")
+
+
+TWO_ENGINES = """
+    import torch
+    from vllm.v1.worker.gpu_model_runner import GPUModelRunner
+
+    one, other = GPUModelRunner(False), GPUModelRunner(False)
+    other.input_batch.req_ids = ["third"]
+    for rows in (3, 2):
+        one.execute_model(rows)
+        other.execute_model(rows + 2)
+        other.input_batch.req_ids = ["third"]  # it has no second request
+    print("served")
+"""
+
+
+def test_two_engines_in_one_process_have_steps_and_requests_of_their_own(tmp_path, serve, execute):
+    module = tmp_path / "packages/vllm/v1/worker/gpu_model_runner.py"
+    text = module.read_text()
+    by_name = 'scheduled = {"first": 1, "second": rows - 1} if "second" in batch.req_ids else {batch.req_ids[0]: rows}'
+    old = 'scheduled = {"first": 1, "second": rows - 1} if "second" in batch.req_ids else {"first": rows}'
+    assert old in text
+    module.write_text(text.replace(old, by_name))
+    (tmp_path / "serve.py").write_text(textwrap.dedent(TWO_ENGINES))
+    run = serve(recorded=tmp_path / "run")
+    assert run.stdout.startswith("served"), run.stderr
+    listed = json.loads(execute(CLI, "ls", tmp_path / "run", "--json").stdout)["ranks"][0]["steps"]
+    assert [[one["request"] for one in step["requests"]] for step in listed] == [
+        ["first"],
+        ["third"],
+        ["first", "second"],
+        ["third"],
+    ]
+    assert all(types.count("log") == 1 for types in ops_of_steps(tmp_path / "run").values())
+    models = {op.step: op.op_name.split("/")[1] for op in sonde.open(tmp_path / "run").ops if op.op_type == "log"}
+    assert models[0] == models[2] != models[1] == models[3], models
+
+
 def test_the_rows_of_a_batch_belong_to_requests(serve, execute, tmp_path):
     dump = tmp_path / "run"
     serve(recorded=dump)

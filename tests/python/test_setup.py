@@ -99,6 +99,26 @@ def test_an_old_torch_is_not_used_nor_one_that_is_not_wanted(checkout, with_torc
     assert (checkout / "asked").read_text() == "requirements-dev.txt\n"
 
 
+def test_an_environment_beside_is_made_once(checkout):
+    venv = 'make_venv() { mkdir -p $1/bin; cp $2 $1/bin/python; }; ensure_venv_beside "$SONDE_ROOT/.venv-vllm"'
+    python = checkout / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text('#!/bin/sh\necho "Python 3.11.7 (main, May  9 2026) [GCC 12.2.0]"\n')
+    python.chmod(0o755)
+    assert "making .venv-vllm" in run(checkout, venv).stderr
+    assert run(checkout, venv).stderr == ""
+    python.write_text('#!/bin/sh\necho "Python 3.12.1 (main, May  9 2026) [GCC 12.2.0]"\n')
+    assert "making .venv-vllm" in run(checkout, venv).stderr
+
+
+def test_vllm_is_for_one_pytorch(checkout, with_torch):
+    other = with_torch("2.9.1")
+    run(checkout, "ensure_venv", SONDE_PYTHON=f"{other}/bin/python3")
+    refused = run(checkout, "ensure_vllms_torch")
+    assert refused.returncode == 1
+    assert "compiled for the PyTorch of requirements.txt, and .venv has 2.9.1; set SONDE_TORCH=pinned" in refused.stderr
+
+
 def test_a_python_that_does_not_fit_is_named(checkout):
     done = run(checkout, "ensure_venv", SONDE_PYTHON="/bin/true/python")
     assert done.returncode == 1

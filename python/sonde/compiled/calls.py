@@ -214,16 +214,19 @@ class Family:
     # --- names ------------------------------------------------------------------------------------------------------
 
     def _find_roots(self, graph: fx.Graph) -> None:
-        wanted: dict[int, str] = {}
+        wanted: dict[str, tuple[int, tuple[str, ...]]] = {}
         for node in graph.nodes:
             for key, (path, _) in (node.meta.get("nn_module_stack") or {}).items():
                 root, names = nodes.module_place(str(path))
                 identity = str(key).partition("@")[0]
-                if root and not names and root not in self._roots and identity.isdigit():
-                    wanted[int(identity)] = root
+                # A module whose __call__ is its own is not in the stack, but modules inside it are.
+                is_nearest = root not in wanted or len(names) < len(wanted[root][1])
+                if root and root not in self._roots and identity.isdigit() and is_nearest:
+                    wanted[root] = int(identity), names
         for module in _all_modules() if wanted else ():
-            if id(module) in wanted:
-                self._roots[wanted[id(module)]] = weakref.ref(module)
+            for root, (inner, names) in wanted.items():
+                if id(_inside(module, names)) == inner:
+                    self._roots[root] = weakref.ref(module)
 
     def _prefix(self, host: Program, chain: tuple[nn.Module, ...], root: str) -> str:
         """The scope of the module in the variable `root`."""
@@ -392,6 +395,14 @@ def _all_modules() -> list[nn.Module]:
     import gc
 
     return [one for one in gc.get_objects() if issubclass(type(one), nn.Module)]
+
+
+def _inside(module: nn.Module, names: Sequence[str]) -> nn.Module | None:
+    """The module at this path in `module`, without a call of the program's code."""
+    found: nn.Module | None = module
+    for name in names:
+        found = vars(found).get("_modules", {}).get(name) if found is not None else None
+    return found
 
 
 def _owner_of(parameter: nn.Parameter) -> nn.Module | None:

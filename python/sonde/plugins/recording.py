@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from .. import session
+from ..alerts import OnAlert, checked
 from ..analyses import first_bad
 from ..answers import FirstBad
 from ..console import launched_rank, report, say_once
@@ -51,8 +52,13 @@ def harmless(function: _Function) -> _Function:
     return guarded  # type: ignore[return-value]
 
 
+_without_host: set[str] = set()  # plug-ins
+
+
 def warn(plugin: str, why: str) -> None:
-    """One line, once."""
+    """One line, once. Where the host is another than the plug-in needs, all else comes from that, and is not said."""
+    if plugin in _without_host:
+        return
     say_once(f"sonde: {plugin.removeprefix('sonde.')}: {why}; the training goes on")
 
 
@@ -76,6 +82,7 @@ def host_class(plugin: str, *places: str) -> Any:
         except (ImportError, AttributeError):
             continue
     warn(plugin, f"this version of the host has no {' or '.join(places).replace(':', '.')}")
+    _without_host.add(plugin)
     return _Inert
 
 
@@ -97,9 +104,12 @@ class Recording:
         kernels: str | Iterable[str] = (),
         statistics: Iterable[str] | None = None,
         declares_steps: bool = False,
+        on_alert: OnAlert | None = None,
+        alert: str | Iterable[str] = "bad",
     ) -> None:
         """`out`: the directory to write to, with `steps` ("0-5|8", the trainer's numbers), saved_data, kernels and
-        statistics as of capture(); or `config` as for start(). `declares_steps`: end_step() ends them."""
+        statistics as of capture(); or `config` as for start(). `declares_steps`: end_step() ends them. `on_alert` and
+        `alert` as of start(): also for a session that runs already."""
         if out is not None and config is not None:
             raise Error(f"{plugin} takes either a configuration or a directory to write to")
         self.plugin = plugin
@@ -112,6 +122,7 @@ class Recording:
             iteration=steps, saved_data=saved_data, kernels=kernels, statistics=statistics
         )
         self._declares_steps = declares_steps
+        self._on_alert, self._alert = on_alert, checked(alert, on_alert)
         self._called = self._ours = False
         self._step = 0
         self._strange = 0  # logs with a value that is not finite
@@ -133,6 +144,8 @@ class Recording:
             return
         if self._ours and config is not None:
             session.start(config)
+        if self._on_alert is not None:
+            session.add_alerts(self._alert, self._on_alert)
         if step and (self._config is not None or not self._ours):
             session.dump_set_iteration(step)
         self.runs, self.report, self._step, self._strange = True, None, step, 0

@@ -1,5 +1,6 @@
 """A report where the other numbers of a training are: W&B, MLflow, TensorBoard, if the program uses them."""
 
+import gc
 import json
 import sys
 from collections.abc import Callable, Iterable
@@ -23,11 +24,12 @@ class Trackers:
         self._mlflow_run = run.info.run_id if run is not None else None
 
     def publish(self, report: Report, writers: Iterable[object] = ()) -> None:
-        """`writers`: SummaryWriters of TensorBoard, or loggers of Lightning, which have one in `experiment`."""
+        """`writers`: SummaryWriters of TensorBoard, or loggers of Lightning, which have one in `experiment`. Without,
+        the program's own get it, those that are open."""
         _to_wandb(report)
         run = _active(sys.modules.get("mlflow"))
         _to_mlflow(report, run.info.run_id if run is not None else self._mlflow_run)
-        for writer in writers:
+        for writer in list(writers) or _open_writers():
             if hasattr(writer, "run_id") and hasattr(getattr(writer, "experiment", None), "log_text"):
                 _to_mlflow(report, writer.run_id)
             else:
@@ -36,6 +38,14 @@ class Trackers:
 
 def _active(mlflow: Any) -> Any:
     return mlflow.active_run() if hasattr(mlflow, "active_run") else None
+
+
+def _open_writers() -> list[object]:
+    """A trainer keeps its own where a plug-in does not reach it."""
+    modules: list[Any] = [sys.modules.get(name) for name in ("torch.utils.tensorboard.writer", "tensorboardX.writer")]
+    kinds: tuple[type, ...] = tuple(one.SummaryWriter for one in modules if hasattr(one, "SummaryWriter"))
+    found = [one for one in gc.get_objects() if issubclass(type(one), kinds)] if kinds else []
+    return [one for one in found if getattr(one, "file_writer", None) is not None]
 
 
 @harmless

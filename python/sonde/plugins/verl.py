@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from ..patches import replace
 from .recording import Recording, Report, harmless, host_class, log_report
+from .trackers import Trackers
 
 
 class SondeTool:
@@ -23,6 +24,7 @@ class SondeTool:
         self.save_path = getattr(config, "save_path", None) or "outputs/profile"
         self.settings = dict(tool_config or {})
         self.recording: Recording | None = None
+        self.trackers = Trackers()
         self.step_of_trainer: object = None
 
     @harmless
@@ -33,6 +35,7 @@ class SondeTool:
         self.step_of_trainer = profile_step
         place = os.path.join(self.save_path, f"step_{profile_step}" if profile_step is not None else "steps")
         self.recording = Recording(__name__, place, **self.settings)
+        self.trackers.begin()
         self.recording.start()
         SondeTool.current = self
 
@@ -49,8 +52,9 @@ class SondeTool:
 
     def _log(self, found: Report | None) -> None:
         if found is not None:
-            line = f"global step {self.step_of_trainer}: {found.line}"
-            log_report(logging.getLogger("verl.sonde"), found._replace(line=line))
+            of_step = found._replace(line=f"global step {self.step_of_trainer}: {found.line}")
+            log_report(logging.getLogger("verl.sonde"), of_step)
+            self.trackers.publish(of_step)
 
 
 def _with_sonde(original: Callable[..., None]) -> Callable[..., None]:

@@ -1,8 +1,9 @@
-"""Beside the command of `sonde run --alert`: asks the growing dump, and passes the first finding of each condition on.
+"""Beside a training that is recorded: asks the growing dump, and passes the first finding of each condition on.
 
-The first line of standard input is JSON with `sonde` (the command), `dump`, `conditions`, and where given `command`,
-`url` and `stop`, the process that gets SIGTERM. The end of standard input is the end of the training: the dump is asked
-once more.
+`sonde run --alert` and sonde.start(on_alert=…) start it. The first line of standard input is JSON with `sonde` (the
+command), `dump`, `conditions`, and where given `rank`, `command`, `url`, `stop`, the process that gets SIGTERM, and
+`prints`: findings go to standard output, each a line of JSON with `condition` and `finding`. More on standard input, or
+its end, is the end of the training: the dump is asked once more.
 """
 
 import base64
@@ -46,7 +47,8 @@ def question(condition: str) -> List[str]:
 
 def ask(settings: Settings, condition: str, *options: str) -> Optional[str]:
     """The answer's text; None: there is no finding, or the dump cannot be read yet."""
-    asked = [settings["sonde"], *question(condition), *options, settings["dump"]]
+    of_rank = ["--rank", str(settings["rank"])] if "rank" in settings else []
+    asked = [settings["sonde"], *question(condition), *of_rank, *options, settings["dump"]]
     pipe = subprocess.PIPE
     try:
         done = subprocess.run(asked, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, check=False)
@@ -101,6 +103,9 @@ def post(url: str, document: str) -> None:
 
 def alert(settings: Settings, condition: str, document: str) -> None:
     """Passes a finding on."""
+    if "prints" in settings:
+        print(json.dumps({"condition": condition, "finding": json.loads(document)}), flush=True)
+        return
     say(f"{condition}: {in_a_line(condition, ask(settings, condition) or '')}")
     if "command" in settings:
         run_command(settings, condition, document)
@@ -133,4 +138,5 @@ def main(settings: Settings) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal, for the training: its end comes by standard input
-    main(json.loads(sys.stdin.buffer.readline()))
+    with contextlib.suppress(BrokenPipeError):  # who started it is gone
+        main(json.loads(sys.stdin.buffer.readline()))

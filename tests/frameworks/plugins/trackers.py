@@ -24,11 +24,14 @@ def train(writers=()):
     return recording.report
 
 
-if tracker == "tensorboard":
+if tracker.startswith("tensorboard"):  # given to the plug-in, or a writer of the program that it finds
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     from torch.utils.tensorboard import SummaryWriter
 
-    line = train([SummaryWriter(f"{directory}/events")]).line
+    writer, closed = SummaryWriter(f"{directory}/events"), SummaryWriter(f"{directory}/closed")
+    closed.close()
+    line = train([writer] if tracker == "tensorboard" else []).line
+    assert len(glob.glob(f"{directory}/closed/*")) == 1
     events = EventAccumulator(f"{directory}/events")
     events.Reload()
     (event,) = events.Tensors("sonde/first_bad/text_summary")

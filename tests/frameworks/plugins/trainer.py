@@ -7,7 +7,7 @@ from sonde.plugins.huggingface import SondeCallback
 
 
 def train(out, bad):
-    model = network()
+    model, alerts = network(), []
     with tempfile.TemporaryDirectory() as directory:
         settings = TrainingArguments(
             output_dir=directory,
@@ -25,12 +25,13 @@ def train(out, bad):
             seed=0,
         )
         data = [{"x": row} for row in rows(5, bad)]
-        callbacks = [SondeCallback(out)] if out else []
+        callbacks = [SondeCallback(out, on_alert=lambda finding: alerts.append(finding["first"]))] if out else []
         trainer = Trainer(model=model, args=settings, train_dataset=data, callbacks=callbacks)
         trainer.train()
     history = trainer.state.log_history
     losses = [repr(entry["loss"]) for entry in history if "loss" in entry]
-    return model, losses, [entry["sonde_first_bad"] for entry in history if "sonde_first_bad" in entry]
+    found = [entry["sonde_first_bad"] for entry in history if "sonde_first_bad" in entry]
+    return model, losses, [*found, *(f"alert: {first['op_type']} in step {first['step']}" for first in alerts)]
 
 
 run(train)
