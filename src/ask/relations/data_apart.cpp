@@ -63,6 +63,7 @@ bool DataApart::is_maker(std::uint32_t op, std::uint32_t data) const {
 
 std::optional<Culprit> DataApart::golden_data_of(std::uint32_t op, std::uint32_t data,
                                                  std::uint32_t golden_weight) const {
+  std::uint32_t other = kNoOp;
   for (const std::uint32_t reader : judgement_.golden.ops) {
     const std::vector<std::uint32_t>& inputs = golden_.ops[reader].inputs;
     const auto is_it = [&](std::uint32_t input) { return golden_roots_[input] == golden_weight; };
@@ -72,13 +73,15 @@ std::optional<Culprit> DataApart::golden_data_of(std::uint32_t op, std::uint32_t
       // Numbers of rows may be kept in a buffer.
       const bool is_data = golden_roots_[input] == kNoOp || !golden_.tensors[input].has_fractions();
       if (!is_data || golden_.tensors[input].print.count != target_.tensors[data].print.count) continue;
-      if (have_same_values(target_, data, golden_, input)) continue;
-      std::uint32_t maker = target_.tensors[data].op;
-      if (const auto order = element_order_of(target_, data); order && order->first != kNoOp) maker = order->first;
-      return Culprit{.op = is_maker(maker, data) ? maker : op, .golden = input, .what = std::string(kOtherValues)};
+      // Of several calls with this weight, such as those of a cell, one reads them.
+      if (have_same_values(target_, data, golden_, input)) return std::nullopt;
+      if (other == kNoOp) other = input;
     }
   }
-  return std::nullopt;
+  if (other == kNoOp) return std::nullopt;
+  std::uint32_t maker = target_.tensors[data].op;
+  if (const auto order = element_order_of(target_, data); order && order->first != kNoOp) maker = order->first;
+  return Culprit{.op = is_maker(maker, data) ? maker : op, .golden = other, .what = std::string(kOtherValues)};
 }
 
 std::optional<Culprit> DataApart::moved_before(const Culprit& culprit) const {

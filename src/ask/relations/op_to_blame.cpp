@@ -6,8 +6,10 @@
 #include <optional>
 #include <string>
 
+#include "ask/relations/bypasses.h"
 #include "ask/relations/data_apart.h"
 #include "ask/relations/numbers_apart.h"
+#include "ask/relations/order_of_parts.h"
 #include "ask/relations/regions.h"
 #include "ask/relations/rows_apart.h"
 #include "ask/relations/search.h"
@@ -96,19 +98,24 @@ class Finder {
 
   Culprit find() const {
     Culprit culprit = has_values_ ? first_by_values() : first_to_show();
-    culprit.group = before_in(target_, region_, culprit.op);
+    culprit.group = before_in(target_, region_, culprit.golden ? culprit.op : next_like(culprit.op));
     if (culprit.group.size() > 1) culprit.op = first_of(culprit);
     const StepsApart steps(target_, golden_, judgement_);
     if (std::optional<Culprit> exchanged = steps.of_exchanged(culprit.op)) return *exchanged;
     if (std::optional<NumberApart> apart = apart_in(culprit, steps)) {
       culprit.op = apart->op;
       culprit.what = std::move(apart->what);
+    } else if (std::optional<Culprit> bypass = Bypasses(target_, golden_, judgement_).find(culprit.group, with_sums(culprit))) {
+      bypass->uncertain = culprit.group.size() > 1;
+      return *bypass;
     }
     const std::uint32_t forward = forward_of(culprit.op);
     if (forward != kNoOp) culprit.op = forward;
     if (const std::optional<Culprit> wrong = data_.read_with_weights(); wrong && wrong->op <= culprit.op)
       culprit = *wrong;
-    if (const std::optional<Culprit> moved = data_.moved_before(culprit)) {
+    if (const std::optional<Culprit> joined = joined_before(culprit.op)) {
+      culprit = *joined;
+    } else if (const std::optional<Culprit> moved = data_.moved_before(culprit)) {
       culprit = *moved;
     } else if (const std::optional<Culprit> other = data_.chosen_otherwise(culprit)) {
       culprit = *other;
@@ -261,6 +268,44 @@ class Finder {
     }
     if (!apart) apart = steps.of_labels(culprit.group);
     return apart ? apart : numbers.of_norm(near_behind(culprit));
+  }
+
+  // Nothing of the golden run is like the result of `op`: the first operator that follows from it and has its like there,
+  // by kind and size. What lies between may be meant, too.
+  std::uint32_t next_like(std::uint32_t op) const {
+    constexpr int kMostSteps = 6;
+    for (int step = 0; step < kMostSteps && !has_values_ && !golden_computes_such(op); ++step) {
+      if (target_.ops[op].outputs.empty()) return op;
+      const std::vector<std::uint32_t>& readers = target_.tensors[target_.ops[op].outputs[0]].readers;
+      const auto next = std::ranges::find_if(readers, [&](std::uint32_t reader) { return region_.has[reader] != 0; });
+      if (next == readers.end()) return op;
+      op = *next;
+    }
+    return op;
+  }
+
+  // By statistics, of which the order of elements is no part: the operator joined what the culprit reads otherwise.
+  std::optional<Culprit> joined_before(std::uint32_t op) const {
+    if (has_values_) return std::nullopt;
+    for (const std::uint32_t input : target_.ops[op].inputs) {
+      if (auto joined = joined_otherwise(target_, golden_, judgement_, input)) return joined;
+    }
+    return std::nullopt;
+  }
+
+  // The group, and what else is added to its result: a part of a sum is like the sum.
+  std::vector<std::uint32_t> with_sums(const Culprit& culprit) const {
+    constexpr int kMostSteps = 3;
+    std::uint32_t last = culprit.like ? target_.tensors[*culprit.like].op : culprit.group.back();
+    for (int step = 0; step < kMostSteps && !target_.ops[last].outputs.empty(); ++step) {
+      const std::vector<std::uint32_t>& readers = target_.tensors[target_.ops[last].outputs[0]].readers;
+      const auto next = std::ranges::find_if(readers, [&](std::uint32_t reader) {
+        return region_.has[reader] && is_sum(target_, reader);
+      });
+      if (next == readers.end()) break;
+      last = *next;
+    }
+    return before_in(target_, region_, last);
   }
 
   // The group of the culprit, and the operators of a norm that may follow it.

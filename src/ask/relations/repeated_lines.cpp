@@ -25,6 +25,7 @@ class RepeatedLines {
     const bool is_other_than_product = reads_weight && target_.op(culprit.op).kind != OpKind::contraction;
     if (is_other_than_product || phase_of(target_.catalog_op(culprit.op)) == Phase::backward) return std::nullopt;
     for (const std::uint32_t op : culprit.group) {
+      if (op > culprit.op) break;
       const std::uint32_t other = twin_of(op);
       if (other == kNoOp || !are_called_alike(op, other)) return std::nullopt;
     }

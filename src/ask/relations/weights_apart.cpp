@@ -13,6 +13,7 @@
 
 #include "ask/relations/element_order.h"
 #include "ask/relations/names_of_weights.h"
+#include "ask/relations/order_of_parts.h"
 #include "ask/relations/orders_of_weights.h"
 #include "ask/relations/partial_weights.h"
 #include "read/operators/op_family.h"
@@ -311,6 +312,10 @@ class Weights {
 
   // The data were moved before, in another way than those of the golden product: the weight is not to blame.
   bool add_other_views(std::uint32_t op, std::uint32_t data, std::uint32_t golden_op) {
+    if (std::optional<Culprit> joined = joined_otherwise(target_, golden_, judgement_, data)) {
+      found_.push_back(std::move(*joined));
+      return true;
+    }
     const std::optional<ElementOrder> own = element_order_of(target_, data);
     if (!own || golden_roots_.empty()) return false;
     for (const std::uint32_t input : golden_.ops[golden_op].inputs) {
