@@ -191,7 +191,8 @@ std::optional<Culprit> called_otherwise(const Pool& target, const Pool& golden, 
 }
 
 // By statistics: a result is joined of golden parts, in another order than the golden run joins them.
-std::optional<Culprit> end_joined_otherwise(const Pool& target, const Pool& golden, const RelationJudgement& judgement) {
+std::optional<Culprit> end_joined_otherwise(const Pool& target, const Pool& golden,
+                                            const RelationJudgement& judgement) {
   if (target.has_values() && golden.has_values()) return std::nullopt;
   for (std::uint32_t i = static_cast<std::uint32_t>(target.tensors.size()); i-- > 0;) {
     if (!is_end(target, i, false, true) || target.tensors[i].print.proves_nothing()) continue;

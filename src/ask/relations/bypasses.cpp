@@ -35,7 +35,6 @@ std::vector<std::uint32_t> consumers_of(const Pool& pool, std::uint32_t tensor, 
   return {found.begin(), found.end()};
 }
 
-
 // Tensors of the same size that a few operators compute of this one; `is_open`: of which operators.
 std::vector<std::uint32_t> computed_of(const Pool& pool, std::uint32_t tensor, const auto& is_open) {
   constexpr std::size_t kMostOps = 24;
@@ -97,8 +96,7 @@ bool Bypasses::read_one_tensor(std::uint32_t op, std::uint32_t other) const {
   return std::ranges::any_of(target_.ops[op].inputs, [&](std::uint32_t input) {
     if (!is_golden(input)) return false;
     const std::vector<std::uint32_t>& same = same_as(judgement_.relations[input].golden());
-    return std::ranges::any_of(
-        theirs, [&](std::uint32_t one) { return std::ranges::find(same, one) != same.end(); });
+    return std::ranges::any_of(theirs, [&](std::uint32_t one) { return std::ranges::find(same, one) != same.end(); });
   });
 }
 
@@ -161,10 +159,10 @@ std::string Bypasses::what_of(std::uint32_t read, std::uint32_t left_out) const 
     return fmt::format("{} {}, {}", own.op_type, own.op_name, place_text(own));
   };
   const std::uint32_t maker = golden_.tensors[read].op;
-  return fmt::format("reads {}, of which the golden run first computes {}",
-                     maker == kNoOp ? fmt::format("golden {}", golden_.name_of(read))
-                                    : "the result of golden " + named(maker),
-                     named(left_out));
+  return fmt::format(
+      "reads {}, of which the golden run first computes {}",
+      maker == kNoOp ? fmt::format("golden {}", golden_.name_of(read)) : "the result of golden " + named(maker),
+      named(left_out));
 }
 
 std::optional<Culprit> Bypasses::left_out_before(std::uint32_t op, std::uint32_t tensor) const {

@@ -15,6 +15,7 @@ namespace sonde {
 namespace {
 
 constexpr std::string_view kOtherValues = "gives other values than the golden operator reads there";
+constexpr std::string_view kOfAnother = "computes of another golden tensor what the golden run goes on with";
 constexpr std::string_view kOtherPart = "gives another part of a golden tensor than the golden run reads";
 constexpr std::string_view kOtherOrder = "gives golden values in another order";
 
@@ -160,17 +161,41 @@ std::optional<Culprit> DataApart::chosen_otherwise(const Culprit& culprit) const
   if (!culprit.golden || culprit.group.size() > 1) return std::nullopt;
   const std::uint32_t other = golden_.tensors[*culprit.golden].op;
   if (other == kNoOp || golden_.op(other).kind != target_.op(culprit.op).kind) return std::nullopt;
-  // The golden run may add up in another order: then an operator before the golden one reads it.
-  const std::vector<std::uint32_t> others =
-      is_sum(golden_, other) ? before_in(golden_, judgement_.golden, other) : std::vector<std::uint32_t>{other};
+  // The golden run may add or multiply in another order: then an operator before the golden one reads it.
+  const std::vector<std::uint32_t> others = golden_.op(other).kind == OpKind::elementwise
+                                                ? before_in(golden_, judgement_.golden, other)
+                                                : std::vector<std::uint32_t>{other};
   for (const std::uint32_t input : target_.ops[culprit.op].inputs) {
     const std::uint32_t maker = target_.tensors[input].op;
     if (maker == kNoOp || is_plain(input) || roots_[input] != kNoOp || !judgement_.relations[input]) continue;
+    if (std::optional<Culprit> computed = computed_of_another(input, others)) return computed;
     // Of several parts the reader chose one.
     const bool has_parts = target_.ops[maker].outputs.size() > 1;
     if (!moves_or_casts(target_.op(maker).kind) || has_parts || !chooses(target_, maker) || reads_same(others, input))
       continue;
     return Culprit{.op = chooser_of(maker), .golden = culprit.golden, .what = std::string(kOtherValues)};
+  }
+  return std::nullopt;
+}
+
+// A golden tensor that the golden operators do not read; they read what one of the same kind as its maker computes of
+// something else.
+std::optional<Culprit> DataApart::computed_of_another(std::uint32_t tensor,
+                                                      const std::vector<std::uint32_t>& golden_ops) const {
+  const std::uint32_t maker = target_.tensors[tensor].op;
+  const RelationKind kind = judgement_.relations[tensor].kind;
+  if (moves_or_casts(target_.op(maker).kind) || !is_good(tensor) || judgement_.relations[tensor].weak)
+    return std::nullopt;
+  if (kind != RelationKind::same && kind != RelationKind::permuted) return std::nullopt;
+  if (reads_same(golden_ops, tensor)) return std::nullopt;
+  for (const std::uint32_t op : golden_ops) {
+    for (const std::uint32_t input : golden_.ops[op].inputs) {
+      const std::uint32_t other = golden_.tensors[input].op;
+      if (other == kNoOp || judgement_.met[input]) continue;
+      if (golden_.tensors[input].print.count != target_.tensors[tensor].print.count) continue;
+      if (!OpFamilies::same(*target_.op(maker).family, *golden_.op(other).family)) continue;
+      return Culprit{.op = maker, .golden = input, .what = std::string(kOfAnother)};
+    }
   }
   return std::nullopt;
 }

@@ -46,6 +46,7 @@ class DataApart {
   bool reads_irregular(std::uint32_t op) const;
   std::optional<Culprit> gives_other_part(std::uint32_t tensor) const;
   std::optional<Culprit> wrongly_moved(std::uint32_t op) const;
+  std::optional<Culprit> computed_of_another(std::uint32_t tensor, const std::vector<std::uint32_t>& golden_ops) const;
   bool reads_same(const std::vector<std::uint32_t>& golden_ops, std::uint32_t tensor) const;
   std::uint32_t chooser_of(std::uint32_t op) const;
   bool is_regular(std::uint32_t tensor) const;

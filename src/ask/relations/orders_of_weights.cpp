@@ -140,7 +140,9 @@ bool WeightOrders::has_other_numbers(const Relation& relation) const {
   const std::string pattern = pattern_of(golden_name(relation.parts.front()));
   std::vector<std::vector<std::int64_t>> numbers;
   for (const RelationPart& part : relation.parts) {
-    if (part.axis >= 0 || pattern_of(golden_name(part)) != pattern) return false;
+    const bool is_whole = part.axis < 0 || (part.start == 0 && part.step == 1 &&
+                                            part.count == size_along(golden_.tensors[part.golden].shape, part.axis));
+    if (!is_whole || pattern_of(golden_name(part)) != pattern) return false;
     numbers.push_back(numbers_of(golden_name(part)));
   }
   return !std::ranges::is_sorted(numbers);

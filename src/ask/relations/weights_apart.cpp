@@ -129,7 +129,7 @@ class Weights {
     if (!is_good(weight)) return add_not_carried_over(op, weight);
     if (relation(weight).weak) return;
     if (!target_.has_values() && add_in_another_order(op, data, weight)) return;
-    if (add_lost_sibling(op, weight) || add_of_another_part(op, data, weight)) return;
+    if (add_lost_sibling(op, weight) || add_of_another_part(op, data, weight) || add_beside_another(op, weight)) return;
     if (add_of_other_norm(op, data, weight)) return;
     if (target_.op(op).kind != OpKind::contraction) return;
     // Golden operators that read the same data, with their weights.
@@ -166,6 +166,8 @@ class Weights {
     const bool is_place =
         !target_.tensors[weight].has_fractions() && std::ranges::none_of(target_.ops[op].outputs, has_fractions);
     if (is_place) return;
+    // Zeros that are added, or ones that multiply, need no golden like.
+    if (target_.tensors[weight].print.is_constant() && !golden_lacks_one_like(weight)) return;
     const std::size_t before = found_.size();
     const std::optional<std::string> part = partly_golden(target_, weight, golden_, judgement_.met);
     add(weight, op, part.value_or("corresponds to no golden parameter: it was not carried over"));
@@ -344,7 +346,8 @@ class Weights {
     const std::uint32_t own = relation(weight).golden();
     if (target_.op(op).kind != OpKind::elementwise || relation(weight).kind == RelationKind::sum) return false;
     for (const std::uint32_t reader : golden_.tensors[own].readers) {
-      if (!judgement_.golden.has[reader]) continue;
+      // Those of a norm are no terms of a sum.
+      if (!judgement_.golden.has[reader] || golden_.op(reader).kind == OpKind::normalization) continue;
       for (const std::uint32_t input : golden_.ops[reader].inputs) {
         const PoolTensor& other = golden_.tensors[input];
         const bool is_lost = input != own && other.is_weight() && !judgement_.met[input];
@@ -375,6 +378,31 @@ class Weights {
       add(weight, product,
           fmt::format("is {}, and the bias that is added is {}: another part", relation_text(relation(weight), golden_),
                       relation_text(relation(bias), golden_)));
+      return true;
+    }
+    return false;
+  }
+
+  // A weight and a bias of one operator, each joined of golden ones, in another order: a part gets the bias of another.
+  bool add_beside_another(std::uint32_t op, std::uint32_t bias) {
+    const std::vector<RelationPart>& of_bias = relation(bias).parts;
+    if (relation(bias).kind != RelationKind::joined || relation(bias).is_of_sums) return false;
+    for (const std::uint32_t input : target_.ops[op].inputs) {
+      const std::uint32_t weight = roots_[input];
+      if (weight == kNoOp || weight == bias || target_.tensors[weight].shape.size() < 2) continue;
+      const std::vector<RelationPart>& of_weight = relation(weight).parts;
+      if (relation(weight).kind != RelationKind::joined || of_weight.size() != of_bias.size()) continue;
+      const auto are_apart = [&](std::size_t i) { return !are_read_together(of_weight[i].golden, of_bias[i].golden); };
+      const auto belongs = [&](const RelationPart& part) {
+        return std::ranges::any_of(
+            of_weight, [&](const RelationPart& other) { return are_read_together(other.golden, part.golden); });
+      };
+      std::size_t i = 0;
+      while (i < of_bias.size() && !are_apart(i)) ++i;
+      if (i == of_bias.size() || !std::ranges::all_of(of_bias, belongs)) continue;
+      add(bias, op,
+          fmt::format("is {}, and the weight beside it is {}: another order", relation_text(relation(bias), golden_),
+                      relation_text(relation(weight), golden_)));
       return true;
     }
     return false;
