@@ -35,18 +35,21 @@ std::vector<std::uint32_t> consumers_of(const Pool& pool, std::uint32_t tensor, 
   return {found.begin(), found.end()};
 }
 
-// Tensors of the same size that a few operators compute of this one; `is_open`: of which operators.
-std::vector<std::uint32_t> computed_of(const Pool& pool, std::uint32_t tensor, const auto& is_open) {
+// Tensors of the same size that a few operators compute of this one and of what is known; `is_open`: by which operators.
+std::vector<std::uint32_t> computed_of(const Pool& pool, std::uint32_t tensor, const auto& is_open,
+                                       const auto& is_known) {
   constexpr std::size_t kMostOps = 24;
   std::vector<std::uint32_t> found, waiting{tensor};
-  std::set<std::uint32_t> seen;
+  std::set<std::uint32_t> seen, chain{tensor};
+  const auto may_read = [&](std::uint32_t input) { return chain.contains(input) || is_known(input); };
   for (std::size_t i = 0; i < waiting.size(); ++i) {
     for (const std::uint32_t reader : pool.tensors[waiting[i]].readers) {
       if (seen.size() == kMostOps || pool.op(reader).kind == OpKind::contraction) continue;
       if (!moves(pool, reader) && !is_open(reader)) continue;
-      if (!seen.insert(reader).second) continue;
+      if (!std::ranges::all_of(pool.ops[reader].inputs, may_read) || !seen.insert(reader).second) continue;
       for (const std::uint32_t output : pool.ops[reader].outputs) {
         waiting.push_back(output);
+        chain.insert(output);
         const bool is_of_size = pool.tensors[output].print.count == pool.tensors[tensor].print.count;
         if (is_of_size && !moves(pool, reader)) found.push_back(output);
       }
@@ -132,7 +135,7 @@ std::optional<Culprit> Bypasses::find(const Ops& group, const Ops& beside) const
           if (std::optional<Culprit> found = left_out_before(op, input)) return found;
         }
         const std::uint32_t maker = target_.tensors[input].op;
-        if (maker == kNoOp || !is_view(target_, maker)) break;
+        if (maker == kNoOp || !moves(target_, maker) || target_.ops[maker].inputs.size() != 1) break;
         input = target_.ops[maker].inputs[0];
       }
     }
@@ -175,8 +178,11 @@ std::optional<Culprit> Bypasses::left_out_before(std::uint32_t op, std::uint32_t
              return judgement_.met[output] != 0;
            });
   };
+  const auto is_known = [&](std::uint32_t input) {
+    return golden_.tensors[input].op == kNoOp || judgement_.met[input] || !golden_.tensors[input].has_fractions();
+  };
   for (const std::uint32_t one : same_as(golden)) {
-    for (const std::uint32_t result : computed_of(golden_, one, is_open)) {
+    for (const std::uint32_t result : computed_of(golden_, one, is_open, is_known)) {
       for (const std::uint32_t reader : consumers_of(golden_, result, false)) {
         if (!is_like(reader) || is_computed_otherwise(tensor, reader)) continue;
         return Culprit{.op = op, .what = what_of(golden, golden_.tensors[result].op)};

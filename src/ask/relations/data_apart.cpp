@@ -101,10 +101,31 @@ std::optional<Culprit> DataApart::moved_before(const Culprit& culprit) const {
       if (has_order && puts_in_order(target_, maker) && !reads_irregular(maker) && (!first || maker < first->op)) {
         first = Culprit{.op = maker, .golden = judgement_.relations[input].golden(), .what = std::string(kOtherOrder)};
       }
+      const std::uint32_t mover = has_order ? mover_before(maker) : kNoOp;
+      if (mover != kNoOp && (!first || mover < first->op)) {
+        first = Culprit{.op = mover, .golden = judgement_.relations[input].golden(), .what = std::string(kOtherOrder)};
+      }
       if (seen.insert(maker).second) waiting.push_back(maker);
     }
   }
   return first;
+}
+
+// What `op` reads was only moved from what is right, and corresponds to nothing: the first operator that put its elements
+// in another order, before `op` computed of it what is golden but for the order.
+std::uint32_t DataApart::mover_before(std::uint32_t op) const {
+  if (moves_or_casts(target_.op(op).kind)) return kNoOp;
+  for (const std::uint32_t input : target_.ops[op].inputs) {
+    std::uint32_t first = kNoOp;
+    for (std::uint32_t at = input; roots_[at] == kNoOp && target_.tensors[at].op != kNoOp;) {
+      const std::uint32_t maker = target_.tensors[at].op;
+      if (!moves_or_casts(target_.op(maker).kind) || target_.ops[maker].inputs.size() != 1) break;
+      if (!is_good(at)) first = maker;
+      at = target_.ops[maker].inputs[0];
+    }
+    if (first != kNoOp) return first;
+  }
+  return kNoOp;
 }
 
 bool DataApart::reads_irregular(std::uint32_t op) const {
@@ -152,7 +173,8 @@ std::optional<Culprit> DataApart::wrongly_moved(std::uint32_t op) const {
         continue;
     }
     if (moved != kNoOp && chooses(target_, moved))
-      return Culprit{.op = moved, .golden = judgement_.relations[input].golden(), .what = std::string(kOtherOrder)};
+      return Culprit{
+          .op = chooser_of(moved), .golden = judgement_.relations[input].golden(), .what = std::string(kOtherOrder)};
   }
   return std::nullopt;
 }

@@ -45,6 +45,14 @@ std::optional<NumberApart> NumbersApart::of_attention(const std::vector<std::uin
   return std::nullopt;
 }
 
+// Beside its norms, such as to a divisor.
+bool NumbersApart::golden_adds(double number) const {
+  return std::ranges::any_of(golden_ops_, [&](std::uint32_t op) {
+    const std::optional<double> own = golden_.is_type(op, "add") ? number_read(golden_.op(op)) : std::nullopt;
+    return own && std::abs(*own - number) <= 1e-3 * std::abs(number);
+  });
+}
+
 std::optional<NumberApart> NumbersApart::of_norm(const std::vector<std::uint32_t>& ops) const {
   std::optional<double> epsilon, size;
   for (const std::uint32_t op : golden_ops_) {
@@ -61,7 +69,7 @@ std::optional<NumberApart> NumbersApart::of_norm(const std::vector<std::uint32_t
     const std::optional<double> number = number_read(target_.op(op));
     constexpr double kMostEpsilon = 0.2;
     const bool adds_epsilon = type == "add" && number && *number > 0 && *number < kMostEpsilon;
-    if (adds_epsilon && std::abs(*number - *epsilon) > 1e-3 * *epsilon) {
+    if (adds_epsilon && std::abs(*number - *epsilon) > 1e-3 * *epsilon && !golden_adds(*number)) {
       return NumberApart{op, fmt::format("adds {:.4g}, and the golden norm {:.4g}", *number, *epsilon)};
     }
     if (type == "div" && number && size && *number == *size - 1) {

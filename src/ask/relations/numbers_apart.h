@@ -26,6 +26,8 @@ class NumbersApart {
   std::optional<NumberApart> of_norm(const std::vector<std::uint32_t>& ops) const;
 
  private:
+  bool golden_adds(double number) const;
+
   const Pool& target_;
   const Pool& golden_;
   const std::vector<std::uint32_t>& golden_ops_;

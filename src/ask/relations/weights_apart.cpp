@@ -62,6 +62,7 @@ class Weights {
 
   std::vector<Culprit> find() {
     find_exchanged_names();
+    find_left_as_they_began();
     find_lost_siblings();
     find_lost_biases();
     find_those_read_in_the_region();
@@ -127,7 +128,7 @@ class Weights {
 
   void look_at(std::uint32_t op, std::uint32_t data, std::uint32_t weight) {
     if (!is_good(weight)) return add_not_carried_over(op, weight);
-    if (relation(weight).weak) return;
+    if (relation(weight).weak || relation(weight).kind == RelationKind::constant) return;
     if (!target_.has_values() && add_in_another_order(op, data, weight)) return;
     if (add_lost_sibling(op, weight) || add_of_another_part(op, data, weight) || add_beside_another(op, weight)) return;
     if (add_of_other_norm(op, data, weight)) return;
@@ -400,12 +401,23 @@ class Weights {
       std::size_t i = 0;
       while (i < of_bias.size() && !are_apart(i)) ++i;
       if (i == of_bias.size() || !std::ranges::all_of(of_bias, belongs)) continue;
-      add(bias, op,
-          fmt::format("is {}, and the weight beside it is {}: another order", relation_text(relation(bias), golden_),
-                      relation_text(relation(weight), golden_)));
+      const bool is_of_weight = is_in_golden_order(bias) && !is_in_golden_order(weight);
+      const std::uint32_t other = is_of_weight ? weight : bias;
+      add(other, op,
+          fmt::format("is {}, and what is read with it is {}: another order", relation_text(relation(other), golden_),
+                      relation_text(relation(is_of_weight ? bias : weight), golden_)));
       return true;
     }
     return false;
+  }
+
+  // The golden run reads its parts one after the other.
+  bool is_in_golden_order(std::uint32_t weight) const {
+    const auto first_reader = [&](const RelationPart& part) {
+      const std::vector<std::uint32_t>& readers = golden_.tensors[part.golden].readers;
+      return readers.empty() ? kNoOp : readers.front();
+    };
+    return std::ranges::is_sorted(relation(weight).parts, {}, first_reader);
   }
 
   bool are_read_together(std::uint32_t a, std::uint32_t b) const {
@@ -499,6 +511,23 @@ class Weights {
     }
   }
 
+  // Zeros or ones, where the golden weight of that name has other values and nothing of the target has these.
+  void find_left_as_they_began() {
+    for (std::uint32_t i = 0; i < target_.tensors.size(); ++i) {
+      const PoolTensor& own = target_.tensors[i];
+      if (!own.is_weight() || own.step != 0 || relation(i) || !own.print.is_constant() || own.readers.empty()) continue;
+      for (std::uint32_t golden = 0; golden < golden_.tensors.size(); ++golden) {
+        const PoolTensor& other = golden_.tensors[golden];
+        const bool is_lost = other.is_weight() && !judgement_.met[golden] && other.print.count == own.print.count;
+        if (!is_lost || other.print.is_constant() || !says(i, golden)) continue;
+        add(i, reader_of(i),
+            fmt::format("has {} in each element, golden {} has not: it was not carried over", own.print.min,
+                        golden_.name_of(golden)),
+            golden);
+      }
+    }
+  }
+
   // Two weights have each other's golden values, as their names say.
   void find_exchanged_names() {
     std::map<std::uint32_t, std::uint32_t> holder;  // by golden tensor
@@ -527,6 +556,7 @@ class Weights {
       // Data have numbers for names.
       const std::string name = own.is_weight() ? std::string(own.of.tensor->parameter) : name_of(relation(i));
       groups[orders_.key_of(name, i)].push_back(i);
+      if (const std::string key = orders_.golden_key_of(name, i); !key.empty()) groups[key].push_back(i);
     }
     for (const auto& [pattern, weights] : groups) {
       std::map<std::string, std::size_t> forms;
