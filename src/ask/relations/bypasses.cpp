@@ -129,16 +129,32 @@ std::optional<Culprit> Bypasses::find(const Ops& group, const Ops& beside) const
   std::ranges::copy_if(beside, std::back_inserter(ops), [&](std::uint32_t op) { return reads_no_bad(op); });
   for (const std::uint32_t op : with_movers(ops)) {
     if (is_view(target_, op)) continue;
-    for (std::uint32_t input : target_.ops[op].inputs) {
-      while (true) {
-        if (is_golden(input)) {
-          if (std::optional<Culprit> found = left_out_before(op, input)) return found;
-        }
-        const std::uint32_t maker = target_.tensors[input].op;
-        if (maker == kNoOp || !moves(target_, maker) || target_.ops[maker].inputs.size() != 1) break;
-        input = target_.ops[maker].inputs[0];
+    if (std::optional<Culprit> found = left_out_behind(op)) return found;
+  }
+  return std::nullopt;
+}
+
+// What `op` reads, also further back as far as it was only moved.
+std::optional<Culprit> Bypasses::left_out_behind(std::uint32_t op) const {
+  constexpr std::size_t kMost = 64;
+  struct Read {
+    std::uint32_t tensor, reader;
+  };
+  std::vector<Read> waiting;
+  for (const std::uint32_t input : target_.ops[op].inputs) waiting.push_back({input, op});
+  for (std::size_t i = 0; i < waiting.size() && i < kMost; ++i) {
+    const Read read = waiting[i];
+    if (is_golden(read.tensor)) {
+      if (std::optional<Culprit> found = left_out_before(op, read.tensor)) {
+        found->op = read.reader;
+        return found;
       }
     }
+    const std::uint32_t maker = target_.tensors[read.tensor].op;
+    if (maker == kNoOp || !moves(target_, maker)) continue;
+    // One that others read, too, did no harm to them.
+    const std::uint32_t reader = target_.tensors[read.tensor].readers.size() == 1 ? maker : read.reader;
+    for (const std::uint32_t input : target_.ops[maker].inputs) waiting.push_back({input, reader});
   }
   return std::nullopt;
 }
@@ -148,10 +164,15 @@ bool Bypasses::reads_no_bad(std::uint32_t op) const {
                               [&](std::uint32_t input) { return is_bad(judgement_.standings[input]); });
 }
 
-// Something else than `like` computes of the tensor what corresponds to nothing: it may be what the golden run computes.
-bool Bypasses::is_computed_otherwise(std::uint32_t tensor, std::uint32_t like) const {
+// Of the tensor the target computes something that corresponds to nothing, by an operator that is neither like `like` nor
+// like one of `direct`, which read the golden tensor: it may be what the golden run computes.
+bool Bypasses::is_computed_otherwise(std::uint32_t tensor, std::uint32_t like, const Ops& direct) const {
   return std::ranges::any_of(consumers_of(target_, tensor, true), [&](std::uint32_t op) {
-    return judgement_.target.has[op] && !moves(target_, op) && !do_the_same(op, like);
+    const auto is_of_family = [&](std::uint32_t other) {
+      return OpFamilies::same(*target_.op(op).family, *golden_.op(other).family);
+    };
+    return judgement_.target.has[op] && !moves(target_, op) && !do_the_same(op, like) &&
+           std::ranges::none_of(direct, is_of_family);
   });
 }
 
@@ -184,7 +205,7 @@ std::optional<Culprit> Bypasses::left_out_before(std::uint32_t op, std::uint32_t
   for (const std::uint32_t one : same_as(golden)) {
     for (const std::uint32_t result : computed_of(golden_, one, is_open, is_known)) {
       for (const std::uint32_t reader : consumers_of(golden_, result, false)) {
-        if (!is_like(reader) || is_computed_otherwise(tensor, reader)) continue;
+        if (!is_like(reader) || is_computed_otherwise(tensor, reader, direct)) continue;
         return Culprit{.op = op, .what = what_of(golden, golden_.tensors[result].op)};
       }
     }

@@ -25,6 +25,7 @@ class Bypasses {
 
   std::vector<std::uint32_t> with_movers(const Ops& ops) const;
   std::string what_of(std::uint32_t read, std::uint32_t left_out) const;
+  std::optional<Culprit> left_out_behind(std::uint32_t op) const;
   std::optional<Culprit> left_out_before(std::uint32_t op, std::uint32_t tensor) const;
   bool reads_no_bad(std::uint32_t op) const;
   bool do_the_same(std::uint32_t op, std::uint32_t golden_op) const;
@@ -32,7 +33,7 @@ class Bypasses {
   bool is_golden(std::uint32_t tensor) const;
   const std::vector<std::uint32_t>& same_as(std::uint32_t golden) const;
   Ops golden_consumers(std::uint32_t golden) const;
-  bool is_computed_otherwise(std::uint32_t tensor, std::uint32_t like) const;
+  bool is_computed_otherwise(std::uint32_t tensor, std::uint32_t like, const Ops& direct) const;
 
   const Pool& target_;
   const Pool& golden_;

@@ -87,7 +87,7 @@ std::optional<Culprit> DataApart::golden_data_of(std::uint32_t op, std::uint32_t
 
 std::optional<Culprit> DataApart::moved_before(const Culprit& culprit) const {
   if (std::optional<Culprit> moved = wrongly_moved(culprit.op)) return moved;
-  if (!has_values_ || !culprit.what.empty()) return std::nullopt;
+  if (!has_values_ || (!culprit.what.empty() && culprit.what != kOtherValues)) return std::nullopt;
   std::set<std::uint32_t> seen{culprit.op};
   std::vector<std::uint32_t> waiting{culprit.op};
   std::optional<Culprit> first;
@@ -169,8 +169,8 @@ std::optional<Culprit> DataApart::wrongly_moved(std::uint32_t op) const {
     // The order is older where its input has it, too.
     if (moved != kNoOp && !target_.ops[moved].inputs.empty()) {
       const std::uint32_t read = target_.ops[moved].inputs.front();
-      if (target_.tensors[read].op != kNoOp && is_good(read) && judgement_.relations[read] && !is_regular(read))
-        continue;
+      const bool is_known = is_good(read) && judgement_.relations[read];
+      if (target_.tensors[read].op != kNoOp && (!is_known || !is_regular(read))) continue;
     }
     if (moved != kNoOp && chooses(target_, moved))
       return Culprit{

@@ -225,7 +225,8 @@ class Finder {
       if (!apart) apart = steps.of_recurrence();
     }
     if (!apart) apart = steps.of_labels(culprit.group);
-    return apart ? apart : numbers.of_norm(near_behind(culprit));
+    if (!apart) apart = numbers.of_norm(near_behind(culprit));
+    return apart || culprit.group.size() == 1 ? apart : numbers.of_one(culprit.group);
   }
 
   // Nothing of the golden run is like the result of `op`: the first operator that follows from it and has its like there,

@@ -26,6 +26,8 @@ class RepeatedLines {
     const bool is_other_than_product = reads_weight && target_.op(culprit.op).kind != OpKind::contraction;
     if (is_other_than_product || phase_of(target_.catalog_op(culprit.op)) == Phase::backward) return std::nullopt;
     for (const std::uint32_t op : before_in(target_, judgement_.target, culprit.op)) {
+      const auto is_of_weight = [&](std::uint32_t output) { return roots_[output] != kNoOp; };
+      if (std::ranges::any_of(target_.ops[op].outputs, is_of_weight)) continue;
       const std::uint32_t other = twin_of(op);
       if (other == kNoOp || !are_called_alike(op, other)) return std::nullopt;
     }

@@ -511,19 +511,23 @@ class Weights {
     }
   }
 
-  // Zeros or ones, where the golden weight of that name has other values and nothing of the target has these.
+  // Zeros, ones or a part of the golden weight of that name, which has other values, and nothing of the target has these.
   void find_left_as_they_began() {
     for (std::uint32_t i = 0; i < target_.tensors.size(); ++i) {
       const PoolTensor& own = target_.tensors[i];
-      if (!own.is_weight() || own.step != 0 || relation(i) || !own.print.is_constant() || own.readers.empty()) continue;
+      if (!own.is_weight() || own.step != 0 || relation(i) || own.print.count == 0 || own.readers.empty()) continue;
       for (std::uint32_t golden = 0; golden < golden_.tensors.size(); ++golden) {
         const PoolTensor& other = golden_.tensors[golden];
         const bool is_lost = other.is_weight() && !judgement_.met[golden] && other.print.count == own.print.count;
         if (!is_lost || other.print.is_constant() || !says(i, golden)) continue;
-        add(i, reader_of(i),
-            fmt::format("has {} in each element, golden {} has not: it was not carried over", own.print.min,
-                        golden_.name_of(golden)),
-            golden);
+        std::optional<std::string> what = partly_golden(target_, i, golden_, judgement_.met);
+        if (own.print.is_constant()) {
+          what = fmt::format("has {} in each element, golden {} has not: it was not carried over", own.print.min,
+                             golden_.name_of(golden));
+        }
+        if (!what) continue;
+        add(i, reader_of(i), *what, golden);
+        if (!found_.empty() && found_.back().weight == i) found_.back().was_lost = true;
       }
     }
   }

@@ -60,7 +60,7 @@ class Own(nn.Module):
         x = x + self.linear(self.attend(*y.chunk(3, -1), hidden), "layer_self_attn_out_proj")
         y = x if bad("not_normed") else self.norm(x, "layer_norm2")
         k, v = self.linear(seen, "cross_kv").chunk(2, -1)
-        q = self.linear(y, "cross_q")  # bad("not_normed")
+        q = F.linear(y, self.w["cross_q_weight"], self.w["cross_q_bias"])  # bad("not_normed")
         x = x + self.linear(self.attend(q, k, v), "layer_multihead_attn_out_proj")
         y = self.linear(self.norm(x, "layer_norm3"), "layer_linear1")
         y = F.gelu(y, approximate="tanh" if bad("tanh") else "none")  # bad("tanh")
