@@ -18,6 +18,12 @@ bool moves(const Pool& pool, std::uint32_t op) { return moves_or_casts(pool.op(o
 // Moves all elements of one tensor.
 bool is_view(const Pool& pool, std::uint32_t op) { return moves(pool, op) && !chooses(pool, op); }
 
+// Indices choose what it gives.
+bool looks_up(const Pool& pool, std::uint32_t op) {
+  const bool writes = pool.is_type(op, "copy");
+  return pool.ops[op].inputs.size() > 1 && !puts_in_order(pool, op) && !writes;
+}
+
 // Operators that read the tensor, or what only moves it: also those that move more than one tensor, or a part of it.
 std::vector<std::uint32_t> consumers_of(const Pool& pool, std::uint32_t tensor, bool through_views_only) {
   constexpr std::size_t kMost = 64;
@@ -151,7 +157,7 @@ std::optional<Culprit> Bypasses::left_out_behind(std::uint32_t op) const {
       }
     }
     const std::uint32_t maker = target_.tensors[read.tensor].op;
-    if (maker == kNoOp || !moves(target_, maker)) continue;
+    if (maker == kNoOp || !moves(target_, maker) || looks_up(target_, maker)) continue;
     // One that others read, too, did no harm to them.
     const std::uint32_t reader = target_.tensors[read.tensor].readers.size() == 1 ? maker : read.reader;
     for (const std::uint32_t input : target_.ops[maker].inputs) waiting.push_back({input, reader});

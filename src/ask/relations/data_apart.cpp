@@ -24,6 +24,27 @@ bool is_backward(const Pool& pool, std::uint32_t op) { return phase_of(pool.cata
 
 }  // namespace
 
+namespace {
+
+// Golden axes that together are one of the target, such as rows and columns of patches, in another order.
+bool exchanges_axes(const Relation& relation, const std::vector<std::int64_t>& own,
+                    const std::vector<std::int64_t>& theirs) {
+  if (relation.kind != RelationKind::permuted || relation.turns_target) return false;
+  std::size_t axis = 0;
+  std::int64_t size = 1;
+  for (std::size_t i = 0; i < relation.order.size() && axis < own.size(); ++i) {
+    if (relation.order[i] >= theirs.size()) return false;
+    if (size > 1 && relation.order[i] < relation.order[i - 1]) return true;
+    size *= theirs[relation.order[i]];
+    if (size < own[axis]) continue;
+    size = 1;
+    ++axis;
+  }
+  return false;
+}
+
+}  // namespace
+
 bool chooses(const Pool& pool, std::uint32_t op) {
   const std::vector<std::uint32_t>&inputs = pool.ops[op].inputs, &outputs = pool.ops[op].outputs;
   return inputs.size() != 1 || outputs.empty() ||
@@ -243,9 +264,14 @@ std::uint32_t DataApart::chooser_of(std::uint32_t op) const {
   return op;
 }
 
+std::vector<std::int64_t> DataApart::golden_shape(const Relation& relation) const {
+  return relation ? golden_.tensors[relation.golden()].shape : std::vector<std::int64_t>{};
+}
+
 // Joined parts of one golden tensor go forward, each perhaps several times, without gaps where tensors are joined.
 bool DataApart::is_regular(std::uint32_t tensor) const {
   const Relation& relation = judgement_.relations[tensor];
+  if (exchanges_axes(relation, target_.tensors[tensor].shape, golden_shape(relation))) return false;
   const bool is_joined = target_.ops[target_.tensors[tensor].op].inputs.size() > 1;
   if (relation.kind != RelationKind::joined || relation.is_of_sums) return true;
   const std::vector<RelationPart>& parts = relation.parts;

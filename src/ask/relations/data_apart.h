@@ -50,6 +50,7 @@ class DataApart {
   std::optional<Culprit> computed_of_another(std::uint32_t tensor, const std::vector<std::uint32_t>& golden_ops) const;
   bool reads_same(const std::vector<std::uint32_t>& golden_ops, std::uint32_t tensor) const;
   std::uint32_t chooser_of(std::uint32_t op) const;
+  std::vector<std::int64_t> golden_shape(const Relation& relation) const;
   bool is_regular(std::uint32_t tensor) const;
 
   const Pool& target_;

@@ -40,14 +40,21 @@ bool is_unbiased(const CatalogOp& op) {
 
 }  // namespace
 
+// Of an attention, written or not.
+std::optional<double> NumbersApart::scale_of(std::uint32_t op) const {
+  if (!golden_.is_type(op, "scaleddotproductattention") || golden_.ops[op].inputs.empty()) return std::nullopt;
+  const std::vector<std::int64_t>& query = golden_.tensors[golden_.ops[op].inputs[0]].shape;
+  if (query.empty()) return std::nullopt;
+  return number_in(golden_.catalog_op(op), "scale").value_or(1 / std::sqrt(static_cast<double>(query.back())));
+}
+
 std::optional<NumberApart> NumbersApart::of_attention(const std::vector<std::uint32_t>& ops) const {
   const auto attention = std::ranges::find_if(
       golden_ops_, [&](std::uint32_t op) { return golden_.is_type(op, "scaleddotproductattention"); });
   if (attention == golden_ops_.end() || golden_.ops[*attention].inputs.empty()) return std::nullopt;
   const std::vector<std::int64_t>& query = golden_.tensors[golden_.ops[*attention].inputs[0]].shape;
   if (query.empty()) return std::nullopt;
-  const double usual = 1 / std::sqrt(static_cast<double>(query.back()));
-  const double scale = number_in(golden_.catalog_op(*attention), "scale").value_or(usual);
+  const double scale = *scale_of(*attention);
   const auto width = static_cast<std::uint64_t>(query.back());
   for (const std::uint32_t op : ops) {
     // Frequencies of positions are fewer.
@@ -81,6 +88,7 @@ std::optional<NumberApart> NumbersApart::of_one(const std::vector<std::uint32_t>
   for (const std::uint32_t op : golden_ops_) {
     const std::vector<double> some = telling_numbers(golden_.op(op));
     theirs.insert(theirs.end(), some.begin(), some.end());
+    if (const std::optional<double> scale = scale_of(op)) theirs.push_back(*scale);
   }
   std::optional<std::pair<std::uint32_t, double>> found;
   for (const std::uint32_t op : ops) {
@@ -92,7 +100,9 @@ std::optional<NumberApart> NumbersApart::of_one(const std::vector<std::uint32_t>
     }
   }
   if (!found) return std::nullopt;
-  const auto is_alone = [&](double number) { return !is_akin_to_any(number, mine); };
+  // What only keeps a divisor from zero is another matter.
+  constexpr double kLeast = 1e-3;
+  const auto is_alone = [&](double number) { return number > kLeast && !is_akin_to_any(number, mine); };
   const auto other = std::ranges::find_if(theirs, is_alone);
   if (other == theirs.end()) return std::nullopt;
   return NumberApart{found->first,

@@ -29,6 +29,7 @@ class NumbersApart {
   std::optional<NumberApart> of_one(const std::vector<std::uint32_t>& ops) const;
 
  private:
+  std::optional<double> scale_of(std::uint32_t golden_op) const;
   bool golden_adds(double number) const;
 
   const Pool& target_;

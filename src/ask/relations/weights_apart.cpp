@@ -511,7 +511,7 @@ class Weights {
     }
   }
 
-  // Zeros, ones or a part of the golden weight of that name, which has other values, and nothing of the target has these.
+  // Zeros, ones or some rows of the golden weight of that name, which nothing of the target has.
   void find_left_as_they_began() {
     for (std::uint32_t i = 0; i < target_.tensors.size(); ++i) {
       const PoolTensor& own = target_.tensors[i];
@@ -520,7 +520,7 @@ class Weights {
         const PoolTensor& other = golden_.tensors[golden];
         const bool is_lost = other.is_weight() && !judgement_.met[golden] && other.print.count == own.print.count;
         if (!is_lost || other.print.is_constant() || !says(i, golden)) continue;
-        std::optional<std::string> what = partly_golden(target_, i, golden_, judgement_.met);
+        std::optional<std::string> what = loaded_in_part(own, other, golden_.name_of(golden));
         if (own.print.is_constant()) {
           what = fmt::format("has {} in each element, golden {} has not: it was not carried over", own.print.min,
                              golden_.name_of(golden));
