@@ -58,7 +58,6 @@ class RepeatedLines {
     return 2 * alone.size() < group.size() ? alone : std::vector<std::uint32_t>{};
   }
 
- private:
   bool has_good_twin(std::uint32_t op) const {
     const CatalogOp& own = target_.catalog_op(op);
     if (own.line == 0) return false;
@@ -70,6 +69,7 @@ class RepeatedLines {
     return false;
   }
 
+ private:
   // It is golden, or something near that follows from it is.
   bool reaches_good(std::uint32_t tensor) const {
     constexpr std::size_t kMost = 64;
@@ -181,6 +181,11 @@ std::optional<Culprit> weight_of_other_layer(const Pool& target, const Pool& gol
 std::vector<std::uint32_t> without_good_twin(const Pool& target, const Pool& golden, const RelationJudgement& judgement,
                                              const std::vector<std::uint32_t>& group) {
   return RepeatedLines(target, golden, judgement).without_good_twin(group);
+}
+
+bool gives_golden_elsewhere(const Pool& target, const Pool& golden, const RelationJudgement& judgement,
+                            std::uint32_t op) {
+  return RepeatedLines(target, golden, judgement).has_good_twin(op);
 }
 
 }  // namespace sonde

@@ -18,4 +18,8 @@ std::optional<Culprit> weight_of_other_layer(const Pool& target, const Pool& gol
 std::vector<std::uint32_t> without_good_twin(const Pool& target, const Pool& golden, const RelationJudgement& judgement,
                                              const std::vector<std::uint32_t>& group);
 
+// Its line gives what is golden, or what leads to it, in another layer, called alike.
+bool gives_golden_elsewhere(const Pool& target, const Pool& golden, const RelationJudgement& judgement,
+                            std::uint32_t op);
+
 }  // namespace sonde

@@ -11,11 +11,14 @@
 #include <string>
 #include <string_view>
 
+#include "ask/relations/data_apart.h"
 #include "ask/relations/element_order.h"
 #include "ask/relations/names_of_weights.h"
+#include "ask/relations/norm_behind.h"
 #include "ask/relations/order_of_parts.h"
 #include "ask/relations/orders_of_weights.h"
 #include "ask/relations/partial_weights.h"
+#include "ask/relations/repeated_lines.h"
 #include "read/operators/op_family.h"
 
 namespace sonde {
@@ -106,7 +109,9 @@ class Weights {
       }
       if (data == kNoOp) continue;
       if (!all_data_good) {
-        if (!target_.has_values()) look_at_sums(op, data);
+        if (target_.has_values()) continue;
+        look_at_sums(op, data);
+        look_at_patches(op, unfolded_from(data));
         continue;
       }
       for (const std::uint32_t input : target_.ops[op].inputs) {
@@ -122,7 +127,21 @@ class Weights {
     for (const std::uint32_t input : target_.ops[op].inputs) {
       const std::uint32_t weight = roots_[input];
       if (weight == kNoOp || !is_good(weight) || relation(weight).weak) continue;
-      if (!add_of_other_sums(op, data, weight)) add_lost_sibling(op, weight);
+      if (add_of_other_sums(op, data, weight) || add_lost_sibling(op, weight)) continue;
+      const auto theirs = weight_of_norm_behind(target_, golden_, judgement_, op, weight, roots_, golden_roots_);
+      if (!theirs || says(weight, relation(weight).golden())) continue;
+      add(weight, op,
+          fmt::format("is golden {}, where the golden norm reads {}", golden_.name_of(relation(weight).golden()),
+                      *theirs));
+      if (!found_.empty() && found_.back().weight == weight) found_.back().was_lost = true;
+    }
+  }
+
+  void look_at_patches(std::uint32_t op, std::uint32_t data) {
+    if (!is_good(data) || roots_[data] != kNoOp) return;
+    for (const std::uint32_t input : target_.ops[op].inputs) {
+      const std::uint32_t weight = roots_[input];
+      if (weight != kNoOp && is_good(weight) && !relation(weight).weak) add_in_another_order(op, data, weight);
     }
   }
 
@@ -289,19 +308,49 @@ class Weights {
     return true;
   }
 
+  // To the product, where the golden operator does both; the sum corresponds to nothing, either.
+  bool adds_bias(std::uint32_t product) const {
+    if (target_.ops[product].outputs.empty()) return false;
+    return std::ranges::any_of(target_.tensors[target_.ops[product].outputs[0]].readers, [&](std::uint32_t reader) {
+      const PoolOp& own = target_.ops[reader];
+      const auto is_bias = [&](std::uint32_t input) {
+        return roots_[input] != kNoOp && is_good(roots_[input]) && relation(roots_[input]);
+      };
+      return target_.is_type(reader, "add") && !own.outputs.empty() && !is_good(own.outputs[0]) &&
+             std::ranges::count_if(own.inputs, is_bias) == 1;
+    });
+  }
+
+  // What it is a part of, or was unfolded from: statistics of patches are in no golden tensor.
+  std::uint32_t unfolded_from(std::uint32_t data) const {
+    while (true) {
+      const std::uint32_t maker = target_.tensors[data].op;
+      if (maker == kNoOp || is_good(data)) return data;
+      const bool unfolds = target_.is_type(maker, "im2col") || target_.is_type(maker, "unfold");
+      const bool views = moves_or_casts(target_.op(maker).kind) && !chooses(target_, maker);
+      if (!unfolds && !views) return data;
+      data = target_.ops[maker].inputs[0];
+    }
+  }
+
   // Statistics do not show the order of elements: a golden product of the same data and weight has another result.
   bool add_in_another_order(std::uint32_t op, std::uint32_t data, std::uint32_t weight) {
     const auto is_whole = [&](std::uint32_t tensor) { return relation(tensor).kind == RelationKind::same; };
     if (target_.op(op).kind != OpKind::contraction || !is_whole(data) || !is_whole(weight)) return false;
     if (target_.tensors[weight].shape.size() < 2) return false;
     const std::uint32_t read = relation(data).golden();
+    const bool with_bias = adds_bias(op);
+    const std::ptrdiff_t weights = weights_of(target_, roots_, op) + (with_bias ? 1 : 0);
+    // Else what moved the data, which the golden operator reads in another form, may be wrong.
+    const bool is_exact = !with_bias && std::ranges::find(target_.ops[op].inputs, data) != target_.ops[op].inputs.end();
     for (const std::uint32_t reader : readers_of_same(read, golden_.tensors[read])) {
       if (golden_.op(reader).kind != OpKind::contraction || !judgement_.golden.has[reader]) continue;
-      if (weights_of(golden_, golden_roots_, reader) != weights_of(target_, roots_, op)) continue;
+      if (weights_of(golden_, golden_roots_, reader) != weights) continue;
       for (const std::uint32_t input : golden_.ops[reader].inputs) {
         if (golden_roots_[input] == kNoOp) continue;
         if (golden_.name_of(golden_roots_[input]) != golden_.name_of(relation(weight).golden())) continue;
         if (add_other_views(op, data, reader)) return true;
+        if (!is_exact && !gives_golden_elsewhere(target_, golden_, judgement_, op)) continue;
         add(weight, op,
             fmt::format(
                 "has the numbers of golden {}, and the product differs: its elements are in another order, as if "
