@@ -100,7 +100,7 @@ std::optional<NumberApart> NumbersApart::of_one(const std::vector<std::uint32_t>
     }
   }
   if (!found) return std::nullopt;
-  // What only keeps a divisor from zero is another matter.
+  // Smaller ones, which keep a divisor from zero, are left to of_norm().
   constexpr double kLeast = 1e-3;
   const auto is_alone = [&](double number) { return number > kLeast && !is_akin_to_any(number, mine); };
   const auto other = std::ranges::find_if(theirs, is_alone);

@@ -243,7 +243,7 @@ class Finder {
     return op;
   }
 
-  // By statistics, of which the order of elements is no part: the operator joined what the culprit reads otherwise.
+  // By statistics, which do not show the order of elements: the operator joined what the culprit reads otherwise.
   std::optional<Culprit> joined_before(std::uint32_t op) const {
     if (has_values_) return std::nullopt;
     for (const std::uint32_t input : target_.ops[op].inputs) {

@@ -321,7 +321,7 @@ class Weights {
     });
   }
 
-  // What it is a part of, or was unfolded from: statistics of patches are in no golden tensor.
+  // The tensor that was unfolded to it: statistics of patches are in no golden tensor.
   std::uint32_t unfolded_from(std::uint32_t data) const {
     while (true) {
       const std::uint32_t maker = target_.tensors[data].op;

@@ -1,4 +1,4 @@
-"""A decoder that reads an encoded picture: a library's layers beside attention by hand, with a loss and its gradients."""
+"""A decoder that reads an encoded picture: a library's layer beside attention by hand, with a loss and gradients."""
 
 import torch
 import torch.nn.functional as F

@@ -60,10 +60,7 @@ class Own(nn.Module):
         else:
             q, k = F.elu(q) + 1, F.elu(k) + 1
         products = torch.einsum("bhqd,bhkd->bhqk", q, k)  # bad("keys_as_they_are")
-        if bad("sees_all"):
-            shares = products
-        else:
-            shares = products.tril()
+        shares = products if bad("sees_all") else products.tril()
         shares = shares / (shares.sum(-1, keepdim=True) + 1e-6)  # bad("sees_all")
         y = torch.matmul(shares, v).transpose(1, 2).reshape(x.shape)
         x = x + self.linear(y, "o")

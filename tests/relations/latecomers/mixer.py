@@ -52,13 +52,15 @@ class Own(nn.Module):
     def norm(self, x, name):
         spread, mean = torch.var_mean(x, -1, correction=0, keepdim=True)
         eps = 1e-2 if bad("epsilon") else 1e-5
-        return (x - mean) * torch.rsqrt(spread + eps) * self.w[f"{name}_weight"] + self.w[f"{name}_bias"]  # bad("epsilon")
+        x = (x - mean) * torch.rsqrt(spread + eps)  # bad("epsilon")
+        return x * self.w[f"{name}_weight"] + self.w[f"{name}_bias"]
 
     def block(self, x, name):
         y = self.norm(x, f"{name}_norm1")
         y = torch.matmul(self.w[f"{name}_token_up_weight"], y) + self.w[f"{name}_token_up_bias"][:, None]
         y = y if bad("no_gelu") and name == "blocks_1" else F.gelu(y)
-        y = torch.matmul(self.w[f"{name}_token_down_weight"], y) + self.w[f"{name}_token_down_bias"][:, None]  # bad("no_gelu")
+        y = torch.matmul(self.w[f"{name}_token_down_weight"], y)  # bad("no_gelu")
+        y = y + self.w[f"{name}_token_down_bias"][:, None]
         x = x + y
         y = F.gelu(self.norm(x, f"{name}_norm2") @ self.w[f"{name}_up_weight"] + self.w[f"{name}_up_bias"])
         return x + (y @ self.w[f"{name}_down_weight"] + self.w[f"{name}_down_bias"])

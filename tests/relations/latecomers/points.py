@@ -51,7 +51,8 @@ class Own(nn.Module):
         scale = self.w["norm_weight"] / (self.w["norm_running_var"] + 1e-5).sqrt()
         local = ((x - self.w["norm_running_mean"]) * scale + self.w["norm_bias"]).relu()
         whole = self.linear(local, "two")
-        whole = whole.mean(1, keepdim=True) if bad("mean_of_points") else whole.amax(1, keepdim=True)  # bad("mean_of_points")
+        most = whole.mean if bad("mean_of_points") else whole.amax
+        whole = most(1, keepdim=True)  # bad("mean_of_points")
         y = torch.cat((local, whole.expand(-1, POINTS, -1)), -1)
         y = self.linear(y, "three").relu()
         y = self.linear(y, "head")
