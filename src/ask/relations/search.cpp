@@ -314,7 +314,7 @@ Relation Search::State::find_constant(std::uint32_t tensor) {
     if (!other.is_constant() || other.non_finite != 0 || std::abs(other.min - print.min) > 1e-5 * std::abs(print.min))
       continue;
     met[i] = 1;
-    // A weight of zeros is no other weight's: it may have been left as it began.
+    // Zeros of one weight are not those of another: it may have been left as it began.
     const bool may_be_it = !target.tensors[tensor].is_weight() || golden.tensors[i].print.count == print.count;
     if (found || !may_be_it) continue;
     found.kind = RelationKind::constant;

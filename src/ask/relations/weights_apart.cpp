@@ -396,7 +396,7 @@ class Weights {
     const std::uint32_t own = relation(weight).golden();
     if (target_.op(op).kind != OpKind::elementwise || relation(weight).kind == RelationKind::sum) return false;
     for (const std::uint32_t reader : golden_.tensors[own].readers) {
-      // Those of a norm are no terms of a sum.
+      // A norm does not add up those that it reads.
       if (!judgement_.golden.has[reader] || golden_.op(reader).kind == OpKind::normalization) continue;
       for (const std::uint32_t input : golden_.ops[reader].inputs) {
         const PoolTensor& other = golden_.tensors[input];
