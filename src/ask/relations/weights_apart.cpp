@@ -10,15 +10,16 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "ask/relations/data_apart.h"
 #include "ask/relations/element_order.h"
-#include "ask/relations/names_of_weights.h"
 #include "ask/relations/norm_behind.h"
 #include "ask/relations/order_of_parts.h"
 #include "ask/relations/orders_of_weights.h"
 #include "ask/relations/partial_weights.h"
 #include "ask/relations/repeated_lines.h"
+#include "ask/relations/weights_by_name.h"
 #include "read/operators/op_family.h"
 
 namespace sonde {
@@ -64,8 +65,9 @@ class Weights {
         first_(first_with_fractions()) {}
 
   std::vector<Culprit> find() {
-    find_exchanged_names();
-    find_left_as_they_began();
+    for (Culprit& culprit : weights_by_name(target_, golden_, judgement_)) {
+      if (known_.insert(*culprit.weight).second) found_.push_back(std::move(culprit));
+    }
     find_lost_siblings();
     find_lost_biases();
     find_those_read_in_the_region();
@@ -236,10 +238,7 @@ class Weights {
   }
 
   // The name of the weight ends as that of the golden one.
-  bool says(std::uint32_t weight, std::uint32_t golden) const {
-    const std::string own = letters_of(target_.tensors[weight].of.tensor->parameter);
-    return own.ends_with(letters_of(golden_.tensors[golden].of.tensor->parameter));
-  }
+  bool says(std::uint32_t weight, std::uint32_t golden) const { return is_named_as(target_, weight, golden_, golden); }
 
   // A bias that corresponds to nothing, and the result, or a part of it, is that of the golden product without a bias.
   void find_lost_biases() {
@@ -556,46 +555,6 @@ class Weights {
                         "operators read",
                         name_of(relation(weight)), type.substr(0, type.find(' '))));
         if (!found_.empty() && found_.back().weight == weight) found_.back().uncertain = true;
-      }
-    }
-  }
-
-  // Zeros, ones or some rows of the golden weight of that name, which nothing of the target has.
-  void find_left_as_they_began() {
-    for (std::uint32_t i = 0; i < target_.tensors.size(); ++i) {
-      const PoolTensor& own = target_.tensors[i];
-      if (!own.is_weight() || own.step != 0 || relation(i) || own.print.count == 0 || own.readers.empty()) continue;
-      for (std::uint32_t golden = 0; golden < golden_.tensors.size(); ++golden) {
-        const PoolTensor& other = golden_.tensors[golden];
-        const bool is_lost = other.is_weight() && !judgement_.met[golden] && other.print.count == own.print.count;
-        if (!is_lost || other.print.is_constant() || !says(i, golden)) continue;
-        std::optional<std::string> what = loaded_in_part(own, other, golden_.name_of(golden));
-        if (own.print.is_constant()) {
-          what = fmt::format("has {} in each element, golden {} has not: it was not carried over", own.print.min,
-                             golden_.name_of(golden));
-        }
-        if (!what) continue;
-        add(i, reader_of(i), *what, golden);
-        if (!found_.empty() && found_.back().weight == i) found_.back().was_lost = true;
-      }
-    }
-  }
-
-  // Two weights have each other's golden values, as their names say.
-  void find_exchanged_names() {
-    std::map<std::uint32_t, std::uint32_t> holder;  // by golden tensor
-    for (std::uint32_t i = 0; i < target_.tensors.size(); ++i) {
-      const Relation& found = relation(i);
-      if (!target_.tensors[i].is_weight() || target_.tensors[i].step != 0 || found.weak) continue;
-      if (found.kind == RelationKind::same || found.kind == RelationKind::permuted) holder[found.golden()] = i;
-    }
-    for (const auto& [golden, weight] : holder) {
-      if (says(weight, golden)) continue;
-      for (const auto& [other_golden, other] : holder) {
-        if (other <= weight || !says(weight, other_golden) || !says(other, golden)) continue;
-        add(weight, reader_of(weight),
-            fmt::format("is golden {}, and {} is golden {}: they are exchanged", golden_.name_of(golden),
-                        target_.tensors[other].of.tensor->parameter, golden_.name_of(other_golden)));
       }
     }
   }
