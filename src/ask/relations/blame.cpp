@@ -14,6 +14,7 @@
 #include "ask/relations/joins.h"
 #include "ask/relations/joins_of_steps.h"
 #include "ask/relations/op_to_blame.h"
+#include "ask/relations/order_of_parts.h"
 #include "ask/relations/regions.h"
 #include "ask/relations/repeated_lines.h"
 #include "ask/relations/search.h"
@@ -189,6 +190,17 @@ std::optional<Culprit> called_otherwise(const Pool& target, const Pool& golden, 
   return std::nullopt;
 }
 
+// By statistics: a result is joined of golden parts, in another order than the golden run joins them.
+std::optional<Culprit> end_joined_otherwise(const Pool& target, const Pool& golden,
+                                            const RelationJudgement& judgement) {
+  if (target.has_values() && golden.has_values()) return std::nullopt;
+  for (std::uint32_t i = static_cast<std::uint32_t>(target.tensors.size()); i-- > 0;) {
+    if (!is_end(target, i, false, true) || target.tensors[i].print.proves_nothing()) continue;
+    if (auto joined = joined_otherwise(target, golden, judgement, i)) return joined;
+  }
+  return std::nullopt;
+}
+
 // The last result is joined of the elements of a golden one, in another order.
 std::optional<Culprit> reordered_end(const Pool& target, const Pool& golden, const RelationJudgement& judgement) {
   for (std::uint32_t i = static_cast<std::uint32_t>(target.tensors.size()); i-- > 0;) {
@@ -217,6 +229,7 @@ std::optional<Culprit> quiet_fault(const Pool& target, const Pool& golden, const
   if (!judgement.target.empty()) return std::nullopt;
   std::optional<Culprit> culprit = called_otherwise(target, golden, judgement);
   if (!culprit) culprit = reordered_end(target, golden, judgement);
+  if (!culprit) culprit = end_joined_otherwise(target, golden, judgement);
   return culprit ? culprit : early_end(target, golden, judgement);
 }
 

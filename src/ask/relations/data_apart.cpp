@@ -15,11 +15,33 @@ namespace sonde {
 namespace {
 
 constexpr std::string_view kOtherValues = "gives other values than the golden operator reads there";
+constexpr std::string_view kOfAnother = "computes of another golden tensor what the golden run goes on with";
 constexpr std::string_view kOtherPart = "gives another part of a golden tensor than the golden run reads";
 constexpr std::string_view kOtherOrder = "gives golden values in another order";
 
 // Operators of plain functions have a phase of their own.
 bool is_backward(const Pool& pool, std::uint32_t op) { return phase_of(pool.catalog_op(op)) == Phase::backward; }
+
+}  // namespace
+
+namespace {
+
+// Golden axes that together are one of the target, such as rows and columns of patches, in another order.
+bool exchanges_axes(const Relation& relation, const std::vector<std::int64_t>& own,
+                    const std::vector<std::int64_t>& theirs) {
+  if (relation.kind != RelationKind::permuted || relation.turns_target) return false;
+  std::size_t axis = 0;
+  std::int64_t size = 1;
+  for (std::size_t i = 0; i < relation.order.size() && axis < own.size(); ++i) {
+    if (relation.order[i] >= theirs.size()) return false;
+    if (size > 1 && relation.order[i] < relation.order[i - 1]) return true;
+    size *= theirs[relation.order[i]];
+    if (size < own[axis]) continue;
+    size = 1;
+    ++axis;
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -63,6 +85,7 @@ bool DataApart::is_maker(std::uint32_t op, std::uint32_t data) const {
 
 std::optional<Culprit> DataApart::golden_data_of(std::uint32_t op, std::uint32_t data,
                                                  std::uint32_t golden_weight) const {
+  std::uint32_t other = kNoOp;
   for (const std::uint32_t reader : judgement_.golden.ops) {
     const std::vector<std::uint32_t>& inputs = golden_.ops[reader].inputs;
     const auto is_it = [&](std::uint32_t input) { return golden_roots_[input] == golden_weight; };
@@ -72,18 +95,20 @@ std::optional<Culprit> DataApart::golden_data_of(std::uint32_t op, std::uint32_t
       // Numbers of rows may be kept in a buffer.
       const bool is_data = golden_roots_[input] == kNoOp || !golden_.tensors[input].has_fractions();
       if (!is_data || golden_.tensors[input].print.count != target_.tensors[data].print.count) continue;
-      if (have_same_values(target_, data, golden_, input)) continue;
-      std::uint32_t maker = target_.tensors[data].op;
-      if (const auto order = element_order_of(target_, data); order && order->first != kNoOp) maker = order->first;
-      return Culprit{.op = is_maker(maker, data) ? maker : op, .golden = input, .what = std::string(kOtherValues)};
+      // Of several calls with this weight, such as those of a cell, one reads them.
+      if (have_same_values(target_, data, golden_, input)) return std::nullopt;
+      if (other == kNoOp) other = input;
     }
   }
-  return std::nullopt;
+  if (other == kNoOp) return std::nullopt;
+  std::uint32_t maker = target_.tensors[data].op;
+  if (const auto order = element_order_of(target_, data); order && order->first != kNoOp) maker = order->first;
+  return Culprit{.op = is_maker(maker, data) ? maker : op, .golden = other, .what = std::string(kOtherValues)};
 }
 
 std::optional<Culprit> DataApart::moved_before(const Culprit& culprit) const {
   if (std::optional<Culprit> moved = wrongly_moved(culprit.op)) return moved;
-  if (!has_values_ || !culprit.what.empty()) return std::nullopt;
+  if (!has_values_ || (!culprit.what.empty() && culprit.what != kOtherValues)) return std::nullopt;
   std::set<std::uint32_t> seen{culprit.op};
   std::vector<std::uint32_t> waiting{culprit.op};
   std::optional<Culprit> first;
@@ -97,10 +122,31 @@ std::optional<Culprit> DataApart::moved_before(const Culprit& culprit) const {
       if (has_order && puts_in_order(target_, maker) && !reads_irregular(maker) && (!first || maker < first->op)) {
         first = Culprit{.op = maker, .golden = judgement_.relations[input].golden(), .what = std::string(kOtherOrder)};
       }
+      const std::uint32_t mover = has_order ? mover_before(maker) : kNoOp;
+      if (mover != kNoOp && (!first || mover < first->op)) {
+        first = Culprit{.op = mover, .golden = judgement_.relations[input].golden(), .what = std::string(kOtherOrder)};
+      }
       if (seen.insert(maker).second) waiting.push_back(maker);
     }
   }
   return first;
+}
+
+// What `op` reads was only moved from what is right, and corresponds to nothing: the first operator that put its elements
+// in another order, before `op` computed of it what is golden but for the order.
+std::uint32_t DataApart::mover_before(std::uint32_t op) const {
+  if (moves_or_casts(target_.op(op).kind)) return kNoOp;
+  for (const std::uint32_t input : target_.ops[op].inputs) {
+    std::uint32_t first = kNoOp;
+    for (std::uint32_t at = input; roots_[at] == kNoOp && target_.tensors[at].op != kNoOp;) {
+      const std::uint32_t maker = target_.tensors[at].op;
+      if (!moves_or_casts(target_.op(maker).kind) || target_.ops[maker].inputs.size() != 1) break;
+      if (!is_good(at)) first = maker;
+      at = target_.ops[maker].inputs[0];
+    }
+    if (first != kNoOp) return first;
+  }
+  return kNoOp;
 }
 
 bool DataApart::reads_irregular(std::uint32_t op) const {
@@ -144,11 +190,12 @@ std::optional<Culprit> DataApart::wrongly_moved(std::uint32_t op) const {
     // The order is older where its input has it, too.
     if (moved != kNoOp && !target_.ops[moved].inputs.empty()) {
       const std::uint32_t read = target_.ops[moved].inputs.front();
-      if (target_.tensors[read].op != kNoOp && is_good(read) && judgement_.relations[read] && !is_regular(read))
-        continue;
+      const bool is_known = is_good(read) && judgement_.relations[read];
+      if (target_.tensors[read].op != kNoOp && (!is_known || !is_regular(read))) continue;
     }
     if (moved != kNoOp && chooses(target_, moved))
-      return Culprit{.op = moved, .golden = judgement_.relations[input].golden(), .what = std::string(kOtherOrder)};
+      return Culprit{
+          .op = chooser_of(moved), .golden = judgement_.relations[input].golden(), .what = std::string(kOtherOrder)};
   }
   return std::nullopt;
 }
@@ -157,17 +204,41 @@ std::optional<Culprit> DataApart::chosen_otherwise(const Culprit& culprit) const
   if (!culprit.golden || culprit.group.size() > 1) return std::nullopt;
   const std::uint32_t other = golden_.tensors[*culprit.golden].op;
   if (other == kNoOp || golden_.op(other).kind != target_.op(culprit.op).kind) return std::nullopt;
-  // The golden run may add up in another order: then an operator before the golden one reads it.
-  const std::vector<std::uint32_t> others =
-      is_sum(golden_, other) ? before_in(golden_, judgement_.golden, other) : std::vector<std::uint32_t>{other};
+  // The golden run may add or multiply in another order: then an operator before the golden one reads it.
+  const std::vector<std::uint32_t> others = golden_.op(other).kind == OpKind::elementwise
+                                                ? before_in(golden_, judgement_.golden, other)
+                                                : std::vector<std::uint32_t>{other};
   for (const std::uint32_t input : target_.ops[culprit.op].inputs) {
     const std::uint32_t maker = target_.tensors[input].op;
     if (maker == kNoOp || is_plain(input) || roots_[input] != kNoOp || !judgement_.relations[input]) continue;
+    if (std::optional<Culprit> computed = computed_of_another(input, others)) return computed;
     // Of several parts the reader chose one.
     const bool has_parts = target_.ops[maker].outputs.size() > 1;
     if (!moves_or_casts(target_.op(maker).kind) || has_parts || !chooses(target_, maker) || reads_same(others, input))
       continue;
     return Culprit{.op = chooser_of(maker), .golden = culprit.golden, .what = std::string(kOtherValues)};
+  }
+  return std::nullopt;
+}
+
+// A golden tensor that the golden operators do not read; they read what one of the same kind as its maker computes of
+// something else.
+std::optional<Culprit> DataApart::computed_of_another(std::uint32_t tensor,
+                                                      const std::vector<std::uint32_t>& golden_ops) const {
+  const std::uint32_t maker = target_.tensors[tensor].op;
+  const RelationKind kind = judgement_.relations[tensor].kind;
+  if (moves_or_casts(target_.op(maker).kind) || !is_good(tensor) || judgement_.relations[tensor].weak)
+    return std::nullopt;
+  if (kind != RelationKind::same && kind != RelationKind::permuted) return std::nullopt;
+  if (reads_same(golden_ops, tensor)) return std::nullopt;
+  for (const std::uint32_t op : golden_ops) {
+    for (const std::uint32_t input : golden_.ops[op].inputs) {
+      const std::uint32_t other = golden_.tensors[input].op;
+      if (other == kNoOp || judgement_.met[input]) continue;
+      if (golden_.tensors[input].print.count != target_.tensors[tensor].print.count) continue;
+      if (!OpFamilies::same(*target_.op(maker).family, *golden_.op(other).family)) continue;
+      return Culprit{.op = maker, .golden = input, .what = std::string(kOfAnother)};
+    }
   }
   return std::nullopt;
 }
@@ -193,9 +264,14 @@ std::uint32_t DataApart::chooser_of(std::uint32_t op) const {
   return op;
 }
 
+std::vector<std::int64_t> DataApart::golden_shape(const Relation& relation) const {
+  return relation ? golden_.tensors[relation.golden()].shape : std::vector<std::int64_t>{};
+}
+
 // Joined parts of one golden tensor go forward, each perhaps several times, without gaps where tensors are joined.
 bool DataApart::is_regular(std::uint32_t tensor) const {
   const Relation& relation = judgement_.relations[tensor];
+  if (exchanges_axes(relation, target_.tensors[tensor].shape, golden_shape(relation))) return false;
   const bool is_joined = target_.ops[target_.tensors[tensor].op].inputs.size() > 1;
   if (relation.kind != RelationKind::joined || relation.is_of_sums) return true;
   const std::vector<RelationPart>& parts = relation.parts;

@@ -75,6 +75,21 @@ class Recurrence {
     }
   }
 
+  // Of one step of one layer: [batch, inputs] and a state.
+  void add_cell() {
+    const std::optional<Dense> x = call_.input(0), h = call_.input(1), c = is_lstm_ ? call_.input(2) : std::nullopt;
+    if (!x || !h || (is_lstm_ && !c) || x->shape.size() != 2 || h->shape.size() != 2) return;
+    steps_ = 1;
+    batch_ = static_cast<std::size_t>(h->shape[0]);
+    hidden_ = static_cast<std::size_t>(h->shape[1]);
+    const bool is_one_batch = x->shape[0] == h->shape[0] && (!c || c->values.size() == h->values.size());
+    if (batch_ == 0 || hidden_ == 0 || !is_one_batch) return;
+    const std::uint32_t first = is_lstm_ ? 3 : 2;
+    const bool has_biases = call_.input(first + 2).has_value();
+    const std::optional<LayerWeights> weights = weights_from(first, static_cast<std::size_t>(x->shape[1]), has_biases);
+    if (weights) run({x->values}, *weights, h->values, c ? c->values : std::vector<double>{}, false);
+  }
+
  private:
   std::vector<std::vector<double>> by_step(const Dense& x, bool batch_first) const {
     const auto width = static_cast<std::size_t>(x.shape[2]);
@@ -96,6 +111,11 @@ class Recurrence {
   std::optional<LayerWeights> weights_at(std::size_t number, std::size_t inputs) const {
     const bool has_biases = call_.is_set("has_biases");
     const auto first = static_cast<std::uint32_t>((is_lstm_ ? 3 : 2) + number * (has_biases ? 4 : 2));
+    return weights_from(first, inputs, has_biases);
+  }
+
+  // Of the slots from `first` on.
+  std::optional<LayerWeights> weights_from(std::uint32_t first, std::size_t inputs, bool has_biases) const {
     std::optional<Dense> x = call_.input(first), h = call_.input(first + 1);
     const std::optional<Dense> bx = call_.input(first + 2), bh = call_.input(first + 3);
     const std::size_t rows = gates_ * hidden_;
@@ -212,8 +232,14 @@ class Recurrence {
 }  // namespace
 
 bool add_recurrence(const Call& call, std::string_view type) {
-  if (type != "lstm" && type != "gru") return false;
-  Recurrence(call, type == "lstm").add();
+  const bool is_cell = type == "lstmcell" || type == "grucell";
+  if (!is_cell && type != "lstm" && type != "gru") return false;
+  Recurrence recurrence(call, type.starts_with("lstm"));
+  if (is_cell) {
+    recurrence.add_cell();
+  } else {
+    recurrence.add();
+  }
   return true;
 }
 

@@ -104,12 +104,14 @@ class Sets {
         rest.count < 1 || static_cast<double>(count) != rest.count ? by_count_.end() : by_count_.find(count);
     if (same_size == by_count_.end()) return std::nullopt;
     const double slack = kPrecision * std::max(std::abs(whole.min), std::abs(whole.max));
+    // A mask alone has the sums of scores with it, and another maximum.
+    const double most_slack = has_hidden(whole.min, whole.max) ? kPrecision * std::abs(whole.max) : slack;
     const double sum_slack = kPrecision * std::sqrt(whole.squares * whole.count);
     const double squares_slack = kPrecision * whole.squares;
     const auto& numbers = same_size->second;
     for (auto at = std::ranges::lower_bound(numbers, rest.squares - squares_slack, {}, &Numbers::squares);
          at != numbers.end() && at->squares <= rest.squares + squares_slack; ++at) {
-      const bool has_largest = std::abs(std::max(at->max, largest) - whole.max) <= slack;
+      const bool has_largest = std::abs(std::max(at->max, largest) - whole.max) <= most_slack;
       if (!has_largest || at->min < whole.min - slack || at->max > whole.max + slack) continue;
       // Without another part it has the least element, too.
       if (largest == -INFINITY && std::abs(at->min - whole.min) > slack) continue;

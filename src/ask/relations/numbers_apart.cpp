@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "read/operators/op_attributes.h"
 #include "read/operators/op_nature.h"
@@ -11,11 +12,41 @@
 namespace sonde {
 namespace {
 
+// Numbers that say how something is computed: no whole ones, such as axes and signs, and none that hide.
+std::vector<double> telling_numbers(const CompareOp& op) {
+  std::vector<double> numbers;
+  const auto add = [&](double number) {
+    if (number != std::floor(number) && std::isfinite(number)) numbers.push_back(std::abs(number));
+  };
+  if (const std::optional<double> number = number_read(op)) add(*number);
+  if (op.op->attributes == nullptr) return numbers;
+  for (const Attribute& attribute : *op.op->attributes) std::ranges::for_each(attribute.reals, add);
+  return numbers;
+}
+
+// The same, its reciprocal, its square, its root or what it lacks of 1.
+bool are_akin(double a, double b) {
+  const auto is = [&](double number) { return std::abs(a - number) <= 1e-4 * std::abs(number); };
+  return is(b) || is(1 / b) || is(b * b) || is(std::sqrt(b)) || is(1 / (b * b)) || is(1 / std::sqrt(b)) || is(1 - b);
+}
+
+bool is_akin_to_any(double number, const std::vector<double>& numbers) {
+  return std::ranges::any_of(numbers, [&](double other) { return are_akin(number, other); });
+}
+
 bool is_unbiased(const CatalogOp& op) {
   return number_in(op, "unbiased").value_or(0) != 0 || number_in(op, "correction").value_or(0) != 0;
 }
 
 }  // namespace
+
+// Of an attention, written or not.
+std::optional<double> NumbersApart::scale_of(std::uint32_t op) const {
+  if (!golden_.is_type(op, "scaleddotproductattention") || golden_.ops[op].inputs.empty()) return std::nullopt;
+  const std::vector<std::int64_t>& query = golden_.tensors[golden_.ops[op].inputs[0]].shape;
+  if (query.empty()) return std::nullopt;
+  return number_in(golden_.catalog_op(op), "scale").value_or(1 / std::sqrt(static_cast<double>(query.back())));
+}
 
 std::optional<NumberApart> NumbersApart::of_attention(const std::vector<std::uint32_t>& ops) const {
   const auto attention = std::ranges::find_if(
@@ -23,8 +54,7 @@ std::optional<NumberApart> NumbersApart::of_attention(const std::vector<std::uin
   if (attention == golden_ops_.end() || golden_.ops[*attention].inputs.empty()) return std::nullopt;
   const std::vector<std::int64_t>& query = golden_.tensors[golden_.ops[*attention].inputs[0]].shape;
   if (query.empty()) return std::nullopt;
-  const double usual = 1 / std::sqrt(static_cast<double>(query.back()));
-  const double scale = number_in(golden_.catalog_op(*attention), "scale").value_or(usual);
+  const double scale = *scale_of(*attention);
   const auto width = static_cast<std::uint64_t>(query.back());
   for (const std::uint32_t op : ops) {
     // Frequencies of positions are fewer.
@@ -45,6 +75,40 @@ std::optional<NumberApart> NumbersApart::of_attention(const std::vector<std::uin
   return std::nullopt;
 }
 
+// Beside its norms, such as to a divisor.
+bool NumbersApart::golden_adds(double number) const {
+  return std::ranges::any_of(golden_ops_, [&](std::uint32_t op) {
+    const std::optional<double> own = golden_.is_type(op, "add") ? number_read(golden_.op(op)) : std::nullopt;
+    return own && std::abs(*own - number) <= 1e-3 * std::abs(number);
+  });
+}
+
+std::optional<NumberApart> NumbersApart::of_one(const std::vector<std::uint32_t>& ops) const {
+  std::vector<double> theirs, mine;
+  for (const std::uint32_t op : golden_ops_) {
+    const std::vector<double> some = telling_numbers(golden_.op(op));
+    theirs.insert(theirs.end(), some.begin(), some.end());
+    if (const std::optional<double> scale = scale_of(op)) theirs.push_back(*scale);
+  }
+  std::optional<std::pair<std::uint32_t, double>> found;
+  for (const std::uint32_t op : ops) {
+    for (const double number : telling_numbers(target_.op(op))) {
+      mine.push_back(number);
+      if (is_akin_to_any(number, theirs)) continue;
+      if (found && (found->first != op || found->second != number)) return std::nullopt;
+      found = {op, number};
+    }
+  }
+  if (!found) return std::nullopt;
+  // Smaller ones, which keep a divisor from zero, are left to of_norm().
+  constexpr double kLeast = 1e-3;
+  const auto is_alone = [&](double number) { return number > kLeast && !is_akin_to_any(number, mine); };
+  const auto other = std::ranges::find_if(theirs, is_alone);
+  if (other == theirs.end()) return std::nullopt;
+  return NumberApart{found->first,
+                     fmt::format("is called with {:.4g}, and the golden run with {:.4g}", found->second, *other)};
+}
+
 std::optional<NumberApart> NumbersApart::of_norm(const std::vector<std::uint32_t>& ops) const {
   std::optional<double> epsilon, size;
   for (const std::uint32_t op : golden_ops_) {
@@ -61,7 +125,7 @@ std::optional<NumberApart> NumbersApart::of_norm(const std::vector<std::uint32_t
     const std::optional<double> number = number_read(target_.op(op));
     constexpr double kMostEpsilon = 0.2;
     const bool adds_epsilon = type == "add" && number && *number > 0 && *number < kMostEpsilon;
-    if (adds_epsilon && std::abs(*number - *epsilon) > 1e-3 * *epsilon) {
+    if (adds_epsilon && std::abs(*number - *epsilon) > 1e-3 * *epsilon && !golden_adds(*number)) {
       return NumberApart{op, fmt::format("adds {:.4g}, and the golden norm {:.4g}", *number, *epsilon)};
     }
     if (type == "div" && number && size && *number == *size - 1) {

@@ -25,7 +25,13 @@ class NumbersApart {
   // The first of these that has another epsilon than the golden norm, or divides by another number.
   std::optional<NumberApart> of_norm(const std::vector<std::uint32_t>& ops) const;
 
+  // The only one of these with a number that the golden operators do not have, where these have one that is in none of them.
+  std::optional<NumberApart> of_one(const std::vector<std::uint32_t>& ops) const;
+
  private:
+  std::optional<double> scale_of(std::uint32_t golden_op) const;
+  bool golden_adds(double number) const;
+
   const Pool& target_;
   const Pool& golden_;
   const std::vector<std::uint32_t>& golden_ops_;

@@ -6,9 +6,13 @@
 #include <optional>
 #include <string>
 
+#include "ask/relations/bypasses.h"
 #include "ask/relations/data_apart.h"
 #include "ask/relations/numbers_apart.h"
+#include "ask/relations/order_of_parts.h"
+#include "ask/relations/partial_sums.h"
 #include "ask/relations/regions.h"
+#include "ask/relations/repeated_lines.h"
 #include "ask/relations/rows_apart.h"
 #include "ask/relations/search.h"
 #include "ask/relations/standings.h"
@@ -19,55 +23,6 @@
 
 namespace sonde {
 namespace {
-
-// Tensors that sums of the region add up, where each sum adds to the one before.
-std::vector<std::uint32_t> terms_of(const Pool& pool, std::uint32_t op) {
-  std::vector<std::uint32_t> sums{op}, terms;
-  constexpr std::size_t kMost = 16;
-  for (std::size_t i = 0; i < sums.size() && i < kMost; ++i) {
-    for (const std::uint32_t input : pool.ops[sums[i]].inputs) {
-      const std::uint32_t from = pool.tensors[input].op;
-      const bool is_inner = from != kNoOp && is_sum(pool, from);
-      if (is_inner) sums.push_back(from);
-      terms.push_back(input);
-    }
-  }
-  return terms;
-}
-
-// The region of the target without sums that are only the beginning of one whose terms the golden run adds up in
-// another order: they have no counterpart although nothing is wrong.
-Region without_partial_sums(const Pool& target, const Pool& golden, const RelationJudgement& judgement) {
-  std::vector<std::vector<std::uint32_t>> golden_sums;
-  for (const std::uint32_t op : judgement.golden.ops) {
-    if (is_sum(golden, op)) golden_sums.push_back(terms_of(golden, op));
-  }
-  const auto has_all = [&](const std::vector<std::uint32_t>& sum, const std::vector<std::uint32_t>& inputs) {
-    return std::ranges::all_of(inputs, [&](std::uint32_t input) {
-      return std::ranges::any_of(sum,
-                                 [&](std::uint32_t term) { return have_same_values(target, input, golden, term); });
-    });
-  };
-  const auto is_partial = [&](std::uint32_t op) {
-    const PoolOp& own = target.ops[op];
-    if (!is_sum(target, op) || own.inputs.size() < 2 || own.outputs.size() != 1) return false;
-    if (judgement.standings[own.outputs[0]] != Standing::alone) return false;
-    const auto goes_on = [&](std::uint32_t reader) { return is_sum(target, reader); };
-    const std::vector<std::uint32_t>& readers = target.tensors[own.outputs[0]].readers;
-    if (readers.empty() || !std::ranges::all_of(readers, goes_on)) return false;
-    // A sum of two terms is in the golden run, too.
-    return std::ranges::any_of(golden_sums,
-                               [&](const auto& sum) { return sum.size() > 2 && has_all(sum, own.inputs); });
-  };
-  Region region = judgement.target;
-  for (const std::uint32_t op : judgement.target.ops) {
-    if (is_partial(op)) region.has[op] = 0;
-  }
-  std::vector<std::uint32_t> left = region.ops;
-  std::erase_if(left, [&](std::uint32_t op) { return !region.has[op]; });
-  if (!left.empty()) region.ops = std::move(left);
-  return region;
-}
 
 // By statistics: nearly the same numbers.
 bool has_nearly(const TensorPrint& a, const TensorPrint& b) {
@@ -96,19 +51,25 @@ class Finder {
 
   Culprit find() const {
     Culprit culprit = has_values_ ? first_by_values() : first_to_show();
-    culprit.group = before_in(target_, region_, culprit.op);
-    if (culprit.group.size() > 1) culprit.op = first_of(culprit);
+    culprit.group = before_in(target_, region_, culprit.golden ? culprit.op : next_like(culprit.op));
+    if (culprit.group.size() > 1) culprit.op = first_of(narrowed(culprit));
     const StepsApart steps(target_, golden_, judgement_);
     if (std::optional<Culprit> exchanged = steps.of_exchanged(culprit.op)) return *exchanged;
     if (std::optional<NumberApart> apart = apart_in(culprit, steps)) {
       culprit.op = apart->op;
       culprit.what = std::move(apart->what);
+    } else if (std::optional<Culprit> bypass =
+                   Bypasses(target_, golden_, judgement_).find(culprit.group, with_sums(culprit))) {
+      bypass->uncertain = culprit.group.size() > 1;
+      return *bypass;
     }
     const std::uint32_t forward = forward_of(culprit.op);
     if (forward != kNoOp) culprit.op = forward;
     if (const std::optional<Culprit> wrong = data_.read_with_weights(); wrong && wrong->op <= culprit.op)
       culprit = *wrong;
-    if (const std::optional<Culprit> moved = data_.moved_before(culprit)) {
+    if (const std::optional<Culprit> joined = joined_before(culprit.op)) {
+      culprit = *joined;
+    } else if (const std::optional<Culprit> moved = data_.moved_before(culprit)) {
       culprit = *moved;
     } else if (const std::optional<Culprit> other = data_.chosen_otherwise(culprit)) {
       culprit = *other;
@@ -131,6 +92,9 @@ class Finder {
 
   bool is_good(std::uint32_t tensor) const { return !is_bad(judgement_.standings[tensor]); }
   bool is_plain(std::uint32_t tensor) const { return !target_.tensors[tensor].has_fractions(); }
+
+  // A part of a sum, or its negative, which has no counterpart although nothing is wrong.
+  bool is_excused(std::uint32_t op) const { return op != kNoOp && judgement_.target.has[op] && !region_.has[op]; }
 
   // Golden tensors of the region that correspond to nothing: what the target should have made.
   void gather_free() {
@@ -207,6 +171,7 @@ class Finder {
   bool is_known(std::uint32_t tensor) const {
     if (is_plain(tensor) || is_good(tensor)) return true;
     const std::uint32_t maker = target_.tensors[tensor].op;
+    if (is_excused(maker)) return true;
     if (maker == kNoOp || !moves_or_casts(target_.op(maker).kind)) return false;
     return std::ranges::all_of(target_.ops[maker].inputs, [&](std::uint32_t input) { return is_known(input); });
   }
@@ -260,7 +225,52 @@ class Finder {
       if (!apart) apart = steps.of_recurrence();
     }
     if (!apart) apart = steps.of_labels(culprit.group);
-    return apart ? apart : numbers.of_norm(near_behind(culprit));
+    if (!apart) apart = numbers.of_norm(near_behind(culprit));
+    return apart || culprit.group.size() == 1 ? apart : numbers.of_one(culprit.group);
+  }
+
+  // Nothing of the golden run is like the result of `op`: the first operator that follows from it and has its like there,
+  // by kind and size. What lies between may be meant, too.
+  std::uint32_t next_like(std::uint32_t op) const {
+    constexpr int kMostSteps = 6;
+    for (int step = 0; step < kMostSteps && !has_values_ && !golden_computes_such(op); ++step) {
+      if (target_.ops[op].outputs.empty()) return op;
+      const std::vector<std::uint32_t>& readers = target_.tensors[target_.ops[op].outputs[0]].readers;
+      const auto next = std::ranges::find_if(readers, [&](std::uint32_t reader) { return region_.has[reader] != 0; });
+      if (next == readers.end()) return op;
+      op = *next;
+    }
+    return op;
+  }
+
+  // By statistics, which do not show the order of elements: the operator joined what the culprit reads otherwise.
+  std::optional<Culprit> joined_before(std::uint32_t op) const {
+    if (has_values_) return std::nullopt;
+    for (const std::uint32_t input : target_.ops[op].inputs) {
+      if (auto joined = joined_otherwise(target_, golden_, judgement_, input)) return joined;
+    }
+    return std::nullopt;
+  }
+
+  // Of a group most of whose lines give what is golden in another layer, the others.
+  Culprit narrowed(const Culprit& culprit) const {
+    const std::vector<std::uint32_t> left = without_good_twin(target_, golden_, judgement_, culprit.group);
+    if (left.empty()) return culprit;
+    return {.op = left.front(), .like = culprit.like, .group = left};
+  }
+
+  // The group, and what else is added to its result: a part of a sum is like the sum.
+  std::vector<std::uint32_t> with_sums(const Culprit& culprit) const {
+    constexpr int kMostSteps = 3;
+    std::uint32_t last = culprit.like ? target_.tensors[*culprit.like].op : culprit.group.back();
+    for (int step = 0; step < kMostSteps && !target_.ops[last].outputs.empty(); ++step) {
+      const std::vector<std::uint32_t>& readers = target_.tensors[target_.ops[last].outputs[0]].readers;
+      const auto next = std::ranges::find_if(
+          readers, [&](std::uint32_t reader) { return region_.has[reader] && is_sum(target_, reader); });
+      if (next == readers.end()) break;
+      last = *next;
+    }
+    return before_in(target_, region_, last);
   }
 
   // The group of the culprit, and the operators of a norm that may follow it.
@@ -277,7 +287,8 @@ class Finder {
   bool reads_known(std::uint32_t op) const {
     return std::ranges::all_of(target_.ops[op].inputs, [&](std::uint32_t input) {
       const bool has_numbers = target_.tensors[input].print.count > 0;
-      return is_plain(input) || (is_good(input) && has_numbers) || is_soft(input);
+      return is_plain(input) || (is_good(input) && has_numbers) || is_soft(input) ||
+             is_excused(target_.tensors[input].op);
     });
   }
 

@@ -76,6 +76,15 @@ std::string WeightOrders::key_of(std::string_view name, std::uint32_t weight) co
   return key;
 }
 
+std::string WeightOrders::golden_key_of(std::string_view name, std::uint32_t weight) const {
+  const Relation& found = relation(weight);
+  const bool is_one = found.kind == RelationKind::same || found.kind == RelationKind::permuted;
+  if (!is_one || name_in_layers(name).find('#') != std::string::npos) return "";
+  const std::string key = name_in_layers(golden_name(found.parts.front()));
+  if (key.find('#') == std::string::npos) return "";
+  return fmt::format("golden {} {}", key, target_.tensors[weight].shape.size());
+}
+
 std::vector<std::size_t> WeightOrders::turn_of(const Relation& found) {
   if (!found.turns_target) return found.order;
   std::vector<std::size_t> back(found.order.size());
@@ -140,7 +149,9 @@ bool WeightOrders::has_other_numbers(const Relation& relation) const {
   const std::string pattern = pattern_of(golden_name(relation.parts.front()));
   std::vector<std::vector<std::int64_t>> numbers;
   for (const RelationPart& part : relation.parts) {
-    if (part.axis >= 0 || pattern_of(golden_name(part)) != pattern) return false;
+    const bool is_whole = part.axis < 0 || (part.start == 0 && part.step == 1 &&
+                                            part.count == size_along(golden_.tensors[part.golden].shape, part.axis));
+    if (!is_whole || pattern_of(golden_name(part)) != pattern) return false;
     numbers.push_back(numbers_of(golden_name(part)));
   }
   return !std::ranges::is_sorted(numbers);

@@ -18,6 +18,8 @@ class WeightOrders {
 
   // Weights of one kind have it in common: the name but for the layer; if that shows none, what they are joined of.
   std::string key_of(std::string_view name, std::uint32_t weight) const;
+  // By the name of the golden weight that it is, where its own shows no layers: "conv_1" for "convs.1". Empty: neither does.
+  std::string golden_key_of(std::string_view name, std::uint32_t weight) const;
   static bool is_of_joined(std::string_view key);
 
   // The form of its relation without the numbers of layers.

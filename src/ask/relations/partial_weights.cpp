@@ -48,6 +48,22 @@ Run left_by(std::vector<Run> runs, std::size_t size) {
 
 }  // namespace
 
+std::optional<std::string> loaded_in_part(const PoolTensor& own, const PoolTensor& golden, std::string_view name) {
+  if (!has_parts(own) || !has_parts(golden) || own.shape != golden.shape) return std::nullopt;
+  const std::vector<Extent>&mine = own.print.parts[0], &theirs = golden.print.parts[0];
+  const std::uint64_t in_part = own.print.count / mine.size();
+  std::size_t equal = 0, other = mine.size();
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    const bool is_equal = agree(mine[i], theirs[i], in_part, kCopied);
+    equal += is_equal ? 1 : 0;
+    if (!is_equal && other == mine.size()) other = i;
+  }
+  constexpr std::size_t kFewest = 4;  // of so many, one is
+  if (other == mine.size() || kFewest * equal < mine.size()) return std::nullopt;
+  return fmt::format("has {} of {} rows of golden {}; row {} is the first that was not carried over", equal,
+                     mine.size(), name, other);
+}
+
 std::optional<std::string> partly_golden(const Pool& target, std::uint32_t weight, const Pool& golden,
                                          const std::vector<char>& met) {
   const PoolTensor& own = target.tensors[weight];

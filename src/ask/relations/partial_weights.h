@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ask/relations/pool.h"
@@ -15,5 +16,8 @@ namespace sonde {
 // `met` by golden tensor: all of it corresponds. Nothing: no golden weight of the size of the other rows is missing.
 std::optional<std::string> partly_golden(const Pool& target, std::uint32_t weight, const Pool& golden,
                                          const std::vector<char>& met);
+
+// Of two of the same shape: "has 12 of 24 rows of golden embed.weight; …". Nothing: few rows are equal, or all.
+std::optional<std::string> loaded_in_part(const PoolTensor& own, const PoolTensor& golden, std::string_view name);
 
 }  // namespace sonde

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ask/relations/regions.h"
 #include "ask/relations/standings.h"
 #include "ask/relations/weights_apart.h"
 #include "read/operators/op_nature.h"
@@ -24,7 +25,9 @@ class RepeatedLines {
     const bool reads_weight = std::ranges::any_of(inputs, [&](std::uint32_t input) { return roots_[input] != kNoOp; });
     const bool is_other_than_product = reads_weight && target_.op(culprit.op).kind != OpKind::contraction;
     if (is_other_than_product || phase_of(target_.catalog_op(culprit.op)) == Phase::backward) return std::nullopt;
-    for (const std::uint32_t op : culprit.group) {
+    for (const std::uint32_t op : before_in(target_, judgement_.target, culprit.op)) {
+      const auto is_of_weight = [&](std::uint32_t output) { return roots_[output] != kNoOp; };
+      if (std::ranges::any_of(target_.ops[op].outputs, is_of_weight)) continue;
       const std::uint32_t other = twin_of(op);
       if (other == kNoOp || !are_called_alike(op, other)) return std::nullopt;
     }
@@ -46,7 +49,42 @@ class RepeatedLines {
     return std::nullopt;
   }
 
+  // Those of a group whose line nowhere gives what is good, if most of the group's lines do.
+  std::vector<std::uint32_t> without_good_twin(const std::vector<std::uint32_t>& group) const {
+    std::vector<std::uint32_t> alone;
+    for (const std::uint32_t op : group) {
+      if (!has_good_twin(op)) alone.push_back(op);
+    }
+    return 2 * alone.size() < group.size() ? alone : std::vector<std::uint32_t>{};
+  }
+
+  bool has_good_twin(std::uint32_t op) const {
+    const CatalogOp& own = target_.catalog_op(op);
+    if (own.line == 0) return false;
+    for (std::uint32_t i = 0; i < target_.ops.size(); ++i) {
+      if (judgement_.target.has[i] || line_of(target_.catalog_op(i)) != line_of(own)) continue;
+      if (target_.catalog_op(i).phase != own.phase || !are_called_alike(i, op)) continue;
+      if (std::ranges::any_of(target_.ops[i].outputs, [&](auto output) { return reaches_good(output); })) return true;
+    }
+    return false;
+  }
+
  private:
+  // It is golden, or something near that follows from it is.
+  bool reaches_good(std::uint32_t tensor) const {
+    constexpr std::size_t kMost = 64;
+    std::vector<std::uint32_t> waiting{tensor};
+    for (std::size_t i = 0; i < waiting.size() && waiting.size() < kMost; ++i) {
+      const Relation& relation = judgement_.relations[waiting[i]];
+      if (judgement_.standings[waiting[i]] == Standing::good && relation && !relation.weak) return true;
+      for (const std::uint32_t reader : target_.tensors[waiting[i]].readers) {
+        const auto& outputs = target_.ops[reader].outputs;
+        if (!judgement_.target.has[reader]) waiting.insert(waiting.end(), outputs.begin(), outputs.end());
+      }
+    }
+    return false;
+  }
+
   struct Read {
     std::uint32_t op, weight;
   };
@@ -138,6 +176,16 @@ class RepeatedLines {
 std::optional<Culprit> weight_of_other_layer(const Pool& target, const Pool& golden, const RelationJudgement& judgement,
                                              const Culprit& culprit) {
   return RepeatedLines(target, golden, judgement).find(culprit);
+}
+
+std::vector<std::uint32_t> without_good_twin(const Pool& target, const Pool& golden, const RelationJudgement& judgement,
+                                             const std::vector<std::uint32_t>& group) {
+  return RepeatedLines(target, golden, judgement).without_good_twin(group);
+}
+
+bool gives_golden_elsewhere(const Pool& target, const Pool& golden, const RelationJudgement& judgement,
+                            std::uint32_t op) {
+  return RepeatedLines(target, golden, judgement).has_good_twin(op);
 }
 
 }  // namespace sonde

@@ -314,7 +314,9 @@ Relation Search::State::find_constant(std::uint32_t tensor) {
     if (!other.is_constant() || other.non_finite != 0 || std::abs(other.min - print.min) > 1e-5 * std::abs(print.min))
       continue;
     met[i] = 1;
-    if (found) continue;
+    // Zeros of one weight are not those of another: it may have been left as it began.
+    const bool may_be_it = !target.tensors[tensor].is_weight() || golden.tensors[i].print.count == print.count;
+    if (found || !may_be_it) continue;
     found.kind = RelationKind::constant;
     found.parts = {{.golden = i}};
     found.difference = difference_by_statistics(target.tensors[tensor], golden.tensors[i]);

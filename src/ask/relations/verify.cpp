@@ -19,6 +19,11 @@ double tolerance_for(const PoolTensor& target, const PoolTensor& golden) {
   return are_weights ? std::max(1e-5, 2 * spacing) : std::max(1e-3, 6 * spacing);
 }
 
+bool has_hidden(double min, double max) {
+  constexpr double kLeastHidden = 1e3, kTimesLarger = 100;
+  return -min >= kLeastHidden && -min > kTimesLarger * std::abs(max);
+}
+
 bool agree(const Extent& a, const Extent& b, std::uint64_t count, double tolerance) {
   const double scale = tolerance * std::max(a.norm, b.norm);
   return std::abs(a.norm - b.norm) <= scale && std::abs(a.sum - b.sum) <= scale * std::sqrt(static_cast<double>(count));
@@ -28,15 +33,9 @@ namespace {
 
 constexpr double kLeastTolerance = 1e-3;  // of one element, which may be small beside its terms
 
-// Scores with elements that a mask hides: beside their size, whatever differs among the others is nothing.
-bool has_hidden(const TensorPrint& print) {
-  constexpr double kLeastHidden = 1e3, kTimesLarger = 100;
-  return -print.min >= kLeastHidden && -print.min > kTimesLarger * std::abs(print.max);
-}
-
 // The largest of those that are not hidden stands for them: an extreme is known by statistics, too.
 bool agree_beside_hidden(const TensorPrint& a, const TensorPrint& b, double tolerance) {
-  if (!has_hidden(a) || !has_hidden(b)) return true;
+  if (!has_hidden(a.min, a.max) || !has_hidden(b.min, b.max)) return true;
   return std::abs(a.max - b.max) <= tolerance * std::max(std::abs(a.max), std::abs(b.max));
 }
 
@@ -44,7 +43,7 @@ bool agree_beside_hidden(const TensorPrint& a, const TensorPrint& b, double tole
 class BesideHidden {
  public:
   BesideHidden(const TensorPrint& a, const TensorPrint& b)
-      : is_needed_(has_hidden(a) && has_hidden(b)), limit_(std::max(a.min, b.min) / 2) {}
+      : is_needed_(has_hidden(a.min, a.max) && has_hidden(b.min, b.max)), limit_(std::max(a.min, b.min) / 2) {}
 
   // Both have as many elements, in their order.
   void add(const PartView& a, const PartView& b) {

@@ -9,6 +9,9 @@ namespace sonde {
 // The largest relative error of two tensors that are related. Weights are copied, not computed.
 double tolerance_for(const PoolTensor& target, const PoolTensor& golden);
 
+// Scores with elements that a mask hides: beside their size, whatever differs among the others is nothing.
+bool has_hidden(double min, double max);
+
 bool agree(const Extent& a, const Extent& b, std::uint64_t count, double tolerance);
 bool agree(const TensorPrint& a, const TensorPrint& b, double tolerance);
 

@@ -10,11 +10,16 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "ask/relations/data_apart.h"
 #include "ask/relations/element_order.h"
-#include "ask/relations/names_of_weights.h"
+#include "ask/relations/norm_behind.h"
+#include "ask/relations/order_of_parts.h"
 #include "ask/relations/orders_of_weights.h"
 #include "ask/relations/partial_weights.h"
+#include "ask/relations/repeated_lines.h"
+#include "ask/relations/weights_by_name.h"
 #include "read/operators/op_family.h"
 
 namespace sonde {
@@ -60,7 +65,9 @@ class Weights {
         first_(first_with_fractions()) {}
 
   std::vector<Culprit> find() {
-    find_exchanged_names();
+    for (Culprit& culprit : weights_by_name(target_, golden_, judgement_)) {
+      if (known_.insert(*culprit.weight).second) found_.push_back(std::move(culprit));
+    }
     find_lost_siblings();
     find_lost_biases();
     find_those_read_in_the_region();
@@ -104,7 +111,9 @@ class Weights {
       }
       if (data == kNoOp) continue;
       if (!all_data_good) {
-        if (!target_.has_values()) look_at_sums(op, data);
+        if (target_.has_values()) continue;
+        look_at_sums(op, data);
+        look_at_patches(op, unfolded_from(data));
         continue;
       }
       for (const std::uint32_t input : target_.ops[op].inputs) {
@@ -120,15 +129,29 @@ class Weights {
     for (const std::uint32_t input : target_.ops[op].inputs) {
       const std::uint32_t weight = roots_[input];
       if (weight == kNoOp || !is_good(weight) || relation(weight).weak) continue;
-      if (!add_of_other_sums(op, data, weight)) add_lost_sibling(op, weight);
+      if (add_of_other_sums(op, data, weight) || add_lost_sibling(op, weight)) continue;
+      const auto theirs = weight_of_norm_behind(target_, golden_, judgement_, op, weight, roots_, golden_roots_);
+      if (!theirs || says(weight, relation(weight).golden())) continue;
+      add(weight, op,
+          fmt::format("is golden {}, where the golden norm reads {}", golden_.name_of(relation(weight).golden()),
+                      *theirs));
+      if (!found_.empty() && found_.back().weight == weight) found_.back().was_lost = true;
+    }
+  }
+
+  void look_at_patches(std::uint32_t op, std::uint32_t data) {
+    if (!is_good(data) || roots_[data] != kNoOp) return;
+    for (const std::uint32_t input : target_.ops[op].inputs) {
+      const std::uint32_t weight = roots_[input];
+      if (weight != kNoOp && is_good(weight) && !relation(weight).weak) add_in_another_order(op, data, weight);
     }
   }
 
   void look_at(std::uint32_t op, std::uint32_t data, std::uint32_t weight) {
     if (!is_good(weight)) return add_not_carried_over(op, weight);
-    if (relation(weight).weak) return;
+    if (relation(weight).weak || relation(weight).kind == RelationKind::constant) return;
     if (!target_.has_values() && add_in_another_order(op, data, weight)) return;
-    if (add_lost_sibling(op, weight) || add_of_another_part(op, data, weight)) return;
+    if (add_lost_sibling(op, weight) || add_of_another_part(op, data, weight) || add_beside_another(op, weight)) return;
     if (add_of_other_norm(op, data, weight)) return;
     if (target_.op(op).kind != OpKind::contraction) return;
     // Golden operators that read the same data, with their weights.
@@ -165,6 +188,8 @@ class Weights {
     const bool is_place =
         !target_.tensors[weight].has_fractions() && std::ranges::none_of(target_.ops[op].outputs, has_fractions);
     if (is_place) return;
+    // Zeros that are added, or ones that multiply, need no golden like.
+    if (target_.tensors[weight].print.is_constant() && !golden_lacks_one_like(weight)) return;
     const std::size_t before = found_.size();
     const std::optional<std::string> part = partly_golden(target_, weight, golden_, judgement_.met);
     add(weight, op, part.value_or("corresponds to no golden parameter: it was not carried over"));
@@ -213,10 +238,7 @@ class Weights {
   }
 
   // The name of the weight ends as that of the golden one.
-  bool says(std::uint32_t weight, std::uint32_t golden) const {
-    const std::string own = letters_of(target_.tensors[weight].of.tensor->parameter);
-    return own.ends_with(letters_of(golden_.tensors[golden].of.tensor->parameter));
-  }
+  bool says(std::uint32_t weight, std::uint32_t golden) const { return is_named_as(target_, weight, golden_, golden); }
 
   // A bias that corresponds to nothing, and the result, or a part of it, is that of the golden product without a bias.
   void find_lost_biases() {
@@ -285,19 +307,49 @@ class Weights {
     return true;
   }
 
+  // To the product, where the golden operator does both; the sum corresponds to nothing, either.
+  bool adds_bias(std::uint32_t product) const {
+    if (target_.ops[product].outputs.empty()) return false;
+    return std::ranges::any_of(target_.tensors[target_.ops[product].outputs[0]].readers, [&](std::uint32_t reader) {
+      const PoolOp& own = target_.ops[reader];
+      const auto is_bias = [&](std::uint32_t input) {
+        return roots_[input] != kNoOp && is_good(roots_[input]) && relation(roots_[input]);
+      };
+      return target_.is_type(reader, "add") && !own.outputs.empty() && !is_good(own.outputs[0]) &&
+             std::ranges::count_if(own.inputs, is_bias) == 1;
+    });
+  }
+
+  // The tensor that was unfolded to it: statistics of patches are in no golden tensor.
+  std::uint32_t unfolded_from(std::uint32_t data) const {
+    while (true) {
+      const std::uint32_t maker = target_.tensors[data].op;
+      if (maker == kNoOp || is_good(data)) return data;
+      const bool unfolds = target_.is_type(maker, "im2col") || target_.is_type(maker, "unfold");
+      const bool views = moves_or_casts(target_.op(maker).kind) && !chooses(target_, maker);
+      if (!unfolds && !views) return data;
+      data = target_.ops[maker].inputs[0];
+    }
+  }
+
   // Statistics do not show the order of elements: a golden product of the same data and weight has another result.
   bool add_in_another_order(std::uint32_t op, std::uint32_t data, std::uint32_t weight) {
     const auto is_whole = [&](std::uint32_t tensor) { return relation(tensor).kind == RelationKind::same; };
     if (target_.op(op).kind != OpKind::contraction || !is_whole(data) || !is_whole(weight)) return false;
     if (target_.tensors[weight].shape.size() < 2) return false;
     const std::uint32_t read = relation(data).golden();
+    const bool with_bias = adds_bias(op);
+    const std::ptrdiff_t weights = weights_of(target_, roots_, op) + (with_bias ? 1 : 0);
+    // Else what moved the data, which the golden operator reads in another form, may be wrong.
+    const bool is_exact = !with_bias && std::ranges::find(target_.ops[op].inputs, data) != target_.ops[op].inputs.end();
     for (const std::uint32_t reader : readers_of_same(read, golden_.tensors[read])) {
       if (golden_.op(reader).kind != OpKind::contraction || !judgement_.golden.has[reader]) continue;
-      if (weights_of(golden_, golden_roots_, reader) != weights_of(target_, roots_, op)) continue;
+      if (weights_of(golden_, golden_roots_, reader) != weights) continue;
       for (const std::uint32_t input : golden_.ops[reader].inputs) {
         if (golden_roots_[input] == kNoOp) continue;
         if (golden_.name_of(golden_roots_[input]) != golden_.name_of(relation(weight).golden())) continue;
         if (add_other_views(op, data, reader)) return true;
+        if (!is_exact && !gives_golden_elsewhere(target_, golden_, judgement_, op)) continue;
         add(weight, op,
             fmt::format(
                 "has the numbers of golden {}, and the product differs: its elements are in another order, as if "
@@ -311,6 +363,10 @@ class Weights {
 
   // The data were moved before, in another way than those of the golden product: the weight is not to blame.
   bool add_other_views(std::uint32_t op, std::uint32_t data, std::uint32_t golden_op) {
+    if (std::optional<Culprit> joined = joined_otherwise(target_, golden_, judgement_, data)) {
+      found_.push_back(std::move(*joined));
+      return true;
+    }
     const std::optional<ElementOrder> own = element_order_of(target_, data);
     if (!own || golden_roots_.empty()) return false;
     for (const std::uint32_t input : golden_.ops[golden_op].inputs) {
@@ -339,7 +395,8 @@ class Weights {
     const std::uint32_t own = relation(weight).golden();
     if (target_.op(op).kind != OpKind::elementwise || relation(weight).kind == RelationKind::sum) return false;
     for (const std::uint32_t reader : golden_.tensors[own].readers) {
-      if (!judgement_.golden.has[reader]) continue;
+      // A norm does not add up those that it reads.
+      if (!judgement_.golden.has[reader] || golden_.op(reader).kind == OpKind::normalization) continue;
       for (const std::uint32_t input : golden_.ops[reader].inputs) {
         const PoolTensor& other = golden_.tensors[input];
         const bool is_lost = input != own && other.is_weight() && !judgement_.met[input];
@@ -373,6 +430,42 @@ class Weights {
       return true;
     }
     return false;
+  }
+
+  // A weight and a bias of one operator, each joined of golden ones, in another order: a part gets the bias of another.
+  bool add_beside_another(std::uint32_t op, std::uint32_t bias) {
+    const std::vector<RelationPart>& of_bias = relation(bias).parts;
+    if (relation(bias).kind != RelationKind::joined || relation(bias).is_of_sums) return false;
+    for (const std::uint32_t input : target_.ops[op].inputs) {
+      const std::uint32_t weight = roots_[input];
+      if (weight == kNoOp || weight == bias || target_.tensors[weight].shape.size() < 2) continue;
+      const std::vector<RelationPart>& of_weight = relation(weight).parts;
+      if (relation(weight).kind != RelationKind::joined || of_weight.size() != of_bias.size()) continue;
+      const auto are_apart = [&](std::size_t i) { return !are_read_together(of_weight[i].golden, of_bias[i].golden); };
+      const auto belongs = [&](const RelationPart& part) {
+        return std::ranges::any_of(
+            of_weight, [&](const RelationPart& other) { return are_read_together(other.golden, part.golden); });
+      };
+      std::size_t i = 0;
+      while (i < of_bias.size() && !are_apart(i)) ++i;
+      if (i == of_bias.size() || !std::ranges::all_of(of_bias, belongs)) continue;
+      const bool is_of_weight = is_in_golden_order(bias) && !is_in_golden_order(weight);
+      const std::uint32_t other = is_of_weight ? weight : bias;
+      add(other, op,
+          fmt::format("is {}, and what is read with it is {}: another order", relation_text(relation(other), golden_),
+                      relation_text(relation(is_of_weight ? bias : weight), golden_)));
+      return true;
+    }
+    return false;
+  }
+
+  // The golden run reads its parts one after the other.
+  bool is_in_golden_order(std::uint32_t weight) const {
+    const auto first_reader = [&](const RelationPart& part) {
+      const std::vector<std::uint32_t>& readers = golden_.tensors[part.golden].readers;
+      return readers.empty() ? kNoOp : readers.front();
+    };
+    return std::ranges::is_sorted(relation(weight).parts, {}, first_reader);
   }
 
   bool are_read_together(std::uint32_t a, std::uint32_t b) const {
@@ -466,25 +559,6 @@ class Weights {
     }
   }
 
-  // Two weights have each other's golden values, as their names say.
-  void find_exchanged_names() {
-    std::map<std::uint32_t, std::uint32_t> holder;  // by golden tensor
-    for (std::uint32_t i = 0; i < target_.tensors.size(); ++i) {
-      const Relation& found = relation(i);
-      if (!target_.tensors[i].is_weight() || target_.tensors[i].step != 0 || found.weak) continue;
-      if (found.kind == RelationKind::same || found.kind == RelationKind::permuted) holder[found.golden()] = i;
-    }
-    for (const auto& [golden, weight] : holder) {
-      if (says(weight, golden)) continue;
-      for (const auto& [other_golden, other] : holder) {
-        if (other <= weight || !says(weight, other_golden) || !says(other, golden)) continue;
-        add(weight, reader_of(weight),
-            fmt::format("is golden {}, and {} is golden {}: they are exchanged", golden_.name_of(golden),
-                        target_.tensors[other].of.tensor->parameter, golden_.name_of(other_golden)));
-      }
-    }
-  }
-
   // A weight that has another form than its like in other layers, or holds one golden weight in another order.
   void find_outliers() {
     std::map<std::string, std::vector<std::uint32_t>> groups;
@@ -494,6 +568,7 @@ class Weights {
       // Data have numbers for names.
       const std::string name = own.is_weight() ? std::string(own.of.tensor->parameter) : name_of(relation(i));
       groups[orders_.key_of(name, i)].push_back(i);
+      if (const std::string key = orders_.golden_key_of(name, i); !key.empty()) groups[key].push_back(i);
     }
     for (const auto& [pattern, weights] : groups) {
       std::map<std::string, std::size_t> forms;

@@ -25,7 +25,10 @@ constexpr KindNames kKinds[] = {
      "flattengrad fill full zeros ones zeroslike oneslike arange identity load depend tensormove reshapeas "
      "squeezed pack unpack stackgrad slicegrad selectgrad catgrad arangestart scalartensor tril triu "
      "maskedselect expandas repeatinterleave gatherv2 gathernd real imag viewasreal viewascomplex newzeros "
-     "newfull emptylike empty newempty waittensor wraptensorautograd"},
+     "newfull emptylike empty newempty waittensor wraptensorautograd "
+     "unflatten ravel moveaxis swapdims adjoint mt mh matrixh numpyt diag diagonal hsplit vsplit dsplit columnstack "
+     "dstack rowstack im2col pixelshuffle pixelunshuffle channelshuffle rot90 fliplr flipud take takealongdim "
+     "unsafesplit unsafechunk viewcopy expandcopy"},
     {OpKind::exact,
      "relu relu6 neg foreachneg abs conj hardtanh clamp clampmin clampmax maxpool2d maxpool1d maxpool3d "
      "maxpool2dwithindices "
@@ -43,14 +46,15 @@ constexpr KindNames kKinds[] = {
      "scaleddotproductflashattentionforcpu scaleddotproductflashattentionforcpugrad scaleddotproductefficientattention "
      "scaleddotproductattentionmath scaleddotproductfusedattentionoverrideable lstm gru rnntanh rnnrelu bilinear "
      "flashattentionscore flashattentionscoregrad multiheadattention transformerencoderlayerfwd depthwiseconv2d "
-     "addmmactivation lineargrad"},
+     "addmmactivation lineargrad grucell lstmcell rnntanhcell rnnrelucell inner vdot addbmm multidot linalgmultidot"},
     {OpKind::reduction,
      "sum mean prod std var stdmean varmean norm linalgvectornorm cumsum cumprod logsumexp avgpool2d avgpool1d "
      "avgpool3d adaptiveavgpool2d adaptiveavgpool1d biasaddgrad addn trace mseloss l1loss nllloss nlllossnd "
      "nlllossforward crossentropyloss crossentropy binarycrossentropy binarycrossentropywithlogits smoothl1loss "
      "huberloss kldiv embeddingdensegrad scatteradd indexadd unsortedsegmentsum foreachnorm "
      "sparsesoftmaxcrossentropywithlogits "
-     "softmaxcrossentropywithlogits ctcloss clipgradnorm squaresumall bntrainingreduce"},
+     "softmaxcrossentropywithlogits ctcloss clipgradnorm squaresumall bntrainingreduce nansum nanmean embeddingbag "
+     "cdist logcumsumexp"},
     {OpKind::normalization,
      "batchnorm batchnormimplindex batchnormlegit cudnnbatchnorm layernorm groupnorm instancenorm rmsnorm fusedrmsnorm "
      "softmax logsoftmax softmaxgraddata logsoftmaxgraddata l2normalize localresponsenorm safesoftmax normalize "
@@ -70,7 +74,7 @@ constexpr KindNames kKinds[] = {
      "add sub mul div addcmul addcdiv lerp reciprocal rsqrt sqrt square leakyrelu prelu rsub truedivide divide "
      "multiply subtract biasadd realdiv tensoradd hardsigmoid muls adds outer addr foreachadd foreachmul "
      "foreachaddcdiv "
-     "foreachaddcmul foreachlerp foreachsqrt foreachdiv foreachsub"},
+     "foreachaddcmul foreachlerp foreachsqrt foreachdiv foreachsub diff"},
 };
 
 std::unordered_map<std::string_view, OpKind> make_kinds() {

@@ -302,5 +302,64 @@ TEST(Relations, WhatAMaskHidesDoesNotMakeTheOtherScoresAlike) {
   EXPECT_EQ(relation_of(comparison, "own_add").substr(0, 4), "none");
 }
 
+// The golden network bends before its second product; the target may leave that out.
+void add_bent(Program& program, const char* scope, bool bends, const std::string& kind) {
+  const Values x = numbers(4 * 8, 71), w1 = numbers(8 * 8, 72), w2 = numbers(8 * 8, 73), h = linear(x, w1, 8);
+  auto one = program.add("linear", {Program::parameter("data-0", x, "(4,8)"), Program::parameter("w1", w1, "(8,8)")}, h,
+                         "(4,8)", scope);
+  const Values a = bends ? each(h, tanh_of) : h;
+  auto two = bends ? program.add("tanh", {one}, a, "(4,8)", scope) : one;
+  const Values y = linear(a, w2, 8);
+  auto three = program.add("linear", {two, Program::parameter("w2", w2, "(8,8)")}, y, "(4,8)", scope);
+  auto four = program.add(kind, {three}, each(y, square), "(4,8)", scope);
+  program.add("neg", {four}, each(each(y, square), [](float value) { return -value; }), "(4,8)", scope);
+}
+
+TEST(Relations, AnOperatorThatTheTargetLeavesOutIsNamedWhereItsInputIsRead) {
+  for (const bool has_values : {true, false}) {
+    Program golden, healthy, target;
+    add_bent(golden, "Default/net", true, "square");
+    add_bent(healthy, kPort, true, "mul");
+    add_bent(target, kPort, false, "mul");
+    if (!has_values) {
+      for (Program* program : {&golden, &healthy, &target}) program->forget_values();
+    }
+    EXPECT_EQ(answer(related(healthy, golden)), "clean");
+    const std::string said = answer(related(target, golden));
+    EXPECT_EQ(said.substr(0, 6), "linear") << said;
+    EXPECT_NE(said.find("reads the result of golden linear"), std::string::npos) << said;
+    EXPECT_NE(said.find("of which the golden run first computes tanh"), std::string::npos) << said;
+  }
+}
+
+// Two products that are joined, in one order or the other.
+void add_joined(Program& program, const char* scope, bool exchanged, const std::string& kind) {
+  const Values x = numbers(4 * 8, 81), w1 = numbers(3 * 8, 82), w2 = numbers(3 * 8, 83);
+  auto data = Program::parameter("data-0", x, "(4,8)");
+  const Values a = linear(x, w1, 8), b = linear(x, w2, 8);
+  auto one = program.add("linear", {data, Program::parameter("w1", w1, "(3,8)")}, a, "(4,3)", scope);
+  auto two = program.add("linear", {data, Program::parameter("w2", w2, "(3,8)")}, b, "(4,3)", scope);
+  auto bent_one = program.add(kind, {one}, each(a, tanh_of), "(4,3)", scope);
+  auto bent_two = program.add(kind, {two}, each(b, tanh_of), "(4,3)", scope);
+  const Values c = each(a, tanh_of), d = each(b, tanh_of);
+  if (exchanged) {
+    program.add("cat", {bent_two, bent_one}, joined(d, c), "(8,3)", scope);
+  } else {
+    program.add("cat", {bent_one, bent_two}, joined(c, d), "(8,3)", scope);
+  }
+}
+
+TEST(Relations, StatisticsShowInWhichOrderPartsAreJoined) {
+  Program golden, healthy, target;
+  add_joined(golden, "Default/net", false, "tanh");
+  add_joined(healthy, kPort, false, "bent");
+  add_joined(target, kPort, true, "bent");
+  for (Program* program : {&golden, &healthy, &target}) program->forget_values();
+  EXPECT_EQ(answer(related(healthy, golden)), "clean");
+  const std::string said = answer(related(target, golden));
+  EXPECT_EQ(said.substr(0, 3), "cat") << said;
+  EXPECT_NE(said.find("joins what golden cat"), std::string::npos) << said;
+}
+
 }  // namespace
 }  // namespace sonde

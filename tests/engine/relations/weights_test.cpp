@@ -249,5 +249,34 @@ TEST(RelationsOfWeights, RowsThatNoOtherWeightHoldsAreMissed) {
   EXPECT_EQ(said.substr(0, 11), "parameter w") << said;
 }
 
+// Scores plus a bias, which has its golden values, or was left as it began.
+void add_with_bias(Program& program, const char* scope, const std::string& kind, const Values& bias) {
+  const Values x = numbers(kTokens * kWide, 61), w = numbers(kWide * kWide, 62), y = linear(x, w, kWide);
+  const Values z = both(y, bias, sum), bent = each(z, tanh_of);
+  auto data = Program::parameter("data-0", x, "(5,8)");
+  auto one = program.add("matmul", {data, Program::parameter("w", w, "(8,8)")}, y, "(5,8)", scope);
+  auto two = program.add("add", {one, Program::parameter("b", bias, "(8)")}, z, "(5,8)", scope);
+  auto three = program.add(kind, {two}, bent, "(5,8)", scope);
+  auto four = program.add(kind + "_square", {three}, each(bent, square), "(5,8)", scope);
+  program.add(kind + "_last", {four}, each(each(bent, square), tanh_of), "(5,8)", scope);
+}
+
+TEST(RelationsOfWeights, OneThatWasLeftAsItBeganIsNamed) {
+  const Values bias = numbers(kWide, 63), zeros(kWide);
+  for (const bool has_values : {true, false}) {
+    Program golden, healthy, target;
+    add_with_bias(golden, "Default/net", "tanh", bias);
+    add_with_bias(healthy, kOwn, "bent", bias);
+    add_with_bias(target, kOwn, "bent", zeros);
+    if (!has_values) {
+      for (Program* program : {&golden, &healthy, &target}) program->forget_values();
+    }
+    EXPECT_EQ(answer(related(healthy, golden)), "clean");
+    const std::string said = answer(related(target, golden));
+    EXPECT_EQ(said.substr(0, 11), "parameter b") << said;
+    EXPECT_NE(said.find("has 0 in each element, golden b has not"), std::string::npos) << said;
+  }
+}
+
 }  // namespace
 }  // namespace sonde

@@ -1,0 +1,70 @@
+#include "ask/relations/norm_behind.h"
+
+#include <algorithm>
+#include <set>
+
+#include "ask/relations/standings.h"
+#include "read/operators/op_family.h"
+
+namespace sonde {
+namespace {
+
+bool is_of_norm(OpKind kind) {
+  return kind == OpKind::elementwise || kind == OpKind::reduction || kind == OpKind::transcendental ||
+         kind == OpKind::exact || moves_or_casts(kind);
+}
+
+// The golden tensor that all which `op` follows from is; nothing: several, or a product lies between.
+std::optional<RoundedNumbers> data_behind(const Pool& target, const Pool& golden, const RelationJudgement& judgement,
+                                          std::uint32_t op, const std::vector<std::uint32_t>& roots) {
+  constexpr std::size_t kMostOps = 16;
+  std::optional<RoundedNumbers> data;
+  std::set<std::uint32_t> seen{op};
+  std::vector<std::uint32_t> waiting{op};
+  for (std::size_t i = 0; i < waiting.size(); ++i) {
+    if (waiting.size() > kMostOps || !is_of_norm(target.op(waiting[i]).kind)) return std::nullopt;
+    for (const std::uint32_t input : target.ops[waiting[i]].inputs) {
+      if (roots[input] != kNoOp || !target.tensors[input].has_fractions()) continue;
+      const Relation& relation = judgement.relations[input];
+      const bool is_whole = relation.kind == RelationKind::same || relation.kind == RelationKind::permuted;
+      if (is_whole && !relation.weak && !is_bad(judgement.standings[input])) {
+        const RoundedNumbers numbers = rounded_numbers(golden.tensors[relation.golden()].print);
+        if (data && *data != numbers) return std::nullopt;
+        data = numbers;
+        continue;
+      }
+      const std::uint32_t maker = target.tensors[input].op;
+      if (maker == kNoOp) return std::nullopt;
+      if (seen.insert(maker).second) waiting.push_back(maker);
+    }
+  }
+  return data;
+}
+
+}  // namespace
+
+std::optional<std::string> weight_of_norm_behind(const Pool& target, const Pool& golden,
+                                                 const RelationJudgement& judgement, std::uint32_t op,
+                                                 std::uint32_t weight, const std::vector<std::uint32_t>& roots,
+                                                 const std::vector<std::uint32_t>& golden_roots) {
+  if (target.op(op).kind != OpKind::elementwise || !judgement.relations[weight]) return std::nullopt;
+  const std::optional<RoundedNumbers> data = data_behind(target, golden, judgement, op, roots);
+  if (!data) return std::nullopt;
+  const auto numbers_of_golden = [&](std::uint32_t tensor) { return rounded_numbers(golden.tensors[tensor].print); };
+  const RoundedNumbers own = numbers_of_golden(judgement.relations[weight].golden());
+  std::optional<std::string> theirs;
+  for (const std::uint32_t norm : judgement.golden.ops) {
+    const std::vector<std::uint32_t>& inputs = golden.ops[norm].inputs;
+    if (golden.op(norm).kind != OpKind::normalization) continue;
+    if (std::ranges::none_of(inputs, [&](std::uint32_t input) { return numbers_of_golden(input) == *data; })) continue;
+    for (const std::uint32_t input : inputs) {
+      const std::uint32_t root = golden_roots[input];
+      if (root == kNoOp || golden.tensors[root].print.count != target.tensors[weight].print.count) continue;
+      if (numbers_of_golden(root) == own) return std::nullopt;
+      if (!theirs) theirs = std::string(golden.name_of(root));
+    }
+  }
+  return theirs;
+}
+
+}  // namespace sonde
