@@ -49,6 +49,10 @@ def test_healthy_pairs_are_clean_and_faults_are_named(tmp_path):
     asked = [CLI, "compare", str(dumps / "activation"), str(dumps / "golden")]
     report = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False).stdout
     assert "  input.0 (4,16): relative error" in report and "  output." not in report
+    for pair in ("lstm", "vit", "micro_batches"):  # the other way round, too
+        sides = [str(tmp_path / pair / "tensors" / side) for side in ("golden", "healthy")]
+        asked = subprocess.run([CLI, "compare", *sides], capture_output=True, text=True, timeout=60, check=False)
+        assert asked.returncode == 0, (pair, asked.stdout)
 
 
 def test_statistics_show_joins_of_whole_tensors(tmp_path):
