@@ -70,9 +70,11 @@ class Joiner {
 };
 
 // Rows round each by itself: an error that they have in common, of size or mean, is none of rounding. The tolerance of a
-// half type is several per cent, and would hide it.
-bool is_common_to_rows(const TensorDifference& found, const BlockShape& shape, double spacing) {
+// half type is several per cent, and would hide it. Numbers below the smallest normal one have a wider spacing, and rows of
+// them round alike.
+bool is_common_to_rows(const TensorDifference& found, const BlockShape& shape, const JoinLimits& limits) {
   constexpr double kRounding = 4;
+  const double spacing = std::max(limits.spacing, found.rms > 0 ? kRounding * limits.least_step / found.rms : 0.0);
   const double by_chance = left_by_chance(found, shape);
   const double common = common_error(found);
   return common > spacing * std::max(1.0, kRounding * by_chance) && common > kRounding * by_chance * found.relative();
@@ -108,7 +110,7 @@ void Joiner::look_at(const TensorBlock& whole, const std::vector<JoinRule>& rule
   const bool same_bad = found.different_non_finite == 0;
   const bool fits = same_bad && found.rms_error <= limits_.tolerance * found.rms + limits_.least &&
                     found.max_error <= kLargest * (limits_.tolerance * found.max_size + limits_.least) &&
-                    (limits_.spacing == 0 || !is_common_to_rows(found, golden_.shape, limits_.spacing));
+                    (limits_.spacing == 0 || !is_common_to_rows(found, golden_.shape, limits_));
   const double error = fits ? -1 : same_bad ? found.rms_error : std::numeric_limits<double>::max();
   if (best_.possible && error >= least_) return;
   least_ = error;

@@ -140,6 +140,7 @@ JoinLimits WholeStep::limits_of(const CatalogTensor& golden, SiteKind kind) cons
   limits.least = kLeastSteps * least_step_of(golden.dtype);
   if (is_half_of_both(golden)) {
     limits.spacing = spacing;
+    limits.least_step = least_step_of(golden.dtype);
     limits.by_statistics_too = kind == SiteKind::forward;  // terms of gradients cancel: what is left may be rounding
   }
   const bool is_number = golden.has_shape && golden.shape.empty();

@@ -91,5 +91,16 @@ TEST(JoinedTensor, GradientsBelowTheSmallestNormalNumberAreRoundedToSteps) {
   EXPECT_TRUE(Halves(other, golden).join_with({.tolerance = 0.06, .least = 8 * kFloat16Step}).fits);
 }
 
+TEST(JoinedTensor, RowsOfSuchGradientsRoundAlike) {
+  const JoinLimits limits = {
+      .tolerance = 0.06, .least = 8 * kFloat16Step, .spacing = 0x1p-10, .least_step = kFloat16Step};
+  const auto fits_at = [&](float size) {
+    const Values golden = times(numbers(2 * kHalf, 1), size);
+    return Halves(times(golden, 1.01F), golden).join_with(limits).fits;
+  };
+  EXPECT_TRUE(fits_at(1e-5F));
+  EXPECT_FALSE(fits_at(1e-2F));
+}
+
 }  // namespace
 }  // namespace sonde
