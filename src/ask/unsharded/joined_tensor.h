@@ -39,9 +39,9 @@ class TensorParts {
 
 struct JoinLimits {
   double tolerance = 0;               // of the root mean square of the error, relative
-  double least_step = 0;              // of the type: between numbers below its smallest normal one
   double least = 0;                   // error that is always allowed: numbers below the type's smallest normal one
   double spacing = 0;                 // of a half type, if both have it: no error may be common to many rows; else 0
+  double least_step = 0;              // of the type: between numbers below its smallest normal one
   bool by_statistics_too = false;     // that is also judged where only statistics are there
   std::vector<double> factors = {1};  // the joined tensor may be so many times the golden one
 };
