@@ -35,6 +35,7 @@ CALLED_AS = {
     "maxpool": "maxpool2d",
     "clipbyvalue": "clamp",
     "cast": "to",
+    "multidot": "linalgmultidot",
     "swish": "silu",
     "fastgelu": "silu",
     "scaleddotproductflashattention": "scaleddotproductattention",

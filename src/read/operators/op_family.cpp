@@ -54,7 +54,7 @@ constexpr KindNames kKinds[] = {
      "huberloss kldiv embeddingdensegrad scatteradd indexadd unsortedsegmentsum foreachnorm "
      "sparsesoftmaxcrossentropywithlogits "
      "softmaxcrossentropywithlogits ctcloss clipgradnorm squaresumall bntrainingreduce nansum nanmean embeddingbag "
-     "cdist logcumsumexp"},
+     "cdist logcumsumexp diff"},
     {OpKind::normalization,
      "batchnorm batchnormimplindex batchnormlegit cudnnbatchnorm layernorm groupnorm instancenorm rmsnorm fusedrmsnorm "
      "softmax logsoftmax softmaxgraddata logsoftmaxgraddata l2normalize localresponsenorm safesoftmax normalize "
@@ -74,7 +74,7 @@ constexpr KindNames kKinds[] = {
      "add sub mul div addcmul addcdiv lerp reciprocal rsqrt sqrt square leakyrelu prelu rsub truedivide divide "
      "multiply subtract biasadd realdiv tensoradd hardsigmoid muls adds outer addr foreachadd foreachmul "
      "foreachaddcdiv "
-     "foreachaddcmul foreachlerp foreachsqrt foreachdiv foreachsub diff"},
+     "foreachaddcmul foreachlerp foreachsqrt foreachdiv foreachsub"},
 };
 
 std::unordered_map<std::string_view, OpKind> make_kinds() {
