@@ -12,9 +12,8 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import IO, Any, TypeAlias
 
-from sonde_command import native_command
-
 from .console import launched_rank, report
+from .distribution import native_command
 from .errors import Error
 
 OnAlert: TypeAlias = Callable[[dict[str, Any]], object]  # gets the finding, as `--json` of first-bad or watch gives it
@@ -81,18 +80,11 @@ def _check(condition: str) -> None:
     """The command knows the conditions, and says what is wrong with one before it opens the dump."""
     if condition == _FIRST_BAD:
         return
-    asked = [_command(), "watch", "--condition", condition, os.devnull]
+    asked = [native_command(), "watch", "--condition", condition, os.devnull]
     done = subprocess.run(asked, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if done.returncode == _BAD_USAGE:
         text = done.stderr.decode(errors="replace").strip().removeprefix("sonde: error: ")
         raise Error(f"alert: {text}; or give 'bad' for the first bad value")
-
-
-def _command() -> str:
-    command = native_command()
-    if command is None:
-        raise Error("the native command 'sonde' is missing: pip install --force-reinstall --no-deps tensorsonde")
-    return command
 
 
 def begin(dump: str | None, conditions: list[str], on_alert: OnAlert) -> Alerts | None:
@@ -107,7 +99,7 @@ def begin(dump: str | None, conditions: list[str], on_alert: OnAlert) -> Alerts 
 
 
 def _settings(dump: str, conditions: list[str]) -> dict[str, Any]:
-    settings: dict[str, Any] = {"sonde": _command(), "dump": dump, "conditions": conditions, "prints": True}
+    settings: dict[str, Any] = {"sonde": native_command(), "dump": dump, "conditions": conditions, "prints": True}
     launched = launched_rank()
     if launched.world_size > 1:
         settings["rank"] = launched.rank  # each looks at its own part

@@ -6,11 +6,24 @@ are installed, files of one have replaced files of the other.
 
 from typing import TYPE_CHECKING
 
+import sonde_command
+
+from .errors import Error
+
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
 NAME = "tensorsonde"
 _OTHER = "sonde"
+_AGAIN = f"pip install --force-reinstall --no-deps {NAME}"
+
+
+def native_command() -> str:
+    """The path of this installation's native command. Raises Error where it is missing."""
+    path = sonde_command.native_command()
+    if path is None:
+        raise Error(f"the native command 'sonde' is missing: {_AGAIN}")
+    return path
 
 
 def complaint_about_another() -> str:
@@ -28,7 +41,7 @@ def complaint_about_another() -> str:
     return (
         f"the distribution {_OTHER} {version}, which is not {NAME}, is installed too and owns the same "
         f"{' and '.join(owned)} '{_OTHER}'; "
-        f"run: pip uninstall {_OTHER}, then pip install --force-reinstall --no-deps {NAME}"
+        f"run: pip uninstall {_OTHER}, then {_AGAIN}"
     )
 
 

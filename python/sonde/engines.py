@@ -17,9 +17,10 @@ from typing import Any
 
 from ._core import version
 from .console import report
+from .distribution import native_command
 from .errors import Error
 from .extras import extra
-from .index_part import Outcome, Part, command
+from .index_part import Outcome, Part
 
 Engine = str | futures.Executor
 
@@ -41,7 +42,7 @@ def index_ranks(dump: str, engine: Engine) -> None:
 
 
 def _ask(arguments: Sequence[str]) -> dict[str, Any]:
-    done = subprocess.run([command(), *arguments], stdout=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run([native_command(), *arguments], stdout=subprocess.PIPE, text=True, check=False)
     answer = json.loads(done.stdout or "{}")
     if done.returncode != 0:
         raise Error(answer.get("error") or f"`sonde {' '.join(arguments)}` ended with status {done.returncode}")

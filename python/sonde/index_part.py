@@ -8,20 +8,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from sonde_command import native_command
-
-from .errors import Error
+from .distribution import native_command
 
 Part = dict[str, Any]
 Outcome = dict[str, Any]
-
-
-def command() -> str:
-    """The native command of this installation."""
-    path = native_command()
-    if path is None:
-        raise Error("the native command 'sonde' is missing: pip install --force-reinstall --no-deps tensorsonde")
-    return path
 
 
 def index_part(part: Part, place: str) -> Outcome:
@@ -37,7 +27,7 @@ def index_part(part: Part, place: str) -> Outcome:
     chosen = [word for rank in part["ranks"] for word in ("--dir", rank)]
     with tempfile.TemporaryDirectory() as scratch:
         out = part["out"] if os.path.exists(part["token"]) else scratch
-        indexing = [command(), "index", part["dump"], *chosen, "--out", out]
+        indexing = [native_command(), "index", part["dump"], *chosen, "--out", out]
         done = subprocess.run(indexing, capture_output=True, text=True, check=False)
         files = {path.name: path.read_bytes() for path in Path(scratch).iterdir()}
     failed = done.stderr.strip().removeprefix("sonde: error: ") if done.returncode != 0 else ""

@@ -320,7 +320,7 @@ void meet_copies(const Pool& golden, std::vector<char>& met) {
 
 // Their comparison gives the numbers of both.
 bool is_compared_whole(const PoolTensor& tensor, const Pool& golden, const Relation& claim) {
-  if (claim.kind != RelationKind::same && claim.kind != RelationKind::permuted) return false;
+  if (!claim.is_whole()) return false;
   const PoolTensor& other = golden.tensors[claim.golden()];
   return tensor.print.by_values && other.print.by_values && tensor.print.count == other.print.count &&
          tensor.print.count > 0;

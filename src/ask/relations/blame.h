@@ -32,7 +32,8 @@ struct Culprit {
   std::optional<std::uint32_t> like = {};    // tensor of the target's pool that is like `golden`
   std::vector<std::uint32_t> group = {};     // operators that may be meant, in order; empty: `op` alone
   bool uncertain = false;
-  bool was_lost = false;  // the weight lacks another one: to blame although other operators that differ come first
+  bool was_lost = false;      // the weight lacks another one: to blame although other operators that differ come first
+  bool may_be_moved = false;  // `what` is no more than other values: an operator before it may have put them in order
   std::string what = {};
 };
 

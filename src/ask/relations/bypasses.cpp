@@ -112,10 +112,9 @@ bool Bypasses::read_one_tensor(std::uint32_t op, std::uint32_t other) const {
 // It is a whole golden tensor, and not by chance.
 bool Bypasses::is_golden(std::uint32_t tensor) const {
   const Relation& relation = judgement_.relations[tensor];
-  const bool is_whole = relation.kind == RelationKind::same || relation.kind == RelationKind::permuted;
   const bool is_proof = !relation.weak || target_.tensors[tensor].is_weight();
-  return is_whole && is_proof && !is_bad(judgement_.standings[tensor]) && target_.tensors[tensor].has_fractions() &&
-         golden_.tensors[relation.golden()].computed == nullptr;
+  return relation.is_whole() && is_proof && !is_bad(judgement_.standings[tensor]) &&
+         target_.tensors[tensor].has_fractions() && golden_.tensors[relation.golden()].computed == nullptr;
 }
 
 std::vector<std::uint32_t> Bypasses::with_movers(const Ops& ops) const {

@@ -22,10 +22,6 @@ constexpr std::string_view kOtherOrder = "gives golden values in another order";
 // Operators of plain functions have a phase of their own.
 bool is_backward(const Pool& pool, std::uint32_t op) { return phase_of(pool.catalog_op(op)) == Phase::backward; }
 
-}  // namespace
-
-namespace {
-
 // Golden axes that together are one of the target, such as rows and columns of patches, in another order.
 bool exchanges_axes(const Relation& relation, const std::vector<std::int64_t>& own,
                     const std::vector<std::int64_t>& theirs) {
@@ -103,12 +99,15 @@ std::optional<Culprit> DataApart::golden_data_of(std::uint32_t op, std::uint32_t
   if (other == kNoOp) return std::nullopt;
   std::uint32_t maker = target_.tensors[data].op;
   if (const auto order = element_order_of(target_, data); order && order->first != kNoOp) maker = order->first;
-  return Culprit{.op = is_maker(maker, data) ? maker : op, .golden = other, .what = std::string(kOtherValues)};
+  return Culprit{.op = is_maker(maker, data) ? maker : op,
+                 .golden = other,
+                 .may_be_moved = true,
+                 .what = std::string(kOtherValues)};
 }
 
 std::optional<Culprit> DataApart::moved_before(const Culprit& culprit) const {
   if (std::optional<Culprit> moved = wrongly_moved(culprit.op)) return moved;
-  if (!has_values_ || (!culprit.what.empty() && culprit.what != kOtherValues)) return std::nullopt;
+  if (!has_values_ || (!culprit.what.empty() && !culprit.may_be_moved)) return std::nullopt;
   std::set<std::uint32_t> seen{culprit.op};
   std::vector<std::uint32_t> waiting{culprit.op};
   std::optional<Culprit> first;
@@ -226,10 +225,7 @@ std::optional<Culprit> DataApart::chosen_otherwise(const Culprit& culprit) const
 std::optional<Culprit> DataApart::computed_of_another(std::uint32_t tensor,
                                                       const std::vector<std::uint32_t>& golden_ops) const {
   const std::uint32_t maker = target_.tensors[tensor].op;
-  const RelationKind kind = judgement_.relations[tensor].kind;
-  if (moves_or_casts(target_.op(maker).kind) || !is_good(tensor) || judgement_.relations[tensor].weak)
-    return std::nullopt;
-  if (kind != RelationKind::same && kind != RelationKind::permuted) return std::nullopt;
+  if (moves_or_casts(target_.op(maker).kind) || !is_surely_golden(judgement_, tensor)) return std::nullopt;
   if (reads_same(golden_ops, tensor)) return std::nullopt;
   for (const std::uint32_t op : golden_ops) {
     for (const std::uint32_t input : golden_.ops[op].inputs) {

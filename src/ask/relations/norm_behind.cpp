@@ -26,8 +26,7 @@ std::optional<RoundedNumbers> data_behind(const Pool& target, const Pool& golden
     for (const std::uint32_t input : target.ops[waiting[i]].inputs) {
       if (roots[input] != kNoOp || !target.tensors[input].has_fractions()) continue;
       const Relation& relation = judgement.relations[input];
-      const bool is_whole = relation.kind == RelationKind::same || relation.kind == RelationKind::permuted;
-      if (is_whole && !relation.weak && !is_bad(judgement.standings[input])) {
+      if (is_surely_golden(judgement, input)) {
         const RoundedNumbers numbers = rounded_numbers(golden.tensors[relation.golden()].print);
         if (data && *data != numbers) return std::nullopt;
         data = numbers;

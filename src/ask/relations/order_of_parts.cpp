@@ -25,10 +25,8 @@ Parts golden_parts(const Pool& golden, std::uint32_t op) {
 Parts parts_of(const Pool& target, const Pool& golden, const RelationJudgement& judgement, std::uint32_t op) {
   Parts parts;
   for (const std::uint32_t input : target.ops[op].inputs) {
-    const Relation& relation = judgement.relations[input];
-    const bool is_whole = relation.kind == RelationKind::same || relation.kind == RelationKind::permuted;
-    if (!is_whole || relation.weak || is_bad(judgement.standings[input])) return {};
-    parts.push_back(rounded_numbers(golden.tensors[relation.golden()].print));
+    if (!is_surely_golden(judgement, input)) return {};
+    parts.push_back(rounded_numbers(golden.tensors[judgement.relations[input].golden()].print));
   }
   return parts;
 }

@@ -78,8 +78,7 @@ std::string WeightOrders::key_of(std::string_view name, std::uint32_t weight) co
 
 std::string WeightOrders::golden_key_of(std::string_view name, std::uint32_t weight) const {
   const Relation& found = relation(weight);
-  const bool is_one = found.kind == RelationKind::same || found.kind == RelationKind::permuted;
-  if (!is_one || name_in_layers(name).find('#') != std::string::npos) return "";
+  if (!found.is_whole() || name_in_layers(name).find('#') != std::string::npos) return "";
   const std::string key = name_in_layers(golden_name(found.parts.front()));
   if (key.find('#') == std::string::npos) return "";
   return fmt::format("golden {} {}", key, target_.tensors[weight].shape.size());

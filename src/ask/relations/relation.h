@@ -35,6 +35,8 @@ struct Relation {
 
   explicit operator bool() const { return kind != RelationKind::none; }
   std::uint32_t golden() const { return parts.front().golden; }
+  // All of one golden tensor, its axes perhaps in another order.
+  bool is_whole() const { return kind == RelationKind::same || kind == RelationKind::permuted; }
 };
 
 // The number of indices along an axis of a part, of a tensor of this shape without its 1s.

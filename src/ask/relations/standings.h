@@ -1,6 +1,8 @@
 // Judges each tensor of the target by its own error beside those of what its operator reads.
 #pragma once
 
+#include <cstdint>
+
 #include "ask/relations/blame.h"
 
 namespace sonde {
@@ -8,5 +10,11 @@ namespace sonde {
 void judge_standings(const Pool& target, const Pool& golden, RelationJudgement& judgement);
 
 inline bool is_bad(Standing standing) { return standing == Standing::alone || standing == Standing::beyond; }
+
+// The target's tensor is one golden tensor, within rounding, and not by chance.
+inline bool is_surely_golden(const RelationJudgement& judgement, std::uint32_t tensor) {
+  const Relation& relation = judgement.relations[tensor];
+  return relation.is_whole() && !relation.weak && !is_bad(judgement.standings[tensor]);
+}
 
 }  // namespace sonde

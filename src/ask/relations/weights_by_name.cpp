@@ -58,7 +58,7 @@ class ByName {
     for (std::uint32_t i = 0; i < target_.tensors.size(); ++i) {
       const Relation& found = relation(i);
       if (!target_.tensors[i].is_weight() || target_.tensors[i].step != 0 || found.weak) continue;
-      if (found.kind == RelationKind::same || found.kind == RelationKind::permuted) holder[found.golden()] = i;
+      if (found.is_whole()) holder[found.golden()] = i;
     }
     for (const auto& [golden, weight] : holder) {
       if (says(weight, golden)) continue;
