@@ -54,3 +54,15 @@ package_names() { sed -e 's/#.*//' "$SONDE_ROOT/scripts/packages.txt" | awk 'NF 
 
 # site_packages VENV: where its packages are.
 site_packages() { "$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }
+
+# download_for_arm DIRECTORY NAMES...: packages for ARM64 and all that they need, into DIRECTORY/cache/archives. apt has lists and
+# archives of its own, as on a machine where nothing is installed, and needs no root.
+download_for_arm() {
+  local directory=$1
+  rm -rf "$directory"
+  mkdir -p "$directory"/{lists,cache/archives}/partial
+  : >"$directory/status"
+  local apt=(apt-get -q -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o Dir::State::lists="$directory/lists"
+    -o Dir::State::status="$directory/status" -o Dir::Cache="$directory/cache" -o APT::Sandbox::User=)
+  "${apt[@]}" update && "${apt[@]}" install -y --download-only --no-install-recommends "${@:2}"
+}
