@@ -80,6 +80,8 @@ class Pool {
   PoolValues values_of(std::uint32_t tensor) const;
   // A value inside of `op`, in the type of its output.
   void add_computed(std::uint32_t op, std::vector<std::int64_t> shape, std::vector<double> values);
+  // Those that were added when there were so many tensors.
+  void forget_computed(std::size_t tensors_before) { tensors.resize(tensors_before); }
   // Of what operators make; false: statistics at most.
   bool has_values() const;
   // The operator's name, or the parameter's.
