@@ -196,11 +196,35 @@ NAMED_OF_LATECOMERS = {
         ("points", "stale_spread"),
     ],
 }
+# A loss is one number, of which parts of a batch have others; statistics do not tell two functions from each other.
+SILENT = {
+    ("tensors", "tagger", "first_left_out"),
+    ("statistics", "tagger", "first_left_out"),
+    ("statistics", "fourier", "erf"),
+}
+NAMED_OF_VISITORS = {
+    "tensors": [
+        ("fourier", "one_axis"),  # the number of one run alone is elsewhere in the other
+        ("gemma", "heads_in_turn"),  # the factor is multiplied at another place
+        ("gemma", "norm_without_one"),  # distances are not like a mask, and a mask may say what is seen
+        ("gemma", "scale"),
+        ("gemma", "residual_order"),
+        ("qwen", "norms_exchanged"),  # the golden norm is written out
+        ("retention", "sigmoid"),  # inside of a golden function
+    ],
+    "statistics": [
+        ("fourier", "one_axis"),
+        ("gemma", "heads_in_turn"),
+        ("qwen", "norms_exchanged"),
+        ("retention", "sigmoid"),
+    ],
+}
 
 
 @pytest.mark.parametrize(
     ("folder", "named", "least"),
     [
+        ("visitors", NAMED_OF_VISITORS, {"tensors": 28, "statistics": 20}),
         ("newcomers", NAMED_OF_NEWCOMERS, {"tensors": 29, "statistics": 23}),
         ("latecomers", NAMED_OF_LATECOMERS, {"tensors": 33, "statistics": 23}),
     ],
@@ -217,7 +241,8 @@ def test_of_pairs_that_were_written_last_most_faults_are_named(tmp_path, folder,
         assert not missed, kind
         first = [r for r in of.values() if r["evidence"] == kind and r["outcome"] == "first"]
         assert len(first) >= least[kind]
-    assert "silent" not in {r["outcome"] for r in of.values()}
+    silent = {(kind, *case) for (kind, *case), r in of.items() if r["outcome"] == "silent"}
+    assert silent <= SILENT, silent - SILENT
     for kind in ("tensors", "statistics"):
         not_clean_the_other_way(tmp_path, sorted({pair for _, pair, _ in of}), kind, set())
     if folder == "newcomers":

@@ -50,8 +50,9 @@ struct PoolTensor {
   bool holds_weights = false;                     // it is a weight, or weights that were moved, joined or cast
 
   bool is_weight() const { return op == kNoOp && of.tensor->parameter.is_parameter(); }
-  bool has_fractions() const { return is_floating(of.tensor->dtype); }  // else whole numbers, or flags
-  std::vector<std::int64_t> whole_shape() const;                        // with its 1s
+  // Else whole numbers, or flags.
+  bool has_fractions() const { return is_floating(of.tensor->dtype) || is_complex(of.tensor->dtype); }
+  std::vector<std::int64_t> whole_shape() const;  // with its 1s
 };
 
 struct PoolOp {

@@ -19,6 +19,7 @@
 #include "ask/relations/orders_of_weights.h"
 #include "ask/relations/partial_weights.h"
 #include "ask/relations/repeated_lines.h"
+#include "ask/relations/standings.h"
 #include "ask/relations/weights_by_name.h"
 #include "read/operators/op_family.h"
 
@@ -152,7 +153,7 @@ class Weights {
     if (relation(weight).weak || relation(weight).kind == RelationKind::constant) return;
     if (!target_.has_values() && add_in_another_order(op, data, weight)) return;
     if (add_lost_sibling(op, weight) || add_of_another_part(op, data, weight) || add_beside_another(op, weight)) return;
-    if (add_of_other_norm(op, data, weight)) return;
+    if (add_of_other_norm(op, data, weight) || add_of_written_norm(op, data, weight)) return;
     if (target_.op(op).kind != OpKind::contraction) return;
     // Golden operators that read the same data, with their weights.
     std::set<std::string_view> theirs;
@@ -228,6 +229,22 @@ class Weights {
     // By its name it is right: the program reads it where it should not.
     if (theirs.empty() || says(weight, relation(weight).golden())) return false;
     add(weight, op, fmt::format("is golden {}, where the golden norm reads {}", name_of(relation(weight)), theirs));
+    return true;
+  }
+
+  // The same of a golden norm that is written out.
+  bool add_of_written_norm(std::uint32_t op, std::uint32_t data, std::uint32_t weight) {
+    if (target_.op(op).kind != OpKind::normalization) return false;
+    const auto theirs = weight_of_written_norm(golden_, judgement_, data, weight, golden_roots_);
+    // Data that are a weight have no name that says what they should be: where it is right for another operator, the
+    // program reads it where it should not.
+    const bool is_named = target_.tensors[weight].is_weight() && says(weight, relation(weight).golden());
+    const auto gives_golden = [&](std::uint32_t reader) {
+      return std::ranges::any_of(target_.ops[reader].outputs,
+                                 [&](std::uint32_t output) { return is_surely_golden(judgement_, output); });
+    };
+    if (!theirs || is_named || std::ranges::any_of(target_.tensors[weight].readers, gives_golden)) return false;
+    add(weight, op, fmt::format("is golden {}, where the golden norm reads {}", name_of(relation(weight)), *theirs));
     return true;
   }
 
