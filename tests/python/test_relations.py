@@ -196,12 +196,8 @@ NAMED_OF_LATECOMERS = {
         ("points", "stale_spread"),
     ],
 }
-# A loss is one number, of which parts of a batch have others; statistics do not tell two functions from each other.
-SILENT = {
-    ("tensors", "tagger", "first_left_out"),
-    ("statistics", "tagger", "first_left_out"),
-    ("statistics", "fourier", "erf"),
-}
+# By statistics two functions are alike.
+SILENT = {("statistics", "fourier", "erf")}
 NAMED_OF_VISITORS = {
     "tensors": [
         ("fourier", "one_axis"),  # the number of one run alone is elsewhere in the other
@@ -211,6 +207,8 @@ NAMED_OF_VISITORS = {
         ("gemma", "residual_order"),
         ("qwen", "norms_exchanged"),  # the golden norm is written out
         ("retention", "sigmoid"),  # inside of a golden function
+        ("speech", "kernel_norm"),  # what it is read with was cut before
+        ("tagger", "moves_turned"),  # transposed, as its name does not say
     ],
     "statistics": [
         ("fourier", "one_axis"),
@@ -224,7 +222,7 @@ NAMED_OF_VISITORS = {
 @pytest.mark.parametrize(
     ("folder", "named", "least"),
     [
-        ("visitors", NAMED_OF_VISITORS, {"tensors": 28, "statistics": 20}),
+        ("visitors", NAMED_OF_VISITORS, {"tensors": 30, "statistics": 21}),
         ("newcomers", NAMED_OF_NEWCOMERS, {"tensors": 29, "statistics": 23}),
         ("latecomers", NAMED_OF_LATECOMERS, {"tensors": 33, "statistics": 23}),
     ],

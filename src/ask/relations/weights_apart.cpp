@@ -112,7 +112,10 @@ class Weights {
       }
       if (data == kNoOp) continue;
       if (!all_data_good) {
-        if (target_.has_values()) continue;
+        if (target_.has_values()) {
+          look_behind_moves(op);
+          continue;
+        }
         look_at_sums(op, data);
         look_at_patches(op, unfolded_from(data));
         continue;
@@ -123,6 +126,29 @@ class Weights {
         look_at(op, data, weight);
       }
     }
+  }
+
+  // Of data that were cut or padded, which have no counterpart although nothing is wrong: a weight that has none, either.
+  void look_behind_moves(std::uint32_t op) {
+    const std::vector<std::uint32_t>& inputs = target_.ops[op].inputs;
+    const auto may_be_right = [&](std::uint32_t input) { return roots_[input] != kNoOp || is_moved_from_good(input); };
+    if (target_.op(op).kind != OpKind::contraction || !std::ranges::all_of(inputs, may_be_right)) return;
+    for (const std::uint32_t input : inputs) {
+      const std::uint32_t weight = roots_[input];
+      if (weight == kNoOp || is_good(weight) || target_.tensors[weight].print.count == 0) continue;
+      if (golden_lacks_one_like(weight)) add_not_carried_over(op, weight);
+    }
+  }
+
+  bool is_moved_from_good(std::uint32_t tensor) const {
+    constexpr int kMostMoves = 8;
+    for (int i = 0; i < kMostMoves && !is_good(tensor); ++i) {
+      const std::uint32_t maker = target_.tensors[tensor].op;
+      if (maker == kNoOp || !moves_or_casts(target_.op(maker).kind) || target_.ops[maker].inputs.size() != 1)
+        return false;
+      tensor = target_.ops[maker].inputs[0];
+    }
+    return is_good(tensor) && static_cast<bool>(relation(tensor));
   }
 
   // By statistics: of data that have no counterpart in operators that compute more at once.

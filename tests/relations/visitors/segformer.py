@@ -3,6 +3,7 @@
 import torch
 import torch.nn.functional as F
 from planted import Pair, bad, unsettle
+from torch import nn
 
 WIDTHS, HEADS, RATIOS, DEPTHS, SIDE = (12, 20), (2, 4), (2, 1), (1, 2), 16
 
@@ -68,6 +69,18 @@ def classify(w, pixels):
     return linear(x.flatten(2).mean(-1), w, "classifier")
 
 
+class Own(nn.Module):
+    def __init__(self, state):
+        super().__init__()
+        self.w = nn.ParameterDict({name.replace(".", "_"): weight for name, weight in state.items()})
+
+    def __getitem__(self, name):
+        return self.w[name.replace(".", "_")]
+
+    def forward(self, pixels):
+        return classify(self, pixels)
+
+
 def carried_over(golden):
     own = {name: weight.clone() for name, weight in golden.state_dict().items()}
     for name in [name for name in own if name.endswith("sequence_reduction.sequence_reduction.weight")]:
@@ -87,13 +100,13 @@ def prepare():
     )  # fmt: skip
     golden = SegformerForImageClassification(config).eval()
     unsettle(golden, "norm", "bias")
-    own, pixels = carried_over(golden), torch.randn(2, 3, SIDE, SIDE)
+    own, pixels = Own(carried_over(golden)), torch.randn(2, 3, SIDE, SIDE)
 
     def run(model, *given):
         with torch.no_grad():
             return model(*given)
 
-    return lambda: run(golden, pixels), lambda: run(classify, own, pixels)
+    return lambda: run(golden, pixels), lambda: run(own, pixels)
 
 
 pair.fault("eps", "add", "sqrt")

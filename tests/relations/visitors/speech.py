@@ -3,6 +3,7 @@
 import torch
 import torch.nn.functional as F
 from planted import Pair, bad, unsettle
+from torch import nn
 
 HIDDEN, HEADS, INNER, LAYERS, CHANNELS, LAPS, PARTS = 24, 3, 40, 2, (12, 16), 4, 3
 KERNELS, STRIDES, SAMPLES = (5, 3), (3, 2), 64
@@ -65,6 +66,18 @@ def encode(w, wave):
     return x
 
 
+class Own(nn.Module):
+    def __init__(self, state):
+        super().__init__()
+        self.w = nn.ParameterDict({name.replace(".", "_"): weight for name, weight in state.items()})
+
+    def __getitem__(self, name):
+        return self.w[name.replace(".", "_")]
+
+    def forward(self, wave):
+        return encode(self, wave)
+
+
 def carried_over(golden):
     own = {name: weight.clone() for name, weight in golden.state_dict().items()}
     sizes, directions = (own.pop(f"encoder.pos_conv_embed.conv.parametrizations.weight.original{i}") for i in (0, 1))
@@ -84,13 +97,13 @@ def prepare():
     )  # fmt: skip
     golden = Wav2Vec2Model(config).eval()
     unsettle(golden, "norm", "bias")
-    own, wave = carried_over(golden), torch.randn(2, SAMPLES)
+    own, wave = Own(carried_over(golden)), torch.randn(2, SAMPLES)
 
     def run(model, *given):
         with torch.no_grad():
             return model(*given)
 
-    return lambda: run(golden, wave), lambda: run(encode, own, wave)
+    return lambda: run(golden, wave), lambda: run(own, wave)
 
 
 pair.fault("tanh", "gelu")
