@@ -126,6 +126,7 @@ def test_implementations_that_no_rule_was_made_for_are_clean_and_most_of_their_f
         ("t5", "eps"),
         ("mamba", "decay_late"),  # a later sum hides it
         ("packed", "relu"),
+        ("detector", "patch_order"),  # in another order of the weight's axes the product is golden
         ("detector", "levels_exchanged"),
     ):
         assert faults[pair, fault, "tensors"] == "first", (pair, fault)
@@ -138,7 +139,7 @@ def test_implementations_that_no_rule_was_made_for_are_clean_and_most_of_their_f
     ):
         assert faults[pair, fault, "statistics"] == "first", (pair, fault)
     outcomes = [outcome for (_, _, evidence), outcome in faults.items() if evidence == "tensors"]
-    assert outcomes.count("first") >= 92
+    assert outcomes.count("first") >= 93
     assert "silent" not in outcomes
     # With folded norms most weights differ, and the operators are compared as those of one program.
     wrong = {(pair, fault) for (pair, fault, _), outcome in faults.items() if outcome in ("wrong", "listed")}
@@ -207,6 +208,7 @@ NAMED_OF_VISITORS = {
         ("gemma", "residual_order"),
         ("qwen", "norms_exchanged"),  # the golden norm is written out
         ("retention", "sigmoid"),  # inside of a golden function
+        ("segformer", "kernel_transposed"),  # in another order of its axes the product is golden
         ("speech", "kernel_norm"),  # what it is read with was cut before
         ("tagger", "moves_turned"),  # transposed, as its name does not say
     ],
@@ -222,7 +224,7 @@ NAMED_OF_VISITORS = {
 @pytest.mark.parametrize(
     ("folder", "named", "least"),
     [
-        ("visitors", NAMED_OF_VISITORS, {"tensors": 30, "statistics": 21}),
+        ("visitors", NAMED_OF_VISITORS, {"tensors": 31, "statistics": 21}),
         ("newcomers", NAMED_OF_NEWCOMERS, {"tensors": 29, "statistics": 23}),
         ("latecomers", NAMED_OF_LATECOMERS, {"tensors": 33, "statistics": 23}),
     ],

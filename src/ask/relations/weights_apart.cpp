@@ -15,6 +15,7 @@
 #include "ask/relations/data_apart.h"
 #include "ask/relations/element_order.h"
 #include "ask/relations/norm_behind.h"
+#include "ask/relations/order_by_product.h"
 #include "ask/relations/order_of_parts.h"
 #include "ask/relations/orders_of_weights.h"
 #include "ask/relations/partial_weights.h"
@@ -68,6 +69,9 @@ class Weights {
   std::vector<Culprit> find() {
     for (Culprit& culprit : weights_by_name(target_, golden_, judgement_)) {
       if (known_.insert(*culprit.weight).second) found_.push_back(std::move(culprit));
+    }
+    if (std::optional<Culprit> turned = weight_in_wrong_order(target_, golden_, judgement_, roots_)) {
+      if (known_.insert(*turned->weight).second) found_.push_back(std::move(*turned));
     }
     find_lost_siblings();
     find_lost_biases();
