@@ -29,6 +29,17 @@ NAMED_FIRST = {
 }
 
 
+def not_clean_the_other_way(kept, pairs, evidence, known):
+    """Fails unless just these of the healthy pairs are not clean with their sides exchanged."""
+    found = set()
+    for pair in pairs:
+        sides = [str(kept / pair / evidence / side) for side in ("golden", "healthy")]
+        asked = subprocess.run([CLI, "compare", *sides], capture_output=True, text=True, timeout=60, check=False)
+        if asked.returncode != 0:
+            found.add(pair)
+    assert found == known, evidence
+
+
 def test_healthy_pairs_are_clean_and_faults_are_named(tmp_path):
     pairs = (part for pair in PAIRS for part in ("--pair", pair))
     command = [sys.executable, str(RUN), "--json", "--keep", str(tmp_path), *pairs]
@@ -49,10 +60,7 @@ def test_healthy_pairs_are_clean_and_faults_are_named(tmp_path):
     asked = [CLI, "compare", str(dumps / "activation"), str(dumps / "golden")]
     report = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False).stdout
     assert "  input.0 (4,16): relative error" in report and "  output." not in report
-    for pair in ("lstm", "vit", "micro_batches"):  # the other way round, too
-        sides = [str(tmp_path / pair / "tensors" / side) for side in ("golden", "healthy")]
-        asked = subprocess.run([CLI, "compare", *sides], capture_output=True, text=True, timeout=60, check=False)
-        assert asked.returncode == 0, (pair, asked.stdout)
+    not_clean_the_other_way(tmp_path, ("attention", "lstm", "vit", "micro_batches"), "tensors", set())
 
 
 def test_statistics_show_joins_of_whole_tensors(tmp_path):
@@ -62,6 +70,7 @@ def test_statistics_show_joins_of_whole_tensors(tmp_path):
     outcomes = {(result["pair"], result["fault"]): result["outcome"] for result in json.loads(done.stdout)}
     for pair in ("attention", "lstm", "decoding", "vit"):
         assert outcomes[pair, ""] == "clean", pair
+    not_clean_the_other_way(tmp_path, ("attention", "lstm", "decoding", "vit"), "statistics", set())
     for case in (
         ("attention", "scale"),  # one attention of the golden run: its numbers decide
         ("attention", "norm_before_sum"),
@@ -94,6 +103,8 @@ def test_other_members_of_the_kinds_are_named_too(tmp_path):
     assert len(results) > 2 * 20
     wrong = [result for result in results if result["outcome"] != ("first" if result["fault"] else "clean")]
     assert not wrong
+    for kind in ("tensors", "statistics"):
+        not_clean_the_other_way(tmp_path, sorted({result["pair"] for result in results}), kind, set())
 
 
 def test_implementations_that_no_rule_was_made_for_are_clean_and_most_of_their_faults_are_named(tmp_path):
@@ -105,6 +116,9 @@ def test_implementations_that_no_rule_was_made_for_are_clean_and_most_of_their_f
     # Statistics of rows without padding are of other sizes than those with it.
     assert healthy.pop(("packed", "statistics")) == "not compared"
     assert set(healthy.values()) == {"clean"}, healthy
+    pairs = sorted({result["pair"] for result in results})
+    not_clean_the_other_way(tmp_path, pairs, "tensors", set())
+    not_clean_the_other_way(tmp_path, pairs, "statistics", {"packed"})
     faults = {(r["pair"], r["fault"], r["evidence"]): r["outcome"] for r in results if r["fault"]}
     for pair, fault in (
         ("t5", "gelu"),  # its call shows it, and no result is beyond rounding
@@ -112,6 +126,7 @@ def test_implementations_that_no_rule_was_made_for_are_clean_and_most_of_their_f
         ("t5", "eps"),
         ("mamba", "decay_late"),  # a later sum hides it
         ("packed", "relu"),
+        ("detector", "patch_order"),  # in another order of the weight's axes the product is golden
         ("detector", "levels_exchanged"),
     ):
         assert faults[pair, fault, "tensors"] == "first", (pair, fault)
@@ -124,7 +139,7 @@ def test_implementations_that_no_rule_was_made_for_are_clean_and_most_of_their_f
     ):
         assert faults[pair, fault, "statistics"] == "first", (pair, fault)
     outcomes = [outcome for (_, _, evidence), outcome in faults.items() if evidence == "tensors"]
-    assert outcomes.count("first") >= 92
+    assert outcomes.count("first") >= 93
     assert "silent" not in outcomes
     # With folded norms most weights differ, and the operators are compared as those of one program.
     wrong = {(pair, fault) for (pair, fault, _), outcome in faults.items() if outcome in ("wrong", "listed")}
@@ -182,11 +197,34 @@ NAMED_OF_LATECOMERS = {
         ("points", "stale_spread"),
     ],
 }
+# By statistics two functions are alike.
+SILENT = {("statistics", "fourier", "erf")}
+NAMED_OF_VISITORS = {
+    "tensors": [
+        ("fourier", "one_axis"),  # the number of one run alone is elsewhere in the other
+        ("gemma", "heads_in_turn"),  # the factor is multiplied at another place
+        ("gemma", "norm_without_one"),  # distances are not like a mask, and a mask may say what is seen
+        ("gemma", "scale"),
+        ("gemma", "residual_order"),
+        ("qwen", "norms_exchanged"),  # the golden norm is written out
+        ("retention", "sigmoid"),  # inside of a golden function
+        ("segformer", "kernel_transposed"),  # in another order of its axes the product is golden
+        ("speech", "kernel_norm"),  # what it is read with was cut before
+        ("tagger", "moves_turned"),  # transposed, as its name does not say
+    ],
+    "statistics": [
+        ("fourier", "one_axis"),
+        ("gemma", "heads_in_turn"),
+        ("qwen", "norms_exchanged"),
+        ("retention", "sigmoid"),
+    ],
+}
 
 
 @pytest.mark.parametrize(
     ("folder", "named", "least"),
     [
+        ("visitors", NAMED_OF_VISITORS, {"tensors": 31, "statistics": 21}),
         ("newcomers", NAMED_OF_NEWCOMERS, {"tensors": 29, "statistics": 23}),
         ("latecomers", NAMED_OF_LATECOMERS, {"tensors": 33, "statistics": 23}),
     ],
@@ -203,12 +241,10 @@ def test_of_pairs_that_were_written_last_most_faults_are_named(tmp_path, folder,
         assert not missed, kind
         first = [r for r in of.values() if r["evidence"] == kind and r["outcome"] == "first"]
         assert len(first) >= least[kind]
-    assert "silent" not in {r["outcome"] for r in of.values()}
-    for pair in sorted({pair for _, pair, _ in of}):
-        for kind in ("tensors", "statistics"):
-            dumps = tmp_path / pair / kind
-            asked = [CLI, "compare", str(dumps / "golden"), str(dumps / "healthy")]
-            assert subprocess.run(asked, capture_output=True, timeout=60, check=False).returncode == 0, (pair, kind)
+    silent = {(kind, *case) for (kind, *case), r in of.items() if r["outcome"] == "silent"}
+    assert silent <= SILENT, silent - SILENT
+    for kind in ("tensors", "statistics"):
+        not_clean_the_other_way(tmp_path, sorted({pair for _, pair, _ in of}), kind, set())
     if folder == "newcomers":
         # Where each table begins is a number that one side keeps and the other needs not.
         assert "what it reads differs, too" in of["tensors", "dlrm", "mean_of_bag"]["said"]

@@ -1,5 +1,7 @@
 #include "ask/relations/data_apart.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 #include <string>
@@ -195,6 +197,32 @@ std::optional<Culprit> DataApart::wrongly_moved(std::uint32_t op) const {
     if (moved != kNoOp && chooses(target_, moved))
       return Culprit{
           .op = chooser_of(moved), .golden = judgement_.relations[input].golden(), .what = std::string(kOtherOrder)};
+  }
+  return std::nullopt;
+}
+
+std::optional<Culprit> DataApart::read_from_inside(const Culprit& culprit) const {
+  if (!has_values_ || !culprit.golden || !culprit.what.empty()) return std::nullopt;
+  const std::uint32_t other = golden_.tensors[*culprit.golden].op;
+  if (other == kNoOp || golden_.tensors[*culprit.golden].computed != nullptr) return std::nullopt;
+  for (const std::uint32_t input : target_.ops[culprit.op].inputs) {
+    const Relation& relation = judgement_.relations[input];
+    if (!relation.is_whole() || relation.weak || !is_good(input) || target_.tensors[input].op == kNoOp) continue;
+    const PoolTensor& inside = golden_.tensors[relation.golden()];
+    if (inside.computed == nullptr || inside.op == other) continue;
+    const std::vector<std::uint32_t>& results = golden_.ops[inside.op].outputs;
+    const auto is_read = [&](std::uint32_t result) {
+      return !judgement_.met[result] &&
+             std::ranges::find(golden_.ops[other].inputs, result) != golden_.ops[other].inputs.end();
+    };
+    const auto result = std::ranges::find_if(results, is_read);
+    if (result == results.end()) continue;
+    const CatalogOp& op = golden_.catalog_op(inside.op);
+    return Culprit{
+        .op = target_.tensors[input].op,
+        .golden = *result,
+        .what = fmt::format("gives what golden {} {} computes on its way, and the golden run goes on with the result",
+                            op.op_type, place_text(op))};
   }
   return std::nullopt;
 }

@@ -34,6 +34,8 @@ class DataApart {
   // The operator that moved what the culprit reads into an order that is not golden. Also further back, as far as
   // tensors differ or have golden elements in another order.
   std::optional<Culprit> moved_before(const Culprit& culprit) const;
+  // The culprit reads what is inside of a golden operator, where the golden run goes on with the result of that one.
+  std::optional<Culprit> read_from_inside(const Culprit& culprit) const;
   // The golden operator of the same kind reads other values: the operator that chose those of the target.
   std::optional<Culprit> chosen_otherwise(const Culprit& culprit) const;
 

@@ -66,4 +66,40 @@ std::optional<std::string> weight_of_norm_behind(const Pool& target, const Pool&
   return theirs;
 }
 
+std::optional<std::string> weight_of_written_norm(const Pool& golden, const RelationJudgement& judgement,
+                                                  std::uint32_t data, std::uint32_t weight,
+                                                  const std::vector<std::uint32_t>& golden_roots) {
+  constexpr std::size_t kMostTensors = 64;
+  if (!judgement.relations[data].is_whole() || !judgement.relations[weight].is_whole()) return std::nullopt;
+  const std::uint32_t own = judgement.relations[weight].golden();
+  const RoundedNumbers read = rounded_numbers(golden.tensors[judgement.relations[data].golden()].print);
+  std::set<std::uint32_t> derived;  // tensors that follow from the data alone
+  std::vector<std::uint32_t> waiting;
+  for (std::uint32_t i = 0; i < golden.tensors.size(); ++i) {
+    if (rounded_numbers(golden.tensors[i].print) == read && derived.insert(i).second) waiting.push_back(i);
+  }
+  std::optional<std::string> theirs;
+  for (std::size_t i = 0; i < waiting.size() && waiting.size() < kMostTensors; ++i) {
+    for (const std::uint32_t op : golden.tensors[waiting[i]].readers) {
+      if (!is_of_norm(golden.op(op).kind)) continue;
+      std::uint32_t scale = kNoOp;
+      const bool follows = std::ranges::all_of(golden.ops[op].inputs, [&](std::uint32_t input) {
+        if (golden_roots[input] != kNoOp) scale = golden_roots[input];
+        return golden_roots[input] != kNoOp || derived.contains(input);
+      });
+      if (!follows) continue;
+      if (scale != kNoOp && golden.tensors[scale].print.count == golden.tensors[own].print.count) {
+        if (rounded_numbers(golden.tensors[scale].print) == rounded_numbers(golden.tensors[own].print))
+          return std::nullopt;
+        if (!theirs) theirs = std::string(golden.name_of(scale));
+        continue;
+      }
+      for (const std::uint32_t output : golden.ops[op].outputs) {
+        if (derived.insert(output).second) waiting.push_back(output);
+      }
+    }
+  }
+  return theirs;
+}
+
 }  // namespace sonde

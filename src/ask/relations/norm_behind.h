@@ -17,4 +17,10 @@ std::optional<std::string> weight_of_norm_behind(const Pool& target, const Pool&
                                                  std::uint32_t weight, const std::vector<std::uint32_t>& roots,
                                                  const std::vector<std::uint32_t>& golden_roots);
 
+// The same with the sides exchanged: `op` is a norm of the target that reads `data` and `weight`, and the golden one is
+// written out: the weight of this size that it reads, if not this one.
+std::optional<std::string> weight_of_written_norm(const Pool& golden, const RelationJudgement& judgement,
+                                                  std::uint32_t data, std::uint32_t weight,
+                                                  const std::vector<std::uint32_t>& golden_roots);
+
 }  // namespace sonde

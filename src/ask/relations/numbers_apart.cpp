@@ -38,14 +38,22 @@ bool is_unbiased(const CatalogOp& op) {
   return number_in(op, "unbiased").value_or(0) != 0 || number_in(op, "correction").value_or(0) != 0;
 }
 
+// Of an attention.
+std::optional<double> scale_of(const Pool& golden, std::uint32_t op) {
+  if (!golden.is_type(op, "scaleddotproductattention") || golden.ops[op].inputs.empty()) return std::nullopt;
+  const std::vector<std::int64_t>& query = golden.tensors[golden.ops[op].inputs[0]].shape;
+  if (query.empty()) return std::nullopt;
+  return number_in(golden.catalog_op(op), "scale").value_or(1 / std::sqrt(static_cast<double>(query.back())));
+}
+
 }  // namespace
 
-// Of an attention, written or not.
-std::optional<double> NumbersApart::scale_of(std::uint32_t op) const {
-  if (!golden_.is_type(op, "scaleddotproductattention") || golden_.ops[op].inputs.empty()) return std::nullopt;
-  const std::vector<std::int64_t>& query = golden_.tensors[golden_.ops[op].inputs[0]].shape;
-  if (query.empty()) return std::nullopt;
-  return number_in(golden_.catalog_op(op), "scale").value_or(1 / std::sqrt(static_cast<double>(query.back())));
+bool scales_by(const Pool& golden, const std::vector<std::uint32_t>& golden_ops, double number) {
+  return std::ranges::any_of(golden_ops, [&](std::uint32_t op) {
+    const auto is_it = [&](double other) { return std::abs(number - other) <= 1e-4 * std::abs(other); };
+    const std::optional<double> factor = number_multiplied_by(golden.op(op)), scale = scale_of(golden, op);
+    return (factor && is_it(*factor)) || (scale && (is_it(*scale) || is_it(std::sqrt(*scale))));
+  });
 }
 
 std::optional<NumberApart> NumbersApart::of_attention(const std::vector<std::uint32_t>& ops) const {
@@ -54,7 +62,7 @@ std::optional<NumberApart> NumbersApart::of_attention(const std::vector<std::uin
   if (attention == golden_ops_.end() || golden_.ops[*attention].inputs.empty()) return std::nullopt;
   const std::vector<std::int64_t>& query = golden_.tensors[golden_.ops[*attention].inputs[0]].shape;
   if (query.empty()) return std::nullopt;
-  const double scale = *scale_of(*attention);
+  const double scale = *scale_of(golden_, *attention);
   const auto width = static_cast<std::uint64_t>(query.back());
   for (const std::uint32_t op : ops) {
     // Frequencies of positions are fewer.
@@ -88,7 +96,7 @@ std::optional<NumberApart> NumbersApart::of_one(const std::vector<std::uint32_t>
   for (const std::uint32_t op : golden_ops_) {
     const std::vector<double> some = telling_numbers(golden_.op(op));
     theirs.insert(theirs.end(), some.begin(), some.end());
-    if (const std::optional<double> scale = scale_of(op)) theirs.push_back(*scale);
+    if (const std::optional<double> scale = scale_of(golden_, op)) theirs.push_back(*scale);
   }
   std::optional<std::pair<std::uint32_t, double>> found;
   for (const std::uint32_t op : ops) {
@@ -102,6 +110,12 @@ std::optional<NumberApart> NumbersApart::of_one(const std::vector<std::uint32_t>
   if (!found) return std::nullopt;
   // Smaller ones, which keep a divisor from zero, are left to of_norm().
   constexpr double kLeast = 1e-3;
+  // Nor elsewhere: only the line itself may have it, in another layer.
+  for (std::uint32_t op = 0; op < target_.ops.size(); ++op) {
+    if (line_of(target_.catalog_op(op)) == line_of(target_.catalog_op(found->first))) continue;
+    const std::vector<double> some = telling_numbers(target_.op(op));
+    mine.insert(mine.end(), some.begin(), some.end());
+  }
   const auto is_alone = [&](double number) { return number > kLeast && !is_akin_to_any(number, mine); };
   const auto other = std::ranges::find_if(theirs, is_alone);
   if (other == theirs.end()) return std::nullopt;

@@ -14,6 +14,9 @@ struct NumberApart {
   std::string what;      // "adds 1e-05, and the golden norm 1e-06"
 };
 
+// One of the golden operators multiplies by this number, or is an attention that scales by it or its square.
+bool scales_by(const Pool& golden, const std::vector<std::uint32_t>& golden_ops, double number);
+
 class NumbersApart {
  public:
   // `golden_ops`: those that the target's operators may stand for.
@@ -29,7 +32,6 @@ class NumbersApart {
   std::optional<NumberApart> of_one(const std::vector<std::uint32_t>& ops) const;
 
  private:
-  std::optional<double> scale_of(std::uint32_t golden_op) const;
   bool golden_adds(double number) const;
 
   const Pool& target_;

@@ -7,10 +7,11 @@
 #include <string>
 
 #include "ask/relations/bypasses.h"
+#include "ask/relations/complements.h"
 #include "ask/relations/data_apart.h"
+#include "ask/relations/excused_ops.h"
 #include "ask/relations/numbers_apart.h"
 #include "ask/relations/order_of_parts.h"
-#include "ask/relations/partial_sums.h"
 #include "ask/relations/regions.h"
 #include "ask/relations/repeated_lines.h"
 #include "ask/relations/rows_apart.h"
@@ -39,7 +40,7 @@ class Finder {
       : target_(target),
         golden_(golden),
         judgement_(judgement),
-        region_(without_partial_sums(target, golden, judgement)),
+        region_(without_excused(target, golden, judgement)),
         roots_(roots_of(target, judgement.is_weight)),
         golden_roots_(roots_of(golden, {})),
         data_(target, golden, judgement, {region_, roots_, golden_roots_}),
@@ -71,6 +72,8 @@ class Finder {
       culprit = *joined;
     } else if (const std::optional<Culprit> moved = data_.moved_before(culprit)) {
       culprit = *moved;
+    } else if (const std::optional<Culprit> inside = data_.read_from_inside(culprit)) {
+      culprit = *inside;
     } else if (const std::optional<Culprit> other = data_.chosen_otherwise(culprit)) {
       culprit = *other;
     }
@@ -222,6 +225,7 @@ class Finder {
     if (!apart) apart = steps.of_mask(culprit.op);
     if (!has_values_) {
       if (!apart) apart = steps.of_attention(culprit.group);
+      if (!apart) apart = steps.of_repeats(culprit.group);
       if (!apart) apart = steps.of_recurrence();
     }
     if (!apart) apart = steps.of_labels(culprit.group);
@@ -374,6 +378,7 @@ class Finder {
     const std::uint64_t count = target_.tensors[output].print.count;
     const auto candidates = free_.find(count);
     if (count < 4 || candidates == free_.end()) return std::nullopt;
+    if (is_opposite_of_any(target_, output, golden_)) return std::nullopt;
     // Few elements are alike by chance.
     double most = count < 16 ? 0.9 : count < 64 ? 0.7 : 0.5;
     std::optional<std::uint32_t> best;
@@ -383,6 +388,8 @@ class Finder {
       if (is_plain(output) == golden_.tensors[other].has_fractions() && golden_.tensors[other].computed == nullptr) {
         continue;
       }
+      // Distances are not like the masks that follow from them.
+      if (is_flag(target_.tensors[output]) != is_flag(golden_.tensors[other]) && is_plain(output)) continue;
       const double likeness = likeness_of(target_, output, golden_, other) + bonus(op, other);
       if (likeness <= most) continue;
       most = likeness;

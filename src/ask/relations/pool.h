@@ -50,8 +50,9 @@ struct PoolTensor {
   bool holds_weights = false;                     // it is a weight, or weights that were moved, joined or cast
 
   bool is_weight() const { return op == kNoOp && of.tensor->parameter.is_parameter(); }
-  bool has_fractions() const { return is_floating(of.tensor->dtype); }  // else whole numbers, or flags
-  std::vector<std::int64_t> whole_shape() const;                        // with its 1s
+  // Else whole numbers, or flags.
+  bool has_fractions() const { return is_floating(of.tensor->dtype) || is_complex(of.tensor->dtype); }
+  std::vector<std::int64_t> whole_shape() const;  // with its 1s
 };
 
 struct PoolOp {
@@ -80,6 +81,8 @@ class Pool {
   PoolValues values_of(std::uint32_t tensor) const;
   // A value inside of `op`, in the type of its output.
   void add_computed(std::uint32_t op, std::vector<std::int64_t> shape, std::vector<double> values);
+  // Those that were added when there were so many tensors.
+  void forget_computed(std::size_t tensors_before) { tensors.resize(tensors_before); }
   // Of what operators make; false: statistics at most.
   bool has_values() const;
   // The operator's name, or the parameter's.

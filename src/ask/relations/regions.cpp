@@ -71,6 +71,7 @@ struct BadTensors {
   // As if there were no backward pass, whose operators read values from inside of others.
   bool forward_only = false;
   bool has_backward = has_gradients(pool);
+  std::uint32_t loss = kNoOp;  // the tensor that is the only loss of the run, where the other run has one, too
 
   bool has_size(std::uint32_t tensor) const {
     return sizes.empty() || sizes.contains(pool.tensors[tensor].print.count) ||
@@ -78,9 +79,27 @@ struct BadTensors {
   }
 
   bool is_bad_end(std::uint32_t tensor) const {
-    return are_bad[tensor] != 0 && is_end(pool, tensor, has_backward && !forward_only, forward_only);
+    return are_bad[tensor] != 0 &&
+           (tensor == loss || is_end(pool, tensor, has_backward && !forward_only, forward_only));
   }
 };
+
+// Of one step the only number that the forward pass ends with, before a backward pass begins; kNoOp: there are several steps or numbers, such as those of parts of
+// a batch.
+std::uint32_t only_loss(const Pool& pool) {
+  std::uint32_t found = kNoOp;
+  if (pool.steps.size() != 1) return kNoOp;
+  for (std::uint32_t i = 0; i < pool.tensors.size(); ++i) {
+    const PoolTensor& own = pool.tensors[i];
+    if (own.op == kNoOp || own.print.count != 1 || !own.has_fractions() || own.computed != nullptr) continue;
+    if (phase_at(pool, own.op) != Phase::forward) continue;
+    const auto begins_backward = [&](std::uint32_t reader) { return pool.is_type(reader, "oneslike"); };
+    if (!std::ranges::all_of(own.readers, begins_backward)) continue;
+    if (found != kNoOp) return kNoOp;
+    found = i;
+  }
+  return found;
+}
 
 std::set<std::uint64_t> sizes_of_ends(const BadTensors& bad) {
   std::set<std::uint64_t> sizes;
@@ -206,6 +225,9 @@ void find_regions(const Pool& target, const Pool& golden, RelationJudgement& jud
                  .counts = judgement.counts_over_steps,
                  .are_starts = std::move(starts)};
   BadTensors golden_bad{.pool = golden, .are_bad = std::move(golden_is_bad), .are_starts = std::move(golden_starts)};
+  bad.loss = only_loss(target);
+  golden_bad.loss = only_loss(golden);
+  if (bad.loss == kNoOp || golden_bad.loss == kNoOp) bad.loss = golden_bad.loss = kNoOp;
   const bool has_values = target.has_values() && golden.has_values();
   const auto find = [&](bool forward_only) {
     bad.forward_only = golden_bad.forward_only = forward_only;

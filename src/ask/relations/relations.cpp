@@ -12,6 +12,7 @@
 
 #include "ask/compare/compare_words.h"
 #include "ask/relations/blame.h"
+#include "ask/relations/other_way.h"
 #include "ask/relations/parts_of_batch.h"
 #include "ask/relations/search.h"
 #include "ask/unsharded/unsharded.h"
@@ -421,6 +422,7 @@ void judge(Kept& kept, const Threads& threads, const RelationMap* map) {
   kept.target.read(threads);
   kept.golden.read(threads);
   kept.judgement = judge_relations(kept.target, kept.golden, threads, map == nullptr ? nullptr : &kept.claims);
+  ask_the_other_way(kept.target, kept.golden, threads, kept.judgement);
 }
 
 }  // namespace

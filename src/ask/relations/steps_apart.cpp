@@ -236,10 +236,23 @@ std::optional<NumberApart> StepsApart::repeats_in_turn(const std::vector<std::ui
         for (std::size_t i = 1; i <= std::min(from.size(), to.size()); ++i) {
           const std::int64_t before = from[from.size() - i], after = to[to.size() - i];
           if (before == 1 || before == after) continue;
-          return NumberApart{
-              maker, fmt::format("repeats {} heads in turn, and the golden attention each beside itself", before)};
+          return NumberApart{maker,
+                             fmt::format("repeats {} heads in turn, and the golden run each beside itself", before)};
         }
       }
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<NumberApart> StepsApart::of_repeats(const std::vector<std::uint32_t>& ops) const {
+  for (const std::uint32_t op : ops) {
+    if (target_.op(op).kind != OpKind::contraction || target_.ops[op].outputs.empty()) continue;
+    for (const std::uint32_t other : judgement_.golden.ops) {
+      const std::vector<std::uint32_t>& theirs = golden_.ops[other].outputs;
+      if (golden_.op(other).kind != OpKind::contraction || theirs.empty() || judgement_.met[theirs[0]]) continue;
+      if (golden_.tensors[theirs[0]].print.count != target_.tensors[target_.ops[op].outputs[0]].print.count) continue;
+      if (auto apart = repeats_in_turn({op}, other)) return apart;
     }
   }
   return std::nullopt;

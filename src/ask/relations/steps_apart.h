@@ -18,6 +18,9 @@ class StepsApart {
   // `ops`: in order, operators of the target that compute a golden attention. The first of them that reads keys or
   // values of another kind, hides other scores, or repeats heads in another order.
   std::optional<NumberApart> of_attention(const std::vector<std::uint32_t>& ops) const;
+  // A product among them reads heads that are repeated in turn, where those of the golden product of this size are repeated
+  // each beside itself.
+  std::optional<NumberApart> of_repeats(const std::vector<std::uint32_t>& ops) const;
   // `op` is an attention, as the golden one, that reads golden tensors in other slots: the weight that made the first one.
   std::optional<Culprit> of_exchanged(std::uint32_t op) const;
   // `op` reads a mask that hides another share of the scores than the golden attention: the operator that made it.

@@ -15,10 +15,12 @@
 #include "ask/relations/data_apart.h"
 #include "ask/relations/element_order.h"
 #include "ask/relations/norm_behind.h"
+#include "ask/relations/order_by_product.h"
 #include "ask/relations/order_of_parts.h"
 #include "ask/relations/orders_of_weights.h"
 #include "ask/relations/partial_weights.h"
 #include "ask/relations/repeated_lines.h"
+#include "ask/relations/standings.h"
 #include "ask/relations/weights_by_name.h"
 #include "read/operators/op_family.h"
 
@@ -68,6 +70,9 @@ class Weights {
     for (Culprit& culprit : weights_by_name(target_, golden_, judgement_)) {
       if (known_.insert(*culprit.weight).second) found_.push_back(std::move(culprit));
     }
+    if (std::optional<Culprit> turned = weight_in_wrong_order(target_, golden_, judgement_, roots_)) {
+      if (known_.insert(*turned->weight).second) found_.push_back(std::move(*turned));
+    }
     find_lost_siblings();
     find_lost_biases();
     find_those_read_in_the_region();
@@ -111,7 +116,10 @@ class Weights {
       }
       if (data == kNoOp) continue;
       if (!all_data_good) {
-        if (target_.has_values()) continue;
+        if (target_.has_values()) {
+          look_behind_moves(op);
+          continue;
+        }
         look_at_sums(op, data);
         look_at_patches(op, unfolded_from(data));
         continue;
@@ -122,6 +130,29 @@ class Weights {
         look_at(op, data, weight);
       }
     }
+  }
+
+  // Of data that were cut or padded, which have no counterpart although nothing is wrong: a weight that has none, either.
+  void look_behind_moves(std::uint32_t op) {
+    const std::vector<std::uint32_t>& inputs = target_.ops[op].inputs;
+    const auto may_be_right = [&](std::uint32_t input) { return roots_[input] != kNoOp || is_moved_from_good(input); };
+    if (target_.op(op).kind != OpKind::contraction || !std::ranges::all_of(inputs, may_be_right)) return;
+    for (const std::uint32_t input : inputs) {
+      const std::uint32_t weight = roots_[input];
+      if (weight == kNoOp || is_good(weight) || target_.tensors[weight].print.count == 0) continue;
+      if (golden_lacks_one_like(weight)) add_not_carried_over(op, weight);
+    }
+  }
+
+  bool is_moved_from_good(std::uint32_t tensor) const {
+    constexpr int kMostMoves = 8;
+    for (int i = 0; i < kMostMoves && !is_good(tensor); ++i) {
+      const std::uint32_t maker = target_.tensors[tensor].op;
+      if (maker == kNoOp || !moves_or_casts(target_.op(maker).kind) || target_.ops[maker].inputs.size() != 1)
+        return false;
+      tensor = target_.ops[maker].inputs[0];
+    }
+    return is_good(tensor) && static_cast<bool>(relation(tensor));
   }
 
   // By statistics: of data that have no counterpart in operators that compute more at once.
@@ -152,7 +183,7 @@ class Weights {
     if (relation(weight).weak || relation(weight).kind == RelationKind::constant) return;
     if (!target_.has_values() && add_in_another_order(op, data, weight)) return;
     if (add_lost_sibling(op, weight) || add_of_another_part(op, data, weight) || add_beside_another(op, weight)) return;
-    if (add_of_other_norm(op, data, weight)) return;
+    if (add_of_other_norm(op, data, weight) || add_of_written_norm(op, data, weight)) return;
     if (target_.op(op).kind != OpKind::contraction) return;
     // Golden operators that read the same data, with their weights.
     std::set<std::string_view> theirs;
@@ -228,6 +259,22 @@ class Weights {
     // By its name it is right: the program reads it where it should not.
     if (theirs.empty() || says(weight, relation(weight).golden())) return false;
     add(weight, op, fmt::format("is golden {}, where the golden norm reads {}", name_of(relation(weight)), theirs));
+    return true;
+  }
+
+  // The same of a golden norm that is written out.
+  bool add_of_written_norm(std::uint32_t op, std::uint32_t data, std::uint32_t weight) {
+    if (target_.op(op).kind != OpKind::normalization) return false;
+    const auto theirs = weight_of_written_norm(golden_, judgement_, data, weight, golden_roots_);
+    // Data that are a weight have no name that says what they should be: where it is right for another operator, the
+    // program reads it where it should not.
+    const bool is_named = target_.tensors[weight].is_weight() && says(weight, relation(weight).golden());
+    const auto gives_golden = [&](std::uint32_t reader) {
+      return std::ranges::any_of(target_.ops[reader].outputs,
+                                 [&](std::uint32_t output) { return is_surely_golden(judgement_, output); });
+    };
+    if (!theirs || is_named || std::ranges::any_of(target_.tensors[weight].readers, gives_golden)) return false;
+    add(weight, op, fmt::format("is golden {}, where the golden norm reads {}", name_of(relation(weight)), *theirs));
     return true;
   }
 

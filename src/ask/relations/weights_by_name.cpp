@@ -27,6 +27,7 @@ class ByName {
   std::vector<Culprit> find() {
     find_exchanged_names();
     find_left_as_they_began();
+    find_turned();
     return std::move(found_);
   }
 
@@ -69,6 +70,30 @@ class ByName {
                        fmt::format("is golden {}, and {} is golden {}: they are exchanged", golden_.name_of(golden),
                                    target_.tensors[other].of.tensor->parameter, golden_.name_of(other_golden))));
       }
+    }
+  }
+
+  // The only square one that is transposed, and its name says that it is the golden one: nothing but its axes differ.
+  void find_turned() {
+    std::vector<std::uint32_t> turned;
+    bool are_others_as_golden = false;
+    for (std::uint32_t i = 0; i < target_.tensors.size(); ++i) {
+      const PoolTensor& own = target_.tensors[i];
+      const Relation& found = relation(i);
+      if (!own.is_weight() || own.step != 0 || own.shape.size() != 2 || !found.is_whole() || found.weak) continue;
+      if (found.kind == RelationKind::permuted) turned.push_back(i);
+      are_others_as_golden = are_others_as_golden || found.kind == RelationKind::same;
+    }
+    if (turned.size() != 1 || !are_others_as_golden) return;
+    const PoolTensor& own = target_.tensors[turned[0]];
+    const std::uint32_t golden = relation(turned[0]).golden();
+    if (own.shape != golden_.tensors[golden].shape || !says(turned[0], golden)) return;
+    for (const std::uint32_t reader : own.readers) {
+      if (!judgement_.target.has[reader]) continue;
+      found_.push_back(culprit_of(turned[0], golden, fmt::format("is golden {} transposed", golden_.name_of(golden))));
+      found_.back().op = reader;
+      found_.back().uncertain = true;
+      return;
     }
   }
 

@@ -137,6 +137,15 @@ TEST(Relations, PackedRowsAreThoseOfPaddedSequences) {
   EXPECT_EQ(relation_of(comparison, "gather"), "cut: golden rows 0 to 4 of Default/net/embedding-op0");
 }
 
+TEST(Relations, PaddedSequencesAreCleanIfAllPackedRowsAreInThem) {
+  Program packed, padded, another;
+  add_rows(packed, true, tanh_of);
+  add_rows(padded, false, tanh_of);
+  add_rows(another, false, logistic);
+  EXPECT_EQ(answer(related(padded, packed)), "clean");
+  EXPECT_NE(answer(related(another, packed)), "clean");
+}
+
 TEST(Relations, AnOperatorOfPackedRowsIsNamed) {
   Program golden, target;
   add_rows(golden, false, tanh_of);

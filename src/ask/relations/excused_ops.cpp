@@ -1,10 +1,12 @@
-#include "ask/relations/partial_sums.h"
+#include "ask/relations/excused_ops.h"
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
+#include "ask/relations/numbers_apart.h"
 #include "ask/relations/search.h"
+#include "ask/relations/standings.h"
 
 namespace sonde {
 namespace {
@@ -84,13 +86,23 @@ class Sums {
   std::vector<GoldenSum> golden_sums_;
 };
 
+// A golden tensor times a number that the golden run multiplies by, too: perhaps the product of it and another tensor.
+bool is_scaled_elsewhere(const Pool& target, const Pool& golden, const RelationJudgement& judgement, std::uint32_t op) {
+  const PoolOp& own = target.ops[op];
+  if (own.inputs.size() != 1 || own.outputs.size() != 1 || !is_surely_golden(judgement, own.inputs[0])) return false;
+  const std::optional<double> factor = number_multiplied_by(target.op(op));
+  // Whole numbers are found anywhere.
+  if (!factor || *factor == std::floor(*factor) || judgement.is_weight[own.inputs[0]]) return false;
+  return judgement.standings[own.outputs[0]] == Standing::alone && scales_by(golden, judgement.golden.ops, *factor);
+}
+
 }  // namespace
 
-Region without_partial_sums(const Pool& target, const Pool& golden, const RelationJudgement& judgement) {
+Region without_excused(const Pool& target, const Pool& golden, const RelationJudgement& judgement) {
   const Sums sums(target, golden, judgement);
   Region region = judgement.target;
   for (const std::uint32_t op : judgement.target.ops) {
-    if (sums.is_right(op)) region.has[op] = 0;
+    if (sums.is_right(op) || is_scaled_elsewhere(target, golden, judgement, op)) region.has[op] = 0;
   }
   std::vector<std::uint32_t> left = region.ops;
   std::erase_if(left, [&](std::uint32_t op) { return !region.has[op]; });
