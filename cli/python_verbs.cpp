@@ -26,6 +26,12 @@ std::string request_with(Json request, std::initializer_list<std::pair<const cha
 
 int mcp(const McpCommand& options) { return answered_by_python(options.python, kMcpServer, options.dumps); }
 
+int gather(const GatherCommand& options) {
+  const std::string request =
+      request_with({{"paths", options.paths}, {"checksum", options.checksum}, {"json", options.json}}, {});
+  return answered_by_python(options.python, kGatherRanks, {request});
+}
+
 int repro(const ReproCommand& options) {
   const std::string request =
       request_with({{"dump", options.dump}, {"json", options.json}},

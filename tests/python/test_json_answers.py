@@ -107,6 +107,7 @@ ANSWERS = {
     "convert, unpacked": ["convert", "--unpack", "full", "--out", "unpacked"],
     "verify": ["verify", "full"],
     "verify, completed": ["verify", "statistic", "--complete"],
+    "gather": ["gather", "full", "gathered", "--python", sys.executable],
     "index": ["index", "full", "--out", "full.sqlite"],
     "export": ["export", "full", "--to", "full.npz", "--python", sys.executable],
     "repro": ["repro", "full", OP, "--to", "issue", "--python", sys.executable],
