@@ -136,6 +136,7 @@ int run_main(int argc, char** argv) {
     return msaccucmp::run(std::vector<std::string>(argv + 2, argv + argc));
   }
   add_verb<GatherCommand>(app, exit_status, gather);
+  add_verb<UploadCommand>(app, exit_status, upload);
   add_verb<ExportCommand>(app, exit_status, export_dump);
   add_verb<ReproCommand>(app, exit_status, repro);
   add_verb<ReplayCommand>(app, exit_status, replay);

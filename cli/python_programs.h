@@ -10,6 +10,7 @@ extern const char* const kGatherRanks;    // gather_ranks.py
 extern const char* const kMcpServer;      // mcp_server.py
 extern const char* const kRecordedOp;     // recorded_op.py
 extern const char* const kRemoteDump;     // remote_dump.py
+extern const char* const kUploadDump;     // upload_dump.py
 extern const char* const kRankEngine;     // rank_engine.py
 
 }  // namespace sonde

@@ -105,6 +105,7 @@ ANSWERS = {
     "stomp": ["stomp", "full"],
     "convert": ["convert", "raw", "--out", "npy"],
     "convert, unpacked": ["convert", "--unpack", "full", "--out", "unpacked"],
+    "upload": ["upload", "full", "memory://full", "--python", sys.executable],
     "verify": ["verify", "full"],
     "verify, completed": ["verify", "statistic", "--complete"],
     "gather": ["gather", "full", "gathered", "--python", sys.executable],

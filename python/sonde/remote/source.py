@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, unquote
 
@@ -190,6 +190,23 @@ class Source:
             )
         return found
 
+    def put(self, path: str, blocks: Callable[[], Iterable[bytes]]) -> None:
+        """Writes a file, which appears whole. `blocks` gives its bytes, for each attempt."""
+
+        def write() -> None:
+            file = self._fs.open(self._place(path), "wb")
+            try:
+                for block in blocks():
+                    file.write(block)
+            except BaseException:  # its end would make a file of the part
+                with contextlib.suppress(Exception):
+                    file.discard()
+                file.closed = True
+                raise
+            file.close()
+
+        self._try(path, write, "write")
+
     # --- paths
 
     def _place(self, path: str) -> str:
@@ -215,7 +232,7 @@ class Source:
 
     # --- failures
 
-    def _try(self, path: str, work: Callable[[], _Answer]) -> _Answer:
+    def _try(self, path: str, work: Callable[[], _Answer], verb: str = "read") -> _Answer:
         pause = _FIRST_PAUSE
         for attempt in range(1, _ATTEMPTS + 1):
             try:
@@ -227,9 +244,9 @@ class Source:
             except Exception as error:
                 if attempt == _ATTEMPTS or _is_final(error):
                     times = f", {attempt} times" if attempt > 1 else ""
-                    verb = "read" if path else "open dump"
+                    what = verb if path else "open dump"
                     why = self.address.clean(_reason(error, self.address, times))
-                    raise RemoteError(f"cannot {verb} '{self.shown(path)}': {why}") from None
+                    raise RemoteError(f"cannot {what} '{self.shown(path)}': {why}") from None
             time.sleep(pause)
             pause *= 2
         raise AssertionError
