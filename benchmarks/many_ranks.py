@@ -117,7 +117,9 @@ def exponent(points):
 
 def print_growth(sizes):
     for label in (name for name, value in sizes[0].items() if isinstance(value, dict)):
-        grows = [exponent([(size["ranks"], size[label][what]) for size in sizes]) for what in ("processor", "megabytes")]
+        grows = [
+            exponent([(size["ranks"], size[label][what]) for size in sizes]) for what in ("processor", "megabytes")
+        ]
         print(f"{label}: processor grows with ranks^{grows[0]:.2f}, memory with ranks^{grows[1]:.2f}")
 
 

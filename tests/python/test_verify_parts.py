@@ -1,5 +1,6 @@
 """`sonde verify` of ranks apart, in any split and by any engine, gives the answer of one process, byte for byte."""
 
+import json
 import os
 import random
 import shutil
@@ -72,6 +73,21 @@ def answers(dump, tmp_path_factory):
     text = found[2][1]
     assert all(word in text for word in ("damaged", "missing", "torn", "leftover", "permission", "cut off")), text
     return found
+
+
+def test_ranks_one_after_the_other_give_what_the_whole_dump_gives(answers):
+    """The collectives of the ranks are compared in a catalog of all of them."""
+    alone, whole = (
+        json.loads(answers[QUESTIONS.index(question)][1]) for question in (["--json"], ["--ranks", "--json"])
+    )
+    of_ranks = ("is of rank", "calls were not compared")
+    assert whole.pop("collectives") > 0
+    whole["issues"] = [
+        one for one in whole["issues"] if one["kind"] != "collective" and not any(s in one["message"] for s in of_ranks)
+    ]
+    whole["problems"] = [one for one in whole["problems"] if not any(s in one["message"] for s in of_ranks)]
+    assert len(alone["issues"]) > 6
+    assert alone == whole
 
 
 def verified(cache, dump, directories, parts, *options):

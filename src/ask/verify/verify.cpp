@@ -539,7 +539,7 @@ VerifiedAlone verify_rank(const JournalPlace& place, const VerifyOptions& option
   return alone;
 }
 
-Result<Verification> verify_dump(const fs::path& path, const VerifyOptions& options) {
+Result<Verification> verify_whole(const fs::path& path, const VerifyOptions& options) {
   const Result<Catalog> catalog = open_catalog(path);
   if (!catalog) return catalog.error();
   Verification report;

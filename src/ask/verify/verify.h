@@ -24,8 +24,11 @@ struct VerifyOptions {
   bool ranks = false;
 };
 
-// Fails like open_catalog.
+// Fails like open_catalog. Holds one rank after the other in memory, where the dump can be read so and `ranks` is not asked.
 Result<Verification> verify_dump(const std::filesystem::path& path, const VerifyOptions& options = {});
+
+// The same with the catalog of the whole dump in memory.
+Result<Verification> verify_whole(const std::filesystem::path& path, const VerifyOptions& options);
 
 // A rank by itself (verify_parts.h joins them), without what `ranks` asks.
 struct VerifiedAlone {

@@ -177,14 +177,15 @@ Result<JoinedParts> join_parts(const fs::path& dump, const VerifyOptions& option
   const Result<std::vector<RankToVerify>> ranks = ranks_to_verify(dump);
   JoinedParts joined;
   if (!ranks || ranks->empty()) {
-    Result<Verification> report = verify_dump(dump, options);
+    Result<Verification> report = verify_whole(dump, options);
     if (!report) return report.error();
     joined.report = std::move(*report);
     return joined;
   }
   Joining joining(rank_places(root).problems);
   for (const RankToVerify& rank : *ranks) {
-    std::optional<VerifiedAlone> part = read_part(parts / part_name(rank.directory), key_of(rank, options));
+    std::optional<VerifiedAlone> part;
+    if (!parts.empty()) part = read_part(parts / part_name(rank.directory), key_of(rank, options));
     if (!part) ++joined.verified_here;
     joining.add(rank, part ? std::move(*part) : verify_rank(rank.place, options));
   }
@@ -195,6 +196,13 @@ Result<JoinedParts> join_parts(const fs::path& dump, const VerifyOptions& option
     verify_calls_of_ranks(*catalog, joined.report);
   }
   return joined;
+}
+
+Result<Verification> verify_dump(const fs::path& path, const VerifyOptions& options) {
+  if (options.ranks) return verify_whole(path, options);
+  Result<JoinedParts> joined = join_parts(path, options, {});
+  if (!joined) return joined.error();
+  return std::move(joined->report);
 }
 
 }  // namespace sonde
