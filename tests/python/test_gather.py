@@ -23,6 +23,8 @@ SHELL = """#!/bin/sh
 host=$1; shift
 case $host in
   refused) echo "ssh: connect to host refused port 22: Connection refused" >&2; exit 255;;
+  nokey) echo "no such identity: /key: No such file or directory" >&2
+    echo "me@nokey: Permission denied (publickey)." >&2; exit 255;;
   bare) echo "sh: 1: rsync: not found" >&2; exit 127;;
   dying) [ -e "$SHELL_LOG.listed" ] && [ -z "$HEALED" ] && exec "$PYTHON" -c "$CUT" "$@"; touch "$SHELL_LOG.listed";;
 esac
@@ -220,6 +222,7 @@ def test_files_that_the_journals_name_and_no_source_has_are_listed(nodes, gather
     ("source", "words"),
     [
         ("refused:/run7", ["host 'refused' cannot be reached", "Connection refused"]),
+        ("nokey:/run7", ["host 'nokey' cannot be reached", "Permission denied (publickey)"]),
         ("bare:/run7", ["host 'bare' has no rsync"]),
         ("one:{nodes}/node0/run", ["no such directory", "did you mean 'run7'?"]),
         ("{nodes}/node0/rum7", ["no such directory", "did you mean 'run7'?"]),
@@ -257,6 +260,8 @@ def test_without_rsync_the_cure_is_named(nodes, gather, tmp_path):
         (["-oProxyCommand=touch x:/run7", "run7"], ""),
         (["--", "-oProxyCommand=touch x:/run7", "run7"], "is not a source"),
         ([":/run7", "run7"], "is not a source"),
+        (["one:", "run7"], "'one:' is not a source"),
+        ([".", "run7"], "no directory of a rank, as rank_0, is there"),
         ([".", "."], "'.' is a source too"),
         (["s4://bucket/run7", "run7"], "no scheme 's4'; did you mean 's3://'?"),
     ],
@@ -266,6 +271,17 @@ def test_wrong_arguments_are_refused(gather, tmp_path, arguments, words):
     assert done.status in (2, 3)
     assert words in done.stderr
     assert not (tmp_path / "x").exists() and not (tmp_path / "run7").exists()
+
+
+@needs_rsync
+def test_a_disk_that_is_too_small_gets_nothing(nodes, gather, tmp_path):
+    source = shutil.copytree(nodes / "node0/run7", tmp_path / "source")
+    with (source / "rank_0/huge.npy").open("wb") as file:
+        file.truncate(1 << 43)  # sparse
+    done = gather(source, "run7")
+    assert done.status == 3
+    assert "MB are missing there, and the disk has" in done.stderr
+    assert not (tmp_path / "run7").exists()
 
 
 @needs_rsync

@@ -6,6 +6,7 @@ again."""
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -47,6 +48,7 @@ def _gather(request: Mapping[str, Any], answer: Answer) -> Answered:
     check_common_files({source.shown: files for source, files in listed})
     for source, files in listed:
         place.take(source.shown, files)
+    _check_space(place.directory, [files for _, files in listed])
     if listed:
         place.save()
     fetched = _fetched(listed, place.directory, bool(request.get("checksum")), answer)
@@ -79,9 +81,22 @@ def _listed(sources: Sequence[RankSource], answer: Answer) -> list[Listed]:
     for source, files in zip(sources, found, strict=True):
         if isinstance(files, Error):
             answer.problem("", files)
+        elif not ranks_of(files):  # it may be a whole disk
+            answer.problem("", f"cannot gather '{source.shown}': no directory of a rank, as rank_0, is there")
         else:
             listed.append((source, files))
     return listed
+
+
+def _check_space(to: Path, listed: Sequence[Mapping[str, int | None]]) -> None:
+    """Raises Error if the disk lacks room for what is not there yet."""
+    needed = sum((size or 0) for files in listed for path, size in files.items() if not (to / path).exists())
+    above = next(one for one in (to, *to.resolve().parents) if one.exists())
+    free = shutil.disk_usage(above).free
+    if needed > free:
+        raise Error(
+            f"cannot gather into '{to}': {needed / 1e6:.1f} MB are missing there, and the disk has {free / 1e6:.1f}"
+        )
 
 
 def _fetched(
@@ -144,7 +159,8 @@ def _checked(place: Place, rows: Sequence[GatheredSource], answer: Answer) -> Ga
 def _lines(found: Gathered) -> list[str]:
     lines = [_line(row) for row in found.sources]
     ranks = sum(len(row.ranks) for row in found.sources)
-    lines.append(f"{ranks} rank{'' if ranks == 1 else 's'} gathered into {found.directory}")
+    if found.sources:
+        lines.append(f"{ranks} rank{'' if ranks == 1 else 's'} gathered into {found.directory}")
     if found.missing_ranks:
         lines.append(f"missing ranks: {_numbers(found.missing_ranks)}")
     if found.missing_files:

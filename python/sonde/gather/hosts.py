@@ -42,7 +42,8 @@ class HostSource:
         host, colon, path = place.partition(":")
         if "/" in host or not colon:
             host, path = "", os.path.abspath(place)
-        if host.startswith("-") or (colon and not host and ":" in place.split("/", maxsplit=1)[0]) or "\n" in place:
+        is_odd = host.startswith("-") or "\n" in place or (bool(colon) and not host and place.startswith(":"))
+        if is_odd or not path:  # without a path it would be the home directory
             raise ValueError(f"'{place}' is not a source: expected HOST:PATH, a URL or a directory")
         self._host, self._path = host, path.rstrip("/") or ("/" if path.startswith("/") else ".")
         self._files: dict[str, int | None] = {}
@@ -65,7 +66,8 @@ class HostSource:
         try:
             lines = self._rsync(["-r", "--list-only", "--no-h", f"--exclude={_PARTIAL}"], [self._remote(self._path)])
         except RsyncFailed as error:
-            if not re.search(r"(?i)no such file|change_dir|not a directory", error.text):
+            is_missing = re.search(r"(?i)no such file|change_dir|not a directory", error.text)
+            if not is_missing or _REFUSED.search(error.text):  # ssh may lack a file of its own
                 raise
             raise Error(self._no_directory(self._names_beside())) from None
         for line in lines:
