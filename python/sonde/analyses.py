@@ -152,6 +152,8 @@ def verify(
     `hashes`: also reads every tensor, and compares it with the recorded statistics and hashes; `ranks`: also compares
     the collectives that the ranks called. `engine` verifies the ranks side by side, as of `first_bad`. Raises
     sonde.Error when there is no dump, or a URL for an engine: its workers do not see it."""
+    if not isinstance(dump, (str, os.PathLike)):
+        raise ValueError("verify() needs the path of a dump: an open one has been read already")
     if remote.is_url(dump) and engine not in (None, "local"):
         raise Error("engine= needs a dump that its workers see under its path: `sonde gather` copies one")
     options = [*(["--hashes"] if hashes else []), *(["--ranks"] if ranks else [])]

@@ -231,7 +231,8 @@ def test_python_compares_collectives_and_takes_a_rank(many, tmp_path):
 
 def test_python_refuses_what_is_not_there(many, tmp_path):
     source = """
-for dump, engine in (("/nowhere", None), (sys.argv[1], "spark"), ("s3://bucket/run", "ray")):
+opened = sonde.open(sys.argv[1])
+for dump, engine in (("/nowhere", None), (opened, None), (sys.argv[1], "spark"), ("s3://bucket/run", "ray")):
     try:
         sonde.verify(dump, engine=engine)
     except (sonde.Error, ValueError) as error:
@@ -240,5 +241,6 @@ print()
 """
     found = python_says(tmp_path, PROGRAM + source, many)[0]
     assert "Error cannot open dump '/nowhere'" in found
+    assert "ValueError verify() needs the path of a dump" in found
     assert "ValueError engine 'spark' does not exist" in found
     assert "`sonde gather` copies one" in found

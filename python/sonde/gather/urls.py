@@ -16,12 +16,14 @@ from ..errors import Error
 from ..remote.source import Entry, Source
 from ..remote.urls import RemoteError, address_of
 from .fetched import Fetched
+from .place import rank_directory
 
 _REQUESTS = 16  # at a time
 _PART = 16 << 20
 _TRIES = 3  # of a file that changes meanwhile
 _MOST_FAILED = 10  # files of a source, before the rest is given up
 _COMPLETE = 0o400
+_JOURNAL = ".dump_metadata/sonde/journal"
 
 
 class UrlSource:
@@ -42,7 +44,7 @@ class UrlSource:
     def files(self) -> Mapping[str, int | None]:
         """Its files with their sizes."""
         try:
-            found = self._source.all_names("")
+            found = self._with_hidden(self._source.all_names(""))
         except RemoteError as error:
             raise Error(str(error).replace("open dump", "gather", 1)) from None
         if not found:
@@ -50,6 +52,16 @@ class UrlSource:
             raise Error(f"cannot gather '{self.shown}': nothing is there{f'; there are {near}' if near else ''}")
         self._entries = {self._below + entry.path: entry for entry in found}
         return {path: entry.size for path, entry in self._entries.items()}
+
+    def _with_hidden(self, entries: list[Entry]) -> list[Entry]:
+        """Of a web server, whose lists have no sizes, and may hide names that begin with a dot."""
+        if not self._source.address.is_http:
+            return entries
+        paths = {entry.path for entry in entries}
+        ranks = {rank_directory(self._below + path) for path in paths} - {""}
+        paths |= {f"{rank}/{_JOURNAL}".removeprefix(self._below) for rank in ranks}
+        with ThreadPoolExecutor(_REQUESTS) as pool:
+            return [entry for entry in pool.map(self._source.look, sorted(paths)) if entry is not None]
 
     def fetch(self, to: Path, checksum: bool, progress: Callable[[int], None]) -> Fetched:
         """Copies what `to` lacks, and compares."""
