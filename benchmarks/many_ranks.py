@@ -1,12 +1,14 @@
 """The analysis of many ranks: processor time of a rank, the part that one process does, memory.
 
-    .venv/bin/python benchmarks/many_ranks.py --ranks 1024
+    .venv/bin/python benchmarks/many_ranks.py --ranks 64 256 1024
+    .venv/bin/python benchmarks/many_ranks.py --verb verify
 
 Two ranks train for --steps steps with statistics, and rank 1 goes wrong. The other ranks are hard links of rank 0,
 which gets the bad values by an all_reduce: every rank has a bad step."""
 
 import argparse
 import json
+import math
 import os
 import resource
 import shutil
@@ -74,9 +76,56 @@ sys.exit(os.waitstatus_to_exitcode(status))
 """
 
 
+def runs_of(verb, dump, alone):
+    """The command of each part, by its name."""
+    question = ["sonde", verb[0], str(dump), *verb[1:], "--json"]
+    if verb[0] == "verify":  # its parts are not indices
+        return {"side by side": [*question, "--engine", "local"], "one process": question}
+    runs = {"indices": ["sonde", "index", str(dump), "--engine", "local"], "serial part": question}
+    return runs | ({"one process, no index": question} if alone else {})
+
+
+def of_size(two, directory, ranks, asked):
+    """Measures a dump of so many ranks; all of it is removed."""
+    dump, cache = directory / "dump", directory / "cache"
+    link_ranks(two, dump, ranks)
+    environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
+    cache.mkdir()
+    numbers, answers = {"ranks": ranks}, set()
+    print(f"\n{ranks:<24}{'seconds':>10}{'processor':>11}{'a rank, ms':>12}{'MB':>8}")
+    for label, command in runs_of(asked.verb.split(), dump, asked.alone).items():
+        index = {"SONDE_INDEX": "off"} if label.startswith("one process") else {}
+        out, seconds, processor, memory = measured(command, {**environment, **index})
+        if label != "indices":
+            answers.add(out)
+        numbers[label] = {"seconds": seconds, "processor": processor, "megabytes": memory}
+        print(f"{label:24}{seconds:10.2f}{processor:11.2f}{processor / ranks * 1000:12.2f}{memory:8.0f}")
+    numbers["bytes"] = sum(path.stat().st_size for path in cache.rglob("*.sqlite"))
+    print(f"indices: {numbers['bytes'] / 1e6:.0f} MB; answers equal: {len(answers) == 1}")
+    shutil.rmtree(dump)
+    shutil.rmtree(cache)
+    return numbers
+
+
+def exponent(points):
+    """Of the power of the ranks with which something grows: the slope of the logarithms."""
+    xs, ys = ([math.log(value) for value in values] for values in zip(*points, strict=True))
+    middle, level = sum(xs) / len(xs), sum(ys) / len(ys)
+    slope = sum((x - middle) * (y - level) for x, y in zip(xs, ys, strict=True))
+    return slope / sum((x - middle) ** 2 for x in xs)
+
+
+def print_growth(sizes):
+    for label in (name for name, value in sizes[0].items() if isinstance(value, dict)):
+        grows = [
+            exponent([(size["ranks"], size[label][what]) for size in sizes]) for what in ("processor", "megabytes")
+        ]
+        print(f"{label}: processor grows with ranks^{grows[0]:.2f}, memory with ranks^{grows[1]:.2f}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--ranks", type=int, default=1024)
+    parser.add_argument("--ranks", type=int, nargs="+", default=[1024], help="several: also the growth")
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--verb", default="first-bad", help="with its options")
     parser.add_argument("--directory", help="for the dump and the indices, which are removed at the end")
@@ -85,27 +134,16 @@ def main():
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=asked.directory) as name:
         directory = Path(name)
-        dump = directory / "dump"
-        link_ranks(record(directory, asked.steps), dump, asked.ranks)
-        environment = {**os.environ, "XDG_CACHE_HOME": str(directory / "cache")}
-        verb, *options = asked.verb.split()
-        question = ["sonde", verb, str(dump), *options, "--json"]
-        numbers, answers = {}, set()
-        runs = {"indices": ["sonde", "index", str(dump), "--engine", "local"], "serial part": question}
-        if asked.alone:
-            runs["one process, no index"] = question
-        print(f"{'':24}{'seconds':>10}{'processor':>11}{'a rank, ms':>12}{'MB':>8}")
-        for label, command in runs.items():
-            index = {"SONDE_INDEX": "off"} if label.startswith("one process") else {}
-            out, seconds, processor, memory = measured(command, {**environment, **index})
-            if command is question:
-                answers.add(out)
-            numbers[label] = {"seconds": seconds, "processor": processor, "megabytes": memory}
-            print(f"{label:24}{seconds:10.2f}{processor:11.2f}{processor / asked.ranks * 1000:12.2f}{memory:8.0f}")
-        size = sum(path.stat().st_size for path in (directory / "cache").rglob("*.sqlite"))
-        print(f"indices: {size / 1e6:.0f} MB; answers equal: {len(answers) == 1}")
+        two = record(directory, asked.steps)
+        files = [path for path in (two / "rank_0").rglob("*") if path.is_file()]
+        size = sum(path.stat().st_size for path in files)
+        print(f"a rank: {size / 1e6:.2f} MB in {len(files)} files")
+        sizes = [of_size(two, directory, ranks, asked) for ranks in asked.ranks]
+    if len(sizes) > 1:
+        print()
+        print_growth(sizes)
     if asked.json:
-        Path(asked.json).write_text(json.dumps({"ranks": asked.ranks, "bytes": size, **numbers}))
+        Path(asked.json).write_text(json.dumps({"rank": {"bytes": size, "files": len(files)}, "sizes": sizes}))
 
 
 if __name__ == "__main__":

@@ -42,8 +42,8 @@ std::string shown_ranks(std::span<const std::string> directories) {
 // Processes of this program, each with some of the ranks.
 class LocalEngine {
  public:
-  LocalEngine(const std::filesystem::path& dump, const Directories& ranks)
-      : dump_(dump), ranks_(ranks), waiting_("indexing rank", ranks.size()) {}
+  LocalEngine(const std::filesystem::path& dump, const RankWork& work)
+      : dump_(dump), work_(work), ranks_(work.ranks), waiting_(work.doing, work.ranks.size()) {}
 
   bool run() {
     const Threads workers;
@@ -59,7 +59,9 @@ class LocalEngine {
 
  private:
   void run_part(std::span<const std::string> ranks) {
-    std::vector<std::string> command = {"/proc/self/exe", "index", dump_.string()};
+    std::vector<std::string> command = {"/proc/self/exe"};
+    command.insert(command.end(), work_.verb.begin(), work_.verb.end());
+    command.insert(command.end(), {dump_.string(), "--out", work_.out.string()});
     for (const std::string& rank : ranks) command.insert(command.end(), {"--dir", rank});
     const Fd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
     ChildSetting setting;
@@ -70,16 +72,15 @@ class LocalEngine {
       const Lock lock(mutex_);
       if (end.exit_code == 0) break;
       if (end.signal != 0 && tries < kMostTries) {
-        say_of_engine(fmt::format("signal {} ended the process that indexed {}; another one does", end.signal,
-                                  shown_ranks(ranks)));
+        say_of_engine(fmt::format("signal {} ended the process that was {} {}; another one does", end.signal,
+                                  work_.doing, shown_ranks(ranks)));
         continue;
       }
       if (!child) say_of_engine(child.error().message);
       if (end.signal != 0)
         say_of_engine(
-            fmt::format("signal {} ended the process that indexed {} again: does the machine have "
-                        "enough memory?",
-                        end.signal, shown_ranks(ranks)));
+            fmt::format("signal {} ended the process that was {} {} again: does the machine have enough memory?",
+                        end.signal, work_.doing, shown_ranks(ranks)));
       all_done_ = false;
       break;
     }
@@ -88,6 +89,7 @@ class LocalEngine {
   }
 
   const std::filesystem::path& dump_;
+  const RankWork& work_;
   const Directories& ranks_;
   Mutex mutex_;
   Waiting waiting_;
@@ -95,16 +97,27 @@ class LocalEngine {
 };
 
 // The package's program, which knows Ray and Dask.
-bool run_cluster(const std::filesystem::path& dump, const std::string& engine, const Directories& ranks,
-                 const std::filesystem::path& out, int& exit_status) {
-  const std::string request =
-      request_with({{"dump", dump.string()}, {"engine", engine}, {"out", out.string()}, {"ranks", ranks}}, {});
+bool run_cluster(const std::filesystem::path& dump, const std::string& engine, const RankWork& work, int& exit_status) {
+  const std::string request = request_with({{"dump", dump.string()},
+                                            {"engine", engine},
+                                            {"out", work.out.string()},
+                                            {"ranks", work.ranks},
+                                            {"verb", work.verb},
+                                            {"doing", work.doing}},
+                                           {});
   const std::optional<int> status = run_python("", kRankEngine, {request});
   exit_status = status.value_or(kBadUsage);
   return exit_status == kNothingFound;
 }
 
 }  // namespace
+
+bool work_on_ranks(const std::filesystem::path& dump, const std::string& engine, const RankWork& work,
+                   int& exit_status) {
+  if (engine != "local") return run_cluster(dump, engine, work, exit_status);
+  if (!LocalEngine(dump, work).run()) say_of_engine("not every rank was done so: one process does the others");
+  return true;
+}
 
 bool index_ranks(const std::filesystem::path& dump, const std::string& engine, int& exit_status) {
   if (engine.empty()) return true;
@@ -124,9 +137,7 @@ bool index_ranks(const std::filesystem::path& dump, const std::string& engine, i
     say_of_engine("there is no directory for indexes, since HOME is not set: one process reads the dump");
     return true;
   }
-  if (engine != "local") return run_cluster(dump, engine, stale, out, exit_status);
-  if (!LocalEngine(dump, stale).run()) say_of_engine("not every rank has an index: one process reads the dump");
-  return true;
+  return work_on_ranks(dump, engine, {{"index"}, stale, out, "indexing rank"}, exit_status);
 }
 
 }  // namespace sonde

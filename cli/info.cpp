@@ -92,7 +92,7 @@ std::optional<NamedPlan> named_plan() {
   return NamedPlan{file, result.plan.has_value(), result.plan ? limits(*result.plan) : ""};
 }
 
-Info gather(const Json& python) {
+Info all_facts(const Json& python) {
   Info info;
   info.version = SONDE_VERSION;
   info.compiler = compiler();
@@ -152,7 +152,7 @@ std::string text_of(const Info& info, const Json& python) {
 int info(const InfoCommand& options) {
   if (const std::string complaint = kernel_complaint(); !complaint.empty()) print_warning(complaint);
   const Json python = python_facts(options.python.empty() ? default_python() : options.python);
-  const Info info = gather(python);
+  const Info info = all_facts(python);
   if (options.json) {
     Answer::get().add(info);
   } else {

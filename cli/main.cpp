@@ -135,6 +135,8 @@ int run_main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "msaccucmp") {  // its options follow their own rules
     return msaccucmp::run(std::vector<std::string>(argv + 2, argv + argc));
   }
+  add_verb<GatherCommand>(app, exit_status, gather);
+  add_verb<UploadCommand>(app, exit_status, upload);
   add_verb<ExportCommand>(app, exit_status, export_dump);
   add_verb<ReproCommand>(app, exit_status, repro);
   add_verb<ReplayCommand>(app, exit_status, replay);

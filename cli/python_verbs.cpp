@@ -26,6 +26,18 @@ std::string request_with(Json request, std::initializer_list<std::pair<const cha
 
 int mcp(const McpCommand& options) { return answered_by_python(options.python, kMcpServer, options.dumps); }
 
+int gather(const GatherCommand& options) {
+  const std::string request =
+      request_with({{"paths", options.paths}, {"checksum", options.checksum}, {"json", options.json}}, {});
+  return answered_by_python(options.python, kGatherRanks, {request});
+}
+
+int upload(const UploadCommand& options) {
+  Json request = {{"dump", options.dump}, {"url", options.url}, {"follow", options.follow}, {"json", options.json}};
+  if (options.limit) request["limit"] = *options.limit;
+  return answered_by_python(options.python, kUploadDump, {request_with(std::move(request), {})});
+}
+
 int repro(const ReproCommand& options) {
   const std::string request =
       request_with({{"dump", options.dump}, {"json", options.json}},

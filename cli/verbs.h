@@ -15,6 +15,7 @@ int completion(const CompletionCommand& options, const CLI::App& app);
 int convert(const ConvertCommand& options);
 int export_dump(const ExportCommand& options);
 int first_bad(const FirstBadCommand& options);
+int gather(const GatherCommand& options);
 int graph(const GraphCommand& options);
 int index(const IndexCommand& options);
 int info(const InfoCommand& options);
@@ -29,6 +30,7 @@ int serve(const ServeCommand& options);
 int show(const ShowCommand& options);
 int stats(const StatsCommand& options);
 int stomp(const StompCommand& options);
+int upload(const UploadCommand& options);
 int verify(const VerifyCommand& options);
 int watch(const WatchCommand& options);
 

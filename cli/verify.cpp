@@ -3,12 +3,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "ask/verify/complete_dump.h"
+#include "ask/verify/verify_parts.h"
 #include "dump.h"
+#include "engine.h"
 #include "face/report/catalog_text.h"
 #include "face/report/table.h"
 #include "face/report/text.h"
+#include "ground/files/brought_files.h"
+#include "ground/files/scratch.h"
 #include "verbs.h"
 
 namespace sonde {
@@ -100,16 +110,96 @@ void print_completion(const Completion& done) {
   print_paths("kept", done.kept);
 }
 
+VerifyOptions question_of(const VerifyCommand& options) { return {options.hashes, options.rank, options.ranks}; }
+
+// Ranks by themselves: the part of the work that goes on anywhere, side by side.
+int verify_by_rank(const VerifyCommand& options) {
+  const Result<std::vector<RankToVerify>> ranks = ranks_to_verify(options.dump);
+  if (!ranks) return status_of(ranks.error());
+  for (const std::string& directory : options.dir) {
+    const auto rank = std::ranges::find(*ranks, directory, &RankToVerify::directory);
+    if (rank == ranks->end()) {
+      print_error(fmt::format("'{}' has no rank in '{}'", options.dump, directory));
+      return kBadUsage;
+    }
+    if (Status done = verify_into(*rank, question_of(options), options.out); !done) return status_of(done.error());
+  }
+  return kNothingFound;
+}
+
+int print_lacking(const VerifyCommand& options) {
+  const Result<std::vector<std::string>> ranks = ranks_without_part(options.dump, question_of(options), options.parts);
+  if (!ranks) return status_of(ranks.error());
+  std::string text;
+  for (const std::string& rank : *ranks) text += rank + "\n";
+  return text.empty() || print_text(text) ? kNothingFound : kUnreadable;
+}
+
+std::vector<std::string> verb_of(const VerifyCommand& options) {
+  std::vector<std::string> verb = {"verify"};
+  if (options.hashes) verb.emplace_back("--hashes");
+  if (options.ranks) verb.emplace_back("--ranks");
+  if (options.rank) verb.insert(verb.end(), {"--rank", std::to_string(*options.rank)});
+  return verb;
+}
+
+// Lets an engine verify the ranks. Empty, with the exit status set: the verb must end.
+std::optional<JoinedParts> verify_on_engine(const VerifyCommand& options, int& status) {
+  if (options.engine != "local" && is_brought(options.dump)) {
+    print_error("--engine " + options.engine +
+                " needs a dump that its workers see under its path: `sonde gather` copies one");
+    status = kBadUsage;
+    return std::nullopt;
+  }
+  const Scratch parts;
+  const Result<std::vector<RankToVerify>> ranks = ranks_to_verify(options.dump);
+  if (ranks && !ranks->empty() && !parts.path().empty()) {
+    RankWork work{verb_of(options), {}, parts.path(), "verifying rank"};
+    for (const RankToVerify& rank : *ranks) work.ranks.push_back(rank.directory);
+    if (!work_on_ranks(options.dump, options.engine, work, status)) return std::nullopt;
+  }
+  // The calls of the ranks are compared in one catalog, from their indices.
+  if (options.ranks && !index_ranks(options.dump, options.engine, status)) return std::nullopt;
+  Result<JoinedParts> joined = join_parts(options.dump, question_of(options), parts.path());
+  if (joined) return std::move(*joined);
+  status = status_of(joined.error());
+  return std::nullopt;
+}
+
+std::optional<Verification> verification_of(const VerifyCommand& options, int& status) {
+  if (!options.engine.empty()) {
+    std::optional<JoinedParts> joined = verify_on_engine(options, status);
+    return joined ? std::optional(std::move(joined->report)) : std::nullopt;
+  }
+  if (!options.parts.empty()) {
+    Result<JoinedParts> joined = join_parts(options.dump, question_of(options), options.parts);
+    if (joined && joined->verified_here > 0) {
+      print_notice(fmt::format("sonde: '{}' lacks {} as the dump is now: verified here\n", options.parts,
+                               count_text(joined->verified_here, "rank")));
+    }
+    if (joined) return std::move(joined->report);
+    status = status_of(joined.error());
+    return std::nullopt;
+  }
+  Result<Verification> report = verify_dump(options.dump, question_of(options));
+  if (report) return std::move(*report);
+  status = status_of(report.error());
+  return std::nullopt;
+}
+
 }  // namespace
 
 int verify(const VerifyCommand& options) {
+  if (!options.dir.empty()) return verify_by_rank(options);
+  if (options.stale) return print_lacking(options);
   Result<Completion> done = Completion();
   if (options.complete) done = complete_dump(options.dump, options.rank);
   if (!done) return status_of(done.error());
   if (!options.json) print_completion(*done);
   for (const std::string& note : done->notes) print_warning(note);
-  Result<Verification> report = verify_dump(options.dump, {options.hashes, options.rank, options.ranks});
-  if (!report) return status_of(report.error());
+  int status = kNothingFound;
+  std::optional<Verification> report = verification_of(options, status);
+  if (!report) return status;
   for (const Issue& issue : report->issues) {
     if (issue.kind != IssueKind::unreadable) continue;
     Answer::get().note_problem({issue.path, issue.message});

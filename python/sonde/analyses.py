@@ -1,5 +1,5 @@
-"""The analyses of dumps as functions: the answers of `sonde first-bad`, `compare`, `stomp`, `watch` and `convert` as
-objects.
+"""The analyses of dumps as functions: the answers of `sonde first-bad`, `compare`, `stomp`, `watch`, `verify` and
+`convert` as objects.
 
     report = sonde.first_bad("/data/run7")
     if report.first:
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -28,6 +29,7 @@ from .answers import (
     Conversion,
     FirstBad,
     StompReport,
+    Verification,
     WatchReport,
     answer_of,
     comparison_of,
@@ -135,6 +137,28 @@ def watch(  # type: ignore[misc]  # `conditions` is an option of the question, t
     with _errors():
         found = _core.watch(_native(dump), _options(WatchQuestion, {**question, "conditions": texts}))
     return answer_of(WatchReport, named(found))
+
+
+def verify(
+    dump: str | os.PathLike[str],
+    *,
+    hashes: bool = False,
+    rank: int | None = None,
+    ranks: bool = False,
+    engine: engines.Engine | None = None,
+) -> Verification:
+    """Lists the complete and the missing parts of a dump, with reasons.
+
+    `hashes`: also reads every tensor, and compares it with the recorded statistics and hashes; `ranks`: also compares
+    the collectives that the ranks called. `engine` verifies the ranks side by side, as of `first_bad`. Raises
+    sonde.Error when there is no dump, or a URL for an engine: its workers do not see it."""
+    if not isinstance(dump, (str, os.PathLike)):
+        raise ValueError("verify() needs the path of a dump: an open one has been read already")
+    if remote.is_url(dump) and engine not in (None, "local"):
+        raise Error("engine= needs a dump that its workers see under its path: `sonde gather` copies one")
+    options = [*(["--hashes"] if hashes else []), *(["--ranks"] if ranks else [])]
+    options += [] if rank is None else ["--rank", str(rank)]
+    return answer_of(Verification, json.dumps(engines.verified_ranks(os.fspath(dump), options, engine)))
 
 
 @_asks(ConvertQuestion)

@@ -81,6 +81,20 @@ class StompReport(answer_types.StompReport):
         return _verdict_html(parts, bool(self.findings), _nothing(self.complete), self.complete, self.problems)
 
 
+class Verification(answer_types.Verification):
+    """The answer of `verify`. If no issue has `is_finding`, and none is "unreadable", the dump is as its
+    journal says."""
+
+    def __repr__(self) -> str:
+        wrong = sum(one.is_finding for one in self.issues)
+        what = f"{wrong} thing{'s' if wrong > 1 else ''} wrong" if wrong else _nothing(self._is_complete)
+        return f"<sonde.Verification: {what}>"
+
+    @property
+    def _is_complete(self) -> bool:
+        return all(one.kind != "unreadable" for one in self.issues)
+
+
 class Difference(answer_types.Difference):
     """As one line, and as a card of a notebook."""
 

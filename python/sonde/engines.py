@@ -1,5 +1,5 @@
-"""Where the ranks of a dump are indexed: processes of this machine, the workers of Ray or Dask, any executor. They
-spread the work: a part is a few ranks, and what it gives is their indices (docs/scale.md)."""
+"""Where the ranks of a dump are worked on: processes of this machine, the workers of Ray or Dask, any executor. They
+spread the work of a verb: a part is a few ranks, and what it gives is a file for each, as an index (docs/scale.md)."""
 
 from __future__ import annotations
 
@@ -13,16 +13,27 @@ import types
 from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ._core import version
 from .console import report
 from .distribution import native_command
 from .errors import Error
 from .extras import extra
-from .index_part import Outcome, Part
+from .rank_part import Outcome, Part
 
 Engine = str | futures.Executor
+
+
+class Work(NamedTuple):
+    """Work on each rank: a verb of the command with its options, and the ranks' directories in the dump."""
+
+    dump: str
+    verb: Sequence[str]
+    ranks: Sequence[str]
+    out: str  # a directory: files of the ranks
+    doing: str  # "indexing rank", for people
+
 
 _PARTS_OF_WORKER = 8  # so that none waits long for the last one
 _MOST_IN_PART = 256
@@ -38,37 +49,63 @@ def index_ranks(dump: str, engine: Engine) -> None:
         return
     answer = _ask(["index", dump, "--stale", "--json"])
     if answer["ranks"]:
-        _spread(os.path.abspath(dump), engine, answer["ranks"], answer["file"])
+        _spread(engine, Work(os.path.abspath(dump), ["index"], answer["ranks"], answer["file"], "indexing rank"))
+
+
+def verified_ranks(dump: str, options: Sequence[str], engine: Engine | None) -> dict[str, Any]:
+    """The document of `sonde verify DUMP OPTIONS --json`, whose ranks the engine verifies. Errors as of
+    `index_ranks`."""
+    if engine is None or engine == "local":
+        return _ask(["verify", dump, *options, *(["--engine", engine] if engine else []), "--json"])
+    with tempfile.TemporaryDirectory() as parts:
+        ranks = _said(["verify", dump, *options, "--parts", parts, "--stale"]).stdout.splitlines()
+        if ranks:
+            _spread(engine, Work(os.path.abspath(dump), ["verify", *options], ranks, parts, "verifying rank"))
+        if "--ranks" in options:
+            index_ranks(dump, engine)
+        return _ask(["verify", dump, *options, "--parts", parts, "--json"])
+
+
+def _said(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([native_command(), *arguments], stdout=subprocess.PIPE, text=True, check=False)
 
 
 def _ask(arguments: Sequence[str]) -> dict[str, Any]:
-    done = subprocess.run([native_command(), *arguments], stdout=subprocess.PIPE, text=True, check=False)
+    done = _said(arguments)
     answer = json.loads(done.stdout or "{}")
-    if done.returncode != 0:
-        raise Error(answer.get("error") or f"`sonde {' '.join(arguments)}` ended with status {done.returncode}")
+    if "error" in answer or not answer:
+        why = answer.get("error", {}).get("message")
+        raise Error(why or f"`sonde {' '.join(arguments)}` ended with status {done.returncode}")
     return dict(answer)
 
 
-def _spread(dump: str, engine: Engine, ranks: Sequence[str], out: str) -> None:
-    Path(out).mkdir(parents=True, exist_ok=True)
-    # A worker that sees this file writes its indices beside it; others send them.
-    with tempfile.NamedTemporaryFile(dir=out, prefix=".shared-") as token, _runner(engine) as (run, workers):
-        size = min(max(len(ranks) // (workers * _PARTS_OF_WORKER), 1), _MOST_IN_PART)
+def _spread(engine: Engine, work: Work) -> None:
+    Path(work.out).mkdir(parents=True, exist_ok=True)
+    # A worker that sees this file writes its files beside it; others send them.
+    with tempfile.NamedTemporaryFile(dir=work.out, prefix=".shared-") as token, _runner(engine) as (run, workers):
+        size = min(max(len(work.ranks) // (workers * _PARTS_OF_WORKER), 1), _MOST_IN_PART)
         parts: list[Part] = [
-            {"dump": dump, "ranks": list(ranks[at : at + size]), "out": out, "token": token.name, "version": version}
-            for at in range(0, len(ranks), size)
+            {
+                "dump": work.dump,
+                "verb": list(work.verb),
+                "ranks": list(work.ranks[at : at + size]),
+                "out": work.out,
+                "token": token.name,
+                "version": version,
+            }
+            for at in range(0, len(work.ranks), size)
         ]
         done = 0
         for outcome in run(parts):
-            _take(outcome, Path(out))
+            _take(outcome, Path(work.out))
             done += outcome["done"]
-            _show(done, len(ranks))
-    _show(0, 0)
+            _show(f"{work.doing} {done} of {len(work.ranks)}")
+    _show("")
 
 
-def _show(done: int, count: int) -> None:
+def _show(text: str) -> None:
     if sys.stderr.isatty():
-        sys.stderr.write(f"\rindexing rank {done} of {count}\033[K" if count else "\r\033[K")
+        sys.stderr.write(f"\r{text}\033[K")
         sys.stderr.flush()
 
 
@@ -87,7 +124,7 @@ def _take(outcome: Outcome, out: Path) -> None:
 
 
 def on_worker(part: Part) -> Outcome:
-    """Indexes the ranks of a part, on any machine. It arrives there as it is, also where there is no Sonde."""
+    """Works on the ranks of a part, on any machine. It arrives there as it is, also where there is no Sonde."""
     import socket
 
     place = f"the worker on {socket.gethostname()}"
@@ -104,9 +141,9 @@ def on_worker(part: Part) -> Outcome:
             "done": 0,
             "refused": f"{place} has Sonde {theirs}, and this is {part['version']}: install one version on both",
         }
-    from sonde.index_part import index_part
+    from sonde.rank_part import do_part
 
-    return index_part(part, place)
+    return do_part(part, place)
 
 
 # --- engines ---------------------------------------------------------------------------------------------------------
@@ -140,8 +177,9 @@ def _executor(executor: futures.Executor) -> Iterator[Runner]:
             for done in futures.as_completed([executor.submit(on_worker, part) for part in parts]):
                 yield done.result()
         except futures.BrokenExecutor as error:
-            report("notice", f"the executor broke ({error}); processes of this machine index the other ranks")
-            _ask(["index", parts[0]["dump"], "--engine", "local", "--json"])
+            report("notice", f"the executor broke ({error}); this machine does the other ranks")
+            if parts[0]["verb"] == ["index"]:
+                _ask(["index", parts[0]["dump"], "--engine", "local", "--json"])
 
     yield run, getattr(executor, "_max_workers", None) or os.cpu_count() or 1
 
@@ -190,7 +228,8 @@ def main(request: str) -> int:
     """`--engine ray` and `--engine dask` of the command. Returns the exit status."""
     asked = json.loads(request)
     try:
-        _spread(os.path.abspath(asked["dump"]), asked["engine"], asked["ranks"], asked["out"])
+        dump = os.path.abspath(asked["dump"])
+        _spread(asked["engine"], Work(dump, asked["verb"], asked["ranks"], asked["out"], asked["doing"]))
     except (Error, ImportError) as error:
         sys.stderr.write(f"sonde: error: {error}\n")
         return 3 if isinstance(error, Error) else 2

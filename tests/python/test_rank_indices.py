@@ -1,6 +1,5 @@
 """Ranks that are indexed apart, in any split and by any engine, give the answers of one process that reads the dump."""
 
-import importlib.util
 import json
 import os
 import random
@@ -14,22 +13,20 @@ import time
 import conftest
 import pytest
 import ranks
-
-TRAINING = (
-    ranks.DISTRIBUTED
-    + """
-    for step in range(4):
-        data = torch.ones(3, 2)
-        if rank == 1 and step == 2:
-            data = data * float("inf") * 0
-        loss = net(data).sum()
-        optimizer.zero_grad()
-        loss.backward()
-        for parameter in net.parameters():
-            dist.all_reduce(parameter.grad)
-        optimizer.step()
-    """
+from rank_work import (
+    CLUSTERS,
+    TRAINING,
+    children_of,
+    environment,
+    grown,
+    on_engine,
+    program_of,
+    python_says,
+    said,
 )
+
+PROGRAM = program_of("sonde.first_bad(dump, engine=engine)", "*.sqlite")
+
 QUESTIONS = [
     ["first-bad"],
     ["first-bad", "--json"],
@@ -49,42 +46,16 @@ QUESTIONS = [
 ]
 
 
-def grown(two, dump, count):
-    """A dump of more ranks, from two that were recorded, with times an hour ago."""
-    for rank in range(count):
-        shutil.copytree(two / f"rank_{min(rank, 1)}" if rank < 2 else two / "rank_0", dump / f"rank_{rank}")
-    then = time.time() - 3600
-    for path in [dump, *dump.rglob("*")]:
-        os.utime(path, (then, then))
-    return dump
-
-
 @pytest.fixture(scope="module")
 def two(tmp_path_factory):
     directory = tmp_path_factory.mktemp("ranks")
-    run = ranks.run_ranks(directory, TRAINING, common_dump_settings={"saved_data": "statistic", "iteration": "all"})
+    run = ranks.run_ranks(directory, TRAINING, saved_data="statistic", iteration="all")
     return run.dump
 
 
 @pytest.fixture(scope="module")
 def dump(two, tmp_path_factory):
     return grown(two, tmp_path_factory.mktemp("grown") / "dump", 7)
-
-
-def environment(cache, index="auto"):
-    return {"PATH": os.environ["PATH"], "XDG_CACHE_HOME": str(cache), "SONDE_INDEX": index, "HOME": str(cache)}
-
-
-def said(cache, *arguments, index="auto"):
-    done = subprocess.run(
-        [conftest.CLI, *map(str, arguments)],
-        env=environment(cache, index),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    return done.returncode, done.stdout, done.stderr
 
 
 def asked(cache, dump, index="auto"):
@@ -170,18 +141,6 @@ def test_the_local_engine_gives_the_answer_of_one_process(dump, tmp_path, verb):
     assert stale(tmp_path, dump) == []
 
 
-def children_of(pid):
-    found = []
-    for entry in os.listdir("/proc"):
-        try:
-            with open(f"/proc/{entry}/stat") as file:
-                if int(file.read().rsplit(")", 1)[1].split()[1]) == pid:
-                    found.append(int(entry))
-        except (OSError, ValueError, IndexError):
-            continue
-    return found
-
-
 def test_a_killed_process_of_the_local_engine_is_replaced(two, tmp_path):
     dump = grown(two, tmp_path / "dump", 40)
     alone = said(tmp_path, "first-bad", dump, "--json", index="off")
@@ -193,48 +152,12 @@ def test_a_killed_process_of_the_local_engine_is_replaced(two, tmp_path):
             pass
         os.kill(children[0], signal.SIGKILL)
         out, error = run.communicate(timeout=120)
-    assert "signal 9 ended the process that indexed rank_" in error
+    assert "signal 9 ended the process that was indexing rank rank_" in error
     assert (run.returncode, out) == alone[:2]
     assert stale(tmp_path, dump) == []
 
 
 # --- Python ----------------------------------------------------------------------------------------------------------
-
-PROGRAM = """
-    import concurrent.futures, json, os, signal, sys, threading, time
-    from pathlib import Path
-    import sonde
-
-    killers = []
-
-    def kill_one(processes):
-        def wait():
-            while not any(Path(os.environ["XDG_CACHE_HOME"]).rglob("*.sqlite")):
-                time.sleep(0.001)
-            os.kill(processes[0], signal.SIGKILL)
-        killers.append(threading.Thread(target=wait, daemon=True))
-        killers[0].start()
-
-    def answer(dump, engine):
-        found = sonde.first_bad(dump, engine=engine)
-        for killer in killers:
-            killer.join(1)
-            assert not killer.is_alive(), "nothing was killed"
-        return repr((str(found), repr(found)))
-"""
-
-
-def python_says(cache, source, *arguments):
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(PROGRAM) + textwrap.dedent(source), *map(str, arguments)],
-        env={**os.environ, **environment(cache)},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip().splitlines()[-1], done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -244,46 +167,11 @@ def many(two, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def python_answer(many, tmp_path_factory):
-    return python_says(tmp_path_factory.mktemp("alone"), "print(answer(sys.argv[1], None))", many)[0]
-
-
-def needs(package):
-    return pytest.mark.skipif(importlib.util.find_spec(package) is None, reason=f"{package} is not installed")
-
-
-ENGINES = {
-    "executor": """
-        if __name__ == "__main__":
-            with concurrent.futures.ProcessPoolExecutor(2) as pool:
-                list(pool.map(abs, range(8)))
-                KILL
-                print(answer(sys.argv[1], pool))
-        """,
-    "dask": """
-        import distributed
-        if __name__ == "__main__":
-            with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
-                os.environ["DASK_SCHEDULER_ADDRESS"] = cluster.scheduler_address
-                KILL
-                print(answer(sys.argv[1], "dask"))
-        """,
-    "ray": """
-        import ray
-        ray.init(num_cpus=2, log_to_driver=False, include_dashboard=False)
-        KILL
-        print(answer(sys.argv[1], "ray"))
-        """,
-}
-PROCESSES = {
-    "executor": "list(pool._processes)",
-    "dask": "[worker.pid for worker in cluster.workers.values()]",
-    "ray": "[ray.get(ray.remote(lambda: os.getpid()).remote())]",
-}
+    return python_says(tmp_path_factory.mktemp("alone"), PROGRAM + "print(answer(sys.argv[1], None))", many)[0]
 
 
 def answer_of_engine(engine, killed, many, cache):
-    kill = f"kill_one({PROCESSES[engine]})" if killed else ""
-    found, _ = python_says(cache, ENGINES[engine].replace("KILL", kill), many)
+    found, _ = python_says(cache, on_engine(engine, killed, PROGRAM), many)
     assert stale(cache, many) == []
     return found
 
@@ -294,9 +182,7 @@ def test_an_executor_gives_the_answer_of_one_process(many, python_answer, tmp_pa
 
 
 @pytest.mark.parametrize("killed", [False, True], ids=["", "killed"])
-@pytest.mark.parametrize(
-    "engine", [pytest.param("dask", marks=needs("distributed")), pytest.param("ray", marks=needs("ray"))]
-)
+@pytest.mark.parametrize("engine", CLUSTERS)
 def test_a_cluster_gives_the_answer_of_one_process(many, python_answer, tmp_path, engine, killed):
     assert answer_of_engine(engine, killed, many, tmp_path) == python_answer
 
@@ -313,7 +199,7 @@ WORKER = """
 
 
 def test_a_worker_of_another_version_is_refused_with_both_versions(many, tmp_path):
-    message, _ = python_says(tmp_path, WORKER, many)
+    message, _ = python_says(tmp_path, PROGRAM + textwrap.dedent(WORKER), many)
     assert "has Sonde 0." in message
     assert "this is 9.9.9" in message
 
@@ -326,7 +212,7 @@ def test_a_worker_without_sonde_is_refused(tmp_path):
         sys.stdout.write(cloudpickle.dumps(task).hex())
     """
     pytest.importorskip("cloudpickle")
-    code, _ = python_says(tmp_path, source)
+    code, _ = python_says(tmp_path, PROGRAM + textwrap.dedent(source))
     worker = f"import cloudpickle; print(cloudpickle.loads(bytes.fromhex('{code}'))({{'version': '1.2.3'}})['refused'])"
     blocked = "import sys; sys.modules['sonde'] = None; "
     done = subprocess.run(
@@ -339,24 +225,24 @@ def test_a_worker_without_sonde_is_refused(tmp_path):
 def test_a_rank_directory_that_a_worker_cannot_see_is_one_line(many, tmp_path):
     source = """
         from sonde import engines
-        part = {"dump": sys.argv[1], "ranks": ["rank_0", "rank_99"], "out": "", "token": ""}
+        part = {"dump": sys.argv[1], "ranks": ["rank_0", "rank_99"], "out": "", "token": "", "verb": ["index"]}
         part["version"] = sonde.__version__
         print(engines.on_worker(part)["refused"])
     """
-    message, _ = python_says(tmp_path, source, many)
+    message, _ = python_says(tmp_path, PROGRAM + textwrap.dedent(source), many)
     assert message.startswith(f"rank directory '{many}/rank_99'")
     assert "mount it there" in message
 
 
 def test_a_worker_that_does_not_share_the_cache_sends_its_indices(many, python_answer, tmp_path):
     source = """
-        from sonde import index_part
-        seen = index_part.index_part
-        index_part.index_part = lambda part, place: seen({**part, "token": "/nowhere"}, place)
+        from sonde import rank_part
+        seen = rank_part.do_part
+        rank_part.do_part = lambda part, place: seen({**part, "token": "/nowhere"}, place)
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             print(answer(sys.argv[1], pool))
     """
-    assert python_says(tmp_path, source, many)[0] == python_answer
+    assert python_says(tmp_path, PROGRAM + textwrap.dedent(source), many)[0] == python_answer
     assert stale(tmp_path, many) == []
 
 

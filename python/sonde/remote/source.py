@@ -1,11 +1,13 @@
 """The files behind a URL, by fsspec: names, sizes and bytes. Requests that fail for a moment are made again."""
 
+import base64
 import contextlib
 import difflib
 import hashlib
 import os
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, unquote
 
@@ -24,6 +26,7 @@ class Entry(NamedTuple):
     is_directory: bool
     size: int | None  # None: a web server did not say it
     version: int  # in nanoseconds: version_of()
+    md5: str = ""  # of its bytes, as far as the server says it; an encrypted file's may be of other bytes
 
     @property
     def name(self) -> str:
@@ -42,6 +45,15 @@ def version_of(size: int | None, info: dict[str, Any]) -> int:
     digest = hashlib.blake2b(f"{size}|{tag}|{changed}".encode(), digest_size=8).digest()
     number = int.from_bytes(digest, "big")
     return (946_684_800 + number % 473_385_600) * 10**9 + (number >> 32) % 10**9
+
+
+def _md5_of(info: dict[str, Any]) -> str:
+    tag = str(info.get("ETag") or "").strip('"')
+    if re.fullmatch(r"[0-9a-f]{32}", tag):  # of an upload in one part
+        return tag
+    with contextlib.suppress(ValueError, TypeError):
+        return base64.b64decode(info.get("md5Hash") or "", validate=True).hex()
+    return ""
 
 
 class Source:
@@ -103,7 +115,7 @@ class Source:
                 continue
             size = info.get("size")
             size = size if isinstance(size, int) else None
-            entry = Entry(path, info.get("type") == "directory", size, version_of(size, info))
+            entry = Entry(path, info.get("type") == "directory", size, version_of(size, info), _md5_of(info))
             if path not in entries or entry.is_directory:  # not a directory's own marker
                 entries[path] = entry
         return list(entries.values())
@@ -124,7 +136,7 @@ class Source:
         except FileNotFoundError:
             return None
         size = info.get("size")
-        return Entry(path, info.get("type") == "directory", size, version_of(size, info))
+        return Entry(path, info.get("type") == "directory", size, version_of(size, info), _md5_of(info))
 
     def _head(self, path: str) -> dict[str, Any]:
         """As fsspec's info(), which leaves out the time of change."""
@@ -178,6 +190,23 @@ class Source:
             )
         return found
 
+    def put(self, path: str, blocks: Callable[[], Iterable[bytes]]) -> None:
+        """Writes a file, which appears whole. `blocks` gives its bytes, for each attempt."""
+
+        def write() -> None:
+            file = self._fs.open(self._place(path), "wb")
+            try:
+                for block in blocks():
+                    file.write(block)
+            except BaseException:  # its end would make a file of the part
+                with contextlib.suppress(Exception):
+                    file.discard()
+                file.closed = True
+                raise
+            file.close()
+
+        self._try(path, write, "write")
+
     # --- paths
 
     def _place(self, path: str) -> str:
@@ -203,7 +232,7 @@ class Source:
 
     # --- failures
 
-    def _try(self, path: str, work: Callable[[], _Answer]) -> _Answer:
+    def _try(self, path: str, work: Callable[[], _Answer], verb: str = "read") -> _Answer:
         pause = _FIRST_PAUSE
         for attempt in range(1, _ATTEMPTS + 1):
             try:
@@ -215,9 +244,9 @@ class Source:
             except Exception as error:
                 if attempt == _ATTEMPTS or _is_final(error):
                     times = f", {attempt} times" if attempt > 1 else ""
-                    verb = "read" if path else "open dump"
+                    what = verb if path else "open dump"
                     why = self.address.clean(_reason(error, self.address, times))
-                    raise RemoteError(f"cannot {verb} '{self.shown(path)}': {why}") from None
+                    raise RemoteError(f"cannot {what} '{self.shown(path)}': {why}") from None
             time.sleep(pause)
             pause *= 2
         raise AssertionError

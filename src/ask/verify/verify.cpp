@@ -29,6 +29,7 @@
 #include "read/catalog/dump_tree.h"
 #include "read/catalog/find_dumps.h"
 #include "read/catalog/growing_rank.h"
+#include "read/catalog/rank_parts.h"
 #include "read/catalog/statistic_table.h"
 #include "read/measure/measure.h"
 
@@ -509,8 +510,14 @@ IssueKind kind_of(ProblemKind kind) {
   return IssueKind::damaged;
 }
 
-void add_problems(const Catalog& catalog, Verification& report) {
-  for (const CatalogProblem& problem : catalog.problems) {
+VerifiedRank verify_one(const CatalogRank& rank, const VerifyOptions& options, Verification& report) {
+  return rank.has_journal ? RankVerifier(rank, options, report).verify() : verify_tree(rank, report);
+}
+
+}  // namespace
+
+void add_problems(const std::vector<CatalogProblem>& problems, Verification& report) {
+  for (const CatalogProblem& problem : problems) {
     if (!problem.is_lost && problem.kind == ProblemKind::damaged) continue;  // a remark: a graph of another batch
     const bool is_journal = problem.path.filename() == "journal";            // a torn table is found again, by its end
     const bool may_read = ::access(problem.path.c_str(), R_OK) == 0;
@@ -520,16 +527,26 @@ void add_problems(const Catalog& catalog, Verification& report) {
   }
 }
 
-}  // namespace
+VerifiedAlone verify_rank(const JournalPlace& place, const VerifyOptions& options) {
+  const Catalog catalog = open_rank(place);
+  VerifiedAlone alone;
+  add_problems(catalog.problems, alone.report);
+  alone.problems = alone.report.issues.size();
+  for (const CatalogRank& rank : catalog.ranks) {
+    if (options.rank && *options.rank != rank.rank) continue;
+    alone.report.ranks.push_back(verify_one(rank, options, alone.report));
+  }
+  return alone;
+}
 
-Result<Verification> verify_dump(const fs::path& path, const VerifyOptions& options) {
+Result<Verification> verify_whole(const fs::path& path, const VerifyOptions& options) {
   const Result<Catalog> catalog = open_catalog(path);
   if (!catalog) return catalog.error();
   Verification report;
-  add_problems(*catalog, report);
+  add_problems(catalog->problems, report);
   for (const CatalogRank& rank : catalog->ranks) {
     if (options.rank && *options.rank != rank.rank) continue;
-    report.ranks.push_back(rank.has_journal ? RankVerifier(rank, options, report).verify() : verify_tree(rank, report));
+    report.ranks.push_back(verify_one(rank, options, report));
   }
   if (options.ranks) verify_calls_of_ranks(*catalog, report);
   return report;

@@ -4,11 +4,14 @@
 //   for (const Issue& issue : report->issues) ...
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <vector>
 
 #include "contract/command_answers.h"
+#include "read/catalog/find_dumps.h"
 #include "sonde/result.h"
 
 namespace sonde {
@@ -21,7 +24,20 @@ struct VerifyOptions {
   bool ranks = false;
 };
 
-// Fails like open_catalog.
+// Fails like open_catalog. Holds one rank after the other in memory, where the dump can be read so and `ranks` is not asked.
 Result<Verification> verify_dump(const std::filesystem::path& path, const VerifyOptions& options = {});
+
+// The same with the catalog of the whole dump in memory.
+Result<Verification> verify_whole(const std::filesystem::path& path, const VerifyOptions& options);
+
+// A rank by itself (verify_parts.h joins them), without what `ranks` asks.
+struct VerifiedAlone {
+  Verification report;       // without VerifiedRank::dump; of a rank that is not asked for the first issues alone
+  std::size_t problems = 0;  // the first issues: of a whole dump those of all ranks come before the others
+};
+VerifiedAlone verify_rank(const JournalPlace& place, const VerifyOptions& options);
+
+// Problems of reading a dump, as issues.
+void add_problems(const std::vector<CatalogProblem>& problems, Verification& report);
 
 }  // namespace sonde

@@ -359,8 +359,8 @@ std::string_view TextPool::keep_unique(std::string_view text) {
 namespace {
 
 // A problem has its path in a separate field.
-void shorten_problems(Catalog& catalog) {
-  for (CatalogProblem& problem : catalog.problems) {
+void shorten(std::vector<CatalogProblem>& problems) {
+  for (CatalogProblem& problem : problems) {
     const std::string start = "cannot read '" + problem.path.string() + "': ";
     if (problem.message.starts_with(start)) problem.message.erase(0, start.size());
   }
@@ -389,6 +389,7 @@ RankPlaces rank_places(const fs::path& real) {
   if (!fs::is_directory(real, error) || !inside_of(real).ranks.empty()) return {};
   Findings found = find_dumps(real, true);
   if (!found.steps.empty() || !found.msprobe.empty() || !found.loose.empty()) return {};
+  shorten(found.problems);
   return {std::move(found.journals), std::move(found.problems)};
 }
 
@@ -396,7 +397,7 @@ Catalog open_rank(const JournalPlace& place) {
   Catalog catalog;
   catalog.path = place.directory;
   read_rank(place, {}, place.directory, catalog);
-  shorten_problems(catalog);
+  shorten(catalog.problems);
   return catalog;
 }
 
@@ -459,7 +460,7 @@ Result<Catalog> open_catalog(const fs::path& path, const ReadProgress& progress)
     for (CatalogStep& step : rank.steps) without_sources.push_back(&step);
   }
   Threads().for_each(without_sources.size(), [&](std::size_t i) { add_likely_sources(*without_sources[i]); });
-  shorten_problems(catalog);
+  shorten(catalog.problems);
   return catalog;
 }
 

@@ -1,4 +1,4 @@
-"""A part of the ranks of a dump, indexed by a worker on any machine (engines.py)."""
+"""A part of the ranks of a dump, worked on by a verb on any machine (engines.py)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Part = dict[str, Any]
 Outcome = dict[str, Any]
 
 
-def index_part(part: Part, place: str) -> Outcome:
-    """Indexes the ranks of a part on this machine."""
+def do_part(part: Part, place: str) -> Outcome:
+    """Does the work of the part's verb on its ranks, on this machine."""
     for rank in part["ranks"]:
         directory = os.path.join(part["dump"], rank)
         if not os.path.isdir(directory):
@@ -27,8 +27,8 @@ def index_part(part: Part, place: str) -> Outcome:
     chosen = [word for rank in part["ranks"] for word in ("--dir", rank)]
     with tempfile.TemporaryDirectory() as scratch:
         out = part["out"] if os.path.exists(part["token"]) else scratch
-        indexing = [native_command(), "index", part["dump"], *chosen, "--out", out]
-        done = subprocess.run(indexing, capture_output=True, text=True, check=False)
+        working = [native_command(), *part["verb"], part["dump"], *chosen, "--out", out]
+        done = subprocess.run(working, capture_output=True, text=True, check=False)
         files = {path.name: path.read_bytes() for path in Path(scratch).iterdir()}
     failed = done.stderr.strip().removeprefix("sonde: error: ") if done.returncode != 0 else ""
     return {"done": len(part["ranks"]), "files": files, "failed": failed}

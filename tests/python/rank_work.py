@@ -1,0 +1,155 @@
+"""A dump of many ranks from two that were recorded, and its verbs on executors, Dask and Ray, with a worker killed."""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+import time
+
+import conftest
+import pytest
+import ranks
+
+TRAINING = (
+    ranks.DISTRIBUTED
+    + """
+    for step in range(4):
+        data = torch.ones(3, 2)
+        if rank == 1 and step == 2:
+            data = data * float("inf") * 0
+        loss = net(data).sum()
+        optimizer.zero_grad()
+        loss.backward()
+        for parameter in net.parameters():
+            dist.all_reduce(parameter.grad)
+        optimizer.step()
+    """
+)
+
+
+def grown(two, dump, count):
+    """A dump of more ranks, from two that were recorded, with times an hour ago."""
+    for rank in range(count):
+        shutil.copytree(two / f"rank_{min(rank, 1)}" if rank < 2 else two / "rank_0", dump / f"rank_{rank}")
+    return aged(dump)
+
+
+def aged(dump):
+    """As if it had been written an hour ago: it is not taken for one that is being recorded."""
+    then = time.time() - 3600
+    for path in [dump, *dump.rglob("*")]:
+        os.utime(path, (then, then))
+    return dump
+
+
+def environment(cache, index="auto"):
+    return {"PATH": os.environ["PATH"], "XDG_CACHE_HOME": str(cache), "SONDE_INDEX": index, "HOME": str(cache)}
+
+
+def said(cache, *arguments, index="auto"):
+    done = subprocess.run(
+        [conftest.CLI, *map(str, arguments)],
+        env=environment(cache, index),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def children_of(pid):
+    found = []
+    for entry in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{entry}/stat") as file:
+                if int(file.read().rsplit(")", 1)[1].split()[1]) == pid:
+                    found.append(int(entry))
+        except (OSError, ValueError, IndexError):
+            continue
+    return found
+
+
+_PROGRAM = """
+    import concurrent.futures, json, os, signal, sys, threading, time
+    from pathlib import Path
+    import sonde
+
+    killers = []
+
+    def kill_one(processes):
+        def wait():
+            while not any(Path(os.environ["XDG_CACHE_HOME"]).rglob(WORK)):
+                time.sleep(0.001)
+            os.kill(processes[0], signal.SIGKILL)
+        killers.append(threading.Thread(target=wait, daemon=True))
+        killers[0].start()
+
+    def answer(dump, engine):
+        found = QUESTION
+        for killer in killers:
+            killer.join(1)
+            assert not killer.is_alive(), "nothing was killed"
+        return repr((str(found), repr(found), json.dumps(dict(found.document))))
+"""
+
+
+def program_of(question, work):
+    """The begin of a program: `answer(dump, engine)` asks, and a worker is killed when a file like `work` is there."""
+    return textwrap.dedent(_PROGRAM.replace("QUESTION", question).replace("WORK", repr(work)))
+
+
+def python_says(cache, source, *arguments):
+    done = subprocess.run(
+        [sys.executable, "-c", source, *map(str, arguments)],
+        env={**os.environ, **environment(cache), "TMPDIR": str(cache), "RAY_TMPDIR": "/tmp"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip().splitlines()[-1], done.stderr
+
+
+def on_engine(engine, killed, program):
+    """A program that prints the answer of an engine."""
+    kill = f"kill_one({_PROCESSES[engine]})" if killed else ""
+    return program + textwrap.dedent(_ENGINES[engine]).replace("KILL", kill)
+
+
+def needs(package):
+    return pytest.mark.skipif(importlib.util.find_spec(package) is None, reason=f"{package} is not installed")
+
+
+_ENGINES = {
+    "executor": """
+        if __name__ == "__main__":
+            with concurrent.futures.ProcessPoolExecutor(2) as pool:
+                list(pool.map(abs, range(8)))
+                KILL
+                print(answer(sys.argv[1], pool))
+        """,
+    "dask": """
+        import distributed
+        if __name__ == "__main__":
+            with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+                os.environ["DASK_SCHEDULER_ADDRESS"] = cluster.scheduler_address
+                KILL
+                print(answer(sys.argv[1], "dask"))
+        """,
+    "ray": """
+        import ray
+        ray.init(num_cpus=2, log_to_driver=False, include_dashboard=False)
+        KILL
+        print(answer(sys.argv[1], "ray"))
+        """,
+}
+_PROCESSES = {
+    "executor": "list(pool._processes)",
+    "dask": "[worker.pid for worker in cluster.workers.values()]",
+    "ray": "[ray.get(ray.remote(lambda: os.getpid()).remote())]",
+}
+CLUSTERS = [pytest.param("dask", marks=needs("distributed")), pytest.param("ray", marks=needs("ray"))]
