@@ -105,15 +105,15 @@ std::optional<Culprit> weight_in_wrong_order(const Pool& target, const Pool& gol
     const std::optional<Product> product = product_of(target, judgement, op, roots);
     if (!product || !is_golden_in_another_order(target, golden, judgement, *product)) continue;
     const std::uint32_t other = judgement.relations[product->weight].golden();
-    return Culprit{
-        .op = op,
-        .weight = product->weight,
-        .golden = other,
-        .uncertain = true,
-        .was_lost = true,
-        .what = fmt::format("has the elements of golden {} in another order than that of the data: in one of the others "
-                            "the product is golden",
-                            golden.name_of(other))};
+    return Culprit{.op = op,
+                   .weight = product->weight,
+                   .golden = other,
+                   .uncertain = true,
+                   .was_lost = true,
+                   .what = fmt::format(
+                       "has the elements of golden {} in another order than that of the data: in one of the others "
+                       "the product is golden",
+                       golden.name_of(other))};
   }
   return std::nullopt;
 }
