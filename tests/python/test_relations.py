@@ -217,6 +217,7 @@ NAMED_OF_VISITORS = {
         ("gemma", "heads_in_turn"),
         ("qwen", "norms_exchanged"),
         ("retention", "sigmoid"),
+        ("speech", "kernel_norm"),
     ],
 }
 
@@ -224,7 +225,7 @@ NAMED_OF_VISITORS = {
 @pytest.mark.parametrize(
     ("folder", "named", "least"),
     [
-        ("visitors", NAMED_OF_VISITORS, {"tensors": 31, "statistics": 21}),
+        ("visitors", NAMED_OF_VISITORS, {"tensors": 31, "statistics": 22}),
         ("newcomers", NAMED_OF_NEWCOMERS, {"tensors": 29, "statistics": 23}),
         ("latecomers", NAMED_OF_LATECOMERS, {"tensors": 33, "statistics": 23}),
     ],

@@ -63,10 +63,8 @@ class Weights {
       }
       if (data == kNoOp) continue;
       if (!all_data_good) {
-        if (target_.has_values()) {
-          look_behind_moves(op);
-          continue;
-        }
+        look_behind_moves(op);
+        if (target_.has_values()) continue;
         look_at_sums(op, data);
         look_at_patches(op, unfolded_from(data));
         continue;

@@ -296,7 +296,7 @@ void add_patches(Program& program, bool are_channels_last, bool is_kernel_turned
   const Values weight = is_kernel_turned ? channels_last(kernel) : kernel;
   const char* scope = are_channels_last ? kPort : "Default/net";
   const std::string last = are_channels_last ? "(4,6)" : "(4,2,3)";
-  // What made the patches has no counterpart.
+  // The golden run has no such patches.
   auto given = program.add(are_channels_last ? "unfold" : "cat", {Program::parameter("data-0", {1, 2}, "(2)")}, own,
                            are_channels_last ? "(5,6)" : "(5,2,3)", scope);
   const Values y = linear(own, weight, kPatch), z = each(y, tanh_of);
