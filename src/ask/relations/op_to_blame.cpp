@@ -14,12 +14,12 @@
 #include "ask/relations/order_of_parts.h"
 #include "ask/relations/regions.h"
 #include "ask/relations/repeated_lines.h"
+#include "ask/relations/roots_of_weights.h"
 #include "ask/relations/rows_apart.h"
 #include "ask/relations/search.h"
 #include "ask/relations/standings.h"
 #include "ask/relations/steps_apart.h"
 #include "ask/relations/tokens_apart.h"
-#include "ask/relations/weights_apart.h"
 #include "read/operators/op_nature.h"
 
 namespace sonde {

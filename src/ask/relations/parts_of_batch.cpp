@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "ask/relations/numbers_apart.h"
+#include "ask/relations/roots_of_weights.h"
 #include "ask/relations/search.h"
-#include "ask/relations/weights_apart.h"
 #include "read/measure/values.h"
 #include "read/operators/op_nature.h"
 

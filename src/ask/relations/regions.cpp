@@ -7,8 +7,8 @@
 #include <tuple>
 #include <utility>
 
+#include "ask/relations/roots_of_weights.h"
 #include "ask/relations/standings.h"
-#include "ask/relations/weights_apart.h"
 #include "read/operators/op_nature.h"
 
 namespace sonde {

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "ask/relations/regions.h"
+#include "ask/relations/roots_of_weights.h"
 #include "ask/relations/standings.h"
-#include "ask/relations/weights_apart.h"
 #include "read/operators/op_nature.h"
 
 namespace sonde {

@@ -4,105 +4,52 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "ask/relations/biases_apart.h"
 #include "ask/relations/data_apart.h"
 #include "ask/relations/element_order.h"
 #include "ask/relations/norm_behind.h"
 #include "ask/relations/order_by_product.h"
 #include "ask/relations/order_of_parts.h"
-#include "ask/relations/orders_of_weights.h"
 #include "ask/relations/partial_weights.h"
 #include "ask/relations/repeated_lines.h"
 #include "ask/relations/standings.h"
+#include "ask/relations/weight_culprits.h"
 #include "ask/relations/weights_by_name.h"
+#include "ask/relations/weights_of_layers.h"
 #include "read/operators/op_family.h"
 
 namespace sonde {
 
 namespace {
 
-// By statistics: its output has those of its input, as a view of another kind has.
-bool have_same_numbers(const Pool& pool, const PoolOp& op) {
-  if (op.outputs.size() != 1) return false;
-  const TensorPrint &a = pool.tensors[op.inputs[0]].print, &b = pool.tensors[op.outputs[0]].print;
-  return a.count == b.count && a.whole.norm == b.whole.norm && a.whole.sum == b.whole.sum && a.min == b.min &&
-         a.max == b.max;
-}
-
-}  // namespace
-
-std::vector<std::uint32_t> roots_of(const Pool& pool, const std::vector<char>& is_weight) {
-  std::vector<std::uint32_t> roots(pool.tensors.size(), kNoOp);
-  for (std::uint32_t i = 0; i < pool.tensors.size(); ++i) {
-    if (is_weight.empty() ? pool.tensors[i].is_weight() : is_weight[i] != 0) roots[i] = i;
-  }
-  const bool has_values = pool.has_values();
-  for (std::uint32_t i = 0; i < pool.ops.size(); ++i) {
-    const PoolOp& op = pool.ops[i];
-    if (op.inputs.size() != 1) continue;
-    if (!moves_or_casts(pool.op(i).kind) && (has_values || !have_same_numbers(pool, op))) continue;
-    for (const std::uint32_t output : op.outputs) roots[output] = roots[op.inputs[0]];
-  }
-  return roots;
-}
-
-namespace {
-
 class Weights {
  public:
   Weights(const Pool& target, const Pool& golden, const RelationJudgement& judgement)
-      : target_(target),
-        golden_(golden),
-        judgement_(judgement),
-        roots_(roots_of(target, judgement.is_weight)),
-        golden_roots_(roots_of(golden, {})),
-        orders_(target, golden, judgement),
-        first_(first_with_fractions()) {}
+      : all_(target, golden, judgement), biases_(all_) {}
 
   std::vector<Culprit> find() {
-    for (Culprit& culprit : weights_by_name(target_, golden_, judgement_)) {
-      if (known_.insert(*culprit.weight).second) found_.push_back(std::move(culprit));
-    }
-    if (std::optional<Culprit> turned = weight_in_wrong_order(target_, golden_, judgement_, roots_)) {
-      if (known_.insert(*turned->weight).second) found_.push_back(std::move(*turned));
-    }
-    find_lost_siblings();
-    find_lost_biases();
+    for (Culprit& culprit : weights_by_name(target_, golden_, judgement_)) all_.add(std::move(culprit));
+    const std::uint32_t first = all_.first_that_differs();
+    biases_.find_before(first);
     find_those_read_in_the_region();
-    find_outliers();
-    find_other_turns();
+    find_weights_unlike_other_layers(all_, first);
+    if (std::optional<Culprit> turned = weight_in_wrong_order(target_, golden_, judgement_, roots_))
+      all_.add(std::move(*turned));
     std::ranges::stable_sort(found_, {}, [](const Culprit& culprit) { return culprit.op; });
     return std::move(found_);
   }
 
  private:
-  // Indices do not count: they are often made in another way.
-  std::uint32_t first_with_fractions() const {
-    for (const std::uint32_t op : judgement_.target.ops) {
-      for (const std::uint32_t output : target_.ops[op].outputs) {
-        if (target_.tensors[output].has_fractions() && !is_good(output)) return op;
-      }
-    }
-    return judgement_.target.ops.front();
-  }
-
   const Relation& relation(std::uint32_t weight) const { return judgement_.relations[weight]; }
 
-  void add(std::uint32_t weight, std::uint32_t op, std::string what, std::optional<std::uint32_t> golden = {}) {
-    if (!known_.insert(weight).second) return;
-    Culprit culprit{.op = op, .weight = weight, .golden = golden, .group = {}, .what = std::move(what)};
-    if (!culprit.golden && relation(weight)) culprit.golden = relation(weight).golden();
-    found_.push_back(std::move(culprit));
-  }
-
-  bool is_good(std::uint32_t tensor) const { return judgement_.standings[tensor] == Standing::good; }
+  void add(std::uint32_t weight, std::uint32_t op, std::string what) { all_.add(weight, op, std::move(what)); }
+  bool is_good(std::uint32_t tensor) const { return all_.is_good(tensor); }
 
   // An operator whose data correspond and whose weight does not, or belongs to another golden operator.
   void find_those_read_in_the_region() {
@@ -116,10 +63,8 @@ class Weights {
       }
       if (data == kNoOp) continue;
       if (!all_data_good) {
-        if (target_.has_values()) {
-          look_behind_moves(op);
-          continue;
-        }
+        look_behind_moves(op);
+        if (target_.has_values()) continue;
         look_at_sums(op, data);
         look_at_patches(op, unfolded_from(data));
         continue;
@@ -160,7 +105,7 @@ class Weights {
     for (const std::uint32_t input : target_.ops[op].inputs) {
       const std::uint32_t weight = roots_[input];
       if (weight == kNoOp || !is_good(weight) || relation(weight).weak) continue;
-      if (add_of_other_sums(op, data, weight) || add_lost_sibling(op, weight)) continue;
+      if (biases_.add_of_other_sums(op, data, weight) || biases_.add_lost_sibling(op, weight)) continue;
       const auto theirs = weight_of_norm_behind(target_, golden_, judgement_, op, weight, roots_, golden_roots_);
       if (!theirs || says(weight, relation(weight).golden())) continue;
       add(weight, op,
@@ -182,7 +127,9 @@ class Weights {
     if (!is_good(weight)) return add_not_carried_over(op, weight);
     if (relation(weight).weak || relation(weight).kind == RelationKind::constant) return;
     if (!target_.has_values() && add_in_another_order(op, data, weight)) return;
-    if (add_lost_sibling(op, weight) || add_of_another_part(op, data, weight) || add_beside_another(op, weight)) return;
+    if (biases_.add_lost_sibling(op, weight) || biases_.add_of_another_part(op, data, weight) ||
+        biases_.add_beside_another(op, weight))
+      return;
     if (add_of_other_norm(op, data, weight) || add_of_written_norm(op, data, weight)) return;
     if (target_.op(op).kind != OpKind::contraction) return;
     // Golden operators that read the same data, with their weights.
@@ -287,71 +234,8 @@ class Weights {
   // The name of the weight ends as that of the golden one.
   bool says(std::uint32_t weight, std::uint32_t golden) const { return is_named_as(target_, weight, golden_, golden); }
 
-  // A bias that corresponds to nothing, and the result, or a part of it, is that of the golden product without a bias.
-  void find_lost_biases() {
-    for (std::uint32_t op = 0; op < first_; ++op) {
-      if (target_.op(op).kind != OpKind::contraction || target_.ops[op].outputs.empty()) continue;
-      for (const std::uint32_t input : target_.ops[op].inputs) {
-        const std::uint32_t weight = roots_[input];
-        const bool is_bias = weight != kNoOp && target_.tensors[weight].shape.size() == 1;
-        if (!is_bias || is_good(weight) || target_.tensors[weight].print.count == 0) continue;
-        if (lacks_bias(target_.ops[op].outputs[0]))
-          add(weight, op, "corresponds to no golden parameter, and a part of the result lacks the golden bias");
-      }
-    }
-  }
-
-  bool lacks_bias(std::uint32_t tensor) const {
-    std::vector<std::uint32_t> waiting{tensor};
-    constexpr std::size_t kMost = 32;
-    for (std::size_t i = 0; i < waiting.size() && i < kMost; ++i) {
-      const Relation& found = relation(waiting[i]);
-      if (found) {
-        const PoolTensor& golden = golden_.tensors[found.golden()];
-        if (golden.computed != nullptr && golden_.op(golden.op).kind == OpKind::contraction) return true;
-        continue;
-      }
-      for (const std::uint32_t reader : target_.tensors[waiting[i]].readers) {
-        if (!moves_or_casts(target_.op(reader).kind)) continue;
-        waiting.insert(waiting.end(), target_.ops[reader].outputs.begin(), target_.ops[reader].outputs.end());
-      }
-    }
-    return false;
-  }
-
-  // Also before the first operator that differs: the golden run adds the two at other places.
-  void find_lost_siblings() {
-    if (!target_.has_values()) return;
-    for (std::uint32_t op = 0; op < first_; ++op) {
-      if (target_.op(op).kind != OpKind::elementwise) continue;
-      for (const std::uint32_t input : target_.ops[op].inputs) {
-        const std::uint32_t weight = roots_[input];
-        if (weight != kNoOp && is_good(weight) && relation(weight) && !relation(weight).weak)
-          add_lost_sibling(op, weight);
-      }
-    }
-  }
-
   static std::ptrdiff_t weights_of(const Pool& pool, const std::vector<std::uint32_t>& roots, std::uint32_t op) {
     return std::ranges::count_if(pool.ops[op].inputs, [&](std::uint32_t input) { return roots[input] != kNoOp; });
-  }
-
-  // Statistics do not show which part of a golden weight it is: a sum of the product with it and a part of a bias has no
-  // golden counterpart.
-  bool add_of_other_sums(std::uint32_t op, std::uint32_t data, std::uint32_t bias) {
-    const std::uint32_t product = target_.tensors[data].op;
-    if (product == kNoOp || target_.op(product).kind != OpKind::contraction) return false;
-    if (target_.op(op).kind != OpKind::elementwise || !relation(bias).is_of_sums) return false;
-    std::uint32_t weight = kNoOp;
-    for (const std::uint32_t input : target_.ops[product].inputs) {
-      if (roots_[input] == kNoOp && !is_good(input)) return false;
-      if (roots_[input] != kNoOp && relation(roots_[input]).is_of_sums) weight = roots_[input];
-    }
-    if (weight == kNoOp || !are_read_together(relation(weight).golden(), relation(bias).golden())) return false;
-    add(weight, product,
-        fmt::format("is {}, and its product and the bias have no golden sum: it may be another part",
-                    relation_text(relation(weight), golden_)));
-    return true;
   }
 
   // To the product, where the golden operator does both; the sum corresponds to nothing, either.
@@ -437,90 +321,6 @@ class Weights {
     return a.count == b.count && a.min == b.min && a.max == b.max;
   }
 
-  // The golden operator reads two biases, and the target has one of them: it should have their sum.
-  bool add_lost_sibling(std::uint32_t op, std::uint32_t weight) {
-    const std::uint32_t own = relation(weight).golden();
-    if (target_.op(op).kind != OpKind::elementwise || relation(weight).kind == RelationKind::sum) return false;
-    for (const std::uint32_t reader : golden_.tensors[own].readers) {
-      // A norm does not add up those that it reads.
-      if (!judgement_.golden.has[reader] || golden_.op(reader).kind == OpKind::normalization) continue;
-      for (const std::uint32_t input : golden_.ops[reader].inputs) {
-        const PoolTensor& other = golden_.tensors[input];
-        const bool is_lost = input != own && other.is_weight() && !judgement_.met[input];
-        if (!is_lost || other.shape != golden_.tensors[own].shape || other.print.proves_nothing()) continue;
-        add(weight, op,
-            fmt::format("is golden {} alone; golden {}, which the golden {} reads too, was not carried over",
-                        name_of(relation(weight)), golden_.name_of(input), golden_.catalog_op(reader).op_type));
-        if (!found_.empty() && found_.back().weight == weight) found_.back().was_lost = !target_.has_values();
-        return true;
-      }
-    }
-    return false;
-  }
-
-  // A product with one part of a fused golden weight, to which a bias is added that is another part of the golden bias.
-  bool add_of_another_part(std::uint32_t op, std::uint32_t data, std::uint32_t bias) {
-    const std::uint32_t product = target_.tensors[data].op;
-    if (relation(bias).kind != RelationKind::cut || product == kNoOp) return false;
-    if (target_.op(op).kind != OpKind::elementwise || target_.op(product).kind != OpKind::contraction) return false;
-    const RelationPart& of_bias = relation(bias).parts.front();
-    for (const std::uint32_t input : target_.ops[product].inputs) {
-      const std::uint32_t weight = roots_[input];
-      if (weight == kNoOp || relation(weight).kind != RelationKind::cut) continue;
-      const RelationPart& of_weight = relation(weight).parts.front();
-      if (!are_read_together(of_weight.golden, of_bias.golden)) continue;
-      const bool is_one_part = of_weight.start == of_bias.start && of_weight.step == of_bias.step;
-      if (is_one_part || of_weight.count != of_bias.count) continue;
-      add(weight, product,
-          fmt::format("is {}, and the bias that is added is {}: another part", relation_text(relation(weight), golden_),
-                      relation_text(relation(bias), golden_)));
-      return true;
-    }
-    return false;
-  }
-
-  // A weight and a bias of one operator, each joined of golden ones, in another order: a part gets the bias of another.
-  bool add_beside_another(std::uint32_t op, std::uint32_t bias) {
-    const std::vector<RelationPart>& of_bias = relation(bias).parts;
-    if (relation(bias).kind != RelationKind::joined || relation(bias).is_of_sums) return false;
-    for (const std::uint32_t input : target_.ops[op].inputs) {
-      const std::uint32_t weight = roots_[input];
-      if (weight == kNoOp || weight == bias || target_.tensors[weight].shape.size() < 2) continue;
-      const std::vector<RelationPart>& of_weight = relation(weight).parts;
-      if (relation(weight).kind != RelationKind::joined || of_weight.size() != of_bias.size()) continue;
-      const auto are_apart = [&](std::size_t i) { return !are_read_together(of_weight[i].golden, of_bias[i].golden); };
-      const auto belongs = [&](const RelationPart& part) {
-        return std::ranges::any_of(
-            of_weight, [&](const RelationPart& other) { return are_read_together(other.golden, part.golden); });
-      };
-      std::size_t i = 0;
-      while (i < of_bias.size() && !are_apart(i)) ++i;
-      if (i == of_bias.size() || !std::ranges::all_of(of_bias, belongs)) continue;
-      const bool is_of_weight = is_in_golden_order(bias) && !is_in_golden_order(weight);
-      const std::uint32_t other = is_of_weight ? weight : bias;
-      add(other, op,
-          fmt::format("is {}, and what is read with it is {}: another order", relation_text(relation(other), golden_),
-                      relation_text(relation(is_of_weight ? bias : weight), golden_)));
-      return true;
-    }
-    return false;
-  }
-
-  // The golden run reads its parts one after the other.
-  bool is_in_golden_order(std::uint32_t weight) const {
-    const auto first_reader = [&](const RelationPart& part) {
-      const std::vector<std::uint32_t>& readers = golden_.tensors[part.golden].readers;
-      return readers.empty() ? kNoOp : readers.front();
-    };
-    return std::ranges::is_sorted(relation(weight).parts, {}, first_reader);
-  }
-
-  bool are_read_together(std::uint32_t a, std::uint32_t b) const {
-    const std::vector<std::uint32_t>&mine = golden_.tensors[a].readers, &theirs = golden_.tensors[b].readers;
-    return std::ranges::any_of(mine,
-                               [&](std::uint32_t reader) { return std::ranges::find(theirs, reader) != theirs.end(); });
-  }
-
   // The weight is transposed, or is not, unlike those of the same two types of operators whose results are good.
   bool is_turned_unlike_others(std::uint32_t op, std::uint32_t weight) const {
     const auto types_of = [&](std::uint32_t of, std::uint32_t read) {
@@ -548,9 +348,7 @@ class Weights {
     return is_turned && types == type + " " + type;
   }
 
-  std::string name_of(const Relation& relation) const {
-    return std::string(golden_.tensors[relation.golden()].of.tensor->parameter);
-  }
+  std::string name_of(const Relation& relation) const { return all_.name_of(relation); }
 
   // Also of its views and copies: they have other makers and the same values.
   std::vector<std::uint32_t> readers_of_same(std::uint32_t tensor, const PoolTensor& read) const {
@@ -571,115 +369,13 @@ class Weights {
     return readers;
   }
 
-  std::uint32_t reader_of(std::uint32_t weight) const {
-    const std::vector<std::uint32_t>& readers = target_.tensors[weight].readers;
-    return readers.empty() ? 0 : readers.front();
-  }
-
-  // Weights of several axes that golden operators of one type read: one has them in another order than the others.
-  void find_other_turns() {
-    std::map<std::string, std::vector<std::uint32_t>> groups;
-    for (std::uint32_t i = 0; i < target_.tensors.size(); ++i) {
-      const PoolTensor& own = target_.tensors[i];
-      constexpr std::size_t kFewestAxes = 3;
-      if (!own.is_weight() || own.step != 0 || own.shape.size() < kFewestAxes) continue;
-      const Relation& found = relation(i);
-      if (found.kind != RelationKind::permuted || found.weak || own.readers.empty()) continue;
-      const std::vector<std::uint32_t>& readers = golden_.tensors[found.golden()].readers;
-      if (readers.empty()) continue;
-      groups[fmt::format("{} {}", golden_.catalog_op(readers.front()).op_type, own.shape.size())].push_back(i);
-    }
-    for (const auto& [type, weights] : groups) {
-      for (const std::uint32_t weight : weights) {
-        const auto is_other = [&](std::uint32_t other) {
-          return WeightOrders::turn_of(relation(other)) != WeightOrders::turn_of(relation(weight));
-        };
-        const std::ptrdiff_t others = std::ranges::count_if(weights, is_other);
-        const bool is_in_region = judgement_.target.has[reader_of(weight)] != 0;
-        if (2 * others < static_cast<std::ptrdiff_t>(weights.size()) || !is_in_region) continue;
-        add(weight, reader_of(weight),
-            fmt::format("is golden {} with its axes in another order than those of the other weights that golden {} "
-                        "operators read",
-                        name_of(relation(weight)), type.substr(0, type.find(' '))));
-        if (!found_.empty() && found_.back().weight == weight) found_.back().uncertain = true;
-      }
-    }
-  }
-
-  // A weight that has another form than its like in other layers, or holds one golden weight in another order.
-  void find_outliers() {
-    std::map<std::string, std::vector<std::uint32_t>> groups;
-    for (std::uint32_t i = 0; i < target_.tensors.size(); ++i) {
-      const PoolTensor& own = target_.tensors[i];
-      if (!judgement_.is_weight[i] || own.step != 0 || own.print.proves_nothing()) continue;
-      // Data have numbers for names.
-      const std::string name = own.is_weight() ? std::string(own.of.tensor->parameter) : name_of(relation(i));
-      groups[orders_.key_of(name, i)].push_back(i);
-      if (const std::string key = orders_.golden_key_of(name, i); !key.empty()) groups[key].push_back(i);
-    }
-    for (const auto& [pattern, weights] : groups) {
-      std::map<std::string, std::size_t> forms;
-      const bool by_last = WeightOrders::is_of_joined(pattern);
-      for (const std::uint32_t weight : weights) ++forms[orders_.form_of(weight, by_last)];
-      const auto usual = std::ranges::max_element(forms, {}, [](const auto& form) { return form.second; });
-      const bool is_tie = std::ranges::count(forms, usual->second, [](const auto& form) { return form.second; }) > 1;
-      if (weights.size() == 1) {
-        if (orders_.is_reordered(weights[0])) add_outlier(weights[0]);
-        if (orders_.exchanges_parts_of_axis(weights[0])) add_exchanged(weights[0]);
-        continue;
-      }
-      if (forms.size() == 1) continue;
-      if (is_tie) {
-        const std::size_t before = found_.size();
-        const auto is_other = [&](std::uint32_t weight) {
-          return orders_.is_reordered(weight) || orders_.exchanges_parts_of_axis(weight);
-        };
-        const bool is_only = std::ranges::count_if(weights, is_other) == 1;
-        const auto distance_of = [&](std::uint32_t weight) { return distance(weight); };
-        const std::uint32_t other =
-            is_only ? *std::ranges::find_if(weights, is_other) : *std::ranges::min_element(weights, {}, distance_of);
-        add_outlier(other);
-        if (found_.size() > before) found_.back().uncertain = true;
-        continue;
-      }
-      for (const std::uint32_t weight : weights) {
-        if (orders_.form_of(weight, by_last) != usual->first && relation(weight)) add_outlier(weight);
-      }
-    }
-  }
-
-  void add_exchanged(std::uint32_t weight) {
-    add(weight, reader_of(weight),
-        fmt::format("is golden {} with its axes in another order: two that are one axis of it are exchanged",
-                    name_of(relation(weight))));
-    if (!found_.empty() && found_.back().weight == weight) found_.back().uncertain = true;
-  }
-
-  // From the weight's reader to the first operator that differs. One that is read after it cannot be the cause.
-  std::uint32_t distance(std::uint32_t weight) const {
-    const std::uint32_t reader = reader_of(weight);
-    return reader <= first_ ? first_ - reader : 0x40000000 + reader - first_;
-  }
-
-  void add_outlier(std::uint32_t weight) {
-    if (orders_.exchanges_parts_of_axis(weight)) return add_exchanged(weight);
-    // Sums that only begin are found before it: the operator that is named decides.
-    if (!relation(weight) || (reader_of(weight) > first_ && !orders_.is_reordered(weight))) return;
-    add(weight, reader_of(weight),
-        "is " + relation_text(relation(weight), golden_) + ": another order than in the other layers");
-    if (orders_.is_reordered(weight) && !found_.empty() && found_.back().weight == weight) {
-      found_.back().what = "is " + relation_text(relation(weight), golden_) + ": in another order";
-    }
-  }
-
-  const Pool& target_;
-  const Pool& golden_;
-  const RelationJudgement& judgement_;
-  const std::vector<std::uint32_t> roots_, golden_roots_;
-  const WeightOrders orders_;
-  const std::uint32_t first_;
-  std::set<std::uint32_t> known_;
-  std::vector<Culprit> found_;
+  WeightCulprits all_;
+  BiasesApart biases_;
+  const Pool& target_ = all_.target;
+  const Pool& golden_ = all_.golden;
+  const RelationJudgement& judgement_ = all_.judgement;
+  const std::vector<std::uint32_t>&roots_ = all_.roots, &golden_roots_ = all_.golden_roots;
+  std::vector<Culprit>& found_ = all_.found;
 };
 
 }  // namespace

@@ -10,7 +10,4 @@ namespace sonde {
 // Of a judgement whose regions are known: the weights to blame, in the order of their readers.
 std::vector<Culprit> weights_to_blame(const Pool& target, const Pool& golden, const RelationJudgement& judgement);
 
-// By tensor of a pool: the weight that it is a view or copy of; kNoOp: none. `is_weight` by tensor; empty: parameters.
-std::vector<std::uint32_t> roots_of(const Pool& pool, const std::vector<char>& is_weight);
-
 }  // namespace sonde

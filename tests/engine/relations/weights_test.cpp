@@ -278,5 +278,44 @@ TEST(RelationsOfWeights, OneThatWasLeftAsItBeganIsNamed) {
   }
 }
 
+// Patches of 2 channels and 3 pixels, as a library has them, or with the channels last, and a kernel of 4.
+constexpr std::size_t kPatches = 5, kPatch = 6;
+
+Values channels_last(const Values& all) {
+  Values turned;
+  for (std::size_t row = 0; row < all.size() / kPatch; ++row) {
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(row * kPatch);
+    turned = joined(turned, transposed({begin, begin + kPatch}, 2));
+  }
+  return turned;
+}
+
+void add_patches(Program& program, bool are_channels_last, bool is_kernel_turned) {
+  const Values patches = numbers(kPatches * kPatch, 91), kernel = numbers(4 * kPatch, 92);
+  const Values own = are_channels_last ? channels_last(patches) : patches;
+  const Values weight = is_kernel_turned ? channels_last(kernel) : kernel;
+  const char* scope = are_channels_last ? kPort : "Default/net";
+  const std::string last = are_channels_last ? "(4,6)" : "(4,2,3)";
+  // The golden run has no such patches.
+  auto given = program.add(are_channels_last ? "unfold" : "cat", {Program::parameter("data-0", {1, 2}, "(2)")}, own,
+                           are_channels_last ? "(5,6)" : "(5,2,3)", scope);
+  const Values y = linear(own, weight, kPatch), z = each(y, tanh_of);
+  auto one = program.add(are_channels_last ? "matmul" : "conv1d", {given, Program::parameter("kernel", weight, last)},
+                         y, "(5,4)", scope);
+  auto two = program.add(are_channels_last ? "bend" : "tanh", {one}, z, "(5,4)", scope);
+  program.add(are_channels_last ? "pow" : "square", {two}, each(z, square), "(5,4)", scope);
+}
+
+TEST(RelationsOfWeights, OneInAnotherOrderThanTheDataIsNamedByTheProductThatItShouldGive) {
+  Program golden, healthy, target;
+  add_patches(golden, false, false);
+  add_patches(healthy, true, true);
+  add_patches(target, true, false);
+  EXPECT_EQ(answer(related(healthy, golden)), "clean");
+  const std::string said = answer(related(target, golden));
+  EXPECT_EQ(said.substr(0, 16), "parameter kernel") << said;
+  EXPECT_NE(said.find("in another order than that of the data"), std::string::npos) << said;
+}
+
 }  // namespace
 }  // namespace sonde
