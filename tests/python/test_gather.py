@@ -1,13 +1,18 @@
 """`sonde gather`: ranks from hosts, disks and object storage in one directory, checked; what breaks off goes on."""
 
+import functools
 import hashlib
+import http.server
+import io
 import json
 import os
 import pathlib
 import shutil
 import struct
 import sys
+import threading
 import time
+import urllib.parse
 
 import pytest
 import ranks
@@ -155,7 +160,7 @@ def test_a_transfer_that_was_killed_goes_on(nodes, gather, tmp_path):
     assert there.status == 0, there
     assert contents(tmp_path / "run7") == contents(nodes / "node0/run7")
     assert answer(there)["sources"][0]["fetched"] <= answer(there)["sources"][0]["files"] - begun + 1
-    assert not list((tmp_path / "run7").rglob(".sonde-partial"))
+    assert not list((tmp_path / "run7").rglob(".sonde-partial*"))
 
 
 @needs_rsync
@@ -445,6 +450,46 @@ def test_credentials_are_neither_printed_nor_written(s3, from_s3, tmp_path):
         assert "hushhush" not in text
     for path in pathlib.Path(tmp_path).rglob("*"):
         assert not path.is_file() or path.name == "shell.log" or b"hushhush" not in path.read_bytes(), path
+
+
+class HidingServer(http.server.SimpleHTTPRequestHandler):
+    """Its lists have no names that begin with a dot."""
+
+    def list_directory(self, path):
+        names = sorted(entry.name + "/" * entry.is_dir() for entry in os.scandir(path) if entry.name[0] != ".")
+        page = "".join(f'<a href="{urllib.parse.quote(name)}">{name}</a>' for name in names).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(page)))
+        self.end_headers()
+        return io.BytesIO(page)
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_web_server_that_hides_journals_gives_them_and_its_changes_are_seen(nodes, gather, tmp_path):
+    shutil.copytree(nodes / "node0/run7", tmp_path / "web/run7")
+    handler = functools.partial(HidingServer, directory=str(tmp_path / "web"))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}/run7"
+    try:
+        for rank in (url, f"{url}/rank_1"):
+            into = tmp_path / rank[-6:]
+            done = gather(rank, into, "--json")
+            assert (done.status, answer(done)["problems"]) == (0 if rank == url else 1, []), done
+            got, there = contents(into), contents(nodes / "node0/run7")
+            assert {path: there[path] for path in got} == got
+            assert "rank_1/.dump_metadata/sonde/journal" in got
+        table = next((tmp_path / "web/run7/rank_0").rglob("statistic.csv"))
+        table.chmod(0o600)
+        table.write_bytes(table.read_bytes().swapcase())
+        again = gather(url, tmp_path / url[-6:], "--json")
+    finally:
+        server.shutdown()
+    assert answer(again)["sources"][0]["fetched"] == 1
+    assert contents(tmp_path / url[-6:])[str(table.relative_to(tmp_path / "web/run7"))] == table.read_bytes()
 
 
 @needs_rsync

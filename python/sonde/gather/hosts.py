@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -81,10 +82,13 @@ class HostSource:
         done = Fetched()
         into = [self._remote(self._path), f"{to / self._below}/"]
         copying = [*self._copying, *(["--checksum"] if checksum else [])]
-        for line in self._rsync([*copying, f"--partial-dir={_PARTIAL}", "--out-format=%i %l"], into, progress):
-            if line.startswith(">f"):
-                done.files += 1
-                done.bytes += int(line.split()[-1])
+        # An rsync that is killed leaves files there, and not beside the dump's.
+        with tempfile.TemporaryDirectory(prefix=".sonde-gathering-", dir=to.resolve()) as aside:
+            transfer = [*copying, f"--partial-dir={_PARTIAL}", f"--temp-dir={aside}", "--out-format=%i %l"]
+            for line in self._rsync(transfer, into, progress):
+                if line.startswith(">f"):
+                    done.files += 1
+                    done.bytes += int(line.split()[-1])
         for line in self._rsync([*copying, "--dry-run", "--out-format=%i %n"], into):
             change, _, name = line.partition(" ")
             if change[:2] in (">f", "hf", "cf"):
