@@ -179,7 +179,9 @@ std::optional<ShardCause> CauseSearch::call_with_another_number(std::uint32_t go
   const CallSite& site = step_.address(golden).site;
   if (label.state != State::found || site.place.kind != SiteKind::forward) return std::nullopt;
   const std::optional<WholeStep::Shown> shown = step_.shown(*label.where);
-  if (!shown || label.where->site.place != site.place || label.where->site.type != site.type) return std::nullopt;
+  const CallSite& there = label.where->site;  // its file may have another name
+  const bool is_there = there.place == site.place || (!site.module.empty() && there.module == site.module);
+  if (!shown || !is_there || there.type != site.type) return std::nullopt;
   const CatalogOp& op = *step_.ranks()[shown->rank].side->ops[shown->op].op;
   if (fractions_apart(op, *golden_.ops[golden].op).empty()) return std::nullopt;
   for (std::size_t i = 0; i < label.outputs.size(); ++i) {
