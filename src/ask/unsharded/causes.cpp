@@ -166,7 +166,8 @@ ShardCauses CauseSearch::find() {
       found.unfollowed.push_back(g);
       continue;
     }
-    if (std::optional<ShardCause> earlier = cause_by_factor(*cause)) cause = std::move(earlier);
+    std::optional<ShardCause> earlier = cause->is_unreduced ? std::nullopt : cause_by_factor(*cause);
+    if (earlier) cause = std::move(earlier);
     found.causes.push_back(std::move(*cause));
   }
   return found;
@@ -521,6 +522,7 @@ std::optional<ShardCause> CauseSearch::cause_of(std::uint32_t golden) const {
     }
     if (!joined.fits && is_part_of_mean(golden, input)) {
       cause.what = words_of_part(input);
+      cause.is_unreduced = true;
       continue;
     }
     const bool fits = joined.fits && !label.other_inputs.contains(input.tensor);
