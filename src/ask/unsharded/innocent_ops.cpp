@@ -32,7 +32,7 @@ std::optional<double> ratio_of_sizes(const TensorDifference& difference) {
   return std::nullopt;
 }
 
-// What is only moved keeps its size.
+// An op that only moves elements keeps their size.
 bool has_other_size(const TensorDifference& difference) {
   const std::optional<double> ratio = ratio_of_sizes(difference);
   return ratio && std::abs(*ratio - 1) > kSpacingsOfSize * coarser_spacing(difference);

@@ -1,6 +1,7 @@
 #include "ask/unsharded/unsharded.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
