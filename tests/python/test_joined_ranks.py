@@ -126,10 +126,50 @@ EXPERTS = (
 )
 
 
-def on_one_process(directory, source):
+# The program, or a hook of DistributedDataParallel, exchanges the gradients.
+EXCHANGED = (
+    DISTRIBUTED
+    + """
+    world, fault = int(os.environ["WORLD_SIZE"]), FAULT
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8, eps=1.1e-5 if fault == "eps" else 1e-5), nn.Linear(8, 2))
+
+    def hook(_state, bucket):
+        part = bucket.buffer() / (world + (fault == "hook"))  # hook
+        return dist.all_reduce(part, async_op=True).get_future().then(lambda done: done.value()[0])
+
+    with_hook = WITH_HOOK and world > 1
+    model = net
+    if with_hook:
+        model = nn.parallel.DistributedDataParallel(net)
+        model.register_comm_hook(None, hook)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=0.01)
+    for step in range(3):
+        data = torch.randn(8, 4, generator=torch.Generator().manual_seed(step))
+        model(data.chunk(world)[rank]).square().mean().backward()  # eps
+        for parameter in net.parameters() if world > 1 and not with_hook else ():
+            if fault == "local" and step % 2 == 0:
+                continue
+            dist.all_reduce(parameter.grad)
+            parameter.grad /= world + (fault == "divisor")  # divisor
+        optimizer.step()  # local
+        optimizer.zero_grad()
+    print("trained", flush=True)
+    """
+)
+# Of each fault: the op that is named, and what is said about it.
+EXCHANGE_FAULTS = {
+    "eps": ("layer_norm", "is called with eps=1.1e-05, golden 1e-05"),
+    "hook": ("div", "has no counterpart in the golden dump"),
+    "divisor": ("div_", "has no counterpart in the golden dump"),
+    "local": ("lerp_", "has on each rank a part of a sum"),
+}
+
+
+def on_one_process(directory, source, saved_data="full"):
     (directory / "alone.py").write_text(textwrap.dedent(source).replace("dist.init_process_group", "# "))
     golden = directory / "golden"
-    command = [CLI, "run", "--out", golden, "--saved-data", "full", "--", *python(fresh=False), "alone.py"]
+    command = [CLI, "run", "--out", golden, "--saved-data", saved_data, "--", *python(fresh=False), "alone.py"]
     whole = run_in(directory, golden, *command, WORLD_SIZE=1, RANK=0, MEET="")
     assert whole.status == 0, whole.stderr
     return golden
@@ -150,6 +190,32 @@ def test_ranks_that_send_to_each_other_or_have_their_own_experts_are_joined(tmp_
             assert found.status == 1 and first.startswith("first difference: rank 1, step 1, log "), found.stdout
         else:
             assert found.status == 0 and "2 ranks are joined" in found.stdout, found.stdout
+
+
+@pytest.mark.parametrize("saved_data", ["full", "statistic"])
+def test_how_gradients_are_exchanged_and_a_number_of_a_call_are_compared(tmp_path, sonde, saved_data):
+    source = textwrap.dedent(EXCHANGED)
+    alone = EXCHANGED.replace("FAULT", '""').replace("WITH_HOOK", "False")
+    golden = on_one_process(tmp_path, alone, saved_data)
+    for fault, with_hook in [("", False), ("", True), *((fault, fault == "hook") for fault in EXCHANGE_FAULTS)]:
+        directory = tmp_path / f"{fault}-{with_hook}"
+        directory.mkdir()
+        program = EXCHANGED.replace("FAULT", repr(fault)).replace("WITH_HOOK", str(with_hook))
+        ranks = run_ranks(directory, program, saved_data=saved_data)
+        assert ranks.status == 0 and ranks.stdout.count("trained") == 2, ranks.stderr
+        found = sonde("compare", ranks.dump, golden)
+        if not fault:
+            assert found.status == 0 and "2 ranks are joined" in found.stdout, found.stdout
+            continue
+        line = next(n for n, text in enumerate(source.splitlines(), 1) if text.endswith(f"# {fault}"))
+        op, words = EXCHANGE_FAULTS[fault]
+        first = " ".join(found.stdout.splitlines()[:3])
+        assert first.startswith("first difference: rank ") and "step 0, " in first, found.stdout
+        if fault == "local" and saved_data == "statistic":  # statistics do not show parts of a mean
+            assert f"train.py:{line}:" in first, found.stdout
+            continue
+        expected = f", {op} " in first and words in first
+        assert expected and f"train.py:{line}:" in first, found.stdout
 
 
 def test_a_killed_rank_is_named_by_a_comparison_that_joins_the_ranks(tmp_path, sonde):

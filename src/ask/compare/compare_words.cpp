@@ -195,6 +195,12 @@ std::vector<std::string> numbers_apart(const CatalogOp& target, const CatalogOp&
   });
 }
 
+std::vector<std::string> fractions_apart(const CatalogOp& target, const CatalogOp& golden) {
+  return apart_where(target, golden, [](const Attribute& a, const Attribute& b) {
+    return !a.reals.empty() && a.reals.size() == b.reals.size();
+  });
+}
+
 std::vector<std::string> choices_apart(const CatalogOp& target, const CatalogOp& golden) {
   return apart_where(target, golden, [](const Attribute& a, const Attribute&) {
     return !is_form(a.name) || a.name.starts_with("dim") || a.name == "axis";

@@ -24,6 +24,8 @@ std::string axes_text(const TensorDifference& difference);
 std::vector<std::string> attributes_apart(const CatalogOp& target, const CatalogOp& golden);
 // Those of them that change results, not only shapes: numbers with a fraction, switches, modes.
 std::vector<std::string> numbers_apart(const CatalogOp& target, const CatalogOp& golden);
+// Numbers with a fraction: "eps=0.001, golden 1e-05".
+std::vector<std::string> fractions_apart(const CatalogOp& target, const CatalogOp& golden);
 // Those of them that decide which elements an op chooses.
 std::vector<std::string> choices_apart(const CatalogOp& target, const CatalogOp& golden);
 // Those that explain a difference of the size of rounding: numbers and modes that both calls give.

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ask/compare/compare_words.h"
 #include "ask/compare/factor.h"
 #include "ask/compare/maker_of_data.h"
+#include "ask/unsharded/innocent_ops.h"
 #include "ask/unsharded/left_out_ops.h"
 #include "ask/unsharded/op_evidence.h"
 #include "ask/unsharded/step_before.h"
@@ -31,6 +33,19 @@ bool is_weight(const CompareSide& side, const CompareInput& input) {
   return maker.kind == OpKind::copy && maker.inputs.size() == 1 && is_weight(side, maker.inputs.front());
 }
 
+// Of statistics of parts of a sum: a difference may go through.
+bool gives_means_of_sums(const WholeStep::Label& label) {
+  return std::ranges::any_of(label.outputs, [](const Joined& output) {
+    return output.fits && output.is_sum && output.difference.by == ComparedBy::statistics;
+  });
+}
+
+std::string words_of_part(const CompareInput& input) {
+  const std::string_view name = input.tensor->parameter;
+  return fmt::format("input.{}{}{} has on each rank a part of a sum", input.tensor->slot, name.empty() ? "" : " ",
+                     name);
+}
+
 class CauseSearch {
  public:
   explicit CauseSearch(const WholeStep& step);
@@ -42,13 +57,24 @@ class CauseSearch {
   bool is_good(const CompareInput& golden_input) const;
   bool has_effect(std::uint32_t golden) const;
   std::optional<ShardCause> cause_of(std::uint32_t golden) const;
+  std::optional<ShardCause> call_with_another_number(std::uint32_t golden) const;
   bool is_before_loss(const ShardCause& cause) const;
   std::optional<ShardCause> cause_by_factor(const ShardCause& cause) const;
   std::optional<ShardCause> with_factor(std::uint32_t golden, double factor) const;
   std::optional<ShardCause> before(std::uint32_t golden, const CompareInput& input, const Joined& joined) const;
-  void add_origins(std::size_t rank, const CompareInput& input, const ShardCause& cause, std::set<std::uint32_t>& seen,
-                   std::vector<std::uint32_t>& origins) const;
-  std::ptrdiff_t ops_that_compute(std::size_t rank, const std::set<std::uint32_t>& ops) const;
+  // Of the ops without a counterpart that lead to a rank's input: those that read what is right.
+  struct Origins {
+    std::size_t rank = 0;
+    bool guilty_alone = false;  // not those that do what a sharded run needs: then what is behind them
+    std::set<std::uint32_t> seen = {};
+    std::vector<std::uint32_t> ops = {};
+  };
+  Origins origins_of(std::size_t rank, const CompareInput& read, const ShardCause& cause, bool guilty_alone) const;
+  void add_origins(const CompareInput& input, const ShardCause& cause, Origins& origins) const;
+  bool drop_innocent(std::uint32_t maker, const ShardCause& cause, Origins& origins) const;
+  bool is_passed(std::uint32_t op, const ShardCause& cause, const Origins& origins) const;
+  void choose(const Origins& origins, ShardCause cause, int& best_weight, std::optional<ShardCause>& best) const;
+  std::ptrdiff_t ops_that_compute(const Origins& origins, const ShardCause& cause) const;
   bool is_more_than_golden(std::size_t rank, std::uint32_t op) const;
   std::optional<std::uint32_t> op_that_reads(std::size_t rank, std::uint32_t golden, const CompareInput& input) const;
   std::optional<ShardCause> in_step_before(std::size_t rank, const CompareInput& input, const ShardCause& cause) const;
@@ -56,9 +82,9 @@ class CauseSearch {
   bool is_on_all_ranks(std::size_t rank, std::uint32_t op) const;
   std::optional<ShardCause> collective_before(std::uint32_t golden, const CompareInput& input,
                                               const Joined& joined) const;
+  bool is_part_of_mean(std::uint32_t golden, const CompareInput& input) const;
   std::optional<ShardCause> parameter_before(const ShardCause& cause) const;
   std::optional<ShardCause> parameter_that_differs(std::size_t rank, std::uint32_t op, const CompareInput& input) const;
-  bool divides_like_micro_batches(std::size_t rank, std::uint32_t op) const;
   void show_other_rank(ShardCause& cause) const;
 
   const WholeStep& step_;
@@ -111,7 +137,8 @@ bool CauseSearch::has_effect(std::uint32_t golden) const {
     if (step_.address(at).site.place.kind == SiteKind::optimizer) return true;
     if (readers_[at].empty() && differs(at)) return true;
     for (const std::uint32_t reader : readers_[at]) {
-      if (step_.label(reader).state != State::found) waiting.push_back(reader);
+      if (step_.label(reader).state != State::found || gives_means_of_sums(step_.label(reader)))
+        waiting.push_back(reader);
       if (step_.hides_a_term(reader)) return true;
     }
   }
@@ -120,8 +147,13 @@ bool CauseSearch::has_effect(std::uint32_t golden) const {
 
 ShardCauses CauseSearch::find() {
   ShardCauses found;
+  std::set<CodePlace> called_otherwise;
   for (std::uint32_t g = 0; g < golden_.ops.size(); ++g) {
-    if (!differs(g)) continue;
+    if (!differs(g)) {
+      std::optional<ShardCause> call = call_with_another_number(g);
+      if (call && called_otherwise.insert(step_.address(g).site.place).second) found.causes.push_back(std::move(*call));
+      continue;
+    }
     if (!has_effect(g)) {
       found.harmless.push_back(g);
       continue;
@@ -134,10 +166,36 @@ ShardCauses CauseSearch::find() {
       found.unfollowed.push_back(g);
       continue;
     }
-    if (std::optional<ShardCause> earlier = cause_by_factor(*cause)) cause = std::move(earlier);
+    std::optional<ShardCause> earlier = cause->is_unreduced ? std::nullopt : cause_by_factor(*cause);
+    if (earlier) cause = std::move(earlier);
     found.causes.push_back(std::move(*cause));
   }
   return found;
+}
+
+// The result is the golden one as far as rounding shows, but the call has another number: the epsilon of a norm, the scale
+// of an attention. What loss and gradients are divided by depends on the number of ranks.
+std::optional<ShardCause> CauseSearch::call_with_another_number(std::uint32_t golden) const {
+  const WholeStep::Label& label = step_.label(golden);
+  const CallSite& site = step_.address(golden).site;
+  if (label.state != State::found || site.place.kind != SiteKind::forward) return std::nullopt;
+  const std::optional<WholeStep::Shown> shown = step_.shown(*label.where);
+  const CallSite& there = label.where->site;  // its file may have another name
+  const bool is_there = there.place == site.place || (!site.module.empty() && there.module == site.module);
+  if (!shown || !is_there || there.type != site.type) return std::nullopt;
+  const CatalogOp& op = *step_.ranks()[shown->rank].side->ops[shown->op].op;
+  if (fractions_apart(op, *golden_.ops[golden].op).empty()) return std::nullopt;
+  for (std::size_t i = 0; i < label.outputs.size(); ++i) {
+    const Joined& output = label.outputs[i];
+    const CatalogTensor* tensor = golden_.ops[golden].outputs[i];
+    const bool is_number = tensor->has_shape && tensor->shape.empty();
+    if (is_number || !output.possible || output.difference.equal || output.factor != 1) continue;
+    ShardCause cause{.kind = FindingKind::number, .golden = golden, .rank = shown->rank, .op = shown->op};
+    cause.golden_tensor = tensor;
+    cause.joined = output;
+    return cause;
+  }
+  return std::nullopt;
 }
 
 // An op of the forward pass that one side alone has, and that makes more than a number.
@@ -203,28 +261,42 @@ bool CauseSearch::is_right(std::size_t rank, std::uint32_t op, const CompareInpu
   return step_.join_read(rank, op, input, {golden_.rank, cause.golden_tensor}, kind).fits;
 }
 
-// Of the ops without a counterpart that lead to the input: those that read what is right.
-void CauseSearch::add_origins(std::size_t rank, const CompareInput& input, const ShardCause& cause,
-                              std::set<std::uint32_t>& seen, std::vector<std::uint32_t>& origins) const {
-  const CompareSide& side = *step_.ranks()[rank].side;
+bool CauseSearch::is_passed(std::uint32_t op, const ShardCause& cause, const Origins& origins) const {
+  return divides_like_micro_batches(step_, origins.rank, op) ||
+         (origins.guilty_alone && is_innocent(step_, origins.rank, op, cause.joined.difference));
+}
+
+bool CauseSearch::drop_innocent(std::uint32_t maker, const ShardCause& cause, Origins& origins) const {
+  if (origins.ops.empty() || origins.ops.back() != maker || !is_passed(maker, cause, origins)) return false;
+  origins.ops.pop_back();
+  return true;
+}
+
+void CauseSearch::add_origins(const CompareInput& input, const ShardCause& cause, Origins& origins) const {
+  const CompareSide& side = *step_.ranks()[origins.rank].side;
   const std::uint32_t maker = input.from;
-  if (maker == kNoOp || seen.size() > kLongestWay || !seen.insert(maker).second) return;
+  if (maker == kNoOp || origins.seen.size() > kLongestWay || !origins.seen.insert(maker).second) return;
   const CatalogTensor* made = side.output(maker, input.from_slot);
   if (step_.is_right(made) || step_.is_wrong(made)) return;
   bool any_right = false;
   for (const CompareInput& read : side.ops[maker].inputs) {
-    if (!read.is_read) continue;
-    if (is_weight(side, read)) continue;
-    if (is_right(rank, maker, read, cause)) {
+    if (!read.is_read || is_weight(side, read)) continue;
+    if (is_right(origins.rank, maker, read, cause)) {
       any_right = true;
     } else {
-      add_origins(rank, read, cause, seen, origins);
-      if (origins.empty() || origins.back() != read.from || !divides_like_micro_batches(rank, read.from)) continue;
-      origins.pop_back();
-      any_right = true;
+      add_origins(read, cause, origins);
+      if (drop_innocent(read.from, cause, origins)) any_right = true;
     }
   }
-  if (any_right) origins.push_back(maker);
+  if (any_right) origins.ops.push_back(maker);
+}
+
+CauseSearch::Origins CauseSearch::origins_of(std::size_t rank, const CompareInput& read, const ShardCause& cause,
+                                             bool guilty_alone) const {
+  Origins origins{.rank = rank, .guilty_alone = guilty_alone};
+  add_origins(read, cause, origins);
+  if (guilty_alone) drop_innocent(read.from, cause, origins);
+  return origins;
 }
 
 // The target calls ops of that type more often in that module than the golden run does. Two shardings have other ops
@@ -272,57 +344,58 @@ std::optional<ShardCause> CauseSearch::in_step_before(std::size_t rank, const Co
   return std::nullopt;
 }
 
-// As the loss of a micro-batch is divided by their number: no difference comes from it.
-bool CauseSearch::divides_like_micro_batches(std::size_t rank, std::uint32_t op) const {
-  const RankStep& of = step_.ranks()[rank];
-  if (step_.micro_batches() == 1 || !of.calls.address(op).site.module.empty()) return false;
-  return scales_by(1 / static_cast<double>(step_.micro_batches()), *of.rank, of.side->ops[op]);
-}
-
 // Of these ops: how many the golden run does not have, and that compute.
-std::ptrdiff_t CauseSearch::ops_that_compute(std::size_t rank, const std::set<std::uint32_t>& ops) const {
-  return std::ranges::count_if(ops, [&](std::uint32_t index) {
-    const CompareOp& op = step_.ranks()[rank].side->ops[index];
-    return !only_moves(op) && is_more_than_golden(rank, index) && !divides_like_micro_batches(rank, index);
+std::ptrdiff_t CauseSearch::ops_that_compute(const Origins& origins, const ShardCause& cause) const {
+  return std::ranges::count_if(origins.seen, [&](std::uint32_t index) {
+    const CompareOp& op = step_.ranks()[origins.rank].side->ops[index];
+    return !only_moves(op) && is_more_than_golden(origins.rank, index) && !is_passed(index, cause, origins);
   });
 }
 
-// The input differs, although the golden one's maker was found: the op behind those that are right. An op that only some
-// ranks have comes first, then one that computes.
+// An op that only some ranks have comes first, then one that computes.
+void CauseSearch::choose(const Origins& origins, ShardCause cause, int& best_weight,
+                         std::optional<ShardCause>& best) const {
+  const std::size_t rank = origins.rank;
+  for (const std::uint32_t op : origins.ops) {
+    const bool computes = step_.ranks()[rank].side->ops[op].kind != OpKind::copy;
+    if (origins.guilty_alone && !computes) continue;
+    const int weight = 1 + 2 * !is_on_all_ranks(rank, op) + computes;
+    if (weight <= best_weight || !is_more_than_golden(rank, op)) continue;
+    best_weight = weight;
+    cause.rank = rank;
+    cause.op = op;
+    // A view alone changes nothing, and of several ops any may be to blame.
+    cause.uncertain = !computes || ops_that_compute(origins, cause) > 1 || adds_up_ranks(step_, rank, op);
+    best = cause;
+  }
+}
+
+// The input differs, although the golden one's maker was found: the op behind those that are right.
 std::optional<ShardCause> CauseSearch::before(std::uint32_t golden, const CompareInput& input,
                                               const Joined& joined) const {
-  ShardCause cause{.kind = FindingKind::inserted, .golden = golden, .golden_tensor = input.tensor, .joined = joined};
-  std::optional<ShardCause> best;
-  int best_weight = 0;
+  const ShardCause cause{
+      .kind = FindingKind::inserted, .golden = golden, .golden_tensor = input.tensor, .joined = joined};
+  std::optional<ShardCause> best, guilty;
+  int best_weight = 0, guilty_weight = 0;
   for (const std::size_t rank : ranks_to_look_at(step_, golden, joined)) {
     const CompareInput* read = step_.input_at(rank, golden, input);
     if (read == nullptr) continue;
     if (read->from == kNoOp && !best) best = in_step_before(rank, *read, cause);
-    std::set<std::uint32_t> seen;
-    std::vector<std::uint32_t> origins;
-    add_origins(rank, *read, cause, seen, origins);
+    const Origins origins = origins_of(rank, *read, cause, false);
     if (joined.difference.different_non_finite > 0) {
       if (const std::optional<std::uint32_t> op =
-              first_not_finite(*step_.ranks()[rank].rank, *step_.ranks()[rank].side, seen)) {
-        cause.rank = rank;
-        cause.op = *op;
-        cause.uncertain = false;
-        return cause;
+              first_not_finite(*step_.ranks()[rank].rank, *step_.ranks()[rank].side, origins.seen)) {
+        ShardCause found = cause;
+        found.rank = rank;
+        found.op = *op;
+        return found;
       }
+    } else {
+      choose(origins_of(rank, *read, cause, true), cause, guilty_weight, guilty);
     }
-    for (const std::uint32_t op : origins) {
-      const bool computes = step_.ranks()[rank].side->ops[op].kind != OpKind::copy;
-      const int weight = 1 + 2 * !is_on_all_ranks(rank, op) + computes;
-      if (weight <= best_weight || !is_more_than_golden(rank, op)) continue;
-      best_weight = weight;
-      cause.rank = rank;
-      cause.op = op;
-      // A view alone changes nothing, and of several ops any may be to blame.
-      cause.uncertain = !computes || ops_that_compute(rank, seen) > 1;
-      best = cause;
-    }
+    choose(origins, cause, best_weight, best);
   }
-  return best;
+  return guilty ? guilty : best;
 }
 
 // A collective that made the input, which should have added up what the ranks have.
@@ -421,6 +494,14 @@ void CauseSearch::show_other_rank(ShardCause& cause) const {
   cause.op = (*calls)[where.first].last();
 }
 
+// The optimizer reads the gradient of each rank's own batch, which was neither added up nor divided.
+bool CauseSearch::is_part_of_mean(std::uint32_t golden, const CompareInput& input) const {
+  const Counterpart& with = *step_.label(golden).where;
+  if (step_.address(golden).site.place.kind != SiteKind::optimizer) return false;
+  const Joined mean = step_.join_input(golden, input, with, SiteKind::backward);
+  return mean.fits && mean.is_sum && mean.factor != 1 && mean.difference.by == ComparedBy::values;
+}
+
 std::optional<ShardCause> CauseSearch::cause_of(std::uint32_t golden) const {
   const WholeStep::Label& label = step_.label(golden);
   const CompareOp& op = golden_.ops[golden];
@@ -433,13 +514,16 @@ std::optional<ShardCause> CauseSearch::cause_of(std::uint32_t golden) const {
     if (!input.is_read || !input.tensor->recorded() || input.tensor->constant) continue;
     const Joined joined = step_.join_input(golden, input, *label.where);
     if (joined.fits && joined.is_sum) {
-      const std::string_view name = input.tensor->parameter;
-      cause.what = fmt::format("input.{}{}{} has on each rank a part of a sum", input.tensor->slot,
-                               name.empty() ? "" : " ", name);
+      cause.what = words_of_part(input);
       if (std::optional<ShardCause> collective = collective_before(golden, input, joined)) {
         collective->what = cause.what;
         return collective;
       }
+    }
+    if (!joined.fits && is_part_of_mean(golden, input)) {
+      cause.what = words_of_part(input);
+      cause.is_unreduced = true;
+      continue;
     }
     const bool fits = joined.fits && !label.other_inputs.contains(input.tensor);
     if (!joined.possible || fits || step_.noise().explains(input, joined)) continue;

@@ -16,6 +16,7 @@ struct ShardCause {
   std::uint32_t left_out = kNoOp;  // of kind `missing`: the golden op that the ranks do not have
   bool in_step_before = false;     // the op ran there
   bool uncertain = false;
+  bool is_unreduced = false;  // it reads a gradient that the ranks have not exchanged
   const CatalogTensor* golden_tensor = nullptr;
   const CatalogTensor* tensor = nullptr;  // of the op, beside the golden one; null: the one of the same slot
   Joined joined = {};

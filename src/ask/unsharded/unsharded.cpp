@@ -1,6 +1,7 @@
 #include "ask/unsharded/unsharded.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -320,16 +321,24 @@ const CatalogTensor* shown_tensor(const CompareSide& side, const ShardCause& cau
 std::string Unsharded::text_of(const ShardCause& cause, const ComparedOp& op, ComparedTensor tensor,
                                FindingKind kind) const {
   if (cause.joined.fits && cause.kind == FindingKind::op) return cause.what;
+  const std::string in_rank =
+      exchanged_ ? fmt::format("; in golden rank {}", ranks_[cause.rank].rank->rank) : std::string();
+  const CatalogOp &own = *op.target.front(), &golden = *op.golden.front();
+  const std::vector<std::string> apart = exchanged_ ? fractions_apart(golden, own) : fractions_apart(own, golden);
+  if (kind == FindingKind::number) return fmt::format("is called with {}{}", fmt::join(apart, "; "), in_rank);
   const TensorDifference difference = exchanged_ ? exchanged(*tensor.difference) : *tensor.difference;
   tensor.difference = &difference;
   std::string text = difference_text(kind, tensor);
+  for (const std::string& one : apart) {
+    if (cause.kind == FindingKind::op) text += "; called with " + one;
+  }
   const bool is_left_out = cause.kind == FindingKind::missing;
   if (cause.kind == FindingKind::inserted || is_left_out) {
     text = fmt::format("has no counterpart in the {}, and {}, which reads it, differs: {}",
                        name_of_other(exchanged_ != is_left_out), op.golden.front()->op_name, text);
   }
   if (!cause.what.empty()) text += "; " + cause.what;
-  return exchanged_ && !is_left_out ? fmt::format("{}; in golden rank {}", text, ranks_[cause.rank].rank->rank) : text;
+  return is_left_out ? text : text + in_rank;
 }
 
 void Unsharded::add_cause(const ShardCause& cause) {

@@ -434,6 +434,11 @@ Joined WholeStep::join_input(std::uint32_t golden, const CompareInput& input, co
   return beside(golden, input, with).joined;
 }
 
+Joined WholeStep::join_input(std::uint32_t golden, const CompareInput& input, const Counterpart& with,
+                             SiteKind kind) const {
+  return joined(counterparts_.parts_of(with, beside(golden, input, with).slot), {golden_.rank, input.tensor}, kind);
+}
+
 Joined WholeStep::join_instead(std::uint32_t golden, const CompareInput& input, const Counterpart& with,
                                const CatalogTensor& other) const {
   const TensorParts parts = counterparts_.parts_of(with, beside(golden, input, with).slot);

@@ -83,6 +83,8 @@ class WholeStep {
   const CompareInput* input_at(std::size_t rank, std::uint32_t golden, const CompareInput& input) const;
   // The input of a golden op beside what its counterpart reads there.
   Joined join_input(std::uint32_t golden, const CompareInput& input, const Counterpart& with) const;
+  // As of an op of that kind: gradients of the backward pass may have factors.
+  Joined join_input(std::uint32_t golden, const CompareInput& input, const Counterpart& with, SiteKind kind) const;
   // Another golden tensor beside what the counterpart reads at that input.
   Joined join_instead(std::uint32_t golden, const CompareInput& input, const Counterpart& with,
                       const CatalogTensor& other) const;
