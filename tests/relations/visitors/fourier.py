@@ -5,6 +5,7 @@ import math
 import torch
 import torch.nn.functional as F
 from planted import Pair, bad, unsettle
+from transformers import FNetConfig, FNetModel  # before the forks: it takes seconds
 
 HIDDEN, INNER, LAYERS, WORDS, LENGTH = 16, 40, 2, 40, 6
 
@@ -58,8 +59,6 @@ def fourier(w, ids):
 
 @pair.prepare
 def prepare():
-    from transformers import FNetConfig, FNetModel
-
     config = FNetConfig(
         vocab_size=WORDS, hidden_size=HIDDEN, num_hidden_layers=LAYERS, intermediate_size=INNER,
         max_position_embeddings=16, type_vocab_size=2, initializer_range=0.2, hidden_dropout_prob=0.0,

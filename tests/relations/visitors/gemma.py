@@ -3,6 +3,7 @@
 import torch
 import torch.nn.functional as F
 from planted import Pair, bad, unsettle
+from transformers import Gemma2Config, Gemma2ForCausalLM  # before the forks: it takes seconds
 
 HIDDEN, HEADS, GROUPS, WIDTH, INNER, LAYERS, WORDS, WINDOW, LENGTH = 32, 4, 2, 8, 40, 2, 50, 3, 8
 SCALE, CAP, LAST_CAP = 16**-0.5, 5.0, 4.0
@@ -66,8 +67,6 @@ def carried_over(golden):
 
 @pair.prepare
 def prepare():
-    from transformers import Gemma2Config, Gemma2ForCausalLM
-
     config = Gemma2Config(
         vocab_size=WORDS, hidden_size=HIDDEN, intermediate_size=INNER, num_hidden_layers=LAYERS,
         num_attention_heads=HEADS, num_key_value_heads=GROUPS, head_dim=WIDTH, query_pre_attn_scalar=16,

@@ -3,6 +3,7 @@
 import torch
 import torch.nn.functional as F
 from planted import Pair, bad, unsettle
+from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM  # before the forks: it takes seconds
 
 HIDDEN, HEADS, GROUPS, WIDTH, INNER, LAYERS, WORDS, EXPERTS, BEST, LENGTH = 24, 4, 2, 8, 16, 2, 40, 5, 2, 7
 
@@ -68,8 +69,6 @@ def carried_over(golden):
 
 @pair.prepare
 def prepare():
-    from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM
-
     config = Qwen3MoeConfig(
         vocab_size=WORDS, hidden_size=HIDDEN, num_hidden_layers=LAYERS, num_attention_heads=HEADS,
         num_key_value_heads=GROUPS, head_dim=WIDTH, moe_intermediate_size=INNER, num_experts=EXPERTS,

@@ -4,6 +4,7 @@ import torch
 import torch.nn.functional as F
 from planted import Pair, bad, unsettle
 from torch import nn
+from transformers import SegformerConfig, SegformerForImageClassification  # before the forks: it takes seconds
 
 WIDTHS, HEADS, RATIOS, DEPTHS, SIDE = (12, 20), (2, 4), (2, 1), (1, 2), 16
 
@@ -91,8 +92,6 @@ def carried_over(golden):
 
 @pair.prepare
 def prepare():
-    from transformers import SegformerConfig, SegformerForImageClassification
-
     config = SegformerConfig(
         num_encoder_blocks=2, depths=DEPTHS, sr_ratios=RATIOS, hidden_sizes=WIDTHS, patch_sizes=(3, 3), strides=(2, 2),
         num_attention_heads=HEADS, mlp_ratios=(2, 2), num_labels=10, initializer_range=0.2, drop_path_rate=0.0,

@@ -4,6 +4,7 @@ import torch
 import torch.nn.functional as F
 from planted import Pair, bad, unsettle
 from torch import nn
+from transformers import Wav2Vec2Config, Wav2Vec2Model  # before the forks: it takes seconds
 
 HIDDEN, HEADS, INNER, LAYERS, CHANNELS, LAPS, PARTS = 24, 3, 40, 2, (12, 16), 4, 3
 KERNELS, STRIDES, SAMPLES = (5, 3), (3, 2), 64
@@ -88,8 +89,6 @@ def carried_over(golden):
 
 @pair.prepare
 def prepare():
-    from transformers import Wav2Vec2Config, Wav2Vec2Model
-
     config = Wav2Vec2Config(
         hidden_size=HIDDEN, num_hidden_layers=LAYERS, num_attention_heads=HEADS, intermediate_size=INNER,
         conv_dim=CHANNELS, conv_kernel=KERNELS, conv_stride=STRIDES, num_conv_pos_embeddings=LAPS,
