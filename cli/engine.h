@@ -7,9 +7,9 @@
 
 namespace sonde {
 
-// Indexes the ranks whose index is missing or out of date, which the verb then reads as one catalog. Where that is not possible
-// the verb reads the dump itself,
-// after a line on stderr. False, with the exit status set: the verb must end. Nothing happens without an engine.
+// Indexes the ranks whose index is missing or out of date, which the verb then reads as one catalog. Where that is not
+// possible the verb reads the dump itself, after a line on stderr. False, with the exit status set: the verb must end.
+// Nothing happens without an engine.
 bool index_ranks(const std::filesystem::path& dump, const std::string& engine, int& exit_status);
 
 // A verb of this program that works on single ranks: `VERB… DUMP --dir RANK… --out DIRECTORY`.

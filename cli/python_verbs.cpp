@@ -29,13 +29,13 @@ int mcp(const McpCommand& options) { return answered_by_python(options.python, k
 int gather(const GatherCommand& options) {
   const std::string request =
       request_with({{"paths", options.paths}, {"checksum", options.checksum}, {"json", options.json}}, {});
-  return answered_by_python(options.python, kGatherRanks, {request});
+  return answered_by_python(options.python, kMovedDump, {"gather", request});
 }
 
 int upload(const UploadCommand& options) {
   Json request = {{"dump", options.dump}, {"url", options.url}, {"follow", options.follow}, {"json", options.json}};
   if (options.limit) request["limit"] = *options.limit;
-  return answered_by_python(options.python, kUploadDump, {request_with(std::move(request), {})});
+  return answered_by_python(options.python, kMovedDump, {"upload", request_with(std::move(request), {})});
 }
 
 int repro(const ReproCommand& options) {

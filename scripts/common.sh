@@ -55,6 +55,9 @@ package_names() { sed -e 's/#.*//' "$SONDE_ROOT/scripts/packages.txt" | awk 'NF 
 # site_packages VENV: where its packages are.
 site_packages() { "$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }
 
+# Where nanobind is, for PYTHONPATH: the extension is compiled for Pythons that lack it.
+nanobind_place() { "$SONDE_VENV/bin/python" -c 'import nanobind, os; print(os.path.dirname(nanobind.__path__[0]))'; }
+
 # download_for_arm DIRECTORY NAMES...: packages for ARM64 and all that they need, into DIRECTORY/cache/archives. apt has lists and
 # archives of its own, as on a machine where nothing is installed, and needs no root.
 download_for_arm() {

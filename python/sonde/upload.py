@@ -21,15 +21,14 @@ from .answer import Answer, Answered, answered
 from .answer_base import document_of
 from .answer_types import Uploaded
 from .errors import Error
-from .gather.place import rank_directory
-from .remote.source import Entry, Source
+from .gather.place import OWN, is_journal, rank_directory
+from .remote.source import Entry, Source, md5_of_file
 from .remote.urls import RemoteError, address_of, is_url
 
 _AT_ONCE = 8
 _PAUSE = 2.0  # seconds between two looks at a dump that is being recorded
 _MOST_FAILED = 10
 _BLOCK = 1 << 20
-_OWN = ".dump_metadata/sonde"
 _FIRST_ENTRY = 64  # bytes of a journal that differ between runs: they hold a checksum of its settings
 _NOTHING = Uploaded(files=0, bytes=0, uploaded=0, uploaded_bytes=0, compared=0)
 _NOT_COPIED = ("owner",)  # files of a recording process
@@ -66,13 +65,13 @@ class LocalFile:
     @property
     def is_journal(self) -> bool:
         """Whether it names other files."""
-        return self.path.endswith("sonde/journal")
+        return is_journal(self.path)
 
 
 def is_recording(rank: Path) -> bool:
     """Whether a run holds the rank's directory."""
     try:
-        with (rank / _OWN / "owner").open("rb") as owner:
+        with (rank / OWN / "owner").open("rb") as owner:
             fcntl.flock(owner, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -85,12 +84,12 @@ def files_of(dump: Path) -> Iterator[LocalFile]:
     """All files of a dump, but not what a recording keeps for itself."""
     recording: dict[str, bool] = {}
     for directory, below, names in os.walk(dump):
-        below[:] = [name for name in below if not (name == "partial" and directory.endswith(_OWN))]
+        below[:] = [name for name in below if not (name == "partial" and directory.endswith(OWN))]
         for name in names:
             place = os.path.join(directory, name)
             path = os.path.relpath(place, dump)
             status = os.lstat(place)
-            if not stat.S_ISREG(status.st_mode) or (name in _NOT_COPIED and directory.endswith(_OWN)):
+            if not stat.S_ISREG(status.st_mode) or (name in _NOT_COPIED and directory.endswith(OWN)):
                 continue
             rank = rank_directory(path)
             if rank not in recording:
@@ -169,7 +168,7 @@ class Upload:
         """Whether it was copied now, and whether its contents were compared."""
         known = self._entries.get(file.path)
         if known is not None and known.size == file.size:
-            is_same = not known.md5 or known.md5 == _md5_of(self._dump / file.path)
+            is_same = not known.md5 or known.md5 == md5_of_file(self._dump / file.path)
             if is_same:
                 return False, bool(known.md5)
         digest = hashlib.md5(usedforsecurity=False)
@@ -188,14 +187,6 @@ class Upload:
                 digest.update(block)
                 left -= len(block)
                 yield block
-
-
-def _md5_of(path: Path) -> str:
-    digest = hashlib.md5(usedforsecurity=False)
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 # --- the verb --------------------------------------------------------------------------------------------------------

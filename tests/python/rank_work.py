@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import textwrap
@@ -70,6 +71,22 @@ def children_of(pid):
         except (OSError, ValueError, IndexError):
             continue
     return found
+
+
+def said_after_a_kill(cache, *command):
+    """As `said` of the command, one of whose processes is killed as soon as it is there."""
+    with subprocess.Popen(
+        [conftest.CLI, *map(str, command)],
+        env=environment(cache),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as run:
+        while not (children := children_of(run.pid)) and run.poll() is None:
+            pass
+        os.kill(children[0], signal.SIGKILL)
+        out, error = run.communicate(timeout=120)
+    return run.returncode, out, error
 
 
 _PROGRAM = """

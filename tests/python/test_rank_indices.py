@@ -4,7 +4,6 @@ import json
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import textwrap
@@ -16,13 +15,13 @@ import ranks
 from rank_work import (
     CLUSTERS,
     TRAINING,
-    children_of,
     environment,
     grown,
     on_engine,
     program_of,
     python_says,
     said,
+    said_after_a_kill,
 )
 
 PROGRAM = program_of("sonde.first_bad(dump, engine=engine)", "*.sqlite")
@@ -144,16 +143,9 @@ def test_the_local_engine_gives_the_answer_of_one_process(dump, tmp_path, verb):
 def test_a_killed_process_of_the_local_engine_is_replaced(two, tmp_path):
     dump = grown(two, tmp_path / "dump", 40)
     alone = said(tmp_path, "first-bad", dump, "--json", index="off")
-    command = [conftest.CLI, "first-bad", str(dump), "--json", "--engine", "local"]
-    with subprocess.Popen(
-        command, env=environment(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as run:
-        while not (children := children_of(run.pid)) and run.poll() is None:
-            pass
-        os.kill(children[0], signal.SIGKILL)
-        out, error = run.communicate(timeout=120)
+    status, out, error = said_after_a_kill(tmp_path, "first-bad", dump, "--json", "--engine", "local")
     assert "signal 9 ended the process that was indexing rank rank_" in error
-    assert (run.returncode, out) == alone[:2]
+    assert (status, out) == alone[:2]
     assert stale(tmp_path, dump) == []
 
 

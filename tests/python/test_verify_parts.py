@@ -4,23 +4,19 @@ import json
 import os
 import random
 import shutil
-import signal
-import subprocess
 
-import conftest
 import pytest
 import ranks
 from rank_work import (
     CLUSTERS,
     TRAINING,
     aged,
-    children_of,
-    environment,
     grown,
     on_engine,
     program_of,
     python_says,
     said,
+    said_after_a_kill,
 )
 
 QUESTIONS = [[], ["--json"], ["--hashes"], ["--hashes", "--json"], ["--rank", "1", "--json"], ["--ranks", "--json"]]
@@ -166,16 +162,9 @@ def test_the_local_engine_gives_the_answer_of_one_process(dump, answers, tmp_pat
 def test_a_killed_process_of_the_local_engine_is_replaced(two, tmp_path):
     dump = grown(two, tmp_path / "dump", 24)
     alone = said(tmp_path, "verify", dump, "--json")
-    command = [conftest.CLI, "verify", str(dump), "--json", "--engine", "local"]
-    with subprocess.Popen(
-        command, env=environment(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as run:
-        while not (children := children_of(run.pid)) and run.poll() is None:
-            pass
-        os.kill(children[0], signal.SIGKILL)
-        out, error = run.communicate(timeout=120)
+    status, out, error = said_after_a_kill(tmp_path, "verify", dump, "--json", "--engine", "local")
     assert "signal 9 ended the process that was verifying rank rank_" in error
-    assert (run.returncode, out) == alone[:2]
+    assert (status, out) == alone[:2]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,13 @@ from ..errors import Error
 
 _LIST = ".sonde_gathered.json"
 _RANK = re.compile(r"rank_(\d+)")
+OWN = ".dump_metadata/sonde"  # in the directory of a rank: what the recorder keeps for itself
+JOURNAL = f"{OWN}/journal"
+
+
+def is_journal(path: str) -> bool:
+    """Whether the file names other files of its rank."""
+    return path.endswith("sonde/journal")
 
 
 def rank_directory(path: str) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from .place import JOURNAL
+
 _MAGIC = b"\x89SONDEJ\n"
 _HEADER, _ENTRY = 16, 9  # bytes
 _OF_RUN = 1
@@ -56,7 +58,7 @@ def _differences(first: str, its: RunFacts, name: str, facts: RunFacts) -> Itera
 def run_facts(rank: Path) -> RunFacts | None:
     """Of the first run in a rank's journal; None if it cannot be read."""
     try:
-        with (rank / ".dump_metadata/sonde/journal").open("rb") as journal:
+        with (rank / JOURNAL).open("rb") as journal:
             head = journal.read(_HEADER + _ENTRY)
             if len(head) < _HEADER + _ENTRY or not head.startswith(_MAGIC) or head[-1] != _OF_RUN:
                 return None

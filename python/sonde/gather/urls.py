@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
 import stat
@@ -13,17 +12,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ..errors import Error
-from ..remote.source import Entry, Source
+from ..remote.source import Entry, Source, md5_of_file
 from ..remote.urls import RemoteError, address_of
 from .fetched import Fetched
-from .place import rank_directory
+from .place import JOURNAL, is_journal, rank_directory
 
 _REQUESTS = 16  # at a time
 _PART = 16 << 20
 _TRIES = 3  # of a file that changes meanwhile
 _MOST_FAILED = 10  # files of a source, before the rest is given up
 _COMPLETE = 0o400
-_JOURNAL = ".dump_metadata/sonde/journal"
 
 
 class UrlSource:
@@ -59,7 +57,7 @@ class UrlSource:
             return entries
         paths = {entry.path for entry in entries}
         ranks = {rank_directory(self._below + path) for path in paths} - {""}
-        paths |= {f"{rank}/{_JOURNAL}".removeprefix(self._below) for rank in ranks}
+        paths |= {f"{rank}/{JOURNAL}".removeprefix(self._below) for rank in ranks}
         with ThreadPoolExecutor(_REQUESTS) as pool:
             return [entry for entry in pool.map(self._source.look, sorted(paths)) if entry is not None]
 
@@ -77,7 +75,7 @@ class UrlSource:
                 self._failed(done, path, str(error) if isinstance(error, RemoteError) else "it was removed meanwhile")
 
         # Journals first: what they name is looked for, and a source may still be growing.
-        ordered = sorted(self._entries, key=lambda path: (not path.endswith("sonde/journal"), path))
+        ordered = sorted(self._entries, key=lambda path: (not is_journal(path), path))
         with ThreadPoolExecutor(_REQUESTS) as pool:
             list(pool.map(one, ordered))
         return done
@@ -87,7 +85,7 @@ class UrlSource:
             done.wrong[path] = why
 
     def _fetch(self, entry: Entry, local: Path, checksum: bool, progress: Callable[[int], None], done: Fetched) -> None:
-        if _has(local, entry) and not (checksum and entry.md5 and _md5_of_file(local) != entry.md5):
+        if _has(local, entry) and not (checksum and entry.md5 and md5_of_file(local) != entry.md5):
             if checksum and entry.md5:
                 with self._lock:
                     done.compared += 1
@@ -124,7 +122,7 @@ class UrlSource:
     def _written(self, entry: Entry, partial: Path, progress: Callable[[int], None]) -> str:
         if entry.size is None:  # a web server that does not say it
             progress(self._source.fetch(entry.path, os.fspath(partial), lambda _: None))
-            return _md5_of_file(partial)
+            return md5_of_file(partial)
         with partial.open("ab") as file:
             if file.seek(0, os.SEEK_END) > entry.size:
                 file.truncate(0)
@@ -133,7 +131,7 @@ class UrlSource:
                 file.write(part)
                 file.flush()
                 progress(len(part))
-        return _md5_of_file(partial) if entry.md5 else ""
+        return md5_of_file(partial) if entry.md5 else ""
 
 
 def _has(local: Path, entry: Entry) -> bool:
@@ -156,11 +154,3 @@ def _keep(partial: Path, local: Path, entry: Entry) -> None:
 
 def _globbed(name: str) -> str:
     return re.sub(r"([*?[])", r"[\1]", name)
-
-
-def _md5_of_file(path: Path) -> str:
-    digest = hashlib.md5(usedforsecurity=False)
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()

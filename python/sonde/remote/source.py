@@ -8,6 +8,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, unquote
 
@@ -54,6 +55,15 @@ def _md5_of(info: dict[str, Any]) -> str:
     with contextlib.suppress(ValueError, TypeError):
         return base64.b64decode(info.get("md5Hash") or "", validate=True).hex()
     return ""
+
+
+def md5_of_file(path: Path) -> str:
+    """As Entry.md5 says it."""
+    digest = hashlib.md5(usedforsecurity=False)
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 class Source:

@@ -138,17 +138,31 @@ class Joining {
   std::vector<Verification> alone_;
 };
 
+struct RanksOfDump {
+  fs::path root;  // the dump without links
+  std::vector<RankToVerify> ranks;
+  std::vector<CatalogProblem> problems;  // of looking for them
+};
+
+Result<RanksOfDump> ranks_of_dump(const fs::path& dump) {
+  std::error_code error;
+  RanksOfDump found{fs::canonical(dump, error), {}, {}};
+  if (error) return Error{ErrorCode::not_found, "cannot open dump '" + dump.string() + "': " + error.message()};
+  RankPlaces places = rank_places(found.root);
+  for (JournalPlace& place : places.journals) {
+    std::string directory = place.metadata.parent_path().lexically_relative(found.root).native();
+    found.ranks.push_back({std::move(directory), std::move(place)});
+  }
+  found.problems = std::move(places.problems);
+  return found;
+}
+
 }  // namespace
 
 Result<std::vector<RankToVerify>> ranks_to_verify(const fs::path& dump) {
-  std::error_code error;
-  const fs::path root = fs::canonical(dump, error);
-  if (error) return Error{ErrorCode::not_found, "cannot open dump '" + dump.string() + "': " + error.message()};
-  std::vector<RankToVerify> ranks;
-  for (JournalPlace& place : rank_places(root).journals) {
-    ranks.push_back({place.metadata.parent_path().lexically_relative(root).native(), place});
-  }
-  return ranks;
+  Result<RanksOfDump> found = ranks_of_dump(dump);
+  if (!found) return found.error();
+  return std::move(found->ranks);
 }
 
 Status verify_into(const RankToVerify& rank, const VerifyOptions& options, const fs::path& parts) {
@@ -172,24 +186,22 @@ Result<std::vector<std::string>> ranks_without_part(const fs::path& dump, const 
 }
 
 Result<JoinedParts> join_parts(const fs::path& dump, const VerifyOptions& options, const fs::path& parts) {
-  std::error_code error;
-  const fs::path root = fs::canonical(dump, error);
-  const Result<std::vector<RankToVerify>> ranks = ranks_to_verify(dump);
+  Result<RanksOfDump> found = ranks_of_dump(dump);
   JoinedParts joined;
-  if (!ranks || ranks->empty()) {
+  if (!found || found->ranks.empty()) {
     Result<Verification> report = verify_whole(dump, options);
     if (!report) return report.error();
     joined.report = std::move(*report);
     return joined;
   }
-  Joining joining(rank_places(root).problems);
-  for (const RankToVerify& rank : *ranks) {
+  Joining joining(std::move(found->problems));
+  for (const RankToVerify& rank : found->ranks) {
     std::optional<VerifiedAlone> part;
     if (!parts.empty()) part = read_part(parts / part_name(rank.directory), key_of(rank, options));
     if (!part) ++joined.verified_here;
     joining.add(rank, part ? std::move(*part) : verify_rank(rank.place, options));
   }
-  joined.report = std::move(joining).joined(root);
+  joined.report = std::move(joining).joined(found->root);
   if (options.ranks) {
     const Result<Catalog> catalog = open_catalog(dump, CatalogQuery());  // from indices, where there are some
     if (!catalog) return catalog.error();
