@@ -75,6 +75,13 @@ void warn_of_earlier_run(const fs::path& dump) {
   }
 }
 
+// For a shell.
+std::string command_text(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + shell_word(word);
+  return text;
+}
+
 // The program has the configuration itself: torchair.CompilerConfig. Its messages go to stderr.
 int run_by_itself(const std::vector<std::string>& command) {
   const Result<ChildEnd> end = run_child(command, {.environment = {}, .without = {}, .output = {}});
@@ -108,6 +115,7 @@ int run(const RunCommand& options) {
   const fs::path report = scratch.path() / "report";
   std::vector<std::pair<std::string, std::string>> environment = {{"SONDE_CONFIG", config->string()},
                                                                   {"SONDE_RUN_REPORT", report.string()}};
+  environment.emplace_back("SONDE_COMMAND", command_text(options.command));
   environment.emplace_back("SONDE_LAUNCH", fmt::format("{}-{}", ::getpid(), now_us()));
   if (!options.out.empty()) environment.emplace_back("SONDE_EVERY_DEVICE", "1");
   if (options.stop_after) environment.emplace_back("SONDE_STOP_AFTER", "1");

@@ -12,8 +12,10 @@
 #include <tuple>
 #include <vector>
 
+#include "ask/first_bad/first_bad.h"
 #include "dump.h"
 #include "face/report/catalog_text.h"
+#include "face/report/finding.h"
 #include "face/report/table.h"
 #include "face/report/text.h"
 #include "ground/base/json.h"
@@ -173,7 +175,40 @@ std::string text_of(const FirstNotFinite& first, bool with_rank) {
                      source.empty() ? "" : ", ", source);
 }
 
-// Says whether it named a tensor that is not finite.
+// Judging takes a second for about 400,000 tensors.
+constexpr std::size_t kMostJudged = 1'000'000;
+
+// Whether the answer of first-bad is that of this run: it reads every run of a dump, and takes longer for more tensors.
+bool can_judge(const Catalog& catalog, std::size_t tensors) {
+  return tensors <= kMostJudged &&
+         std::ranges::all_of(catalog.ranks, [](const CatalogRank& rank) { return rank.runs.size() < 2; });
+}
+
+std::string text_of(const Finding& first, bool with_rank) {
+  const std::string line = short_line(first.code);
+  return fmt::format("first bad value in step {}{}: {}{}{}{}: {}", first.step,
+                     with_rank ? " of rank " + rank_text(first.rank, first.dump) : "", name_of(first.tensor),
+                     line.empty() ? "" : ", ", line,
+                     std::ranges::count(first.tags, "uncertain") > 0 ? " (uncertain)" : "", first.why);
+}
+
+// One line on what is not finite, in the words of first-bad where it may be asked. Says whether a cause is to be found.
+bool say_not_finite(const Catalog& catalog, const FirstNotFinite& first, std::size_t tensors) {
+  const bool with_rank = catalog.ranks.size() > 1;
+  if (can_judge(catalog, tensors)) {
+    const FirstBad report = first_bad(catalog, {.part = {}, .trend = false});
+    if (report.first) say(text_of(*report.first, with_rank));
+    if (report.first) return true;
+    if (report.complete) {
+      say("no NaN or infinity that matters: all of them are masked, expected or read by nobody (sonde first-bad)");
+      return false;
+    }
+  }
+  say(text_of(first, with_rank));
+  return true;
+}
+
+// Says whether there is a cause to be found.
 bool print_contents(const Catalog& catalog) {
   Table table({{"rank", Align::right},
                {"graph"},
@@ -182,6 +217,7 @@ bool print_contents(const Catalog& catalog) {
                {"tensors", Align::right},
                {"not finite", Align::right}});
   std::optional<FirstNotFinite> first;
+  std::size_t tensors = 0;
   std::vector<const CatalogRank*> ranks;
   for (const CatalogRank& rank : catalog.ranks) ranks.push_back(&rank);
   const StepOrder order(ranks);
@@ -190,6 +226,7 @@ bool print_contents(const Catalog& catalog) {
     for (const CatalogStep* step : steps_of_last_run(rank)) graphs[step->id.graph].push_back(step);
     for (const auto& [graph, steps] : graphs) {
       const RunSum sum = sum_of(steps);
+      tensors += sum.tensors;
       table.add({fmt::format("{}", rank.rank), fmt::format("{} {}", graph, graph == 0 ? "training" : "no gradients"),
                  fmt::format("{}", sum.steps), fmt::format("{}", sum.ops), fmt::format("{}", sum.tensors),
                  fmt::format("{}", sum.not_finite)});
@@ -199,9 +236,7 @@ bool print_contents(const Catalog& catalog) {
   }
   if (table.empty()) return false;
   print_notice(table.text(terminal_width(STDERR_FILENO)));
-  if (!first) return false;
-  say(text_of(*first, catalog.ranks.size() > 1));
-  return true;
+  return first && say_not_finite(catalog, *first, tensors);
 }
 
 }  // namespace
@@ -235,11 +270,10 @@ void print_run_report(const std::string& program, const ChildEnd& end, const fs:
   const Catalog* content = catalog && *catalog ? &**catalog : nullptr;
   for (const std::uint64_t process : processes) say_unfinished(all, process, content);
   if (content == nullptr) return;  // nothing was recorded, which is already reported
-  const bool not_finite = print_contents(*content);
+  const bool has_cause = print_contents(*content);
   const std::string word = shell_word(dump.string());
   say(fmt::format("to look at it: sonde ls {0}; sonde stats {0}", word));
-  // It may be a mask, and the first in the order of the run need not be the cause.
-  if (not_finite) say(fmt::format("to find its cause: sonde first-bad {}", word));
+  if (has_cause) say(fmt::format("to find its cause: sonde first-bad {}", word));
   say(fmt::format("to open it in a browser: sonde serve {} --open", word));
 }
 

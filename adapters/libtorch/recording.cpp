@@ -50,8 +50,9 @@ std::uint32_t number_from(const char* variable, std::uint32_t otherwise) {
   return otherwise;
 }
 
-// The program's own words, with spaces between them.
+// The command of `sonde run`, else the program's own words, with spaces between them.
 std::string command_line() {
+  if (const char* command = std::getenv("SONDE_COMMAND"); command != nullptr && *command != '\0') return command;
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   while (!text.empty() && text.back() == '\0') text.pop_back();

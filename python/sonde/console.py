@@ -4,6 +4,7 @@ import contextlib
 import functools
 import json
 import os
+import shlex
 import sys
 from typing import NamedTuple
 
@@ -36,6 +37,15 @@ def launched_rank() -> Launched:
             local = number_from("LOCAL_RANK", number_from(local_rank, 0))
             return Launched(number_from(rank, 0), local, max(number_from(world_size, 1), 1))
     return Launched(0, number_from("LOCAL_RANK", 0), max(number_from("WORLD_SIZE", 1), 1))
+
+
+def command_line() -> str:
+    """What starts this program again, for a shell: the command of `sonde run`, else that of this process."""
+    command = os.environ.get("SONDE_COMMAND")
+    if command:
+        return command
+    words = getattr(sys, "orig_argv", sys.argv)  # Python 3.10
+    return "" if "-c" in words else " ".join(shlex.quote(word) for word in words)
 
 
 def name_process(rank: int) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from . import _core
-from .console import number_from, report
+from .console import command_line, number_from, report
 from .errors import Error
 from .host import Host
 from .patches import replace
@@ -109,7 +109,7 @@ class MindSporeHost(Host):
             rank=0,  # known from MindSpore's paths
             device=number_from("DEVICE_ID", 0),
             host=_host().encode(),
-            command=" ".join(sys.argv).encode(errors="replace"),
+            command=command_line().encode(errors="replace"),
             world_size=max(number_from("RANK_SIZE", 1), 1),
         )
         _read_inputs(before=not settings["inputs_after"])

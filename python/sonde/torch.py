@@ -43,7 +43,7 @@ from . import (
 )
 from . import host as session_facts
 from .compiled import activation
-from .console import launched_rank, name_process, report, say_once
+from .console import command_line, launched_rank, name_process, report, say_once
 from .host import Host
 from .library import Library
 from .module_names import ModuleNames
@@ -363,7 +363,7 @@ class TorchHost(Host):
         if world_size > 1:
             name_process(rank)
         host = f"torch {torch.__version__}, CPython {python}"
-        self.library.set_run_info(rank, launched.local_rank, host, " ".join(sys.argv), world_size)
+        self.library.set_run_info(rank, launched.local_rank, host, command_line(), world_size)
 
     def _report_failure(self) -> None:
         failure = self.library.take_failure()

@@ -3,6 +3,7 @@
 import importlib.metadata
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -51,6 +52,30 @@ def test_first_bad_is_named_where_something_is_not_finite(sonde, script, dump, d
     run = sonde("run", "--out", dump, "--", *python(), script(f"import torch\ntorch.ones(2) / {divisor}\n"))
     assert run.status == 0, run.stderr
     assert (f"sonde first-bad {dump}" in run.stderr) == (divisor == 0), run.stderr
+    assert ("first bad value in step 0: Default/div-op0:output.0" in run.stderr) == (divisor == 0), run.stderr
+
+
+def test_masks_alone_are_no_bad_value(sonde, script, dump):
+    source = """
+        import torch
+        mask = torch.full((4, 4), float("-inf")).triu(1)
+        layer = torch.nn.Linear(4, 4)
+        optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+        (layer(torch.ones(4, 4)) + mask).softmax(-1).square().sum().backward()
+        optimizer.step()
+    """
+    run = sonde("run", "--out", dump, "--", *python(), script(source))
+    assert run.status == 0, run.stderr
+    assert "no NaN or infinity that matters" in run.stderr
+    assert f"sonde first-bad {dump}" not in run.stderr
+
+
+def test_the_next_command_is_the_recorded_one(sonde, script, dump):
+    program = script("import sys, torch\ntorch.ones(2) / int(sys.argv[1])\n")
+    command = [*python(fresh=True), str(program), "0", "two words"]
+    assert sonde("run", "--out", dump, "--", *command).status == 0
+    said = sonde("first-bad", dump).stdout
+    assert f"sonde run --config next.json -- {shlex.join(map(str, command))}\n" in said, said
 
 
 def test_a_second_run_into_a_directory_is_warned_of_and_never_mixed_with_the_first(sonde, script, dump):

@@ -315,12 +315,19 @@ void RankSearch::note_asides(FirstBad& report) {
   SourceTexts sources = sources_of(rank_);
   for (const Root& root : flow_->roots().roots()) {
     if (!root.aside || report.asides.size() >= kMostAsides) continue;
+    // What the operator leaves elsewhere, as in the memory that a collective works in, is the same story.
+    const auto is_same = [&](const Root& other) { return !other.aside && other.op == root.op; };
+    if (std::ranges::any_of(flow_->roots().roots(), is_same)) continue;
     Finding finding = finding_of(*this, root);
     finding.severity = Severity::note;
     finding.tags.emplace_back("aside");
     finding.code = code_of(*flow_->ops()[root.op].op, sources);
     report.asides.push_back(std::move(finding));
   }
+}
+
+void RankSearch::leave_out(const std::vector<std::uint32_t>& ops) {
+  std::erase_if(roots_, [&](const Root& root) { return std::ranges::count(ops, root.op) > 0; });
 }
 
 void RankSearch::leave_out_thrown_away() {
@@ -475,6 +482,7 @@ FirstBad first_bad(const Catalog& catalog, const FirstBadOptions& options) {
   const StepOrder order(ranks);
   const RankVerdict verdict = first_rank(searches, order);
   RankSearch& first = *searches[verdict.first];
+  first.leave_out(verdict.received);
   add_findings(first, verdict, report);
   add_other_ranks(searches, first, order, report);
   if (options.trend) {

@@ -2,14 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <set>
 
 #include "ask/first_bad/bad_cause.h"
 #include "ask/first_bad/counted.h"
 #include "ask/first_bad/first_bad_search.h"
+#include "ask/first_bad/requests_of_rows.h"
 #include "dump/journal/unrecorded.h"
-#include "ground/base/ranges_text.h"
 #include "ground/base/text.h"
 #include "ground/model/gradient_name.h"
 #include "read/operators/collective_call.h"
@@ -19,7 +17,6 @@ namespace sonde {
 namespace {
 
 constexpr std::size_t kPositionsShown = 3;
-constexpr std::size_t kPlacesOfRequests = 100000;  // elements that are looked at for whose rows they are in
 constexpr std::size_t kSuspectsShown = 3;
 constexpr std::size_t kMakersSearched = 32;
 
@@ -109,6 +106,9 @@ class FindingWriter {
   void explain_scale();
   void explain_tangent();
   void add_origin_of_zero();
+  void add_maker_before(const Cause& cause);
+  const CatalogTensor* moved_from(const FlowInput& input) const;
+  bool holds_zero(const CatalogTensor& tensor) const;
   void add_unknown_makers();
 
   bool impossible_ = false;
@@ -134,32 +134,10 @@ void FindingWriter::add_positions(const CatalogTensor& tensor) {
   }
 }
 
-// Of a batch of tokens, or of one result for each request.
 void FindingWriter::add_requests() {
-  const std::vector<StepRequest>& requests = search_.step().requests;
-  if (requests.empty() || root_.tensor == nullptr || root_.tensor->shape.empty()) return;
-  const auto size = static_cast<std::uint64_t>(root_.tensor->shape[0]);
-  const bool has_rows = size == requests.back().row + requests.back().rows;
-  if (!has_rows && size != requests.size()) return;
-  const std::optional<SlotValues> values = SlotValues::open(search_.rank(), *root_.tensor);
-  if (!values) return;
-  const std::vector<Position> bad = values->find(bad_wanted(), kPlacesOfRequests);
-  std::map<std::uint64_t, std::set<std::uint64_t>> found;  // by the number of the request: positions
-  for (const Position& place : bad) {
-    const auto row = static_cast<std::uint64_t>(place[0]);
-    for (std::size_t i = 0; i < requests.size(); ++i) {
-      const StepRequest& one = requests[i];
-      if (!has_rows && i == row) found[i].insert(one.position + one.rows - 1);
-      if (has_rows && row >= one.row && row < one.row + one.rows) found[i].insert(one.position + row - one.row);
-    }
-  }
-  for (const auto& [number, positions] : found) {
-    finding_.evidence.push_back(fmt::format("in rows of request {}: position {}", requests[number].request,
-                                            ranges_text({positions.begin(), positions.end()})));
-  }
-  if (!found.empty() && found.size() < requests.size() && bad.size() < kPlacesOfRequests) {
-    finding_.evidence.push_back(fmt::format("not in those of the other {} of {}", requests.size() - found.size(),
-                                            count_text(requests.size(), "request")));
+  if (root_.tensor == nullptr) return;
+  for (std::string& line : requests_evidence(search_.rank(), search_.step(), *root_.tensor, bad_wanted())) {
+    finding_.evidence.push_back(std::move(line));
   }
 }
 
@@ -326,6 +304,7 @@ void FindingWriter::explain_made() {
   }
   if (root_.kind == RootKind::converted) explain_infinities();
   if (cause.divides_by_zero) add_origin_of_zero();
+  add_maker_before(cause);
   if (root_.end == End::scaler && root_.bad == BadKind::inf) explain_scale();
   if (op_.phase == Phase::backward && cause.makes_nan_of_zero) explain_backward();
 }
@@ -356,12 +335,48 @@ void FindingWriter::explain_tangent() {
   add_positions();
 }
 
+bool FindingWriter::holds_zero(const CatalogTensor& tensor) const {
+  const KnownStatistics* known = search_.health().statistics(tensor);
+  return known != nullptr && (known->zero_count.value_or(0) > 0 || known->min == 0.0 || known->max == 0.0);
+}
+
+// What the input is a view or a copy of.
+const CatalogTensor* FindingWriter::moved_from(const FlowInput& input) const {
+  const FlowInput* from = &input;
+  for (std::size_t depth = 0; depth < kMakersSearched; ++depth) {
+    const FlowOp* maker = flow_.graph().maker(*from);
+    if (maker == nullptr) break;
+    if (!maker->nature.only_moves) return nullptr;
+    const auto read = std::ranges::find_if(maker->inputs, &FlowInput::is_read);
+    if (read == maker->inputs.end()) return nullptr;
+    from = &*read;
+  }
+  return from->tensor;
+}
+
+// The operator did what it must with a value that was written before this step: a buffer that counts down to 0, a
+// parameter that an update made negative. Of several inputs the one that holds the 0 is to blame.
+void FindingWriter::add_maker_before(const Cause& cause) {
+  const auto is_operand = [](const FlowInput& input) { return input.is_read && !input.tensor->constant; };
+  if (!cause.explained || (!cause.divides_by_zero && std::ranges::count_if(op_.inputs, is_operand) != 1)) return;
+  for (const FlowInput& input : op_.inputs) {
+    if (!is_operand(input) || (cause.divides_by_zero && !holds_zero(*input.tensor))) continue;
+    const CatalogTensor* from = moved_from(input);
+    if (from == nullptr || !comes_from_before(*from)) continue;
+    const std::vector<EarlierWriter> before = made_before(*from);
+    if (before.empty()) continue;
+    const EarlierWriter& maker = before.back();
+    finding_.before = earlier_ops(search_.rank(), before);
+    finding_.evidence.push_back(
+        fmt::format("{} is {}, which {} wrote in step {}{}", slot_name(true, input.tensor->slot),
+                    from->parameter.empty() ? "from before this step" : std::string(from->parameter), maker.op->op_name,
+                    search_.rank().steps[maker.step].id.number, line_text(*maker.op)));
+    return;
+  }
+}
+
 // The 0 that it divides by may be what an operator made of an infinity: exp2(log2(0)).
 void FindingWriter::add_origin_of_zero() {
-  const auto holds_zero = [&](const CatalogTensor& tensor) {
-    const KnownStatistics* known = search_.health().statistics(tensor);
-    return known != nullptr && (known->zero_count.value_or(0) > 0 || known->min == 0.0 || known->max == 0.0);
-  };
   std::vector<const FlowOp*> open = {&op_};
   for (std::size_t at = 0; at < open.size() && at < kMakersSearched; ++at) {
     for (const FlowInput& input : open[at]->inputs) {

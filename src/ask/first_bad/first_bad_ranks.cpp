@@ -36,9 +36,9 @@ RootPosition root_position(RankSearch& search) {
   return position;
 }
 
-// The collective that brought the first root, if one did.
-const CollectiveCall* received_by(RankMeetings& meetings, RankSearch& search) {
-  const CatalogOp* op = search.flow().ops()[search.roots().front().op].op;
+// The collective that brought the root, if one did.
+const CollectiveCall* received_by(RankMeetings& meetings, RankSearch& search, const Root& root) {
+  const CatalogOp* op = search.flow().ops()[root.op].op;
   const std::vector<CollectiveCall>& calls = meetings.calls_of(search, search.step());
   const auto found = std::ranges::find(calls, op, &CollectiveCall::op);
   return found == calls.end() ? nullptr : &*found;
@@ -91,7 +91,8 @@ std::size_t giver_before(Searches& searches, RankMeetings& meetings, const StepO
   std::set<std::size_t> seen = {first};
   for (;;) {
     RankSearch& search = *searches[first];
-    const CollectiveCall* call = root_position(search).is_collective ? received_by(meetings, search) : nullptr;
+    const CollectiveCall* call =
+        root_position(search).is_collective ? received_by(meetings, search, search.roots().front()) : nullptr;
     if (call == nullptr) return first;
     std::optional<std::size_t> next;
     for (const Met& other : meetings.met_by(search, search.step(), *call)) {
@@ -105,6 +106,19 @@ std::size_t giver_before(Searches& searches, RankMeetings& meetings, const StepO
     if (!next) return first;
     first = *next;
     seen.insert(first);
+  }
+}
+
+// Behind the first root of its rank, what another rank gave to a collective is that rank's error, or an effect of the first.
+void find_received(RankMeetings& meetings, RankSearch& first, RankVerdict& verdict) {
+  for (std::size_t i = 1; i < first.roots().size(); ++i) {
+    const Root& root = first.roots()[i];
+    if (!first.flow().ops()[root.op].nature.collective || root.kind != RootKind::created) continue;
+    const CollectiveCall* call = received_by(meetings, first, root);
+    if (call == nullptr) continue;
+    if (std::ranges::any_of(meetings.met_by(first, first.step(), *call), &Met::gave_bad)) {
+      verdict.received.push_back(root.op);
+    }
   }
 }
 
@@ -162,11 +176,12 @@ RankVerdict first_rank(Searches& searches, const StepOrder& order) {
   verdict.evidence.push_back(fmt::format("{} collectives of step {} ran on rank {} before it", position.before,
                                          first.step().id.number, first.rank().rank));
   if (position.is_collective) {
-    if (const CollectiveCall* call = received_by(meetings, first)) {
+    if (const CollectiveCall* call = received_by(meetings, first, first.roots().front())) {
       verdict.evidence.push_back(givers_text(*call, meetings.met_by(first, first.step(), *call)));
     }
   }
   add_spread(searches, meetings, verdict);
+  find_received(meetings, first, verdict);
   add_others(searches, verdict);
   return verdict;
 }

@@ -48,6 +48,8 @@ class RankSearch {
   bool made_as_in_next() const { return made_as_in_next_; }
   // Roots that are errors, earliest first.
   const std::vector<Root>& roots() const { return roots_; }
+  // Takes the roots of these ops out, by their places in the flow.
+  void leave_out(const std::vector<std::uint32_t>& ops);
   // The effects of a root of an earlier step, in the step where it did harm.
   struct Later {
     StepId step;
@@ -112,6 +114,7 @@ struct RankVerdict {
   std::size_t first = 0;              // into searches
   std::vector<std::string> evidence;  // lines for the finding
   std::vector<std::string> tags;
+  std::vector<std::uint32_t> received;  // ops of that rank: later roots that another rank gave to a collective
 };
 RankVerdict first_rank(std::vector<std::unique_ptr<RankSearch>>& searches, const StepOrder& order);
 // The first root of another rank that its own operators caused; null: all of its roots came from the rank that was bad

@@ -54,21 +54,38 @@ std::string counts_text(const std::optional<KnownStatistics>& statistics) {
   return joined(parts, ", ");
 }
 
+std::vector<std::string> healthy_cells(const HealthyInfinity& healthy) {
+  std::vector<std::string> absorbers;
+  for (const std::string& name : healthy.absorbed_by) absorbers.push_back(last_part(name));
+  const bool outside = healthy.tensor.side == Side::input && !healthy.tensor.parameter.empty();
+  return {outside ? healthy.tensor.parameter : last_part(name_of(healthy.tensor)),
+          counts_text(healthy.tensor.statistics), healthy.how,
+          absorbers.empty() ? "no operator reads it" : joined(absorbers, ", "), short_line(healthy.code)};
+}
+
+// The mask of each layer is the same line of the program: one row.
 std::string healthy_text(const FirstBad& report, std::size_t width) {
   if (report.healthy.empty()) return "";
+  std::vector<std::pair<std::vector<std::string>, std::size_t>> rows;
+  for (const HealthyInfinity& healthy : report.healthy) {
+    std::vector<std::string> cells = healthy_cells(healthy);
+    const auto same = std::ranges::find(rows, cells, &decltype(rows)::value_type::first);
+    if (same == rows.end()) {
+      rows.emplace_back(std::move(cells), 1);
+    } else {
+      ++same->second;
+    }
+  }
   Table table({{"healthy", Align::left, true}, {"holds"}, {"how"}, {"absorbed by", Align::left, true}, {"line"}});
-  const std::size_t shown = std::min(report.healthy.size(), kHealthyShown);
-  for (std::size_t i = 0; i < shown; ++i) {
-    const HealthyInfinity& healthy = report.healthy[i];
-    std::vector<std::string> absorbers;
-    for (const std::string& name : healthy.absorbed_by) absorbers.push_back(last_part(name));
-    const bool outside = healthy.tensor.side == Side::input && !healthy.tensor.parameter.empty();
-    table.add({outside ? healthy.tensor.parameter : last_part(name_of(healthy.tensor)),
-               counts_text(healthy.tensor.statistics), healthy.how,
-               absorbers.empty() ? "no operator reads it" : joined(absorbers, ", "), short_line(healthy.code)});
+  std::uint64_t more = report.healthy_left_out;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    auto& [cells, count] = rows[i];
+    if (i >= kHealthyShown) more += count;
+    if (i >= kHealthyShown) continue;
+    if (count > 1) cells.front() += fmt::format(" × {}", count);
+    table.add(std::move(cells));
   }
   std::string text = "\n" + table.text(width);
-  const std::uint64_t more = report.healthy.size() - shown + report.healthy_left_out;
   if (more > 0) text += fmt::format("and {} more (--json)\n", more);
   return text;
 }

@@ -1,0 +1,143 @@
+"""`sonde first-bad` follows a bad value to where it began: over steps, over ranks, and past its own echo."""
+
+import json
+
+import pytest
+from processes import CLI, run_in
+from ranks import run_ranks
+from test_first_bad import record
+
+COUNTER = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+
+
+class Cooling(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.register_buffer("heat", torch.tensor(2.0))
+        self.gain = nn.Parameter(torch.tensor(0.15))
+
+    def forward(self, x):
+        y = self.linear(x)
+        y = {expression}
+        {countdown}
+        return y
+
+
+net = Cooling()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for _ in range(5):
+    optimizer.zero_grad()
+    loss = net(torch.ones(2, 4)).square().mean() + net.gain
+    loss.backward()
+    optimizer.step()
+"""
+
+
+# A buffer that reaches 0, read as a copy or as a view of one; a parameter that an update makes negative.
+@pytest.mark.parametrize(
+    ("expression", "countdown", "name"),
+    [
+        ("y / self.heat.clone()", "self.heat -= 1", "heat"),
+        ("y / self.heat.clone().view(1)", "self.heat.sub_(1)", "heat"),
+        ("y * self.gain.detach().log()", "pass", "gain"),
+    ],
+)
+def test_the_operand_is_followed_to_the_step_that_wrote_it(tmp_path, expression, countdown, name):
+    program = tmp_path / "train.py"
+    program.write_text(COUNTER.format(expression=expression, countdown=countdown))
+    dump = record(tmp_path, "dump", program, saved_data="statistic")
+    first = json.loads(run_in(tmp_path, dump, CLI, "first-bad", dump, "--json").stdout)["first"]
+    lines = program.read_text().splitlines()
+    assert first["step"] == 2 and lines[first["code"]["source_line"] - 1].strip() == f"y = {expression}"
+    (before,) = first["before"]
+    writer, text = ("add_", "optimizer.step()") if name == "gain" else ("sub_", countdown)
+    assert before["step"] == 1 and before["op_type"] == writer, before
+    assert lines[before["source_line"] - 1].strip() == text
+    assert any(f"is {name}, which " in line and "wrote in step 1" in line for line in first["evidence"])
+
+
+def test_an_operand_of_this_step_has_no_writer_before(tmp_path):
+    program = tmp_path / "train.py"
+    program.write_text(COUNTER.format(expression="y / (self.heat * 0)", countdown="pass"))
+    dump = record(tmp_path, "dump", program, saved_data="statistic")
+    first = json.loads(run_in(tmp_path, dump, CLI, "first-bad", dump, "--json").stdout)["first"]
+    assert first["step"] == 0 and "before" not in first
+
+
+PIPELINE = """
+import os, torch
+import torch.distributed as dist
+from torch import nn
+
+torch.set_num_threads(1)
+rank = int(os.environ["RANK"])
+dist.init_process_group("gloo", init_method=os.environ["MEET"], rank=rank, world_size=2)
+torch.manual_seed(rank)
+stage = nn.Linear(4, 4)
+optimizer = torch.optim.SGD(stage.parameters(), lr=0.1)
+for step in range(3):
+    if rank == 0:
+        y = stage(torch.ones(2, 4))
+        if step == 1:
+            y = y / (y - y)
+        dist.send(y.detach(), 1)
+        gradient = torch.empty(2, 4)
+        dist.recv(gradient, 1)
+        y.backward(gradient)
+    else:
+        x = torch.empty(2, 4)
+        dist.recv(x, 0)
+        x.requires_grad_()
+        stage(x).square().mean().backward()
+        dist.send(x.grad, 0)
+    optimizer.step()
+    optimizer.zero_grad()
+dist.destroy_process_group()
+"""
+
+
+def test_what_comes_back_from_the_next_stage_is_no_second_fault(tmp_path):
+    run = run_ranks(tmp_path, PIPELINE, saved_data="statistic")
+    assert run.status == 0, run.stderr
+    answer = json.loads(run_in(tmp_path, run.dump, CLI, "first-bad", run.dump, "--json").stdout)
+    assert (answer["first"]["rank"], answer["first"]["step"], answer["first"]["op_type"]) == (0, 1, "div")
+    assert [finding["op_type"] for finding in answer["findings"]] == ["div"]
+    assert [finding["op_type"] for finding in answer["by_rank"]] == ["div"]
+
+
+SHARDED = """
+import os, torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+
+torch.set_num_threads(1)
+rank = int(os.environ["RANK"])
+dist.init_process_group("gloo", init_method=os.environ["MEET"], rank=rank, world_size=2)
+torch.manual_seed(0)
+net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
+fully_shard(net[2])
+fully_shard(net)
+optimizer = torch.optim.AdamW(net.parameters(), lr=0.1, foreach=False)
+for step in range(3):
+    y = net(torch.ones(2, 4))
+    if step == 1 and rank == 1:
+        y = (y - y).log() * 0
+    y.square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+dist.destroy_process_group()
+"""
+
+
+def test_the_memory_that_a_collective_works_in_is_no_aside(tmp_path):
+    run = run_ranks(tmp_path, SHARDED, saved_data="statistic")
+    assert run.status == 0, run.stderr
+    answer = json.loads(run_in(tmp_path, run.dump, CLI, "first-bad", run.dump, "--json").stdout)
+    assert (answer["first"]["rank"], answer["first"]["step"], answer["first"]["op_type"]) == (1, 1, "log")
+    assert not answer["asides"], answer["asides"]
