@@ -40,7 +40,7 @@ def launched_rank() -> Launched:
 
 
 def command_line() -> str:
-    """What starts this program again, for a shell: the command of `sonde run`, else that of this process."""
+    """The words that start this program again, for a shell: the command of `sonde run`, else that of this process."""
     command = os.environ.get("SONDE_COMMAND")
     if command:
         return command

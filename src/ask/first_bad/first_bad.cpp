@@ -315,7 +315,7 @@ void RankSearch::note_asides(FirstBad& report) {
   SourceTexts sources = sources_of(rank_);
   for (const Root& root : flow_->roots().roots()) {
     if (!root.aside || report.asides.size() >= kMostAsides) continue;
-    // What the operator leaves elsewhere, as in the memory that a collective works in, is the same story.
+    // Values that the operator leaves elsewhere, as in the memory that a collective works in, is the same story.
     const auto is_same = [&](const Root& other) { return !other.aside && other.op == root.op; };
     if (std::ranges::any_of(flow_->roots().roots(), is_same)) continue;
     Finding finding = finding_of(*this, root);

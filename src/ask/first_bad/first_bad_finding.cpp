@@ -340,7 +340,7 @@ bool FindingWriter::holds_zero(const CatalogTensor& tensor) const {
   return known != nullptr && (known->zero_count.value_or(0) > 0 || known->min == 0.0 || known->max == 0.0);
 }
 
-// What the input is a view or a copy of.
+// The tensor that the input is a view or a copy of.
 const CatalogTensor* FindingWriter::moved_from(const FlowInput& input) const {
   const FlowInput* from = &input;
   for (std::size_t depth = 0; depth < kMakersSearched; ++depth) {
