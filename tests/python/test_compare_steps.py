@@ -117,3 +117,46 @@ def test_calls_of_a_collective_meet_by_their_number_where_a_rank_has_more_steps(
         "the next command is about this operator of this rank"
     )
     assert sonde("first-bad", healthy.dump).status == 0
+
+
+COOLING = """
+    import torch
+    from torch import nn
+    torch.manual_seed(0)
+
+    class Cooling(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(6, 2)
+            self.register_buffer("heat", torch.tensor(8.0))
+
+        def forward(self, x):
+            y = self.linear(x) / self.heat.clone()
+            {countdown}
+            return y
+
+    net = Cooling()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    for step in range(4):
+        optimizer.zero_grad()
+        net(torch.ones(4, 6)).square().mean().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("in_golden", [False, True])
+def test_what_one_side_alone_wrote_is_named_at_its_step_though_the_next_one_reads_it(
+    config, train, dump, sonde, in_golden
+):
+    for name, countdown in (("counting", "self.heat -= 1"), ("still", "pass")):
+        run = train(COOLING.format(countdown=countdown), config(saved_data="statistic"))
+        assert run.status == 0, run.stderr
+        dump.rename(dump.with_name(name))
+    names = ("still", "counting") if in_golden else ("counting", "still")
+    answer = sonde("compare", *(dump.with_name(name) for name in names))
+    assert answer.status == 1
+    lacks = "in the target" if in_golden else "in the golden dump"
+    begin = f"first difference: step 0,{' golden op' if in_golden else ''} sub_ Default/network-Cooling/sub_-op0"
+    assert answer.stdout.startswith(begin), answer.stdout
+    assert f"has no counterpart {lacks}, and writes heat" in answer.stdout
+    assert "compute the same in different ways" not in answer.stdout + answer.stderr

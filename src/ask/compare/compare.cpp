@@ -280,10 +280,10 @@ Result<DumpComparison> compare_dumps(const Catalog& target, const Catalog& golde
   }
   say_whether_anything_corresponds(comparison);
   judge_quantised(comparison);
-  gather_notes(comparison);
   blame_makers_before(comparison);
   name_makers_of_data(comparison);
   leave_passed_on_out(comparison);
+  gather_notes(comparison);
   sort_findings(comparison);
   count_up(comparison);
   const std::uint64_t not_read = tensors_not_read(pairs);

@@ -199,8 +199,7 @@ bool leave_out_what_has_no_effect(const CompareFacts& facts, StepFindings& findi
   });
   if (any_relaid) note_layouts(facts, findings);
   if (!findings.empty()) return false;
-  findings.note_of_both(
-      "the two compute the same in different ways: what a step leaves (results, losses, gradients) agrees");
+  findings.note_of_both(std::string(kSameInOtherWays));
   return true;
 }
 

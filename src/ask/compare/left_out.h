@@ -9,6 +9,10 @@ namespace sonde {
 // A relative error that would be visible in what a step leaves.
 inline constexpr double kLargeError = 1e-3;
 
+// The note of a step whose findings are all left out.
+inline constexpr std::string_view kSameInOtherWays =
+    "the two compute the same in different ways: what a step leaves (results, losses, gradients) agrees";
+
 // A weight that took in what the other side computes beside it: a merged adapter, a folded norm or scale. Its values
 // differ, but all results agree again, where the two sides are built in different ways.
 void leave_absorbed_out(const CompareFacts& facts, StepFindings& findings);

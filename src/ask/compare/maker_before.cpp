@@ -1,5 +1,6 @@
 // Data that an operator of an earlier step of the dump made: between the optimizer and the next forward pass programs
-// count tokens, join what the ranks have, and receive from other ranks.
+// count tokens, join what the ranks have, and receive from other ranks. And buffers and parameters that an operator of one
+// side alone wrote there, which changed nothing in that step.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <set>
 
 #include "ask/compare/compare_words.h"
+#include "ask/compare/left_out.h"
 #include "ask/compare/maker_of_data.h"
 
 namespace sonde {
@@ -38,6 +40,16 @@ class MakersBefore {
       return Maker{&op, FindingKind::inserted, "has no counterpart in the golden dump, and changes"};
     }
     return std::nullopt;
+  }
+
+  // The op that wrote this state last, if the other side lacks it.
+  std::optional<Maker> wrote_alone(std::string_view name) const {
+    const auto last = side_.written.find(name);
+    if (last == side_.written.end()) return std::nullopt;
+    const ComparedOp* op = compared_[last->second.op];
+    if (op == nullptr || !op->is_alone()) return std::nullopt;
+    if (in_golden_) return Maker{op, FindingKind::missing, "has no counterpart in the target, and writes"};
+    return Maker{op, FindingKind::inserted, "has no counterpart in the golden dump, and writes"};
   }
 
   // The first that is called in another way.
@@ -83,19 +95,26 @@ std::optional<Maker> maker_in(const ComparedStep& step, const ComparedTensor& da
   return found ? found : target.called_otherwise(mine);
 }
 
+std::optional<Maker> writer_in(const ComparedStep& step, const ComparedTensor& state) {
+  std::optional<Maker> found = MakersBefore(step, false).wrote_alone(state.target->parameter);
+  return found || state.golden == nullptr ? found : MakersBefore(step, true).wrote_alone(state.golden->parameter);
+}
+
 // Steps of one run of one rank.
 bool are_of_one_run(const ComparedStep& a, const ComparedStep& b) {
   return a.target->rank == b.target->rank && a.target->step->run == b.target->step->run &&
          a.golden->rank == b.golden->rank && a.golden->step->run == b.golden->step->run;
 }
 
-std::optional<CompareFinding> made_before(const DumpComparison& comparison, const CompareFinding& data) {
+std::optional<CompareFinding> made_before(DumpComparison& comparison, const CompareFinding& data) {
   const ComparedStep& read = comparison.steps[data.step];
   for (std::size_t index = data.step; index-- > 0;) {
-    const ComparedStep& step = comparison.steps[index];
+    ComparedStep& step = comparison.steps[index];
     if (!are_of_one_run(step, read)) continue;
-    const std::optional<Maker> maker = maker_in(step, *data.tensor);
+    const bool is_state = data.kind == FindingKind::parameter;
+    const std::optional<Maker> maker = is_state ? writer_in(step, *data.tensor) : maker_in(step, *data.tensor);
     if (!maker) continue;
+    std::erase(step.notes_of_both, kSameInOtherWays);
     CompareFinding finding;
     finding.step = index;
     finding.op = maker->op;
@@ -104,9 +123,10 @@ std::optional<CompareFinding> made_before(const DumpComparison& comparison, cons
     finding.culprit = finding.in_golden ? maker->op->golden.front() : maker->op->target.front();
     finding.place = maker->op->target_index;
     finding.factor = data.factor;
-    finding.what = fmt::format("{} input.{} of {} in step {}: {}", maker->what, data.tensor->target->slot,
-                               data.op->target.front()->op_name, read.target->step->id.number,
-                               difference_text(FindingKind::data, *data.tensor));
+    finding.what = fmt::format("{} {}input.{} of {} in step {}: {}", maker->what,
+                               is_state ? fmt::format("{}, ", data.tensor->target->parameter) : "",
+                               data.tensor->target->slot, data.op->target.front()->op_name,
+                               read.target->step->id.number, difference_text(FindingKind::data, *data.tensor));
     return finding;
   }
   return std::nullopt;
@@ -118,8 +138,9 @@ void blame_makers_before(DumpComparison& comparison) {
   std::set<std::pair<const CatalogOp*, FindingKind>> known;
   std::vector<CompareFinding> kept;
   for (CompareFinding& finding : comparison.findings) {
-    const bool is_data = finding.kind == FindingKind::data && finding.tensor != nullptr &&
-                         finding.tensor->target != nullptr && !finding.op->target.empty();
+    const bool is_read = finding.kind == FindingKind::data || finding.kind == FindingKind::parameter;
+    const bool is_data =
+        is_read && finding.tensor != nullptr && finding.tensor->target != nullptr && !finding.op->target.empty();
     std::optional<CompareFinding> made = is_data ? made_before(comparison, finding) : std::nullopt;
     if (made && !known.emplace(made->culprit, made->kind).second) continue;
     kept.push_back(made ? std::move(*made) : std::move(finding));
