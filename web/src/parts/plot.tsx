@@ -4,6 +4,7 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { formatNumber } from "../numbers.ts";
 import { words } from "../words.ts";
+import type { Point } from "./losses.ts";
 import { xRange, yRange } from "./ranges.ts";
 import { useSize } from "./ui.tsx";
 
@@ -13,7 +14,7 @@ export interface Curve {
 }
 
 // The curve of each rank over the steps.
-export function curvesByRank(points: readonly { rank: string; step: number; y: number | null }[], name: string): { x: number[]; curves: Curve[] } {
+export function curvesByRank(points: readonly Point[], name: string): { x: number[]; curves: Curve[] } {
   const x = [...new Set(points.map((point) => point.step))].sort((a, b) => a - b);
   const ranks = [...new Set(points.map((point) => point.rank))];
   const at = new Map<string, number | null>();

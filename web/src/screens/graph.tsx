@@ -1,6 +1,6 @@
 // The graph of a step: scopes in scopes, drawn on a canvas, and the same as a tree for the keyboard and for readers of the screen.
 import { useMemo, useState } from "preact/hooks";
-import type { Tensor } from "../answers.ts";
+import type { EarlierOp, Tensor } from "../answers.ts";
 import type { Path } from "../api.ts";
 import { command } from "../commands.ts";
 import { GraphCanvas } from "../graph/canvas.tsx";
@@ -12,7 +12,7 @@ import { formatNumber } from "../numbers.ts";
 import { BadCount, isCounted } from "../parts/count.tsx";
 import { Before } from "../parts/next.tsx";
 import { Await, baseName, ClassMark, Command, Empty, lineOf, Problem, useSlow } from "../parts/ui.tsx";
-import { change, dumpStatus, finding, formatSlot, keyOf, linkTo, params, parseSlot, place, step, useData, useJson } from "../state.ts";
+import { change, dumpStatus, finding, firstBad, formatSlot, keyOf, linkTo, params, parseSlot, place, step, useData, useJson } from "../state.ts";
 import { words } from "../words.ts";
 import { ColourChoice, useColouring } from "./graph_colours.tsx";
 import { GraphSearch } from "./graph_search.tsx";
@@ -47,11 +47,18 @@ export function Graph() {
   );
 }
 
+// The operator that is to blame read nothing bad; what it read is followed by its finding.
+function beforeFinding(op: string | undefined): readonly EarlierOp[] {
+  const first = firstBad.value?.first;
+  return first?.before && first.op_name === op && first.step === step.value ? first.before : [];
+}
+
 function Stations({ of }: { of: Path }) {
   if (!of.ops.length) return <Empty>{words.graph.pathEmpty}</Empty>;
+  const before = of.before.length ? of.before : beforeFinding(of.ops[0]?.op_name);
   return (
     <>
-      {of.before.length > 0 && <Before of={of.before} rank={params.value.r} />}
+      {before.length > 0 && <Before of={before} rank={params.value.r} />}
       <ol class="stations">
         {of.ops.map((station) => (
           <li key={station.op_name} class={station.op_name === params.value.op ? "chosen" : ""}>
@@ -66,7 +73,7 @@ function Stations({ of }: { of: Path }) {
           </li>
         ))}
       </ol>
-      {of.reaches && of.before.length === 0 && <p class="soft">{words.graph.ends(of.reaches)}</p>}
+      {of.reaches && before.length === 0 && <p class="soft">{words.graph.ends(of.reaches)}</p>}
       {of.missing && <p class="soft">{of.missing}</p>}
       {!of.complete && <p class="soft">{words.graph.partly}</p>}
     </>

@@ -83,18 +83,23 @@ const opensAt = (cells: Cells<Health>, row: number): boolean => cells.columns.so
 // "to" of to-op12, "Block" of 3-Block; empty: nothing is equal to it.
 export const kindOf = (label: string): string => /^(.+)-op\d+$/.exec(label)?.[1] ?? /^\d+-(.+)$/.exec(label)?.[1] ?? "";
 
-// Neighbouring rows of one kind with equal cells, as the graph folds them: their numbers, a row alone as one.
+// No step has a value of the operator: memory that nobody has written yet, views of it.
+const isEmpty = (cells: Cells<Health>, row: number): boolean =>
+  !opensAt(cells, row) && cells.columns.every(({ number }) => (cells.at(row, number)?.state ?? "not_recorded") === "not_recorded");
+
+// Neighbouring rows of one kind with equal cells, as the graph folds them, or without any value: their numbers, a row alone as one.
 export function foldsOf(cells: Cells<Health>): number[][] {
   const folds: number[][] = [];
   let last = "";
   cells.rows.forEach((name, row) => {
     const kind = kindOf(name.slice(name.lastIndexOf("/") + 1));
-    const looks = kind && [kind, opensAt(cells, row), ...cells.columns.map(({ number }) => cells.at(row, number)?.state)].join(" ");
+    const looks = isEmpty(cells, row) ? "nothing" : kind && [kind, opensAt(cells, row), ...cells.columns.map(({ number }) => cells.at(row, number)?.state)].join(" ");
     if (looks && looks === last) folds.at(-1)?.push(row);
     else folds.push([row]);
     last = looks;
   });
-  return folds.flatMap((rows) => (rows.length < LEAST_FOLD ? rows.map((row) => [row]) : [rows]));
+  const leastOf = (row: number): number => (isEmpty(cells, row) ? 2 : LEAST_FOLD);
+  return folds.flatMap((rows) => (rows.length < leastOf(rows[0] as number) ? rows.map((row) => [row]) : [rows]));
 }
 
 export interface HealthLine {
@@ -131,7 +136,7 @@ export function linesOf(levels: readonly HealthLevel[], rank: string, toggled: C
       const key = cells.rows[row] as string;
       const open = toggled.get(`fold ${key}`) ?? rows.some((member) => innerOf(cells.rows[member] as string));
       if (rows.length > 1) {
-        const name = `${kindOf(shorten(key, scope))} × ${rows.length}`;
+        const name = isEmpty(cells, row) ? words.map.withoutValues(rows.length) : `${kindOf(shorten(key, scope))} × ${rows.length}`;
         lines.push({ kind: "fold", name, scope: `fold ${key}`, title: `${key} … ${cells.rows[rows.at(-1) as number]}`, depth, open, at: (column) => cells.at(row, column) });
       }
       if (rows.length === 1 || open) for (const member of rows) addRow(level, member, depth + Number(rows.length > 1));

@@ -4,8 +4,9 @@ import { useEffect, useState } from "preact/hooks";
 import type { FirstBad } from "../answers.ts";
 import type { Class, Job, Overview as Document } from "../api.ts";
 import { ReportFacts } from "../frame.tsx";
-import { formatBytes, formatCount, formatNumber, toNumber } from "../numbers.ts";
+import { formatBytes, formatCount, formatNumber } from "../numbers.ts";
 import { isOver, runJob } from "../jobs.ts";
+import { meanLosses } from "../parts/losses.ts";
 import { curvesByRank, Plot } from "../parts/plot.tsx";
 import { BAD, Card, Copy, Empty } from "../parts/ui.tsx";
 import { change, dump, dumpStatus, forget, graph, notice, overview, rank, refresh, report, source, status, step } from "../state.ts";
@@ -104,12 +105,12 @@ function Changed({ isLooking, start }: { isLooking: boolean; start: () => Promis
 }
 
 function Loss({ of }: { of: Document }) {
-  const points = of.loss.filter((point) => point.graph === graph.value);
+  const points = meanLosses(of.loss.filter((point) => point.graph === graph.value));
   if (!points.length) return <Card title={words.overview.loss}><Empty>{words.overview.noLoss}</Empty></Card>;
-  const { x, curves } = curvesByRank(points.map((point) => ({ ...point, y: toNumber(point.value) })), words.overview.loss);
+  const { x, curves } = curvesByRank(points, words.overview.loss);
   const last = points.find((point) => point.rank === rank.value && point.step === step.value);
   return (
-    <Card title={words.overview.loss} extra={last && <span class="where">{words.map.step} {last.step}: <strong>{formatNumber(last.value)}</strong></span>}>
+    <Card title={words.overview.loss} extra={last && <span class="where">{words.map.step} {last.step}: <strong>{formatNumber(last.y)}</strong></span>}>
       <Plot label={words.overview.loss} x={x} curves={curves} height={150} at={step.value} onPick={(s) => change({ s })} />
     </Card>
   );
