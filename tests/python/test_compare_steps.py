@@ -159,4 +159,7 @@ def test_what_one_side_alone_wrote_is_named_at_its_step_though_the_next_one_read
     begin = f"first difference: step 0,{' golden op' if in_golden else ''} sub_ Default/network-Cooling/sub_-op0"
     assert answer.stdout.startswith(begin), answer.stdout
     assert f"has no counterpart {lacks}, and writes heat" in answer.stdout
+    assert (
+        f"unmatched {'0 of the target and 4' if in_golden else '4 of the target and 0'} of the golden" in answer.stdout
+    )
     assert "compute the same in different ways" not in answer.stdout + answer.stderr

@@ -15,7 +15,7 @@ namespace sonde {
 namespace {
 
 struct Maker {
-  const ComparedOp* op = nullptr;
+  ComparedOp* op = nullptr;
   FindingKind kind = FindingKind::number;
   std::string what;
 };
@@ -23,9 +23,9 @@ struct Maker {
 // One side of the earlier step.
 class MakersBefore {
  public:
-  MakersBefore(const ComparedStep& step, bool in_golden)
+  MakersBefore(ComparedStep& step, bool in_golden)
       : side_(step.side(in_golden)), in_golden_(in_golden), compared_(side_.ops.size(), nullptr) {
-    for (const ComparedOp& op : step.ops) {
+    for (ComparedOp& op : step.ops) {
       const std::uint32_t at = in_golden ? op.golden_index : op.target_index;
       if (at != kNoOp) compared_[at] = &op;
     }
@@ -34,7 +34,7 @@ class MakersBefore {
   // Of the ops that lead to `last` by values that differ, the first without a counterpart.
   std::optional<Maker> without_counterpart(std::uint32_t last) const {
     for (const std::uint32_t at : differing_before(last)) {
-      const ComparedOp& op = *compared_[at];
+      ComparedOp& op = *compared_[at];
       if (!op.is_alone() || moves_or_casts(op.kind)) continue;
       if (in_golden_) return Maker{&op, FindingKind::missing, "has no counterpart in the target, which changes"};
       return Maker{&op, FindingKind::inserted, "has no counterpart in the golden dump, and changes"};
@@ -46,7 +46,7 @@ class MakersBefore {
   std::optional<Maker> wrote_alone(std::string_view name) const {
     const auto last = side_.written.find(name);
     if (last == side_.written.end()) return std::nullopt;
-    const ComparedOp* op = compared_[last->second.op];
+    ComparedOp* op = compared_[last->second.op];
     if (op == nullptr || !op->is_alone()) return std::nullopt;
     if (in_golden_) return Maker{op, FindingKind::missing, "has no counterpart in the target, and writes"};
     return Maker{op, FindingKind::inserted, "has no counterpart in the golden dump, and writes"};
@@ -55,7 +55,7 @@ class MakersBefore {
   // The first that is called in another way.
   std::optional<Maker> called_otherwise(std::uint32_t last) const {
     for (const std::uint32_t at : differing_before(last)) {
-      const ComparedOp& op = *compared_[at];
+      ComparedOp& op = *compared_[at];
       if (op.is_alone()) continue;
       const std::vector<std::string> apart = attributes_apart(*op.target.back(), *op.golden.back());
       if (apart.empty()) continue;
@@ -83,11 +83,11 @@ class MakersBefore {
 
   const CompareSide& side_;
   bool in_golden_;
-  std::vector<const ComparedOp*> compared_;
+  std::vector<ComparedOp*> compared_;
 };
 
-std::optional<Maker> maker_in(const ComparedStep& step, const ComparedTensor& data) {
-  const MakersBefore target(step, false), golden(step, true);
+std::optional<Maker> maker_in(ComparedStep& step, const ComparedTensor& data) {
+  MakersBefore target(step, false), golden(step, true);
   const std::uint32_t mine = op_with(*step.target, data.target->source);
   const std::uint32_t theirs = data.golden == nullptr ? kNoOp : op_with(*step.golden, data.golden->source);
   std::optional<Maker> found = target.without_counterpart(mine);
@@ -95,7 +95,7 @@ std::optional<Maker> maker_in(const ComparedStep& step, const ComparedTensor& da
   return found ? found : target.called_otherwise(mine);
 }
 
-std::optional<Maker> writer_in(const ComparedStep& step, const ComparedTensor& state) {
+std::optional<Maker> writer_in(ComparedStep& step, const ComparedTensor& state) {
   std::optional<Maker> found = MakersBefore(step, false).wrote_alone(state.target->parameter);
   return found || state.golden == nullptr ? found : MakersBefore(step, true).wrote_alone(state.golden->parameter);
 }
@@ -115,6 +115,7 @@ std::optional<CompareFinding> made_before(DumpComparison& comparison, const Comp
     const std::optional<Maker> maker = is_state ? writer_in(step, *data.tensor) : maker_in(step, *data.tensor);
     if (!maker) continue;
     std::erase(step.notes_of_both, kSameInOtherWays);
+    if (maker->op->is_alone()) maker->op->verdict = OpVerdict::unmatched;  // also where its own step showed no effect
     CompareFinding finding;
     finding.step = index;
     finding.op = maker->op;
