@@ -141,3 +141,95 @@ def test_the_memory_that_a_collective_works_in_is_no_aside(tmp_path):
     answer = json.loads(run_in(tmp_path, run.dump, CLI, "first-bad", run.dump, "--json").stdout)
     assert (answer["first"]["rank"], answer["first"]["step"], answer["first"]["op_type"]) == (1, 1, "log")
     assert not answer["asides"], answer["asides"]
+
+
+RATE = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+net = nn.Sequential(nn.Linear(16, 64), nn.Tanh(), nn.Linear(64, 16))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1, foreach={foreach})
+for step in range(9):
+    optimizer.param_groups[0]["lr"] = 1e30 if step == 5 else 0.1
+    optimizer.zero_grad()
+    (net(torch.ones(4, 16)) - 1).square().mean().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("foreach", [False, True])
+def test_growth_of_a_parameter_is_followed_to_its_update(tmp_path, foreach):
+    program = tmp_path / "train.py"
+    program.write_text(RATE.format(foreach=foreach))
+    dump = record(tmp_path, "dump", program, saved_data="statistic")
+    growth = json.loads(run_in(tmp_path, dump, CLI, "first-bad", dump, "--json").stdout)["growth"]
+    assert (growth["step"], growth["tensor"]["op_type"]) == (5, "_foreach_add_" if foreach else "add_"), growth
+    assert growth["tensor"]["parameter"] == "0.weight"
+    assert program.read_text().splitlines()[growth["code"]["source_line"] - 1].strip() == "optimizer.step()"
+
+
+LOADED = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+
+class Samples(Dataset):
+    def __len__(self):
+        return 12
+
+    def __getitem__(self, i):
+        return torch.full((3,), float("nan") if i == 9 else 1.0)
+
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    net = nn.Linear(3, 2)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for x in DataLoader(Samples(), batch_size=4, num_workers={workers}):
+        optimizer.zero_grad()
+        net(x).square().mean().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_bad_sample_comes_with_the_batch_of_its_loader(tmp_path, workers):
+    program = tmp_path / "train.py"
+    program.write_text(LOADED.format(workers=workers))
+    dump = record(tmp_path, "dump", program, saved_data="statistic")
+    first = json.loads(run_in(tmp_path, dump, CLI, "first-bad", dump, "--json").stdout)["first"]
+    line = program.read_text().splitlines()[first["code"]["source_line"] - 1]
+    wanted = 'torch.full((3,), float("nan")' if workers == 0 else "in DataLoader(Samples()"
+    assert wanted in line, first
+    assert first["step"] == 1  # the batch of step 2 is made at the end of step 1
+    assert workers == 0 or (first["kind"], first["op_type"]) == ("bad_input", "set_")
+
+
+DROWNED = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+encoder, decoder = nn.Linear(20, 8), nn.Linear(4, 20)
+optimizer = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], 0.5)
+for _ in range(3):
+    x = torch.rand(32, 20) * 30
+    mean, logvar = encoder(x).chunk(2, 1)
+    z = mean + torch.exp(0.5 * logvar) * torch.randn_like(mean)
+    divergence = -0.5 * (1 + logvar - mean.pow(2) - logvar.exp()).sum(1).mean()
+    loss = (decoder(z) - x).square().sum(1).mean() + divergence
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_an_infinity_that_nan_hides_is_not_healthy(tmp_path):
+    program = tmp_path / "train.py"
+    program.write_text(DROWNED)
+    dump = record(tmp_path, "dump", program, saved_data="statistic")
+    answer = json.loads(run_in(tmp_path, dump, CLI, "first-bad", dump, "--json").stdout)
+    assert answer["first"]["op_type"] == "exp"
+    assert not answer["healthy"], answer["healthy"]

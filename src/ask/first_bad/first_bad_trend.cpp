@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "ask/first_bad/first_bad_search.h"
+#include "read/operators/earlier_writer.h"
 
 namespace sonde {
 namespace {
@@ -56,7 +57,8 @@ std::optional<std::size_t> grown_at(const Series& series, double& before) {
   return std::nullopt;
 }
 
-// Moments begin at zero and grow in every training. A parameter that grows is seen where the model reads it.
+// Moments begin at zero and grow in every training. A parameter that grows is seen where the model reads it, and then
+// followed to the update that wrote it.
 bool is_of_optimizer(std::string_view op_name) { return op_name.find("optimizer-") != std::string_view::npos; }
 
 struct Slot {
@@ -90,6 +92,44 @@ AllSeries series_of(RankSearch& search) {
   return all;
 }
 
+std::optional<double> norm_of(const CatalogTensor& tensor) {
+  return tensor.statistics && tensor.statistics->l2norm && std::isfinite(*tensor.statistics->l2norm)
+             ? tensor.statistics->l2norm
+             : std::nullopt;
+}
+
+// The update that made a parameter large which the operator reads: a learning rate, a gradient that was not clipped.
+std::optional<Growth> grown_update(RankSearch& search, std::size_t step, const CatalogOp& reader,
+                                   SourceTexts& sources) {
+  const auto step_at = [&](std::size_t index) { return &search.step_at(index); };
+  for (const CatalogTensor& parameter : reader.tensors) {
+    if (!parameter.is_input || !parameter.parameter.is_parameter()) continue;
+    const std::optional<EarlierWriter> writer = writer_before(search.rank(), step, parameter, step_at);
+    if (!writer) continue;
+    const std::vector<CatalogTensor>& tensors = writer->op->tensors;
+    const auto before = std::ranges::find_if(
+        tensors, [&](const CatalogTensor& one) { return one.is_input && one.parameter == parameter.parameter; });
+    const auto after = std::ranges::find_if(tensors, [&](const CatalogTensor& one) {
+      return before != tensors.end() && !one.is_input && one.slot == before->slot;
+    });
+    if (after == tensors.end()) continue;
+    const std::optional<double> old = norm_of(*before), now = norm_of(*after);
+    if (!old || !now || *old <= kSmallest || *now <= kGrown * *old) continue;
+    Growth growth;
+    growth.rank = search.rank().rank;
+    growth.step = search.rank().steps[writer->step].id.number;
+    growth.tensor = finding_tensor(search.rank(), *writer->op, *after);
+    growth.tensor.parameter = std::string(parameter.parameter);
+    growth.code = code_of(*writer->op, sources, 0);
+    growth.now = *now;
+    growth.before = *old;
+    growth.of_norm = true;
+    growth.series = {{growth.step, *now}};
+    return growth;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Growth> growth_before(RankSearch& search, SourceTexts& sources) {
@@ -114,6 +154,7 @@ std::optional<Growth> growth_before(RankSearch& search, SourceTexts& sources) {
     growth.series.push_back({step.id.number, point.value});
     if (point.step != std::get<0>(first_at)) continue;
     const CatalogOp& op = search.step_at(point.step).ops[point.place];
+    if (std::optional<Growth> update = grown_update(search, point.step, op, sources)) return update;
     growth.tensor = finding_tensor(search.rank(), op, op.tensors[point.position]);
     growth.code = code_of(op, sources, 0);
     growth.step = step.id.number;

@@ -208,9 +208,9 @@ void FlowRoots::trace(Root& root) const {
         }
       }
       const bool only_asks = op.nature.tests_finite && !replaces_nan(bare_type(op.op->op_type));
-      // A product of it no longer contains a mask, and NaN added to an infinity hides it.
+      // A product or a sum of it no longer contains a mask, and NaN added to an infinity hides it.
       const bool is_bad =
-          (op.nature.mixes || is_arithmetic(work_of(bare_type(op.op->op_type)))) &&
+          (op.nature.mixes || op.nature.is_power || is_arithmetic(work_of(bare_type(op.op->op_type)))) &&
           std::ranges::any_of(op.outputs, [&](std::uint32_t output) { return graph_.health_of_value(output).bad(); });
       root.drowned = root.drowned || (!goes_on && is_bad);
       if (!goes_on && !only_asks && !is_bad) absorbers.insert(reader.op);

@@ -119,7 +119,8 @@ std::string growth_text(const Growth& growth) {
   }
   if (points.size() > 8) points.erase(points.begin(), points.end() - 8);
   const std::string text = fmt::format(
-      "grew first: {} in step {}{}: {} {:.4g} after {:.4g} ({:.3g} times)\n  by step: {}\n",
+      "grew first: {}{} in step {}{}: {} {:.4g} after {:.4g} ({:.3g} times)\n  by step: {}\n",
+      growth.tensor.parameter.empty() ? "" : fmt::format("{}, by ", printable(growth.tensor.parameter)),
       printable(name_of(growth.tensor)), growth.step,
       growth.code.source_file.empty() ? "" : fmt::format(" ({})", printable(short_line(growth.code))),
       growth.of_norm ? "norm" : "largest", growth.now, growth.before, growth.now / growth.before, joined(points, ", "));

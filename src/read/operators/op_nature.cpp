@@ -15,7 +15,8 @@ const TypeNames kPlaces = type_names(
     "slicescatter selectscatter constant filllike nantonum");
 
 // Ops that return values from Python.
-const TypeNames kBrings = type_names("liftfresh tensor scalartensor fromnumpy fromfile frombuffer fromdlpack");
+// `set_`: memory that another process filled, as a worker of a DataLoader does.
+const TypeNames kBrings = type_names("liftfresh tensor scalartensor fromnumpy fromfile frombuffer fromdlpack set");
 
 const TypeNames kMoves = type_names(
     "relu view viewas reshape reshapealias transpose t permute flatten unflatten squeeze unsqueeze "
