@@ -1,6 +1,7 @@
 """`sonde first-bad` follows a bad value to where it began: over steps, over ranks, and past its own echo."""
 
 import json
+import shutil
 
 import pytest
 from processes import CLI, run_in
@@ -141,6 +142,10 @@ def test_the_memory_that_a_collective_works_in_is_no_aside(tmp_path):
     answer = json.loads(run_in(tmp_path, run.dump, CLI, "first-bad", run.dump, "--json").stdout)
     assert (answer["first"]["rank"], answer["first"]["step"], answer["first"]["op_type"]) == (1, 1, "log")
     assert not answer["asides"], answer["asides"]
+    for rank in range(2, 13):
+        shutil.copytree(run.dump / "rank_0", run.dump / f"rank_{rank}")
+    answer = json.loads(run_in(tmp_path, run.dump, CLI, "first-bad", run.dump, "--json").stdout)
+    assert "later, or elsewhere, on ranks 0, 2-12" in answer["first"]["evidence"]
 
 
 RATE = """

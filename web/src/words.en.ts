@@ -177,7 +177,7 @@ export const words = {
     target: "Target", golden: "Golden", difference: "Difference", over: "Difference over what rounding explains",
     differ: (count: string, all: string) => `${count} of ${all} elements differ.`, noBound: "The comparison has no bound of rounding for this tensor.",
   },
-  trend: { edges: (count: number) => (count === 1 ? "1 number is NaN, infinite or outside of the picture, and is marked at its edge" : `${count} numbers are NaN, infinite or outside of the picture, and are marked at its edge`), statistics: "Statistics", log: "Logarithm", one: "The dump has this tensor in one step only.", step: "step" },
+  trend: { lowest: (ranks: number) => `lowest of ${ranks} ranks`, highest: (ranks: number) => `highest of ${ranks} ranks`, edges: (count: number) => (count === 1 ? "1 number is NaN, infinite or outside of the picture, and is marked at its edge" : `${count} numbers are NaN, infinite or outside of the picture, and are marked at its edge`), statistics: "Statistics", log: "Logarithm", one: "The dump has this tensor in one step only.", step: "step" },
   graph: {
     fit: "Show all", in: "Larger", out: "Smaller", tree: "Graph as a tree", canvas: "Picture of the graph", ops: (count: number) => (count === 1 ? "1 op" : `${count} ops`),
     working: "Placing the boxes…", many: (count: number) => `This shows ${count} boxes. Open all the same?`, openAll: "Open", list: "Show the list", asTree: "Tree",

@@ -207,6 +207,7 @@ export const words: Words = {
     differ: (count, all) => `${all} 个元素中有 ${count} 个不同。`, noBound: "比对没有此张量的舍入误差界。",
   },
   trend: {
+    lowest: (ranks) => `${ranks} 个 rank 中最低`, highest: (ranks) => `${ranks} 个 rank 中最高`,
     edges: (count) => `${count} 个数在图的范围之外，标在边缘`,
     statistics: "统计量", log: "对数", one: "数据中只有一步有此张量。", step: "步",
   },

@@ -8,6 +8,7 @@
 
 #include "ask/first_bad/first_bad_search.h"
 #include "ask/first_bad/rank_meetings.h"
+#include "ground/base/ranges_text.h"
 #include "read/operators/collective_call.h"
 
 namespace sonde {
@@ -44,8 +45,16 @@ const CollectiveCall* received_by(RankMeetings& meetings, RankSearch& search, co
   return found == calls.end() ? nullptr : &*found;
 }
 
+// "ranks 0, 1, 2"; of many "ranks 1-1023", or the first ones and how many others.
 std::string ranks_text(const std::vector<std::uint32_t>& ranks) {
-  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
+  constexpr std::size_t kMostListed = 8, kMostLetters = 60;
+  if (ranks.size() <= kMostListed) {
+    return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
+  }
+  const std::string ranges = ranges_text({ranks.begin(), ranks.end()});
+  if (ranges.size() <= kMostLetters) return fmt::format("ranks {}", ranges);
+  const auto listed = ranks.begin() + static_cast<std::ptrdiff_t>(kMostListed);
+  return fmt::format("ranks {} and {} more", fmt::join(ranks.begin(), listed, ", "), ranks.size() - kMostListed);
 }
 
 // Finds the first collective of the rank with a bad input in this step, and the ranks that got bad data from it.

@@ -4,24 +4,9 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { formatNumber } from "../numbers.ts";
 import { words } from "../words.ts";
-import type { Point } from "./losses.ts";
+import type { Curve } from "./curves.ts";
 import { xRange, yRange } from "./ranges.ts";
 import { useSize } from "./ui.tsx";
-
-export interface Curve {
-  label: string;
-  values: readonly (number | null)[];
-}
-
-// The curve of each rank over the steps.
-export function curvesByRank(points: readonly Point[], name: string): { x: number[]; curves: Curve[] } {
-  const x = [...new Set(points.map((point) => point.step))].sort((a, b) => a - b);
-  const ranks = [...new Set(points.map((point) => point.rank))];
-  const at = new Map<string, number | null>();
-  for (const { rank, step, y } of points) if (!at.has(`${step} ${rank}`)) at.set(`${step} ${rank}`, y);
-  const label = (rank: string): string => (ranks.length > 1 ? `${words.bar.rank} ${rank}` : name);
-  return { x, curves: ranks.map((rank) => ({ label: label(rank), values: x.map((step) => at.get(`${step} ${rank}`) ?? null) })) };
-}
 
 const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3]];
 export const INKS = ["--curve-1", "--curve-2", "--curve-3", "--curve-4"];

@@ -22,7 +22,7 @@ export function Op() {
     j: () => op.value && moveSlot(op.value, 1),
     k: () => op.value && moveSlot(op.value, -1),
   });
-  if (!name) return <Empty>{words.op.none}</Empty>;
+  if (!name) return <p class="page empty">{words.op.none}</p>;
   if (op.error instanceof Refusal && op.error.status === 404) {
     return (
       <div class="page">

@@ -6,8 +6,8 @@ import type { Class, Job, Overview as Document } from "../api.ts";
 import { ReportFacts } from "../frame.tsx";
 import { formatBytes, formatCount, formatNumber } from "../numbers.ts";
 import { isOver, runJob } from "../jobs.ts";
-import { meanLosses } from "../parts/losses.ts";
-import { curvesByRank, Plot } from "../parts/plot.tsx";
+import { curvesByRank, meanLosses } from "../parts/curves.ts";
+import { Plot } from "../parts/plot.tsx";
 import { BAD, Card, Copy, Empty } from "../parts/ui.tsx";
 import { change, dump, dumpStatus, forget, graph, notice, overview, rank, refresh, report, source, status, step } from "../state.ts";
 import { words } from "../words.ts";
@@ -107,7 +107,7 @@ function Changed({ isLooking, start }: { isLooking: boolean; start: () => Promis
 function Loss({ of }: { of: Document }) {
   const points = meanLosses(of.loss.filter((point) => point.graph === graph.value));
   if (!points.length) return <Card title={words.overview.loss}><Empty>{words.overview.noLoss}</Empty></Card>;
-  const { x, curves } = curvesByRank(points, words.overview.loss);
+  const { x, curves } = curvesByRank(points, words.overview.loss, rank.value);
   const last = points.find((point) => point.rank === rank.value && point.step === step.value);
   return (
     <Card title={words.overview.loss} extra={last && <span class="where">{words.map.step} {last.step}: <strong>{formatNumber(last.y)}</strong></span>}>

@@ -4,9 +4,10 @@ import type { Element, Histogram, Op } from "../api.ts";
 import { plainCommand, pythonTensor, showCommand } from "../commands.ts";
 import { bitsOf, elementAt, type Npy, readNpy } from "../npy.ts";
 import { formatCount, formatNumber, formatShape, type Num, toNumber } from "../numbers.ts";
+import { curvesByRank } from "../parts/curves.ts";
 import { HeatMap, type HeatKind } from "../parts/heat.tsx";
 import { HistogramPicture } from "../parts/histogram.tsx";
-import { curvesByRank, Plot } from "../parts/plot.tsx";
+import { Plot } from "../parts/plot.tsx";
 import { SliceField, sliceOf } from "../parts/slice.tsx";
 import { Await, Card, Command, Empty, Select, Tabs, useSize } from "../parts/ui.tsx";
 import type { Query } from "../source/source.ts";
@@ -202,7 +203,7 @@ function TrendTab({ query }: { query: Query }) {
       <Await of={table}>
         {(value) => {
           const rows = Array.from({ length: value.rows }, (_, i) => ({ rank: String(value.get("rank", i)), step: Number(value.get("step", i)), y: value.get(name, i) as Num }));
-          const { x, curves } = curvesByRank(rows.map((row) => ({ ...row, y: row.y === null ? null : toNumber(row.y) })), name);
+          const { x, curves } = curvesByRank(rows.map((row) => ({ ...row, y: row.y === null ? null : toNumber(row.y) })), name, String(place.value.rank));
           if (x.length < 2) return <Empty>{words.trend.one}</Empty>;
           return <Plot label={words.op.tabs.trend} x={x} curves={curves} log={log} height={240} at={step.value} xLabel={words.trend.step} onPick={(s) => change({ s })} />;
         }}

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Loss } from "../../src/answers.ts";
-import { meanLosses } from "../../src/parts/losses.ts";
+import { curvesByRank, meanLosses } from "../../src/parts/curves.ts";
 
 const loss = (step: number, value: Loss["value"], rank = "0"): Loss => ({ rank, graph: 0, step, op_name: "mse_loss-op0", slot: 0, value });
 
@@ -20,4 +20,16 @@ test("one that is NaN or infinite shows", () => {
 
 test("ranks are apart", () => {
   assert.deepEqual(meanLosses([loss(0, 1, "0"), loss(0, 3, "1")]).map(({ rank, y }) => [rank, y]), [["0", 1], ["1", 3]]);
+});
+
+test("each of a few ranks has its curve", () => {
+  const { x, curves } = curvesByRank([{ rank: "0", step: 2, y: 1 }, { rank: "1", step: 2, y: 3 }, { rank: "0", step: 4, y: null }], "loss", "0");
+  assert.deepEqual(x, [2, 4]);
+  assert.deepEqual(curves.map(({ values }) => values), [[1, null], [3, null]]);
+});
+
+test("of many ranks the chosen one is between the lowest and the highest", () => {
+  const points = Array.from({ length: 20 }, (_, rank) => [{ rank: `${rank}`, step: 0, y: rank }, { rank: `${rank}`, step: 1, y: rank === 7 ? NaN : 5 }]).flat();
+  const { curves } = curvesByRank(points, "loss", "3");
+  assert.deepEqual(curves.map(({ values }) => values), [[3, 5], [0, 5], [19, NaN]]);
 });
