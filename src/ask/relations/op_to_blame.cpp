@@ -12,6 +12,7 @@
 #include "ask/relations/excused_ops.h"
 #include "ask/relations/numbers_apart.h"
 #include "ask/relations/order_of_parts.h"
+#include "ask/relations/padding_apart.h"
 #include "ask/relations/regions.h"
 #include "ask/relations/repeated_lines.h"
 #include "ask/relations/roots_of_weights.h"
@@ -222,6 +223,7 @@ class Finder {
     std::optional<NumberApart> apart;
     if (culprit.group.size() > 1) apart = numbers.of_attention(culprit.group);
     if (!apart) apart = TokensApart(target_, golden_, judgement_).find();
+    if (!apart) apart = padding_apart(target_, golden_, judgement_, culprit.op);
     if (!apart) apart = steps.of_mask(culprit.op);
     if (!has_values_) {
       if (!apart) apart = steps.of_attention(culprit.group);

@@ -1,0 +1,88 @@
+#include "ask/relations/padding_apart.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "ask/relations/data_apart.h"
+#include "ask/relations/standings.h"
+#include "read/operators/op_attributes.h"
+#include "read/operators/op_family.h"
+
+namespace sonde {
+namespace {
+
+struct AxisPadding {
+  std::int64_t before = 0, behind = 0;
+};
+
+// From the last axis on, those that are padded.
+std::vector<AxisPadding> paddings_of(const CatalogOp& op) {
+  std::vector<AxisPadding> found;
+  const Attribute* pad = attribute_of(op, "pad");
+  if (pad == nullptr) return found;
+  for (std::size_t i = 0; i + 1 < pad->integers.size(); i += 2) {
+    const AxisPadding one{pad->integers[i], pad->integers[i + 1]};
+    if (one.before != 0 || one.behind != 0) found.push_back(one);
+  }
+  return found;
+}
+
+// How many elements it adds at either end of an axis, if it is one number for all; 0: none, or it is not known.
+std::int64_t padding_of_convolution(const Pool& golden, std::uint32_t op) {
+  if (golden.op(op).kind != OpKind::contraction) return 0;
+  const Attribute* padding = attribute_of(golden.catalog_op(op), "padding");
+  if (padding == nullptr || padding->integers.empty()) return 0;
+  const std::int64_t first = padding->integers.front();
+  return std::ranges::all_of(padding->integers, [&](std::int64_t one) { return one == first; }) ? first : 0;
+}
+
+// What it gives is cut before anything else reads it.
+bool is_cut(const Pool& golden, std::uint32_t op) {
+  return std::ranges::any_of(golden.ops[op].outputs, [&](std::uint32_t output) {
+    return std::ranges::any_of(golden.tensors[output].readers, [&](std::uint32_t reader) {
+      return moves_or_casts(golden.op(reader).kind) && chooses(golden, reader);
+    });
+  });
+}
+
+// A golden convolution of the region that pads the data, and its padding.
+std::pair<std::uint32_t, std::int64_t> convolution_of(const Pool& golden, const RelationJudgement& judgement,
+                                                      std::uint32_t data) {
+  const RoundedNumbers wanted = rounded_numbers(golden.tensors[data].print);
+  for (const std::uint32_t op : judgement.golden.ops) {
+    const std::int64_t padding = padding_of_convolution(golden, op);
+    const std::vector<std::uint32_t>& inputs = golden.ops[op].inputs;
+    const auto is_it = [&](std::uint32_t input) { return rounded_numbers(golden.tensors[input].print) == wanted; };
+    if (padding > 0 && std::ranges::any_of(inputs, is_it)) return {op, padding};
+  }
+  return {kNoOp, 0};
+}
+
+}  // namespace
+
+std::optional<NumberApart> padding_apart(const Pool& target, const Pool& golden, const RelationJudgement& judgement,
+                                         std::uint32_t last) {
+  for (const std::uint32_t op : judgement.target.ops) {
+    if (op > last) break;
+    const std::vector<AxisPadding> paddings = paddings_of(target.catalog_op(op));
+    if (paddings.empty() || target.ops[op].inputs.empty()) continue;
+    const std::uint32_t data = target.ops[op].inputs.front();
+    if (!is_surely_golden(judgement, data)) continue;
+    const auto [convolution, golden_padding] = convolution_of(golden, judgement, judgement.relations[data].golden());
+    if (convolution == kNoOp) continue;
+    const bool may_lack_behind = is_cut(golden, convolution);
+    for (const auto& [before, behind] : paddings) {
+      if (before == golden_padding && (behind == golden_padding || may_lack_behind)) continue;
+      const CatalogOp& other = golden.catalog_op(convolution);
+      return NumberApart{op, fmt::format("puts {} elements before and {} behind, and golden {}, {} at either end {}",
+                                         before, behind, other.op_type, place_text(other), golden_padding)};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace sonde
