@@ -128,6 +128,9 @@ def test_implementations_that_no_rule_was_made_for_are_clean_and_most_of_their_f
         ("packed", "relu"),
         ("detector", "patch_order"),  # in another order of the weight's axes the product is golden
         ("detector", "levels_exchanged"),
+        ("conformer", "causal"),  # the golden convolution pads otherwise
+        ("mamba", "centred"),
+        ("clip", "no_exp"),  # the number is multiplied behind the product
     ):
         assert faults[pair, fault, "tensors"] == "first", (pair, fault)
     for pair, fault in (
@@ -136,14 +139,15 @@ def test_implementations_that_no_rule_was_made_for_are_clean_and_most_of_their_f
         ("detector", "levels_exchanged"),  # the last result is joined in another order
         ("grouped_queries", "norms_exchanged"),  # a golden norm of the same data reads another weight
         ("unet", "skip_first"),
+        ("mamba", "centred"),
+        ("clip", "no_exp"),
     ):
         assert faults[pair, fault, "statistics"] == "first", (pair, fault)
     outcomes = [outcome for (_, _, evidence), outcome in faults.items() if evidence == "tensors"]
     assert outcomes.count("first") >= 93
     assert "silent" not in outcomes
-    # With folded norms most weights differ, and the operators are compared as those of one program.
     wrong = {(pair, fault) for (pair, fault, _), outcome in faults.items() if outcome in ("wrong", "listed")}
-    assert wrong <= {("efficientnet", "padded_after")}
+    assert not wrong
     dumps, saved = tmp_path / "t5" / "tensors", tmp_path / "map.json"
     assert compare(dumps, "healthy", "--save-map", saved).returncode == 0
     for fault in ("gelu", "no_final"):
@@ -211,6 +215,7 @@ NAMED_OF_VISITORS = {
         ("segformer", "kernel_transposed"),  # in another order of its axes the product is golden
         ("speech", "kernel_norm"),  # what it is read with was cut before
         ("tagger", "moves_turned"),  # transposed, as its name does not say
+        ("tagger", "ahead"),  # the golden convolution pads otherwise
     ],
     "statistics": [
         ("fourier", "one_axis"),
@@ -218,6 +223,7 @@ NAMED_OF_VISITORS = {
         ("qwen", "norms_exchanged"),
         ("retention", "sigmoid"),
         ("speech", "kernel_norm"),
+        ("tagger", "ahead"),
     ],
 }
 

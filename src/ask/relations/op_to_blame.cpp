@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "ask/relations/addition_left_out.h"
 #include "ask/relations/bypasses.h"
 #include "ask/relations/complements.h"
 #include "ask/relations/data_apart.h"
@@ -56,6 +57,7 @@ class Finder {
     culprit.group = before_in(target_, region_, culprit.golden ? culprit.op : next_like(culprit.op));
     if (culprit.group.size() > 1) culprit.op = first_of(narrowed(culprit));
     const StepsApart steps(target_, golden_, judgement_);
+    if (std::optional<Culprit> lacking = lacks_addition(culprit)) return *lacking;
     if (std::optional<Culprit> exchanged = steps.of_exchanged(culprit.op)) return *exchanged;
     if (std::optional<NumberApart> apart = apart_in(culprit, steps)) {
       culprit.op = apart->op;
@@ -114,6 +116,11 @@ class Finder {
         if (golden_.tensors[input].op == kNoOp) add(input);
       }
     }
+  }
+
+  std::optional<Culprit> lacks_addition(const Culprit& culprit) const {
+    if (!has_values_ || !culprit.golden || !culprit.like || !culprit.what.empty()) return std::nullopt;
+    return addition_left_out(target_, golden_, judgement_, *culprit.like, *culprit.golden);
   }
 
   Culprit first_by_values() const {

@@ -26,6 +26,7 @@ std::vector<AxisPadding> paddings_of(const CatalogOp& op) {
   if (pad == nullptr) return found;
   for (std::size_t i = 0; i + 1 < pad->integers.size(); i += 2) {
     const AxisPadding one{pad->integers[i], pad->integers[i + 1]};
+    if (one.before < 0 || one.behind < 0) return {};  // it cuts
     if (one.before != 0 || one.behind != 0) found.push_back(one);
   }
   return found;
@@ -49,11 +50,21 @@ bool is_cut(const Pool& golden, std::uint32_t op) {
   });
 }
 
-// A golden convolution of the region that pads the data, and its padding.
-std::pair<std::uint32_t, std::int64_t> convolution_of(const Pool& golden, const RelationJudgement& judgement,
+// By golden tensor: one of the target is all of it. A part of what a convolution gives may be the wrong one.
+std::vector<char> met_as_a_whole(const Pool& golden, const RelationJudgement& judgement) {
+  std::vector<char> met(golden.tensors.size());
+  for (const Relation& relation : judgement.relations) {
+    if (relation.is_whole()) met[relation.golden()] = 1;
+  }
+  return met;
+}
+
+// A golden convolution that pads the data and gives what the target has not, and its padding.
+std::pair<std::uint32_t, std::int64_t> convolution_of(const Pool& golden, const std::vector<char>& met,
                                                       std::uint32_t data) {
   const RoundedNumbers wanted = rounded_numbers(golden.tensors[data].print);
-  for (const std::uint32_t op : judgement.golden.ops) {
+  for (std::uint32_t op = 0; op < golden.ops.size(); ++op) {
+    if (std::ranges::any_of(golden.ops[op].outputs, [&](std::uint32_t output) { return met[output] != 0; })) continue;
     const std::int64_t padding = padding_of_convolution(golden, op);
     const std::vector<std::uint32_t>& inputs = golden.ops[op].inputs;
     const auto is_it = [&](std::uint32_t input) { return rounded_numbers(golden.tensors[input].print) == wanted; };
@@ -66,13 +77,13 @@ std::pair<std::uint32_t, std::int64_t> convolution_of(const Pool& golden, const 
 
 std::optional<NumberApart> padding_apart(const Pool& target, const Pool& golden, const RelationJudgement& judgement,
                                          std::uint32_t last) {
-  for (const std::uint32_t op : judgement.target.ops) {
-    if (op > last) break;
+  const std::vector<char> met = met_as_a_whole(golden, judgement);
+  for (std::uint32_t op = 0; op <= last; ++op) {
     const std::vector<AxisPadding> paddings = paddings_of(target.catalog_op(op));
     if (paddings.empty() || target.ops[op].inputs.empty()) continue;
     const std::uint32_t data = target.ops[op].inputs.front();
     if (!is_surely_golden(judgement, data)) continue;
-    const auto [convolution, golden_padding] = convolution_of(golden, judgement, judgement.relations[data].golden());
+    const auto [convolution, golden_padding] = convolution_of(golden, met, judgement.relations[data].golden());
     if (convolution == kNoOp) continue;
     const bool may_lack_behind = is_cut(golden, convolution);
     for (const auto& [before, behind] : paddings) {

@@ -9,8 +9,8 @@
 
 namespace sonde {
 
-// The first pad of the target's region, up to operator `last`, of data that a golden convolution pads otherwise. More
-// behind is right where the golden run cuts it off.
+// The first pad, up to operator `last` of the target, of data that a golden convolution pads otherwise. Less behind is
+// right where the golden run cuts it off.
 std::optional<NumberApart> padding_apart(const Pool& target, const Pool& golden, const RelationJudgement& judgement,
                                          std::uint32_t last);
 
