@@ -141,6 +141,7 @@ def test_implementations_that_no_rule_was_made_for_are_clean_and_most_of_their_f
         ("unet", "skip_first"),
         ("mamba", "centred"),
         ("clip", "no_exp"),
+        ("gru", "head_rows"),  # a golden product of the same numbers has another result
     ):
         assert faults[pair, fault, "statistics"] == "first", (pair, fault)
     outcomes = [outcome for (_, _, evidence), outcome in faults.items() if evidence == "tensors"]
@@ -178,6 +179,7 @@ NAMED_OF_NEWCOMERS = {
         ("mobilenet", "stale_mean"),
         ("mobilenet", "variance_not_rooted"),
         ("translate", "head_order"),  # what the parts are shows their order
+        ("dlrm", "mean_of_bag"),  # many golden tables are one
     ],
 }
 NAMED_OF_LATECOMERS = {
@@ -199,6 +201,7 @@ NAMED_OF_LATECOMERS = {
         ("graph", "slope"),
         ("mixer", "bias_not_loaded"),
         ("points", "stale_spread"),
+        ("kernel", "values_first"),  # its parts are golden weights of the same data
     ],
 }
 # By statistics two functions are alike.

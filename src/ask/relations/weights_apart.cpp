@@ -13,6 +13,7 @@
 #include "ask/relations/biases_apart.h"
 #include "ask/relations/data_apart.h"
 #include "ask/relations/element_order.h"
+#include "ask/relations/joined_weights_apart.h"
 #include "ask/relations/norm_behind.h"
 #include "ask/relations/order_by_product.h"
 #include "ask/relations/order_of_parts.h"
@@ -127,6 +128,8 @@ class Weights {
     if (!is_good(weight)) return add_not_carried_over(op, weight);
     if (relation(weight).weak || relation(weight).kind == RelationKind::constant) return;
     if (!target_.has_values() && add_in_another_order(op, data, weight)) return;
+    if (std::optional<Culprit> joined = joined_in_another_order(all_, op, data, weight))
+      return all_.add(std::move(*joined));
     if (biases_.add_lost_sibling(op, weight) || biases_.add_of_another_part(op, data, weight) ||
         biases_.add_beside_another(op, weight))
       return;
@@ -272,8 +275,9 @@ class Weights {
     const bool with_bias = adds_bias(op);
     const std::ptrdiff_t weights = weights_of(target_, roots_, op) + (with_bias ? 1 : 0);
     // Else what moved the data, which the golden operator reads in another form, may be wrong.
-    const bool is_exact = !with_bias && std::ranges::find(target_.ops[op].inputs, data) != target_.ops[op].inputs.end();
-    for (const std::uint32_t reader : readers_of_same(read, golden_.tensors[read])) {
+    const bool is_exact = std::ranges::find(target_.ops[op].inputs, data) != target_.ops[op].inputs.end() &&
+                          !(with_bias && has_lost_axes(data));
+    for (const std::uint32_t reader : readers_of_equal(read)) {
       if (golden_.op(reader).kind != OpKind::contraction || !judgement_.golden.has[reader]) continue;
       if (weights_of(golden_, golden_roots_, reader) != weights) continue;
       for (const std::uint32_t input : golden_.ops[reader].inputs) {
@@ -313,6 +317,16 @@ class Weights {
       return true;
     }
     return false;
+  }
+
+  // Axes became one as they lay in memory: the golden run may have them in another order.
+  bool has_lost_axes(std::uint32_t data) const {
+    const std::uint32_t maker = target_.tensors[data].op;
+    if (maker == kNoOp || !moves_or_casts(target_.op(maker).kind) || chooses(target_, maker)) return false;
+    const std::uint32_t before = target_.ops[maker].inputs[0];
+    const std::uint32_t from = target_.tensors[before].op;
+    const bool was_moved = from != kNoOp && moves_or_casts(target_.op(from).kind);
+    return !was_moved && target_.tensors[before].shape.size() > target_.tensors[data].shape.size();
   }
 
   bool is_whole_of(std::uint32_t tensor, std::uint32_t golden) const {
@@ -367,6 +381,17 @@ class Weights {
       readers.insert(readers.end(), more.begin(), more.end());
     }
     return readers;
+  }
+
+  // Of all golden tensors with these numbers: statistics do not tell the last state of a cell from the last step.
+  std::set<std::uint32_t> readers_of_equal(std::uint32_t tensor) const {
+    const RoundedNumbers wanted = rounded_numbers(golden_.tensors[tensor].print);
+    std::set<std::uint32_t> all;
+    for (const PoolTensor& other : golden_.tensors) {
+      if (other.print.count == 0 || rounded_numbers(other.print) != wanted) continue;
+      all.insert(other.readers.begin(), other.readers.end());
+    }
+    return all;
   }
 
   WeightCulprits all_;
