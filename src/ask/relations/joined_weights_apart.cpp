@@ -33,7 +33,39 @@ std::ptrdiff_t weights_read(const Pool& pool, const std::vector<std::uint32_t>& 
   return std::ranges::count_if(pool.ops[op].inputs, [&](std::uint32_t input) { return roots[input] != kNoOp; });
 }
 
+bool chooses_rows(const Pool& pool, std::uint32_t op) {
+  return pool.is_type(op, "embedding") || pool.is_type(op, "index") || pool.is_type(op, "indexselect");
+}
+
 }  // namespace
+
+std::optional<Culprit> rows_in_another_order(const WeightCulprits& all, std::uint32_t op, std::uint32_t numbers,
+                                             std::uint32_t weight) {
+  const Relation &own = all.relation(weight), &by = all.relation(numbers);
+  const std::vector<std::uint32_t>& outputs = all.target.ops[op].outputs;
+  if (!chooses_rows(all.target, op) || all.target.tensors[numbers].has_fractions() || outputs.size() != 1)
+    return std::nullopt;
+  if (!own.is_whole() || own.weak || !by.is_whole() || all.is_good(outputs[0])) return std::nullopt;
+  const RoundedNumbers read = rounded_numbers(all.golden.tensors[by.golden()].print);
+  for (const std::uint32_t other : all.judgement.golden.ops) {
+    if (!chooses_rows(all.golden, other) || all.golden.ops[other].outputs.size() != 1) continue;
+    const std::uint32_t result = all.golden.ops[other].outputs[0];
+    const std::vector<std::uint32_t>& inputs = all.golden.ops[other].inputs;
+    const auto is_weight = [&](std::uint32_t input) { return all.golden_roots[input] == own.golden(); };
+    const auto is_read = [&](std::uint32_t input) { return rounded_numbers(all.golden.tensors[input].print) == read; };
+    if (std::ranges::none_of(inputs, is_weight) || std::ranges::none_of(inputs, is_read)) continue;
+    if (all.judgement.met[result]) continue;
+    return Culprit{
+        .op = op,
+        .weight = weight,
+        .golden = own.golden(),
+        .uncertain = true,
+        .what = fmt::format("has the numbers of golden {}, and the rows that the same numbers choose differ: "
+                            "its rows are in another order",
+                            all.name_of(own))};
+  }
+  return std::nullopt;
+}
 
 std::optional<Culprit> joined_in_another_order(const WeightCulprits& all, std::uint32_t op, std::uint32_t data,
                                                std::uint32_t weight) {
@@ -41,7 +73,9 @@ std::optional<Culprit> joined_in_another_order(const WeightCulprits& all, std::u
   if (joined.kind != RelationKind::joined || !joined.is_of_sums || joined.weak) return std::nullopt;
   if (all.target.op(op).kind != OpKind::contraction || !is_surely_golden(all.judgement, data)) return std::nullopt;
   // Another weight that it reads is to blame.
-  const auto is_wrong = [&](std::uint32_t input) { return all.roots[input] != kNoOp && !all.is_good(all.roots[input]); };
+  const auto is_wrong = [&](std::uint32_t input) {
+    return all.roots[input] != kNoOp && !all.is_good(all.roots[input]);
+  };
   if (std::ranges::any_of(all.target.ops[op].inputs, is_wrong)) return std::nullopt;
   const RoundedNumbers read = rounded_numbers(all.golden.tensors[all.relation(data).golden()].print);
   bool all_met = true;

@@ -59,6 +59,8 @@ class Finder {
     const StepsApart steps(target_, golden_, judgement_);
     if (std::optional<Culprit> lacking = lacks_addition(culprit)) return *lacking;
     if (std::optional<Culprit> exchanged = steps.of_exchanged(culprit.op)) return *exchanged;
+    if (std::optional<Culprit> exchanged = has_values_ ? std::nullopt : steps.of_exchanged_products(culprit.group))
+      return *exchanged;
     if (std::optional<NumberApart> apart = apart_in(culprit, steps)) {
       culprit.op = apart->op;
       culprit.what = std::move(apart->what);
@@ -344,8 +346,34 @@ class Finder {
       return roots_[output] != kNoOp || print.count == 0 || (print.is_constant() && print.count > 1) ||
              (is_plain(output) && !golden_makes_such(output));
     };
+    if (chooses_other_rows(op)) return true;
     if (std::ranges::all_of(outputs, is_no_number)) return false;
     return !moves_or_casts(target_.op(op).kind) || golden_chooses_such(outputs.front());
+  }
+
+  // Of a weight, of which a golden operator chooses as many elements, and others. Of several, as of experts, some may be
+  // right.
+  bool chooses_other_rows(std::uint32_t op) const {
+    const std::vector<std::uint32_t>&inputs = target_.ops[op].inputs, &outputs = target_.ops[op].outputs;
+    if (!moves_or_casts(target_.op(op).kind) || !chooses(target_, op) || inputs.empty() || outputs.empty())
+      return false;
+    const std::uint32_t root = roots_[outputs[0]];
+    if (root == kNoOp || is_good(outputs[0]) || !is_surely_golden(judgement_, root)) return false;
+    const std::uint64_t count = target_.tensors[outputs[0]].print.count;
+    const auto is_another = [&](const PoolOp& other) {
+      return &other != &target_.ops[op] && !other.outputs.empty() && roots_[other.outputs[0]] == root &&
+             target_.tensors[other.outputs[0]].print.count == count;
+    };
+    if (std::ranges::any_of(target_.ops, is_another)) return false;
+    const auto is_of_root = [&](std::uint32_t other) {
+      const std::uint32_t maker = golden_.tensors[other].op;
+      if (maker == kNoOp) return false;
+      const std::vector<std::uint32_t>& read = golden_.ops[maker].inputs;
+      const std::uint32_t wanted = judgement_.relations[root].golden();
+      return std::ranges::any_of(read, [&](std::uint32_t input) { return golden_roots_[input] == wanted; });
+    };
+    const auto candidates = free_.find(count);
+    return candidates != free_.end() && std::ranges::any_of(candidates->second, is_of_root);
   }
 
   // Elements that were chosen of what corresponds: statistics do not show which.

@@ -128,6 +128,7 @@ class Weights {
     if (!is_good(weight)) return add_not_carried_over(op, weight);
     if (relation(weight).weak || relation(weight).kind == RelationKind::constant) return;
     if (!target_.has_values() && add_in_another_order(op, data, weight)) return;
+    if (std::optional<Culprit> rows = rows_in_another_order(all_, op, data, weight)) return all_.add(std::move(*rows));
     if (std::optional<Culprit> joined = joined_in_another_order(all_, op, data, weight))
       return all_.add(std::move(*joined));
     if (biases_.add_lost_sibling(op, weight) || biases_.add_of_another_part(op, data, weight) ||
