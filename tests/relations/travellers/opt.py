@@ -1,4 +1,4 @@
-"""OPT of transformers, padded on the left, beside one's own with q, k and v as one and positions counted by hand."""
+"""OPT of transformers, padded, beside one's own with q, k and v as one and positions counted by hand."""
 
 import torch
 import torch.nn.functional as F
@@ -71,7 +71,7 @@ def prepare():
     golden = OPTForCausalLM(config).eval()
     unsettle(golden, "norm", "bias")
     own, ids = carried_over(golden), torch.randint(4, WORDS, (2, LENGTH))
-    seen = torch.tensor([[0, 0, 1, 1, 1, 1], [1] * LENGTH])
+    seen = torch.tensor([[1, 1, 1, 1, 0, 0], [1] * LENGTH])
 
     def run(model, *given):
         with torch.no_grad():
