@@ -231,17 +231,34 @@ NAMED_OF_VISITORS = {
 }
 
 
+NAMED_OF_TRAVELLERS = {
+    "tensors": [
+        ("cohere", "logits_as_they_are"),  # the golden run goes on, although without weights
+        ("cohere", "up_first"),  # neither weight has a name
+        ("tiny", "edges_repeated"),  # a convolution puts zeros there
+    ],
+    "statistics": [
+        ("cohere", "logits_as_they_are"),
+        ("opt", "epsilon"),  # the golden run scales before its attention, too
+        ("tiny", "edges_repeated"),
+        ("tiny", "tiled"),
+        ("tiny", "kernel_turned"),  # behind a pad
+    ],
+}
+
+
 @pytest.mark.parametrize(
     ("folder", "named", "least"),
     [
-        ("visitors", NAMED_OF_VISITORS, {"tensors": 31, "statistics": 22}),
-        ("newcomers", NAMED_OF_NEWCOMERS, {"tensors": 29, "statistics": 23}),
-        ("latecomers", NAMED_OF_LATECOMERS, {"tensors": 33, "statistics": 23}),
+        ("travellers", NAMED_OF_TRAVELLERS, {"tensors": 17, "statistics": 14}),
+        ("visitors", NAMED_OF_VISITORS, {"tensors": 32, "statistics": 24}),
+        ("newcomers", NAMED_OF_NEWCOMERS, {"tensors": 29, "statistics": 24}),
+        ("latecomers", NAMED_OF_LATECOMERS, {"tensors": 33, "statistics": 25}),
     ],
 )
 def test_of_pairs_that_were_written_last_most_faults_are_named(tmp_path, folder, named, least):
     python = pathlib.Path(sys.executable)
-    if folder == "visitors":  # transformers is one of each two
+    if folder in ("visitors", "travellers"):  # transformers or diffusers is one of each two
         python = RUN.parents[2] / ".venv-frameworks" / "bin" / "python"
         if not python.exists():
             pytest.skip("no .venv-frameworks: scripts/setup --frameworks")

@@ -70,7 +70,8 @@ std::optional<NumberApart> NumbersApart::of_attention(const std::vector<std::uin
     const std::optional<double> factor = number_multiplied_by(target_.op(op));
     const auto is_near = [&](double number) { return std::abs(*factor - number) <= 1e-4 * std::abs(number); };
     constexpr double kHidden = -1e3;  // a mask is multiplied by less
-    if (factor && *factor > kHidden && !is_near(scale) && !is_near(std::sqrt(scale))) {
+    if (factor && *factor > kHidden && !is_near(scale) && !is_near(std::sqrt(scale)) &&
+        !scales_by(golden_, golden_ops_, *factor)) {
       return NumberApart{op, fmt::format("scales by {:.4g}, and the golden attention by {:.4g}", *factor, scale)};
     }
     const bool is_softmax = target_.is_type(op, "softmax");

@@ -16,6 +16,7 @@
 #include "ask/relations/padding_apart.h"
 #include "ask/relations/regions.h"
 #include "ask/relations/repeated_lines.h"
+#include "ask/relations/repeats_apart.h"
 #include "ask/relations/roots_of_weights.h"
 #include "ask/relations/rows_apart.h"
 #include "ask/relations/search.h"
@@ -61,9 +62,12 @@ class Finder {
     if (std::optional<Culprit> exchanged = steps.of_exchanged(culprit.op)) return *exchanged;
     if (std::optional<Culprit> exchanged = has_values_ ? std::nullopt : steps.of_exchanged_products(culprit.group))
       return *exchanged;
+    const bool has_group = culprit.group.size() > 1;
     if (std::optional<NumberApart> apart = apart_in(culprit, steps)) {
       culprit.op = apart->op;
       culprit.what = std::move(apart->what);
+      // What follows from it cannot be the cause.
+      std::erase_if(culprit.group, [&](std::uint32_t op) { return op > culprit.op; });
     } else if (std::optional<Culprit> bypass =
                    Bypasses(target_, golden_, judgement_).find(culprit.group, with_sums(culprit))) {
       bypass->uncertain = culprit.group.size() > 1;
@@ -83,7 +87,7 @@ class Finder {
       culprit = *other;
     }
     if (culprit.group.size() == 1) culprit.group.clear();
-    culprit.uncertain = !culprit.group.empty() || !culprit.golden || reads_parts(culprit.op);
+    culprit.uncertain = has_group || !culprit.group.empty() || !culprit.golden || reads_parts(culprit.op);
     return culprit;
   }
 
@@ -235,6 +239,7 @@ class Finder {
     if (!apart) apart = padding_apart(target_, golden_, judgement_, culprit.op);
     if (!apart) apart = steps.of_mask(culprit.op);
     if (!has_values_) {
+      if (!apart) apart = repeats_apart(target_, golden_, judgement_, culprit.op);
       if (!apart) apart = steps.of_attention(culprit.group);
       if (!apart) apart = steps.of_repeats(culprit.group);
       if (!apart) apart = steps.of_recurrence();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -30,6 +31,12 @@ std::vector<AxisPadding> paddings_of(const CatalogOp& op) {
     if (one.before != 0 || one.behind != 0) found.push_back(one);
   }
   return found;
+}
+
+// "replicate", where a convolution puts zeros; empty: it puts zeros, too.
+std::string other_mode_of(const CatalogOp& op) {
+  const Attribute* mode = attribute_of(op, "mode");
+  return mode == nullptr || mode->text == "constant" ? "" : mode->text;
 }
 
 // How many elements it adds at either end of an axis, if it is one number for all; 0: none, or it is not known.
@@ -85,10 +92,14 @@ std::optional<NumberApart> padding_apart(const Pool& target, const Pool& golden,
     if (!is_surely_golden(judgement, data)) continue;
     const auto [convolution, golden_padding] = convolution_of(golden, met, judgement.relations[data].golden());
     if (convolution == kNoOp) continue;
+    const CatalogOp& other = golden.catalog_op(convolution);
+    if (const std::string mode = other_mode_of(target.catalog_op(op)); !mode.empty()) {
+      return NumberApart{
+          op, fmt::format("pads by the mode {}, and golden {}, {} with zeros", mode, other.op_type, place_text(other))};
+    }
     const bool may_lack_behind = is_cut(golden, convolution);
     for (const auto& [before, behind] : paddings) {
       if (before == golden_padding && (behind == golden_padding || may_lack_behind)) continue;
-      const CatalogOp& other = golden.catalog_op(convolution);
       return NumberApart{op, fmt::format("puts {} elements before and {} behind, and golden {}, {} at either end {}",
                                          before, behind, other.op_type, place_text(other), golden_padding)};
     }

@@ -262,7 +262,8 @@ class Weights {
       if (maker == kNoOp || is_good(data)) return data;
       const bool unfolds = target_.is_type(maker, "im2col") || target_.is_type(maker, "unfold");
       const bool views = moves_or_casts(target_.op(maker).kind) && !chooses(target_, maker);
-      if (!unfolds && !views) return data;
+      const bool pads = target_.is_type(maker, "pad") || target_.is_type(maker, "constantpadnd");
+      if (!unfolds && !views && !pads) return data;
       data = target_.ops[maker].inputs[0];
     }
   }
