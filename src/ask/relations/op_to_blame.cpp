@@ -11,6 +11,8 @@
 #include "ask/relations/complements.h"
 #include "ask/relations/data_apart.h"
 #include "ask/relations/excused_ops.h"
+#include "ask/relations/gru_apart.h"
+#include "ask/relations/masks_apart.h"
 #include "ask/relations/numbers_apart.h"
 #include "ask/relations/order_of_parts.h"
 #include "ask/relations/padding_apart.h"
@@ -238,10 +240,12 @@ class Finder {
     if (!apart) apart = TokensApart(target_, golden_, judgement_).find();
     if (!apart) apart = padding_apart(target_, golden_, judgement_, culprit.op);
     if (!apart) apart = steps.of_mask(culprit.op);
+    if (!apart) apart = mask_apart(target_, golden_, culprit.group);
     if (!has_values_) {
       if (!apart) apart = repeats_apart(target_, golden_, judgement_, culprit.op);
       if (!apart) apart = steps.of_attention(culprit.group);
       if (!apart) apart = steps.of_repeats(culprit.group);
+      if (!apart) apart = gru_apart(target_, golden_, judgement_);
       if (!apart) apart = steps.of_recurrence();
     }
     if (!apart) apart = steps.of_labels(culprit.group);
