@@ -131,6 +131,7 @@ def test_implementations_that_no_rule_was_made_for_are_clean_and_most_of_their_f
         ("conformer", "causal"),  # the golden convolution pads otherwise
         ("mamba", "centred"),
         ("clip", "no_exp"),  # the number is multiplied behind the product
+        ("unet", "other_groups"),
     ):
         assert faults[pair, fault, "tensors"] == "first", (pair, fault)
     for pair, fault in (
@@ -145,7 +146,9 @@ def test_implementations_that_no_rule_was_made_for_are_clean_and_most_of_their_f
     ):
         assert faults[pair, fault, "statistics"] == "first", (pair, fault)
     outcomes = [outcome for (_, _, evidence), outcome in faults.items() if evidence == "tensors"]
-    assert outcomes.count("first") >= 93
+    assert outcomes.count("first") >= 97
+    by_statistics = [outcome for (_, _, evidence), outcome in faults.items() if evidence == "statistics"]
+    assert by_statistics.count("first") >= 86
     assert "silent" not in outcomes
     wrong = {(pair, fault) for (pair, fault, _), outcome in faults.items() if outcome in ("wrong", "listed")}
     assert not wrong
@@ -256,8 +259,8 @@ NAMED_OF_TRAVELLERS = {
     [
         ("travellers", NAMED_OF_TRAVELLERS, {"tensors": 17, "statistics": 14}),
         ("visitors", NAMED_OF_VISITORS, {"tensors": 32, "statistics": 24}),
-        ("newcomers", NAMED_OF_NEWCOMERS, {"tensors": 29, "statistics": 24}),
-        ("latecomers", NAMED_OF_LATECOMERS, {"tensors": 33, "statistics": 25}),
+        ("newcomers", NAMED_OF_NEWCOMERS, {"tensors": 29, "statistics": 25}),
+        ("latecomers", NAMED_OF_LATECOMERS, {"tensors": 33, "statistics": 26}),
     ],
 )
 def test_of_pairs_that_were_written_last_most_faults_are_named(tmp_path, folder, named, least):

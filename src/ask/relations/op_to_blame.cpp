@@ -16,6 +16,7 @@
 #include "ask/relations/numbers_apart.h"
 #include "ask/relations/order_of_parts.h"
 #include "ask/relations/padding_apart.h"
+#include "ask/relations/reductions_apart.h"
 #include "ask/relations/regions.h"
 #include "ask/relations/repeated_lines.h"
 #include "ask/relations/repeats_apart.h"
@@ -198,6 +199,7 @@ class Finder {
   // By statistics: the first operator that computes numbers of what corresponds.
   Culprit first_to_show() const {
     if (std::optional<Culprit> beyond = first_like()) return *beyond;
+    if (std::optional<Culprit> angles = made_of_numbers()) return *angles;
     std::uint32_t beside = kNoOp, any = kNoOp;
     for (const std::uint32_t op : region_.ops) {
       if (!shows(op)) continue;
@@ -209,6 +211,23 @@ class Finder {
     }
     const std::uint32_t first = beside != kNoOp ? beside : any != kNoOp ? any : region_.ops.front();
     return like_by_numbers(first).value_or(Culprit{.op = first});
+  }
+
+  // Of no data and no weights, such as angles of positions: nearly a golden tensor.
+  std::optional<Culprit> made_of_numbers() const {
+    for (const std::uint32_t op : region_.ops) {
+      if (from_data_[op] != 0) continue;
+      for (const std::uint32_t output : target_.ops[op].outputs) {
+        const auto candidates = free_.find(target_.tensors[output].print.count);
+        if (is_plain(output) || is_good(output) || candidates == free_.end()) continue;
+        for (const std::uint32_t other : candidates->second) {
+          if (!golden_.tensors[other].has_fractions() || golden_.tensors[other].op == kNoOp) continue;
+          if (has_nearly(target_.tensors[output].print, golden_.tensors[other].print))
+            return Culprit{.op = op, .golden = other, .like = output};
+        }
+      }
+    }
+    return std::nullopt;
   }
 
   // Whole numbers are often made in another way: the first operator that follows from them and has nearly the numbers
@@ -239,6 +258,7 @@ class Finder {
     if (culprit.group.size() > 1) apart = numbers.of_attention(culprit.group);
     if (!apart) apart = TokensApart(target_, golden_, judgement_).find();
     if (!apart) apart = padding_apart(target_, golden_, judgement_, culprit.op);
+    if (!apart) apart = reduction_apart(target_, golden_, judgement_, culprit.group.back());
     if (!apart) apart = steps.of_mask(culprit.op);
     if (!apart) apart = mask_apart(target_, golden_, culprit.group);
     if (!has_values_) {

@@ -271,14 +271,18 @@ class Weights {
   // Statistics do not show the order of elements: a golden product of the same data and weight has another result.
   bool add_in_another_order(std::uint32_t op, std::uint32_t data, std::uint32_t weight) {
     const auto is_whole = [&](std::uint32_t tensor) { return relation(tensor).kind == RelationKind::same; };
-    if (target_.op(op).kind != OpKind::contraction || !is_whole(data) || !is_whole(weight)) return false;
+    // Windows that are multiplied and then added up are a convolution, too.
+    const bool are_windows =
+        target_.is_type(op, "mul") && std::ranges::find(target_.ops[op].inputs, data) == target_.ops[op].inputs.end();
+    if (!are_windows && target_.op(op).kind != OpKind::contraction) return false;
+    if (!is_whole(data) || !is_whole(weight)) return false;
     if (target_.tensors[weight].shape.size() < 2) return false;
     const std::uint32_t read = relation(data).golden();
     const bool with_bias = adds_bias(op);
-    const std::ptrdiff_t weights = weights_of(target_, roots_, op) + (with_bias ? 1 : 0);
+    const std::ptrdiff_t weights = weights_of(target_, roots_, op) + (with_bias || are_windows ? 1 : 0);
     // Else what moved the data, which the golden operator reads in another form, may be wrong.
-    const bool is_exact = std::ranges::find(target_.ops[op].inputs, data) != target_.ops[op].inputs.end() &&
-                          !(with_bias && has_lost_axes(data));
+    const bool is_read = std::ranges::find(target_.ops[op].inputs, data) != target_.ops[op].inputs.end();
+    const bool is_exact = are_windows || (is_read && !(with_bias && has_lost_axes(data)));
     for (const std::uint32_t reader : readers_of_equal(read)) {
       if (golden_.op(reader).kind != OpKind::contraction || !judgement_.golden.has[reader]) continue;
       if (weights_of(golden_, golden_roots_, reader) != weights) continue;
