@@ -212,6 +212,7 @@ NAMED_OF_LATECOMERS = {
 SILENT = {("statistics", "fourier", "erf")}
 NAMED_OF_VISITORS = {
     "tensors": [
+        ("fourier", "plus"),  # the sums of both show the sign
         ("fourier", "one_axis"),  # the number of one run alone is elsewhere in the other
         ("gemma", "heads_in_turn"),  # the factor is multiplied at another place
         ("gemma", "norm_without_one"),  # distances are not like a mask, and a mask may say what is seen
@@ -258,7 +259,7 @@ NAMED_OF_TRAVELLERS = {
     ("folder", "named", "least"),
     [
         ("travellers", NAMED_OF_TRAVELLERS, {"tensors": 17, "statistics": 14}),
-        ("visitors", NAMED_OF_VISITORS, {"tensors": 32, "statistics": 24}),
+        ("visitors", NAMED_OF_VISITORS, {"tensors": 33, "statistics": 25}),
         ("newcomers", NAMED_OF_NEWCOMERS, {"tensors": 29, "statistics": 25}),
         ("latecomers", NAMED_OF_LATECOMERS, {"tensors": 33, "statistics": 26}),
     ],

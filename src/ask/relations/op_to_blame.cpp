@@ -23,6 +23,7 @@
 #include "ask/relations/roots_of_weights.h"
 #include "ask/relations/rows_apart.h"
 #include "ask/relations/search.h"
+#include "ask/relations/sign_apart.h"
 #include "ask/relations/standings.h"
 #include "ask/relations/steps_apart.h"
 #include "ask/relations/tokens_apart.h"
@@ -259,6 +260,7 @@ class Finder {
     if (!apart) apart = TokensApart(target_, golden_, judgement_).find();
     if (!apart) apart = padding_apart(target_, golden_, judgement_, culprit.op);
     if (!apart) apart = reduction_apart(target_, golden_, judgement_, culprit.group.back());
+    if (!apart) apart = sign_apart(target_, golden_, judgement_);
     if (!apart) apart = steps.of_mask(culprit.op);
     if (!apart) apart = mask_apart(target_, golden_, culprit.group);
     if (!has_values_) {
