@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <tuple>
 
 #include "ask/relations/verify.h"
@@ -92,10 +93,9 @@ class Sets {
     for (std::size_t first = 0; first + kFewest <= weights_.size(); ++first) {
       const double times = whole.count / weights_[first].count;
       const auto size = static_cast<std::size_t>(times);
-      if (size < kFewest || size > kMost || static_cast<double>(size) != times || first + size > weights_.size())
-        continue;
-      const std::vector<Numbers> row(weights_.begin() + static_cast<std::ptrdiff_t>(first),
-                                     weights_.begin() + static_cast<std::ptrdiff_t>(first + size));
+      if (size < kFewest || size > kMost || static_cast<double>(size) != times) continue;
+      if (first + size > weights_.size() || weights_[first].squares > whole.squares) continue;
+      const std::span<const Numbers> row = std::span(weights_).subspan(first, size);
       if (!is_made_of(whole, row)) continue;
       std::vector<std::uint32_t> parts;
       for (const Numbers& part : row) parts.push_back(part.tensor);
@@ -104,10 +104,10 @@ class Sets {
     return {};
   }
 
-  static bool is_made_of(const Numbers& whole, const std::vector<Numbers>& parts) {
+  static bool is_made_of(const Numbers& whole, std::span<const Numbers> parts) {
     Numbers all{.min = INFINITY, .max = -INFINITY};
     for (const Numbers& part : parts) {
-      if (part.count != parts.front().count) return false;
+      if (part.count != parts.front().count || all.squares > 2 * whole.squares) return false;
       all.sum += part.sum;
       all.squares += part.squares;
       all.min = std::min(all.min, part.min);

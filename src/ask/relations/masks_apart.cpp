@@ -33,7 +33,7 @@ std::optional<double> share_of_infinite(const PoolTensor& tensor) {
                                                                                 : std::nullopt;
 }
 
-// What golden attentions hide; empty: none of them hides, or how many is not known.
+// The shares that golden attentions hide; empty: none of them hides, or how many is not known.
 std::vector<double> golden_shares(const Pool& golden) {
   std::vector<double> shares;
   for (std::uint32_t op = 0; op < golden.ops.size(); ++op) {

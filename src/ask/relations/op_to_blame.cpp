@@ -70,7 +70,7 @@ class Finder {
     if (std::optional<NumberApart> apart = apart_in(culprit, steps)) {
       culprit.op = apart->op;
       culprit.what = std::move(apart->what);
-      // What follows from it cannot be the cause.
+      // The operators that follow from it cannot be the cause.
       std::erase_if(culprit.group, [&](std::uint32_t op) { return op > culprit.op; });
     } else if (std::optional<Culprit> bypass =
                    Bypasses(target_, golden_, judgement_).find(culprit.group, with_sums(culprit))) {

@@ -48,7 +48,7 @@ std::int64_t padding_of_convolution(const Pool& golden, std::uint32_t op) {
   return std::ranges::all_of(padding->integers, [&](std::int64_t one) { return one == first; }) ? first : 0;
 }
 
-// What it gives is cut before anything else reads it.
+// Its result is cut before anything else reads it.
 bool is_cut(const Pool& golden, std::uint32_t op) {
   return std::ranges::any_of(golden.ops[op].outputs, [&](std::uint32_t output) {
     return std::ranges::any_of(golden.tensors[output].readers, [&](std::uint32_t reader) {

@@ -389,7 +389,7 @@ class Weights {
     return readers;
   }
 
-  // Of all golden tensors with these numbers: statistics do not tell the last state of a cell from the last step.
+  // Of all golden tensors with these numbers: in statistics the last state of a cell is the last step.
   std::set<std::uint32_t> readers_of_equal(std::uint32_t tensor) const {
     const RoundedNumbers wanted = rounded_numbers(golden_.tensors[tensor].print);
     std::set<std::uint32_t> all;

@@ -62,7 +62,8 @@ def prepare():
     config = CohereConfig(
         vocab_size=WORDS, hidden_size=HIDDEN, intermediate_size=INNER, num_hidden_layers=LAYERS,
         num_attention_heads=HEADS, num_key_value_heads=GROUPS, max_position_embeddings=32, logit_scale=LOGITS,
-        initializer_range=0.2, attn_implementation="sdpa", rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
+        initializer_range=0.2, attn_implementation="sdpa",
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
     )  # fmt: skip
     golden = CohereForCausalLM(config).eval()
     unsettle(golden, "norm")
