@@ -128,6 +128,10 @@ def test_implementations_that_no_rule_was_made_for_are_clean_and_most_of_their_f
         ("packed", "relu"),
         ("detector", "patch_order"),  # in another order of the weight's axes the product is golden
         ("detector", "levels_exchanged"),
+        ("conformer", "causal"),  # the golden convolution pads otherwise
+        ("mamba", "centred"),
+        ("clip", "no_exp"),  # the number is multiplied behind the product
+        ("unet", "other_groups"),
     ):
         assert faults[pair, fault, "tensors"] == "first", (pair, fault)
     for pair, fault in (
@@ -136,14 +140,18 @@ def test_implementations_that_no_rule_was_made_for_are_clean_and_most_of_their_f
         ("detector", "levels_exchanged"),  # the last result is joined in another order
         ("grouped_queries", "norms_exchanged"),  # a golden norm of the same data reads another weight
         ("unet", "skip_first"),
+        ("mamba", "centred"),
+        ("clip", "no_exp"),
+        ("gru", "head_rows"),  # a golden product of the same numbers has another result
     ):
         assert faults[pair, fault, "statistics"] == "first", (pair, fault)
     outcomes = [outcome for (_, _, evidence), outcome in faults.items() if evidence == "tensors"]
-    assert outcomes.count("first") >= 93
+    assert outcomes.count("first") >= 97
+    by_statistics = [outcome for (_, _, evidence), outcome in faults.items() if evidence == "statistics"]
+    assert by_statistics.count("first") >= 86
     assert "silent" not in outcomes
-    # With folded norms most weights differ, and the operators are compared as those of one program.
     wrong = {(pair, fault) for (pair, fault, _), outcome in faults.items() if outcome in ("wrong", "listed")}
-    assert wrong <= {("efficientnet", "padded_after")}
+    assert not wrong
     dumps, saved = tmp_path / "t5" / "tensors", tmp_path / "map.json"
     assert compare(dumps, "healthy", "--save-map", saved).returncode == 0
     for fault in ("gelu", "no_final"):
@@ -174,6 +182,8 @@ NAMED_OF_NEWCOMERS = {
         ("mobilenet", "stale_mean"),
         ("mobilenet", "variance_not_rooted"),
         ("translate", "head_order"),  # what the parts are shows their order
+        ("translate", "gate_turned"),
+        ("dlrm", "mean_of_bag"),  # many golden tables are one
     ],
 }
 NAMED_OF_LATECOMERS = {
@@ -195,12 +205,14 @@ NAMED_OF_LATECOMERS = {
         ("graph", "slope"),
         ("mixer", "bias_not_loaded"),
         ("points", "stale_spread"),
+        ("kernel", "values_first"),  # its parts are golden weights of the same data
     ],
 }
 # By statistics two functions are alike.
 SILENT = {("statistics", "fourier", "erf")}
 NAMED_OF_VISITORS = {
     "tensors": [
+        ("fourier", "plus"),  # the sums of both show the sign
         ("fourier", "one_axis"),  # the number of one run alone is elsewhere in the other
         ("gemma", "heads_in_turn"),  # the factor is multiplied at another place
         ("gemma", "norm_without_one"),  # distances are not like a mask, and a mask may say what is seen
@@ -211,6 +223,7 @@ NAMED_OF_VISITORS = {
         ("segformer", "kernel_transposed"),  # in another order of its axes the product is golden
         ("speech", "kernel_norm"),  # what it is read with was cut before
         ("tagger", "moves_turned"),  # transposed, as its name does not say
+        ("tagger", "ahead"),  # the golden convolution pads otherwise
     ],
     "statistics": [
         ("fourier", "one_axis"),
@@ -218,6 +231,26 @@ NAMED_OF_VISITORS = {
         ("qwen", "norms_exchanged"),
         ("retention", "sigmoid"),
         ("speech", "kernel_norm"),
+        ("tagger", "ahead"),
+        ("gemma", "window"),  # no golden mask hides so many scores
+    ],
+}
+
+
+NAMED_OF_TRAVELLERS = {
+    "tensors": [
+        ("cohere", "logits_as_they_are"),  # the golden run goes on, although without weights
+        ("cohere", "up_first"),  # neither weight has a name
+        ("cohere", "one_ahead"),  # no golden mask hides so many scores
+        ("tiny", "edges_repeated"),  # a convolution puts zeros there
+    ],
+    "statistics": [
+        ("cohere", "logits_as_they_are"),
+        ("cohere", "one_ahead"),
+        ("opt", "epsilon"),  # the golden run scales before its attention, too
+        ("tiny", "edges_repeated"),
+        ("tiny", "tiled"),
+        ("tiny", "kernel_turned"),  # behind a pad
     ],
 }
 
@@ -225,14 +258,15 @@ NAMED_OF_VISITORS = {
 @pytest.mark.parametrize(
     ("folder", "named", "least"),
     [
-        ("visitors", NAMED_OF_VISITORS, {"tensors": 31, "statistics": 22}),
-        ("newcomers", NAMED_OF_NEWCOMERS, {"tensors": 29, "statistics": 23}),
-        ("latecomers", NAMED_OF_LATECOMERS, {"tensors": 33, "statistics": 23}),
+        ("travellers", NAMED_OF_TRAVELLERS, {"tensors": 17, "statistics": 14}),
+        ("visitors", NAMED_OF_VISITORS, {"tensors": 33, "statistics": 25}),
+        ("newcomers", NAMED_OF_NEWCOMERS, {"tensors": 29, "statistics": 25}),
+        ("latecomers", NAMED_OF_LATECOMERS, {"tensors": 33, "statistics": 26}),
     ],
 )
 def test_of_pairs_that_were_written_last_most_faults_are_named(tmp_path, folder, named, least):
     python = pathlib.Path(sys.executable)
-    if folder == "visitors":  # transformers is one of each two
+    if folder in ("visitors", "travellers"):  # transformers or diffusers is one of each two
         python = RUN.parents[2] / ".venv-frameworks" / "bin" / "python"
         if not python.exists():
             pytest.skip("no .venv-frameworks: scripts/setup --frameworks")

@@ -137,7 +137,10 @@ bool reads_parameter(const Pool& pool, std::uint32_t op) {
 // A step of the network, and none that follows it, such as a loss, a choice of tokens or their probabilities.
 bool is_of_network(const Pool& pool, std::uint32_t op) {
   const bool is_softmax = bare_type(pool.catalog_op(op).op_type).ends_with("softmax");
-  return reads_parameter(pool, op) || (pool.op(op).kind == OpKind::normalization && !is_softmax);
+  // The network's own line multiplies: not that of a program around it.
+  const bool is_scaled =
+      number_multiplied_by(pool.op(op)) && pool.catalog_op(op).op_name.find("/network-") != std::string_view::npos;
+  return reads_parameter(pool, op) || is_scaled || (pool.op(op).kind == OpKind::normalization && !is_softmax);
 }
 
 // The target stops at a tensor from which the golden network goes on to a result of the same size, which the target lacks.

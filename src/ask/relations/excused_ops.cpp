@@ -96,13 +96,46 @@ bool is_scaled_elsewhere(const Pool& target, const Pool& golden, const RelationJ
   return judgement.standings[own.outputs[0]] == Standing::alone && scales_by(golden, judgement.golden.ops, *factor);
 }
 
+// Each element is that of the other times one number, as far as sum, norm and extremes show it.
+bool is_multiple_of(const TensorPrint& own, const TensorPrint& other) {
+  constexpr double kTolerance = 1e-4;
+  if (own.count != other.count || own.count < 4 || own.is_constant() || other.whole.norm == 0) return false;
+  const double factor = own.whole.norm / other.whole.norm;
+  const double slack = kTolerance * own.whole.norm;
+  return std::abs(factor - 1) > kTolerance && std::abs(own.min - factor * other.min) <= slack &&
+         std::abs(own.max - factor * other.max) <= slack &&
+         std::abs(own.whole.sum - factor * other.whole.sum) <= slack * std::sqrt(static_cast<double>(own.count));
+}
+
+// A product of golden tensors that an operator behind it multiplies or divides, and a golden result times a number: that operator may have
+// another number, while the golden run scales before the product.
+bool is_scaled_behind(const Pool& target, const Pool& golden, const RelationJudgement& judgement, std::uint32_t op) {
+  const PoolOp& own = target.ops[op];
+  if (target.op(op).kind != OpKind::contraction || own.outputs.size() != 1) return false;
+  const PoolTensor& result = target.tensors[own.outputs[0]];
+  const auto is_golden = [&](std::uint32_t input) { return is_surely_golden(judgement, input); };
+  if (judgement.standings[own.outputs[0]] != Standing::alone || !std::ranges::all_of(own.inputs, is_golden))
+    return false;
+  const auto is_else = [&](std::uint32_t next) {
+    return !target.is_type(next, "mul") && !target.is_type(next, "div");  // the backward pass multiplies, too
+  };
+  if (result.readers.empty() || std::ranges::any_of(result.readers, is_else)) return false;
+  return std::ranges::any_of(judgement.golden.ops, [&](std::uint32_t other) {
+    return std::ranges::any_of(golden.ops[other].outputs, [&](std::uint32_t output) {
+      return !judgement.met[output] && is_multiple_of(result.print, golden.tensors[output].print);
+    });
+  });
+}
+
 }  // namespace
 
 Region without_excused(const Pool& target, const Pool& golden, const RelationJudgement& judgement) {
   const Sums sums(target, golden, judgement);
   Region region = judgement.target;
   for (const std::uint32_t op : judgement.target.ops) {
-    if (sums.is_right(op) || is_scaled_elsewhere(target, golden, judgement, op)) region.has[op] = 0;
+    if (sums.is_right(op) || is_scaled_elsewhere(target, golden, judgement, op) ||
+        is_scaled_behind(target, golden, judgement, op))
+      region.has[op] = 0;
   }
   std::vector<std::uint32_t> left = region.ops;
   std::erase_if(left, [&](std::uint32_t op) { return !region.has[op]; });

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <tuple>
 
 #include "ask/relations/verify.h"
@@ -40,6 +41,7 @@ class Sets {
       by_count_[pool.tensors[tensor].print.count].push_back(own);
       by_min_.emplace_back(own.min, all_.size());
       all_.push_back(own);
+      if (pool.tensors[tensor].is_weight()) weights_.push_back(own);
     }
     for (auto& [count, numbers] : by_count_) std::ranges::sort(numbers, {}, &Numbers::squares);
     std::ranges::sort(by_min_);
@@ -66,7 +68,7 @@ class Sets {
         if (last && *last != first.tensor && *last != all_[i].tensor) return {first.tensor, all_[i].tensor, *last};
       }
     }
-    return {};
+    return of.is_weight() ? row_of(whole) : std::vector<std::uint32_t>{};
   }
 
   // The tensor that `whole` repeats, and how many times.
@@ -84,6 +86,38 @@ class Sets {
   static constexpr std::size_t kMostTried = 8;
   // The parts lie near each other in the order of the run.
   static constexpr std::size_t kNear = 512, kNearOfMany = 24, kMany = 50'000;
+
+  // More than three weights of one size that the run reads one after the other, such as experts, tables or gates.
+  std::vector<std::uint32_t> row_of(const Numbers& whole) const {
+    constexpr std::size_t kFewest = 4, kMost = 64;
+    for (std::size_t first = 0; first + kFewest <= weights_.size(); ++first) {
+      const double times = whole.count / weights_[first].count;
+      const auto size = static_cast<std::size_t>(times);
+      if (size < kFewest || size > kMost || static_cast<double>(size) != times) continue;
+      if (first + size > weights_.size() || weights_[first].squares > whole.squares) continue;
+      const std::span<const Numbers> row = std::span(weights_).subspan(first, size);
+      if (!is_made_of(whole, row)) continue;
+      std::vector<std::uint32_t> parts;
+      for (const Numbers& part : row) parts.push_back(part.tensor);
+      return parts;
+    }
+    return {};
+  }
+
+  static bool is_made_of(const Numbers& whole, std::span<const Numbers> parts) {
+    Numbers all{.min = INFINITY, .max = -INFINITY};
+    for (const Numbers& part : parts) {
+      if (part.count != parts.front().count || all.squares > 2 * whole.squares) return false;
+      all.sum += part.sum;
+      all.squares += part.squares;
+      all.min = std::min(all.min, part.min);
+      all.max = std::max(all.max, part.max);
+    }
+    const double slack = kPrecision * std::max(std::abs(whole.min), std::abs(whole.max));
+    return std::abs(all.min - whole.min) <= slack && std::abs(all.max - whole.max) <= slack &&
+           std::abs(all.sum - whole.sum) <= kPrecision * std::sqrt(whole.squares * whole.count) &&
+           std::abs(all.squares - whole.squares) <= kPrecision * whole.squares;
+  }
 
   static Numbers without(const Numbers& whole, const Numbers& part) {
     return {0, whole.count - part.count, whole.sum - part.sum, whole.squares - part.squares, whole.min, whole.max};
@@ -123,7 +157,7 @@ class Sets {
 
   const Pool& pool_;
   std::map<std::uint64_t, std::vector<Numbers>> by_count_;  // by their squares
-  std::vector<Numbers> all_;                                // in the order of the run
+  std::vector<Numbers> all_, weights_;                      // in the order of the run
   std::vector<std::pair<double, std::size_t>> by_min_;      // places in `all_`
 };
 

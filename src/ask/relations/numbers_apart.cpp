@@ -67,10 +67,12 @@ std::optional<NumberApart> NumbersApart::of_attention(const std::vector<std::uin
   for (const std::uint32_t op : ops) {
     // Frequencies of positions are fewer.
     if (target_.ops[op].outputs.empty() || target_.tensors[target_.ops[op].outputs[0]].print.count <= width) continue;
-    const std::optional<double> factor = number_multiplied_by(target_.op(op));
+    std::optional<double> factor = number_multiplied_by(target_.op(op));
+    if (target_.is_type(op, "baddbmm")) factor = number_in(target_.catalog_op(op), "alpha");
     const auto is_near = [&](double number) { return std::abs(*factor - number) <= 1e-4 * std::abs(number); };
     constexpr double kHidden = -1e3;  // a mask is multiplied by less
-    if (factor && *factor > kHidden && !is_near(scale) && !is_near(std::sqrt(scale))) {
+    if (factor && *factor > kHidden && !is_near(scale) && !is_near(std::sqrt(scale)) &&
+        !scales_by(golden_, golden_ops_, *factor)) {
       return NumberApart{op, fmt::format("scales by {:.4g}, and the golden attention by {:.4g}", *factor, scale)};
     }
     const bool is_softmax = target_.is_type(op, "softmax");

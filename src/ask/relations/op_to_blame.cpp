@@ -6,17 +6,24 @@
 #include <optional>
 #include <string>
 
+#include "ask/relations/addition_left_out.h"
 #include "ask/relations/bypasses.h"
 #include "ask/relations/complements.h"
 #include "ask/relations/data_apart.h"
 #include "ask/relations/excused_ops.h"
+#include "ask/relations/gru_apart.h"
+#include "ask/relations/masks_apart.h"
 #include "ask/relations/numbers_apart.h"
 #include "ask/relations/order_of_parts.h"
+#include "ask/relations/padding_apart.h"
+#include "ask/relations/reductions_apart.h"
 #include "ask/relations/regions.h"
 #include "ask/relations/repeated_lines.h"
+#include "ask/relations/repeats_apart.h"
 #include "ask/relations/roots_of_weights.h"
 #include "ask/relations/rows_apart.h"
 #include "ask/relations/search.h"
+#include "ask/relations/sign_apart.h"
 #include "ask/relations/standings.h"
 #include "ask/relations/steps_apart.h"
 #include "ask/relations/tokens_apart.h"
@@ -55,10 +62,16 @@ class Finder {
     culprit.group = before_in(target_, region_, culprit.golden ? culprit.op : next_like(culprit.op));
     if (culprit.group.size() > 1) culprit.op = first_of(narrowed(culprit));
     const StepsApart steps(target_, golden_, judgement_);
+    if (std::optional<Culprit> lacking = lacks_addition(culprit)) return *lacking;
     if (std::optional<Culprit> exchanged = steps.of_exchanged(culprit.op)) return *exchanged;
+    if (std::optional<Culprit> exchanged = has_values_ ? std::nullopt : steps.of_exchanged_products(culprit.group))
+      return *exchanged;
+    const bool has_group = culprit.group.size() > 1;
     if (std::optional<NumberApart> apart = apart_in(culprit, steps)) {
       culprit.op = apart->op;
       culprit.what = std::move(apart->what);
+      // The operators that follow from it cannot be the cause.
+      std::erase_if(culprit.group, [&](std::uint32_t op) { return op > culprit.op; });
     } else if (std::optional<Culprit> bypass =
                    Bypasses(target_, golden_, judgement_).find(culprit.group, with_sums(culprit))) {
       bypass->uncertain = culprit.group.size() > 1;
@@ -78,7 +91,7 @@ class Finder {
       culprit = *other;
     }
     if (culprit.group.size() == 1) culprit.group.clear();
-    culprit.uncertain = !culprit.group.empty() || !culprit.golden || reads_parts(culprit.op);
+    culprit.uncertain = has_group || !culprit.group.empty() || !culprit.golden || reads_parts(culprit.op);
     return culprit;
   }
 
@@ -113,6 +126,11 @@ class Finder {
         if (golden_.tensors[input].op == kNoOp) add(input);
       }
     }
+  }
+
+  std::optional<Culprit> lacks_addition(const Culprit& culprit) const {
+    if (!has_values_ || !culprit.golden || !culprit.like || !culprit.what.empty()) return std::nullopt;
+    return addition_left_out(target_, golden_, judgement_, *culprit.like, *culprit.golden);
   }
 
   Culprit first_by_values() const {
@@ -182,6 +200,7 @@ class Finder {
   // By statistics: the first operator that computes numbers of what corresponds.
   Culprit first_to_show() const {
     if (std::optional<Culprit> beyond = first_like()) return *beyond;
+    if (std::optional<Culprit> angles = made_of_numbers()) return *angles;
     std::uint32_t beside = kNoOp, any = kNoOp;
     for (const std::uint32_t op : region_.ops) {
       if (!shows(op)) continue;
@@ -193,6 +212,23 @@ class Finder {
     }
     const std::uint32_t first = beside != kNoOp ? beside : any != kNoOp ? any : region_.ops.front();
     return like_by_numbers(first).value_or(Culprit{.op = first});
+  }
+
+  // Of no data and no weights, such as angles of positions: nearly a golden tensor.
+  std::optional<Culprit> made_of_numbers() const {
+    for (const std::uint32_t op : region_.ops) {
+      if (from_data_[op] != 0) continue;
+      for (const std::uint32_t output : target_.ops[op].outputs) {
+        const auto candidates = free_.find(target_.tensors[output].print.count);
+        if (is_plain(output) || is_good(output) || candidates == free_.end()) continue;
+        for (const std::uint32_t other : candidates->second) {
+          if (!golden_.tensors[other].has_fractions() || golden_.tensors[other].op == kNoOp) continue;
+          if (has_nearly(target_.tensors[output].print, golden_.tensors[other].print))
+            return Culprit{.op = op, .golden = other, .like = output};
+        }
+      }
+    }
+    return std::nullopt;
   }
 
   // Whole numbers are often made in another way: the first operator that follows from them and has nearly the numbers
@@ -222,10 +258,16 @@ class Finder {
     std::optional<NumberApart> apart;
     if (culprit.group.size() > 1) apart = numbers.of_attention(culprit.group);
     if (!apart) apart = TokensApart(target_, golden_, judgement_).find();
+    if (!apart) apart = padding_apart(target_, golden_, judgement_, culprit.op);
+    if (!apart) apart = reduction_apart(target_, golden_, judgement_, culprit.group.back());
+    if (!apart) apart = sign_apart(target_, golden_, judgement_);
     if (!apart) apart = steps.of_mask(culprit.op);
+    if (!apart) apart = mask_apart(target_, golden_, culprit.group);
     if (!has_values_) {
+      if (!apart) apart = repeats_apart(target_, golden_, judgement_, culprit.op);
       if (!apart) apart = steps.of_attention(culprit.group);
       if (!apart) apart = steps.of_repeats(culprit.group);
+      if (!apart) apart = gru_apart(target_, golden_, judgement_);
       if (!apart) apart = steps.of_recurrence();
     }
     if (!apart) apart = steps.of_labels(culprit.group);
@@ -335,8 +377,34 @@ class Finder {
       return roots_[output] != kNoOp || print.count == 0 || (print.is_constant() && print.count > 1) ||
              (is_plain(output) && !golden_makes_such(output));
     };
+    if (chooses_other_rows(op)) return true;
     if (std::ranges::all_of(outputs, is_no_number)) return false;
     return !moves_or_casts(target_.op(op).kind) || golden_chooses_such(outputs.front());
+  }
+
+  // Of a weight, of which a golden operator chooses as many elements, and others. Of several, as of experts, some may be
+  // right.
+  bool chooses_other_rows(std::uint32_t op) const {
+    const std::vector<std::uint32_t>&inputs = target_.ops[op].inputs, &outputs = target_.ops[op].outputs;
+    if (!moves_or_casts(target_.op(op).kind) || !chooses(target_, op) || inputs.empty() || outputs.empty())
+      return false;
+    const std::uint32_t root = roots_[outputs[0]];
+    if (root == kNoOp || is_good(outputs[0]) || !is_surely_golden(judgement_, root)) return false;
+    const std::uint64_t count = target_.tensors[outputs[0]].print.count;
+    const auto is_another = [&](const PoolOp& other) {
+      return &other != &target_.ops[op] && !other.outputs.empty() && roots_[other.outputs[0]] == root &&
+             target_.tensors[other.outputs[0]].print.count == count;
+    };
+    if (std::ranges::any_of(target_.ops, is_another)) return false;
+    const auto is_of_root = [&](std::uint32_t other) {
+      const std::uint32_t maker = golden_.tensors[other].op;
+      if (maker == kNoOp) return false;
+      const std::vector<std::uint32_t>& read = golden_.ops[maker].inputs;
+      const std::uint32_t wanted = judgement_.relations[root].golden();
+      return std::ranges::any_of(read, [&](std::uint32_t input) { return golden_roots_[input] == wanted; });
+    };
+    const auto candidates = free_.find(count);
+    return candidates != free_.end() && std::ranges::any_of(candidates->second, is_of_root);
   }
 
   // Elements that were chosen of what corresponds: statistics do not show which.

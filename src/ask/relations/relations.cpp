@@ -387,8 +387,12 @@ class Builder {
   std::vector<ComparedOp*> ops_;  // by operator of the target's pool
 };
 
-// The two have other weights: structure is all that can be compared.
+// The two have other weights: structure is all that can be compared. A weight that holds more than the golden one, such as
+// a norm, is not wrong: what its operator reads besides may be.
 void say_that_weights_differ(const RelationJudgement& judged, DumpComparison& into) {
+  for (CompareFinding& finding : into.findings) {
+    if (finding.kind == FindingKind::parameter) finding.uncertain = true;
+  }
   into.notes.insert(into.notes.begin(), fmt::format("the weights are not the same: {} of {} correspond",
                                                     judged.related_weights, judged.weights));
 }

@@ -78,32 +78,63 @@ std::optional<Culprit> StepsApart::product_before(std::uint32_t tensor) const {
   return std::nullopt;
 }
 
+std::vector<std::set<RoundedNumbers>> StepsApart::read_by_golden(std::uint32_t attention) const {
+  std::vector<std::set<RoundedNumbers>> read(3);
+  for (std::uint32_t slot = 0; slot < 3; ++slot) {
+    const std::optional<std::uint32_t> input = input_at(golden_, attention, slot);
+    if (!input) return {};
+    read[slot].insert(rounded_numbers(golden_.tensors[*input].print));
+  }
+  return read;
+}
+
+// `input` should be what the golden attention reads in one of the slots `wanted`, and is what it reads in another one.
+std::optional<Culprit> StepsApart::exchanged_at(std::uint32_t input, const std::vector<std::uint32_t>& wanted,
+                                                const std::vector<std::set<RoundedNumbers>>& read) const {
+  if (is_bad(judgement_.standings[input]) || !judgement_.relations[input]) return std::nullopt;
+  const RoundedNumbers own = rounded_numbers(golden_.tensors[judgement_.relations[input].golden()].print);
+  if (std::ranges::any_of(wanted, [&](std::uint32_t slot) { return read[slot].contains(own); })) return std::nullopt;
+  const auto other = std::ranges::find_if(read, [&](const auto& numbers) { return numbers.contains(own); });
+  if (other == read.end()) return std::nullopt;
+  std::optional<Culprit> found = product_before(input);
+  if (!found) return std::nullopt;
+  found->uncertain = true;
+  found->what = fmt::format(
+      "gives input {} of the attention the numbers of golden input {}: weights are exchanged, or "
+      "the inputs",
+      wanted.back(), other - read.begin());
+  return found;
+}
+
 std::optional<Culprit> StepsApart::of_exchanged(std::uint32_t op) const {
   const std::optional<std::uint32_t> attention = golden_op(kAttention);
   if (!attention || type_of(op) != kAttention) return std::nullopt;
-  std::vector<std::set<RoundedNumbers>> read(3);
-  for (std::uint32_t slot = 0; slot < 3; ++slot) {
-    const std::optional<std::uint32_t> input = input_at(golden_, *attention, slot);
-    if (!input) return std::nullopt;
-    read[slot].insert(rounded_numbers(golden_.tensors[*input].print));
-  }
+  const std::vector<std::set<RoundedNumbers>> read = read_by_golden(*attention);
+  if (read.empty()) return std::nullopt;
   for (std::uint32_t slot = 0; slot < 3; ++slot) {
     const std::optional<std::uint32_t> input = input_at(target_, op, slot);
-    if (!input || is_bad(judgement_.standings[*input]) || !judgement_.relations[*input]) continue;
-    const RoundedNumbers own = rounded_numbers(golden_.tensors[judgement_.relations[*input].golden()].print);
-    if (read[slot].contains(own)) continue;
-    const auto other = std::ranges::find_if(read, [&](const auto& numbers) { return numbers.contains(own); });
-    if (other == read.end()) continue;
-    std::optional<Culprit> found = product_before(*input);
-    if (!found) continue;
-    found->uncertain = true;
-    found->what = fmt::format(
-        "gives input {} of the attention the numbers of golden input {}: weights are exchanged, or "
-        "the inputs",
-        slot, other - read.begin());
-    return found;
+    if (!input) continue;
+    if (auto found = exchanged_at(*input, {slot}, read)) return found;
   }
   return std::nullopt;
+}
+
+std::optional<Culprit> StepsApart::of_exchanged_products(const std::vector<std::uint32_t>& ops) const {
+  const std::optional<std::uint32_t> attention = golden_op(kAttention);
+  const auto is_softmax = [&](std::uint32_t op) { return type_of(op) == "softmax"; };
+  if (!attention || std::ranges::none_of(ops, is_softmax)) return std::nullopt;
+  const std::vector<std::set<RoundedNumbers>> read = read_by_golden(*attention);
+  std::optional<Culprit> of_key, of_value;
+  bool is_behind = false;  // products before the softmax read queries and keys, the one behind it values
+  for (const std::uint32_t op : ops) {
+    is_behind = is_behind || is_softmax(op);
+    if (read.empty() || target_.op(op).kind != OpKind::contraction) continue;
+    for (const std::uint32_t input : target_.ops[op].inputs) {
+      if (is_behind && !of_value) of_value = exchanged_at(input, {2}, read);
+      if (!is_behind && !of_key) of_key = exchanged_at(input, {0, 1}, read);
+    }
+  }
+  return of_value ? of_key : std::nullopt;  // one alone is read where it should not
 }
 
 bool StepsApart::comes_from_weight(std::uint32_t tensor) const {

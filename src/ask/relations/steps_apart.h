@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "ask/relations/blame.h"
@@ -23,6 +24,8 @@ class StepsApart {
   std::optional<NumberApart> of_repeats(const std::vector<std::uint32_t>& ops) const;
   // `op` is an attention, as the golden one, that reads golden tensors in other slots: the weight that made the first one.
   std::optional<Culprit> of_exchanged(std::uint32_t op) const;
+  // The same of operators that compute a golden attention step by step.
+  std::optional<Culprit> of_exchanged_products(const std::vector<std::uint32_t>& ops) const;
   // `op` reads a mask that hides another share of the scores than the golden attention: the operator that made it.
   std::optional<NumberApart> of_mask(std::uint32_t op) const;
   // Where the golden run has an LSTM: the first operator of the target's region whose function it does not compute. Of
@@ -33,6 +36,9 @@ class StepsApart {
 
  private:
   std::optional<std::uint32_t> golden_op(std::string_view type) const;
+  std::vector<std::set<RoundedNumbers>> read_by_golden(std::uint32_t attention) const;
+  std::optional<Culprit> exchanged_at(std::uint32_t input, const std::vector<std::uint32_t>& wanted,
+                                      const std::vector<std::set<RoundedNumbers>>& read) const;
   std::optional<NumberApart> reads_another(const std::vector<std::uint32_t>& ops, std::uint32_t attention) const;
   std::optional<NumberApart> hides_another(const std::vector<std::uint32_t>& ops, std::uint32_t attention) const;
   std::optional<NumberApart> repeats_in_turn(const std::vector<std::uint32_t>& ops, std::uint32_t attention) const;

@@ -13,6 +13,7 @@
 #include "ask/relations/biases_apart.h"
 #include "ask/relations/data_apart.h"
 #include "ask/relations/element_order.h"
+#include "ask/relations/joined_weights_apart.h"
 #include "ask/relations/norm_behind.h"
 #include "ask/relations/order_by_product.h"
 #include "ask/relations/order_of_parts.h"
@@ -127,6 +128,9 @@ class Weights {
     if (!is_good(weight)) return add_not_carried_over(op, weight);
     if (relation(weight).weak || relation(weight).kind == RelationKind::constant) return;
     if (!target_.has_values() && add_in_another_order(op, data, weight)) return;
+    if (std::optional<Culprit> rows = rows_in_another_order(all_, op, data, weight)) return all_.add(std::move(*rows));
+    if (std::optional<Culprit> joined = joined_in_another_order(all_, op, data, weight))
+      return all_.add(std::move(*joined));
     if (biases_.add_lost_sibling(op, weight) || biases_.add_of_another_part(op, data, weight) ||
         biases_.add_beside_another(op, weight))
       return;
@@ -258,7 +262,8 @@ class Weights {
       if (maker == kNoOp || is_good(data)) return data;
       const bool unfolds = target_.is_type(maker, "im2col") || target_.is_type(maker, "unfold");
       const bool views = moves_or_casts(target_.op(maker).kind) && !chooses(target_, maker);
-      if (!unfolds && !views) return data;
+      const bool pads = target_.is_type(maker, "pad") || target_.is_type(maker, "constantpadnd");
+      if (!unfolds && !views && !pads) return data;
       data = target_.ops[maker].inputs[0];
     }
   }
@@ -266,14 +271,19 @@ class Weights {
   // Statistics do not show the order of elements: a golden product of the same data and weight has another result.
   bool add_in_another_order(std::uint32_t op, std::uint32_t data, std::uint32_t weight) {
     const auto is_whole = [&](std::uint32_t tensor) { return relation(tensor).kind == RelationKind::same; };
-    if (target_.op(op).kind != OpKind::contraction || !is_whole(data) || !is_whole(weight)) return false;
+    // Windows that are multiplied and then added up are a convolution, too.
+    const bool are_windows =
+        target_.is_type(op, "mul") && std::ranges::find(target_.ops[op].inputs, data) == target_.ops[op].inputs.end();
+    if (!are_windows && target_.op(op).kind != OpKind::contraction) return false;
+    if (!is_whole(data) || !is_whole(weight)) return false;
     if (target_.tensors[weight].shape.size() < 2) return false;
     const std::uint32_t read = relation(data).golden();
     const bool with_bias = adds_bias(op);
-    const std::ptrdiff_t weights = weights_of(target_, roots_, op) + (with_bias ? 1 : 0);
+    const std::ptrdiff_t weights = weights_of(target_, roots_, op) + (with_bias || are_windows ? 1 : 0);
     // Else what moved the data, which the golden operator reads in another form, may be wrong.
-    const bool is_exact = !with_bias && std::ranges::find(target_.ops[op].inputs, data) != target_.ops[op].inputs.end();
-    for (const std::uint32_t reader : readers_of_same(read, golden_.tensors[read])) {
+    const bool is_read = std::ranges::find(target_.ops[op].inputs, data) != target_.ops[op].inputs.end();
+    const bool is_exact = are_windows || (is_read && !(with_bias && has_lost_axes(data)));
+    for (const std::uint32_t reader : readers_of_equal(read)) {
       if (golden_.op(reader).kind != OpKind::contraction || !judgement_.golden.has[reader]) continue;
       if (weights_of(golden_, golden_roots_, reader) != weights) continue;
       for (const std::uint32_t input : golden_.ops[reader].inputs) {
@@ -313,6 +323,16 @@ class Weights {
       return true;
     }
     return false;
+  }
+
+  // Axes became one as they lay in memory: the golden run may have them in another order.
+  bool has_lost_axes(std::uint32_t data) const {
+    const std::uint32_t maker = target_.tensors[data].op;
+    if (maker == kNoOp || !moves_or_casts(target_.op(maker).kind) || chooses(target_, maker)) return false;
+    const std::uint32_t before = target_.ops[maker].inputs[0];
+    const std::uint32_t from = target_.tensors[before].op;
+    const bool was_moved = from != kNoOp && moves_or_casts(target_.op(from).kind);
+    return !was_moved && target_.tensors[before].shape.size() > target_.tensors[data].shape.size();
   }
 
   bool is_whole_of(std::uint32_t tensor, std::uint32_t golden) const {
@@ -367,6 +387,17 @@ class Weights {
       readers.insert(readers.end(), more.begin(), more.end());
     }
     return readers;
+  }
+
+  // Of all golden tensors with these numbers: in statistics the last state of a cell is the last step.
+  std::set<std::uint32_t> readers_of_equal(std::uint32_t tensor) const {
+    const RoundedNumbers wanted = rounded_numbers(golden_.tensors[tensor].print);
+    std::set<std::uint32_t> all;
+    for (const PoolTensor& other : golden_.tensors) {
+      if (other.print.count == 0 || rounded_numbers(other.print) != wanted) continue;
+      all.insert(other.readers.begin(), other.readers.end());
+    }
+    return all;
   }
 
   WeightCulprits all_;

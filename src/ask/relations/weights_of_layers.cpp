@@ -55,8 +55,11 @@ class WeightsOfLayers {
     for (std::uint32_t i = 0; i < target_.tensors.size(); ++i) {
       const PoolTensor& own = target_.tensors[i];
       if (!judgement_.is_weight[i] || own.step != 0 || own.print.proves_nothing()) continue;
-      // Data have numbers for names.
-      const std::string name = own.is_weight() ? std::string(own.of.tensor->parameter) : name_of(relation(i));
+      // Data have numbers for names, and what is joined is known by all its parts.
+      const bool is_joined = relation(i).kind == RelationKind::joined;
+      const std::string name = own.is_weight() ? std::string(own.of.tensor->parameter)
+                               : is_joined     ? std::string()
+                                               : name_of(relation(i));
       groups[orders_.key_of(name, i)].push_back(i);
       if (const std::string key = orders_.golden_key_of(name, i); !key.empty()) groups[key].push_back(i);
     }

@@ -370,5 +370,41 @@ TEST(Relations, StatisticsShowInWhichOrderPartsAreJoined) {
   EXPECT_NE(said.find("joins what golden cat"), std::string::npos) << said;
 }
 
+// The golden network adds 1 to the diagonal of a weight, which adds the data to the product.
+void add_with_diagonal(Program& program) {
+  const Values x = numbers(4 * 8, 91), w = numbers(8 * 8, 92), then = numbers(8 * 8, 93);
+  Values eye(8 * 8, 0);
+  for (std::size_t i = 0; i < 8; ++i) eye[i * 9] = 1;
+  const Values more = both(w, eye, sum), y = linear(x, more, 8);
+  auto weight = program.add("golden_sum", {Program::parameter("w", w, "(8,8)")}, more, "(8,8)");
+  auto one = program.add("linear", {Program::parameter("data-0", x, "(4,8)"), weight}, y, "(4,8)");
+  const Values z = linear(y, then, 8);
+  auto two = program.add("linear", {one, Program::parameter("then", then, "(8,8)")}, z, "(4,8)");
+  auto three = program.add("square", {two}, each(z, square), "(4,8)");
+  program.add("neg", {three}, each(each(z, square), [](float value) { return -value; }), "(4,8)");
+}
+
+void add_with_sum(Program& program, bool adds) {
+  const Values x = numbers(4 * 8, 91), w = numbers(8 * 8, 92), then = numbers(8 * 8, 93), h = linear(x, w, 8);
+  auto data = Program::parameter("data-0", x, "(4,8)");
+  auto one = program.add("matmul", {data, Program::parameter("own_w", w, "(8,8)")}, h, "(4,8)", kPort);
+  const Values y = adds ? both(h, x, sum) : h, z = linear(y, then, 8);
+  auto two = adds ? program.add("add", {one, data}, y, "(4,8)", kPort) : one;
+  auto three = program.add("mm", {two, Program::parameter("own_then", then, "(8,8)")}, z, "(4,8)", kPort);
+  auto four = program.add("mul", {three, three}, each(z, square), "(4,8)", kPort);
+  program.add("sub", {four}, each(each(z, square), [](float value) { return -value; }), "(4,8)", kPort);
+}
+
+TEST(Relations, WhatTheTargetDoesNotAddIsNamedWhereTheSumIsRead) {
+  Program golden, healthy, target;
+  add_with_diagonal(golden);
+  add_with_sum(healthy, true);
+  add_with_sum(target, false);
+  EXPECT_EQ(answer(related(healthy, golden)), "clean");
+  const std::string said = answer(related(target, golden));
+  EXPECT_EQ(said.substr(0, 16), "mm (uncertain): ") << said;
+  EXPECT_NE(said.find("without golden data-0, which the golden run has added"), std::string::npos) << said;
+}
+
 }  // namespace
 }  // namespace sonde
