@@ -85,6 +85,7 @@ class CauseSearch {
   bool is_part_of_mean(std::uint32_t golden, const CompareInput& input) const;
   std::optional<ShardCause> parameter_before(const ShardCause& cause) const;
   std::optional<ShardCause> parameter_that_differs(std::size_t rank, std::uint32_t op, const CompareInput& input) const;
+  void doubt_if_left_so(std::size_t rank, const CompareInput& read, ShardCause& cause) const;
   void show_other_rank(ShardCause& cause) const;
 
   const WholeStep& step_;
@@ -299,13 +300,14 @@ CauseSearch::Origins CauseSearch::origins_of(std::size_t rank, const CompareInpu
   return origins;
 }
 
-// The target calls ops of that type more often in that module than the golden run does. Two shardings have other ops
+// The target calls ops of that type more often in that module, or for that parameter, than the golden run does. Two shardings have other ops
 // there that move data: then the line counts, too.
 bool CauseSearch::is_more_than_golden(std::size_t rank, std::uint32_t op) const {
   const auto calls_of_type = [](const SiteCalls& calls, const CallSite& like) {
     std::size_t count = 0;
     for (const auto& [site, there] : calls.all()) {
-      const bool is_alike = site.place.kind == like.place.kind && site.module == like.module && site.type == like.type;
+      const bool is_alike = site.place.kind == like.place.kind && site.module == like.module &&
+                            site.parameter == like.parameter && site.type == like.type;
       if (is_alike) count += there.size();
     }
     return count;
@@ -436,6 +438,13 @@ std::optional<std::uint32_t> CauseSearch::op_that_reads(std::size_t rank, std::u
   return std::nullopt;
 }
 
+// An op of the step before is to blame, although the tolerance of its type hid it.
+void CauseSearch::doubt_if_left_so(std::size_t rank, const CompareInput& read, ShardCause& cause) const {
+  if (!was_left_so(step_.ranks()[rank], read)) return;
+  cause.uncertain = true;
+  cause.what = kLeftSo;
+}
+
 // The parameter that the op reads, if the golden one of that name is another one.
 std::optional<ShardCause> CauseSearch::parameter_that_differs(std::size_t rank, std::uint32_t op,
                                                               const CompareInput& input) const {
@@ -456,13 +465,15 @@ std::optional<ShardCause> CauseSearch::parameter_that_differs(std::size_t rank, 
   const bool is_other =
       !joined.other_ranks.empty() && std::ranges::find(joined.other_ranks, rank) == joined.other_ranks.end();
   if (is_other) return std::nullopt;  // the part of this rank is right
-  return ShardCause{.kind = FindingKind::parameter,
-                    .golden = golden,
-                    .rank = rank,
-                    .op = op,
-                    .golden_tensor = golden_tensor,
-                    .tensor = input.tensor,
-                    .joined = joined};
+  ShardCause cause{.kind = FindingKind::parameter,
+                   .golden = golden,
+                   .rank = rank,
+                   .op = op,
+                   .golden_tensor = golden_tensor,
+                   .tensor = input.tensor,
+                   .joined = joined};
+  doubt_if_left_so(rank, input, cause);
+  return cause;
 }
 
 // Of the op and those that lead to it: one that reads a parameter with other values. Compiled graphs have other ops than
@@ -538,11 +549,18 @@ std::optional<ShardCause> CauseSearch::cause_of(std::uint32_t golden) const {
     cause.joined = joined;
     shown = &input;
   }
-  if (cause.golden_tensor != nullptr) cause.uncertain = false;
-  if (cause.uncertain && !step_.golden_step().is_sharded()) {  // of two shardings the calls that read it may be others
-    if (std::optional<ShardCause> parameter = parameter_before(cause)) return parameter;
+  if (shown != nullptr) {
+    cause.uncertain = false;
+    for (const std::size_t rank : ranks_to_look_at(step_, golden, cause.joined)) {
+      const CompareInput* read = step_.input_at(rank, golden, *shown);
+      if (read != nullptr) doubt_if_left_so(rank, *read, cause);
+    }
+  } else if (cause.uncertain) {
+    // Of two shardings the calls that read it may be others.
+    std::optional<ShardCause> parameter = step_.golden_step().is_sharded() ? std::nullopt : parameter_before(cause);
+    if (parameter) return parameter;
+    cause.what = "an op before it without a counterpart may be to blame: what it reads differs";
   }
-  if (cause.uncertain) cause.what = "an op before it without a counterpart may be to blame: what it reads differs";
   for (std::size_t i = 0; i < label.outputs.size() && cause.golden_tensor == nullptr; ++i) {
     if (!label.outputs[i].possible || label.outputs[i].fits) continue;
     cause.golden_tensor = op.outputs[i];

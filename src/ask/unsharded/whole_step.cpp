@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ask/unsharded/common_factor.h"
 #include "ask/unsharded/other_inputs.h"
 #include "ground/model/gradient_name.h"
 #include "plan/config/op_types.h"
@@ -116,6 +117,9 @@ WholeStep::WholeStep(const std::vector<RankStep>& ranks, const std::vector<RankS
   const double own = coarsest_spacing(ranks_), of_golden = coarsest_spacing(golden);
   is_other_type_ = own != of_golden;
   if (is_other_type_) tolerance_ = std::max(tolerance_, kSpacingsOfCoarser * std::max(own, of_golden));
+  if (const std::optional<double> factor = common_factor_of_gradients(*this)) {
+    most_in_optimizer_ = std::abs(*factor - 1) / 2;
+  }
   for (std::uint32_t g = 0; g < golden_.ops.size(); ++g) look_at(g);
   doubt_alone();
 }
@@ -137,6 +141,9 @@ JoinLimits WholeStep::limits_of(const CatalogTensor& golden, SiteKind kind) cons
   JoinLimits limits;
   const double spacing = epsilon_of(golden.dtype);
   limits.tolerance = std::max(tolerance_, kSpacings * spacing);
+  if (kind == SiteKind::optimizer && most_in_optimizer_) {
+    limits.tolerance = std::min(limits.tolerance, *most_in_optimizer_);
+  }
   limits.least = kLeastSteps * least_step_of(golden.dtype);
   if (is_half_of_both(golden)) {
     limits.spacing = spacing;
