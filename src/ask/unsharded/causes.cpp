@@ -11,6 +11,7 @@
 #include "ask/unsharded/innocent_ops.h"
 #include "ask/unsharded/left_out_ops.h"
 #include "ask/unsharded/op_evidence.h"
+#include "ask/unsharded/origins.h"
 #include "ask/unsharded/step_before.h"
 #include "plan/config/op_types.h"
 #include "read/measure/health.h"
@@ -22,16 +23,8 @@ namespace {
 
 using State = WholeStep::State;
 
-constexpr double kSameFactor = 1e-3;     // relative
-constexpr std::size_t kLongestWay = 64;  // ops without a counterpart, one after the other
-constexpr int kStepsToCollective = 4;    // a wait, a view, a copy
-
-// A parameter, or a view of one.
-bool is_weight(const CompareSide& side, const CompareInput& input) {
-  if (input.from == kNoOp) return input.tensor->parameter.is_parameter();
-  const CompareOp& maker = side.ops[input.from];
-  return maker.kind == OpKind::copy && maker.inputs.size() == 1 && is_weight(side, maker.inputs.front());
-}
+constexpr double kSameFactor = 1e-3;   // relative
+constexpr int kStepsToCollective = 4;  // a wait, a view, a copy
 
 // Of statistics of parts of a sum: a difference may go through.
 bool gives_means_of_sums(const WholeStep::Label& label) {
@@ -62,33 +55,20 @@ class CauseSearch {
   std::optional<ShardCause> cause_by_factor(const ShardCause& cause) const;
   std::optional<ShardCause> with_factor(std::uint32_t golden, double factor) const;
   std::optional<ShardCause> before(std::uint32_t golden, const CompareInput& input, const Joined& joined) const;
-  // Of the ops without a counterpart that lead to a rank's input: those that read what is right.
-  struct Origins {
-    std::size_t rank = 0;
-    bool guilty_alone = false;  // not those that do what a sharded run needs: then what is behind them
-    std::set<std::uint32_t> seen = {};
-    std::vector<std::uint32_t> ops = {};
-  };
-  Origins origins_of(std::size_t rank, const CompareInput& read, const ShardCause& cause, bool guilty_alone) const;
-  void add_origins(const CompareInput& input, const ShardCause& cause, Origins& origins) const;
-  bool drop_innocent(std::uint32_t maker, const ShardCause& cause, Origins& origins) const;
-  bool is_passed(std::uint32_t op, const ShardCause& cause, const Origins& origins) const;
   void choose(const Origins& origins, ShardCause cause, int& best_weight, std::optional<ShardCause>& best) const;
-  std::ptrdiff_t ops_that_compute(const Origins& origins, const ShardCause& cause) const;
-  bool is_more_than_golden(std::size_t rank, std::uint32_t op) const;
   std::optional<std::uint32_t> op_that_reads(std::size_t rank, std::uint32_t golden, const CompareInput& input) const;
   std::optional<ShardCause> in_step_before(std::size_t rank, const CompareInput& input, const ShardCause& cause) const;
-  bool is_right(std::size_t rank, std::uint32_t op, const CompareInput& input, const ShardCause& cause) const;
-  bool is_on_all_ranks(std::size_t rank, std::uint32_t op) const;
   std::optional<ShardCause> collective_before(std::uint32_t golden, const CompareInput& input,
                                               const Joined& joined) const;
   bool is_part_of_mean(std::uint32_t golden, const CompareInput& input) const;
   std::optional<ShardCause> parameter_before(const ShardCause& cause) const;
   std::optional<ShardCause> parameter_that_differs(std::size_t rank, std::uint32_t op, const CompareInput& input) const;
+  void doubt_if_left_so(std::size_t rank, const CompareInput& read, ShardCause& cause) const;
   void show_other_rank(ShardCause& cause) const;
 
   const WholeStep& step_;
   const CompareSide& golden_;
+  const OriginSearch origins_;
   std::vector<std::vector<std::uint32_t>> readers_;  // of the values, by golden op
   struct Read {
     std::uint32_t op = kNoOp;
@@ -97,7 +77,8 @@ class CauseSearch {
   std::map<std::string_view, std::vector<Read>> parameters_;  // golden ones: who reads them
 };
 
-CauseSearch::CauseSearch(const WholeStep& step) : step_(step), golden_(step.golden()), readers_(golden_.ops.size()) {
+CauseSearch::CauseSearch(const WholeStep& step)
+    : step_(step), golden_(step.golden()), origins_(step), readers_(golden_.ops.size()) {
   for (std::uint32_t g = 0; g < golden_.ops.size(); ++g) {
     const bool packs = packs_for_collective(golden_.ops[g].op->op_type);
     for (const CompareInput& input : golden_.ops[g].inputs) {
@@ -242,83 +223,6 @@ std::optional<ShardCause> CauseSearch::with_factor(std::uint32_t golden, double 
   return cause;
 }
 
-bool CauseSearch::is_on_all_ranks(std::size_t rank, std::uint32_t op) const {
-  const RankStep& of = step_.ranks()[rank];
-  const CallSite& site = of.calls.address(op).site;
-  return std::ranges::all_of(
-      step_.ranks(), [&](const RankStep& other) { return other.stage != of.stage || other.calls.at(site) != nullptr; });
-}
-
-// It is what the golden op reads, or the same as another golden tensor.
-bool CauseSearch::is_right(std::size_t rank, std::uint32_t op, const CompareInput& input,
-                           const ShardCause& cause) const {
-  const CompareSide& side = *step_.ranks()[rank].side;
-  if (input.from != kNoOp) {
-    if (step_.is_right(side.output(input.from, input.from_slot))) return true;
-    if (begins_backward(side.ops[input.from].op->op_type)) return true;
-  }
-  const SiteKind kind = step_.address(cause.golden).site.place.kind;
-  return step_.join_read(rank, op, input, {golden_.rank, cause.golden_tensor}, kind).fits;
-}
-
-bool CauseSearch::is_passed(std::uint32_t op, const ShardCause& cause, const Origins& origins) const {
-  return divides_like_micro_batches(step_, origins.rank, op) ||
-         (origins.guilty_alone && is_innocent(step_, origins.rank, op, cause.joined.difference));
-}
-
-bool CauseSearch::drop_innocent(std::uint32_t maker, const ShardCause& cause, Origins& origins) const {
-  if (origins.ops.empty() || origins.ops.back() != maker || !is_passed(maker, cause, origins)) return false;
-  origins.ops.pop_back();
-  return true;
-}
-
-void CauseSearch::add_origins(const CompareInput& input, const ShardCause& cause, Origins& origins) const {
-  const CompareSide& side = *step_.ranks()[origins.rank].side;
-  const std::uint32_t maker = input.from;
-  if (maker == kNoOp || origins.seen.size() > kLongestWay || !origins.seen.insert(maker).second) return;
-  const CatalogTensor* made = side.output(maker, input.from_slot);
-  if (step_.is_right(made) || step_.is_wrong(made)) return;
-  bool any_right = false;
-  for (const CompareInput& read : side.ops[maker].inputs) {
-    if (!read.is_read || is_weight(side, read)) continue;
-    if (is_right(origins.rank, maker, read, cause)) {
-      any_right = true;
-    } else {
-      add_origins(read, cause, origins);
-      if (drop_innocent(read.from, cause, origins)) any_right = true;
-    }
-  }
-  if (any_right) origins.ops.push_back(maker);
-}
-
-CauseSearch::Origins CauseSearch::origins_of(std::size_t rank, const CompareInput& read, const ShardCause& cause,
-                                             bool guilty_alone) const {
-  Origins origins{.rank = rank, .guilty_alone = guilty_alone};
-  add_origins(read, cause, origins);
-  if (guilty_alone) drop_innocent(read.from, cause, origins);
-  return origins;
-}
-
-// The target calls ops of that type more often in that module than the golden run does. Two shardings have other ops
-// there that move data: then the line counts, too.
-bool CauseSearch::is_more_than_golden(std::size_t rank, std::uint32_t op) const {
-  const auto calls_of_type = [](const SiteCalls& calls, const CallSite& like) {
-    std::size_t count = 0;
-    for (const auto& [site, there] : calls.all()) {
-      const bool is_alike = site.place.kind == like.place.kind && site.module == like.module && site.type == like.type;
-      if (is_alike) count += there.size();
-    }
-    return count;
-  };
-  const SiteCalls& calls = step_.ranks()[rank].calls;
-  const CallSite& site = calls.address(op).site;
-  const std::vector<SiteCall>* own = calls.at(site);
-  const std::vector<SiteCall>* at_line = step_.golden_step().calls().at(site);
-  const std::size_t expected = at_line == nullptr ? 0 : at_line->size() * step_.micro_batches();
-  if (step_.golden_step().is_sharded() && own != nullptr && own->size() > expected) return true;
-  return calls_of_type(calls, site) > calls_of_type(step_.golden_step().calls(), site) * step_.micro_batches();
-}
-
 // The op of the step before that made the input, if a collective is among the last ones.
 std::optional<ShardCause> CauseSearch::in_step_before(std::size_t rank, const CompareInput& input,
                                                       const ShardCause& cause) const {
@@ -344,14 +248,6 @@ std::optional<ShardCause> CauseSearch::in_step_before(std::size_t rank, const Co
   return std::nullopt;
 }
 
-// Of these ops: how many the golden run does not have, and that compute.
-std::ptrdiff_t CauseSearch::ops_that_compute(const Origins& origins, const ShardCause& cause) const {
-  return std::ranges::count_if(origins.seen, [&](std::uint32_t index) {
-    const CompareOp& op = step_.ranks()[origins.rank].side->ops[index];
-    return !only_moves(op) && is_more_than_golden(origins.rank, index) && !is_passed(index, cause, origins);
-  });
-}
-
 // An op that only some ranks have comes first, then one that computes.
 void CauseSearch::choose(const Origins& origins, ShardCause cause, int& best_weight,
                          std::optional<ShardCause>& best) const {
@@ -359,13 +255,13 @@ void CauseSearch::choose(const Origins& origins, ShardCause cause, int& best_wei
   for (const std::uint32_t op : origins.ops) {
     const bool computes = step_.ranks()[rank].side->ops[op].kind != OpKind::copy;
     if (origins.guilty_alone && !computes) continue;
-    const int weight = 1 + 2 * !is_on_all_ranks(rank, op) + computes;
-    if (weight <= best_weight || !is_more_than_golden(rank, op)) continue;
+    const int weight = 1 + 2 * !origins_.is_on_all_ranks(rank, op) + computes;
+    if (weight <= best_weight || !origins_.is_more_than_golden(rank, op)) continue;
     best_weight = weight;
     cause.rank = rank;
     cause.op = op;
     // A view alone changes nothing, and of several ops any may be to blame.
-    cause.uncertain = !computes || ops_that_compute(origins, cause) > 1 || adds_up_ranks(step_, rank, op);
+    cause.uncertain = !computes || origins_.ops_that_compute(origins, cause) > 1 || adds_up_ranks(step_, rank, op);
     best = cause;
   }
 }
@@ -381,7 +277,7 @@ std::optional<ShardCause> CauseSearch::before(std::uint32_t golden, const Compar
     const CompareInput* read = step_.input_at(rank, golden, input);
     if (read == nullptr) continue;
     if (read->from == kNoOp && !best) best = in_step_before(rank, *read, cause);
-    const Origins origins = origins_of(rank, *read, cause, false);
+    const Origins origins = origins_.of(rank, *read, cause, false);
     if (joined.difference.different_non_finite > 0) {
       if (const std::optional<std::uint32_t> op =
               first_not_finite(*step_.ranks()[rank].rank, *step_.ranks()[rank].side, origins.seen)) {
@@ -391,7 +287,7 @@ std::optional<ShardCause> CauseSearch::before(std::uint32_t golden, const Compar
         return found;
       }
     } else {
-      choose(origins_of(rank, *read, cause, true), cause, guilty_weight, guilty);
+      choose(origins_.of(rank, *read, cause, true), cause, guilty_weight, guilty);
     }
     choose(origins, cause, best_weight, best);
   }
@@ -436,6 +332,13 @@ std::optional<std::uint32_t> CauseSearch::op_that_reads(std::size_t rank, std::u
   return std::nullopt;
 }
 
+// An op of the step before is to blame, although the tolerance of its type hid it.
+void CauseSearch::doubt_if_left_so(std::size_t rank, const CompareInput& read, ShardCause& cause) const {
+  if (!was_left_so(step_.ranks()[rank], read)) return;
+  cause.uncertain = true;
+  cause.what = kLeftSo;
+}
+
 // The parameter that the op reads, if the golden one of that name is another one.
 std::optional<ShardCause> CauseSearch::parameter_that_differs(std::size_t rank, std::uint32_t op,
                                                               const CompareInput& input) const {
@@ -456,13 +359,15 @@ std::optional<ShardCause> CauseSearch::parameter_that_differs(std::size_t rank, 
   const bool is_other =
       !joined.other_ranks.empty() && std::ranges::find(joined.other_ranks, rank) == joined.other_ranks.end();
   if (is_other) return std::nullopt;  // the part of this rank is right
-  return ShardCause{.kind = FindingKind::parameter,
-                    .golden = golden,
-                    .rank = rank,
-                    .op = op,
-                    .golden_tensor = golden_tensor,
-                    .tensor = input.tensor,
-                    .joined = joined};
+  ShardCause cause{.kind = FindingKind::parameter,
+                   .golden = golden,
+                   .rank = rank,
+                   .op = op,
+                   .golden_tensor = golden_tensor,
+                   .tensor = input.tensor,
+                   .joined = joined};
+  doubt_if_left_so(rank, input, cause);
+  return cause;
 }
 
 // Of the op and those that lead to it: one that reads a parameter with other values. Compiled graphs have other ops than
@@ -538,11 +443,18 @@ std::optional<ShardCause> CauseSearch::cause_of(std::uint32_t golden) const {
     cause.joined = joined;
     shown = &input;
   }
-  if (cause.golden_tensor != nullptr) cause.uncertain = false;
-  if (cause.uncertain && !step_.golden_step().is_sharded()) {  // of two shardings the calls that read it may be others
-    if (std::optional<ShardCause> parameter = parameter_before(cause)) return parameter;
+  if (shown != nullptr) {
+    cause.uncertain = false;
+    for (const std::size_t rank : ranks_to_look_at(step_, golden, cause.joined)) {
+      const CompareInput* read = step_.input_at(rank, golden, *shown);
+      if (read != nullptr) doubt_if_left_so(rank, *read, cause);
+    }
+  } else if (cause.uncertain) {
+    // Of two shardings the calls that read it may be others.
+    std::optional<ShardCause> parameter = step_.golden_step().is_sharded() ? std::nullopt : parameter_before(cause);
+    if (parameter) return parameter;
+    cause.what = "an op before it without a counterpart may be to blame: what it reads differs";
   }
-  if (cause.uncertain) cause.what = "an op before it without a counterpart may be to blame: what it reads differs";
   for (std::size_t i = 0; i < label.outputs.size() && cause.golden_tensor == nullptr; ++i) {
     if (!label.outputs[i].possible || label.outputs[i].fits) continue;
     cause.golden_tensor = op.outputs[i];

@@ -144,7 +144,11 @@ std::vector<Counterpart> Counterparts::of(std::uint32_t golden) const {
   add_where([&](const CallSite& site) {
     return site.place == wanted.place && site.module == wanted.module && site.parameter == wanted.parameter;
   });
-  add_where([&](const CallSite& site) { return site.place == wanted.place && site.type == wanted.type; });
+  // Statistics of two parameters' updates may be alike: those of another one count where no rank has this one's.
+  const bool is_known = !wanted.parameter.empty() && !found.empty();
+  add_where([&](const CallSite& site) {
+    return site.place == wanted.place && site.type == wanted.type && (!is_known || site.parameter.empty());
+  });
   if (!found.empty() || wanted.module.empty()) return found;
   const auto is_around = [&](const CallSite& site) {
     return site.module.starts_with(wanted.module) || wanted.module.starts_with(site.module);

@@ -25,9 +25,14 @@ void Noise::pass_on(std::uint32_t op) {
 
 double Noise::of(const CompareInput& input) const {
   const bool is_of_step = input.from != kNoOp;
-  const auto known = known_.find(is_of_step ? std::pair(golden_.ops[input.from].op->sequence, input.from_slot)
-                                            : std::pair(input.tensor->source, input.tensor->source_slot));
-  return known == known_.end() ? 0 : known->second;
+  const auto made = is_of_step ? std::pair(golden_.ops[input.from].op->sequence, input.from_slot)
+                               : std::pair(input.tensor->source, input.tensor->source_slot);
+  const auto known = known_.find(made);
+  if (known != known_.end()) return known->second;
+  if (!is_of_step || golden_.output(input.from, input.from_slot) != nullptr) return 0;
+  // Kept by the op for the backward pass: the mean of a norm.
+  const auto other = known_.lower_bound({made.first, 0});
+  return other != known_.end() && other->first.first == made.first ? other->second : 0;
 }
 
 bool Noise::may_be_anything(const CompareInput& input) const { return std::isinf(of(input)); }

@@ -47,6 +47,7 @@ class OtherInputs {
 
  private:
   const CompareOp& op(std::uint32_t golden) const { return step_.golden().ops[golden]; }
+  bool is_forward() const { return step_.address(golden_).site.place.kind == SiteKind::forward; }
   const Joined* found_result(const CompareInput& input) const;
   bool was_found(const CompareInput& input) const;
   bool is_explained_by_result(const CompareInput& input, const Joined& read) const;
@@ -96,8 +97,9 @@ bool OtherInputs::is_explained_by_result(const CompareInput& input, const Joined
 // It is far from the golden input, whose maker was found near, or near to what a golden op reads that was not found.
 bool OtherInputs::is_far_from_found(const CompareInput& input, const Joined& read) const {
   if (!is_far(read)) return false;
-  if (const Joined* const made = found_result(input)) return is_close(*made, read);
-  if (step_.label(input.from).state != State::unknown) return false;
+  const Joined* const made = found_result(input);
+  if (made != nullptr) return (is_forward() || !is_known_by_mean(*made)) && is_close(*made, read);
+  if (!is_forward() || step_.label(input.from).state != State::unknown) return false;
   return std::ranges::any_of(op(input.from).inputs, [&](const CompareInput& before) {
     const bool is_value = before.is_read && before.tensor->recorded() && !before.tensor->constant;
     if (!is_value || before.tensor->parameter.is_parameter() || !was_found(before)) return false;
@@ -109,10 +111,11 @@ bool OtherInputs::is_far_from_found(const CompareInput& input, const Joined& rea
 // rounds a term away, or hides that results are far apart.
 std::set<const CatalogTensor*> OtherInputs::find() const {
   std::set<const CatalogTensor*> found;
-  if (step_.address(golden_).site.place.kind != SiteKind::forward) return found;
-  const bool says_little = !step_.golden_step().is_sharded() && std::ranges::any_of(label_.outputs, is_known_little);
+  if (step_.address(golden_).site.place.kind == SiteKind::backward) return found;
+  const bool says_little =
+      is_forward() && !step_.golden_step().is_sharded() && std::ranges::any_of(label_.outputs, is_known_little);
   const bool gives_far = step_.has_half_type(golden_) && std::ranges::any_of(label_.outputs, is_far);
-  const bool hides = says_little || step_.hides_a_term(golden_);
+  const bool hides = says_little || (is_forward() && step_.hides_a_term(golden_));
   if (!hides && !gives_far) return found;
   for (const CompareInput& input : op(golden_).inputs) {
     if (!input.is_read || input.from == kNoOp || !input.tensor->recorded() || !was_found(input)) continue;

@@ -159,13 +159,20 @@ SiteCalls::SiteCalls(const CompareSide& side) : addresses_(side.ops.size()) {
   }
 }
 
+SiteCalls::Works SiteCalls::works() const {
+  Works works;
+  for (const auto& [site, there] : calls_) works.emplace(site.place, site.type);
+  return works;
+}
+
 // Sites outside of modules that differ in their places alone are the same if both programs have as many of them: then they
 // follow each other in the same order. Modules may be implemented in other ways: WholeStep finds their ops by values.
-void SiteCalls::take_places_of(const SiteCalls& whole) {
-  const auto own_places = [](const SiteCalls& calls, const SiteCalls& others) {
+void SiteCalls::take_places_of(const SiteCalls& whole, const Works& shared) {
+  const auto own_places = [&](const SiteCalls& calls, const SiteCalls& others) {
     std::map<CallSite, std::vector<CodePlace>> places;  // by the site without its place
     for (const auto& [site, there] : calls.calls_) {
-      if (site.module.empty() && others.at(site) == nullptr) places[without_place(site)].push_back(site.place);
+      if (!site.module.empty() || others.at(site) != nullptr || shared.contains({site.place, site.type})) continue;
+      places[without_place(site)].push_back(site.place);
     }
     return places;
   };

@@ -6,8 +6,10 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "ask/compare/compare_side.h"
@@ -41,8 +43,11 @@ class SiteCalls {
  public:
   explicit SiteCalls(const CompareSide& side);
 
-  // The run on one process may be another program, with other lines: calls get the places of its calls.
-  void take_places_of(const SiteCalls& whole);
+  using Works = std::set<std::pair<CodePlace, std::string>>;  // place and type, whatever parameter they concern
+  Works works() const;
+  // The run on one process may be another program, with other lines: calls get the places of its calls. `shared`: works of
+  // both runs, which are of one program; a rank may lack them for parameters that another one updates.
+  void take_places_of(const SiteCalls& whole, const Works& shared);
 
   const std::vector<SiteCall>* at(const CallSite& site) const;  // in order; null: none
   const std::map<CallSite, std::vector<SiteCall>>& all() const { return calls_; }

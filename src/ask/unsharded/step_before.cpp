@@ -77,6 +77,15 @@ std::optional<ShardCause> update_before(const WholeStep& step, std::uint32_t gol
   return std::nullopt;
 }
 
+bool was_left_so(const RankStep& rank, const CompareInput& read) {
+  if (read.from != kNoOp || rank.before == nullptr) return false;
+  const std::uint32_t writer = op_with(*rank.before, read.tensor->source);
+  const CatalogTensor* written = writer == kNoOp ? nullptr : rank.before->output(writer, read.tensor->source_slot);
+  if (written == nullptr || !written->recorded()) return false;
+  const TensorDifference since = difference_of({rank.rank, written}, {rank.rank, read.tensor}, {}, in_order);
+  return since.comparable() && since.different_non_finite == 0 && since.rms_error == 0 && since.max_error == 0;
+}
+
 // A parameter was written last by the optimizer in the golden run, and by an op of the program's own here.
 std::optional<ShardCause> writer_before(const WholeStep& step, std::uint32_t golden, const CompareInput& input,
                                         const Joined& joined) {

@@ -7,6 +7,8 @@
 
 namespace sonde {
 
+inline constexpr const char* kLeftSo =
+    "the step before left it so: an op there whose result is within tolerance may be to blame";
 inline constexpr const char* kUpdateUnseen = "its update has no counterpart: the values that it read may differ, too";
 
 // The op of the optimizer that wrote it, if that had no counterpart (of a flat parameter, of another optimizer).
@@ -15,5 +17,8 @@ std::optional<ShardCause> update_before(const WholeStep& step, std::uint32_t gol
 // The op of the program's own that wrote it last, where the golden run's optimizer did.
 std::optional<ShardCause> writer_before(const WholeStep& step, std::uint32_t golden, const CompareInput& input,
                                         const Joined& joined);
+
+// The rank reads it just as an op of the step before wrote it.
+bool was_left_so(const RankStep& rank, const CompareInput& read);
 
 }  // namespace sonde

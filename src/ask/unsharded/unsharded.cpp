@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -160,6 +161,7 @@ class Unsharded {
   void compare_step(const CatalogStep& golden);
   std::optional<std::vector<RankStep>> ranks_in(const Catalog& catalog, StepId id, bool in_stages);
   void say_what_only_others_have(const std::vector<RankStep>& golden);
+  void take_places_of(const SiteCalls& golden);  // by the ranks
   std::shared_ptr<CompareSide> side_before(const CatalogRank& rank) const;
   void add_op(const WholeStep& whole, std::uint32_t golden);
   void add_cause(const ShardCause& cause);
@@ -228,13 +230,20 @@ void Unsharded::say_what_only_others_have(const std::vector<RankStep>& golden) {
   }
 }
 
+void Unsharded::take_places_of(const SiteCalls& golden) {
+  SiteCalls::Works of_ranks, shared;
+  for (const RankStep& rank : ranks_) of_ranks.merge(rank.calls.works());
+  std::ranges::set_intersection(golden.works(), of_ranks, std::inserter(shared, shared.end()));
+  for (RankStep& rank : ranks_) rank.calls.take_places_of(golden, shared);
+}
+
 void Unsharded::compare_step(const CatalogStep& golden) {
   const std::optional<std::vector<RankStep>> golden_ranks = ranks_in(golden_, golden.id, golden_has_stages_);
   std::optional<std::vector<RankStep>> ranks = ranks_in(target_, golden.id, has_stages_);
   if (!golden_ranks || !ranks) return;
   ranks_ = std::move(*ranks);
   const std::shared_ptr<CompareSide> golden_side = golden_ranks->front().side;
-  for (RankStep& rank : ranks_) rank.calls.take_places_of(golden_ranks->front().calls);
+  take_places_of(golden_ranks->front().calls);
   say_what_only_others_have(*golden_ranks);
   first_step_ = comparison_.steps.size();
   for (const RankStep& rank : ranks_) {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "ask/unsharded/common_factor.h"
+#include "ask/unsharded/explained_error.h"
 #include "ask/unsharded/other_inputs.h"
 #include "ground/model/gradient_name.h"
 #include "plan/config/op_types.h"
@@ -39,46 +41,10 @@ double coarsest_spacing(const std::vector<RankStep>& ranks) {
   return coarsest;
 }
 
-// The difference of such an op's inputs bounds that of its outputs, however large it is beside the inputs.
-bool is_sum_of_parts(OpKind kind) {
-  return kind == OpKind::copy || kind == OpKind::exact || kind == OpKind::cast || kind == OpKind::elementwise ||
-         kind == OpKind::contraction || kind == OpKind::reduction;
-}
-
-// An input, as both sides read it.
-struct ReadBeside {
-  std::uint32_t slot = 0;
-  bool is_noise = false, may_be_anything = false;
-  Joined joined;
-};
-
 // Gradients that overflow in both runs: what is left of them depends on the order of sums.
 bool overflows_in_both(const Joined& joined) {
   const TensorDifference& difference = joined.difference;
   return joined.possible && difference.non_finite > 0 && difference.golden_non_finite > 0;
-}
-
-// By the op's own rounding, and by what its inputs are apart. Nothing: the output differs by more.
-std::optional<double> explained_error(const CompareOp& op, std::size_t output, const TensorDifference& difference,
-                                      const std::vector<ReadBeside>& inputs, double tolerance,
-                                      const Tolerances& given) {
-  const std::uint32_t slot = op.outputs[output]->slot;
-  const auto lists = static_cast<std::uint32_t>(is_list_op(op.op->op_type) ? op.outputs.size() : 0);
-  std::vector<InputError> errors;
-  bool reads_noise = false;
-  for (const ReadBeside& input : inputs) {
-    if (!feeds_in_list(static_cast<std::uint32_t>(op.inputs.size()), lists, input.slot, slot)) continue;
-    if (input.may_be_anything) return std::numeric_limits<double>::infinity();
-    if (!input.joined.fits && !input.is_noise) return std::nullopt;
-    reads_noise = reads_noise || input.is_noise;
-    errors.push_back({&input.joined.difference, input.slot});
-  }
-  if (errors.empty()) return std::nullopt;
-  const Allowance allowance = allowance_of(op.op->op_type, op.kind, slot, difference, errors, tolerance, given);
-  const bool is_bounded = !allowance.anything || is_sum_of_parts(op.kind);
-  if (!is_bounded && !reads_noise) return std::nullopt;
-  if (is_bounded && is_beyond(difference, allowance.total())) return std::nullopt;
-  return std::max(difference.rms_error, is_bounded ? allowance.total().rms : 0);
 }
 
 // An op on a list has a counterpart on a list.
@@ -116,6 +82,9 @@ WholeStep::WholeStep(const std::vector<RankStep>& ranks, const std::vector<RankS
   const double own = coarsest_spacing(ranks_), of_golden = coarsest_spacing(golden);
   is_other_type_ = own != of_golden;
   if (is_other_type_) tolerance_ = std::max(tolerance_, kSpacingsOfCoarser * std::max(own, of_golden));
+  if (const std::optional<double> factor = common_factor_of_gradients(*this)) {
+    most_in_optimizer_ = std::abs(*factor - 1) / 2;
+  }
   for (std::uint32_t g = 0; g < golden_.ops.size(); ++g) look_at(g);
   doubt_alone();
 }
@@ -137,6 +106,9 @@ JoinLimits WholeStep::limits_of(const CatalogTensor& golden, SiteKind kind) cons
   JoinLimits limits;
   const double spacing = epsilon_of(golden.dtype);
   limits.tolerance = std::max(tolerance_, kSpacings * spacing);
+  if (kind == SiteKind::optimizer && most_in_optimizer_) {
+    limits.tolerance = std::min(limits.tolerance, *most_in_optimizer_);
+  }
   limits.least = kLeastSteps * least_step_of(golden.dtype);
   if (is_half_of_both(golden)) {
     limits.spacing = spacing;
@@ -245,20 +217,28 @@ WholeStep::Errors WholeStep::noise_of_found(std::uint32_t golden, const Label& l
 WholeStep::Errors WholeStep::explained(std::uint32_t golden, const Counterpart& with,
                                        const std::vector<Joined>& outputs) const {
   const bool is_forward = golden_calls_.address(golden).site.place.kind == SiteKind::forward;
+  const bool is_group = golden_step_.ops_of_call(golden).size() > 1;
+  const CompareOp& op = golden_.ops[golden];
+  const std::string& type = golden_calls_.address(golden).site.type;
+  const bool is_backward = golden_calls_.address(golden).site.place.kind == SiteKind::backward;
+  const WorkDone work =
+      is_group ? WorkDone{op, type, kind_of(type), is_backward} : WorkDone{op, op.op->op_type, op.kind, is_backward};
   std::vector<ReadBeside> inputs;
-  for (const CompareInput& input : golden_.ops[golden].inputs) {
+  std::uint32_t place = 0;
+  for (const CompareInput* read : golden_step_.inputs_of_call(golden)) {
+    const CompareInput& input = *read;
+    const std::uint32_t slot = is_group ? place++ : input.tensor->slot;
     if (!input.is_read || !input.tensor->recorded() || epsilon_of(input.tensor->dtype) == 0) continue;
     Joined joined = join_input(golden, input, with);
-    const bool is_noise = noise_.explains(input, joined);
+    const bool is_noise = noise_.explains(input, joined) || is_apart_as_made(*this, golden, input, joined);
     const bool overflows = (!is_forward || is_gradient_name(input.name)) && overflows_in_both(joined);
-    inputs.push_back({input.tensor->slot, is_noise, overflows || noise_.may_be_anything(input), std::move(joined)});
+    inputs.push_back({slot, is_noise, overflows || noise_.may_be_anything(input), std::move(joined)});
   }
   Errors errors;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const bool differs = outputs[i].possible && !outputs[i].fits;
-    errors.push_back(
-        differs ? explained_error(golden_.ops[golden], i, outputs[i].difference, inputs, tolerance_, options_.tolerance)
-                : 0);
+    errors.push_back(differs ? explained_error(work, i, outputs[i].difference, inputs, tolerance_, options_.tolerance)
+                             : 0);
   }
   return errors;
 }

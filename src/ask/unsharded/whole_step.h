@@ -60,7 +60,11 @@ class WholeStep {
   const Learned& learned() const { return learned_; }
   const Label& label(std::uint32_t golden) const { return labels_[golden]; }
   std::size_t micro_batches() const { return counterparts_.micro_batches(); }
-  // A result of the golden op is of a half type, and both ran in it.
+  // The likeliest first.
+  std::vector<Counterpart> candidates(std::uint32_t golden) const { return counterparts_.of(golden); }
+  // The golden tensor is of a half type, and both ran in it.
+  bool is_half_of_both(const CatalogTensor& golden) const;
+  // A result of the golden op is, too.
   bool has_half_type(std::uint32_t golden) const;
   // A sum in a half type: a term that differs may be less than its rounding, and is in it nevertheless.
   bool hides_a_term(std::uint32_t golden) const;
@@ -111,7 +115,6 @@ class WholeStep {
                    SiteKind kind) const;
   Joined joined(const TensorParts& parts, const TensorOf& golden, SiteKind kind) const;
   std::vector<Joined> join_outputs(std::uint32_t golden, const Counterpart& with) const;
-  bool is_half_of_both(const CatalogTensor& golden) const;
   JoinLimits limits_of(const CatalogTensor& golden, SiteKind kind) const;
   bool reads_noise(std::uint32_t golden) const;
   bool is_near(std::uint32_t golden, const Label& label) const;
@@ -126,8 +129,9 @@ class WholeStep {
   Learned& learned_;
   const SiteCalls& golden_calls_;
   Counterparts counterparts_;
-  bool is_other_type_ = false;  // the two ran in different types
-  double tolerance_ = 0;        // relative, beside the spacing of the type
+  bool is_other_type_ = false;                    // the two ran in different types
+  double tolerance_ = 0;                          // relative, beside the spacing of the type
+  std::optional<double> most_in_optimizer_ = {};  // tolerance there: gradients have a factor in common
   std::vector<Label> labels_;
   std::set<const CatalogTensor*> good_, bad_;  // outputs of the target
   Noise noise_;

@@ -1,0 +1,14 @@
+// Gradients in a half type may be some per cent apart by rounding, and statistics do not show where. If most of those that
+// the optimizer reads are the same number of times the golden ones, that is none: they are divided by another number.
+#pragma once
+
+#include <optional>
+
+#include "ask/unsharded/whole_step.h"
+
+namespace sonde {
+
+// Nothing: they have no factor in common, or are known by values.
+std::optional<double> common_factor_of_gradients(const WholeStep& step);
+
+}  // namespace sonde
