@@ -51,7 +51,7 @@ OwnSettings read_layout(ObjectReader& reader, SondeSettings& settings) {
                              oldest == newest ? "" : fmt::format(" to {}", in_quotes(newest))));
     return {};
   }
-  const OwnSettings own{layout.has_value(), version.has_value()};
+  const OwnSettings own{.layout = layout.has_value(), .version = version.has_value(), .saved_data = {}};
   if (!layout && !version) return own;
   settings.layout = layout ? *layout : layout_of(*version);
   settings.version = version ? *version : info(*layout).release;
@@ -141,8 +141,9 @@ OwnSettings read_sonde_settings(const JsonValue& root, Plan& plan, Diagnostics& 
   read_ring(reader, settings);
   read_max_overhead(reader, settings);
 
-  constexpr std::array<std::string_view, 1> kSavedData = {"graph"};
-  own.graph_only = reader.word(keys::saved_data, kSavedData).has_value();
+  constexpr std::array<std::string_view, 2> kSavedData = {"graph", "summary"};
+  constexpr std::array kMeanings = {SavedData::graph, SavedData::summary};
+  if (const auto saved = reader.word(keys::saved_data, kSavedData)) own.saved_data = kMeanings[*saved];
   return own;
 }
 

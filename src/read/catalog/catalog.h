@@ -142,6 +142,7 @@ enum class DumpKind : std::uint8_t {
   tree,     // MindSpore, CANN or TorchAir: names of directories and files, tables
   msprobe,  // stepN/rankN/dump.json
   files,    // tensors in files with names of any kind
+  summary,  // Sonde's saved_data "summary"
 };
 
 struct CatalogRank {
