@@ -144,7 +144,11 @@ void add_summary(nb::module_& module) {
   module.def("keeps_summary", [] { return engine().keeps_summary() != 0; });
   module.def("summary_place", &summary_place, nb::arg("rank"), nb::arg("device"));
   module.def(
-      "summary_step", [](std::uint64_t step) { return engine().summary_step(step) != 0; }, nb::arg("step"));
+      "summary_step",
+      [](std::uint64_t step, std::uint64_t nanoseconds) {
+        return static_cast<unsigned>(engine().summary_step(step, nanoseconds));
+      },
+      nb::arg("step"), nb::arg("nanoseconds"));
   module.def("summary_series", &summary_series, nb::arg("kind"), nb::arg("name"), nb::arg("type"), nb::arg("dtype"),
              nb::arg("shape"));
   module.def("summary_dense", &summary_dense, nb::arg("series"), nb::arg("address"), nb::arg("dtype"),

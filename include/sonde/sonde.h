@@ -199,6 +199,12 @@ enum sonde_summary_kind {
   SONDE_SUMMARY_GRADIENT = 1, /* of a parameter, when the optimizer reads it */
   SONDE_SUMMARY_LOSS = 2,
 };
+/* The tensors of a step that are wanted. */
+enum sonde_summary_step {
+  SONDE_SUMMARY_NOTHING = 0,
+  SONDE_SUMMARY_ALL = 1,
+  SONDE_SUMMARY_LOSS_ALONE = 2, /* the time of max_overhead is used up */
+};
 
 enum sonde_attribute_kind {
   SONDE_ATTRIBUTE_NONE = 0,
@@ -547,8 +553,8 @@ struct sonde_api {
   uint32_t (*summary_series)(uint32_t kind, const char* name, const char* type, const struct sonde_tensor* tensor);
   /* Its elements are read now. */
   void (*summary_tensor)(uint32_t series, const struct sonde_tensor* tensor);
-  /* The step with this number begins. 0: its tensors need not be given. */
-  int (*summary_step)(uint64_t step);
+  /* The step with this number begins; the host spent so long on giving the tensors of the one before. */
+  enum sonde_summary_step (*summary_step)(uint64_t step, uint64_t nanoseconds);
 };
 
 /* The function table; null: this library has another version of it. */

@@ -70,8 +70,9 @@ def keeps_summary() -> bool:
 def summary_place(rank: int, device: int) -> None:
     """The process among those of the run."""
 
-def summary_step(step: int) -> bool:
-    """The step with this number begins: whether its tensors are wanted."""
+def summary_step(step: int, nanoseconds: int) -> int:
+    """The step with this number begins, after so much time for the one before: what is wanted (enum
+    sonde_summary_step)."""
 
 def summary_series(kind: int, name: str, type: str, dtype: int, shape: list[int]) -> int:
     """The number of a tensor that is followed; 2**32 - 1: nothing is kept of it."""

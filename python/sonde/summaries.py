@@ -6,6 +6,7 @@ takes at once.
 
 import functools
 import sys
+import time
 import weakref
 from collections.abc import Callable, Iterable
 from types import FrameType
@@ -23,6 +24,7 @@ from .module_names import ModuleNames, class_name
 from .patches import replace
 
 _OUTPUT, _GRADIENT, _LOSS = range(3)  # enum sonde_summary_kind
+_ALL = 1  # enum sonde_summary_step
 _NOTHING_KEPT = 2**32 - 1
 # enum sonde_dtype. Of other types no statistic is worth a look.
 _DTYPES = {
@@ -49,7 +51,9 @@ class SummaryHost(Host):
         self.by_name: dict[tuple[int, str], int] = {}  # kind and name -> its number
         self.outputs: dict[int, int] = {}  # id of a module that lives -> its number
         self.gradients: dict[int, tuple[weakref.ref[torch.Tensor], int]] = {}  # id of a parameter -> it, its number
-        self.wanted = False  # the step that runs
+        self.wanted = False  # the loss of the step that runs
+        self.reads_all = False  # and its other tensors
+        self.spent = 0  # nanoseconds, for the tensors of the step that runs
         self.number: int | None = None  # of the step that runs
         self.next_number = 0
         self.is_over = True  # the next forward with gradients begins a step
@@ -78,7 +82,7 @@ class SummaryHost(Host):
 
     def dump_switch(self, on: bool) -> None:
         """The tensors of this step are read from here on, or no longer."""
-        self.wanted = on
+        self.wanted = self.reads_all = on
 
     def set_step(self, step: int) -> None:
         """The number of the step that begins next."""
@@ -88,40 +92,28 @@ class SummaryHost(Host):
     # --- hooks: they run in the program's own calls, so nothing that fails in them may reach it --------------------
 
     def _after_forward(self, module: nn.Module, _arguments: object, output: object) -> None:
+        if not self.is_over and not self.reads_all:
+            return  # before anything else: many steps are left out if the time is limited
         if torch.compiler.is_compiling() or not torch.is_grad_enabled() or SummaryHost.current is not self:
             return
+        begin = time.perf_counter_ns()
         try:
-            if self.is_over:
-                self._begin_step()
-            if not self.wanted:
-                return
-            tensor = output if type(output) is torch.Tensor else _first_tensor(output)
-            if tensor is None or tensor.dtype not in _DTYPES:
-                return
-            number = self.outputs.get(id(module))
-            if number is None:
-                number = self._number_of(module, tensor)
-            _read(number, tensor)
+            if self._reads_here():
+                self._read_output(module, output)
         except Exception as error:
             _complain("a module's forward", error)
+        self.spent += time.perf_counter_ns() - begin
 
     def _before_optimizer_step(self, optimizer: Optimizer, _args: object, _kwargs: object) -> None:
         if torch.compiler.is_compiling() or SummaryHost.current is not self:
             return
+        begin = time.perf_counter_ns()
         try:
-            if self.is_over:
-                self._begin_step()
-            if not self.wanted:
-                return
-            for parameter in _parameters_of(optimizer):
-                gradient = _plain(parameter.grad)
-                if gradient is not None:
-                    known = self.gradients.get(id(parameter))
-                    if known is None or known[0]() is not parameter:
-                        known = self._know_gradient(parameter, gradient)
-                    _read(known[1], gradient)
+            if self._reads_here():
+                self._read_gradients(optimizer)
         except Exception as error:
             _complain("Optimizer.step", error)
+        self.spent += time.perf_counter_ns() - begin
 
     def _after_optimizer_step(self, _optimizer: Optimizer, _args: object, _kwargs: object) -> None:
         if not torch.compiler.is_compiling():
@@ -151,13 +143,20 @@ class SummaryHost(Host):
 
     # --- steps ------------------------------------------------------------------------------------------------------
 
+    def _reads_here(self) -> bool:
+        if self.is_over:
+            self._begin_step()
+        return self.reads_all
+
     def _begin_step(self) -> None:
         if self.number is None:
             self._say_rank()
         self.is_over = False
         self.number = self.next_number
         self.next_number += 1
-        self.wanted = _core.summary_step(self.number)
+        spent, self.spent = self.spent, 0
+        wanted = _core.summary_step(self.number, spent)
+        self.wanted, self.reads_all = wanted != 0, wanted == _ALL
         failure = _core.take_failure()
         if failure:
             say_once(f"sonde: {failure}")
@@ -172,7 +171,26 @@ class SummaryHost(Host):
             name_process(rank)
         _core.summary_place(rank, launched.local_rank)
 
-    # --- numbers of tensors -----------------------------------------------------------------------------------------
+    # --- tensors ----------------------------------------------------------------------------------------------------
+
+    def _read_output(self, module: nn.Module, output: object) -> None:
+        tensor = output if type(output) is torch.Tensor else _first_tensor(output)
+        if tensor is None or tensor.dtype not in _DTYPES:
+            return
+        number = self.outputs.get(id(module))
+        if number is None:
+            number = self._number_of(module, tensor)
+        _read(number, tensor)
+
+    def _read_gradients(self, optimizer: Optimizer) -> None:
+        for parameter in _parameters_of(optimizer):
+            gradient = _plain(parameter.grad)
+            if gradient is None or gradient.dtype not in _DTYPES:
+                continue
+            known = self.gradients.get(id(parameter))
+            if known is None or known[0]() is not parameter:
+                known = self._know_gradient(parameter, gradient)
+            _read(known[1], gradient)
 
     def _read_loss(self, tensors: object) -> None:
         loss = _first_tensor(tensors)
@@ -224,7 +242,7 @@ def _modules_that_run(module: nn.Module) -> list[nn.Module]:
     """The modules that call each other, outermost first, `module` the last."""
     code = nn.Module._wrapped_call_impl.__code__
     chain: list[nn.Module] = []
-    frame: FrameType | None = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_code is code:
             chain.append(frame.f_locals["self"])

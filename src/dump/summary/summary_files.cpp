@@ -1,10 +1,11 @@
 #include "dump/summary/summary_files.h"
 
+#include <xxhash.h>
+
 #include <array>
 #include <cstring>
 #include <utility>
 #include <vector>
-#include <xxhash.h>
 
 #include "ground/base/json.h"
 

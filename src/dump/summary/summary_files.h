@@ -22,10 +22,12 @@ struct SummaryEvent {
   SummaryCell cell;
 };
 inline constexpr std::size_t kSummaryEventBytes = 72;
-std::string text_of(const SummaryEvent& event);                     // its bytes
-std::optional<SummaryEvent> event_of(std::string_view bytes);       // of kSummaryEventBytes; nothing if they are damaged
-std::string text_of(const SummarySeries& series);                   // a line
-std::optional<SummarySeries> series_of(std::string_view line);      // nothing if it is none
+std::string text_of(const SummaryEvent& event);                 // its bytes
+std::optional<SummaryEvent> event_of(std::string_view bytes);   // of kSummaryEventBytes; nothing if they are damaged
+std::string text_of(const SummarySeries& series);               // a line
+std::optional<SummarySeries> series_of(std::string_view line);  // nothing if it is none
 inline constexpr std::string_view kSeriesLeftOut = "{\"left_out\":true}\n";  // further ones exist, but have no number
+inline constexpr std::string_view kSeriesLimited =
+    "{\"limited\":true}\n";  // max_overhead: steps are not read as a whole
 
 }  // namespace sonde

@@ -28,8 +28,8 @@ void read_series(const fs::path& file, Summary& summary) {
   for (std::size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
     const std::string_view line = rest.substr(0, end + 1);
     rest.remove_prefix(end + 1);
-    if (line == kSeriesLeftOut) {
-      summary.left_out = true;
+    if (line == kSeriesLeftOut || line == kSeriesLimited) {
+      (line == kSeriesLimited ? summary.limited : summary.left_out) = true;
       continue;
     }
     std::optional<SummarySeries> series = series_of(line);

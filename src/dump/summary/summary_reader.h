@@ -17,6 +17,7 @@ struct Summary {
   std::vector<SummaryEvent> events;                          // in the order of the run
   std::array<std::vector<SummaryRow>, kSummaryLevels> rows;  // by level
   bool left_out = false;                                     // the run had more series
+  bool limited = false;                                      // by max_overhead
   std::vector<std::string> problems;                         // parts that are damaged; the rest was read
 };
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include <algorithm>
 #include <array>
@@ -10,7 +11,6 @@
 #include <optional>
 #include <span>
 #include <utility>
-#include <xxhash.h>
 
 namespace sonde {
 namespace {
@@ -117,8 +117,7 @@ std::uint32_t summary_slots(std::uint32_t capacity) {
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(fitting, kLeastSummarySlots, kMostSummarySlots));
 }
 
-Result<SummaryRows> SummaryRows::create(int directory, const fs::path& path, const char* name,
-                                        std::uint32_t capacity) {
+Result<SummaryRows> SummaryRows::create(int directory, const fs::path& path, const char* name, std::uint32_t capacity) {
   Fd file(::openat(directory, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kOpenMode));
   if (!file) return io_error("make", path / name, errno);
   const FileHead head{.capacity = capacity, .slots = summary_slots(capacity)};

@@ -14,8 +14,8 @@
 
 namespace sonde {
 
-inline constexpr std::uint32_t kSummaryLevels = 8;      // the last one has windows of ten million steps
-inline constexpr std::uint32_t kSummaryWindow = 10;     // windows of a level make one of the next
+inline constexpr std::uint32_t kSummaryLevels = 8;   // the last one has windows of ten million steps
+inline constexpr std::uint32_t kSummaryWindow = 10;  // windows of a level make one of the next
 inline constexpr std::uint32_t kMostSummarySlots = 100;
 // More than kSummaryWindow: then the finer level still has all windows of one that is not complete.
 inline constexpr std::uint32_t kLeastSummarySlots = 12;
@@ -25,7 +25,7 @@ inline constexpr std::uint32_t kMostSummarySeries = 5'500;      // at which kLea
 // One window: of each series the first step of it in which it was read, and its worst one (is_worse).
 struct SummaryRow {
   std::uint64_t first_step = 0;
-  std::uint64_t number = 0;         // of the windows of its level, from 0
+  std::uint64_t number = 0;          // of the windows of its level, from 0
   std::vector<SummaryCell> samples;  // by series; later ones have no cell
   std::vector<SummaryCell> peaks;    // as many; empty on level 0, where they are the samples
 };

@@ -36,8 +36,11 @@ std::uint32_t capacity_for(std::size_t series) {
 
 }  // namespace
 
-SummaryWriter::SummaryWriter(fs::path root, fs::path rank)
-    : root_(std::move(root)), rank_(std::move(rank)), windows_(kSummaryLevels) {}
+SummaryWriter::SummaryWriter(fs::path root, fs::path rank, bool is_limited)
+    : root_(std::move(root)),
+      rank_(std::move(rank)),
+      windows_(kSummaryLevels),
+      new_series_(is_limited ? kSeriesLimited : "") {}
 
 std::optional<std::uint32_t> SummaryWriter::series(SummarySeries series) {
   if (is_bad_.size() >= kMostSummarySeries) {

@@ -23,7 +23,8 @@ namespace sonde {
 class SummaryWriter {
  public:
   // `root`/`rank`: the directory of the rank below that of the dump. Nothing is made before something is written.
-  SummaryWriter(std::filesystem::path root, std::filesystem::path rank);
+  // `is_limited`: by max_overhead, so that tensors will be missing in many steps.
+  SummaryWriter(std::filesystem::path root, std::filesystem::path rank, bool is_limited = false);
 
   // The number of a new series; nothing if there are kMostSummarySeries, which the summary then says.
   std::optional<std::uint32_t> series(SummarySeries series);
@@ -56,9 +57,9 @@ class SummaryWriter {
   std::filesystem::path root_, rank_, path_;
   Fd directory_, series_file_, events_file_;
   std::optional<SummaryRows> rows_;
-  std::vector<Window> windows_;  // by level
-  SummaryRow now_;               // of the step that runs
-  std::string new_series_;       // lines that are not yet written
+  std::vector<Window> windows_;        // by level
+  SummaryRow now_;                     // of the step that runs
+  std::string new_series_;             // lines that are not yet written
   std::vector<std::uint8_t> is_bad_;   // by series: it was, when it was read last
   std::vector<std::uint16_t> events_;  // by series: written so far
   std::optional<std::uint64_t> step_;

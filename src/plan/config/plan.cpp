@@ -182,19 +182,19 @@ void check_pack(const JsonValue& root, const Plan& plan, Diagnostics& diagnostic
 
 // The ring keeps whole steps, and max_overhead leaves some out. These modes look for single operators.
 void check_combinations(const Plan& plan, Diagnostics& diagnostics) {
-  const std::string_view mode = plan.overflow_only()                  ? "op_debug_mode 3 (overflow)"
-                                : plan.exception_only()               ? "op_debug_mode 4 (exception)"
-                                : plan.acl.scene == Scene::watcher    ? "dump_scene watcher"
-                                : plan.saved_data == SavedData::graph ? "saved_data graph"
+  const std::string_view mode = plan.overflow_only()                    ? "op_debug_mode 3 (overflow)"
+                                : plan.exception_only()                 ? "op_debug_mode 4 (exception)"
+                                : plan.acl.scene == Scene::watcher      ? "dump_scene watcher"
+                                : plan.saved_data == SavedData::graph   ? "saved_data graph"
                                 : plan.saved_data == SavedData::summary ? "saved_data summary"
-                                                                      : "";
+                                                                        : "";
   if (mode.empty()) return;
   const auto refuse = [&](const char* key) {
     diagnostics.error(0, key, fmt::format("cannot be combined with {}; leave one of the two out", mode));
   };
   if (plan.sonde.ring > 0) refuse("sonde_settings.ring");
   if (plan.saved_data == SavedData::summary && plan.sonde.stop_after) refuse("sonde_settings.stop_after");
-  if (plan.sonde.max_overhead > 0) refuse("sonde_settings.max_overhead");
+  if (plan.sonde.max_overhead > 0 && plan.saved_data != SavedData::summary) refuse("sonde_settings.max_overhead");
 }
 
 void read_root(const JsonValue& root, Plan& plan, Diagnostics& diagnostics) {

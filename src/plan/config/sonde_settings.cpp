@@ -84,9 +84,9 @@ void read_max_overhead(ObjectReader& reader, SondeSettings& settings) {
   double part = 0;
   if (is_number && !parse_number(member->value.text, part)) part = -1;
   settings.max_overhead = part;
-  if (is_zero || (part >= 0.01 && part <= 1)) return;
+  if (is_zero || (part >= 0.001 && part <= 1)) return;
   settings.max_overhead = 0;
-  reader.refuse(*member, "a number from 0.01 to 1.0 (0.05: at most 5 % longer), or 0: no limit");
+  reader.refuse(*member, "a number from 0.001 to 1.0 (0.05: at most 5 % longer), or 0: no limit");
 }
 
 void read_requests(ObjectReader& reader, SondeSettings& settings) {

@@ -257,8 +257,7 @@ void name_dumps(const fs::path& given, Catalog& catalog) {
     RankOf of;
     if (is_shared) {
       of.dump = rank.metadata.parent_path();
-    } else if (rank.kind == DumpKind::journal || rank.kind == DumpKind::tree ||
-               rank.kind == DumpKind::summary) {
+    } else if (rank.kind == DumpKind::journal || rank.kind == DumpKind::tree || rank.kind == DumpKind::summary) {
       of = rank_of(rank.directory);
     } else {
       of.dump = rank.directory;

@@ -26,7 +26,9 @@ struct Findings {
   std::string first;       // any file that was seen
   std::string unreadable;  // the first directory that could not be read
 
-  bool empty() const { return journals.empty() && steps.empty() && msprobe.empty() && loose.empty() && summaries.empty(); }
+  bool empty() const {
+    return journals.empty() && steps.empty() && msprobe.empty() && loose.empty() && summaries.empty();
+  }
 };
 
 // Symbolic links to directories are not followed.

@@ -1,7 +1,8 @@
 // Summaries of long runs (dump/summary): the few steps that they keep, with a module or a gradient as the operator.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
-#include <fmt/format.h>
 #include <map>
 #include <utility>
 
@@ -14,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // A window's worst step is shown beside its first one if the norm is so many times greater: a person would look at it.
-constexpr float kPeak = 3;
+constexpr float kPeak = 10;
 
 using CellsOfStep = std::map<std::uint32_t, SummaryCell>;  // by series, in the order in which they were first read
 using CellsOfSteps = std::map<std::uint64_t, CellsOfStep>;
@@ -28,11 +29,13 @@ bool is_peak(const SummaryCell& peak, const SummaryCell& sample) {
   return peak.is_bad() || peak.l2norm > kPeak * std::abs(sample.l2norm);
 }
 
-void add_row(const SummaryRow& row, std::size_t series, CellsOfSteps& steps) {
-  const std::size_t known = std::min(row.samples.size(), series);
+void add_row(const SummaryRow& row, const Summary& summary, CellsOfSteps& steps) {
+  const std::size_t known = std::min(row.samples.size(), summary.series.size());
   for (std::size_t i = 0; i < known; ++i) {
     const auto number = static_cast<std::uint32_t>(i);
     add_cell(row.first_step, number, row.samples[i], steps);
+    const bool is_missing = summary.limited && row.peaks.empty() && !row.samples[i].is_read();
+    if (is_missing) steps[row.first_step].try_emplace(number, row.samples[i]);
     if (row.peaks.empty() || !is_peak(row.peaks[i], row.samples[i])) continue;
     add_cell(row.first_step, number, row.peaks[i], steps);
   }
@@ -44,7 +47,7 @@ CellsOfSteps cells_of(const Summary& summary) {
   std::uint64_t covered_from = ~0ULL;  // by finer windows, up to the end
   for (const std::vector<SummaryRow>& rows : summary.rows) {
     for (const SummaryRow& row : rows) {
-      if (row.first_step < covered_from) add_row(row, summary.series.size(), steps);
+      if (row.first_step < covered_from) add_row(row, summary, steps);
     }
     if (!rows.empty()) covered_from = std::min(covered_from, rows.front().first_step);
   }
@@ -81,11 +84,16 @@ class SummaryRankReader {
     op.op_type = types_[number];
     op.phase = series.kind == SummaryKind::gradient ? Phase::backward : Phase::forward;
     op.sequence = number;
+    op.is_module = true;  // its inputs are unknown, not missing
     CatalogTensor tensor;
     tensor.dtype = series.dtype;
     tensor.set_shape(series.shape);
     if (series.kind == SummaryKind::gradient) tensor.parameter = names_[number];
-    tensor.statistics = known(cell);
+    if (cell.is_read()) {
+      tensor.statistics = known(cell);
+    } else {
+      tensor.skipped = ReasonNotRead(kNotRead);
+    }
     op.tensors.push_back(std::move(tensor));
     return op;
   }
@@ -100,11 +108,13 @@ CatalogRun run_of(const Summary& summary) {
   run.layout = "summary";
   run.saved_data = "summary";
   run.notes.emplace_back("a summary: outputs of modules, gradients and the loss, without operators and their inputs");
-  run.notes.push_back(
-      fmt::format("every step of the newest windows, the first of each window of 10, 100, … steps before them, and steps in "
-                  "which a norm was {} times greater; the first step of a NaN or an infinity is exact",
-                  kPeak));
-  if (summary.left_out) run.notes.push_back(fmt::format("more than {} tensors: the others are left out", kMostSummarySeries));
+  run.notes.push_back(fmt::format(
+      "every step of the newest windows, the first of each window of 10, 100, … steps before them, and steps in "
+      "which a norm was {} times greater; the first step of a NaN or an infinity that was read",
+      kPeak));
+  if (summary.limited) run.notes.emplace_back("max_overhead: in most steps only the loss was read");
+  if (summary.left_out)
+    run.notes.push_back(fmt::format("more than {} tensors: the others are left out", kMostSummarySeries));
   return run;
 }
 

@@ -415,12 +415,12 @@ void summary_tensor(std::uint32_t series, const sonde_tensor* tensor) {
     if (Status added = s.summary()->add(series, tensor_of(all)); !added) s.fail(added.error().message);
   });
 }
-int summary_step(std::uint64_t step) {
-  return guarded(0, [&](Session& s) {
-    if (s.summary() == nullptr) return 0;
-    const Result<bool> wanted = s.summary()->begin_step(step);
+sonde_summary_step summary_step(std::uint64_t step, std::uint64_t nanoseconds) {
+  return guarded(SONDE_SUMMARY_NOTHING, [&](Session& s) {
+    if (s.summary() == nullptr) return SONDE_SUMMARY_NOTHING;
+    const Result<sonde_summary_step> wanted = s.summary()->begin_step(step, nanoseconds);
     if (!wanted) s.fail(wanted.error().message);
-    return wanted && *wanted ? 1 : 0;
+    return wanted ? *wanted : SONDE_SUMMARY_NOTHING;
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "ground/base/text.h"
@@ -26,17 +27,38 @@ void KeptSummary::set_place(std::uint32_t rank, std::uint32_t device) {
 std::uint32_t KeptSummary::series(SummarySeries series) {
   const Lock lock(mutex_);
   if (excluded_) return kNoSeries;
-  if (!writer_) writer_.emplace(plan_.path, fmt::format("rank_{}", rank_));
+  if (!writer_) begin_writing();
+  names_new_ = true;
   return writer_->series(std::move(series)).value_or(kNoSeries);
 }
 
-Result<bool> KeptSummary::begin_step(std::uint64_t step) {
+void KeptSummary::begin_writing() {
+  writer_.emplace(plan_.path, fmt::format("rank_{}", rank_), plan_.sonde.max_overhead > 0);
+}
+
+// Settles the account of the step that is over. One that met new tensors does not count: it comes once.
+bool KeptSummary::may_spend(std::uint64_t nanoseconds) {
+  const auto now = std::chrono::steady_clock::now();
+  const double spent = static_cast<double>(nanoseconds);
+  const double lasted = began_ == std::chrono::steady_clock::time_point()
+                            ? 0
+                            : static_cast<double>(std::chrono::nanoseconds(now - began_).count());
+  began_ = now;
+  const bool counts = !std::exchange(names_new_, false);
+  if (counts) credit_ += plan_.sonde.max_overhead * std::max(0.0, lasted - spent) - spent;
+  // A step with a NaN is followed by one that is read as a whole, whatever it costs.
+  return std::exchange(is_bad_, false) || credit_ >= 0 || plan_.sonde.max_overhead == 0;
+}
+
+Result<sonde_summary_step> KeptSummary::begin_step(std::uint64_t step, std::uint64_t nanoseconds) {
   const Lock lock(mutex_);
   wanted_ = !excluded_ && plan_.iteration.contains(step);
-  if (!excluded_ && !writer_) writer_.emplace(plan_.path, fmt::format("rank_{}", rank_));
-  if (excluded_) return false;
+  if (excluded_) return SONDE_SUMMARY_NOTHING;
+  if (!writer_) begin_writing();
   if (Status begun = writer_->begin_step(step); !begun) return begun.error();
-  return wanted_;
+  const bool may_read_all = may_spend(nanoseconds);
+  if (!wanted_) return SONDE_SUMMARY_NOTHING;
+  return may_read_all ? SONDE_SUMMARY_ALL : SONDE_SUMMARY_LOSS_ALONE;
 }
 
 Status KeptSummary::add(std::uint32_t series, const HostTensor& tensor) {
@@ -46,7 +68,9 @@ Status KeptSummary::add(std::uint32_t series, const HostTensor& tensor) {
     ++not_read_;
     return {};
   }
-  return writer_->add(series, summarize(tensor.view));
+  const Statistics statistics = summarize(tensor.view);
+  is_bad_ = is_bad_ || !statistics.all_finite();
+  return writer_->add(series, statistics);
 }
 
 std::string KeptSummary::stop(const std::string& failure) {
@@ -55,7 +79,8 @@ std::string KeptSummary::stop(const std::string& failure) {
   const std::string why = !closed ? closed.error().message : failure;
   if (!why.empty()) return "sonde: the summary ended: " + why;
   const std::string unread =
-      not_read_ > 0 ? fmt::format("; {} tensors were not read: they are not in host memory, or complex", not_read_) : "";
+      not_read_ > 0 ? fmt::format("; {} tensors were not read: they are not in host memory, or complex", not_read_)
+                    : "";
   if (!writer_ || writer_->steps() == 0) {
     const std::string_view cause =
         excluded_ ? "this device is not in support_device" : "no step of a training with PyTorch ran in it";

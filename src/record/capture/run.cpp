@@ -50,7 +50,7 @@ bool Run::take_failure(std::string& message) {
   return true;
 }
 
-bool Run::records_nothing() const { 
+bool Run::records_nothing() const {
   return failed_ || excluded_ || !plan_.nothing.empty() || plan_.saved_data == SavedData::summary;
 }
 

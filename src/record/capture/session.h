@@ -27,7 +27,7 @@ class Session {
 
   const Plan& plan() const { return run_.plan(); }
   SessionOps& ops() { return ops_; }
-  NamedOps& named() { return named_; }  // for a host that names its operators
+  NamedOps& named() { return named_; }                                // for a host that names its operators
   KeptSummary* summary() { return summary_ ? &*summary_ : nullptr; }  // null: the plan asks for none
 
   // --- life ---
