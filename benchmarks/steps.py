@@ -34,7 +34,6 @@ PLANS = {
     "overflow": training.mindspore(saved_data="tensor", op_debug_mode=3),
     "statistics": training.mindspore(saved_data="statistic", statistic_category=training.MOMENTS),
     "tensors": training.mindspore(saved_data="tensor"),
-    "summary": lambda out: training.mindspore()(out) | {"sonde_settings": {"saved_data": "summary"}},
 }
 LIBRARY = ("gpt2", "bert")
 STRETCH, WARM_UP = 5, 4

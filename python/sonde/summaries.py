@@ -267,11 +267,11 @@ def _first_tensor(value: object, depth: int = 0) -> torch.Tensor | None:
 
 def _plain(tensor: torch.Tensor | None) -> torch.Tensor | None:
     """The tensor itself; of a DTensor this rank's part. Other subclasses run code of their own."""
-    if tensor is None:
-        return None
-    if type(tensor) not in _PLAIN:
+    if tensor is not None and type(tensor) not in _PLAIN:
         tensor = getattr(tensor, "_local_tensor", None)
-    return tensor if type(tensor) in _PLAIN and tensor.layout is torch.strided else None
+    if tensor is None or type(tensor) not in _PLAIN or tensor.layout is not torch.strided:
+        return None
+    return tensor
 
 
 def _read(number: int, tensor: torch.Tensor) -> None:
