@@ -3,8 +3,8 @@
     .venv/bin/python benchmarks/summaries.py [--threads 1] [--pairs 12] [--max-overhead 0.005] [MODEL ...]
 
 Each pair is a stretch of steps without hooks and one with a summary, whose first two steps are left out. Printed are
-the median over pairs of the ratios of processor time and of wall time, and the part of the time that the hooks themselves
-measure, which other programs disturb least.
+the median over pairs of the ratios of processor time and of wall time, and the part of the time that the hooks
+themselves measure, which other programs disturb least.
 """
 
 import argparse

@@ -155,14 +155,14 @@ def test_damaged_files_are_refused_with_the_reason(tmp_path, damage):
         content[8] = 9
     rows.write_bytes(content)
     opened = sonde.open(tmp_path / "run")
-    told = " ".join(problem.message for problem in opened.problems)
+    said = " ".join(problem.message for problem in opened.problems)
     reason = {
         "nothing": "it ends before its first row",
         "text": "it is not the file of a summary",
         "sizes": "its sizes are damaged",
         "version": "it has version 9 of the format, and this Sonde reads 1",
     }
-    assert reason[damage] in told
+    assert reason[damage] in said
 
 
 def test_a_second_run_is_a_run_of_its_own(tmp_path):

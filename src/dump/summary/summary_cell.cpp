@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 #include <tuple>
 
@@ -24,7 +25,8 @@ SummaryCell cell_of(const Statistics& statistics) {
   SummaryCell cell;
   cell.offset = 0;
   cell.count = count_of(statistics.count);
-  for_each_count([](std::uint32_t& to, std::uint64_t from) { to = count_of(from); }, cell, statistics);
+  std::size_t next = 0;
+  for_each_count([&](std::uint64_t count) { cell.counts[next++] = count_of(count); }, statistics);
   if (statistics.count == 0) return cell;
   cell.max = finite_as_float(value_of(statistics, Category::max));
   cell.min = finite_as_float(value_of(statistics, Category::min));
@@ -36,7 +38,8 @@ SummaryCell cell_of(const Statistics& statistics) {
 KnownStatistics known(const SummaryCell& cell) {
   KnownStatistics known;
   known.count = cell.count;
-  for_each_count([](auto& to, std::uint32_t from) { to = from; }, known, cell);
+  std::size_t next = 0;
+  for_each_count([&](auto& count) { count = cell.counts[next++]; }, known);
   if (cell.count == 0) return known;
   known.max = cell.max;
   known.min = cell.min;

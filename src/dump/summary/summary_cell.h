@@ -1,6 +1,7 @@
 // SummaryCell: the statistics of one tensor in one step, as a summary keeps them (docs/format.md, "Summaries").
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -18,12 +19,11 @@ struct SummaryCell {
 
   float max = 0, min = 0, avg = 0, l2norm = 0;  // as MindSpore defines them: NaN spreads; meaningless if count == 0
   std::uint32_t count = 0;                      // counts end at the largest number of 32 bits
-  std::uint32_t nan_count = 0, positive_inf_count = 0, negative_inf_count = 0;
-  std::uint32_t positive_count = 0, negative_count = 0, zero_count = 0;
-  std::uint32_t offset = kNotRead;  // its step, counted from the first one of its row
+  std::array<std::uint32_t, 6> counts = {};     // as for_each_count() visits them: the first three are not finite
+  std::uint32_t offset = kNotRead;              // its step, counted from the first one of its row
 
   bool is_read() const { return offset != kNotRead; }
-  bool is_bad() const { return nan_count > 0 || positive_inf_count > 0 || negative_inf_count > 0; }
+  bool is_bad() const { return counts[0] > 0 || counts[1] > 0 || counts[2] > 0; }
 };
 static_assert(sizeof(SummaryCell) == 48 && std::is_trivially_copyable_v<SummaryCell>);
 
