@@ -21,7 +21,7 @@ import training
 import sonde
 from sonde.summaries import SummaryHost
 
-STRETCH, WARM_UP = 30, 2
+WARM_UP = 2
 
 
 def stretch(step, count):
@@ -60,6 +60,7 @@ def main():
     parser.add_argument("models", nargs="*", default=["resnet18", "transformer"], choices=models.NAMES)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--pairs", type=int, default=12)
+    parser.add_argument("--stretch", type=int, default=30, help="steps; with --max-overhead many")
     parser.add_argument("--max-overhead", type=float, default=0)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
@@ -68,11 +69,11 @@ def main():
         stretch(step, 3)
         ratios = []
         for _ in range(options.pairs):
-            processor, wall = stretch(step, STRETCH)
+            processor, wall = stretch(step, options.stretch)
             with tempfile.TemporaryDirectory() as out:
                 own = {"saved_data": "summary", "max_overhead": options.max_overhead or 0}
                 settings = training.mindspore()(out) | {"sonde_settings": own}
-                with_processor, with_wall, hooks = recorded(step, settings, STRETCH)
+                with_processor, with_wall, hooks = recorded(step, settings, options.stretch)
             ratios.append((with_processor / processor, with_wall / wall, hooks / wall, wall))
         processor, wall, hooks, seconds = (statistics.median(column) for column in zip(*ratios, strict=True))
         print(
