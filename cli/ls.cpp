@@ -63,6 +63,8 @@ std::string source_of(DumpKind kind) {
       return "no journal: read from msprobe's dump.json";
     case DumpKind::files:
       return "no journal: every file a tensor";
+    case DumpKind::summary:
+      return "no journal: a summary";
     default:
       return "no journal: read from file names and tables";
   }

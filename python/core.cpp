@@ -89,12 +89,82 @@ std::string configuration(const std::string& path, const std::string& iteration,
                                              .devices = devices});
 }
 
+// --- a summary ---
+
+sonde_tensor host_tensor(std::uintptr_t address, std::uint32_t dtype) {
+  sonde_tensor tensor{};
+  tensor.size = sizeof tensor;
+  tensor.dtype = dtype;
+  tensor.data = reinterpret_cast<const void*>(address);
+  tensor.device = SONDE_DEVICE_CPU;
+  return tensor;
+}
+
+void summary_dense(std::uint32_t series, std::uintptr_t address, std::uint32_t dtype, std::int64_t elements) {
+  sonde_tensor tensor = host_tensor(address, dtype);
+  tensor.shape = &elements;
+  tensor.ndim = 1;
+  engine().summary_tensor(series, &tensor);
+}
+
+void summary_strided(std::uint32_t series, std::uintptr_t address, std::uint32_t dtype,
+                     const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& strides) {
+  sonde_tensor tensor = host_tensor(address, dtype);
+  tensor.shape = shape.data();
+  tensor.strides = strides.data();
+  tensor.ndim = static_cast<std::uint32_t>(shape.size());
+  engine().summary_tensor(series, &tensor);
+}
+
+// Of another device, or of no type that has statistics.
+void summary_unread(std::uint32_t series) {
+  sonde_tensor tensor{};
+  tensor.size = sizeof tensor;
+  tensor.device = SONDE_DEVICE_OTHER;
+  engine().summary_tensor(series, &tensor);
+}
+
+std::uint32_t summary_series(std::uint32_t kind, const std::string& name, const std::string& type, std::uint32_t dtype,
+                             const std::vector<std::int64_t>& shape) {
+  sonde_tensor tensor = host_tensor(0, dtype);
+  tensor.shape = shape.data();
+  tensor.ndim = static_cast<std::uint32_t>(shape.size());
+  return engine().summary_series(kind, name.c_str(), type.c_str(), &tensor);
+}
+
+void summary_place(std::uint32_t rank, std::uint32_t device) {
+  sonde_run_info info{};
+  info.size = sizeof info;
+  info.rank = rank;
+  info.device = device;
+  engine().set_run_info(&info);
+}
+
+void add_summary(nb::module_& module) {
+  module.def("keeps_summary", [] { return engine().keeps_summary() != 0; });
+  module.def("summary_place", &summary_place, nb::arg("rank"), nb::arg("device"));
+  module.def(
+      "summary_step",
+      [](std::uint64_t step, std::uint64_t nanoseconds) {
+        return static_cast<unsigned>(engine().summary_step(step, nanoseconds));
+      },
+      nb::arg("step"), nb::arg("nanoseconds"));
+  module.def("summary_series", &summary_series, nb::arg("kind"), nb::arg("name"), nb::arg("type"), nb::arg("dtype"),
+             nb::arg("shape"));
+  module.def("summary_dense", &summary_dense, nb::arg("series"), nb::arg("address"), nb::arg("dtype"),
+             nb::arg("elements"));
+  module.def("summary_strided", &summary_strided, nb::arg("series"), nb::arg("address"), nb::arg("dtype"),
+             nb::arg("shape"), nb::arg("strides"));
+  module.def("summary_unread", &summary_unread, nb::arg("series"));
+}
+
 }  // namespace
 
 NB_MODULE(_core, module) {
   add_catalog(module);
   add_analyses(module);
   add_messages(module);
+  add_summary(module);
   module.attr("version") = engine().engine;
   module.def("configuration", &configuration, nb::arg("path"), nb::kw_only(), nb::arg("iteration") = "all",
              nb::arg(sonde::names::saved_data), nb::arg("kernels") = std::vector<std::string>(),

@@ -194,6 +194,18 @@ struct sonde_site {
   uint32_t flags;                        /* SONDE_SITE_* */
 };
 
+enum sonde_summary_kind {
+  SONDE_SUMMARY_OUTPUT = 0,   /* of a module */
+  SONDE_SUMMARY_GRADIENT = 1, /* of a parameter, when the optimizer reads it */
+  SONDE_SUMMARY_LOSS = 2,
+};
+/* The tensors of a step that are wanted. */
+enum sonde_summary_step {
+  SONDE_SUMMARY_NOTHING = 0,
+  SONDE_SUMMARY_ALL = 1,
+  SONDE_SUMMARY_LOSS_ALONE = 2, /* the time of max_overhead is used up */
+};
+
 enum sonde_attribute_kind {
   SONDE_ATTRIBUTE_NONE = 0,
   SONDE_ATTRIBUTE_BOOLEAN = 1,
@@ -533,6 +545,16 @@ struct sonde_api {
   void (*step_requests)(const struct sonde_request* requests, uint32_t count);
   /* The step is over: what runs until the next one begins belongs to no step. */
   enum sonde_capture (*step_over)(void);
+
+  /* --- a summary (sonde_settings.saved_data "summary"): instead of operators ---------------------------------- */
+  int (*keeps_summary)(void);
+  /* A tensor that is followed from step to step: SONDE_SUMMARY_*, the module's or parameter's name, the module's class.
+   * Returns its number; UINT32_MAX: nothing is kept of it. */
+  uint32_t (*summary_series)(uint32_t kind, const char* name, const char* type, const struct sonde_tensor* tensor);
+  /* Its elements are read now. */
+  void (*summary_tensor)(uint32_t series, const struct sonde_tensor* tensor);
+  /* The step with this number begins; the host spent so long on giving the tensors of the one before. */
+  enum sonde_summary_step (*summary_step)(uint64_t step, uint64_t nanoseconds);
 };
 
 /* The function table; null: this library has another version of it. */

@@ -64,6 +64,28 @@ def host_settings() -> _HostSettings:
 def flag_scope(scope: str, type: str, enabled: bool) -> None:
     """Switches the recording of a scope, or of its operators of a type, under `dump_mode` 2."""
 
+def keeps_summary() -> bool:
+    """The session's plan asks for a summary."""
+
+def summary_place(rank: int, device: int) -> None:
+    """The process among those of the run."""
+
+def summary_step(step: int, nanoseconds: int) -> int:
+    """The step with this number begins, after so much time for the one before: what is wanted (enum
+    sonde_summary_step)."""
+
+def summary_series(kind: int, name: str, type: str, dtype: int, shape: list[int]) -> int:
+    """The number of a tensor that is followed; 2**32 - 1: nothing is kept of it."""
+
+def summary_dense(series: int, address: int, dtype: int, elements: int) -> None:
+    """Reads a tensor now."""
+
+def summary_strided(series: int, address: int, dtype: int, shape: list[int], strides: list[int]) -> None:
+    """Reads a tensor now."""
+
+def summary_unread(series: int) -> None:
+    """Counts a tensor that cannot be read."""
+
 def forked_child() -> None:
     """In a forked child: turns the engine off."""
 

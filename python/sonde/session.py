@@ -464,6 +464,10 @@ def _hash_of(path: str) -> str:
 
 def _host_of(framework: str) -> type[Host]:
     """The watcher of an imported framework; Sonde's module for it is imported only now."""
+    if framework == "torch" and _core.keeps_summary():
+        from .summaries import SummaryHost
+
+        return SummaryHost
     if framework == "torch":
         from .torch import TorchHost
 

@@ -613,7 +613,7 @@ export interface RankDimension {
 // A rank of a dump.
 export interface OverviewRank {
   readonly rank: string; // its number, or `0 of run7`
-  readonly kind: "journal" | "tree" | "msprobe" | "files"; // who wrote it
+  readonly kind: "journal" | "tree" | "msprobe" | "files" | "summary"; // who wrote it
   readonly dump: string; // which of several dumps; empty: there is one
   readonly runs: readonly OverviewRun[]; // the oldest first
   readonly dimensions: readonly RankDimension[]; // those that placements and collectives of its first step show

@@ -252,7 +252,9 @@ Cause cause_of(OpValues& values, BadKind bad) {
     cause.why = fmt::format("{} leaves NaN out, and nothing is left", values.op().op_type);
     cause.explained = true;
   }
-  const std::string finite = !all_finite    ? "infinities among its inputs become NaN"
+  const bool is_alone = values.op().is_module && values.flow().inputs.empty();
+  const std::string finite = is_alone       ? "its result is not finite; the dump has none of its inputs"
+                             : !all_finite  ? "infinities among its inputs become NaN"
                              : all_recorded ? "its inputs are finite and its result is not"
                                             : "its result is not finite, and its recorded inputs are";
   if (cause.why.empty() && is_impossible(values) && all_recorded) {

@@ -83,6 +83,8 @@ std::string_view word_of(SavedData saved) {
       return "statistic";
     case SavedData::full:
       return "full";
+    case SavedData::summary:
+      return "summary";
     case SavedData::graph:
       return "graph";
   }

@@ -177,6 +177,8 @@ std::string data(const Plan& plan) {
   switch (plan.saved_data) {
     case SavedData::graph:
       return "data: none; the graph only\n";
+    case SavedData::summary:
+      return "data: a summary: statistics of each module's output, each gradient and the loss\n";
     case SavedData::tensor:
       return fmt::format("data: tensors, as {}\n", files(plan));
     case SavedData::statistic:

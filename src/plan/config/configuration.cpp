@@ -15,13 +15,13 @@ std::string text_of(const Configuration& configuration) {
   std::vector<std::uint32_t> devices(configuration.devices);
   std::iota(devices.begin(), devices.end(), 0U);
   const std::string path = configuration.path.string();
-  const bool graph_only = configuration.saved_data == "graph";
+  const bool is_own = configuration.saved_data == "graph" || configuration.saved_data == "summary";
   Json common = {{keys::op_debug_mode, 0}, {keys::dump_mode, configuration.kernels.empty() ? 0 : 1}};
   const bool is_plain = std::ranges::all_of(path, is_path_character);
   if (is_plain) common[keys::path] = path;
   common[keys::net_name] = configuration.net_name;
   common[keys::iteration] = configuration.iteration;
-  if (!graph_only) common[keys::saved_data] = configuration.saved_data;
+  if (!is_own) common[keys::saved_data] = configuration.saved_data;
   common[keys::input_output] = 0;
   common[keys::kernels] = configuration.kernels;
   common[keys::support_device] = devices;
@@ -29,7 +29,7 @@ std::string text_of(const Configuration& configuration) {
   if (configuration.initial_iteration != 0) common[keys::initial_iteration] = configuration.initial_iteration;
   Json own = Json::object();
   if (!is_plain) own[keys::path] = path;
-  if (graph_only) own[keys::saved_data] = "graph";
+  if (is_own) own[keys::saved_data] = configuration.saved_data;
   if (!configuration.requests.empty()) own[keys::requests] = configuration.requests;
   if (configuration.reread) own[keys::reread] = true;
   Json all = {{keys::common_dump_settings, common},

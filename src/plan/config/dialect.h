@@ -22,7 +22,7 @@ void warn_of_unknown_keys(const JsonValue& value, std::string_view object, Diagn
 // The settings named in the object `sonde_settings`; the dialect chooses the others.
 struct OwnSettings {
   bool layout = false, version = false;
-  bool graph_only = false;  // saved_data "graph"
+  std::optional<SavedData> saved_data;  // instead of what the dialect says: graph, summary
 };
 // Fills plan.sonde from it, if it exists.
 OwnSettings read_sonde_settings(const JsonValue& root, Plan& plan, Diagnostics& diagnostics);

@@ -182,17 +182,19 @@ void check_pack(const JsonValue& root, const Plan& plan, Diagnostics& diagnostic
 
 // The ring keeps whole steps, and max_overhead leaves some out. These modes look for single operators.
 void check_combinations(const Plan& plan, Diagnostics& diagnostics) {
-  const std::string_view mode = plan.overflow_only()                  ? "op_debug_mode 3 (overflow)"
-                                : plan.exception_only()               ? "op_debug_mode 4 (exception)"
-                                : plan.acl.scene == Scene::watcher    ? "dump_scene watcher"
-                                : plan.saved_data == SavedData::graph ? "saved_data graph"
-                                                                      : "";
+  const std::string_view mode = plan.overflow_only()                    ? "op_debug_mode 3 (overflow)"
+                                : plan.exception_only()                 ? "op_debug_mode 4 (exception)"
+                                : plan.acl.scene == Scene::watcher      ? "dump_scene watcher"
+                                : plan.saved_data == SavedData::graph   ? "saved_data graph"
+                                : plan.saved_data == SavedData::summary ? "saved_data summary"
+                                                                        : "";
   if (mode.empty()) return;
   const auto refuse = [&](const char* key) {
     diagnostics.error(0, key, fmt::format("cannot be combined with {}; leave one of the two out", mode));
   };
   if (plan.sonde.ring > 0) refuse("sonde_settings.ring");
-  if (plan.sonde.max_overhead > 0) refuse("sonde_settings.max_overhead");
+  if (plan.saved_data == SavedData::summary && plan.sonde.stop_after) refuse("sonde_settings.stop_after");
+  if (plan.sonde.max_overhead > 0 && plan.saved_data != SavedData::summary) refuse("sonde_settings.max_overhead");
 }
 
 void read_root(const JsonValue& root, Plan& plan, Diagnostics& diagnostics) {
@@ -207,7 +209,7 @@ void read_root(const JsonValue& root, Plan& plan, Diagnostics& diagnostics) {
     if (is_on("SONDE_EVERY_DEVICE")) plan.every_device = true;  // `sonde run --out`: nobody has chosen local ranks
     check_stop_after(plan, diagnostics);
   }
-  if (own.graph_only) plan.saved_data = SavedData::graph;
+  if (own.saved_data) plan.saved_data = *own.saved_data;
   check_pack(root, plan, diagnostics);
   if (!diagnostics.is_of_a_record()) check_combinations(plan, diagnostics);
 }

@@ -36,7 +36,7 @@ class StepSet {
 
 enum class DumpMode : std::uint8_t { all = 0, kernels = 1, flagged = 2 };
 enum class Sides : std::uint8_t { both = 0, inputs = 1, outputs = 2 };  // `input_output`
-enum class SavedData : std::uint8_t { tensor, statistic, full, graph };
+enum class SavedData : std::uint8_t { tensor, statistic, full, graph, summary };
 
 // The MindSpore release whose names, numbers, columns and rules a dump follows; in order of age, for comparing with
 // `<`.

@@ -51,7 +51,7 @@ OwnSettings read_layout(ObjectReader& reader, SondeSettings& settings) {
                              oldest == newest ? "" : fmt::format(" to {}", in_quotes(newest))));
     return {};
   }
-  const OwnSettings own{layout.has_value(), version.has_value()};
+  const OwnSettings own{.layout = layout.has_value(), .version = version.has_value(), .saved_data = {}};
   if (!layout && !version) return own;
   settings.layout = layout ? *layout : layout_of(*version);
   settings.version = version ? *version : info(*layout).release;
@@ -84,9 +84,9 @@ void read_max_overhead(ObjectReader& reader, SondeSettings& settings) {
   double part = 0;
   if (is_number && !parse_number(member->value.text, part)) part = -1;
   settings.max_overhead = part;
-  if (is_zero || (part >= 0.01 && part <= 1)) return;
+  if (is_zero || (part >= 0.001 && part <= 1)) return;
   settings.max_overhead = 0;
-  reader.refuse(*member, "a number from 0.01 to 1.0 (0.05: at most 5 % longer), or 0: no limit");
+  reader.refuse(*member, "a number from 0.001 to 1.0 (0.05: at most 5 % longer), or 0: no limit");
 }
 
 void read_requests(ObjectReader& reader, SondeSettings& settings) {
@@ -141,8 +141,9 @@ OwnSettings read_sonde_settings(const JsonValue& root, Plan& plan, Diagnostics& 
   read_ring(reader, settings);
   read_max_overhead(reader, settings);
 
-  constexpr std::array<std::string_view, 1> kSavedData = {"graph"};
-  own.graph_only = reader.word(keys::saved_data, kSavedData).has_value();
+  constexpr std::array<std::string_view, 2> kSavedData = {"graph", "summary"};
+  constexpr std::array kMeanings = {SavedData::graph, SavedData::summary};
+  if (const auto saved = reader.word(keys::saved_data, kSavedData)) own.saved_data = kMeanings[*saved];
   return own;
 }
 

@@ -106,6 +106,22 @@ void read_loose(const Findings& found, const fs::path& given, Catalog& catalog) 
   }
 }
 
+// `rank_N/summary_RUN`; without such a name it is rank 0.
+void read_summaries(const Findings& found, Catalog& catalog) {
+  std::map<fs::path, std::vector<fs::path>> by_rank;
+  for (const fs::path& directory : found.summaries) by_rank[directory.parent_path()].push_back(directory);
+  for (auto& [directory, runs] : by_rank) {
+    CatalogRank rank;
+    rank.directory = directory;
+    rank.metadata = directory / kMetadataDirectory;
+    rank.rank = rank_in_name(directory).value_or(0);
+    rank.kind = DumpKind::summary;
+    std::ranges::stable_sort(runs, {}, [](const fs::path& run) { return run.native().size(); });  // 2 before 10
+    read_summary_rank(runs, rank, catalog);
+    catalog.ranks.push_back(std::move(rank));
+  }
+}
+
 // The directories with tensors or tables of one rank, inside `part` of it.
 struct RankTree {
   std::vector<StepPlace> steps;
@@ -241,7 +257,7 @@ void name_dumps(const fs::path& given, Catalog& catalog) {
     RankOf of;
     if (is_shared) {
       of.dump = rank.metadata.parent_path();
-    } else if (rank.kind == DumpKind::journal || rank.kind == DumpKind::tree) {
+    } else if (rank.kind == DumpKind::journal || rank.kind == DumpKind::tree || rank.kind == DumpKind::summary) {
       of = rank_of(rank.directory);
     } else {
       of.dump = rank.directory;
@@ -388,7 +404,7 @@ RankPlaces rank_places(const fs::path& real) {
   std::error_code error;
   if (!fs::is_directory(real, error) || !inside_of(real).ranks.empty()) return {};
   Findings found = find_dumps(real, true);
-  if (!found.steps.empty() || !found.msprobe.empty() || !found.loose.empty()) return {};
+  if (!found.steps.empty() || !found.msprobe.empty() || !found.loose.empty() || !found.summaries.empty()) return {};
   shorten(found.problems);
   return {std::move(found.journals), std::move(found.problems)};
 }
@@ -447,6 +463,7 @@ Result<Catalog> open_catalog(const fs::path& path, const ReadProgress& progress)
     read_trees(found, real, progress, catalog);
     read_msprobe(found, catalog);
     read_loose(found, real, catalog);
+    read_summaries(found, catalog);
     drop_empty_ranks(catalog);
     for (CatalogRank& rank : std::span(catalog.ranks.begin() + journals, catalog.ranks.end())) {
       add_host_graphs(rank, catalog);

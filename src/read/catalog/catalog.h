@@ -60,7 +60,7 @@ struct OpSum {
 
 struct CatalogOp {
   bool is_parameter = false;  // a parameter, input data or a constant: one output, no op behind it
-  bool is_module = false;     // msprobe: a whole module; the ops that ran in it have it as their `parent`
+  bool is_module = false;     // msprobe, summaries: a whole module; the ops that ran in it have it as their `parent`
   Phase phase = Phase::forward;
   std::string_view op_name;  // `Default/…/conv2d-op0`; with `_` for `/` if known from file names only
   std::string_view op_type;
@@ -142,6 +142,7 @@ enum class DumpKind : std::uint8_t {
   tree,     // MindSpore, CANN or TorchAir: names of directories and files, tables
   msprobe,  // stepN/rankN/dump.json
   files,    // tensors in files with names of any kind
+  summary,  // Sonde's saved_data "summary"
 };
 
 struct CatalogRank {

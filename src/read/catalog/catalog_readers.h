@@ -51,4 +51,7 @@ void read_msprobe_rank(const std::vector<MsprobePlace>& places, CatalogRank& ran
 struct LoosePlace;
 void read_loose_rank(const std::vector<LoosePlace>& places, CatalogRank& rank, Catalog& catalog);
 
+// `directories`: of the summaries of one rank, by run.
+void read_summary_rank(const std::vector<std::filesystem::path>& directories, CatalogRank& rank, Catalog& catalog);
+
 }  // namespace sonde

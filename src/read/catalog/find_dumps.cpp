@@ -6,6 +6,7 @@
 
 #include "dump/formats/free_names.h"
 #include "dump/layout/side_names.h"
+#include "dump/summary/summary_files.h"
 #include "ground/base/parallel.h"
 #include "ground/files/brought_files.h"
 #include "ground/files/directory.h"
@@ -31,7 +32,7 @@ bool is_step_number(const std::string& name) {
 
 // The kinds of dump that the files of one directory belong to.
 struct Kinds {
-  bool is_step = false, is_msprobe = false, is_loose = false, is_distinct = false;
+  bool is_step = false, is_msprobe = false, is_loose = false, is_distinct = false, is_summary = false;
 };
 
 // One directory, without those below it.
@@ -50,6 +51,10 @@ struct Scan {
 void add_file(const fs::path& path, const std::string& name, Kinds& kinds) {
   if (name == "dump.json" || name == "debug.json") {
     kinds.is_msprobe = true;
+    return;
+  }
+  if (name == kSummaryRows || name == kSummaryEvents) {
+    kinds.is_summary = true;
     return;
   }
   if (!kinds.is_step) kinds.is_step = is_of_a_step(path, name);
@@ -119,7 +124,8 @@ class Finder {
 
   Findings take() {
     // Beside a dump, a .pt with a free name is a checkpoint or something else.
-    if (!found_.journals.empty() || !found_.steps.empty() || !found_.msprobe.empty()) found_.loose = distinct_;
+    if (!found_.journals.empty() || !found_.steps.empty() || !found_.msprobe.empty() || !found_.summaries.empty())
+      found_.loose = distinct_;
     return std::move(found_);
   }
 
@@ -139,6 +145,7 @@ class Finder {
     const bool is_loose = scan.kinds.is_loose && !scan.kinds.is_step;
     if (scan.kinds.is_step) found_.steps.push_back(directory);
     if (scan.kinds.is_msprobe) found_.msprobe.push_back(directory);
+    if (scan.kinds.is_summary) found_.summaries.push_back(directory);
     if (is_loose) found_.loose.push_back(directory);
     if (is_loose && scan.kinds.is_distinct) distinct_.push_back(directory);
     if (depth < kDeepestTree) visit_below(scan.below, depth + 1);

@@ -395,6 +395,35 @@ void step_requests(const sonde_request* requests, std::uint32_t count) {
   });
 }
 
+int keeps_summary() {
+  return guarded(0, [](Session& s) { return s.summary() != nullptr ? 1 : 0; });
+}
+std::uint32_t summary_series(std::uint32_t kind, const char* name, const char* type, const sonde_tensor* tensor) {
+  return with_struct(tensor, KeptSummary::kNoSeries, [&](Session& s, const sonde_tensor& all) {
+    if (s.summary() == nullptr || kind > static_cast<std::uint32_t>(SummaryKind::loss)) return KeptSummary::kNoSeries;
+    const TensorView view = tensor_of(all).view;
+    return s.summary()->series({.kind = static_cast<SummaryKind>(kind),
+                                .name = name,
+                                .type = type != nullptr ? type : "",
+                                .dtype = view.dtype,
+                                .shape = Dims(view.shape)});
+  });
+}
+void summary_tensor(std::uint32_t series, const sonde_tensor* tensor) {
+  with_struct_void(tensor, [&](Session& s, const sonde_tensor& all) {
+    if (s.summary() == nullptr) return;
+    if (Status added = s.summary()->add(series, tensor_of(all)); !added) s.fail(added.error().message);
+  });
+}
+sonde_summary_step summary_step(std::uint64_t step, std::uint64_t nanoseconds) {
+  return guarded(SONDE_SUMMARY_NOTHING, [&](Session& s) {
+    if (s.summary() == nullptr) return SONDE_SUMMARY_NOTHING;
+    const Result<sonde_summary_step> wanted = s.summary()->begin_step(step, nanoseconds);
+    if (!wanted) s.fail(wanted.error().message);
+    return wanted ? *wanted : SONDE_SUMMARY_NOTHING;
+  });
+}
+
 // Limited to the size of the host's struct.
 void write_settings(const Plan& plan, const NamedHostSettings& settings, sonde_host_settings& out) {
   sonde_host_settings all{};
@@ -539,6 +568,10 @@ constexpr struct sonde_api kApi = {
     .op_call_number = op_call_number,
     .step_requests = step_requests,
     .step_over = step_over,
+    .keeps_summary = keeps_summary,
+    .summary_series = summary_series,
+    .summary_tensor = summary_tensor,
+    .summary_step = summary_step,
 };
 
 }  // namespace

@@ -50,7 +50,9 @@ bool Run::take_failure(std::string& message) {
   return true;
 }
 
-bool Run::records_nothing() const { return failed_ || excluded_ || !plan_.nothing.empty(); }
+bool Run::records_nothing() const {
+  return failed_ || excluded_ || !plan_.nothing.empty() || plan_.saved_data == SavedData::summary;
+}
 
 bool Run::open_recorder(Host host) {
   // The other host's actions so far were not a step.

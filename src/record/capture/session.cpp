@@ -20,7 +20,20 @@ std::string without_classes(std::string_view scope) {
 
 }  // namespace
 
+Session::Session(Plan plan) : run_(std::move(plan)) {
+  if (run_.plan().saved_data == SavedData::summary) summary_.emplace(run_.plan());
+}
+
+std::string Session::stop() {
+  if (!summary_) return run_.stop();
+  std::string failure;
+  if (failed()) take_failure(failure);
+  static_cast<void>(run_.stop());  // it has recorded no operator
+  return summary_->stop(failure);
+}
+
 void Session::set_run_info(RunInfo info) {
+  if (summary_) summary_->set_place(info.rank, info.device);
   const SessionLock lock(run_.mutex());
   run_.set_info(std::move(info));
 }

@@ -6,12 +6,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "plan/config/plan.h"
 #include "record/capture/host_tensor.h"
+#include "record/capture/kept_summary.h"
 #include "record/capture/named_ops.h"
 #include "record/capture/run.h"
 #include "record/capture/session_ops.h"
@@ -21,16 +23,17 @@ namespace sonde {
 
 class Session {
  public:
-  explicit Session(Plan plan) : run_(std::move(plan)) {}
+  explicit Session(Plan plan);
 
   const Plan& plan() const { return run_.plan(); }
   SessionOps& ops() { return ops_; }
-  NamedOps& named() { return named_; }  // for a host that names its operators
+  NamedOps& named() { return named_; }                                // for a host that names its operators
+  KeptSummary* summary() { return summary_ ? &*summary_ : nullptr; }  // null: the plan asks for none
 
   // --- life ---
   void set_run_info(RunInfo info);
   // Flushes and closes. Returns the closing line for the user, see summary.h.
-  std::string stop() { return run_.stop(); }
+  std::string stop();
   void abandon() { run_.abandon(); }  // in a forked child
   void fail(std::string message);
   bool failed() const { return run_.failed(); }
@@ -66,6 +69,7 @@ class Session {
   Run run_;
   SessionOps ops_{run_};
   NamedOps named_{run_};
+  std::optional<KeptSummary> summary_;
   bool started_ GUARDED_BY_SESSION = false;  // capture() was called
 };
 

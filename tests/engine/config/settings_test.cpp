@@ -194,8 +194,8 @@ TEST(SondeSettings, RefuseWrongValues) {
   EXPECT_NE(error_of("s.ring=-1").find("found -1"), std::string::npos);
   EXPECT_NE(error_of("s.ring=10001").find("to 10000"), std::string::npos);
   EXPECT_NE(error_of("s.ring=\"3\"").find("found \"3\""), std::string::npos);
-  EXPECT_NE(error_of("s.max_overhead=0.001").find("0.01 to 1.0"), std::string::npos);
-  EXPECT_NE(error_of("s.max_overhead=2").find("0.01 to 1.0"), std::string::npos);
+  EXPECT_NE(error_of("s.max_overhead=0.0001").find("0.001 to 1.0"), std::string::npos);
+  EXPECT_NE(error_of("s.max_overhead=2").find("0.001 to 1.0"), std::string::npos);
   EXPECT_NE(error_of("s.max_overhead=\"0.05\"").find("found \"0.05\""), std::string::npos);
   EXPECT_NE(error_of("sonde_settings=[]").find("allowed: an object"), std::string::npos);
 }
