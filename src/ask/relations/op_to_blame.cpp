@@ -200,7 +200,6 @@ class Finder {
   // By statistics: the first operator that computes numbers of what corresponds.
   Culprit first_to_show() const {
     if (std::optional<Culprit> beyond = first_like()) return *beyond;
-    if (std::optional<Culprit> angles = made_of_numbers()) return *angles;
     std::uint32_t beside = kNoOp, any = kNoOp;
     for (const std::uint32_t op : region_.ops) {
       if (!shows(op)) continue;
@@ -212,23 +211,6 @@ class Finder {
     }
     const std::uint32_t first = beside != kNoOp ? beside : any != kNoOp ? any : region_.ops.front();
     return like_by_numbers(first).value_or(Culprit{.op = first});
-  }
-
-  // Of no data and no weights, such as angles of positions: nearly a golden tensor.
-  std::optional<Culprit> made_of_numbers() const {
-    for (const std::uint32_t op : region_.ops) {
-      if (from_data_[op] != 0) continue;
-      for (const std::uint32_t output : target_.ops[op].outputs) {
-        const auto candidates = free_.find(target_.tensors[output].print.count);
-        if (is_plain(output) || is_good(output) || candidates == free_.end()) continue;
-        for (const std::uint32_t other : candidates->second) {
-          if (!golden_.tensors[other].has_fractions() || golden_.tensors[other].op == kNoOp) continue;
-          if (has_nearly(target_.tensors[output].print, golden_.tensors[other].print))
-            return Culprit{.op = op, .golden = other, .like = output};
-        }
-      }
-    }
-    return std::nullopt;
   }
 
   // Whole numbers are often made in another way: the first operator that follows from them and has nearly the numbers
