@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 
 import pytest
+from conftest import CLI
 
 import sonde
 
@@ -245,3 +247,23 @@ def test_combinations_that_mean_nothing_are_refused(tmp_path):
         sonde.start(configuration(tmp_path / "run", ring=3))
     with pytest.raises(sonde.Error, match=r"sonde_settings\.stop_after"):
         sonde.start(configuration(tmp_path / "run", stop_after=True))
+
+
+def test_the_next_configuration_records_the_operators_of_the_modules_around_the_finding(tmp_path):
+    train(tmp_path, 12, 20)
+    found = run(tmp_path, CLI, "first-bad", tmp_path / "run", "--next-config", tmp_path / "next.json")
+    assert found.returncode == 1, found.stderr
+    next_run = json.loads((tmp_path / "next.json").read_text())
+    (kernels,) = next_run["common_dump_settings"]["kernels"]
+    assert next_run["common_dump_settings"]["iteration"] == "11|12"
+    expression = kernels.removeprefix("name-regex(").removesuffix(")")
+    assert re.fullmatch(expression, "Default/network-Net/fc1-Linear/linear-op0")
+    assert not re.fullmatch(expression, "Default/network-Other/linear-op0")
+    assert run(tmp_path, CLI, "check", tmp_path / "next.json").returncode == 0
+
+
+def test_the_check_of_a_configuration_says_what_a_summary_has_and_where(tmp_path):
+    config = tmp_path / "data_dump.json"
+    config.write_text(json.dumps(configuration(tmp_path / "run")))
+    said = run(tmp_path, CLI, "check", config).stdout
+    assert "operators: none" in said and f"written to: {tmp_path / 'run/rank_N/summary_RUN'}" in said, said

@@ -31,8 +31,24 @@ std::string net_name_of(const CatalogRank& rank) {
   return "Net";
 }
 
+// The operators of the modules, as one expression: a summary knows no operators.
+std::vector<std::string> modules_of(const FirstBad& report) {
+  std::string modules;
+  for (const std::string& name : report.suspects) {
+    if (name.find('/') == std::string::npos) continue;  // a gradient
+    if (!modules.empty()) modules += '|';
+    for (const char c : name) {
+      if (std::ispunct(static_cast<unsigned char>(c)) != 0 && c != '/' && c != '-' && c != '_') modules += '\\';
+      modules += c;
+    }
+  }
+  if (modules.empty()) return {};
+  return {"name-regex(.*(" + modules + ")/.*)"};
+}
+
 // Full names if the dump has them; for names that only this dump's tool gives, the type.
 std::vector<std::string> kernels_of(const FirstBad& report, const CatalogRank& rank) {
+  if (rank.kind == DumpKind::summary) return modules_of(report);
   std::vector<std::string> kernels;
   for (const std::string& name : report.suspects) {
     std::string kernel = name;

@@ -88,6 +88,7 @@ std::string listed_operators(const Plan& plan) {
 }
 
 std::string operators(const Plan& plan) {
+  if (plan.saved_data == SavedData::summary) return "operators: none, a summary follows modules\n";
   if (plan.op_debug_mode == 4) return "operators: the one that fails, with its inputs\n";
   if (plan.op_debug_mode == 3 && plan.acl.in_use) return "operators: those with NaN or infinity in an output\n";
   if (plan.acl.in_use) return listed_operators(plan);
@@ -232,6 +233,9 @@ std::string release_in_words(const Plan& plan) {
 }
 
 std::string place(const Plan& plan) {
+  if (plan.saved_data == SavedData::summary) {
+    return fmt::format("written to: {}\n", (plan.path / "rank_N" / "summary_RUN").string());
+  }
   const LayoutKind layout = plan.sonde.layout;
   const auto path = [&](TreeCase which) {
     return (plan.path / path_in_words(all_levels(tree_of(layout, which)), plan.net_name)).string();
