@@ -45,7 +45,9 @@ def command_line() -> str:
     if command:
         return command
     words = getattr(sys, "orig_argv", sys.argv)  # Python 3.10
-    return "" if "-c" in words else " ".join(shlex.quote(word) for word in words)
+    if "--multiprocessing-fork" in words:  # a child has the arguments of its parent
+        words = [words[0], *sys.argv]
+    return "" if sys.argv[:1] == ["-c"] else " ".join(shlex.quote(word) for word in words)
 
 
 def name_process(rank: int) -> None:

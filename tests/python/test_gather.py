@@ -202,7 +202,7 @@ def test_a_rank_that_was_not_gathered_is_left_alone(nodes, gather, tmp_path):
 def test_signs_of_two_runs_are_shown(two, nodes, gather, tmp_path):
     other = tmp_path / "other"
     shutil.copytree(two / "rank_1", other / "rank_5")
-    first_entry_changed(other / "rank_5", (b'"started_us":17', b'"started_us":14'), (b'"train.py"', b'"other.py"'))
+    first_entry_changed(other / "rank_5", (b'"started_us":17', b'"started_us":14'), (b'train.py"', b'other.py"'))
     done = gather(nodes / "node0/run7", nodes / "node1/run7", other, "run7", "--json")
     assert done.status == 1
     notes = "\n".join(answer(done)["notes"])

@@ -78,6 +78,27 @@ def test_the_next_command_is_the_recorded_one(sonde, script, dump):
     assert f"sonde run --config next.json -- {shlex.join(map(str, command))}\n" in said, said
 
 
+@pytest.mark.parametrize("child", [False, True])
+def test_without_sonde_run_the_command_is_that_of_the_process(sonde, script, config, dump, child):
+    divide = "import torch\ntorch.nn.Linear(1, 1)(torch.ones(1) / 0).sum().backward()\n"
+    spawned = f"""
+        import multiprocessing
+
+        def main():
+            exec({divide!r})
+
+        if __name__ == "__main__":
+            process = multiprocessing.get_context("spawn").Process(target=main)
+            process.start()
+            process.join()
+        """
+    command = [sys.executable, str(script(spawned if child else divide)), "-c", "two words"]
+    environment = {**os.environ, "MINDSPORE_DUMP_CONFIG": str(config(saved_data="statistic"))}
+    subprocess.run(command, env=environment, check=True, capture_output=True)
+    said = sonde("first-bad", dump).stdout
+    assert f"sonde run --config next.json -- {shlex.join(command)}\n" in said, said
+
+
 def test_a_second_run_into_a_directory_is_warned_of_and_never_mixed_with_the_first(sonde, script, dump):
     other = ("--saved-data", "tensor", "--iteration", "0")
     first, second = (sonde("run", "--out", dump, *plan, "--", *python(), script()) for plan in ((), other))
