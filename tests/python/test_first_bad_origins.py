@@ -1,12 +1,10 @@
 """`sonde first-bad` follows a bad value to where it began: over steps, over ranks, and past its own echo."""
 
-import json
 import shutil
 
 import pytest
-from processes import CLI, run_in
-from ranks import run_ranks
-from test_first_bad import record
+from ranks import DISTRIBUTED, run_ranks
+from test_first_bad import look, record
 
 COUNTER = """
 import torch
@@ -52,7 +50,7 @@ def test_the_operand_is_followed_to_the_step_that_wrote_it(tmp_path, expression,
     program = tmp_path / "train.py"
     program.write_text(COUNTER.format(expression=expression, countdown=countdown))
     dump = record(tmp_path, "dump", program, saved_data="statistic")
-    first = json.loads(run_in(tmp_path, dump, CLI, "first-bad", dump, "--json").stdout)["first"]
+    first = look("first-bad", dump).first
     lines = program.read_text().splitlines()
     assert first["step"] == 2 and lines[first["code"]["source_line"] - 1].strip() == f"y = {expression}"
     (before,) = first["before"]
@@ -66,86 +64,77 @@ def test_an_operand_of_this_step_has_no_writer_before(tmp_path):
     program = tmp_path / "train.py"
     program.write_text(COUNTER.format(expression="y / (self.heat * 0)", countdown="pass"))
     dump = record(tmp_path, "dump", program, saved_data="statistic")
-    first = json.loads(run_in(tmp_path, dump, CLI, "first-bad", dump, "--json").stdout)["first"]
+    first = look("first-bad", dump).first
     assert first["step"] == 0 and "before" not in first
 
 
-PIPELINE = """
-import os, torch
-import torch.distributed as dist
-from torch import nn
-
-torch.set_num_threads(1)
-rank = int(os.environ["RANK"])
-dist.init_process_group("gloo", init_method=os.environ["MEET"], rank=rank, world_size=2)
-torch.manual_seed(rank)
-stage = nn.Linear(4, 4)
-optimizer = torch.optim.SGD(stage.parameters(), lr=0.1)
-for step in range(3):
-    if rank == 0:
-        y = stage(torch.ones(2, 4))
-        if step == 1:
-            y = y / (y - y)
-        dist.send(y.detach(), 1)
-        gradient = torch.empty(2, 4)
-        dist.recv(gradient, 1)
-        y.backward(gradient)
-    else:
-        x = torch.empty(2, 4)
-        dist.recv(x, 0)
-        x.requires_grad_()
-        stage(x).square().mean().backward()
-        dist.send(x.grad, 0)
-    optimizer.step()
-    optimizer.zero_grad()
-dist.destroy_process_group()
+PIPELINE = (
+    DISTRIBUTED
+    + """
+    torch.manual_seed(rank)
+    stage = nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(stage.parameters(), lr=0.1)
+    for step in range(3):
+        if rank == 0:
+            y = stage(torch.ones(2, 4))
+            if step == 1:
+                y = y / (y - y)
+            dist.send(y.detach(), 1)
+            gradient = torch.empty(2, 4)
+            dist.recv(gradient, 1)
+            y.backward(gradient)
+        else:
+            x = torch.empty(2, 4)
+            dist.recv(x, 0)
+            x.requires_grad_()
+            stage(x).square().mean().backward()
+            dist.send(x.grad, 0)
+        optimizer.step()
+        optimizer.zero_grad()
+    dist.destroy_process_group()
 """
+)
 
 
 def test_what_comes_back_from_the_next_stage_is_no_second_fault(tmp_path):
     run = run_ranks(tmp_path, PIPELINE, saved_data="statistic")
     assert run.status == 0, run.stderr
-    answer = json.loads(run_in(tmp_path, run.dump, CLI, "first-bad", run.dump, "--json").stdout)
-    assert (answer["first"]["rank"], answer["first"]["step"], answer["first"]["op_type"]) == (0, 1, "div")
-    assert [finding["op_type"] for finding in answer["findings"]] == ["div"]
-    assert [finding["op_type"] for finding in answer["by_rank"]] == ["div"]
+    answer = look("first-bad", run.dump)
+    assert (answer.first["rank"], answer.first["step"], answer.first["op_type"]) == (0, 1, "div")
+    assert [finding["op_type"] for finding in answer.findings] == ["div"]
+    assert [finding["op_type"] for finding in answer.by_rank] == ["div"]
 
 
-SHARDED = """
-import os, torch
-import torch.distributed as dist
-from torch import nn
-from torch.distributed.fsdp import fully_shard
-
-torch.set_num_threads(1)
-rank = int(os.environ["RANK"])
-dist.init_process_group("gloo", init_method=os.environ["MEET"], rank=rank, world_size=2)
-torch.manual_seed(0)
-net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
-fully_shard(net[2])
-fully_shard(net)
-optimizer = torch.optim.AdamW(net.parameters(), lr=0.1, foreach=False)
-for step in range(3):
-    y = net(torch.ones(2, 4))
-    if step == 1 and rank == 1:
-        y = (y - y).log() * 0
-    y.square().mean().backward()
-    optimizer.step()
-    optimizer.zero_grad()
-dist.destroy_process_group()
+SHARDED = (
+    DISTRIBUTED
+    + """
+    from torch.distributed.fsdp import fully_shard
+    net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
+    fully_shard(net[2])
+    fully_shard(net)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=0.1, foreach=False)
+    for step in range(3):
+        y = net(torch.ones(2, 4))
+        if step == 1 and rank == 1:
+            y = (y - y).log() * 0
+        y.square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    dist.destroy_process_group()
 """
+)
 
 
 def test_the_memory_that_a_collective_works_in_is_no_aside(tmp_path):
     run = run_ranks(tmp_path, SHARDED, saved_data="statistic")
     assert run.status == 0, run.stderr
-    answer = json.loads(run_in(tmp_path, run.dump, CLI, "first-bad", run.dump, "--json").stdout)
-    assert (answer["first"]["rank"], answer["first"]["step"], answer["first"]["op_type"]) == (1, 1, "log")
-    assert not answer["asides"], answer["asides"]
+    answer = look("first-bad", run.dump)
+    assert (answer.first["rank"], answer.first["step"], answer.first["op_type"]) == (1, 1, "log")
+    assert not answer.asides, answer.asides
     for rank in range(2, 13):
         shutil.copytree(run.dump / "rank_0", run.dump / f"rank_{rank}")
-    answer = json.loads(run_in(tmp_path, run.dump, CLI, "first-bad", run.dump, "--json").stdout)
-    assert "later, or elsewhere, on ranks 0, 2-12" in answer["first"]["evidence"]
+    answer = look("first-bad", run.dump)
+    assert "later, or elsewhere, on ranks 0, 2-12" in answer.first["evidence"]
 
 
 RATE = """
@@ -168,7 +157,7 @@ def test_growth_of_a_parameter_is_followed_to_its_update(tmp_path, foreach):
     program = tmp_path / "train.py"
     program.write_text(RATE.format(foreach=foreach))
     dump = record(tmp_path, "dump", program, saved_data="statistic")
-    growth = json.loads(run_in(tmp_path, dump, CLI, "first-bad", dump, "--json").stdout)["growth"]
+    growth = look("first-bad", dump).growth
     assert (growth["step"], growth["tensor"]["op_type"]) == (5, "_foreach_add_" if foreach else "add_"), growth
     assert growth["tensor"]["parameter"] == "0.weight"
     assert program.read_text().splitlines()[growth["code"]["source_line"] - 1].strip() == "optimizer.step()"
@@ -204,7 +193,7 @@ def test_a_bad_sample_comes_with_the_batch_of_its_loader(tmp_path, workers):
     program = tmp_path / "train.py"
     program.write_text(LOADED.format(workers=workers))
     dump = record(tmp_path, "dump", program, saved_data="statistic")
-    first = json.loads(run_in(tmp_path, dump, CLI, "first-bad", dump, "--json").stdout)["first"]
+    first = look("first-bad", dump).first
     line = program.read_text().splitlines()[first["code"]["source_line"] - 1]
     wanted = 'torch.full((3,), float("nan")' if workers == 0 else "in DataLoader(Samples()"
     assert wanted in line, first
@@ -235,6 +224,6 @@ def test_an_infinity_that_nan_hides_is_not_healthy(tmp_path):
     program = tmp_path / "train.py"
     program.write_text(DROWNED)
     dump = record(tmp_path, "dump", program, saved_data="statistic")
-    answer = json.loads(run_in(tmp_path, dump, CLI, "first-bad", dump, "--json").stdout)
-    assert answer["first"]["op_type"] == "exp"
-    assert not answer["healthy"], answer["healthy"]
+    answer = look("first-bad", dump)
+    assert answer.first["op_type"] == "exp"
+    assert not answer.healthy, answer.healthy

@@ -97,6 +97,8 @@ class FindingWriter {
   void add_limits();
   void add_earlier(std::string_view name);
   std::vector<EarlierWriter> made_before(const CatalogTensor& tensor) const;
+  const EarlierWriter& take_before(const std::vector<EarlierWriter>& way);
+  std::string place_of(const EarlierWriter& writer) const;
 
   RankSearch& search_;
   ValueFlow& flow_;
@@ -147,6 +149,17 @@ std::vector<EarlierWriter> FindingWriter::made_before(const CatalogTensor& tenso
                     [&](std::size_t step) { return &search_.step_at(step); });
 }
 
+// Into the finding; returns the last writer. `way` is not empty.
+const EarlierWriter& FindingWriter::take_before(const std::vector<EarlierWriter>& way) {
+  finding_.before = earlier_ops(search_.rank(), way);
+  return way.back();
+}
+
+// "step 11 (train.py:24)"
+std::string FindingWriter::place_of(const EarlierWriter& writer) const {
+  return fmt::format("step {}{}", search_.rank().steps[writer.step].id.number, line_text(*writer.op));
+}
+
 // Adds the values under this name in the steps before.
 void FindingWriter::add_earlier(std::string_view name) {
   const std::uint64_t number = search_.step().id.number;
@@ -185,10 +198,9 @@ void FindingWriter::explain_external() {
   add_positions(tensor);
   const std::vector<EarlierWriter> before = made_before(tensor);
   if (!before.empty()) {
-    const EarlierWriter& maker = before.back();
-    finding_.before = earlier_ops(search_.rank(), before);
-    finding_.evidence.push_back(fmt::format("{} {} it in step {}{}", maker.op->op_name, is_data ? "made" : "wrote",
-                                            search_.rank().steps[maker.step].id.number, line_text(*maker.op)));
+    const EarlierWriter& maker = take_before(before);
+    finding_.evidence.push_back(
+        fmt::format("{} {} it in {}", maker.op->op_name, is_data ? "made" : "wrote", place_of(maker)));
   }
   if (!is_data) add_earlier(name);
   if (ran_in_pynative_mode(search_.rank())) {

@@ -107,8 +107,8 @@ bool is_multiple_of(const TensorPrint& own, const TensorPrint& other) {
          std::abs(own.whole.sum - factor * other.whole.sum) <= slack * std::sqrt(static_cast<double>(own.count));
 }
 
-// A product of golden tensors that an operator behind it multiplies or divides, and a golden result times a number: that operator may have
-// another number, while the golden run scales before the product.
+// A product of golden tensors that an operator behind it multiplies or divides, and a golden result times a number: that
+// operator may have another number, while the golden run scales before the product.
 bool is_scaled_behind(const Pool& target, const Pool& golden, const RelationJudgement& judgement, std::uint32_t op) {
   const PoolOp& own = target.ops[op];
   if (target.op(op).kind != OpKind::contraction || own.outputs.size() != 1) return false;

@@ -1,10 +1,10 @@
 #include "dump/summary/summary_reader.h"
 
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <string_view>
 #include <utility>
+
+#include "ground/files/mapped_file.h"
 
 namespace sonde {
 namespace {
@@ -14,11 +14,10 @@ namespace fs = std::filesystem;
 // Each series has at most a name as long as a path; 16 events of each are at most a few megabytes.
 constexpr std::size_t kMostTextBytes = 64U << 20;
 
+// Empty where there is none: a run without a NaN has no events.
 std::string content_of(const fs::path& file) {
-  std::error_code error;
-  if (!fs::is_regular_file(file, error) || fs::file_size(file, error) > kMostTextBytes || error) return "";
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  Result<std::string> content = read_whole_file(file, kMostTextBytes);
+  return content ? std::move(*content) : "";
 }
 
 // A line of a run that was killed while it wrote is cut off: no row names its series.
