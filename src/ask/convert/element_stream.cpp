@@ -1,35 +1,21 @@
 #include "ask/convert/element_stream.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <exception>
 
 #include "dump/formats/npy.h"
 #include "ground/base/parallel.h"
+#include "ground/files/files.h"
 
 namespace sonde {
 namespace {
 
 // Elements that are made and handed to the kernel at a time: they stay in a second-level cache.
 constexpr std::int64_t kPieceBytes = 512 << 10;
-
-int write_at(int fd, const std::byte* data, std::size_t bytes, std::uint64_t offset) {
-  while (bytes > 0) {
-    const ssize_t n = ::pwrite(fd, data, bytes, static_cast<off_t>(offset));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return errno;
-    if (n == 0) return EIO;
-    data += n;
-    offset += static_cast<std::uint64_t>(n);
-    bytes -= static_cast<std::size_t>(n);
-  }
-  return 0;
-}
 
 }  // namespace
 
@@ -84,7 +70,7 @@ int ElementStream::write_part(int fd, std::uint64_t offset, std::int64_t first, 
   const auto item = static_cast<std::int64_t>(item_bytes());
   const auto place = [&](std::int64_t element) { return offset + static_cast<std::uint64_t>(element * item); };
   if (is_plain() && crc == nullptr) {
-    return write_at(fd, data_ + first * item, static_cast<std::size_t>((last - first) * item), place(first));
+    return write_at(fd, place(first), data_ + first * item, static_cast<std::size_t>((last - first) * item));
   }
   const std::int64_t piece = std::max<std::int64_t>(1, kPieceBytes / item);
   std::vector<std::byte> out, scratch;
@@ -95,7 +81,7 @@ int ElementStream::write_part(int fd, std::uint64_t offset, std::int64_t first, 
     if (!is_plain()) produce(at, end, scratch, out.data());
     const std::byte* made = is_plain() ? data_ + at * item : out.data();
     if (crc != nullptr) *crc = static_cast<std::uint32_t>(crc32_z(*crc, reinterpret_cast<const Bytef*>(made), bytes));
-    if (const int error_number = write_at(fd, made, bytes, place(at)); error_number != 0) return error_number;
+    if (const int error_number = write_at(fd, place(at), made, bytes); error_number != 0) return error_number;
   }
   return 0;
 }

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -34,16 +33,6 @@ std::uint32_t checksum_of(std::string_view bytes) {
 template <typename Number>
 void put(std::string& out, Number value) {
   for (std::size_t i = 0; i < sizeof value; ++i) out += static_cast<char>(value >> (8 * i));
-}
-
-bool read_at(int fd, std::uint64_t offset, char* out, std::size_t bytes) {
-  for (std::size_t got = 0; got < bytes;) {
-    const ssize_t n = ::pread(fd, out + got, bytes - got, static_cast<off_t>(offset + got));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    got += static_cast<std::size_t>(n);
-  }
-  return true;
 }
 
 bool leads_outside(std::string_view path) {

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -63,19 +62,6 @@ std::vector<std::byte> turned_words(const TensorView& view, std::size_t word) {
 
 std::string slot_name(const TensorSpec& spec) {
   return fmt::format("{}.{}", spec.is_input ? "input" : "output", spec.slot);
-}
-
-std::string read_start(int fd, std::size_t bytes) {
-  std::string start(bytes, '\0');
-  std::size_t got = 0;
-  while (got < bytes) {
-    const ssize_t n = ::pread(fd, start.data() + got, bytes - got, static_cast<off_t>(got));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) break;
-    got += static_cast<std::size_t>(n);
-  }
-  start.resize(got);
-  return start;
 }
 
 }  // namespace
@@ -318,9 +304,9 @@ Result<Container> read_container(const std::filesystem::path& path) {
     return cannot_read(path, ErrorCode::io, "not a regular file");
   }
   const auto file_bytes = static_cast<std::uint64_t>(status.st_size);
-  const Result<std::uint64_t> head = container_head_bytes(read_start(fd.get(), 12), file_bytes);
+  const Result<std::uint64_t> head = container_head_bytes(text_at(fd.get(), 0, 12), file_bytes);
   if (!head) return cannot_read(path, head.error().code, head.error().message);
-  Result<Container> container = parse_container(read_start(fd.get(), *head), file_bytes);
+  Result<Container> container = parse_container(text_at(fd.get(), 0, *head), file_bytes);
   if (!container) return cannot_read(path, container.error().code, container.error().message);
   return container;
 }

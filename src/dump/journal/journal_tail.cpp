@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <string>
@@ -11,19 +10,6 @@
 
 namespace sonde {
 namespace {
-
-// Up to `most` bytes from `offset` on.
-std::string read_from(int file, std::uint64_t offset, std::size_t most) {
-  std::string bytes(most, '\0');
-  std::size_t size = 0;
-  while (size < most) {
-    const ssize_t got = ::pread(file, bytes.data() + size, most - size, static_cast<off_t>(offset + size));
-    if (got <= 0) break;  // what is missing is read at the next look
-    size += static_cast<std::size_t>(got);
-  }
-  bytes.resize(size);
-  return bytes;
-}
 
 // Removes the gap that is the beginning of an entry at the end; the size of it.
 std::size_t take_incomplete_end(Journal& journal, std::size_t bytes) {
@@ -47,7 +33,8 @@ JournalTail::Look JournalTail::read(const std::function<void(Journal&)>& take) {
   }
   std::size_t most = chunk_bytes_;
   while (offset_ < size_) {
-    const std::string bytes = read_from(file.get(), offset_, std::min<std::uint64_t>(most, size_ - offset_));
+    // What is missing is read at the next look.
+    const std::string bytes = text_at(file.get(), offset_, std::min<std::uint64_t>(most, size_ - offset_));
     const std::uint64_t taken = take_from(bytes, take);
     offset_ += taken;
     if (taken > 0) continue;

@@ -1,7 +1,6 @@
 #include "dump/summary/summary_rows.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -43,31 +42,6 @@ std::uint32_t cells_of(std::uint32_t level) { return level == 0 ? 1 : 2; }
 
 std::size_t bytes_of_row(std::uint32_t level, std::uint32_t series) {
   return sizeof(RowHead) + std::size_t{series} * cells_of(level) * sizeof(SummaryCell) + kCheckBytes;
-}
-
-int write_at(int file, std::string_view bytes, std::uint64_t at) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::pwrite(file, bytes.data(), bytes.size(), static_cast<off_t>(at));
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return written < 0 ? errno : ENOSPC;
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-    at += static_cast<std::uint64_t>(written);
-  }
-  return 0;
-}
-
-// Fewer bytes if the file ends there.
-std::string read_at(int file, std::size_t bytes, std::uint64_t at) {
-  std::string text(bytes, '\0');
-  std::size_t got = 0;
-  while (got < bytes) {
-    const ssize_t read = ::pread(file, text.data() + got, bytes - got, static_cast<off_t>(at + got));
-    if (read < 0 && errno == EINTR) continue;
-    if (read <= 0) break;
-    got += static_cast<std::size_t>(read);
-  }
-  text.resize(got);
-  return text;
 }
 
 void append_bytes(std::string& to, const void* from, std::size_t bytes) {
@@ -123,7 +97,8 @@ Result<SummaryRows> SummaryRows::create(int directory, const fs::path& path, con
   const FileHead head{.capacity = capacity, .slots = summary_slots(capacity)};
   std::string bytes;
   append_bytes(bytes, &head, sizeof head);
-  if (const int error = write_at(file.get(), bytes, 0)) return io_error("write", path / name, error);
+  if (const int error = write_at(file.get(), 0, bytes.data(), bytes.size()))
+    return io_error("write", path / name, error);
   return SummaryRows(std::move(file), path / name, capacity, head.slots);
 }
 
@@ -131,7 +106,7 @@ Result<SummaryRows> SummaryRows::open(const fs::path& path) {
   Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file) return io_error("open", path, errno);
   FileHead head;
-  const std::string bytes = read_at(file.get(), sizeof head, 0);
+  const std::string bytes = text_at(file.get(), 0, sizeof head);
   if (bytes.size() < sizeof head) return not_rows(path, "it ends before its first row");
   std::memcpy(&head, bytes.data(), sizeof head);
   if (head.magic != kMagic) return not_rows(path, "it is not the file of a summary");
@@ -164,7 +139,7 @@ Status SummaryRows::write(std::uint32_t level, const SummaryRow& row) {
   if (level > 0) append_cells(buffer_, row.peaks);
   const std::uint64_t check = check_of(buffer_);
   append_bytes(buffer_, &check, sizeof check);
-  const int error = write_at(file_.get(), buffer_, offset_of(level, row.number));
+  const int error = write_at(file_.get(), offset_of(level, row.number), buffer_.data(), buffer_.size());
   return error == 0 ? Status() : Status(io_error("write", path_, error));
 }
 
@@ -173,11 +148,11 @@ std::vector<SummaryRow> SummaryRows::read(std::uint32_t level) const {
   for (std::uint32_t slot = 0; slot < slots_; ++slot) {
     const std::uint64_t at = offset_of(level, slot);
     // Most slots of the coarse levels are empty: their cells need not be read.
-    if (const std::string head = read_at(file_.get(), sizeof(RowHead), at);
+    if (const std::string head = text_at(file_.get(), at, sizeof(RowHead));
         head.find_first_not_of('\0') == std::string::npos) {
       continue;
     }
-    std::optional<SummaryRow> row = row_of(read_at(file_.get(), row_bytes(level), at), level, capacity_);
+    std::optional<SummaryRow> row = row_of(text_at(file_.get(), at, row_bytes(level)), level, capacity_);
     if (row && row->number % slots_ == slot) rows.push_back(std::move(*row));
   }
   std::ranges::sort(rows, {}, &SummaryRow::number);

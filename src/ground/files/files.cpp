@@ -41,9 +41,9 @@ std::uint64_t whole_row_bytes(int fd, std::uint64_t size) {
   std::array<char, 4096> piece{};
   while (size > 0) {
     const std::uint64_t start = size - std::min<std::uint64_t>(size, piece.size());
-    const ssize_t got = ::pread(fd, piece.data(), size - start, static_cast<off_t>(start));
-    if (got <= 0) return size;  // unreadable: leave it alone
-    const std::string_view text(piece.data(), static_cast<std::size_t>(got));
+    const std::size_t got = read_up_to(fd, start, piece.data(), size - start);
+    if (got == 0) return size;  // unreadable: leave it alone
+    const std::string_view text(piece.data(), got);
     const std::size_t at = text.rfind('\n');
     if (at != std::string_view::npos) return start + at + 1;
     size = start;
@@ -130,6 +130,42 @@ int write_all(int fd, const void* data, std::size_t bytes) {
     bytes -= static_cast<std::size_t>(done);
   }
   return 0;
+}
+
+int write_at(int fd, std::uint64_t offset, const void* data, std::size_t bytes) {
+  const char* at = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t done = ::pwrite(fd, at, std::min(bytes, kMostPerWrite), static_cast<off_t>(offset));
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) return errno;
+    if (done == 0) return ENOSPC;
+    at += done;
+    offset += static_cast<std::uint64_t>(done);
+    bytes -= static_cast<std::size_t>(done);
+  }
+  return 0;
+}
+
+std::size_t read_up_to(int fd, std::uint64_t offset, void* out, std::size_t bytes) {
+  std::size_t got = 0;
+  while (got < bytes) {
+    const ssize_t done = ::pread(fd, static_cast<char*>(out) + got, bytes - got, static_cast<off_t>(offset + got));
+    if (done < 0 && errno == EINTR) continue;
+    if (done == 0) errno = 0;
+    if (done <= 0) break;
+    got += static_cast<std::size_t>(done);
+  }
+  return got;
+}
+
+bool read_at(int fd, std::uint64_t offset, void* out, std::size_t bytes) {
+  return read_up_to(fd, offset, out, bytes) == bytes;
+}
+
+std::string text_at(int fd, std::uint64_t offset, std::size_t bytes) {
+  std::string text(bytes, '\0');
+  text.resize(read_up_to(fd, offset, text.data(), bytes));
+  return text;
 }
 
 int AsideFile::create(mode_t mode) {

@@ -50,6 +50,16 @@ Status check_can_write(const std::filesystem::path& path);
 
 // Writes all of `bytes`, in several calls if needed. 0 or an errno.
 int write_all(int fd, const void* data, std::size_t bytes);
+// The same at `offset`; the position of the file stays.
+int write_at(int fd, std::uint64_t offset, const void* data, std::size_t bytes);
+
+// Reads `bytes` at `offset`, in several calls if needed. Returns how many it read: fewer if the file ends there, with errno
+// 0, or if it cannot be read, with its errno.
+std::size_t read_up_to(int fd, std::uint64_t offset, void* out, std::size_t bytes);
+// Whether all of them were read; else see errno.
+bool read_at(int fd, std::uint64_t offset, void* out, std::size_t bytes);
+// What can be read of them.
+std::string text_at(int fd, std::uint64_t offset, std::size_t bytes);
 
 // A file written under a temporary name in the directory `aside`; removed unless committed.
 class AsideFile {

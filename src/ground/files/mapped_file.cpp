@@ -47,20 +47,6 @@ Result<Fd> open_regular(const std::filesystem::path& path, struct stat& status) 
   return fd;
 }
 
-// Returns the number of bytes that were read. If it is less than `bytes`, the file has become shorter, or it cannot be
-// read; then `error_number` is set.
-std::size_t read_up_to(int fd, std::uint64_t offset, void* out, std::size_t bytes, int& error_number) {
-  std::size_t got = 0;
-  while (got < bytes) {
-    const ssize_t n = ::pread(fd, static_cast<char*>(out) + got, bytes - got, static_cast<off_t>(offset + got));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) error_number = errno;
-    if (n <= 0) break;
-    got += static_cast<std::size_t>(n);
-  }
-  return got;
-}
-
 // Whether others may write to it or truncate it; root does not count.
 bool others_may_change(const struct stat& status) {
   return (status.st_uid != ::geteuid() && status.st_uid != 0) || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0;
@@ -78,9 +64,9 @@ Result<std::string> read_whole_file(const std::filesystem::path& path, std::uint
                        "it has " + std::to_string(bytes) + " bytes; expected at most " + std::to_string(most_bytes));
   }
   std::string text(bytes, '\0');
-  int error_number = 0;
-  text.resize(read_up_to(fd->get(), 0, text.data(), text.size(), error_number));
-  if (error_number != 0) return cannot_read(path, ErrorCode::io, std::strerror(error_number));
+  const std::size_t got = read_up_to(fd->get(), 0, text.data(), text.size());
+  if (got < text.size() && errno != 0) return cannot_read(path, ErrorCode::io, std::strerror(errno));
+  text.resize(got);
   return text;
 }
 
@@ -129,10 +115,8 @@ Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
   file.bytes_ = bytes;  // from here on its destructor gives them back
   file.mapping_ = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
   if (file.mapping_ == nullptr) return cannot_read(path, ErrorCode::io, std::strerror(ENOMEM));
-  int error_number = 0;
-  const std::size_t got = read_up_to(fd->get(), offset, file.mapping_, bytes, error_number);
-  if (error_number != 0) return cannot_read(path, ErrorCode::io, std::strerror(error_number));
-  if (got < bytes) {
+  if (!read_at(fd->get(), offset, file.mapping_, bytes)) {
+    if (errno != 0) return cannot_read(path, ErrorCode::io, std::strerror(errno));
     return cannot_read(path, ErrorCode::corrupt,
                        "it had " + std::to_string(bytes) + " bytes and became shorter while it was read");
   }

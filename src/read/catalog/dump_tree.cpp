@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <string_view>
@@ -67,10 +66,7 @@ std::string peek(const fs::path& path, std::uint64_t& bytes) {
   struct stat status {};
   if (!fd || ::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
   bytes = static_cast<std::uint64_t>(status.st_size);
-  std::string start(kPeekBytes, '\0');
-  const ssize_t got = ::pread(fd.get(), start.data(), start.size(), 0);
-  start.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
-  return start;
+  return text_at(fd.get(), 0, kPeekBytes);
 }
 
 // The number of `step3`, `step_3`, `step-3`, `iteration_3`, `iter_3`.

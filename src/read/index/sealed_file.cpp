@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -34,19 +33,6 @@ struct Footer {
 
 Error no_index(const fs::path& file, const std::string& why) {
   return Error{ErrorCode::corrupt, "'" + file.string() + "' is not a complete index: " + why};
-}
-
-bool read_at(int descriptor, std::uint64_t offset, void* to, std::size_t bytes) {
-  char* out = static_cast<char*>(to);
-  while (bytes > 0) {
-    const ssize_t got = ::pread(descriptor, out, bytes, static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    out += got;
-    offset += static_cast<std::uint64_t>(got);
-    bytes -= static_cast<std::size_t>(got);
-  }
-  return true;
 }
 
 std::uint64_t checksum_of(const std::vector<std::uint64_t>& pages, const Footer& footer) {
@@ -116,8 +102,8 @@ Status seal_index(const fs::path& file) {
   std::string seal(checksums.size() * sizeof(checksums[0]) + sizeof footer, '\0');
   std::memcpy(seal.data(), checksums.data(), seal.size() - sizeof footer);
   std::memcpy(seal.data() + seal.size() - sizeof footer, &footer, sizeof footer);
-  const ssize_t written = ::pwrite(fd, seal.data(), seal.size(), static_cast<off_t>(opened->bytes));
-  return written == static_cast<ssize_t>(seal.size()) ? Status() : io_error("seal", file, errno);
+  const int error_number = write_at(fd, opened->bytes, seal.data(), seal.size());
+  return error_number == 0 ? Status() : io_error("seal", file, error_number);
 }
 
 Status check_seal(const fs::path& file) {

@@ -46,9 +46,7 @@ Owner owner_of(std::string_view process, std::string_view line) {
 
 Owner read_owner(int file) {
   constexpr std::size_t kMostBytes = 4096;
-  std::string text(kMostBytes, '\0');
-  const ssize_t got = ::pread(file, text.data(), text.size(), 0);
-  text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  const std::string text = text_at(file, 0, kMostBytes);
   const std::size_t line = std::min(text.find('\n'), text.size());
   return owner_of(text.substr(0, line), std::string_view(text).substr(std::min(line + 1, text.size())));
 }

@@ -229,12 +229,11 @@ std::optional<Fingerprint> TensorWriter::State::read_back(const Primary& primary
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> hash(XXH3_createState(), &XXH3_freeState);
   if (!hash || XXH3_128bits_reset(hash.get()) != XXH_OK) return std::nullopt;
   for (std::size_t left = bytes; left > 0;) {
-    const ssize_t got = ::pread(in.get(), scratch.data(), std::min(left, scratch.size()), static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return std::nullopt;
-    XXH3_128bits_update(hash.get(), scratch.data(), static_cast<std::size_t>(got));
-    offset += static_cast<std::uint64_t>(got);
-    left -= static_cast<std::size_t>(got);
+    const std::size_t piece = std::min(left, scratch.size());
+    if (!read_at(in.get(), offset, scratch.data(), piece)) return std::nullopt;
+    XXH3_128bits_update(hash.get(), scratch.data(), piece);
+    offset += piece;
+    left -= piece;
   }
   return fingerprint(header, XXH3_128bits_digest(hash.get()));
 }
