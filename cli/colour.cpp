@@ -1,15 +1,19 @@
 #include "colour.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+
+#include "contract/commands.h"
 
 namespace sonde {
 namespace {
 
 ColourChoice chosen = ColourChoice::automatic;
 
-constexpr std::string_view kOption = "--color=";
 constexpr std::string_view kReset = "\033[0m";
 
 bool is_set(const char* name) {
@@ -44,13 +48,26 @@ std::string_view colour_of(LineKind kind) {
 
 std::string take_colour_choice(int& argc, char** argv) {
   for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
-    const std::string_view argument = argv[i];
-    if (!argument.starts_with(kOption)) continue;
-    const std::string_view when = argument.substr(kOption.size());
-    if (when != "auto" && when != "always" && when != "never") return "--color is auto, always or never";
-    chosen = when == "always" ? ColourChoice::always : when == "never" ? ColourChoice::never : ColourChoice::automatic;
-    for (int next = i--; next < argc; ++next) argv[next] = argv[next + 1];  // the last one is null
-    --argc;
+    std::string_view when = argv[i];
+    if (!when.starts_with(kColorFlag)) continue;
+    when.remove_prefix(kColorFlag.size());
+    int taken = 1;
+    if (when.starts_with('=')) {
+      when.remove_prefix(1);
+    } else if (!when.empty()) {
+      continue;  // an option of another name
+    } else if (i + 1 < argc) {
+      when = argv[i + 1];
+      taken = 2;
+    }
+    const auto* const choice = std::ranges::find(kColorChoices, when);
+    if (choice == kColorChoices.end()) {
+      return fmt::format("{} is {}; found '{}'", kColorFlag, fmt::join(kColorChoices, ", "), when);
+    }
+    chosen = static_cast<ColourChoice>(choice - kColorChoices.begin());
+    std::copy(argv + i + taken, argv + argc + 1, argv + i);  // the last one is null
+    argc -= taken;
+    --i;
   }
   return "";
 }

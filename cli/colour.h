@@ -9,9 +9,9 @@
 
 namespace sonde {
 
-enum class ColourChoice { automatic, always, never };
+enum class ColourChoice { automatic, always, never };  // in the order of kColorChoices
 
-// Takes `--color=WHEN` out of the arguments, up to a `--`. Returns what is wrong with it; empty: nothing.
+// Takes `--color=WHEN` and `--color WHEN` out of the arguments, up to a `--`. Returns what is wrong with it; empty: nothing.
 std::string take_colour_choice(int& argc, char** argv);
 
 // The text without the marks of its lines (face/report/line_kind.h), and in their colours where there are any (NO_COLOR).

@@ -23,6 +23,7 @@ std::vector<Flag> completed_flags(const CLI::App& verb) {
       flags.push_back({"--" + name, first_line(option->get_description())});
     }
   }
+  flags.push_back({std::string(kColorFlag), std::string(kColorHelp)});
   return flags;
 }
 

@@ -1,5 +1,6 @@
 // sonde: the command line. One file per verb; this one only puts them together and explains typing errors.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -100,9 +101,8 @@ int run_main(int argc, char** argv) {
   CLI::App app("Record the inputs and outputs of every operator of a training, and analyse them.", "sonde");
   app.set_version_flag("-V,--version", "sonde " SONDE_VERSION);
   app.require_subcommand(1);
-  app.footer(
-      "Help of a verb: sonde help VERB, or sonde VERB --help\nColours: --color=auto, always or never, "
-      "NO_COLOR\nExample: sonde ls run7");
+  app.footer(fmt::format("Help of a verb: sonde help VERB, or sonde VERB --help\n{}={}: {}\nExample: sonde ls run7",
+                         kColorFlag, fmt::join(kColorChoices, "|"), kColorHelp));
   char** const dashes = std::find(argv, argv + argc, std::string_view("--"));
   const std::vector<std::string> after_dashes(std::min(dashes + 1, argv + argc), argv + argc);
   add_verb<RunCommand>(app, exit_status, [&after_dashes](RunCommand& options) {

@@ -73,7 +73,7 @@ def built(contract: Contract) -> dict[str, str]:
         "contract/json_writers.h": json_header_text(contract, "writers"),
         "contract/json_readers.h": json_header_text(contract, "readers"),
         "contract/json_members.cpp": json_members_text(contract),
-        "contract/commands.h": commands_text(contract.commands),
+        "contract/commands.h": commands_text(contract.commands, contract.everywhere),
         "contract/jobs.h": jobs_text(contract.commands),
         "contract/settings.h": keys_text(contract.settings),
         "contract/setting_keys.h": setting_names_text(contract.settings),

@@ -26,8 +26,9 @@ def documents_text(contract: Contract) -> str:
     ]
     blocks += ["\n## Shared\n", *(_table(contract, one, "###") for one in contract.shared)]
     blocks.append("\n## Options\n")
+    blocks += ["### of every verb", "", *table(contract.everywhere), ""]
     for command in contract.commands:
-        blocks += [f"### sonde {command.verb}", "", command.help, "", *table(command), ""]
+        blocks += [f"### sonde {command.verb}", "", command.help, "", *table(command.options), ""]
     for question in contract.questions:
         blocks.append(f"\n## {question.title}\n")
         blocks += [_table(contract, one, "###") for one in (question.answer, *question.types)]

@@ -140,6 +140,7 @@ class Contract:
     served: tuple[Type, ...]  # answers that the server alone gives
     commands: tuple[Command, ...]  # the options of all verbs, also of those without a document
     arguments: tuple[Option, ...]  # of jobs besides
+    everywhere: tuple[Option, ...]  # of the command itself
     settings: tuple[Setting, ...]  # keys of configuration files
     tables: tuple[Table, ...]
     privacy: dict[str, str]  # of the members that have one
@@ -248,6 +249,7 @@ class _Reader:
             served,
             commands,
             options.arguments,
+            options.everywhere,
             settings,
             tables,
             privacy,

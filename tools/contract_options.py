@@ -133,6 +133,10 @@ class OptionReader:
         self.shared: dict[str, Option] = {}
         self.shared = self._options(file)
         self.arguments = tuple(self._options(file, "arguments").values())
+        self.everywhere = tuple(self._options(file, "everywhere").values())
+        for option in self.everywhere:
+            if not option.choices:
+                raise file.error(f"option '{option.key}' needs 'choices'", "everywhere", option.key)
         for name, table in file.table.get("sets", {}).items():
             own = tuple(self._shared(file, key, f"sets.{name}") for key in table["options"])
             parents = self._sets(file, table.get("sets", ()))
@@ -294,9 +298,21 @@ def _facts(option: Option, command: Command) -> str:
     return "{" + ", ".join(parts) + "}"
 
 
-def commands_text(commands: list[Command]) -> str:
+def _everywhere_lines(options: tuple[Option, ...]) -> list[str]:
+    """Options of the command itself: each takes one of its choices."""
+    lines = []
+    for option in options:
+        name = "k" + option.name.replace("_", " ").title().replace(" ", "")
+        choices = ", ".join(f"std::string_view({_quoted(choice)})" for choice in option.choices)
+        lines += [f"inline constexpr std::string_view {name}Flag = {_quoted(option.flag)};"]
+        lines += [f"inline constexpr std::string_view {name}Help = {_quoted(option.help)};"]
+        lines += [f"inline constexpr std::array {name}Choices{{{choices}}};", ""]
+    return lines
+
+
+def commands_text(commands: list[Command], everywhere: tuple[Option, ...]) -> str:
     """contract/commands.h: the options of each verb, with all that the command line needs."""
-    lines: list[str] = []
+    lines = _everywhere_lines(everywhere)
     public = {one.name for one in questions(commands)}
     made = set(public)
     for command in commands:
@@ -314,7 +330,7 @@ def commands_text(commands: list[Command]) -> str:
         shown = [option for option in command.options if option.command]
         lines += each_of([f"Option{{&{name}::{option.name}, {_facts(option, command)}}}" for option in shown])
         lines += ["};", ""]
-    headers = '"ground/contract/option.h" "sonde/questions.h"'
+    headers = '<array> <string_view> "ground/contract/option.h" "sonde/questions.h"'
     return cpp_file(f"The options of the verbs. {MADE}.", headers, lines)
 
 
@@ -409,10 +425,10 @@ def _annotation(option: Option) -> str:
     return type if type == "Steps" else f"{type} | None"
 
 
-def table(command: Command) -> list[str]:
-    """The options of a verb, as a table of a document."""
+def table(options: tuple[Option, ...]) -> list[str]:
+    """Options as a table of a document."""
     lines = ["| option | |", "| --- | --- |"]
-    for option in command.options:
+    for option in options:
         value = f" {option.unit or option.base.upper()}" if option.base != "flag" and option.is_named else ""
         names = f"-{option.short}, {option.flag}" if option.short else option.flag
         help = option.help.replace("|", "\\|")

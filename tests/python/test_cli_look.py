@@ -435,9 +435,12 @@ def test_colours_are_for_terminals_and_for_those_who_ask(trained):
     painted = sonde("--color=always", "first-bad", trained)
     assert "\033[" not in plain.stdout and "\033[1;" in painted.stdout
     assert re.sub("\033\\[[0-9;]*m", "", painted.stdout) == plain.stdout
+    assert sonde("first-bad", trained, "--color", "always").stdout == painted.stdout
     assert sonde("first-bad", trained, "--color=never").stdout == plain.stdout
-    wrong = sonde("first-bad", trained, "--color=blue")
-    assert wrong.returncode == 2 and "--color is auto, always or never" in wrong.stderr
+    for found, arguments in (("blue", ["--color=blue"]), ("blue", ["--color", "blue"]), ("", ["--color"])):
+        wrong = sonde("first-bad", trained, *arguments)
+        assert wrong.returncode == 2 and f"--color is auto, always, never; found '{found}'" in wrong.stderr
+    assert "--colour" in sonde("first-bad", trained, "--colour=always").stderr
 
 
 def test_a_line_has_the_colour_of_what_it_is(trained):

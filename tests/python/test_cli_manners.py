@@ -64,7 +64,7 @@ def test_a_shell_learns_all_verbs_and_options(ask, shell, tmp_path):
     assert script.status == 0
     for verb in verbs(ask):
         assert re.search(rf"\b{verb}\b", script.stdout), verb
-    for option in ("select", "trend", "next-config", "junit"):
+    for option in ("select", "trend", "next-config", "junit", "color"):
         assert option in script.stdout
     if shutil.which(shell):
         path = tmp_path / "completion"

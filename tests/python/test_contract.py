@@ -244,6 +244,7 @@ def test_a_word_of_several_parts_is_a_name_in_cpp(change):
             'ops = ["flag", "", ',
             "option 'ops' needs [type, help]",
         ),
+        ("options.toml", ', choices = ["auto", "always", "never"]', "", "option 'color' needs 'choices'"),
         ("questions/ls.toml", 'ops = ["flag", "list', 'ops = ["flog", "list', "unknown type 'flog' of option 'ops'"),
         ("questions/ls.toml", 'jsonl = "', 'json = "', "Cannot overwrite a value"),
         (
