@@ -33,7 +33,7 @@ JournalTail::Look JournalTail::read(const std::function<void(Journal&)>& take) {
   }
   std::size_t most = chunk_bytes_;
   while (offset_ < size_) {
-    // What is missing is read at the next look.
+    // Bytes that cannot be read yet are read at the next look.
     const std::string bytes = text_at(file.get(), offset_, std::min<std::uint64_t>(most, size_ - offset_));
     const std::uint64_t taken = take_from(bytes, take);
     offset_ += taken;

@@ -58,7 +58,7 @@ int write_at(int fd, std::uint64_t offset, const void* data, std::size_t bytes);
 std::size_t read_up_to(int fd, std::uint64_t offset, void* out, std::size_t bytes);
 // Whether all of them were read; else see errno.
 bool read_at(int fd, std::uint64_t offset, void* out, std::size_t bytes);
-// What can be read of them.
+// As many of them as can be read.
 std::string text_at(int fd, std::uint64_t offset, std::size_t bytes);
 
 // A file written under a temporary name in the directory `aside`; removed unless committed.
