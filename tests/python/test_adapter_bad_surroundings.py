@@ -241,7 +241,7 @@ def test_a_library_for_another_abi_fails_when_it_is_loaded_not_when_it_is_called
         sys.setdlopenflags(flags)
 
 
-FLAGS = ["-I", "-E", "-s -P", "-O", "-X dev", "-W error -bb", "-X no_debug_ranges -X frozen_modules=off"]
+FLAGS = ["-I", "-O -X dev -W error -bb", "-E -s -P -X no_debug_ranges -X frozen_modules=off"]
 
 
 @pytest.mark.cold

@@ -3,6 +3,7 @@
 import shutil
 
 import pytest
+from processes import CLI, python, run_in
 from ranks import DISTRIBUTED, run_ranks
 from test_first_bad import look, record
 
@@ -227,3 +228,48 @@ def test_an_infinity_that_nan_hides_is_not_healthy(tmp_path):
     answer = look("first-bad", dump)
     assert answer.first["op_type"] == "exp"
     assert not answer.healthy, answer.healthy
+
+
+BATCH_OF_A_LOADER = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+
+class Samples(Dataset):
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, i):
+        x = torch.full((8,), i / 64)
+        if i == 40:
+            x = x / x.std()
+        return x, x[:1]
+
+
+torch.manual_seed(0)
+net = nn.Linear(8, 1)
+optimizer = torch.optim.Adam(net.parameters(), 1e-3)
+for x, y in DataLoader(Samples(), batch_size=8):
+    optimizer.zero_grad()
+    (net(x) - y).square().mean().backward()
+    optimizer.step()
+"""
+
+
+def test_a_batch_that_is_made_after_the_optimizer_says_so(tmp_path):
+    program = tmp_path / "train.py"
+    program.write_text(BATCH_OF_A_LOADER)
+    run = run_in(tmp_path, None, CLI, "run", "--out", "dump", "--", *python(), program)
+    answer = look("first-bad", tmp_path / "dump")
+    assert (answer.first["op_type"], answer.first["step"], answer.first["tags"]) == ("div", 4, ["after_optimizer"])
+    assert not answer.growth, "of exp_avg_sq, which grows from 0"
+    assert "first bad value in step 4, after its optimizer: Default/div" in run.stderr
+    loss = look("first-bad", record(tmp_path, "log", loss_of_a_log(tmp_path), saved_data="statistic")).first
+    assert (loss["op_type"], loss["tags"]) == ("log", []), "the loss comes before the optimizer"
+
+
+def loss_of_a_log(directory):
+    program = directory / "log.py"
+    program.write_text(BATCH_OF_A_LOADER.replace("if i == 40", "if i < 0").replace(").square()", ").square().log()"))
+    return program

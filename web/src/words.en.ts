@@ -65,6 +65,7 @@ export const words = {
     uncertain: { word: "uncertain", hint: "Another operator may be to blame: a part of the evidence was not recorded, or does not explain the result" },
     one_rank_only: { word: "one rank only", hint: "The other ranks have good values in this operator" },
     backward_only: { word: "backward only", hint: "The values of the forward pass are good" },
+    after_optimizer: { word: "after the optimizer", hint: "It ran after the optimizer of this step: it may belong to the next batch" },
     optimizer_only: { word: "optimizer only", hint: "The values of the forward and backward pass are good" },
     aside: { word: "aside", hint: "Nothing that is trained reads it" },
     written_by_operator: { word: "written by an operator", hint: "An operator wrote this memory, and its record does not say so" },

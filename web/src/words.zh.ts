@@ -94,6 +94,7 @@ export const words: Words = {
     uncertain: { word: "不确定", hint: "原因也可能在别的算子：部分证据没有记录，或不能解释结果" },
     one_rank_only: { word: "仅此 rank", hint: "其他 rank 的这个算子数值正常" },
     backward_only: { word: "仅反向", hint: "前向数值正常" },
+    after_optimizer: { word: "优化器之后", hint: "在本步优化器之后运行：可能属于下一批数据" },
     optimizer_only: { word: "仅优化器", hint: "前向和反向数值正常" },
     aside: { word: "旁支", hint: "训练不读取它" },
     written_by_operator: { word: "由算子写入", hint: "某个算子写了这块内存，而它的记录没有说明" },

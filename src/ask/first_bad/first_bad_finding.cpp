@@ -93,6 +93,7 @@ class FindingWriter {
   // Its readers alone may show it.
   Health health_of_root() const;
   void add_positions();
+  bool runs_after_optimizer() const;
   void add_tags();
   void add_limits();
   void add_earlier(std::string_view name);
@@ -440,9 +441,17 @@ void FindingWriter::explain_backward() {
       "out, but its derivative is infinite and 0 times it is NaN; mask the operator's input instead");
 }
 
+// A step lasts until the model is called again: the next batch may be made in it.
+bool FindingWriter::runs_after_optimizer() const {
+  const std::span<const FlowOp> before(flow_.ops().data(), root_.op);
+  return op_.phase == Phase::outside &&
+         std::ranges::any_of(before, [](const FlowOp& op) { return op.phase == Phase::optimizer; });
+}
+
 void FindingWriter::add_tags() {
   if (op_.phase == Phase::backward) finding_.tags.emplace_back("backward_only");
   if (op_.phase == Phase::optimizer) finding_.tags.emplace_back("optimizer_only");
+  if (runs_after_optimizer()) finding_.tags.emplace_back("after_optimizer");
   if (root_.end == End::unknown || impossible_ || flow_.graph().inferred()) doubted_ = true;
   if (doubted_) finding_.tags.emplace_back("uncertain");
 }
@@ -477,41 +486,12 @@ void FindingWriter::add_limits() {
 
 }  // namespace
 
+Finding finding_of(RankSearch& search, const Root& root) { return FindingWriter(search, root).write(); }
+
 bool ran_in_pynative_mode(const CatalogRank& rank) {
   return std::ranges::any_of(rank.runs, [](const CatalogRun& run) {
     return std::ranges::find(run.notes, NoteKind::pynative, kind_of_note) != run.notes.end();
   });
-}
-
-namespace {
-
-bool reads_gradient(const FlowOp& op, const ValueFlow& flow) {
-  return std::ranges::any_of(op.inputs, [&](const FlowInput& input) {
-    const FlowOp* maker = flow.graph().maker(input);
-    return is_gradient_name(input.tensor->parameter) || (maker != nullptr && maker->phase == Phase::backward);
-  });
-}
-
-}  // namespace
-
-Finding finding_of(RankSearch& search, const Root& root) { return FindingWriter(search, root).write(); }
-
-std::string reaches_of(RankSearch& search, const Root& root) {
-  const FlowOp& last = search.flow().ops()[root.path.back()];
-  switch (root.end) {
-    case End::matters:
-    case End::scaler:
-      if (root.lost) return reads_gradient(last, search.flow()) ? "a gradient" : "a normalisation";
-      if (last.phase == Phase::backward) return "a gradient";
-      if (last.phase == Phase::optimizer) return "a parameter";
-      return "the loss";
-    case End::decides:
-      return "a comparison or an index";
-    case End::unread:
-      return "a result that no operator in the dump reads";
-    default:
-      return "operators whose results were not recorded";
-  }
 }
 
 }  // namespace sonde

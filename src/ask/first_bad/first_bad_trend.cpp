@@ -7,6 +7,7 @@
 
 #include "ask/first_bad/first_bad_search.h"
 #include "read/operators/earlier_writer.h"
+#include "read/operators/node_category.h"
 
 namespace sonde {
 namespace {
@@ -57,10 +58,6 @@ std::optional<std::size_t> grown_at(const Series& series, double& before) {
   return std::nullopt;
 }
 
-// Moments begin at zero and grow in every training. A parameter that grows is seen where the model reads it, and then
-// followed to the update that wrote it.
-bool is_of_optimizer(std::string_view op_name) { return op_name.find("optimizer-") != std::string_view::npos; }
-
 struct Slot {
   std::string_view op_name;
   std::uint32_t slot = 0;
@@ -77,7 +74,9 @@ AllSeries series_of(RankSearch& search) {
     const CatalogStep& step = search.rank().steps[index];
     if (step.run != search.step().run || step.id.graph != search.step().id.graph) continue;
     search.each_output(index, [&](const OutputSize& output) {
-      if (is_of_optimizer(output.op_name)) return;
+      // Moments begin at zero and grow in every training. A parameter that grows is seen where the model reads it, and
+      // then followed to the update that wrote it.
+      if (is_optimizer_state(output.op_name)) return;
       Series& series = all[{output.op_name, output.slot}];
       bool of_norm = true;
       const auto value = size_of(output, of_norm);
