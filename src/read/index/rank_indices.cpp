@@ -126,7 +126,11 @@ Result<Database> RankIndices::open_rank_index(std::size_t rank) const {
 Result<Catalog> RankIndices::load_rank(std::size_t rank, const CatalogQuery& query) const {
   Result<Database> database = open_rank_index(rank);
   if (!database) return database.error();
-  return read_one_rank(*database, parts_[rank].file, query);
+  return load_rank(rank, *database, query);
+}
+
+Result<Catalog> RankIndices::load_rank(std::size_t rank, Database& database, const CatalogQuery& query) const {
+  return read_one_rank(database, parts_[rank].file, query);
 }
 
 Result<Catalog> RankIndices::load(const CatalogQuery& query) {

@@ -27,6 +27,7 @@ class RankIndices {
   Result<Catalog> load(const CatalogQuery& query = {});
   // The part of one rank that the query takes, by its place in the catalog: a catalog of this rank alone.
   Result<Catalog> load_rank(std::size_t rank, const CatalogQuery& query) const;
+  Result<Catalog> load_rank(std::size_t rank, Database& database, const CatalogQuery& query) const;
   Result<Database> open_rank_index(std::size_t rank) const;
 
  private:
