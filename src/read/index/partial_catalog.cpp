@@ -24,10 +24,7 @@ Result<PartialCatalog> PartialCatalog::open(const std::filesystem::path& dump) {
   Result<Index> index = Index::open(dump);
   if (!index) {
     Result<RankIndices> ranks = RankIndices::open(dump);
-    if (!ranks) return index.error();
-    Result<Catalog> catalog = ranks->load(query);
-    if (!catalog) return catalog.error();
-    return PartialCatalog(nullptr, std::make_unique<RankIndices>(std::move(*ranks)), std::move(*catalog));
+    return ranks ? of_ranks(std::move(ranks)) : index.error();
   }
   Result<Catalog> catalog = index->load(query);
   if (!catalog) return catalog.error();
@@ -36,6 +33,19 @@ Result<PartialCatalog> PartialCatalog::open(const std::filesystem::path& dump) {
   if (Status found = partial.find_steps(database, 0, partial.steps_.size()); !found) return found.error();
   if (Status ready = partial.open_rows(database, 0, partial.opened_[0]); !ready) return ready.error();
   return partial;
+}
+
+Result<PartialCatalog> PartialCatalog::open_rank(const std::filesystem::path& root, const JournalPlace& place) {
+  return of_ranks(RankIndices::open_rank(root, place));
+}
+
+Result<PartialCatalog> PartialCatalog::of_ranks(Result<RankIndices> ranks) {
+  if (!ranks) return ranks.error();
+  CatalogQuery query;
+  query.with_ops = false;
+  Result<Catalog> catalog = ranks->load(query);
+  if (!catalog) return catalog.error();
+  return PartialCatalog(nullptr, std::make_unique<RankIndices>(std::move(*ranks)), std::move(*catalog));
 }
 
 // The steps of a rank are in the order of their ids.

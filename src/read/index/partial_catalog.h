@@ -26,6 +26,8 @@ class PartialCatalog {
  public:
   // Fails like Index::open.
   static Result<PartialCatalog> open(const std::filesystem::path& dump);
+  // One of the rank alone, from its own index. `root`: the real path of the dump.
+  static Result<PartialCatalog> open_rank(const std::filesystem::path& root, const JournalPlace& place);
 
   // All but the ops. Texts and addresses of ops stay valid as long as this object lives, or until release().
   const Catalog& catalog() const { return *catalog_; }
@@ -50,6 +52,7 @@ class PartialCatalog {
     std::unique_ptr<Database> own;  // of one rank
     std::unique_ptr<IndexRows> rows;
   };
+  static Result<PartialCatalog> of_ranks(Result<RankIndices> ranks);
   PartialCatalog(std::unique_ptr<Index> index, std::unique_ptr<RankIndices> ranks, Catalog catalog);
   Status find_steps(Database& database, std::size_t first_rank, std::size_t ranks);
   Status open_rows(Database& database, std::size_t rank, Rows& opened);
