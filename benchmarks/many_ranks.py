@@ -56,7 +56,8 @@ def link_ranks(two, dump, count):
 
 
 def measured(command, environment):
-    """The output of a command, its seconds, those of the processor, and the MB of its largest process."""
+    """The output of a command, its seconds, those of the processor, those of its first process alone, and the MB of its
+    largest process."""
     began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     report = f"{environment['XDG_CACHE_HOME']}.time"
     done = subprocess.run(
@@ -64,14 +65,18 @@ def measured(command, environment):
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return done.stdout, time.monotonic() - began, processor, int(Path(report).read_text()) / 1024
+    own, kilobytes = Path(report).read_text().split()
+    return done.stdout, time.monotonic() - began, processor, float(own), int(kilobytes) / 1024
 
 
 MEASURED = """
 import os, sys
 child = os.posix_spawnp(sys.argv[2], sys.argv[2:], os.environ)
+os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+ticks = open(f"/proc/{child}/stat").read().rsplit(")", 1)[1].split()[11:13]
 _, status, used = os.wait4(child, 0)
-open(sys.argv[1], "w").write(str(used.ru_maxrss))
+own = sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+open(sys.argv[1], "w").write(f"{own} {used.ru_maxrss}")
 sys.exit(os.waitstatus_to_exitcode(status))
 """
 
@@ -81,7 +86,9 @@ def runs_of(verb, dump, alone):
     question = ["sonde", verb[0], str(dump), *verb[1:], "--json"]
     if verb[0] == "verify":  # its parts are not indices
         return {"side by side": [*question, "--engine", "local"], "one process": question}
-    runs = {"indices": ["sonde", "index", str(dump), "--engine", "local"], "serial part": question}
+    runs = {"indices": ["sonde", "index", str(dump), "--engine", "local"], "indices alone": question}
+    if verb[0] == "first-bad":  # the search of a rank is a part, too
+        runs["side by side"] = [*question, "--engine", "local"]
     return runs | ({"one process, no index": question} if alone else {})
 
 
@@ -92,14 +99,15 @@ def of_size(two, directory, ranks, asked):
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
     cache.mkdir()
     numbers, answers = {"ranks": ranks}, set()
-    print(f"\n{ranks:<24}{'seconds':>10}{'processor':>11}{'a rank, ms':>12}{'MB':>8}")
+    print(f"\n{ranks:<24}{'seconds':>10}{'processor':>11}{'a rank, ms':>12}{'serial':>9}{'MB':>8}")
     for label, command in runs_of(asked.verb.split(), dump, asked.alone).items():
         index = {"SONDE_INDEX": "off"} if label.startswith("one process") else {}
-        out, seconds, processor, memory = measured(command, {**environment, **index})
+        out, seconds, processor, serial, memory = measured(command, {**environment, **index})
         if label != "indices":
             answers.add(out)
-        numbers[label] = {"seconds": seconds, "processor": processor, "megabytes": memory}
-        print(f"{label:24}{seconds:10.2f}{processor:11.2f}{processor / ranks * 1000:12.2f}{memory:8.0f}")
+        numbers[label] = {"seconds": seconds, "processor": processor, "serial": serial, "megabytes": memory}
+        milliseconds = processor / ranks * 1000
+        print(f"{label:24}{seconds:10.2f}{processor:11.2f}{milliseconds:12.2f}{serial:9.2f}{memory:8.0f}")
     numbers["bytes"] = sum(path.stat().st_size for path in cache.rglob("*.sqlite"))
     print(f"indices: {numbers['bytes'] / 1e6:.0f} MB; answers equal: {len(answers) == 1}")
     shutil.rmtree(dump)
@@ -118,9 +126,10 @@ def exponent(points):
 def print_growth(sizes):
     for label in (name for name, value in sizes[0].items() if isinstance(value, dict)):
         grows = [
-            exponent([(size["ranks"], size[label][what]) for size in sizes]) for what in ("processor", "megabytes")
+            exponent([(size["ranks"], max(size[label][what], 0.01)) for size in sizes])
+            for what in ("processor", "serial", "megabytes")
         ]
-        print(f"{label}: processor grows with ranks^{grows[0]:.2f}, memory with ranks^{grows[1]:.2f}")
+        print(f"{label}: grows with ranks^ {grows[0]:.2f} processor, {grows[1]:.2f} serial, {grows[2]:.2f} memory")
 
 
 def main():

@@ -112,6 +112,28 @@ bool run_cluster(const std::filesystem::path& dump, const std::string& engine, c
 
 }  // namespace
 
+int work_in_directories(const std::filesystem::path& dump, const std::vector<std::string>& directories,
+                        const std::function<Status(const RanksOfDump&, const RankInDump&)>& work) {
+  const Result<RanksOfDump> found = ranks_of_dump(dump);
+  if (!found) return status_of(found.error());
+  for (const std::string& directory : directories) {
+    const auto rank = std::ranges::find(found->ranks, directory, &RankInDump::directory);
+    if (rank == found->ranks.end()) {
+      print_error(fmt::format("'{}' has no rank in '{}'", dump.string(), directory));
+      return kBadUsage;
+    }
+    if (Status done = work(*found, *rank); !done) return status_of(done.error());
+  }
+  return kNothingFound;
+}
+
+int print_directories(const Result<std::vector<std::string>>& directories) {
+  if (!directories) return status_of(directories.error());
+  std::string text;
+  for (const std::string& directory : *directories) text += directory + "\n";
+  return text.empty() || print_text(text) ? kNothingFound : kUnreadable;
+}
+
 bool work_on_ranks(const std::filesystem::path& dump, const std::string& engine, const RankWork& work,
                    int& exit_status) {
   if (engine != "local") return run_cluster(dump, engine, work, exit_status);

@@ -2,8 +2,12 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
+
+#include "read/catalog/rank_part_files.h"
+#include "sonde/result.h"
 
 namespace sonde {
 
@@ -11,6 +15,12 @@ namespace sonde {
 // possible the verb reads the dump itself, after a line on stderr. False, with the exit status set: the verb must end.
 // Nothing happens without an engine.
 bool index_ranks(const std::filesystem::path& dump, const std::string& engine, int& exit_status);
+
+// Works on each of the named ranks of a dump; the exit status.
+int work_in_directories(const std::filesystem::path& dump, const std::vector<std::string>& directories,
+                        const std::function<Status(const RanksOfDump&, const RankInDump&)>& work);
+// A line for each; the exit status.
+int print_directories(const Result<std::vector<std::string>>& directories);
 
 // A verb of this program that works on single ranks: `VERB… DUMP --dir RANK… --out DIRECTORY`.
 struct RankWork {

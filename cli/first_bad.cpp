@@ -1,9 +1,12 @@
 #include "ask/first_bad/first_bad.h"
 
+#include <fmt/format.h>
+
 #include <cstring>
 #include <optional>
 #include <string>
 
+#include "ask/first_bad/first_bad_parts.h"
 #include "ask/first_bad/next_config.h"
 #include "dump.h"
 #include "engine.h"
@@ -13,7 +16,10 @@
 #include "face/report/page_link.h"
 #include "face/report/text.h"
 #include "ground/contract/json.h"
+#include "ground/files/brought_files.h"
+#include "ground/files/scratch.h"
 #include "read/index/partial_catalog.h"
+#include "read/index/rank_indices.h"
 #include "verbs.h"
 #include "waiting.h"
 
@@ -63,19 +69,81 @@ std::optional<PartialCatalog> open_source(const FirstBadCommand& options) {
   return std::move(*source);
 }
 
+// The part of a dump that the command line names; it has checked the text.
+FirstBadOptions wanted_of(const FirstBadCommand& options) {
+  FirstBadOptions wanted;
+  wanted.part = {*parse_steps(options.step), options.graph, options.rank, options.request};
+  wanted.trend = !options.no_trend;
+  return wanted;
+}
+
+std::vector<std::string> verb_of(const FirstBadCommand& options) {
+  std::vector<std::string> verb = {"first-bad"};
+  if (!options.step.empty()) verb.insert(verb.end(), {"--step", options.step});
+  if (options.graph) verb.insert(verb.end(), {"--graph", std::to_string(*options.graph)});
+  if (options.rank) verb.insert(verb.end(), {"--rank", std::to_string(*options.rank)});
+  if (!options.request.empty()) verb.insert(verb.end(), {"--request", options.request});
+  return verb;
+}
+
+// Ranks by themselves: the part of the work that goes on anywhere, side by side. Each gets an index, for the verbs that follow.
+int search_by_rank(const FirstBadCommand& options) {
+  const Result<std::vector<RankToIndex>> ranks = ranks_to_index(options.dump, options.dir);
+  const auto is_left = [](const RankToIndex& rank) { return !rank.is_right && !rank.file.empty(); };
+  for (const RankToIndex& rank : ranks ? *ranks : std::vector<RankToIndex>()) {
+    if (is_left(rank) && !indices_are_off()) (void)build_rank_index(rank);  // without one the journal is read
+  }
+  return work_in_directories(options.dump, options.dir, [&](const RanksOfDump& dump, const RankInDump& rank) {
+    return search_into(dump, rank, wanted_of(options), options.out);
+  });
+}
+
+int join_parts(const FirstBadCommand& options, const std::filesystem::path& parts) {
+  Result<SearchedParts> searched = SearchedParts::read(options.dump, wanted_of(options), parts);
+  if (!searched) return status_of(searched.error());
+  if (!options.parts.empty() && searched->searched_here() > 0) {
+    print_notice(fmt::format("sonde: '{}' lacks {} as the dump is now: searched here\n", options.parts,
+                             count_text(searched->searched_here(), "rank")));
+  }
+  report_dump(searched->catalog());
+  int status = kNothingFound;
+  if (!chosen_part(searched->catalog(), options, status)) return status;
+  const FirstBad report = searched->first_bad();
+  return print(options, searched->catalog(), report);
+}
+
+// Lets an engine index and search the ranks. Empty: one process reads the dump; or, with the exit status set, the verb must
+// end.
+std::optional<int> on_engine(const FirstBadCommand& options) {
+  int status = kNothingFound;
+  const Scratch parts;
+  const Result<RanksOfDump> found = ranks_of_dump(options.dump);
+  if (!found || found->ranks.empty() || parts.path().empty() || is_brought(options.dump)) {
+    if (!index_ranks(options.dump, options.engine, status)) return status;
+    return std::nullopt;
+  }
+  RankWork work{verb_of(options), {}, parts.path(), "searching rank"};
+  for (const RankInDump& rank : found->ranks) work.ranks.push_back(rank.directory);
+  if (!work_on_ranks(options.dump, options.engine, work, status)) return status;
+  return join_parts(options, parts.path());
+}
+
 }  // namespace
 
 int first_bad(const FirstBadCommand& options) {
   int status = kNothingFound;
-  if (!index_ranks(options.dump, options.engine, status)) return status;
+  if (!options.dir.empty()) return search_by_rank(options);
+  if (options.stale) return print_directories(ranks_not_searched(options.dump, wanted_of(options), options.parts));
+  if (!options.parts.empty()) return join_parts(options, options.parts);
+  if (!options.engine.empty()) {
+    if (const std::optional<int> done = on_engine(options)) return *done;
+  }
   std::optional<PartialCatalog> source = open_source(options);
   std::optional<Catalog> catalog = source ? std::nullopt : open_dump(options, CatalogQuery(), status);
   if (!source && !catalog) return status;
   const std::optional<DumpPart> part = chosen_part(source ? source->catalog() : *catalog, options, status);
   if (!part) return status;
-  FirstBadOptions wanted;
-  wanted.part = *part;
-  wanted.trend = !options.no_trend;
+  FirstBadOptions wanted = wanted_of(options);
   std::optional<Waiting> waiting("looking for the first bad value");
   wanted.progress = [&](std::size_t step, std::size_t steps) { waiting->now("looking at step", step, steps); };
   if (source) {

@@ -22,7 +22,7 @@ namespace {
 
 // The ranks with these directories; all of them that have no right index where none is named.
 std::optional<std::vector<RankToIndex>> asked_ranks(const IndexCommand& options, int& status) {
-  Result<std::vector<RankToIndex>> ranks = ranks_to_index(options.dump);
+  Result<std::vector<RankToIndex>> ranks = ranks_to_index(options.dump, options.dir);
   if (!ranks) {
     status = status_of(ranks.error());
     return std::nullopt;

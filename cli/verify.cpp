@@ -114,25 +114,13 @@ VerifyOptions question_of(const VerifyCommand& options) { return {options.hashes
 
 // Ranks by themselves: the part of the work that goes on anywhere, side by side.
 int verify_by_rank(const VerifyCommand& options) {
-  const Result<std::vector<RankToVerify>> ranks = ranks_to_verify(options.dump);
-  if (!ranks) return status_of(ranks.error());
-  for (const std::string& directory : options.dir) {
-    const auto rank = std::ranges::find(*ranks, directory, &RankToVerify::directory);
-    if (rank == ranks->end()) {
-      print_error(fmt::format("'{}' has no rank in '{}'", options.dump, directory));
-      return kBadUsage;
-    }
-    if (Status done = verify_into(*rank, question_of(options), options.out); !done) return status_of(done.error());
-  }
-  return kNothingFound;
+  return work_in_directories(options.dump, options.dir, [&](const RanksOfDump&, const RankInDump& rank) {
+    return verify_into(rank, question_of(options), options.out);
+  });
 }
 
 int print_lacking(const VerifyCommand& options) {
-  const Result<std::vector<std::string>> ranks = ranks_without_part(options.dump, question_of(options), options.parts);
-  if (!ranks) return status_of(ranks.error());
-  std::string text;
-  for (const std::string& rank : *ranks) text += rank + "\n";
-  return text.empty() || print_text(text) ? kNothingFound : kUnreadable;
+  return print_directories(ranks_without_part(options.dump, question_of(options), options.parts));
 }
 
 std::vector<std::string> verb_of(const VerifyCommand& options) {
@@ -152,10 +140,10 @@ std::optional<JoinedParts> verify_on_engine(const VerifyCommand& options, int& s
     return std::nullopt;
   }
   const Scratch parts;
-  const Result<std::vector<RankToVerify>> ranks = ranks_to_verify(options.dump);
-  if (ranks && !ranks->empty() && !parts.path().empty()) {
+  const Result<RanksOfDump> found = ranks_of_dump(options.dump);
+  if (found && !found->ranks.empty() && !parts.path().empty()) {
     RankWork work{verb_of(options), {}, parts.path(), "verifying rank"};
-    for (const RankToVerify& rank : *ranks) work.ranks.push_back(rank.directory);
+    for (const RankInDump& rank : found->ranks) work.ranks.push_back(rank.directory);
     if (!work_on_ranks(options.dump, options.engine, work, status)) return std::nullopt;
   }
   // The calls of the ranks are compared in one catalog, from their indices.

@@ -144,7 +144,7 @@ def test_a_killed_process_of_the_local_engine_is_replaced(two, tmp_path):
     dump = grown(two, tmp_path / "dump", 40)
     alone = said(tmp_path, "first-bad", dump, "--json", index="off")
     status, out, error = said_after_a_kill(tmp_path, "first-bad", dump, "--json", "--engine", "local")
-    assert "signal 9 ended the process that was indexing rank rank_" in error
+    assert "signal 9 ended the process that was searching rank rank_" in error
     assert (status, out) == alone[:2]
     assert stale(tmp_path, dump) == []
 

@@ -6,23 +6,15 @@
 #include <set>
 
 #include "ask/first_bad/first_bad_search.h"
-#include "ask/first_bad/next_commands.h"
+#include "ask/first_bad/searched_ranks.h"
 #include "ask/first_bad/thrown_away.h"
-#include "dump/journal/unrecorded.h"
 #include "ground/base/text.h"
 #include "read/catalog/step_graph.h"
-#include "read/catalog/unfinished_runs.h"
 #include "read/operators/collective_call.h"
-#include "read/operators/op_attributes.h"
 #include "read/operators/op_questions.h"
 
 namespace sonde {
 namespace {
-
-constexpr std::size_t kMostFindings = 5;
-constexpr std::size_t kMostHealthy = 200;
-constexpr std::size_t kMostSuspects = 16;
-constexpr std::size_t kMostAsides = 20;
 
 bool any_bad(const CatalogStep& step, HealthReader& health) {
   for (const CatalogOp& op : step.ops) {
@@ -46,101 +38,6 @@ std::string how_of(RootKind kind) {
       return "from outside";
     default:
       return "computed";
-  }
-}
-
-// Adds the recording's own words about the steps and operators that max_overhead, or the host, left out.
-void add_left_out(const CatalogRank& rank, FirstBad& report) {
-  for (const CatalogRun& run : rank.runs) {
-    for (const NoteKind about : {NoteKind::overhead, NoteKind::pynative}) {
-      const auto last = std::find_if(run.notes.rbegin(), run.notes.rend(),
-                                     [&](const std::string& note) { return kind_of_note(note) == about; });
-      if (last != run.notes.rend()) report.notes.push_back(*last);
-    }
-  }
-}
-
-void add_suspect(std::string_view name, FirstBad& report) {
-  if (name.empty() || report.suspects.size() >= kMostSuspects) return;
-  if (std::ranges::find(report.suspects, name) == report.suspects.end()) report.suspects.emplace_back(name);
-}
-
-void add_suspects(const ValueFlow& flow, const Root& root, FirstBad& report) {
-  const FlowOp& op = flow.ops()[root.op];
-  add_suspect(op.op->op_name, report);
-  for (const FlowInput& input : op.inputs) {
-    if (const FlowOp* maker = flow.graph().maker(input)) add_suspect(maker->op->op_name, report);
-  }
-  for (std::size_t i = 1; i < std::min<std::size_t>(root.path.size(), 4); ++i) {
-    add_suspect(flow.ops()[root.path[i]].op->op_name, report);
-  }
-}
-
-void add_path(const ValueFlow& flow, const Root& root, FirstBad& report) {
-  for (const std::uint32_t op : root.path) report.path.emplace_back(flow.ops()[op].op->op_name);
-}
-
-std::string fused_kernels_of(const CatalogOp& op) {
-  const Attribute* found = attribute_of(op, kFusedKernel);
-  return found != nullptr ? found->text : "";
-}
-
-Finding with_code(RankSearch& search, const Root& root, SourceTexts& sources) {
-  Finding finding = finding_of(search, root);
-  const CatalogOp& op = *search.flow().ops()[root.op].op;
-  finding.code = code_of(op, sources);
-  if (const std::string kernels = fused_kernels_of(op); !kernels.empty()) {
-    finding.evidence.push_back("in the compiled code it is part of " + kernels);
-  }
-  if (const std::string caller = caller_of(op); !caller.empty()) {
-    finding.evidence.push_back("it is called by " + caller);
-  }
-  return finding;
-}
-
-// The answer, and the other errors in its step.
-void add_findings(RankSearch& search, const RankVerdict& verdict, FirstBad& report) {
-  SourceTexts sources = sources_of(search.rank());
-  for (const Root& root : search.roots()) {
-    if (report.findings.size() >= kMostFindings) break;
-    Finding finding = with_code(search, root, sources);
-    // One write of memory is visible in many places.
-    const bool again = !report.findings.empty() && finding.kind == WrongKind::memory_overwritten &&
-                       report.findings.front().kind == finding.kind;
-    if (!again) report.findings.push_back(std::move(finding));
-  }
-  Finding& first = report.findings.front();
-  first.tags.insert(first.tags.end(), verdict.tags.begin(), verdict.tags.end());
-  first.evidence.insert(first.evidence.end(), verdict.evidence.begin(), verdict.evidence.end());
-  const Root& root = search.roots().front();
-  if (search.made_as_in_next()) {
-    const FlowOp& reader = search.flow().ops()[search.roots()[1].op];
-    first.evidence.push_back(fmt::format(
-        "{} reads equal data that was made before the first step and is not in the dump; it reads the output of this "
-        "operator in the next step",
-        reader.op->op_name));
-  }
-  add_path(search.flow(), root, report);
-  add_suspects(search.flow(), root, report);
-  report.reaches = search.later() ? search.later()->reaches : reaches_of(search, root);
-  if (const auto& later = search.later()) {
-    first.evidence.push_back(later->line);
-    for (const std::string& name : later->path) {
-      if (report.path.back() != name) report.path.push_back(name);
-    }
-  }
-}
-
-// Ranks may go wrong by themselves, each in its own data.
-void add_other_ranks(std::vector<std::unique_ptr<RankSearch>>& searches, const RankSearch& first,
-                     const StepOrder& order, FirstBad& report) {
-  report.by_rank.push_back(report.findings.front());
-  for (const std::unique_ptr<RankSearch>& search : searches) {
-    if (search.get() == &first) continue;
-    const Root* root = own_root(*search, first, order);
-    if (root == nullptr) continue;
-    SourceTexts sources = sources_of(search->rank());
-    report.by_rank.push_back(with_code(*search, *root, sources));
   }
 }
 
@@ -181,12 +78,13 @@ void add_place(HealthyInfinity& healthy, const CatalogRank& rank, StepId step) {
 RankSearch::RankSearch(const CatalogRank& rank, std::size_t number, const FirstBadOptions& options)
     : rank_(rank), number_(number), options_(options), settings_(settings_of(rank)), health_(rank, options.threads) {}
 
-void RankSearch::run(FirstBad& report) {
+void RankSearch::run(RankFacts& facts) {
   for (std::size_t step = 0; step < rank_.steps.size(); ++step) {
     if (!options_.part.takes(rank_.steps[step])) continue;
     if (options_.progress) options_.progress(step + 1, rank_.steps.size());
-    if (look_at(step, report)) break;
+    if (look_at(step, facts)) break;
   }
+  FirstBad& report = facts.report;
   report.looked_at.files_read += health_.files_read();
   for (const CatalogProblem& problem : health_.problems()) report.problems.push_back({problem.path, problem.message});
 }
@@ -228,7 +126,8 @@ std::unique_ptr<ValueFlow> RankSearch::flow_of(std::size_t index) {
   return std::make_unique<ValueFlow>(rank_, index, health_, options);
 }
 
-bool RankSearch::look_at(std::size_t index, FirstBad& report) {
+bool RankSearch::look_at(std::size_t index, RankFacts& facts) {
+  FirstBad& report = facts.report;
   const CatalogStep& step = rank_.steps[index];
   if (is_known_fine(step)) {
     if (step.id.graph == 0) skips_ = {};
@@ -264,7 +163,7 @@ bool RankSearch::look_at(std::size_t index, FirstBad& report) {
         rank_.rank);
     if (std::ranges::find(report.notes, note) == report.notes.end()) report.notes.push_back(note);
   }
-  note_healthy(*flow, step, report);
+  note_healthy(*flow, step, facts);
   roots_ = distinct(flow->roots().roots());
   step_ = index;
   flow_ = std::move(flow);
@@ -392,8 +291,9 @@ void RankSearch::find_maker_of_data() {
   made_as_in_next_ = true;
 }
 
-void RankSearch::note_healthy(const ValueFlow& flow, const CatalogStep& step, FirstBad& report) {
+void RankSearch::note_healthy(const ValueFlow& flow, const CatalogStep& step, RankFacts& facts) {
   SourceTexts sources = sources_of(rank_);
+  std::vector<HealthyInfinity>& all = facts.report.healthy;
   for (const Root& root : flow.roots().healthy()) {
     const FlowOp& op = flow.ops()[root.op];
     if (root.tensor == nullptr || op.nature.uninitialised) continue;
@@ -402,96 +302,33 @@ void RankSearch::note_healthy(const ValueFlow& flow, const CatalogStep& step, Fi
     const auto is_same = [&](const Root& other) { return other.value == root.value && !other.aside; };
     if (std::ranges::any_of(flow.roots().roots(), is_same)) continue;
     FindingTensor tensor = finding_tensor(rank_, *op.op, *root.tensor);
-    if (const KnownStatistics* known = health_.statistics(*root.tensor)) tensor.statistics = *known;
-    const auto known_one = std::ranges::find_if(report.healthy, [&](const HealthyInfinity& other) {
-      return other.tensor.op_name == tensor.op_name && other.tensor.side == tensor.side &&
-             other.tensor.slot == tensor.slot;
-    });
-    if (known_one != report.healthy.end()) {
-      add_place(*known_one, rank_, step.id);
+    if (const KnownStatistics* statistics = health_.statistics(*root.tensor)) tensor.statistics = *statistics;
+    const auto [known, is_new] = healthy_.try_emplace(slot_of(tensor), all.size());
+    if (!is_new) {
+      ++facts.healthy_times[known->second];
+      add_place(all[known->second], rank_, step.id);
       continue;
     }
-    if (report.healthy.size() >= kMostHealthy) {
-      ++report.healthy_left_out;
+    const bool is_shown = all.size() < kMostHealthy;
+    HealthyInfinity& healthy = all.emplace_back();
+    facts.healthy_times.push_back(1);
+    add_place(healthy, rank_, step.id);
+    if (!is_shown) {
+      healthy.tensor.op_name = tensor.op_name;
+      healthy.tensor.side = tensor.side;
+      healthy.tensor.slot = tensor.slot;
       continue;
     }
-    HealthyInfinity& healthy = report.healthy.emplace_back();
     healthy.tensor = std::move(tensor);
     healthy.rank = rank_.rank;
     healthy.graph = step.id.graph;
     healthy.step = step.id.number;
-    add_place(healthy, rank_, step.id);
     healthy.code = code_of(*op.op, sources, 0);
     healthy.how = how_of(root.kind);
     for (const std::uint32_t absorber : root.absorbed_by) {
       healthy.absorbed_by.emplace_back(flow.ops()[absorber].op->op_name);
     }
   }
-}
-
-FirstBad first_bad(const Catalog& catalog, const FirstBadOptions& options) {
-  FirstBad report;
-  std::vector<std::unique_ptr<RankSearch>> searches;
-  for (std::size_t number = 0; number < catalog.ranks.size(); ++number) {
-    const CatalogRank& rank = catalog.ranks[number];
-    if (!options.part.takes(rank)) continue;
-    ++report.looked_at.ranks;
-    searches.push_back(std::make_unique<RankSearch>(rank, number, options));
-    searches.back()->run(report);
-    add_left_out(rank, report);
-    report.only_overflows = report.only_overflows || searches.back()->settings().only_overflows;
-  }
-  const bool any = std::ranges::any_of(searches, [](const auto& search) { return search->found(); });
-  std::uint64_t not_read = 0, trial_ops = 0;
-  RankSearch::ThrownAway thrown_away;
-  for (const auto& search : searches) {
-    not_read += search->tensors_not_read();
-    trial_ops += search->trial_ops();
-    const RankSearch::ThrownAway& one = search->thrown_away();
-    thrown_away.results += one.results;
-    thrown_away.steps += one.steps;
-    if (thrown_away.first.empty()) thrown_away.first = one.first;
-  }
-  if (thrown_away.results > 0) {
-    report.notes.push_back(fmt::format(
-        "{} with NaN or infinities, in {} without gradients before the others, {} used by no operator: not judged; the "
-        "first is {}",
-        count_text(thrown_away.results, "result"), count_text(thrown_away.steps, "run"),
-        thrown_away.results == 1 ? "is" : "are", thrown_away.first));
-  }
-  if (trial_ops > 0) {
-    report.notes.push_back(fmt::format("{} of a trial run were not judged: the host throws their results away",
-                                       count_text(trial_ops, "operator")));
-  }
-  if (not_read > 0) {
-    report.notes.push_back(
-        fmt::format("{} tensors were not read, by max_overhead: it is not known whether they hold a "
-                    "NaN or infinity",
-                    not_read));
-  }
-  // Steps after the end of the recording are not in the dump.
-  report.unfinished = unfinished_runs(catalog, options.part);
-  const bool ended_early = any_ended_early(report.unfinished);
-  const bool all_ran_compiled =
-      std::ranges::none_of(searches, [](const auto& search) { return ran_in_pynative_mode(search->rank()); });
-  report.complete = !catalog.has_lost() && ((!ended_early && all_ran_compiled) || any) && report.problems.empty() &&
-                    (not_read == 0 || any) && (report.looked_at.tensors > 0 || report.only_overflows);
-  if (!any) return report;
-  std::vector<const CatalogRank*> ranks;
-  for (const auto& search : searches) ranks.push_back(&search->rank());
-  const StepOrder order(ranks);
-  const RankVerdict verdict = first_rank(searches, order);
-  RankSearch& first = *searches[verdict.first];
-  first.leave_out(verdict.received);
-  add_findings(first, verdict, report);
-  add_other_ranks(searches, first, order, report);
-  if (options.trend) {
-    SourceTexts sources = sources_of(first.rank());
-    report.growth = growth_before(first, sources);
-  }
-  report.first = report.findings.front();
-  report.next_commands = next_commands(catalog, report);
-  return report;
 }
 
 }  // namespace sonde

@@ -2,15 +2,16 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "ask/first_bad/first_bad.h"
+#include "ask/first_bad/rank_facts.h"
 #include "ask/first_bad/value_flow.h"
 #include "read/catalog/catalog.h"
-#include "read/catalog/step_order.h"
 #include "read/index/partial_catalog.h"
 #include "read/measure/health.h"
 
@@ -22,8 +23,8 @@ class RankSearch {
   // `number`: the place of the rank in the catalog.
   RankSearch(const CatalogRank& rank, std::size_t number, const FirstBadOptions& options);
 
-  // Fills in the searched, healthy and expected items. Stops after the step with the first finding.
-  void run(FirstBad& report);
+  // Fills in the report of the facts. Stops after the step with the first finding.
+  void run(RankFacts& facts);
 
   bool found() const { return flow_ != nullptr; }
   const CatalogRank& rank() const { return rank_; }
@@ -37,11 +38,6 @@ class RankSearch {
   HealthReader& health() { return health_; }
   std::uint64_t tensors_not_read() const { return tensors_not_read_; }  // by max_overhead
   std::uint64_t trial_ops() const { return trial_ops_; }                // whose results the host threw away
-  // Bad results that the program throws away.
-  struct ThrownAway {
-    std::uint64_t results = 0, steps = 0;
-    std::string first;  // the operator that made the first one, with its line
-  };
   const ThrownAway& thrown_away() const { return thrown_away_; }
   const DumpSettings& settings() const { return settings_; }
   // The input of the first root comes from outside, and the second root makes it for the next step.
@@ -68,12 +64,12 @@ class RankSearch {
   bool is_stuck() const;  // a smaller scale should have helped by now
 
  private:
-  bool look_at(std::size_t step, FirstBad& report);
+  bool look_at(std::size_t step, RankFacts& facts);
   void note_asides(FirstBad& report);
   void leave_out_thrown_away();
   void find_maker_of_data();
   void follow_into_earlier_step(FirstBad& report);
-  void note_healthy(const ValueFlow& flow, const CatalogStep& step, FirstBad& report);
+  void note_healthy(const ValueFlow& flow, const CatalogStep& step, RankFacts& facts);
   const LossPlaces& losses();
   std::unique_ptr<ValueFlow> flow_of(std::size_t index);
   void count_skips(const ValueFlow& flow, const CatalogStep& step);
@@ -82,7 +78,7 @@ class RankSearch {
 
   const CatalogRank& rank_;
   std::size_t number_;
-  const FirstBadOptions& options_;
+  const FirstBadOptions options_;
   DumpSettings settings_;
   HealthReader health_;
   std::unique_ptr<ValueFlow> flow_;
@@ -95,6 +91,7 @@ class RankSearch {
   std::optional<Later> later_;
   std::uint64_t tensors_not_read_ = 0, trial_ops_ = 0;
   ThrownAway thrown_away_;
+  std::map<HealthySlot, std::size_t> healthy_;  // into the healthy ones of the report
 };
 
 // Operators of the rank that MindSpore ran one by one are not in the dump.
@@ -103,23 +100,11 @@ bool ran_in_pynative_mode(const CatalogRank& rank);
 // Why no loss scale removes an infinity that made the scaler skip the step; empty: a smaller one does, or nobody knows.
 std::string why_no_scale_helps(RankSearch& search, const Root& root);
 
-// The text for one root.
+// The text for one root; with the lines of code around it.
 Finding finding_of(RankSearch& search, const Root& root);
+Finding finding_with_code(RankSearch& search, const Root& root, SourceTexts& sources);
 // "the loss", "a gradient", "a parameter": the data that the root reaches.
 std::string reaches_of(RankSearch& search, const Root& root);
-
-// Compares the ranks of one run. `searches` are those of all ranks. Returns the index of the rank that was bad first,
-// and adds to its finding how it spread.
-struct RankVerdict {
-  std::size_t first = 0;              // into searches
-  std::vector<std::string> evidence;  // lines for the finding
-  std::vector<std::string> tags;
-  std::vector<std::uint32_t> received;  // ops of that rank: later roots that another rank gave to a collective
-};
-RankVerdict first_rank(std::vector<std::unique_ptr<RankSearch>>& searches, const StepOrder& order);
-// The first root of another rank that its own operators caused; null: all of its roots came from the rank that was bad
-// first.
-const Root* own_root(RankSearch& search, const RankSearch& first, const StepOrder& order);
 
 std::optional<Growth> growth_before(RankSearch& search, SourceTexts& sources);
 

@@ -12,6 +12,7 @@
 
 #include "ground/base/shape.h"
 #include "ground/base/text.h"
+#include "read/catalog/rank_parts.h"
 #include "read/operators/collective_call.h"
 #include "sonde/dtype.h"
 
@@ -20,7 +21,8 @@ namespace {
 
 struct RankCall {
   StepId step;
-  CollectiveCall call;
+  CollectiveCall call;                               // without the ranks of its group
+  const std::vector<std::int64_t>* group = nullptr;  // these ranks
 };
 
 // A group that was destroyed and made again counts from 1 again: which group of the name, and the number in it.
@@ -126,7 +128,10 @@ class CallsVerifier {
         Meeting& meeting = meetings_[place_of(call, rank.rank)];
         std::vector<RankCalls>& side = call.way == CollectiveWay::receive ? meeting.receivers : meeting.ranks;
         if (side.empty() || side.back().rank != &rank) side.push_back({&rank, {}, {}});
-        side.back().calls.push_back({step.id, std::move(call)});
+        // A thousand ranks in a group, each with a hundred calls: their list is there once.
+        const std::vector<std::int64_t>* const group = &*groups_.insert(std::exchange(call.ranks, {})).first;
+        call.group = {};
+        side.back().calls.push_back({step.id, std::move(call), group});
       }
     }
     if (unnamed == 0) return;
@@ -210,7 +215,7 @@ class CallsVerifier {
     for (const RankCalls& one : ranks) {
       const RankCall* call = one.at(number);
       if (call == nullptr || call->call.complete || call->call.way == CollectiveWay::send) continue;
-      const std::vector<const CatalogRank*> late = absent(call->call, ranks, number);
+      const std::vector<const CatalogRank*> late = absent(*call, ranks, number);
       for (const CatalogRank* rank : late) {
         add(*rank, call->step,
             fmt::format("rank {} did not arrive at call {} of {}, where rank {} waits ({}); {}", rank->rank,
@@ -222,14 +227,16 @@ class CallsVerifier {
   }
 
   // Members of the group in the dump whose calls end before this number.
-  std::vector<const CatalogRank*> absent(const CollectiveCall& call, const std::vector<RankCalls>& ranks,
+  std::vector<const CatalogRank*> absent(const RankCall& one, const std::vector<RankCalls>& ranks,
                                          CallNumber number) const {
+    const CollectiveCall& call = one.call;
+    const std::vector<std::int64_t>& group = *one.group;
     std::vector<const CatalogRank*> found;
     for (const CatalogRank* rank : ranks_) {
       const auto its_number = static_cast<std::int64_t>(rank->rank);
       const auto its = std::ranges::find(ranks, rank, &RankCalls::rank);
       const bool calls = its != ranks.end();
-      const bool is_listed = call.ranks.empty() ? calls : std::ranges::find(call.ranks, its_number) != call.ranks.end();
+      const bool is_listed = group.empty() ? calls : std::ranges::find(group, its_number) != group.end();
       const bool is_member = call.way == CollectiveWay::all ? is_listed : call.peer == its_number;
       if (is_member && (!calls || its->ends_before(number))) found.push_back(rank);
     }
@@ -263,9 +270,67 @@ class CallsVerifier {
   std::vector<const CatalogRank*> ranks_;
   std::map<std::string, Meeting> meetings_;
   std::set<std::int64_t> members_;  // of the groups that are called
+  std::set<std::vector<std::int64_t>> groups_;
 };
 
 }  // namespace
+
+// As far as collective_calls() and the messages need it.
+CatalogOp CallsOfRanks::kept(const CatalogOp& op) {
+  CatalogOp call;
+  call.is_parameter = op.is_parameter;
+  call.op_name = calls_.texts->keep(op.op_name);
+  call.op_type = calls_.texts->keep(op.op_type);
+  call.source_file = calls_.texts->keep(op.source_file);
+  call.line = op.line;
+  call.call_number = op.call_number;
+  if (op.attributes != nullptr) {
+    const auto [at, is_new] = of_rank_.try_emplace(op.attributes);
+    if (is_new) at->second = &attributes_.emplace_back(*op.attributes);
+    call.attributes = at->second;
+  }
+  bool has_input = false, has_output = false, is_complete = false;
+  for (const CatalogTensor& tensor : op.tensors) {
+    const bool is_first = !std::exchange(tensor.is_input ? has_input : has_output, true);
+    const bool completes = !tensor.is_input && tensor.recorded() && !is_complete;
+    if (!is_first && !completes) continue;
+    is_complete = is_complete || completes;
+    CatalogTensor& slot = call.tensors.emplace_back();
+    static_cast<TensorMeta&>(slot) = tensor;
+    if (tensor.recorded()) slot.statistics.emplace();
+  }
+  return call;
+}
+
+void CallsOfRanks::add(const Catalog& one) {
+  of_rank_.clear();
+  for (const CatalogRank& from : one.ranks) {
+    std::set<const CatalogOp*> last;
+    for (std::size_t run = 0; run < from.runs.size(); ++run) last.insert(last_op(from, run));
+    CatalogRank& rank = calls_.ranks.emplace_back();
+    rank.rank = from.rank;
+    rank.directory = from.directory;
+    rank.metadata = from.metadata;
+    rank.has_journal = from.has_journal;
+    rank.runs.resize(from.runs.size());
+    for (const CatalogStep& of_rank : from.steps) {
+      std::set<const CatalogOp*> chosen;
+      for (const CollectiveCall& call : collective_calls(of_rank)) chosen.insert(call.op);
+      CatalogStep& step = rank.steps.emplace_back();
+      step.run = of_rank.run;
+      step.id = of_rank.id;
+      for (const CatalogOp& op : of_rank.ops) {
+        if (chosen.contains(&op) || last.contains(&op)) step.ops.push_back(kept(op));
+      }
+    }
+  }
+}
+
+void CallsOfRanks::verify(const std::filesystem::path& real_dump, Verification& report) && {
+  name_joined_dumps(real_dump, calls_);
+  std::ranges::stable_sort(calls_.ranks, {}, &CatalogRank::rank);
+  verify_calls_of_ranks(calls_, report);
+}
 
 void verify_calls_of_ranks(const Catalog& catalog, Verification& report) {
   report.collectives = 0;

@@ -528,7 +528,10 @@ void add_problems(const std::vector<CatalogProblem>& problems, Verification& rep
 }
 
 VerifiedAlone verify_rank(const JournalPlace& place, const VerifyOptions& options) {
-  const Catalog catalog = open_rank(place);
+  return verify_rank(open_rank(place), options);
+}
+
+VerifiedAlone verify_rank(const Catalog& catalog, const VerifyOptions& options) {
   VerifiedAlone alone;
   add_problems(catalog.problems, alone.report);
   alone.problems = alone.report.issues.size();

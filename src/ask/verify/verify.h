@@ -24,7 +24,7 @@ struct VerifyOptions {
   bool ranks = false;
 };
 
-// Fails like open_catalog. Holds one rank after the other in memory, where the dump can be read so and `ranks` is not asked.
+// Fails like open_catalog. Holds one rank after the other in memory, where the dump can be read so.
 Result<Verification> verify_dump(const std::filesystem::path& path, const VerifyOptions& options = {});
 
 // The same with the catalog of the whole dump in memory.
@@ -36,6 +36,7 @@ struct VerifiedAlone {
   std::size_t problems = 0;  // the first issues: of a whole dump those of all ranks come before the others
 };
 VerifiedAlone verify_rank(const JournalPlace& place, const VerifyOptions& options);
+VerifiedAlone verify_rank(const Catalog& one, const VerifyOptions& options);  // open_rank() of it
 
 // Problems of reading a dump, as issues.
 void add_problems(const std::vector<CatalogProblem>& problems, Verification& report);

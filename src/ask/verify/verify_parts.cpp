@@ -1,85 +1,40 @@
 #include "ask/verify/verify_parts.h"
 
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cctype>
-#include <cerrno>
-#include <cstdint>
 #include <iterator>
 #include <optional>
 #include <set>
-#include <system_error>
 #include <utility>
 
 #include "ask/verify/rank_calls.h"
-#include "dump/layout/side_names.h"
 #include "ground/base/json.h"
 #include "ground/contract/json.h"
 #include "ground/contract/read_json.h"
-#include "ground/files/files.h"
-#include "ground/files/mapped_file.h"
 #include "ground/files/packed_path.h"
 #include "read/catalog/rank_parts.h"
 #include "read/index/index.h"
+#include "read/index/rank_indices.h"
 
 namespace sonde {
 namespace {
 
 namespace fs = std::filesystem;
 
-// The directory of the rank, in letters that every file system takes.
-std::string part_name(const std::string& directory) {
-  std::string name;
-  for (const char c : directory) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool is_plain = std::isalnum(byte) != 0 || c == '_' || c == '-' || c == '.';
-    name += is_plain ? std::string(1, c) : fmt::format("%{:02x}", byte);
-  }
-  return name + ".part";
+Json key_of(const RankInDump& rank, const VerifyOptions& options) {
+  return part_key(rank, {{"verb", "verify"},
+                         {"hashes", options.hashes},
+                         {"ranks", options.ranks},
+                         {"rank", options.rank ? Json(*options.rank) : Json()}});
 }
 
-// The facts that a part depends on: it is of no use for another question, by another version, or when the rank has changed.
-Json key_of(const RankToVerify& rank, const VerifyOptions& options) {
-  struct stat status {};
-  const bool is_there = ::stat(journal_in(rank.place.metadata).c_str(), &status) == 0;
-  const std::int64_t changed = is_there ? status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec : -1;
-  return {{"sonde", SONDE_VERSION},
-          {"directory", rank.directory},
-          {"hashes", options.hashes},
-          {"ranks", options.ranks},
-          {"rank", options.rank ? Json(*options.rank) : Json()},
-          {"journal_bytes", is_there ? status.st_size : -1},
-          {"journal_changed", changed}};
-}
-
-// Under its name once it is complete.
-Status write_part(const fs::path& file, const std::vector<std::uint8_t>& bytes) {
-  fs::path aside = file;
-  aside.replace_filename(fmt::format(".{}.{}.partial", file.filename().string(), ::getpid()));
-  const Fd out(::open(aside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
-  int error = out ? write_all(out.get(), bytes.data(), bytes.size()) : errno;
-  if (error == 0 && ::rename(aside.c_str(), file.c_str()) != 0) error = errno;
-  if (error == 0) return {};
-  ::unlink(aside.c_str());
-  return io_error("write", file, error);
-}
-
-std::optional<VerifiedAlone> read_part(const fs::path& file, const Json& key) {
-  const Result<std::string> bytes = read_whole_file(file);
-  if (!bytes) return std::nullopt;
-  // CBOR, since paths have any bytes, and JSON's texts do not.
-  const Json part = Json::from_cbor(*bytes, true, false);
-  if (!part.is_object() || !part.contains("key") || part["key"] != key) return std::nullopt;
-  if (!part.contains("problems") || !part["problems"].is_number_unsigned() || !part.contains("report")) {
+std::optional<VerifiedAlone> read_alone(const fs::path& parts, const RankInDump& rank, const VerifyOptions& options) {
+  const std::optional<Json> part = read_part(parts, rank, key_of(rank, options));
+  if (!part || !part->contains("problems") || !(*part)["problems"].is_number_unsigned() || !part->contains("report")) {
     return std::nullopt;
   }
-  Result<Read<Verification>> report = read_json<Verification>(part["report"]);
+  Result<Read<Verification>> report = read_json<Verification>((*part)["report"]);
   if (!report) return std::nullopt;
-  VerifiedAlone alone{std::move(report->answer), part["problems"].get<std::size_t>()};
+  VerifiedAlone alone{std::move(report->answer), (*part)["problems"].get<std::size_t>()};
   return alone.problems <= alone.report.issues.size() ? std::optional(std::move(alone)) : std::nullopt;
 }
 
@@ -89,11 +44,21 @@ bool is_known_pack(const Issue& issue, const std::set<fs::path>& known) {
          (issue.kind == IssueKind::damaged || issue.kind == IssueKind::cut_off);
 }
 
+// From its index, where it has one.
+Catalog rank_of_index(const fs::path& root, const JournalPlace& place) {
+  if (!indices_are_off()) {
+    Result<RankIndices> index = RankIndices::open_rank(root, place);
+    Result<Catalog> catalog = index ? index->load() : index.error();
+    if (catalog) return std::move(*catalog);
+  }
+  return open_rank(place);
+}
+
 class Joining {
  public:
   explicit Joining(std::vector<CatalogProblem> problems) { add_problems(problems, report_); }
 
-  void add(const RankToVerify& rank, VerifiedAlone alone) {
+  void add(const RankInDump& rank, VerifiedAlone alone) {
     CatalogRank& frame = frames_.ranks.emplace_back();
     const bool is_asked = !alone.report.ranks.empty();
     frame.directory = rank.place.directory;
@@ -138,49 +103,21 @@ class Joining {
   std::vector<Verification> alone_;
 };
 
-struct RanksOfDump {
-  fs::path root;  // the dump without links
-  std::vector<RankToVerify> ranks;
-  std::vector<CatalogProblem> problems;  // of looking for them
-};
-
-Result<RanksOfDump> ranks_of_dump(const fs::path& dump) {
-  std::error_code error;
-  RanksOfDump found{fs::canonical(dump, error), {}, {}};
-  if (error) return Error{ErrorCode::not_found, "cannot open dump '" + dump.string() + "': " + error.message()};
-  RankPlaces places = rank_places(found.root);
-  for (JournalPlace& place : places.journals) {
-    std::string directory = place.metadata.parent_path().lexically_relative(found.root).native();
-    found.ranks.push_back({std::move(directory), std::move(place)});
-  }
-  found.problems = std::move(places.problems);
-  return found;
-}
-
 }  // namespace
 
-Result<std::vector<RankToVerify>> ranks_to_verify(const fs::path& dump) {
-  Result<RanksOfDump> found = ranks_of_dump(dump);
-  if (!found) return found.error();
-  return std::move(found->ranks);
-}
-
-Status verify_into(const RankToVerify& rank, const VerifyOptions& options, const fs::path& parts) {
-  if (Status made = make_directories(parts); !made) return made;
+Status verify_into(const RankInDump& rank, const VerifyOptions& options, const fs::path& parts) {
   const Json key = key_of(rank, options);  // before it is read
   const VerifiedAlone alone = verify_rank(rank.place, options);
-  const Json part = {{"key", key}, {"problems", alone.problems}, {"report", document_of(alone.report)}};
-  return write_part(parts / part_name(rank.directory), Json::to_cbor(part));
+  return write_part(parts, rank, key, {{"problems", alone.problems}, {"report", document_of(alone.report)}});
 }
 
 Result<std::vector<std::string>> ranks_without_part(const fs::path& dump, const VerifyOptions& options,
                                                     const fs::path& parts) {
-  Result<std::vector<RankToVerify>> ranks = ranks_to_verify(dump);
-  if (!ranks) return ranks.error();
+  const Result<RanksOfDump> found = ranks_of_dump(dump);
+  if (!found) return found.error();
   std::vector<std::string> lacking;
-  for (RankToVerify& rank : *ranks) {
-    const bool has_part = read_part(parts / part_name(rank.directory), key_of(rank, options)).has_value();
-    if (!has_part) lacking.push_back(std::move(rank.directory));
+  for (const RankInDump& rank : found->ranks) {
+    if (!read_alone(parts, rank, options)) lacking.push_back(rank.directory);
   }
   return lacking;
 }
@@ -195,23 +132,26 @@ Result<JoinedParts> join_parts(const fs::path& dump, const VerifyOptions& option
     return joined;
   }
   Joining joining(std::move(found->problems));
-  for (const RankToVerify& rank : found->ranks) {
+  CallsOfRanks calls;
+  for (const RankInDump& rank : found->ranks) {
     std::optional<VerifiedAlone> part;
-    if (!parts.empty()) part = read_part(parts / part_name(rank.directory), key_of(rank, options));
-    if (!part) ++joined.verified_here;
-    joining.add(rank, part ? std::move(*part) : verify_rank(rank.place, options));
+    if (!parts.empty()) part = read_alone(parts, rank, options);
+    if (!part) {
+      ++joined.verified_here;
+      const Catalog catalog = open_rank(rank.place);
+      if (options.ranks) calls.add(catalog);
+      part = verify_rank(catalog, options);
+    } else if (options.ranks) {
+      calls.add(rank_of_index(found->root, rank.place));
+    }
+    joining.add(rank, std::move(*part));
   }
   joined.report = std::move(joining).joined(found->root);
-  if (options.ranks) {
-    const Result<Catalog> catalog = open_catalog(dump, CatalogQuery());  // from indices, where there are some
-    if (!catalog) return catalog.error();
-    verify_calls_of_ranks(*catalog, joined.report);
-  }
+  if (options.ranks) std::move(calls).verify(found->root, joined.report);
   return joined;
 }
 
 Result<Verification> verify_dump(const fs::path& path, const VerifyOptions& options) {
-  if (options.ranks) return verify_whole(path, options);
   Result<JoinedParts> joined = join_parts(path, options, {});
   if (!joined) return joined.error();
   return std::move(joined->report);

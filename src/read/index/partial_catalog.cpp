@@ -13,7 +13,7 @@ PartialCatalog::PartialCatalog(std::unique_ptr<Index> index, std::unique_ptr<Ran
     : index_(std::move(index)),
       ranks_(std::move(ranks)),
       catalog_(std::make_unique<Catalog>(std::move(catalog))),
-      owners_(std::make_shared<std::vector<std::shared_ptr<const void>>>()),
+      owners_(std::make_shared<std::multimap<std::size_t, std::shared_ptr<const void>>>()),
       steps_(catalog_->ranks.size()) {
   catalog_->owner = owners_;
 }
@@ -24,18 +24,28 @@ Result<PartialCatalog> PartialCatalog::open(const std::filesystem::path& dump) {
   Result<Index> index = Index::open(dump);
   if (!index) {
     Result<RankIndices> ranks = RankIndices::open(dump);
-    if (!ranks) return index.error();
-    Result<Catalog> catalog = ranks->load(query);
-    if (!catalog) return catalog.error();
-    return PartialCatalog(nullptr, std::make_unique<RankIndices>(std::move(*ranks)), std::move(*catalog));
+    return ranks ? of_ranks(std::move(ranks)) : index.error();
   }
   Result<Catalog> catalog = index->load(query);
   if (!catalog) return catalog.error();
   PartialCatalog partial(std::make_unique<Index>(std::move(*index)), nullptr, std::move(*catalog));
   Database& database = partial.index_->database();
   if (Status found = partial.find_steps(database, 0, partial.steps_.size()); !found) return found.error();
-  if (Status ready = partial.open_rows(database, partial.opened_[0]); !ready) return ready.error();
+  if (Status ready = partial.open_rows(database, 0, partial.opened_[0]); !ready) return ready.error();
   return partial;
+}
+
+Result<PartialCatalog> PartialCatalog::open_rank(const std::filesystem::path& root, const JournalPlace& place) {
+  return of_ranks(RankIndices::open_rank(root, place));
+}
+
+Result<PartialCatalog> PartialCatalog::of_ranks(Result<RankIndices> ranks) {
+  if (!ranks) return ranks.error();
+  CatalogQuery query;
+  query.with_ops = false;
+  Result<Catalog> catalog = ranks->load(query);
+  if (!catalog) return catalog.error();
+  return PartialCatalog(nullptr, std::make_unique<RankIndices>(std::move(*ranks)), std::move(*catalog));
 }
 
 // The steps of a rank are in the order of their ids.
@@ -53,9 +63,9 @@ Status PartialCatalog::find_steps(Database& database, std::size_t first_rank, st
   return {};
 }
 
-Status PartialCatalog::open_rows(Database& database, Rows& opened) {
+Status PartialCatalog::open_rows(Database& database, std::size_t rank, Rows& opened) {
   opened.rows = std::make_unique<IndexRows>(database, *catalog_->texts);
-  owners_->push_back(opened.rows->owner());
+  owners_->emplace(rank, opened.rows->owner());
   return opened.rows->prepare();
 }
 
@@ -80,7 +90,7 @@ IndexRows* PartialCatalog::rows_of(std::size_t rank) {
   Rows opened;
   opened.own = std::make_unique<Database>(std::move(*database));
   Status ready = steps_[rank].empty() ? find_steps(*opened.own, rank, 1) : Status();
-  if (ready) ready = open_rows(*opened.own, opened);
+  if (ready) ready = open_rows(*opened.own, rank, opened);
   if (!ready) {
     failure_ = ready;
     return nullptr;
@@ -97,10 +107,29 @@ void PartialCatalog::read_ops(std::size_t rank, std::size_t step) {
   found->read_ops(rows.first_op, rows.end_op, catalog_->ranks[rank].steps[step].ops);
 }
 
+void PartialCatalog::release(std::size_t rank) {
+  std::vector<CatalogStep>& steps = catalog_->ranks[rank].steps;
+  for (std::size_t step = 0; step < steps_[rank].size(); ++step) {
+    steps[step].ops = {};
+    steps_[rank][step].is_read = false;
+  }
+  if (index_) return;
+  if (const auto found = opened_.find(rank); found != opened_.end()) {
+    if (Status read = found->second.rows->check(); !read) failure_ = read;
+    opened_.erase(found);
+  }
+  owners_->erase(rank);
+}
+
 void PartialCatalog::each_output(std::size_t rank, std::size_t step,
                                  const std::function<void(const OutputSize&)>& take) {
   IndexRows* const found = rows_of(rank);
   if (found != nullptr) found->each_output(steps_[rank][step].first_op, steps_[rank][step].end_op, take);
+}
+
+Result<Catalog> PartialCatalog::load_rank(std::size_t rank, const CatalogQuery& query) {
+  if (rows_of(rank) == nullptr) return failure_.error();
+  return ranks_->load_rank(rank, *opened_.at(rank).own, query);
 }
 
 Result<Catalog> PartialCatalog::with_makers(std::size_t rank,
@@ -109,7 +138,7 @@ Result<Catalog> PartialCatalog::with_makers(std::size_t rank,
   query.rank = catalog_->ranks[rank].rank;
   query.ops = [&accepts](std::string_view, std::string_view op_type) { return accepts(op_type); };
   query.with_makers = true;
-  Result<Catalog> catalog = index_ ? index_->load(query) : ranks_->load_rank(rank, query);
+  Result<Catalog> catalog = index_ ? index_->load(query) : load_rank(rank, query);
   if (!catalog) {
     failure_ = catalog.error();
   } else if (ranks_) {  // it has its place among others

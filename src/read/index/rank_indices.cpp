@@ -95,6 +95,15 @@ Result<RankIndices> RankIndices::open(const fs::path& dump) {
   return indices;
 }
 
+Result<RankIndices> RankIndices::open_rank(const fs::path& root, const JournalPlace& place) {
+  RankIndices indices;
+  indices.dump_ = place.directory;
+  indices.frames_.path = place.directory;
+  indices.parts_.push_back({place, rank_index_file_of(root, place.metadata)});
+  if (Status added = indices.add_frame(indices.parts_.back()); !added) return added.error();
+  return indices;
+}
+
 Status RankIndices::add_frame(const Part& part) {
   Result<Database> database = open_right_index(part.place, part.file);
   if (!database) return database.error();
@@ -126,7 +135,11 @@ Result<Database> RankIndices::open_rank_index(std::size_t rank) const {
 Result<Catalog> RankIndices::load_rank(std::size_t rank, const CatalogQuery& query) const {
   Result<Database> database = open_rank_index(rank);
   if (!database) return database.error();
-  return read_one_rank(*database, parts_[rank].file, query);
+  return load_rank(rank, *database, query);
+}
+
+Result<Catalog> RankIndices::load_rank(std::size_t rank, Database& database, const CatalogQuery& query) const {
+  return read_one_rank(database, parts_[rank].file, query);
 }
 
 Result<Catalog> RankIndices::load(const CatalogQuery& query) {
@@ -151,14 +164,16 @@ Result<Catalog> RankIndices::load(const CatalogQuery& query) {
   return catalog;
 }
 
-Result<std::vector<RankToIndex>> ranks_to_index(const fs::path& dump) {
+Result<std::vector<RankToIndex>> ranks_to_index(const fs::path& dump, const std::vector<std::string>& directories) {
   std::error_code error;
   const fs::path root = fs::canonical(dump, error);
   if (error) return Error{ErrorCode::not_found, "cannot open dump '" + dump.string() + "': " + error.message()};
   std::vector<RankToIndex> ranks;
   for (JournalPlace& place : rank_places(root).journals) {
+    std::string directory = place.metadata.parent_path().lexically_relative(root).native();
+    if (!directories.empty() && std::ranges::find(directories, directory) == directories.end()) continue;
     RankToIndex& rank = ranks.emplace_back();
-    rank.directory = place.metadata.parent_path().lexically_relative(root).native();
+    rank.directory = std::move(directory);
     rank.place = std::move(place);
     rank.file = rank_index_file_of(root, rank.place.metadata);
     rank.is_right = !rank.file.empty() && open_right_index(rank.place, rank.file);

@@ -22,11 +22,14 @@ class RankIndices {
  public:
   // Fails with `not_found` if a rank lacks one, or the dump cannot be read rank by rank; like Index::open otherwise.
   static Result<RankIndices> open(const std::filesystem::path& dump);
+  // That of one rank, as if the dump had no others. `root`: the real path of the dump.
+  static Result<RankIndices> open_rank(const std::filesystem::path& root, const JournalPlace& place);
 
   // As Index::load; once.
   Result<Catalog> load(const CatalogQuery& query = {});
   // The part of one rank that the query takes, by its place in the catalog: a catalog of this rank alone.
   Result<Catalog> load_rank(std::size_t rank, const CatalogQuery& query) const;
+  Result<Catalog> load_rank(std::size_t rank, Database& database, const CatalogQuery& query) const;
   Result<Database> open_rank_index(std::size_t rank) const;
 
  private:
@@ -50,8 +53,10 @@ struct RankToIndex {
   bool is_right = false;       // there is one, of the rank as it is now
 };
 
-// All of a dump. None: it cannot be read rank by rank. Fails like open_catalog.
-Result<std::vector<RankToIndex>> ranks_to_index(const std::filesystem::path& dump);
+// Those in the named directories that there are; without names all of a dump. None: it cannot be read rank by rank. Fails like
+// open_catalog.
+Result<std::vector<RankToIndex>> ranks_to_index(const std::filesystem::path& dump,
+                                                const std::vector<std::string>& directories = {});
 
 // Makes one, as build_index does.
 Result<IndexReport> build_rank_index(const RankToIndex& rank);

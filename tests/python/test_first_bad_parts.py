@@ -1,0 +1,158 @@
+"""`sonde first-bad` of ranks apart, in any split and by any engine, gives the answer of one process, byte for byte."""
+
+import os
+import random
+import shutil
+
+import pytest
+import ranks
+from rank_work import TRAINING, aged, grown, said, said_after_a_kill
+from test_first_bad_origins import PIPELINE, SHARDED
+
+MASKED = (
+    ranks.DISTRIBUTED
+    + """
+    for step in range(3):
+        scores = net(torch.randn(3, 2)).masked_fill(torch.tensor([[False, True]] * 3), float("-inf"))
+        loss = scores.softmax(-1).sum() + scores[:, 1].exp().sum()
+        print(float("nan") * loss.detach())
+        optimizer.zero_grad()
+        loss.backward()
+        if step == 2 and rank == 0:
+            net.weight.grad.div_(0)
+        for parameter in net.parameters():
+            dist.all_reduce(parameter.grad)
+        optimizer.step()
+    """
+)
+
+# The ranks are of a data-parallel training, of a pipeline, and of one that is sharded; or all is well for two steps, with
+# infinities that a mask removes.
+PROGRAMS = {"data": TRAINING, "pipeline": PIPELINE, "sharded": SHARDED, "masked": MASKED}
+QUESTIONS = [[], ["--json"], ["--json", "--rank", "1"], ["--json", "--step", "0-1"], ["--json", "--step", "2"]]
+
+
+@pytest.fixture(scope="module", params=PROGRAMS)
+def two(request, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("ranks")
+    run = ranks.run_ranks(directory, PROGRAMS[request.param], saved_data="statistic", iteration="all")
+    assert run.status == 0, run.stderr
+    return run.dump
+
+
+@pytest.fixture(scope="module")
+def dump(two, tmp_path_factory):
+    return grown(two, tmp_path_factory.mktemp("grown") / "dump", 6)
+
+
+def asked(cache, dump, *options, index="off"):
+    return [said(cache, "first-bad", dump, *one, *options, index=index) for one in QUESTIONS]
+
+
+@pytest.fixture(scope="module")
+def answers(dump, tmp_path_factory):
+    """Of one process that reads the dump itself."""
+    found = asked(tmp_path_factory.mktemp("none"), dump)
+    assert found[0][0] == 1, found[0]
+    return found
+
+
+def searched(cache, dump, directories, parts, *options):
+    chosen = [word for directory in directories for word in ("--dir", directory)]
+    assert said(cache, "first-bad", dump, *chosen, "--out", parts, *options) == (0, "", "")
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_any_split_of_the_ranks_gives_the_answer_of_one_process(dump, answers, tmp_path, seed):
+    chance = random.Random(seed)
+    if seed:
+        assert said(tmp_path, "index", dump, "--engine", "local")[0] == 0
+    for question, alone in zip(QUESTIONS, answers, strict=True):
+        parts, options = tmp_path / "-".join(["parts", *question]), [one for one in question if one != "--json"]
+        stale = said(tmp_path, "first-bad", dump, *options, "--parts", parts, "--stale")[1].split()
+        assert sorted(stale) == sorted(path.name for path in dump.iterdir())
+        chance.shuffle(stale)
+        while stale:
+            part = [stale.pop() for _ in range(chance.randint(1, len(stale)))]
+            searched(tmp_path, dump, part, parts, *options)
+        assert said(tmp_path, "first-bad", dump, *options, "--parts", parts, "--stale")[1] == ""
+        assert said(tmp_path, "first-bad", dump, *question, "--parts", parts) == alone
+
+
+def test_the_local_engine_gives_the_answers_of_one_process(dump, answers, tmp_path):
+    assert asked(tmp_path, dump, "--engine", "local", index="auto") == answers
+    assert asked(tmp_path, dump, index="auto") == answers  # from the indices, by one process
+
+
+def test_the_suspects_of_parts_are_recorded_next_as_those_of_one_process(dump, tmp_path):
+    alone, joined = tmp_path / "alone.json", tmp_path / "joined.json"
+    said(tmp_path, "first-bad", dump, "--next-config", alone, index="off")
+    said(tmp_path, "first-bad", dump, "--next-config", joined, "--engine", "local")
+    assert joined.read_text() == alone.read_text()
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return ranks.run_ranks(tmp_path_factory.mktemp("data"), TRAINING, saved_data="statistic", iteration="all").dump
+
+
+def test_a_part_that_does_not_fit_is_not_used(data, tmp_path):
+    dump, parts = grown(data, tmp_path / "dump", 6), tmp_path / "parts"
+    alone = said(tmp_path, "first-bad", dump, "--json", index="off")
+    searched(tmp_path, dump, ["rank_0", "rank_1"], parts, "--step", "0-2")
+    searched(tmp_path, dump, ["rank_2", "rank_3"], parts)
+    (parts / "rank_3.part").write_bytes((parts / "rank_2.part").read_bytes())  # of another rank
+    (parts / "rank_4.part").write_bytes(b"\xa3nonsense")
+    (parts / "rank_5.part").write_bytes((parts / "rank_2.part").read_bytes()[:-9])
+    status, out, error = said(tmp_path, "first-bad", dump, "--json", "--parts", parts)
+    assert (status, out) == alone[:2]
+    assert f"'{parts}' lacks 5 ranks as the dump is now" in error
+
+
+def test_a_rank_that_is_cut_off_is_searched_again(data, tmp_path):
+    dump, parts = grown(data, tmp_path / "dump", 3), tmp_path / "parts"
+    searched(tmp_path, dump, ["rank_0", "rank_1", "rank_2"], parts)
+    os.truncate(dump / "rank_1/.dump_metadata/sonde/journal", 9000)
+    assert said(tmp_path, "first-bad", dump, "--parts", parts, "--stale")[1] == "rank_1\n"
+    alone = said(tmp_path, "first-bad", dump, "--json", index="off")
+    assert said(tmp_path, "first-bad", dump, "--json", "--parts", parts)[:2] == alone[:2]
+
+
+def test_ranks_below_other_directories_are_told_apart(data, tmp_path):
+    for name in ("morning", "a/b c"):
+        aged(grown(data, tmp_path / "dumps" / name, 2))
+    alone = said(tmp_path, "first-bad", tmp_path / "dumps", "--json", index="off")
+    assert '"dump": "a/b c"' in alone[1]
+    assert said(tmp_path, "first-bad", tmp_path / "dumps", "--json", "--engine", "local") == alone
+
+
+def test_a_dump_without_journals_is_searched_by_one_process(data, tmp_path):
+    dump = grown(data, tmp_path / "dump", 3)
+    shutil.rmtree(dump / "rank_1/.dump_metadata")
+    alone = said(tmp_path, "first-bad", dump, "--json", index="off")
+    assert said(tmp_path, "first-bad", dump, "--json", "--engine", "local")[:2] == alone[:2]
+
+
+def test_a_killed_process_of_the_local_engine_is_replaced(data, tmp_path):
+    dump = grown(data, tmp_path / "dump", 24)
+    assert said(tmp_path, "index", dump, "--engine", "local")[0] == 0
+    alone = said(tmp_path, "first-bad", dump, "--json", index="off")
+    status, out, error = said_after_a_kill(tmp_path, "first-bad", dump, "--json", "--engine", "local")
+    assert "signal 9 ended the process that was searching rank rank_" in error
+    assert (status, out) == alone[:2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["--dir", "rank_99", "--out", "parts"], 2, "has no rank in 'rank_99'"),
+        (["--dir", "rank_0"], 2, "--out"),
+        (["--stale"], 2, "--parts"),
+        (["--step", "77", "--engine", "local"], 2, "no step 77"),
+        (["--dir", "rank_0", "--out", "/dev/null/parts"], 3, "/dev/null"),
+    ],
+)
+def test_wrong_options_are_named(data, tmp_path, arguments, status, words):
+    found = said(tmp_path, "first-bad", data, *arguments)
+    assert found[0] == status
+    assert words in found[2]
