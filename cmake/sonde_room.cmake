@@ -59,7 +59,7 @@ endfunction()
 # its own options is compiled alone. -DSONDE_UNITY=OFF compiles every file alone, for quick rounds in one file. REVERSED
 # joins them in the other order: what a file uses and only one before it defines or includes is an error there (scripts/lint).
 set(SONDE_UNITY ON CACHE STRING "Compile files of a target together: ON, OFF or REVERSED")
-# How many. More of them take less of the processor in all, and more memory (2 GB for 20), and longer when one has changed.
+# About how many. More of them take less of the processor in all, and more memory (2 GB for 20), and longer when one has changed.
 set(SONDE_UNITY_FILES 20 CACHE STRING "Files of a target that are compiled together")
 function(sonde_unity target)
   if(SONDE_UNITY)
@@ -68,7 +68,15 @@ function(sonde_unity target)
       list(REVERSE sources)
       set_property(TARGET ${target} PROPERTY SOURCES ${sources})
     endif()
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${SONDE_UNITY_FILES})
+    # Parts of about that many, all of one size: each part reads the headers again.
+    get_target_property(sources ${target} SOURCES)
+    list(LENGTH sources count)
+    math(EXPR parts "(${count} + ${SONDE_UNITY_FILES} / 2) / ${SONDE_UNITY_FILES}")
+    if(parts EQUAL 0)
+      set(parts 1)
+    endif()
+    math(EXPR files "(${count} + ${parts} - 1) / ${parts}")
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${files})
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # accepts a source that is included as a header
       target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
     endif()

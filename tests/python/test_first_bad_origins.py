@@ -271,5 +271,5 @@ def test_a_batch_that_is_made_after_the_optimizer_says_so(tmp_path):
 
 def loss_of_a_log(directory):
     program = directory / "log.py"
-    program.write_text(BATCH_OF_A_LOADER.replace("if i == 40", "if i < 0").replace(").square()", ").square().log()"))
+    program.write_text(BATCH_OF_A_LOADER.replace("i == 40", "i < 0").replace("- y).square()", "- net(x)).log()"))
     return program
