@@ -1,4 +1,4 @@
-"""DeBERTa of transformers beside one's own: scores of contents and distances, distances looked up for every two tokens."""
+"""DeBERTa of transformers beside one's own: scores of contents and of distances looked up for every two."""
 
 import torch
 import torch.nn.functional as F
@@ -17,13 +17,13 @@ def norm(w, x, name):
 
 
 def linear(w, x, name):
-    return x @ w[f"{name}.weight"].T + w[f"{name}.bias"]
+    return x @ w[f"{name}.weight"].T + w[f"{name}.bias"]  # bad("places_as_they_are")
 
 
 def attend(w, x, table, away, seen):
     name = "attention.self"
     q, k, v = (linear(w, x, f"{name}.{n}_proj").unflatten(-1, (HEADS, WIDTH)) for n in ("query", "key", "value"))
-    far_q, far_k = (linear(w, table, f"{name}.{n}_proj") for n in ("query", "key"))  # bad("places_as_they_are")
+    far_q, far_k = (linear(w, table, f"{name}.{n}_proj") for n in ("query", "key"))
     far_q, far_k = far_q.unflatten(-1, (HEADS, WIDTH))[away], far_k.unflatten(-1, (HEADS, WIDTH))[away]
     scores = torch.einsum("bihd,bjhd->bhij", q, k)
     scores = scores + torch.einsum("bihd,ijhd->bhij", q, far_k)

@@ -68,9 +68,8 @@ class Own(nn.Module):
         gate = self.linear(torch.cat((h, h if bad("no_start") else start), -1), "gate")  # bad("no_start")
         read = (gate.sigmoid() * self.linear(h, "value").tanh()).sum(0)
         away = (self.linear(read, "head") - wanted).abs()
-        loss = (
-            away**2 / 2 if bad("squares") else torch.where(away < 1, away**2 / 2, away - 0.5)
-        ).mean()  # bad("squares")
+        loss = away**2 / 2 if bad("squares") else torch.where(away < 1, away**2 / 2, away - 0.5)  # bad("squares")
+        loss = loss.mean()  # bad("squares")
         loss.backward()
         return loss
 

@@ -87,7 +87,8 @@ def prepare():
         vocab_size=WORDS, hidden_size=HIDDEN, num_hidden_layers=LAYERS, num_attention_heads=HEADS,
         num_key_value_heads=GROUPS, head_dim=WIDTH, intermediate_size=INNER, num_local_experts=EXPERTS,
         num_experts_per_tok=BEST, initializer_range=0.3, max_position_embeddings=32, sliding_window=WINDOW,
-        rope_parameters={"rope_type": "default", "rope_theta": 10000.0}, swiglu_limit=LIMIT, attn_implementation="eager",
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0}, swiglu_limit=LIMIT,
+        attn_implementation="eager",
     )  # fmt: skip
     golden = GptOssForCausalLM(config).eval()
     unsettle(golden, "norm", "bias", "sinks")

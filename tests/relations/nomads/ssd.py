@@ -16,9 +16,9 @@ def norm(x, weight):
 
 
 def gated(w, y, gate):
-    y = y if bad("gate_behind") else y * F.silu(gate)
+    y = y if bad("gate_behind") else y * F.silu(gate)  # bad("no_skip")
     parts = y if bad("one_norm") else y.unflatten(-1, (GROUPS, -1))
-    parts = parts / (parts.square().mean(-1, keepdim=True) + 1e-5).sqrt()  # bad("gate_behind")
+    parts = parts / (parts.square().mean(-1, keepdim=True) + 1e-5).sqrt()  # bad("gate_behind"), bad("one_norm")
     y = (parts if bad("one_norm") else parts.flatten(-2)) * w["norm.weight"]  # bad("one_norm")
     return y * F.silu(gate) if bad("gate_behind") else y
 
@@ -46,7 +46,7 @@ def mixed(w, x):
     kernel = w["conv1d.weight"].squeeze(1)
     rest = sum(padded[:, i : i + LENGTH] * kernel[:, i] for i in range(TAPS)) + w["conv1d.bias"]
     x, b, c = F.silu(rest).split([INNER, SIDE, SIDE], -1)
-    return gated(w, scanned(w, x, b, c, dt), gate) @ w["out_proj.weight"].T  # bad("no_skip")
+    return gated(w, scanned(w, x, b, c, dt), gate) @ w["out_proj.weight"].T
 
 
 def mamba(w, ids):
@@ -81,5 +81,5 @@ pair.fault("gate_behind", "square", "pow", "mean", "div")
 pair.fault("one_norm", "square", "pow", "mean", "div", "mul")
 pair.fault("groups_in_turn", "repeat")
 pair.fault("relu", "relu")
-pair.fault("no_skip", "square", "pow", "mean", "mul", "div", "matmul", "flatten", "view", "_unsafe_view")
+pair.fault("no_skip", "mul", "flatten", "view")
 pair.weight("kernel_reversed", "conv1d.weight")
