@@ -91,11 +91,19 @@ class Finder {
       culprit = *other;
     }
     if (culprit.group.size() == 1) culprit.group.clear();
-    culprit.uncertain = has_group || !culprit.group.empty() || !culprit.golden || reads_parts(culprit.op);
+    culprit.uncertain =
+        has_group || !culprit.group.empty() || !culprit.golden || reads_parts(culprit.op) || is_far_from(culprit);
     return culprit;
   }
 
  private:
+  // The golden result is like it by its pattern alone: it may be another one.
+  bool is_far_from(const Culprit& culprit) const {
+    constexpr double kFar = 1;
+    if (!has_values_ || !culprit.what.empty() || !culprit.like || !culprit.golden) return false;
+    return difference_from(target_, *culprit.like, golden_, *culprit.golden).relative() > kFar;
+  }
+
   // Of golden tensors: perhaps not those that it should read.
   bool reads_parts(std::uint32_t op) const {
     return std::ranges::any_of(target_.ops[op].inputs, [&](std::uint32_t input) {
@@ -438,6 +446,8 @@ class Finder {
       if (is_plain(output) == golden_.tensors[other].has_fractions() && golden_.tensors[other].computed == nullptr) {
         continue;
       }
+      // Nor are whole numbers like sums inside of an operator.
+      if (is_plain(output) && !golden_.tensors[other].print.whole_numbers) continue;
       // Distances are not like the masks that follow from them.
       if (is_flag(target_.tensors[output]) != is_flag(golden_.tensors[other]) && is_plain(output)) continue;
       const double likeness = likeness_of(target_, output, golden_, other) + bonus(op, other);

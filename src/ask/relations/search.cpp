@@ -37,6 +37,7 @@ struct Search::State {
   std::vector<Entry> entries;  // by count, then by norm
   std::vector<char> met;
   std::map<std::pair<std::uint32_t, std::int32_t>, std::vector<char>> covered;  // by golden tensor and axis: indices
+  std::vector<char> reversed;  // by tensor of the target: it has golden parts in the reversed order
 
   void index();
   std::span<const Entry> like(std::uint64_t count, double norm, double tolerance) const;
@@ -61,6 +62,7 @@ struct Search::State {
   bool are_equal_rows(const Wanted& wanted, std::size_t row, const Entry& entry, std::int64_t index,
                       double tolerance) const;
   double preference(std::uint32_t tensor, std::uint32_t other) const;
+  bool may_be_reversed(std::uint32_t tensor) const;
   void cover(const RelationPart& part);
   void note(const Relation& relation) {
     for (const RelationPart& part : relation.parts) {
@@ -113,6 +115,13 @@ std::span<const Entry> Search::State::like(std::uint64_t count, double norm, dou
   auto last = first;
   while (last != entries.end() && last->count == count && last->norm <= norm * (1 + tolerance)) ++last;
   return {first, last};
+}
+
+// What only computes does not turn its rows around.
+bool Search::State::may_be_reversed(std::uint32_t tensor) const {
+  const std::uint32_t op = target.tensors[tensor].op;
+  return op == kNoOp || moves_or_casts(target.op(op).kind) ||
+         std::ranges::any_of(target.ops[op].inputs, [&](std::uint32_t input) { return reversed[input] != 0; });
 }
 
 // Of several golden tensors with the same values: a weight for a weight, an operator of the same kind, the same shape.
@@ -206,12 +215,15 @@ std::optional<RelationPart> Search::State::longest_run(const Wanted& wanted, std
     if (!agree(first, {entry.sum, entry.norm}, wanted.count(), tolerance)) continue;
     if (++tried > kMostTried) break;
     if (!are_equal_rows(wanted, from, entry, entry.index, tolerance)) continue;
+    // Cosines of small angles are all near 1: the nearest is meant, whatever made it.
+    const double nearness = agree(first, {entry.sum, entry.norm}, wanted.count(), tolerance / 100) ? 20 : 0;
     for (const std::int64_t step : {1, 0, 2, -1}) {
       const std::int64_t length = run_length(wanted, from, entry, step, tolerance);
       // Two parts are reversed, or lie two apart, by chance.
       constexpr std::int64_t kFewestApart = 3;
       if ((step == 2 || step == -1) && length < kFewestApart) continue;
-      const double points = 100.0 * static_cast<double>(length) + preference(wanted.tensor, entry.tensor);
+      if (step == -1 && !may_be_reversed(wanted.tensor)) continue;
+      const double points = 100.0 * static_cast<double>(length) + nearness + preference(wanted.tensor, entry.tensor);
       if (points <= best_points) continue;
       best_points = points;
       best = RelationPart{.golden = entry.tensor,
@@ -352,7 +364,13 @@ Relation Search::State::find_sum(std::uint32_t tensor) {
 }
 
 Search::Search(const Pool& target, const Pool& golden, const Threads& threads)
-    : state_(new State{target, golden, threads, {}, std::vector<char>(golden.tensors.size(), 0), {}}) {}
+    : state_(new State{target,
+                       golden,
+                       threads,
+                       {},
+                       std::vector<char>(golden.tensors.size(), 0),
+                       {},
+                       std::vector<char>(target.tensors.size(), 0)}) {}
 Search::~Search() = default;
 
 const std::vector<char>& Search::met() const { return state_->met; }
@@ -369,16 +387,19 @@ Relation Search::find(std::uint32_t tensor) {
   if (!found && mine.print.count > 1) found = state_->find_parts(tensor);
   if (!found) found = state_->find_sum(tensor);
   if (found) state_->note(found);
+  state_->reversed[tensor] =
+      std::ranges::any_of(found.parts, [](const RelationPart& part) { return part.count > 1 && part.step < 0; });
   found.weak = mine.print.proves_nothing();
   return found;
 }
 
 bool same_but_for_mask(const Pool& target, std::uint32_t tensor, const Pool& golden, std::uint32_t other) {
   const PoolTensor &mine = target.tensors[tensor], &theirs = golden.tensors[other];
-  if (mine.shape != theirs.shape || theirs.print.non_finite == 0) return false;
+  constexpr double kHidden = -1e4;
+  const auto hides = [](const TensorPrint& print) { return print.non_finite > 0 || print.min < kHidden; };
+  if (mine.shape != theirs.shape || !hides(mine.print) || !hides(theirs.print)) return false;
   const PoolValues x = target.values_of(tensor), y = golden.values_of(other);
   if (!x || !y) return false;
-  constexpr double kHidden = -1e4;
   const PartView left(x.view()), right(y.view());
   double errors = 0, squares = 0;
   for (std::int64_t at = 0; at < static_cast<std::int64_t>(mine.print.count); ++at) {
