@@ -382,6 +382,21 @@ void take_numbers(Relation& relation, PoolTensor& tensor, PoolTensor& other) {
   relation.weak = tensor.print.proves_nothing();
 }
 
+// An operator of the group reads the weight, or what only moves it.
+bool is_read_in(const Pool& target, std::uint32_t weight, const std::vector<std::uint32_t>& group) {
+  constexpr std::size_t kMost = 64;
+  std::vector<std::uint32_t> waiting{weight};
+  for (std::size_t i = 0; i < waiting.size() && i < kMost; ++i) {
+    for (const std::uint32_t reader : target.tensors[waiting[i]].readers) {
+      if (std::ranges::find(group, reader) != group.end()) return true;
+      if (!moves_or_casts(target.op(reader).kind)) continue;
+      const std::vector<std::uint32_t>& outputs = target.ops[reader].outputs;
+      waiting.insert(waiting.end(), outputs.begin(), outputs.end());
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 std::optional<RelationJudgement> judge_by_map(Pool& target, Pool& golden, const Threads& threads,
@@ -467,7 +482,9 @@ RelationJudgement judge_relations(const Pool& target, Pool& golden, const Thread
   judgement.culprits = weights_to_blame(target, golden, judgement);
   // A weight that is read later cannot be the cause, but by an operator that may be meant.
   std::erase_if(judgement.culprits, [&](const Culprit& weight) {
-    return weight.op > op.op && !weight.was_lost && std::ranges::find(op.group, weight.op) == op.group.end();
+    return weight.op > op.op && !weight.was_lost &&
+           !(weight.weight ? is_read_in(target, *weight.weight, op.group)
+                           : std::ranges::find(op.group, weight.op) != op.group.end());
   });
   const bool has_values = target.has_values() && golden.has_values();
   std::optional<Culprit> reordered = has_values ? std::nullopt : weight_of_other_layer(target, golden, judgement, op);

@@ -28,6 +28,20 @@ const std::vector<Extent>& parts_along(const TensorPrint& print, std::int32_t ax
   return axis == kAxisOfRows ? print.rows : print.parts[static_cast<std::size_t>(axis)];
 }
 
+// Some of its indices go backward one after the other, in one part or in several.
+bool is_reversed(const std::vector<RelationPart>& parts) {
+  constexpr std::int64_t kFewest = 3;
+  std::int64_t length = 1;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const RelationPart& part = parts[i];
+    const bool goes_on = i > 0 && part.golden == parts[i - 1].golden && part.axis == parts[i - 1].axis &&
+                         part.start == parts[i - 1].start - 1 && part.count == 1 && parts[i - 1].count == 1;
+    length = goes_on ? length + 1 : 1;
+    if (length >= kFewest || (part.step < 0 && part.count >= kFewest)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 struct Search::State {
@@ -222,7 +236,6 @@ std::optional<RelationPart> Search::State::longest_run(const Wanted& wanted, std
       // Two parts are reversed, or lie two apart, by chance.
       constexpr std::int64_t kFewestApart = 3;
       if ((step == 2 || step == -1) && length < kFewestApart) continue;
-      if (step == -1 && !may_be_reversed(wanted.tensor)) continue;
       const double points = 100.0 * static_cast<double>(length) + nearness + preference(wanted.tensor, entry.tensor);
       if (points <= best_points) continue;
       best_points = points;
@@ -260,9 +273,12 @@ Relation Search::State::find_runs(std::uint32_t tensor, const std::vector<Extent
     found.parts.push_back(*part);
   }
   if (!verify_parts(target, tensor, golden, tolerance, found)) return {};
+  if (is_reversed(found.parts) && !may_be_reversed(tensor)) return {};
   found.kind = found.parts.size() == 1 ? RelationKind::cut : RelationKind::joined;
   // A part that an operator takes out of a weight may be the wrong one.
-  if (found.kind == RelationKind::cut && !mine.is_weight() && golden.tensors[found.golden()].is_weight()) return {};
+  if (found.kind == RelationKind::cut && mine.op != kNoOp && !mine.is_weight() &&
+      golden.tensors[found.golden()].is_weight())
+    return {};
   return found;
 }
 
@@ -387,8 +403,7 @@ Relation Search::find(std::uint32_t tensor) {
   if (!found && mine.print.count > 1) found = state_->find_parts(tensor);
   if (!found) found = state_->find_sum(tensor);
   if (found) state_->note(found);
-  state_->reversed[tensor] =
-      std::ranges::any_of(found.parts, [](const RelationPart& part) { return part.count > 1 && part.step < 0; });
+  state_->reversed[tensor] = static_cast<char>(is_reversed(found.parts));
   found.weak = mine.print.proves_nothing();
   return found;
 }

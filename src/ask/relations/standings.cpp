@@ -67,7 +67,28 @@ class EachTensor {
       inputs.rms = std::max(inputs.rms, rms_of(target_.tensors[input]));
       inputs.are_noise = inputs.are_noise && is_noise_[input];
     }
-    for (const std::uint32_t output : op.outputs) judge(output, inputs);
+    for (const std::uint32_t output : op.outputs) {
+      judge(output, inputs);
+      if (is_flat_alone(number, output)) judgement_.standings[output] = Standing::alone;
+    }
+  }
+
+  // A function gives equal elements of a golden tensor, as zeros behind a relu, and the golden run none like them: equal
+  // elements from elsewhere prove nothing.
+  bool is_flat_alone(std::uint32_t number, std::uint32_t output) const {
+    const PoolOp& op = target_.ops[number];
+    const OpKind kind = target_.op(number).kind;
+    const bool is_function = kind == OpKind::elementwise || kind == OpKind::transcendental || kind == OpKind::exact;
+    const PoolTensor& own = target_.tensors[output];
+    if (!is_function || op.inputs.size() != 1 || judgement_.relations[output].kind != RelationKind::constant ||
+        !own.has_fractions() || own.print.count < 2)
+      return false;
+    if (!is_surely_golden(judgement_, op.inputs[0])) return false;
+    const std::vector<std::uint32_t>& readers = golden_.tensors[judgement_.relations[op.inputs[0]].golden()].readers;
+    return std::ranges::none_of(readers, [&](std::uint32_t reader) {
+      return std::ranges::any_of(golden_.ops[reader].outputs,
+                                 [&](std::uint32_t other) { return golden_.tensors[other].print.is_constant(); });
+    });
   }
 
   void judge(std::uint32_t tensor, const Inputs& inputs) {
