@@ -8,6 +8,7 @@
 
 #include "read/operators/op_attributes.h"
 #include "read/operators/op_nature.h"
+#include "sonde/dtype.h"
 
 namespace sonde {
 namespace {

@@ -90,7 +90,7 @@ class Finder {
     } else if (const std::optional<Culprit> other = data_.chosen_otherwise(culprit)) {
       culprit = *other;
     }
-    if (const std::uint32_t flat = flat_before(culprit.op); has_values_ && flat != kNoOp)
+    if (const std::uint32_t flat = first_flat(target_, judgement_, culprit.op); has_values_ && flat != kNoOp)
       culprit = {.op = flat, .what = "gives one number everywhere of a golden tensor, and no golden operator does"};
     if (culprit.group.size() == 1) culprit.group.clear();
     culprit.uncertain =
@@ -99,18 +99,6 @@ class Finder {
   }
 
  private:
-  // Zeros behind a relu: what is added to them hides that they are wrong.
-  std::uint32_t flat_before(std::uint32_t op) const {
-    for (std::uint32_t before = 0; before < op; ++before) {
-      const bool is_flat = std::ranges::any_of(target_.ops[before].outputs, [&](std::uint32_t output) {
-        return judgement_.relations[output].kind == RelationKind::constant &&
-               judgement_.standings[output] == Standing::alone;
-      });
-      if (is_flat && phase_of(target_.catalog_op(before)) != Phase::backward) return before;
-    }
-    return kNoOp;
-  }
-
   // The golden result is like it by its pattern alone: it may be another one.
   bool is_far_from(const Culprit& culprit) const {
     constexpr double kFar = 1;

@@ -6,6 +6,7 @@
 
 #include "ask/compare/tolerance.h"
 #include "read/operators/op_family.h"
+#include "read/operators/op_nature.h"
 
 namespace sonde {
 namespace {
@@ -129,6 +130,17 @@ class EachTensor {
 };
 
 }  // namespace
+
+std::uint32_t first_flat(const Pool& target, const RelationJudgement& judgement, std::uint32_t op) {
+  for (std::uint32_t before = 0; before < op; ++before) {
+    const bool is_flat = std::ranges::any_of(target.ops[before].outputs, [&](std::uint32_t output) {
+      return judgement.relations[output].kind == RelationKind::constant &&
+             judgement.standings[output] == Standing::alone;
+    });
+    if (is_flat && phase_of(target.catalog_op(before)) != Phase::backward) return before;
+  }
+  return kNoOp;
+}
 
 void judge_standings(const Pool& target, const Pool& golden, RelationJudgement& judgement) {
   EachTensor(target, golden, judgement).judge();

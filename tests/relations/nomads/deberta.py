@@ -26,7 +26,7 @@ def attend(w, x, table, away, seen):
     far_q, far_k = (linear(w, table, f"{name}.{n}_proj") for n in ("query", "key"))
     far_q, far_k = far_q.unflatten(-1, (HEADS, WIDTH))[away], far_k.unflatten(-1, (HEADS, WIDTH))[away]
     scores = torch.einsum("bihd,bjhd->bhij", q, k)
-    scores = scores + torch.einsum("bihd,ijhd->bhij", q, far_k)
+    scores = scores + torch.einsum("bihd,ijhd->bhij", q, far_k)  # bad("one_way")
     if not bad("one_way"):
         scores = scores + torch.einsum("bjhd,ijhd->bhij", k, far_q)
     scores = scores / (WIDTH * (2 if bad("two_parts") else 3)) ** 0.5  # bad("two_parts"); bad("one_way")
