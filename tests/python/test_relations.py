@@ -274,7 +274,7 @@ NAMED_OF_NOMADS = {
     ("folder", "named", "least"),
     [
         ("nomads", NAMED_OF_NOMADS, {"tensors": 23, "statistics": 15}),
-        ("travellers", NAMED_OF_TRAVELLERS, {"tensors": 17, "statistics": 14}),
+        ("travellers", NAMED_OF_TRAVELLERS, {"tensors": 18, "statistics": 14}),
         ("visitors", NAMED_OF_VISITORS, {"tensors": 33, "statistics": 25}),
         ("newcomers", NAMED_OF_NEWCOMERS, {"tensors": 29, "statistics": 25}),
         ("latecomers", NAMED_OF_LATECOMERS, {"tensors": 33, "statistics": 26}),

@@ -448,8 +448,6 @@ class Finder {
       if (is_plain(output) == golden_.tensors[other].has_fractions() && golden_.tensors[other].computed == nullptr) {
         continue;
       }
-      // Nor are whole numbers like sums inside of an operator.
-      if (is_plain(output) && !golden_.tensors[other].print.whole_numbers) continue;
       // Distances are not like the masks that follow from them.
       if (is_flag(target_.tensors[output]) != is_flag(golden_.tensors[other]) && is_plain(output)) continue;
       const double likeness = likeness_of(target_, output, golden_, other) + bonus(op, other);
@@ -457,6 +455,8 @@ class Finder {
       most = likeness;
       best = other;
     }
+    // Whole numbers are like sums inside of an operator by chance.
+    if (best && is_plain(output) && !golden_.tensors[*best].print.whole_numbers) return std::nullopt;
     return best;
   }
 

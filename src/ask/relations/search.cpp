@@ -131,10 +131,10 @@ std::span<const Entry> Search::State::like(std::uint64_t count, double norm, dou
   return {first, last};
 }
 
-// What only computes does not turn its rows around.
+// An operator that only computes does not turn its rows around.
 bool Search::State::may_be_reversed(std::uint32_t tensor) const {
   const std::uint32_t op = target.tensors[tensor].op;
-  return op == kNoOp || moves_or_casts(target.op(op).kind) ||
+  return op == kNoOp || !target.tensors[tensor].has_fractions() || moves_or_casts(target.op(op).kind) ||
          std::ranges::any_of(target.ops[op].inputs, [&](std::uint32_t input) { return reversed[input] != 0; });
 }
 
