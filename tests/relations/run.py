@@ -28,6 +28,7 @@ from planted import all_pairs, plant
 from record import forked, import_once, settings
 
 TARGETS = {TENSORS: 0.90, STATISTICS: 0.75}
+FOLDERS = ("pairs", "members", "strangers", "newcomers", "latecomers", "visitors", "travellers", "nomads")
 RIGHT = ("first", "clean", "nothing claimed", "said")
 
 
@@ -141,8 +142,7 @@ def parsed():
     parser.add_argument("--fault", action="append", help="only this one; repeatable")
     parser.add_argument("--evidence", action="append", choices=(TENSORS, STATISTICS), help="default: tensors")
     parser.add_argument("--keep", metavar="DIR", help="keep the dumps there")
-    parser.add_argument("--from", dest="folder", default="pairs",
-                        choices=("pairs", "members", "strangers", "newcomers", "latecomers", "visitors", "travellers"),
+    parser.add_argument("--from", dest="folder", default="pairs", choices=FOLDERS,
                         help="members: other faults of these kinds; the others: no rule is theirs")  # fmt: skip
     parser.add_argument("--asked", metavar="DIR", help="ask about the dumps that --keep left there")
     parser.add_argument("--verbose", action="store_true", help="what was said in every case")

@@ -49,20 +49,33 @@ void count_weights(const Pool& target, const Pool& golden, RelationJudgement& ju
   judgement.nothing_corresponds = few && !judgement.weights_are_others;
 }
 
-// Scores whose hidden elements have another large number.
+// Scores whose hidden elements have another large number, or none.
 Relation masked(const Pool& target, std::uint32_t tensor, const Pool& golden) {
   Relation found;
+  if (!target.tensors[tensor].has_fractions()) return found;
   for (std::uint32_t i = 0; i < golden.tensors.size(); ++i) {
     const PoolTensor& other = golden.tensors[i];
-    if (other.computed == nullptr || other.print.count != target.tensors[tensor].print.count) continue;
+    if (other.op == kNoOp || other.print.count != target.tensors[tensor].print.count) continue;
     if (!same_but_for_mask(target, tensor, golden, i)) continue;
     found.kind = RelationKind::same;
     found.parts = {{.golden = i}};
+    found.weak = target.tensors[tensor].print.proves_nothing();
     found.difference.by = ComparedBy::values;
     found.difference.dtype = found.difference.golden_dtype = target.tensors[tensor].of.tensor->dtype;
     break;
   }
   return found;
+}
+
+// Some libraries hide scores by -inf, and others by the least number of the type.
+void relate_masked(const Pool& target, const Pool& golden, Search& search, std::vector<Relation>& relations) {
+  for (std::uint32_t i = 0; i < target.tensors.size(); ++i) {
+    const TensorPrint& print = target.tensors[i].print;
+    if (relations[i] || target.tensors[i].op == kNoOp || print.count == 0 || !print.by_values) continue;
+    if (print.non_finite == 0 && !has_hidden(print.min, print.max)) continue;
+    relations[i] = masked(target, i, golden);
+    search.note(relations[i]);
+  }
 }
 
 // Golden operators of the region, and those that read what the target's region reads: a result of the target may be that
@@ -167,6 +180,32 @@ std::optional<Culprit> early_end(const Pool& target, const Pool& golden, const R
   return std::nullopt;
 }
 
+// The golden tensor that a result is, or, of a function whose result corresponds to nothing, that the same function gives
+// there and that has nearly its norm.
+std::optional<std::uint32_t> like_of_call(const Pool& target, const Pool& golden, const RelationJudgement& judgement,
+                                          std::uint32_t output) {
+  const Relation& relation = judgement.relations[output];
+  if (relation)
+    return relation.kind == RelationKind::same && !relation.weak ? std::optional(relation.golden()) : std::nullopt;
+  const PoolTensor& own = target.tensors[output];
+  const PoolOp& op = target.ops[own.op];
+  const OpKind kind = target.op(own.op).kind;
+  const bool is_function =
+      (kind == OpKind::elementwise || kind == OpKind::transcendental || kind == OpKind::exact) && op.inputs.size() == 1;
+  if (!is_function || own.print.proves_nothing() || !is_surely_golden(judgement, op.inputs[0])) return std::nullopt;
+  constexpr double kNearly = 0.1;
+  for (const std::uint32_t reader : golden.tensors[judgement.relations[op.inputs[0]].golden()].readers) {
+    if (target.catalog_op(own.op).op_type != golden.catalog_op(reader).op_type) continue;
+    for (const std::uint32_t result : golden.ops[reader].outputs) {
+      const TensorPrint& print = golden.tensors[result].print;
+      const double apart = std::abs(print.whole.norm - own.print.whole.norm);
+      if (!judgement.met[result] && print.count == own.print.count && apart <= kNearly * print.whole.norm)
+        return result;
+    }
+  }
+  return std::nullopt;
+}
+
 // The first operator that reads the same as the golden one of its type, is called with other numbers or in another mode,
 // and gives more than rounding of its own: the call shows why, although later results may hide it.
 std::optional<Culprit> called_otherwise(const Pool& target, const Pool& golden, const RelationJudgement& judgement) {
@@ -177,9 +216,9 @@ std::optional<Culprit> called_otherwise(const Pool& target, const Pool& golden, 
   };
   for (std::uint32_t op = 0; op < target.ops.size(); ++op) {
     for (const std::uint32_t output : target.ops[op].outputs) {
-      const Relation& relation = judgement.relations[output];
-      if (relation.kind != RelationKind::same || relation.weak || !differs(output)) continue;
-      const std::uint32_t other = golden.tensors[relation.golden()].op;
+      const std::optional<std::uint32_t> like = like_of_call(target, golden, judgement, output);
+      if (!like || (judgement.relations[output] && !differs(output))) continue;
+      const std::uint32_t other = golden.tensors[*like].op;
       if (other == kNoOp || target.catalog_op(op).op_type != golden.catalog_op(other).op_type) continue;
       if (!std::ranges::all_of(target.ops[op].inputs, [&](std::uint32_t input) {
             return judgement.relations[input] && !judgement.relations[input].weak && !differs(input);
@@ -187,7 +226,7 @@ std::optional<Culprit> called_otherwise(const Pool& target, const Pool& golden, 
         continue;
       const std::vector<std::string> apart = values_apart(target.catalog_op(op), golden.catalog_op(other));
       if (apart.empty()) continue;
-      return Culprit{.op = op, .golden = relation.golden(), .like = output, .what = "is called with " + apart.front()};
+      return Culprit{.op = op, .golden = *like, .like = output, .what = "is called with " + apart.front()};
     }
   }
   return std::nullopt;
@@ -343,6 +382,21 @@ void take_numbers(Relation& relation, PoolTensor& tensor, PoolTensor& other) {
   relation.weak = tensor.print.proves_nothing();
 }
 
+// An operator of the group reads the weight, or what only moves it.
+bool is_read_in(const Pool& target, std::uint32_t weight, const std::vector<std::uint32_t>& group) {
+  constexpr std::size_t kMost = 64;
+  std::vector<std::uint32_t> waiting{weight};
+  for (std::size_t i = 0; i < waiting.size() && i < kMost; ++i) {
+    for (const std::uint32_t reader : target.tensors[waiting[i]].readers) {
+      if (std::ranges::find(group, reader) != group.end()) return true;
+      if (!moves_or_casts(target.op(reader).kind)) continue;
+      const std::vector<std::uint32_t>& outputs = target.ops[reader].outputs;
+      waiting.insert(waiting.end(), outputs.begin(), outputs.end());
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 std::optional<RelationJudgement> judge_by_map(Pool& target, Pool& golden, const Threads& threads,
@@ -389,6 +443,7 @@ RelationJudgement judge_relations(const Pool& target, Pool& golden, const Thread
   judgement.relations.resize(target.tensors.size());
   judgement.standings.resize(target.tensors.size(), Standing::unknown);
   for (std::uint32_t i = 0; i < target.tensors.size(); ++i) judgement.relations[i] = search.find(i);
+  relate_masked(target, golden, search, judgement.relations);
   judgement.met = search.met();
   relate_by_sums(target, golden, judgement.relations, judgement.met);
   relate_over_loops(target, golden, judgement.relations, judgement.met);
@@ -427,7 +482,9 @@ RelationJudgement judge_relations(const Pool& target, Pool& golden, const Thread
   judgement.culprits = weights_to_blame(target, golden, judgement);
   // A weight that is read later cannot be the cause, but by an operator that may be meant.
   std::erase_if(judgement.culprits, [&](const Culprit& weight) {
-    return weight.op > op.op && !weight.was_lost && std::ranges::find(op.group, weight.op) == op.group.end();
+    return weight.op > op.op && !weight.was_lost &&
+           !(weight.weight ? is_read_in(target, *weight.weight, op.group)
+                           : std::ranges::find(op.group, weight.op) != op.group.end());
   });
   const bool has_values = target.has_values() && golden.has_values();
   std::optional<Culprit> reordered = has_values ? std::nullopt : weight_of_other_layer(target, golden, judgement, op);

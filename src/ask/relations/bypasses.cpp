@@ -181,6 +181,19 @@ bool Bypasses::is_computed_otherwise(std::uint32_t tensor, std::uint32_t like, c
   });
 }
 
+// An operator that changes nothing, such as a dropout of an evaluation, is not what was left out.
+std::uint32_t Bypasses::maker_of_values(std::uint32_t golden) const {
+  std::uint32_t op = golden_.tensors[golden].op;
+  while (golden_.ops[op].inputs.size() == 1) {
+    const std::uint32_t input = golden_.ops[op].inputs[0];
+    const bool is_copy =
+        rounded_numbers(golden_.tensors[input].print) == rounded_numbers(golden_.tensors[golden].print);
+    if (!is_copy || golden_.tensors[input].op == kNoOp) break;
+    op = golden_.tensors[input].op;
+  }
+  return op;
+}
+
 // "reads the result of golden linear NAME, net.py:5, of which the golden run first computes silu NAME, net.py:6"
 std::string Bypasses::what_of(std::uint32_t read, std::uint32_t left_out) const {
   const auto named = [&](std::uint32_t op) {
@@ -211,7 +224,7 @@ std::optional<Culprit> Bypasses::left_out_before(std::uint32_t op, std::uint32_t
     for (const std::uint32_t result : computed_of(golden_, one, is_open, is_known)) {
       for (const std::uint32_t reader : consumers_of(golden_, result, false)) {
         if (!is_like(reader) || is_computed_otherwise(tensor, reader, direct)) continue;
-        return Culprit{.op = op, .what = what_of(golden, golden_.tensors[result].op)};
+        return Culprit{.op = op, .what = what_of(golden, maker_of_values(result))};
       }
     }
   }

@@ -24,6 +24,7 @@ class Bypasses {
   using Ops = std::vector<std::uint32_t>;
 
   std::vector<std::uint32_t> with_movers(const Ops& ops) const;
+  std::uint32_t maker_of_values(std::uint32_t golden) const;
   std::string what_of(std::uint32_t read, std::uint32_t left_out) const;
   std::optional<Culprit> left_out_behind(std::uint32_t op) const;
   std::optional<Culprit> left_out_before(std::uint32_t op, std::uint32_t tensor) const;

@@ -8,6 +8,7 @@
 
 #include "read/operators/op_attributes.h"
 #include "read/operators/op_nature.h"
+#include "sonde/dtype.h"
 
 namespace sonde {
 namespace {
@@ -78,6 +79,7 @@ std::optional<ElementOrder> element_order_of(const Pool& pool, std::uint32_t ten
   }
   std::int64_t count = 1;
   for (const std::int64_t size : pool.tensors[found.root].whole_shape()) count *= size;
+  if (is_complex(pool.tensors[found.root].of.tensor->dtype)) return std::nullopt;  // `view_as_real` has an axis more
   found.elements.resize(static_cast<std::size_t>(count));
   std::iota(found.elements.begin(), found.elements.end(), std::int64_t{0});
   for (const std::uint32_t mover : std::vector(movers.rbegin(), movers.rend())) {

@@ -107,35 +107,76 @@ bool is_multiple_of(const TensorPrint& own, const TensorPrint& other) {
          std::abs(own.whole.sum - factor * other.whole.sum) <= slack * std::sqrt(static_cast<double>(own.count));
 }
 
-// A product of golden tensors that an operator behind it multiplies or divides, and a golden result times a number: that
-// operator may have another number, while the golden run scales before the product.
-bool is_scaled_behind(const Pool& target, const Pool& golden, const RelationJudgement& judgement, std::uint32_t op) {
-  const PoolOp& own = target.ops[op];
-  if (target.op(op).kind != OpKind::contraction || own.outputs.size() != 1) return false;
-  const PoolTensor& result = target.tensors[own.outputs[0]];
-  const auto is_golden = [&](std::uint32_t input) { return is_surely_golden(judgement, input); };
-  if (judgement.standings[own.outputs[0]] != Standing::alone || !std::ranges::all_of(own.inputs, is_golden))
-    return false;
-  const auto is_else = [&](std::uint32_t next) {
-    return !target.is_type(next, "mul") && !target.is_type(next, "div");  // the backward pass multiplies, too
-  };
-  if (result.readers.empty() || std::ranges::any_of(result.readers, is_else)) return false;
-  return std::ranges::any_of(judgement.golden.ops, [&](std::uint32_t other) {
-    return std::ranges::any_of(golden.ops[other].outputs, [&](std::uint32_t output) {
-      return !judgement.met[output] && is_multiple_of(result.print, golden.tensors[output].print);
+// Results that are golden ones times a number, which an operator behind them multiplies or divides: that operator may have
+// another number, while the golden run scales before the product.
+class ScaledBehind {
+ public:
+  ScaledBehind(const Pool& target, const Pool& golden, const RelationJudgement& judgement)
+      : target_(target), golden_(golden), judgement_(judgement), has_(target.ops.size()) {
+    for (auto op = judgement.target.ops.rbegin(); op != judgement.target.ops.rend(); ++op) has_[*op] = find(*op);
+    for (const std::uint32_t op : judgement.target.ops) has_[op] &= static_cast<char>(reads_right(op));
+  }
+
+  bool has(std::uint32_t op) const { return has_[op] != 0; }
+
+ private:
+  bool scales(std::uint32_t op) const { return target_.is_type(op, "mul") || target_.is_type(op, "div"); }
+  bool passes_on(std::uint32_t op) const { return adds(target_, op) || moves_or_casts(target_.op(op).kind); }
+
+  // Golden tensors, or multiples of them: operators before `op` are known.
+  bool reads_right(std::uint32_t op) const {
+    return std::ranges::all_of(target_.ops[op].inputs, [&](std::uint32_t input) {
+      const std::uint32_t maker = target_.tensors[input].op;
+      return !is_bad(judgement_.standings[input]) || (maker != kNoOp && has(maker));
     });
-  });
-}
+  }
+
+  // Operators behind `op` are known.
+  bool find(std::uint32_t op) const {
+    const PoolOp& own = target_.ops[op];
+    if (own.outputs.size() != 1 || judgement_.standings[own.outputs[0]] != Standing::alone) return false;
+    const PoolTensor& result = target_.tensors[own.outputs[0]];
+    if (result.readers.empty()) return false;
+    // A part of a sum has no golden counterpart, but the sum has.
+    if (adds(target_, op) && all_readers(op, [&](std::uint32_t next) { return adds(target_, next) && has(next); }))
+      return true;
+    if (target_.op(op).kind != OpKind::contraction && !passes_on(op)) return false;
+    return leads_to_scaling(op) && is_multiple(result.print);
+  }
+
+  bool all_readers(std::uint32_t op, const auto& are) const {
+    return std::ranges::all_of(target_.tensors[target_.ops[op].outputs[0]].readers, are);
+  }
+
+  bool leads_to_scaling(std::uint32_t op, int steps = 0) const {
+    constexpr int kMostSteps = 6;
+    return steps < kMostSteps && target_.ops[op].outputs.size() == 1 && all_readers(op, [&](std::uint32_t next) {
+             return scales(next) || (passes_on(next) && leads_to_scaling(next, steps + 1));
+           });
+  }
+
+  bool is_multiple(const TensorPrint& print) const {
+    return std::ranges::any_of(judgement_.golden.ops, [&](std::uint32_t other) {
+      return std::ranges::any_of(golden_.ops[other].outputs, [&](std::uint32_t output) {
+        return !judgement_.met[output] && is_multiple_of(print, golden_.tensors[output].print);
+      });
+    });
+  }
+
+  const Pool& target_;
+  const Pool& golden_;
+  const RelationJudgement& judgement_;
+  std::vector<char> has_;  // by operator
+};
 
 }  // namespace
 
 Region without_excused(const Pool& target, const Pool& golden, const RelationJudgement& judgement) {
   const Sums sums(target, golden, judgement);
+  const ScaledBehind scaled(target, golden, judgement);
   Region region = judgement.target;
   for (const std::uint32_t op : judgement.target.ops) {
-    if (sums.is_right(op) || is_scaled_elsewhere(target, golden, judgement, op) ||
-        is_scaled_behind(target, golden, judgement, op))
-      region.has[op] = 0;
+    if (sums.is_right(op) || is_scaled_elsewhere(target, golden, judgement, op) || scaled.has(op)) region.has[op] = 0;
   }
   std::vector<std::uint32_t> left = region.ops;
   std::erase_if(left, [&](std::uint32_t op) { return !region.has[op]; });

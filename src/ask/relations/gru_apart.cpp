@@ -44,7 +44,19 @@ class WrittenGru {
       return std::ranges::any_of(inputs(op), [&](std::uint32_t input) { return (this->*kind)(input); });
     };
     if (inputs(op).size() != 2 || !is(&WrittenGru::is_gate) || !is(&WrittenGru::is_fresh)) return std::nullopt;
+    if (!is_added_to_another_share(op)) return std::nullopt;
     return NumberApart{op, "multiplies the fresh state by a gate, and the golden GRU by what the gate lacks of 1"};
+  }
+
+  // As the old state that is kept; a gate of anything else is not of a GRU.
+  bool is_added_to_another_share(std::uint32_t op) const {
+    if (pool_.ops[op].outputs.empty()) return false;
+    const std::uint32_t share = pool_.ops[op].outputs[0];
+    return std::ranges::any_of(pool_.tensors[share].readers, [&](std::uint32_t reader) {
+      return pool_.is_type(reader, "add") && std::ranges::any_of(inputs(reader), [&](std::uint32_t term) {
+               return term != share && is_made_by(term, "mul");
+             });
+    });
   }
 
   std::optional<NumberApart> of_mixture(std::uint32_t op) const {

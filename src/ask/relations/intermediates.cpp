@@ -139,6 +139,27 @@ void add_gated(const Call& call) {
   call.add(y->shape, mapped(gate, logistic_of));
 }
 
+// Along the last axis: powers of the distances from the largest, and their sums.
+void add_softmax(const Call& call) {
+  const std::optional<Dense> x = call.input(0);
+  const double axis = call.number("dim", -1);
+  if (!x || x->shape.empty() || (axis != -1 && axis != static_cast<double>(x->shape.size()) - 1)) return;
+  const auto width = static_cast<std::size_t>(x->size(1));
+  if (width < 2) return;
+  std::vector<double> powers = x->values, sums;
+  for (std::size_t row = 0; row < powers.size(); row += width) {
+    const auto begin = powers.begin() + static_cast<std::ptrdiff_t>(row), end = begin + x->size(1);
+    const double most = *std::max_element(begin, end);
+    if (std::isinf(most)) return;
+    std::transform(begin, end, begin, [&](double value) { return std::exp(value - most); });
+    sums.push_back(std::accumulate(begin, end, 0.0));
+  }
+  call.add(x->shape, std::move(powers));
+  std::vector<std::int64_t> shape = x->shape;
+  shape.back() = 1;
+  call.add(std::move(shape), std::move(sums));
+}
+
 // y - b: what a product gives before its bias is added.
 void add_product(const Call& call, std::uint32_t bias_slot, std::size_t axis_from_the_end) {
   const std::optional<Dense> y = call.output(), bias = call.input(bias_slot);
@@ -293,6 +314,8 @@ void look_into(Pool& pool, std::uint32_t op) {
     add_group_norm(call);
   } else if (type == "glu") {
     add_gated(call);
+  } else if (type == "softmax" || type == "logsoftmax") {
+    add_softmax(call);
   } else if (type == "scaleddotproductattention") {
     Attention(call).add();
   } else if (type == "silu") {

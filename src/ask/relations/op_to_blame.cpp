@@ -90,12 +90,22 @@ class Finder {
     } else if (const std::optional<Culprit> other = data_.chosen_otherwise(culprit)) {
       culprit = *other;
     }
+    if (const std::uint32_t flat = first_flat(target_, judgement_, culprit.op); has_values_ && flat != kNoOp)
+      culprit = {.op = flat, .what = "gives one number everywhere of a golden tensor, and no golden operator does"};
     if (culprit.group.size() == 1) culprit.group.clear();
-    culprit.uncertain = has_group || !culprit.group.empty() || !culprit.golden || reads_parts(culprit.op);
+    culprit.uncertain =
+        has_group || !culprit.group.empty() || !culprit.golden || reads_parts(culprit.op) || is_far_from(culprit);
     return culprit;
   }
 
  private:
+  // The golden result is like it by its pattern alone: it may be another one.
+  bool is_far_from(const Culprit& culprit) const {
+    constexpr double kFar = 1;
+    if (!has_values_ || !culprit.what.empty() || !culprit.like || !culprit.golden) return false;
+    return difference_from(target_, *culprit.like, golden_, *culprit.golden).relative() > kFar;
+  }
+
   // Of golden tensors: perhaps not those that it should read.
   bool reads_parts(std::uint32_t op) const {
     return std::ranges::any_of(target_.ops[op].inputs, [&](std::uint32_t input) {
@@ -445,6 +455,8 @@ class Finder {
       most = likeness;
       best = other;
     }
+    // Whole numbers are like sums inside of an operator by chance.
+    if (best && is_plain(output) && !golden_.tensors[*best].print.whole_numbers) return std::nullopt;
     return best;
   }
 

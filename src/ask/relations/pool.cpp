@@ -95,19 +95,21 @@ void Pool::read(const Threads& threads, Depth depth, const std::vector<char>* wa
       tensor.print = print_of(known);
       return;
     }
-    const Result<TensorFile> file = open_file(*tensor.of.rank, known);
-    if (!file) {
-      problems[i] = file.error().message;
+    Result<TensorFile> opened = open_file(*tensor.of.rank, known);
+    if (!opened) {
+      problems[i] = opened.error().message;
       return;
     }
-    tensor.shape = squeezed(file->shape());
+    const RealFile file(std::move(*opened));
+    const TensorView view = file.view();
+    tensor.shape = squeezed({view.shape.begin(), view.shape.end()});
     if (depth == Depth::shapes) {
       tensor.print = {};
-      if (info(file->view().dtype).item_bytes == 0) return;
-      tensor.print.count = static_cast<std::uint64_t>(file->view().elements());
+      if (info(view.dtype).item_bytes == 0) return;
+      tensor.print.count = static_cast<std::uint64_t>(view.elements());
       tensor.print.by_values = true;
     } else {
-      tensor.print = print_of(file->view(), tensor.shape, depth == Depth::parts);
+      tensor.print = print_of(view, tensor.shape, depth == Depth::parts);
     }
   });
   for (std::string& problem : problems) {
@@ -127,11 +129,31 @@ PoolValues Pool::values_of(std::uint32_t tensor) const {
   }
   Result<TensorFile> file = open_file(*wanted.of.rank, *wanted.of.tensor);
   if (!file) return {};
-  auto opened = std::make_shared<const TensorFile>(std::move(*file));
+  auto opened = std::make_shared<const RealFile>(std::move(*file));
   const Lock lock(open_->mutex_);
   open_->last.emplace_back(tensor, opened);
   if (open_->last.size() > kMost) open_->last.pop_front();
   return PoolValues(std::move(opened));
+}
+
+RealFile::RealFile(TensorFile opened) : file(std::move(opened)) {
+  const TensorView whole = file.view();
+  if (!is_complex(whole.dtype) || whole.conjugate) return;
+  shape.assign(whole.shape.begin(), whole.shape.end());
+  shape.push_back(2);
+  for (const std::int64_t stride : whole.strides) strides.push_back(2 * stride);
+  strides.push_back(1);
+}
+
+TensorView RealFile::view() const {
+  TensorView view = file.view();
+  if (shape.empty()) return view;
+  view.dtype = view.dtype == DType::complex32   ? DType::float16
+               : view.dtype == DType::complex64 ? DType::float32
+                                                : DType::float64;
+  view.shape = shape;
+  view.strides = strides;
+  return view;
 }
 
 TensorView Computed::view() const {

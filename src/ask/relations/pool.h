@@ -25,17 +25,27 @@ struct Computed {
   TensorView view() const;
 };
 
+// A tensor in a file. One of complex numbers is shown as real ones with a last axis of both parts: another implementation
+// may keep these apart.
+struct RealFile {
+  explicit RealFile(TensorFile file);
+  TensorView view() const;
+
+  TensorFile file;
+  std::vector<std::int64_t> shape, strides;
+};
+
 // The values of a tensor of a pool.
 class PoolValues {
  public:
   PoolValues() = default;
-  explicit PoolValues(std::shared_ptr<const TensorFile> file) : file_(std::move(file)) {}
+  explicit PoolValues(std::shared_ptr<const RealFile> file) : file_(std::move(file)) {}
   explicit PoolValues(std::shared_ptr<const Computed> computed) : computed_(std::move(computed)) {}
   explicit operator bool() const { return file_ != nullptr || computed_ != nullptr; }
   TensorView view() const { return computed_ != nullptr ? computed_->view() : file_->view(); }
 
  private:
-  std::shared_ptr<const TensorFile> file_;
+  std::shared_ptr<const RealFile> file_;
   std::shared_ptr<const Computed> computed_;
 };
 
@@ -43,7 +53,7 @@ struct PoolTensor {
   TensorOf of;
   std::uint32_t step = 0;
   std::uint32_t op = kNoOp;              // of the pool; kNoOp: it comes from outside
-  std::vector<std::int64_t> shape = {};  // without its 1s
+  std::vector<std::int64_t> shape = {};  // without its 1s; of complex numbers with an axis of both parts
   TensorPrint print = {};
   std::shared_ptr<const Computed> computed = {};  // an intermediate value of `op`, which is in no dump
   std::vector<std::uint32_t> readers = {};        // operators of the pool
@@ -52,7 +62,7 @@ struct PoolTensor {
   bool is_weight() const { return op == kNoOp && of.tensor->parameter.is_parameter(); }
   // Else whole numbers, or flags.
   bool has_fractions() const { return is_floating(of.tensor->dtype) || is_complex(of.tensor->dtype); }
-  std::vector<std::int64_t> whole_shape() const;  // with its 1s
+  std::vector<std::int64_t> whole_shape() const;  // with its 1s, as the program has it
 };
 
 struct PoolOp {
@@ -101,7 +111,7 @@ class Pool {
 
   struct OpenFiles {
     Mutex mutex_;
-    std::deque<std::pair<std::uint32_t, std::shared_ptr<const TensorFile>>> last GUARDED_BY_MUTEX;
+    std::deque<std::pair<std::uint32_t, std::shared_ptr<const RealFile>>> last GUARDED_BY_MUTEX;
   };
   std::unique_ptr<OpenFiles> open_ = std::make_unique<OpenFiles>();
 };

@@ -28,6 +28,20 @@ const std::vector<Extent>& parts_along(const TensorPrint& print, std::int32_t ax
   return axis == kAxisOfRows ? print.rows : print.parts[static_cast<std::size_t>(axis)];
 }
 
+// Some of its indices go backward one after the other, in one part or in several.
+bool is_reversed(const std::vector<RelationPart>& parts) {
+  constexpr std::int64_t kFewest = 3;
+  std::int64_t length = 1;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const RelationPart& part = parts[i];
+    const bool goes_on = i > 0 && part.golden == parts[i - 1].golden && part.axis == parts[i - 1].axis &&
+                         part.start == parts[i - 1].start - 1 && part.count == 1 && parts[i - 1].count == 1;
+    length = goes_on ? length + 1 : 1;
+    if (length >= kFewest || (part.step < 0 && part.count >= kFewest)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 struct Search::State {
@@ -37,6 +51,7 @@ struct Search::State {
   std::vector<Entry> entries;  // by count, then by norm
   std::vector<char> met;
   std::map<std::pair<std::uint32_t, std::int32_t>, std::vector<char>> covered;  // by golden tensor and axis: indices
+  std::vector<char> reversed;  // by tensor of the target: it has golden parts in the reversed order
 
   void index();
   std::span<const Entry> like(std::uint64_t count, double norm, double tolerance) const;
@@ -61,6 +76,7 @@ struct Search::State {
   bool are_equal_rows(const Wanted& wanted, std::size_t row, const Entry& entry, std::int64_t index,
                       double tolerance) const;
   double preference(std::uint32_t tensor, std::uint32_t other) const;
+  bool may_be_reversed(std::uint32_t tensor) const;
   void cover(const RelationPart& part);
   void note(const Relation& relation) {
     for (const RelationPart& part : relation.parts) {
@@ -113,6 +129,13 @@ std::span<const Entry> Search::State::like(std::uint64_t count, double norm, dou
   auto last = first;
   while (last != entries.end() && last->count == count && last->norm <= norm * (1 + tolerance)) ++last;
   return {first, last};
+}
+
+// An operator that only computes does not turn its rows around.
+bool Search::State::may_be_reversed(std::uint32_t tensor) const {
+  const std::uint32_t op = target.tensors[tensor].op;
+  return op == kNoOp || !target.tensors[tensor].has_fractions() || moves_or_casts(target.op(op).kind) ||
+         std::ranges::any_of(target.ops[op].inputs, [&](std::uint32_t input) { return reversed[input] != 0; });
 }
 
 // Of several golden tensors with the same values: a weight for a weight, an operator of the same kind, the same shape.
@@ -206,12 +229,14 @@ std::optional<RelationPart> Search::State::longest_run(const Wanted& wanted, std
     if (!agree(first, {entry.sum, entry.norm}, wanted.count(), tolerance)) continue;
     if (++tried > kMostTried) break;
     if (!are_equal_rows(wanted, from, entry, entry.index, tolerance)) continue;
+    // Cosines of small angles are all near 1: the nearest is meant, whatever made it.
+    const double nearness = agree(first, {entry.sum, entry.norm}, wanted.count(), tolerance / 100) ? 20 : 0;
     for (const std::int64_t step : {1, 0, 2, -1}) {
       const std::int64_t length = run_length(wanted, from, entry, step, tolerance);
       // Two parts are reversed, or lie two apart, by chance.
       constexpr std::int64_t kFewestApart = 3;
       if ((step == 2 || step == -1) && length < kFewestApart) continue;
-      const double points = 100.0 * static_cast<double>(length) + preference(wanted.tensor, entry.tensor);
+      const double points = 100.0 * static_cast<double>(length) + nearness + preference(wanted.tensor, entry.tensor);
       if (points <= best_points) continue;
       best_points = points;
       best = RelationPart{.golden = entry.tensor,
@@ -248,9 +273,12 @@ Relation Search::State::find_runs(std::uint32_t tensor, const std::vector<Extent
     found.parts.push_back(*part);
   }
   if (!verify_parts(target, tensor, golden, tolerance, found)) return {};
+  if (is_reversed(found.parts) && !may_be_reversed(tensor)) return {};
   found.kind = found.parts.size() == 1 ? RelationKind::cut : RelationKind::joined;
   // A part that an operator takes out of a weight may be the wrong one.
-  if (found.kind == RelationKind::cut && !mine.is_weight() && golden.tensors[found.golden()].is_weight()) return {};
+  if (found.kind == RelationKind::cut && mine.op != kNoOp && !mine.is_weight() &&
+      golden.tensors[found.golden()].is_weight())
+    return {};
   return found;
 }
 
@@ -352,7 +380,13 @@ Relation Search::State::find_sum(std::uint32_t tensor) {
 }
 
 Search::Search(const Pool& target, const Pool& golden, const Threads& threads)
-    : state_(new State{target, golden, threads, {}, std::vector<char>(golden.tensors.size(), 0), {}}) {}
+    : state_(new State{target,
+                       golden,
+                       threads,
+                       {},
+                       std::vector<char>(golden.tensors.size(), 0),
+                       {},
+                       std::vector<char>(target.tensors.size(), 0)}) {}
 Search::~Search() = default;
 
 const std::vector<char>& Search::met() const { return state_->met; }
@@ -369,16 +403,18 @@ Relation Search::find(std::uint32_t tensor) {
   if (!found && mine.print.count > 1) found = state_->find_parts(tensor);
   if (!found) found = state_->find_sum(tensor);
   if (found) state_->note(found);
+  state_->reversed[tensor] = static_cast<char>(is_reversed(found.parts));
   found.weak = mine.print.proves_nothing();
   return found;
 }
 
 bool same_but_for_mask(const Pool& target, std::uint32_t tensor, const Pool& golden, std::uint32_t other) {
   const PoolTensor &mine = target.tensors[tensor], &theirs = golden.tensors[other];
-  if (mine.shape != theirs.shape || theirs.print.non_finite == 0) return false;
+  constexpr double kHidden = -1e3;  // scores are beside -1e4, too
+  const auto hides = [](const TensorPrint& print) { return print.non_finite > 0 || print.min < kHidden; };
+  if (mine.shape != theirs.shape || !hides(mine.print) || !hides(theirs.print)) return false;
   const PoolValues x = target.values_of(tensor), y = golden.values_of(other);
   if (!x || !y) return false;
-  constexpr double kHidden = -1e4;
   const PartView left(x.view()), right(y.view());
   double errors = 0, squares = 0;
   for (std::int64_t at = 0; at < static_cast<std::int64_t>(mine.print.count); ++at) {

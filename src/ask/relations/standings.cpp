@@ -6,6 +6,7 @@
 
 #include "ask/compare/tolerance.h"
 #include "read/operators/op_family.h"
+#include "read/operators/op_nature.h"
 
 namespace sonde {
 namespace {
@@ -67,7 +68,28 @@ class EachTensor {
       inputs.rms = std::max(inputs.rms, rms_of(target_.tensors[input]));
       inputs.are_noise = inputs.are_noise && is_noise_[input];
     }
-    for (const std::uint32_t output : op.outputs) judge(output, inputs);
+    for (const std::uint32_t output : op.outputs) {
+      judge(output, inputs);
+      if (is_flat_alone(number, output)) judgement_.standings[output] = Standing::alone;
+    }
+  }
+
+  // A function gives equal elements of a golden tensor, as zeros behind a relu, and the golden run none like them: equal
+  // elements from elsewhere prove nothing.
+  bool is_flat_alone(std::uint32_t number, std::uint32_t output) const {
+    const PoolOp& op = target_.ops[number];
+    const OpKind kind = target_.op(number).kind;
+    const bool is_function = kind == OpKind::elementwise || kind == OpKind::transcendental || kind == OpKind::exact;
+    const PoolTensor& own = target_.tensors[output];
+    if (!is_function || op.inputs.size() != 1 || judgement_.relations[output].kind != RelationKind::constant ||
+        !own.has_fractions() || own.print.count < 2)
+      return false;
+    if (!is_surely_golden(judgement_, op.inputs[0])) return false;
+    const std::vector<std::uint32_t>& readers = golden_.tensors[judgement_.relations[op.inputs[0]].golden()].readers;
+    return std::ranges::none_of(readers, [&](std::uint32_t reader) {
+      return std::ranges::any_of(golden_.ops[reader].outputs,
+                                 [&](std::uint32_t other) { return golden_.tensors[other].print.is_constant(); });
+    });
   }
 
   void judge(std::uint32_t tensor, const Inputs& inputs) {
@@ -108,6 +130,17 @@ class EachTensor {
 };
 
 }  // namespace
+
+std::uint32_t first_flat(const Pool& target, const RelationJudgement& judgement, std::uint32_t op) {
+  for (std::uint32_t before = 0; before < op; ++before) {
+    const bool is_flat = std::ranges::any_of(target.ops[before].outputs, [&](std::uint32_t output) {
+      return judgement.relations[output].kind == RelationKind::constant &&
+             judgement.standings[output] == Standing::alone;
+    });
+    if (is_flat && phase_of(target.catalog_op(before)) != Phase::backward) return before;
+  }
+  return kNoOp;
+}
 
 void judge_standings(const Pool& target, const Pool& golden, RelationJudgement& judgement) {
   EachTensor(target, golden, judgement).judge();
