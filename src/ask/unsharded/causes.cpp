@@ -28,9 +28,8 @@ constexpr int kStepsToCollective = 4;  // a wait, a view, a copy
 
 // Of statistics of parts of a sum: a difference may go through.
 bool gives_means_of_sums(const WholeStep::Label& label) {
-  return std::ranges::any_of(label.outputs, [](const Joined& output) {
-    return output.fits && output.is_sum && output.difference.by == ComparedBy::statistics;
-  });
+  return std::ranges::any_of(label.outputs,
+                             [](const Joined& output) { return output.fits && output.is_known_by_mean(); });
 }
 
 std::string words_of_part(const CompareInput& input) {

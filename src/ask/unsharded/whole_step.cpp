@@ -109,6 +109,7 @@ JoinLimits WholeStep::limits_of(const CatalogTensor& golden, SiteKind kind) cons
   if (kind == SiteKind::optimizer && most_in_optimizer_) {
     limits.tolerance = std::min(limits.tolerance, *most_in_optimizer_);
   }
+  limits.golden_sums = kind != SiteKind::optimizer;  // gradients are added up before
   limits.least = kLeastSteps * least_step_of(golden.dtype);
   if (is_half_of_both(golden)) {
     limits.spacing = spacing;
@@ -166,21 +167,33 @@ void WholeStep::doubt_alone() {
     if (learned_.alone.contains({address.site, address.number})) continue;
     Counterpart all = *label.where;
     all.alone.reset();
+    bool is_part = false;
     for (std::size_t i = 0; i < label.outputs.size(); ++i) {
       if (!label.outputs[i].possible) continue;
       const TensorParts parts = counterparts_.parts_of(all, {false, golden_.ops[g].outputs[i]->slot});
       for (std::size_t rank = 0; rank < parts.ranks(); ++rank) {
         const CatalogTensor* other = parts.at(rank, 0).tensor;
-        if (other != nullptr && !good_.contains(other)) label.state = State::differs;
+        is_part = is_part || (other != nullptr && !good_.contains(other));
       }
     }
-    if (label.state == State::found) {
+    if (!is_part) {
       learned_.alone.emplace(std::pair(address.site, address.number), *label.where);
       continue;
     }
-    label.where = all;
-    label.outputs = join_outputs(g, all);
+    label = {state_of_difference(g), all, join_outputs(g, all)};
+    const Errors noise = explained(g, all, label.outputs);
+    if (std::ranges::all_of(noise, [](const auto& error) { return error.has_value(); })) {
+      label.state = State::found;
+      keep(g, Label(label), noise);
+    }
   }
+}
+
+// Other programs look at the same elements in other shapes.
+WholeStep::State WholeStep::state_of_difference(std::uint32_t golden) const {
+  const bool is_copy = std::ranges::all_of(golden_step_.ops_of_call(golden),
+                                           [&](std::uint32_t op) { return golden_.ops[op].kind == OpKind::copy; });
+  return is_copy ? State::unknown : State::differs;
 }
 
 bool WholeStep::reads_noise(std::uint32_t golden) const {
@@ -352,11 +365,10 @@ void WholeStep::look_at(std::uint32_t golden) {
   if (!label) return noise_.pass_on(golden);
   const Errors noise = explained(golden, *label->where, label->outputs);
   const bool is_explained = std::ranges::all_of(noise, [](const auto& error) { return error.has_value(); });
-  // Other programs look at the same elements in other shapes.
-  const bool is_copy = std::ranges::all_of(ops, [&](std::uint32_t op) { return golden_.ops[op].kind == OpKind::copy; });
-  label->state = is_explained ? State::found : is_copy ? State::unknown : State::differs;
+  label->state = is_explained ? State::found : state_of_difference(golden);
+  const bool is_unknown = label->state == State::unknown;
   keep(golden, std::move(*label), noise);
-  if (!is_explained && is_copy) noise_.pass_on(golden);
+  if (is_unknown) noise_.pass_on(golden);
 }
 
 // By slot; where one of the two is several ops, which may read in another order, by values.

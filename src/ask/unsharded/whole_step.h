@@ -111,6 +111,7 @@ class WholeStep {
   void keep(std::uint32_t golden, Label label, const Errors& noise = {});
   std::optional<Label> found_alone(std::uint32_t golden, const Counterpart& with) const;
   void doubt_alone();
+  State state_of_difference(std::uint32_t golden) const;
   Joined join_read(std::size_t rank, const Counterpart& with, const CompareInput& input, const TensorOf& golden,
                    SiteKind kind) const;
   Joined joined(const TensorParts& parts, const TensorOf& golden, SiteKind kind) const;
