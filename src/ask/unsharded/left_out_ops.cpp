@@ -22,7 +22,8 @@ std::uint32_t op_skipped(const WholeStep& step, std::uint32_t golden, const Comp
       if (!read.is_read || !read.tensor->recorded() || read.tensor->constant) continue;
       if (read.tensor->parameter.is_parameter()) continue;
       const bool is_moved = only_moves(step.golden().ops[at]);  // how the golden ranks move it is their own matter
-      if (!is_moved && step.join_instead(golden, input, *step.label(golden).where, *read.tensor).fits) return at;
+      if (!is_moved && step.joiner().join_instead(golden, input, *step.label(golden).where, *read.tensor).fits)
+        return at;
       waiting.push_back(read.from);
     }
   }

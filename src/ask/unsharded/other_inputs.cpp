@@ -98,7 +98,7 @@ bool OtherInputs::is_far_from_found(const CompareInput& input, const Joined& rea
   return std::ranges::any_of(op(input.from).inputs, [&](const CompareInput& before) {
     const bool is_value = before.is_read && before.tensor->recorded() && !before.tensor->constant;
     if (!is_value || before.tensor->parameter.is_parameter() || !was_found(before)) return false;
-    return is_close(step_.join_instead(golden_, input, *label_.where, *before.tensor), read);
+    return is_close(step_.joiner().join_instead(golden_, input, *label_.where, *before.tensor), read);
   });
 }
 
@@ -114,7 +114,7 @@ std::set<const CatalogTensor*> OtherInputs::find() const {
   if (!hides && !gives_far) return found;
   for (const CompareInput& input : op(golden_).inputs) {
     if (!input.is_read || input.from == kNoOp || !input.tensor->recorded() || !was_found(input)) continue;
-    const Joined read = step_.join_input(golden_, input, *label_.where);
+    const Joined read = step_.joiner().join_input(golden_, input, *label_.where);
     if (!read.possible || step_.noise().explains(input, read)) continue;
     const bool is_other =
         read.fits ? gives_far && is_far_from_found(input, read) : hides && !is_explained_by_result(input, read);
