@@ -28,9 +28,8 @@ constexpr int kStepsToCollective = 4;  // a wait, a view, a copy
 
 // Of statistics of parts of a sum: a difference may go through.
 bool gives_means_of_sums(const WholeStep::Label& label) {
-  return std::ranges::any_of(label.outputs, [](const Joined& output) {
-    return output.fits && output.is_sum && output.difference.by == ComparedBy::statistics;
-  });
+  return std::ranges::any_of(label.outputs,
+                             [](const Joined& output) { return output.fits && output.is_known_by_mean(); });
 }
 
 std::string words_of_part(const CompareInput& input) {
@@ -354,7 +353,7 @@ std::optional<ShardCause> CauseSearch::parameter_that_differs(std::size_t rank, 
   if (alike == known->second.end() && site.place.kind != SiteKind::forward) return std::nullopt;
   const auto [golden, place] = alike == known->second.end() ? known->second.front() : *alike;
   const CatalogTensor* golden_tensor = golden_.ops[golden].inputs[place].tensor;
-  const Joined joined = step_.join_read(rank, op, input, {golden_.rank, golden_tensor}, SiteKind::forward);
+  const Joined joined = step_.joiner().join_read(rank, op, input, {golden_.rank, golden_tensor}, SiteKind::forward);
   if (!joined.possible || joined.fits) return std::nullopt;
   const bool is_other =
       !joined.other_ranks.empty() && std::ranges::find(joined.other_ranks, rank) == joined.other_ranks.end();
@@ -403,7 +402,7 @@ void CauseSearch::show_other_rank(ShardCause& cause) const {
 bool CauseSearch::is_part_of_mean(std::uint32_t golden, const CompareInput& input) const {
   const Counterpart& with = *step_.label(golden).where;
   if (step_.address(golden).site.place.kind != SiteKind::optimizer) return false;
-  const Joined mean = step_.join_input(golden, input, with, SiteKind::backward);
+  const Joined mean = step_.joiner().join_input(golden, input, with, SiteKind::backward);
   return mean.fits && mean.is_sum && mean.factor != 1 && mean.difference.by == ComparedBy::values;
 }
 
@@ -417,7 +416,7 @@ std::optional<ShardCause> CauseSearch::cause_of(std::uint32_t golden) const {
   for (const CompareInput* read : step_.golden_step().inputs_of_call(golden)) {
     const CompareInput& input = *read;
     if (!input.is_read || !input.tensor->recorded() || input.tensor->constant) continue;
-    const Joined joined = step_.join_input(golden, input, *label.where);
+    const Joined joined = step_.joiner().join_input(golden, input, *label.where);
     if (joined.fits && joined.is_sum) {
       cause.what = words_of_part(input);
       if (std::optional<ShardCause> collective = collective_before(golden, input, joined)) {

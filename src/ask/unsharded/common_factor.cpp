@@ -27,18 +27,18 @@ std::optional<double> factor_of_norms(const Joined& joined) {
 }
 
 // Of each gradient in a half type, where the optimizer reads it first.
-std::vector<double> factors_of_gradients(const WholeStep& step) {
+std::vector<double> factors_of_gradients(const StepJoiner& joiner) {
   std::vector<double> factors;
   std::set<std::string> seen;
-  for (std::uint32_t g = 0; g < step.golden().ops.size(); ++g) {
-    const SiteCalls::Address& address = step.address(g);
+  for (std::uint32_t g = 0; g < joiner.golden().side().ops.size(); ++g) {
+    const SiteCalls::Address& address = joiner.golden().calls().address(g);
     if (address.site.place.kind != SiteKind::optimizer) continue;
-    const std::vector<Counterpart> candidates = step.candidates(g);
+    const std::vector<Counterpart> candidates = joiner.counterparts().of(g);
     if (candidates.empty() || candidates.front().site != address.site) continue;
-    for (const CompareInput& input : step.golden().ops[g].inputs) {
+    for (const CompareInput& input : joiner.golden().side().ops[g].inputs) {
       if (!input.is_read || !input.tensor->recorded() || !is_gradient_name(input.name)) continue;
-      if (!step.is_half_of_both(*input.tensor) || !seen.emplace(input.name).second) continue;
-      if (const auto factor = factor_of_norms(step.join_input(g, input, candidates.front()))) {
+      if (!joiner.is_half_of_both(*input.tensor) || !seen.emplace(input.name).second) continue;
+      if (const auto factor = factor_of_norms(joiner.join_input(g, input, candidates.front()))) {
         factors.push_back(*factor);
       }
     }
@@ -48,8 +48,8 @@ std::vector<double> factors_of_gradients(const WholeStep& step) {
 
 }  // namespace
 
-std::optional<double> common_factor_of_gradients(const WholeStep& step) {
-  std::vector<double> factors = factors_of_gradients(step);
+std::optional<double> common_factor_of_gradients(const StepJoiner& joiner) {
+  std::vector<double> factors = factors_of_gradients(joiner);
   if (factors.size() < kFewestGradients) return std::nullopt;
   const auto middle = factors.begin() + static_cast<std::ptrdiff_t>(factors.size() / 2);
   std::ranges::nth_element(factors, middle);

@@ -4,11 +4,11 @@
 
 #include <optional>
 
-#include "ask/unsharded/whole_step.h"
+#include "ask/unsharded/step_joiner.h"
 
 namespace sonde {
 
 // Nothing: they have no factor in common, or are known by values.
-std::optional<double> common_factor_of_gradients(const WholeStep& step);
+std::optional<double> common_factor_of_gradients(const StepJoiner& joiner);
 
 }  // namespace sonde

@@ -180,6 +180,8 @@ TensorParts Counterparts::parts_of(const Counterpart& of, const CallSlot& slot) 
 // Also of the modules around it, as far as they have other names.
 void Counterparts::learn(std::string_view module, const Counterpart& where) {
   std::string_view target = where.site.module;
+  // A copy in a module may be like one in a module inside it.
+  if (target != module && are_around(target, module) && has_module(where.stage, module)) return;
   while (!module.empty()) {
     modules_.try_emplace(std::string(module), where.stage, std::string(target));
     const std::size_t at = module.rfind('/'), target_at = target.rfind('/');

@@ -13,6 +13,7 @@ namespace {
 
 constexpr double kMostOfGates = 0.25;  // relative: more than rounding
 constexpr double kTimesOfDerivative = 8;
+constexpr double kSpacingsOfDrift = 4;
 constexpr std::size_t kMostMakers = 64;  // ops between a gradient and the optimizer
 
 // The difference of such an op's inputs bounds that of its outputs, however large it is beside the inputs.
@@ -39,6 +40,15 @@ bool may_be_of_gradients_apart(OpKind kind, const TensorDifference& difference, 
   return difference.relative() <= std::min(kMostOfGates, kTimesOfDerivative * most);
 }
 
+// The weights of two trainings in a half type drift apart: what an op gives may be apart as what it reads.
+bool may_be_drift(const TensorDifference& difference, const std::vector<InputError>& inputs) {
+  const double spacing = coarser_spacing(difference);
+  if (difference.by != ComparedBy::statistics || !is_half(spacing) || difference.different_non_finite > 0) return false;
+  double most = 0;
+  for (const InputError& input : inputs) most = std::max(most, input.difference->relative());
+  return difference.relative() <= kSpacingsOfDrift * std::min(spacing, most);
+}
+
 }  // namespace
 
 std::optional<double> explained_error(const WorkDone& work, std::size_t output, const TensorDifference& difference,
@@ -62,6 +72,7 @@ std::optional<double> explained_error(const WorkDone& work, std::size_t output, 
   const bool is_bounded = !allowance.anything || is_sum_of_parts(kind);
   if (work.is_backward && !is_bounded && may_be_of_gradients_apart(kind, difference, errors))
     return difference.rms_error;
+  if (!is_bounded && may_be_drift(difference, errors)) return difference.rms_error;
   if (!is_bounded && !reads_noise) return std::nullopt;
   if (is_bounded && is_beyond(difference, allowance.total())) return std::nullopt;
   return std::max(difference.rms_error, is_bounded ? allowance.total().rms : 0);

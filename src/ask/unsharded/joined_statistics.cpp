@@ -17,6 +17,8 @@ struct Piece {
   KnownStatistics statistics;
   Dims shape;
   std::size_t rank = 0;
+  bool is_sum = false;  // parts were added up
+  double scale = 0;     // of their elements: the root mean square, as if they were not alike
   double elements() const { return static_cast<double>(element_count(shape)); }
 };
 
@@ -89,14 +91,17 @@ Piece concatenated(const std::vector<Piece>& pieces, const Dims& shape) {
 
 Piece added_up(const std::vector<Piece>& pieces) {
   Piece whole{{}, pieces.front().shape, 0};
-  double sum = 0;
+  double sum = 0, squares = 0;
   std::uint64_t not_finite = 0;
   for (const Piece& piece : pieces) {
     sum += piece.statistics.avg.value_or(NAN);
+    squares += std::pow(piece.statistics.l2norm.value_or(0), 2);
     not_finite += piece.statistics.non_finite_count() + !piece.statistics.all_finite();
   }
   whole.statistics.avg = sum;
   whole.statistics.nan_count = not_finite;
+  whole.is_sum = true;
+  whole.scale = std::sqrt(squares / std::max(1.0, whole.elements()));
   return whole;
 }
 
@@ -156,8 +161,11 @@ std::pair<TensorDifference, bool> StatisticsJoiner::difference_of(const Piece& w
   TensorDifference found =
       sonde::difference_of({part_.rank, &target}, {golden_.rank, &golden}, DifferenceOptions{}, in_order);
   // Of a sum of golden parts the mean alone is known, which may be much less than the elements.
-  const bool is_scale_known = golden_piece_.statistics.l2norm.has_value() || !statistics.l2norm.has_value();
-  if (!is_scale_known) found.rms = std::max(found.rms, *statistics.l2norm / std::sqrt(golden_piece_.elements()));
+  if (golden_piece_.is_sum) {
+    const double own =
+        statistics.l2norm ? *statistics.l2norm / std::sqrt(golden_piece_.elements()) : golden_piece_.scale;
+    found.rms = std::max(found.rms, own);
+  }
   const bool fits =
       found.by == ComparedBy::statistics && found.different_non_finite == 0 &&
       found.rms_error <= limits_.tolerance * found.rms + limits_.least &&
@@ -236,7 +244,9 @@ Joined join_statistics(const TensorParts& parts, const TensorParts& golden, cons
   if (!pieces || !golden_pieces) return {};
   Joined best;
   for (const Piece& whole : golden_wholes(*golden_pieces)) {
+    if (whole.is_sum && !limits.golden_sums) continue;
     Joined joined = join_pieces(*pieces, whole, {*first, *first_golden, whole, limits}, limits.tolerance);
+    joined.golden_is_sum = whole.is_sum;
     if (joined.fits) return joined;
     if (joined.possible && !best.possible) best = std::move(joined);
   }

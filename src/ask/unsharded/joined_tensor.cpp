@@ -17,7 +17,6 @@
 namespace sonde {
 namespace {
 
-constexpr std::size_t kMostLeadingBlocks = 64;    // of a dimension that was made of two
 constexpr std::size_t kMostForLeading = 1 << 24;  // elements
 constexpr std::size_t kLargestFactor = 16;
 constexpr double kSumSlack = 2;  // of an error of each element
@@ -168,8 +167,8 @@ void Joiner::try_rules(const TensorBlocks& blocks, std::vector<std::size_t> size
   for (std::size_t axis = 0; axis < golden_.shape.size(); ++axis) {
     if (known->shape[axis] == golden_.shape[axis]) continue;
     go({JoinRule::Way::cut, axis, count});
-    const auto most = static_cast<std::int64_t>(kMostLeadingBlocks);
-    for (std::int64_t leading = 2; with_leading && leading <= std::min(known->shape[axis], most); ++leading) {
+    const std::int64_t most = std::min<std::int64_t>(known->shape[axis], kMostLeadingBlocks);
+    for (std::int64_t leading = 2; with_leading && leading <= most; ++leading) {
       if (known->shape[axis] % leading == 0) go({JoinRule::Way::cut, axis, count, leading});
     }
   }

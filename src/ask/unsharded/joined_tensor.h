@@ -43,6 +43,7 @@ struct JoinLimits {
   double spacing = 0;                 // of a half type, if both have it: no error may be common to many rows; else 0
   double least_step = 0;              // of the type: between numbers below its smallest normal one
   bool by_statistics_too = false;     // that is also judged where only statistics are there
+  bool golden_sums = true;            // of golden parts by statistics: the mean alone is known
   std::vector<double> factors = {1};  // the joined tensor may be so many times the golden one
 };
 
@@ -58,6 +59,11 @@ struct Joined {
   std::string words;                     // "the same on all ranks", "concatenated along 0", "added up"
   TensorDifference difference;           // of the way that comes nearest
   std::vector<std::size_t> other_ranks;  // of those that do not fit, where the others do
+
+  // Of a sum of parts, of either side, statistics show the mean alone.
+  bool is_known_by_mean() const {
+    return possible && (is_sum || golden_is_sum) && difference.by == ComparedBy::statistics;
+  }
 };
 
 Joined join(const TensorParts& parts, const TensorParts& golden, const JoinLimits& limits);

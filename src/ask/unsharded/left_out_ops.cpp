@@ -3,6 +3,8 @@
 #include <set>
 #include <vector>
 
+#include "ask/unsharded/op_evidence.h"
+
 namespace sonde {
 namespace {
 
@@ -19,7 +21,9 @@ std::uint32_t op_skipped(const WholeStep& step, std::uint32_t golden, const Comp
     for (const CompareInput& read : step.golden().ops[at].inputs) {
       if (!read.is_read || !read.tensor->recorded() || read.tensor->constant) continue;
       if (read.tensor->parameter.is_parameter()) continue;
-      if (step.join_instead(golden, input, *step.label(golden).where, *read.tensor).fits) return at;
+      const bool is_moved = only_moves(step.golden().ops[at]);  // how the golden ranks move it is their own matter
+      if (!is_moved && step.joiner().join_instead(golden, input, *step.label(golden).where, *read.tensor).fits)
+        return at;
       waiting.push_back(read.from);
     }
   }

@@ -39,7 +39,7 @@ bool OriginSearch::is_right(std::size_t rank, std::uint32_t op, const CompareInp
     if (begins_backward(side.ops[input.from].op->op_type)) return true;
   }
   const SiteKind kind = step_.address(cause.golden).site.place.kind;
-  return step_.join_read(rank, op, input, {step_.golden().rank, cause.golden_tensor}, kind).fits;
+  return step_.joiner().join_read(rank, op, input, {step_.golden().rank, cause.golden_tensor}, kind).fits;
 }
 
 bool OriginSearch::is_passed(std::uint32_t op, const ShardCause& cause, const Origins& origins) const {

@@ -12,15 +12,10 @@ constexpr double kFarSpacings = 8;   // of a half type: more than rounding
 constexpr double kNearSpacings = 4;  // as much as several ops round
 constexpr double kNearer = 4;        // times
 
-// A sum of parts of which there are statistics alone.
-bool is_known_by_mean(const Joined& joined) {
-  return joined.possible && joined.is_sum && joined.difference.by == ComparedBy::statistics;
-}
-
 // Statistics show little of elements beside infinities, as in scores behind a mask.
 bool is_known_little(const Joined& joined) {
   const TensorDifference& difference = joined.difference;
-  return is_known_by_mean(joined) ||
+  return joined.is_known_by_mean() ||
          (joined.possible && difference.by == ComparedBy::statistics && !difference.golden_statistics.all_finite());
 }
 
@@ -90,7 +85,7 @@ bool OtherInputs::was_found(const CompareInput& input) const {
 // Of parts of a sum, statistics show the mean alone: what is read is apart by rounding that the mean does not show.
 bool OtherInputs::is_explained_by_result(const CompareInput& input, const Joined& read) const {
   const Joined* const made = found_result(input);
-  return made != nullptr && is_known_by_mean(*made) && read.difference.different_non_finite == 0 &&
+  return made != nullptr && made->is_known_by_mean() && read.difference.different_non_finite == 0 &&
          read.difference.relative() <= kNearSpacings * coarser_spacing(read.difference);
 }
 
@@ -98,12 +93,12 @@ bool OtherInputs::is_explained_by_result(const CompareInput& input, const Joined
 bool OtherInputs::is_far_from_found(const CompareInput& input, const Joined& read) const {
   if (!is_far(read)) return false;
   const Joined* const made = found_result(input);
-  if (made != nullptr) return (is_forward() || !is_known_by_mean(*made)) && is_close(*made, read);
+  if (made != nullptr) return (is_forward() || !made->is_known_by_mean()) && is_close(*made, read);
   if (!is_forward() || step_.label(input.from).state != State::unknown) return false;
   return std::ranges::any_of(op(input.from).inputs, [&](const CompareInput& before) {
     const bool is_value = before.is_read && before.tensor->recorded() && !before.tensor->constant;
     if (!is_value || before.tensor->parameter.is_parameter() || !was_found(before)) return false;
-    return is_close(step_.join_instead(golden_, input, *label_.where, *before.tensor), read);
+    return is_close(step_.joiner().join_instead(golden_, input, *label_.where, *before.tensor), read);
   });
 }
 
@@ -119,7 +114,7 @@ std::set<const CatalogTensor*> OtherInputs::find() const {
   if (!hides && !gives_far) return found;
   for (const CompareInput& input : op(golden_).inputs) {
     if (!input.is_read || input.from == kNoOp || !input.tensor->recorded() || !was_found(input)) continue;
-    const Joined read = step_.join_input(golden_, input, *label_.where);
+    const Joined read = step_.joiner().join_input(golden_, input, *label_.where);
     if (!read.possible || step_.noise().explains(input, read)) continue;
     const bool is_other =
         read.fits ? gives_far && is_far_from_found(input, read) : hides && !is_explained_by_result(input, read);

@@ -33,6 +33,7 @@ class GoldenStep {
  public:
   explicit GoldenStep(const std::vector<RankStep>& ranks);
 
+  const std::vector<RankStep>& all() const { return ranks_; }
   const CompareSide& side() const { return *ranks_.front().side; }
   const SiteCalls& calls() const { return ranks_.front().calls; }
   std::size_t ranks() const { return ranks_.size(); }

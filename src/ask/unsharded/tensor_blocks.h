@@ -11,6 +11,8 @@
 
 namespace sonde {
 
+inline constexpr std::int64_t kMostLeadingBlocks = 64;  // of a dimension that was made of two
+
 using BlockShape = std::vector<std::int64_t>;
 
 // The elements of a part, or of several that are joined.

@@ -253,7 +253,8 @@ void Unsharded::compare_step(const CatalogStep& golden) {
   }
   const WholeStep whole(ranks_, *golden_ranks, options_, learned_);
   for (std::uint32_t g = 0; g < golden_side->ops.size(); ++g) add_op(whole, g);
-  comparison_.unreadable.insert(comparison_.unreadable.end(), whole.problems().begin(), whole.problems().end());
+  comparison_.unreadable.insert(comparison_.unreadable.end(), whole.joiner().problems().begin(),
+                                whole.joiner().problems().end());
   const ShardCauses causes = causes_of(whole);
   for (const ShardCause& cause : causes.causes) add_cause(cause);
   for (const std::uint32_t op : causes.harmless)

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
-#include "ask/unsharded/common_factor.h"
 #include "ask/unsharded/explained_error.h"
 #include "ask/unsharded/other_inputs.h"
 #include "ground/model/gradient_name.h"
@@ -14,32 +12,7 @@
 namespace sonde {
 namespace {
 
-constexpr double kSpacings = 64;          // of rounding, as for the ends of a step
-constexpr double kSpacingsOfCoarser = 4;  // of two runs in different types
-constexpr double kMostTolerance = 1e-2;
 constexpr double kSpacingsElsewhere = 4;  // of a half type, of a call at another place
-constexpr double kLeastSteps = 8;         // of rounding, between numbers too small for the type's precision
-
-std::vector<double> factors_of(std::size_t parts) {
-  std::vector<double> factors = {1};
-  for (std::size_t i = 2; i <= parts; ++i) {
-    if (parts % i != 0) continue;
-    factors.push_back(static_cast<double>(i));
-    factors.push_back(1 / static_cast<double>(i));
-  }
-  return factors;
-}
-
-// Of the results of all ops.
-double coarsest_spacing(const std::vector<RankStep>& ranks) {
-  double coarsest = 0;
-  for (const RankStep& rank : ranks) {
-    for (const CompareOp& op : rank.side->ops) {
-      for (const CatalogTensor* output : op.outputs) coarsest = std::max(coarsest, epsilon_of(output->dtype));
-    }
-  }
-  return coarsest;
-}
 
 // Gradients that overflow in both runs: what is left of them depends on the order of sums.
 bool overflows_in_both(const Joined& joined) {
@@ -50,10 +23,6 @@ bool overflows_in_both(const Joined& joined) {
 // An op on a list has a counterpart on a list.
 bool lacks_results(const CompareOp& golden, const std::vector<Joined>& outputs) {
   return is_list_op(golden.op->op_type) && !std::ranges::all_of(outputs, &Joined::possible);
-}
-
-bool are_single_ops(const GoldenStep& step, std::uint32_t golden, const SiteCall& target) {
-  return step.ops_of_call(golden).size() == 1 && target.ops.size() == 1;
 }
 
 bool all_fit(const std::vector<Joined>& outputs) {
@@ -76,72 +45,20 @@ WholeStep::WholeStep(const std::vector<RankStep>& ranks, const std::vector<RankS
       learned_(learned),
       golden_calls_(golden_step_.calls()),
       counterparts_(ranks_, golden_step_, learned.modules),
+      joiner_(ranks_, golden_step_, counterparts_, learned.largest),
       labels_(golden_.ops.size()),
       noise_(golden_, learned.noise) {
-  tolerance_ = std::min(8 * learned.largest, kMostTolerance);
-  const double own = coarsest_spacing(ranks_), of_golden = coarsest_spacing(golden);
-  is_other_type_ = own != of_golden;
-  if (is_other_type_) tolerance_ = std::max(tolerance_, kSpacingsOfCoarser * std::max(own, of_golden));
-  if (const std::optional<double> factor = common_factor_of_gradients(*this)) {
-    most_in_optimizer_ = std::abs(*factor - 1) / 2;
-  }
   for (std::uint32_t g = 0; g < golden_.ops.size(); ++g) look_at(g);
   doubt_alone();
 }
 
-bool WholeStep::is_half_of_both(const CatalogTensor& golden) const {
-  return !is_other_type_ && is_half(epsilon_of(golden.dtype));
-}
-
 bool WholeStep::has_half_type(std::uint32_t golden) const {
   return std::ranges::any_of(golden_.ops[golden].outputs,
-                             [&](const CatalogTensor* output) { return is_half_of_both(*output); });
+                             [&](const CatalogTensor* output) { return joiner_.is_half_of_both(*output); });
 }
 
 bool WholeStep::hides_a_term(std::uint32_t golden) const {
   return has_half_type(golden) && is_addition(shared_type(golden_.ops[golden].op->op_type));
-}
-
-JoinLimits WholeStep::limits_of(const CatalogTensor& golden, SiteKind kind) const {
-  JoinLimits limits;
-  const double spacing = epsilon_of(golden.dtype);
-  limits.tolerance = std::max(tolerance_, kSpacings * spacing);
-  if (kind == SiteKind::optimizer && most_in_optimizer_) {
-    limits.tolerance = std::min(limits.tolerance, *most_in_optimizer_);
-  }
-  limits.least = kLeastSteps * least_step_of(golden.dtype);
-  if (is_half_of_both(golden)) {
-    limits.spacing = spacing;
-    limits.least_step = least_step_of(golden.dtype);
-    limits.by_statistics_too = kind == SiteKind::forward;  // terms of gradients cancel: what is left may be rounding
-  }
-  const bool is_number = golden.has_shape && golden.shape.empty();
-  if (kind == SiteKind::backward || (kind == SiteKind::forward && is_number)) {
-    limits.factors = factors_of(ranks_.size() * micro_batches() * golden_step_.ranks());
-  }
-  return limits;
-}
-
-Joined WholeStep::joined(const TensorParts& parts, const TensorOf& golden, SiteKind kind) const {
-  JoinLimits limits = limits_of(*golden.tensor, kind);
-  const TensorParts of_golden = golden_step_.parts_of(golden);
-  Joined whole = join(parts, of_golden, limits);
-  if (!whole.problem.empty()) problems_.insert(whole.problem);
-  // In the forward pass only a mean over the ranks, of either side, has a factor.
-  if (kind != SiteKind::forward || whole.factor == 1 || whole.is_sum || whole.golden_is_sum) return whole;
-  limits.factors = {1};
-  return join(parts, of_golden, limits);
-}
-
-std::vector<Joined> WholeStep::join_outputs(std::uint32_t golden, const Counterpart& with) const {
-  std::vector<Joined> outputs;
-  for (const CatalogTensor* tensor : golden_.ops[golden].outputs) {
-    Joined& output = outputs.emplace_back();
-    if (!tensor->recorded()) continue;
-    const SiteKind kind = golden_calls_.address(golden).site.place.kind;
-    output = joined(counterparts_.parts_of(with, {false, tensor->slot}), {golden_.rank, tensor}, kind);
-  }
-  return outputs;
 }
 
 // The ranks have other tensors at this place: experts of their own, other parameters of the optimizer.
@@ -150,7 +67,7 @@ std::optional<WholeStep::Label> WholeStep::found_alone(std::uint32_t golden, con
   Counterpart one = with;
   for (std::size_t rank = 0; ranks > 1 && rank < ranks; ++rank) {
     one.alone = rank;
-    Label label{State::found, one, join_outputs(golden, one)};
+    Label label{State::found, one, joiner_.join_outputs(golden, one)};
     if (all_fit(label.outputs) && is_near(golden, label)) return label;
   }
   return std::nullopt;
@@ -166,21 +83,33 @@ void WholeStep::doubt_alone() {
     if (learned_.alone.contains({address.site, address.number})) continue;
     Counterpart all = *label.where;
     all.alone.reset();
+    bool is_part = false;
     for (std::size_t i = 0; i < label.outputs.size(); ++i) {
       if (!label.outputs[i].possible) continue;
       const TensorParts parts = counterparts_.parts_of(all, {false, golden_.ops[g].outputs[i]->slot});
       for (std::size_t rank = 0; rank < parts.ranks(); ++rank) {
         const CatalogTensor* other = parts.at(rank, 0).tensor;
-        if (other != nullptr && !good_.contains(other)) label.state = State::differs;
+        is_part = is_part || (other != nullptr && !good_.contains(other));
       }
     }
-    if (label.state == State::found) {
+    if (!is_part) {
       learned_.alone.emplace(std::pair(address.site, address.number), *label.where);
       continue;
     }
-    label.where = all;
-    label.outputs = join_outputs(g, all);
+    label = {state_of_difference(g), all, joiner_.join_outputs(g, all)};
+    const Errors noise = explained(g, all, label.outputs);
+    if (std::ranges::all_of(noise, [](const auto& error) { return error.has_value(); })) {
+      label.state = State::found;
+      keep(g, Label(label), noise);
+    }
   }
+}
+
+// Other programs look at the same elements in other shapes.
+WholeStep::State WholeStep::state_of_difference(std::uint32_t golden) const {
+  const bool is_copy = std::ranges::all_of(golden_step_.ops_of_call(golden),
+                                           [&](std::uint32_t op) { return golden_.ops[op].kind == OpKind::copy; });
+  return is_copy ? State::unknown : State::differs;
 }
 
 bool WholeStep::reads_noise(std::uint32_t golden) const {
@@ -229,7 +158,7 @@ WholeStep::Errors WholeStep::explained(std::uint32_t golden, const Counterpart& 
     const CompareInput& input = *read;
     const std::uint32_t slot = is_group ? place++ : input.tensor->slot;
     if (!input.is_read || !input.tensor->recorded() || epsilon_of(input.tensor->dtype) == 0) continue;
-    Joined joined = join_input(golden, input, with);
+    Joined joined = joiner_.join_input(golden, input, with);
     const bool is_noise = noise_.explains(input, joined) || is_apart_as_made(*this, golden, input, joined);
     const bool overflows = (!is_forward || is_gradient_name(input.name)) && overflows_in_both(joined);
     inputs.push_back({slot, is_noise, overflows || noise_.may_be_anything(input), std::move(joined)});
@@ -237,8 +166,8 @@ WholeStep::Errors WholeStep::explained(std::uint32_t golden, const Counterpart& 
   Errors errors;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const bool differs = outputs[i].possible && !outputs[i].fits;
-    errors.push_back(differs ? explained_error(work, i, outputs[i].difference, inputs, tolerance_, options_.tolerance)
-                             : 0);
+    errors.push_back(
+        differs ? explained_error(work, i, outputs[i].difference, inputs, joiner_.tolerance(), options_.tolerance) : 0);
   }
   return errors;
 }
@@ -277,7 +206,7 @@ void WholeStep::look_for_factors(std::uint32_t golden) {
     }
     const bool is_number = input.tensor->has_shape && input.tensor->shape.empty() && !input.tensor->constant;
     if (kind != SiteKind::forward || !is_number || !input.tensor->recorded()) continue;
-    const Joined number = join_input(golden, input, *label.where);
+    const Joined number = joiner_.join_input(golden, input, *label.where);
     if (number.possible && !number.fits) other_numbers_.push_back({golden, &input, number});
   }
   if (kind != SiteKind::backward) return;
@@ -294,7 +223,7 @@ void WholeStep::look_for_factors(std::uint32_t golden) {
 std::size_t WholeStep::inputs_in_common(std::uint32_t golden, const Counterpart& with) const {
   return static_cast<std::size_t>(std::ranges::count_if(golden_.ops[golden].inputs, [&](const CompareInput& input) {
     const bool is_number = input.tensor->has_shape && input.tensor->shape.empty();
-    return input.is_read && input.tensor->recorded() && !is_number && join_input(golden, input, with).fits;
+    return input.is_read && input.tensor->recorded() && !is_number && joiner_.join_input(golden, input, with).fits;
   }));
 }
 
@@ -304,14 +233,14 @@ std::optional<WholeStep::Label> WholeStep::nearest(std::uint32_t golden,
                                                    const std::vector<Counterpart>& candidates) const {
   const SiteCalls::Address& address = golden_calls_.address(golden);
   if (const auto known = learned_.alone.find({address.site, address.number}); known != learned_.alone.end()) {
-    Label label{State::differs, known->second, join_outputs(golden, known->second)};
+    Label label{State::differs, known->second, joiner_.join_outputs(golden, known->second)};
     if (std::ranges::any_of(label.outputs, &Joined::possible)) return label;
   }
   std::optional<Label> best;
   std::size_t most = 0;
   for (const Counterpart& with : candidates) {
     if (with.site.type != address.site.type || counterparts_.is_elsewhere(address.site.module, with)) continue;
-    Label label{State::differs, with, join_outputs(golden, with)};
+    Label label{State::differs, with, joiner_.join_outputs(golden, with)};
     if (std::ranges::none_of(label.outputs, &Joined::possible)) continue;
     if (is_at_its_place(golden, with)) return label;
     const std::size_t common = inputs_in_common(golden, with);
@@ -334,7 +263,7 @@ void WholeStep::look_at(std::uint32_t golden) {
   const bool is_of_noise = reads_noise(golden);
   for (const Counterpart& with : candidates) {
     if (is_of_noise && !is_at_its_place(golden, with)) continue;  // noise is like other noise by chance
-    Label label{State::found, with, join_outputs(golden, with)};
+    Label label{State::found, with, joiner_.join_outputs(golden, with)};
     const bool is_of_other_type = with.site.type != wanted.type;
     if (!is_near(golden, label)) continue;
     if (!all_fit(label.outputs) || (is_of_other_type && lacks_results(golden_.ops[golden], label.outputs))) continue;
@@ -352,95 +281,10 @@ void WholeStep::look_at(std::uint32_t golden) {
   if (!label) return noise_.pass_on(golden);
   const Errors noise = explained(golden, *label->where, label->outputs);
   const bool is_explained = std::ranges::all_of(noise, [](const auto& error) { return error.has_value(); });
-  // Other programs look at the same elements in other shapes.
-  const bool is_copy = std::ranges::all_of(ops, [&](std::uint32_t op) { return golden_.ops[op].kind == OpKind::copy; });
-  label->state = is_explained ? State::found : is_copy ? State::unknown : State::differs;
+  label->state = is_explained ? State::found : state_of_difference(golden);
+  const bool is_unknown = label->state == State::unknown;
   keep(golden, std::move(*label), noise);
-  if (!is_explained && is_copy) noise_.pass_on(golden);
-}
-
-// By slot; where one of the two is several ops, which may read in another order, by values.
-WholeStep::InputBeside WholeStep::beside(std::uint32_t golden, const CompareInput& input,
-                                         const Counterpart& with) const {
-  const auto join_at = [&](const CallSlot& slot) {
-    return joined(counterparts_.parts_of(with, slot), {golden_.rank, input.tensor},
-                  golden_calls_.address(golden).site.place.kind);
-  };
-  const CallSlot own{true, input.tensor->slot};
-  const std::optional<Shown> target = counterparts_.shown(with);
-  if (!target) return {own, join_at(own)};
-  const RankStep& of = ranks_[target->rank];
-  const SiteCall& call = of.calls.at(with.site)->at(with.first);
-  if (are_single_ops(golden_step_, golden, call)) return {own, join_at(own)};
-  const std::vector<const CompareInput*> inputs = inputs_of(*of.side, call);
-  const bool is_parameter = input.tensor->parameter.is_parameter();
-  const bool any_alike = std::ranges::any_of(
-      inputs, [&](const CompareInput* one) { return one->tensor->parameter.is_parameter() == is_parameter; });
-  InputBeside nearest{{true, static_cast<std::uint32_t>(-1)}, {}};
-  double least = std::numeric_limits<double>::infinity();
-  for (std::uint32_t i = 0; i < inputs.size() && !nearest.joined.fits; ++i) {
-    if (any_alike && inputs[i]->tensor->parameter.is_parameter() != is_parameter) continue;
-    const CallSlot slot{true, call.ops.size() > 1 ? i : inputs[i]->tensor->slot};
-    Joined found = join_at(slot);
-    if (!found.possible) continue;
-    const double relative = found.difference.relative();
-    const double error = found.fits ? -1 : std::isfinite(relative) ? relative : std::numeric_limits<double>::max();
-    if (error >= least) continue;
-    least = error;
-    nearest = {slot, std::move(found)};
-  }
-  return nearest;
-}
-
-const CompareInput* WholeStep::input_at(std::size_t rank, std::uint32_t golden, const CompareInput& input) const {
-  const Counterpart& with = *labels_[golden].where;
-  const RankStep& of = ranks_[rank];
-  const std::vector<SiteCall>* calls = counterparts_.is_of(with, rank) ? of.calls.at(with.site) : nullptr;
-  if (calls == nullptr || with.first >= calls->size()) return nullptr;
-  const SiteCall& call = (*calls)[with.first];
-  const std::vector<const CompareInput*> inputs = inputs_of(*of.side, call);
-  std::size_t place = 0;
-  if (are_single_ops(golden_step_, golden, call)) {
-    place = static_cast<std::size_t>(&input - golden_.ops[golden].inputs.data());
-  } else {
-    const std::uint32_t slot = beside(golden, input, with).slot.number;
-    const auto is_it = [&](const CompareInput* one) { return one->tensor->slot == slot; };
-    place = call.ops.size() > 1 ? slot : static_cast<std::size_t>(std::ranges::find_if(inputs, is_it) - inputs.begin());
-  }
-  return place < inputs.size() ? inputs[place] : nullptr;
-}
-
-Joined WholeStep::join_input(std::uint32_t golden, const CompareInput& input, const Counterpart& with) const {
-  return beside(golden, input, with).joined;
-}
-
-Joined WholeStep::join_input(std::uint32_t golden, const CompareInput& input, const Counterpart& with,
-                             SiteKind kind) const {
-  return joined(counterparts_.parts_of(with, beside(golden, input, with).slot), {golden_.rank, input.tensor}, kind);
-}
-
-Joined WholeStep::join_instead(std::uint32_t golden, const CompareInput& input, const Counterpart& with,
-                               const CatalogTensor& other) const {
-  const TensorParts parts = counterparts_.parts_of(with, beside(golden, input, with).slot);
-  return joined(parts, {golden_.rank, &other}, golden_calls_.address(golden).site.place.kind);
-}
-
-// Calls for each parameter are not of a micro-batch, although the number of micro-batches may divide theirs.
-Joined WholeStep::join_read(std::size_t rank, std::uint32_t op, const CompareInput& input, const TensorOf& golden,
-                            SiteKind kind) const {
-  Joined of_batches = join_read(rank, counterparts_.of(rank, op, true), input, golden, kind);
-  if (of_batches.fits || micro_batches() == 1) return of_batches;
-  Joined of_one = join_read(rank, counterparts_.of(rank, op, false), input, golden, kind);
-  return of_one.fits ? of_one : of_batches;
-}
-
-Joined WholeStep::join_read(std::size_t rank, const Counterpart& with, const CompareInput& input,
-                            const TensorOf& golden, SiteKind kind) const {
-  const TensorParts parts = counterparts_.parts_of(with, {true, input.tensor->slot});
-  Joined whole = joined(parts, golden, kind);
-  if (whole.fits || parts.ranks() == 1) return whole;
-  Joined alone = joined(parts.of_rank(counterparts_.number_in_stage(rank)), golden, kind);
-  return alone.fits || !whole.possible ? alone : whole;
+  if (is_unknown) noise_.pass_on(golden);
 }
 
 }  // namespace sonde

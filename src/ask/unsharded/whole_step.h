@@ -19,6 +19,7 @@
 #include "ask/unsharded/noise.h"
 #include "ask/unsharded/rank_step.h"
 #include "ask/unsharded/sites.h"
+#include "ask/unsharded/step_joiner.h"
 
 namespace sonde {
 
@@ -53,18 +54,14 @@ class WholeStep {
   WholeStep(const std::vector<RankStep>& ranks, const std::vector<RankStep>& golden, const CompareOptions& options,
             Learned& learned);
 
-  const std::set<std::string>& problems() const { return problems_; }
   const std::vector<RankStep>& ranks() const { return ranks_; }
   const CompareSide& golden() const { return golden_; }
   const GoldenStep& golden_step() const { return golden_step_; }
+  const StepJoiner& joiner() const { return joiner_; }
   const Learned& learned() const { return learned_; }
   const Label& label(std::uint32_t golden) const { return labels_[golden]; }
   std::size_t micro_batches() const { return counterparts_.micro_batches(); }
-  // The likeliest first.
-  std::vector<Counterpart> candidates(std::uint32_t golden) const { return counterparts_.of(golden); }
-  // The golden tensor is of a half type, and both ran in it.
-  bool is_half_of_both(const CatalogTensor& golden) const;
-  // A result of the golden op is, too.
+  // A result of the golden op is of a half type, and both ran in it.
   bool has_half_type(std::uint32_t golden) const;
   // A sum in a half type: a term that differs may be less than its rounding, and is in it nevertheless.
   bool hides_a_term(std::uint32_t golden) const;
@@ -84,26 +81,13 @@ class WholeStep {
   using Shown = Counterparts::Shown;
   std::optional<Shown> shown(const Counterpart& of) const { return counterparts_.shown(of); }
   // The input of the rank's counterpart where the golden op reads that one; null: it has none.
-  const CompareInput* input_at(std::size_t rank, std::uint32_t golden, const CompareInput& input) const;
-  // The input of a golden op beside what its counterpart reads there.
-  Joined join_input(std::uint32_t golden, const CompareInput& input, const Counterpart& with) const;
-  // As of an op of that kind: gradients of the backward pass may have factors.
-  Joined join_input(std::uint32_t golden, const CompareInput& input, const Counterpart& with, SiteKind kind) const;
-  // Another golden tensor beside what the counterpart reads at that input.
-  Joined join_instead(std::uint32_t golden, const CompareInput& input, const Counterpart& with,
-                      const CatalogTensor& other) const;
-  // The tensor of a golden op of that kind beside what the rank's op, and its counterparts on other ranks, read.
-  Joined join_read(std::size_t rank, std::uint32_t op, const CompareInput& input, const TensorOf& golden,
-                   SiteKind kind) const;
+  const CompareInput* input_at(std::size_t rank, std::uint32_t golden, const CompareInput& input) const {
+    return joiner_.input_at(rank, golden, input, *labels_[golden].where);
+  }
 
  private:
   using Errors = std::vector<std::optional<double>>;  // by output; nothing: more than is explained
   void look_at(std::uint32_t golden);
-  struct InputBeside {
-    CallSlot slot;
-    Joined joined;
-  };
-  InputBeside beside(std::uint32_t golden, const CompareInput& input, const Counterpart& with) const;
   std::size_t inputs_in_common(std::uint32_t golden, const Counterpart& with) const;
   std::optional<Label> nearest(std::uint32_t golden, const std::vector<Counterpart>& candidates) const;
   void look_for_factors(std::uint32_t golden);
@@ -111,11 +95,7 @@ class WholeStep {
   void keep(std::uint32_t golden, Label label, const Errors& noise = {});
   std::optional<Label> found_alone(std::uint32_t golden, const Counterpart& with) const;
   void doubt_alone();
-  Joined join_read(std::size_t rank, const Counterpart& with, const CompareInput& input, const TensorOf& golden,
-                   SiteKind kind) const;
-  Joined joined(const TensorParts& parts, const TensorOf& golden, SiteKind kind) const;
-  std::vector<Joined> join_outputs(std::uint32_t golden, const Counterpart& with) const;
-  JoinLimits limits_of(const CatalogTensor& golden, SiteKind kind) const;
+  State state_of_difference(std::uint32_t golden) const;
   bool reads_noise(std::uint32_t golden) const;
   bool is_near(std::uint32_t golden, const Label& label) const;
   bool is_at_its_place(std::uint32_t golden, const Counterpart& with) const;
@@ -129,16 +109,13 @@ class WholeStep {
   Learned& learned_;
   const SiteCalls& golden_calls_;
   Counterparts counterparts_;
-  bool is_other_type_ = false;                    // the two ran in different types
-  double tolerance_ = 0;                          // relative, beside the spacing of the type
-  std::optional<double> most_in_optimizer_ = {};  // tolerance there: gradients have a factor in common
+  const StepJoiner joiner_;
   std::vector<Label> labels_;
   std::set<const CatalogTensor*> good_, bad_;  // outputs of the target
   Noise noise_;
   std::vector<OtherNumber> other_numbers_;
   std::vector<std::uint32_t> factor_changes_;
   std::vector<NewFactor> new_factors_;
-  mutable std::set<std::string> problems_;  // of files that cannot be read
 };
 
 }  // namespace sonde

@@ -82,12 +82,36 @@ std::optional<TensorBlock> whole_by_placements(const TensorBlocks& blocks, const
   return whole;
 }
 
+constexpr std::size_t kMostOfWhole = 1 << 22;  // elements, where a dimension was made of two
+
+// The ways to put parts with this shape together.
+std::vector<JoinRule> rules_for(const BlockShape& part, std::size_t count) {
+  std::vector<JoinRule> rules = {{JoinRule::Way::same, 0, count}};
+  for (std::size_t axis = 0; axis < part.size(); ++axis) rules.push_back({JoinRule::Way::cut, axis, count});
+  rules.push_back({JoinRule::Way::sum, 0, count});
+  return rules;
+}
+
+// Of a dimension that was made of two, as the batch and the heads of an attention, the ranks may have parts of the second.
+std::vector<JoinRule> rules_with_leading(const BlockShape& part, std::size_t count) {
+  std::vector<JoinRule> rules;
+  for (std::size_t axis = 0; axis < part.size(); ++axis) {
+    const std::int64_t most = std::min<std::int64_t>(part[axis], kMostLeadingBlocks);
+    for (std::int64_t leading = 2; leading <= most; ++leading) {
+      if (part[axis] % leading == 0) rules.push_back({JoinRule::Way::cut, axis, count, leading});
+    }
+  }
+  return rules;
+}
+
 // The tensors that the golden parts can be of, without those that the target's parts have too few elements for.
 class Wholes {
  public:
   explicit Wholes(const TensorBlocks& target);
 
   void add(const TensorBlocks& blocks, std::vector<std::size_t> sizes);
+  // Of a mesh with one dimension.
+  void add_with_leading(const TensorBlocks& blocks);
   std::vector<TensorBlock>& found() { return found_; }
 
  private:
@@ -109,12 +133,15 @@ void Wholes::add(const TensorBlocks& blocks, std::vector<std::size_t> sizes) {
   }
   const std::size_t count = sizes.back();
   sizes.pop_back();
-  std::vector<JoinRule> rules = {{JoinRule::Way::same, 0, count}};
-  for (std::size_t axis = 0; axis < blocks.front().shape.size(); ++axis)
-    rules.push_back({JoinRule::Way::cut, axis, count});
-  rules.push_back({JoinRule::Way::sum, 0, count});
-  for (const JoinRule& rule : rules) {
+  for (const JoinRule& rule : rules_for(blocks.front().shape, count)) {
     if (const std::optional<TensorBlocks> joined = join_neighbours(blocks, count, rule)) add(*joined, sizes);
+  }
+}
+
+void Wholes::add_with_leading(const TensorBlocks& blocks) {
+  if (blocks.size() * blocks.front().values.size() > kMostOfWhole) return;
+  for (const JoinRule& rule : rules_with_leading(blocks.front().shape, blocks.size())) {
+    if (const std::optional<TensorBlocks> joined = join_neighbours(blocks, blocks.size(), rule)) add(*joined, {});
   }
 }
 
@@ -125,6 +152,7 @@ std::vector<TensorBlock> wholes_of(const TensorBlocks& golden, const TensorParts
   if (std::optional<TensorBlock> whole = whole_by_placements(golden, parts)) return {std::move(*whole)};
   Wholes wholes(target);
   for (const std::vector<std::size_t>& sizes : mesh_sizes(parts.ranks())) wholes.add(golden, sizes);
+  wholes.add_with_leading(golden);
   return std::move(wholes.found());
 }
 

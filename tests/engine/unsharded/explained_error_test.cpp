@@ -79,5 +79,17 @@ TEST(ExplainedError, ADerivativeIsApartByAFewTimesAsMuchAsItsInputs) {
   EXPECT_FALSE(derivative.explained(OpKind::other, false, apart({64, 64}, 1, 0.07), inputs));
 }
 
+TEST(ExplainedError, StatisticsOfWhatDriftedApartDriftInANormToo) {
+  const Op norm("layer_norm", {64, 64});
+  const auto by_statistics = [](double error) {
+    ReadBeside read = read_at(0, {64, 64}, 1, error);
+    read.joined.difference.by = ComparedBy::statistics;
+    return read;
+  };
+  const TensorDifference near = by_statistics(3e-3).joined.difference, far = by_statistics(2e-2).joined.difference;
+  EXPECT_TRUE(norm.explained(OpKind::normalization, false, near, {by_statistics(2e-3)}));
+  EXPECT_FALSE(norm.explained(OpKind::normalization, false, far, {by_statistics(2e-3)}));
+}
+
 }  // namespace
 }  // namespace sonde

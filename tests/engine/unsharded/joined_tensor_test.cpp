@@ -102,5 +102,62 @@ TEST(JoinedTensor, RowsOfSuchGradientsRoundAlike) {
   EXPECT_FALSE(fits_at(1e-2F));
 }
 
+// Two parts of a tensor on each side.
+class TwoShardings {
+ public:
+  using Parts = std::pair<Values, Values>;
+  TwoShardings(const Parts& parts, const Parts& golden, const std::string& shape) {
+    for (const Values& one : {parts.first, parts.second}) parts_.add("bmm", {}, one, shape);
+    for (const Values& one : {golden.first, golden.second}) golden_.add("bmm", {}, one, shape);
+  }
+
+  void forget_values() {
+    parts_.forget_values();
+    golden_.forget_values();
+  }
+
+  Joined join_with(const JoinLimits& limits) const { return join(both_of(parts_), both_of(golden_), limits); }
+
+ private:
+  static TensorParts both_of(const Program& program) {
+    TensorParts parts(2, 1);
+    const CatalogRank& rank = program.catalog().ranks[0];
+    for (std::size_t i = 0; i < 2; ++i) parts.set(i, 0, {&rank, &rank.steps[0].ops[i].tensors.front()});
+    return parts;
+  }
+
+  Program parts_, golden_;
+};
+
+// A matrix for each head of each row of the batch. One side has half of the rows on each rank, the other half of the heads.
+TEST(JoinedTensor, PartsOfABatchAreThoseOfItsHeads) {
+  constexpr std::size_t kBatch = 4, kHeads = 2, kOfHead = 9;
+  const Values whole = numbers(kBatch * kHeads * kOfHead, 3);
+  const auto middle = whole.begin() + static_cast<std::ptrdiff_t>(whole.size() / 2);
+  TwoShardings::Parts rows = {Values(whole.begin(), middle), Values(middle, whole.end())}, heads;
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    (i / kOfHead % kHeads == 0 ? heads.first : heads.second).push_back(whole[i]);
+  }
+  const JoinLimits limits = {.tolerance = 1e-6};
+  EXPECT_TRUE(TwoShardings(rows, heads, "(4,3,3)").join_with(limits).fits);
+  EXPECT_TRUE(TwoShardings(heads, rows, "(4,3,3)").join_with(limits).fits);
+  heads.first[20] += 1;
+  EXPECT_FALSE(TwoShardings(rows, heads, "(4,3,3)").join_with(limits).fits);
+}
+
+// The sums are 0 up to rounding in the mean, although their elements are not.
+TEST(JoinedTensor, OfSumsOnBothSidesStatisticsShowTheMeanBesideTheSizeOfTheParts) {
+  const Values one = numbers(64, 1), other = numbers(64, 2);
+  TwoShardings::Parts parts = {one, times(one, -1)}, golden = {other, times(other, -1)};
+  parts.first[0] += 0x1p-12F;
+  TwoShardings sums(parts, golden, "(8,8)");
+  sums.forget_values();
+  const Joined joined = sums.join_with({.tolerance = 1e-3});
+  EXPECT_TRUE(joined.fits);
+  EXPECT_TRUE(joined.golden_is_sum);
+  EXPECT_TRUE(joined.is_known_by_mean());
+  EXPECT_FALSE(sums.join_with({.tolerance = 1e-3, .golden_sums = false}).golden_is_sum);
+}
+
 }  // namespace
 }  // namespace sonde

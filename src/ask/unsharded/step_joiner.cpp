@@ -1,0 +1,189 @@
+#include "ask/unsharded/step_joiner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "ask/compare/tolerance.h"
+#include "ask/unsharded/common_factor.h"
+
+namespace sonde {
+namespace {
+
+constexpr double kSpacings = 64;          // of rounding, as for the ends of a step
+constexpr double kSpacingsOfCoarser = 4;  // of two runs in different types
+constexpr double kMostTolerance = 1e-2;
+constexpr double kLeastSteps = 8;  // of rounding, between numbers too small for the type's precision
+
+std::vector<double> factors_of(std::size_t parts) {
+  std::vector<double> factors = {1};
+  for (std::size_t i = 2; i <= parts; ++i) {
+    if (parts % i != 0) continue;
+    factors.push_back(static_cast<double>(i));
+    factors.push_back(1 / static_cast<double>(i));
+  }
+  return factors;
+}
+
+// Of the results of all ops.
+double coarsest_spacing(const std::vector<RankStep>& ranks) {
+  double coarsest = 0;
+  for (const RankStep& rank : ranks) {
+    for (const CompareOp& op : rank.side->ops) {
+      for (const CatalogTensor* output : op.outputs) coarsest = std::max(coarsest, epsilon_of(output->dtype));
+    }
+  }
+  return coarsest;
+}
+
+bool are_single_ops(const GoldenStep& step, std::uint32_t golden, const SiteCall& target) {
+  return step.ops_of_call(golden).size() == 1 && target.ops.size() == 1;
+}
+
+}  // namespace
+
+StepJoiner::StepJoiner(const std::vector<RankStep>& ranks, const GoldenStep& golden, const Counterparts& counterparts,
+                       double largest)
+    : ranks_(ranks), golden_(golden), counterparts_(counterparts) {
+  tolerance_ = std::min(8 * largest, kMostTolerance);
+  const double own = coarsest_spacing(ranks_), of_golden = coarsest_spacing(golden_.all());
+  is_other_type_ = own != of_golden;
+  if (is_other_type_) tolerance_ = std::max(tolerance_, kSpacingsOfCoarser * std::max(own, of_golden));
+  if (const std::optional<double> factor = common_factor_of_gradients(*this)) {
+    most_in_optimizer_ = std::abs(*factor - 1) / 2;
+  }
+}
+
+bool StepJoiner::is_half_of_both(const CatalogTensor& golden) const {
+  return !is_other_type_ && is_half(epsilon_of(golden.dtype));
+}
+
+JoinLimits StepJoiner::limits_of(const CatalogTensor& golden, SiteKind kind) const {
+  JoinLimits limits;
+  const double spacing = epsilon_of(golden.dtype);
+  limits.tolerance = std::max(tolerance_, kSpacings * spacing);
+  if (kind == SiteKind::optimizer && most_in_optimizer_) {
+    limits.tolerance = std::min(limits.tolerance, *most_in_optimizer_);
+  }
+  limits.golden_sums = kind != SiteKind::optimizer;  // gradients are added up before
+  limits.least = kLeastSteps * least_step_of(golden.dtype);
+  if (is_half_of_both(golden)) {
+    limits.spacing = spacing;
+    limits.least_step = least_step_of(golden.dtype);
+    limits.by_statistics_too = kind == SiteKind::forward;  // terms of gradients cancel: what is left may be rounding
+  }
+  const bool is_number = golden.has_shape && golden.shape.empty();
+  if (kind == SiteKind::backward || (kind == SiteKind::forward && is_number)) {
+    limits.factors = factors_of(ranks_.size() * counterparts_.micro_batches() * golden_.ranks());
+  }
+  return limits;
+}
+
+Joined StepJoiner::joined(const TensorParts& parts, const TensorOf& golden, SiteKind kind) const {
+  JoinLimits limits = limits_of(*golden.tensor, kind);
+  const TensorParts of_golden = golden_.parts_of(golden);
+  Joined whole = join(parts, of_golden, limits);
+  if (!whole.problem.empty()) problems_.insert(whole.problem);
+  // In the forward pass only a mean over the ranks, of either side, has a factor.
+  if (kind != SiteKind::forward || whole.factor == 1 || whole.is_sum || whole.golden_is_sum) return whole;
+  limits.factors = {1};
+  return join(parts, of_golden, limits);
+}
+
+std::vector<Joined> StepJoiner::join_outputs(std::uint32_t golden, const Counterpart& with) const {
+  std::vector<Joined> outputs;
+  for (const CatalogTensor* tensor : golden_.side().ops[golden].outputs) {
+    Joined& output = outputs.emplace_back();
+    if (!tensor->recorded()) continue;
+    const SiteKind kind = golden_.calls().address(golden).site.place.kind;
+    output = joined(counterparts_.parts_of(with, {false, tensor->slot}), {golden_.side().rank, tensor}, kind);
+  }
+  return outputs;
+}
+
+// By slot; where one of the two is several ops, which may read in another order, by values.
+StepJoiner::InputBeside StepJoiner::beside(std::uint32_t golden, const CompareInput& input,
+                                           const Counterpart& with) const {
+  const auto join_at = [&](const CallSlot& slot) {
+    return joined(counterparts_.parts_of(with, slot), {golden_.side().rank, input.tensor},
+                  golden_.calls().address(golden).site.place.kind);
+  };
+  const CallSlot own{true, input.tensor->slot};
+  const std::optional<Counterparts::Shown> target = counterparts_.shown(with);
+  if (!target) return {own, join_at(own)};
+  const RankStep& of = ranks_[target->rank];
+  const SiteCall& call = of.calls.at(with.site)->at(with.first);
+  if (are_single_ops(golden_, golden, call)) return {own, join_at(own)};
+  const std::vector<const CompareInput*> inputs = inputs_of(*of.side, call);
+  const bool is_parameter = input.tensor->parameter.is_parameter();
+  const bool any_alike = std::ranges::any_of(
+      inputs, [&](const CompareInput* one) { return one->tensor->parameter.is_parameter() == is_parameter; });
+  InputBeside nearest{{true, static_cast<std::uint32_t>(-1)}, {}};
+  double least = std::numeric_limits<double>::infinity();
+  for (std::uint32_t i = 0; i < inputs.size() && !nearest.joined.fits; ++i) {
+    if (any_alike && inputs[i]->tensor->parameter.is_parameter() != is_parameter) continue;
+    const CallSlot slot{true, call.ops.size() > 1 ? i : inputs[i]->tensor->slot};
+    Joined found = join_at(slot);
+    if (!found.possible) continue;
+    const double relative = found.difference.relative();
+    const double error = found.fits ? -1 : std::isfinite(relative) ? relative : std::numeric_limits<double>::max();
+    if (error >= least) continue;
+    least = error;
+    nearest = {slot, std::move(found)};
+  }
+  return nearest;
+}
+
+const CompareInput* StepJoiner::input_at(std::size_t rank, std::uint32_t golden, const CompareInput& input,
+                                         const Counterpart& with) const {
+  const RankStep& of = ranks_[rank];
+  const std::vector<SiteCall>* calls = counterparts_.is_of(with, rank) ? of.calls.at(with.site) : nullptr;
+  if (calls == nullptr || with.first >= calls->size()) return nullptr;
+  const SiteCall& call = (*calls)[with.first];
+  const std::vector<const CompareInput*> inputs = inputs_of(*of.side, call);
+  std::size_t place = 0;
+  if (are_single_ops(golden_, golden, call)) {
+    place = static_cast<std::size_t>(&input - golden_.side().ops[golden].inputs.data());
+  } else {
+    const std::uint32_t slot = beside(golden, input, with).slot.number;
+    const auto is_it = [&](const CompareInput* one) { return one->tensor->slot == slot; };
+    place = call.ops.size() > 1 ? slot : static_cast<std::size_t>(std::ranges::find_if(inputs, is_it) - inputs.begin());
+  }
+  return place < inputs.size() ? inputs[place] : nullptr;
+}
+
+Joined StepJoiner::join_input(std::uint32_t golden, const CompareInput& input, const Counterpart& with) const {
+  return beside(golden, input, with).joined;
+}
+
+Joined StepJoiner::join_input(std::uint32_t golden, const CompareInput& input, const Counterpart& with,
+                              SiteKind kind) const {
+  return joined(counterparts_.parts_of(with, beside(golden, input, with).slot), {golden_.side().rank, input.tensor},
+                kind);
+}
+
+Joined StepJoiner::join_instead(std::uint32_t golden, const CompareInput& input, const Counterpart& with,
+                                const CatalogTensor& other) const {
+  const TensorParts parts = counterparts_.parts_of(with, beside(golden, input, with).slot);
+  return joined(parts, {golden_.side().rank, &other}, golden_.calls().address(golden).site.place.kind);
+}
+
+// Calls for each parameter are not of a micro-batch, although the number of micro-batches may divide theirs.
+Joined StepJoiner::join_read(std::size_t rank, std::uint32_t op, const CompareInput& input, const TensorOf& golden,
+                             SiteKind kind) const {
+  Joined of_batches = join_read(rank, counterparts_.of(rank, op, true), input, golden, kind);
+  if (of_batches.fits || counterparts_.micro_batches() == 1) return of_batches;
+  Joined of_one = join_read(rank, counterparts_.of(rank, op, false), input, golden, kind);
+  return of_one.fits ? of_one : of_batches;
+}
+
+Joined StepJoiner::join_read(std::size_t rank, const Counterpart& with, const CompareInput& input,
+                             const TensorOf& golden, SiteKind kind) const {
+  const TensorParts parts = counterparts_.parts_of(with, {true, input.tensor->slot});
+  Joined whole = joined(parts, golden, kind);
+  if (whole.fits || parts.ranks() == 1) return whole;
+  Joined alone = joined(parts.of_rank(counterparts_.number_in_stage(rank)), golden, kind);
+  return alone.fits || !whole.possible ? alone : whole;
+}
+
+}  // namespace sonde

@@ -1,0 +1,68 @@
+// The tensors of golden calls beside what their counterparts have there: the parts joined, and how far they are apart.
+//
+//   const StepJoiner joiner(ranks, golden, counterparts, learned.largest);
+//   if (joiner.join_input(golden_op, input, with).fits) ...
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ask/unsharded/counterparts.h"
+#include "ask/unsharded/joined_tensor.h"
+#include "ask/unsharded/rank_step.h"
+#include "ask/unsharded/sites.h"
+
+namespace sonde {
+
+class StepJoiner {
+ public:
+  // `largest`: relative difference of what was found in the steps before.
+  StepJoiner(const std::vector<RankStep>& ranks, const GoldenStep& golden, const Counterparts& counterparts,
+             double largest);
+
+  const GoldenStep& golden() const { return golden_; }
+  const Counterparts& counterparts() const { return counterparts_; }
+  const std::set<std::string>& problems() const { return problems_; }  // of files that cannot be read
+  double tolerance() const { return tolerance_; }
+  // The golden tensor is of a half type, and both ran in it.
+  bool is_half_of_both(const CatalogTensor& golden) const;
+
+  std::vector<Joined> join_outputs(std::uint32_t golden, const Counterpart& with) const;
+  // The input of a golden op beside what its counterpart reads there.
+  Joined join_input(std::uint32_t golden, const CompareInput& input, const Counterpart& with) const;
+  // As of an op of that kind: gradients of the backward pass may have factors.
+  Joined join_input(std::uint32_t golden, const CompareInput& input, const Counterpart& with, SiteKind kind) const;
+  // Another golden tensor beside what the counterpart reads at that input.
+  Joined join_instead(std::uint32_t golden, const CompareInput& input, const Counterpart& with,
+                      const CatalogTensor& other) const;
+  // The tensor of a golden op of that kind beside what the rank's op, and its counterparts on other ranks, read.
+  Joined join_read(std::size_t rank, std::uint32_t op, const CompareInput& input, const TensorOf& golden,
+                   SiteKind kind) const;
+  // The input of the rank's counterpart where the golden op reads that one; null: it has none.
+  const CompareInput* input_at(std::size_t rank, std::uint32_t golden, const CompareInput& input,
+                               const Counterpart& with) const;
+
+ private:
+  struct InputBeside {
+    CallSlot slot;
+    Joined joined;
+  };
+  InputBeside beside(std::uint32_t golden, const CompareInput& input, const Counterpart& with) const;
+  Joined join_read(std::size_t rank, const Counterpart& with, const CompareInput& input, const TensorOf& golden,
+                   SiteKind kind) const;
+  Joined joined(const TensorParts& parts, const TensorOf& golden, SiteKind kind) const;
+  JoinLimits limits_of(const CatalogTensor& golden, SiteKind kind) const;
+
+  const std::vector<RankStep>& ranks_;
+  const GoldenStep& golden_;
+  const Counterparts& counterparts_;
+  bool is_other_type_ = false;                    // the two ran in different types
+  double tolerance_ = 0;                          // relative, beside the spacing of the type
+  std::optional<double> most_in_optimizer_ = {};  // tolerance there: gradients have a factor in common
+  mutable std::set<std::string> problems_;
+};
+
+}  // namespace sonde
