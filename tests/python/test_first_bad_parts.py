@@ -26,7 +26,7 @@ MASKED = (
     """
 )
 
-# The ranks are of a data-parallel training, of a pipeline, and of one that is sharded; or all is well for two steps, with
+# The ranks of a data-parallel training, of a pipeline, and of one that is sharded; or all is well for two steps, with
 # infinities that a mask removes.
 PROGRAMS = {"data": TRAINING, "pipeline": PIPELINE, "sharded": SHARDED, "masked": MASKED}
 QUESTIONS = [[], ["--json"], ["--json", "--rank", "1"], ["--json", "--step", "0-1"], ["--json", "--step", "2"]]

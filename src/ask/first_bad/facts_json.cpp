@@ -34,12 +34,7 @@ Json frame_json(const RankFrame& frame) {
   const CatalogRank& rank = frame.rank;
   Json runs = Json::array(), problems = Json::array();
   for (const CatalogRun& run : rank.runs) {
-    runs.push_back({{"finished", run.finished},
-                    {"command", run.command},
-                    {"saved_data", run.saved_data},
-                    {"net_name", run.net_name},
-                    {"error", run.error},
-                    {"notes", run.notes}});
+    runs.push_back({run.finished, run.command, run.saved_data, run.net_name, run.error, run.notes});
   }
   for (const CatalogProblem& problem : frame.problems) {
     problems.push_back({problem.path.native(), problem.message, problem.is_lost, static_cast<int>(problem.kind)});
@@ -48,7 +43,7 @@ Json frame_json(const RankFrame& frame) {
           {"kind", static_cast<int>(rank.kind)},
           {"directory", rank.directory.native()},
           {"metadata", rank.metadata.native()},
-          {"has_journal", rank.has_journal},
+          {"journal", rank.has_journal},
           {"runs", std::move(runs)},
           {"steps", steps_json(rank)},
           {"requests", requests_json(rank)},
@@ -79,15 +74,15 @@ RankFrame frame_of(const Json& json) {
   rank.kind = static_cast<DumpKind>(json.at("kind").get<int>());
   rank.directory = json.at("directory").get<std::string>();
   rank.metadata = json.at("metadata").get<std::string>();
-  rank.has_journal = json.at("has_journal").get<bool>();
+  rank.has_journal = json.at("journal").get<bool>();
   for (const Json& one : json.at("runs")) {
     CatalogRun& run = rank.runs.emplace_back();
-    run.finished = one.at("finished").get<bool>();
-    run.command = one.at("command").get<std::string>();
-    run.saved_data = one.at("saved_data").get<std::string>();
-    run.net_name = one.at("net_name").get<std::string>();
-    run.error = one.at("error").get<std::string>();
-    run.notes = one.at("notes").get<std::vector<std::string>>();
+    run.finished = one.at(0).get<bool>();
+    run.command = one.at(1).get<std::string>();
+    run.saved_data = one.at(2).get<std::string>();
+    run.net_name = one.at(3).get<std::string>();
+    run.error = one.at(4).get<std::string>();
+    run.notes = one.at(5).get<std::vector<std::string>>();
   }
   add_steps(json, rank);
   for (const Json& one : json.at("problems")) {
@@ -107,7 +102,7 @@ Json found_json(const RankFacts::Found& found) {
     calls.push_back({call.meeting, call.op_name, call.number, call.gave_bad, call.got_bad});
   }
   return {{"step", found.step},
-          {"op_name", found.op_name},
+          {"first_op", found.op_name},
           {"collectives_before", found.collectives_before},
           {"is_collective", found.is_collective},
           {"own", found.own || found.own_if_later ? document_of(own) : Json()},
@@ -122,7 +117,7 @@ FirstBad report_of(const Json& json) {
 RankFacts::Found found_of(const Json& json) {
   RankFacts::Found found;
   found.step = json.at("step").get<std::size_t>();
-  found.op_name = json.at("op_name").get<std::string>();
+  found.op_name = json.at("first_op").get<std::string>();
   found.collectives_before = json.at("collectives_before").get<std::uint64_t>();
   found.is_collective = json.at("is_collective").get<bool>();
   if (!json.at("own").is_null()) {
@@ -144,7 +139,7 @@ Json json_of(const FactsOfRank& one) {
   return {{"frame", frame_json(one.frame)},
           {"report", document_of(facts.report)},
           {"healthy_times", facts.healthy_times},
-          {"left_out", facts.left_out},
+          {"unrecorded", facts.left_out},
           {"tensors_not_read", facts.tensors_not_read},
           {"trial_ops", facts.trial_ops},
           {"thrown_away", {facts.thrown_away.results, facts.thrown_away.steps, facts.thrown_away.first}},
@@ -160,7 +155,7 @@ std::optional<FactsOfRank> facts_of(const Json& json) try {
   if (!report) return std::nullopt;
   facts.report = std::move(report->answer);
   facts.healthy_times = json.at("healthy_times").get<std::vector<std::uint64_t>>();
-  facts.left_out = json.at("left_out").get<std::vector<std::string>>();
+  facts.left_out = json.at("unrecorded").get<std::vector<std::string>>();
   facts.tensors_not_read = json.at("tensors_not_read").get<std::uint64_t>();
   facts.trial_ops = json.at("trial_ops").get<std::uint64_t>();
   const Json& thrown_away = json.at("thrown_away");

@@ -1,4 +1,4 @@
-// What processes that share the ranks of a dump found about each, in a file for each: one of them joins these.
+// The files in which processes that share the ranks of a dump say what they found, one for each rank: one of them joins these.
 //
 //   const Json key = part_key(rank, question);                   // before the rank is read
 //   write_part(parts, rank, key, found);                         // anywhere
