@@ -13,6 +13,7 @@
 #include "colour.h"
 #include "face/report/text.h"
 #include "ground/files/brought_files.h"
+#include "ground/files/files.h"
 #include "ground/files/safe_path.h"
 
 namespace sonde {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -89,14 +90,33 @@ int index_by_rank(const IndexCommand& options) {
   return print_ranks(options, report);
 }
 
+// Workers make the indices; those that they left are made here.
+int index_by_engine(const IndexCommand& options) {
+  int status = kNothingFound;
+  const std::optional<std::vector<RankToIndex>> asked = asked_ranks(options, status);
+  if (!asked || !index_ranks(options.dump, options.engine, status)) return status;
+  const std::optional<std::vector<RankToIndex>> left = asked_ranks(options, status);
+  if (!left) return status;
+  IndexReport report;
+  report.file = std::filesystem::path(options.dump);
+  for (const RankToIndex& rank : *left) {
+    const Result<IndexReport> built = build_rank_index(rank);
+    if (!built) return status_of(Error{built.error().code, rank.directory + ": " + built.error().message});
+  }
+  for (const RankToIndex& rank : *asked) {
+    report.ranks.push_back(rank.directory);
+    report.file = rank.file.parent_path();
+    std::error_code gone;
+    const std::uintmax_t bytes = std::filesystem::file_size(rank.file, gone);
+    report.bytes += gone ? 0 : bytes;
+  }
+  return print_ranks(options, report);
+}
+
 }  // namespace
 
 int index(const IndexCommand& options) {
-  int status = kNothingFound;
-  if (!options.engine.empty()) {
-    if (!index_ranks(options.dump, options.engine, status)) return status;
-    return index_by_rank(options);  // the ranks that are left: none where all went well
-  }
+  if (!options.engine.empty()) return index_by_engine(options);
   if (options.stale || !options.dir.empty()) return index_by_rank(options);
   std::optional<Waiting> waiting("reading the dump");
   const Result<IndexReport> built =

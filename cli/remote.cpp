@@ -22,6 +22,7 @@
 #include "face/report/text.h"
 #include "ground/base/text.h"
 #include "ground/files/brought_files.h"
+#include "ground/files/files.h"
 #include "python_programs.h"
 
 namespace sonde {

@@ -107,13 +107,15 @@ def test_a_rank_that_changed_is_indexed_again_alone(two, tmp_path):
     dump = grown(two, tmp_path / "dump", 4)
     first = said(tmp_path, "index", dump, "--engine", "local", "--json")
     assert first[0] == 0, first
+    made = json.loads(first[1])
+    assert made["ranks"] == [f"rank_{rank}" for rank in range(4)] and made["bytes"] > 0
     journal = dump / "rank_2/.dump_metadata/sonde/journal"
     os.utime(journal, (time.time() - 600,) * 2)
     assert stale(tmp_path, dump) == ["rank_2"]
     # The others answer still, with the journal of this one.
     assert asked(tmp_path, dump) == asked(tmp_path, dump, index="off")
     files = {path.name: path.stat().st_ino for path in tmp_path.rglob("*.sqlite")}
-    assert said(tmp_path, "index", dump, "--engine", "local")[0] == 0
+    assert "1 rank of" in said(tmp_path, "index", dump, "--engine", "local")[1]
     changed = {path.name for path in tmp_path.rglob("*.sqlite") if files[path.name] != path.stat().st_ino}
     assert [name.split("-")[0] for name in changed] == ["rank_2"]
 
