@@ -115,7 +115,7 @@ def looks(pairs, options):
     for pair in pairs:
         faults = [fault for fault in pair.faults if not options.fault or fault.name in options.fault]
         for evidence in options.evidence:
-            if not options.fault or not pair.faults:
+            if not options.fault or "healthy" in options.fault or not pair.faults:
                 yield pair, None, evidence
             for fault in faults:
                 yield pair, fault, evidence
@@ -139,7 +139,7 @@ def look(pair, fault, evidence, directory, asked):
 def parsed():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pair", action="append", help="only this one; repeatable")
-    parser.add_argument("--fault", action="append", help="only this one; repeatable")
+    parser.add_argument("--fault", action="append", help="only this one, or `healthy`; repeatable")
     parser.add_argument("--evidence", action="append", choices=(TENSORS, STATISTICS), help="default: tensors")
     parser.add_argument("--keep", metavar="DIR", help="keep the dumps there")
     parser.add_argument("--from", dest="folder", default="pairs", choices=FOLDERS,

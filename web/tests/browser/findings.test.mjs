@@ -103,7 +103,7 @@ test("what grew first, what is aside or expected, the suspects and the problems 
   await withPage(GREW, {}, async (page) => {
     await page.waitForSelector(".first-bad.bad");
     assert.match(await text(page, ".growth"), /Grew first: mul-op0 grow.py:5 in step 6: norm [\d.e+]+ after [\d.]+/);
-    assert.match(await text(page, ".asides"), /div-op0 grow.py:16 0 divided by 0.*\(step 0, 9 times in all\)/);
+    assert.match(await text(page, ".asides"), /div-op0 grow.py:16 after the optimizer 0 divided by 0.*\(step 0, 9 times in all\)/);
     await changing(page, "/overview", ({ finding }) => {
       finding.expected = finding.asides.slice(0, 1);
       finding.problems = [{ path: "torn.npy", message: "it ends early" }];
