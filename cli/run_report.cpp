@@ -187,9 +187,9 @@ bool can_judge(const Catalog& catalog, std::size_t tensors) {
 std::string text_of(const Finding& first, bool with_rank) {
   const std::string line = short_line(first.code);
   return fmt::format("first bad value in step {}{}{}: {}{}{}{}: {}", first.step,
+                     with_rank ? " of rank " + rank_text(first.rank, first.dump) : "",
                      std::ranges::count(first.tags, "after_optimizer") > 0 ? ", after its optimizer" : "",
-                     with_rank ? " of rank " + rank_text(first.rank, first.dump) : "", name_of(first.tensor),
-                     line.empty() ? "" : ", ", line,
+                     name_of(first.tensor), line.empty() ? "" : ", ", line,
                      std::ranges::count(first.tags, "uncertain") > 0 ? " (uncertain)" : "", first.why);
 }
 
