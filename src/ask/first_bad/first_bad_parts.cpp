@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ask/first_bad/facts_json.h"
+#include "ground/base/reorder.h"
 #include "read/index/index.h"
 #include "read/index/partial_catalog.h"
 
@@ -103,14 +104,6 @@ void name_dump(const std::string& dump, RankFacts& facts) {
   for (std::optional<Finding>* own : {&facts.found->own, &facts.found->own_if_later}) {
     if (*own) (*own)->dump = dump;
   }
-}
-
-template <typename Item>
-void reorder(std::vector<Item>& items, const std::vector<std::size_t>& order) {
-  std::vector<Item> sorted;
-  sorted.reserve(items.size());
-  for (const std::size_t at : order) sorted.push_back(std::move(items[at]));
-  items = std::move(sorted);
 }
 
 }  // namespace

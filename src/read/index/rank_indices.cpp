@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "ground/base/reorder.h"
 #include "read/index/index_file.h"
 #include "read/index/index_reader.h"
 #include "read/index/tree_snapshot.h"
@@ -62,14 +63,6 @@ void keep_first_of_names(Catalog& catalog) {
   for (CatalogRank& rank : catalog.ranks) {
     for (CatalogStep& step : rank.steps) std::erase_if(step.ops, [](const CatalogOp& op) { return !op.sum; });
   }
-}
-
-template <typename Item>
-void reorder(std::vector<Item>& items, const std::vector<std::size_t>& order) {
-  std::vector<Item> sorted;
-  sorted.reserve(items.size());
-  for (const std::size_t at : order) sorted.push_back(std::move(items[at]));
-  items = std::move(sorted);
 }
 
 }  // namespace
