@@ -125,8 +125,12 @@ CatalogQuery query_of_selected(const DumpOptions& options) {
   return query;
 }
 
+DumpPart part_of(const DumpOptions& options) {
+  return {steps_of(options), options.graph, options.rank, options.request};
+}
+
 std::optional<DumpPart> chosen_part(const Catalog& catalog, const DumpOptions& options, int& exit_status) {
-  const DumpPart part = {steps_of(options), options.graph, options.rank, options.request};
+  const DumpPart part = part_of(options);
   const Status there = check_part(catalog, part);
   exit_status = there ? kNothingFound : kBadUsage;
   if (there) return part;

@@ -47,6 +47,8 @@ void print_diagnostic(const Diagnostic& diagnostic, const std::filesystem::path&
 // The steps may then lack ops that were not requested.
 bool comes_from_index(const Catalog& catalog);
 
+// The part that the command line names; it has checked the text.
+DumpPart part_of(const DumpOptions& options);
 // Empty, with the exit status set, if the dump has no such step, graph or rank; stderr lists the existing ones.
 std::optional<DumpPart> chosen_part(const Catalog& catalog, const DumpOptions& options, int& exit_status);
 // The same, also if a pattern selects nothing.

@@ -141,25 +141,30 @@ bool work_on_ranks(const std::filesystem::path& dump, const std::string& engine,
   return true;
 }
 
-bool index_ranks(const std::filesystem::path& dump, const std::string& engine, int& exit_status) {
-  if (engine.empty()) return true;
-  const Result<std::vector<RankToIndex>> ranks = ranks_to_index(dump);
-  if (!ranks) return true;  // the verb says why
-  Directories stale;
-  for (const RankToIndex& rank : *ranks) {
-    if (!rank.is_right) stale.push_back(rank.directory);
-  }
+std::optional<std::vector<RankToIndex>> index_ranks(const std::filesystem::path& dump, const std::string& engine,
+                                                    int& exit_status) {
+  std::vector<RankToIndex> stale;
+  if (engine.empty()) return stale;
+  Result<std::vector<RankToIndex>> ranks = ranks_to_index(dump);
+  if (!ranks) return stale;  // the verb says why
   if (ranks->empty()) {
     say_of_engine(fmt::format("'{}' is not a dump of ranks with journals: one process reads it", dump.string()));
-    return true;
+    return stale;
   }
-  if (stale.empty()) return true;
   const std::filesystem::path out = ranks->front().file.parent_path();
+  RankWork work{{"index"}, {}, out, "indexing rank"};
+  for (RankToIndex& rank : *ranks) {
+    if (rank.is_right) continue;
+    work.ranks.push_back(rank.directory);
+    stale.push_back(std::move(rank));
+  }
+  if (stale.empty()) return stale;
   if (out.empty()) {
     say_of_engine("there is no directory for indexes, since HOME is not set: one process reads the dump");
-    return true;
+    return stale;
   }
-  return work_on_ranks(dump, engine, {{"index"}, stale, out, "indexing rank"}, exit_status);
+  if (!work_on_ranks(dump, engine, work, exit_status)) return std::nullopt;
+  return stale;
 }
 
 }  // namespace sonde

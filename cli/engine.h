@@ -3,18 +3,21 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "read/catalog/rank_part_files.h"
+#include "read/index/rank_indices.h"
 #include "sonde/result.h"
 
 namespace sonde {
 
 // Indexes the ranks whose index is missing or out of date, which the verb then reads as one catalog. Where that is not
-// possible the verb reads the dump itself, after a line on stderr. False, with the exit status set: the verb must end.
-// Nothing happens without an engine.
-bool index_ranks(const std::filesystem::path& dump, const std::string& engine, int& exit_status);
+// possible the verb reads the dump itself, after a line on stderr. Nothing happens without an engine. Returns these ranks;
+// empty, with the exit status set: the verb must end.
+std::optional<std::vector<RankToIndex>> index_ranks(const std::filesystem::path& dump, const std::string& engine,
+                                                    int& exit_status);
 
 // Works on each of the named ranks of a dump; the exit status.
 int work_in_directories(const std::filesystem::path& dump, const std::vector<std::string>& directories,

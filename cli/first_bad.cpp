@@ -69,10 +69,9 @@ std::optional<PartialCatalog> open_source(const FirstBadCommand& options) {
   return std::move(*source);
 }
 
-// The part of a dump that the command line names; it has checked the text.
 FirstBadOptions wanted_of(const FirstBadCommand& options) {
   FirstBadOptions wanted;
-  wanted.part = {*parse_steps(options.step), options.graph, options.rank, options.request};
+  wanted.part = part_of(options);
   wanted.trend = !options.no_trend;
   return wanted;
 }
@@ -141,8 +140,7 @@ int first_bad(const FirstBadCommand& options) {
   std::optional<PartialCatalog> source = open_source(options);
   std::optional<Catalog> catalog = source ? std::nullopt : open_dump(options, CatalogQuery(), status);
   if (!source && !catalog) return status;
-  const std::optional<DumpPart> part = chosen_part(source ? source->catalog() : *catalog, options, status);
-  if (!part) return status;
+  if (!chosen_part(source ? source->catalog() : *catalog, options, status)) return status;
   FirstBadOptions wanted = wanted_of(options);
   std::optional<Waiting> waiting("looking for the first bad value");
   wanted.progress = [&](std::size_t step, std::size_t steps) { waiting->now("looking at step", step, steps); };

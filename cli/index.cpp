@@ -66,9 +66,13 @@ int print_ranks(const IndexCommand& options, const IndexReport& report) {
                ? kNothingFound
                : kUnreadable;
   }
-  std::string text;
-  for (const std::string& rank : report.ranks) text += rank + "\n";
-  return text.empty() || print_text(text) ? kNothingFound : kUnreadable;
+  return print_directories(report.ranks);
+}
+
+Result<IndexReport> indexed(const RankToIndex& rank) {
+  Result<IndexReport> built = build_rank_index(rank);
+  if (!built) return Error{built.error().code, rank.directory + ": " + built.error().message};
+  return built;
 }
 
 // Ranks by themselves: the part of the work that goes on anywhere, side by side.
@@ -83,8 +87,8 @@ int index_by_rank(const IndexCommand& options) {
     if (!options.out.empty()) rank.file = std::filesystem::path(options.out) / rank.file.filename();
     report.file = rank.file.parent_path();
     if (options.stale || (options.out.empty() && rank.is_right)) continue;
-    const Result<IndexReport> built = build_rank_index(rank);
-    if (!built) return status_of(Error{built.error().code, rank.directory + ": " + built.error().message});
+    const Result<IndexReport> built = indexed(rank);
+    if (!built) return status_of(built.error());
     add(*built, report);
   }
   return print_ranks(options, report);
@@ -93,15 +97,14 @@ int index_by_rank(const IndexCommand& options) {
 // Workers make the indices; those that they left are made here.
 int index_by_engine(const IndexCommand& options) {
   int status = kNothingFound;
-  const std::optional<std::vector<RankToIndex>> asked = asked_ranks(options, status);
-  if (!asked || !index_ranks(options.dump, options.engine, status)) return status;
+  const std::optional<std::vector<RankToIndex>> asked = index_ranks(options.dump, options.engine, status);
+  if (!asked) return status;
   const std::optional<std::vector<RankToIndex>> left = asked_ranks(options, status);
   if (!left) return status;
   IndexReport report;
   report.file = std::filesystem::path(options.dump);
   for (const RankToIndex& rank : *left) {
-    const Result<IndexReport> built = build_rank_index(rank);
-    if (!built) return status_of(Error{built.error().code, rank.directory + ": " + built.error().message});
+    if (const Result<IndexReport> built = indexed(rank); !built) return status_of(built.error());
   }
   for (const RankToIndex& rank : *asked) {
     report.ranks.push_back(rank.directory);

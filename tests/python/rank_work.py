@@ -37,6 +37,13 @@ def grown(two, dump, count):
     return aged(dump)
 
 
+def random_parts(chance, directories):
+    """The directories, each in one of the parts, which have any size and order."""
+    left = chance.sample(directories, len(directories))
+    while left:
+        yield [left.pop() for _ in range(chance.randint(1, len(left)))]
+
+
 def aged(dump):
     """As if it had been written an hour ago: it is not taken for one that is being recorded."""
     then = time.time() - 3600

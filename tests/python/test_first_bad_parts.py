@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 import ranks
-from rank_work import TRAINING, aged, grown, said, said_after_a_kill
+from rank_work import TRAINING, aged, grown, random_parts, said, said_after_a_kill
 from test_first_bad_origins import PIPELINE, SHARDED
 
 MASKED = (
@@ -71,9 +71,7 @@ def test_any_split_of_the_ranks_gives_the_answer_of_one_process(dump, answers, t
         parts, options = tmp_path / "-".join(["parts", *question]), [one for one in question if one != "--json"]
         stale = said(tmp_path, "first-bad", dump, *options, "--parts", parts, "--stale")[1].split()
         assert sorted(stale) == sorted(path.name for path in dump.iterdir())
-        chance.shuffle(stale)
-        while stale:
-            part = [stale.pop() for _ in range(chance.randint(1, len(stale)))]
+        for part in random_parts(chance, stale):
             searched(tmp_path, dump, part, parts, *options)
         assert said(tmp_path, "first-bad", dump, *options, "--parts", parts, "--stale")[1] == ""
         assert said(tmp_path, "first-bad", dump, *question, "--parts", parts) == alone

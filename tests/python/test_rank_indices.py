@@ -20,6 +20,7 @@ from rank_work import (
     on_engine,
     program_of,
     python_says,
+    random_parts,
     said,
     said_after_a_kill,
 )
@@ -79,9 +80,7 @@ def test_any_split_of_the_ranks_gives_the_answers_of_one_process(dump, answers, 
     chance = random.Random(seed)
     directories = stale(tmp_path, dump)
     assert len(directories) == 7
-    chance.shuffle(directories)
-    while directories:
-        part = [directories.pop() for _ in range(chance.randint(1, len(directories)))]
+    for part in random_parts(chance, directories):
         chosen = [word for directory in part for word in ("--dir", directory)]
         assert said(tmp_path, "index", dump, *chosen)[0] == 0
     assert stale(tmp_path, dump) == []

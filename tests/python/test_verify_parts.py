@@ -15,6 +15,7 @@ from rank_work import (
     on_engine,
     program_of,
     python_says,
+    random_parts,
     said,
     said_after_a_kill,
 )
@@ -98,9 +99,7 @@ def test_any_split_of_the_ranks_gives_the_answer_of_one_process(dump, answers, t
         parts, options = tmp_path / "-".join(["parts", *question]), [one for one in question if one != "--json"]
         stale = said(tmp_path, "verify", dump, *options, "--parts", parts, "--stale")[1].split()
         assert sorted(stale) == sorted(path.name for path in dump.iterdir())
-        chance.shuffle(stale)
-        while stale:
-            part = [stale.pop() for _ in range(chance.randint(1, len(stale)))]
+        for part in random_parts(chance, stale):
             verified(tmp_path, dump, part, parts, *options)
         assert said(tmp_path, "verify", dump, *options, "--parts", parts, "--stale")[1] == ""
         assert said(tmp_path, "verify", dump, *question, "--parts", parts) == alone

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "ask/first_bad/bad_cause.h"
 #include "ask/first_bad/counted.h"
@@ -9,7 +10,6 @@
 #include "ask/first_bad/requests_of_rows.h"
 #include "dump/journal/unrecorded.h"
 #include "ground/base/text.h"
-#include "ground/model/gradient_name.h"
 #include "read/operators/collective_call.h"
 #include "read/operators/earlier_writer.h"
 
