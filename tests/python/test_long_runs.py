@@ -30,7 +30,7 @@ TRAINING = (
         optimizer.zero_grad()
         network(torch.randn(2, 4)).square().mean().backward()
         optimizer.step()
-        time.sleep(0.002)  # records that wait for the writer take memory too; here they need not wait
+        time.sleep(0.002)  # records that wait for the writer take memory too; so they need not wait
         if step == {steps} // 2:
             before = resident()
     print("grew", resident() - before)
@@ -109,11 +109,19 @@ def test_a_step_that_never_ends_is_bounded(train, config, dump, sonde, ring):
     network(torch.ones(2)).sum().backward()
     optimizer.step()
     x = network(torch.ones(2)).detach()
-    for i in range(290_000):
-        x = x + 1
+
+
+    def run(count):
+        global x
+        for i in range(count):
+            x = x + 1
+            if i % 1_000 == 0:
+                time.sleep(0.01)  # as above
+
+
+    run(290_000)
     before = resident()
-    for i in range(100_000):
-        x = x + 1
+    run(100_000)
     print("grew", resident() - before)
 """
     )
