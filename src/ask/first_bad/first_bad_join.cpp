@@ -186,7 +186,7 @@ FirstBad JoinedAnswer::finish(const Catalog& catalog, Searches& searches) && {
   add_other_ranks(searches, first, order, report_);
   if (options_.trend) {
     SourceTexts sources = sources_of(search.rank());
-    report_.growth = growth_before(search, sources);
+    report_.growth = growth_before(search, report_.findings.front().kind, sources);
   }
   report_.first = report_.findings.front();
   report_.next_commands = next_commands(catalog, report_);

@@ -106,6 +106,7 @@ Finding finding_with_code(RankSearch& search, const Root& root, SourceTexts& sou
 // "the loss", "a gradient", "a parameter": the data that the root reaches.
 std::string reaches_of(RankSearch& search, const Root& root);
 
-std::optional<Growth> growth_before(RankSearch& search, SourceTexts& sources);
+// `kind`: of the first finding.
+std::optional<Growth> growth_before(RankSearch& search, WrongKind kind, SourceTexts& sources);
 
 }  // namespace sonde

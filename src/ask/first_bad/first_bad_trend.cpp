@@ -15,7 +15,9 @@ namespace {
 constexpr double kGrown = 10;  // times its earlier value
 // Tensors change most in the first steps of a training. If those before are few beside those after, they give no measure.
 constexpr std::size_t kMostAfter = 8;  // for each point before
-constexpr double kSmallest = 1e-20;    // smaller norms give no information
+// A rise that leads to something else than an overflow goes on, or has as many points before it.
+constexpr std::size_t kFewBefore = 4;
+constexpr double kSmallest = 1e-20;  // smaller norms give no information
 
 struct Series {
   bool of_norm = true;
@@ -43,11 +45,14 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// The first point from which all are far above the earlier ones; none: it did not grow.
-std::optional<std::size_t> grown_at(const Series& series, double& before) {
+// The first point from which all are far above the earlier ones; none: it did not grow. `by_size`: the first bad value
+// is one that was too large.
+std::optional<std::size_t> grown_at(const Series& series, bool by_size, double& before) {
   std::vector<double> earlier;
   for (std::size_t i = 0; i < series.points.size(); ++i) {
-    if (kMostAfter * earlier.size() >= series.points.size() - i) {
+    const bool leads =
+        by_size || earlier.size() >= kFewBefore || series.points.back().value > kGrown * series.points[i].value;
+    if (leads && kMostAfter * earlier.size() >= series.points.size() - i) {
       before = median(earlier);
       const bool stays = std::all_of(series.points.begin() + static_cast<std::ptrdiff_t>(i), series.points.end(),
                                      [&](const Series::Point& point) { return point.value > kGrown * before; });
@@ -131,14 +136,15 @@ std::optional<Growth> grown_update(RankSearch& search, std::size_t step, const C
 
 }  // namespace
 
-std::optional<Growth> growth_before(RankSearch& search, SourceTexts& sources) {
+std::optional<Growth> growth_before(RankSearch& search, WrongKind kind, SourceTexts& sources) {
+  const bool by_size = kind == WrongKind::overflow || kind == WrongKind::scaler_skipped;
   const AllSeries all = series_of(search);
   const Series* first = nullptr;
   std::tuple<std::size_t, std::size_t, std::uint32_t> first_at;
   double first_before = 0;
   for (const auto& [slot, series] : all) {
     double before = 0;
-    const auto at = grown_at(series, before);
+    const auto at = grown_at(series, by_size, before);
     if (!at) continue;
     const std::tuple where(series.points[*at].step, series.points[*at].place, slot.slot);
     if (first != nullptr && first_at <= where) continue;

@@ -279,7 +279,10 @@ TEST(FirstBad, NamesTheNormThatGrewFirst) {
     run.last_output().statistics->l2norm = 1;
     const Made y = run.op("mul", {x});
     run.last_output().statistics->l2norm = grown;
-    run.loss("mse_loss", {run.op("exp", {y}, step == 3 ? kHuge : Bad())}, step == 3 ? kHuge : Bad());
+    const Bad bad = step == 3 ? kHuge : Bad();
+    const Made z = run.op("exp", {y}, bad);
+    run.last_input(0).statistics->max = step == 3 ? 90 : 1;
+    run.loss("mse_loss", {z}, bad);
   }
   // Names are the same from step to step.
   for (CatalogStep& step : run.rank().steps) {
@@ -291,6 +294,28 @@ TEST(FirstBad, NamesTheNormThatGrewFirst) {
   EXPECT_EQ(report.growth->step, 2U);
   EXPECT_EQ(report.growth->before, 1);
   EXPECT_EQ(report.growth->now, 50);
+}
+
+// The gradients of the first steps differ by much; log of a negative number is no consequence.
+std::optional<Growth> growth_to_a_log(const std::vector<double>& norms) {
+  MadeRun run;
+  for (const double norm : norms) {
+    if (&norm != norms.data()) run.next_step();
+    const Bad bad = &norm == &norms.back() ? kNan : Bad();
+    run.op("linear", {run.outside("x")});
+    run.last_output().statistics->l2norm = norm;
+    run.loss("mse_loss", {run.op("log", {run.outside("y")}, bad)}, bad);
+  }
+  for (CatalogStep& step : run.rank().steps) {
+    for (std::size_t i = 0; i < step.ops.size(); ++i) step.ops[i].op_name = run.rank().steps[0].ops[i].op_name;
+  }
+  return first_bad(run.catalog()).growth;
+}
+
+TEST(FirstBad, ANormThatRoseOnceInTheFirstStepsLeadsToNothing) {
+  EXPECT_FALSE(growth_to_a_log({0.03, 0.5, 0.6}));
+  EXPECT_TRUE(growth_to_a_log({0.03, 0.5, 6})) << "it goes on";
+  EXPECT_TRUE(growth_to_a_log({0.03, 0.02, 0.03, 0.02, 0.5, 0.6})) << "it was steady before";
 }
 
 void all_zero(MadeRun& run) { run.last_output().statistics->max = run.last_output().statistics->min = 0; }
