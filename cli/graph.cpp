@@ -42,19 +42,12 @@ std::vector<std::uint32_t> all_nodes(const StepGraph& graph) {
   return nodes;
 }
 
-void answer(const SelectedStep& step, const StepGraph& graph, const std::vector<std::uint32_t>& nodes) {
-  StepFlow flow = answer_of(graph, nodes);
-  flow.rank = step.rank->rank;
-  flow.graph = step.step->id.graph;
-  flow.step = step.step->id.number;
-  Answer::get().add(flow);
-}
-
 constexpr std::size_t kMostFollowed = 8;  // ops into earlier steps: what nobody writes is looked for in all of them
 
-// By input slot, the way through earlier steps to what it reads.
-EarlierWriters writers_of(const SelectedStep& step, const CatalogOp& op, EarlierSteps& steps) {
+// By input slot, the way through earlier steps to what the op reads; nothing if many are shown.
+EarlierWriters writers_of(const SelectedStep& step, const CatalogOp& op, std::size_t shown, EarlierSteps& steps) {
   EarlierWriters writers;
+  if (shown > kMostFollowed) return writers;
   for (const CatalogTensor& tensor : op.tensors) {
     if (!tensor.is_input) continue;
     const WayBefore before = steps.way_to(*step.rank, *step.step, tensor);
@@ -63,13 +56,27 @@ EarlierWriters writers_of(const SelectedStep& step, const CatalogOp& op, Earlier
   return writers;
 }
 
+void answer(const SelectedStep& step, const StepGraph& graph, const std::vector<std::uint32_t>& nodes,
+            EarlierSteps& steps) {
+  StepFlow flow = answer_of(graph, nodes);
+  flow.rank = step.rank->rank;
+  flow.graph = step.step->id.graph;
+  flow.step = step.step->id.number;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    for (auto& [slot, way] : writers_of(step, *graph.ops[nodes[i]], nodes.size(), steps)) {
+      std::vector<FlowRead>& inputs = flow.ops[i].inputs;
+      if (slot < inputs.size() && inputs[slot].op_name.empty()) inputs[slot].before = std::move(way);
+    }
+  }
+  Answer::get().add(flow);
+}
+
 std::string pages(const SelectedStep& step, const StepGraph& graph, const std::vector<std::uint32_t>& nodes,
                   EarlierSteps& steps) {
   SourceTexts sources = sources_of(*step.rank);
   std::string text;
   for (const std::uint32_t node : nodes) {
-    const EarlierWriters before =
-        nodes.size() > kMostFollowed ? EarlierWriters() : writers_of(step, *graph.ops[node], steps);
+    const EarlierWriters before = writers_of(step, *graph.ops[node], nodes.size(), steps);
     text += (text.empty() ? "" : "\n") + page_of(graph, node, before, sources);
   }
   return text;
@@ -115,11 +122,11 @@ int graph(const GraphCommand& options) {
   }
   const bool one_page = !options.op.empty() && !options.dot && !options.json;
   if (!options.op.empty() && !one_page) nodes = neighbourhood(whole, std::move(nodes), options.distance.value_or(1));
+  EarlierSteps earlier(*catalog, options.dump);
   if (options.json) {
-    answer(step, whole, nodes);
+    answer(step, whole, nodes, earlier);
     return kNothingFound;
   }
-  EarlierSteps earlier(*catalog, options.dump);
   const std::string text = options.dot ? dot_of(whole, nodes)
                            : one_page  ? pages(step, whole, nodes, earlier)
                                        : table_of(whole, nodes, terminal_width());

@@ -55,6 +55,10 @@ def test_the_graph_of_an_operator_has_the_writer_of_an_earlier_step(place):
     assert " by " not in text[text.index("  input.0 ") : scale]  # an operator of this step made it
     first = run_in(place, place / "all", CLI, "graph", "all", MUL, "--step", 0).stdout
     assert "of step" not in first
+    answer = run_in(place, place / "all", CLI, "graph", "all", MUL, "--step", 3, "--json", "--distance", 0).stdout
+    made_here, scale = json.loads(answer)["ops"][0]["inputs"]
+    way = [(one["op_name"], one["step"], one["source_line"]) for one in scale["before"]]
+    assert way == [("Default/log-op0", 1, 19), ("Default/copy_-op0", 1, 19)] and "before" not in made_here
 
 
 def shown(dump, tensor, step):
