@@ -220,6 +220,7 @@ def _difference_html(one: answer_types.Difference) -> str:
         answer_card.headline("First difference", one.op_name, place, one.tags),
         answer_card.paragraph(one.text),
         answer_card.paragraph(f"rank {one.rank}, graph {one.graph}, step {one.step}"),
+        answer_card.listed("evidence", one.evidence),
         answer_card.code("golden" if one.in_golden else "target", one.code),
         answer_card.code("golden", one.golden_code),
     ]
@@ -232,6 +233,7 @@ def _comparison_html(answer: Comparison) -> str:
     parts += [
         answer_card.listed("others", list(map(str, answer.findings[1:]))),
         answer_card.paragraph(counts),
+        answer_card.paragraph(answer.joined or ""),
         *map(answer_card.paragraph, answer.notes),
         answer_card.commands(answer.next_commands),
     ]

@@ -198,6 +198,7 @@ export interface Difference {
   readonly factor?: number; // the target's tensor is so many times the golden one; without it there is no one factor
   readonly tensor?: TensorPair; // the tensor with the error
   readonly attributes: readonly string[]; // arguments of the operators that differ
+  readonly evidence: readonly string[]; // of the first: what its operator reads and is called with, on both sides; empty: of another
   readonly code?: Code; // the line of the operator
   readonly golden_code?: Code; // the line of what it was compared with
 }
@@ -345,6 +346,13 @@ export interface LookedAt {
   readonly files_read: number; // files that were opened
 }
 
+// The later step in which a path goes on.
+export interface ContinuedPath {
+  readonly graph: number; // 0 for training, 1 for evaluation
+  readonly step: number; // the number of the step
+  readonly from: number; // the first operator of `path` that runs in it
+}
+
 // The first operator whose output holds a NaN or an infinity that matters.
 export interface FirstBad {
   readonly complete: boolean; // all that was recorded was looked at: without a finding, nothing in it is wrong; false if the recording ended early
@@ -354,6 +362,7 @@ export interface FirstBad {
   readonly by_rank: readonly Finding[]; // the first finding of each rank that its own operators caused, the answer's rank first
   readonly reaches: string; // where it matters: `the loss`, `a gradient`
   readonly path: readonly string[]; // the operators from the answer to where it matters, by full name
+  readonly goes_on?: ContinuedPath; // of a path that goes on in a later step: where
   readonly expected: readonly Finding[]; // findings of a loss scaler, which skipped the step
   readonly asides: readonly Finding[]; // notes: metrics and numbers that are printed, which no training reads
   readonly healthy: readonly HealthyInfinity[]; // of the step of the answer, or of all steps where there is none

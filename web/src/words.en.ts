@@ -87,7 +87,7 @@ export const words = {
     said: (_kind: string, _type: string, _bad: string): string => "", // the engine's sentences are English
     how: { placed: "placed", computed: "computed", "from outside": "from outside" } as Readonly<Record<string, string>>,
     reaches: (what: string) => `reaches ${what}`,
-    between: (count: number) => `${count} operators`,
+    ofStep: (step: number) => `of step ${step}`, between: (count: number) => `${count} operators`,
     reachesNothing: "reaches neither the loss nor a parameter",
     rank: (rank: string) => `Rank ${rank}`, otherRanks: "Other ranks went wrong by themselves", moreRanks: (count: number) => (count === 1 ? "1 more rank" : `${count} more ranks`),
     grew: "Grew first", growth: (step: number, ofNorm: boolean, now: string, before: string, times: string) => `in step ${step}: ${ofNorm ? "norm" : "largest value"} ${now} after ${before} (${times} times)`,
@@ -182,7 +182,7 @@ export const words = {
   graph: {
     fit: "Show all", in: "Larger", out: "Smaller", tree: "Graph as a tree", canvas: "Picture of the graph", ops: (count: number) => (count === 1 ? "1 op" : `${count} ops`),
     working: "Placing the boxes…", many: (count: number) => `This shows ${count} boxes. Open all the same?`, openAll: "Open", list: "Show the list", asTree: "Tree",
-    path: "Path", pathTo: "Leave the path", pathEmpty: "The dump does not record the way of this tensor.", pathOf: (name: string) => `Path of ${name}`, ends: (what: string) => `It ends at ${what}.`,
+    path: "Path", pathTo: "Leave the path", pathEmpty: "The dump does not record the way of this tensor.", pathOf: (name: string) => `Path of ${name}`, goesOn: (step: number) => `It goes on in step ${step}:`, ends: (what: string) => `It ends at ${what}.`,
     partly: "The dump lacks the data flow of a part of the way.",
     colour: "Colour", colours: { class: "class", norm: "norm of the output", change: "change of the norm since the step before", type: "type", rank: "rank that differs", verdict: "verdict of the comparison", error: "error over rounding", relation: "how the tensor is made" },
     rankHint: "A number: only this rank differs. ≠: the ranks differ.", find: "Find an operator", found: (at: number, all: number) => (at > 0 ? `${at} of ${all}` : `${all} found`),
@@ -195,6 +195,7 @@ export const words = {
     curve: "Error along the run", curveHint: "Error over what rounding explains; 1 is marked.", table: "All operators",
     graphs: "Both graphs", graphsHint: "An operator chosen in one graph is chosen with its counterpart in the other. Both move together.", sides: { target: "Target", golden: "Golden" },
     choose: (step: number) => `Step ${step}. Choose an operator in one graph: the other shows its counterpart.`, graphOf: (side: string) => `Graph of ${side}`,
+    nearest: (name: string, why: string) => `The nearest there is ${name}: ${why}.`, apart: (count: string) => `${count} NaN or inf`,
     noCounterpart: (name: string, side: string, other: string) => `${name} of ${side} has no counterpart in ${other}.`,
     notCompared: (name: string, side: string) => `The comparison does not contain ${name} of ${side} in this step.`, view: "Pairs as",
     mapping: "Pairs of operators", mappingHint: '{"target operator": "golden operator"} or lines of target,golden', mappingFile: "A file with pairs", csvHint: "Save the table that sonde compare --csv writes",

@@ -31,7 +31,7 @@ ComparedOp alone(const CompareSide& side, std::uint32_t op, const CompareSide& o
   compared.kind = side.ops[op].kind;
   compared.verdict = OpVerdict::unmatched;
   compared.nearest = nearest_to(side, op, other);
-  compared.reason = "no counterpart: " + compared.nearest.why;
+  compared.reason = compared.nearest.why;
   return compared;
 }
 

@@ -33,8 +33,30 @@ void add_suspects(const ValueFlow& flow, const Root& root, FirstBad& report) {
   }
 }
 
-void add_path(const ValueFlow& flow, const Root& root, FirstBad& report) {
-  for (const std::uint32_t op : root.path) report.path.emplace_back(flow.ops()[op].op->op_name);
+ContinuedPath continued_in(StepId step, std::size_t from) {
+  ContinuedPath path;
+  path.graph = step.graph;
+  path.step = step.number;
+  path.from = static_cast<std::uint32_t>(from);
+  return path;
+}
+
+// The path of the root to the end of what the flow knows, the step after its own; then that of the step where it harms.
+void add_path(RankSearch& search, const Root& root, FirstBad& report) {
+  for (const std::uint32_t number : root.path) {
+    const FlowOp& op = search.flow().ops()[number];
+    if (op.is_next && !report.goes_on) {
+      report.goes_on = continued_in(search.rank().steps[search.step_index() + 1].id, report.path.size());
+    }
+    report.path.emplace_back(op.op->op_name);
+  }
+  const std::optional<RankSearch::Later>& later = search.later();
+  if (!later || (report.goes_on && report.goes_on->step == later->step.number)) return;
+  const bool is_joint = !later->path.empty() && report.path.back() == later->path.front();
+  if (!report.goes_on) report.goes_on = continued_in(later->step, report.path.size() - (is_joint ? 1 : 0));
+  for (const std::string& name : later->path) {
+    if (report.path.back() != name) report.path.push_back(name);
+  }
 }
 
 // The answer, and the other errors in its step.
@@ -59,15 +81,10 @@ void add_findings(RankSearch& search, const RankVerdict& verdict, FirstBad& repo
         "operator in the next step",
         reader.op->op_name));
   }
-  add_path(search.flow(), root, report);
+  add_path(search, root, report);
   add_suspects(search.flow(), root, report);
   report.reaches = search.later() ? search.later()->reaches : reaches_of(search, root);
-  if (const auto& later = search.later()) {
-    first.evidence.push_back(later->line);
-    for (const std::string& name : later->path) {
-      if (report.path.back() != name) report.path.push_back(name);
-    }
-  }
+  if (search.later()) first.evidence.push_back(search.later()->line);
 }
 
 // Ranks may go wrong by themselves, each in its own data.

@@ -148,7 +148,8 @@ RankVerdict first_rank(Searches& searches, const StepOrder& order) {
   verdict.first = giver_before(searches, meetings, order, verdict.first);
   SearchedRank& first = searches[verdict.first];
   const RankFacts::Found& found = *first.facts().found;
-  verdict.evidence.push_back(fmt::format("{} collectives of step {} ran on rank {} before it", found.collectives_before,
+  verdict.evidence.push_back(fmt::format("{} collective{} of step {} ran on rank {} before it",
+                                         found.collectives_before, found.collectives_before == 1 ? "" : "s",
                                          first.step().id.number, first.rank().rank));
   if (found.is_collective) {
     if (const CollectiveCall* call = received_by(meetings, first, first.search().roots().front())) {

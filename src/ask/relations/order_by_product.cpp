@@ -67,12 +67,14 @@ TensorPrint print_of_product(const Product& product, const std::vector<double>& 
   return print_of(result.view(), result.shape, false);
 }
 
-bool is_missed_result(const Pool& golden, const RelationJudgement& judgement, const TensorPrint& print) {
+// `as_made`: of the target's own product. What is as near to that is explained by no order.
+bool is_missed_result(const Pool& golden, const RelationJudgement& judgement, const TensorPrint& print,
+                      const TensorPrint& as_made) {
   constexpr double kTolerance = 1e-4;
   for (std::uint32_t i = 0; i < golden.tensors.size(); ++i) {
     const PoolTensor& own = golden.tensors[i];
     if (own.op == kNoOp || judgement.met[i] || own.print.count != print.count || own.print.proves_nothing()) continue;
-    if (agree(print, own.print, kTolerance)) return true;
+    if (agree(print, own.print, kTolerance) && !agree(as_made, own.print, kTolerance)) return true;
   }
   return false;
 }
@@ -87,13 +89,14 @@ bool is_golden_in_another_order(const Pool& target, const Pool& golden, const Re
   const std::size_t work = target.tensors[product.data].print.count * (count / product.width) * (orders.size() + 1);
   if (work > kMostWork) return false;
   const std::vector<double> data = all_values(x.view());
+  const TensorPrint& as_made = target.tensors[target.ops[product.op].outputs[0]].print;
   orders.insert(orders.begin(), std::vector<std::size_t>{});
   return std::ranges::any_of(orders, [&](const std::vector<std::size_t>& order) {
     PartView turned(y.view());
     if (!order.empty()) turned.permute(order);
     std::vector<double> weight(count);
     for (std::size_t i = 0; i < count; ++i) weight[i] = turned.at(static_cast<std::int64_t>(i));
-    return is_missed_result(golden, judgement, print_of_product(product, data, weight));
+    return is_missed_result(golden, judgement, print_of_product(product, data, weight), as_made);
   });
 }
 

@@ -18,26 +18,21 @@
 #include "read/measure/slot_values.h"
 
 namespace sonde {
+
+std::string place_after_comma(const CatalogOp& op) {
+  const std::string source = source_text(op);
+  return source.empty() ? "" : ", " + source;
+}
+
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t kMostFindings = 2;  // after the first
 
-std::string place_of(const CatalogOp& op) {
-  const std::string source = printable(source_text(op));
-  return source.empty() ? "" : ", " + source;
-}
-
-std::string slot_of(const ComparedTensor& tensor) {
-  std::string text = slot_text(*tensor.target);
-  if (!tensor.target->parameter.empty()) text += " " + printable(tensor.target->parameter);
-  return text;
-}
-
 // The error and its place: one line.
 std::string subject_of(const CompareFinding& finding) {
   const CatalogOp& op = *finding.culprit;
-  const std::string named = fmt::format("{} {}{}", op.op_type, op.op_name, place_of(op));
+  const std::string named = fmt::format("{} {}{}", op.op_type, op.op_name, place_after_comma(op));
   switch (finding.kind) {
     case FindingKind::type:
       if (finding.tensor == nullptr || !finding.tensor->target->is_input) return named;
@@ -65,71 +60,6 @@ void add_source(std::string& text, const CompareSide& side, const CatalogOp& op,
   if (begin != std::string::npos) text += fmt::format("  {:<8}{}\n", title, printable(line.substr(begin)));
 }
 
-std::string input_text(const ComparedTensor& input) {
-  const TensorDifference& difference = *input.difference;
-  const std::string shape = shape_text(difference.shape, '(', ')');
-  std::string text = fmt::format("  {} {}: ", slot_of(input), shape);
-  if (difference.by == ComparedBy::nothing) return text + printable(difference.problem) + "\n";
-  if (difference.equal) {
-    text += "identical";
-  } else {
-    text += difference_text(FindingKind::data, input);
-  }
-  if (!input.note.empty()) text += "; " + printable(input.note);
-  return text + "\n";
-}
-
-std::string attributes_text(const CatalogOp& op) {
-  if (op.attributes == nullptr || op.attributes->empty()) return "";
-  std::string text;
-  for (const Attribute& attribute : *op.attributes) {
-    text += fmt::format("{}{}={}", text.empty() ? "" : "  ", attribute.name, text_of(attribute));
-  }
-  return printable(text);
-}
-
-// Attributes, and the numbers among the inputs that were not compared: MindSpore passes an epsilon as an input.
-std::string call_text(const CompareSide& side, const CatalogOp& op, const std::vector<ComparedTensor>& compared) {
-  std::string text = attributes_text(op);
-  for (const CatalogTensor& tensor : op.tensors) {
-    if (!tensor.is_input || !tensor.has_shape || !tensor.shape.empty()) continue;
-    const bool is_compared = std::ranges::any_of(
-        compared, [&](const ComparedTensor& input) { return input.target == &tensor || input.golden == &tensor; });
-    const std::optional<SlotValues> number = is_compared ? std::nullopt : SlotValues::open(*side.rank, tensor);
-    if (!number) continue;
-    text += fmt::format("{}input.{}={:g}", text.empty() ? "" : "  ", tensor.slot, number->at({}));
-  }
-  return text;
-}
-
-// Ops of one side without a counterpart that make its inputs: for example a pad that the other op does itself.
-std::string alone_before_text(const ComparedStep& step, const CompareSide& side, std::uint32_t last,
-                              std::size_t group_size) {
-  constexpr std::size_t kMost = 4;
-  std::vector<const CatalogOp*> alone;
-  std::uint32_t at = last;
-  for (std::size_t i = 0; i < kMost + group_size && !side.ops[at].inputs.empty(); ++i) {
-    at = side.ops[at].inputs.front().from;
-    if (at == kNoOp) break;
-    if (i + 1 < group_size) continue;
-    const bool is_alone = std::ranges::any_of(step.ops, [&](const ComparedOp& op) {
-      const bool is_it = (&side == step.target.get() ? op.target_index : op.golden_index) == at;
-      return is_it && op.verdict == OpVerdict::unmatched;
-    });
-    if (!is_alone) break;
-    alone.push_back(side.ops[at].op);
-  }
-  const std::string_view before = &side == step.target.get() ? "it" : "the golden one";
-  std::string text;
-  for (auto op = alone.rbegin(); op != alone.rend(); ++op) {
-    const std::string called = call_text(side, **op, {});
-    if (called.empty()) continue;  // a view
-    text += fmt::format("  before {}, unmatched: {} {}{}\n    called with  {}\n", before, printable((*op)->op_type),
-                        printable((*op)->op_name), place_of(**op), called);
-  }
-  return text;
-}
-
 // The text below the first line.
 std::string details_of(const DumpComparison& comparison, const CompareFinding& finding) {
   const ComparedStep& step = comparison.steps[finding.step];
@@ -138,43 +68,13 @@ std::string details_of(const DumpComparison& comparison, const CompareFinding& f
   add_source(text, step.side(finding.in_golden), *finding.culprit, "source");
   if (!op.golden.empty() && !op.target.empty()) {
     const CatalogOp& golden = *op.golden.back();
-    text += fmt::format("  golden  {}{}, matched by {}\n", printable(names_of(op.golden)), place_of(golden),
-                        word_of(op.how));
+    text += fmt::format("  golden  {}{}, matched by {}\n", printable(names_of(op.golden)),
+                        printable(place_after_comma(golden)), word_of(op.how));
     if (golden.line != op.target.back()->line || golden.source_file != op.target.back()->source_file) {
       add_source(text, *step.golden, golden, "");
     }
   }
-  for (const ComparedTensor& input : op.inputs) text += input_text(input);
-  const bool is_of_output = finding.tensor != nullptr && !finding.tensor->target->is_input;
-  if (is_of_output && !op.golden.empty()) {
-    text +=
-        fmt::format("  {} {}: {}\n", slot_of(*finding.tensor), shape_text(finding.tensor->difference->shape, '(', ')'),
-                    difference_text(FindingKind::data, *finding.tensor));
-  }
-  if (is_of_output && !op.golden.empty() && finding.culprit == op.target.back()) {
-    const ComparedTensor& output = *finding.tensor;
-    const std::vector<std::string> apart = attributes_apart(*op.target.back(), *op.golden.back());
-    for (const std::string& attribute : apart) text += "  called with   " + printable(attribute) + "\n";
-    text += alone_before_text(step, *step.target, op.target_index, op.target.size());
-    text += alone_before_text(step, *step.golden, op.golden_index, op.golden.size());
-    const std::string called = call_text(*step.target, *op.target.back(), op.inputs);
-    const std::string golden = call_text(*step.golden, *op.golden.back(), op.inputs);
-    if (apart.empty() && called != golden) {
-      if (!called.empty()) text += "  called with        " + called + "\n";
-      if (!golden.empty()) text += "  golden called with " + golden + "\n";
-    }
-    if (op.kind == OpKind::random) text += "  it draws random numbers: do both runs begin with the same seed?\n";
-    if (finding.kind == FindingKind::op) {
-      const Allowance& allowance = output.allowance;
-      text += fmt::format("  tolerance: {} of {} ({} terms), spacing {:.2g}: rms {:.3g}, max {:.3g}", word_of(op.kind),
-                          dtype_text(*output.target), static_cast<std::uint64_t>(allowance.reduction),
-                          allowance.epsilon, allowance.total().rms, allowance.total().max);
-      if (allowance.propagated.max > 0) {
-        text += fmt::format(", of it {:.3g} by errors of its inputs", allowance.propagated.max);
-      }
-      text += "\n";
-    }
-  }
+  for (const std::string& line : evidence_of(comparison, finding)) text += "  " + printable(line) + "\n";
   return text;
 }
 
@@ -206,8 +106,8 @@ std::string alone_text(const DumpComparison& comparison) {
       if (op.verdict != OpVerdict::unmatched) continue;
       const bool is_target = op.golden.empty();
       const CatalogOp& own = *(is_target ? op.target : op.golden).front();
-      text += printable(
-          fmt::format("  {} {} {}{}", is_target ? "target" : "golden", own.op_type, own.op_name, place_of(own)));
+      text += printable(fmt::format("  {} {} {}{}", is_target ? "target" : "golden", own.op_type, own.op_name,
+                                    place_after_comma(own)));
       const CompareSide& other = is_target ? *step.golden : *step.target;
       if (op.nearest.op != kNoOp) {
         text += printable(fmt::format("; nearest {}: {}", other.ops[op.nearest.op].op->op_name, op.nearest.why));

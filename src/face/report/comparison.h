@@ -41,6 +41,10 @@ std::string step_text(const DumpComparison& comparison, const ComparedStep& step
 // The error and its place: one line.
 std::string line_of(const DumpComparison& comparison, const CompareFinding& finding);
 
+// A line for each input and argument of the operator of a difference, on both sides.
+std::vector<std::string> evidence_of(const DumpComparison& comparison, const CompareFinding& finding);
+std::string place_after_comma(const CatalogOp& op);  // ", train.py:12"; empty: not known
+
 using VerdictCounts = std::array<std::size_t, 6>;  // of ops, by OpVerdict
 VerdictCounts count_verdicts(const DumpComparison& comparison);
 

@@ -247,6 +247,7 @@ Comparison answer_of(const DumpComparison& comparison, const CompareOptions& opt
   for (const CompareFinding& finding : comparison.findings) {
     answer.findings.push_back(difference_of(comparison, finding));
   }
+  if (!answer.findings.empty()) answer.findings[0].evidence = evidence_of(comparison, comparison.findings[0]);
   const VerdictCounts counts = count_verdicts(comparison);
   for (std::size_t i = 0; i < counts.size(); ++i) {
     answer.summary.push_back({std::string(word_of(static_cast<OpVerdict>(i))), counts[i]});

@@ -296,7 +296,7 @@ TEST(FirstBad, NamesTheNormThatGrewFirst) {
   EXPECT_EQ(report.growth->now, 50);
 }
 
-// The gradients of the first steps differ by much; log of a negative number is no consequence.
+// The gradients of the first steps differ by much; and no log of a negative number follows from that.
 std::optional<Growth> growth_to_a_log(const std::vector<double>& norms) {
   MadeRun run;
   for (const double norm : norms) {

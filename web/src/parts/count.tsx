@@ -22,8 +22,9 @@ const WAIT_MS = 120; // a row that only passes by is not asked for
 
 const elementsOf = ({ count, shape }: Counted): number | null => count ?? (shape ? shape.reduce((product, size) => product * size, 1) : null);
 
-// The statistics say nothing but that there is a NaN.
-export const isCounted = (of: Counted): boolean => Boolean(of.nan_count) && !Number.isFinite(toNumber(of.max));
+// The statistics say nothing but that there is a NaN or an infinity: what these leave of the norm is one.
+export const isCounted = (of: Counted): boolean =>
+  (Boolean(of.nan_count) && !Number.isFinite(toNumber(of.max))) || Boolean(of.positive_inf_count) || Boolean(of.negative_inf_count);
 
 let running = 0;
 const waiting: (() => void)[] = [];
@@ -60,6 +61,7 @@ export function countedWords(of: FindingTensor): string {
 export function BadCount({ of, query }: { of: Counted; query: Query | null }) {
   const all = elementsOf(of);
   const nan = of.nan_count ?? 0;
+  const kinds: readonly (readonly [number, string])[] = [[nan, "NaN"], [of.positive_inf_count ?? 0, "+inf"], [of.negative_inf_count ?? 0, "-inf"]];
   const infinite = (of.positive_inf_count ?? 0) + (of.negative_inf_count ?? 0);
   const hasRest = all !== null && all > nan + infinite && all <= MOST_READ;
   const [isStill, setStill] = useState(false);
@@ -69,8 +71,7 @@ export function BadCount({ of, query }: { of: Counted; query: Query | null }) {
     return () => clearTimeout(timer);
   }, [key]);
   const rest = useData(isStill ? key : null, (from, signal) => readRest(from, query ?? {}, signal));
-  const parts = [words.counts.nan(formatCount(nan), all === null ? "" : formatCount(all))];
-  if (infinite) parts.push(words.counts.infinite(formatCount(infinite)));
+  const parts = kinds.filter(([count]) => count).map(([count, kind], i) => words.counts.part(formatCount(count), i === 0 && all !== null ? formatCount(all) : "", kind));
   if (rest.value) parts.push(words.counts.rest(formatNumber(rest.value[0], 3), formatNumber(rest.value[1], 3)));
   return <span class="bad-count">{parts.join(words.counts.and)}</span>;
 }

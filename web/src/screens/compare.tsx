@@ -10,7 +10,7 @@ import { Save, saveJobFile } from "../parts/save.tsx";
 import { Card, Command, Empty, lineOf, Problem, Tabs } from "../parts/ui.tsx";
 import { change, go, keyOf, params, report, useData } from "../state.ts";
 import { words } from "../words.ts";
-import { choosePairs, type Comparison, errorOf, firstOf, overRounding, type Pair, type PairCells, verdictWord } from "./comparison.ts";
+import { apartOf, choosePairs, type Comparison, errorOf, firstOf, overRounding, type Pair, type PairCells, verdictWord } from "./comparison.ts";
 import { DifferenceCard, isPair, useCompare } from "./first_difference.tsx";
 import { LinkedGraphs } from "./linked_graphs.tsx";
 import { Relations } from "./relations.tsx";
@@ -50,8 +50,8 @@ const COLUMNS = columnsOf<Pair, PairCells & Pick<Pair, "golden"> & { shape: unkn
   target: { label: words.compare.columns.target, width: 200, grows: true, sortable: true, show: (pair) => pair.target[0] && <OpLink name={pair.target[0]} patch={{ d: 0, s: pair.step, g: pair.graph, r: pair.rank }} /> },
   golden: { label: words.compare.columns.golden, width: 170, show: (pair) => pair.golden[0] && <OpLink name={pair.golden[0]} patch={{ d: 1, s: pair.step, g: pair.graph, r: pair.rank }} scope={false} /> },
   step: { label: words.watch.columns.step, width: 44, right: true, sortable: true, show: (pair) => pair.step },
-  shape: { label: words.op.shape, width: 90, show: (pair) => formatShape(pair.outputs[0]?.shape) },
-  relative_error: { label: words.compare.columns.error, width: 100, right: true, sortable: true, show: (pair) => formatNumber(errorOf(pair), 3) },
+  shape: { label: words.op.shape, width: 90, show: (pair) => pair.outputs[0] && formatShape(pair.outputs[0].shape) },
+  relative_error: { label: words.compare.columns.error, width: 124, right: true, sortable: true, show: (pair) => (apartOf(pair) ? <span class="bad-count">{words.compare.apart(formatCount(apartOf(pair)))}</span> : formatNumber(errorOf(pair), 3)) },
   over: { label: words.compare.columns.over, width: 100, right: true, sortable: true, show: (pair) => formatNumber(overRounding(pair), 3) },
   source_line: { label: words.compare.columns.source, width: 110, show: (pair) => lineOf(pair.source_file, pair.source_line) },
 });

@@ -49,6 +49,9 @@ export function overRounding(pair: Pair): number | null {
 
 export const errorOf = (pair: Pair): Num => pair.outputs.reduce<Num>((most, output) => (most === undefined || toNumber(output.relative_error) > toNumber(most) ? output.relative_error : most), undefined);
 
+// Elements that are NaN or infinite on one side alone: no number of an error counts them.
+export const apartOf = (pair: Pair): number => pair.outputs.reduce((sum, output) => sum + (output.different_non_finite ?? 0), 0);
+
 // The place of the first difference among the pairs, in the order of the run; undefined: it is none of them.
 export function firstOf({ findings, ops }: Comparison): number | undefined {
   const [first] = findings;
@@ -60,14 +63,14 @@ export function firstOf({ findings, ops }: Comparison): number | undefined {
 const WEIGHTS = ["introduced", "unmatched", "propagated", "within_tolerance", "unknown", "identical"];
 export const weightOf = (verdict: string): number => (WEIGHTS.includes(verdict) ? WEIGHTS.indexOf(verdict) : WEIGHTS.length - 2);
 export function byWeight(pairs: readonly Pair[]): Pair[] {
-  const keyed = pairs.map((pair) => ({ pair, weight: weightOf(pair.verdict), over: overRounding(pair) ?? -1 }));
-  return keyed.sort((a, b) => a.weight - b.weight || b.over - a.over).map(({ pair }) => pair);
+  const keyed = pairs.map((pair) => ({ pair, weight: weightOf(pair.verdict), over: apartOf(pair) ? Infinity : (overRounding(pair) ?? -1) }));
+  return keyed.sort((a, b) => a.weight - b.weight || (a.over === b.over ? 0 : b.over - a.over)).map(({ pair }) => pair);
 }
 
 // What a filter and an order look at.
 const cellsOf = (pair: Pair) => ({
   verdict: pair.verdict, kind: pair.kind, matched_by: pair.matched_by, moved: pair.moved, op_type: pair.op_type, step: pair.step, rank: pair.rank, graph: pair.graph,
-  source_file: pair.source_file, source_line: pair.source_line, relative_error: errorOf(pair), over: overRounding(pair), target: pair.target[0] ?? "",
+  source_file: pair.source_file, source_line: pair.source_line, relative_error: apartOf(pair) ? Infinity : errorOf(pair), over: overRounding(pair), target: pair.target[0] ?? "",
 });
 export type PairCells = ReturnType<typeof cellsOf>;
 

@@ -108,7 +108,7 @@ export function FindingOfOp({ of, name, step }: { of: FirstBad; name: string; st
   return (
     <Card class={`of-finding bad${found.tags.includes("uncertain") ? " uncertain" : ""}`}>
       <p class="eyebrow">{isFirst ? words.overview.first : words.overview.finding} <Tags of={found.tags} /></p>
-      <Why of={found}>{found.tensor.counted && <> <span class="bad-count">{countedWords(found.tensor)}</span></>}</Why>
+      <Why of={found}>{found.tensor.counted && <> <span class="dot">·</span> <span class="bad-count">{countedWords(found.tensor)}</span></>}</Why>
       {found.before && found.before.length > 0 && <><p class="soft">{words.overview.before}</p><Before of={found.before} rank={rankName(found)} /></>}
       {isFirst && <PathLine of={of} patch={placeOf(found)} />}
       {isFirst && <NextCommands of={of.next_commands} />}
@@ -189,6 +189,8 @@ function List({ name, title, of }: { name: string; title: string; of: readonly F
 
 const MOST_OF_PATH = 14; // of a longer one the first and the last are shown
 
+const isLater = ({ goes_on: later }: FirstBad, i: number): boolean => later !== undefined && later !== null && i >= later.from;
+
 function PathLine({ of, patch }: { of: FirstBad; patch: Record<string, string | number> }) {
   if (!of.reaches) return <p class="path-line soft">{words.overview.reachesNothing}</p>;
   return (
@@ -199,9 +201,10 @@ function PathLine({ of, patch }: { of: FirstBad; patch: Record<string, string | 
         if (isLong && i > MOST_OF_PATH - 4 && i < of.path.length - 3) return null;
         const left = isLong && i === MOST_OF_PATH - 4;
         return (
-          <span key={name}>
+          <span key={i}>
             {i > 0 && <span aria-hidden="true"> → </span>}
-            {left && hasPath("effect", { ...patch, op: of.path[0], t: undefined }) ? <a href={linkTo("graph", { ...patch, op: of.path[0], path: "effect" })}>… {words.overview.between(of.path.length - MOST_OF_PATH + 1)} …</a> : left ? <>… {words.overview.between(of.path.length - MOST_OF_PATH + 1)} …</> : <OpLink name={name} patch={patch} scope={false} />}
+            {left && hasPath("effect", { ...patch, op: of.path[0], t: undefined }) ? <a href={linkTo("graph", { ...patch, op: of.path[0], path: "effect" })}>… {words.overview.between(of.path.length - MOST_OF_PATH + 1)} …</a> : left ? <>… {words.overview.between(of.path.length - MOST_OF_PATH + 1)} …</> : <OpLink name={name} patch={isLater(of, i) ? { ...patch, s: of.goes_on?.step, g: of.goes_on?.graph } : patch} scope={false} />}
+            {of.goes_on?.from === i && <span class="soft"> {words.overview.ofStep(of.goes_on.step)}</span>}
           </span>
         );
       })}
@@ -301,7 +304,7 @@ function textOf(of: FirstBad): string {
     ...(first.before ?? []).toReversed().map((one) => `  before  written by ${one.op_name} of step ${one.step}, ${lineOf(one.source_file, one.source_line)}`),
     ...Object.entries(first.numbers).map(([name, value]) => `  ${name} ${formatNumber(value)}`),
     ...first.evidence.map((line) => `  ${line}`),
-    ...(of.reaches ? [`  reaches ${of.reaches}: ${of.path.map((name) => splitName(name).own).join(" -> ")}`] : []),
+    ...(of.reaches ? [`  reaches ${of.reaches}: ${of.path.map((name, i) => `${splitName(name).own}${of.goes_on?.from === i ? ` of step ${of.goes_on.step}` : ""}`).join(" -> ")}`] : []),
     ...of.by_rank.filter((finding) => rankName(finding) !== rankName(first)).map((finding) => `rank ${rankName(finding)}: ${nameOf(finding)} ${lineOf(finding.code.source_file, finding.code.source_line)}: ${finding.why}`),
     ...(of.growth ? [`grew first: ${of.growth.tensor.op_name || of.growth.tensor.parameter} in step ${of.growth.step}: ${formatNumber(of.growth.now)} after ${formatNumber(of.growth.before)}`] : []),
     ...of.asides.map((finding) => `aside: ${nameOf(finding)}: ${finding.why}`),

@@ -86,6 +86,8 @@ export function DifferenceCard({ of, children }: { of: Comparison; children?: pr
     );
   }
   const [why = "", ...more] = clausesOf(first);
+  // A fact of the sentence is not repeated.
+  const evidence = first.evidence.filter((line) => !first.text.includes(line.slice(line.indexOf(": ") + 2)));
   const said = words.compare.said(first.kind, first.op_type);
   const pair = of.ops[firstOf(of) ?? -1];
   return (
@@ -99,6 +101,7 @@ export function DifferenceCard({ of, children }: { of: Comparison; children?: pr
           {said && <p class="why">{said}</p>}
           <p class={said ? "soft" : "why"} lang={said ? "en" : undefined}>{why}</p>
           {more.length > 0 && <ul class="evidence">{more.map((clause) => <li key={clause}>{clause}</li>)}</ul>}
+          {evidence.length > 0 && <ul class="evidence" lang="en">{evidence.map((line) => <li key={line}><code>{line}</code></li>)}</ul>}
           <Where of={first} />
           <p class="buttons">
             <a class="button primary" href={linkTo("op", { ...placeOf(first), t: slotOf(first) })}>{words.overview.showOp}</a>
@@ -161,6 +164,7 @@ function Facts({ of }: { of: Comparison }) {
   return (
     <>
       <p class="soft">{counts.map(([name, count]) => `${count} ${verdictWord(name)}`).join(" · ")}</p>
+      {of.joined && <p class="soft" lang="en">{of.joined}</p>}
       {of.notes.map((note) => <p key={note} class="soft">{note}</p>)}
       {of.problems.length > 0 && (
         <details class="problems">

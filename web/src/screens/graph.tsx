@@ -53,8 +53,16 @@ function beforeFinding(op: string | undefined): readonly EarlierOp[] {
   return first?.before && first.op_name === op && first.step === step.value ? first.before : [];
 }
 
+// What the operator that is to blame makes bad in a later step.
+function laterOfFinding(op: string | undefined): { op: string; step: number; graph: number } | null {
+  const { first, goes_on: later, path } = firstBad.value ?? {};
+  const name = later && path?.[later.from];
+  return name && first && first.op_name === op && first.step === step.value ? { op: name, step: later.step, graph: later.graph } : null;
+}
+
 function Stations({ of }: { of: Path }) {
   if (!of.ops.length) return <Empty>{words.graph.pathEmpty}</Empty>;
+  const later = params.value.path === "effect" ? laterOfFinding(of.ops[0]?.op_name) : null;
   const before = of.before.length ? of.before : beforeFinding(of.ops[0]?.op_name);
   return (
     <>
@@ -73,7 +81,8 @@ function Stations({ of }: { of: Path }) {
           </li>
         ))}
       </ol>
-      {of.reaches && before.length === 0 && <p class="soft">{words.graph.ends(of.reaches)}</p>}
+      {later && <p class="soft">{words.graph.goesOn(later.step)} <a href={linkTo("graph", { op: later.op, s: later.step, g: later.graph, t: undefined, path: "effect" })}>{baseName(later.op)}</a></p>}
+      {of.reaches && before.length === 0 && !later && <p class="soft">{words.graph.ends(of.reaches)}</p>}
       {of.missing && <p class="soft">{of.missing}</p>}
       {!of.complete && <p class="soft">{words.graph.partly}</p>}
     </>

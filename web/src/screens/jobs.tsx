@@ -36,7 +36,7 @@ export function Jobs() {
         <Card>
           <div class="scroll-x" tabIndex={0} role="region" aria-label={words.jobs.title}>
           <table class="list-table">
-            <thead><tr>{Object.entries(words.jobs.columns).map(([column, name]) => <th key={column} scope="col" class={column === "command" ? "command-cell" : ""}>{name}</th>)}<th scope="col"><span class="hidden">{words.jobs.result}</span></th></tr></thead>
+            <thead><tr>{Object.entries(words.jobs.columns).map(([column, name]) => <th key={column} scope="col" class={column === "command" || column === "time" ? `${column}-cell` : ""}>{name}</th>)}<th scope="col"><span class="hidden">{words.jobs.result}</span></th></tr></thead>
             <tbody>
               {jobs.map((job) => (
                 <tr key={job.job}>
@@ -44,7 +44,7 @@ export function Jobs() {
                   <td>{job.kind}</td>
                   <td>{words.jobs.states[job.state]}{job.error && <p class="problem">{job.error}</p>}</td>
                   <td class="command-cell"><code>{job.command}</code></td>
-                  <td class="right">{job.started_us ? (((job.ended_us || Date.now() * 1000) - job.started_us) / 1e6).toFixed(1) : ""}</td>
+                  <td class="right time-cell">{job.started_us ? (((job.ended_us || Date.now() * 1000) - job.started_us) / 1e6).toFixed(1) : ""}</td>
                   <td class="right">{job.exit_status ?? ""}</td>
                   <td>
                     <span class="buttons">

@@ -54,6 +54,8 @@ export function LinkedGraphs({ of }: { of: Comparison }) {
   const side: Side = (first ? first.in_golden : dump.value === 1) ? "golden" : "target";
   const name = params.value.op ?? first?.op_name ?? "";
   const pair = pairs[side].get(name);
+  // What the first difference has no counterpart of changes something that the other side has.
+  const instead = first && !first.in_golden && pair && !pair.golden.length && pairs.golden.has(first.golden) ? first.golden : "";
   const colouring: Colouring = params.value.colour === "error" ? "error" : params.value.colour === "relation" && of.relations ? "relation" : "verdict";
   const relations = useMemo(() => (colouring === "relation" ? relationsByOp(of, at) : null), [of, colouring, at.rank, at.graph, at.step]);
   return (
@@ -65,7 +67,7 @@ export function LinkedGraphs({ of }: { of: Comparison }) {
       <p class="linked-said" role="status">{name ? <Said name={name} side={side} pair={pair} /> : words.compare.choose(at.step)}</p>
       <div class="linked">
         {SIDES.map((own) => (
-          <Half key={own} twins={twins} side={own} at={at} pairs={pairs[own]} chosen={own === side ? name : (pair?.[own][0] ?? "")} also={pair?.[own] ?? []} cameras={cameras} colouring={colouring} relations={relations?.[own] ?? null} />
+          <Half key={own} twins={twins} side={own} at={at} pairs={pairs[own]} chosen={own === side ? name : (pair?.[own][0] ?? instead)} also={pair?.[own] ?? []} cameras={cameras} colouring={colouring} relations={relations?.[own] ?? null} />
         ))}
       </div>
       {colouring !== "error" && (
@@ -87,7 +89,7 @@ function Said({ name, side, pair }: { name: string; side: Side; pair: Pair | und
   const { own } = splitName(name);
   if (!pair) return <>{words.compare.notCompared(own, side)}</>;
   const there = pair[other(side)];
-  if (!there.length) return <><strong>{words.compare.noCounterpart(own, side, other(side))}</strong> {pair.reason}</>;
+  if (!there.length) return <><strong>{words.compare.noCounterpart(own, side, other(side))}</strong> {pair.nearest ? words.compare.nearest(splitName(pair.nearest).own, pair.reason ?? "") : pair.reason}</>;
   const over = overRounding(pair);
   return (
     <>

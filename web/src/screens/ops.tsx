@@ -20,7 +20,13 @@ interface Answer<Row> {
 }
 
 const COLUMN = words.table.columns;
-const number = (value: unknown): string => formatNumber(value as Num);
+// A number is never cut: one that is wider has fewer digits.
+const MOST_LETTERS = 10;
+const NUMBER_WIDTH = 78;
+const number = (value: unknown): string => {
+  const texts = [6, 5, 4].map((digits) => formatNumber(value as Num, digits));
+  return texts.find((text) => text.length <= MOST_LETTERS) ?? (texts.at(-1) as string);
+};
 
 const TENSOR_COLUMNS = columnsOf<TensorsRow>({
   class: { label: COLUMN.class, narrow: true, width: 26, sortable: true, show: (row) => row.class && <ClassMark state={row.class} /> },
@@ -29,10 +35,10 @@ const TENSOR_COLUMNS = columnsOf<TensorsRow>({
   step: { label: COLUMN.step, width: 44, right: true, sortable: true, show: (row) => row.step },
   dtype: { label: COLUMN.dtype, width: 58, sortable: true, show: (row) => row.dtype },
   shape: { label: COLUMN.shape, width: 78, show: (row) => formatShape(row.shape) },
-  max: { label: "max", width: 78, right: true, sortable: true, heat: true, merged: (row) => (isCounted(row) ? 4 : 1), show: (row) => (isCounted(row) ? <BadCount of={row} query={valuesOf(row)} /> : number(row.max)) },
-  min: { label: "min", width: 78, right: true, sortable: true, heat: true, show: (row) => number(row.min) },
-  avg: { label: "avg", width: 78, right: true, sortable: true, heat: true, show: (row) => number(row.avg) },
-  l2norm: { label: "l2norm", width: 78, right: true, sortable: true, heat: true, show: (row) => number(row.l2norm) },
+  max: { label: "max", width: NUMBER_WIDTH, right: true, sortable: true, heat: true, merged: (row) => (isCounted(row) ? 4 : 1), show: (row) => (isCounted(row) ? <BadCount of={row} query={valuesOf(row)} /> : number(row.max)) },
+  min: { label: "min", width: NUMBER_WIDTH, right: true, sortable: true, heat: true, show: (row) => number(row.min) },
+  avg: { label: "avg", width: NUMBER_WIDTH, right: true, sortable: true, heat: true, show: (row) => number(row.avg) },
+  l2norm: { label: "l2norm", width: NUMBER_WIDTH, right: true, sortable: true, heat: true, show: (row) => number(row.l2norm) },
   nan_count: { label: COLUMN.nan_count, width: 46, right: true, sortable: true, heat: true, show: (row) => count(row.nan_count) },
   source_line: { label: COLUMN.source_line, width: 92, show: (row) => lineOf(row.source_file ?? "", row.source_line ?? 0) },
 });

@@ -55,12 +55,10 @@ export function Statistics({ of, hasValues }: { of: Tensor; hasValues: boolean }
   if (of.max === undefined || of.max === null) {
     if (!of.count) return <p class="empty">{words.states.notMeasured}</p>;
   }
-  const infinities = (of.positive_inf_count ?? 0) + (of.negative_inf_count ?? 0);
   const shown: [string, string, string][] = [
     ["max", formatNumber(of.max), ""], ["min", formatNumber(of.min), ""], ["avg", formatNumber(of.avg), ""], ["l2norm", formatNumber(of.l2norm), ""],
   ];
   if (of.nan_count) shown.push(["nan", formatCount(of.nan_count), "nan"]);
-  if (infinities) shown.push(["inf", formatCount(infinities), "infinity"]);
   return (
     <dl class="statistics">
       {shown.filter(([, value]) => value !== "").map(([name, value, kind]) => (

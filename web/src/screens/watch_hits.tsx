@@ -2,7 +2,6 @@
 import { useMemo, useState } from "preact/hooks";
 import type { JudgedPoint, WatchDocument, WatchedOp, WatchedTensor, WatchPoint } from "../answers.ts";
 import { formatCount, formatNumber, type Num, toNumber } from "../numbers.ts";
-import { BadCount, isCounted } from "../parts/count.tsx";
 import { columnsOf, Grid } from "../parts/grid.tsx";
 import { OpLink } from "../parts/op_name.tsx";
 import { Card, Command, Empty, lineOf } from "../parts/ui.tsx";
@@ -43,13 +42,19 @@ const patchOf = ({ hit, tensor }: Hit): Patch => ({ op: hit.op_name, t: formatSl
 // The parameters that are met; without one, what was counted.
 const met = ({ point }: Hit) => point.watch_condition.params.filter((param) => param.is_hit && param.actual_value !== null);
 const each = (of: Hit, show: (param: ReturnType<typeof met>[number]) => string): string => met(of).map(show).join(", ");
-const countsOf = ({ tensor, point }: Hit) => ({ shape: tensor.shape, nan_count: point.nan_count ?? 0, positive_inf_count: point.inf_count ?? 0, max: "nan" as const });
+
+// The report of watchpoints counts infinities of both signs as one.
+function countsOf({ tensor, point }: Hit): string {
+  const all = tensor.shape ? formatCount(tensor.shape.reduce((product, size) => product * size, 1)) : "";
+  const parts = point.nan_count ? [words.counts.nan(formatCount(point.nan_count), all)] : [];
+  if (point.inf_count) parts.push(words.counts.infinite(formatCount(point.inf_count)));
+  return parts.join(words.counts.and);
+}
 
 function Found({ of }: { of: Hit }) {
   if (met(of).length) return <>{each(of, (param) => formatNumber(param.actual_value))}</>;
   const counts = countsOf(of);
-  if (isCounted(counts)) return <BadCount of={counts} query={null} />;
-  return <span title={of.point.hit_detail}>{counts.positive_inf_count ? words.counts.infinite(formatCount(counts.positive_inf_count)) : of.point.hit_detail}</span>;
+  return counts ? <span class="bad-count">{counts}</span> : <span title={of.point.hit_detail}>{of.point.hit_detail}</span>;
 }
 
 const COLUMNS = columnsOf<Hit, ReturnType<typeof cellsOf>>({
