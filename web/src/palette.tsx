@@ -3,6 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { Hits } from "./api.ts";
 import { Dialog } from "./frame.tsx";
 import { SCREENS, type Screen } from "./link.ts";
+import { splitName } from "./parts/op_name.tsx";
 import { Await, Empty } from "./parts/ui.tsx";
 import { dumpStatus, finding, go, keyOf, rankName, step, steps, useData } from "./state.ts";
 import { words } from "./words.ts";
@@ -113,7 +114,7 @@ export function Palette({ screens, actions, onClose }: { screens: readonly Scree
         {entries.map((entry, i) => (
           <li key={entry.kind + entry.name} id={`palette-${i}`} class={i === chosen ? "chosen" : ""} ref={i === chosen ? reveal : null}>
             <button type="button" class="plain" onClick={() => open(entry)}>
-              <span class="kind">{entry.kind}</span> <span class="name">{entry.name}</span> <span class="count">{entry.note}</span>
+              <span class="kind">{entry.kind}</span> <span class="name"><Name of={entry.name} /></span> <span class="count">{entry.note}</span>
             </button>
           </li>
         ))}
@@ -121,6 +122,12 @@ export function Palette({ screens, actions, onClose }: { screens: readonly Scree
       {q && hits.value?.truncated && <Empty>{words.search.more}</Empty>}
     </Dialog>
   );
+}
+
+// The searched words may be in any part of it.
+function Name({ of }: { of: string }) {
+  const { own, scope } = splitName(of);
+  return scope ? <>{own} <small>{scope}</small></> : <>{own}</>;
 }
 
 const reveal = (element: HTMLElement | null): void => element?.scrollIntoView({ block: "nearest" });

@@ -62,9 +62,9 @@ const COLUMNS = columnsOf<Hit, ReturnType<typeof cellsOf>>({
   slot: { label: words.watch.columns.tensor, width: 62, show: ({ tensor }) => `${tensor.side}.${tensor.slot}` },
   step: { label: words.watch.columns.step, width: 36, right: true, sortable: true, show: ({ hit }) => hit.step },
   times: { label: words.watch.columns.times, width: 36, right: true, sortable: true, show: ({ times }) => formatCount(times) },
-  condition: { label: words.watch.columns.condition, width: 118, sortable: true, show: ({ point }) => <span title={sentenceOf(point.watch_condition.id)}>{point.watch_condition.id}</span> },
+  condition: { label: words.watch.columns.condition, width: 112, sortable: true, show: ({ point }) => <span title={sentenceOf(point.watch_condition.id)}>{point.watch_condition.id}</span> },
   limit: { label: words.watch.columns.setting, width: 90, right: true, sortable: true, show: (of) => <span title={each(of, (param) => `${param.name} ${formatNumber(param.value)}`)}>{each(of, (param) => formatNumber(param.value))}</span> },
-  found: { label: words.watch.columns.found, width: 92, right: true, sortable: true, show: (of) => <Found of={of} /> },
+  found: { label: words.watch.columns.found, width: 148, right: true, sortable: true, show: (of) => <Found of={of} /> },
   source_line: { label: words.compare.columns.source, width: 86, show: ({ hit }) => lineOf(hit.source_file, hit.source_line) },
 });
 
@@ -96,7 +96,7 @@ export function Hits({ of, command }: { of: WatchDocument; command: string }) {
               <span class="count" aria-live="polite">{words.table.rows(formatCount(rows.length))}</span>
             </div>
             <div class="pairs watch-hits">
-              <Grid<Hit> label={words.watch.hits} name={JSON.stringify([command, only, all, sort])} columns={all ? COLUMNS.filter(({ name }) => name !== "times") : COLUMNS} sort={sort} onSort={setSort}
+              <Grid<Hit> label={words.watch.hits} name={JSON.stringify([command, only, all, sort])} columns={COLUMNS.filter(({ name }) => (name !== "times" || !all) && (name !== "limit" || rows.some((hit) => met(hit).length > 0)))} sort={sort} onSort={setSort}
                 fetch={(offset, limit) => Promise.resolve({ count: rows.length, rows: rows.slice(offset, offset + limit) })} onOpen={open} onSelect={(hit) => change(patchOf(hit), true)}
                 selected={({ hit, tensor }) => hit.op_name === params.value.op && formatSlot(tensor) === params.value.t && String(hit.step) === params.value.s} empty={words.watch.none} />
             </div>
