@@ -114,7 +114,7 @@ export function Palette({ screens, actions, onClose }: { screens: readonly Scree
         {entries.map((entry, i) => (
           <li key={entry.kind + entry.name} id={`palette-${i}`} class={i === chosen ? "chosen" : ""} ref={i === chosen ? reveal : null}>
             <button type="button" class="plain" onClick={() => open(entry)}>
-              <span class="kind">{entry.kind}</span> <span class="name"><Name of={entry.name} /></span> <span class="count">{entry.note}</span>
+              <span class="kind">{entry.kind}</span> <span class="name" title={entry.name}><Name of={entry.name} /></span> <span class="count">{entry.note}</span>
             </button>
           </li>
         ))}
