@@ -31,6 +31,7 @@ test("Enter opens the first difference of two dumps, whose card says what to do 
     await page.waitForSelector(".first-difference.bad .code");
     const next = await commands(page, ".first-difference");
     assert.equal(next.filter((one) => one.startsWith("sonde show ")).length, 2, next.join("\n")); // of both sides
+    assert.match(await text(page, ".first-difference"), /input\.0 \([\d,]+\): identical/);
     await page.keyboard.press("Enter");
     await page.waitForFunction(() => document.querySelector("h1")?.textContent?.includes("gelu-op0"));
   });
@@ -53,6 +54,19 @@ test("a path to the cause goes on in the steps before, to the line that wrote wh
     await page.locator(".stations.before .op-link").first().click();
     await page.waitForFunction(() => document.querySelector("h1")?.textContent?.includes("log-op0"));
     assert.match(new URL(page.url()).hash, /s=1/);
+  });
+});
+
+test("a path to the loss goes on in the later step where the value harms", async () => {
+  await withPage(BEFORE, {}, async (page) => {
+    await page.waitForSelector(".first-bad.bad");
+    assert.match(await text(page, ".first-bad .path-line"), /log-op0 .*mul-op0 of step 2 /);
+    await page.getByRole("link", { name: "Show the path" }).click();
+    await page.getByText("It goes on in step 2:").waitFor();
+    await page.locator(".graph-side p a", { hasText: "mul-op0" }).click();
+    await page.waitForFunction(() => /s=2/.test(location.hash));
+    await settled(page);
+    assert.match(await text(page, ".stations"), /mul-op0/);
   });
 });
 
