@@ -265,7 +265,7 @@ def test_a_batch_that_is_made_after_the_optimizer_says_so(tmp_path):
     assert (answer.first["op_type"], answer.first["step"], answer.first["tags"]) == ("div", 4, ["after_optimizer"])
     assert not answer.growth, "of exp_avg_sq, which grows from 0"
     later = answer.goes_on
-    assert (later["step"], answer.path[later["from"]].endswith("linear-op0")) == (5, True), "the model reads the batch"
+    assert (later["step"], answer.path[later["first"]].endswith("linear-op0")) == (5, True), "the model reads the batch"
     assert look("first-bad", tmp_path / "dump", "--step", "5").path == answer.path
     assert " -> linear-op0 of step 5 -> " in run_in(tmp_path, None, CLI, "first-bad", "dump").stdout
     assert "first bad value in step 4, after its optimizer: Default/div" in run.stderr

@@ -350,7 +350,7 @@ export interface LookedAt {
 export interface ContinuedPath {
   readonly graph: number; // 0 for training, 1 for evaluation
   readonly step: number; // the number of the step
-  readonly from: number; // the first operator of `path` that runs in it
+  readonly first: number; // the first operator of `path` that runs in it
 }
 
 // The first operator whose output holds a NaN or an infinity that matters.

@@ -33,11 +33,11 @@ void add_suspects(const ValueFlow& flow, const Root& root, FirstBad& report) {
   }
 }
 
-ContinuedPath continued_in(StepId step, std::size_t from) {
+ContinuedPath continued_in(StepId step, std::size_t first) {
   ContinuedPath path;
   path.graph = step.graph;
   path.step = step.number;
-  path.from = static_cast<std::uint32_t>(from);
+  path.first = static_cast<std::uint32_t>(first);
   return path;
 }
 

@@ -34,7 +34,7 @@ std::string path_text(const FirstBad& report) {
       continue;
     }
     parts.push_back(last_part(report.path[i]));
-    if (report.goes_on && report.goes_on->from == i) parts.back() += fmt::format(" of step {}", report.goes_on->step);
+    if (report.goes_on && report.goes_on->first == i) parts.back() += fmt::format(" of step {}", report.goes_on->step);
   }
   return joined(parts, " -> ");
 }

@@ -189,7 +189,7 @@ function List({ name, title, of }: { name: string; title: string; of: readonly F
 
 const MOST_OF_PATH = 14; // of a longer one the first and the last are shown
 
-const isLater = ({ goes_on: later }: FirstBad, i: number): boolean => later !== undefined && later !== null && i >= later.from;
+const isLater = ({ goes_on: later }: FirstBad, i: number): boolean => later !== undefined && later !== null && i >= later.first;
 
 function PathLine({ of, patch }: { of: FirstBad; patch: Record<string, string | number> }) {
   if (!of.reaches) return <p class="path-line soft">{words.overview.reachesNothing}</p>;
@@ -204,7 +204,7 @@ function PathLine({ of, patch }: { of: FirstBad; patch: Record<string, string | 
           <span key={i}>
             {i > 0 && <span aria-hidden="true"> → </span>}
             {left && hasPath("effect", { ...patch, op: of.path[0], t: undefined }) ? <a href={linkTo("graph", { ...patch, op: of.path[0], path: "effect" })}>… {words.overview.between(of.path.length - MOST_OF_PATH + 1)} …</a> : left ? <>… {words.overview.between(of.path.length - MOST_OF_PATH + 1)} …</> : <OpLink name={name} patch={isLater(of, i) ? { ...patch, s: of.goes_on?.step, g: of.goes_on?.graph } : patch} scope={false} />}
-            {of.goes_on?.from === i && <span class="soft"> {words.overview.ofStep(of.goes_on.step)}</span>}
+            {of.goes_on?.first === i && <span class="soft"> {words.overview.ofStep(of.goes_on.step)}</span>}
           </span>
         );
       })}
@@ -304,7 +304,7 @@ function textOf(of: FirstBad): string {
     ...(first.before ?? []).toReversed().map((one) => `  before  written by ${one.op_name} of step ${one.step}, ${lineOf(one.source_file, one.source_line)}`),
     ...Object.entries(first.numbers).map(([name, value]) => `  ${name} ${formatNumber(value)}`),
     ...first.evidence.map((line) => `  ${line}`),
-    ...(of.reaches ? [`  reaches ${of.reaches}: ${of.path.map((name, i) => `${splitName(name).own}${of.goes_on?.from === i ? ` of step ${of.goes_on.step}` : ""}`).join(" -> ")}`] : []),
+    ...(of.reaches ? [`  reaches ${of.reaches}: ${of.path.map((name, i) => `${splitName(name).own}${of.goes_on?.first === i ? ` of step ${of.goes_on.step}` : ""}`).join(" -> ")}`] : []),
     ...of.by_rank.filter((finding) => rankName(finding) !== rankName(first)).map((finding) => `rank ${rankName(finding)}: ${nameOf(finding)} ${lineOf(finding.code.source_file, finding.code.source_line)}: ${finding.why}`),
     ...(of.growth ? [`grew first: ${of.growth.tensor.op_name || of.growth.tensor.parameter} in step ${of.growth.step}: ${formatNumber(of.growth.now)} after ${formatNumber(of.growth.before)}`] : []),
     ...of.asides.map((finding) => `aside: ${nameOf(finding)}: ${finding.why}`),

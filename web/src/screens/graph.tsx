@@ -56,7 +56,7 @@ function beforeFinding(op: string | undefined): readonly EarlierOp[] {
 // What the operator that is to blame makes bad in a later step.
 function laterOfFinding(op: string | undefined): { op: string; step: number; graph: number } | null {
   const { first, goes_on: later, path } = firstBad.value ?? {};
-  const name = later && path?.[later.from];
+  const name = later && path?.[later.first];
   return name && first && first.op_name === op && first.step === step.value ? { op: name, step: later.step, graph: later.graph } : null;
 }
 
