@@ -35,7 +35,7 @@ RING = (
         there = [dist.P2POp(dist.isend, x.contiguous(), 1 - rank), dist.P2POp(dist.irecv, out, 1 - rank)]
         for work in dist.batch_isend_irecv(there):
             work.wait()
-        return out
+        return out * 1.01 if fault == "factor" else out  # factor
 
     class Pass(torch.autograd.Function):
         @staticmethod
@@ -65,7 +65,9 @@ RING = (
                     result = result * torch.exp(size - both) + part * torch.exp(own - both)
                 if hop + 1 < world:
                     k, v = Pass.apply(k), Pass.apply(v)
-            if fault and (step, rank) == (1, 1):
+            if fault == "merge":
+                result = result * 1.01  # merge
+            if fault is True and (step, rank) == (1, 1):
                 result = torch.log(-1 - result.abs())
             return x + self.out(result)
 
@@ -190,6 +192,24 @@ def test_ranks_that_send_to_each_other_or_have_their_own_experts_are_joined(tmp_
             assert found.status == 1 and first.startswith("first difference: rank 1, step 1, log "), found.stdout
         else:
             assert found.status == 0 and "2 ranks are joined" in found.stdout, found.stdout
+
+
+@pytest.mark.parametrize("saved_data", ["full", "statistic"])
+def test_a_factor_in_a_ring_is_not_blamed_on_the_parts_of_its_products(tmp_path, sonde, saved_data):
+    """In a ring, a golden product has several counterparts, one for each part: they differ in a healthy run."""
+    golden = on_one_process(tmp_path, RING.replace("FAULT", "False"), saved_data)
+    lines = textwrap.dedent(RING).splitlines()
+    for fault in ("factor", "merge"):
+        directory = tmp_path / fault
+        directory.mkdir()
+        ranks = run_ranks(directory, RING.replace("FAULT", repr(fault)), saved_data=saved_data)
+        assert ranks.status == 0 and ranks.stdout.count("trained") == 2, ranks.stderr
+        found = sonde("compare", ranks.dump, golden)
+        first = " ".join(found.stdout.splitlines()[:2])
+        line = next(number for number, text in enumerate(lines, 1) if text.endswith(f"# {fault}"))
+        is_named = ", mul " in first and f"train.py:{line}: " in first
+        assert found.status == 1 and "step 0, " in first, found.stdout
+        assert is_named or (fault == "factor" and first.startswith("first difference (uncertain): ")), found.stdout
 
 
 @pytest.mark.parametrize("saved_data", ["full", "statistic"])
