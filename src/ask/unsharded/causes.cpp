@@ -49,7 +49,7 @@ class CauseSearch {
   bool differs(std::uint32_t golden) const;
   bool is_good(const CompareInput& golden_input) const;
   bool has_effect(std::uint32_t golden) const;
-  bool is_read_later(std::uint32_t golden) const;
+  bool is_update(std::uint32_t golden) const;
   std::optional<ShardCause> cause_of(std::uint32_t golden) const;
   bool reads_the_same(std::uint32_t golden) const;
   std::optional<ShardCause> call_with_another_number(std::uint32_t golden) const;
@@ -72,6 +72,7 @@ class CauseSearch {
   const CompareSide& golden_;
   const OriginSearch origins_;
   std::vector<std::vector<std::uint32_t>> readers_;  // of the values, by golden op
+  std::vector<bool> of_gradients_;                   // by golden op: it is computed from what the backward pass gives
   std::set<std::uint64_t> read_later_;               // sequence numbers of golden ops: by the step behind this one
   struct Read {
     std::uint32_t op = kNoOp;
@@ -85,11 +86,14 @@ CauseSearch::CauseSearch(const WholeStep& step)
       golden_(step.golden()),
       origins_(step),
       readers_(golden_.ops.size()),
+      of_gradients_(golden_.ops.size()),
       read_later_(read_by_step_behind(golden_)) {
   for (std::uint32_t g = 0; g < golden_.ops.size(); ++g) {
     const bool packs = packs_for_collective(golden_.ops[g].op->op_type);
+    of_gradients_[g] = step.address(g).site.place.kind == SiteKind::backward;
     for (const CompareInput& input : golden_.ops[g].inputs) {
       if (input.from != kNoOp && input.is_read) readers_[input.from].push_back(g);
+      if (input.from != kNoOp && input.from < g && of_gradients_[input.from]) of_gradients_[g] = true;
       const bool is_parameter = !packs && input.from == kNoOp && input.is_read && input.tensor->recorded();
       if (is_parameter && input.tensor->parameter.is_parameter()) {
         parameters_[input.tensor->parameter].push_back(
@@ -113,10 +117,11 @@ bool CauseSearch::is_good(const CompareInput& input) const {
   });
 }
 
-// Another step reads the result, or it is in a parameter. Programs may update their parameters without an optimizer of
-// the framework's.
-bool CauseSearch::is_read_later(std::uint32_t golden) const {
+// An update without an optimizer of the framework: it is computed from gradients, and another step reads it, or it is in a
+// parameter. Data for the next step are none.
+bool CauseSearch::is_update(std::uint32_t golden) const {
   const CompareOp& op = golden_.ops[golden];
+  if (!of_gradients_[golden]) return false;
   return read_later_.contains(op.op->sequence) || std::ranges::any_of(op.states, [](std::string_view state) {
            return TensorName(state).is_parameter() && !is_gradient_name(state);
          });
@@ -132,7 +137,7 @@ bool CauseSearch::has_effect(std::uint32_t golden) const {
     waiting.pop_back();
     if (!seen.insert(at).second) continue;
     if (step_.address(at).site.place.kind == SiteKind::optimizer) return true;
-    if ((readers_[at].empty() && differs(at)) || is_read_later(at)) return true;
+    if ((readers_[at].empty() && differs(at)) || is_update(at)) return true;
     for (const std::uint32_t reader : readers_[at]) {
       if (step_.label(reader).state != State::found || gives_means_of_sums(step_.label(reader)))
         waiting.push_back(reader);

@@ -85,7 +85,7 @@ std::set<std::uint64_t> read_by_step_behind(const CompareSide& side) {
   if (next == steps.end()) return makers;
   for (const CatalogOp& op : next->ops) {
     for (const CatalogTensor& tensor : op.tensors) {
-      if (tensor.is_input && tensor.source != 0) makers.insert(tensor.source);
+      if (tensor.is_input && tensor.source != kNoSequence) makers.insert(tensor.source);
     }
   }
   return makers;
@@ -115,7 +115,9 @@ std::optional<ShardCause> writer_before(const WholeStep& step, std::uint32_t gol
     const RankStep& of = step.ranks()[rank];
     for (const std::uint32_t op : written_before(*of.side, of.before.get(), step.input_at(rank, golden, input))) {
       if (is_update(*of.before, op) || only_moves(of.before->ops[op])) continue;
-      const bool is_unseen = step.learned().updates_unseen;  // the program updates its parameters itself
+      // Where the program updates its parameters itself, the op is one of several.
+      const bool is_unseen = std::ranges::none_of(
+          of.before->ops, [](const CompareOp& one) { return phase_of(*one.op) == Phase::optimizer; });
       return ShardCause{.kind = FindingKind::inserted,
                         .golden = golden,
                         .rank = rank,
