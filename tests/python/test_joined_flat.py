@@ -1,5 +1,5 @@
-"""sonde compare of a program's own optimizer, which shares out one flat buffer of all gradients among two ranks, with the
-same on one process. The buffer has a number of elements that two ranks cannot share without padding."""
+"""sonde compare of a program with its own optimizer, which shares out one flat buffer of all gradients among two ranks,
+with the same on one process. The buffer has a number of elements that two ranks cannot share without padding."""
 
 import textwrap
 
