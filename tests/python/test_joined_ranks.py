@@ -35,7 +35,7 @@ RING = (
         there = [dist.P2POp(dist.isend, x.contiguous(), 1 - rank), dist.P2POp(dist.irecv, out, 1 - rank)]
         for work in dist.batch_isend_irecv(there):
             work.wait()
-        return out
+        return out * 1.01 if fault == "factor" else out  # factor
 
     class Pass(torch.autograd.Function):
         @staticmethod
@@ -65,7 +65,9 @@ RING = (
                     result = result * torch.exp(size - both) + part * torch.exp(own - both)
                 if hop + 1 < world:
                     k, v = Pass.apply(k), Pass.apply(v)
-            if fault and (step, rank) == (1, 1):
+            if fault == "merge":
+                result = result * 1.01  # merge
+            if fault is True and (step, rank) == (1, 1):
                 result = torch.log(-1 - result.abs())
             return x + self.out(result)
 
@@ -193,6 +195,24 @@ def test_ranks_that_send_to_each_other_or_have_their_own_experts_are_joined(tmp_
 
 
 @pytest.mark.parametrize("saved_data", ["full", "statistic"])
+def test_a_factor_in_a_ring_is_not_blamed_on_the_parts_of_its_products(tmp_path, sonde, saved_data):
+    """In a ring, a golden product has several counterparts, one for each part: they differ in a healthy run."""
+    golden = on_one_process(tmp_path, RING.replace("FAULT", "False"), saved_data)
+    lines = textwrap.dedent(RING).splitlines()
+    for fault in ("factor", "merge"):
+        directory = tmp_path / fault
+        directory.mkdir()
+        ranks = run_ranks(directory, RING.replace("FAULT", repr(fault)), saved_data=saved_data)
+        assert ranks.status == 0 and ranks.stdout.count("trained") == 2, ranks.stderr
+        found = sonde("compare", ranks.dump, golden)
+        first = " ".join(found.stdout.splitlines()[:2])
+        line = next(number for number, text in enumerate(lines, 1) if text.endswith(f"# {fault}"))
+        is_named = ", mul " in first and f"train.py:{line}: " in first
+        assert found.status == 1 and "step 0, " in first, found.stdout
+        assert is_named or (fault == "factor" and first.startswith("first difference (uncertain): ")), found.stdout
+
+
+@pytest.mark.parametrize("saved_data", ["full", "statistic"])
 def test_how_gradients_are_exchanged_and_a_number_of_a_call_are_compared(tmp_path, sonde, saved_data):
     source = textwrap.dedent(EXCHANGED)
     alone = EXCHANGED.replace("FAULT", '""').replace("WITH_HOOK", "False")
@@ -234,3 +254,53 @@ def test_a_killed_rank_is_named_by_a_comparison_that_joins_the_ranks(tmp_path, s
         cut = sonde("compare", *pair)
         assert (cut.status, "no difference" in cut.stdout) == (3, False), cut.stdout
         assert f"{of}rank 1 was killed, or could not write its end, after step 1" in cut.stderr, cut.stderr
+
+
+# The ranks are children that torch.multiprocessing starts; one process calls the function itself.
+SPAWNED = """
+    import os, torch
+    import torch.distributed as dist
+    import torch.multiprocessing as mp
+    from torch import nn
+
+    def train(rank, world, meet):
+        torch.manual_seed(0)
+        net = model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 4))
+        if world > 1:
+            dist.init_process_group("gloo", init_method=meet, rank=rank, world_size=world)
+            model = nn.parallel.DistributedDataParallel(net)
+        optimizer = torch.optim.AdamW(net.parameters(), lr=0.01)
+        for step in range(2):
+            data = torch.randn(8, 8, generator=torch.Generator().manual_seed(step)).chunk(world)[rank]
+            model(data).square().mean().backward()
+            optimizer.step()
+            if FAULT and step == 0:
+                optimizer.state[net[0].weight]["exp_avg"].mul_(3)  # state
+            optimizer.zero_grad()
+        print("trained", flush=True)
+
+    if __name__ == "__main__":
+        world, meet = int(os.environ["RANKS"]), os.environ["MEET"]
+        mp.spawn(train, (world, meet), world) if world > 1 else train(0, 1, "")
+    """
+
+
+def test_ranks_of_torch_multiprocessing_spawn_are_joined(tmp_path, sonde):
+    def trained(name, ranks, fault):
+        directory = tmp_path / name
+        directory.mkdir()
+        (directory / "train.py").write_text(textwrap.dedent(SPAWNED).replace("FAULT", str(fault)))
+        program = [*python(fresh=True), "train.py"]
+        command = [CLI, "run", "--out", directory / "dump", "--saved-data", "full", "--", *program]
+        run = run_in(directory, directory / "dump", *command, RANKS=ranks, MEET=f"file://{directory / 'meet'}")
+        assert run.status == 0 and run.stdout.count("trained") == ranks, run.stderr
+        return run.dump
+
+    golden = trained("golden", 1, False)
+    healthy = sonde("compare", trained("healthy", 2, False), golden)
+    assert healthy.status == 0 and "2 ranks are joined" in healthy.stdout, healthy.stdout
+    found = sonde("compare", trained("state", 2, True), golden)
+    line = next(n for n, text in enumerate(textwrap.dedent(SPAWNED).splitlines(), 1) if text.endswith("# state"))
+    first = " ".join(found.stdout.splitlines()[:2])
+    assert found.status == 1 and first.startswith("first difference: rank 0, step 0, mul_ "), found.stdout
+    assert f"train.py:{line}: " in first, found.stdout

@@ -13,6 +13,7 @@
 #include "ask/unsharded/op_evidence.h"
 #include "ask/unsharded/origins.h"
 #include "ask/unsharded/step_before.h"
+#include "ground/model/gradient_name.h"
 #include "plan/config/op_types.h"
 #include "read/measure/health.h"
 #include "read/operators/op_nature.h"
@@ -48,7 +49,9 @@ class CauseSearch {
   bool differs(std::uint32_t golden) const;
   bool is_good(const CompareInput& golden_input) const;
   bool has_effect(std::uint32_t golden) const;
+  bool is_update(std::uint32_t golden) const;
   std::optional<ShardCause> cause_of(std::uint32_t golden) const;
+  bool reads_the_same(std::uint32_t golden) const;
   std::optional<ShardCause> call_with_another_number(std::uint32_t golden) const;
   bool is_before_loss(const ShardCause& cause) const;
   std::optional<ShardCause> cause_by_factor(const ShardCause& cause) const;
@@ -69,6 +72,8 @@ class CauseSearch {
   const CompareSide& golden_;
   const OriginSearch origins_;
   std::vector<std::vector<std::uint32_t>> readers_;  // of the values, by golden op
+  std::vector<bool> of_gradients_;                   // by golden op: it is computed from what the backward pass gives
+  std::set<std::uint64_t> read_later_;               // sequence numbers of golden ops: by the step behind this one
   struct Read {
     std::uint32_t op = kNoOp;
     std::size_t place = 0;  // of the input
@@ -77,11 +82,18 @@ class CauseSearch {
 };
 
 CauseSearch::CauseSearch(const WholeStep& step)
-    : step_(step), golden_(step.golden()), origins_(step), readers_(golden_.ops.size()) {
+    : step_(step),
+      golden_(step.golden()),
+      origins_(step),
+      readers_(golden_.ops.size()),
+      of_gradients_(golden_.ops.size()),
+      read_later_(read_by_step_behind(golden_)) {
   for (std::uint32_t g = 0; g < golden_.ops.size(); ++g) {
     const bool packs = packs_for_collective(golden_.ops[g].op->op_type);
+    of_gradients_[g] = step.address(g).site.place.kind == SiteKind::backward;
     for (const CompareInput& input : golden_.ops[g].inputs) {
       if (input.from != kNoOp && input.is_read) readers_[input.from].push_back(g);
+      if (input.from != kNoOp && input.from < g && of_gradients_[input.from]) of_gradients_[g] = true;
       const bool is_parameter = !packs && input.from == kNoOp && input.is_read && input.tensor->recorded();
       if (is_parameter && input.tensor->parameter.is_parameter()) {
         parameters_[input.tensor->parameter].push_back(
@@ -105,6 +117,16 @@ bool CauseSearch::is_good(const CompareInput& input) const {
   });
 }
 
+// An update without an optimizer of the framework: it is computed from gradients, and another step reads it, or it is in a
+// parameter. Data for the next step are none.
+bool CauseSearch::is_update(std::uint32_t golden) const {
+  const CompareOp& op = golden_.ops[golden];
+  if (!of_gradients_[golden]) return false;
+  return read_later_.contains(op.op->sequence) || std::ranges::any_of(op.states, [](std::string_view state) {
+           return TensorName(state).is_parameter() && !is_gradient_name(state);
+         });
+}
+
 // Whether a difference reaches the end of the step, or an update.
 bool CauseSearch::has_effect(std::uint32_t golden) const {
   if (!step_.label(golden).other_inputs.empty()) return true;
@@ -115,7 +137,7 @@ bool CauseSearch::has_effect(std::uint32_t golden) const {
     waiting.pop_back();
     if (!seen.insert(at).second) continue;
     if (step_.address(at).site.place.kind == SiteKind::optimizer) return true;
-    if (readers_[at].empty() && differs(at)) return true;
+    if ((readers_[at].empty() && differs(at)) || is_update(at)) return true;
     for (const std::uint32_t reader : readers_[at]) {
       if (step_.label(reader).state != State::found || gives_means_of_sums(step_.label(reader)))
         waiting.push_back(reader);
@@ -153,18 +175,28 @@ ShardCauses CauseSearch::find() {
   return found;
 }
 
+// As far as its tensors are known. Gradients are divided by the number of ranks: those have another factor before.
+bool CauseSearch::reads_the_same(std::uint32_t golden) const {
+  return std::ranges::all_of(golden_.ops[golden].inputs, [&](const CompareInput& input) {
+    if (!input.is_read || !input.tensor->recorded() || input.tensor->constant) return true;
+    const Joined read = step_.joiner().join_input(golden, input, *step_.label(golden).where);
+    return (read.fits && read.factor == 1) || step_.noise().explains(input, read);
+  });
+}
+
 // The result is the golden one as far as rounding shows, but the call has another number: the epsilon of a norm, the scale
 // of an attention. What loss and gradients are divided by depends on the number of ranks.
 std::optional<ShardCause> CauseSearch::call_with_another_number(std::uint32_t golden) const {
   const WholeStep::Label& label = step_.label(golden);
   const CallSite& site = step_.address(golden).site;
-  if (label.state != State::found || site.place.kind != SiteKind::forward) return std::nullopt;
+  if (label.state != State::found || site.place.kind == SiteKind::backward) return std::nullopt;
   const std::optional<WholeStep::Shown> shown = step_.shown(*label.where);
   const CallSite& there = label.where->site;  // its file may have another name
   const bool is_there = there.place == site.place || (!site.module.empty() && there.module == site.module);
   if (!shown || !is_there || there.type != site.type) return std::nullopt;
   const CatalogOp& op = *step_.ranks()[shown->rank].side->ops[shown->op].op;
   if (fractions_apart(op, *golden_.ops[golden].op).empty()) return std::nullopt;
+  if (site.module.empty() && !reads_the_same(golden)) return std::nullopt;
   for (std::size_t i = 0; i < label.outputs.size(); ++i) {
     const Joined& output = label.outputs[i];
     const CatalogTensor* tensor = golden_.ops[golden].outputs[i];

@@ -14,7 +14,9 @@ namespace {
 constexpr double kMostOfGates = 0.25;  // relative: more than rounding
 constexpr double kTimesOfDerivative = 8;
 constexpr double kSpacingsOfDrift = 4;
-constexpr std::size_t kMostMakers = 64;  // ops between a gradient and the optimizer
+constexpr std::uint64_t kManyElements = 64;
+constexpr double kUnseenByStatistics = 4;  // an error over what they show of it
+constexpr std::size_t kMostMakers = 64;    // ops between a gradient and the optimizer
 
 // The difference of such an op's inputs bounds that of its outputs, however large it is beside the inputs.
 bool is_sum_of_parts(OpKind kind) {
@@ -49,6 +51,15 @@ bool may_be_drift(const TensorDifference& difference, const std::vector<InputErr
   return difference.relative() <= kSpacingsOfDrift * std::min(spacing, most);
 }
 
+// Of many elements, the error shows how large it is, of statistics less surely, and not in a half type; few may come near
+// each other by chance.
+double most_shown_by(const TensorDifference& difference) {
+  const bool by_statistics = difference.by == ComparedBy::statistics;
+  const bool says_little = by_statistics && is_half(coarser_spacing(difference));
+  if (difference.count < kManyElements || says_little) return std::numeric_limits<double>::infinity();
+  return (by_statistics ? kUnseenByStatistics : 1) * difference.rms_error;
+}
+
 }  // namespace
 
 std::optional<double> explained_error(const WorkDone& work, std::size_t output, const TensorDifference& difference,
@@ -75,7 +86,8 @@ std::optional<double> explained_error(const WorkDone& work, std::size_t output, 
   if (!is_bounded && may_be_drift(difference, errors)) return difference.rms_error;
   if (!is_bounded && !reads_noise) return std::nullopt;
   if (is_bounded && is_beyond(difference, allowance.total())) return std::nullopt;
-  return std::max(difference.rms_error, is_bounded ? allowance.total().rms : 0);
+  const double allowed = is_bounded ? allowance.total().rms : 0;
+  return std::max(difference.rms_error, std::min(allowed, most_shown_by(difference)));
 }
 
 bool is_apart_as_made(const WholeStep& step, std::uint32_t golden, const CompareInput& input, const Joined& read) {

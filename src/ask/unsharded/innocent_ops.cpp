@@ -38,33 +38,52 @@ bool has_other_size(const TensorDifference& difference) {
   return ratio && std::abs(*ratio - 1) > kSpacingsOfSize * coarser_spacing(difference);
 }
 
-// The first input of the op on each rank of its stage; empty: a rank does not have it.
-std::vector<TensorOf> inputs_of_ranks(const WholeStep& step, std::size_t rank, std::uint32_t op) {
+// The first input of the op that it reads, and its result, on each rank of its stage. Empty: a rank does not have them.
+struct Passed {
+  std::vector<TensorOf> inputs, results;
+};
+
+Passed passed_by_ranks(const WholeStep& step, std::size_t rank, std::uint32_t op) {
   const std::vector<RankStep>& ranks = step.ranks();
   const SiteCalls::Address& address = ranks[rank].calls.address(op);
-  std::vector<TensorOf> found;
+  Passed found;
   for (const RankStep& of : ranks) {
     if (of.stage != ranks[rank].stage) continue;
     const std::vector<SiteCall>* calls = of.calls.at(address.site);
     if (calls == nullptr || address.number >= calls->size()) return {};
-    const std::vector<CompareInput>& inputs = of.side->ops[(*calls)[address.number].last()].inputs;
-    if (inputs.empty() || !inputs.front().tensor->recorded()) return {};
-    found.push_back({of.rank, inputs.front().tensor});
+    const CompareOp& there = of.side->ops[(*calls)[address.number].last()];
+    const auto input = std::ranges::find_if(
+        there.inputs, [](const CompareInput& one) { return one.is_read && one.tensor->recorded(); });
+    if (input == there.inputs.end() || there.outputs.size() != 1 || !there.outputs.front()->recorded()) return {};
+    found.inputs.push_back({of.rank, input->tensor});
+    found.results.push_back({of.rank, there.outputs.front()});
   }
   return found;
 }
 
-bool has_mean_of_sum(const std::vector<TensorOf>& parts, const CatalogTensor& sum) {
-  if (!sum.statistics || !sum.statistics->avg || !sum.statistics->l2norm || !sum.has_shape) return false;
-  double mean = 0;
-  for (const TensorOf& part : parts) {
-    if (!part.tensor->statistics || !part.tensor->statistics->avg) return false;
-    mean += *part.tensor->statistics->avg;
+std::optional<double> mean_of(const TensorOf& of) {
+  return of.tensor->statistics ? of.tensor->statistics->avg : std::nullopt;
+}
+
+// `wholes`: one, or as many of one size as there are parts, each of which has its piece of the sum.
+bool has_mean_of_sum(const std::vector<TensorOf>& parts, const std::vector<TensorOf>& wholes) {
+  double mean = 0, sum = 0, squares = 0, elements = 0;
+  for (const TensorOf& whole : wholes) {
+    const std::optional<KnownStatistics>& known = whole.tensor->statistics;
+    if (!known || !known->avg || !known->l2norm || !whole.tensor->has_shape) return false;
+    sum += *known->avg / static_cast<double>(wholes.size());
+    squares += *known->l2norm * *known->l2norm;
+    elements += static_cast<double>(element_count(whole.tensor->shape));
   }
+  for (const TensorOf& part : parts) {
+    const std::optional<double> of_part = mean_of(part);
+    if (!of_part) return false;
+    mean += *of_part;
+  }
+  elements = std::max(1.0, elements);
   // Each element is rounded by itself.
-  const double elements = std::max(1.0, static_cast<double>(element_count(sum.shape)));
-  const double of_each = *sum.statistics->l2norm / elements + std::abs(*sum.statistics->avg) / std::sqrt(elements);
-  return std::abs(mean - *sum.statistics->avg) <= kSpacingsOfMean * epsilon_of(sum.dtype) * of_each;
+  const double of_each = std::sqrt(squares) / elements + std::abs(sum) / std::sqrt(elements);
+  return std::abs(mean - sum) <= kSpacingsOfMean * epsilon_of(wholes.front().tensor->dtype) * of_each;
 }
 
 // Gradients of the ranks' own batches, or outside of modules, where programs exchange them themselves.
@@ -79,20 +98,28 @@ bool divides_like_micro_batches(const WholeStep& step, std::size_t rank, std::ui
 }
 
 bool adds_up_ranks(const WholeStep& step, std::size_t rank, std::uint32_t op) {
-  const RankStep& of = step.ranks()[rank];
-  const CompareOp& collective = of.side->ops[op];
-  if (!is_collective(collective.op->op_type) || collective.outputs.size() != 1) return false;
-  const CatalogTensor* sum = collective.outputs.front();
-  const std::vector<TensorOf> inputs = inputs_of_ranks(step, rank, op);
-  const bool are_alike =
-      std::ranges::all_of(inputs, [&](const TensorOf& one) { return one.tensor->shape == sum->shape; });
-  if (inputs.size() < 2 || !sum->recorded() || !are_alike) return false;
-  TensorParts parts(inputs.size(), 1), whole(1, 1);
-  for (std::size_t i = 0; i < inputs.size(); ++i) parts.set(i, 0, inputs[i]);
-  whole.set(0, 0, {of.rank, sum});
-  if (parts.any_without_values() || whole.any_without_values()) return has_mean_of_sum(inputs, *sum);
-  const Joined joined = join(parts, whole, {.tolerance = kSpacingsOfSum * epsilon_of(sum->dtype)});
-  return joined.fits && joined.is_sum;
+  if (!is_collective(step.ranks()[rank].side->ops[op].op->op_type)) return false;
+  Passed passed = passed_by_ranks(step, rank, op);
+  const std::size_t count = passed.inputs.size();
+  if (count < 2) return false;
+  // Each rank has the sum, or its piece of it.
+  const auto have = [&](std::size_t pieces) {
+    return std::ranges::all_of(passed.inputs, [&](const TensorOf& one) {
+      const CatalogTensor& own = *passed.results[static_cast<std::size_t>(&one - passed.inputs.data())].tensor;
+      return one.tensor->has_shape && own.has_shape &&
+             element_count(one.tensor->shape) == pieces * element_count(own.shape);
+    });
+  };
+  const bool are_pieces = have(count);
+  if (!are_pieces && !have(1)) return false;
+  if (!are_pieces) passed.results.resize(1);
+  TensorParts parts(count, 1), whole(passed.results.size(), 1);
+  for (std::size_t i = 0; i < count; ++i) parts.set(i, 0, passed.inputs[i]);
+  for (std::size_t i = 0; i < passed.results.size(); ++i) whole.set(i, 0, passed.results[i]);
+  if (parts.any_without_values() || whole.any_without_values()) return has_mean_of_sum(passed.inputs, passed.results);
+  const Joined joined =
+      join(parts, whole, {.tolerance = kSpacingsOfSum * epsilon_of(passed.results.front().tensor->dtype)});
+  return joined.fits && joined.is_sum && !joined.golden_is_sum;
 }
 
 bool is_innocent(const WholeStep& step, std::size_t rank, std::uint32_t op, const TensorDifference& difference) {

@@ -11,6 +11,7 @@ namespace sonde {
 namespace {
 
 constexpr double kSameStatistics = 1e-6;  // relative
+constexpr double kStepsOfRounding = 4;    // between numbers below the smallest normal one
 
 // Statistics of a part, or of several that are joined.
 struct Piece {
@@ -89,6 +90,39 @@ Piece concatenated(const std::vector<Piece>& pieces, const Dims& shape) {
   return whole;
 }
 
+// A flat buffer that ranks share out ends in equal numbers where its elements are not a multiple of theirs: as many as one
+// process does not have. 0: it has no such end.
+double padding_of(const std::vector<Piece>& pieces, const Piece& golden) {
+  const auto is_flat = [](const Piece& piece) { return piece.shape.size() == 1; };
+  const double surplus = elements_of(pieces) - golden.elements();
+  const bool may_be = is_flat(golden) && std::ranges::all_of(pieces, is_flat) && surplus > 0;
+  return may_be && 2 * surplus <= pieces.back().elements() ? surplus : 0;
+}
+
+// The numbers at its end: zeros, or in what was computed of them the least or the largest.
+std::vector<double> may_be_padding(const KnownStatistics& last, double padding) {
+  std::vector<double> found;
+  if (!last.zero_count || static_cast<double>(*last.zero_count) >= padding) found.push_back(0);
+  for (const std::optional<double>& extreme : {last.min, last.max}) {
+    if (extreme && std::isfinite(*extreme)) found.push_back(*extreme);
+  }
+  return found;
+}
+
+Piece without_padding(Piece whole, double padding, double number, const Dims& shape) {
+  KnownStatistics& all = whole.statistics;
+  const double left = whole.elements() - padding;
+  if (all.avg) all.avg = (*all.avg * whole.elements() - padding * number) / left;
+  if (all.l2norm) all.l2norm = std::sqrt(std::max(0.0, *all.l2norm * *all.l2norm - padding * number * number));
+  if (all.min == number) all.min.reset();
+  if (all.max == number) all.max.reset();
+  all.zero_count.reset();
+  all.positive_count.reset();
+  all.negative_count.reset();
+  whole.shape = shape;
+  return whole;
+}
+
 Piece added_up(const std::vector<Piece>& pieces) {
   Piece whole{{}, pieces.front().shape, 0};
   double sum = 0, squares = 0;
@@ -125,6 +159,23 @@ void divide(KnownStatistics& statistics, double factor) {
 bool may_be_rounding(const TensorDifference& found, const Piece& golden, double spacing) {
   constexpr double kRounding = 16;
   return found.relative() <= spacing * std::max(1.0, kRounding * left_by_chance(found, golden.shape));
+}
+
+// Most of the error is one factor, of the norm and of both extremes alike: rounding does not scale all elements of a half
+// type so far.
+bool is_factor_alone(const KnownStatistics& own, const Piece& golden_piece, double spacing) {
+  constexpr double kSpacings = 8, kApart = 8, kFewest = 64;
+  const KnownStatistics& golden = golden_piece.statistics;
+  if (golden_piece.elements() < kFewest || !own.all_finite() || !golden.all_finite()) return false;
+  std::vector<double> factors;
+  for (auto member : {&KnownStatistics::l2norm, &KnownStatistics::max, &KnownStatistics::min}) {
+    const std::optional<double>&a = own.*member, &b = golden.*member;
+    if (!a || !b || *a == 0 || *b == 0) return false;
+    factors.push_back(*a / *b);
+  }
+  const double off = std::abs(factors.front() - 1);
+  return off > kSpacings * spacing &&
+         std::ranges::all_of(factors, [&](double factor) { return std::abs(factor - factors.front()) < off / kApart; });
 }
 
 class StatisticsJoiner {
@@ -166,10 +217,13 @@ std::pair<TensorDifference, bool> StatisticsJoiner::difference_of(const Piece& w
         statistics.l2norm ? *statistics.l2norm / std::sqrt(golden_piece_.elements()) : golden_piece_.scale;
     found.rms = std::max(found.rms, own);
   }
+  const double spacing =
+      std::max(limits_.spacing, found.rms > 0 ? kStepsOfRounding * limits_.least_step / found.rms : 0);
   const bool fits =
       found.by == ComparedBy::statistics && found.different_non_finite == 0 &&
       found.rms_error <= limits_.tolerance * found.rms + limits_.least &&
       (!limits_.by_statistics_too || may_be_rounding(found, golden_piece_, limits_.spacing)) &&
+      (limits_.spacing == 0 || !is_factor_alone(statistics, golden_piece_, spacing)) &&
       std::isfinite(statistics.avg.value_or(0)) == std::isfinite(golden_piece_.statistics.avg.value_or(0));
   return {std::move(found), fits};
 }
@@ -223,6 +277,14 @@ Joined join_pieces(const std::vector<Piece>& pieces, const Piece& golden, Statis
   for (const std::vector<Piece>* some : std::initializer_list<const std::vector<Piece>*>{&pieces, &distinct}) {
     const bool is_cut = some->size() > 1 && elements_of(*some) == wanted;
     if (is_cut) joiner.look_at(concatenated(*some, golden.shape), "concatenated", true, false);
+    const double padding = padding_of(*some, golden);
+    if (padding == 0) continue;
+    const bool is_padded_cut = some->size() > 1;
+    const Piece padded = is_padded_cut ? concatenated(*some, shape_together(*some)) : some->front();
+    for (const double number : may_be_padding(some->back().statistics, padding)) {
+      joiner.look_at(without_padding(padded, padding, number, golden.shape),
+                     is_padded_cut ? "concatenated" : "the same on each", is_padded_cut, false);
+    }
   }
   if (is_whole && distinct.size() > 1) joiner.look_at(added_up(distinct), "added up", false, true);
   std::vector<std::size_t> apart;

@@ -68,15 +68,31 @@ class Joiner {
   double least_ = std::numeric_limits<double>::infinity();
 };
 
+constexpr double kRounding = 4;  // spacings
+
+// Relative; numbers below the smallest normal one have a wider one.
+double spacing_of(const TensorDifference& found, const JoinLimits& limits) {
+  return std::max(limits.spacing, found.rms > 0 ? kRounding * limits.least_step / found.rms : 0.0);
+}
+
 // Rows round each by itself: an error that they have in common, of size or mean, is none of rounding. The tolerance of a
-// half type is several per cent, and would hide it. Numbers below the smallest normal one have a wider spacing, and rows of
-// them round alike.
+// half type is several per cent, and would hide it. Rows of numbers below the smallest normal one round alike.
 bool is_common_to_rows(const TensorDifference& found, const BlockShape& shape, const JoinLimits& limits) {
-  constexpr double kRounding = 4;
-  const double spacing = std::max(limits.spacing, found.rms > 0 ? kRounding * limits.least_step / found.rms : 0.0);
+  const double spacing = spacing_of(found, limits);
   const double by_chance = left_by_chance(found, shape);
   const double common = common_error(found);
   return common > spacing * std::max(1.0, kRounding * by_chance) && common > kRounding * by_chance * found.relative();
+}
+
+// Most of the error is one factor of all elements, which rounding does not give so many of.
+bool is_factor_alone(const TensorDifference& found, const JoinLimits& limits) {
+  constexpr double kSpacings = 8, kApart = 8;
+  constexpr std::uint64_t kFewest = 64;
+  const PairSums& sums = found.sums;
+  if (sums.finite_pairs < kFewest || sums.golden_squares <= 0) return false;
+  const double factor = sums.products / sums.golden_squares;
+  const double rest = std::sqrt(std::max(0.0, sums.squares - factor * sums.products) / sums.golden_squares);
+  return std::abs(factor - 1) > kSpacings * spacing_of(found, limits) && std::abs(factor - 1) > kApart * rest;
 }
 
 double Joiner::factor_of(const TensorBlock& whole) const {
@@ -107,9 +123,10 @@ void Joiner::look_at(const TensorBlock& whole, const std::vector<JoinRule>& rule
   };
   TensorDifference found = difference_of_values(view(factor == 1 ? whole.values : scaled), view(golden_.values));
   const bool same_bad = found.different_non_finite == 0;
-  const bool fits = same_bad && found.rms_error <= limits_.tolerance * found.rms + limits_.least &&
-                    found.max_error <= kLargest * (limits_.tolerance * found.max_size + limits_.least) &&
-                    (limits_.spacing == 0 || !is_common_to_rows(found, golden_.shape, limits_));
+  const bool fits =
+      same_bad && found.rms_error <= limits_.tolerance * found.rms + limits_.least &&
+      found.max_error <= kLargest * (limits_.tolerance * found.max_size + limits_.least) &&
+      (limits_.spacing == 0 || !(is_common_to_rows(found, golden_.shape, limits_) || is_factor_alone(found, limits_)));
   const double error = fits ? -1 : same_bad ? found.rms_error : std::numeric_limits<double>::max();
   if (best_.possible && error >= least_) return;
   least_ = error;
@@ -246,6 +263,7 @@ struct Reference {
 
 Joined join_blocks(TensorBlocks blocks, const TensorParts& parts, Reference golden, const JoinLimits& limits) {
   squeeze_where_needed(blocks, golden.block);
+  drop_padding(blocks, golden.block.shape);
   Joiner joiner(golden.of, golden.block, limits);
   for (const bool with_leading : {false, true}) {
     if (with_leading && golden.block.values.size() > kMostForLeading) break;

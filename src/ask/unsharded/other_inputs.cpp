@@ -43,6 +43,7 @@ class OtherInputs {
  private:
   const CompareOp& op(std::uint32_t golden) const { return step_.golden().ops[golden]; }
   bool is_forward() const { return step_.address(golden_).site.place.kind == SiteKind::forward; }
+  bool moves_gradients() const;
   const Joined* found_result(const CompareInput& input) const;
   bool was_found(const CompareInput& input) const;
   bool is_explained_by_result(const CompareInput& input, const Joined& read) const;
@@ -52,6 +53,19 @@ class OtherInputs {
   const std::uint32_t golden_;
   const WholeStep::Label& label_;
 };
+
+// It puts together what the backward pass has made: a flat buffer of all gradients.
+bool OtherInputs::moves_gradients() const {
+  if (!only_moves(op(golden_))) return false;
+  return std::ranges::any_of(op(golden_).inputs, [&](const CompareInput& input) {
+    std::uint32_t at = input.from;
+    while (at != kNoOp && only_moves(op(at)) && !op(at).inputs.empty() && op(at).inputs.front().from < at) {
+      if (step_.address(at).site.place.kind == SiteKind::backward) break;
+      at = op(at).inputs.front().from;
+    }
+    return at != kNoOp && step_.address(at).site.place.kind == SiteKind::backward;
+  });
+}
 
 // The result of a golden op that is in the input, behind ops that only move it; null: none was found.
 const Joined* OtherInputs::found_result(const CompareInput& input) const {
@@ -106,7 +120,7 @@ bool OtherInputs::is_far_from_found(const CompareInput& input, const Joined& rea
 // rounds a term away, or hides that results are far apart.
 std::set<const CatalogTensor*> OtherInputs::find() const {
   std::set<const CatalogTensor*> found;
-  if (step_.address(golden_).site.place.kind == SiteKind::backward) return found;
+  if (step_.address(golden_).site.place.kind == SiteKind::backward || moves_gradients()) return found;
   const bool says_little =
       is_forward() && !step_.golden_step().is_sharded() && std::ranges::any_of(label_.outputs, is_known_little);
   const bool gives_far = step_.has_half_type(golden_) && std::ranges::any_of(label_.outputs, is_far);

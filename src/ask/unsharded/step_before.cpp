@@ -77,6 +77,20 @@ std::optional<ShardCause> update_before(const WholeStep& step, std::uint32_t gol
   return std::nullopt;
 }
 
+std::set<std::uint64_t> read_by_step_behind(const CompareSide& side) {
+  std::set<std::uint64_t> makers;
+  const std::vector<CatalogStep>& steps = side.rank->steps;
+  const auto next =
+      std::ranges::find_if(steps, [&](const CatalogStep& step) { return &step > side.step && !step.ops.empty(); });
+  if (next == steps.end()) return makers;
+  for (const CatalogOp& op : next->ops) {
+    for (const CatalogTensor& tensor : op.tensors) {
+      if (tensor.is_input && tensor.source != kNoSequence) makers.insert(tensor.source);
+    }
+  }
+  return makers;
+}
+
 bool was_left_so(const RankStep& rank, const CompareInput& read) {
   if (read.from != kNoOp || rank.before == nullptr) return false;
   const std::uint32_t writer = op_with(*rank.before, read.tensor->source);
@@ -101,13 +115,18 @@ std::optional<ShardCause> writer_before(const WholeStep& step, std::uint32_t gol
     const RankStep& of = step.ranks()[rank];
     for (const std::uint32_t op : written_before(*of.side, of.before.get(), step.input_at(rank, golden, input))) {
       if (is_update(*of.before, op) || only_moves(of.before->ops[op])) continue;
+      // Where the program updates its parameters itself, the op is one of several.
+      const bool is_unseen = std::ranges::none_of(
+          of.before->ops, [](const CompareOp& one) { return phase_of(*one.op) == Phase::optimizer; });
       return ShardCause{.kind = FindingKind::inserted,
                         .golden = golden,
                         .rank = rank,
                         .op = op,
                         .in_step_before = true,
+                        .uncertain = is_unseen,
                         .golden_tensor = input.tensor,
-                        .joined = joined};
+                        .joined = joined,
+                        .what = is_unseen ? kUpdateUnseen : ""};
     }
   }
   return std::nullopt;

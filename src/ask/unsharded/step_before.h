@@ -1,7 +1,9 @@
 // Ops of the step before that wrote a parameter that differs in this one.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <set>
 
 #include "ask/unsharded/causes.h"
 
@@ -20,5 +22,8 @@ std::optional<ShardCause> writer_before(const WholeStep& step, std::uint32_t gol
 
 // The rank reads it just as an op of the step before wrote it.
 bool was_left_so(const RankStep& rank, const CompareInput& read);
+
+// The sequence numbers of the ops that made what the step behind this one reads.
+std::set<std::uint64_t> read_by_step_behind(const CompareSide& side);
 
 }  // namespace sonde

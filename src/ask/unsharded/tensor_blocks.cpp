@@ -121,6 +121,25 @@ Result<TensorBlocks> blocks_of(const TensorParts& parts) {
   return blocks;
 }
 
+void drop_padding(TensorBlocks& blocks, const BlockShape& golden) {
+  const auto is_flat = [](const TensorBlock& block) { return block.known && block.shape.size() == 1; };
+  if (golden.size() != 1 || !std::ranges::all_of(blocks, is_flat)) return;
+  std::int64_t all = 0;
+  for (const TensorBlock& block : blocks) all += block.shape[0];
+  for (TensorBlock& block : blocks) {
+    const bool is_last = &block == &blocks.back();
+    const std::int64_t of_one = block.shape[0] - golden[0];
+    const std::int64_t surplus = of_one > 0                                    ? of_one
+                                 : is_last && all < golden[0] + block.shape[0] ? all - golden[0]
+                                                                               : 0;
+    if (surplus <= 0 || 2 * surplus > block.shape[0]) continue;
+    const auto end = block.values.end() - surplus;
+    if (!std::all_of(end, block.values.end(), [&](double value) { return same_number(value, *end); })) continue;
+    block.values.erase(end, block.values.end());
+    block.shape[0] -= surplus;
+  }
+}
+
 std::optional<TensorBlocks> join_neighbours(const TensorBlocks& blocks, std::size_t count, const JoinRule& rule) {
   TensorBlocks out;
   for (std::size_t i = 0; i < blocks.size(); i += count) {

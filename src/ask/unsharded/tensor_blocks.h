@@ -40,6 +40,9 @@ bool are_alike_blocks(const TensorBlock& a, const TensorBlock& b, double toleran
 
 // Of all parts, rank by rank; not known where a rank has none. An error: a file cannot be read.
 Result<TensorBlocks> blocks_of(const TensorParts& parts);
+// A flat buffer that ranks share out ends in equal numbers where its elements are not a multiple of theirs: the parts
+// without those that one process does not have.
+void drop_padding(TensorBlocks& blocks, const BlockShape& golden);
 // Joins groups of `count` neighbours. Nothing: the rule does not fit them.
 std::optional<TensorBlocks> join_neighbours(const TensorBlocks& blocks, std::size_t count, const JoinRule& rule);
 // The dimensions of the ranks: all in one, or of two, or of three.

@@ -124,6 +124,17 @@ bool WholeStep::is_at_its_place(std::uint32_t golden, const Counterpart& with) c
          with.first == address.number && !counterparts_.is_elsewhere(address.site.module, with);
 }
 
+// The golden call has several counterparts on each rank, and not one for each micro-batch: in a ring, one for each part of
+// the keys. Their results differ from the golden one; the sum of them is compared.
+bool WholeStep::is_split(std::uint32_t golden, const Counterpart& with) const {
+  const SiteCalls::Address& address = golden_calls_.address(golden);
+  const bool is_same_module =
+      with.site.place.kind == address.site.place.kind && with.site.module == address.site.module;
+  const std::size_t there = with.stride * with.calls;
+  const std::size_t expected = golden_calls_.at(address.site)->size() * counterparts_.micro_batches();
+  return is_same_module && !address.site.module.empty() && there > expected && there % expected == 0;
+}
+
 // Blocks of a network have results like each other's, as far as half types show: a call at another place must be nearer.
 bool WholeStep::is_near(std::uint32_t golden, const Label& label) const {
   if (!has_half_type(golden) || is_at_its_place(golden, *label.where)) return true;
@@ -243,6 +254,7 @@ std::optional<WholeStep::Label> WholeStep::nearest(std::uint32_t golden,
     Label label{State::differs, with, joiner_.join_outputs(golden, with)};
     if (std::ranges::none_of(label.outputs, &Joined::possible)) continue;
     if (is_at_its_place(golden, with)) return label;
+    if (is_split(golden, with)) continue;
     const std::size_t common = inputs_in_common(golden, with);
     if (common <= most) continue;
     most = common;

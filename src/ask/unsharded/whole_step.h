@@ -99,6 +99,7 @@ class WholeStep {
   bool reads_noise(std::uint32_t golden) const;
   bool is_near(std::uint32_t golden, const Label& label) const;
   bool is_at_its_place(std::uint32_t golden, const Counterpart& with) const;
+  bool is_split(std::uint32_t golden, const Counterpart& with) const;
   Errors noise_of_found(std::uint32_t golden, const Label& label) const;
   Errors explained(std::uint32_t golden, const Counterpart& with, const std::vector<Joined>& outputs) const;
 

@@ -1,7 +1,7 @@
 // The part of a difference that rounding explains, where the inputs of both runs are some per cent apart.
 #include "ask/unsharded/explained_error.h"
 
-#include <gtest/gtest.h>
+#include "unsharded/joined_steps.h"
 
 namespace sonde {
 namespace {
@@ -77,6 +77,56 @@ TEST(ExplainedError, ADerivativeIsApartByAFewTimesAsMuchAsItsInputs) {
   EXPECT_TRUE(derivative.explained(OpKind::other, true, apart({64, 64}, 1, 0.07), inputs));
   EXPECT_FALSE(derivative.explained(OpKind::other, true, apart({64, 64}, 1, 0.2), inputs));
   EXPECT_FALSE(derivative.explained(OpKind::other, false, apart({64, 64}, 1, 0.07), inputs));
+}
+
+// A gradient, and the optimizer's op that reads it. `error`: relative, of the gradient on the ranks.
+class GradientAndUpdate {
+ public:
+  GradientAndUpdate(float error, Phase reader) {
+    const Values gradient = numbers(64, 1);
+    Values own = gradient;
+    for (std::size_t i = 0; i < own.size(); ++i) own[i] *= 1 + (i % 2 == 0 ? error : -error);
+    add(steps_.golden(), gradient, reader);
+    add(steps_.rank(0), own, reader);
+    add(steps_.rank(1), own, reader);
+  }
+
+  // As if the optimizer read gradients that are so far apart, relatively.
+  bool is_apart_as_made(double relative) {
+    const WholeStep& step = steps_.joined();
+    ReadBeside read = read_at(0, {8, 8}, 1, relative);
+    read.joined.fits = false;
+    return sonde::is_apart_as_made(step, 1, step.golden().ops[1].inputs.front(), read.joined);
+  }
+
+ private:
+  static void add(Program& program, const Values& gradient, Phase reader) {
+    const Program::Ref made = program.add("mm", {}, gradient, "(8,8)", "Gradients/Default/net");
+    program.last().phase = Phase::backward;
+    program.add("mul", {made}, gradient, "(8,8)", reader == Phase::optimizer ? "Default/optimizer-SGD" : "Default/net");
+    program.last().phase = reader;
+  }
+
+  JoinedSteps steps_;
+};
+
+TEST(ExplainedError, TheOptimizerMayReadGradientsAsFarApartAsTheBackwardPassHasLeftThem) {
+  GradientAndUpdate near(4e-6F, Phase::optimizer), far(0.1F, Phase::optimizer), forward(4e-6F, Phase::forward);
+  EXPECT_TRUE(near.is_apart_as_made(3e-6));
+  EXPECT_FALSE(near.is_apart_as_made(1e-5));
+  EXPECT_FALSE(far.is_apart_as_made(3e-6));  // their own op made the difference
+  EXPECT_FALSE(forward.is_apart_as_made(3e-6));
+}
+
+// Two runs' noise is about as large as their difference shows, if that is of many elements.
+TEST(ExplainedError, OfManyElementsNoMoreIsExplainedThanTheirDifferenceShows) {
+  const Op cast("to", {512});
+  const std::vector<ReadBeside> inputs = {read_at(0, {512}, 1, 0.1)};
+  TensorDifference difference = apart({512}, 1, 0.01);
+  difference.count = 512;
+  EXPECT_DOUBLE_EQ(cast.explained(OpKind::cast, false, difference, inputs).value(), 0.01);
+  difference.count = 8;
+  EXPECT_GT(cast.explained(OpKind::cast, false, difference, inputs).value(), 0.1);
 }
 
 TEST(ExplainedError, StatisticsOfWhatDriftedApartDriftInANormToo) {

@@ -11,10 +11,14 @@ constexpr std::uint32_t kAllReduce = 1;  // the op
 // Two ranks, each with a tensor of its own, and with the same result of a collective.
 class TwoRanks {
  public:
-  TwoRanks(const Values& one, const Values& other, const Values& result) {
-    for (const auto& [program, own] : {std::pair(&one_, &one), {&other_, &other}}) {
+  TwoRanks(const Values& one, const Values& other, const Values& result) : TwoRanks(one, other, result, result) {}
+
+  // Each has a result of its own: its piece of the sum.
+  TwoRanks(const Values& one, const Values& other, const Values& result, const Values& other_result) {
+    const bool has_pieces = result.size() < one.size();
+    for (const auto& [program, own, its] : {std::tuple(&one_, &one, &result), {&other_, &other, &other_result}}) {
       const Program::Ref made = program->add("relu", {}, *own, "(8,8)");
-      program->add("all_reduce", {made}, result, "(8,8)");
+      program->add(has_pieces ? "reduce_scatter_tensor" : "all_reduce", {made}, *its, has_pieces ? "(4,8)" : "(8,8)");
     }
   }
 
@@ -53,6 +57,23 @@ TEST(InnocentOps, ACollectiveAddsUpWhatTheRanksHave) {
     EXPECT_TRUE(right.adds_up()) << by_statistics;
     EXPECT_FALSE(mean.adds_up()) << by_statistics;
     EXPECT_FALSE(unchanged.adds_up()) << by_statistics;
+  }
+}
+
+TEST(InnocentOps, EachRankMayHaveItsPieceOfTheSum) {
+  const Values one = numbers(64, 1), other = numbers(64, 2);
+  Values sum = one;
+  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += other[i];
+  const Values first(sum.begin(), sum.begin() + 32), second(sum.begin() + 32, sum.end());
+  for (const bool by_statistics : {false, true}) {
+    TwoRanks right(one, other, first, second), mean(one, other, times(first, 0.5F), times(second, 0.5F)),
+        twice(one, other, first, first);
+    if (by_statistics) {
+      for (TwoRanks* ranks : {&right, &mean, &twice}) ranks->forget_values();
+    }
+    EXPECT_TRUE(right.adds_up()) << by_statistics;
+    EXPECT_FALSE(mean.adds_up()) << by_statistics;
+    EXPECT_FALSE(twice.adds_up()) << by_statistics;
   }
 }
 

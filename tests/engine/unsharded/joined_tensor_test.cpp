@@ -48,6 +48,28 @@ Values rounded(Values values, double spacing) {
   return values;
 }
 
+// A flat buffer in two parts, the second of which may end in padding, beside the golden one.
+Joined join_flat(const Values& first, const Values& second, const Values& golden, const JoinLimits& limits,
+                 bool by_statistics) {
+  Program parts, whole;
+  const auto add = [](Program& program, const Values& values) {
+    program.add("relu", {}, values, "(" + std::to_string(values.size()) + ",)");
+  };
+  add(parts, first);
+  add(parts, second);
+  add(whole, golden);
+  if (by_statistics) {
+    parts.forget_values();
+    whole.forget_values();
+  }
+  TensorParts ranks(2, 1), one(1, 1);
+  for (std::size_t i = 0; i < 2; ++i) {
+    ranks.set(i, 0, {&parts.catalog().ranks[0], &parts.catalog().ranks[0].steps[0].ops[i].tensors.front()});
+  }
+  one.set(0, 0, {&whole.catalog().ranks[0], &whole.catalog().ranks[0].steps[0].ops[0].tensors.front()});
+  return join(ranks, one, limits);
+}
+
 JoinLimits limits_of_half(bool by_statistics_too = false) {
   return {.tolerance = 64 * kBFloat16, .spacing = kBFloat16, .by_statistics_too = by_statistics_too};
 }
@@ -57,6 +79,38 @@ TEST(JoinedTensor, RowsRoundEachByItself) {
   const Joined joined = Halves(rounded(golden, 4 * kBFloat16), golden).join_with(limits_of_half());
   EXPECT_TRUE(joined.fits);
   EXPECT_EQ(joined.words, "concatenated along 0");
+}
+
+TEST(JoinedTensor, AFlatBufferHasPaddingWhereRanksShareItOut) {
+  const Values golden = numbers(99, 1);
+  const Values first(golden.begin(), golden.begin() + 50);
+  const JoinLimits limits = {.tolerance = 1e-6};
+  for (const bool by_statistics : {false, true}) {
+    for (const float padding : {0.0F, -2.0F}) {  // or what was computed of zeros
+      Values second(golden.begin() + 50, golden.end());
+      second.push_back(padding);
+      EXPECT_TRUE(join_flat(first, second, golden, limits, by_statistics).fits) << by_statistics << padding;
+      second[3] += 1;
+      EXPECT_FALSE(join_flat(first, second, golden, limits, by_statistics).fits) << by_statistics << padding;
+    }
+  }
+  Values longer(golden.begin() + 50, golden.end());
+  longer.insert(longer.end(), {0.25F, 0.5F});  // no padding
+  EXPECT_FALSE(join_flat(first, longer, golden, limits, false).possible);
+}
+
+TEST(JoinedTensor, ManyElementsOfAHalfTypeHaveNoFactorByRounding) {
+  const Values golden = numbers(2 * kHalf, 1);
+  const auto fits = [&](float factor, double spacing, bool by_statistics) {
+    const Values other = rounded(times(golden, factor), kBFloat16);
+    const Values first(other.begin(), other.begin() + kHalf), second(other.begin() + kHalf, other.end());
+    return join_flat(first, second, golden, {.tolerance = 0.5, .spacing = spacing}, by_statistics).fits;
+  };
+  for (const bool by_statistics : {false, true}) {
+    EXPECT_FALSE(fits(2.0F / 3, kBFloat16, by_statistics)) << by_statistics;
+    EXPECT_TRUE(fits(1.03F, kBFloat16, by_statistics)) << by_statistics;  // that may be of the loss
+    EXPECT_TRUE(fits(2.0F / 3, 0, by_statistics)) << by_statistics;       // two types
+  }
 }
 
 TEST(JoinedTensor, AnErrorThatRowsHaveInCommonIsNoneOfRounding) {
