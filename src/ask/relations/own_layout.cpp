@@ -36,7 +36,7 @@ bool may_be_same_layout(const PoolTensor& own, const PoolTensor& other) {
 
 }  // namespace
 
-// Elements of one or more tensors one after the other, in which runs of elements are found by the first one.
+// Elements of one or more tensors one after the other, in which runs of elements are found.
 struct OwnLayout::Rows {
   static constexpr std::size_t kMostElements = 1 << 21;  // larger runs are left as they are
   static constexpr std::size_t kFewestInRow = 4;
@@ -53,12 +53,16 @@ struct OwnLayout::Rows {
     std::ranges::sort(order, {}, [&](std::uint32_t at) { return values[at]; });
   }
 
+  // By its largest element: zeros are everywhere.
   bool has(std::span<const double> row) const {
+    constexpr int kMostTried = 4096;
     const double slack = 1e-4 * norm_of(row);
-    auto at = std::ranges::lower_bound(order, row.front() - slack, {}, [&](std::uint32_t i) { return values[i]; });
-    for (; at != order.end() && values[*at] <= row.front() + slack; ++at) {
-      if (*at + row.size() > values.size()) continue;
-      const double* other = values.data() + *at;
+    const auto largest = std::ranges::max_element(row, {}, [](double value) { return std::abs(value); });
+    const auto offset = static_cast<std::size_t>(largest - row.begin());
+    auto at = std::ranges::lower_bound(order, *largest - slack, {}, [&](std::uint32_t i) { return values[i]; });
+    for (int tried = 0; at != order.end() && values[*at] <= *largest + slack && tried < kMostTried; ++at, ++tried) {
+      if (*at < offset || *at - offset + row.size() > values.size()) continue;
+      const double* other = values.data() + (*at - offset);
       double errors = 0;
       for (std::size_t i = 0; i < row.size() && errors <= slack * slack; ++i) {
         errors += (row[i] - other[i]) * (row[i] - other[i]);
@@ -165,7 +169,8 @@ const OwnLayout::Rows* OwnLayout::golden_rows() const {
 bool OwnLayout::consists_of_golden(std::uint32_t tensor) const {
   const PoolTensor& own = target_.tensors[tensor];
   const PoolValues values = target_.values_of(tensor);
-  if (!values || own.shape.size() < 2 || own.print.count > Rows::kMostElements) return false;
+  if (!values || own.shape.size() < 2 || own.print.count > left_) return false;
+  left_ -= own.print.count;
   const auto width = static_cast<std::size_t>(own.shape.back());
   return width >= Rows::kFewestInRow && golden_rows()->has_all(all_values(values.view()), width);
 }
@@ -173,7 +178,8 @@ bool OwnLayout::consists_of_golden(std::uint32_t tensor) const {
 bool OwnLayout::holds_golden(std::uint32_t tensor) const {
   const PoolValues values = target_.values_of(tensor);
   const std::uint64_t count = target_.tensors[tensor].print.count;
-  if (!values || count > Rows::kMostElements) return false;
+  if (!values || count > left_) return false;
+  left_ -= count;
   Rows rows;
   rows.add(all_values(values.view()));
   rows.sort();

@@ -36,6 +36,7 @@ class OwnLayout {
   const bool has_values_;
   std::vector<std::uint32_t> free_;  // golden tensors of the region that correspond to nothing
   mutable std::shared_ptr<const Rows> golden_rows_;
+  mutable std::uint64_t left_ = 1 << 23;  // elements of the target that are looked at before it takes too long
 };
 
 }  // namespace sonde
