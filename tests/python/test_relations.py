@@ -135,6 +135,9 @@ def test_implementations_that_no_rule_was_made_for_are_clean_and_most_of_their_f
         ("mamba", "centred"),
         ("clip", "no_exp"),  # the number is multiplied behind the product
         ("unet", "other_groups"),
+        ("swin", "bias_transposed"),  # windows have a layout of their own
+        ("swin", "shift_ahead"),
+        ("clip", "one_way"),  # the golden run adds another loss
     ):
         assert faults[pair, fault, "tensors"] == "first", (pair, fault)
     for pair, fault in (
@@ -146,12 +149,15 @@ def test_implementations_that_no_rule_was_made_for_are_clean_and_most_of_their_f
         ("mamba", "centred"),
         ("clip", "no_exp"),
         ("gru", "head_rows"),  # a golden product of the same numbers has another result
+        ("both_ways", "not_turned_back"),  # what joins the data, rather than the weight
+        ("both_ways", "ways_exchanged"),
+        ("clip", "one_way"),
     ):
         assert faults[pair, fault, "statistics"] == "first", (pair, fault)
     outcomes = [outcome for (_, _, evidence), outcome in faults.items() if evidence == "tensors"]
-    assert outcomes.count("first") >= 97
+    assert outcomes.count("first") >= 100
     by_statistics = [outcome for (_, _, evidence), outcome in faults.items() if evidence == "statistics"]
-    assert by_statistics.count("first") >= 86
+    assert by_statistics.count("first") >= 88
     assert "silent" not in outcomes
     wrong = {(pair, fault) for (pair, fault, _), outcome in faults.items() if outcome in ("wrong", "listed")}
     assert not wrong
@@ -209,6 +215,8 @@ NAMED_OF_LATECOMERS = {
         ("mixer", "bias_not_loaded"),
         ("points", "stale_spread"),
         ("kernel", "values_first"),  # its parts are golden weights of the same data
+        ("decoder", "smoothing"),
+        ("dense", "newest_first"),  # joined one after the other
     ],
 }
 # By statistics two functions are alike.
@@ -257,6 +265,22 @@ NAMED_OF_TRAVELLERS = {
     ],
 }
 
+NAMED_OF_SETTLERS = {
+    "tensors": [
+        ("heads", "over_queries"),  # queries, keys and values are parts of one golden weight
+        ("heads", "out_by_width"),
+        ("flow", "halves"),
+        ("flow", "not_halved"),
+        ("separable", "bounded_by_one"),
+    ],
+    "statistics": [
+        ("heads", "over_queries"),
+        ("heads", "out_by_width"),
+        ("flow", "halves"),
+        ("flow", "not_halved"),
+    ],
+}
+
 NAMED_OF_NOMADS = {
     "tensors": [
         ("deberta", "two_parts"),  # the golden run scales before the product
@@ -265,10 +289,22 @@ NAMED_OF_NOMADS = {
         ("sinks", "down_exchanged"),
         ("ssd", "relu"),  # gives zeros, which a later sum hides
         ("ssd", "kernel_reversed"),  # read behind a view
+        ("deberta", "turned"),  # whole numbers, with rows and columns exchanged
+        ("shuffle", "hard_labels"),
+        ("shuffle", "mean_pool"),
+        ("sinks", "in_halves"),  # experts for all tokens
+        ("sinks", "unbounded"),
+        ("sinks", "silu"),
     ],
     "statistics": [
         ("deberta", "two_parts"),
         ("deberta", "tanh_gelu"),  # a later norm hides it
+        ("messages", "squares"),
+        ("shuffle", "not_shuffled"),  # taken apart as it was joined
+        ("shuffle", "hard_labels"),
+        ("sinks", "unbounded"),  # a golden number that is lacking
+        ("sinks", "silu"),
+        ("ssd", "relu"),  # one number everywhere
     ],
 }
 
@@ -276,11 +312,12 @@ NAMED_OF_NOMADS = {
 @pytest.mark.parametrize(
     ("folder", "named", "least"),
     [
-        ("nomads", NAMED_OF_NOMADS, {"tensors": 23, "statistics": 15}),
+        ("settlers", NAMED_OF_SETTLERS, {"tensors": 9, "statistics": 7}),
+        ("nomads", NAMED_OF_NOMADS, {"tensors": 29, "statistics": 21}),
         ("travellers", NAMED_OF_TRAVELLERS, {"tensors": 18, "statistics": 14}),
         ("visitors", NAMED_OF_VISITORS, {"tensors": 33, "statistics": 25}),
         ("newcomers", NAMED_OF_NEWCOMERS, {"tensors": 29, "statistics": 25}),
-        ("latecomers", NAMED_OF_LATECOMERS, {"tensors": 33, "statistics": 26}),
+        ("latecomers", NAMED_OF_LATECOMERS, {"tensors": 33, "statistics": 28}),
     ],
 )
 def test_of_pairs_that_were_written_last_most_faults_are_named(tmp_path, folder, named, least):

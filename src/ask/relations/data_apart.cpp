@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "ask/relations/element_order.h"
+#include "ask/relations/order_of_parts.h"
 #include "ask/relations/regions.h"
 #include "ask/relations/search.h"
 #include "ask/relations/standings.h"
@@ -39,6 +40,16 @@ bool exchanges_axes(const Relation& relation, const std::vector<std::int64_t>& o
     ++axis;
   }
   return false;
+}
+
+// The operator that joined what `op` takes apart again: `data` are one of its parts, as if neither had run.
+std::uint32_t taken_apart_again(const Pool& pool, std::uint32_t op, std::uint32_t data) {
+  if (op == kNoOp || !moves_or_casts(pool.op(op).kind) || pool.ops[op].inputs.size() != 1) return kNoOp;
+  const std::uint32_t joiner = joiner_of(pool, pool.ops[op].inputs.front());
+  if (joiner == kNoOp) return kNoOp;
+  const RoundedNumbers own = rounded_numbers(pool.tensors[data].print);
+  const auto is_it = [&](std::uint32_t part) { return rounded_numbers(pool.tensors[part].print) == own; };
+  return std::ranges::any_of(pool.ops[joiner].inputs, is_it) ? joiner : kNoOp;
 }
 
 }  // namespace
@@ -101,6 +112,8 @@ std::optional<Culprit> DataApart::golden_data_of(std::uint32_t op, std::uint32_t
   if (other == kNoOp) return std::nullopt;
   std::uint32_t maker = target_.tensors[data].op;
   if (const auto order = element_order_of(target_, data); order && order->first != kNoOp) maker = order->first;
+  const std::uint32_t joiner = taken_apart_again(target_, maker, data);
+  if (joiner != kNoOp && taken_apart_again(golden_, golden_.tensors[other].op, other) == kNoOp) maker = joiner;
   return Culprit{.op = is_maker(maker, data) ? maker : op,
                  .golden = other,
                  .may_be_moved = true,
@@ -143,7 +156,7 @@ std::uint32_t DataApart::mover_before(std::uint32_t op) const {
     for (std::uint32_t at = input; roots_[at] == kNoOp && target_.tensors[at].op != kNoOp;) {
       const std::uint32_t maker = target_.tensors[at].op;
       if (!moves_or_casts(target_.op(maker).kind) || target_.ops[maker].inputs.size() != 1) break;
-      if (!is_good(at)) first = maker;
+      if (!is_good(at) && !own_layout_.has(maker, {})) first = maker;
       at = target_.ops[maker].inputs[0];
     }
     if (first != kNoOp) return first;
@@ -284,7 +297,24 @@ bool DataApart::reads_same(const std::vector<std::uint32_t>& golden_ops, std::ui
 std::uint32_t DataApart::chooser_of(std::uint32_t op) const {
   for (const std::uint32_t input : target_.ops[op].inputs) {
     const std::uint32_t maker = target_.tensors[input].op;
-    if (maker != kNoOp && is_plain(input) && !is_good(input)) return maker;
+    if (maker == kNoOp || !is_plain(input)) continue;
+    if (!is_good(input)) return maker;
+    if (is_turned(input)) return first_turned(maker);
+  }
+  return op;
+}
+
+// Golden numbers of rows, with rows and columns exchanged.
+bool DataApart::is_turned(std::uint32_t tensor) const {
+  return judgement_.relations[tensor].kind == RelationKind::permuted;
+}
+
+// The operator that exchanged them, before others computed of them.
+std::uint32_t DataApart::first_turned(std::uint32_t op) const {
+  for (std::size_t i = 0; i < target_.ops[op].inputs.size(); ++i) {
+    const std::uint32_t input = target_.ops[op].inputs[i];
+    const std::uint32_t maker = target_.tensors[input].op;
+    if (maker != kNoOp && is_plain(input) && is_turned(input)) return first_turned(maker);
   }
   return op;
 }

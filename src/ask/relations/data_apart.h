@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ask/relations/blame.h"
+#include "ask/relations/own_layout.h"
 
 namespace sonde {
 
@@ -18,6 +19,7 @@ class DataApart {
   struct Of {
     const Region& region;  // of the target
     const std::vector<std::uint32_t>&roots, &golden_roots;
+    const OwnLayout& own_layout;
   };
   DataApart(const Pool& target, const Pool& golden, const RelationJudgement& judgement, const Of& of)
       : target_(target),
@@ -26,6 +28,7 @@ class DataApart {
         region_(of.region),
         roots_(of.roots),
         golden_roots_(of.golden_roots),
+        own_layout_(of.own_layout),
         has_values_(target.has_values() && golden.has_values()) {}
 
   // A product or a look-up that reads what corresponds, but not to what the golden one with this weight reads: the
@@ -52,6 +55,8 @@ class DataApart {
   std::optional<Culprit> computed_of_another(std::uint32_t tensor, const std::vector<std::uint32_t>& golden_ops) const;
   bool reads_same(const std::vector<std::uint32_t>& golden_ops, std::uint32_t tensor) const;
   std::uint32_t chooser_of(std::uint32_t op) const;
+  bool is_turned(std::uint32_t tensor) const;
+  std::uint32_t first_turned(std::uint32_t op) const;
   std::vector<std::int64_t> golden_shape(const Relation& relation) const;
   bool is_regular(std::uint32_t tensor) const;
 
@@ -60,6 +65,7 @@ class DataApart {
   const RelationJudgement& judgement_;
   const Region& region_;
   const std::vector<std::uint32_t>&roots_, &golden_roots_;
+  const OwnLayout& own_layout_;
   const bool has_values_;
 };
 

@@ -171,12 +171,16 @@ class ScaledBehind {
 
 }  // namespace
 
-Region without_excused(const Pool& target, const Pool& golden, const RelationJudgement& judgement) {
+Region without_excused(const Pool& target, const Pool& golden, const RelationJudgement& judgement,
+                       const OwnLayout& own_layout) {
   const Sums sums(target, golden, judgement);
   const ScaledBehind scaled(target, golden, judgement);
   Region region = judgement.target;
+  std::vector<char> is_excused(target.ops.size());
   for (const std::uint32_t op : judgement.target.ops) {
-    if (sums.is_right(op) || is_scaled_elsewhere(target, golden, judgement, op) || scaled.has(op)) region.has[op] = 0;
+    is_excused[op] = sums.is_right(op) || is_scaled_elsewhere(target, golden, judgement, op) || scaled.has(op) ||
+                     own_layout.has(op, is_excused);
+    if (is_excused[op]) region.has[op] = 0;
   }
   std::vector<std::uint32_t> left = region.ops;
   std::erase_if(left, [&](std::uint32_t op) { return !region.has[op]; });

@@ -87,21 +87,31 @@ class Sets {
   // The parts lie near each other in the order of the run.
   static constexpr std::size_t kNear = 512, kNearOfMany = 24, kMany = 50'000;
 
-  // More than three weights of one size that the run reads one after the other, such as experts, tables or gates.
+  // More than three weights of one size that the run reads one after the other, such as experts, tables or gates, perhaps
+  // each beside its bias.
   std::vector<std::uint32_t> row_of(const Numbers& whole) const {
-    constexpr std::size_t kFewest = 4, kMost = 64;
-    for (std::size_t first = 0; first + kFewest <= weights_.size(); ++first) {
-      const double times = whole.count / weights_[first].count;
-      const auto size = static_cast<std::size_t>(times);
-      if (size < kFewest || size > kMost || static_cast<double>(size) != times) continue;
-      if (first + size > weights_.size() || weights_[first].squares > whole.squares) continue;
-      const std::span<const Numbers> row = std::span(weights_).subspan(first, size);
-      if (!is_made_of(whole, row)) continue;
-      std::vector<std::uint32_t> parts;
-      for (const Numbers& part : row) parts.push_back(part.tensor);
-      return parts;
+    constexpr std::size_t kFewest = 4;
+    for (const std::size_t step : {1, 2}) {
+      for (std::size_t first = 0; first + step * (kFewest - 1) < weights_.size(); ++first) {
+        const std::vector<std::uint32_t> found = row_from(whole, first, step);
+        if (!found.empty()) return found;
+      }
     }
     return {};
+  }
+
+  std::vector<std::uint32_t> row_from(const Numbers& whole, std::size_t first, std::size_t step) const {
+    constexpr std::size_t kFewest = 4, kMost = 64;
+    const double times = whole.count / weights_[first].count;
+    const auto size = static_cast<std::size_t>(times);
+    if (size < kFewest || size > kMost || static_cast<double>(size) != times) return {};
+    if (first + step * (size - 1) >= weights_.size() || weights_[first].squares > whole.squares) return {};
+    std::vector<Numbers> row;
+    for (std::size_t i = 0; i < size; ++i) row.push_back(weights_[first + i * step]);
+    if (!is_made_of(whole, row)) return {};
+    std::vector<std::uint32_t> parts;
+    for (const Numbers& part : row) parts.push_back(part.tensor);
+    return parts;
   }
 
   static bool is_made_of(const Numbers& whole, std::span<const Numbers> parts) {

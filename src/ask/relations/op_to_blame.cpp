@@ -12,6 +12,8 @@
 #include "ask/relations/data_apart.h"
 #include "ask/relations/excused_ops.h"
 #include "ask/relations/gru_apart.h"
+#include "ask/relations/left_out_numbers.h"
+#include "ask/relations/loss_apart.h"
 #include "ask/relations/masks_apart.h"
 #include "ask/relations/numbers_apart.h"
 #include "ask/relations/order_of_parts.h"
@@ -47,10 +49,11 @@ class Finder {
       : target_(target),
         golden_(golden),
         judgement_(judgement),
-        region_(without_excused(target, golden, judgement)),
+        own_layout_(target, golden, judgement),
+        region_(without_excused(target, golden, judgement, own_layout_)),
         roots_(roots_of(target, judgement.is_weight)),
         golden_roots_(roots_of(golden, {})),
-        data_(target, golden, judgement, {region_, roots_, golden_roots_}),
+        data_(target, golden, judgement, {region_, roots_, golden_roots_, own_layout_}),
         has_values_(target.has_values() && golden.has_values()),
         from_data_(found_from(target, [&](std::uint32_t input) { return target.tensors[input].print.count > 1; })),
         from_batch_(found_from(target, [&](std::uint32_t input) { return judgement.is_weight[input] == 0; })) {
@@ -90,7 +93,7 @@ class Finder {
     } else if (const std::optional<Culprit> other = data_.chosen_otherwise(culprit)) {
       culprit = *other;
     }
-    if (const std::uint32_t flat = first_flat(target_, judgement_, culprit.op); has_values_ && flat != kNoOp)
+    if (const std::uint32_t flat = first_flat(target_, judgement_, culprit.op); flat != kNoOp)
       culprit = {.op = flat, .what = "gives one number everywhere of a golden tensor, and no golden operator does"};
     if (culprit.group.size() == 1) culprit.group.clear();
     culprit.uncertain =
@@ -263,8 +266,11 @@ class Finder {
       if (!apart) apart = steps.of_recurrence();
     }
     if (!apart) apart = steps.of_labels(culprit.group);
+    if (!apart) apart = loss_apart(target_, golden_, judgement_);
     if (!apart) apart = numbers.of_norm(near_behind(culprit));
-    return apart || culprit.group.size() == 1 ? apart : numbers.of_one(culprit.group);
+    if (apart || culprit.group.size() == 1) return apart;
+    apart = numbers.of_one(culprit.group);
+    return apart ? apart : left_out_with_number(target_, golden_, judgement_, culprit.group);
   }
 
   // Nothing of the golden run is like the result of `op`: the first operator that follows from it and has its like there,
@@ -471,11 +477,14 @@ class Finder {
     if (culprit.golden) {
       const PoolTensor& other = golden_.tensors[*culprit.golden];
       if (other.op == kNoOp || !judgement_.golden.has[other.op]) return culprit.op;
-      const std::size_t steps = before_in(golden_, judgement_.golden, other.op).size();
-      if (2 * steps < culprit.group.size() && other.computed == nullptr) return culprit.op;
+      const std::vector<std::uint32_t> theirs = before_in(golden_, judgement_.golden, other.op);
+      const auto computes = [&](std::uint32_t op) { return !moves_or_casts(golden_.op(op).kind); };
+      const bool is_at_once = !has_values_ || std::ranges::count_if(theirs, computes) <= 1;
+      if (is_at_once && 2 * theirs.size() < culprit.group.size() && other.computed == nullptr) return culprit.op;
     }
     const auto is_of_data = [&](std::uint32_t op) { return from_data_[op] != 0 || (has_values_ && is_like_any(op)); };
     const bool has_data = std::ranges::any_of(culprit.group, is_of_data);
+    std::uint32_t placed = kNoOp;
     for (const std::uint32_t op : culprit.group) {
       if (!has_values_) {
         if (shows_alone(op) && reads_known(op)) return op;
@@ -489,11 +498,18 @@ class Finder {
       if (inputs.empty() || (makes_indices && !golden_makes_such(outputs.front()))) continue;
       const auto is_known = [&](std::uint32_t input) {
         const std::uint32_t maker = target_.tensors[input].op;
-        return is_plain(input) || is_good(input) || (maker != kNoOp && !is_of_data(maker));
+        return is_plain(input) || is_good(input) || is_excused(maker) || (maker != kNoOp && !is_of_data(maker));
       };
-      if (std::ranges::all_of(inputs, is_known)) return op;
+      if (!std::ranges::all_of(inputs, is_known)) continue;
+      if (!places_in_own_layout(op)) return op;
+      if (placed == kNoOp) placed = op;
     }
-    return culprit.op;
+    return placed != kNoOp ? placed : culprit.op;
+  }
+
+  // Numbers that are right are put among others in a way that the golden run does not need: behind it, something computes.
+  bool places_in_own_layout(std::uint32_t op) const {
+    return target_.is_type(op, "scatter") && own_layout_.is_own(target_.ops[op].outputs.front());
   }
 
   bool is_like_any(std::uint32_t op) const {
@@ -551,6 +567,7 @@ class Finder {
   const Pool& target_;
   const Pool& golden_;
   const RelationJudgement& judgement_;
+  const OwnLayout own_layout_;
   const Region region_;  // of the target
   const std::vector<std::uint32_t> roots_, golden_roots_;
   const DataApart data_;

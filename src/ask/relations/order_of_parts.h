@@ -8,6 +8,9 @@
 
 namespace sonde {
 
+// The operator that joined the parts of the tensor, or of what it is a view of; kNoOp: none did.
+std::uint32_t joiner_of(const Pool& pool, std::uint32_t tensor);
+
 // Of a tensor of the target, or of what it is a view of: the operator that joined its parts otherwise. Nothing if a golden
 // operator joins them so, too.
 std::optional<Culprit> joined_otherwise(const Pool& target, const Pool& golden, const RelationJudgement& judgement,

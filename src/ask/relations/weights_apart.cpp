@@ -308,6 +308,17 @@ class Weights {
       found_.push_back(std::move(*joined));
       return true;
     }
+    if (const std::uint32_t joiner = joiner_of(target_, data);
+        joiner != kNoOp && joiner_of(golden_, relation(data).golden()) == kNoOp) {
+      const CatalogOp& product = golden_.catalog_op(golden_op);
+      found_.push_back({.op = joiner,
+                        .golden = relation(data).golden(),
+                        .uncertain = true,
+                        .what = fmt::format("joins what has the numbers that golden {} {} reads, and the product "
+                                            "differs: in another order, or the weight has another",
+                                            product.op_type, place_text(product))});
+      return true;
+    }
     const std::optional<ElementOrder> own = element_order_of(target_, data);
     if (!own || golden_roots_.empty()) return false;
     for (const std::uint32_t input : golden_.ops[golden_op].inputs) {

@@ -60,7 +60,10 @@ class WeightsOfLayers {
       const std::string name = own.is_weight() ? std::string(own.of.tensor->parameter)
                                : is_joined     ? std::string()
                                                : name_of(relation(i));
-      groups[orders_.key_of(name, i)].push_back(i);
+      // Parts of one golden weight that are kept apart, such as queries and keys, do not belong to other layers.
+      const bool is_part = !own.is_weight() && relation(i).kind == RelationKind::cut;
+      groups[orders_.key_of(name, i) + (is_part ? fmt::format(" from {}", relation(i).parts.front().start) : "")]
+          .push_back(i);
       if (const std::string key = orders_.golden_key_of(name, i); !key.empty()) groups[key].push_back(i);
     }
     for (const auto& [pattern, weights] : groups) {

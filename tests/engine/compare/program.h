@@ -79,6 +79,7 @@ class Program {
   void forget_values() {
     for (CatalogOp& op : catalog_.ranks[0].steps[0].ops) {
       for (CatalogTensor& tensor : op.tensors) {
+        if (tensor.constant) continue;
         const Values& values = values_[std::string(tensor.file)];
         KnownStatistics statistics;
         double squares = 0, sum = 0;

@@ -317,5 +317,38 @@ TEST(RelationsOfWeights, OneInAnotherOrderThanTheDataIsNamedByTheProductThatItSh
   EXPECT_NE(said.find("in another order than that of the data"), std::string::npos) << said;
 }
 
+// Layers of one number each, which the port keeps as one weight and one bias.
+TEST(RelationsOfWeights, SeveralThatHaveABiasBesideThemAreOneByStatistics) {
+  constexpr std::size_t kLayers = 5;
+  Program golden, target;
+  Values weights, biases, all;
+  const Values x = numbers(kLayers, 96), last = numbers(64, 97);
+  for (std::uint32_t i = 0; i < kLayers; ++i) {
+    const Values w = numbers(8, 110 + i), b = numbers(8, 120 + i), y = both(times(w, x[i]), b, sum);
+    const std::string name = "layers." + std::to_string(i);
+    golden.add("linear",
+               {Program::parameter("data-" + std::to_string(i), {x[i]}, "(1)"),
+                Program::parameter(name + ".weight", w, "(8,1)"), Program::parameter(name + ".bias", b, "(8)")},
+               y, "(8)");
+    weights = joined(weights, w);
+    biases = joined(biases, b);
+    all = joined(all, y);
+  }
+  auto tokens = golden.add("stack", {}, all, "(5,8)");
+  golden.add("linear", {tokens, Program::parameter("last", last, "(8,8)")}, linear(all, last, 8), "(5,8)");
+  Values products = weights;
+  for (std::size_t i = 0; i < products.size(); ++i) products[i] *= x[i / 8];
+  auto one =
+      target.add("mul", {Program::parameter("data-0", x, "(5,1)"), Program::parameter("scales", weights, "(5,8)")},
+                 products, "(5,8)", "Default/port");
+  auto two = target.add("add", {one, Program::parameter("shifts", biases, "(5,8)")}, all, "(5,8)", "Default/port");
+  target.add("matmul", {two, Program::parameter("own_last", last, "(8,8)")}, linear(all, last, 8), "(5,8)",
+             "Default/port");
+  for (Program* program : {&golden, &target}) program->forget_values();
+  const DumpComparison comparison = related(target, golden);
+  EXPECT_EQ(relation_of(comparison, "scales").substr(0, 6), "joined") << relation_of(comparison, "scales");
+  EXPECT_EQ(relation_of(comparison, "shifts").substr(0, 6), "joined") << relation_of(comparison, "shifts");
+}
+
 }  // namespace
 }  // namespace sonde

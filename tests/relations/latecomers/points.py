@@ -38,7 +38,7 @@ class Own(nn.Module):
         self.w = nn.ParameterDict({n: nn.Parameter(w, requires_grad=False) for n, w in own.items()})
 
     def linear(self, x, name):
-        return F.linear(x, self.w[f"{name}_weight"], self.w[f"{name}_bias"])
+        return F.linear(x, self.w[f"{name}_weight"], self.w[f"{name}_bias"])  # bad("no_eye")
 
     def forward(self, x):
         start = x = x.mT.contiguous()

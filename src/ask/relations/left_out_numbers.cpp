@@ -1,0 +1,115 @@
+#include "ask/relations/left_out_numbers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "read/operators/op_family.h"
+#include "read/operators/op_nature.h"
+
+namespace sonde {
+namespace {
+
+bool computes_each(OpKind kind) {
+  return kind == OpKind::elementwise || kind == OpKind::transcendental || kind == OpKind::exact;
+}
+
+// In order of size.
+std::vector<double> numbers_of(const CompareOp& op) {
+  std::vector<double> numbers;
+  if (const std::optional<double> number = number_read(op)) numbers.push_back(*number);
+  if (op.op->attributes != nullptr) {
+    for (const Attribute& attribute : *op.op->attributes) {
+      numbers.insert(numbers.end(), attribute.reals.begin(), attribute.reals.end());
+    }
+  }
+  std::ranges::sort(numbers);
+  return numbers;
+}
+
+bool are_called_alike(const CompareOp& a, const CompareOp& b) {
+  constexpr double kTolerance = 1e-4;
+  const auto are_near = [](double x, double y) { return std::abs(x - y) <= kTolerance * std::abs(y); };
+  return OpFamilies::same(*a.family, *b.family) && std::ranges::equal(numbers_of(a), numbers_of(b), are_near);
+}
+
+// A multiplication that the target may do elsewhere, or by the reciprocal: the number alone counts.
+bool has_number(const Pool& pool, double number) {
+  constexpr double kTolerance = 1e-4;
+  for (std::uint32_t op = 0; op < pool.ops.size(); ++op) {
+    for (const double other : numbers_of(pool.op(op))) {
+      const double size = std::abs(other);
+      if (std::abs(size - number) <= kTolerance * number || std::abs(size * number - 1) <= kTolerance) return true;
+    }
+  }
+  return false;
+}
+
+// It is called as no operator of the target is.
+bool is_lacking(const Pool& target, const Pool& golden, std::uint32_t op) {
+  const CompareOp& own = golden.op(op);
+  if (!computes_each(own.kind) || phase_of(*own.op) != Phase::forward || numbers_of(own).empty()) return false;
+  // Sums with small numbers keep a divisor from zero, and are compared with those of norms.
+  const bool multiplies = number_multiplied_by(own).has_value();
+  if (!multiplies && !golden.is_type(op, "clamp")) return false;
+  // Whole numbers are made in many ways.
+  const double number = multiplies ? std::abs(*number_read(own)) : 0;
+  if (multiplies && (number == std::floor(number) || has_number(target, number))) return false;
+  for (std::uint32_t other = 0; other < target.ops.size(); ++other) {
+    if (are_called_alike(target.op(other), own)) return false;
+  }
+  return true;
+}
+
+// Golden operators that read the result, also as a view.
+std::vector<std::uint32_t> readers_of(const Pool& golden, std::uint32_t tensor) {
+  constexpr std::size_t kMost = 64;
+  std::vector<std::uint32_t> readers, waiting{tensor};
+  for (std::size_t i = 0; i < waiting.size() && waiting.size() < kMost; ++i) {
+    for (const std::uint32_t reader : golden.tensors[waiting[i]].readers) {
+      const std::vector<std::uint32_t>& outputs = golden.ops[reader].outputs;
+      if (moves_or_casts(golden.op(reader).kind)) {
+        waiting.insert(waiting.end(), outputs.begin(), outputs.end());
+      } else {
+        readers.push_back(reader);
+      }
+    }
+  }
+  return readers;
+}
+
+// The first operator of the group that is called as the golden one, if all such ones are on its line.
+std::uint32_t only_like(const Pool& target, const Pool& golden, std::uint32_t golden_op,
+                        const std::vector<std::uint32_t>& group) {
+  std::uint32_t found = kNoOp;
+  for (const std::uint32_t op : group) {
+    if (!computes_each(target.op(op).kind) || !are_called_alike(target.op(op), golden.op(golden_op))) continue;
+    if (target.ops[op].inputs.size() != golden.ops[golden_op].inputs.size()) continue;
+    if (found != kNoOp && line_of(target.catalog_op(found)) != line_of(target.catalog_op(op))) return kNoOp;
+    if (found == kNoOp) found = op;
+  }
+  return found;
+}
+
+}  // namespace
+
+std::optional<NumberApart> left_out_with_number(const Pool& target, const Pool& golden,
+                                                const RelationJudgement& judgement,
+                                                const std::vector<std::uint32_t>& group) {
+  for (const std::uint32_t op : judgement.golden.ops) {
+    if (golden.ops[op].outputs.empty() || judgement.met[golden.ops[op].outputs.front()]) continue;
+    if (!is_lacking(target, golden, op)) continue;
+    for (const std::uint32_t reader : readers_of(golden, golden.ops[op].outputs.front())) {
+      const std::uint32_t found = only_like(target, golden, reader, group);
+      if (found == kNoOp) continue;
+      const CatalogOp &lacking = golden.catalog_op(op), &next = golden.catalog_op(reader);
+      return NumberApart{found,
+                         fmt::format("does what golden {}, {} does, of which the golden run first computes {}, {}",
+                                     next.op_type, place_text(next), lacking.op_type, place_text(lacking))};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace sonde
