@@ -299,7 +299,7 @@ TEST(FirstBad, NamesTheNormThatGrewFirst) {
 // The gradients of the first steps differ by much; and no log of a negative number follows from that.
 std::optional<Growth> growth_to_a_log(const std::vector<double>& norms) {
   MadeRun run;
-  for (const double norm : norms) {
+  for (const double& norm : norms) {
     if (&norm != norms.data()) run.next_step();
     const Bad bad = &norm == &norms.back() ? kNan : Bad();
     run.op("linear", {run.outside("x")});
