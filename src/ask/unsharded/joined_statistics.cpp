@@ -164,7 +164,7 @@ bool may_be_rounding(const TensorDifference& found, const Piece& golden, double 
 // Most of the error is one factor, of the norm and of both extremes alike: rounding does not scale all elements of a half
 // type so far.
 bool is_factor_alone(const KnownStatistics& own, const Piece& golden_piece, double spacing) {
-  constexpr double kSpacings = 8, kApart = 8, kFewest = 64;
+  constexpr double kSpacingsOff = 8, kApart = 8, kFewest = 64;
   const KnownStatistics& golden = golden_piece.statistics;
   if (golden_piece.elements() < kFewest || !own.all_finite() || !golden.all_finite()) return false;
   std::vector<double> factors;
@@ -174,7 +174,7 @@ bool is_factor_alone(const KnownStatistics& own, const Piece& golden_piece, doub
     factors.push_back(*a / *b);
   }
   const double off = std::abs(factors.front() - 1);
-  return off > kSpacings * spacing &&
+  return off > kSpacingsOff * spacing &&
          std::ranges::all_of(factors, [&](double factor) { return std::abs(factor - factors.front()) < off / kApart; });
 }
 

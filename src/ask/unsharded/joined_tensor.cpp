@@ -68,11 +68,11 @@ class Joiner {
   double least_ = std::numeric_limits<double>::infinity();
 };
 
-constexpr double kRounding = 4;  // spacings
+constexpr double kStepsOfSpacing = 4;  // spacings
 
 // Relative; numbers below the smallest normal one have a wider one.
 double spacing_of(const TensorDifference& found, const JoinLimits& limits) {
-  return std::max(limits.spacing, found.rms > 0 ? kRounding * limits.least_step / found.rms : 0.0);
+  return std::max(limits.spacing, found.rms > 0 ? kStepsOfSpacing * limits.least_step / found.rms : 0.0);
 }
 
 // Rows round each by itself: an error that they have in common, of size or mean, is none of rounding. The tolerance of a
@@ -81,18 +81,19 @@ bool is_common_to_rows(const TensorDifference& found, const BlockShape& shape, c
   const double spacing = spacing_of(found, limits);
   const double by_chance = left_by_chance(found, shape);
   const double common = common_error(found);
-  return common > spacing * std::max(1.0, kRounding * by_chance) && common > kRounding * by_chance * found.relative();
+  return common > spacing * std::max(1.0, kStepsOfSpacing * by_chance) &&
+         common > kStepsOfSpacing * by_chance * found.relative();
 }
 
 // Most of the error is one factor of all elements, which rounding does not give so many of.
 bool is_factor_alone(const TensorDifference& found, const JoinLimits& limits) {
-  constexpr double kSpacings = 8, kApart = 8;
+  constexpr double kSpacingsOff = 8, kApart = 8;
   constexpr std::uint64_t kFewest = 64;
   const PairSums& sums = found.sums;
   if (sums.finite_pairs < kFewest || sums.golden_squares <= 0) return false;
   const double factor = sums.products / sums.golden_squares;
   const double rest = std::sqrt(std::max(0.0, sums.squares - factor * sums.products) / sums.golden_squares);
-  return std::abs(factor - 1) > kSpacings * spacing_of(found, limits) && std::abs(factor - 1) > kApart * rest;
+  return std::abs(factor - 1) > kSpacingsOff * spacing_of(found, limits) && std::abs(factor - 1) > kApart * rest;
 }
 
 double Joiner::factor_of(const TensorBlock& whole) const {
