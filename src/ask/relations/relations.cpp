@@ -317,7 +317,7 @@ class Builder {
     if (!culprit.what.empty()) {
       text = culprit.what;
     } else if (!culprit.group.empty()) {
-      text = "its result corresponds to nothing in the golden dump, nor do those of " + others_of(culprit.group);
+      text = "its result corresponds to nothing in the golden dump" + others_of(culprit);
     }
     if (!culprit.golden) return text;
     const PoolTensor& golden = golden_.tensors[*culprit.golden];
@@ -338,12 +338,16 @@ class Builder {
     return fmt::format("{} {}", op.op_type, place_text(op));
   }
 
-  std::string others_of(const std::vector<std::uint32_t>& group) const {
-    std::string text = group.size() == 2 ? "another operator that may be meant: "
-                                         : fmt::format("{} other operators that may be meant: ", group.size() - 1);
+  std::string others_of(const Culprit& culprit) const {
+    std::vector<std::uint32_t> others = culprit.group;
+    std::erase(others, culprit.op);
+    if (others.empty()) return "";
+    const std::string count =
+        others.size() == 1 ? "another operator" : fmt::format("{} other operators", others.size());
+    std::string text = ", nor do those of " + count + " that may be meant: ";
     constexpr std::size_t kMost = 12;
-    const std::size_t first = group.size() > kMost ? group.size() - kMost : 0;
-    for (std::size_t i = first; i < group.size(); ++i) text += (i > first ? ", " : "") + named(group[i]);
+    const std::size_t first = others.size() > kMost ? others.size() - kMost : 0;
+    for (std::size_t i = first; i < others.size(); ++i) text += (i > first ? ", " : "") + named(others[i]);
     return text;
   }
 
