@@ -10,7 +10,6 @@
 #include "ask/relations/bypasses.h"
 #include "ask/relations/complements.h"
 #include "ask/relations/data_apart.h"
-#include "ask/relations/excused_ops.h"
 #include "ask/relations/gru_apart.h"
 #include "ask/relations/left_out_numbers.h"
 #include "ask/relations/loss_apart.h"
@@ -19,10 +18,10 @@
 #include "ask/relations/order_of_parts.h"
 #include "ask/relations/padding_apart.h"
 #include "ask/relations/reductions_apart.h"
+#include "ask/relations/region_facts.h"
 #include "ask/relations/regions.h"
 #include "ask/relations/repeated_lines.h"
 #include "ask/relations/repeats_apart.h"
-#include "ask/relations/roots_of_weights.h"
 #include "ask/relations/rows_apart.h"
 #include "ask/relations/search.h"
 #include "ask/relations/sign_apart.h"
@@ -49,16 +48,10 @@ class Finder {
       : target_(target),
         golden_(golden),
         judgement_(judgement),
-        own_layout_(target, golden, judgement),
-        region_(without_excused(target, golden, judgement, own_layout_)),
-        roots_(roots_of(target, judgement.is_weight)),
-        golden_roots_(roots_of(golden, {})),
-        data_(target, golden, judgement, {region_, roots_, golden_roots_, own_layout_}),
-        has_values_(target.has_values() && golden.has_values()),
-        from_data_(found_from(target, [&](std::uint32_t input) { return target.tensors[input].print.count > 1; })),
-        from_batch_(found_from(target, [&](std::uint32_t input) { return judgement.is_weight[input] == 0; })) {
-    gather_free();
-  }
+        facts_(target, golden, judgement),
+        region_(facts_.region()),
+        data_(target, golden, judgement, {region_, facts_.roots(), facts_.golden_roots(), facts_.own_layout()}),
+        has_values_(target.has_values() && golden.has_values()) {}
 
   Culprit find() const {
     Culprit culprit = has_values_ ? first_by_values() : first_to_show();
@@ -96,8 +89,8 @@ class Finder {
     if (const std::uint32_t flat = first_flat(target_, judgement_, culprit.op); flat != kNoOp)
       culprit = {.op = flat, .what = "gives one number everywhere of a golden tensor, and no golden operator does"};
     if (culprit.group.size() == 1) culprit.group.clear();
-    culprit.uncertain =
-        has_group || !culprit.group.empty() || !culprit.golden || reads_parts(culprit.op) || is_far_from(culprit);
+    culprit.uncertain = has_group || !culprit.group.empty() || !culprit.golden || facts_.reads_parts(culprit.op) ||
+                        is_far_from(culprit);
     return culprit;
   }
 
@@ -107,38 +100,6 @@ class Finder {
     constexpr double kFar = 1.3;  // tensors of one size that have nothing in common: 1.4
     if (!has_values_ || !culprit.what.empty() || !culprit.like || !culprit.golden) return false;
     return difference_from(target_, *culprit.like, golden_, *culprit.golden).relative() > kFar;
-  }
-
-  // Of golden tensors: perhaps not those that it should read.
-  bool reads_parts(std::uint32_t op) const {
-    return std::ranges::any_of(target_.ops[op].inputs, [&](std::uint32_t input) {
-      const RelationKind kind = judgement_.relations[input].kind;
-      const bool is_whole =
-          kind == RelationKind::same || kind == RelationKind::permuted || kind == RelationKind::constant;
-      return roots_[input] == kNoOp && !is_plain(input) && !is_whole;
-    });
-  }
-
-  bool is_good(std::uint32_t tensor) const { return !is_bad(judgement_.standings[tensor]); }
-  bool is_plain(std::uint32_t tensor) const { return !target_.tensors[tensor].has_fractions(); }
-
-  // A part of a sum, or its negative, which has no counterpart although nothing is wrong.
-  bool is_excused(std::uint32_t op) const { return op != kNoOp && judgement_.target.has[op] && !region_.has[op]; }
-
-  // Golden tensors of the region that correspond to nothing: what the target should have made.
-  void gather_free() {
-    const auto add = [&](std::uint32_t tensor) {
-      if (!judgement_.met[tensor]) free_[golden_.tensors[tensor].print.count].push_back(tensor);
-    };
-    for (const std::uint32_t op : judgement_.golden.ops) std::ranges::for_each(golden_.ops[op].outputs, add);
-    for (std::uint32_t i = 0; i < golden_.tensors.size(); ++i) {
-      if (golden_.tensors[i].computed != nullptr && judgement_.golden.has[golden_.tensors[i].op]) add(i);
-    }
-    for (const std::uint32_t op : judgement_.golden.ops) {
-      for (const std::uint32_t input : golden_.ops[op].inputs) {
-        if (golden_.tensors[input].op == kNoOp) add(input);
-      }
-    }
   }
 
   std::optional<Culprit> lacks_addition(const Culprit& culprit) const {
@@ -161,12 +122,12 @@ class Finder {
     for (const std::uint32_t op : region_.ops) {
       if (++looks > kMostLooks) return std::nullopt;
       for (const std::uint32_t output : target_.ops[op].outputs) {
-        if (roots_[output] != kNoOp) continue;  // a view of a weight
+        if (facts_.roots()[output] != kNoOp) continue;  // a view of a weight
         if (judgement_.standings[output] == Standing::beyond) {
           return Culprit{.op = op, .golden = judgement_.relations[output].golden(), .like = output};
         }
         if (judgement_.standings[output] != Standing::alone) continue;
-        const std::optional<std::uint32_t> other = like(op, output);
+        const std::optional<std::uint32_t> other = facts_.like(op, output);
         if (other && may_be_meant(op, output, *other)) {
           return Culprit{.op = op, .golden = other, .like = output};
         }
@@ -179,35 +140,28 @@ class Finder {
   // are made of numbers in many ways, unless they are near.
   bool may_be_meant(std::uint32_t op, std::uint32_t output, std::uint32_t other) const {
     const std::uint32_t maker = golden_.tensors[other].op;
-    if (moves_or_casts(target_.op(op).kind) && from_data_[op] != 0) {
+    if (moves_or_casts(target_.op(op).kind) && facts_.is_of_data(op)) {
       const bool reads_good = std::ranges::all_of(target_.ops[op].inputs, [&](std::uint32_t input) {
-        return is_plain(input) || (is_good(input) && judgement_.relations[input]);
+        return facts_.is_plain(input) || (facts_.is_good(input) && judgement_.relations[input]);
       });
       const bool moves_too = maker != kNoOp && moves_or_casts(golden_.op(maker).kind);
       return !reads_good || moves_too;
     }
     constexpr double kFar = 4;
-    return from_data_[op] != 0 || difference_from(target_, output, golden_, other).relative() < kFar;
+    return facts_.is_of_data(op) || difference_from(target_, output, golden_, other).relative() < kFar;
   }
 
   // Where nothing is like a golden tensor: the first operator that computes something of what corresponds.
   std::uint32_t first_of_known() const {
     for (const std::uint32_t op : region_.ops) {
-      const bool gives_fractions = !target_.ops[op].outputs.empty() && !is_plain(target_.ops[op].outputs.front());
-      const bool computes = gives_fractions && from_data_[op] != 0 && !moves_or_casts(target_.op(op).kind);
-      if (computes && std::ranges::all_of(target_.ops[op].inputs, [&](std::uint32_t input) { return is_known(input); }))
+      const bool gives_fractions =
+          !target_.ops[op].outputs.empty() && !facts_.is_plain(target_.ops[op].outputs.front());
+      const bool computes = gives_fractions && facts_.is_of_data(op) && !moves_or_casts(target_.op(op).kind);
+      if (computes &&
+          std::ranges::all_of(target_.ops[op].inputs, [&](std::uint32_t input) { return facts_.is_known(input); }))
         return op;
     }
     return region_.ops.front();
-  }
-
-  // It corresponds, or was chosen or moved from what does.
-  bool is_known(std::uint32_t tensor) const {
-    if (is_plain(tensor) || is_good(tensor)) return true;
-    const std::uint32_t maker = target_.tensors[tensor].op;
-    if (is_excused(maker)) return true;
-    if (maker == kNoOp || !moves_or_casts(target_.op(maker).kind)) return false;
-    return std::ranges::all_of(target_.ops[maker].inputs, [&](std::uint32_t input) { return is_known(input); });
   }
 
   // By statistics: the first operator that computes numbers of what corresponds.
@@ -215,10 +169,10 @@ class Finder {
     if (std::optional<Culprit> beyond = first_like()) return *beyond;
     std::uint32_t beside = kNoOp, any = kNoOp;
     for (const std::uint32_t op : region_.ops) {
-      if (!shows(op)) continue;
-      const bool is_beside = golden_computes_such(op);
-      const bool may_show = is_beside || from_batch_[op] != 0;
-      if (!is_inside(op) && reads_known(op) && may_show) return {.op = op};
+      if (!facts_.shows(op)) continue;
+      const bool is_beside = facts_.golden_computes_such(op);
+      const bool may_show = is_beside || facts_.is_of_batch(op);
+      if (!facts_.is_inside(op) && facts_.reads_known(op) && may_show) return {.op = op};
       if (is_beside && beside == kNoOp) beside = op;
       if (any == kNoOp) any = op;
     }
@@ -229,14 +183,13 @@ class Finder {
   // Whole numbers are often made in another way: the first operator that follows from them and has nearly the numbers
   // of a golden tensor.
   std::optional<Culprit> like_by_numbers(std::uint32_t first) const {
-    if (!is_of_numbers(target_.ops[first].outputs.empty() ? kNoOp : target_.ops[first].outputs.front()))
+    if (!facts_.is_of_numbers(target_.ops[first].outputs.empty() ? kNoOp : target_.ops[first].outputs.front()))
       return std::nullopt;
     for (const std::uint32_t op : region_.ops) {
       if (op < first) continue;
       for (const std::uint32_t output : target_.ops[op].outputs) {
-        const auto candidates = free_.find(target_.tensors[output].print.count);
-        if (is_plain(output) || candidates == free_.end()) continue;
-        for (const std::uint32_t other : candidates->second) {
+        if (facts_.is_plain(output)) continue;
+        for (const std::uint32_t other : facts_.missed_of_size(target_.tensors[output].print.count)) {
           if (has_nearly(target_.tensors[output].print, golden_.tensors[other].print)) {
             return Culprit{.op = op, .golden = other, .like = output};
           }
@@ -277,7 +230,7 @@ class Finder {
   // by kind and size. What lies between may be meant, too.
   std::uint32_t next_like(std::uint32_t op) const {
     constexpr int kMostSteps = 6;
-    for (int step = 0; step < kMostSteps && !has_values_ && !golden_computes_such(op); ++step) {
+    for (int step = 0; step < kMostSteps && !has_values_ && !facts_.golden_computes_such(op); ++step) {
       if (target_.ops[op].outputs.empty()) return op;
       const std::vector<std::uint32_t>& readers = target_.tensors[target_.ops[op].outputs[0]].readers;
       const auto next = std::ranges::find_if(readers, [&](std::uint32_t reader) { return region_.has[reader] != 0; });
@@ -328,150 +281,6 @@ class Finder {
     return near;
   }
 
-  bool reads_known(std::uint32_t op) const {
-    return std::ranges::all_of(target_.ops[op].inputs, [&](std::uint32_t input) {
-      const bool has_numbers = target_.tensors[input].print.count > 0;
-      return is_plain(input) || (is_good(input) && has_numbers) || is_soft(input) ||
-             is_excused(target_.tensors[input].op);
-    });
-  }
-
-  // Scores of attention, which the golden run computes inside of an operator, or a mask: they may be right.
-  bool is_inside(std::uint32_t op) const {
-    const std::vector<std::uint32_t>& inputs = target_.ops[op].inputs;
-    if (!inputs.empty() && std::ranges::all_of(inputs, [&](std::uint32_t input) { return is_of_numbers(input); }))
-      return true;
-    return target_.op(op).kind == OpKind::contraction && !reads_weight(op) && !golden_computes_such(op);
-  }
-
-  // Whole numbers, also as another type.
-  bool is_of_numbers(std::uint32_t tensor) const {
-    if (tensor == kNoOp) return false;
-    const std::uint32_t maker = target_.tensors[tensor].op;
-    if (is_plain(tensor)) return true;
-    if (maker == kNoOp || !moves_or_casts(target_.op(maker).kind) || target_.ops[maker].inputs.empty()) return false;
-    return is_of_numbers(target_.ops[maker].inputs.front());
-  }
-
-  bool reads_weight(std::uint32_t op) const {
-    return std::ranges::any_of(target_.ops[op].inputs, [&](std::uint32_t input) { return roots_[input] != kNoOp; });
-  }
-
-  // Also one that only this side has, such as a pad.
-  bool shows_alone(std::uint32_t op) const {
-    if (is_inside(op) || target_.ops[op].outputs.empty()) return false;
-    const std::vector<std::uint32_t>& inputs = target_.ops[op].inputs;
-    const std::uint32_t output = target_.ops[op].outputs.front();
-    const bool is_larger = inputs.size() == 1 && roots_[output] == kNoOp &&
-                           target_.tensors[output].print.count > target_.tensors[inputs[0]].print.count;
-    return shows(op) || (is_larger && !target_.tensors[output].print.is_constant());
-  }
-
-  // One that chooses elements, or makes indices or constants, has other numbers although nothing is wrong.
-  bool shows(std::uint32_t op) const {
-    const std::vector<std::uint32_t>& outputs = target_.ops[op].outputs;
-    const auto is_no_number = [&](std::uint32_t output) {
-      const TensorPrint& print = target_.tensors[output].print;
-      return roots_[output] != kNoOp || print.count == 0 || (print.is_constant() && print.count > 1) ||
-             (is_plain(output) && !golden_makes_such(output));
-    };
-    if (chooses_other_rows(op)) return true;
-    if (std::ranges::all_of(outputs, is_no_number)) return false;
-    return !moves_or_casts(target_.op(op).kind) || golden_chooses_such(outputs.front());
-  }
-
-  // Of a weight, of which a golden operator chooses as many elements, and others. Of several, as of experts, some may be
-  // right.
-  bool chooses_other_rows(std::uint32_t op) const {
-    const std::vector<std::uint32_t>&inputs = target_.ops[op].inputs, &outputs = target_.ops[op].outputs;
-    if (!moves_or_casts(target_.op(op).kind) || !chooses(target_, op) || inputs.empty() || outputs.empty())
-      return false;
-    const std::uint32_t root = roots_[outputs[0]];
-    if (root == kNoOp || is_good(outputs[0]) || !is_surely_golden(judgement_, root)) return false;
-    const std::uint64_t count = target_.tensors[outputs[0]].print.count;
-    const auto is_another = [&](const PoolOp& other) {
-      return &other != &target_.ops[op] && !other.outputs.empty() && roots_[other.outputs[0]] == root &&
-             target_.tensors[other.outputs[0]].print.count == count;
-    };
-    if (std::ranges::any_of(target_.ops, is_another)) return false;
-    const auto is_of_root = [&](std::uint32_t other) {
-      const std::uint32_t maker = golden_.tensors[other].op;
-      if (maker == kNoOp) return false;
-      const std::vector<std::uint32_t>& read = golden_.ops[maker].inputs;
-      const std::uint32_t wanted = judgement_.relations[root].golden();
-      return std::ranges::any_of(read, [&](std::uint32_t input) { return golden_roots_[input] == wanted; });
-    };
-    const auto candidates = free_.find(count);
-    return candidates != free_.end() && std::ranges::any_of(candidates->second, is_of_root);
-  }
-
-  // Elements that were chosen of what corresponds: statistics do not show which.
-  bool is_soft(std::uint32_t tensor) const {
-    const std::uint32_t maker = target_.tensors[tensor].op;
-    if (has_values_ || maker == kNoOp || !moves_or_casts(target_.op(maker).kind)) return false;
-    if (golden_chooses_such(tensor)) return false;
-    return std::ranges::all_of(target_.ops[maker].inputs, [&](std::uint32_t input) {
-      return is_plain(input) || is_good(input) || is_soft(input);
-    });
-  }
-
-  // A golden operator of the same kind has a result of the same size, and not this one.
-  bool golden_computes_such(std::uint32_t op) const {
-    if (moves_or_casts(target_.op(op).kind)) return true;  // `shows` it
-    return std::ranges::any_of(target_.ops[op].outputs, [&](std::uint32_t output) {
-      const auto candidates = free_.find(target_.tensors[output].print.count);
-      if (candidates == free_.end()) return false;
-      return std::ranges::any_of(candidates->second, [&](std::uint32_t other) {
-        const std::uint32_t maker = golden_.tensors[other].op;
-        return maker != kNoOp && (golden_.op(maker).kind == target_.op(op).kind ||
-                                  OpFamilies::same(*golden_.op(maker).family, *target_.op(op).family));
-      });
-    });
-  }
-
-  // A golden operator that chooses elements, too, gives as many, and not these.
-  bool golden_chooses_such(std::uint32_t tensor) const {
-    const auto candidates = free_.find(target_.tensors[tensor].print.count);
-    if (candidates == free_.end()) return false;
-    const OpFamilies::Family& family = *target_.op(target_.tensors[tensor].op).family;
-    return std::ranges::any_of(candidates->second, [&](std::uint32_t other) {
-      const std::uint32_t maker = golden_.tensors[other].op;
-      return maker != kNoOp && OpFamilies::same(*golden_.op(maker).family, family);
-    });
-  }
-
-  std::optional<std::uint32_t> like(std::uint32_t op, std::uint32_t output) const {
-    const std::uint64_t count = target_.tensors[output].print.count;
-    const auto candidates = free_.find(count);
-    if (count < 4 || candidates == free_.end()) return std::nullopt;
-    if (is_opposite_of_any(target_, output, golden_)) return std::nullopt;
-    // Few elements are alike by chance.
-    double most = count < 16 ? 0.9 : count < 64 ? 0.7 : 0.5;
-    std::optional<std::uint32_t> best;
-    constexpr std::size_t kMostCandidates = 24;
-    for (std::size_t i = 0; i < std::min(candidates->second.size(), kMostCandidates); ++i) {
-      const std::uint32_t other = candidates->second[i];
-      if (is_plain(output) == golden_.tensors[other].has_fractions() && golden_.tensors[other].computed == nullptr) {
-        continue;
-      }
-      // Distances are not like the masks that follow from them.
-      if (is_flag(target_.tensors[output]) != is_flag(golden_.tensors[other]) && is_plain(output)) continue;
-      const double likeness = likeness_of(target_, output, golden_, other) + bonus(op, other);
-      if (likeness <= most) continue;
-      most = likeness;
-      best = other;
-    }
-    // Whole numbers are like sums inside of an operator by chance.
-    if (best && is_plain(output) && !golden_.tensors[*best].print.whole_numbers) return std::nullopt;
-    return best;
-  }
-
-  double bonus(std::uint32_t op, std::uint32_t other) const {
-    const std::uint32_t maker = golden_.tensors[other].op;
-    if (maker == kNoOp) return 0;
-    return OpFamilies::same(*target_.op(op).family, *golden_.op(maker).family) ? 0.1 : 0;
-  }
-
   // Of a group: the first operator, unless the golden side computes at once what the group does step by step.
   std::uint32_t first_of(const Culprit& culprit) const {
     if (culprit.golden) {
@@ -482,62 +291,33 @@ class Finder {
       const bool is_at_once = !has_values_ || std::ranges::count_if(theirs, computes) <= 1;
       if (is_at_once && 2 * theirs.size() < culprit.group.size() && other.computed == nullptr) return culprit.op;
     }
-    const auto is_of_data = [&](std::uint32_t op) { return from_data_[op] != 0 || (has_values_ && is_like_any(op)); };
+    const auto is_of_data = [&](std::uint32_t op) {
+      return facts_.is_of_data(op) || (has_values_ && facts_.is_like_any(op));
+    };
     const bool has_data = std::ranges::any_of(culprit.group, is_of_data);
     std::uint32_t placed = kNoOp;
     for (const std::uint32_t op : culprit.group) {
       if (!has_values_) {
-        if (shows_alone(op) && reads_known(op)) return op;
+        if (facts_.shows_alone(op) && facts_.reads_known(op)) return op;
         continue;
       }
       // Masks and distances are made of numbers in many ways, unless the golden run has nearly the same.
       if (has_data && !is_of_data(op)) continue;
       const std::vector<std::uint32_t>&inputs = target_.ops[op].inputs, &outputs = target_.ops[op].outputs;
       // Indices and masks are often made in another way.
-      const bool makes_indices = std::ranges::all_of(outputs, [&](std::uint32_t output) { return is_plain(output); });
-      if (inputs.empty() || (makes_indices && !golden_makes_such(outputs.front()))) continue;
+      const bool makes_indices =
+          std::ranges::all_of(outputs, [&](std::uint32_t output) { return facts_.is_plain(output); });
+      if (inputs.empty() || (makes_indices && !facts_.golden_makes_such(outputs.front()))) continue;
       const auto is_known = [&](std::uint32_t input) {
         const std::uint32_t maker = target_.tensors[input].op;
-        return is_plain(input) || is_good(input) || is_excused(maker) || (maker != kNoOp && !is_of_data(maker));
+        return facts_.is_plain(input) || facts_.is_good(input) || facts_.is_excused(maker) ||
+               (maker != kNoOp && !is_of_data(maker));
       };
       if (!std::ranges::all_of(inputs, is_known)) continue;
-      if (!places_in_own_layout(op)) return op;
+      if (!facts_.places_in_own_layout(op)) return op;
       if (placed == kNoOp) placed = op;
     }
     return placed != kNoOp ? placed : culprit.op;
-  }
-
-  // Numbers that are right are put among others in a way that the golden run does not need: behind it, something computes.
-  bool places_in_own_layout(std::uint32_t op) const {
-    return target_.is_type(op, "scatter") && own_layout_.is_own(target_.ops[op].outputs.front());
-  }
-
-  bool is_like_any(std::uint32_t op) const {
-    return std::ranges::any_of(target_.ops[op].outputs,
-                               [&](std::uint32_t output) { return like(op, output).has_value(); });
-  }
-
-  // By operator: its results depend on such a tensor from outside.
-  static std::vector<char> found_from(const Pool& pool, const auto& is_source) {
-    std::vector<char> from(pool.ops.size());
-    for (std::uint32_t op = 0; op < pool.ops.size(); ++op) {
-      from[op] = std::ranges::any_of(pool.ops[op].inputs, [&](std::uint32_t input) {
-        const std::uint32_t maker = pool.tensors[input].op;
-        return maker != kNoOp ? from[maker] != 0 : is_source(input);
-      });
-    }
-    return from;
-  }
-
-  // An operator of the golden region of the same type gives as many integers.
-  bool golden_makes_such(std::uint32_t tensor) const {
-    const std::string_view type = target_.catalog_op(target_.tensors[tensor].op).op_type;
-    return std::ranges::any_of(judgement_.golden.ops, [&](std::uint32_t op) {
-      if (golden_.catalog_op(op).op_type != type) return false;
-      return std::ranges::any_of(golden_.ops[op].outputs, [&](std::uint32_t output) {
-        return !judgement_.met[output] && golden_.tensors[output].print.count == target_.tensors[tensor].print.count;
-      });
-    });
   }
 
   // The operator of the forward pass whose gradient `op` computes; kNoOp: none, or its results are good.
@@ -559,7 +339,7 @@ class Finder {
 
   // It differs, and nothing but the backward pass reads it.
   bool is_bad_loss(std::uint32_t tensor) const {
-    return !is_good(tensor) && std::ranges::all_of(target_.tensors[tensor].readers, [&](std::uint32_t reader) {
+    return !facts_.is_good(tensor) && std::ranges::all_of(target_.tensors[tensor].readers, [&](std::uint32_t reader) {
       return phase_of(target_.catalog_op(reader)) != Phase::forward;
     });
   }
@@ -567,14 +347,10 @@ class Finder {
   const Pool& target_;
   const Pool& golden_;
   const RelationJudgement& judgement_;
-  const OwnLayout own_layout_;
-  const Region region_;  // of the target
-  const std::vector<std::uint32_t> roots_, golden_roots_;
+  const RegionFacts facts_;
+  const Region& region_;  // of the target
   const DataApart data_;
   const bool has_values_;
-  // By operator of the target: it depends on what the program reads, with weights or without. Masks and distances do not.
-  const std::vector<char> from_data_, from_batch_;
-  std::map<std::uint64_t, std::vector<std::uint32_t>> free_;  // by number of elements, in order
 };
 
 }  // namespace
