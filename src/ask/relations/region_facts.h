@@ -1,4 +1,4 @@
-// What is known of the operators and tensors of the region where two implementations differ: which of them may be right,
+// Questions about the operators and tensors of the region where two implementations differ: some of them may be right,
 // although nothing golden corresponds to them.
 #pragma once
 
