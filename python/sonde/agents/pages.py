@@ -15,6 +15,7 @@ from ..errors import Error
 
 _KEPT_VALUES = 1_000_000  # of answers with handles: some 100 MB
 _SHORT_LIST = 16  # of numbers or names, as a shape: it is shown whole
+_SHORT_TEXT = 100  # characters of a name; a list of sentences is cut as rows are
 # Characters of a text that are shown, and levels of objects below the top: the first with which the answer fits.
 _LEVELS = ((2000, 99), (400, 99), (100, 99), (100, 2), (100, 1))
 _SMALLEST_ROW = 2  # characters
@@ -125,7 +126,7 @@ class _Cut:
         return {name: self._of(one, depth + 1) for name, one in shown}
 
     def _list(self, values: list[Any], depth: int) -> list[Any]:
-        is_plain = not any(isinstance(one, (dict, list)) for one in values[:_SHORT_LIST])
+        is_plain = all(map(_is_short, values[:_SHORT_LIST]))
         rows = max(self.rows, _SHORT_LIST if is_plain else 0)
         shown = [self._of(one, depth + 1) for one in values[:rows]]
         return shown if len(values) <= rows else [*shown, self._rest_of(values, rows)]
@@ -135,6 +136,11 @@ class _Cut:
         whole, skipped = (values.whole, values.begin) if isinstance(values, _End) else (values, 0)
         self.rest[handle] = (whole, skipped + begin)
         return {"more": len(values) - begin, "handle": handle}
+
+
+def _is_short(value: Any) -> bool:
+    """Whether it is a number or a name."""
+    return len(value) <= _SHORT_TEXT if isinstance(value, str) else not isinstance(value, (dict, list))
 
 
 def _text(document: Any) -> str:
