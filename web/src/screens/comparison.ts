@@ -49,6 +49,19 @@ export function overRounding(pair: Pair): number | null {
 
 export const errorOf = (pair: Pair): Num => pair.outputs.reduce<Num>((most, output) => (most === undefined || toNumber(output.relative_error) > toNumber(most) ? output.relative_error : most), undefined);
 
+export interface Place {
+  rank: string;
+  graph: number;
+  step: number;
+}
+
+// Of two implementations a golden operator may have run in another step than the target's that is made of it.
+export function goldenPlaceOf({ relations }: Comparison, at: Place, target: string | undefined): Place {
+  const found = relations?.find((one) => one.op_name === target && one.step === at.step && one.graph === at.graph && String(one.rank) === at.rank && one.golden_tensors.length > 0);
+  const [first] = found?.golden_tensors ?? [];
+  return first ? { rank: String(first.rank), graph: first.graph, step: first.step } : at;
+}
+
 // Elements that are NaN or infinite on one side alone: no number of an error counts them.
 export const apartOf = (pair: Pair): number => pair.outputs.reduce((sum, output) => sum + (output.different_non_finite ?? 0), 0);
 

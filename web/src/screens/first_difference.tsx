@@ -9,7 +9,7 @@ import { OpLink, shortScope, splitName } from "../parts/op_name.tsx";
 import { Card, lineOf, Problem, Tags } from "../parts/ui.tsx";
 import { forget, formatSlot, hasOp, linkTo, type Patch, report, status, useJson } from "../state.ts";
 import { words } from "../words.ts";
-import { type Comparison, type Difference, firstOf, type Pair, useLastJob, verdictWord } from "./comparison.ts";
+import { type Comparison, type Difference, firstOf, goldenPlaceOf, type Pair, type Place, useLastJob, verdictWord } from "./comparison.ts";
 
 export const isPair = (): boolean => (status.value?.dumps.length ?? 0) > 1;
 
@@ -88,6 +88,8 @@ export function DifferenceCard({ of, children }: { of: Comparison; children?: pr
   const [why = "", ...more] = clausesOf(first);
   // A fact of the sentence is not repeated.
   const evidence = first.evidence.filter((line) => !first.text.includes(line.slice(line.indexOf(": ") + 2)));
+  const there = goldenPlaceOf(of, { rank: String(first.rank), graph: first.graph, step: first.step }, first.op_name);
+  const golden = { ...placeOf(first), r: there.rank, g: there.graph, s: there.step, d: 1 };
   const said = words.compare.said(first.kind, first.op_type);
   const pair = of.ops[firstOf(of) ?? -1];
   return (
@@ -105,12 +107,12 @@ export function DifferenceCard({ of, children }: { of: Comparison; children?: pr
           <Where of={first} />
           <p class="buttons">
             <a class="button primary" href={linkTo("op", { ...placeOf(first), t: slotOf(first) })}>{words.overview.showOp}</a>
-            {!first.in_golden && pair?.golden[0] && hasOp(pair.golden[0], { ...placeOf(first), d: 1 }) && <a class="button" href={linkTo("op", { ...placeOf(first), op: pair.golden[0], d: 1 })}>{words.compare.showGolden}</a>}
+            {!first.in_golden && pair?.golden[0] && hasOp(pair.golden[0], golden) && <a class="button" href={linkTo("op", { ...golden, op: pair.golden[0] })}>{words.compare.showGolden}</a>}
             <a class="button" href={linkTo("compare", { ...placeOf(first), view: "graphs" })}>{words.compare.graphs}</a>
             {children}
           </p>
         </div>
-        <Sides of={first} pair={pair} />
+        <Sides of={first} pair={pair} there={there} />
       </div>
       <Facts of={of} />
       <NextCommands of={of.next_commands} />
@@ -145,15 +147,17 @@ function Where({ of }: { of: Difference }) {
 }
 
 // The lines of both programs; a side that the dump or the report has no text of is left out.
-function Sides({ of, pair }: { of: Difference; pair: Pair | undefined }) {
+function Sides({ of, pair, there }: { of: Difference; pair: Pair | undefined; there: Place }) {
   const at = { rank: of.rank, graph: of.graph, step: of.step };
   const other = useJson<Overview>(pair && !report.value ? "overview" : null, { dump: 1 });
-  const isThere = report.value !== null || other.value?.steps.some((one) => one.rank === String(of.rank) && one.graph === of.graph && one.step === of.step);
+  const isThere = report.value !== null || other.value?.steps.some((one) => one.rank === there.rank && one.graph === there.graph && one.step === there.step);
   const target = useJson<Op>(pair?.target[0] ? "op" : null, { ...at, name: pair?.target[0] });
-  const golden = useJson<Op>(pair?.golden[0] && isThere ? "op" : null, { ...at, dump: 1, name: pair?.golden[0] });
-  const side = (name: string, op: Op | undefined): preact.ComponentChildren =>
+  const golden = useJson<Op>(pair?.golden[0] && isThere ? "op" : null, { ...there, dump: 1, name: pair?.golden[0] });
+  const side = (name: string, op: Pick<Op, "code"> | undefined): preact.ComponentChildren =>
     op && op.code.lines.length > 0 && <><p class="eyebrow">{name} <span class="where">{lineOf(op.code.source_file, op.code.source_line)}</span></p><CodeLines lines={op.code.lines} marked={op.code.source_line} /></>;
-  return <div>{side(words.compare.sides.target, target.value)}{side(words.compare.sides.golden, golden.value)}</div>;
+  const isMissing = golden.error || (other.value && !isThere);
+  const ownGolden = golden.value ?? (isMissing && of.golden_code ? { code: of.golden_code } : undefined);
+  return <div>{side(words.compare.sides.target, target.value)}{side(words.compare.sides.golden, ownGolden)}</div>;
 }
 
 const DifferenceLink = ({ of }: { of: Difference }) => <OpLink name={of.op_name} patch={{ s: of.step, g: of.graph, r: of.rank, d: of.in_golden ? 1 : 0 }} scope={false} />;

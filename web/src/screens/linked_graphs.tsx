@@ -1,5 +1,6 @@
 // The graphs of two runs side by side: an operator that is chosen in one is chosen with its counterpart in the other.
 import { useMemo } from "preact/hooks";
+import type { Overview } from "../api.ts";
 import { Cameras, GraphCanvas } from "../graph/canvas.tsx";
 import { lookOf } from "../graph/looks.ts";
 import { type GraphModel, heatShades, type Item, opKey, shadesOf } from "../graph/model.ts";
@@ -7,9 +8,9 @@ import { type GraphData, readGraph, useLayout } from "../graph/use_layout.ts";
 import { formatNumber } from "../numbers.ts";
 import { OpLink, splitName } from "../parts/op_name.tsx";
 import { Card, Empty, Select } from "../parts/ui.tsx";
-import { change, dump, graph, keyOf, params, rank, step, useData } from "../state.ts";
+import { change, dump, graph, keyOf, params, rank, report, step, useData, useJson } from "../state.ts";
 import { words } from "../words.ts";
-import { type Comparison, errorOf, overRounding, type Pair, verdictWord } from "./comparison.ts";
+import { type Comparison, errorOf, goldenPlaceOf, overRounding, type Pair, type Place, verdictWord } from "./comparison.ts";
 import { ColourScale, logOver, relationShade, verdictShade } from "./graph_colours.tsx";
 import { relationsByOp, relationWord } from "./relations.ts";
 
@@ -20,12 +21,6 @@ const COLOURINGS: readonly Colouring[] = ["verdict", "error", "relation"];
 const RELATION_LEGEND = ["none", "joined", "sum", "cut", "permuted", "same", "constant"] as const;
 const LEGEND = ["introduced", "propagated", "within_tolerance", "identical", "unmatched", "unknown"];
 
-interface Place {
-  rank: string;
-  graph: number;
-  step: number;
-}
-
 // The chosen step; without a choice that of the first difference.
 function placeOf(of: Comparison): Place {
   const first = of.findings[0];
@@ -35,6 +30,17 @@ function placeOf(of: Comparison): Place {
     graph: g === undefined && first ? first.graph : graph.value,
     step: s === undefined && first ? first.step : step.value,
   };
+}
+
+// A step that the golden dump has: that of the counterpart, the same one, or the last before it. Null: not known yet.
+function useGoldenPlace(of: Comparison, at: Place, target: string | undefined): Place | null {
+  const overview = useJson<Overview>(report.value ? null : "overview", { dump: 1 });
+  const there = overview.value?.steps;
+  const wanted = goldenPlaceOf(of, at, target);
+  if (!report.value && !overview.value && !overview.error) return null;
+  if (!there?.length || there.some((one) => one.rank === wanted.rank && one.graph === wanted.graph && one.step === wanted.step)) return wanted;
+  const [near = there[0]] = there.filter((one) => one.graph === wanted.graph && one.step <= wanted.step).slice(-1);
+  return near ? { rank: near.rank, graph: near.graph, step: near.step } : wanted;
 }
 
 export function LinkedGraphs({ of }: { of: Comparison }) {
@@ -56,6 +62,7 @@ export function LinkedGraphs({ of }: { of: Comparison }) {
   const pair = pairs[side].get(name);
   // What the first difference has no counterpart of changes something that the other side has.
   const instead = first && !first.in_golden && pair && !pair.golden.length && pairs.golden.has(first.golden) ? first.golden : "";
+  const golden = useGoldenPlace(of, at, side === "target" ? name : pair?.target[0]);
   const colouring: Colouring = params.value.colour === "error" ? "error" : params.value.colour === "relation" && of.relations ? "relation" : "verdict";
   const relations = useMemo(() => (colouring === "relation" ? relationsByOp(of, at) : null), [of, colouring, at.rank, at.graph, at.step]);
   return (
@@ -64,10 +71,10 @@ export function LinkedGraphs({ of }: { of: Comparison }) {
         <Select label={words.graph.colour} value={colouring} onChange={(by) => change({ colour: by === "verdict" ? undefined : by }, true)}
           choices={COLOURINGS.filter((name) => name !== "relation" || of.relations).map((value) => ({ value, label: words.graph.colours[value] }))} />
       )}>
-      <p class="linked-said" role="status">{name ? <Said name={name} side={side} pair={pair} /> : words.compare.choose(at.step)}</p>
+      <p class="linked-said" role="status">{name ? <Said name={name} side={side} pair={pair} golden={golden} /> : words.compare.choose(at.step)}</p>
       <div class="linked">
         {SIDES.map((own) => (
-          <Half key={own} twins={twins} side={own} at={at} pairs={pairs[own]} chosen={own === side ? name : (pair?.[own][0] ?? instead)} also={pair?.[own] ?? []} cameras={cameras} colouring={colouring} relations={relations?.[own] ?? null} />
+          <Half key={own} twins={twins} side={own} at={at} shown={own === "golden" ? golden : at} pairs={pairs[own]} chosen={own === side ? name : (pair?.[own][0] ?? instead)} also={pair?.[own] ?? []} cameras={cameras} colouring={colouring} relations={relations?.[own] ?? null} />
         ))}
       </div>
       {colouring !== "error" && (
@@ -85,7 +92,7 @@ const colour = (name: string): string => (name.startsWith("--") ? `var(${name})`
 const other = (side: Side): Side => (side === "target" ? "golden" : "target");
 
 // What the comparison says of the chosen operator.
-function Said({ name, side, pair }: { name: string; side: Side; pair: Pair | undefined }) {
+function Said({ name, side, pair, golden }: { name: string; side: Side; pair: Pair | undefined; golden: Place | null }) {
   const { own } = splitName(name);
   if (!pair) return <>{words.compare.notCompared(own, side)}</>;
   const there = pair[other(side)];
@@ -94,7 +101,7 @@ function Said({ name, side, pair }: { name: string; side: Side; pair: Pair | und
   return (
     <>
       {pair.target.map((entry) => <OpLink key={entry} name={entry} patch={{ d: 0 }} scope={false} />)} <span aria-hidden="true">↔</span>{" "}
-      {pair.golden.map((entry) => <span key={entry}><OpLink name={entry} patch={{ d: 1 }} scope={false} /> </span>)}
+      {pair.golden.map((entry) => <span key={entry}><OpLink name={entry} patch={{ d: 1, ...(golden ? { r: golden.rank, g: golden.graph, s: golden.step } : {}) }} scope={false} /> </span>)}
       <span class={`verdict-word ${pair.verdict}`}>{verdictWord(pair.verdict)}</span>
       <span class="soft">
         {errorOf(pair) !== undefined && <> · {words.compare.columns.error} {formatNumber(errorOf(pair), 3)}</>}
@@ -133,7 +140,8 @@ const namesIn = (item: Item): string[] => (item.op ? [item.op.name] : item.child
 interface HalfProps {
   twins: Twins;
   side: Side;
-  at: Place;
+  at: Place; // of the target's pairs
+  shown: Place | null; // of the graph; null: not known yet
   pairs: ReadonlyMap<string, Pair>;
   chosen: string;
   also: readonly string[];
@@ -143,8 +151,8 @@ interface HalfProps {
 }
 
 function Half(props: HalfProps) {
-  const query = { dump: props.side === "golden" ? 1 : undefined, rank: props.at.rank, graph: props.at.graph, step: props.at.step };
-  const data = useData(keyOf("graph", query), (from, signal) => readGraph(from, query, signal));
+  const query = { dump: props.side === "golden" ? 1 : undefined, ...props.shown };
+  const data = useData(props.shown && keyOf("graph", query), (from, signal) => readGraph(from, query, signal));
   return (
     <section class="linked-half" aria-label={words.compare.sides[props.side]}>
       <h3>{words.compare.sides[props.side]}</h3>
