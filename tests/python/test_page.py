@@ -310,6 +310,44 @@ def test_screens_of_the_newer_answers(once_per_run):
         browse("answers", SONDE_REPORT_RELATED=(place / "related.html").as_uri(), **pages)
 
 
+PARTS = """
+import sys
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(6, 8), nn.Linear(8, 4)
+    def forward(self, x):
+        return self.down(torch.tanh(self.up(x)))
+
+
+class OwnNet(Net):
+    bend = staticmethod(torch.tanh)
+    def forward(self, x):
+        return self.bend(x @ self.up.weight.T + self.up.bias) @ self.down.weight.T + self.down.bias
+
+
+torch.manual_seed(0)
+x, in_parts = torch.randn(6, 6), "parts" in sys.argv
+net = OwnNet() if in_parts else Net()
+with torch.no_grad():
+    for part in x.split(3) if in_parts else [x]:
+        net(part)
+        OwnNet.bend = staticmethod(torch.sigmoid)  # from the second step on
+""".lstrip()
+
+
+def in_parts(place):
+    """Two implementations, of which the target needs two steps for the golden one."""
+    (place / "parts.py").write_text(PARTS)
+    return record(place, "parts", "parts.py", "parts", saved_data="full"), record(
+        place, "whole", "parts.py", saved_data="full"
+    )
+
+
 @needs_chromium
 def test_every_screen_of_other_dumps(trees, tmp_path):
     shown = {
@@ -323,7 +361,8 @@ def test_every_screen_of_other_dumps(trees, tmp_path):
             for name, (path, first) in shown.items()
         }
         odd = stack.enter_context(serving(trees / "two", trees / "plain")).line
-        browse("trees", "linked", SONDE_PAGES=json.dumps(pages), SONDE_PAGE_ODD=odd)
+        parts = stack.enter_context(serving(*in_parts(tmp_path))).line
+        browse("trees", "linked", SONDE_PAGES=json.dumps(pages), SONDE_PAGE_ODD=odd, SONDE_PAGE_PARTS=parts)
 
 
 WIDE = """

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { go, pixels, settled, startBrowser, stopBrowser, text, withPage } from "./browser.mjs";
 
-const ODD = process.env.SONDE_PAGE_ODD;
+const { SONDE_PAGE_ODD: ODD, SONDE_PAGE_PARTS: PARTS } = process.env;
 const LINEAR = "Default/network-Linear/linear-op0";
 
 before(startBrowser);
@@ -50,5 +50,19 @@ test("zoom and pan of one graph move the other", async () => {
     await page.evaluate(() => { globalThis.seen = [...document.querySelectorAll(".linked canvas")].map((canvas) => canvas.toDataURL()); });
     await page.locator(".linked-half[aria-label=Target]").getByRole("button", { name: "Larger" }).click();
     await page.waitForFunction(() => [...document.querySelectorAll(".linked canvas")].every((canvas, i) => canvas.toDataURL() !== globalThis.seen[i]));
+  });
+});
+
+test("golden's graph is that of the step in which the counterpart ran, or of the last before it", async () => {
+  await withPage(PARTS, {}, async (page) => {
+    await page.waitForSelector(".first-difference.bad");
+    await go(page, "#/compare?view=graphs&g=1&s=1&op=Default/network-OwnNet/add-op0");
+    const golden = "Default/network-Net/up-Linear/linear-op0";
+    await page.waitForFunction((name) => document.querySelector(`.linked-half[aria-label=Golden] [data-chosen='${name}'] canvas[data-boxes]`), golden);
+    await page.locator(".linked-said .op-link", { hasText: "linear-op0" }).click();
+    await page.waitForFunction(() => document.querySelector("h1")?.textContent?.includes("linear-op0"));
+    assert.match(new URL(page.url()).hash, /[?&]s=0&/);
+    await go(page, "#/compare?view=graphs&g=1&s=1&d=0&op=Default/network-OwnNet/sigmoid-op0"); // it has no counterpart
+    await page.waitForFunction(() => document.querySelector(".linked-half[aria-label=Golden] canvas[data-boxes]"));
   });
 });
