@@ -1,10 +1,10 @@
-"""Two ranks of a training, as two processes without a launcher."""
+"""Two ranks of a training, as two processes without a launcher; the same program as one process."""
 
 import json
 import subprocess
 import textwrap
 
-from processes import Run, clean_environment, python, settings_of
+from processes import CLI, Run, clean_environment, python, run_in, settings_of
 
 # The beginning of a program that run_ranks() runs.
 DISTRIBUTED = """
@@ -46,3 +46,13 @@ def run_ranks(directory, source, **settings):
     out, error = ("".join(texts) for texts in zip(*printed, strict=True))
     status = max(abs(process.returncode) for process in processes)
     return Run(subprocess.CompletedProcess(source, status, out, error), dump)
+
+
+def run_one(directory, source, saved_data="full", program="alone.py"):
+    """The dump of the program as one process, which joins no group."""
+    (directory / program).write_text(textwrap.dedent(source).replace("dist.init_process_group", "# "))
+    dump = directory / "golden"
+    command = [CLI, "run", "--out", dump, "--saved-data", saved_data, "--", *python(fresh=False), program]
+    run = run_in(directory, dump, *command, WORLD_SIZE=1, RANK=0, MEET="")
+    assert run.status == 0, run.stderr
+    return dump

@@ -4,8 +4,7 @@ with the same on one process. The buffer has a number of elements that two ranks
 import textwrap
 
 import pytest
-from processes import CLI, python, run_in
-from ranks import DISTRIBUTED, run_ranks
+from ranks import DISTRIBUTED, run_one, run_ranks
 
 pytestmark = pytest.mark.cold
 
@@ -79,18 +78,9 @@ def program(fault, dtype, base):
     return FLAT.replace("FAULT", fault).replace("DTYPE", dtype).replace("BASE", base)
 
 
-def on_one_process(directory, source, saved_data):
-    (directory / "alone.py").write_text(textwrap.dedent(source).replace("dist.init_process_group", "# "))
-    golden = directory / "golden"
-    command = [CLI, "run", "--out", golden, "--saved-data", saved_data, "--", *python(fresh=False), "alone.py"]
-    whole = run_in(directory, golden, *command, WORLD_SIZE=1, RANK=0, MEET="")
-    assert whole.status == 0, whole.stderr
-    return golden
-
-
 @pytest.mark.parametrize(("saved_data", "dtype", "base"), KINDS)
 def test_what_a_flat_optimizer_does_wrong_is_named(tmp_path, sonde, saved_data, dtype, base):
-    golden = on_one_process(tmp_path, program("", dtype, base), saved_data)
+    golden = run_one(tmp_path, program("", dtype, base), saved_data)
     for fault in ("", *OPS):
         directory = tmp_path / (fault or "healthy")
         directory.mkdir()

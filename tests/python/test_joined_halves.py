@@ -3,8 +3,7 @@
 import textwrap
 
 import pytest
-from processes import CLI, python, run_in
-from ranks import DISTRIBUTED, run_ranks
+from ranks import DISTRIBUTED, run_one, run_ranks
 
 pytestmark = pytest.mark.cold
 
@@ -90,13 +89,7 @@ def on_two_ranks(directory, fault, style="data", saved_data="full"):
 
 def on_one_process(directory, fault, saved_data="full"):
     directory.mkdir()
-    source = RESIDUAL.replace("FAULT", fault).replace("dist.init_process_group", "# ")
-    (directory / "train.py").write_text(textwrap.dedent(source))
-    dump = directory / "dump"
-    command = [CLI, "run", "--out", dump, "--saved-data", saved_data, "--", *python(fresh=False), "train.py"]
-    whole = run_in(directory, dump, *command, WORLD_SIZE=1, RANK=0, MEET="")
-    assert whole.status == 0, whole.stderr
-    return dump
+    return run_one(directory, RESIDUAL.replace("FAULT", fault), saved_data, "train.py")
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,7 @@ statistics of bfloat16: gradients may be some per cent apart by rounding."""
 import textwrap
 
 import pytest
-from processes import CLI, python, run_in
-from ranks import DISTRIBUTED, run_ranks
+from ranks import DISTRIBUTED, run_one, run_ranks
 
 pytestmark = pytest.mark.cold
 
@@ -68,13 +67,7 @@ def on_two_ranks(directory, fault, layers):
 
 def on_one_process(directory, layers):
     directory.mkdir()
-    source = program("", layers).replace("dist.init_process_group", "# ")
-    (directory / "train.py").write_text(textwrap.dedent(source))
-    dump = directory / "dump"
-    command = [CLI, "run", "--out", dump, "--saved-data", "statistic", "--", *python(fresh=False), "train.py"]
-    whole = run_in(directory, dump, *command, WORLD_SIZE=1, RANK=0, MEET="")
-    assert whole.status == 0, whole.stderr
-    return dump
+    return run_one(directory, program("", layers), "statistic", "train.py")
 
 
 @pytest.fixture(scope="module")

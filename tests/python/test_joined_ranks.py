@@ -5,7 +5,7 @@ import textwrap
 import journal_reader
 import pytest
 from processes import CLI, python, run_in
-from ranks import DISTRIBUTED, run_ranks
+from ranks import DISTRIBUTED, run_one, run_ranks
 
 REPLICAS = (
     DISTRIBUTED
@@ -168,18 +168,9 @@ EXCHANGE_FAULTS = {
 }
 
 
-def on_one_process(directory, source, saved_data="full"):
-    (directory / "alone.py").write_text(textwrap.dedent(source).replace("dist.init_process_group", "# "))
-    golden = directory / "golden"
-    command = [CLI, "run", "--out", golden, "--saved-data", saved_data, "--", *python(fresh=False), "alone.py"]
-    whole = run_in(directory, golden, *command, WORLD_SIZE=1, RANK=0, MEET="")
-    assert whole.status == 0, whole.stderr
-    return golden
-
-
 @pytest.mark.parametrize("program", [RING, EXPERTS], ids=["ring attention", "experts"])
 def test_ranks_that_send_to_each_other_or_have_their_own_experts_are_joined(tmp_path, sonde, program):
-    golden = on_one_process(tmp_path, program.replace("FAULT", "False"))
+    golden = run_one(tmp_path, program.replace("FAULT", "False"))
     for fault in (False, True):
         directory = tmp_path / ("faulty" if fault else "healthy")
         directory.mkdir()
@@ -197,7 +188,7 @@ def test_ranks_that_send_to_each_other_or_have_their_own_experts_are_joined(tmp_
 @pytest.mark.parametrize("saved_data", ["full", "statistic"])
 def test_a_factor_in_a_ring_is_not_blamed_on_the_parts_of_its_products(tmp_path, sonde, saved_data):
     """In a ring, a golden product has several counterparts, one for each part: they differ in a healthy run."""
-    golden = on_one_process(tmp_path, RING.replace("FAULT", "False"), saved_data)
+    golden = run_one(tmp_path, RING.replace("FAULT", "False"), saved_data)
     lines = textwrap.dedent(RING).splitlines()
     for fault in ("factor", "merge"):
         directory = tmp_path / fault
@@ -216,7 +207,7 @@ def test_a_factor_in_a_ring_is_not_blamed_on_the_parts_of_its_products(tmp_path,
 def test_how_gradients_are_exchanged_and_a_number_of_a_call_are_compared(tmp_path, sonde, saved_data):
     source = textwrap.dedent(EXCHANGED)
     alone = EXCHANGED.replace("FAULT", '""').replace("WITH_HOOK", "False")
-    golden = on_one_process(tmp_path, alone, saved_data)
+    golden = run_one(tmp_path, alone, saved_data)
     for fault, with_hook in [("", False), ("", True), *((fault, fault == "hook") for fault in EXCHANGE_FAULTS)]:
         directory = tmp_path / f"{fault}-{with_hook}"
         directory.mkdir()
@@ -241,7 +232,7 @@ def test_how_gradients_are_exchanged_and_a_number_of_a_call_are_compared(tmp_pat
 def test_a_killed_rank_is_named_by_a_comparison_that_joins_the_ranks(tmp_path, sonde):
     ranks = run_ranks(tmp_path, REPLICAS, saved_data="full")
     assert ranks.status == 0 and ranks.stdout.count("trained") == 2, ranks.stderr
-    golden = on_one_process(tmp_path, REPLICAS.replace("DistributedDataParallel(net)", "net"))
+    golden = run_one(tmp_path, REPLICAS.replace("DistributedDataParallel(net)", "net"))
     healthy = sonde("compare", ranks.dump, golden)
     assert healthy.status == 0 and "2 ranks are joined" in healthy.stdout, healthy.stdout + healthy.stderr
 

@@ -15,7 +15,8 @@ namespace {
 
 using Parts = std::vector<RoundedNumbers>;
 
-// The tensors that the operator joins. One run may join all at once, the other one after the other: then those that the joined ones join.
+// The tensors that the operator joins. One run may join all at once, the other one after the other: then those that the
+// joined ones join.
 std::vector<std::uint32_t> joined_by(const Pool& pool, std::uint32_t op, int depth = 0) {
   constexpr int kDeepest = 64;
   std::vector<std::uint32_t> all;

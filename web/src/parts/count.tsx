@@ -48,11 +48,16 @@ async function readRest(from: Source, query: Query, signal: AbortSignal): Promis
   return found && isThere ? [found.edges[0], found.edges.at(-1)] : null;
 }
 
+// "1 of 4 NaN" and "1 +inf".
+function badParts(of: Counted): string[] {
+  const all = elementsOf(of);
+  const kinds: readonly (readonly [number, string])[] = [[of.nan_count ?? 0, "NaN"], [of.positive_inf_count ?? 0, "+inf"], [of.negative_inf_count ?? 0, "-inf"]];
+  return kinds.filter(([count]) => count).map(([count, kind], i) => words.counts.part(formatCount(count), i === 0 && all !== null ? formatCount(all) : "", kind));
+}
+
 // "1 of 4 NaN, 1 +inf, rest -0.61 … 0.32" of a finding, in the page's language.
 export function countedWords(of: FindingTensor): string {
-  const all = elementsOf(of);
-  const kinds: readonly (readonly [number | undefined, string])[] = [[of.nan_count, "NaN"], [of.positive_inf_count, "+inf"], [of.negative_inf_count, "-inf"]];
-  const parts = kinds.filter(([count]) => count).map(([count, kind], i) => words.counts.part(formatCount(count ?? 0), i === 0 && all !== null ? formatCount(all) : "", kind));
+  const parts = badParts(of);
   if (of.finite_min !== undefined && of.finite_max !== undefined) parts.push(words.counts.rest(formatNumber(of.finite_min, 3), formatNumber(of.finite_max, 3)));
   return parts.join(words.counts.and);
 }
@@ -60,10 +65,8 @@ export function countedWords(of: FindingTensor): string {
 // `query`: of the tensor, where its values can be read.
 export function BadCount({ of, query }: { of: Counted; query: Query | null }) {
   const all = elementsOf(of);
-  const nan = of.nan_count ?? 0;
-  const kinds: readonly (readonly [number, string])[] = [[nan, "NaN"], [of.positive_inf_count ?? 0, "+inf"], [of.negative_inf_count ?? 0, "-inf"]];
-  const infinite = (of.positive_inf_count ?? 0) + (of.negative_inf_count ?? 0);
-  const hasRest = all !== null && all > nan + infinite && all <= MOST_READ;
+  const bad = (of.nan_count ?? 0) + (of.positive_inf_count ?? 0) + (of.negative_inf_count ?? 0);
+  const hasRest = all !== null && all > bad && all <= MOST_READ;
   const [isStill, setStill] = useState(false);
   const key = hasRest && query ? keyOf("rest", query) : null;
   useEffect(() => {
@@ -71,7 +74,7 @@ export function BadCount({ of, query }: { of: Counted; query: Query | null }) {
     return () => clearTimeout(timer);
   }, [key]);
   const rest = useData(isStill ? key : null, (from, signal) => readRest(from, query ?? {}, signal));
-  const parts = kinds.filter(([count]) => count).map(([count, kind], i) => words.counts.part(formatCount(count), i === 0 && all !== null ? formatCount(all) : "", kind));
+  const parts = badParts(of);
   if (rest.value) parts.push(words.counts.rest(formatNumber(rest.value[0], 3), formatNumber(rest.value[1], 3)));
   return <span class="bad-count">{parts.join(words.counts.and)}</span>;
 }

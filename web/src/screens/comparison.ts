@@ -55,11 +55,14 @@ export interface Place {
   step: number;
 }
 
+export const isAt = (one: { rank: number | string; graph: number; step: number }, at: Place): boolean => one.step === at.step && one.graph === at.graph && String(one.rank) === at.rank;
+export const placeIn = (one: { rank: number | string; graph: number; step: number }): Place => ({ rank: String(one.rank), graph: one.graph, step: one.step });
+
 // Of two implementations a golden operator may have run in another step than the target's that is made of it.
 export function goldenPlaceOf({ relations }: Comparison, at: Place, target: string | undefined): Place {
-  const found = relations?.find((one) => one.op_name === target && one.step === at.step && one.graph === at.graph && String(one.rank) === at.rank && one.golden_tensors.length > 0);
+  const found = relations?.find((one) => one.op_name === target && isAt(one, at) && one.golden_tensors.length > 0);
   const [first] = found?.golden_tensors ?? [];
-  return first ? { rank: String(first.rank), graph: first.graph, step: first.step } : at;
+  return first ? placeIn(first) : at;
 }
 
 // Elements that are NaN or infinite on one side alone: no number of an error counts them.

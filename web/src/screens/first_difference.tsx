@@ -9,7 +9,7 @@ import { OpLink, shortScope, splitName } from "../parts/op_name.tsx";
 import { Card, lineOf, Problem, Tags } from "../parts/ui.tsx";
 import { forget, formatSlot, hasOp, linkTo, type Patch, report, status, useJson } from "../state.ts";
 import { words } from "../words.ts";
-import { type Comparison, type Difference, firstOf, goldenPlaceOf, type Pair, type Place, useLastJob, verdictWord } from "./comparison.ts";
+import { type Comparison, type Difference, firstOf, goldenPlaceOf, isAt, type Pair, type Place, placeIn, useLastJob, verdictWord } from "./comparison.ts";
 
 export const isPair = (): boolean => (status.value?.dumps.length ?? 0) > 1;
 
@@ -88,7 +88,7 @@ export function DifferenceCard({ of, children }: { of: Comparison; children?: pr
   const [why = "", ...more] = clausesOf(first);
   // A fact of the sentence is not repeated.
   const evidence = first.evidence.filter((line) => !first.text.includes(line.slice(line.indexOf(": ") + 2)));
-  const there = goldenPlaceOf(of, { rank: String(first.rank), graph: first.graph, step: first.step }, first.op_name);
+  const there = goldenPlaceOf(of, placeIn(first), first.op_name);
   const golden = { ...placeOf(first), r: there.rank, g: there.graph, s: there.step, d: 1 };
   const said = words.compare.said(first.kind, first.op_type);
   const pair = of.ops[firstOf(of) ?? -1];
@@ -150,7 +150,7 @@ function Where({ of }: { of: Difference }) {
 function Sides({ of, pair, there }: { of: Difference; pair: Pair | undefined; there: Place }) {
   const at = { rank: of.rank, graph: of.graph, step: of.step };
   const other = useJson<Overview>(pair && !report.value ? "overview" : null, { dump: 1 });
-  const isThere = report.value !== null || other.value?.steps.some((one) => one.rank === there.rank && one.graph === there.graph && one.step === there.step);
+  const isThere = report.value !== null || other.value?.steps.some((one) => isAt(one, there));
   const target = useJson<Op>(pair?.target[0] ? "op" : null, { ...at, name: pair?.target[0] });
   const golden = useJson<Op>(pair?.golden[0] && isThere ? "op" : null, { ...there, dump: 1, name: pair?.golden[0] });
   const side = (name: string, op: Pick<Op, "code"> | undefined): preact.ComponentChildren =>

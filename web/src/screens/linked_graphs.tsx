@@ -10,7 +10,7 @@ import { OpLink, splitName } from "../parts/op_name.tsx";
 import { Card, Empty, Select } from "../parts/ui.tsx";
 import { change, dump, graph, keyOf, params, rank, report, step, useData, useJson } from "../state.ts";
 import { words } from "../words.ts";
-import { type Comparison, errorOf, goldenPlaceOf, overRounding, type Pair, type Place, verdictWord } from "./comparison.ts";
+import { type Comparison, errorOf, goldenPlaceOf, isAt, overRounding, type Pair, type Place, placeIn, verdictWord } from "./comparison.ts";
 import { ColourScale, logOver, relationShade, verdictShade } from "./graph_colours.tsx";
 import { relationsByOp, relationWord } from "./relations.ts";
 
@@ -38,9 +38,9 @@ function useGoldenPlace(of: Comparison, at: Place, target: string | undefined): 
   const there = overview.value?.steps;
   const wanted = goldenPlaceOf(of, at, target);
   if (!report.value && !overview.value && !overview.error) return null;
-  if (!there?.length || there.some((one) => one.rank === wanted.rank && one.graph === wanted.graph && one.step === wanted.step)) return wanted;
+  if (!there?.length || there.some((one) => isAt(one, wanted))) return wanted;
   const [near = there[0]] = there.filter((one) => one.graph === wanted.graph && one.step <= wanted.step).slice(-1);
-  return near ? { rank: near.rank, graph: near.graph, step: near.step } : wanted;
+  return near ? placeIn(near) : wanted;
 }
 
 export function LinkedGraphs({ of }: { of: Comparison }) {
@@ -48,7 +48,7 @@ export function LinkedGraphs({ of }: { of: Comparison }) {
   const pairs = useMemo(() => {
     const found: Record<Side, Map<string, Pair>> = { target: new Map(), golden: new Map() };
     for (const pair of of.ops) {
-      if (String(pair.rank) !== at.rank || pair.graph !== at.graph || pair.step !== at.step) continue;
+      if (!isAt(pair, at)) continue;
       for (const side of SIDES) for (const name of pair[side]) found[side].set(name, pair);
     }
     return found;
@@ -64,7 +64,7 @@ export function LinkedGraphs({ of }: { of: Comparison }) {
   const instead = first && !first.in_golden && pair && !pair.golden.length && pairs.golden.has(first.golden) ? first.golden : "";
   const golden = useGoldenPlace(of, at, side === "target" ? name : pair?.target[0]);
   const colouring: Colouring = params.value.colour === "error" ? "error" : params.value.colour === "relation" && of.relations ? "relation" : "verdict";
-  const relations = useMemo(() => (colouring === "relation" ? relationsByOp(of, at) : null), [of, colouring, at.rank, at.graph, at.step]);
+  const relations = useMemo(() => (colouring === "relation" ? relationsByOp(of, at, golden ?? at) : null), [of, colouring, at.rank, at.graph, at.step, golden?.rank, golden?.graph, golden?.step]);
   return (
     <Card title={words.compare.graphs} hint={words.compare.graphsHint}
       extra={(

@@ -4,7 +4,7 @@ import { toNumber } from "../numbers.ts";
 import type { Patch } from "../state.ts";
 import { words } from "../words.ts";
 import { type Choice, chooseRows } from "./choose.ts";
-import { type Pair, weightOf } from "./comparison.ts";
+import { isAt, type Pair, type Place, weightOf } from "./comparison.ts";
 
 export interface Related {
   of: Correspondence;
@@ -51,13 +51,13 @@ function byWorst(some: readonly Related[]): Related[] {
 export const chooseRelated = (all: readonly Related[], filter: string, sort: string): Promise<Related[]> => chooseRows(all, BY_RELATION, filter, sort, byWorst);
 
 // Of each operator of a step the relation that a graph shows: without a counterpart before all others.
-export function relationsByOp({ relations = [] }: Comparison, at: { rank: string; graph: number; step: number }): Record<"target" | "golden", Map<string, Correspondence["relation"]>> {
+export function relationsByOp({ relations = [] }: Comparison, at: Place, goldenAt: Place): Record<"target" | "golden", Map<string, Correspondence["relation"]>> {
   const found = { target: new Map<string, Correspondence["relation"]>(), golden: new Map<string, Correspondence["relation"]>() };
-  const isShown = (of: Correspondence | GoldenTensor): boolean => of.op_name !== "" && of.step === at.step && of.graph === at.graph && String(of.rank) === at.rank;
+  const isShown = (of: Correspondence | GoldenTensor, place: Place): boolean => of.op_name !== "" && isAt(of, place);
   for (const of of relations) {
-    if (isShown(of) && found.target.get(of.op_name) !== "none") found.target.set(of.op_name, of.relation);
+    if (isShown(of, at) && found.target.get(of.op_name) !== "none") found.target.set(of.op_name, of.relation);
     for (const golden of of.golden_tensors) {
-      if (isShown(golden) && found.golden.get(golden.op_name) !== "same") found.golden.set(golden.op_name, of.relation);
+      if (isShown(golden, goldenAt) && found.golden.get(golden.op_name) !== "same") found.golden.set(golden.op_name, of.relation);
     }
   }
   return found;
