@@ -9,13 +9,13 @@
 #include <torch/optim/rmsprop.h>
 #include <torch/optim/sgd.h>
 
-#include <mutex>
 #include <typeinfo>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include "setup.h"
+#include "synchronized.h"
 #include "tensors.h"
 
 namespace sonde_torch {
@@ -29,14 +29,13 @@ struct Known {
 };
 
 struct Registry {
-  std::mutex mutex;
   std::unordered_map<const c10::TensorImpl*, Known> tensors;
   std::unordered_map<std::string, std::string> labels;  // address and class of a root -> "network-Net"
   std::unordered_set<std::string> scopes;               // never erased: sites point to them
 };
 
-Registry& registry() {
-  static auto* leaked = new Registry;  // threads may outlive static destruction
+Synchronized<Registry>& registry() {
+  static auto* leaked = new Synchronized<Registry>;  // threads may outlive static destruction
   return *leaked;
 }
 
@@ -131,36 +130,33 @@ void report_state(const std::string& name, torch::optim::OptimizerParamState& st
   }
 }
 
-std::string name_of(Registry& known, const at::Tensor& tensor) {
-  const std::lock_guard lock(known.mutex);
-  const auto found = known.tensors.find(tensor.unsafeGetTensorImpl());
-  return found != known.tensors.end() && !found->second.alive.expired() ? found->second.name : "";
+std::string name_of(const at::Tensor& tensor) {
+  const auto known = registry().lock();
+  const auto found = known->tensors.find(tensor.unsafeGetTensorImpl());
+  return found != known->tensors.end() && !found->second.alive.expired() ? found->second.name : "";
 }
 
 }  // namespace
 
 void learn_names(const torch::nn::Module& module) {
-  Registry& known = registry();
-  const std::lock_guard lock(known.mutex);
-  const bool part = is_part_of_known(known, module);
-  if (part) return;
+  const auto known = registry().lock();
+  if (is_part_of_known(*known, module)) return;
   bool first = false;
-  const std::string label = label_of(known, &module, class_name(module), first);
-  add_module(known, module, first ? "" : label + ".", label, 0);
+  const std::string label = label_of(*known, &module, class_name(module), first);
+  add_module(*known, module, first ? "" : label + ".", label, 0);
 }
 
 std::string learn_names(const torch::jit::Module& module) {
-  Registry& known = registry();
-  const std::lock_guard lock(known.mutex);
+  const auto known = registry().lock();
   bool first = false;
   const auto name = module.type()->name();
-  const std::string label = label_of(known, module._ivalue().get(), name ? name->name() : "Module", first);
+  const std::string label = label_of(*known, module._ivalue().get(), name ? name->name() : "Module", first);
   const std::string prefix = first ? "" : label + ".";
   for (const auto& parameter : module.named_parameters(true)) {
-    if (!is_known(known, parameter.value)) add(known, parameter.value, prefix + parameter.name, label, 0);
+    if (!is_known(*known, parameter.value)) add(*known, parameter.value, prefix + parameter.name, label, 0);
   }
   for (const auto& buffer : module.named_buffers(true)) {
-    if (!is_known(known, buffer.value)) add(known, buffer.value, prefix + buffer.name, label, 0);
+    if (!is_known(*known, buffer.value)) add(*known, buffer.value, prefix + buffer.name, label, 0);
   }
   return label;
 }
@@ -170,7 +166,7 @@ void name_optimizer(torch::optim::Optimizer& optimizer) {
   for (torch::optim::OptimizerParamGroup& group : optimizer.param_groups()) {
     std::size_t number = 0;
     for (const at::Tensor& parameter : group.params()) {
-      std::string name = name_of(registry(), parameter);
+      std::string name = name_of(parameter);
       if (name.empty()) {
         name = "optimizer." + std::to_string(group_number) + "." + std::to_string(number);
         report_name(name, parameter);
@@ -186,22 +182,20 @@ void name_optimizer(torch::optim::Optimizer& optimizer) {
 
 void report_names() {
   std::vector<std::pair<std::string, at::Tensor>> alive;
-  Registry& known = registry();
   {
-    const std::lock_guard lock(known.mutex);
-    for (const auto& [impl, entry] : known.tensors) {
+    const auto known = registry().lock();
+    for (const auto& [impl, entry] : known->tensors) {
       if (auto held = entry.alive.lock()) alive.emplace_back(entry.name, at::Tensor(std::move(held)));
     }
-    std::erase_if(known.tensors, [](const auto& item) { return item.second.alive.expired(); });
+    std::erase_if(known->tensors, [](const auto& item) { return item.second.alive.expired(); });
   }
   for (const auto& [name, tensor] : alive) report_name(name, tensor);
 }
 
 const std::string* module_of(const at::TensorBase& tensor) {
-  Registry& known = registry();
-  const std::lock_guard lock(known.mutex);
-  const auto found = known.tensors.find(tensor.unsafeGetTensorImpl());
-  return found != known.tensors.end() && !found->second.alive.expired() ? found->second.module : nullptr;
+  const auto known = registry().lock();
+  const auto found = known->tensors.find(tensor.unsafeGetTensorImpl());
+  return found != known->tensors.end() && !found->second.alive.expired() ? found->second.module : nullptr;
 }
 
 }  // namespace sonde_torch

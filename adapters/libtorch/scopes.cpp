@@ -1,7 +1,6 @@
 #include "scopes.h"
 
 #include <functional>
-#include <mutex>
 #include <unordered_set>
 
 #include "capture.h"
@@ -9,6 +8,7 @@
 #include "names.h"
 #include "recording.h"
 #include "setup.h"
+#include "synchronized.h"
 #include "thread_state.h"
 
 namespace sonde_torch {
@@ -16,10 +16,8 @@ namespace {
 
 // The same address for the same name: it stands for the model that the outermost scope is.
 const void* identity_of(const std::string& name) {
-  static auto* mutex = new std::mutex;
-  static auto* names = new std::unordered_set<std::string>;
-  const std::lock_guard lock(*mutex);
-  return &*names->insert(name).first;
+  static auto* names = new Synchronized<std::unordered_set<std::string>>;
+  return &*names->lock()->insert(name).first;
 }
 
 std::uint64_t hash_of_scopes(const std::vector<OpenScope>& open) {

@@ -7,10 +7,10 @@
 #endif
 
 #include <limits>
-#include <mutex>
 #include <unordered_map>
 
 #include "leaked.h"
+#include "synchronized.h"
 #include "threads.h"
 
 namespace sonde_torch {
@@ -22,31 +22,28 @@ constexpr std::size_t kMostLeaves = 1 << 16;
 
 // The producers of the leaves' gradients, by the address of their nodes. The producer runs before, on its device's thread;
 // the leaf may be on another device.
-struct Leaves {
-  std::mutex mutex;
-  std::unordered_map<const torch::autograd::Node*, std::uint32_t> producers;
-};
+using Producers = std::unordered_map<const torch::autograd::Node*, std::uint32_t>;
 
-Leaked<Leaves> g_leaves;
+Leaked<Synchronized<Producers>> g_leaves;
 
 }  // namespace
 
 std::uint32_t site_of_current_node(bool unknown) {
   const auto node = torch::autograd::get_current_node();
   if (!node) return 0;
-  Leaves& leaves = *g_leaves;
+  Synchronized<Producers>& leaves = *g_leaves;
   if (node->sequence_nr() == kLeaf) {
-    const std::lock_guard lock(leaves.mutex);
-    const auto known = leaves.producers.find(node.get());
-    return known != leaves.producers.end() ? known->second : 0;
+    const auto producers = leaves.lock();
+    const auto known = producers->find(node.get());
+    return known != producers->end() ? known->second : 0;
   }
   const auto sequence = static_cast<std::int64_t>(node->sequence_nr());
   const std::uint32_t site = unknown ? 0 : site_of_sequence(node->thread_id(), sequence);
   for (const torch::autograd::Edge& edge : node->next_edges()) {
     if (!edge.function || edge.function->sequence_nr() != kLeaf) continue;
-    const std::lock_guard lock(leaves.mutex);
-    if (leaves.producers.size() > kMostLeaves) leaves.producers.clear();
-    leaves.producers[edge.function.get()] = site;
+    const auto producers = leaves.lock();
+    if (producers->size() > kMostLeaves) producers->clear();
+    (*producers)[edge.function.get()] = site;
   }
   return site;
 }

@@ -3,11 +3,11 @@
 #include <c10/core/StorageImpl.h>
 
 #include <algorithm>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
 
 #include "leaked.h"
+#include "synchronized.h"
 
 namespace sonde_torch {
 namespace {
@@ -18,10 +18,11 @@ struct NamedMemory {
 };
 
 struct CallersByMemory {
-  std::mutex mutex;
   std::unordered_map<const c10::StorageImpl*, NamedMemory> all;
   std::size_t purge_at = 64;
 };
+
+Synchronized<CallersByMemory>& callers_by_memory() { return table_of_process<Synchronized<CallersByMemory>>(); }
 
 std::string& caller_of_thread() {
   thread_local std::string text;
@@ -62,19 +63,17 @@ void name_memory_of_caller(const at::TensorBase& tensor, std::string text) {
   if (storage == nullptr) return;
   c10::raw::weak_intrusive_ptr::incref(storage);
   auto alive = c10::weak_intrusive_ptr<c10::StorageImpl>::reclaim(storage);
-  auto& known = table_of_process<CallersByMemory>();
-  const std::lock_guard lock(known.mutex);
-  purge(known);
-  known.all.insert_or_assign(storage, NamedMemory{std::move(alive), std::move(text)});
+  const auto known = callers_by_memory().lock();
+  purge(*known);
+  known->all.insert_or_assign(storage, NamedMemory{std::move(alive), std::move(text)});
 }
 
 std::string caller_of(c10::ArrayRef<const c10::IValue> values) {
   const std::string& around = caller_of_thread();
-  auto& known = table_of_process<CallersByMemory>();
   std::string text;
   {
-    const std::lock_guard lock(known.mutex);
-    if (!known.all.empty()) text = by_memory(known, values);
+    const auto known = callers_by_memory().lock();
+    if (!known->all.empty()) text = by_memory(*known, values);
   }
   if (text.empty() || around.empty()) return text.empty() ? around : text;
   return text + ", in " + around;

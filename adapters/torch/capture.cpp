@@ -12,7 +12,6 @@
 #include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -31,6 +30,7 @@
 #include "place.h"
 #include "pool.h"
 #include "program.h"
+#include "synchronized.h"
 #include "tensors.h"
 #include "thread_state.h"
 #include "watched.h"
@@ -41,18 +41,17 @@ namespace {
 using at::RecordFunction;
 using at::RecordScope;
 
-// The two callbacks, registered with the first session. `on`: the callback of operators is enabled, guarded by
-// `switching`, as the others; a forked child gets a new mutex.
+// The two callbacks, registered with the first session.
 struct Callbacks {
   at::CallbackHandle operators = 0, users = 0;
   bool registered = false, users_on = false;
-  std::atomic<bool> on{false};
-  std::atomic<std::mutex*> switching{new std::mutex};
 };
-Callbacks& callbacks() {
-  static auto* made = new Callbacks;  // at the first session, which may begin before the initialisers of this library
+Synchronized<Callbacks>& callbacks() {
+  static auto* made = new Synchronized<Callbacks>;  // at the first session, which may begin before our initialisers
   return *made;
 }
+// The callback of operators is enabled. Changed with the lock of the callbacks.
+constinit std::atomic<bool> g_sees_operators{false};
 
 bool has_key_of(const c10::IValue& value, c10::DispatchKeySet keys) {
   if (value.isTensor())
@@ -320,14 +319,14 @@ void on_user_end(const RecordFunction& fn, at::ObserverContext*) {
   api().optimizer_end();
   fetch_statistics();
   set_capture();
-  if (callbacks().on) forget_dead_storages();
+  if (g_sees_operators) forget_dead_storages();
   purge_collectives();
 }
 
 void forked_child() {
   // The child has the callbacks and tables, but not the writer thread and the owners of locks.
   set_inert(true);
-  callbacks().switching.store(new std::mutex);
+  callbacks().unlock_in_forked_child();
   forget_collectives();
   forget_watched();
   forget_devices();
@@ -335,34 +334,34 @@ void forked_child() {
   if (recording() != nullptr) api().forked_child();
 }
 
-void register_callbacks() {
-  callbacks().registered = callbacks().users_on = true;
+void register_in(Callbacks& callbacks) {
+  callbacks.registered = callbacks.users_on = true;
   pthread_atfork(nullptr, nullptr, forked_child);
-  callbacks().operators = at::addGlobalCallback(at::RecordFunctionCallback(on_start, on_end)
-                                                    .needsInputs(true)
-                                                    .needsOutputs(true)
-                                                    .scopes({RecordScope::FUNCTION, RecordScope::BACKWARD_FUNCTION}));
-  callbacks().users =
+  callbacks.operators = at::addGlobalCallback(at::RecordFunctionCallback(on_start, on_end)
+                                                  .needsInputs(true)
+                                                  .needsOutputs(true)
+                                                  .scopes({RecordScope::FUNCTION, RecordScope::BACKWARD_FUNCTION}));
+  callbacks.users =
       at::addGlobalCallback(at::RecordFunctionCallback(on_user_start, on_user_end).scopes({RecordScope::USER_SCOPE}));
-  callbacks().on = true;
+  g_sees_operators = true;
 }
 
-void switch_users(bool on) {
-  if (std::exchange(callbacks().users_on, on) == on) return;
+void switch_users(Callbacks& callbacks, bool on) {
+  if (std::exchange(callbacks.users_on, on) == on) return;
   if (on) {
-    at::reenableCallback(callbacks().users);
+    at::reenableCallback(callbacks.users);
   } else {
-    at::disableCallback(callbacks().users);
+    at::disableCallback(callbacks.users);
   }
 }
 
-void switch_operators(bool on) {
-  if (callbacks().on.exchange(on) == on) return;
+void switch_operators(const Callbacks& callbacks, bool on) {
+  if (g_sees_operators.exchange(on) == on) return;
   forget_dead_storages();  // not while operators are unobserved: it looks at every storage that was seen
   if (on) {
-    at::reenableCallback(callbacks().operators);
+    at::reenableCallback(callbacks.operators);
   } else {
-    at::disableCallback(callbacks().operators);
+    at::disableCallback(callbacks.operators);
     fetch_statistics();
   }
 }
@@ -379,15 +378,15 @@ bool is_traced() {
 
 void install(const Setup* setup) {
   {
-    const std::lock_guard lock(*callbacks().switching.load());
+    const auto known = callbacks().lock();
     const bool first = recording() == nullptr;
     set_recording(new Recording(setup));
     if (first) {
       lend_pool();
       lend_devices();
     }
-    if (!callbacks().registered) register_callbacks();
-    switch_users(true);
+    if (!known->registered) register_in(*known);
+    switch_users(*known, true);
     forget_source_texts();
     forget_texts_of_data();
     forget_nodes();
@@ -401,28 +400,28 @@ void install(const Setup* setup) {
 void uninstall() {
   if (recording() == nullptr) return;
   {
-    const std::lock_guard lock(*callbacks().switching.load());
+    const auto known = callbacks().lock();
     if (set_inert(true)) return;
-    switch_operators(false);
-    switch_users(false);
+    switch_operators(*known, false);
+    switch_users(*known, false);
   }
   end_collectives();
 }
 
 void await_model(bool awaits) {
-  const std::lock_guard lock(*callbacks().switching.load());
+  const auto known = callbacks().lock();
   if (!is_inert() || awaits_model() == awaits) return;
   set_awaits_model(awaits);
-  if (awaits && !callbacks().registered) register_callbacks();
-  if (!callbacks().registered) return;
-  switch_operators(awaits);
-  switch_users(awaits);
+  if (awaits && !known->registered) register_in(*known);
+  if (!known->registered) return;
+  switch_operators(*known, awaits);
+  switch_users(*known, awaits);
 }
 
 // Asks the clock again: another thread may have changed it.
 void set_capture() {
-  const std::lock_guard lock(*callbacks().switching.load());
-  if (!is_inert()) switch_operators(api().capture() == SONDE_CAPTURE_ON);
+  const auto known = callbacks().lock();
+  if (!is_inert()) switch_operators(*known, api().capture() == SONDE_CAPTURE_ON);
 }
 
 void forget_dead_storages() {
@@ -430,7 +429,7 @@ void forget_dead_storages() {
   if (!dead.empty() && recording() != nullptr) api().storages_freed(dead.data(), dead.size());
 }
 
-bool capturing() { return callbacks().on.load() && !is_inert(); }
+bool capturing() { return g_sees_operators && !is_inert(); }
 
 bool root_forward(const void* module, const RootForward& forward) {
   if (is_inert()) return false;
@@ -443,7 +442,7 @@ bool root_forward(const void* module, const RootForward& forward) {
     state.current_root = module;
     state.current_root_trains = trains;
   }
-  if (callbacks().on) forget_dead_storages();
+  if (g_sees_operators) forget_dead_storages();
   fetch_statistics();
   if (trains || !forward.has_parameters) {
     api().root_forward(forward.has_parameters ? 1 : 0, trains ? 1 : 0, forward.optimizer_alive ? 1 : 0);

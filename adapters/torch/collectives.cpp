@@ -11,12 +11,12 @@
 #include <iterator>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include "leaked.h"
 #include "process_groups.h"
 #include "program.h"
+#include "synchronized.h"
 
 namespace sonde_torch {
 namespace {
@@ -28,12 +28,9 @@ constexpr const char* kUnfinished = "a collective, not yet complete";
 constexpr const char* kNeverComplete = "a collective that was not complete when recording ended";
 constexpr const char* kNeverWaited = "a collective that nobody waited for";
 
-// Ten years: wait_for() with it does the work of condition_variable::wait(), whose symbol is of GCC 12 (base/clock.h).
-constexpr std::chrono::hours kForever{24 * 3652};
-
 enum class State : std::uint8_t { waiting, reading, done };
 
-// One collective that has returned. The table's mutex guards `state`, `future`, and the number and the address of
+// One collective that has returned. The lock of the table guards `state`, `future`, and the number and the address of
 // `outputs`, which other threads compare; the rest belongs to the thread that claimed it.
 struct Pending {
   const struct sonde_api& api;
@@ -48,10 +45,11 @@ struct Pending {
 };
 using PendingPtr = std::shared_ptr<Pending>;
 
+using PendingList = std::list<PendingPtr>;
+
 struct Table {
-  std::mutex mutex;
+  Synchronized<PendingList> pending;
   std::condition_variable read;
-  std::list<PendingPtr> pending;
   std::atomic<std::size_t> count{0};
 };
 
@@ -60,7 +58,7 @@ Table& table() { return *g_collectives; }
 
 // Of several threads that try to finish a collective, one does it.
 bool claim(Pending& pending) {
-  const std::lock_guard lock(table().mutex);
+  const auto lock = table().pending.lock();
   if (pending.state != State::waiting) return false;
   pending.state = State::reading;
   pending.future = nullptr;
@@ -92,20 +90,20 @@ void finish(const PendingPtr& pending, bool failed, const char* missing) {
   std::vector<TensorDescriptor> reported;  // destroyed after the lock
   Table& all = table();
   {
-    const std::lock_guard lock(all.mutex);
+    const auto open = all.pending.lock();
     pending->state = State::done;
     reported.swap(pending->outputs);
-    all.pending.remove(pending);
-    all.count = all.pending.size();
+    open->remove(pending);
+    all.count = open->size();
   }
   all.read.notify_all();
 }
 
 void add(const PendingPtr& pending) {
   Table& all = table();
-  const std::lock_guard lock(all.mutex);
-  all.pending.push_back(pending);
-  all.count = all.pending.size();
+  const auto open = all.pending.lock();
+  open->push_back(pending);
+  all.count = open->size();
 }
 
 // Lives in the future's callback, and is destroyed with a future that never completes.
@@ -139,9 +137,8 @@ c10::intrusive_ptr<Future> future_of(c10d::Work& work) {
 void replace_work(const void* work) {
   std::vector<PendingPtr> old;
   {
-    Table& all = table();
-    const std::lock_guard lock(all.mutex);
-    std::ranges::copy_if(all.pending, std::back_inserter(old), [&](const PendingPtr& p) { return p->work == work; });
+    const auto open = table().pending.lock();
+    std::ranges::copy_if(*open, std::back_inserter(old), [&](const PendingPtr& p) { return p->work == work; });
   }
   for (const PendingPtr& pending : old) finish(pending, false, kNeverWaited);
 }
@@ -151,9 +148,9 @@ bool writes(const Pending& pending, const sonde_tensor& tensor) {
                              [&](const TensorDescriptor& output) { return share_memory(output.tensor, tensor); });
 }
 
-PendingPtr find(const Table& all, const sonde_tensor& tensor) {
-  const auto found = std::ranges::find_if(all.pending, [&](const PendingPtr& p) { return writes(*p, tensor); });
-  return found == all.pending.end() ? nullptr : *found;
+PendingPtr find(const PendingList& all, const sonde_tensor& tensor) {
+  const auto found = std::ranges::find_if(all, [&](const PendingPtr& p) { return writes(*p, tensor); });
+  return found == all.end() ? nullptr : *found;
 }
 
 }  // namespace
@@ -199,11 +196,10 @@ void complete_with_collective(const struct sonde_api& api, sonde_op* op, std::ve
 }
 
 bool tensor_waited(const sonde_tensor& tensor) {
-  Table& all = table();
   std::vector<PendingPtr> complete;
   {
-    const std::lock_guard lock(all.mutex);
-    std::ranges::copy_if(all.pending, std::back_inserter(complete), [&](const PendingPtr& p) {
+    const auto open = table().pending.lock();
+    std::ranges::copy_if(*open, std::back_inserter(complete), [&](const PendingPtr& p) {
       return p->functional && p->state == State::waiting && writes(*p, tensor);
     });
   }
@@ -214,15 +210,15 @@ bool tensor_waited(const sonde_tensor& tensor) {
 void meet_collectives(sonde_tensor& tensor) {
   Table& all = table();
   if (all.count.load(std::memory_order_relaxed) == 0) return;
-  std::unique_lock lock(all.mutex);
-  while (const PendingPtr pending = find(all, tensor)) {
+  auto open = all.pending.lock();
+  while (const PendingPtr pending = find(*open, tensor)) {
     const bool complete = pending->state == State::reading || (pending->future && pending->future->completed());
     if (!complete) {
       if ((tensor.flags & SONDE_TENSOR_FOREIGN) == 0) tensor.flags |= SONDE_TENSOR_FOREIGN | SONDE_TENSOR_OBSERVED;
       if (pending->functional && tensor.skip == nullptr) tensor.skip = kUnfinished;
       return;
     }
-    all.read.wait_for(lock, kForever, [&] { return pending->state == State::done; });
+    open.wait(all.read, [&] { return pending->state == State::done; });
   }
 }
 
@@ -233,9 +229,9 @@ void work_waited(const void* address) {
   if (all.count.load(std::memory_order_relaxed) == 0) return;
   PendingPtr mine;
   {
-    const std::lock_guard lock(all.mutex);
-    const auto it = std::ranges::find_if(all.pending, [&](const PendingPtr& p) { return p->work == address; });
-    if (address == nullptr || it == all.pending.end()) return;
+    const auto open = all.pending.lock();
+    const auto it = std::ranges::find_if(*open, [&](const PendingPtr& p) { return p->work == address; });
+    if (address == nullptr || it == open->end()) return;
     mine = *it;
   }
   finish(mine, false, nullptr);
@@ -246,8 +242,8 @@ void purge_collectives() {
   if (all.count.load(std::memory_order_relaxed) == 0) return;
   std::vector<PendingPtr> dead;
   {
-    const std::lock_guard lock(all.mutex);
-    std::ranges::copy_if(all.pending, std::back_inserter(dead), [](const PendingPtr& p) {
+    const auto open = all.pending.lock();
+    std::ranges::copy_if(*open, std::back_inserter(dead), [](const PendingPtr& p) {
       return (p->work != nullptr || p->functional) && p->state == State::waiting &&
              std::ranges::none_of(p->outputs, [](const TensorDescriptor& output) { return output.still_valid(); });
     });
@@ -257,16 +253,16 @@ void purge_collectives() {
 
 void end_collectives() {
   Table& all = table();
-  std::vector<PendingPtr> open;
+  std::vector<PendingPtr> left;
   {
-    std::unique_lock lock(all.mutex);
+    auto open = all.pending.lock();
     const auto soon = [](const PendingPtr& p) {
       return p->state == State::reading || (p->future && p->future->completed());
     };
-    all.read.wait_for(lock, kForever, [&] { return std::ranges::none_of(all.pending, soon); });
-    open.assign(all.pending.begin(), all.pending.end());
+    open.wait(all.read, [&] { return std::ranges::none_of(*open, soon); });
+    left.assign(open->begin(), open->end());
   }
-  for (const PendingPtr& pending : open)
+  for (const PendingPtr& pending : left)
     finish(pending, false, pending->work || pending->functional ? kNeverWaited : kNeverComplete);
 }
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -15,6 +14,7 @@
 #include "op_tensors.h"
 #include "ops.h"
 #include "place.h"
+#include "synchronized.h"
 #include "thread_state.h"
 #include "watched.h"
 
@@ -35,18 +35,14 @@ namespace {
 constexpr std::uint64_t kNotKept = ~std::uint64_t{0};
 
 // By number, which is never used again. A session's graphs are freed by the next one.
-struct Graphs {
-  std::mutex mutex;
-  std::vector<std::shared_ptr<const CompiledGraph>> all;
-};
+using Graphs = Synchronized<std::vector<std::shared_ptr<const CompiledGraph>>>;
 
 Graphs& graphs() { return table_of_process<Graphs>(); }
 
 std::shared_ptr<const CompiledGraph> graph_of_number(std::int64_t number) {
-  Graphs& known = graphs();
-  const std::lock_guard lock(known.mutex);
-  if (number < 1 || static_cast<std::size_t>(number) > known.all.size()) return nullptr;
-  return known.all[static_cast<std::size_t>(number) - 1];
+  const auto known = graphs().lock();
+  if (number < 1 || static_cast<std::size_t>(number) > known->size()) return nullptr;
+  return (*known)[static_cast<std::size_t>(number) - 1];
 }
 
 void use_graph(CompiledRun& run, std::int64_t number) {
@@ -225,16 +221,14 @@ void no_tap(const at::Tensor&, std::int64_t, at::TensorList, at::TensorList) {}
 }  // namespace
 
 std::int64_t keep_graph(std::unique_ptr<CompiledGraph> graph) {
-  Graphs& known = graphs();
-  const std::lock_guard lock(known.mutex);
-  known.all.push_back(std::move(graph));
-  return static_cast<std::int64_t>(known.all.size());
+  const auto known = graphs().lock();
+  known->push_back(std::move(graph));
+  return static_cast<std::int64_t>(known->size());
 }
 
 void forget_graphs() {
-  Graphs& known = graphs();
-  const std::lock_guard lock(known.mutex);
-  for (auto& graph : known.all) graph.reset();
+  const auto known = graphs().lock();
+  for (auto& graph : *known) graph.reset();
 }
 
 bool knows_graph(std::int64_t number) { return graph_of_number(number) != nullptr; }

@@ -1,12 +1,12 @@
 #include "data_sources.h"
 
 #include <map>
-#include <mutex>
 #include <unordered_map>
 
 #include "leaked.h"
 #include "program.h"
 #include "setup.h"
+#include "synchronized.h"
 
 namespace sonde_torch {
 namespace {
@@ -18,10 +18,7 @@ struct DataSource {
   std::map<int, std::string> lines;
 };
 
-struct DataSources {
-  std::mutex mutex;
-  std::unordered_map<std::string, DataSource> files;
-};
+using DataSources = Synchronized<std::unordered_map<std::string, DataSource>>;  // by file
 
 DataSources& data_sources() { return table_of_process<DataSources>(); }
 
@@ -50,13 +47,10 @@ std::string text_of_lines(const std::map<int, std::string>& lines) {
 }  // namespace
 
 void keep_text_of_data(const std::string& file, int first_line, std::string_view text) {
-  const auto known = [&] {
-    const std::lock_guard guard(data_sources().mutex);
-    return data_sources().files.contains(file);
-  };
-  const bool from_file = !known() && may_read_source(file);  // asked without the lock: it may take the GIL
-  const std::lock_guard guard(data_sources().mutex);
-  const auto [at, fresh] = data_sources().files.try_emplace(file);
+  const bool known = data_sources().lock()->contains(file);
+  const bool from_file = !known && may_read_source(file);  // asked without the lock: it may take the GIL
+  const auto sources = data_sources().lock();
+  const auto [at, fresh] = sources->try_emplace(file);
   DataSource& source = at->second;
   if (fresh) source.from_file = from_file;
   if (source.from_file) return;
@@ -65,9 +59,6 @@ void keep_text_of_data(const std::string& file, int first_line, std::string_view
   }
 }
 
-void forget_texts_of_data() {
-  const std::lock_guard guard(data_sources().mutex);
-  data_sources().files.clear();
-}
+void forget_texts_of_data() { data_sources().lock()->clear(); }
 
 }  // namespace sonde_torch

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <set>
 
 #include "device_work.h"
 #include "program.h"
 #include "setup.h"
+#include "synchronized.h"
 
 namespace sonde_torch {
 namespace {
@@ -15,12 +15,9 @@ namespace {
 std::atomic<bool> g_used{false};          // some tensor of a device was asked for
 std::atomic<bool> g_lost_by_fork{false};  // by the process that this one is a child of
 
-struct Used {
-  std::mutex mutex;
-  std::set<std::pair<c10::DeviceType, c10::DeviceIndex>> devices;
-};
+using DeviceKey = std::pair<c10::DeviceType, c10::DeviceIndex>;
 
-Leaked<Used> g_devices;
+Leaked<Synchronized<std::set<DeviceKey>>> g_devices;
 
 // Null: its streams can be ordered by events.
 const char* probe_device(c10::Device device) {
@@ -38,10 +35,8 @@ const char* probe_device(c10::Device device) {
 
 // Nothing is asked of a device, and no stream waits, while the program captures a graph: that would end the capture.
 bool may_ask_devices() {
-  Used& used = *g_devices;
-  const std::lock_guard lock(used.mutex);
-  return std::ranges::none_of(used.devices,
-                              [](const auto& one) { return is_capturing(c10::Device(one.first, one.second)); });
+  const auto used = g_devices->lock();
+  return std::ranges::none_of(*used, [](const auto& one) { return is_capturing(c10::Device(one.first, one.second)); });
 }
 
 const TensorDescriptor& descriptor_of(const sonde_tensor& tensor) {
@@ -49,16 +44,16 @@ const TensorDescriptor& descriptor_of(const sonde_tensor& tensor) {
 }
 
 void use(c10::Device device) {
-  Used& used = *g_devices;
-  const std::lock_guard lock(used.mutex);
-  used.devices.insert({device.type(), device.index()});  // emplace() would allocate for one that is known
+  const auto used = g_devices->lock();
+  used->insert({device.type(), device.index()});  // emplace() would allocate for one that is known
   g_used = true;
 }
 
 void finish_part(const ReadingPtr& reading) {
   if (reading->parts.fetch_sub(1) != 1) return;
-  reading->result.size = sizeof reading->result;
-  api().device_read_done(reading->ticket, &reading->result);
+  sonde_device_result result = *reading->result.lock();
+  result.size = sizeof result;
+  api().device_read_done(reading->ticket, &result);
 }
 
 // Tries one part; returns why it cannot be had.
@@ -141,18 +136,12 @@ std::uint32_t read_device(sonde_device_read* request) {
 }  // namespace
 
 void arrived(const ReadingPtr& reading, std::uint32_t what) {
-  {
-    const std::lock_guard lock(reading->mutex);
-    reading->result.has |= what;
-  }
+  reading->result.lock()->has |= what;
   finish_part(reading);
 }
 
 void failed(const ReadingPtr& reading, const char* why) {
-  {
-    const std::lock_guard lock(reading->mutex);
-    reading->result.failed = why;
-  }
+  reading->result.lock()->failed = why;
   finish_part(reading);
 }
 
@@ -179,15 +168,14 @@ void lend_devices() {
 }
 
 const char* why_unreadable_device(c10::Device device) {
-  static auto* mutex = new std::mutex;
-  static auto* known = new std::map<std::pair<c10::DeviceType, c10::DeviceIndex>, const char*>;
+  static auto* why_not = new Synchronized<std::map<DeviceKey, const char*>>;
   const c10::DeviceType type = device.type();
   if (type != c10::DeviceType::CUDA && type != c10::DeviceType::HIP && type != c10::DeviceType::XPU &&
       type != c10::DeviceType::MPS && type != c10::DeviceType::PrivateUse1) {
     return "not in host memory";
   }
   if (g_lost_by_fork) return "in a forked child, which has no device";
-  const std::lock_guard lock(*mutex);
+  const auto known = why_not->lock();
   const auto found = known->find({type, device.index()});
   if (found != known->end()) return found->second;
   if (is_capturing(device)) return "a graph of the device is being captured";

@@ -12,9 +12,9 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
-#include <mutex>
 
 #include "device_work.h"
+#include "synchronized.h"
 
 namespace sonde_torch {
 namespace {
@@ -29,22 +29,22 @@ struct Copy {
   c10::Event done;
 };
 
+using Streams = std::map<c10::DeviceIndex, c10::Stream>;
+
 struct Copies {
-  std::mutex mutex;
-  InFlight<Copy> in_flight{mutex};
-  std::map<c10::DeviceIndex, c10::Stream> streams;  // of ours
-  std::atomic<std::uint64_t> staged_bytes{0};       // under way
+  Synchronized<Streams> streams;  // of ours. The lock also keeps the copies of a stream in its order.
+  InFlight<Copy> in_flight;
+  std::atomic<std::uint64_t> staged_bytes{0};  // under way
 };
 
 Leaked<Copies> g_copies;
 
-// Locked.
-c10::Stream stream_of_ours(Copies& all, c10::Device device) {
-  const auto known = all.streams.find(device.index());
-  if (known != all.streams.end()) return known->second;
+c10::Stream stream_of_ours(Streams& all, c10::Device device) {
+  const auto known = all.find(device.index());
+  if (known != all.end()) return known->second;
   const c10::impl::VirtualGuardImpl guard(device.type());
   const c10::Stream made = guard.getNewStream(device);
-  all.streams.emplace(device.index(), made);
+  all.emplace(device.index(), made);
   return made;
 }
 
@@ -112,8 +112,8 @@ void begin_copy(const ReadingPtr& reading, const at::Tensor& source, const sonde
   const bool as_it_lies = source.is_contiguous() && !source.is_conj() && !source.is_neg();
   const at::Tensor piece = staged.defined() || as_it_lies ? at::Tensor() : memory_of_piece(source);
   const at::Tensor to = pinned_tensor(request.owner, source.sizes(), source.scalar_type());
-  const std::lock_guard lock(all.mutex);
-  Way way{producer, stream_of_ours(all, device), c10::Event(device.type())};
+  const auto streams = all.streams.lock();
+  Way way{producer, stream_of_ours(*streams, device), c10::Event(device.type())};
   if (staged.defined()) {
     way.send(to, staged);
     guard.recordDataPtrOnStream(staged.storage().data_ptr(), way.ours);

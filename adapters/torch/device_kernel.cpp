@@ -73,18 +73,17 @@ std::optional<std::string> enqueue(Queued& queued) {
   }
   const BesideCaptures beside;
   const sonde_device_queue queue = native_queue(queued);
-  RowTables& all = row_tables();
   std::vector<RowsOf> lost;
   std::array<char, 512> message{};
   bool launched = false;
   {
-    const std::lock_guard lock(all.mutex);
-    RowTable& table = room_for(all, queued.stream, queued.bytes, lost);
+    const auto all = row_tables().lock();
+    RowTable& table = room_for(*all, queued.stream, queued.bytes, lost);
     auto* records = static_cast<std::byte*>(table.memory.data_ptr()) + table.used;
     launched = api().device_statistics(&queue, tensors.data(), static_cast<std::uint32_t>(tensors.size()), records,
                                        message.data(), message.size()) == 0;
     if (launched) {
-      for (RowsOf& rows : queued.rows) add_to(all, table, std::move(rows));
+      for (RowsOf& rows : queued.rows) add_to(*all, table, std::move(rows));
     }
   }
   fail_all(lost);

@@ -4,9 +4,9 @@
 
 #include <array>
 #include <bit>
-#include <mutex>
 
 #include "device_work.h"
+#include "synchronized.h"
 
 namespace sonde_torch {
 namespace {
@@ -32,13 +32,12 @@ std::size_t class_of(std::uint64_t rounded) {
 }
 
 struct PinnedPool {
-  std::mutex mutex;
   std::array<std::vector<PinnedBuffer*>, 4 * 64> free;
   at::Tensor slab;
   std::uint64_t slab_used = kPinnedSlabBytes;
 };
 
-Leaked<PinnedPool> g_pinned_pool;
+Leaked<Synchronized<PinnedPool>> g_pinned_pool;
 
 at::Tensor pinned_bytes(std::uint64_t bytes) {
   const OwnOperators guard;
@@ -66,11 +65,10 @@ PinnedBuffer* make_pinned(PinnedPool& pool, std::uint64_t rounded) {
 
 void* take_pinned(std::uint64_t bytes, void** owner, const char** why) {
   try {
-    PinnedPool& pool = *g_pinned_pool;
     const std::uint64_t rounded = class_bytes(bytes);
-    const std::lock_guard lock(pool.mutex);
-    std::vector<PinnedBuffer*>& free = pool.free.at(class_of(rounded));
-    PinnedBuffer* buffer = free.empty() ? make_pinned(pool, rounded) : free.back();
+    const auto pool = g_pinned_pool->lock();
+    std::vector<PinnedBuffer*>& free = pool->free.at(class_of(rounded));
+    PinnedBuffer* buffer = free.empty() ? make_pinned(*pool, rounded) : free.back();
     if (!free.empty()) free.pop_back();
     *owner = buffer;
     return static_cast<char*>(buffer->memory.data_ptr()) + buffer->offset;
@@ -81,10 +79,8 @@ void* take_pinned(std::uint64_t bytes, void** owner, const char** why) {
 }
 
 void give_pinned(void* owner) {
-  PinnedPool& pool = *g_pinned_pool;
   auto* buffer = static_cast<PinnedBuffer*>(owner);
-  const std::lock_guard lock(pool.mutex);
-  pool.free.at(buffer->size_class).push_back(buffer);
+  g_pinned_pool->lock()->free.at(buffer->size_class).push_back(buffer);
 }
 
 at::Tensor pinned_tensor(void* owner, c10::IntArrayRef sizes, c10::ScalarType type) {

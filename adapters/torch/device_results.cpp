@@ -4,19 +4,18 @@
 
 #include <atomic>
 #include <map>
-#include <mutex>
 #include <optional>
 
 #include "device.h"
 #include "device_work.h"
+#include "synchronized.h"
 
 namespace sonde_torch {
 namespace {
 
 // By the identity of a storage: reached when its elements are there. No event: that cannot be known.
 struct Results {
-  std::mutex mutex;
-  std::map<std::uint64_t, std::optional<c10::Event>> on_their_way;
+  Synchronized<std::map<std::uint64_t, std::optional<c10::Event>>> on_their_way;
   std::atomic<std::size_t> count{0};
 };
 
@@ -87,21 +86,21 @@ void results_come_later(EarlyReturn& early, c10::ArrayRef<const c10::IValue> res
   for (const c10::IValue& result : results) add_host_storage(result, early.storages);
   if (early.storages.empty()) return;
   Results& all = *g_results;
-  const std::lock_guard lock(all.mutex);
-  std::erase_if(all.on_their_way, [](const auto& one) { return has_come(one.second); });
-  for (const std::uint64_t storage : early.storages) all.on_their_way[storage] = event_now(early.device);
-  all.count = all.on_their_way.size();
+  const auto on_their_way = all.on_their_way.lock();
+  std::erase_if(*on_their_way, [](const auto& one) { return has_come(one.second); });
+  for (const std::uint64_t storage : early.storages) (*on_their_way)[storage] = event_now(early.device);
+  all.count = on_their_way->size();
 }
 
 bool is_on_its_way(std::uint64_t storage) {
   Results& all = *g_results;
   if (all.count.load(std::memory_order_relaxed) == 0) return false;
-  const std::lock_guard lock(all.mutex);
-  const auto found = all.on_their_way.find(storage);
-  if (found == all.on_their_way.end()) return false;
+  const auto on_their_way = all.on_their_way.lock();
+  const auto found = on_their_way->find(storage);
+  if (found == on_their_way->end()) return false;
   if (!has_come(found->second)) return true;
-  all.on_their_way.erase(found);
-  all.count = all.on_their_way.size();
+  on_their_way->erase(found);
+  all.count = on_their_way->size();
   return false;
 }
 

@@ -3,7 +3,6 @@
 #include <ATen/Functions.h>
 
 #include <limits>
-#include <mutex>
 #include <vector>
 
 #include "device_numbers.h"
@@ -17,7 +16,7 @@ constexpr std::int64_t kWaitingRow = 1 << 12;
 constexpr std::int64_t kWaitingRows = kPiece / kWaitingRow;
 constexpr std::int64_t kMostWaiting = kPiece / 4;
 
-// Locked. Into the table; throws what PyTorch throws.
+// Into the table; throws what PyTorch throws.
 void add_numbers(RowTables& all, RowTable& table, const at::Tensor& numbers, std::vector<RowsOf>& lost) {
   const auto bytes = static_cast<std::int64_t>(numbers.nbytes());
   room_for(all, table.stream, bytes, lost);
@@ -25,7 +24,7 @@ void add_numbers(RowTables& all, RowTable& table, const at::Tensor& numbers, std
   place.view(numbers.sizes()).copy_(numbers, true);
 }
 
-// Locked. Reduces those that wait from `first` to `last`; in two halves if the device has no memory for all at once.
+// Reduces those that wait from `first` to `last`; in two halves if the device has no memory for all at once.
 void reduce_some(RowTables& all, RowTable& table, const Waiting* first, const Waiting* last,
                  std::vector<RowsOf>& lost) {
   const std::int64_t row = first->first_row;
@@ -75,7 +74,7 @@ void reduce_waiting(RowTables& all, RowTable& table, std::vector<RowsOf>& lost) 
 
 namespace {
 
-// Locked. False: the tensor is too large, or there is no memory.
+// False: the tensor is too large, or there is no memory.
 bool add_waiting(RowTables& all, const ReadingPtr& reading, const at::Tensor& numbers, const c10::Stream& stream,
                  std::vector<RowsOf>& lost) {
   const std::int64_t elements = numbers.numel();
@@ -104,13 +103,8 @@ bool add_waiting(RowTables& all, const ReadingPtr& reading, const at::Tensor& nu
 // Small tensors wait, so that many are reduced together. Others have a row for each piece.
 void begin_reductions(const ReadingPtr& reading, const at::Tensor& source, const c10::Stream& stream) {
   const at::Tensor numbers = flat_in_memory(source.is_complex() ? at::view_as_real(source.resolve_conj()) : source);
-  RowTables& all = row_tables();
   std::vector<RowsOf> lost;
-  bool waits = false;
-  {
-    const std::lock_guard lock(all.mutex);
-    waits = add_waiting(all, reading, numbers, stream, lost);
-  }
+  const bool waits = add_waiting(*row_tables().lock(), reading, numbers, stream, lost);
   fail_all(lost);
   if (waits) return;
   lost.clear();
@@ -118,11 +112,11 @@ void begin_reductions(const ReadingPtr& reading, const at::Tensor& source, const
   for_each_piece(numbers, [&](const at::Tensor& piece) { pieces.push_back(numbers_of_piece(piece)); });
   const at::Tensor rows = pieces.size() == 1 ? pieces.front() : at::cat(pieces);
   {
-    const std::lock_guard lock(all.mutex);
-    RowTable& table = table_of(all, stream);
-    add_numbers(all, table, rows, lost);
+    const auto all = row_tables().lock();
+    RowTable& table = table_of(*all, stream);
+    add_numbers(*all, table, rows, lost);
     reading->parts.fetch_add(1);
-    add_to(all, table, {.reading = reading, .bytes = static_cast<std::int64_t>(rows.nbytes())});
+    add_to(*all, table, {.reading = reading, .bytes = static_cast<std::int64_t>(rows.nbytes())});
   }
   fail_all(lost);
 }

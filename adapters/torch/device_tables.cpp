@@ -3,6 +3,7 @@
 #include <ATen/Functions.h>
 
 #include <iterator>
+#include <utility>
 
 #include "device_numbers.h"
 #include "setup.h"
@@ -12,7 +13,8 @@ namespace {
 
 constexpr std::int64_t kTableBytes = 1 << 16;
 
-Leaked<RowTables> g_row_tables;
+Leaked<Synchronized<RowTables>> g_row_tables;
+Leaked<InFlight<Fetch>> g_fetches;
 
 at::Tensor table_memory(const c10::Stream& stream, std::int64_t bytes) {
   const OwnOperators guard;
@@ -31,7 +33,7 @@ void add_up(const Fetch& fetched, const RowsOf& rows, sonde_device_result& to) {
 
 void hand_over_rows(const Fetch& fetched, bool lost) {
   for (const RowsOf& rows : fetched.tensors) {
-    if (!lost) add_up(fetched, rows, rows.reading->result);
+    if (!lost) add_up(fetched, rows, *rows.reading->result.lock());
     lost ? failed(rows.reading, kDeviceFailed) : arrived(rows.reading, SONDE_READ_STATISTICS);
   }
   give_pinned(fetched.owner);
@@ -39,7 +41,7 @@ void hand_over_rows(const Fetch& fetched, bool lost) {
 
 }  // namespace
 
-RowTables& row_tables() { return *g_row_tables; }
+Synchronized<RowTables>& row_tables() { return *g_row_tables; }
 
 RowTable& table_of(RowTables& all, const c10::Stream& stream) {
   for (RowTable& table : all.tables) {
@@ -49,7 +51,7 @@ RowTable& table_of(RowTables& all, const c10::Stream& stream) {
   return all.tables.back();
 }
 
-void fetch_table(RowTables& all, RowTable& table, std::vector<RowsOf>& lost) {
+void fetch_table(RowTable& table, std::vector<RowsOf>& lost) {
   if (table.used == 0) return;
   std::vector<RowsOf> tensors = std::move(table.tensors);
   const std::int64_t used = table.used;
@@ -70,8 +72,8 @@ void fetch_table(RowTables& all, RowTable& table, std::vector<RowsOf>& lost) {
     host.copy_(table.memory.narrow(0, 0, used), true);
     done.record(table.stream);
     table.memory.reset();  // freed in the order of the stream
-    all.in_flight.add({owner, std::move(host), number_type(table.stream.device()), std::move(tensors), table.stream,
-                       std::move(done)});
+    g_fetches->add({owner, std::move(host), number_type(table.stream.device()), std::move(tensors), table.stream,
+                    std::move(done)});
   } catch (...) {  // the stream was destroyed, or the device is gone; what it may still write is not used again
     std::ranges::move(tensors, std::back_inserter(lost));
   }
@@ -80,7 +82,7 @@ void fetch_table(RowTables& all, RowTable& table, std::vector<RowsOf>& lost) {
 RowTable& room_for(RowTables& all, const c10::Stream& stream, std::int64_t bytes, std::vector<RowsOf>& lost) {
   RowTable& table = table_of(all, stream);
   if (table.memory.defined() && table.used + bytes <= table.memory.numel()) return table;
-  fetch_table(all, table, lost);
+  fetch_table(table, lost);
   const std::int64_t room = table.memory.defined() ? table.memory.numel() : 0;
   if (bytes > room) table.memory = table_memory(stream, std::max(bytes, kTableBytes));
   return table;
@@ -100,27 +102,26 @@ void fail_all(const std::vector<RowsOf>& tensors) {
 
 void fetch_rows() {
   launch_queued();
-  RowTables& all = row_tables();
-  if (!all.has_rows.exchange(false)) return;
   std::vector<RowsOf> lost;
   {
-    const std::lock_guard lock(all.mutex);
-    for (RowTable& table : all.tables) {
-      reduce_waiting(all, table, lost);
+    const auto all = row_tables().lock();
+    if (!std::exchange(all->has_rows, false)) return;
+    for (RowTable& table : all->tables) {
+      reduce_waiting(*all, table, lost);
       table.waits = true;
-      fetch_table(all, table, lost);
+      fetch_table(table, lost);
     }
   }
   fail_all(lost);
 }
 
-bool are_rows_under_way() { return !row_tables().in_flight.is_empty(); }
+bool are_rows_under_way() { return !g_fetches->is_empty(); }
 
-void poll_rows() { row_tables().in_flight.poll(hand_over_rows); }
+void poll_rows() { g_fetches->poll(hand_over_rows); }
 
 void drain_rows() {
   fetch_rows();
-  row_tables().in_flight.drain(hand_over_rows);
+  g_fetches->drain(hand_over_rows);
 }
 
 }  // namespace sonde_torch

@@ -3,10 +3,10 @@
 #pragma once
 
 #include <list>
-#include <mutex>
 #include <vector>
 
 #include "device_work.h"
+#include "synchronized.h"
 
 namespace sonde_torch {
 
@@ -50,19 +50,15 @@ struct Fetch {
 };
 
 struct RowTables {
-  std::mutex mutex;
   std::list<RowTable> tables;
-  InFlight<Fetch> in_flight{mutex};
-  std::atomic<bool> has_rows{false};
+  bool has_rows = false;
 };
 
-RowTables& row_tables();
-
-// All are called locked, but fail_all.
+Synchronized<RowTables>& row_tables();
 
 RowTable& table_of(RowTables& all, const c10::Stream& stream);
 // `lost`: gets the tensors of a table that cannot be fetched.
-void fetch_table(RowTables& all, RowTable& table, std::vector<RowsOf>& lost);
+void fetch_table(RowTable& table, std::vector<RowsOf>& lost);
 // A table of the stream with room for so many bytes more. What it had may have to be fetched before. Throws what PyTorch
 // throws if there is no memory.
 RowTable& room_for(RowTables& all, const c10::Stream& stream, std::int64_t bytes, std::vector<RowsOf>& lost);

@@ -11,12 +11,12 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 
 #include "in_flight.h"
 #include "leaked.h"
 #include "sonde/sonde.h"
+#include "synchronized.h"
 #include "tensors.h"
 
 namespace sonde_torch {
@@ -74,9 +74,8 @@ class OnStream {
 // A read that has begun, of one or two parts: a copy of the bytes, and a row of statistics.
 struct Reading {
   std::uint64_t ticket = 0;
-  std::atomic<int> parts{0};  // that have not arrived
-  std::mutex mutex;           // the parts may arrive on two threads
-  sonde_device_result result{};
+  std::atomic<int> parts{0};                   // that have not arrived
+  Synchronized<sonde_device_result> result{};  // the parts may arrive on two threads
 };
 using ReadingPtr = std::shared_ptr<Reading>;
 

@@ -6,25 +6,25 @@
 #include <atomic>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "synchronized.h"
 
 namespace sonde_torch {
 
 template <typename Part>
 class InFlight {
  public:
-  // `mutex` is the owner's.
-  explicit InFlight(std::mutex& mutex) : mutex_(mutex) {}
-
-  // Locked.
+  // Parts of one stream are added in the order of the stream.
   void add(Part&& part) {
-    parts_.push_back(std::make_shared<Part>(std::move(part)));
-    count_ = parts_.size();
+    const auto parts = parts_.lock();
+    parts->push_back(std::make_shared<Part>(std::move(part)));
+    count_ = parts->size();
   }
 
+  bool is_locked() { return parts_.is_locked(); }
   bool is_empty() const { return count_.load(std::memory_order_relaxed) == 0; }
 
   // Calls hand_over(part, lost) for the parts that have ended, without the lock. `lost`: the device has failed.
@@ -33,8 +33,8 @@ class InFlight {
     if (is_empty()) return;
     std::vector<std::pair<std::shared_ptr<Part>, bool>> ended;
     {
-      const std::lock_guard lock(mutex_);
-      take_ended(ended);
+      const auto parts = parts_.lock();
+      take_ended(*parts, ended);
       handing_over_.fetch_add(1);
     }
     for (const auto& [part, lost] : ended) hand_over(*part, lost);
@@ -44,12 +44,8 @@ class InFlight {
   // Waits for all parts, and for the other threads that hand some over.
   template <typename HandOver>
   void drain(HandOver hand_over) {
-    std::deque<std::shared_ptr<Part>> waiting;
-    {
-      const std::lock_guard lock(mutex_);
-      waiting = parts_;
-    }
-    // Outside the lock: other threads may need it to finish an operator. Meanwhile they still find the parts.
+    const Parts waiting = *parts_.lock();
+    // Without the lock: other threads may need it to finish an operator. Meanwhile they still find the parts.
     for (const auto& part : waiting) {
       try {
         part->done.synchronize();
@@ -61,10 +57,12 @@ class InFlight {
   }
 
  private:
-  // Locked. A stream ends its work in order: behind a part that goes on, nothing of it is asked.
-  void take_ended(std::vector<std::pair<std::shared_ptr<Part>, bool>>& ended) {
+  using Parts = std::deque<std::shared_ptr<Part>>;
+
+  // A stream ends its work in order: behind a part that goes on, nothing of it is asked.
+  void take_ended(Parts& parts, std::vector<std::pair<std::shared_ptr<Part>, bool>>& ended) {
     std::vector<decltype(Part::stream)> busy;
-    std::erase_if(parts_, [&](const std::shared_ptr<Part>& part) {
+    std::erase_if(parts, [&](const std::shared_ptr<Part>& part) {
       if (std::ranges::find(busy, part->stream) != busy.end()) return false;
       bool ends = true, lost = false;
       try {
@@ -76,11 +74,10 @@ class InFlight {
       if (!ends) busy.push_back(part->stream);
       return ends;
     });
-    count_ = parts_.size();
+    count_ = parts.size();
   }
 
-  std::mutex& mutex_;
-  std::deque<std::shared_ptr<Part>> parts_;
+  Synchronized<Parts> parts_;
   std::atomic<std::size_t> count_{0};
   std::atomic<int> handing_over_{0};  // threads that have taken ended parts
 };

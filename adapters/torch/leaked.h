@@ -14,21 +14,16 @@ class Leaked {
   Table* operator->() const { return now_.load(); }
   // An empty one takes its place. The old one is kept: another thread may be using it, or had its lock before a fork.
   void renew() { now_.store(new Table); }
-  // In the child of a fork. If a thread had the table's mutex, it stayed in the parent, and the table is half written.
+  // In the child of a fork. If a thread had the table's lock, it stayed in the parent, and the table is half written.
   void renew_if_locked() {
-    Table& table = **this;
-    if (table.mutex.try_lock()) {
-      table.mutex.unlock();
-    } else {
-      renew();
-    }
+    if (now_.load()->is_locked()) renew();
   }
 
  private:
   std::atomic<Table*> now_{new Table};
 };
 
-// The one table of its type, made at its first use; a forked child can use it, too.
+// The one table of its type, Synchronized or with an is_locked() of its own, made at its first use; a forked child can use it, too.
 template <typename Table>
 Table& table_of_process() {
   static Leaked<Table>* table = [] {

@@ -6,11 +6,11 @@
 #include <array>
 #include <atomic>
 #include <cstring>
-#include <mutex>
 #include <string_view>
 #include <unordered_map>
 
 #include "leaked.h"
+#include "synchronized.h"
 
 namespace sonde_torch {
 namespace {
@@ -128,16 +128,12 @@ OpInfo* make(const c10::FunctionSchema& schema) {
   return info;
 }
 
-struct KnownOps {
-  std::mutex mutex;
-  std::unordered_map<std::string, OpInfo*> all;
-};
+using KnownOps = Synchronized<std::unordered_map<std::string, OpInfo*>>;
 
 // One OpInfo per schema for the process; each thread keeps its own table of name addresses.
 const OpInfo* intern(const c10::FunctionSchema& schema) {
-  auto& known = table_of_process<KnownOps>();
-  const std::lock_guard lock(known.mutex);
-  OpInfo*& info = known.all[schema.name() + "." + schema.overload_name()];
+  const auto known = table_of_process<KnownOps>().lock();
+  OpInfo*& info = (*known)[schema.name() + "." + schema.overload_name()];
   if (info == nullptr) info = make(schema);
   return info;
 }

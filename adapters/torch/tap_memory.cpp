@@ -6,11 +6,12 @@
 #include <torch/library.h>
 
 #include <map>
-#include <mutex>
 #include <optional>
+#include <utility>
 
 #include "leaked.h"
 #include "setup.h"
+#include "synchronized.h"
 
 namespace sonde_torch {
 namespace {
@@ -24,48 +25,49 @@ struct Block {
   std::size_t bytes = 0;
 };
 
+using Blocks = std::multimap<std::size_t, Block*>;  // by length
+
 struct Pool {
-  std::mutex mutex;
-  std::multimap<std::size_t, Block*> blocks;  // by length
+  Blocks blocks;
   std::size_t bytes = 0;
+
+  Blocks take_all() {
+    bytes = 0;
+    return std::exchange(blocks, {});
+  }
 };
 
-Pool& pool() { return table_of_process<Pool>(); }
+Synchronized<Pool>& pool() { return table_of_process<Synchronized<Pool>>(); }
 
-void free_all(std::multimap<std::size_t, Block*>& blocks) {
+void free_all(const Blocks& blocks) {
   for (const auto& [bytes, block] : blocks) delete block;
-  blocks.clear();
 }
 
 // The deleter of a tensor's memory.
 void keep_block(void* context) {
   auto* block = static_cast<Block*>(context);
-  std::multimap<std::size_t, Block*> released;
+  Blocks released;
   if (recording() == nullptr) {
     delete block;
     return;
   }
   {
-    Pool& all = pool();
-    const std::lock_guard lock(all.mutex);
-    if (all.bytes + block->bytes > kMostKept) {  // of sizes that nobody needs any more, maybe
-      released.swap(all.blocks);
-      all.bytes = 0;
-    }
-    all.blocks.emplace(block->bytes, block);
-    all.bytes += block->bytes;
+    const auto all = pool().lock();
+    if (all->bytes + block->bytes > kMostKept)
+      released = all->take_all();  // of sizes that nobody needs any more, maybe
+    all->blocks.emplace(block->bytes, block);
+    all->bytes += block->bytes;
   }
   free_all(released);
 }
 
 Block* take_block(std::size_t bytes) {
-  Pool& all = pool();
-  const std::lock_guard lock(all.mutex);
-  const auto found = all.blocks.lower_bound(bytes);
-  if (found == all.blocks.end()) return nullptr;
+  const auto all = pool().lock();
+  const auto found = all->blocks.lower_bound(bytes);
+  if (found == all->blocks.end()) return nullptr;
   Block* block = found->second;
-  all.bytes -= found->first;
-  all.blocks.erase(found);
+  all->bytes -= found->first;
+  all->blocks.erase(found);
   return block;
 }
 
@@ -101,13 +103,7 @@ struct MemoryOperator {
 }  // namespace
 
 void release_tap_memory() {
-  std::multimap<std::size_t, Block*> released;
-  {
-    Pool& all = pool();
-    const std::lock_guard lock(all.mutex);
-    released.swap(all.blocks);
-    all.bytes = 0;
-  }
+  const Blocks released = pool().lock()->take_all();
   free_all(released);
 }
 

@@ -8,11 +8,11 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <mutex>
 
 #include "device.h"
 #include "leaked.h"
 #include "storage_table.h"
+#include "synchronized.h"
 
 namespace sonde_torch {
 namespace {
@@ -65,11 +65,15 @@ sonde_dtype dtype_of(c10::ScalarType type) {
 // Purged when its size has doubled, so that it follows the number of living storages, and stays in the cache.
 constexpr std::size_t kLeastPurge = 1024;
 
-struct Registry {
-  std::atomic<std::size_t> count{0}, purge_at{kLeastPurge};
-  std::mutex mutex;
+struct Storages {
   StorageTable known;
   std::uint64_t next = 1;
+};
+
+struct Registry {
+  std::atomic<std::size_t> count{0}, purge_at{kLeastPurge};
+  Synchronized<Storages> storages;
+  bool is_locked() { return storages.is_locked(); }
 };
 
 Registry& registry() { return table_of_process<Registry>(); }
@@ -138,30 +142,29 @@ void report_write(const struct sonde_api& api, sonde_op* op, TensorDescriptor& w
 
 StorageIdentity storage_identity(c10::StorageImpl* storage) {
   Registry& r = registry();
-  const std::lock_guard lock(r.mutex);
-  const StorageTable::Known& known = r.known.find(storage);
+  const auto storages = r.storages.lock();
+  const StorageTable::Known& known = storages->known.find(storage);
   if (known.storage != nullptr) return {known.id, known.given_away, false};
-  const std::uint64_t id = r.next++;
-  r.known.add({storage, id, false, weak_of(storage)});
-  r.count.store(r.known.size(), std::memory_order_relaxed);
+  const std::uint64_t id = storages->next++;
+  storages->known.add({storage, id, false, weak_of(storage)});
+  r.count.store(storages->known.size(), std::memory_order_relaxed);
   return {id, false, true};
 }
 
 void give_away(c10::StorageImpl* storage) {
   storage_identity(storage);
-  Registry& r = registry();
-  const std::lock_guard lock(r.mutex);
-  r.known.find(storage).given_away = true;
+  registry().storages.lock()->known.find(storage).given_away = true;
 }
 
 std::vector<std::uint64_t> purge_storages() {
   Registry& r = registry();
   std::vector<std::uint64_t> ids;
   std::vector<StorageTable::Weak> dead;  // destroyed after the lock
-  const std::lock_guard lock(r.mutex);
-  r.known.purge(ids, dead);
-  r.purge_at.store(std::max(kLeastPurge, 2 * r.known.size()), std::memory_order_relaxed);
-  r.count.store(r.known.size(), std::memory_order_relaxed);
+  const auto storages = r.storages.lock();
+  storages->known.purge(ids, dead);
+  const std::size_t alive = storages->known.size();
+  r.purge_at.store(std::max(kLeastPurge, 2 * alive), std::memory_order_relaxed);
+  r.count.store(alive, std::memory_order_relaxed);
   return ids;
 }
 

@@ -1,9 +1,9 @@
 #include "threads.h"
 
 #include <map>
-#include <mutex>
 
 #include "leaked.h"
+#include "synchronized.h"
 
 namespace sonde_torch {
 namespace {
@@ -11,12 +11,11 @@ namespace {
 constexpr std::size_t kMostEnded = 32;  // threads; each has half a megabyte
 
 struct AllOwners {
-  std::mutex mutex;
   std::map<std::uint64_t, std::shared_ptr<SequenceOwners>> by_thread;  // threads are numbered as they come
   std::size_t look_at = kMostEnded;  // at so many entries, some threads will have ended
 };
 
-AllOwners& all_owners() { return table_of_process<AllOwners>(); }
+Synchronized<AllOwners>& all_owners() { return table_of_process<Synchronized<AllOwners>>(); }
 
 // The oldest go first.
 void forget_ended(AllOwners& all) {
@@ -37,27 +36,24 @@ void forget_ended(AllOwners& all) {
 }  // namespace
 
 std::shared_ptr<SequenceOwners> sequence_owners(std::uint64_t thread) {
-  AllOwners& all = all_owners();
-  const std::lock_guard lock(all.mutex);
-  const auto [it, fresh] = all.by_thread.try_emplace(thread);
+  const auto all = all_owners().lock();
+  const auto [it, fresh] = all->by_thread.try_emplace(thread);
   if (!fresh) return it->second;
   it->second = std::make_shared<SequenceOwners>();
   const std::shared_ptr<SequenceOwners> owners = it->second;
-  if (all.by_thread.size() > all.look_at) forget_ended(all);
+  if (all->by_thread.size() > all->look_at) forget_ended(*all);
   return owners;
 }
 
 std::uint32_t site_of_sequence(std::uint64_t thread, std::int64_t sequence) {
-  AllOwners& all = all_owners();
-  const std::lock_guard lock(all.mutex);
-  const auto it = all.by_thread.find(thread);
-  return it != all.by_thread.end() ? it->second->get(sequence) : 0;
+  const auto all = all_owners().lock();
+  const auto it = all->by_thread.find(thread);
+  return it != all->by_thread.end() ? it->second->get(sequence) : 0;
 }
 
 void forget_sequence_owners() {
-  AllOwners& all = all_owners();
-  const std::lock_guard lock(all.mutex);
-  for (auto& [thread, owners] : all.by_thread) owners->clear();
+  const auto all = all_owners().lock();
+  for (auto& [thread, owners] : all->by_thread) owners->clear();
 }
 
 }  // namespace sonde_torch

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -10,6 +9,7 @@
 #include "leaked.h"
 #include "program.h"
 #include "setup.h"
+#include "synchronized.h"
 #include "tensors.h"
 
 namespace sonde_torch {
@@ -20,12 +20,7 @@ struct Kept {
   TensorDescriptor descriptor;
 };
 
-struct Table {
-  std::mutex mutex;
-  std::vector<std::unique_ptr<Kept>> kept;
-};
-
-Leaked<Table> g_watched;
+Leaked<Synchronized<std::vector<std::unique_ptr<Kept>>>> g_watched;
 
 // True if the engine will need it again.
 bool report(sonde_op* op, Kept& kept) {
@@ -56,20 +51,15 @@ void keep_watched(std::uint32_t name, std::uint32_t slot, const at::Tensor& tens
   kept->slot = slot;
   kept->descriptor.describe(tensor, true);
   if (kept->descriptor.storage == nullptr || kept->descriptor.tensor.data == nullptr) return;  // nothing to read
-  Table& table = *g_watched;
-  const std::lock_guard lock(table.mutex);
-  std::erase_if(table.kept, [&](const auto& old) { return old->name == name && old->slot == slot; });
-  table.kept.push_back(std::move(kept));
+  const auto all = g_watched->lock();
+  std::erase_if(*all, [&](const auto& old) { return old->name == name && old->slot == slot; });
+  all->push_back(std::move(kept));
 }
 
 void report_watched(sonde_op* op) {
   // The engine waits for a device here. No thread that has the GIL may then wait for the lock.
   void* python = uses_devices() ? release_python() : nullptr;
-  {
-    Table& table = *g_watched;
-    const std::lock_guard lock(table.mutex);
-    std::erase_if(table.kept, [&](const auto& kept) { return !report(op, *kept); });
-  }
+  std::erase_if(*g_watched->lock(), [&](const auto& kept) { return !report(op, *kept); });
   take_python(python);
 }
 

@@ -7,15 +7,14 @@
 #include <atomic>
 #include <bit>
 #include <chrono>
-#include <condition_variable>
 #include <cstring>
 #include <iterator>
 #include <map>
-#include <mutex>
 #include <new>
 #include <utility>
 
 #include "ground/base/clock.h"
+#include "ground/base/mutex.h"
 
 namespace sonde {
 namespace {
@@ -145,23 +144,31 @@ struct BlockPool::State {
 
   const std::uint64_t budget;
   const std::function<void()> before_waiting;
-  mutable std::mutex mutex;
-  std::condition_variable room;
-  std::uint64_t in_flight = 0;
-  std::uint64_t with_writer = 0;  // part of in_flight
-  std::uint64_t mapped = 0;       // bytes of blocks with a mapping of their own, beside the arena
-  std::uint64_t waited_us = 0;
-  bool closed = false;
+  mutable Mutex mutex;
+  ConditionVariable room;
+  std::uint64_t in_flight GUARDED_BY(mutex) = 0;
+  std::uint64_t with_writer GUARDED_BY(mutex) = 0;  // part of in_flight
+  std::uint64_t mapped GUARDED_BY(mutex) = 0;       // bytes of blocks with a mapping of their own, beside the arena
+  std::uint64_t waited_us GUARDED_BY(mutex) = 0;
+  bool closed GUARDED_BY(mutex) = false;
   std::atomic<bool> abandoned{false};
-  Arena arena;
-  std::array<Block*, kClasses> free{};  // small ones
-  std::byte* slab = nullptr;            // the newest; each slab begins with the address of the previous one
-  std::size_t slab_used = kSlabBytes;
+  Arena arena GUARDED_BY(mutex);
+  std::array<Block*, kClasses> free GUARDED_BY(mutex){};  // small ones
+  // The newest; each slab begins with the address of the previous one.
+  std::byte* slab GUARDED_BY(mutex) = nullptr;
+  std::size_t slab_used GUARDED_BY(mutex) = kSlabBytes;
 
-  bool has_room(std::size_t capacity) const { return in_flight == 0 || in_flight + capacity <= budget; }
-  Block* reuse(std::size_t capacity);
-  Block* make(std::size_t capacity);
-  std::byte* cut(std::size_t capacity);
+  bool has_room(std::size_t capacity) const REQUIRES(mutex) { return in_flight == 0 || in_flight + capacity <= budget; }
+  bool may_go_on(std::size_t capacity) const REQUIRES(mutex) {
+    return closed || has_room(capacity) || with_writer == 0;
+  }
+  // False if the pool is closed.
+  bool wait(std::size_t capacity) REQUIRES(mutex);
+  // Null: there is no memory.
+  Block* take(std::size_t bytes, std::size_t capacity) REQUIRES(mutex);
+  Block* reuse(std::size_t capacity) REQUIRES(mutex);
+  Block* make(std::size_t capacity) REQUIRES(mutex);
+  std::byte* cut(std::size_t capacity) REQUIRES(mutex);
   // A quarter more than the budget, for the gaps between blocks of different sizes.
   std::size_t arena_limit() const { return budget + budget / 4; }
 };
@@ -210,7 +217,7 @@ Block* BlockPool::State::make(std::size_t capacity) {
 BlockPool::BlockPool(std::uint64_t budget_bytes, std::function<void()> before_waiting)
     : state_(std::make_unique<State>(budget_bytes, std::move(before_waiting))) {}
 
-BlockPool::~BlockPool() {
+BlockPool::~BlockPool() NO_THREAD_SAFETY_ANALYSIS {
   if (state_->abandoned.load()) {
     static_cast<void>(state_.release());  // its mutex may be locked by a thread that fork() left behind
     return;
@@ -227,51 +234,47 @@ BlockPool::~BlockPool() {
   }
 }
 
-BlockPtr BlockPool::take_locked(std::size_t bytes, std::size_t capacity) {
-  Block* block = capacity <= kLarge ? state_->reuse(capacity) : nullptr;
-  if (block == nullptr) block = state_->make(capacity);
+Block* BlockPool::State::take(std::size_t bytes, std::size_t capacity) {
+  Block* block = capacity <= kLarge ? reuse(capacity) : nullptr;
+  if (block == nullptr) block = make(capacity);
   if (block == nullptr) return nullptr;
   block->bytes = bytes;
   block->with_writer = false;
   block->next = nullptr;
   block->owners.store(1, std::memory_order_relaxed);
-  state_->in_flight += capacity;
-  return BlockPtr(block, ReturnBlock{this});
+  in_flight += capacity;
+  return block;
 }
 
-// False if the pool is closed.
-bool BlockPool::wait_locked(std::unique_lock<std::mutex>& lock, std::size_t capacity) {
-  State& state = *state_;
-  const auto may_go = [&] { return state.closed || state.has_room(capacity) || state.with_writer == 0; };
-  if (!may_go()) {
+bool BlockPool::State::wait(std::size_t capacity) {
+  if (!may_go_on(capacity)) {
     const auto start = std::chrono::steady_clock::now();
-    state.before_waiting();
-    state.room.wait_for(lock, kForever, may_go);
+    before_waiting();
+    while (!may_go_on(capacity)) room.wait_for(mutex, kForever);
     const auto waited = std::chrono::steady_clock::now() - start;
-    state.waited_us +=
-        static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(waited).count());
+    waited_us += static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(waited).count());
   }
-  return !state.closed;
+  return !closed;
 }
 
 BlockPtr BlockPool::take(std::size_t bytes) {
   State& state = *state_;
   if (state.abandoned.load(std::memory_order_relaxed)) return nullptr;
   const std::size_t capacity = capacity_for(bytes);
-  std::unique_lock lock(state.mutex);
-  if (!wait_locked(lock, capacity)) return nullptr;
-  return take_locked(bytes, capacity);
+  const Lock lock(state.mutex);
+  if (!state.wait(capacity)) return nullptr;
+  return BlockPtr(state.take(bytes, capacity), ReturnBlock{this});
 }
 
 bool BlockPool::has_room(std::size_t bytes) const {
-  const std::lock_guard lock(state_->mutex);
+  const Lock lock(state_->mutex);
   return state_->has_room(capacity_for(bytes));
 }
 
 bool BlockPool::wait_for_room(std::size_t bytes) {
   if (state_->abandoned.load(std::memory_order_relaxed)) return false;
-  std::unique_lock lock(state_->mutex);
-  return wait_locked(lock, capacity_for(bytes));
+  const Lock lock(state_->mutex);
+  return state_->wait(capacity_for(bytes));
 }
 
 BlockPtr BlockPool::adopt(std::byte* data, std::size_t bytes, void (*release)(void* owner), void* owner) {
@@ -281,7 +284,7 @@ BlockPtr BlockPool::adopt(std::byte* data, std::size_t bytes, void (*release)(vo
   block->capacity = capacity_for(bytes);
   block->release = release;
   block->owner = owner;
-  const std::lock_guard lock(state_->mutex);
+  const Lock lock(state_->mutex);
   state_->in_flight += block->capacity;
   return BlockPtr(block, ReturnBlock{this});
 }
@@ -290,14 +293,14 @@ BlockPtr BlockPool::try_take(std::size_t bytes) {
   State& state = *state_;
   if (state.abandoned.load(std::memory_order_relaxed)) return nullptr;
   const std::size_t capacity = capacity_for(bytes);
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   if (state.closed || !state.has_room(capacity)) return nullptr;
-  return take_locked(bytes, capacity);
+  return BlockPtr(state.take(bytes, capacity), ReturnBlock{this});
 }
 
 void BlockPool::hand_to_writer(Block& block) {
   if (state_->abandoned.load(std::memory_order_relaxed)) return;
-  const std::lock_guard lock(state_->mutex);
+  const Lock lock(state_->mutex);
   if (block.with_writer) return;
   block.with_writer = true;
   state_->with_writer += block.capacity;
@@ -316,7 +319,7 @@ void BlockPool::give(Block* block) {
   std::byte* own = nullptr;  // a mapping to give back
   const std::size_t pages = block->capacity + kHeadroom;
   {
-    const std::lock_guard lock(state.mutex);
+    const Lock lock(state.mutex);
     state.in_flight -= block->capacity;
     if (block->with_writer) state.with_writer -= block->capacity;
     if (block->release != nullptr) {
@@ -341,28 +344,28 @@ void BlockPool::give(Block* block) {
 void ReturnBlock::operator()(Block* block) const { pool->give(block); }
 
 bool BlockPool::is_crowded() const {
-  const std::lock_guard lock(state_->mutex);
+  const Lock lock(state_->mutex);
   return state_->in_flight > state_->budget / 2;
 }
 
 std::uint64_t BlockPool::in_flight_bytes() const {
-  const std::lock_guard lock(state_->mutex);
+  const Lock lock(state_->mutex);
   return state_->in_flight;
 }
 
 std::uint64_t BlockPool::mapped_bytes() const {
-  const std::lock_guard lock(state_->mutex);
+  const Lock lock(state_->mutex);
   return state_->mapped + state_->arena.usable();
 }
 
 std::uint64_t BlockPool::waited_us() const {
-  const std::lock_guard lock(state_->mutex);
+  const Lock lock(state_->mutex);
   return state_->waited_us;
 }
 
 void BlockPool::close() {
   {
-    const std::lock_guard lock(state_->mutex);
+    const Lock lock(state_->mutex);
     state_->closed = true;
   }
   state_->room.notify_all();

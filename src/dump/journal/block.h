@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 
 namespace sonde {
 
@@ -71,8 +70,6 @@ class BlockPool {
  private:
   friend struct ReturnBlock;
   struct State;
-  BlockPtr take_locked(std::size_t bytes, std::size_t capacity);
-  bool wait_locked(std::unique_lock<std::mutex>& lock, std::size_t capacity);
   void give(Block* block);
   std::unique_ptr<State> state_;
 };

@@ -5,7 +5,6 @@
 #include <array>
 #include <iterator>
 #include <map>
-#include <mutex>
 #include <optional>
 
 #include "ask/convert/convert.h"
@@ -14,6 +13,7 @@
 #include "dump/formats/tensor_file.h"
 #include "dump/graph/source_text.h"
 #include "face/api/dump_access.h"
+#include "ground/base/mutex.h"
 #include "ground/base/text.h"
 #include "ground/files/brought_files.h"
 #include "read/catalog/catalog.h"
@@ -151,18 +151,18 @@ struct Dump::State {
   std::vector<OpPlace> ops;
   std::vector<std::uint32_t> op_of_tensor;
 
-  std::mutex mutex;  // what is measured and read later
-  Measurer measurer;
-  std::map<std::uint32_t, SourceTexts> sources;  // by rank
+  Mutex mutex;  // what is measured and read later, in the catalog too
+  Measurer measurer GUARDED_BY(mutex);
+  std::map<std::uint32_t, SourceTexts> sources GUARDED_BY(mutex);  // by rank
 
   void number();
   CatalogRank& rank_of(std::size_t op) { return catalog.ranks[ops.at(op).rank]; }
-  CatalogTensor& tensor(std::size_t index) {
+  CatalogTensor& tensor(std::size_t index) REQUIRES(mutex) {
     const OpPlace& place = ops.at(op_of_tensor.at(index));
     return place.op->tensors.at(index - place.first_tensor);
   }
-  Status measure(std::size_t index);
-  DumpTensor describe(std::size_t index);
+  Status measure(std::size_t index) REQUIRES(mutex);
+  DumpTensor describe(std::size_t index) REQUIRES(mutex);
   TensorPlace place_of(std::size_t tensor) const;
   std::size_t index_of(const TensorPlace& place) const;
 };
@@ -297,7 +297,7 @@ DumpOp Dump::op(std::size_t index) const {
 }
 
 DumpTensor Dump::tensor(std::size_t index) const {
-  const std::lock_guard lock(state_->mutex);
+  const Lock lock(state_->mutex);
   return state_->describe(index);
 }
 
@@ -356,7 +356,7 @@ std::vector<std::pair<std::string, std::string>> Dump::attributes(std::size_t op
 
 std::string Dump::code(std::size_t op, std::string_view file, std::uint32_t line) const {
   const std::uint32_t rank = state_->ops.at(op).rank;
-  const std::lock_guard lock(state_->mutex);
+  const Lock lock(state_->mutex);
   auto at = state_->sources.find(rank);
   if (at == state_->sources.end()) at = state_->sources.emplace(rank, sources_of(state_->catalog.ranks[rank])).first;
   return std::string(at->second.line(std::string(file), line));
@@ -364,7 +364,7 @@ std::string Dump::code(std::size_t op, std::string_view file, std::uint32_t line
 
 std::vector<DumpEdge> Dump::edges(std::size_t step) const {
   const StepPlace& place = state_->steps.at(step);
-  const std::lock_guard lock(state_->mutex);
+  const Lock lock(state_->mutex);
   find_flow(state_->catalog.ranks[place.rank], *place.step);
   const StepGraph graph = graph_of(state_->catalog.ranks[place.rank], *place.step);
   const CatalogOp* first = place.step->ops.data();
@@ -388,7 +388,7 @@ std::vector<DumpEdge> Dump::edges(std::size_t step) const {
 }
 
 Result<DumpTensor> Dump::look(std::size_t index) const {
-  const std::lock_guard lock(state_->mutex);
+  const Lock lock(state_->mutex);
   CatalogTensor& tensor = state_->tensor(index);
   const Status looked = look_at_file(state_->rank_of(state_->op_of_tensor[index]), tensor);
   if (!looked) return looked.error();
@@ -396,18 +396,18 @@ Result<DumpTensor> Dump::look(std::size_t index) const {
 }
 
 std::optional<KnownStatistics> Dump::known_statistics(std::size_t tensor) const {
-  const std::lock_guard lock(state_->mutex);
+  const Lock lock(state_->mutex);
   return state_->tensor(tensor).statistics;
 }
 
 Result<KnownStatistics> Dump::statistics(std::size_t tensor) const {
-  const std::lock_guard lock(state_->mutex);
+  const Lock lock(state_->mutex);
   if (const Status done = state_->measure(tensor); !done) return done.error();
   return *state_->tensor(tensor).statistics;
 }
 
 std::vector<DumpProblem> Dump::measure(std::span<const std::size_t> tensors) const {
-  const std::lock_guard lock(state_->mutex);
+  const Lock lock(state_->mutex);
   std::vector<MeasureTask> tasks;
   for (const std::size_t index : tensors) {
     CatalogTensor& tensor = state_->tensor(index);
@@ -430,7 +430,7 @@ Result<DumpValues> Dump::values(std::size_t index) const {
   TensorSpec spec;
   std::filesystem::path path;
   {
-    const std::lock_guard lock(state_->mutex);
+    const Lock lock(state_->mutex);
     const CatalogTensor& tensor = state_->tensor(index);
     const OpPlace& place = state_->ops[state_->op_of_tensor[index]];
     if (tensor.file.empty())
@@ -490,7 +490,7 @@ TensorPlace DumpAccess::place_of(const Dump& dump, std::size_t tensor) { return 
 
 std::size_t DumpAccess::index_of(const Dump& dump, const TensorPlace& place) { return dump.state_->index_of(place); }
 
-std::mutex& DumpAccess::mutex(const Dump& dump) { return dump.state_->mutex; }
+Mutex& DumpAccess::mutex(const Dump& dump) { return dump.state_->mutex; }
 
 Result<DumpWatchReport> Dump::watch(std::span<const DumpWatchpoint> watchpoints,
                                     const DumpWatchOptions& options) const {
@@ -505,7 +505,7 @@ Result<DumpWatchReport> Dump::watch(std::span<const DumpWatchpoint> watchpoints,
   WatchOptions how;
   how.most_bytes = options.most_bytes;
   how.error_on_no_value = options.error_on_no_value;
-  const std::lock_guard lock(state_->mutex);
+  const Lock lock(state_->mutex);
   WatchReport found = check_watchpoints(state_->catalog, asked, how);
   DumpWatchReport report;
   report.notes = std::move(found.notes);

@@ -4,6 +4,7 @@
 // is therefore a function of a room: parse_steps and check_part, compare_options, make_watchpoints, convert_spec.
 #include "sonde/findings.h"
 
+#include <functional>
 #include <set>
 
 #include "ask/compare/compare.h"
@@ -17,6 +18,7 @@
 #include "face/report/line_kind.h"
 #include "face/report/stomp.h"
 #include "face/report/watch.h"
+#include "ground/base/mutex.h"
 #include "ground/contract/json.h"
 #include "read/catalog/dump_part.h"
 #include "read/catalog/slot_text.h"
@@ -50,7 +52,7 @@ void add_problems_of(const Catalog& catalog, std::vector<DumpProblem>& problems)
 }  // namespace
 
 Result<FirstBad> first_bad(const Dump& dump, const FirstBadQuestion& question) {
-  const std::lock_guard lock(DumpAccess::mutex(dump));
+  const Lock lock(DumpAccess::mutex(dump));
   const Catalog& catalog = DumpAccess::catalog(dump);
   const Result<DumpPart> part = part_of(catalog, question);
   if (!part) return part.error();
@@ -67,7 +69,7 @@ std::string text_of(const FirstBad& report) { return without_marks(text_of(repor
 std::string json_text_of(const FirstBad& report) { return text_of_json(document_of(report)); }
 
 Result<StompReport> stomp(const Dump& dump, const Part& asked) {
-  const std::lock_guard lock(DumpAccess::mutex(dump));
+  const Lock lock(DumpAccess::mutex(dump));
   const Catalog& catalog = DumpAccess::catalog(dump);
   const Result<DumpPart> part = part_of(catalog, asked);
   if (!part) return part.error();
@@ -90,12 +92,13 @@ struct ComparedDumps::State {
   Comparison whole_answer() const;
   template <typename Body>
   decltype(auto) locked(const Body& body) const {
-    std::mutex &first = DumpAccess::mutex(target), &second = DumpAccess::mutex(golden);
+    Mutex &first = DumpAccess::mutex(target), &second = DumpAccess::mutex(golden);
     if (&first == &second) {  // a dump compared with itself
-      const std::scoped_lock lock(first);
+      const Lock lock(first);
       return body();
     }
-    const std::scoped_lock lock(first, second);
+    const bool in_order = std::less<>()(&first, &second);  // the same one first in all threads: none waits for ever
+    const Lock one(in_order ? first : second), other(in_order ? second : first);
     return body();
   }
 };
@@ -215,7 +218,7 @@ Result<WatchFindings> watch(const Dump& dump, const WatchQuestion& question, con
     if (steps->contains(catalog.ranks[place.rank].steps[place.step].id.number)) chosen.insert(place);
   }
   if (chosen.empty()) return Error{ErrorCode::invalid_argument, "the selection chooses no tensor"};
-  const std::lock_guard lock(DumpAccess::mutex(dump));
+  const Lock lock(DumpAccess::mutex(dump));
   WatchFindings out;
   WatchSelection selection;
   selection.sides = *sides;

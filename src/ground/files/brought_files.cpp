@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "ground/base/mutex.h"
+
 namespace sonde {
 namespace {
 
@@ -18,8 +20,9 @@ namespace fs = std::filesystem;
 struct Root {
   std::string path, name;
   FileSource source;
-  std::mutex mutex;
-  std::set<std::string> listed, trees;  // directories that need not be asked for again
+  Mutex mutex;
+  std::set<std::string> listed GUARDED_BY(mutex), trees
+      GUARDED_BY(mutex);  // directories that need not be asked for again
 };
 
 std::shared_mutex mutex;
@@ -37,13 +40,13 @@ std::shared_ptr<Root> root_of(const fs::path& path) {
 }
 
 bool is_in_tree(Root& root, const fs::path& directory) {
-  const std::lock_guard lock(root.mutex);
+  const Lock lock(root.mutex);
   return std::ranges::any_of(root.trees, [&](const std::string& tree) { return is_below(directory.native(), tree); });
 }
 
 bool is_listed(Root& root, const fs::path& directory) {
   {
-    const std::lock_guard lock(root.mutex);
+    const Lock lock(root.mutex);
     if (root.listed.contains(directory)) return true;
   }
   return is_in_tree(root, directory);
@@ -100,7 +103,7 @@ Status bring_names(const fs::path& directory) {
   const std::shared_ptr<Root> root = root_of(directory);
   if (is_listed(*root, directory)) return {};
   if (Status done = root->source({FileNeed::directory, directory}); !done) return done;
-  const std::lock_guard lock(root->mutex);
+  const Lock lock(root->mutex);
   root->listed.insert(directory);
   return {};
 }
@@ -110,7 +113,7 @@ Status bring_tree(const fs::path& directory) {
   const std::shared_ptr<Root> root = root_of(directory);
   if (is_in_tree(*root, directory)) return {};
   if (Status done = root->source({FileNeed::tree, directory}); !done) return done;
-  const std::lock_guard lock(root->mutex);
+  const Lock lock(root->mutex);
   root->trees.insert(directory);
   return {};
 }

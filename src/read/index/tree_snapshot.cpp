@@ -7,8 +7,8 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <mutex>
 
+#include "ground/base/mutex.h"
 #include "ground/base/parallel.h"
 #include "ground/files/directory.h"
 
@@ -68,7 +68,7 @@ class Walk {
       std::vector<std::string> below;
       threads_.for_each(level.size(), [&](std::size_t i) {
         Found found = look_into(level[i]);
-        const std::scoped_lock lock(mutex_);
+        const Lock lock(mutex_);
         take(std::move(found), below);
       });
       level = std::move(below);
@@ -117,7 +117,7 @@ class Walk {
     }
   }
 
-  void take(Found found, std::vector<std::string>& below) {
+  void take(Found found, std::vector<std::string>& below) REQUIRES(mutex_) {
     std::ranges::move(found.states, std::back_inserter(out_.sources));
     std::ranges::move(found.directories, std::back_inserter(below));
     out_.files += found.files;
@@ -138,7 +138,7 @@ class Walk {
   int root_;
   TreeSnapshot& out_;
   Threads threads_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::atomic<std::size_t> tensor_files_ = 0;
   std::vector<std::string> tensors_;
 };

@@ -19,6 +19,7 @@
 #include "ground/files/files.h"
 #include "record/writer/forgotten.h"
 #include "record/writer/hasher.h"
+#include "record/writer/held_items.h"
 #include "record/writer/item.h"
 #include "record/writer/queue.h"
 #include "record/writer/recording.h"
@@ -107,14 +108,9 @@ struct Recorder::State {
   std::optional<Recording> recording;  // only the writer thread uses it
   std::optional<Ring> ring;            // before the queue; not after the pool, whose blocks it holds
 
-  std::atomic<bool> holds{false};
-  mutable Mutex holding;
-  std::vector<Item> held GUARDED_BY(holding);  // in order
-  std::uint64_t held_bytes GUARDED_BY(holding) = 0;
-  bool discarded GUARDED_BY(holding) = false;
+  HeldItems held;
 
   void accept(Item&& item);
-  bool hold(Item& item);
   bool push_brief(const Record& record);
   void hand_on(Item&& item);
   void pass_on(Item&& item);
@@ -133,14 +129,14 @@ struct Recorder::State {
 };
 
 void Recorder::State::accept(Item&& item) {
-  if (abandoned.load(std::memory_order_relaxed) || hold(item)) return;
+  if (abandoned.load(std::memory_order_relaxed) || held.take(item)) return;
   hand_on(std::move(item));
 }
 
 // Returns false if the record must be pushed as it is. The plan's choice, the ring and a dump that is not yet certain
 // look at whole records.
 bool Recorder::State::push_brief(const Record& record) {
-  if (ring || holds.load(std::memory_order_acquire) || abandoned.load(std::memory_order_relaxed)) return false;
+  if (ring || held.is_holding() || abandoned.load(std::memory_order_relaxed)) return false;
   if (!BriefOps::can_hold(record)) return false;
   if (!running.load(std::memory_order_acquire)) {
     // The thread starts with a record that is pushed as it is.
@@ -155,19 +151,6 @@ bool Recorder::State::push_brief(const Record& record) {
   BriefOps ops(record.step);
   ops.add(record);
   return queue.try_push(Item(std::move(ops)), kMostQueued);
-}
-
-// Returns whether the item was accepted, to be recorded later or never.
-bool Recorder::State::hold(Item& item) {
-  if (!holds.load(std::memory_order_acquire)) return false;
-  const Lock lock(holding);
-  if (!holds.load()) return false;
-  if (discarded) return true;
-  if (const auto* record = std::get_if<Record>(&item)) {
-    for (const TensorRecord& tensor : record->tensors) held_bytes += tensor.bytes ? tensor.bytes->bytes : 0;
-  }
-  held.push_back(std::move(item));
-  return true;
 }
 
 void Recorder::State::hand_on(Item&& item) {
@@ -428,39 +411,26 @@ Result<std::unique_ptr<Recorder>> Recorder::open(const Plan& plan, const RunInfo
   if (Status fit = check_place(plan, run, layout); !fit) return fit.error();
   std::unique_ptr<Recorder> recorder(new Recorder);
   recorder->state_ = std::make_unique<State>(plan, run, layout);
-  recorder->state_->holds = held;
+  if (held) recorder->state_->held.hold();
   return recorder;
 }
 
 Status Recorder::release(const Plan& plan, const RunInfo& run) {
   State& state = *state_;
-  const Lock lock(state.holding);
-  if (!state.holds || state.discarded) return {};
-  if (run.rank != state.rank) {
+  const auto prepare = [&]() -> Status {
+    if (run.rank == state.rank) return {};
     const Layout layout = Layout::make(plan, run);
     if (Status fit = check_place(plan, run, layout); !fit) return fit.error();
     state.layout = layout;
     state.recording.emplace(plan, run, layout, state.spare, state.hasher);
-  }
-  // Other threads wait for the lock, so their items come after the definitions that they refer to.
-  for (Item& item : state.held) state.hand_on(std::move(item));
-  std::vector<Item>().swap(state.held);
-  state.holds.store(false, std::memory_order_release);
-  return {};
+    return {};
+  };
+  return state.held.release(prepare, [&](Item&& item) { state.hand_on(std::move(item)); });
 }
 
-void Recorder::discard() {
-  std::vector<Item> gone;
-  const Lock lock(state_->holding);
-  if (!state_->holds) return;
-  state_->discarded = true;
-  gone.swap(state_->held);
-}
+void Recorder::discard() { state_->held.discard(); }
 
-std::uint64_t Recorder::held_bytes() const {
-  const Lock lock(state_->holding);
-  return state_->held_bytes;
-}
+std::uint64_t Recorder::held_bytes() const { return state_->held.bytes(); }
 
 const Layout& Recorder::layout() const { return state_->layout; }
 

@@ -52,10 +52,7 @@ struct Part {
 
 class InFlightParts : public ::testing::Test {
  protected:
-  void add(int stream, int number) {
-    const std::lock_guard lock(mutex_);
-    parts_.add({stream, {&device_, number}});
-  }
+  void add(int stream, int number) { parts_.add({stream, {&device_, number}}); }
   void poll() {
     parts_.poll([this](const Part& part, bool lost) { take(part, lost); });
   }
@@ -68,8 +65,8 @@ class InFlightParts : public ::testing::Test {
   }
 
   Device device_;
-  std::mutex mutex_, taken_mutex_;
-  InFlight<Part> parts_{mutex_};
+  std::mutex taken_mutex_;
+  InFlight<Part> parts_;
   std::vector<int> taken_, lost_;
 };
 
@@ -136,12 +133,7 @@ TEST_F(InFlightParts, ADrainWaitsForPartsThatAnotherThreadHandsOver) {
 // the engine.
 TEST_F(InFlightParts, NobodyWaitsWithTheLock) {
   std::map<std::string, bool> locked;
-  const auto look = [&](const char* where) {
-    std::thread([&] {
-      locked[where] = !mutex_.try_lock();
-      if (!locked[where]) mutex_.unlock();
-    }).join();
-  };
+  const auto look = [&](const char* where) { std::thread([&] { locked[where] = parts_.is_locked(); }).join(); };
   add(0, 1);
   device_.asked = look;
   parts_.drain([&](const Part&, bool) { look("hand over"); });
