@@ -152,7 +152,7 @@ def chosen_faults(named):
 
 
 def missed_of(named, results):
-    """What was said instead of them, by evidence, pair and fault."""
+    """The answers that named something else, by evidence, pair and fault."""
     of = {(r["evidence"], r["pair"], r["fault"]): r for r in results}
     cases = [(kind, *case) for kind, list_of_kind in named.items() for case in list_of_kind]
     return {case: of[case]["said"] for case in cases if of[case]["outcome"] != "first"}
