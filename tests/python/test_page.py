@@ -197,11 +197,14 @@ net = Net()
 optimizer = torch.optim.SGD(net.parameters(), 1e-15)
 good = torch.ones(4)
 bad = torch.tensor([1.0, 1.0, 1.0, -9.0])
+lost = torch.ones(4)
 for step in range(8):
     x = torch.randn(1, 4)
     for _ in range(27):
         x = x.to(torch.float64)
         x = x.to(torch.float32)
+    for kind in (torch.sin, torch.cos, torch.tan, torch.sign, torch.ceil):
+        lost = kind(lost)
     loss = net(x, good, bad if step == 5 else good).square().mean()
     optimizer.zero_grad()
     (loss * (1e9 if step == 2 else 1.0)).backward()

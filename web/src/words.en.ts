@@ -120,7 +120,7 @@ export const words = {
   map: {
     table: "As a table", picture: "As a picture", step: "step", steps: (first: number, last: number) => (first === last ? `step ${first}` : `steps ${first} to ${last}`),
     cell: (row: string, when: string, state: string) => `${row}, ${when}: ${state}`, row: "Row", legend: "Legend",
-    more: (count: string) => `… ${count} more`, withoutValues: (count: number) => `${count} without values`, earlier: "Earlier steps", later: "Later steps", closer: "Fewer steps", wider: "More steps", allSteps: "All steps",
+    more: (count: string) => `… ${count} more`, withoutValues: (count: number) => `${count} without values`, nothingWrong: (count: number) => `${count} with nothing wrong`, earlier: "Earlier steps", later: "Later steps", closer: "Fewer steps", wider: "More steps", allSteps: "All steps",
   },
   table: {
     tensors: "Tensors", ops: "Operators", rows: (count: string) => (count === "1" ? "1 row" : `${count} rows`), filter: "Filter",

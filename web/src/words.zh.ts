@@ -149,7 +149,7 @@ export const words: Words = {
   map: {
     table: "显示为表格", picture: "显示为图", step: "步", steps: (first, last) => (first === last ? `第 ${first} 步` : `第 ${first} 至 ${last} 步`),
     cell: (row, when, state) => `${row}，${when}：${state}`, row: "行", legend: "图例",
-    more: (count) => `… 另有 ${count} 行`, withoutValues: (count) => `${count} 个没有值`, earlier: "更早的步", later: "更晚的步", closer: "更少的步", wider: "更多的步", allSteps: "所有步",
+    more: (count) => `… 另有 ${count} 行`, withoutValues: (count) => `${count} 个没有值`, nothingWrong: (count) => `${count} 个没有问题`, earlier: "更早的步", later: "更晚的步", closer: "更少的步", wider: "更多的步", allSteps: "所有步",
   },
   table: {
     tensors: "张量", ops: "算子", rows: (count) => `${count} 行`, filter: "筛选",

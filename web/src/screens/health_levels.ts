@@ -13,6 +13,7 @@ const MOST_DEPTH = 24;
 const FEW_ROWS = 30; // that a page must have after folding; else the next one is read, too
 const MOST_PAGES = 10; // that are read without being asked for
 const LEAST_FOLD = 3;
+const LEAST_FINE = 5;
 
 export interface Health {
   state: Class;
@@ -48,7 +49,7 @@ export const isIn = (name: string, scope: string): boolean => name.startsWith(`$
 export async function readLevels(from: Source, { query, ranks, op, choices }: Asked, signal: AbortSignal): Promise<HealthLevel[]> {
   const levels: HealthLevel[] = [];
   const read = async (rank: string, under: string, depth: number): Promise<void> => {
-    const level = await readLevel(from, { ...query, rank, under }, choices.pages.get(under) ?? 1, isIn(op, under) || !under ? op : "", signal);
+    const level = await readLevel(from, { ...query, rank, under }, choices.pages.get(under) ?? 1, op, isIn(op, under) || !under ? op : "", signal);
     levels.push(level);
     if (rank !== query.rank) return;
     const scopes = level.cells.rows.filter((_, row) => opensAt(level.cells, row));
@@ -62,8 +63,8 @@ export async function readLevels(from: Source, { query, ranks, op, choices }: As
   return levels;
 }
 
-// At least so many pages; more while equal rows leave few, or the finding is on a later one.
-async function readLevel(from: Source, query: Query, pages: number, op: string, signal: AbortSignal): Promise<HealthLevel> {
+// At least so many pages; more while equal rows leave few, or `op` is on a later one.
+async function readLevel(from: Source, query: Query, pages: number, finding: string, op: string, signal: AbortSignal): Promise<HealthLevel> {
   const page = (number: number): Promise<Table> => from.table("health", { ...query, first_row: number * PAGE_ROWS, rows: PAGE_ROWS }, signal);
   const tables = await Promise.all(Array.from({ length: pages }, (_, number) => page(number)));
   const all = tables[0]?.rows ? Number(tables[0].get("row_count", 0)) : 0;
@@ -72,7 +73,7 @@ async function readLevel(from: Source, query: Query, pages: number, op: string, 
       state: String(table.get("class", i)) as Class, worstOp: String(table.get("worst_op", i)), worstStep: Number(table.get("worst_step", i)),
       opens: Boolean(table.get("has_children", i)),
     }));
-    const isWhole = foldsOf(cells).length >= FEW_ROWS && (!op || cells.rows.some((name) => name === op || isIn(op, name)));
+    const isWhole = foldsOf(cells, finding).length >= FEW_ROWS && (!op || cells.rows.some((name) => name === op || isIn(op, name)));
     if (isWhole || tables.length >= MOST_PAGES || tables.length * PAGE_ROWS >= all) return { rank: String(query.rank), scope: String(query.under), cells, all };
     tables.push(await page(tables.length));
   }
@@ -87,19 +88,46 @@ export const kindOf = (label: string): string => /^(.+)-op\d+$/.exec(label)?.[1]
 const isEmpty = (cells: Cells<Health>, row: number): boolean =>
   !opensAt(cells, row) && cells.columns.every(({ number }) => (cells.at(row, number)?.state ?? "not_recorded") === "not_recorded");
 
-// Neighbouring rows of one kind with equal cells, as the graph folds them, or without any value: their numbers, a row alone as one.
-export function foldsOf(cells: Cells<Health>): number[][] {
-  const folds: number[][] = [];
+// An operator with nothing wrong in any step.
+const isFine = (cells: Cells<Health>, row: number): boolean =>
+  !opensAt(cells, row) && cells.columns.every(({ number }) => ["fine", "not_recorded"].includes(cells.at(row, number)?.state ?? "not_recorded"));
+
+// Neighbours that look alike, which is a text; empty: like no other.
+function runsOf(rows: readonly number[], looksOf: (row: number) => string): number[][] {
+  const runs: number[][] = [];
   let last = "";
-  cells.rows.forEach((name, row) => {
-    const kind = kindOf(name.slice(name.lastIndexOf("/") + 1));
-    const looks = isEmpty(cells, row) ? "nothing" : kind && [kind, opensAt(cells, row), ...cells.columns.map(({ number }) => cells.at(row, number)?.state)].join(" ");
-    if (looks && looks === last) folds.at(-1)?.push(row);
-    else folds.push([row]);
+  for (const row of rows) {
+    const looks = looksOf(row);
+    if (looks && looks === last) runs.at(-1)?.push(row);
+    else runs.push([row]);
     last = looks;
-  });
+  }
+  return runs;
+}
+
+// Neighbouring rows of one kind with equal cells, as the graph folds them, or without any value: their numbers, a row alone as one.
+// Beside a finding, operators of any kind with nothing wrong, where they are many.
+export function foldsOf(cells: Cells<Health>, finding: string, among: readonly number[] = [...cells.rows.keys()]): number[][] {
+  const looksOf = (row: number): string => {
+    const name = cells.rows[row] as string;
+    const kind = kindOf(name.slice(name.lastIndexOf("/") + 1));
+    return isEmpty(cells, row) ? "nothing" : kind && [kind, opensAt(cells, row), ...cells.columns.map(({ number }) => cells.at(row, number)?.state)].join(" ");
+  };
   const leastOf = (row: number): number => (isEmpty(cells, row) ? 2 : LEAST_FOLD);
-  return folds.flatMap((rows) => (rows.length < leastOf(rows[0] as number) ? rows.map((row) => [row]) : [rows]));
+  const alike = (rows: readonly number[]): number[][] => runsOf(rows, looksOf).flatMap((run) => (run.length < leastOf(run[0] as number) ? run.map((row) => [row]) : [run]));
+  if (!finding) return alike(among);
+  const folds = (row: number): boolean => finding !== cells.rows[row] && isFine(cells, row);
+  return runsOf(among, (row) => (folds(row) ? "fine" : "worse")).flatMap((run) => {
+    const inner = alike(run);
+    return inner.length < LEAST_FINE || !folds(run[0] as number) ? inner : [run];
+  });
+}
+
+// The name of rows that are folded.
+function nameOfFold(cells: Cells<Health>, rows: readonly number[], scope: string): string {
+  if (rows.every((row) => isEmpty(cells, row))) return words.map.withoutValues(rows.length);
+  const [kind = "", ...others] = new Set(rows.map((row) => kindOf(shorten(cells.rows[row] as string, scope))));
+  return kind && !others.length ? `${kind} × ${rows.length}` : words.map.nothingWrong(rows.length);
 }
 
 export interface HealthLine {
@@ -114,7 +142,7 @@ export interface HealthLine {
 
 // The rows of all levels, children after their parent, and a row for each rank where there are several.
 // `nameOfRank`: also its place in each dimension of the parallel work.
-export function linesOf(levels: readonly HealthLevel[], rank: string, toggled: Choices["toggled"], nameOfRank = (of: string): string => `${words.bar.rank} ${of}`): HealthLine[] {
+export function linesOf(levels: readonly HealthLevel[], rank: string, toggled: Choices["toggled"], finding: string, nameOfRank = (of: string): string => `${words.bar.rank} ${of}`): HealthLine[] {
   const lines: HealthLine[] = [];
   const own = levels.filter((level) => level.rank === rank);
   const bands = levels.filter((level) => level.scope === "");
@@ -131,18 +159,25 @@ export function linesOf(levels: readonly HealthLevel[], rank: string, toggled: C
   };
   const add = (level: HealthLevel, depth: number): void => {
     const { scope, cells, all } = level;
-    for (const rows of foldsOf(cells)) {
-      const [row = 0] = rows;
-      const key = cells.rows[row] as string;
-      const open = toggled.get(`fold ${key}`) ?? rows.some((member) => innerOf(cells.rows[member] as string));
-      if (rows.length > 1) {
-        const name = isEmpty(cells, row) ? words.map.withoutValues(rows.length) : `${kindOf(shorten(key, scope))} × ${rows.length}`;
-        lines.push({ kind: "fold", name, scope: `fold ${key}`, title: `${key} … ${cells.rows[rows.at(-1) as number]}`, depth, open, at: (column) => cells.at(row, column) });
-      }
-      if (rows.length === 1 || open) for (const member of rows) addRow(level, member, depth + Number(rows.length > 1));
-    }
+    addFolds(level, foldsOf(cells, finding), depth);
     const more = all - cells.rows.length;
     if (more > 0) lines.push({ kind: "more", name: words.map.more(formatCount(more)), scope, title: scope, depth, open: false, at: () => undefined });
+  };
+  const addFolds = (level: HealthLevel, folds: number[][], depth: number): void => {
+    const { scope, cells } = level;
+    for (const rows of folds) {
+      const [row = 0] = rows;
+      const inner = rows.length > 1 ? foldsOf(cells, "", rows) : [];
+      const key = `fold ${cells.rows[row] as string}${inner.length > 1 ? " of any kind" : ""}`;
+      const open = toggled.get(key) ?? rows.some((member) => innerOf(cells.rows[member] as string));
+      if (rows.length > 1) {
+        const at = (column: number): Health | undefined => rows.map((member) => cells.at(member, column)).find((cell) => cell?.state === "fine") ?? cells.at(row, column);
+        const [name, title] = [nameOfFold(cells, rows, scope), `${cells.rows[row]} … ${cells.rows[rows.at(-1) as number]}`];
+        lines.push({ kind: "fold", name, scope: key, title, depth, open, at });
+      }
+      if (inner.length > 1 && open) addFolds(level, inner, depth + 1);
+      else if (rows.length === 1 || open) for (const member of rows) addRow(level, member, depth + Number(rows.length > 1));
+    }
   };
   for (const band of bands) {
     if (bands.length > 1) {

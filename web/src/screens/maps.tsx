@@ -5,7 +5,7 @@ import { command } from "../commands.ts";
 import { Matrix } from "../parts/matrix.tsx";
 import { Await, ClassMark, Command, Empty, SIGNS, WORSE } from "../parts/ui.tsx";
 import type { Query } from "../source/source.ts";
-import { change, dimensionsOf, dump, finding, go, graph, hasOp, keyOf, params, rank, ranks, report, step, steps, useData } from "../state.ts";
+import { change, dimensionsOf, dump, finding, go, graph, hasOp, keyOf, params, rank, ranks, report, request, step, steps, useData } from "../state.ts";
 import { words } from "../words.ts";
 import { columnNames, columnOf } from "./cells.ts";
 import { type Choices, type HealthLevel, type HealthLine, isIn, linesOf, readLevels } from "./health_levels.ts";
@@ -25,8 +25,8 @@ export const healthQuery = (): Query => ({ dump: dump.value || undefined, rank: 
 
 export function HealthMap() {
   const zoomed = zoomedSteps();
-  const query = { ...healthQuery(), steps: params.value.hm };
-  const op = finding.value ? finding.value.op_name || finding.value.tensor.parameter : "";
+  const query = { ...healthQuery(), steps: askedSteps() };
+  const op = findingName();
   const asked = { query, ranks: ranks.value, op, choices: choices.value };
   const key = keyOf("health", { ...query, op, ranks: ranks.value.join(), choices: JSON.stringify([[...choices.value.toggled], [...choices.value.pages]]) });
   const levels = useData(key, (from, signal) => readLevels(from, asked, signal));
@@ -42,6 +42,15 @@ export function HealthMap() {
     </>
   );
 }
+
+// Those of a chosen request, unless a part is chosen.
+function askedSteps(): string | undefined {
+  const { hm } = params.value;
+  return hm || !request.value || report.value ? hm : `${steps.value[0]}-${steps.value.at(-1)}`;
+}
+
+// Empty: there is none.
+const findingName = (): string => finding.value?.op_name || finding.value?.tensor.parameter || "";
 
 // The part of the steps that the map shows, as places in `steps`; in the address it is `hm=10-50`.
 interface Part {
@@ -100,7 +109,7 @@ function Zoom({ shown }: { shown: Part }) {
 function ringOf(lines: readonly HealthLine[], columns: HealthLevel["cells"]["columns"]): readonly [number, number] | null {
   const found = finding.value;
   if (!found) return null;
-  const name = found.op_name || found.tensor.parameter;
+  const name = findingName();
   const isThere = (line: HealthLine, scope: string): boolean => (line.kind === "op" ? scope === name : line.kind === "scope" && isIn(name, scope));
   const row = lines.findLastIndex((line) => isThere(line, line.scope));
   const column = columnOf(columns, found.step);
@@ -108,7 +117,7 @@ function ringOf(lines: readonly HealthLine[], columns: HealthLevel["cells"]["col
 }
 
 function HealthPicture({ levels }: { levels: HealthLevel[] }) {
-  const lines = linesOf(levels, rank.value, choices.value.toggled, (of) => [`${words.bar.rank} ${of}`, dimensionsOf(of)].filter(Boolean).join(" · "));
+  const lines = linesOf(levels, rank.value, choices.value.toggled, findingName(), (of) => [`${words.bar.rank} ${of}`, dimensionsOf(of)].filter(Boolean).join(" · "));
   const columns = levels[0]?.cells.columns ?? [];
   const ring = ringOf(lines, columns);
   if (!lines.length) return <Empty>{words.states.nothing}</Empty>;

@@ -20,20 +20,26 @@ export function RequestChoice() {
   );
 }
 
+// Scrolls the table alone.
+function showRow(row: HTMLElement | null): void {
+  const list = row?.closest<HTMLElement>(".scroll-x");
+  if (row && list) list.scrollTop = row.offsetTop - list.clientHeight / 2;
+}
+
 // On the overview: all of them, with the steps and the tokens.
 export function Requests() {
   const all = requests.value;
   if (!all.length) return null;
   return (
     <Card class="requests" title={words.requests.title} hint={words.requests.hint}>
-      <div class="scroll-x">
+      <div class="scroll-x" tabIndex={0} role="region" aria-label={words.requests.title}>
         <table>
           <thead><tr>{[words.requests.label, words.requests.steps, words.requests.rows, words.requests.length].map((title) => <th key={title} scope="col">{title}</th>)}</tr></thead>
           <tbody>
             {all.slice(0, MOST_LISTED).map((one) => {
               const isChosen = one.request === request.value?.request;
               return (
-                <tr key={one.request} class={isChosen ? "chosen" : ""}>
+                <tr key={one.request} class={isChosen ? "chosen" : ""} ref={isChosen ? showRow : null}>
                   <td><button type="button" class="plain link" aria-pressed={isChosen} onClick={() => choose(isChosen ? undefined : one)}>{one.request}</button></td>
                   <td>{inWords(one.steps.map(String))}</td><td class="right">{formatCount(one.rows)}</td><td class="right">{formatCount(one.end)}</td>
                 </tr>

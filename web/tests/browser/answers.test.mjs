@@ -106,6 +106,8 @@ test("requests of an engine: their steps and tokens; of a chosen one the page ha
     await page.waitForFunction(() => document.querySelector(".requests tr.chosen")?.textContent.startsWith("second"));
     assert.match(new URL(page.url()).hash, /s=1&rq=second/);
     assert.deepEqual(await steps(), ["1", "2"]);
+    const map = page.locator(".card", { has: page.getByRole("heading", { name: "Health by scope and step", exact: true }) });
+    await map.getByText(/--step 1-2 /).waitFor();
     await settled(page);
     assert.deepEqual(await axeFindings(page), []);
     await go(page, "#/op?rq=second&s=2&op=Default/network-Model/log-op0");
