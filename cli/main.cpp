@@ -119,6 +119,7 @@ int run_main(int argc, char** argv) {
   add_verb<WatchCommand>(app, exit_status, watch);
   add_verb<FirstBadCommand>(app, exit_status, first_bad);
   add_verb<StompCommand>(app, exit_status, stomp);
+  add_verb<HeadroomCommand>(app, exit_status, headroom);
   add_verb<ConvertCommand>(app, exit_status, convert);
   add_verb<CompareCommand>(app, exit_status, [](CompareCommand& options) {
     if (options.golden.empty()) {

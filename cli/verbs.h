@@ -30,6 +30,7 @@ int serve(const ServeCommand& options);
 int show(const ShowCommand& options);
 int stats(const StatsCommand& options);
 int stomp(const StompCommand& options);
+int headroom(const HeadroomCommand& options);
 int upload(const UploadCommand& options);
 int verify(const VerifyCommand& options);
 int watch(const WatchCommand& options);

@@ -60,6 +60,11 @@ Answer first_bad(const Dump& dump, const nb::dict& arguments) {
   return answer_of(done([&] { return sonde::first_bad(dump, question); }));
 }
 
+Answer headroom(const Dump& dump, const nb::dict& arguments) {
+  const auto question = question_of<sonde::HeadroomQuestion>(arguments);
+  return answer_of(done([&] { return sonde::headroom(dump, question); }));
+}
+
 Answer stomp(const Dump& dump, const nb::dict& arguments) {
   const auto part = question_of<sonde::Part>(arguments);
   return answer_of(done([&] { return sonde::stomp(dump, part); }));
@@ -95,6 +100,7 @@ void add_analyses(nb::module_& module) {
       .def(sonde::names::left_out, &ComparedDumps::left_out);
   module.def("first_bad", &first_bad, nb::arg("dump"), nb::arg("question"));
   module.def("stomp", &stomp, nb::arg("dump"), nb::arg("question"));
+  module.def("headroom", &headroom, nb::arg("dump"), nb::arg("question"));
   module.def("compare", &compare, nb::arg("target"), nb::arg("golden"), nb::arg("question"));
   module.def("watch", &watch, nb::arg("dump"), nb::arg("question"));
   module.def("convert", &convert, nb::arg("paths"), nb::arg("out"), nb::arg("question"));

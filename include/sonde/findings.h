@@ -39,6 +39,13 @@ SONDE_EXPORT Result<StompReport> stomp(const Dump& dump, const Part& part = {});
 SONDE_EXPORT std::string text_of(const StompReport& report);
 SONDE_EXPORT std::string json_text_of(const StompReport& report);
 
+// --- headroom: how near tensors are to the largest number of a type (docs/first-bad.md) ---------------------------------
+
+// Fails with `invalid_argument` on a type, side or part that does not exist.
+SONDE_EXPORT Result<HeadroomReport> headroom(const Dump& dump, const HeadroomQuestion& question = {});
+SONDE_EXPORT std::string text_of(const HeadroomReport& report);
+SONDE_EXPORT std::string json_text_of(const HeadroomReport& report);
+
 // --- compare: the operator that introduces an error beyond its rounding (docs/compare.md) -----------------------------
 
 class ComparedDumps;

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from . import dump as dump
     from . import export as export
     from . import torchair as torchair
-    from .analyses import compare, convert, first_bad, stomp, verify, watch
+    from .analyses import compare, convert, first_bad, headroom, stomp, verify, watch
 
 __all__ = [
     "Error",
@@ -56,6 +56,7 @@ __all__ = [
     "dump_start",
     "dump_stop",
     "first_bad",
+    "headroom",
     "open",
     "session",
     "set_dump",
@@ -71,7 +72,7 @@ __all__ = [
 # Of find_package(sonde): -DCMAKE_PREFIX_PATH=$(python -c 'import sonde; print(sonde.cmake_prefix_path)').
 cmake_prefix_path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "share", "cmake")
 
-_ANALYSES = ("compare", "convert", "first_bad", "stomp", "verify", "watch")  # functions of sonde.analyses
+_ANALYSES = ("compare", "convert", "first_bad", "headroom", "stomp", "verify", "watch")  # functions of sonde.analyses
 _LATER = ("acl", "debugger", "dump", "export", "torchair")  # modules that are imported when they are first used
 
 

@@ -1,5 +1,5 @@
-"""The analyses of dumps as functions: the answers of `sonde first-bad`, `compare`, `stomp`, `watch`, `verify` and
-`convert` as objects.
+"""The analyses of dumps as functions: the answers of `sonde first-bad`, `compare`, `stomp`, `headroom`, `watch`,
+`verify` and `convert` as objects.
 
     report = sonde.first_bad("/data/run7")
     if report.first:
@@ -23,11 +23,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from . import _core, engines, remote
 from .answer_base import Steps
-from .answer_types import CompareQuestion, ConvertQuestion, FirstBadQuestion, Part, WatchQuestion
+from .answer_types import CompareQuestion, ConvertQuestion, FirstBadQuestion, HeadroomQuestion, Part, WatchQuestion
 from .answers import (
     Comparison,
     Conversion,
     FirstBad,
+    HeadroomReport,
     StompReport,
     Verification,
     WatchReport,
@@ -94,6 +95,15 @@ def stomp(dump: AnyDump, **question: Unpack[Part]) -> StompReport:
     with _errors():
         document, text = _core.stomp(_native(dump), _options(Part, question))
     return answer_of(StompReport, named(document), text=named(text))
+
+
+@_asks(HeadroomQuestion)
+def headroom(dump: AnyDump, **question: Unpack[HeadroomQuestion]) -> HeadroomReport:
+    """How near tensors are to the largest number of their type, and what other types would lose. Errors as of
+    `first_bad`; ValueError also for a type that does not exist."""
+    with _errors():
+        document, text = _core.headroom(_native(dump), _options(HeadroomQuestion, question))
+    return answer_of(HeadroomReport, named(document), text=named(text))
 
 
 @_asks(CompareQuestion)

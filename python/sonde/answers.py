@@ -81,6 +81,34 @@ class StompReport(answer_types.StompReport):
         return _verdict_html(parts, bool(self.findings), _nothing(self.complete), self.complete, self.problems)
 
 
+class HeadroomReport(answer_types.HeadroomReport):
+    """The answer of `headroom`: a row for each tensor, those that are nearest to their largest number first."""
+
+    def __repr__(self) -> str:
+        over = sum(row.infinite_count > 0 or any(as_.overflows for as_ in row.as_dtypes) for row in self.tensors)
+        return f"<sonde.HeadroomReport: {len(self.tensors)} tensors, {over} of them overflow in a type>"
+
+    def _repr_html_(self) -> str:
+        if not self.tensors:
+            return "<p>no tensor of a floating type</p>" + _problems_html(self.problems)
+        names = [as_.dtype for as_ in self.tensors[0].as_dtypes]
+        rows = [
+            (row.op_name, f"{row.side}.{row.slot}", row.dtype, row.max_abs, row.headroom, *map(_lost, row.as_dtypes))
+            for row in self.tensors
+        ]
+        columns = ("operator", "slot", "dtype", "largest", "headroom", *names)
+        return html_table(columns, rows) + _problems_html(self.problems)
+
+
+def _lost(tensor: answer_types.HeadroomOf) -> str:
+    """What a type loses of a tensor."""
+    counts = {"over": tensor.overflow_count, "to 0": tensor.underflow_count, "subnormal": tensor.subnormal_count}
+    lost = [f"{count} {what}" for what, count in counts.items() if count]
+    if tensor.overflows and not tensor.overflow_count:
+        lost.insert(0, "over")
+    return ", ".join(lost) or ("fits" if tensor.underflow_count == 0 else "?")
+
+
 class Verification(answer_types.Verification):
     """The answer of `verify`. If no issue has `is_finding`, and none is "unreadable", the dump is as its
     journal says."""

@@ -103,6 +103,7 @@ ANSWERS = {
     "watch, not judged": ["watch", "tree", "-c", "weight_not_changed"],
     "watch, list": ["watch", "--list"],
     "stomp": ["stomp", "full"],
+    "headroom": ["headroom", "full"],
     "convert": ["convert", "raw", "--out", "npy"],
     "convert, unpacked": ["convert", "--unpack", "full", "--out", "unpacked"],
     "upload": ["upload", "full", "memory://full", "--python", sys.executable],

@@ -10,11 +10,13 @@
 #include "ask/compare/compare.h"
 #include "ask/convert/convert_files.h"
 #include "ask/first_bad/first_bad.h"
+#include "ask/headroom/headroom.h"
 #include "ask/relations/relations.h"
 #include "ask/stomp/memory_stomp.h"
 #include "face/api/dump_access.h"
 #include "face/report/comparison.h"
 #include "face/report/first_bad.h"
+#include "face/report/headroom.h"
 #include "face/report/line_kind.h"
 #include "face/report/stomp.h"
 #include "face/report/watch.h"
@@ -80,6 +82,28 @@ Result<StompReport> stomp(const Dump& dump, const Part& asked) {
 }
 
 std::string json_text_of(const StompReport& report) { return text_of_json(document_of(report)); }
+
+Result<HeadroomReport> headroom(const Dump& dump, const HeadroomQuestion& question) {
+  const Lock lock(DumpAccess::mutex(dump));
+  const Catalog& catalog = DumpAccess::catalog(dump);
+  const Result<DumpPart> part = part_of(catalog, question);
+  if (!part) return part.error();
+  const Result<HeadroomOptions> wanted = headroom_options(question);
+  if (!wanted) return wanted.error();
+  std::vector<RecordedOp> ops;
+  for (const CatalogRank& rank : catalog.ranks) {
+    for (const CatalogStep& step : rank.steps) {
+      if (!part->takes(rank) || !part->takes(step)) continue;
+      for (const CatalogOp& op : step.ops) ops.push_back({&rank, &step, &op});
+    }
+  }
+  HeadroomReport report = headroom(ops, *wanted);
+  add_problems_of(catalog, report.problems);
+  return report;
+}
+
+std::string text_of(const HeadroomReport& report) { return without_marks(text_of(report, false, 0)); }
+std::string json_text_of(const HeadroomReport& report) { return text_of_json(document_of(report)); }
 
 // --- compare ---------------------------------------------------------------------------------------------------------
 
