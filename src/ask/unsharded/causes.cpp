@@ -13,6 +13,7 @@
 #include "ask/unsharded/op_evidence.h"
 #include "ask/unsharded/origins.h"
 #include "ask/unsharded/step_before.h"
+#include "ground/base/shape.h"
 #include "ground/model/gradient_name.h"
 #include "plan/config/op_types.h"
 #include "read/measure/health.h"
@@ -37,6 +38,11 @@ std::string words_of_part(const CompareInput& input) {
   const std::string_view name = input.tensor->parameter;
   return fmt::format("input.{}{}{} has on each rank a part of a sum", input.tensor->slot, name.empty() ? "" : " ",
                      name);
+}
+
+// The parts do not have the shape of the golden tensor, whatever way they are joined.
+bool is_of_other_elements(const Joined& joined, const CatalogTensor& golden) {
+  return !joined.possible && golden.has_shape && element_count(golden.shape) > 1;
 }
 
 class CauseSearch {
@@ -445,12 +451,16 @@ std::optional<ShardCause> CauseSearch::cause_of(std::uint32_t golden) const {
   if (!target) return std::nullopt;
   ShardCause cause{.golden = golden, .rank = target->rank, .op = target->op};
   const CompareInput* shown = nullptr;  // that differs
+  const bool is_backward = step_.address(golden).site.place.kind == SiteKind::backward;
+  bool reads_parts = false;  // of which the golden input is not made: a block of it, in a ring
   for (const CompareInput* read : step_.golden_step().inputs_of_call(golden)) {
     const CompareInput& input = *read;
     if (!input.is_read || !input.tensor->recorded() || input.tensor->constant) continue;
     const Joined joined = step_.joiner().join_input(golden, input, *label.where);
     if (joined.fits && joined.is_sum) {
       cause.what = words_of_part(input);
+      // In the backward pass what cancels has a mean near any other.
+      cause.uncertain = cause.uncertain || (is_backward && joined.is_known_by_mean());
       if (std::optional<ShardCause> collective = collective_before(golden, input, joined)) {
         collective->what = cause.what;
         return collective;
@@ -461,6 +471,7 @@ std::optional<ShardCause> CauseSearch::cause_of(std::uint32_t golden) const {
       cause.is_unreduced = true;
       continue;
     }
+    reads_parts = reads_parts || is_of_other_elements(joined, *input.tensor);
     const bool fits = joined.fits && !label.other_inputs.contains(input.tensor);
     if (!joined.possible || fits || step_.noise().explains(input, joined)) continue;
     if (std::optional<ShardCause> left_out = left_out_before(step_, golden, input, joined)) return left_out;
@@ -485,6 +496,9 @@ std::optional<ShardCause> CauseSearch::cause_of(std::uint32_t golden) const {
     std::optional<ShardCause> parameter = step_.golden_step().is_sharded() ? std::nullopt : parameter_before(cause);
     if (parameter) return parameter;
     cause.what = "an op before it without a counterpart may be to blame: what it reads differs";
+  } else if (reads_parts) {
+    cause.uncertain = true;
+    cause.what = "an op before it may be to blame: what it reads cannot be compared";
   }
   for (std::size_t i = 0; i < label.outputs.size() && cause.golden_tensor == nullptr; ++i) {
     if (!label.outputs[i].possible || label.outputs[i].fits) continue;

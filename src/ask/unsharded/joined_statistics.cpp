@@ -222,7 +222,7 @@ std::pair<TensorDifference, bool> StatisticsJoiner::difference_of(const Piece& w
   const bool fits =
       found.by == ComparedBy::statistics && found.different_non_finite == 0 &&
       found.rms_error <= limits_.tolerance * found.rms + limits_.least &&
-      (!limits_.by_statistics_too || may_be_rounding(found, golden_piece_, limits_.spacing)) &&
+      (!limits_.by_statistics_too || may_be_rounding(found, golden_piece_, spacing)) &&
       (limits_.spacing == 0 || !is_factor_alone(statistics, golden_piece_, spacing)) &&
       std::isfinite(statistics.avg.value_or(0)) == std::isfinite(golden_piece_.statistics.avg.value_or(0));
   return {std::move(found), fits};

@@ -401,7 +401,9 @@ Result<DumpComparison> Unsharded::compare() {
     if (options_.part.takes(step) && !step.ops.empty()) compare_step(step);
   }
   say_how();
-  std::ranges::stable_sort(comparison_.findings, {}, &CompareFinding::step);  // as the golden ones ran
+  std::ranges::stable_sort(comparison_.findings, {}, [&](const CompareFinding& finding) {  // as the golden ones ran
+    return finding.step / target_.ranks.size();
+  });
   if (exchanged_) exchange_sides(comparison_);
   for (const ComparedStep& step : comparison_.steps) {
     for (const ComparedOp& op : step.ops) {

@@ -5,6 +5,7 @@
 
 #include "ask/unsharded/explained_error.h"
 #include "ask/unsharded/other_inputs.h"
+#include "ground/base/shape.h"
 #include "ground/model/gradient_name.h"
 #include "plan/config/op_types.h"
 #include "read/operators/op_questions.h"
@@ -12,6 +13,7 @@
 namespace sonde {
 namespace {
 
+constexpr double kLeastNoise = 0.125;     // of a tensor that is little but rounding
 constexpr double kSpacingsElsewhere = 4;  // of a half type, of a call at another place
 
 // Gradients that overflow in both runs: what is left of them depends on the order of sums.
@@ -150,7 +152,44 @@ bool WholeStep::is_near(std::uint32_t golden, const Label& label) const {
 WholeStep::Errors WholeStep::noise_of_found(std::uint32_t golden, const Label& label) const {
   std::vector<Joined> outputs = label.outputs;
   for (Joined& output : outputs) output.fits = false;
-  return explained(golden, *label.where, outputs);
+  Errors errors = explained(golden, *label.where, outputs);
+  if (golden_calls_.address(golden).site.place.kind != SiteKind::forward) return errors;
+  // The norm of all gradients, by which they are clipped, is more than the rounding of one.
+  for (std::size_t i = 0; i < errors.size(); ++i) {
+    const bool is_little = errors[i].value_or(0) < kLeastNoise * outputs[i].difference.rms;
+    if (is_little || !is_fed_by_noise(golden, i)) errors[i] = 0;
+  }
+  return errors;
+}
+
+bool WholeStep::is_fed_by_noise(std::uint32_t golden, std::size_t output) const {
+  const CompareOp& op = golden_.ops[golden];
+  const auto inputs = static_cast<std::uint32_t>(op.inputs.size());
+  const auto lists = static_cast<std::uint32_t>(is_list_op(op.op->op_type) ? op.outputs.size() : 0);
+  return std::ranges::any_of(op.inputs, [&](const CompareInput& input) {
+    return noise_.is_in(input) && feeds_in_list(inputs, lists, input.tensor->slot, op.outputs[output]->slot);
+  });
+}
+
+// Terms of a gradient that cancel leave little but their rounding, in a half type: the gradient of a bias that has no
+// effect. Two of them may fit by the tolerance of such a type, and what is made of them may not.
+WholeStep::Errors WholeStep::noise_of_sum(std::uint32_t golden, const Label& label) const {
+  const CompareOp& op = golden_.ops[golden];
+  const bool is_backward = golden_calls_.address(golden).site.place.kind == SiteKind::backward;
+  if (!is_backward || op.kind != OpKind::reduction || !has_half_type(golden)) return {};
+  double of_terms = 0;
+  for (const CompareInput& input : op.inputs) {
+    if (!input.is_read || !input.tensor->recorded() || !input.tensor->has_shape || input.tensor->constant) continue;
+    const auto elements = static_cast<double>(element_count(op.outputs.front()->shape));
+    const double terms = static_cast<double>(element_count(input.tensor->shape)) / std::max(1.0, elements);
+    const double size = joiner_.join_input(golden, input, *label.where).difference.rms;
+    of_terms = std::max(of_terms, std::sqrt(terms) * size * epsilon_of(input.tensor->dtype) / 2);
+  }
+  Errors errors;
+  for (const Joined& output : label.outputs) {
+    errors.emplace_back(of_terms >= kLeastNoise * output.difference.rms ? of_terms : 0);
+  }
+  return errors;
 }
 
 // For each output, the error that is explained.
@@ -274,12 +313,13 @@ void WholeStep::look_at(std::uint32_t golden) {
   const std::vector<Counterpart> candidates = counterparts_.of(golden);
   const bool is_of_noise = reads_noise(golden);
   for (const Counterpart& with : candidates) {
-    if (is_of_noise && !is_at_its_place(golden, with)) continue;  // noise is like other noise by chance
-    Label label{State::found, with, joiner_.join_outputs(golden, with)};
     const bool is_of_other_type = with.site.type != wanted.type;
+    // Noise is like other noise by chance.
+    if (is_of_noise && (is_of_other_type || !is_at_its_place(golden, with))) continue;
+    Label label{State::found, with, joiner_.join_outputs(golden, with)};
     if (!is_near(golden, label)) continue;
     if (!all_fit(label.outputs) || (is_of_other_type && lacks_results(golden_.ops[golden], label.outputs))) continue;
-    const Errors noise = is_of_noise ? noise_of_found(golden, label) : Errors();
+    const Errors noise = is_of_noise ? noise_of_found(golden, label) : noise_of_sum(golden, label);
     if (!is_of_noise) label.other_inputs = other_inputs(*this, golden, label);
     if (!label.other_inputs.empty()) label.state = State::differs;
     keep(golden, std::move(label), noise);

@@ -97,10 +97,12 @@ class WholeStep {
   void doubt_alone();
   State state_of_difference(std::uint32_t golden) const;
   bool reads_noise(std::uint32_t golden) const;
+  bool is_fed_by_noise(std::uint32_t golden, std::size_t output) const;
   bool is_near(std::uint32_t golden, const Label& label) const;
   bool is_at_its_place(std::uint32_t golden, const Counterpart& with) const;
   bool is_split(std::uint32_t golden, const Counterpart& with) const;
   Errors noise_of_found(std::uint32_t golden, const Label& label) const;
+  Errors noise_of_sum(std::uint32_t golden, const Label& label) const;
   Errors explained(std::uint32_t golden, const Counterpart& with, const std::vector<Joined>& outputs) const;
 
   const std::vector<RankStep>& ranks_;
