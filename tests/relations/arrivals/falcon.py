@@ -3,6 +3,7 @@
 import torch
 import torch.nn.functional as F
 from planted import Pair, bad, unsettle
+from torch.nn.functional import scaled_dot_product_attention as attention
 from transformers import FalconConfig, FalconForCausalLM  # before the forks: it takes seconds
 
 WIDTH, HEADS, LAYERS, WORDS, LENGTH = 32, 4, 2, 50, 7
@@ -29,9 +30,7 @@ def attend(q, k, v, ends):
         queries, values = q[start:end].transpose(0, 1), v[start:end].transpose(0, 1).expand(HEADS, -1, -1)
         keys = k[start:end].transpose(0, 1).expand(HEADS, -1, -1)  # bad("keys_not_turned")
         causal = not bad("not_causal")
-        y = F.scaled_dot_product_attention(
-            queries, keys, values, is_causal=causal
-        )  # bad("not_causal") bad("keys_not_turned")
+        y = attention(queries, keys, values, is_causal=causal)  # bad("not_causal") bad("keys_not_turned")
         out.append(y.transpose(0, 1))
         start = end
     return torch.cat(out)
@@ -104,4 +103,4 @@ pair.fault("rope_base", "pow")
 pair.fault("not_causal", "scaled_dot_product_attention")
 pair.fault("keys_not_turned", "scaled_dot_product_attention", "transpose", "slice", "expand")
 pair.fault("one_after_other", "layer_norm", "matmul", "gelu", "add")
-pair.weight("values_before_keys", "Wqkv")
+pair.weight("values_before_keys", "query_key_value.weight")
