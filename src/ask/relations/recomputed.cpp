@@ -12,7 +12,7 @@
 namespace sonde {
 namespace {
 
-constexpr std::size_t kMostElementsAgain = 1 << 18;
+constexpr std::size_t kMostElementsAgain = 1 << 18, kMostTerms = 1 << 24;  // of a product
 
 Dense with_shape(const Dense& x, std::vector<std::int64_t> shape) { return {std::move(shape), x.values}; }
 
@@ -63,7 +63,8 @@ std::optional<Dense> product(const Dense& a, const Dense& b) {
   if (!batch) return std::nullopt;
   const auto rows = static_cast<std::size_t>(a.size(2)), inner = static_cast<std::size_t>(a.size(1)),
              columns = static_cast<std::size_t>(b.size(1)), batches = elements_of(*batch);
-  if (batches * rows * columns > kMostElementsAgain) return std::nullopt;
+  if (batches * rows * columns > kMostElementsAgain || batches * rows * columns * inner > kMostTerms)
+    return std::nullopt;
   std::vector<std::int64_t> shape = *batch;
   shape.insert(shape.end(), {a.size(2), b.size(1)});
   Dense result{std::move(shape), std::vector<double>(batches * rows * columns)};
@@ -97,7 +98,6 @@ std::optional<Dense> contracted(const std::string& equation, const Dense& a, con
   }
   std::size_t terms = 1;
   for (const char name : all) terms *= static_cast<std::size_t>(sizes[name]);
-  constexpr std::size_t kMostTerms = 1 << 22;
   if (terms > kMostTerms) return std::nullopt;
   const auto steps = [&](const std::string& names, const std::vector<std::int64_t>& shape) {
     std::vector<std::size_t> found(all.size());
