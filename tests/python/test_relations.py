@@ -225,6 +225,8 @@ NAMED_OF_LATECOMERS = {
         ("mixer", "bias_not_loaded"),
         ("mixer", "columns_first"),  # two golden axes are one, in another order
         ("points", "stale_spread"),
+        ("graph", "over_sources"),  # over the other axis all is golden
+        ("points", "turned_back"),
     ],
     "statistics": [
         ("decoder", "not_normed"),
@@ -237,7 +239,7 @@ NAMED_OF_LATECOMERS = {
     ],
 }
 # By statistics two functions are alike.
-SILENT = {("statistics", "fourier", "erf")}
+SILENT = {("statistics", "fourier", "erf"), ("statistics", "dino", "tanh"), ("statistics", "by_hand", "last_one_wins")}
 NAMED_OF_VISITORS = {
     "tensors": [
         ("fourier", "plus"),  # the sums of both show the sign
@@ -298,6 +300,30 @@ NAMED_OF_SETTLERS = {
     ],
 }
 
+NAMED_OF_ARRIVALS = {
+    "tensors": [
+        ("by_hand", "tanh_slope"),  # gradients that are written out
+        ("by_hand", "norm_as_constant"),  # a variance and a small number are near the variance
+        ("by_hand", "last_one_wins"),
+        ("dino", "stale_teacher"),  # a weight as it was
+        ("falcon", "one_after_other"),  # rows without those of padding
+        ("falcon", "not_causal"),  # keys that all heads share
+        ("long_filter", "sine_turned"),
+        ("long_filter", "no_skip"),
+        ("xlnet", "other_side"),  # with its inputs exchanged all is golden
+    ],
+    "statistics": [
+        ("long_filter", "no_skip"),
+        ("slots", "over_inputs"),
+        ("spatial", "halves"),
+        ("triangle", "unbiased"),
+    ],
+}
+# By statistics rows without padding are not related to those of padded sentences.
+NOT_COMPARED = {("statistics", "falcon")}
+# With its sides exchanged this one is compared as one program.
+NOT_CLEAN_THE_OTHER_WAY = {"tensors": {"dino"}, "statistics": {"dino", "falcon"}}
+
 NAMED_OF_NOMADS = {
     "tensors": [
         ("deberta", "two_parts"),  # the golden run scales before the product
@@ -329,6 +355,7 @@ NAMED_OF_NOMADS = {
 @pytest.mark.parametrize(
     ("folder", "named", "least"),
     [
+        ("arrivals", NAMED_OF_ARRIVALS, {"tensors": 27, "statistics": 16}),
         ("settlers", NAMED_OF_SETTLERS, {"tensors": 9, "statistics": 7}),
         ("nomads", NAMED_OF_NOMADS, {"tensors": 29, "statistics": 21}),
         ("travellers", NAMED_OF_TRAVELLERS, {"tensors": 18, "statistics": 14}),
@@ -339,7 +366,7 @@ NAMED_OF_NOMADS = {
 )
 def test_of_pairs_that_were_written_last_most_faults_are_named(tmp_path, folder, named, least):
     python = pathlib.Path(sys.executable)
-    if folder in ("visitors", "travellers", "nomads"):  # transformers or diffusers is one of each two
+    if folder in ("visitors", "travellers", "nomads", "arrivals"):  # transformers or diffusers is one of each two
         python = RUN.parents[2] / ".venv-frameworks" / "bin" / "python"
         if not python.exists():
             pytest.skip("no .venv-frameworks: scripts/setup --frameworks")
@@ -347,7 +374,8 @@ def test_of_pairs_that_were_written_last_most_faults_are_named(tmp_path, folder,
     command = [str(python), str(RUN), "--from", folder, "--json", "--keep", str(tmp_path), *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     results = json.loads(done.stdout)
-    assert {r["outcome"] for r in results if not r["fault"]} == {"clean"}
+    healthy = {(r["evidence"], r["pair"]): r["outcome"] for r in results if not r["fault"]}
+    assert {case for case, outcome in healthy.items() if outcome != "clean"} == NOT_COMPARED & healthy.keys()
     of = {(r["evidence"], r["pair"], r["fault"]): r for r in results if r["fault"]}
     assert not missed_of(named, results)
     for kind in named:
@@ -356,7 +384,8 @@ def test_of_pairs_that_were_written_last_most_faults_are_named(tmp_path, folder,
     silent = {(kind, *case) for (kind, *case), r in of.items() if r["outcome"] == "silent"}
     assert silent <= SILENT, silent - SILENT
     for kind in ("tensors", "statistics"):
-        not_clean_the_other_way(tmp_path, sorted({pair for _, pair, _ in of}), kind, set())
+        pairs = {pair for _, pair, _ in of}
+        not_clean_the_other_way(tmp_path, sorted(pairs), kind, NOT_CLEAN_THE_OTHER_WAY[kind] & pairs)
     if folder == "newcomers":
         # Where each table begins is a number that one side keeps and the other needs not.
         assert "what it reads differs, too" in of["tensors", "dlrm", "mean_of_bag"]["said"]

@@ -28,7 +28,8 @@ from planted import all_pairs, plant
 from record import forked, import_once, settings
 
 TARGETS = {TENSORS: 0.90, STATISTICS: 0.75}
-FOLDERS = ("pairs", "members", "strangers", "newcomers", "latecomers", "visitors", "travellers", "nomads", "settlers")
+FOLDERS = ("pairs", "members", "strangers", "newcomers", "latecomers", "visitors", "travellers", "nomads", "settlers",
+           "arrivals")  # fmt: skip
 RIGHT = ("first", "clean", "nothing claimed", "said")
 
 

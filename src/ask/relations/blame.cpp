@@ -206,6 +206,15 @@ std::optional<std::uint32_t> like_of_call(const Pool& target, const Pool& golden
   return std::nullopt;
 }
 
+// The golden operator reads the golden tensor itself, or a copy, and not a multiple of it.
+bool may_be_read_by(const Pool& golden, std::uint32_t op, const Relation& relation) {
+  if (!relation.is_whole()) return true;
+  const RoundedNumbers numbers = rounded_numbers(golden.tensors[relation.golden()].print);
+  return std::ranges::any_of(golden.ops[op].inputs, [&](std::uint32_t input) {
+    return input == relation.golden() || rounded_numbers(golden.tensors[input].print) == numbers;
+  });
+}
+
 // The first operator that reads the same as the golden one of its type, is called with other numbers or in another mode,
 // and gives more than rounding of its own: the call shows why, although later results may hide it.
 std::optional<Culprit> called_otherwise(const Pool& target, const Pool& golden, const RelationJudgement& judgement) {
@@ -221,7 +230,8 @@ std::optional<Culprit> called_otherwise(const Pool& target, const Pool& golden, 
       const std::uint32_t other = golden.tensors[*like].op;
       if (other == kNoOp || target.catalog_op(op).op_type != golden.catalog_op(other).op_type) continue;
       if (!std::ranges::all_of(target.ops[op].inputs, [&](std::uint32_t input) {
-            return judgement.relations[input] && !judgement.relations[input].weak && !differs(input);
+            return judgement.relations[input] && !judgement.relations[input].weak && !differs(input) &&
+                   may_be_read_by(golden, other, judgement.relations[input]);
           }))
         continue;
       const std::vector<std::string> apart = values_apart(target.catalog_op(op), golden.catalog_op(other));

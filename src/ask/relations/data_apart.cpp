@@ -255,8 +255,8 @@ std::optional<Culprit> DataApart::chosen_otherwise(const Culprit& culprit) const
     if (std::optional<Culprit> computed = computed_of_another(input, others)) return computed;
     // Of several parts the reader chose one.
     const bool has_parts = target_.ops[maker].outputs.size() > 1;
-    if (!moves_or_casts(target_.op(maker).kind) || has_parts || !chooses(target_, maker) || reads_same(others, input))
-      continue;
+    const bool has_choice = chooses(target_, maker) && !has_parts && !repeats_one_head(input);
+    if (!moves_or_casts(target_.op(maker).kind) || !has_choice || reads_same(others, input)) continue;
     return Culprit{.op = chooser_of(maker), .golden = culprit.golden, .what = std::string(kOtherValues)};
   }
   return std::nullopt;
@@ -323,11 +323,25 @@ std::vector<std::int64_t> DataApart::golden_shape(const Relation& relation) cons
   return relation ? golden_.tensors[relation.golden()].shape : std::vector<std::int64_t>{};
 }
 
+// One matrix of rows, as the keys that all heads share, several times: there is no order to choose.
+bool DataApart::repeats_one_head(std::uint32_t tensor) const {
+  const PoolOp& op = target_.ops[target_.tensors[tensor].op];
+  if (op.inputs.size() != 1 || !moves_or_casts(target_.op(target_.tensors[tensor].op).kind)) return false;
+  const PoolTensor& read = target_.tensors[op.inputs[0]];
+  const std::int64_t rows = read.shape.empty() ? 1 : read.shape.front();
+  return read.op != kNoOp && read.shape.size() == 2 && read.print.count > 0 &&
+         target_.tensors[tensor].print.count > read.print.count && rows > 1 &&
+         target_.tensors[tensor].shape.size() == 3 && target_.tensors[tensor].shape[1] == rows;
+}
+
 // Joined parts of one golden tensor go forward, each perhaps several times, without gaps where tensors are joined.
 bool DataApart::is_regular(std::uint32_t tensor) const {
   const Relation& relation = judgement_.relations[tensor];
   if (exchanges_axes(relation, target_.tensors[tensor].shape, golden_shape(relation))) return false;
-  const bool is_joined = target_.ops[target_.tensors[tensor].op].inputs.size() > 1;
+  if (repeats_one_head(tensor)) return is_regular(target_.ops[target_.tensors[tensor].op].inputs[0]);
+  // An operator that chooses rows by their numbers leaves others out.
+  const std::vector<std::uint32_t>& inputs = target_.ops[target_.tensors[tensor].op].inputs;
+  const bool is_joined = std::ranges::count_if(inputs, [&](std::uint32_t input) { return !is_plain(input); }) > 1;
   if (relation.kind != RelationKind::joined || relation.is_of_sums) return true;
   const std::vector<RelationPart>& parts = relation.parts;
   for (std::size_t i = 1; i < parts.size(); ++i) {

@@ -58,6 +58,7 @@ class DataApart {
   bool is_turned(std::uint32_t tensor) const;
   std::uint32_t first_turned(std::uint32_t op) const;
   std::vector<std::int64_t> golden_shape(const Relation& relation) const;
+  bool repeats_one_head(std::uint32_t tensor) const;
   bool is_regular(std::uint32_t tensor) const;
 
   const Pool& target_;

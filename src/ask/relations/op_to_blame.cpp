@@ -1,5 +1,7 @@
 #include "ask/relations/op_to_blame.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -28,6 +30,7 @@
 #include "ask/relations/standings.h"
 #include "ask/relations/steps_apart.h"
 #include "ask/relations/tokens_apart.h"
+#include "ask/relations/trials.h"
 #include "read/operators/op_nature.h"
 
 namespace sonde {
@@ -54,6 +57,65 @@ class Finder {
         has_values_(target.has_values() && golden.has_values()) {}
 
   Culprit find() const {
+    Culprit culprit = named();
+    if (has_values_ && culprit.what.empty()) {
+      if (std::optional<Culprit> old = reads_old_weight(culprit)) return *old;
+      if (culprit.uncertain) try_others(culprit);
+    }
+    return culprit;
+  }
+
+ private:
+  // A golden weight as it was in an earlier step, where the golden operator reads what it has become.
+  std::optional<Culprit> reads_old_weight(const Culprit& culprit) const {
+    const std::uint32_t other = culprit.golden ? golden_.tensors[*culprit.golden].op : kNoOp;
+    if (other == kNoOp) return std::nullopt;
+    for (const std::uint32_t input : target_.ops[culprit.op].inputs) {
+      if (target_.tensors[input].op != kNoOp || !is_surely_golden(judgement_, input)) continue;
+      const std::uint32_t old = judgement_.relations[input].golden();
+      const std::uint32_t step = golden_.tensors[old].step;
+      if (!golden_.tensors[old].is_weight() || step >= golden_.ops[other].step) continue;
+      const auto is_newer = [&](std::uint32_t read) {
+        return read != kNoOp && golden_.tensors[read].step > step && golden_.name_of(read) == golden_.name_of(old) &&
+               !have_same_values(target_, input, golden_, read);
+      };
+      const std::vector<std::uint32_t>& theirs = golden_.ops[other].inputs;
+      if (std::ranges::none_of(theirs, [&](std::uint32_t read) { return is_newer(facts_.golden_roots()[read]); }))
+        continue;
+      return Culprit{.op = culprit.op,
+                     .weight = input,
+                     .golden = old,
+                     .uncertain = true,
+                     .what = fmt::format("is golden {} as it was in step {}, and the golden run reads what it became",
+                                         golden_.name_of(old), golden_.steps[step]->step->id.number)};
+    }
+    return std::nullopt;
+  }
+
+  // If the result is golden with one operator changed, that one is named.
+  void try_others(Culprit& culprit) const {
+    constexpr std::size_t kMost = 40;
+    std::vector<std::uint32_t> ops = culprit.group.empty() ? std::vector{culprit.op} : culprit.group;
+    if (ops.size() > kMost) return;
+    // Operators that only move their inputs may be meant, too.
+    for (std::size_t i = 0; i < ops.size() && ops.size() < kMost; ++i) {
+      for (const std::uint32_t input : target_.ops[ops[i]].inputs) {
+        const std::uint32_t maker = target_.tensors[input].op;
+        const bool moves = maker != kNoOp && moves_or_casts(target_.op(maker).kind) && facts_.roots()[input] == kNoOp;
+        if (moves && std::ranges::find(ops, maker) == ops.end()) ops.push_back(maker);
+      }
+    }
+    std::ranges::sort(ops);
+    const std::uint32_t least = culprit.like ? target_.tensors[*culprit.like].op : ops.back();
+    for (const std::uint32_t op : region_.ops) {
+      if (ops.size() < kMost && op > ops.back()) ops.push_back(op);
+    }
+    const std::optional<Trial> trial = mended_by(target_, golden_, judgement_, region_, ops, least);
+    if (!trial) return;
+    culprit = {.op = trial->op, .golden = trial->golden, .like = trial->like, .uncertain = true, .what = trial->what};
+  }
+
+  Culprit named() const {
     Culprit culprit = has_values_ ? first_by_values() : first_to_show();
     culprit.group = before_in(target_, region_, culprit.golden ? culprit.op : next_like(culprit.op));
     if (culprit.group.size() > 1) culprit.op = first_of(narrowed(culprit));
@@ -94,7 +156,6 @@ class Finder {
     return culprit;
   }
 
- private:
   // The golden result is like it by its pattern alone: it may be another one.
   bool is_far_from(const Culprit& culprit) const {
     constexpr double kFar = 1.3;  // tensors of one size that have nothing in common: 1.4

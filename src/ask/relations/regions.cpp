@@ -191,6 +191,19 @@ void add_products_apart(const Pool& target, const Pool& golden, const RelationJu
   }
 }
 
+// One side computes by operators of its own what the backward pass of the other one gives.
+bool writes_out_gradients(const Pool& target, const Pool& golden, const RelationJudgement& judgement) {
+  if (has_gradients(target) == has_gradients(golden)) return false;
+  for (std::uint32_t i = 0; i < target.tensors.size(); ++i) {
+    const std::uint32_t op = target.tensors[i].op;
+    if (op == kNoOp || !is_surely_golden(judgement, i)) continue;
+    const std::uint32_t other = golden.tensors[judgement.relations[i].golden()].op;
+    if (other == kNoOp || moves_or_casts(golden.op(other).kind)) continue;
+    if ((phase_at(target, op) == Phase::backward) != (phase_at(golden, other) == Phase::backward)) return true;
+  }
+  return false;
+}
+
 std::uint32_t last_of_forward(const Pool& pool) {
   std::uint32_t last = kNoOp;
   for (std::uint32_t i = 0; i < pool.ops.size(); ++i) {
@@ -245,6 +258,7 @@ void find_regions(const Pool& target, const Pool& golden, RelationJudgement& jud
   };
   std::tie(judgement.target, judgement.golden) = find(false);
   if (judgement.target.empty() || judgement.golden.empty()) return;
+  if (writes_out_gradients(target, golden, judgement)) return;
   auto [forward, golden_forward] = find(true);
   if (forward.empty() || golden_forward.empty()) return;
   judgement.target = std::move(forward);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "ask/compare/tolerance.h"
 #include "read/operators/op_family.h"
@@ -17,6 +18,8 @@ constexpr double kMostGrowth = 30;
 constexpr double kRoundings = 200;
 // In sums over all elements, these cancel for the most part.
 constexpr double kRoundingsOfSums = 40;
+// Of a result that readers show to be right.
+constexpr double kMostOfConfirmed = 1e-4;
 // The rest of a sum that cancels, such as the gradient of a bias of keys, is rounding alone.
 constexpr double kNoise = 1e-5;
 
@@ -42,16 +45,60 @@ class EachTensor {
         judgement_(judgement),
         spacing_(std::max(usual_spacing(target), usual_spacing(golden))),
         errors_(target.tensors.size()),
-        is_noise_(target.tensors.size()) {}
+        is_noise_(target.tensors.size()),
+        confirmed_(target.tensors.size()) {}
 
   void judge() {
     for (std::uint32_t i = 0; i < target_.tensors.size(); ++i) {
       if (target_.tensors[i].op == kNoOp) judge(i, {});
     }
     for (std::uint32_t i = 0; i < target_.ops.size(); ++i) judge_outputs(i);
+    for (auto i = static_cast<std::uint32_t>(target_.tensors.size()); i-- > 0;) confirm(i);
   }
 
  private:
+  // A result that corresponds to nothing, or with an error, is right if what an operator computes of it and of what is
+  // right is golden: a variance and a small number, an angle near another one.
+  void confirm(std::uint32_t tensor) {
+    const PoolTensor& own = target_.tensors[tensor];
+    Standing& standing = judgement_.standings[tensor];
+    Relation& relation = judgement_.relations[tensor];
+    if (!is_bad(standing) || own.op == kNoOp || !own.has_fractions() || !own.print.by_values) return;
+    const double most = standing == Standing::alone ? kMostOfConfirmed : relation.difference.relative() / kMostGrowth;
+    for (const std::uint32_t reader : own.readers) {
+      const std::optional<double> error = error_shown_by(tensor, reader);
+      if (!error || *error > most) continue;
+      confirmed_[tensor] = *error;
+      relation = {};
+      standing = Standing::good;
+      return;
+    }
+  }
+
+  // The relative error of the tensor at most, if the reader keeps an error and all else that it reads is right.
+  std::optional<double> error_shown_by(std::uint32_t tensor, std::uint32_t reader) const {
+    const PoolOp& op = target_.ops[reader];
+    const OpKind kind = target_.op(reader).kind;
+    if (op.outputs.size() != 1) return std::nullopt;
+    const std::uint32_t result = op.outputs[0];
+    const PoolTensor &own = target_.tensors[tensor], &other = target_.tensors[result];
+    const bool is_view = moves_or_casts(kind) && kind != OpKind::cast && op.inputs.size() == 1;
+    if (is_view) return own.print.count == other.print.count ? confirmed_[result] : std::nullopt;
+    const bool keeps_error = kind == OpKind::elementwise || target_.is_type(reader, "pow");
+    if (!keeps_error || target_.is_type(reader, "square")) return std::nullopt;
+    const bool is_alone = std::ranges::all_of(op.inputs, [&](std::uint32_t input) {
+      return input == tensor || (!is_bad(judgement_.standings[input]) && target_.tensors[input].has_fractions() &&
+                                 !target_.tensors[input].print.whole_numbers);
+    });
+    if (!is_alone || std::ranges::count(op.inputs, tensor) != 1) return std::nullopt;
+    std::optional<double> error = confirmed_[result];
+    const Relation& relation = judgement_.relations[result];
+    if (relation.difference.by == ComparedBy::values && is_surely_golden(judgement_, result))
+      error = relation.difference.relative();
+    if (!error || rms_of(own) == 0) return std::nullopt;
+    return *error * std::max(1.0, rms_of(other) / rms_of(own));
+  }
+
   struct Inputs {
     double error = 0, rms = 0;
     bool are_noise = false, are_added = false;
@@ -127,6 +174,7 @@ class EachTensor {
   const double spacing_;
   std::vector<double> errors_;  // as far as they are explained: what is not excuses nothing that follows from it
   std::vector<char> is_noise_;
+  std::vector<std::optional<double>> confirmed_;  // the relative error that a reader shows
 };
 
 }  // namespace

@@ -362,6 +362,7 @@ class Weights {
       }
       return types;
     };
+    if (target_.tensors[weight].shape.size() < 2) return false;  // it has no axes to exchange
     const bool is_turned = relation(weight).kind == RelationKind::permuted;
     const std::string types = types_of(op, weight);
     int alike = 0, unlike = 0;

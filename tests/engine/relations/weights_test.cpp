@@ -350,5 +350,41 @@ TEST(RelationsOfWeights, SeveralThatHaveABiasBesideThemAreOneByStatistics) {
   EXPECT_EQ(relation_of(comparison, "shifts").substr(0, 6), "joined") << relation_of(comparison, "shifts");
 }
 
+// Two steps; behind the first one both weights are updated, or the target forgets one.
+void add_updated(Program& program, bool is_golden, bool updates) {
+  const char* scope = is_golden ? "Default/net" : kOwn;
+  const Values first = weight_of(7, 0), then = weight_of(7, 1);
+  for (std::uint32_t step = 0; step < 2; ++step) {
+    if (step > 0) program.next_step();
+    const Values change = numbers(kWide * kWide, 80), x = numbers(kTokens * kWide, 70 + step);
+    const Values w = step > 0 && updates ? both(first, change, sum) : first;
+    const Values v = step > 0 ? both(then, change, sum) : then;
+    const Values y = linear(x, w, kWide), bent = each(y, logistic), z = linear(bent, v, kWide);
+    const auto weight = [&](const char* name, const Values& values) {
+      return Program::parameter(is_golden ? std::string("net.") + name : std::string("data-") + name,
+                                is_golden ? values : transposed(values, kWide), "(8,8)");
+    };
+    const char* type = is_golden ? "linear" : "matmul";
+    auto data = Program::parameter("data-0", x, "(5,8)");
+    auto one = program.add(type, {data, weight("7", w)}, y, "(5,8)", scope);
+    auto two = program.add(is_golden ? "sigmoid" : "bend", {one}, bent, "(5,8)", scope);
+    auto three = program.add(type, {two, weight("8", v)}, z, "(5,8)", scope);
+    program.add(is_golden ? "square" : "times", {three}, each(z, square), "(5,8)", scope);
+  }
+}
+
+TEST(RelationsOfWeights, OneThatWasNotUpdatedIsNamed) {
+  Program golden, healthy, target;
+  add_updated(golden, true, true);
+  add_updated(healthy, false, true);
+  add_updated(target, false, false);
+  EXPECT_EQ(answer(related(healthy, golden)), "clean");
+  const std::string said = answer(related(target, golden));
+  EXPECT_EQ(said.substr(0, 16), "parameter data-7") << said;
+  EXPECT_NE(said.find("is golden net.7 as it was in step 0, and the golden run reads what it became"),
+            std::string::npos)
+      << said;
+}
+
 }  // namespace
 }  // namespace sonde

@@ -71,7 +71,7 @@ def prepare():
 
 
 pair.weight("stale_spread", "norm_running_var")
-pair.fault("turned_back", "transpose", "einsum", "mt", "numpy_t", "matrix_h", "t")
+pair.fault("turned_back", "transpose", "einsum", "mT", "mt", "numpy_t", "matrix_h", "t")
 pair.fault("no_eye", "linear")
 pair.fault("mean_of_points", "mean")
 pair.fault("over_points", "log_softmax")

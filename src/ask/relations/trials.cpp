@@ -1,0 +1,281 @@
+#include "ask/relations/trials.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "ask/relations/recomputed.h"
+#include "ask/relations/standings.h"
+#include "read/operators/op_nature.h"
+
+namespace sonde {
+namespace {
+
+// Of a result, whatever the order of its elements.
+struct Sums {
+  double sum = 0, squares = 0, cubes = 0, least = INFINITY, largest = -INFINITY;
+};
+
+Sums sums_of(const std::vector<double>& values) {
+  Sums sums;
+  for (const double value : values) {
+    if (is_hidden(value)) continue;
+    sums.sum += value;
+    sums.squares += value * value;
+    sums.cubes += value * value * value;
+    sums.least = std::min(sums.least, value);
+    sums.largest = std::max(sums.largest, value);
+  }
+  return sums;
+}
+
+bool are_nearly(const Sums& a, const Sums& b, std::size_t count) {
+  constexpr double kNearly = 2e-4;
+  const double rms = std::sqrt(b.squares / static_cast<double>(count));
+  const auto n = static_cast<double>(count);
+  const auto near = [](double x, double y, double scale) { return std::abs(x - y) <= kNearly * scale; };
+  return near(a.squares, b.squares, b.squares) && near(a.sum, b.sum, n * rms / 4) &&
+         near(a.cubes, b.cubes, n * rms * rms * rms) && near(a.least, b.least, rms) && near(a.largest, b.largest, rms);
+}
+
+struct Change {
+  int rank;  // plain ones first
+  Dense result;
+  std::string what;
+};
+
+class Trials {
+ public:
+  Trials(const Pool& target, const Pool& golden, const RelationJudgement& judgement, const Region& region)
+      : target_(target),
+        golden_(golden),
+        judgement_(judgement),
+        region_(region),
+        known_(target),
+        golden_known_(golden) {
+    for (std::uint32_t i = 0; i < golden.tensors.size(); ++i) {
+      const PoolTensor& one = golden.tensors[i];
+      const bool is_wanted = one.op != kNoOp && !judgement.met[i] && one.has_fractions() && !one.print.proves_nothing();
+      if (is_wanted) missed_[one.print.count].push_back(i);
+    }
+  }
+
+  std::optional<Trial> find(const std::vector<std::uint32_t>& ops, std::uint32_t least) {
+    std::optional<Found> best;
+    for (const std::uint32_t op : ops) {
+      if (target_.ops[op].outputs.size() != 1) continue;
+      for (Change& change : changes_of(op)) {
+        if (work_ > kMostWork) break;
+        std::optional<Found> found = followed(op, change);
+        if (!found || found->last < least || (best && !is_better(*found, *best))) continue;
+        best = std::move(found);
+      }
+    }
+    if (!best) return std::nullopt;
+    const CatalogOp &own = target_.catalog_op(best->last),
+                    &other = golden_.catalog_op(golden_.tensors[best->golden].op);
+    return Trial{.op = best->op,
+                 .what = fmt::format("if it {}, the result of {} {} is that of golden {} {}", best->what, own.op_type,
+                                     place_text(own), other.op_type, place_text(other)),
+                 .like = target_.ops[best->last].outputs[0],
+                 .golden = best->golden};
+  }
+
+ private:
+  struct Found {
+    std::uint32_t op = kNoOp, last = kNoOp, golden = 0;
+    std::size_t count = 0, all = 0;     // results that would be golden, and all that would be others
+    std::size_t at_end = 0, since = 0;  // the last golden ones one after the other, and those after them
+    int rank = 0;
+    std::string what = {};
+  };
+
+  static constexpr std::size_t kMostWork = 20'000'000;  // elements
+  static constexpr std::size_t kMostFollowed = 80;      // operators
+
+  static bool is_better(const Found& a, const Found& b) {
+    if (a.last != b.last) return a.last > b.last;
+    if (a.count != b.count) return a.count > b.count;
+    return a.rank < b.rank;
+  }
+
+  // The results that follow from a change; nothing: none of them is golden, or one that was is no more.
+  std::optional<Found> followed(std::uint32_t op, const Change& change) {
+    std::map<std::uint32_t, Dense> changed;
+    const std::uint32_t first = target_.ops[op].outputs[0];
+    Found found{.op = op, .rank = change.rank, .what = change.what};
+    if (!take(op, first, change.result, changed, found)) return std::nullopt;
+    std::size_t steps = 0;
+    for (std::uint32_t next = op + 1; next < target_.ops.size() && steps < kMostFollowed; ++next) {
+      const std::vector<std::uint32_t>& inputs = target_.ops[next].inputs;
+      if (std::ranges::none_of(inputs, [&](std::uint32_t input) { return changed.contains(input); })) continue;
+      ++steps;
+      DenseInputs read = known_.inputs_of(next);
+      if (read.empty()) continue;
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        if (const auto other = changed.find(inputs[i]); other != changed.end()) read[i] = &other->second;
+      }
+      for (std::size_t i = 0; i < target_.ops[next].outputs.size(); ++i) {
+        const KnownFunction& function = known_.function_of(next, i);
+        if (!function.apply) continue;
+        std::optional<Dense> result = function.apply(read);
+        if (result && !take(next, target_.ops[next].outputs[i], *result, changed, found)) return std::nullopt;
+      }
+    }
+    // Most results that follow from what is right are golden, and few by chance.
+    const bool ends_golden = found.since == 0 && found.at_end > 1;
+    const bool is_shown = (3 * found.count >= found.all && (found.count > 1 || found.all == 1)) || ends_golden;
+    return found.last != kNoOp && is_shown ? std::optional(found) : std::nullopt;
+  }
+
+  // False: a result that is right would be wrong.
+  bool take(std::uint32_t op, std::uint32_t tensor, const Dense& result, std::map<std::uint32_t, Dense>& changed,
+            Found& found) {
+    work_ += result.values.size() * 4;
+    const Dense* recorded = known_.recorded(tensor);
+    if (recorded == nullptr || recorded->values.size() != result.values.size()) return true;
+    if (is_nearly(result, *recorded)) return true;
+    // Statistics of golden elements in another order are those of the right order.
+    const bool is_in_order = judgement_.relations[tensor].kind == RelationKind::same ||
+                             !are_nearly(sums_of(result.values), sums_of(recorded->values), result.values.size());
+    if (is_surely_golden(judgement_, tensor) && is_in_order) return false;
+    changed[tensor] = {recorded->shape, result.values};
+    if (!region_.has[op] || moves_or_casts(target_.op(op).kind) || result.values.size() < 8) return true;
+    // Left out, it gives its input.
+    if (op == found.op && found.rank == 0) return true;
+    ++found.all;
+    ++found.since;
+    if (const auto golden = golden_of(result, *recorded)) {
+      found.at_end = found.since == 1 ? found.at_end + 1 : 1;
+      found.since = 0;
+      found.last = op;
+      found.golden = *golden;
+      ++found.count;
+    }
+    return true;
+  }
+
+  std::optional<std::uint32_t> golden_of(const Dense& result, const Dense& recorded) {
+    const auto candidates = missed_.find(result.values.size());
+    if (candidates == missed_.end()) return std::nullopt;
+    const Sums own = sums_of(result.values), before = sums_of(recorded.values);
+    constexpr std::size_t kMost = 48;
+    for (std::size_t i = 0; i < std::min(candidates->second.size(), kMost); ++i) {
+      const std::uint32_t other = candidates->second[i];
+      const auto [found, is_new] = golden_sums_.try_emplace(other);
+      if (is_new) {
+        if (const Dense* values = golden_known_.recorded(other)) found->second = sums_of(values->values);
+      }
+      if (!found->second || !are_nearly(own, *found->second, result.values.size())) continue;
+      if (!are_nearly(before, *found->second, result.values.size())) return other;
+    }
+    return std::nullopt;
+  }
+
+  std::vector<Change> changes_of(std::uint32_t op) {
+    const DenseInputs inputs = known_.inputs_of(op);
+    const std::uint32_t output = target_.ops[op].outputs[0];
+    const Dense* result = known_.recorded(output);
+    std::vector<Change> changes;
+    if (inputs.empty() || result == nullptr) return changes;
+    leave_out(op, inputs, *result, changes);
+    const KnownFunction& function = known_.function_of(op, 0);
+    if (!function.apply) return changes;
+    reduce_otherwise(function, *inputs[0], *result, changes);
+    bend_otherwise(op, *inputs[0], *result, changes);
+    read_otherwise(function, inputs, *result, changes);
+    return changes;
+  }
+
+  static void put(std::vector<Change>& changes, int rank, std::optional<Dense> result, const Dense& like,
+                  std::string what) {
+    if (!result || result->values.size() != like.values.size()) return;
+    result->shape = like.shape;
+    changes.push_back({rank, std::move(*result), std::move(what)});
+  }
+
+  void leave_out(std::uint32_t op, const DenseInputs& inputs, const Dense& result, std::vector<Change>& changes) const {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const std::uint32_t input = target_.ops[op].inputs[i];
+      if (!target_.tensors[input].has_fractions() || inputs[i]->shape != result.shape) continue;
+      put(changes, 0, *inputs[i], result, "is left out");
+    }
+  }
+
+  static void reduce_otherwise(const KnownFunction& function, const Dense& x, const Dense& result,
+                               std::vector<Change>& changes) {
+    if (function.is_softmax) {
+      for (std::size_t axis = 0; axis < x.shape.size(); ++axis) {
+        if (axis == function.axes[0] || x.shape[axis] < 2) continue;
+        put(changes, 1, softmax_over(x, axis, function.is_logarithm), result, fmt::format("goes over axis {}", axis));
+      }
+    }
+    if (!function.reduces) return;
+    constexpr std::pair<Reduced, const char*> kOthers[] = {
+        {Reduced::sum, "adds up"}, {Reduced::mean, "takes the mean"}, {Reduced::largest, "takes the largest"}};
+    for (const auto& [how, what] : kOthers) {
+      if (how != *function.reduces) put(changes, 1, reduced_over(x, function.axes, how), result, what);
+    }
+    for (std::size_t axis = 0; axis < x.shape.size() && function.axes.size() == 1; ++axis) {
+      if (axis != function.axes[0])
+        put(changes, 1, reduced_over(x, {axis}, *function.reduces), result, fmt::format("goes over axis {}", axis));
+    }
+  }
+
+  void bend_otherwise(std::uint32_t op, const Dense& x, const Dense& result, std::vector<Change>& changes) const {
+    const OpKind kind = target_.op(op).kind;
+    const bool bends = kind == OpKind::transcendental || kind == OpKind::exact || kind == OpKind::elementwise;
+    if (target_.ops[op].inputs.size() != 1 || !bends) return;
+    for (const auto& [name, function] : bending_functions()) {
+      put(changes, 2, Dense{x.shape, mapped(x.values, function)}, result, fmt::format("computes {}", name));
+    }
+  }
+
+  // The inputs exchanged, or one of them transposed or turned round.
+  static void read_otherwise(const KnownFunction& function, const DenseInputs& inputs, const Dense& result,
+                             std::vector<Change>& changes) {
+    if (inputs.size() == 2)
+      put(changes, 3, function.apply({inputs[1], inputs[0]}), result, "reads its inputs exchanged");
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const Dense& x = *inputs[i];
+      const std::size_t rank = x.shape.size();
+      DenseInputs read = inputs;
+      if (rank >= 2 && x.size(1) == x.size(2)) {
+        std::vector<std::size_t> order(rank);
+        std::iota(order.begin(), order.end(), std::size_t{0});
+        std::swap(order[rank - 1], order[rank - 2]);
+        const Dense turned = with_axes(x, order);
+        read[i] = &turned;
+        put(changes, 4, function.apply(read), result, fmt::format("reads input.{} transposed", i));
+      }
+    }
+    std::vector<std::size_t> order(result.shape.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    if (order.size() >= 2 && result.size(1) == result.size(2)) {
+      std::swap(order[order.size() - 1], order[order.size() - 2]);
+      put(changes, 4, with_axes(result, order), result, "gives its result transposed");
+    }
+  }
+
+  const Pool& target_;
+  const Pool& golden_;
+  const RelationJudgement& judgement_;
+  const Region& region_;
+  Recomputed known_, golden_known_;
+  std::map<std::uint64_t, std::vector<std::uint32_t>> missed_;  // golden tensors, by number of elements
+  std::map<std::uint32_t, std::optional<Sums>> golden_sums_;
+  std::size_t work_ = 0;
+};
+
+}  // namespace
+
+std::optional<Trial> mended_by(const Pool& target, const Pool& golden, const RelationJudgement& judgement,
+                               const Region& region, const std::vector<std::uint32_t>& ops, std::uint32_t least) {
+  return Trials(target, golden, judgement, region).find(ops, least);
+}
+
+}  // namespace sonde
