@@ -101,7 +101,7 @@ class HeadroomReport(answer_types.HeadroomReport):
 
 
 def _lost(tensor: answer_types.HeadroomOf) -> str:
-    """What a type loses of a tensor."""
+    """The counts of elements that a type loses."""
     counts = {"over": tensor.overflow_count, "to 0": tensor.underflow_count, "subnormal": tensor.subnormal_count}
     lost = [f"{count} {what}" for what, count in counts.items() if count]
     if tensor.overflows and not tensor.overflow_count:

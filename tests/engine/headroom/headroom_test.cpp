@@ -1,4 +1,4 @@
-// What a type loses: its table of numbers beside the codes of 8 bits, and elements counted in tensors and from statistics.
+// The table of types beside the codes of 8 bits; elements that a type loses, counted in tensors and from statistics.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
