@@ -1,0 +1,243 @@
+"""`"replicas": "first"`: one rank writes what several have; the others name it, and find it there."""
+
+import json
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+import ranks
+from processes import CLI
+
+import sonde
+
+REASON = "a copy; its file is that of rank 0"
+
+DDP = (
+    ranks.DISTRIBUTED
+    + """
+    net = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4))
+    net = nn.parallel.DistributedDataParallel(net, gradient_as_bucket_view=VIEW)
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.1, foreach=FOREACH)
+    for step in range(3):
+        SPOIL
+        loss = net(torch.randn(8, 16) + rank).square().mean()
+        optimizer.zero_grad(set_to_none=NONE)
+        loss.backward()
+        optimizer.step()
+    print(rank, [parameter.sum().item() for parameter in net.parameters()])
+    dist.destroy_process_group()
+    """
+)
+
+
+def program(foreach=False, none=True, view=False, spoil="pass", source=DDP):
+    values = {"FOREACH": foreach, "NONE": none, "VIEW": view, "SPOIL": spoil}
+    for name, value in values.items():
+        source = source.replace(name, str(value))
+    return source
+
+
+def recorded(directory, source, replicas="first", **settings):
+    directory.mkdir()
+    own = {"replicas": replicas} | settings.pop("sonde_settings", {})
+    settings = {"saved_data": "full", "iteration": "all", "sonde_settings": own} | settings
+    run = ranks.run_ranks(directory, source, **settings)
+    assert run.status == 0, run.stderr
+    return run
+
+
+@pytest.fixture(scope="module", params=[(False, True, False), (True, True, True), (False, False, True)])
+def both(request, tmp_path_factory):
+    """With views of DDP's buckets gradients are in one memory from step to step, or for one step."""
+    place = tmp_path_factory.mktemp("replicas")
+    source = program(*request.param)
+    return recorded(place / "all", source, "all"), recorded(place / "first", source)
+
+
+def left_out(dump, rank):
+    return [tensor for tensor in dump.tensors if tensor.rank == rank and tensor.skipped == REASON]
+
+
+def bytes_of(rank):
+    return sum(path.stat().st_size for path in rank.rglob("*.npy") if path.stat().st_nlink == 1)
+
+
+def test_the_training_does_not_change(both):
+    assert sorted(both[0].stdout.splitlines()) == sorted(both[1].stdout.splitlines())
+
+
+def test_the_other_rank_names_what_the_first_has_written(both):
+    dump = sonde.open(both[1].dump)
+    assert not left_out(dump, 0)
+    copies = left_out(dump, 1)
+    names = {tensor.parameter for tensor in copies}
+    assert {"module.0.weight", "module.2.bias", "exp_avg.module.0.weight"} <= names
+    for tensor in copies:
+        assert tensor.statistics is not None and len(tensor.md5) == 32
+        assert "/rank_0/" in str(tensor.tensor_file)
+    assert bytes_of(both[1].dump / "rank_1") < bytes_of(both[0].dump / "rank_1")
+
+
+def test_only_what_is_equal_on_all_ranks_is_left_out(both):
+    """Gradients are those of one rank until they are exchanged."""
+    phases = {tensor.op.phase for tensor in left_out(sonde.open(both[1].dump), 1) if tensor.parameter.endswith(".grad")}
+    assert phases <= {"optimizer", "forward"}  # the latter: the record of the gradient itself
+
+
+def test_every_value_is_that_of_a_dump_of_all(both):
+    every, first = (sonde.open(run.dump) for run in both)
+    assert len(every.tensors) == len(first.tensors)
+    copies = 0
+    for one, other in zip(every.tensors, first.tensors, strict=True):
+        assert (one.rank, one.name, one.shape) == (other.rank, other.name, other.shape)
+        assert (one.tensor_file is None) == (other.tensor_file is None)
+        if one.tensor_file is not None:
+            np.testing.assert_array_equal(one.numpy(), other.numpy())
+            copies += other.skipped == REASON
+    assert copies > 40
+
+
+def test_the_answers_are_those_of_a_dump_of_all(both):
+    for question in (["first-bad"], ["stats"], ["verify"], ["verify", "--hashes", "--ranks"]):
+        answers = [asked(*question, run.dump) for run in both]
+        assert answers[0].returncode == answers[1].returncode == 0, answers
+    assert asked("compare", both[1].dump, both[0].dump).returncode == 0
+
+
+def asked(verb, *arguments):
+    return subprocess.run([CLI, verb, *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory):
+    return recorded(tmp_path_factory.mktemp("first") / "run", program()).dump
+
+
+def moved(first, place):
+    shutil.copytree(first, place)
+    shutil.rmtree(place / "rank_0")
+    return place
+
+
+def test_a_rank_alone_says_where_its_values_are(first, tmp_path):
+    dump = moved(first, tmp_path / "dump")
+    copies = left_out(sonde.open(dump), 1)
+    assert copies and not any(tensor.tensor_file for tensor in copies)
+    with pytest.raises(sonde.Error, match=REASON):
+        copies[0].numpy()
+    shown = asked("stats", dump)
+    assert shown.returncode == 0
+    assert f"{len(copies)} values of rank 1 are copies of those of rank 0, which are not here" in shown.stderr
+    verified = asked("verify", dump)
+    assert verified.returncode == 1
+    assert "values are copies of those of rank 0, which is not here" in verified.stdout
+
+
+def test_an_index_finds_the_values_where_they_are_now(first, tmp_path):
+    for made_with_both in (True, False):
+        dump = tmp_path / str(made_with_both)
+        shutil.copytree(first, dump) if made_with_both else moved(first, dump)
+        assert asked("index", dump, "--engine", "local").returncode == 0
+        if made_with_both:
+            shutil.rmtree(dump / "rank_0")
+        else:
+            shutil.copytree(first / "rank_0", dump / "rank_0")
+        files = [tensor.tensor_file for tensor in left_out(sonde.open(dump), 1)]
+        assert files
+        assert all((file is None) == made_with_both for file in files)
+
+
+def test_the_index_and_the_journal_say_the_same(first):
+    answers = [
+        subprocess.run(
+            [CLI, "stats", "--json", str(first)],
+            env={"SONDE_INDEX": index, "PATH": "/bin", "HOME": str(first.parent)},
+            capture_output=True,
+            text=True,
+            check=False,
+        ).stdout
+        for index in ("off", "auto")
+    ]
+    assert answers[0] == answers[1]
+    assert REASON in answers[0]
+
+
+def test_a_copy_that_is_not_equal_is_found(tmp_path):
+    """On rank 1 a weight changes behind DDP's back, after the first step's update: before the next forward."""
+    spoil = "net.module[0].weight.data[0, 0] += 1.0 if rank == 1 and step == 1 else 0.0"
+    dump = recorded(tmp_path / "run", program(spoil=spoil)).dump
+    verified = asked("verify", dump, "--json")
+    assert verified.returncode == 1
+    found = [issue for issue in json.loads(verified.stdout)["issues"] if issue["kind"] == "replica"]
+    assert found
+    assert {issue["rank"] for issue in found} == {1}
+    assert {issue["step"] for issue in found} == {0, 1, 2}
+    assert all("select" in issue["message"] for issue in found if issue["step"] == 0)
+    assert any("module.0.weight" in issue["message"] for issue in found)
+    assert not any("module.2" in issue["message"] for issue in found)
+
+
+# --- what other ranks do not have -------------------------------------------------------------------------------------
+
+ZERO = DDP.replace(
+    "torch.optim.Adam(net.parameters(), lr=0.1, foreach=FOREACH)",
+    "ZeroRedundancyOptimizer(net.parameters(), torch.optim.Adam, lr=0.1)",
+).replace("    net = nn.Seq", "    from torch.distributed.optim import ZeroRedundancyOptimizer\n    net = nn.Seq")
+
+
+def test_states_that_each_rank_has_a_part_of_are_written_by_each(tmp_path):
+    source = program(source=ZERO)
+    dump = sonde.open(recorded(tmp_path / "run", source).dump)
+    states = [tensor for tensor in dump.tensors if tensor.parameter.startswith("exp_avg")]
+    assert {tensor.rank for tensor in states} == {0, 1}
+    assert all(tensor.tensor_file is not None for tensor in states)
+    assert asked("verify", tmp_path / "run/dump").returncode == 0
+
+
+PLAIN = DDP.replace("    net = nn.parallel.DistributedDataParallel(net, gradient_as_bucket_view=VIEW)\n", "")
+IGNORED = DDP.replace(
+    "    net = nn.parallel",
+    "    nn.parallel.DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(net, ['0.weight'])\n"
+    "    net = nn.parallel",
+)
+
+
+def test_ranks_without_a_wrapper_write_their_own(tmp_path):
+    assert not left_out(sonde.open(recorded(tmp_path / "run", program(source=PLAIN)).dump), 1)
+
+
+def test_parameters_that_ddp_ignores_are_written_by_each(tmp_path):
+    copies = left_out(sonde.open(recorded(tmp_path / "run", program(source=IGNORED)).dump), 1)
+    assert copies
+    assert not any("module.0.weight" in tensor.parameter for tensor in copies)
+
+
+def test_each_rank_writes_where_the_plan_leaves_one_out(tmp_path):
+    run = recorded(tmp_path / "run", program(), support_device=[1])
+    dump = sonde.open(run.dump)
+    assert dump.ranks == [1]
+    assert not left_out(dump, 1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"saved_data": "statistic"}, "saved_data without tensors"),
+        ({"sonde_settings": {"pack": True}}, "sonde_settings.pack"),
+        ({"sonde_settings": {"ring": 2}}, "sonde_settings.ring"),
+        ({"sonde_settings": {"max_overhead": 0.5}}, "sonde_settings.max_overhead"),
+        ({"sonde_settings": {"layout": "mindspore-1.2"}}, "layout mindspore-1.2"),
+        ({"sonde_settings": {"replicas": "frist"}}, '"first"'),
+    ],
+)
+def test_a_plan_that_does_not_allow_it_is_refused(tmp_path, settings, reason):
+    own = {"replicas": "first"} | settings.pop("sonde_settings", {})
+    common = {"path": str(tmp_path / "dump"), "net_name": "Net", "dump_mode": 0, "iteration": "all"}
+    common |= {"input_output": 0, "kernels": [], "support_device": [0], "saved_data": "full"} | settings
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"common_dump_settings": common, "sonde_settings": own}))
+    checked = asked("check", config)
+    assert checked.returncode == 2
+    assert "sonde_settings.replicas" in checked.stdout + checked.stderr
+    assert reason in checked.stdout + checked.stderr
