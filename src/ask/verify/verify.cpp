@@ -548,6 +548,7 @@ IssueKind kind_of(ProblemKind kind) {
     case ProblemKind::unentered:
       return IssueKind::unentered;
     case ProblemKind::damaged:
+    case ProblemKind::elsewhere:
       break;
   }
   return IssueKind::damaged;

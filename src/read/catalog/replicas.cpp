@@ -131,7 +131,7 @@ void note_missing_replicas(Catalog& catalog) {
           {directory_beside(rank.directory, writer),
            fmt::format("{} values of rank {} are copies of those of rank {}, which are not here or not equal", count,
                        rank.rank, writer),
-           false});
+           false, ProblemKind::elsewhere});
     }
   }
 }
