@@ -120,3 +120,36 @@ def test_workers_that_see_all_ranks_share_them(dump, tmp_path, engine):
     said, worked = asked(engine, dump, tmp_path, [everything, everything])
     assert not said.startswith("refused")
     assert len(worked) == COUNT
+
+
+KILLED = """
+    import distributed, signal, threading, time
+    from pathlib import Path
+    WHO = json.loads(sys.argv[3])
+
+    def kill_one(pid):
+        while not any(Path(os.environ["TMPDIR"]).rglob("*.part")):
+            time.sleep(0.001)
+        os.kill(pid, signal.SIGKILL)
+
+    if __name__ == "__main__":
+        cluster = distributed.LocalCluster(n_workers=len(WHO), threads_per_worker=1, dashboard_address=None)
+        with cluster, distributed.Client(cluster) as client:
+            client.wait_for_workers(len(WHO))
+            os.environ["DASK_SCHEDULER_ADDRESS"] = cluster.scheduler_address
+            for worker, ranks in zip(client.nthreads(), WHO):
+                client.run(hide, ranks, sys.argv[4], workers=[worker])
+            killer = threading.Thread(target=kill_one, args=(list(cluster.workers.values())[0].pid,), daemon=True)
+            killer.start()
+            say()
+            killer.join(1)
+            assert not killer.is_alive(), "nothing was killed"
+"""
+
+
+@needs("distributed")
+def test_the_ranks_of_a_killed_worker_are_read_by_who_asks(dump, tmp_path, monkeypatch):
+    monkeypatch.setitem(globals(), "DASK", KILLED)
+    said, _ = asked("dask", dump, tmp_path, split(2))
+    alone, _ = python_says(tmp_path, "import json, sys, sonde\n" + ALONE, dump)
+    assert said == alone

@@ -7,7 +7,7 @@ import subprocess
 import numpy as np
 import pytest
 import ranks
-from processes import CLI
+from processes import CLI, python, run_in
 
 import sonde
 
@@ -241,3 +241,78 @@ def test_a_plan_that_does_not_allow_it_is_refused(tmp_path, settings, reason):
     assert checked.returncode == 2
     assert "sonde_settings.replicas" in checked.stdout + checked.stderr
     assert reason in checked.stdout + checked.stderr
+
+
+# --- DTensors ---------------------------------------------------------------------------------------------------------
+
+MESH = """
+import torch, torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
+from torch.testing._internal.distributed.fake_pg import FakeStore
+from sonde.replicas import writer_of
+
+CASES = [(Replicate(), Shard(0)), (Shard(0), Replicate()), (Replicate(), Replicate()), (Shard(0), Shard(1)),
+         (Replicate(), Partial()), (Partial(), Partial())]
+found = [[] for _ in CASES]
+for rank in range(4):
+    dist.init_process_group("fake", rank=rank, world_size=4, store=FakeStore())
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "tensor"))
+    for case, writers in zip(CASES, found):
+        writers.append(writer_of(DTensor.from_local(torch.ones(2, 2), mesh, case, run_check=False)._spec))
+    if rank == 3:
+        half = DTensor.from_local(torch.ones(2), mesh["tensor"], [Replicate()], run_check=False)
+        found.append([writer_of(half._spec)])
+    dist.destroy_process_group()
+print(found)
+"""
+
+
+def test_the_first_rank_of_those_that_a_mesh_gives_the_same_part_writes_it(tmp_path):
+    (tmp_path / "mesh.py").write_text(MESH)
+    run = run_in(tmp_path, None, *python(), "mesh.py")
+    assert run.status == 0, run.stderr
+    # Ranks 0 and 1 are the first row of the mesh, 2 and 3 the second. 0: each rank has its own.
+    expected = [[1, 2, 1, 2], [1, 1, 3, 3], [1, 1, 1, 1], [0] * 4, [0] * 4, [0] * 4, [3]]
+    assert json.loads(run.stdout) == expected
+
+
+TENSOR = (
+    ranks.DISTRIBUTED
+    + """
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+    mesh = init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up = nn.Parameter(distribute_tensor(torch.randn(8, 4), mesh, [Shard(0)]))
+            self.scale = nn.Parameter(distribute_tensor(torch.ones(4), mesh, [Replicate()]))
+
+        def forward(self, x):
+            return torch.nn.functional.linear(x * self.scale, self.up)
+
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+    for step in range(2):
+        x = distribute_tensor(torch.randn(3, 4), mesh, [Replicate()])
+        net(x).square().sum().full_tensor().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    dist.destroy_process_group()
+    """
+)
+
+
+def test_the_replicated_parts_of_dtensors_are_written_once(tmp_path):
+    every, first = (sonde.open(recorded(tmp_path / which, TENSOR, which).dump) for which in ("all", "first"))
+    copies = left_out(first, 1)
+    assert {tensor.placement.split(" of ")[0] for tensor in copies} <= {"Replicate", ""}
+    assert "scale" in {tensor.parameter for tensor in copies}
+    assert "up" not in {tensor.parameter for tensor in copies}
+    for one, other in zip(every.tensors, first.tensors, strict=True):
+        assert (one.rank, one.name, one.tensor_file is None) == (other.rank, other.name, other.tensor_file is None)
+        if one.tensor_file is not None:
+            np.testing.assert_array_equal(one.numpy(), other.numpy())
+    assert asked("verify", tmp_path / "first/dump").returncode == 0
