@@ -178,6 +178,33 @@ def test_a_copy_that_is_not_equal_is_found(tmp_path):
     assert not any("module.2" in issue["message"] for issue in found)
 
 
+def issues_of(dump):
+    return [issue for issue in json.loads(asked("verify", dump, "--json").stdout)["issues"] if issue["rank"] == 1]
+
+
+def test_a_file_that_was_removed_is_missing_and_not_unequal(first, tmp_path):
+    dump = shutil.copytree(first, tmp_path / "dump")
+    gone = {path.stat().st_ino for path in dump.rglob("Parameter.module_0_weight*.npy")}
+    for path in dump.rglob("rank_0/**/*.npy"):
+        if path.stat().st_ino in gone or "module_0" in path.name or "optimizer" in path.name:
+            path.unlink()
+    issues = issues_of(dump)
+    assert {issue["kind"] for issue in issues} == {"missing"}
+    assert all("whose file is gone" in issue["message"] for issue in issues)
+
+
+def test_what_the_first_rank_did_not_write_any_more_is_missing_and_not_unequal(first, tmp_path):
+    """As if it had been killed in the last step."""
+    dump = shutil.copytree(first, tmp_path / "dump")
+    table = dump / "rank_0/.dump_metadata/sonde/replicas"
+    table.chmod(0o600)
+    lines = table.read_text().splitlines(keepends=True)
+    table.write_text("".join(line for line in lines if json.loads(line)["step"] < 2) + '{"graph":0,"st')
+    issues = issues_of(dump)
+    assert {(issue["kind"], issue["step"]) for issue in issues} == {("missing", 2)}
+    assert all("nothing that is equal" in issue["message"] for issue in issues)
+
+
 # --- what other ranks do not have -------------------------------------------------------------------------------------
 
 ZERO = DDP.replace(

@@ -200,25 +200,21 @@ class RankVerifier {
     const std::shared_ptr<const ReplicaTable> table = ReplicaTable::of(beside);
     if (table == nullptr) {
       ++replicas_missing_[*writer];
-    } else if (table->file_of(content_key(md5, slot.dtype, slot.shape.values())).empty()) {
-      add_replica_issue(run, record, slot, *writer, *table);
+      return;
     }
-  }
-
-  void add_replica_issue(const JournalRun& run, const JournalRecord& record, const JournalTensor& slot,
-                         std::uint32_t writer, const ReplicaTable& table) {
+    const std::string content = content_key(md5, slot.dtype, slot.shape.values());
+    if (!table->file_of(content).empty()) return;
     const auto name = std::ranges::find(run.op_names, record.op, &OpName::id);
     const std::string op = name != run.op_names.end() ? name->op_name : std::string();
     const std::string key = slot_key(slot.is_input, slot.slot);
-    const fs::path beside = directory_beside(rank_.directory, writer);
-    if (table.has_other(record.step, op, key)) {
-      add(IssueKind::replica, record.step, beside,
-          fmt::format("{} of '{}' was left to rank {}, whose own is not equal to it", key, op, writer));
-    } else {
-      add(IssueKind::missing, record.step, beside,
-          fmt::format("{} of '{}' was left to rank {}, which has written nothing that is equal to it", key, op,
-                      writer));
-    }
+    // Of several runs nobody knows which of the other rank's belongs to this one.
+    const bool differs =
+        rank_.runs.size() == 1 && !table->has_written(content) && table->has_other(record.step, op, key);
+    const std::string_view what = differs                       ? "whose own is not equal to it"
+                                  : table->has_written(content) ? "whose file is gone"
+                                                                : "which has written nothing that is equal to it";
+    add(differs ? IssueKind::replica : IssueKind::missing, record.step, beside,
+        fmt::format("{} of '{}' was left to rank {}, {}", key, op, *writer, what));
   }
 
   void check_writers() {

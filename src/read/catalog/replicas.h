@@ -34,6 +34,8 @@ class ReplicaTable {
 
   // An absolute path; empty: nothing with this content is there.
   std::string file_of(const std::string& content) const;
+  // The rank has written it, whether its file is still there or not.
+  bool has_written(const std::string& content) const { return files_.contains(content); }
   // The rank has written other values under this name.
   bool has_other(StepId step, std::string_view op_name, std::string_view slot) const;
 
