@@ -353,7 +353,7 @@ Result<Catalog> open_without_notes(const fs::path& path, const CatalogQuery& que
 
 Result<Catalog> open_catalog(const fs::path& path, const CatalogQuery& query) {
   Result<Catalog> catalog = open_without_notes(path, query);
-  // What is missing now, and not when an index was made.
+  // The copies that are missing now, and not when an index was made.
   if (catalog && query.with_values) note_missing_replicas(*catalog);
   return catalog;
 }
