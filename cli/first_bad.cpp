@@ -138,7 +138,9 @@ int first_bad(const FirstBadCommand& options) {
     if (const std::optional<int> done = on_engine(options)) return *done;
   }
   std::optional<PartialCatalog> source = open_source(options);
-  std::optional<Catalog> catalog = source ? std::nullopt : open_dump(options, CatalogQuery(), status);
+  CatalogQuery query;
+  query.with_values = false;  // evidence of values is left out where there are none
+  std::optional<Catalog> catalog = source ? std::nullopt : open_dump(options, query, status);
   if (!source && !catalog) return status;
   if (!chosen_part(source ? source->catalog() : *catalog, options, status)) return status;
   FirstBadOptions wanted = wanted_of(options);

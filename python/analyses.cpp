@@ -65,6 +65,11 @@ Answer headroom(const Dump& dump, const nb::dict& arguments) {
   return answer_of(done([&] { return sonde::headroom(dump, question); }));
 }
 
+Answer first_bad_of_parts(const std::string& dump, const std::string& parts, const nb::dict& arguments) {
+  const auto question = question_of<sonde::FirstBadQuestion>(arguments);
+  return answer_of(done([&] { return sonde::first_bad_of_parts(dump, parts, question); }));
+}
+
 Answer stomp(const Dump& dump, const nb::dict& arguments) {
   const auto part = question_of<sonde::Part>(arguments);
   return answer_of(done([&] { return sonde::stomp(dump, part); }));
@@ -99,6 +104,7 @@ void add_analyses(nb::module_& module) {
       .def("junit", &ComparedDumps::junit, nb::call_guard<nb::gil_scoped_release>())
       .def(sonde::names::left_out, &ComparedDumps::left_out);
   module.def("first_bad", &first_bad, nb::arg("dump"), nb::arg("question"));
+  module.def("first_bad_of_parts", &first_bad_of_parts, nb::arg("dump"), nb::arg("parts"), nb::arg("question"));
   module.def("stomp", &stomp, nb::arg("dump"), nb::arg("question"));
   module.def("headroom", &headroom, nb::arg("dump"), nb::arg("question"));
   module.def("compare", &compare, nb::arg("target"), nb::arg("golden"), nb::arg("question"));

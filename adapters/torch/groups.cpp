@@ -110,14 +110,14 @@ const Group* group_around(const ThreadState& state) {
   return state.frames.empty() ? nullptr : state.frames.back().group.get();
 }
 
-const char* placement_in_group(ThreadState& state, const at::TensorBase& tensor) {
+const Layout* placement_in_group(ThreadState& state, const at::TensorBase& tensor) {
   if (state.frames.empty()) return nullptr;
   Frame& around = state.frames.back();
   for (std::size_t i = 0; i < around.parts.size(); ++i) {
     const std::size_t at = (around.next_part + i) % around.parts.size();
     if (around.parts[at].tensor != tensor.unsafeGetTensorImpl()) continue;
     around.next_part = at + 1;
-    return around.parts[at].layout->text.c_str();
+    return around.parts[at].layout;
   }
   return nullptr;
 }

@@ -12,7 +12,7 @@ Place place_in_group(ThreadState& state, Frame& frame, const at::RecordFunction&
 
 // How an argument of the operator that starts now is part of a DTensor, as the operator around it has it among its own.
 // Null: it is not a part.
-const char* placement_in_group(ThreadState& state, const at::TensorBase& tensor);
+const Layout* placement_in_group(ThreadState& state, const at::TensorBase& tensor);
 
 // The group whose operators run on this thread; null: none.
 const Group* group_around(const ThreadState& state);

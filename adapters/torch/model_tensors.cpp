@@ -158,17 +158,26 @@ std::vector<std::string> wrapped_attributes(PyObject* wrapper) {
   return names;
 }
 
-void name_tensor(const std::string& name, const at::TensorBase& tensor);
+// The rank that writes a tensor, as in sonde_tensor; 0: its layout says it, if it has one. Gradients and states are those
+// of all ranks only while the optimizer runs.
+struct Writer {
+  std::uint32_t rank = 0;
+  bool is_settled = false;
+};
 
-void name_plain(const std::string& name, const at::TensorBase& tensor, const Layout* layout) {
+void name_tensor(const std::string& name, const at::TensorBase& tensor, Writer writer);
+
+void name_plain(const std::string& name, const at::TensorBase& tensor, const Layout* layout, Writer writer) {
   TensorDescriptor descriptor;
   descriptor.describe(tensor, false);
   if (layout != nullptr) descriptor.tensor.placement = layout->text.c_str();
+  descriptor.tensor.writer = layout != nullptr ? layout->writer : writer.rank;
+  if (writer.is_settled) descriptor.tensor.flags |= SONDE_TENSOR_SETTLED;
   api().name_tensor(name.c_str(), descriptor.get());
 }
 
 // A DTensor always wraps one tensor, and is not asked for its name in each step. False: it is none.
-bool name_local(const std::string& name, const at::TensorBase& tensor, PyObject* wrapper) {
+bool name_local(const std::string& name, const at::TensorBase& tensor, PyObject* wrapper, Writer writer) {
   const LocalPart part = local_part(tensor);
   if (part.tensor == nullptr) return false;
   const Owned local(PyObject_GetAttrString(wrapper, "_local_tensor"));
@@ -176,15 +185,15 @@ bool name_local(const std::string& name, const at::TensorBase& tensor, PyObject*
   if (local.get() == nullptr || !THPVariable_Check(local.get())) return false;
   const at::Tensor& own = THPVariable_Unpack(local.get());
   if (!wrapper_class(own).empty()) return false;
-  name_plain(name, own, part.layout);
+  name_plain(name, own, part.layout, writer);
   return true;
 }
 
 // The tensors that `tensor` wraps: a single one has its name, of several each has its attribute's too.
-void name_wrapped(const std::string& name, const at::TensorBase& tensor) {
+void name_wrapped(const std::string& name, const at::TensorBase& tensor, Writer writer) {
   const Owned wrapper(THPVariable_Wrap(tensor));
   if (wrapper.get() == nullptr) return PyErr_Clear();
-  if (name_local(name, tensor, wrapper.get())) return;
+  if (name_local(name, tensor, wrapper.get(), writer)) return;
   std::vector<std::pair<std::string, Owned>> parts;
   for (const std::string& attribute : wrapped_attributes(wrapper.get())) {
     Owned part(PyObject_GetAttrString(wrapper.get(), attribute.c_str()));
@@ -192,19 +201,19 @@ void name_wrapped(const std::string& name, const at::TensorBase& tensor) {
     if (part.get() != nullptr && THPVariable_Check(part.get())) parts.emplace_back(attribute, std::move(part));
   }
   for (const auto& [attribute, part] : parts) {
-    name_tensor(parts.size() == 1 ? name : name + "." + attribute, THPVariable_Unpack(part.get()));
+    name_tensor(parts.size() == 1 ? name : name + "." + attribute, THPVariable_Unpack(part.get()), writer);
   }
 }
 
-void name_tensor(const std::string& name, const at::TensorBase& tensor) {
+void name_tensor(const std::string& name, const at::TensorBase& tensor, Writer writer) {
   if (!tensor.defined()) return;
-  if (!wrapper_class(tensor).empty()) return name_wrapped(name, tensor);
-  name_plain(name, tensor, nullptr);
+  if (!wrapper_class(tensor).empty()) return name_wrapped(name, tensor, writer);
+  name_plain(name, tensor, nullptr, writer);
 }
 
 // `exp_avg.features.0.weight`, for each tensor in the state of a parameter. By identity: neither hash nor comparison of
 // the user's own parameters runs.
-void name_state(PyObject* state, const std::string& parameter) {
+void name_state(PyObject* state, const std::string& parameter, Writer writer) {
   for (const auto& [key, value] : items_of(state)) {
     if (!THPVariable_Check(value.get())) continue;
     const Owned text(PyObject_Str(key.get()));
@@ -212,7 +221,7 @@ void name_state(PyObject* state, const std::string& parameter) {
       PyErr_Clear();
       continue;
     }
-    name_tensor(printable(text.get()) + "." + parameter, THPVariable_Unpack(value.get()));
+    name_tensor(printable(text.get()) + "." + parameter, THPVariable_Unpack(value.get()), writer);
   }
 }
 
@@ -241,20 +250,61 @@ Owned list_of(PyObject* sequence) {
   return Owned(list != nullptr ? list : PyList_New(0));
 }
 
+struct Shared {
+  std::uint32_t writer = 0;
+  std::uint64_t model = 0;  // of the wrapper that keeps it equal on all ranks
+};
+using Writers = std::unordered_map<PyObject*, Shared>;
+
+// Of the dictionary {address: writer + 2³² · model}; empty: None.
+Writers writers_in(PyObject* table) {
+  Writers writers;
+  if (!PyDict_Check(table)) return writers;
+  PyObject *address = nullptr, *rank = nullptr;
+  for (Py_ssize_t at = 0; PyDict_Next(table, &at, &address, &rank) != 0;) {
+    const std::uint64_t both = PyLong_AsUnsignedLongLong(rank);
+    writers[static_cast<PyObject*>(PyLong_AsVoidPtr(address))] = {static_cast<std::uint32_t>(both), both >> 32};
+    if (PyErr_Occurred() != nullptr) PyErr_Clear();
+  }
+  return writers;
+}
+
+std::uint32_t writer_of(const Writers& writers, PyObject* parameter) {
+  const auto found = writers.find(parameter);
+  return found != writers.end() ? found->second.writer : 0;
+}
+
 struct Trained {
   Names names;
+  Writers writers;
   std::unordered_map<PyObject*, PyObject*> states;  // by parameter
+  // Of these models it has states of some parameters alone: another rank may have the others.
+  std::unordered_set<std::uint64_t> partly;
+
+  bool is_partly(PyObject* parameter) const {
+    const auto found = writers.find(parameter);
+    return found != writers.end() && partly.contains(found->second.model);
+  }
+
+  void find_partly() {
+    for (const auto& [parameter, shared] : writers) {
+      const bool trains = THPVariable_Check(parameter) && THPVariable_Unpack(parameter).requires_grad();
+      if (trains && !states.contains(parameter)) partly.insert(shared.model);
+    }
+  }
 
   // `place`: the name of a parameter that is in no module.
   void name(PyObject* parameter, const std::string& place) {
     if (!THPVariable_Check(parameter)) return;
     const at::Tensor& tensor = THPVariable_Unpack(parameter);
     const auto [known, is_bare] = names.try_emplace(parameter, place);
-    if (is_bare) name_tensor(place, tensor);
+    const std::uint32_t rank = writer_of(writers, parameter);
+    if (is_bare) name_tensor(place, tensor, {});
     // Not Tensor::grad(), which warns of tensors that have none for good.
-    if (tensor.defined()) name_tensor(known->second + ".grad", tensor.unsafeGetTensorImpl()->grad());
+    if (tensor.defined()) name_tensor(known->second + ".grad", tensor.unsafeGetTensorImpl()->grad(), {rank, true});
     const auto state = states.find(parameter);
-    if (state != states.end() && PyDict_Check(state->second)) name_state(state->second, known->second);
+    if (state != states.end() && PyDict_Check(state->second))
+      name_state(state->second, known->second, {is_partly(parameter) ? 0 : rank, true});
   }
 };
 
@@ -286,23 +336,25 @@ void for_each_tensor(PyObject* root, const char* table, const VisitTensor& visit
   }
 }
 
-void name_model(PyObject* root, PyObject* prefix) {
+void name_model(PyObject* root, PyObject* prefix, PyObject* writers) {
   const std::string beginning = printable(prefix);
+  const Writers known = writers_in(writers);
   for (const char* table : {"_parameters", "_buffers"}) {
     for_each_tensor(root, table, [&](const std::string& name, PyObject* tensor) {
-      name_tensor(beginning + name, THPVariable_Unpack(tensor));
+      name_tensor(beginning + name, THPVariable_Unpack(tensor), {writer_of(known, tensor), false});
     });
   }
 }
 
 void name_parameter(PyObject* name, PyObject* tensor) {
-  if (THPVariable_Check(tensor)) name_tensor(printable(name), THPVariable_Unpack(tensor));
+  if (THPVariable_Check(tensor)) name_tensor(printable(name), THPVariable_Unpack(tensor), {});
 }
 
-void name_optimizer(PyObject* attributes, PyObject* models) {
-  Trained trained{names_in(models), {}};
+void name_optimizer(PyObject* attributes, PyObject* models, PyObject* writers) {
+  Trained trained{names_in(models), writers_in(writers), {}, {}};
   const Items states = items_of(PyDict_GetItemString(attributes, "state"));
   for (const auto& [parameter, state] : states) trained.states[parameter.get()] = state.get();
+  trained.find_partly();
   const Owned groups = list_of(PyDict_GetItemString(attributes, "param_groups"));
   for (Py_ssize_t g = 0; g < PyList_GET_SIZE(groups.get()); ++g) {
     PyObject* group = PyList_GET_ITEM(groups.get(), g);

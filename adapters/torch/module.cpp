@@ -184,19 +184,21 @@ PyObject* model_tensors(PyObject*, PyObject* args) {
   return PyErr_NoMemory();
 }
 
-// name_model(root, prefix): parameters and buffers get their names
+PyObject* asks_for_writers(PyObject*, PyObject*) { return PyBool_FromLong(api().asks_for_writers()); }
+
+// name_model(root, prefix, {address of a parameter: writer} or None): parameters and buffers get their names
 PyObject* name_model(PyObject*, PyObject* args) {
-  PyObject *root, *prefix;
-  if (!PyArg_ParseTuple(args, "OU", &root, &prefix)) return nullptr;
-  sonde_torch::name_model(root, prefix);
+  PyObject *root, *prefix, *writers;
+  if (!PyArg_ParseTuple(args, "OUO", &root, &prefix, &writers)) return nullptr;
+  sonde_torch::name_model(root, prefix, writers);
   Py_RETURN_NONE;
 }
 
-// name_optimizer(its __dict__, [(root, prefix)]): gradients and states get theirs
+// name_optimizer(its __dict__, [(root, prefix)], writers as above): gradients and states get theirs
 PyObject* name_optimizer(PyObject*, PyObject* args) {
-  PyObject *attributes, *models;
-  if (!PyArg_ParseTuple(args, "O!O!", &PyDict_Type, &attributes, &PyList_Type, &models)) return nullptr;
-  sonde_torch::name_optimizer(attributes, models);
+  PyObject *attributes, *models, *writers;
+  if (!PyArg_ParseTuple(args, "O!O!O", &PyDict_Type, &attributes, &PyList_Type, &models, &writers)) return nullptr;
+  sonde_torch::name_optimizer(attributes, models, writers);
   Py_RETURN_NONE;
 }
 
@@ -389,6 +391,7 @@ PyMethodDef kMethods[] = {
     {"root_forward", root_forward, METH_VARARGS, nullptr},
     {"modules_exist", modules_exist, METH_O, nullptr},
     {"model_tensors", model_tensors, METH_VARARGS, nullptr},
+    {"asks_for_writers", asks_for_writers, METH_NOARGS, nullptr},
     {"name_model", name_model, METH_VARARGS, nullptr},
     {"name_tensor", name_tensor, METH_VARARGS, nullptr},
     {"name_optimizer", name_optimizer, METH_VARARGS, nullptr},

@@ -34,6 +34,11 @@ void skip_unless_there(TensorDescriptor& described) {
   if (is_coming(described)) described.tensor.skip = "a copy from a device, not yet complete";
 }
 
+void place_in(const Layout* layout, sonde_tensor& tensor) {
+  tensor.placement = layout != nullptr ? layout->text.c_str() : nullptr;
+  tensor.writer = layout != nullptr ? layout->writer : 0;
+}
+
 void collect_tensor(ThreadState& state, const c10::IValue& value, std::uint32_t slot, const ArgumentInfo& argument) {
   if (!value.isTensor()) return;
   const at::Tensor& tensor = value.toTensor();  // a reference: copying the handle may take the GIL
@@ -46,7 +51,7 @@ void collect_tensor(ThreadState& state, const c10::IValue& value, std::uint32_t 
   input.result = argument.result;
   input.reported = false;
   input.descriptor.describe(tensor, true);
-  input.descriptor.tensor.placement = placement_in_group(state, tensor);
+  place_in(placement_in_group(state, tensor), input.descriptor.tensor);
   if (!argument.awaited) meet_collectives(input.descriptor.tensor);
   skip_unless_there(input.descriptor);
 }
@@ -93,12 +98,16 @@ void read_at_source(const ThreadState& state, const Frame& frame, TensorDescript
 }
 
 // Of an argument that the op returns. The layout of a new result is not known before its group has ended.
-const char* placement_of_argument(const ThreadState& state, const Frame& frame, std::uint64_t object) {
+void give_placement_of_argument(const ThreadState& state, const Frame& frame, sonde_tensor& result) {
+  result.placement = nullptr;
+  result.writer = 0;
   for (std::size_t i = frame.first_input; i < state.input_count; ++i) {
     const sonde_tensor& input = state.inputs[i]->descriptor.tensor;
-    if (input.object == object) return input.placement;
+    if (input.object != result.object) continue;
+    result.placement = input.placement;
+    result.writer = input.writer;
+    return;
   }
-  return nullptr;
 }
 
 // `tensor` in the thread's scratch, as a result of the op. Checked outputs were reported before.
@@ -114,7 +123,7 @@ TensorDescriptor& describe_output(ThreadState& state, Frame& frame, const at::Te
   if (frame.early && is_coming(out)) read_at_source(state, frame, out);
   skip_unless_there(out);
   if (frame.info->uninitialised && out.tensor.skip == nullptr) mark_unwritten(before, out);
-  out.tensor.placement = placement_of_argument(state, frame, out.tensor.object);
+  give_placement_of_argument(state, frame, out.tensor);
   return out;
 }
 

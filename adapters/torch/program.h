@@ -24,8 +24,9 @@ std::string_view wrapper_class(const at::TensorBase& t);
 
 // How a DTensor is distributed. Equal ones have the same address, and live as long as the process.
 struct Layout {
-  std::string text;       // `Shard(0) of (16, 8) on tp=2, from (8, 0)`
-  std::uint64_t key = 0;  // a hash of the text, not 0
+  std::string text;          // `Shard(0) of (16, 8) on tp=2, from (8, 0)`
+  std::uint64_t key = 0;     // a hash of the text, not 0
+  std::uint32_t writer = 0;  // as in sonde_tensor
 };
 
 // This process's part of a DTensor. Nulls: it is none. May take the GIL.

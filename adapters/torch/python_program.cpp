@@ -39,27 +39,30 @@ struct KnownLayouts {
 };
 auto* g_layouts = new KnownLayouts;  // leaked: threads of the program may outlive static destruction
 
-const Layout* layout_of_text(std::string text) {
+// Meshes of other ranks have the same text.
+const Layout* layout_of_text(std::string text, std::uint32_t writer) {
   if (text.empty()) return nullptr;
-  std::unique_ptr<const Layout>& layout = g_layouts->by_text[text];
+  std::unique_ptr<const Layout>& layout = g_layouts->by_text[text + '\n' + std::to_string(writer)];
   if (layout == nullptr) {
     const std::uint64_t key = hash_of(text) | 1;
-    layout = std::make_unique<const Layout>(Layout{std::move(text), key});
+    layout = std::make_unique<const Layout>(Layout{std::move(text), key, writer});
   }
   return layout.get();
 }
 
 const Layout* described(PyObject* spec) {
   std::string text;
+  std::uint32_t writer = 0;
   bool& busy = thread_state().busy;  // PyTorch's functions about placements call operators, which are not the program's
   const bool was_busy = std::exchange(busy, true);
   if (PyObject* answer = PyObject_CallOneArg(setup().python.layout_of, spec)) {
-    if (const char* utf8 = PyUnicode_AsUTF8(answer)) text = utf8;
+    const char* utf8 = nullptr;
+    if (PyArg_ParseTuple(answer, "sI", &utf8, &writer) != 0) text = utf8;
     Py_DECREF(answer);
   }
   drop_error();
   busy = was_busy;
-  return layout_of_text(std::move(text));
+  return layout_of_text(std::move(text), writer);
 }
 
 // The objects of a table are released when it is out of the way: their code may ask for a layout.

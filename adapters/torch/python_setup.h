@@ -22,7 +22,7 @@ struct PythonSide {
   PyObject* parameters_exist = nullptr;
   // (module, line in the code of its graph) -> (scope, [(file, line, function, text)], of an optimizer) or None
   PyObject* place_in_graph = nullptr;
-  // (_spec of a DTensor) -> "Shard(0) of (16, 8) on tp=2, from (8, 0)"
+  // (_spec of a DTensor) -> ("Shard(0) of (16, 8) on tp=2, from (8, 0)", sonde_tensor.writer)
   PyObject* layout_of = nullptr;
 };
 

@@ -30,6 +30,10 @@ namespace sonde {
 
 // Fails with `invalid_argument` when `question.step` is not a list of steps, or the dump has none of them.
 SONDE_EXPORT Result<FirstBad> first_bad(const Dump& dump, const FirstBadQuestion& question = {});
+// The same of ranks that were searched apart (`sonde first-bad DUMP --dir RANK --out parts`); others are searched here. Fails
+// with `not_found` where the dump cannot be read rank by rank.
+SONDE_EXPORT Result<FirstBad> first_bad_of_parts(const std::filesystem::path& dump, const std::filesystem::path& parts,
+                                                 const FirstBadQuestion& question = {});
 SONDE_EXPORT std::string text_of(const FirstBad& report);
 SONDE_EXPORT std::string json_text_of(const FirstBad& report);
 

@@ -144,6 +144,7 @@ enum sonde_phase {
 #define SONDE_TENSOR_CONSTANT 8u       /* a number in the user's code, wrapped as a tensor */
 #define SONDE_TENSOR_UNINITIALISED 16u /* fresh memory: its bytes mean nothing until an op writes it */
 #define SONDE_TENSOR_OBSERVED 32u      /* with FOREIGN: what was never written by an op is fresh memory all the same */
+#define SONDE_TENSOR_SETTLED 64u /* name_tensor: its `writer` counts in optimizers alone, before it is another value */
 
 /* A tensor of the host, described for the length of one call. All fields that are not known stay 0.
  *
@@ -168,6 +169,8 @@ struct sonde_tensor {
   const void* handle; /* memory of a device: the host's own, for sonde_devices.read; null: the host cannot read it */
   /* The part of a distributed tensor that it is: "Shard(0) of (16, 8) on tp=2, from (8, 0)"; null: none. */
   const char* placement;
+  /* Several ranks have it, and this one writes it if the plan lets one write: 1 + its number; 0: it is this rank's own. */
+  uint32_t writer;
 };
 
 /* A place in the user's program. Lines count from 1, columns (bytes) from 0; an end of 0: unknown. */
@@ -555,6 +558,10 @@ struct sonde_api {
   void (*summary_tensor)(uint32_t series, const struct sonde_tensor* tensor);
   /* The step with this number begins; the host spent so long on giving the tensors of the one before. */
   enum sonde_summary_step (*summary_step)(uint64_t step, uint64_t nanoseconds);
+
+  /* --- tensors that several ranks have (sonde_settings.replicas "first") --------------------------------------- */
+  /* Whether sonde_tensor.writer is of use. */
+  int (*asks_for_writers)(void);
 };
 
 /* The function table; null: this library has another version of it. */

@@ -80,12 +80,16 @@ def _asks(kind: type) -> Callable[[_Function], _Function]:
 def first_bad(dump: AnyDump, *, engine: engines.Engine | None = None, **question: Unpack[FirstBadQuestion]) -> FirstBad:
     """Finds the first operator whose output holds a NaN or an infinity that matters, and says why (docs/first-bad.md).
 
-    Steps are a number, several, or a text such as "0-5|8"; None: all. `engine` indexes the ranks first, side by side:
+    Steps are a number, several, or a text such as "0-5|8"; None: all. `engine` searches the ranks side by side:
     "local", "ray", "dask" or an executor of concurrent.futures (docs/scale.md). Raises sonde.Error when there is no
     dump, ValueError when it has no such step, graph or rank."""
-    _index_ranks(engine, dump)
+    options = _options(FirstBadQuestion, question)
     with _errors():
-        document, text = _core.first_bad(_native(dump), _options(FirstBadQuestion, question))
+        if engine is None or (isinstance(dump, (str, os.PathLike)) and remote.is_url(dump)):
+            _index_ranks(engine, dump)
+            document, text = _core.first_bad(_native(dump), options)
+        else:
+            document, text = engines.searched_ranks(_path_for(engine, dump), options, engine)
     return answer_of(FirstBad, named(document), text=named(text))
 
 
@@ -206,9 +210,13 @@ def _index_ranks(engine: engines.Engine | None, *dumps: AnyDump) -> None:
     if engine is None:
         return
     for dump in dumps:
-        if not isinstance(dump, (str, os.PathLike)):
-            raise ValueError("engine= needs the path of a dump: an open one has been read already")
-        engines.index_ranks(remote.local_path(dump), engine)
+        engines.index_ranks(_path_for(engine, dump), engine)
+
+
+def _path_for(engine: engines.Engine, dump: AnyDump) -> str:
+    if not isinstance(dump, (str, os.PathLike)):
+        raise ValueError("engine= needs the path of a dump: an open one has been read already")
+    return remote.local_path(dump)
 
 
 def _native(dump: AnyDump) -> _core.Dump:

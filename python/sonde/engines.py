@@ -1,8 +1,10 @@
 """Where the ranks of a dump are worked on: processes of this machine, the workers of Ray or Dask, any executor. They
-spread the work of a verb: a part is a few ranks, and what it gives is a file for each, as an index (docs/scale.md)."""
+spread the work of a verb: a part is a few ranks, and what it gives is a file for each, as an index (docs/scale.md).
+Workers that see different ranks get those that they see."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -10,11 +12,12 @@ import subprocess
 import sys
 import tempfile
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from . import _core
 from ._core import version
 from .console import report
 from .distribution import native_command
@@ -52,6 +55,27 @@ def index_ranks(dump: str, engine: Engine) -> None:
         _spread(engine, Work(os.path.abspath(dump), ["index"], answer["ranks"], answer["file"], "indexing rank"))
 
 
+def searched_ranks(dump: str, question: Mapping[str, Any], engine: Engine) -> tuple[str, str]:
+    """`_core.first_bad` of a dump whose ranks the engine searches: its document and its page. Errors as of
+    `index_ranks`."""
+    options = [word for name in ("step", "graph", "rank", "request") for word in _option(name, question)]
+    with tempfile.TemporaryDirectory() as parts, futures.ThreadPoolExecutor() as here:
+        for searcher in (here if engine == "local" else engine, here):
+            asking = ["first-bad", dump, *options, "--parts", parts, "--stale"]
+            ranks = _said(asking, subprocess.DEVNULL).stdout.splitlines()  # an error is raised below
+            if ranks:
+                work = Work(os.path.abspath(dump), ["first-bad", *options], ranks, parts, "searching rank")
+                _spread(searcher, work)
+        if os.listdir(parts):
+            return _core.first_bad_of_parts(dump, parts, dict(question))
+    return _core.first_bad(_core.open_dump(dump, [], [], [], "", "", ""), dict(question))
+
+
+def _option(name: str, question: Mapping[str, Any]) -> list[str]:
+    value = question.get(name)
+    return [] if value is None or value == "" else [f"--{name}", str(value)]
+
+
 def verified_ranks(dump: str, options: Sequence[str], engine: Engine | None) -> dict[str, Any]:
     """The document of `sonde verify DUMP OPTIONS --json`, whose ranks the engine verifies. Errors as of
     `index_ranks`."""
@@ -66,8 +90,9 @@ def verified_ranks(dump: str, options: Sequence[str], engine: Engine | None) -> 
         return _ask(["verify", dump, *options, "--parts", parts, "--json"])
 
 
-def _said(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([native_command(), *arguments], stdout=subprocess.PIPE, text=True, check=False)
+def _said(arguments: Sequence[str], errors: int | None = None) -> subprocess.CompletedProcess[str]:
+    command = [native_command(), *arguments]
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, text=True, check=False)
 
 
 def _ask(arguments: Sequence[str]) -> dict[str, Any]:
@@ -82,25 +107,42 @@ def _ask(arguments: Sequence[str]) -> dict[str, Any]:
 def _spread(engine: Engine, work: Work) -> None:
     Path(work.out).mkdir(parents=True, exist_ok=True)
     # A worker that sees this file writes its files beside it; others send them.
-    with tempfile.NamedTemporaryFile(dir=work.out, prefix=".shared-") as token, _runner(engine) as (run, workers):
-        size = min(max(len(work.ranks) // (workers * _PARTS_OF_WORKER), 1), _MOST_IN_PART)
+    with tempfile.NamedTemporaryFile(dir=work.out, prefix=".shared-") as token, _runner(engine) as cluster:
+        size = min(max(len(work.ranks) // (cluster.workers * _PARTS_OF_WORKER), 1), _MOST_IN_PART)
         parts: list[Part] = [
             {
                 "dump": work.dump,
                 "verb": list(work.verb),
-                "ranks": list(work.ranks[at : at + size]),
+                "ranks": ranks[at : at + size],
                 "out": work.out,
                 "token": token.name,
                 "version": version,
+                "node": node,
             }
-            for at in range(0, len(work.ranks), size)
+            for node, ranks in _ranks_of_nodes(cluster, work)
+            for at in range(0, len(ranks), size)
         ]
         done = 0
-        for outcome in run(parts):
+        for outcome in cluster.run(parts):
             _take(outcome, Path(work.out))
             done += outcome["done"]
             _show(f"{work.doing} {done} of {len(work.ranks)}")
     _show("")
+
+
+def _ranks_of_nodes(cluster: Cluster, work: Work) -> list[tuple[str | None, list[str]]]:
+    """The ranks, each with a node that sees its directory; None: any node, since all see the same."""
+    seen = cluster.look(work)
+    everything = len(work.ranks)
+    if all(len(ranks) == everything for ranks in seen.values()):
+        return [(None, list(work.ranks))]
+    of_node: dict[str | None, list[str]] = {node: [] for node in seen}
+    for rank in work.ranks:
+        nodes = [node for node, ranks in seen.items() if rank in ranks]
+        # One that no node sees goes anywhere, and is refused there with its path.
+        node = min(nodes, key=lambda one: len(of_node[one])) if nodes else None
+        of_node.setdefault(node, []).append(rank)
+    return [(node, ranks) for node, ranks in of_node.items() if ranks]
 
 
 def _show(text: str) -> None:
@@ -146,12 +188,25 @@ def on_worker(part: Part) -> Outcome:
     return do_part(part, place)
 
 
+def seen_here(dump: str, ranks: list[str]) -> list[str]:
+    """The ranks whose directories a worker sees. It arrives there as `on_worker` does."""
+    import os
+
+    return [rank for rank in ranks if os.path.isdir(os.path.join(dump, rank))]
+
+
 # --- engines ---------------------------------------------------------------------------------------------------------
 
-Runner = tuple[Callable[[list[Part]], Iterator[Outcome]], int]
+
+class Cluster(NamedTuple):
+    """An engine at work."""
+
+    run: Callable[[list[Part]], Iterator[Outcome]]
+    workers: int
+    look: Callable[[Work], dict[str, set[str]]] = lambda work: {}  # which ranks each node sees; empty: nobody chooses
 
 
-def _runner(engine: Engine) -> contextlib.AbstractContextManager[Runner]:
+def _runner(engine: Engine) -> contextlib.AbstractContextManager[Cluster]:
     if isinstance(engine, futures.Executor):
         return _executor(engine)
     if engine == "ray":
@@ -163,15 +218,19 @@ def _runner(engine: Engine) -> contextlib.AbstractContextManager[Runner]:
     )
 
 
-def _by_value() -> Callable[[Part], Outcome]:
-    """on_worker for a worker that may lack this module: what is of no module is sent with its code."""
-    sent = types.FunctionType(on_worker.__code__, {"__builtins__": __builtins__}, "on_worker")
+def _by_value(function: Callable[..., Any] = on_worker) -> Callable[..., Any]:
+    """A function for a worker that may lack this module: what is of no module is sent with its code."""
+    sent = types.FunctionType(function.__code__, {"__builtins__": __builtins__}, function.__name__)
     sent.__module__ = "__main__"
     return sent
 
 
+def _gone(part: Part) -> Outcome:
+    return {"done": len(part["ranks"]), "failed": f"the worker that sees {', '.join(part['ranks'][:3])} is gone"}
+
+
 @contextlib.contextmanager
-def _executor(executor: futures.Executor) -> Iterator[Runner]:
+def _executor(executor: futures.Executor) -> Iterator[Cluster]:
     def run(parts: list[Part]) -> Iterator[Outcome]:
         try:
             for done in futures.as_completed([executor.submit(on_worker, part) for part in parts]):
@@ -181,32 +240,50 @@ def _executor(executor: futures.Executor) -> Iterator[Runner]:
             if parts[0]["verb"] == ["index"]:
                 _ask(["index", parts[0]["dump"], "--engine", "local", "--json"])
 
-    yield run, getattr(executor, "_max_workers", None) or os.cpu_count() or 1
+    yield Cluster(run, getattr(executor, "_max_workers", None) or os.cpu_count() or 1)
 
 
 @contextlib.contextmanager
-def _ray() -> Iterator[Runner]:
+def _ray() -> Iterator[Cluster]:
     ray = extra("ray", "ray", "--engine ray")
     is_ours = not ray.is_initialized()
     if is_ours:  # the cluster that RAY_ADDRESS names, or one on this machine
         ray.init(log_to_driver=False, logging_level="error")
+    affinity = extra("ray.util.scheduling_strategies", "ray", "--engine ray").NodeAffinitySchedulingStrategy
     task = ray.remote(max_retries=3)(_by_value())
 
+    def on(remote: Any, node: str | None) -> Any:
+        return remote if node is None else remote.options(scheduling_strategy=affinity(node_id=node, soft=False))
+
     def run(parts: list[Part]) -> Iterator[Outcome]:
-        waiting = [task.remote(part) for part in parts]
+        waiting = {on(task, part["node"]).remote(part): part for part in parts}
         while waiting:
-            done, waiting = ray.wait(waiting)
-            yield ray.get(done[0])
+            (done, *_), _ = ray.wait(list(waiting))
+            part = waiting.pop(done)
+            try:
+                yield ray.get(done)
+            except ray.exceptions.RayError:
+                if part["node"] is None:
+                    raise
+                yield _gone(part)
+
+    def look(work: Work) -> dict[str, set[str]]:
+        nodes = [one["NodeID"] for one in ray.nodes() if one["Alive"] and one["Resources"].get("CPU")]
+        if len(nodes) < 2:
+            return {}
+        ask = ray.remote(_by_value(seen_here))
+        asked = {node: on(ask, node).remote(work.dump, list(work.ranks)) for node in nodes}
+        return {node: set(ray.get(seen)) for node, seen in asked.items()}
 
     try:
-        yield run, int(ray.cluster_resources().get("CPU", 1)) or 1
+        yield Cluster(run, int(ray.cluster_resources().get("CPU", 1)) or 1, look)
     finally:
         if is_ours:
             ray.shutdown()
 
 
 @contextlib.contextmanager
-def _dask() -> Iterator[Runner]:
+def _dask() -> Iterator[Cluster]:
     distributed = extra("distributed", "dask", "--engine dask")
     # The cluster that DASK_SCHEDULER_ADDRESS names, or one on this machine.
     address = os.environ.get("DASK_SCHEDULER_ADDRESS")
@@ -217,11 +294,35 @@ def _dask() -> Iterator[Runner]:
         client = stack.enter_context(distributed.Client(address))
         task = _by_value()
 
-        def run(parts: list[Part]) -> Iterator[Outcome]:
-            for done in distributed.as_completed([client.submit(task, part, pure=False) for part in parts]):
-                yield done.result()
+        def submit(part: Part) -> Any:
+            place = {} if part["node"] is None else {"workers": [part["node"]], "allow_other_workers": False}
+            return client.submit(task, part, pure=False, **place)
 
-        yield run, sum(client.nthreads().values()) or 1
+        def run(parts: list[Part]) -> Iterator[Outcome]:
+            waiting = {submit(part): part for part in parts}
+            while waiting:
+                done = _done_of(distributed, list(waiting))
+                for one in done:
+                    del waiting[one]
+                    yield one.result()
+                alive = {None, *client.nthreads()} if not done else {part["node"] for part in waiting.values()}
+                for one in [one for one, part in waiting.items() if part["node"] not in alive]:
+                    one.cancel()
+                    yield _gone(waiting.pop(one))
+
+        def look(work: Work) -> dict[str, set[str]]:
+            seen = client.run(_by_value(seen_here), work.dump, list(work.ranks), on_error="ignore")
+            return {address: set(ranks) for address, ranks in seen.items()}
+
+        yield Cluster(run, sum(client.nthreads().values()) or 1, look)
+
+
+def _done_of(distributed: Any, waiting: list[Any]) -> set[Any]:
+    """Those that are done; none after some seconds: a worker may be gone, and nobody else may do its part."""
+    try:
+        return set(distributed.wait(waiting, timeout=5, return_when="FIRST_COMPLETED").done)
+    except (TimeoutError, asyncio.TimeoutError, distributed.TimeoutError):
+        return set()
 
 
 def main(request: str) -> int:

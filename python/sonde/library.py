@@ -28,7 +28,7 @@ class Library(Protocol):
         bare_training: Callable[[], bool],
         parameters_exist: Callable[[], bool],
         place_in_graph: Callable[[nn.Module, int], tuple[str, list[tuple[str, int, str, str]], bool] | None],
-        layout_of: Callable[[Any], str],
+        layout_of: Callable[[Any], tuple[str, int]],
         /,
     ) -> None:
         """Watches every operator from now on. Frames of `module_call` are calls of modules, those of `optimizer_step`
@@ -69,10 +69,20 @@ class Library(Protocol):
     def model_tensors(self, root: torch.nn.Module, table: str, /) -> list[tuple[str, torch.Tensor]]:
         """(name, tensor) of the `_parameters` or `_buffers` of `root` and all below it: `features.0.weight`."""
 
-    def name_model(self, root: torch.nn.Module, prefix: str, /) -> None:
-        """The parameters and buffers of `root` and all below it have their names from now on."""
+    def asks_for_writers(self) -> bool:
+        """The plan lets one rank write what several have."""
 
-    def name_optimizer(self, attributes: dict[str, object], models: list[tuple[torch.nn.Module, str]], /) -> None:
+    def name_model(self, root: torch.nn.Module, prefix: str, writers: dict[int, int] | None, /) -> None:
+        """The parameters and buffers of `root` and all below it have their names from now on; `writers` of
+        replicas.py."""
+
+    def name_optimizer(
+        self,
+        attributes: dict[str, object],
+        models: list[tuple[torch.nn.Module, str]],
+        writers: dict[int, int] | None,
+        /,
+    ) -> None:
         """The same for the gradients and states of an optimizer, whose `__dict__` is given; `models` with their
         prefixes."""
 

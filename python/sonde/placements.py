@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from .replicas import writer_of
+
 
 def layout_of(spec: Any) -> str:
     """`Shard(0) of (16, 8) on tp=2, from (8, 0)`, of the `_spec` of a DTensor: its placement for each dimension of the
@@ -11,6 +13,11 @@ def layout_of(spec: Any) -> str:
     sizes = " × ".join(f"{name}={size}" for name, size in zip(names, mesh.shape, strict=True))
     text = f"{', '.join(_word(one) for one in spec.placements)} of {shape} on {sizes}"
     return text + _beginning(shape, mesh, spec.placements)
+
+
+def described(spec: Any) -> tuple[str, int]:
+    """Its text, and the rank that writes it (replicas.writer_of)."""
+    return layout_of(spec), writer_of(spec)
 
 
 def _word(placement: Any) -> str:

@@ -37,6 +37,7 @@ from . import (
     optimizers,
     past_operators,
     placements,
+    replicas,
     serving,
     trials,
     unsharded,
@@ -136,7 +137,7 @@ class TorchHost(Host):
             self.optimizers.train_bare_parameters,
             self._parameters_exist,
             self.place_in_graph,
-            placements.layout_of,
+            placements.described,
         )
 
     def close(self) -> None:
@@ -345,11 +346,15 @@ class TorchHost(Host):
 
     def _name_parameters(self, module: nn.Module) -> None:
         owner = self.names.owner_of(module)
-        self.library.name_model(owner, self.names.parameter_prefix(owner))
+        self.library.name_model(owner, self.names.parameter_prefix(owner), self._writers([owner]))
 
     def _name_optimizer(self, optimizer: Optimizer) -> None:
         models = [(module, self.names.parameter_prefix(module)) for module in self.names.root_modules()]
-        self.library.name_optimizer(vars(optimizer), models)
+        self.library.name_optimizer(vars(optimizer), models, self._writers([module for module, _ in models]))
+
+    def _writers(self, roots: list[nn.Module]) -> dict[int, int] | None:
+        """Of the tensors that several ranks have, if the plan lets one rank write them."""
+        return replicas.writers_of(roots) if _is_distributed() and self.library.asks_for_writers() else None
 
     # --- messages -------------------------------------------------------------------------------------------------
 

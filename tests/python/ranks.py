@@ -22,10 +22,11 @@ DISTRIBUTED = """
 
 def run_ranks(directory, source, **settings):
     """Two processes, without a launcher; what both printed."""
+    own = settings.pop("sonde_settings", None)
     dump = directory / "dump"
     (directory / "train.py").write_text(textwrap.dedent(source))
     config = directory / "data_dump.json"
-    config.write_text(json.dumps(settings_of(dump, None, None, {"support_device": [0, 1], **settings})))
+    config.write_text(json.dumps(settings_of(dump, None, own, {"support_device": [0, 1], **settings})))
     common = {"MINDSPORE_DUMP_CONFIG": config, "WORLD_SIZE": 2, "MEET": f"file://{directory / 'meet'}"}
     processes = [
         subprocess.Popen(

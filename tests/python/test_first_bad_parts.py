@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 import ranks
-from rank_work import TRAINING, aged, grown, random_parts, said, said_after_a_kill
+from rank_work import TRAINING, aged, grown, python_says, random_parts, said, said_after_a_kill
 from test_first_bad_origins import PIPELINE, SHARDED
 
 MASKED = (
@@ -154,3 +154,30 @@ def test_wrong_options_are_named(data, tmp_path, arguments, status, words):
     found = said(tmp_path, "first-bad", data, *arguments)
     assert found[0] == status
     assert words in found[2]
+
+
+ASKED = """
+import concurrent.futures, json, sys
+import sonde
+
+def answer(dump, engine, **question):
+    try:
+        found = sonde.first_bad(dump, engine=engine, **question)
+    except (sonde.Error, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
+    return str(found) + json.dumps(dict(found.document))
+
+for question in ({}, {"rank": 1}, {"step": [0, 1]}, {"no_trend": True}, {"step": "no"}, {"rank": 99}):
+    alone = answer(sys.argv[1], None, **question)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for engine in ("local", pool):
+            assert answer(sys.argv[1], engine, **question) == alone, question
+print(answer("/nowhere", "local"), answer(sonde.open(sys.argv[1]), "local"))
+"""
+
+
+def test_python_searches_the_ranks_side_by_side(dump, tmp_path):
+    said_of_it, printed = python_says(tmp_path, ASKED, dump)
+    assert said_of_it.startswith("Error: cannot open dump '/nowhere'")
+    assert "ValueError: engine= needs the path of a dump" in said_of_it
+    assert printed == ""

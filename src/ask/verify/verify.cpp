@@ -18,6 +18,7 @@
 #include "dump/journal/live_run.h"
 #include "dump/journal/run_json.h"
 #include "dump/layout/side_names.h"
+#include "dump/run_files/replica_rows.h"
 #include "dump/run_files/statistic_csv.h"
 #include "ground/base/text.h"
 #include "ground/files/brought_files.h"
@@ -30,6 +31,7 @@
 #include "read/catalog/find_dumps.h"
 #include "read/catalog/growing_rank.h"
 #include "read/catalog/rank_parts.h"
+#include "read/catalog/replicas.h"
 #include "read/catalog/statistic_table.h"
 #include "read/measure/measure.h"
 
@@ -118,6 +120,7 @@ class RankVerifier {
       add(IssueKind::recording, {}, own_directory_in(rank_.metadata) / "owner",
           "a run is recording here at this moment; files that it has not entered yet are not judged");
     }
+    check_writers();
     check_rows();
     walk();
     if (!live_) {
@@ -173,6 +176,7 @@ class RankVerifier {
       if (record.kind == RecordKind::op) ++step.ops;
       for (const JournalTensor& slot : record.tensors) {
         if (!slot.file.empty()) check_file(record, slot, step);
+        if (slot.wanted && slot.file.empty()) check_replica(run, record, slot);
         if (has_rows && record.op != 0 && has_statistic_row(slot)) expect_row(record, slot, number);
       }
     }
@@ -184,6 +188,40 @@ class RankVerifier {
   void expect_row(const JournalRecord& record, const JournalTensor& slot, std::size_t run) {
     ++step_of(run, record.step).rows;
     rows_[{slot.timestamp_us, slot.is_input, slot.slot}].emplace_back(run, record.step);
+  }
+
+  // A tensor whose file is another rank's: that one has it, where its directory is here.
+  void check_replica(const JournalRun& run, const JournalRecord& record, const JournalTensor& slot) {
+    const std::optional<std::uint32_t> writer = writer_of(slot.skipped);
+    if (!writer) return;
+    const auto same = contents_.find(slot.content);
+    const std::string& md5 = slot.md5.empty() && same != contents_.end() ? same->second->md5 : slot.md5;
+    const fs::path beside = directory_beside(rank_.directory, *writer);
+    const std::shared_ptr<const ReplicaTable> table = ReplicaTable::of(beside);
+    if (table == nullptr) {
+      ++replicas_missing_[*writer];
+      return;
+    }
+    const std::string content = content_key(md5, slot.dtype, slot.shape.values());
+    if (!table->file_of(content).empty()) return;
+    const auto name = std::ranges::find(run.op_names, record.op, &OpName::id);
+    const std::string op = name != run.op_names.end() ? name->op_name : std::string();
+    const std::string key = slot_key(slot.is_input, slot.slot);
+    // Of several runs nobody knows which of the other rank's belongs to this one.
+    const bool differs =
+        rank_.runs.size() == 1 && !table->has_written(content) && table->has_other(record.step, op, key);
+    const std::string_view what = differs                       ? "whose own is not equal to it"
+                                  : table->has_written(content) ? "whose file is gone"
+                                                                : "which has written nothing that is equal to it";
+    add(differs ? IssueKind::replica : IssueKind::missing, record.step, beside,
+        fmt::format("{} of '{}' was left to rank {}, {}", key, op, *writer, what));
+  }
+
+  void check_writers() {
+    for (const auto& [writer, count] : replicas_missing_) {
+      add(IssueKind::missing, {}, directory_beside(rank_.directory, writer),
+          fmt::format("{} values are copies of those of rank {}, which is not here", count, writer));
+    }
   }
 
   // Equal tensors were read once, so facts about one are facts about all.
@@ -456,6 +494,7 @@ class RankVerifier {
   std::map<RowKey, std::vector<std::pair<std::size_t, StepId>>> rows_;  // expected
   std::unordered_map<std::uint64_t, const JournalTensor*> contents_;    // of the run that is checked
   std::set<std::pair<std::uint64_t, std::uint64_t>> inodes_;
+  std::map<std::uint32_t, std::size_t> replicas_missing_;  // by the rank that has them
 };
 
 // A rank without a journal: the only check is that every file can be read.
@@ -505,6 +544,7 @@ IssueKind kind_of(ProblemKind kind) {
     case ProblemKind::unentered:
       return IssueKind::unentered;
     case ProblemKind::damaged:
+    case ProblemKind::elsewhere:
       break;
   }
   return IssueKind::damaged;

@@ -18,6 +18,7 @@ struct LateReading {
   // Set before the read begins.
   DType dtype = DType::undefined;
   std::int64_t elements = 0;
+  bool is_hashed = false;
   BlockPtr bytes;  // where they will be, in C order; null: they are not read
 
   // The members below are complete when it is true. Until then only the thread that delivers them uses them, afterwards

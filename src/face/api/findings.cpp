@@ -10,6 +10,7 @@
 #include "ask/compare/compare.h"
 #include "ask/convert/convert_files.h"
 #include "ask/first_bad/first_bad.h"
+#include "ask/first_bad/first_bad_parts.h"
 #include "ask/headroom/headroom.h"
 #include "ask/relations/relations.h"
 #include "ask/stomp/memory_stomp.h"
@@ -42,7 +43,9 @@ Result<DumpPart> part_of(const Catalog& catalog, const Part& asked) {
 // The verbs report what they could not read when they open a dump; an answer has these problems before its own.
 void add_problems_of(const Catalog& catalog, std::vector<DumpProblem>& problems) {
   std::vector<DumpProblem> all;
-  for (const CatalogProblem& problem : catalog.problems) all.push_back({problem.path, problem.message});
+  for (const CatalogProblem& problem : catalog.problems) {
+    if (problem.kind != ProblemKind::elsewhere) all.push_back({problem.path, problem.message});
+  }
   all.insert(all.end(), problems.begin(), problems.end());
   problems.clear();
   std::set<std::pair<std::string, std::string>> known;
@@ -64,6 +67,23 @@ Result<FirstBad> first_bad(const Dump& dump, const FirstBadQuestion& question) {
   wanted.trend = !question.no_trend;
   FirstBad report = first_bad(catalog, wanted);
   add_problems_of(catalog, report.problems);
+  return report;
+}
+
+Result<FirstBad> first_bad_of_parts(const std::filesystem::path& dump, const std::filesystem::path& parts,
+                                    const FirstBadQuestion& question) {
+  const Result<StepSet> steps = parse_steps(question.step);
+  if (!steps) return steps.error();
+  FirstBadOptions wanted;
+  wanted.part = {*steps, question.graph, question.rank, question.request};
+  wanted.threads = static_cast<unsigned>(question.threads);
+  wanted.trend = !question.no_trend;
+  Result<SearchedParts> searched = SearchedParts::read(dump, wanted, parts);
+  if (!searched) return searched.error();
+  const Result<DumpPart> part = part_of(searched->catalog(), question);
+  if (!part) return part.error();
+  FirstBad report = searched->first_bad();
+  add_problems_of(searched->catalog(), report.problems);
   return report;
 }
 

@@ -290,6 +290,11 @@ std::string describe(const Plan& plan) {
          differences(plan);
 }
 
-std::string limits(const Plan& plan) { return budget(plan) + ring(plan) + overhead(plan); }
+std::string replicas(const Plan& plan) {
+  if (plan.sonde.replicas != Replicas::first) return "";
+  return "replicas: of the tensors that several ranks have, the first of these ranks writes the files\n";
+}
+
+std::string limits(const Plan& plan) { return budget(plan) + replicas(plan) + ring(plan) + overhead(plan); }
 
 }  // namespace sonde

@@ -2,11 +2,13 @@
 
 #include "contract/names.h"
 #include "contract/served_rows.h"
+#include "dump/run_files/replica_rows.h"
 #include "face/report/catalog_text.h"
 #include "face/server/ask.h"
 #include "face/server/limits.h"
 #include "face/server/rows.h"
 #include "ground/base/text.h"
+#include "read/catalog/replicas.h"
 #include "read/index/index_schema.h"
 #include "read/index/row_fields.h"
 
@@ -214,6 +216,10 @@ Result<Response> tensors(Ask& ask) {
       next.sha1 = details.sha1;
       next.skipped = details.skipped;
       const CatalogRank& rank = ask.snapshot->frame().ranks[page->facts->steps[op.step].rank];
+      const std::string elsewhere =
+          file_of_replica(rank.directory, details.skipped.value_or(""),
+                          content_key(details.md5.value_or(""), details.dtype.value_or(""), details.shape));
+      if (!elsewhere.empty()) next.tensor_file.emplace(elsewhere);
       if (details.tensor_file) next.tensor_file.emplace((rank.directory / *details.tensor_file).string());
       next.class_ = tensor.state;
       next.op_id = tensor.op;

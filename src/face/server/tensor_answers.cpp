@@ -16,6 +16,7 @@
 #include "ground/base/parse_number.h"
 #include "ground/contract/json.h"
 #include "ground/files/packed_path.h"
+#include "read/catalog/replicas.h"
 #include "read/measure/distribution.h"
 #include "read/measure/measure.h"
 #include "read/measure/slice.h"
@@ -50,7 +51,9 @@ Status check_inside(const Ask& ask, const AskedTensor& asked) {
   const std::filesystem::path file = asked.at.of_rank().directory / asked.tensor.file;
   const std::filesystem::path real = std::filesystem::canonical(file_of_tensor(file), error);
   if (error) return {};
-  for (const std::filesystem::path& root : {asked.at.of_rank().directory, ask.dump.path()}) {
+  const std::filesystem::path& own = asked.at.of_rank().directory;
+  const std::optional<std::uint32_t> writer = writer_of(asked.tensor.skipped);
+  for (const std::filesystem::path& root : {own, ask.dump.path(), writer ? directory_beside(own, *writer) : own}) {
     const std::filesystem::path inside = real.lexically_relative(std::filesystem::canonical(root, error));
     if (!error && !inside.empty() && *inside.begin() != "..") return {};
   }

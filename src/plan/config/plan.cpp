@@ -197,6 +197,26 @@ void check_combinations(const Plan& plan, Diagnostics& diagnostics) {
   if (plan.sonde.max_overhead > 0 && plan.saved_data != SavedData::summary) refuse("sonde_settings.max_overhead");
 }
 
+// One rank writes what others leave to it: all must record the same tensors, each in a file of its own, in directories
+// with their numbers.
+void check_replicas(const Plan& plan, Diagnostics& diagnostics) {
+  if (plan.sonde.replicas != Replicas::first) return;
+  const LayoutKind layout = plan.sonde.layout;
+  const bool has_ranks = layout >= LayoutKind::mindspore_2_0 && layout <= LayoutKind::mindspore_2_7;
+  const std::string with = !plan.wants_tensors()                 ? "saved_data without tensors"
+                           : plan.sonde.pack                     ? "sonde_settings.pack"
+                           : plan.sonde.ring > 0                 ? "sonde_settings.ring"
+                           : plan.sonde.max_overhead > 0         ? "sonde_settings.max_overhead"
+                           : plan.overflow_only()                ? "op_debug_mode 3 (overflow)"
+                           : plan.exception_only()               ? "op_debug_mode 4 (exception)"
+                           : plan.file_format == FileFormat::bin ? "file_format \"bin\""
+                           : !has_ranks                          ? fmt::format("layout {}", info(layout).name)
+                                                                 : "";
+  if (with.empty()) return;
+  diagnostics.error(0, "sonde_settings.replicas",
+                    fmt::format("\"first\" cannot be combined with {}; leave one of the two out", with));
+}
+
 void read_root(const JsonValue& root, Plan& plan, Diagnostics& diagnostics) {
   if (!root.is(JsonValue::Kind::object)) {
     diagnostics.error(root.line, "", fmt::format("found {} at the top of the file; allowed: an object", spelled(root)));
@@ -211,7 +231,9 @@ void read_root(const JsonValue& root, Plan& plan, Diagnostics& diagnostics) {
   }
   if (own.saved_data) plan.saved_data = *own.saved_data;
   check_pack(root, plan, diagnostics);
-  if (!diagnostics.is_of_a_record()) check_combinations(plan, diagnostics);
+  if (diagnostics.is_of_a_record()) return;
+  check_combinations(plan, diagnostics);
+  check_replicas(plan, diagnostics);
 }
 
 // MindSpore looks at the text after the last dot of the resolved path, wherever that dot is.

@@ -191,6 +191,8 @@ struct Plan {
   bool wants(Category category) const {
     return wants_statistics() && std::ranges::count(statistic_category, category) > 0;
   }
+  // Of tensors that several ranks have, too: it says whether they are equal.
+  bool makes_md5() const { return wants(Category::md5) || sonde.replicas == Replicas::first; }
   bool wants_statistics() const { return saved_data == SavedData::statistic || saved_data == SavedData::full; }
 };
 

@@ -170,6 +170,7 @@ enum class ProblemKind : std::uint8_t {
   torn,       // the last row or entry is incomplete: the run was killed or is still writing
   cut_off,    // entries of an earlier run are incomplete, or a run ended before its first entry
   unentered,  // complete files or rows that the journal lacks
+  elsewhere,  // values are with another rank, whose directory is not here
 };
 
 struct CatalogProblem {

@@ -5,6 +5,7 @@
 
 #include "dump/journal/run_json.h"
 #include "read/catalog/recorded_settings.h"
+#include "read/catalog/replicas.h"
 
 namespace sonde {
 namespace {
@@ -133,6 +134,7 @@ void RunSteps::add(const JournalRecord& record, CatalogRank& rank) {
   } else {
     step.is_mended = step.is_mended || record.is_supplement;
     step.ops.push_back(op_of(record));
+    find_replicas(rank.directory, step.ops.back(), *texts_);
   }
 }
 

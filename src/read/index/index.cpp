@@ -15,6 +15,7 @@
 #include "ground/files/brought_files.h"
 #include "ground/files/files.h"
 #include "read/catalog/read_progress.h"
+#include "read/catalog/replicas.h"
 #include "read/index/growing_index.h"
 #include "read/index/index_file.h"
 #include "read/index/index_reader.h"
@@ -330,7 +331,9 @@ Result<IndexReport> build_rank_index(const RankToIndex& rank) {
                {});
 }
 
-Result<Catalog> open_catalog(const fs::path& path, const CatalogQuery& query) {
+namespace {
+
+Result<Catalog> open_without_notes(const fs::path& path, const CatalogQuery& query) {
   if (indices_are_off()) return open_catalog(path);
   if (Result<Index> index = Index::open(path)) {
     if (Result<Catalog> catalog = index->load(query)) return catalog;
@@ -343,6 +346,15 @@ Result<Catalog> open_catalog(const fs::path& path, const CatalogQuery& query) {
   Result<Catalog> catalog = open_catalog(path);
   if (!catalog || seconds_since(began) < kSlowSeconds) return catalog;
   if (const Result<fs::path> root = real_path(path)) save_if_at_rest(*catalog, *root, began_us);
+  return catalog;
+}
+
+}  // namespace
+
+Result<Catalog> open_catalog(const fs::path& path, const CatalogQuery& query) {
+  Result<Catalog> catalog = open_without_notes(path, query);
+  // The copies that are missing now, and not when an index was made.
+  if (catalog && query.with_values) note_missing_replicas(*catalog);
   return catalog;
 }
 

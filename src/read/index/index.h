@@ -27,6 +27,7 @@ struct CatalogQuery {
   std::function<bool(std::uint64_t)> steps;  // by step; empty: all
   bool first_step_only = false;              // only the ops of the first of those steps
   bool with_ops = true;
+  bool with_values = true;  // false: nobody asks for them, so a remark about those that are missing is of no use
   // The ops in those steps with an accepted name and type, with a tensor of this name, or with this file (the last part
   // of its path). All ops if none of the three is given.
   std::function<bool(std::string_view op_name, std::string_view op_type)> ops;

@@ -7,6 +7,7 @@
 
 #include "contract/tables.h"
 #include "dump/graph/host_graph.h"
+#include "read/catalog/replicas.h"
 #include "read/index/index_rows.h"
 #include "read/index/index_schema.h"
 
@@ -154,10 +155,16 @@ class Reader {
 
   // --- ops ---------------------------------------------------------------------------------------------------------
 
+  void read_ops(std::size_t rank, std::int64_t first, std::int64_t end, std::vector<CatalogOp>& ops) {
+    const std::size_t before = ops.size();
+    rows_.read_ops(first, end, ops);
+    find_replicas(catalog_.ranks[rank].directory, std::span(ops).subspan(before), *catalog_.texts);
+  }
+
   Status read_all_ops() {
     for (const StepPlaceInIndex& place : places_) {
       std::vector<CatalogOp>& ops = catalog_.ranks[place.rank].steps[place.step].ops;
-      if (place.is_asked_for) rows_.read_ops(place.first_op, place.end_op, ops);
+      if (place.is_asked_for) read_ops(place.rank, place.first_op, place.end_op, ops);
     }
     return {};
   }
@@ -176,7 +183,7 @@ class Reader {
         const std::int64_t first = *at;
         std::int64_t end = first;
         for (; at != chosen.end() && *at == end && end < place.end_op; ++at) ++end;
-        rows_.read_ops(first, end, step.ops);
+        read_ops(place.rank, first, end, step.ops);
       }
     }
     return {};
@@ -228,7 +235,7 @@ class Reader {
     for (const std::size_t line : order) {
       const FirstOfName& first = found[line];
       CatalogStep& step = catalog_.ranks[first.rank].steps[first.step];
-      rows_.read_ops(first.id, first.id + 1, step.ops);
+      read_ops(first.rank, first.id, first.id + 1, step.ops);
       if (!step.ops.empty()) step.ops.back().sum = first.sum;
     }
     return {};

@@ -73,7 +73,7 @@ CountedStep count_ops(const CatalogRank& rank, const Ops& ops, bool names_are_fi
     for (const CatalogTensor& tensor : op.tensors) {
       if (!tensor.recorded()) continue;
       ++counted.sum.tensors;
-      if (tensor.file.empty()) continue;
+      if (tensor.file.empty() || is_elsewhere(tensor)) continue;
       if (tensor.file == last_file) continue;
       ++counted.sum.files;
       last_file = tensor.file;

@@ -12,6 +12,7 @@
 
 #include "contract/tables.h"
 #include "dump/graph/host_graph.h"
+#include "read/catalog/replicas.h"
 #include "read/index/index_schema.h"
 #include "read/index/index_sums.h"
 #include "read/index/sealed_file.h"
@@ -368,7 +369,8 @@ class Writer {
   }
 
   bool write_tensor(const CatalogTensor& tensor, std::uint64_t op_id, std::size_t position) {
-    const FilePath file = split_path(tensor.file);
+    // The file of a copy is another rank's: each reader looks for it.
+    const FilePath file = is_elsewhere(tensor) ? FilePath() : split_path(tensor.file);
     tables::Tensors row{.op_id = op_id, .position = position, .is_input = tensor.is_input, .slot = tensor.slot};
     row.parameter = known_text(tensor.parameter);
     row.key = known_text(tensor.key);
@@ -391,7 +393,7 @@ class Writer {
     row.statistics = tensor.statistics;
     if (!tensor.md5.empty()) row.md5 = tensor.md5;
     if (!tensor.sha1.empty()) row.sha1 = tensor.sha1;
-    if (!tensor.file.empty()) {
+    if (!tensor.file.empty() && !is_elsewhere(tensor)) {
       row.directory = last_directory_id_;
       row.stem = last_stem_id_;
       row.file_end = file.end;

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "read/catalog/replicas.h"
+
 namespace sonde {
 namespace {
 
@@ -104,7 +106,9 @@ void PartialCatalog::read_ops(std::size_t rank, std::size_t step) {
   if (found == nullptr) return;
   StepRows& rows = steps_[rank][step];
   rows.is_read = true;
-  found->read_ops(rows.first_op, rows.end_op, catalog_->ranks[rank].steps[step].ops);
+  std::vector<CatalogOp>& ops = catalog_->ranks[rank].steps[step].ops;
+  found->read_ops(rows.first_op, rows.end_op, ops);
+  find_replicas(catalog_->ranks[rank].directory, ops, *catalog_->texts);
 }
 
 void PartialCatalog::release(std::size_t rank) {

@@ -90,6 +90,8 @@ HostTensor tensor_of(const sonde_tensor& in) {
                  .handle = handle,
                  .skip = unreadable ? "on a device that this build cannot read" : in.skip,
                  .placement = in.placement,
+                 .writer = in.writer,
+                 .settled = (in.flags & SONDE_TENSOR_SETTLED) != 0,
                  .foreign = (in.flags & SONDE_TENSOR_FOREIGN) != 0,
                  .observed = (in.flags & SONDE_TENSOR_OBSERVED) != 0,
                  .constant = (in.flags & SONDE_TENSOR_CONSTANT) != 0,

@@ -493,6 +493,10 @@ void device_read_done(std::uint64_t ticket, const sonde_device_result* result) {
   guarded_void([](Session& s) { s.ops().device_read_done(); });
 }
 
+int asks_for_writers() {
+  return guarded(0, [](Session& s) { return s.plan().sonde.replicas == Replicas::first ? 1 : 0; });
+}
+
 // Valid until this thread asks again.
 const char* mismatch(std::uint32_t version, std::uint32_t table_size) {
   thread_local std::string line;
@@ -572,6 +576,7 @@ constexpr struct sonde_api kApi = {
     .summary_series = summary_series,
     .summary_tensor = summary_tensor,
     .summary_step = summary_step,
+    .asks_for_writers = asks_for_writers,
 };
 
 }  // namespace

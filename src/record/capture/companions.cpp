@@ -21,6 +21,9 @@ void Companions::name_tensor(std::string_view name, const HostTensor& tensor, st
   NamedTensors::Named& named = named_tensors_.name(parameter, tensor, step, is_new);
   named.placement = tensor.placement != nullptr ? names_.placement(tensor.placement) : 0;
   any_is_placed_ = any_is_placed_ || named.placement != 0;
+  named.writer = tensor.writer;
+  named.settled = tensor.settled;
+  any_is_written_ = any_is_written_ || named.writer != 0;
   if (!is_new) return;
   named.wanted = records_parameter(parameter.op_name);
   named.by_name = emits_ && selector_.names_parameter(parameter.op_name);
@@ -34,6 +37,18 @@ std::uint32_t Companions::placement_of(const HostTensor& tensor) {
   if (named == nullptr || named->placement == 0) return 0;
   const bool is_whole = named->data == tensor.view.data && std::ranges::equal(named->shape.values(), tensor.view.shape);
   return is_whole ? named->placement : 0;
+}
+
+bool Companions::is_of_optimizer(const Op& op) const { return sites_.at(op.record.site).phase == Phase::optimizer; }
+
+// Every view of the whole: ranks that have one tensor make the same views of it.
+std::uint32_t Companions::writer_of(const Op& op, const HostTensor& tensor) {
+  if (tensor.writer != 0) return tensor.writer;
+  if (!any_is_written_) return 0;
+  const NamedTensors::Named* named = named_tensors_.find(tensor);
+  if (named == nullptr || named->writer == 0 || named->data != tensor.view.data) return 0;
+  if (named->extent_bytes != extent_bytes(tensor.view)) return 0;
+  return named->settled && !is_of_optimizer(op) ? 0 : named->writer;
 }
 
 void Companions::find(const Op& op, const HostTensor& tensor, TensorRecord& record, Companion& out) {
@@ -77,6 +92,7 @@ void Companions::find_parameter(const Op& op, const HostTensor& tensor, bool wit
   // The name was given at the start of the step; memory that was resized since is another tensor.
   if (whole.is_inside_storage()) out.name = named->name;
   out.placement = named->placement;
+  out.writer = named->settled && !is_of_optimizer(op) ? 0 : named->writer;
 }
 
 // Data that no op of the dump has written comes from outside.

@@ -21,6 +21,7 @@ struct Companion {
   const OpName* name = nullptr;
   bool in_constants = false;
   std::uint32_t placement = 0;       // as in TensorEntry
+  std::uint32_t writer = 0;          // as in sonde_tensor
   std::optional<WholeTensor> whole;  // for a named tensor; data is the part that the op reads
 };
 
@@ -42,6 +43,8 @@ class Companions {
 
   // How the tensor is part of a distributed one, as in TensorEntry.
   std::uint32_t placement_of(const HostTensor& tensor);
+  // The rank that writes this tensor of an op, as in sonde_tensor; 0: this one, for itself.
+  std::uint32_t writer_of(const Op& op, const HostTensor& tensor);
   // An op reads `tensor`: `record` gets its name. `out`: set if it is to be recorded now, as `out->name`.
   void find(const Op& op, const HostTensor& tensor, TensorRecord& record, Companion& out);
   // Memory that others write, too, in which something was never written.
@@ -51,6 +54,7 @@ class Companions {
   void find_parameter(const Op& op, const HostTensor& tensor, bool with_op, TensorRecord& record, Companion& out);
   void find_data(const Op& op, const HostTensor& tensor, bool with_op, TensorRecord& record, Companion& out);
   bool names_parameter(const Op& op, const OpName& name);
+  bool is_of_optimizer(const Op& op) const;
 
   const SiteTable& sites_;
   Selector& selector_;
@@ -59,7 +63,8 @@ class Companions {
   const ContentCache& cache_;
   const bool emits_;
   bool has_constants_ = false;
-  bool any_is_placed_ = false;  // some named tensor is part of a distributed one
+  bool any_is_placed_ = false;   // some named tensor is part of a distributed one
+  bool any_is_written_ = false;  // some named tensor has a writer
   NamedTensors named_tensors_;
 };
 

@@ -19,6 +19,8 @@ struct HostTensor {
   const void* handle = nullptr;           // of the host, which alone can read its memory (capture/devices.h)
   const char* skip = nullptr;             // static text: why it cannot be read; null if it can
   const char* placement = nullptr;        // how it is part of a distributed tensor; null: it is not a part
+  std::uint32_t writer = 0;               // as in sonde_tensor
+  bool settled = false;                   // it counts in optimizers alone
   bool foreign = false;                   // its memory may change unnoticed
   bool observed = false;                  // foreign, but fresh memory is written by operators alone
   bool constant = false;                  // a number of the user's code, wrapped as a tensor

@@ -18,6 +18,8 @@ class NamedTensors {
   struct Named {
     const OpName* name = nullptr;
     std::uint32_t placement = 0;       // of a distributed tensor's part: as in TensorEntry
+    std::uint32_t writer = 0;          // as in sonde_tensor
+    bool settled = false;              // in optimizers alone
     bool wanted = false;               // the plan records it
     bool by_name = false;              // … or a list names it, with whatever op reads it first
     std::uint64_t recorded_stamp = 0;  // of the step in which it was last recorded

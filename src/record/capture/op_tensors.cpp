@@ -92,6 +92,7 @@ void OpTensors::add_elements(Op& op, const HostTensor& tensor, TensorRecord& rec
   {
     const SessionLock lock(lock_);
     relate(op, tensor, identity, record, companion);
+    if (reading && rules_.asks_for_writers()) reading->set_writer(companions_.writer_of(op, tensor));
     if (companion.name == nullptr) is_unknown = look_up(op, tensor, reading, record);
   }
   if (companion.name != nullptr) is_unknown = add_companion(op, tensor, companion, reading, record);
@@ -128,6 +129,7 @@ bool OpTensors::add_companion(const Op& op, const HostTensor& tensor, const Comp
   beside.reader = op.record.op;
   std::optional<TensorReading> whole;
   if (reads_) whole.emplace(rules_, source, key_of(source), beside.tensors.front());
+  if (whole && rules_.asks_for_writers()) whole->set_writer(companion.writer);
   const bool was_read = whole && look_up_alone(*whole) && read_elements(source, *whole);
   bool is_unknown = false;
   {

@@ -33,6 +33,8 @@ class OpTensors {
   void open(Recorder& recorder) REQUIRES(session_lock);  // before the first op
   void measure_time() { timed_ = true; }                 // Op::read_nanoseconds and copied_bytes are wanted
   void clear() REQUIRES(session_lock);
+  // Tensors that several ranks have are written by one, and this is rank `own`.
+  void share(std::uint32_t own) REQUIRES(session_lock) { rules_.own_rank = own; }
 
   const ReadRules& rules() const { return rules_; }
   bool reads() const { return reads_; }  // true if any tensor is read

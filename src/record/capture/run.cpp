@@ -2,17 +2,35 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <exception>
+#include <string_view>
 #include <utility>
 
 #include "dump/journal/unrecorded.h"
 #include "ground/base/clock.h"
 #include "ground/base/host_heap.h"
+#include "ground/base/parse_number.h"
 #include "record/capture/devices.h"
 #include "record/capture/summary.h"
 #include "record/writer/run_directory.h"
 
 namespace sonde {
+namespace {
+
+// The local ranks of each machine are counted by its launcher; without one they are not more than all ranks.
+bool records_all_ranks(const Plan& plan, const RunInfo& info) {
+  std::uint64_t local = info.world_size, counted = 0;
+  const char* text = std::getenv("LOCAL_WORLD_SIZE");
+  if (text != nullptr && parse_number(std::string_view(text), counted)) local = std::min(local, counted);
+  for (std::uint64_t device = 0; device < local; ++device) {
+    if (!plan.supports_device(device)) return false;
+  }
+  return true;
+}
+
+}  // namespace
 
 Run::Run(Plan plan)
     : plan_(std::move(plan)),
@@ -32,6 +50,13 @@ void Run::set_info(RunInfo info) {
   if (ops_->recorder() != nullptr && !clock_.provisional()) return;  // the dump has its place already
   info_ = std::move(info);
   excluded_ = !plan_.supports_device(info_.device);
+  share_tensors();
+}
+
+// Only where the plan records every rank: what one leaves to another must be written there.
+void Run::share_tensors() {
+  if (plan_.sonde.replicas != Replicas::first || info_.world_size < 2) return;
+  if (records_all_ranks(plan_, info_)) ops_->tensors().share(info_.rank);
 }
 
 void Run::note_failure(const Error& error) {
@@ -71,6 +96,7 @@ bool Run::open_recorder(Host host) {
   }
   keep_freed_memory();
   ops_->open(std::move(*opened));
+  share_tensors();
   owner_ = host;
   announce_modes();
   for (const SourceText& text : source_texts_) ops_->recorder()->define(text);
@@ -83,6 +109,9 @@ void Run::announce_modes() {
   if (overhead_) {
     ops_->recorder()->note(fmt::format("{} {}: steps and operators are left out; a tensor that was not read says so",
                                        kOverheadNote, plan_.sonde.max_overhead));
+  }
+  if (plan_.sonde.replicas == Replicas::first && info_.world_size > 1 && !records_all_ranks(plan_, info_)) {
+    ops_->recorder()->note("replicas \"first\" is not used: support_device leaves ranks out");
   }
   if (plan_.sonde.ring == 0) return;
   if (!ring_signals_) {

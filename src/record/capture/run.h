@@ -77,6 +77,7 @@ class Run {
   void begin_again() REQUIRES(session_lock);
   std::uint32_t graph_of(const Site& site, sonde_graph graph) REQUIRES(session_lock);
   void announce_modes() REQUIRES(session_lock);
+  void share_tensors() REQUIRES(session_lock);
   bool leaves_out(const StepChange& change) REQUIRES(session_lock);
   void limit_overhead() REQUIRES(session_lock);
   void leave_to_children() REQUIRES(session_lock);

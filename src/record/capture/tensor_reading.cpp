@@ -1,5 +1,8 @@
 #include "record/capture/tensor_reading.h"
 
+#include <mutex>
+#include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "ground/model/not_read.h"
@@ -12,6 +15,20 @@ namespace {
 
 constexpr const char* kDropped = "dropped: the budget was full";
 constexpr const char* kBudgetFull = "statistics only: the budget was full";
+
+// Records keep the address, and outlive their session.
+const char* replica_text(std::uint32_t rank) {
+  static std::mutex lock;
+  static auto* const texts = new std::unordered_map<std::uint32_t, std::string>;  // leaked, for threads of the end
+  const std::lock_guard<std::mutex> guard(lock);
+  std::string& text = (*texts)[rank];
+  if (text.empty()) text = std::string(kReplica) + std::to_string(rank);
+  return text.c_str();
+}
+
+bool has_md5(const Content& content) {
+  return !content.md5.empty() || content.hashes != nullptr || (content.late != nullptr && content.late->is_hashed);
+}
 
 // CANN's comparisons begin with the first element, and no value is greater than a NaN.
 bool first_is_nan(const DeviceAccess& reader, TensorView view, const Statistics& statistics) {
@@ -37,13 +54,20 @@ bool ReadRules::has_bytes_each_time(const Plan& plan, const Layout& layout) {
 
 TensorReading::TensorReading(const ReadRules& rules, const HostTensor& tensor, const TensorKey& key, TensorRecord& out,
                              Depth depth)
-    : rules_(rules), key_(key), tensor_(tensor), depth_(depth), out_(out), view_(tensor.view) {
+    : rules_(rules), key_(key), tensor_(tensor), depth_(depth), out_(out), view_(tensor.view), hashes_(rules.hashes) {
   if (!rules.reshapes) return;
   recorded_view_.emplace(tensor.view, *rules.plan, tensor.access);
   if (recorded_view_->is_sample()) first_elements_ = static_cast<std::uint64_t>(recorded_view_->view().elements());
   view_ = recorded_view_->view();
   out.set_shape(Dims(view_.shape));
   out.format = recorded_view_->format();
+}
+
+void TensorReading::set_writer(std::uint32_t writer) {
+  is_shared_ = writer != 0;
+  if (!is_shared_) return;
+  hashes_ = true;
+  if (writer - 1 != *rules_.own_rank) replica_of_ = replica_text(writer - 1);
 }
 
 void TensorReading::give_known(ContentCache& cache, const TensorKey& key, TensorRecord& out) {
@@ -55,6 +79,20 @@ void TensorReading::give_known(ContentCache& cache, const TensorKey& key, Tensor
   }
 }
 
+// Without reading it again.
+bool TensorReading::give_if_known(const ContentCache::Found& found) {
+  if (found.same == nullptr) return false;
+  const bool has_file = !rules_.bytes_each_time && found.same->has_bytes &&
+                        (rules_.ring == nullptr || rules_.ring->holds(found.same->id));
+  const bool lacks_md5 = is_shared_ && !has_md5(*found.same);
+  if (rules_.needs_bytes && (has_file ? lacks_md5 && replica_of_ == nullptr : lacks_md5 || replica_of_ == nullptr)) {
+    return false;
+  }
+  give_content(*found.same, out_);
+  if (rules_.needs_bytes && !has_file) out_.skipped = replica_of_;
+  return true;
+}
+
 bool TensorReading::look_up(ContentCache& cache, bool skips_uninitialised) {
   const ContentCache::Found found = cache.find(key_);
   if (found.uninitialised && skips_uninitialised) {
@@ -62,13 +100,7 @@ bool TensorReading::look_up(ContentCache& cache, bool skips_uninitialised) {
     return false;
   }
   const bool again = rules_.bytes_each_time;
-  const auto has_bytes = [&] {
-    return found.same->has_bytes && (rules_.ring == nullptr || rules_.ring->holds(found.same->id));
-  };
-  if (found.same != nullptr && (!rules_.needs_bytes || (!again && has_bytes()))) {
-    give_content(*found.same, out_);
-    return false;
-  }
+  if (give_if_known(found)) return false;
   if (found.same != nullptr && depth_ == Depth::statistics) {
     give_content(*found.same, out_);
     out_.skipped = kStatisticsOnly;
@@ -83,7 +115,7 @@ bool TensorReading::look_up(ContentCache& cache, bool skips_uninitialised) {
   if (found.same_set != nullptr && !rules_.needs_bytes && !rules_.reshapes) {
     content_.has_statistics = found.same_set->has_statistics;
     content_.statistics = found.same_set->statistics;
-    if (!rules_.hashes) content_.late = found.same_set->late;
+    if (!hashes_) content_.late = found.same_set->late;
   }
   content_.id = found.same != nullptr && again ? found.same->id : cache.new_content();
   epoch_ = found.epoch;
@@ -105,6 +137,8 @@ bool TensorReading::read(Recorder& recorder) {
   if (tensor_.handle != nullptr) return begin_late(recorder.blocks());
   if (rules_.needs_bytes && depth_ != Depth::full) {
     out_.skipped = kStatisticsOnly;
+  } else if (replica_of_ != nullptr) {
+    out_.skipped = replica_of_;
   } else if (rules_.needs_bytes && !take_block(recorder.blocks())) {
     return false;
   }
@@ -129,7 +163,7 @@ void TensorReading::measure(Recorder& recorder) {
     reader.copy_c_order(view_, copy);
   }
   content_.has_bytes = out_.bytes != nullptr;
-  if (rules_.hashes) hash(recorder, std::move(to_hash));
+  if (hashes_) hash(recorder, std::move(to_hash));
 }
 
 // The bytes on their way from devices are part of the budget too: those that have arrived go to the writer, which frees
@@ -155,14 +189,15 @@ bool TensorReading::begin_late(BlockPool& blocks) {
     return true;
   }
   const bool has_statistics = info(view_.dtype).has_statistics;
-  const bool keeps_bytes = rules_.needs_bytes && depth_ == Depth::full;
-  if (rules_.needs_bytes && !keeps_bytes) out_.skipped = kStatisticsOnly;
-  const bool computes_there = rules_.on_device || (rules_.needs_bytes && !keeps_bytes);
-  const bool wants_bytes = keeps_bytes || rules_.hashes || (has_statistics && !computes_there);
+  const bool keeps_bytes = rules_.needs_bytes && depth_ == Depth::full && replica_of_ == nullptr;
+  if (rules_.needs_bytes && !keeps_bytes) out_.skipped = replica_of_ != nullptr ? replica_of_ : kStatisticsOnly;
+  const bool computes_there = rules_.on_device || (rules_.needs_bytes && !keeps_bytes && replica_of_ == nullptr);
+  const bool wants_bytes = keeps_bytes || hashes_ || (has_statistics && !computes_there);
   bool wants_statistics = rules_.looks_on_device || (has_statistics && computes_there);
   const auto late = std::make_shared<LateReading>();
   late->dtype = view_.dtype;
   late->elements = view_.elements();
+  late->is_hashed = hashes_;
   if (wants_bytes) {
     late->bytes = late_block(blocks, out_.skipped);
     if (late->bytes == nullptr && out_.skipped == kDropped) return false;
@@ -191,7 +226,7 @@ bool TensorReading::ask(const std::shared_ptr<LateReading>& late, bool wants_sta
 
 // Null: the hashes are made here, from the tensor itself.
 BlockPtr TensorReading::block_to_hash(Recorder& recorder) const {
-  if (!rules_.hashes || !recorder.can_hash(view_.bytes())) return nullptr;
+  if (!hashes_ || !recorder.can_hash(view_.bytes())) return nullptr;
   return out_.bytes ? BlockPool::share(out_.bytes) : recorder.blocks().try_take(view_.bytes());
 }
 
@@ -201,7 +236,7 @@ void TensorReading::hash(Recorder& recorder, BlockPtr bytes) {
     return;
   }
   const DeviceAccess& reader = *device_access(view_.device);
-  if (rules_.plan->wants(Category::md5)) content_.md5 = reader.md5_hex(view_);
+  if (is_shared_ || rules_.plan->wants(Category::md5)) content_.md5 = reader.md5_hex(view_);
   if (rules_.plan->wants(Category::sha1)) content_.sha1 = reader.sha1_hex(view_);
 }
 

@@ -32,7 +32,11 @@ struct ReadRules {
   Ring* ring = nullptr;          // which keeps bytes for the steps that it holds
   bool on_device = false;        // statistics of a device's tensors are computed there, if no bytes are needed
   bool looks_on_device = false;  // they are, although bytes are needed: they decide what is recorded
+  // Set if tensors that several ranks have are written by one of them: the number of this rank.
+  std::optional<std::uint32_t> own_rank;
   bool bytes_each_time = false;  // a file with all tensors of an op has the bytes of each, known or not
+
+  bool asks_for_writers() const { return own_rank.has_value(); }
 
   explicit ReadRules(const Plan& plan);
   // Whether a dump in this layout has `bytes_each_time`.
@@ -49,6 +53,9 @@ class TensorReading {
   TensorReading(const TensorReading&) = delete;
   TensorReading& operator=(const TensorReading&) = delete;
 
+  // `writer`: as in sonde_tensor. Before look_up().
+  void set_writer(std::uint32_t writer);
+
   // For a tensor that is not to be read: `out` gets what is known of it. With the lock.
   static void give_known(ContentCache& cache, const TensorKey& key, TensorRecord& out);
 
@@ -59,6 +66,7 @@ class TensorReading {
   void publish(ContentCache& cache);
 
  private:
+  bool give_if_known(const ContentCache::Found& found);
   bool take_block(BlockPool& blocks);
   BlockPtr late_block(BlockPool& blocks, const char*& why) const;
   bool begin_late(BlockPool& blocks);
@@ -75,6 +83,9 @@ class TensorReading {
   TensorView view_;                            // in recorded form
   std::optional<RecordedView> recorded_view_;  // owns it if it is not the whole tensor in C order
   std::uint64_t first_elements_ = 0;           // a sample that the device takes; 0: everything
+  bool hashes_ = false;                        // MD5, SHA-1 or both are made
+  bool is_shared_ = false;                     // several ranks have it: the MD5 says whether they are equal
+  const char* replica_of_ = nullptr;           // why it has no bytes: another rank writes it
   Content content_;
   std::uint64_t epoch_ = 0;
 };

@@ -20,13 +20,13 @@ void summarize_bytes(const Plan& plan, const TensorView& view, LateReading& late
 }
 
 void hash_bytes(const Plan& plan, const TensorView& view, LateReading& late, Hasher* hasher) {
-  if (!plan.wants(Category::md5) && !plan.wants(Category::sha1)) return;
+  if (!late.is_hashed && !plan.wants(Category::md5) && !plan.wants(Category::sha1)) return;
   if (hasher != nullptr && late.bytes->bytes >= Hasher::kLeastBytes) {
     late.hashes = hasher->add(BlockPool::share(late.bytes), info(late.dtype).item_bytes);
     return;
   }
   late.hashes = std::make_shared<HashTexts>();
-  if (plan.wants(Category::md5)) late.hashes->md5 = md5_hex(view);
+  if (plan.makes_md5()) late.hashes->md5 = md5_hex(view);
   if (plan.wants(Category::sha1)) late.hashes->sha1 = sha1_hex(view);
   late.hashes->done = true;
 }

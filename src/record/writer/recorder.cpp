@@ -65,7 +65,7 @@ struct Recorder::State {
                room_wanted = true;
                queue.wake();
              }),
-        hasher(plan.wants(Category::md5), plan.wants(Category::sha1), plan.sonde.budget_bytes),
+        hasher(plan.makes_md5(), plan.wants(Category::sha1), plan.sonde.budget_bytes),
         recording(std::in_place, plan, run, naming, spare, hasher) {
     // Every container has the bytes of all its tensors.
     const bool shares_bytes = plan.wants_tensors() && naming.tensor_form() != TensorForm::container;

@@ -6,6 +6,7 @@
 
 #include "dump/journal/run_json.h"
 #include "dump/run_files/private_text.h"
+#include "dump/run_files/replica_rows.h"
 #include "ground/base/clock.h"
 #include "ground/files/safe_path.h"
 #include "record/writer/late_tensors.h"
@@ -175,6 +176,7 @@ void Recording::append(Record&& record, const std::vector<StoredFile>& stored) {
   const bool ends_step = record.kind == RecordKind::step_end;
   const StepId step = record.step;
   Status status = files_->append(record, stored);
+  if (status && !error_) status = add_replicas(record, stored);
   if (status && !error_) status = op_files_->append(record);
   spare_.give(std::move(record.tensors));  // unless they wait there for a table
   if (status && !error_ && ends_step) status = op_files_->flush();
@@ -183,6 +185,24 @@ void Recording::append(Record&& record, const std::vector<StoredFile>& stored) {
     flush_tensors();
     tensors_->close_step(step);
   }
+}
+
+// A small file, which other ranks' readers need and nobody else: the journal does not wait for it.
+Status Recording::add_replicas(const Record& record, const std::vector<StoredFile>& stored) {
+  if (plan_.sonde.replicas != Replicas::first || stored.empty()) return {};
+  const std::string lines = replica_lines(record, stored);
+  if (lines.empty()) return {};
+  if (!replicas_) {
+    const std::filesystem::path path = replicas_in_own(layout_.own_directory());
+    Result<Fd> directory = open_in_dump(layout_.root(), path.parent_path(), Missing::leave);
+    if (!directory) return directory.error();
+    Result<AppendFile> file = AppendFile::open(directory->get(), path, "");
+    if (!file) return file.error();
+    replicas_ = std::move(*file);
+  }
+  constexpr std::size_t kManyBytes = 1 << 20;
+  replicas_->rows() += lines;
+  return replicas_->rows().size() >= kManyBytes ? replicas_->flush() : Status();
 }
 
 void Recording::count(const Record& record) {
@@ -208,6 +228,7 @@ void Recording::flush_appends() {
   if (error_) return;
   Status status = files_->flush();
   if (status) status = op_files_->flush();
+  if (status && replicas_) status = replicas_->flush();
   if (!status) fail(status.error());
 }
 
@@ -242,6 +263,7 @@ void Recording::close() {
     if (!status && !error_) error_ = status.error();
   }
   totals();
+  replicas_.reset();
   op_files_.reset();
   tensors_.reset();
   files_.reset();

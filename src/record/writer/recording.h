@@ -54,6 +54,7 @@ class Recording {
   static bool has_hashes(const Record& record);
   void settle_hashes(Record& record);
   void append(Record&& record, const std::vector<StoredFile>& stored);
+  Status add_replicas(const Record& record, const std::vector<StoredFile>& stored);
   void count(const Record& record);
   Result<RunDirectory> take_directory();
   Status try_open();
@@ -65,6 +66,7 @@ class Recording {
   std::optional<TensorWriter> tensors_;
   std::optional<RunFiles> files_;
   Fd aside_;
+  std::optional<AppendFile> replicas_;  // what other ranks need not write
   std::optional<OpFiles> op_files_;
   SpareTensors& spare_;
   Hasher& hasher_;

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
+
 #include "plan/config/selector.h"
 #include "verdict_case.h"
 
@@ -68,6 +70,28 @@ TEST(SondeSettings, TakeEveryStepRuleAndEveryWhenFull) {
       {"wait", WhenFull::wait}, {"statistics", WhenFull::statistics}, {"drop", WhenFull::drop}};
   for (const auto& [word, rule] : rules) {
     EXPECT_EQ(parse_edits({std::string("s.when_full=\"") + word + "\""}).plan->sonde.when_full, rule);
+  }
+}
+
+TEST(SondeSettings, LetOneRankWriteWhatSeveralHave) {
+  EXPECT_EQ(parse_edits({}).plan->sonde.replicas, Replicas::all);
+  EXPECT_FALSE(parse_edits({}).plan->makes_md5());
+  const PlanResult first = parse_edits({"s.replicas=\"first\""});
+  ASSERT_TRUE(first.plan);
+  EXPECT_EQ(first.plan->sonde.replicas, Replicas::first);
+  EXPECT_TRUE(first.plan->makes_md5());
+  EXPECT_FALSE(first.plan->wants(Category::md5));
+  EXPECT_NE(error_of("s.replicas=true").find("\"first\""), std::string::npos);
+}
+
+TEST(SondeSettings, RefuseThatOneRankWritesWhereOthersMayNotFollow) {
+  for (const char* edit : {"s.pack=true", "s.ring=2", "s.max_overhead=0.1", "c.op_debug_mode=3", "c.op_debug_mode=4",
+                           "c.saved_data=\"statistic\"", "s.layout=\"mindspore-1.2\""}) {
+    const PlanResult result = parse_edits({"s.replicas=\"first\"", edit});
+    EXPECT_FALSE(result.plan) << edit;
+    EXPECT_TRUE(std::ranges::any_of(result.diagnostics, [](const Diagnostic& one) {
+      return one.key == "sonde_settings.replicas" && one.message.find("cannot be combined") != std::string::npos;
+    })) << edit;
   }
 }
 

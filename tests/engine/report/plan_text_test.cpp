@@ -54,6 +54,7 @@ TEST(Describe, SaysHowTheSettingsAreUsed) {
               {"sonde.step()", "2 MiB", "tensors are dropped and counted"});
   expect_said({"s.requests=[\"a\",\"b\"]"}, {"steps: all; of an engine, those that work on request a, b\n"});
   expect_said({"s.saved_data=\"graph\""}, {"data: none; the graph only"});
+  expect_said({"s.replicas=\"first\""}, {"replicas: of the tensors that several ranks have, the first"});
 }
 
 TEST(Describe, SaysWhichTreeAndWhichFiles) {
