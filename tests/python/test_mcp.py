@@ -154,7 +154,19 @@ def contract():
 def test_the_tools_are_those_verbs_and_options_of_the_contract_that_write_nothing_and_name_no_path(dump):
     tools = with_agent([dump], lambda agent: agent.session.list_tools()).tools
     found = {tool.name: tool for tool in tools}
-    assert set(found) == {"ls", "first_bad", "show", "graph", "stats", "compare", "watch", "headroom", "stomp", "verify", "more"}
+    assert set(found) == {
+        "ls",
+        "first_bad",
+        "show",
+        "graph",
+        "stats",
+        "compare",
+        "watch",
+        "headroom",
+        "stomp",
+        "verify",
+        "more",
+    }
     for command in contract().commands:
         name = command.verb.replace("-", "_")
         if name not in found:
