@@ -1,5 +1,6 @@
 """How a DTensor is distributed, in words."""
 
+import contextlib
 from typing import Any
 
 from .replicas import writer_of
@@ -16,8 +17,12 @@ def layout_of(spec: Any) -> str:
 
 
 def described(spec: Any) -> tuple[str, int]:
-    """Its text, and the rank that writes it (replicas.writer_of)."""
-    return layout_of(spec), writer_of(spec)
+    """Its text, and the rank that writes it (replicas.writer_of). Where the mesh cannot be asked, as under a tracer, each
+    rank writes its own."""
+    writer = 0
+    with contextlib.suppress(Exception):
+        writer = writer_of(spec)
+    return layout_of(spec), writer
 
 
 def _word(placement: Any) -> str:

@@ -76,6 +76,10 @@ MAY_SKIP = {
     # Ray and Dask: requirements-engines.txt, 300 MB
     "test_a_cluster_gives_the_answer_of_one_process",
     "test_a_worker_without_sonde_is_refused",
+    "test_a_rank_is_worked_on_where_its_directory_is",
+    "test_a_rank_that_no_worker_sees_is_one_line",
+    "test_workers_that_see_all_ranks_share_them",
+    "test_the_ranks_of_a_killed_worker_are_read_by_who_asks",
     # a file: CI has no GPU
     "test_device_cuda.py",
 }

@@ -16,12 +16,12 @@ namespace sonde {
 namespace {
 
 // Of a result, whatever the order of its elements.
-struct Sums {
+struct ValueSums {
   double sum = 0, squares = 0, cubes = 0, least = INFINITY, largest = -INFINITY;
 };
 
-Sums sums_of(const std::vector<double>& values) {
-  Sums sums;
+ValueSums sums_of(const std::vector<double>& values) {
+  ValueSums sums;
   for (const double value : values) {
     if (is_hidden(value)) continue;
     sums.sum += value;
@@ -33,7 +33,7 @@ Sums sums_of(const std::vector<double>& values) {
   return sums;
 }
 
-bool are_nearly(const Sums& a, const Sums& b, std::size_t count) {
+bool are_nearly(const ValueSums& a, const ValueSums& b, std::size_t count) {
   constexpr double kNearly = 2e-4;
   const double rms = std::sqrt(b.squares / static_cast<double>(count));
   const auto n = static_cast<double>(count);
@@ -162,7 +162,7 @@ class Trials {
   std::optional<std::uint32_t> golden_of(const Dense& result, const Dense& recorded) {
     const auto candidates = missed_.find(result.values.size());
     if (candidates == missed_.end()) return std::nullopt;
-    const Sums own = sums_of(result.values), before = sums_of(recorded.values);
+    const ValueSums own = sums_of(result.values), before = sums_of(recorded.values);
     constexpr std::size_t kMost = 48;
     for (std::size_t i = 0; i < std::min(candidates->second.size(), kMost); ++i) {
       const std::uint32_t other = candidates->second[i];
@@ -267,7 +267,7 @@ class Trials {
   const Region& region_;
   Recomputed known_, golden_known_;
   std::map<std::uint64_t, std::vector<std::uint32_t>> missed_;  // golden tensors, by number of elements
-  std::map<std::uint32_t, std::optional<Sums>> golden_sums_;
+  std::map<std::uint32_t, std::optional<ValueSums>> golden_sums_;
   std::size_t work_ = 0;
 };
 
