@@ -90,8 +90,13 @@ std::optional<Dense> contracted(const std::string& equation, const Dense& a, con
                     out = text.substr(arrow + 2);
   if (left.size() != a.shape.size() || right.size() != b.shape.size()) return std::nullopt;
   std::map<char, std::int64_t> sizes;
-  for (std::size_t i = 0; i < left.size(); ++i) sizes[left[i]] = a.shape[i];
-  for (std::size_t i = 0; i < right.size(); ++i) sizes[right[i]] = b.shape[i];
+  const auto fits = [&](char name, std::int64_t size) { return sizes.try_emplace(name, size).first->second == size; };
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    if (!fits(left[i], a.shape[i])) return std::nullopt;
+  }
+  for (std::size_t i = 0; i < right.size(); ++i) {
+    if (!fits(right[i], b.shape[i])) return std::nullopt;
+  }
   std::string all = out;
   for (const auto& [name, size] : sizes) {
     if (out.find(name) == std::string::npos) all += name;
@@ -123,13 +128,6 @@ std::optional<Dense> contracted(const std::string& equation, const Dense& a, con
     result.values[z] += a.values[x] * b.values[y];
   }
   return result;
-}
-
-Dense turned(const Dense& x) {
-  std::vector<std::size_t> order(x.shape.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::swap(order[order.size() - 1], order[order.size() - 2]);
-  return with_axes(x, order);
 }
 
 using Candidates = std::vector<KnownFunction>;
@@ -166,12 +164,15 @@ void add_places(Candidates& all, const DenseInputs& inputs, const Dense& result)
     if (found != places.end() && !found->second.is_only) return;
     of.push_back(found == places.end() ? Place{inputs.size(), 0, true} : found->second);
   }
-  add(all, [of = std::move(of), result](const DenseInputs& in) {
+  add(all, [of = std::move(of), result](const DenseInputs& in) -> std::optional<Dense> {
     Dense moved = result;
     for (std::size_t i = 0; i < of.size(); ++i) {
-      if (of[i].input < in.size()) moved.values[i] = in[of[i].input]->values[of[i].at];
+      if (of[i].input >= in.size()) continue;
+      const std::vector<double>& from = in[of[i].input]->values;
+      if (of[i].at >= from.size()) return std::nullopt;  // the inputs are of other sizes
+      moved.values[i] = from[of[i].at];
     }
-    return std::optional(moved);
+    return moved;
   });
 }
 
@@ -237,6 +238,9 @@ void add_joins(Candidates& all, const Dense& result) {
   }
 }
 
+// NaN is none.
+bool is_index(double value, std::int64_t size) { return value >= 0 && value < static_cast<double>(size); }
+
 // Along an axis, by numbers of the shape of the result: `places`: to these, else from these.
 void add_by_numbers(Candidates& all, const Dense& x, bool places) {
   for (std::size_t axis = 0; axis < x.shape.size(); ++axis) {
@@ -251,7 +255,7 @@ void add_by_numbers(Candidates& all, const Dense& x, bool places) {
           const auto size = static_cast<std::size_t>(ids.shape[i]);
           const double index = i == axis ? ids.values[flat] : static_cast<double>(rest % size);
           rest /= size;
-          if (index < 0 || index >= static_cast<double>(base.shape[i])) return std::nullopt;
+          if (!is_index(index, base.shape[i])) return std::nullopt;
           at += static_cast<std::size_t>(index) * strides[i];
         }
         (places ? result.values[at] : result.values[flat]) = places ? in[2]->values[flat] : base.values[at];
@@ -270,7 +274,7 @@ std::optional<Dense> rows_of(const Dense& table, const Dense& ids) {
   result.shape.insert(result.shape.end(), table.shape.begin() + 1, table.shape.end());
   for (double id : ids.values) {
     if (id < 0) id += static_cast<double>(table.shape[0]);
-    if (id < 0 || id >= static_cast<double>(table.shape[0])) return std::nullopt;
+    if (!is_index(id, table.shape[0])) return std::nullopt;
     const auto first = table.values.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(id) * width);
     result.values.insert(result.values.end(), first, first + static_cast<std::ptrdiff_t>(width));
   }
@@ -535,6 +539,13 @@ Dense with_axes(const Dense& x, const std::vector<std::size_t>& order) {
   return result;
 }
 
+Dense turned(const Dense& x) {
+  std::vector<std::size_t> order(x.shape.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::swap(order[order.size() - 1], order[order.size() - 2]);
+  return with_axes(x, order);
+}
+
 const Dense* Recomputed::recorded(std::uint32_t tensor) {
   const auto [found, is_new] = recorded_.try_emplace(tensor);
   if (is_new) {
@@ -556,8 +567,6 @@ DenseInputs Recomputed::inputs_of(std::uint32_t op) {
   }
   return inputs;
 }
-
-std::optional<double> Recomputed::number_of(std::uint32_t op) const { return number_read(pool_.op(op)); }
 
 const KnownFunction& Recomputed::function_of(std::uint32_t op, std::size_t output) {
   const auto [found, is_new] = functions_.try_emplace({op, output});
@@ -583,14 +592,14 @@ KnownFunction Recomputed::find(std::uint32_t op, std::size_t output) {
     if (type == "cat" || type == "stack") add_joins(all, *result);
     add_places(all, inputs, *result);
   }
-  if (inputs.size() <= 2) add_elementwise(all, type, number_of(op));
+  if (inputs.size() <= 2) add_elementwise(all, type, number_read(pool_.op(op)));
   if (type == "scatter" && inputs.size() == 3) add_by_numbers(all, *inputs[0], true);
   if (type == "gather" && inputs.size() == 2) add_by_numbers(all, *inputs[0], false);
   const CatalogOp& call = pool_.catalog_op(op);
   if (type == "maskedfill" || type == "where") {
     // The number that it puts there, which not all dumps have, is one of the results.
     const std::size_t mask = type == "where" ? 0 : inputs.size() - 1;
-    std::vector<double> numbers{number_of(op).value_or(-INFINITY)};
+    std::vector<double> numbers{number_read(pool_.op(op)).value_or(-INFINITY)};
     for (const double wanted : {1.0, 0.0}) {
       const auto at = std::ranges::find_if(inputs[mask]->values, [&](double is) { return (is != 0) == (wanted != 0); });
       const auto place = static_cast<std::size_t>(at - inputs[mask]->values.begin());

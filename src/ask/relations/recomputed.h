@@ -31,6 +31,8 @@ enum class Reduced : std::uint8_t { sum, mean, largest };
 Dense reduced_over(const Dense& x, const std::vector<std::size_t>& axes, Reduced how);
 // With two axes exchanged, by number.
 Dense with_axes(const Dense& x, const std::vector<std::size_t>& order);
+// With the last two axes exchanged; it has two.
+Dense turned(const Dense& x);
 
 // The function of an operator, for inputs that may be others than the recorded ones.
 struct KnownFunction {
@@ -51,7 +53,6 @@ class Recomputed {
 
  private:
   KnownFunction find(std::uint32_t op, std::size_t output);
-  std::optional<double> number_of(std::uint32_t op) const;
 
   const Pool& pool_;
   std::map<std::uint32_t, std::optional<Dense>> recorded_;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 #include <utility>
 
 #include "ask/relations/recomputed.h"
@@ -41,6 +40,9 @@ bool are_nearly(const ValueSums& a, const ValueSums& b, std::size_t count) {
   return near(a.squares, b.squares, b.squares) && near(a.sum, b.sum, n * rms / 4) &&
          near(a.cubes, b.cubes, n * rms * rms * rms) && near(a.least, b.least, rms) && near(a.largest, b.largest, rms);
 }
+
+// Its last two axes are equally long.
+bool is_square(const Dense& x) { return x.shape.size() >= 2 && x.size(1) == x.size(2); }
 
 struct Change {
   int rank;  // plain ones first
@@ -241,24 +243,13 @@ class Trials {
     if (inputs.size() == 2)
       put(changes, 3, function.apply({inputs[1], inputs[0]}), result, "reads its inputs exchanged");
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const Dense& x = *inputs[i];
-      const std::size_t rank = x.shape.size();
+      if (!is_square(*inputs[i])) continue;
+      const Dense other = turned(*inputs[i]);
       DenseInputs read = inputs;
-      if (rank >= 2 && x.size(1) == x.size(2)) {
-        std::vector<std::size_t> order(rank);
-        std::iota(order.begin(), order.end(), std::size_t{0});
-        std::swap(order[rank - 1], order[rank - 2]);
-        const Dense turned = with_axes(x, order);
-        read[i] = &turned;
-        put(changes, 4, function.apply(read), result, fmt::format("reads input.{} transposed", i));
-      }
+      read[i] = &other;
+      put(changes, 4, function.apply(read), result, fmt::format("reads input.{} transposed", i));
     }
-    std::vector<std::size_t> order(result.shape.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    if (order.size() >= 2 && result.size(1) == result.size(2)) {
-      std::swap(order[order.size() - 1], order[order.size() - 2]);
-      put(changes, 4, with_axes(result, order), result, "gives its result transposed");
-    }
+    if (is_square(result)) put(changes, 4, turned(result), result, "gives its result transposed");
   }
 
   const Pool& target_;

@@ -219,6 +219,18 @@ TEST(Trials, AnOperatorOfAnotherResultIsNotKnown) {
   EXPECT_TRUE(again({"exp", {x}, {"(6)"}, each(x, square), "(6)", {x}, {}}).empty());
 }
 
+// As inputs that are exchanged: the numbers of elements are no places in them.
+TEST(Trials, OtherInputsThatDoNotFitGiveNothing) {
+  const Values x{1, 5, 2, 8, 3, 4}, none{1, NAN, 0}, few{1};
+  EXPECT_TRUE(again({"flip", {x}, {"(6)"}, {4, 3, 8, 2, 5, 1}, "(6)", {few}, {}}).empty());
+  for (const char* type : {"index", "embedding"}) {
+    const Case one{type, {x, {1, 0, 1}}, {"(2,3)", "(3)"}, {8, 3, 4, 1, 5, 2, 8, 3, 4}, "(3,3)", {x, none}, {}};
+    EXPECT_TRUE(again(one).empty()) << type;
+  }
+  const Values twice{1, 5, 2, 8, 5, 4};  // so that the values do not show their places
+  EXPECT_TRUE(again({"gather", {twice, {1, 0, 1}}, {"(2,3)", "(1,3)"}, {8, 5, 4}, "(1,3)", {twice, none}, {}}).empty());
+}
+
 // Two steps that nothing golden shows, and two that follow.
 struct Steps {
   std::string between = "neg";  // what comes before the softmax
