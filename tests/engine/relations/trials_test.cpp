@@ -219,7 +219,7 @@ TEST(Trials, AnOperatorOfAnotherResultIsNotKnown) {
   EXPECT_TRUE(again({"exp", {x}, {"(6)"}, each(x, square), "(6)", {x}, {}}).empty());
 }
 
-// As inputs that are exchanged: the numbers of elements are no places in them.
+// Inputs may be exchanged: then a recorded place lies beyond the end, and an element may not be an index.
 TEST(Trials, OtherInputsThatDoNotFitGiveNothing) {
   const Values x{1, 5, 2, 8, 3, 4}, none{1, NAN, 0}, few{1};
   EXPECT_TRUE(again({"flip", {x}, {"(6)"}, {4, 3, 8, 2, 5, 1}, "(6)", {few}, {}}).empty());

@@ -46,6 +46,7 @@ test("paper has the whole screen, and a wide window is used", async () => {
     assert.ok(card.x + card.width > 1850, `it ends at ${card.x + card.width}`);
     await page.emulateMedia({ media: "print" });
     assert.ok(!(await page.locator(".rail").isVisible()));
+    await settled(page); // the maps have come
     const [shown, all] = await page.evaluate(() => [document.documentElement.scrollHeight, document.querySelector(".page").scrollHeight]);
     assert.ok(shown >= all && all > 1000, `${shown} of ${all} px`);
   });
