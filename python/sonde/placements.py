@@ -17,8 +17,8 @@ def layout_of(spec: Any) -> str:
 
 
 def described(spec: Any) -> tuple[str, int]:
-    """Its text, and the rank that writes it (replicas.writer_of). Where the mesh cannot be asked, as under a tracer, each
-    rank writes its own."""
+    """Its text, and the rank that writes it (replicas.writer_of). Where the mesh cannot be asked, as under a tracer,
+    each rank writes its own."""
     writer = 0
     with contextlib.suppress(Exception):
         writer = writer_of(spec)
