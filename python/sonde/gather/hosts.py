@@ -7,6 +7,7 @@ import difflib
 import math
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -94,8 +95,15 @@ class HostSource:
             if change[:2] in (">f", "hf", "cf"):
                 why = "it is not here" if "+++" in change else "it has changed meanwhile: gather again"
                 done.wrong[self._below + _unescaped(name)] = why
+        if not done.wrong:
+            self._clear_parts(to)
         done.compared = len(self._files) - len(done.wrong) if checksum else done.files
         return done
+
+    def _clear_parts(self, to: Path) -> None:
+        """Every file is whole: an rsync that was killed may have left a directory for parts that no later one removes."""
+        for directory in {os.path.dirname(name) for name in self._files}:
+            shutil.rmtree(to / directory / _PARTIAL, ignore_errors=True)
 
     @property
     def _copying(self) -> list[str]:
