@@ -452,7 +452,7 @@ def test_a_report_without_server_or_network(dumps):
         "SONDE_REPORT": [],
         "SONDE_REPORT_PAIR": ["--golden", "healthy"],
         "SONDE_REPORT_REDACTED": ["--golden", "healthy", "--redact"],
-        "SONDE_REPORT_SMALL": ["--max-size", "400K"],
+        "SONDE_REPORT_SMALL": ["--max-size", "410K"],
     }
     addresses = {}
     for name, options in reports.items():

@@ -378,6 +378,50 @@ export interface FirstBad {
   readonly error?: Failure; // why the call failed; other members may then be missing
 }
 
+// A tensor as another type.
+export interface HeadroomOf {
+  readonly dtype: string; // the type
+  readonly overflows: boolean; // a finite element is beyond the largest number of the type
+  readonly headroom?: Numeric; // powers of two between the largest element and the largest number of the type; below 0: it overflows. Not with a scale
+  readonly overflow_count?: number; // finite elements beyond the largest number of the type
+  readonly underflow_count?: number; // elements that become 0 and are not
+  readonly subnormal_count?: number; // elements that keep fewer digits, since they are below the normal numbers of the type
+}
+
+// A tensor of an operator over the steps and the ranks.
+export interface HeadroomTensor {
+  readonly op_name: string; // the full name of the operator
+  readonly op_type: string; // the type of the operator
+  readonly source_file: string; // the file of the user's program; empty: unknown
+  readonly source_line: number; // the line in it; 0: unknown
+  readonly side: "input" | "output"; // whether the operator reads or writes it
+  readonly slot: number; // its number on its side
+  readonly parameter: string; // the parameter, gradient, state or input data that the tensor is; empty: none
+  readonly dtype: string; // the type of the elements; `?`: only a file has it
+  readonly rank: number; // the process with the largest element
+  readonly graph: number; // 0 for training, 1 for evaluation
+  readonly step: number; // the step with the largest element
+  readonly recordings: number; // how often it is in the dump
+  readonly from_values: number; // those whose values were read; of the others there are statistics
+  readonly elements: number; // elements of all recordings
+  readonly infinite_count: number; // elements that are infinite
+  readonly max_abs?: Numeric; // the largest finite element, without its sign
+  readonly least_abs?: Numeric; // the smallest element that is not 0, without its sign
+  readonly headroom?: Numeric; // powers of two between the largest element and the largest number of its own type
+  readonly as_dtypes: readonly HeadroomOf[]; // the same tensor as each of the types
+}
+
+// How near tensors are to the largest number of a type.
+export interface HeadroomReport {
+  readonly complete: boolean; // every recording was read, by its values
+  readonly scale: "none" | "tensor" | "block"; // what the values were multiplied by first
+  readonly tensors: readonly HeadroomTensor[]; // those with the least headroom first
+  readonly not_known: number; // recordings without values or statistics
+  readonly problems: readonly Problem[]; // what could not be read, or not wholly; the rest was looked at all the same
+  readonly warnings: readonly string[]; // other facts that the user should know, as on standard error
+  readonly error?: Failure; // why the call failed; other members may then be missing
+}
+
 // A run of a rank.
 export interface ListedRun {
   readonly finished: boolean; // it ended the recording itself
@@ -861,7 +905,7 @@ export interface Status {
 // The answer of `jobs/{job}`: a command that runs beside the server.
 export interface Job {
   readonly job: number; // its number
-  readonly kind: "first-bad" | "compare" | "watch" | "stomp" | "measure" | "report" | "next-config"; // what it does
+  readonly kind: "first-bad" | "compare" | "watch" | "stomp" | "measure" | "report" | "next-config" | "headroom"; // what it does
   readonly arguments: JobArguments; // as the request gave them
   readonly command: string; // the command that gives the same answer
   readonly state: "waiting" | "running" | "done" | "failed" | "cancelled"; // its state
@@ -881,7 +925,7 @@ export interface Jobs {
 
 // The body of a request for a job.
 export interface JobRequest {
-  readonly kind: "first-bad" | "compare" | "watch" | "stomp" | "measure" | "report" | "next-config"; // what it shall do
+  readonly kind: "first-bad" | "compare" | "watch" | "stomp" | "measure" | "report" | "next-config" | "headroom"; // what it shall do
   readonly arguments?: JobArguments; // those of its kind
 }
 
@@ -904,12 +948,15 @@ export interface JobArguments {
   readonly mapping?: string; // compare: the text of a mapping file (docs/compare.md)
   readonly rtol?: number; // compare: relative tolerance; replaces the derived tolerance of each operator
   readonly atol?: number; // compare: absolute tolerance; replaces the derived one too
-  readonly steps?: string; // compare, first-bad, report, stomp, watch: steps to include, as 3, 0-5 or 1|4 (default: all that both have)
-  readonly graph?: number; // compare, first-bad, report, stomp, watch: 0 training, 1 and 2 without gradients (default: all)
-  readonly rank?: number; // compare, first-bad, report, stomp, watch: only this process (default: all)
-  readonly request?: string; // compare, first-bad, stomp, watch: steps of a serving engine that worked on this request
+  readonly steps?: string; // compare, first-bad, headroom, report, stomp, watch: steps to include, as 3, 0-5 or 1|4 (default: all that both have)
+  readonly graph?: number; // compare, first-bad, headroom, report, stomp, watch: 0 training, 1 and 2 without gradients (default: all)
+  readonly rank?: number; // compare, first-bad, headroom, report, stomp, watch: only this process (default: all)
+  readonly request?: string; // compare, first-bad, headroom, stomp, watch: steps of a serving engine that worked on this request
   readonly csv?: boolean; // compare: write a row for each output, too
-  readonly select?: readonly string[]; // report, watch: ops to include, by full name, last part of it, or type; '*' stops at '/', '**' does not; repeatable (default: all)
+  readonly select?: readonly string[]; // headroom, report, watch: ops to include, by full name, last part of it, or type; '*' stops at '/', '**' does not; repeatable (default: all)
+  readonly dtypes?: readonly string[]; // headroom: a type to ask about, as float16, float8_e5m2 or float4_e2m1fn; repeatable (default: float16, bfloat16, float8_e4m3fn, float8_e5m2)
+  readonly scale?: "none" | "tensor" | "block"; // headroom: what the values are multiplied by first: none, a number for each tensor, or a power of two for each block of 32 neighbours (default: none)
+  readonly side?: "output" | "input" | "both"; // headroom, watch: which tensors of the ops: output, input or both (default: output)
   readonly values?: "none" | "suspects" | "selected"; // report: elements of tensors: none; suspects (default): of what first-bad and compare name; selected: of the operators of --select too
   readonly max_size?: string; // report: largest file, as 500K or 10M (default: 10M; at most 100M)
   readonly redact?: boolean; // report: leave out host, paths, command, source and values, and turn names into numbers
@@ -918,7 +965,6 @@ export interface JobArguments {
   readonly op?: string; // watch: ops whose full name holds a match of this regular expression
   readonly category?: "tensor" | "weight" | "gradient" | "activation"; // watch: ops of this kind: weight, gradient, activation or tensor (all)
   readonly source?: string; // watch: ops called from such a line, as train.py:49, or with this code in it
-  readonly side?: "output" | "input" | "both"; // watch: which tensors of them: output, input or both (default: output)
 }
 
 // Columns of tables that hold texts.

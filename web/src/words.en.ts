@@ -231,6 +231,15 @@ export const words = {
     category: "Tensors", any: "as the condition says",
     needed: "Choose a condition or the recommended set.",
   },
+  headroom: {
+    title: "Headroom of other types", hint: "What each scope would lose as float16, bfloat16, float8 or float4.", run: "Ask", running: "Reading…", none: "The dump has no tensor of a floating type.",
+    types: "Types", typesHint: "float16 float8_e4m3fn; empty: four", scale: "Multiplied by", scales: { none: "nothing", tensor: "a number for each tensor", block: "a power of two for 32 neighbours" },
+    side: "Tensors", sides: { output: "outputs", input: "inputs", both: "both" }, all: "everything", map: "Headroom by scope and type",
+    legend: "A number: doublings that the largest element survives. over: elements beyond the largest number of the type. to 0: elements that become 0.",
+    over: (share: string) => `${share} over`, overflows: "overflows", toZero: (share: string) => `${share} to 0`, subnormal: (share: string) => `${share} with fewer digits`,
+    room: (room: string) => `headroom ${room}`, worst: (name: string) => `most in ${name}`, statistics: (count: string, all: string) => `${count} of ${all} tensors from statistics`,
+    notKnown: (count: string) => `${count} recordings have neither values nor statistics.`,
+  },
   source: { title: "Source", files: "Files", ops: (count: number) => (count === 1 ? "1 operator" : `${count} operators`), noText: "The dump has no text of this file; lines with operators are shown.", show: "Show the operators" },
   jobs: {
     title: "Jobs", none: "No job has run.", cancel: "Cancel", forget: "Forget", result: "Result", states: { waiting: "waiting", running: "running", done: "done", failed: "failed", cancelled: "cancelled" },

@@ -264,6 +264,15 @@ export const words: Words = {
     category: "张量", any: "由条件决定",
     needed: "请选择一个条件或推荐条件。",
   },
+  headroom: {
+    title: "其他类型的余量", hint: "各作用域换成 float16、bfloat16、float8 或 float4 会损失什么。", run: "查询", running: "正在读取…", none: "数据中没有浮点类型的张量。",
+    types: "类型", typesHint: "float16 float8_e4m3fn；空白：四种", scale: "先乘以", scales: { none: "不缩放", tensor: "每个张量一个数", block: "每 32 个相邻元素一个 2 的幂" },
+    side: "张量", sides: { output: "输出", input: "输入", both: "两者" }, all: "全部", map: "按作用域和类型的余量",
+    legend: "数字：最大元素还能翻倍的次数。上溢：超出该类型最大值的元素。归零：变为 0 的元素。",
+    over: (share) => `${share} 上溢`, overflows: "上溢", toZero: (share) => `${share} 归零`, subnormal: (share) => `${share} 位数减少`,
+    room: (room) => `余量 ${room}`, worst: (name) => `最多在 ${name}`, statistics: (count, all) => `${all} 个张量中 ${count} 个来自统计值`,
+    notKnown: (count) => `${count} 条记录既没有值也没有统计值。`,
+  },
   source: { title: "源码", files: "文件", ops: (count) => `${count} 个算子`, noText: "数据中没有此文件的文本；只显示有算子的行。", show: "显示这些算子" },
   jobs: {
     title: "任务", none: "没有运行过任务。", cancel: "取消", forget: "移除", result: "结果", states: { waiting: "等待", running: "运行中", done: "完成", failed: "失败", cancelled: "已取消" },

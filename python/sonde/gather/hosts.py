@@ -101,7 +101,7 @@ class HostSource:
         return done
 
     def _clear_parts(self, to: Path) -> None:
-        """Every file is whole: an rsync that was killed may have left a directory for parts that no later one removes."""
+        """Of whole files: an rsync that was killed may leave a directory for parts that no later one removes."""
         for directory in {os.path.dirname(name) for name in self._files}:
             shutil.rmtree(to / directory / _PARTIAL, ignore_errors=True)
 

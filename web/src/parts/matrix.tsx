@@ -210,7 +210,7 @@ function paint(canvas: HTMLCanvasElement, { rows, columns, cell, marked, ring }:
       }
       if (shown.sign && cellWidth >= 12) {
         draw.fillStyle = resolve(shown.colour === "hatch" ? "--ink" : `${shown.colour}-ink`, style);
-        draw.fillText(shown.sign, x + w / 2, y + h / 2 + 0.5);
+        draw.fillText(fitting(draw, shown.sign, w), x + w / 2, y + h / 2 + 0.5);
       }
     }
   }
@@ -243,6 +243,13 @@ function paint(canvas: HTMLCanvasElement, { rows, columns, cell, marked, ring }:
     draw.fillStyle = i === marked ? style.getPropertyValue("--accent") : ink;
     draw.fillText(column.name, middle, HEAD / 2);
   });
+}
+
+// Without its last words, where a cell is too narrow.
+function fitting(draw: CanvasRenderingContext2D, text: string, width: number): string {
+  const words = text.split(" ");
+  while (words.length > 1 && draw.measureText(words.join(" ")).width > width) words.pop();
+  return words.join(" ");
 }
 
 // "--nan" is a colour of the style sheet, which knows light and dark.

@@ -8,6 +8,7 @@ import { formatNumber } from "../numbers.ts";
 import { Await, baseName, Card, Empty, Problem, Select } from "../parts/ui.tsx";
 import { dump, exactly, params, useJson } from "../state.ts";
 import { words } from "../words.ts";
+import { Headroom } from "./headroom.tsx";
 import { Hits, sentenceOf } from "./watch_hits.tsx";
 
 type Chosen = Record<string, Record<string, string>>;
@@ -82,6 +83,7 @@ export function Watch() {
           {result && job && <Hits of={result} command={job.command} />}
         </div>
       </div>
+      <Headroom />
     </div>
   );
 }

@@ -97,6 +97,40 @@ test("Watch: conditions in sentences, a summary first, the newest hit of each te
   });
 });
 
+test("Headroom: a map of scopes by type, which opens to the operators; a cell opens the tensor that loses most", async () => {
+  await withPage(MAPS, {}, async (page) => {
+    await go(page, "#/watch");
+    const own = card(page, "Headroom of other types");
+    await own.getByRole("button", { name: "Ask" }).click();
+    await own.locator(".matrix-names li").first().waitFor();
+    const rows = await names(own);
+    assert.equal(rows[0], "everything");
+    assert.ok(rows.includes("Default") && rows.includes("Gradients/Default"), rows.join());
+    const of = async () => {
+      await own.getByRole("button", { name: "Table" }).click();
+      const table = await own.locator(".matrix tr").allInnerTexts();
+      await own.getByRole("button", { name: "Picture" }).click();
+      return table.map((line) => line.replaceAll("\t", " "));
+    };
+    const [head, ...lines] = await of();
+    assert.match(head, /float16 bfloat16 float8_e4m3fn float8_e5m2/);
+    assert.ok(lines.some((line) => /over|overflows/.test(line)), "gradients of 1e9 overflow in float16");
+    assert.ok(lines.every((line) => /most in \S+:output\.\d/.test(line)), lines.join("\n"));
+    const closed = own.locator(".matrix-names button[aria-expanded=false]").first();
+    await closed.click();
+    await page.waitForFunction((count) => document.querySelectorAll("[aria-label='Headroom of other types'] .matrix-names li").length > count, rows.length);
+    const canvas = own.locator("canvas");
+    await canvas.focus();
+    await page.keyboard.press("Enter");
+    await page.waitForSelector(".op-page");
+    await page.goBack();
+    await own.locator(".matrix-names li").first().waitFor(); // the answer is still there
+    await own.getByLabel("Types").fill("float17");
+    await own.getByRole("button", { name: "Ask" }).click();
+    await own.locator(".problem", { hasText: "float17" }).waitFor();
+  });
+});
+
 test("Compare: the card of the overview with the lines of both, the first difference in the curve, the worst rows first, each opens", async () => {
   await withPage(PAIR, {}, async (page) => {
     const bothLines = () => page.waitForFunction(() => document.querySelectorAll(".first-difference .code .marked").length === 2);
