@@ -153,7 +153,7 @@ export const words = {
   histogram: {
     scale: "Scale", linear: "linear", log: "logarithm", symlog: "symmetric logarithm", ghost: "previous step",
     zero: "zero", nan: "NaN", minus: "-inf", plus: "+inf", bar: (from: string, to: string, count: string) => `${from} to ${to}: ${count}`,
-    constant: "All finite elements are equal.", text: (bars: number, all: string) => `Histogram with ${bars} bars of ${all} finite elements`,
+    constant: "All finite elements are equal.", nothing: "No element has a place on this axis.", text: (bars: number, all: string) => `Histogram with ${bars} bars of ${all} finite elements`,
   },
   counts: {
     nan: (count: string, all: string) => (all ? `${count} of ${all} NaN` : `${count} NaN`), infinite: (count: string) => `${count} infinite`,

@@ -182,7 +182,7 @@ export const words: Words = {
   histogram: {
     scale: "刻度", linear: "线性", log: "对数", symlog: "对称对数", ghost: "上一步",
     zero: "零", nan: "NaN", minus: "-inf", plus: "+inf", bar: (from, to, count) => `${from} 至 ${to}：${count}`,
-    constant: "所有有限元素都相等。", text: (bars, all) => `直方图，${bars} 个区间，${all} 个有限元素`,
+    constant: "所有有限元素都相等。", nothing: "没有元素落在此坐标轴上。", text: (bars, all) => `直方图，${bars} 个区间，${all} 个有限元素`,
   },
   counts: {
     nan: (count: string, all: string) => (all ? `${all} 个中有 ${count} 个 NaN` : `${count} 个 NaN`), infinite: (count: string) => `${count} 个无穷大`,

@@ -43,8 +43,8 @@ export function HistogramPicture({ of, ghost }: { of: Histogram; ghost?: Histogr
           );
         })}
         <line class="axis" x1={0} x2={room} y1={HEIGHT} y2={HEIGHT} />
-        <text x={0} y={HEIGHT + 15}>{formatNumber(low, 4)}</text>
-        <text x={room} y={HEIGHT + 15} text-anchor="end">{formatNumber(high, 4)}</text>
+        {all > 0 && <text x={0} y={HEIGHT + 15}>{formatNumber(low, 4)}</text>}
+        {all > 0 && <text x={room} y={HEIGHT + 15} text-anchor="end">{formatNumber(high, 4)}</text>}
         {low < 0 && high > 0 && of.scale === "linear" && (
           <text x={(-low / (high - low)) * room} y={HEIGHT + 15} text-anchor="middle">0</text>
         )}
@@ -60,7 +60,7 @@ export function HistogramPicture({ of, ghost }: { of: Histogram; ghost?: Histogr
           );
         })}
       </svg>
-      <p class="read-out"><span>{under || (low === high ? words.histogram.constant : " ")}</span></p>
+      <p class="read-out"><span>{under || (!all ? words.histogram.nothing : low === high ? words.histogram.constant : " ")}</span></p>
     </div>
   );
 }
