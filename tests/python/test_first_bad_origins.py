@@ -277,3 +277,92 @@ def loss_of_a_log(directory):
     program = directory / "log.py"
     program.write_text(BATCH_OF_A_LOADER.replace("i == 40", "i < 0").replace("- y).square()", "- net(x)).log()"))
     return program
+
+
+BETA = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+query, key = nn.Linear(16, 16).half(), nn.Linear(16, 16).half()
+optimizer = torch.optim.SGD([*query.parameters(), *key.parameters()], 0.01)
+for step in range(2):
+    x = torch.randn(8, 16).half() * (600 if step == 1 else 1)
+    q, k = query(x), key(x)
+    memory = torch.full(({shape}), float("nan")).half() if {filled} else torch.empty(({shape}), dtype=q.dtype)
+    scores = {product}
+    loss = scores.float().softmax(-1).square().mean()
+    loss.backward()
+    optimizer.step()
+"""
+PRODUCTS = {
+    "addmm": ("8, 8", "torch.addmm(memory, q, k.t(), beta=0)"),
+    "baddbmm": ("2, 8, 8", "torch.baddbmm(memory, q.view(2, 8, 8), k.view(2, 8, 8), beta=0, alpha=0.5)"),
+    "addbmm": ("8, 8", "torch.addbmm(memory, q.view(2, 8, 8), k.view(2, 8, 8), beta=0)"),
+    "addmv": ("8,", "torch.addmv(memory, q, k[0], beta=0)"),
+    "in place": ("8, 8", "memory.addmm_(q, k.t(), beta=0)"),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+@pytest.mark.parametrize("filled", [False, True], ids=["unwritten", "NaN"])
+def test_an_operand_times_a_beta_of_0_is_not_read(tmp_path, name, filled):
+    shape, product = PRODUCTS[name]
+    program = tmp_path / "train.py"
+    program.write_text(BETA.format(shape=shape, product=product, filled=filled))
+    report = look("first-bad", record(tmp_path, "dump", program, saved_data="full"))
+    lines = program.read_text().splitlines()
+    first = report.first
+    assert first["step"] == 1 and product in lines[first["code"]["source_line"] - 1], report
+    assert first["kind"] in ("overflow", "operator") and "65504" in first["why"], first
+
+
+SCALED = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+net = nn.Linear(8, 8).half()
+net.bias.data.fill_({bias})
+optimizer = torch.optim.SGD(net.parameters(), 1e-9)
+for step in range(2):
+    x = torch.randn(2, 4, 8).half() * (30 if step else 1)
+    memory = torch.full((2, 4, 4), {added}).half()
+    y = net(x)
+    scores = {product}
+    loss = scores.float().softmax(-1).square().mean()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+# What the sum of products is multiplied by, and what is added to it, belong to the result.
+@pytest.mark.parametrize("saved_data", ["full", "statistic"])
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        (
+            {
+                "bias": 0,
+                "added": 0.0,
+                "product": "torch.baddbmm(memory, y, x.transpose(1, 2), alpha=200.0 if step else 1.0)",
+            },
+            ", times 200",
+        ),
+        (
+            {
+                "bias": 0,
+                "added": 3e4,
+                "product": "torch.baddbmm(memory, y, x.transpose(1, 2), beta=2.5 if step else 1)",
+            },
+            ", with 2.5 times the bias",
+        ),
+        ({"bias": 6e4, "added": 0.0, "product": "net(x * (200 if step else 1)) / 65504"}, ", with the bias"),
+    ],
+    ids=["alpha", "beta", "bias"],
+)
+def test_a_factor_and_a_bias_explain_an_overflow(tmp_path, saved_data, program, words):
+    file = tmp_path / "train.py"
+    file.write_text(SCALED.format(**program))
+    first = look("first-bad", record(tmp_path, "dump", file, saved_data=saved_data)).first
+    assert first["kind"] == "overflow" and words in first["why"], first

@@ -35,11 +35,11 @@ CompareOp op_of(const CatalogOp& op, OpFamilies& families) {
   out.unwritten = nature.uninitialised;
   for (const CatalogTensor& tensor : op.tensors) {
     if (tensor.is_input) {
-      const bool overwritten = nature.overwrites && tensor.slot == 0;
+      const bool is_left_out = (nature.overwrites || nature.ignores_first) && tensor.slot == 0;
       const bool is_destination = tensor.skipped.reason == NotRead::only_written || tensor.slot < nature.first_input ||
                                   (tensor.slot >= nature.most_inputs && !tensor.constant);
       out.inputs.push_back({.tensor = &tensor,
-                            .is_read = !overwritten && !is_destination && !nature.shape_only,
+                            .is_read = !is_left_out && !is_destination && !nature.shape_only,
                             .name = tensor.parameter});
     } else {
       out.outputs.push_back(&tensor);

@@ -96,11 +96,12 @@ std::optional<Product> convolution(OpValues& values, const SlotValues& x, const 
 
 struct Factors {
   std::uint32_t a = 0, b = 1;
-  std::optional<std::uint32_t> bias;
+  std::optional<std::uint32_t> bias;  // of the inputs it has
   bool transposed = false, is_convolution = false;
+  double alpha = 1, beta = 1;  // what the sum and the bias are multiplied by; a bias times 0 is none
 };
 
-std::optional<Factors> factors_of(const OpValues& values) {
+std::optional<Factors> factors_by_work(const OpValues& values) {
   Factors factors;
   switch (values.work()) {
     case OpWork::linear:
@@ -108,7 +109,7 @@ std::optional<Factors> factors_of(const OpValues& values) {
       factors.bias = 2;
       return factors;
     case OpWork::add_matrix_product:
-      return Factors{1, 2, 0, false, false};
+      return Factors{.a = 1, .b = 2, .bias = 0};
     case OpWork::convolution:
       factors.is_convolution = true;
       factors.bias = 2;
@@ -124,18 +125,42 @@ std::optional<Factors> factors_of(const OpValues& values) {
   }
 }
 
+std::optional<Factors> factors_of(const OpValues& values) {
+  std::optional<Factors> factors = factors_by_work(values);
+  if (!factors) return factors;
+  if (values.work() == OpWork::add_matrix_product) {
+    factors->alpha = values.number("alpha").value_or(1);
+    factors->beta = values.number("beta").value_or(1);
+  }
+  if (factors->beta == 0 || (factors->bias && values.input(*factors->bias) == nullptr)) factors->bias.reset();
+  return factors;
+}
+
+// " times 0.5, with the bias": what is done with the sum of products.
+std::string rest_of(const Factors& factors) {
+  std::string text;
+  if (factors.alpha != 1) text += fmt::format(", times {}", number_text(factors.alpha));
+  if (factors.bias)
+    text += factors.beta == 1 ? ", with the bias" : fmt::format(", with {} times the bias", number_text(factors.beta));
+  return text;
+}
+
+// Of the finite elements, without their sign.
+std::optional<double> largest_in(OpValues& values, const CatalogTensor& tensor) {
+  const auto statistics = values.statistics(tensor);
+  if (!statistics || !statistics->max || !statistics->min) return std::nullopt;
+  const double largest = std::max(std::fabs(*statistics->max), std::fabs(*statistics->min));
+  return std::isfinite(largest) ? std::optional(largest) : std::nullopt;
+}
+
 // From the largest elements alone, if the product itself cannot be computed.
 bool explain_bound(OpValues& values, const Factors& factors, Cause& cause) {
   const CatalogTensor* a = values.input(factors.a);
   const CatalogTensor* b = values.input(factors.b);
   if (a == nullptr || b == nullptr) return false;
-  const auto largest = [&](const CatalogTensor& tensor) -> std::optional<double> {
-    const auto statistics = values.statistics(tensor);
-    if (!statistics || !statistics->max || !statistics->min) return std::nullopt;
-    return std::max(std::fabs(*statistics->max), std::fabs(*statistics->min));
-  };
-  const auto largest_a = largest(*a), largest_b = largest(*b);
-  if (!largest_a || !largest_b || !std::isfinite(*largest_a) || !std::isfinite(*largest_b)) return false;
+  const auto largest_a = largest_in(values, *a), largest_b = largest_in(values, *b);
+  const auto bias = factors.bias ? largest_in(values, *values.input(*factors.bias)) : std::optional(0.0);
+  if (!largest_a || !largest_b || !bias) return false;
   std::int64_t terms = 1;
   if (factors.is_convolution && b->has_shape && !b->shape.empty()) {
     for (std::size_t i = 1; i < b->shape.size(); ++i) {
@@ -144,14 +169,18 @@ bool explain_bound(OpValues& values, const Factors& factors, Cause& cause) {
   } else if (a->has_shape && !a->shape.empty()) {
     terms = a->shape.back();
   }
-  const double bound = *largest_a * *largest_b * static_cast<double>(std::max<std::int64_t>(terms, 1));
+  const double bound =
+      std::fabs(factors.alpha) * *largest_a * *largest_b * static_cast<double>(std::max<std::int64_t>(terms, 1)) +
+      std::fabs(factors.beta) * *bias;
   cause.numbers.push_back({"largest input.a", *largest_a});
   cause.numbers.push_back({"largest input.b", *largest_b});
-  cause.evidence.push_back(fmt::format(
-      "largest elements {} (2^{:.1f}) and {} (2^{:.1f}), {} products are added: at most {}", number_text(*largest_a),
-      std::log2(*largest_a), number_text(*largest_b), std::log2(*largest_b), terms, number_text(bound)));
-  cause.why = fmt::format("up to {} products of elements up to {} and {} are added", terms, number_text(*largest_a),
-                          number_text(*largest_b));
+  cause.evidence.push_back(
+      fmt::format("largest elements {} (2^{:.1f}) and {} (2^{:.1f}), {} products are added{}: at most {}",
+                  number_text(*largest_a), std::log2(*largest_a), number_text(*largest_b), std::log2(*largest_b), terms,
+                  rest_of(factors), number_text(bound)));
+  if (*bias != 0) cause.evidence.push_back(fmt::format("the largest of the bias {}", number_text(*bias)));
+  cause.why = fmt::format("up to {} products of elements up to {} and {} are added{}", terms, number_text(*largest_a),
+                          number_text(*largest_b), rest_of(factors));
   if (overflows(values.output_type(), bound)) {
     explain_overflow(values.output_type(), bound, cause, Exactness::bound);
   } else if (largest_of(values.output_type()) > 0) {
@@ -179,10 +208,11 @@ bool product_cause(OpValues& values, BadKind bad, Cause& cause) {
   std::optional<Product> product =
       factors->is_convolution ? convolution(values, *a, *b, place) : matrix_product(*a, *b, factors->transposed, place);
   if (!product) return explain_bound(values, *factors, cause);
-  const SlotValues* bias =
-      factors->bias && values.input(*factors->bias) != nullptr ? values.input_values(*factors->bias) : nullptr;
+  const SlotValues* bias = factors->bias ? values.input_values(*factors->bias) : nullptr;
+  if (factors->bias && bias == nullptr) return explain_bound(values, *factors, cause);
+  product->sum *= factors->alpha;
   if (bias != nullptr) {
-    product->sum += factors->is_convolution ? bias->at({place[1]}) : bias->broadcast_at(place);
+    product->sum += factors->beta * (factors->is_convolution ? bias->at({place[1]}) : bias->broadcast_at(place));
   }
   const std::string where = position_text(place);
   cause.evidence.push_back(fmt::format("output.{}{}: {} products, the largest {} * {} = {}", values.output()->slot,
@@ -190,7 +220,9 @@ bool product_cause(OpValues& values, BadKind bad, Cause& cause) {
                                        number_text(product->a * product->b)));
   cause.numbers.push_back({"largest of the first factor", product->largest_a});
   cause.numbers.push_back({"largest of the second factor", product->largest_b});
-  cause.why = fmt::format("the sum of {} products at {} is {}", product->terms, where, number_text(product->sum));
+  const std::string rest = rest_of(*factors);
+  cause.why = fmt::format("the sum of {} products at {}{}{} is {}", product->terms, where, rest,
+                          rest.empty() ? "" : ",", number_text(product->sum));
   if (std::isnan(product->sum) || std::isinf(product->sum)) {
     cause.explained = true;
     cause.why = fmt::format("among the {} products at {} are infinities that cancel, or 0 times infinity",

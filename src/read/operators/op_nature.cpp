@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ground/base/text.h"
+#include "read/operators/op_attributes.h"
 #include "read/operators/op_work.h"
 
 namespace sonde {
@@ -102,6 +103,9 @@ const TypeNames kTwoInputs = type_names(
 const TypeNames kThreeInputs =
     type_names("addmm baddbmm addbmm addmv addr addcmul addcdiv lerp linear where clamp clip");
 
+// Products that are added to their first input times `beta`.
+const TypeNames kAddsTheFirst = type_names("addmm baddbmm addbmm addmv addr");
+
 // Collectives of c10d that take the tensors for their results first, and do not read them.
 const TypeNames kFillsFirst = type_names(
     "allgather_ _allgather_base_ allgather_coalesced_ allgather_into_tensor_coalesced_ reduce_scatter_ "
@@ -175,9 +179,7 @@ OpNature nature_of(std::string_view op_type) {
   nature.mixes = kMixes.contains(type);
   nature.is_power = kPowers.contains(type.starts_with("foreach") ? type.substr(7) : type);
   nature.skips_nan = kSkipsNan.contains(type);
-  const bool adds_the_first =
-      type == "addmm" || type == "baddbmm" || type == "addbmm" || type == "addmv" || type == "addr";
-  nature.first_mixed = adds_the_first ? 1 : 0;
+  nature.first_mixed = kAddsTheFirst.contains(type) ? 1 : 0;
   return nature;
 }
 
@@ -205,6 +207,7 @@ OpNature nature_of(const CatalogOp& op) {
   // FSDP2's: the last tensor is the memory for all shards, and it is cut into the others.
   if (op.op_type == "all_gather_copy_in") nature.most_inputs = count_of(op, true) - 1;
   if (op.op_type == "split_with_sizes_copy") nature.most_inputs = 1;
+  nature.ignores_first = nature.first_mixed == 1 && number_in(op, "beta") == 0.0;
   find_collective(op, nature);
   if (nature.collective && kFillsFirst.contains(after_colons(op.op_type))) nature.first_input = count_of(op, false);
   return nature;
@@ -222,8 +225,8 @@ Phase phase_of(const CatalogOp& op) {
 
 bool reads_values(const OpNature& nature, const CatalogTensor& input) {
   if (nature.shape_only || nature.uninitialised || input.skipped.reason == NotRead::only_written) return false;
-  const bool is_overwritten = nature.overwrites && input.slot == 0;
-  return input.slot >= nature.first_input && input.slot < nature.most_inputs && !is_overwritten;
+  const bool is_left_out = (nature.overwrites || nature.ignores_first) && input.slot == 0;
+  return input.slot >= nature.first_input && input.slot < nature.most_inputs && !is_left_out;
 }
 
 bool is_not_finite(const CatalogOp& op, const CatalogTensor& tensor) {

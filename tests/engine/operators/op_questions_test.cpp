@@ -194,5 +194,20 @@ TEST(OpNature, OfFsdpOpsTheLastTensorsReceiveTheResult) {
   EXPECT_EQ(nature_of(op_with("split_with_sizes_copy", 5, 4)).most_inputs, 1U);
 }
 
+TEST(OpNature, AFirstInputTimesZeroIsNotRead) {
+  for (const std::string_view type : {"addmm", "aten::baddbmm", "addbmm_", "addmv", "addr"}) {
+    for (const double beta : {0.0, 1.0}) {
+      std::vector<Attribute> attributes(1);
+      attributes[0].name = "beta";
+      attributes[0].reals = {beta};
+      CatalogOp op = op_with(type, 3, 1);
+      op.attributes = &attributes;
+      EXPECT_EQ(reads_values(nature_of(op), op.tensors[0]), beta != 0) << type;
+      EXPECT_TRUE(reads_values(nature_of(op), op.tensors[1])) << type;
+    }
+    EXPECT_TRUE(reads_values(nature_of(op_with(type, 3, 1)), op_with(type, 3, 1).tensors[0])) << type;
+  }
+}
+
 }  // namespace
 }  // namespace sonde
