@@ -116,6 +116,31 @@ Tensors unread_results(const CompareSide& side, bool of_forward, bool only_compu
   return results;
 }
 
+Named parameters_of(const CompareSide& side) {
+  Named parameters;
+  for (const CompareOp& op : side.ops) {
+    for (const CompareInput& input : op.inputs) {
+      if (input.from == kNoOp && input.is_read && input.tensor->parameter.is_parameter())
+        parameters.emplace(input.name, input.tensor);
+    }
+  }
+  return parameters;
+}
+
+// The largest relative distance of a parameter from its golden one; 0 in the first step.
+double apart_at_the_beginning(const CompareFacts& facts) {
+  if (!facts.history.step) return 0;
+  double apart = 0;
+  const Named golden = parameters_of(facts.golden);
+  for (const auto& [name, tensor] : parameters_of(facts.target)) {
+    const auto other = golden.find(name);
+    if (other == golden.end()) continue;
+    const TensorDifference& difference = facts.difference(tensor, other->second);
+    if (difference.comparable() && !difference.equal) apart = std::max(apart, difference.relative());
+  }
+  return std::min(apart, kMostApart);
+}
+
 }  // namespace
 
 StepEnds::StepEnds(const CompareFacts& facts)
@@ -125,7 +150,8 @@ StepEnds::StepEnds(const CompareFacts& facts)
       layout_(facts.history.layout.get()),
       gradients_(gradients_of(target_)),
       golden_gradients_(gradients_of(golden_)),
-      of_products_(std::min(spacing_of_products(target_), spacing_of_products(golden_))) {}
+      of_products_(std::min(spacing_of_products(target_), spacing_of_products(golden_))),
+      apart_(apart_at_the_beginning(facts)) {}
 
 // The parameter, or the gradient of it.
 bool StepEnds::is_in_a_layout(std::string_view name) const {
@@ -140,7 +166,7 @@ bool StepEnds::agrees(const CatalogTensor& target, const CatalogTensor& golden, 
   if (difference.by == ComparedBy::checksum || difference.different_non_finite > 0) return false;
   const double spacing = coarser_spacing(difference);
   if (spacing < of_products_ && difference.rms_error <= of_products_ * difference.rms) return true;
-  return is_rounding(difference.rms_error, difference.rms, spacing, smallest);
+  return is_rounding(difference.rms_error, difference.rms, std::max(spacing, apart_), smallest);
 }
 
 // Root mean square of the largest, of golden ones.

@@ -10,8 +10,10 @@
 
 namespace sonde {
 
-// Agreement up to the rounding of many ops, in multiples of the spacing of the type.
+// Agreement up to the rounding of many ops, in multiples of the spacing of the type. What rounding became in parameters
+// since the first step counts as spacing, up to kMostApart.
 inline constexpr double kEndRounding = 64;
+inline constexpr double kMostApart = 1e-4;
 
 class StepEnds {
  public:
@@ -43,6 +45,7 @@ class StepEnds {
   // As the optimizers read them, by name.
   const std::map<std::string_view, const CatalogTensor*> gradients_, golden_gradients_;
   const double of_products_;  // the spacing of their type: a finer loss computed from them has no more digits
+  const double apart_;        // how far parameters are from the golden ones when the step begins, relatively
 };
 
 }  // namespace sonde
