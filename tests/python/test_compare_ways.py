@@ -79,3 +79,34 @@ def test_another_scale_is_a_difference_in_spite_of_it(dumps):
     (first, *_) = json.loads(done.stdout)["findings"]
     where = [first["op_name"], first["golden"]]
     assert done.status == 1 and first["step"] == 0 and all("/0-Attention/" in name for name in where if name), first
+
+
+# A history that is shifted onto itself: without the copy, elements are read after they were written.
+HISTORY = """
+import sys, torch
+from torch import nn
+
+torch.manual_seed(0)
+history = torch.zeros(16, 6, 5)
+net = nn.Sequential(nn.Flatten(), nn.Linear(30, 2))
+optimizer = torch.optim.SGD(net.parameters(), 1e-2)
+for step in range(4):
+    old = history[:, :-1]
+    history[:, 1:] = old.clone() if "golden" in sys.argv else old  # shifted
+    history[:, 0] = torch.randn(16, 5)
+    loss = net(history).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_what_is_written_for_a_later_step_is_named_where_it_is_written(tmp_path):
+    program = tmp_path / "train.py"
+    program.write_text(HISTORY)
+    for name in ("target", "golden"):
+        record(tmp_path, name, program, name, saved_data="full")
+    done = run_in(tmp_path, tmp_path, CLI, "compare", "target", "golden", "--json")
+    (first, *_) = json.loads(done.stdout)["findings"]
+    assert (first["step"], first["op_type"]) == (2, "copy_"), first
+    assert program.read_text().splitlines()[first["source_line"] - 1].endswith("# shifted")

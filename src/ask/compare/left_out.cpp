@@ -97,6 +97,24 @@ bool is_mere_addition(const CompareFacts& facts, const CompareFinding& finding) 
          effect_of(facts, finding).stays();
 }
 
+// It writes into memory from which the step computes nothing more: the effect is in a later step. Views and copies of it,
+// and what writes over a part, do not count.
+bool is_for_later(const CompareSide& side, std::uint32_t at) {
+  if (!side.ops[at].in_place) return false;
+  std::vector<std::uint32_t> open = {at};
+  for (std::size_t done = 0; done < open.size(); ++done) {
+    for (const std::uint32_t reader : side.ops[open[done]].readers) {
+      const CompareOp& op = side.ops[reader];
+      const bool reads = std::ranges::any_of(
+          op.inputs, [&](const CompareInput& input) { return input.from == open[done] && input.is_read; });
+      if (!reads) continue;
+      if (!nature_of(op.op->op_type).only_moves) return false;
+      if (std::ranges::find(open, reader) == open.end()) open.push_back(reader);
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 void note_layouts(const CompareFacts& facts, StepFindings& findings) {
@@ -159,7 +177,7 @@ std::vector<OpPair> without_effect(const CompareFacts& facts, const std::vector<
     if (!by_place || is_parameter || op.target.empty() || op.golden.empty() || op.how == MatchedBy::mapping) continue;
     if (op.how == MatchedBy::recomputation) continue;
     if (finding.kind == FindingKind::op && !facts.pairs.is_doubtful(op)) continue;
-    if (finding.certain) continue;
+    if (finding.certain || is_for_later(facts.target, op.target_index)) continue;
     if (!effect_of(facts, finding).stays()) pairs.emplace_back(op.target_index, op.golden_index);
   }
   return pairs;
@@ -180,6 +198,7 @@ bool leave_out_what_has_no_effect(const CompareFacts& facts, StepFindings& findi
         finding.kind == FindingKind::changed || finding.kind == FindingKind::type)
       return false;
     if (finding.op->how == MatchedBy::mapping || is_mere_addition(facts, finding)) return false;
+    if (finding.op->target_index != kNoOp && is_for_later(facts.target, finding.op->target_index)) return false;
     if (!is_guess && !is_in_another_layout(facts, finding) && size_of_error(finding) < kLargeError) return false;
     if (!agree) agree = ends.results_and_gradients_agree();
     if (!*agree) return false;
