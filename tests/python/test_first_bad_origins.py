@@ -366,3 +366,37 @@ def test_a_factor_and_a_bias_explain_an_overflow(tmp_path, saved_data, program, 
     file.write_text(SCALED.format(**program))
     first = look("first-bad", record(tmp_path, "dump", file, saved_data=saved_data)).first
     assert first["kind"] == "overflow" and words in first["why"], first
+
+
+SAMPLER = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+net = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+image = torch.randn(2, 4)
+left = torch.tensor(2.0)
+for step in range(3):
+    if {trains}:
+        net(torch.ones(2, 4)).square().mean().backward()
+        optimizer.step()
+    with torch.no_grad():
+        noise = net(image)
+        left = left - 1
+        image = (image - noise) * left.clamp(min=0).sqrt() / left.clamp(min=0)  # the last image
+        if step == 1:
+            break
+print(image.mean().item())
+"""
+
+
+# What a sampler gives in its last step reaches no model. Beside a training it may be a metric.
+@pytest.mark.parametrize("trains", [False, True])
+def test_the_result_of_a_program_that_trains_nothing_matters(tmp_path, trains):
+    program = tmp_path / "train.py"
+    program.write_text(SAMPLER.format(trains=trains))
+    report = look("first-bad", record(tmp_path, "dump", program, saved_data="full"))
+    found = report.asides[0] if trains else report.first
+    assert program.read_text().splitlines()[found["code"]["source_line"] - 1].endswith("# the last image")
+    assert bool(report.findings) != trains

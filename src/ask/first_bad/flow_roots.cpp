@@ -112,8 +112,11 @@ bool FlowRoots::feeds_model(const Root& root) const {
 }
 
 // Only the program reads it: a metric beside a training that continues, or one that is computed outside of the model.
+// Where nothing trains, what was computed is the result: the last step of a sampler, a sum that is printed.
 bool FlowRoots::is_aside(const Root& root) const {
   if (root.end != End::unread || graph_.inferred() || feeds_model(root)) return false;
+  const bool is_computed = root.kind == RootKind::created || root.kind == RootKind::converted;
+  if (training_.nothing_trains && is_computed) return false;
   return training_.trains || (training_.has_modules && graph_.ops()[root.op].phase == Phase::outside);
 }
 

@@ -1,5 +1,7 @@
 #include "ask/first_bad/flow_training.h"
 
+#include <algorithm>
+
 #include "ground/model/gradient_name.h"
 
 namespace sonde {
@@ -35,14 +37,18 @@ bool optimizer_reads_finite(const FlowGraph& graph) {
 
 }  // namespace
 
-FlowTraining training_of(const FlowGraph& graph, const CatalogStep& step) {
+FlowTraining training_of(const FlowGraph& graph, const CatalogRank& rank, std::size_t step) {
   FlowTraining training;
   for (const FlowOp& op : graph.ops()) {
     if (op.is_next) break;
     training.trains = training.trains || op.phase == Phase::backward || op.phase == Phase::optimizer;
     training.has_modules = training.has_modules || op.phase == Phase::forward;
   }
-  training.is_evaluation = step.id.graph != 0;
+  training.is_evaluation = rank.steps[step].id.graph != 0;
+  const bool is_beside_training =
+      training.is_evaluation &&
+      std::ranges::any_of(rank.steps, [](const CatalogStep& other) { return other.id.graph == 0; });
+  training.nothing_trains = !training.trains && !is_beside_training;
   training.scaler_skipped = scaler_skipped(graph);
   training.optimizer_reads_finite = optimizer_reads_finite(graph);
   return training;

@@ -9,7 +9,7 @@ namespace sonde {
 
 ValueFlow::ValueFlow(const CatalogRank& rank, std::size_t step, HealthReader& health, Options options)
     : graph_(flow_graph_of(rank, step, health, options.only_overflows)),
-      training_(training_of(graph_, rank.steps[step])),
+      training_(training_of(graph_, rank, step)),
       origins_(graph_, options.inputs_before),
       ends_(graph_, origins_, training_, options.losses),
       roots_(graph_, training_, origins_, ends_) {}
