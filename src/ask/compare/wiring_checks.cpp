@@ -5,6 +5,7 @@
 #include "ask/compare/compare_words.h"
 #include "ask/compare/effects.h"
 #include "ask/compare/input_checks.h"
+#include "ask/finding/finding.h"
 
 namespace sonde {
 namespace {
@@ -83,7 +84,7 @@ void report_wiring(const CompareFacts& facts, StepFindings& findings, ComparedOp
     if (of.from == kNoOp) return of.tensor->parameter.empty() ? "outside the step" : std::string(of.tensor->parameter);
     const CompareOp& producer = side.ops[of.from];
     const std::string slot_of = producer.outputs.size() > 1 ? fmt::format(":output.{}", of.from_slot) : "";
-    return std::string(producer.op->op_name) + slot_of;
+    return std::string(producer.op->op_name) + slot_of + line_text(*producer.op);
   };
   CompareFinding& finding = findings.add(
       FindingKind::wiring, op, op.target.front(), false, &shown,

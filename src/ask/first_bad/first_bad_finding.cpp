@@ -33,11 +33,6 @@ std::string health_text(const Health& health) {
   return text.empty() ? "only finite numbers" : text;
 }
 
-std::string line_text(const CatalogOp& op) {
-  if (op.source_file.empty()) return "";
-  return fmt::format(" ({}:{})", std::filesystem::path(op.source_file).filename().string(), op.line);
-}
-
 class FindingWriter {
  public:
   FindingWriter(RankSearch& search, const Root& root)

@@ -54,6 +54,17 @@ bool explain_too_large(OpValues& values, double result, const std::string& what,
   return true;
 }
 
+// The exponents are from `least` to `most`: a whole number alone is no fraction.
+bool explain_power_of_negative(const KnownStatistics& base, double least, double most, Cause& cause) {
+  const bool is_whole = least == most && std::floor(least) == least;
+  if (is_whole || !may_be_negative(base)) return false;
+  cause.why = least == most ? fmt::format("a negative number to the power {}: its input goes down to {}",
+                                          number_text(least), number_text(base.min.value_or(-0.0)))
+                            : fmt::format("a negative number to a fractional power: {}, to powers from {} to {}",
+                                          range_text(0, base), number_text(least), number_text(most));
+  return true;
+}
+
 bool explain_one_input(OpValues& values, BadKind bad, const KnownStatistics& s, Cause& cause) {
   using enum OpWork;
   const std::string& type = values.type();
@@ -86,6 +97,7 @@ bool explain_one_input(OpValues& values, BadKind bad, const KnownStatistics& s, 
       cause.why = fmt::format("0 to a negative power: {} to the power {}", range_text(0, s), number_text(*exponent));
       return true;
     }
+    if (exponent && bad == BadKind::nan && explain_power_of_negative(s, *exponent, *exponent, cause)) return true;
     return exponent &&
            explain_too_large(values, std::pow(std::fabs(largest), *exponent),
                              fmt::format("{} to the power {}", number_text(largest), number_text(*exponent)), cause);
@@ -179,6 +191,8 @@ bool explain_two_inputs(OpValues& values, BadKind bad, const KnownStatistics& a,
   const OpWork work = values.work_on_one();
   if (bad == BadKind::nan && explain_infinities_of(work, a, b, cause)) return true;
   if (work == OpWork::divide) return explain_quotient(a, b, 1, bad, cause) || explain_number(values, b, cause);
+  if (work == OpWork::power && bad == BadKind::nan && b.min && b.max)
+    return explain_power_of_negative(a, *b.min, *b.max, cause);
   const bool is_sum = work == OpWork::add || work == OpWork::subtract || work == OpWork::subtract_from;
   if ((work == OpWork::multiply || is_sum) && explain_number(values, b, cause)) return true;
   if (bad == BadKind::nan || !std::isfinite(largest_in(a)) || !std::isfinite(largest_in(b))) return false;

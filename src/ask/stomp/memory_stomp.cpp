@@ -29,11 +29,6 @@ constexpr std::size_t kValuesShown = 3;
 constexpr std::int64_t kMostSorted = 1 << 24;  // elements
 constexpr int kLongestChain = 64;
 
-std::string line_text(const CatalogOp& op) {
-  if (op.source_file.empty()) return "";
-  return fmt::format(" ({}:{})", std::filesystem::path(op.source_file).filename().string(), op.line);
-}
-
 bool same_form(const CatalogTensor& a, const CatalogTensor& b) {
   if (a.dtype != DType::undefined && b.dtype != DType::undefined && a.dtype != b.dtype) return false;
   return a.has_shape && b.has_shape && a.shape == b.shape;

@@ -21,6 +21,12 @@ std::string boolean_text(const AttributeStyle& style, std::int64_t value) {
   return fmt::format(fmt::runtime(style.boolean), value != 0 ? 1 : 0);
 }
 
+// PyTorch's numbers for the reduction of a loss.
+std::string reduction_text(std::int64_t value) {
+  constexpr std::string_view kWords[] = {"none", "mean", "sum"};
+  return value >= 0 && value < 3 ? std::string(kWords[value]) : fmt::format("{}", value);
+}
+
 template <typename Values, typename Write>
 std::string list_text(const Values& values, Write write) {
   std::string text = "[";
@@ -41,6 +47,7 @@ std::string written(const Attribute& attribute, const AttributeStyle& style) {
     case AttributeKind::boolean:
       return boolean(attribute.integers.at(0));
     case AttributeKind::integer:
+      if (style.words && attribute.name == "reduction") return reduction_text(attribute.integers.at(0));
       return integer(attribute.integers.at(0));
     case AttributeKind::real:
       return real(attribute.reals.at(0));
