@@ -400,3 +400,37 @@ def test_the_result_of_a_program_that_trains_nothing_matters(tmp_path, trains):
     found = report.asides[0] if trains else report.first
     assert program.read_text().splitlines()[found["code"]["source_line"] - 1].endswith("# the last image")
     assert bool(report.findings) != trains
+
+
+LOST = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+weight = nn.Parameter(torch.ones(4).half())
+optimizer = torch.optim.{optimizer}
+for step in range(2):
+    y = weight * (1 - step)
+    loss = ({expression}).float().sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+# An eps of 1e-8 is 0 in float16.
+@pytest.mark.parametrize(
+    ("expression", "optimizer", "number"),
+    [
+        ("y / (y.abs() + 1e-8)", "SGD([weight], 0.1)", "1e-08"),
+        ("y / y.abs().clamp(min=1e-9)", "SGD([weight], 0.1)", "1e-09"),
+        ("y.clamp_min(1e-9).log()", "SGD([weight], 0.1)", "1e-09"),
+        ("y * 0", "Adam([weight], 0.1, foreach=False)", "1e-08"),
+    ],
+)
+def test_a_number_that_the_type_does_not_hold_is_named(tmp_path, expression, optimizer, number):
+    program = tmp_path / "train.py"
+    program.write_text(LOST.format(expression=expression, optimizer=optimizer))
+    first = look("first-bad", record(tmp_path, "dump", program, saved_data="full")).first
+    lost = f"is called with {number}, which is 0 in float16: its smallest number above 0 is 5.96046e-08"
+    assert any(lost in line for line in first["evidence"]), first

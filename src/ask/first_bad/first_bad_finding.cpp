@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 
 #include "ask/first_bad/bad_cause.h"
@@ -10,8 +11,12 @@
 #include "ask/first_bad/requests_of_rows.h"
 #include "dump/journal/unrecorded.h"
 #include "ground/base/text.h"
+#include "ground/tensor/number_format.h"
 #include "read/operators/collective_call.h"
 #include "read/operators/earlier_writer.h"
+#include "read/operators/op_attributes.h"
+#include "read/operators/op_questions.h"
+#include "read/operators/op_work.h"
 
 namespace sonde {
 namespace {
@@ -104,6 +109,7 @@ class FindingWriter {
   void explain_scale();
   void explain_tangent();
   void add_origin_of_zero();
+  bool add_lost_number(const FlowOp& maker);
   void add_maker_before(const Cause& cause);
   const CatalogTensor* moved_from(const FlowInput& input) const;
   bool holds_zero(const CatalogTensor& tensor) const;
@@ -311,7 +317,7 @@ void FindingWriter::explain_made() {
     finding_.evidence.push_back(fmt::format("the zeros are made by {}{}", last.op->op_name, line_text(*last.op)));
   }
   if (root_.kind == RootKind::converted) explain_infinities();
-  if (cause.divides_by_zero) add_origin_of_zero();
+  if (cause.divides_by_zero || cause.pole) add_origin_of_zero();
   add_maker_before(cause);
   if (root_.end == End::scaler && root_.bad == BadKind::inf) explain_scale();
   if (op_.phase == Phase::backward && cause.makes_nan_of_zero) explain_backward();
@@ -383,6 +389,24 @@ void FindingWriter::add_maker_before(const Cause& cause) {
   }
 }
 
+// An eps that the type does not hold: 1e-8 is 0 in float16.
+bool FindingWriter::add_lost_number(const FlowOp& maker) {
+  const OpWork work = work_of(bare_type(maker.op->op_type));
+  if (maker.outputs.empty() || (work != OpWork::add && !is_clamp(bare_type(maker.op->op_type)))) return false;
+  const CatalogTensor* output = flow_.graph().values()[maker.outputs.front()].tensor;
+  const NumberFormat* format = output == nullptr ? nullptr : number_format(output->dtype);
+  if (format == nullptr) return false;
+  std::optional<double> number = number_in(*maker.op, "min");
+  for (const FlowInput& input : maker.inputs) {
+    if (!number && input.tensor->constant) number = input.tensor->constant;
+  }
+  if (!number || !format->loses(std::fabs(*number))) return false;
+  finding_.evidence.push_back(fmt::format("{}{} is called with {}, which is 0 in {}: its smallest number above 0 is {}",
+                                          maker.op->op_name, line_text(*maker.op), number_text(*number), format->name,
+                                          number_text(format->least)));
+  return true;
+}
+
 // The 0 that it divides by may be what an operator made of an infinity: exp2(log2(0)).
 void FindingWriter::add_origin_of_zero() {
   std::vector<const FlowOp*> open = {&op_};
@@ -391,6 +415,7 @@ void FindingWriter::add_origin_of_zero() {
       const FlowOp* maker = input.is_read && holds_zero(*input.tensor) ? flow_.graph().maker(input) : nullptr;
       if (maker == nullptr || std::ranges::find(open, maker) != open.end()) continue;
       open.push_back(maker);
+      if (add_lost_number(*maker)) return;
       const auto infinite = std::ranges::find_if(maker->inputs, [&](const FlowInput& read) {
         return read.is_read && flow_.graph().health_of(read).inf() && flow_.graph().maker(read) != nullptr;
       });

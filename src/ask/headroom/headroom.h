@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ask/headroom/number_format.h"
+#include "ground/tensor/number_format.h"
 #include "read/catalog/catalog.h"
 #include "sonde/answers.h"
 #include "sonde/questions.h"

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "ask/headroom/number_format.h"
+#include "ground/tensor/number_format.h"
 #include "read/catalog/catalog.h"
 #include "sonde/answers.h"
 #include "sonde/tensor.h"

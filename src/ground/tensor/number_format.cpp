@@ -1,4 +1,4 @@
-#include "ask/headroom/number_format.h"
+#include "ground/tensor/number_format.h"
 
 #include <algorithm>
 #include <limits>
