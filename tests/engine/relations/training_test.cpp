@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstddef>
 #include <string>
+#include <utility>
 
 #include "relations/networks.h"
 
@@ -13,11 +14,12 @@ constexpr float kElements = kExamples * kFeatures;
 
 float minus_of(float a, float b) { return a - b; }
 
-// The output of a layer is scaled; the port scales its weight instead. `factor`: of the port's loss and gradients.
+// The output of a layer is scaled; the port scales its weight instead.
 struct Scaled {
-  Values x = numbers(kExamples * kFeatures, 61), w = numbers(kFeatures * kFeatures, 62), s = numbers(kFeatures, 63);
-  Values wanted = numbers(kExamples * kFeatures, 64), product = linear(x, w, kFeatures),
-         y = both(product, s, sonde::product);
+  explicit Scaled(Values weight) : w(std::move(weight)) {}
+
+  Values w, x = numbers(kExamples * kFeatures, 61), s = numbers(kFeatures, 63);
+  Values wanted = numbers(kExamples * kFeatures, 64), z = linear(x, w, kFeatures), y = both(z, s, product);
   Values away = both(y, wanted, minus_of), gradient = times(away, 2 / kElements);
 
   float loss() const {
@@ -25,39 +27,41 @@ struct Scaled {
     for (const float one : away) total += one * one / kElements;
     return total;
   }
-  Values scaled_weight() const {
-    Values all = w;
-    for (std::size_t i = 0; i < all.size(); ++i) all[i] *= s[i / kFeatures];
-    return all;
+  // Each row times the number of its output.
+  Values scaled(Values rows) const {
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i] *= s[i / kFeatures];
+    return rows;
   }
-  Values of_inputs() const { return linear(gradient, transposed(scaled_weight(), kFeatures), kFeatures); }
-  Values of_weights() const { return linear(transposed(gradient, kExamples), transposed(x, kExamples), kExamples); }
+  Values of_inputs() const { return linear(gradient, transposed(scaled(w), kFeatures), kFeatures); }
+  Values of_scaled() const { return linear(transposed(gradient, kExamples), transposed(x, kExamples), kExamples); }
+  Values updated(float factor) const { return both(w, times(scaled(of_scaled()), factor), minus_of); }
 };
 
-void add_golden_training(Program& program) {
-  const Scaled net;
+Values first_weight() { return numbers(kFeatures * kFeatures, 62); }
+
+void add_golden_step(Program& program, const Scaled& net) {
   const auto x = Program::parameter("data-0", net.x, "(4,8)"), w = Program::parameter("w", net.w, "(8,8)");
-  auto one = program.add("linear", {x, w}, net.product, "(4,8)");
+  auto one = program.add("linear", {x, w}, net.z, "(4,8)");
   auto two = program.add("mul", {one, Program::parameter("s", net.s, "(8)")}, net.y, "(4,8)");
   auto loss = program.add("mse_loss", {two, Program::parameter("data-1", net.wanted, "(4,8)")}, {net.loss()}, "()");
   auto begin = program.add("ones_like", {loss}, {1}, "()");
-  auto three = program.add("mse_loss_backward", {begin, two}, net.gradient, "(4,8)", "Gradients/Default/net");
-  program.add("mm", {three, w}, net.of_inputs(), "(4,8)", "Gradients/Default/net");
-  program.add("mm", {three, x}, net.of_weights(), "(8,8)", "Gradients/Default/net");
+  const std::string backward = "Gradients/Default/net";
+  auto three = program.add("mse_loss_backward", {begin, two}, net.gradient, "(4,8)", backward);
+  program.add("mm", {three, w}, net.of_inputs(), "(4,8)", backward);
+  program.add("mm", {three, x}, net.scaled(net.of_scaled()), "(8,8)", backward);
 }
 
-// Without modules: all operators of its forward pass are outside of any.
-void add_own_training(Program& program, float factor) {
-  const Scaled net;
+// Without modules: all operators of its forward pass and of its optimizer are outside of any. `factor`: of its loss.
+Program::Ref add_own_step(Program& program, const Scaled& net, const Program::Ref& w, float factor) {
   const auto add = [&](const char* type, const std::vector<Program::Ref>& inputs, const Values& output,
-                       const char* shape, int line) {
+                       const char* shape, std::uint32_t line) {
     auto made = program.add(type, inputs, output, shape, "Default");
     program.last().phase = Phase::outside;
-    program.last().line = static_cast<std::uint32_t>(line);
+    program.last().line = line;
     return made;
   };
-  const auto x = Program::parameter("data-0", net.x, "(4,8)"), w = Program::parameter("w", net.w, "(8,8)");
-  auto weight = add("einsum", {w, Program::parameter("s", net.s, "(8)")}, net.scaled_weight(), "(8,8)", 10);
+  const auto x = Program::parameter("data-0", net.x, "(4,8)");
+  auto weight = add("einsum", {w, Program::parameter("s", net.s, "(8)")}, net.scaled(net.w), "(8,8)", 10);
   auto y = add("matmul", {x, weight}, net.y, "(4,8)", 11);
   auto away = add("sub", {y, Program::parameter("data-1", net.wanted, "(4,8)")}, net.away, "(4,8)", 12);
   auto squares = add("square", {away}, each(net.away, square), "(4,8)", 13);
@@ -66,7 +70,23 @@ void add_own_training(Program& program, float factor) {
   const std::string backward = "Gradients/Default";
   auto gradient = program.add("own_backward", {begin, away}, times(net.gradient, factor), "(4,8)", backward);
   program.add("mm", {gradient, weight}, times(net.of_inputs(), factor), "(4,8)", backward);
-  program.add("mm", {gradient, x}, times(net.of_weights(), factor), "(8,8)", backward);
+  auto one = program.add("mm", {gradient, x}, times(net.of_scaled(), factor), "(8,8)", backward);
+  auto two = program.add("own_scale", {one}, times(net.scaled(net.of_scaled()), factor), "(8,8)", backward);
+  return add("sub", {w, two}, net.updated(factor), "(8,8)", 15);
+}
+
+void add_golden_training(Program& program) {
+  const Scaled net(first_weight());
+  add_golden_step(program, net);
+  program.next_step();
+  add_golden_step(program, Scaled(net.updated(1)));
+}
+
+// Both rounds are one step: nothing shows where it ends.
+void add_own_training(Program& program, float factor) {
+  const Scaled net(first_weight());
+  const auto next = add_own_step(program, net, Program::parameter("data-2", net.w, "(8,8)"), factor);
+  add_own_step(program, Scaled(net.updated(factor)), next, factor);
 }
 
 TEST(RelationsOfTrainings, TheLossIsNamedThatFollowsFromARightForwardPassWithoutModules) {

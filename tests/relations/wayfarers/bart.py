@@ -18,13 +18,13 @@ def heads(x):
 
 def attend(q, k, v, hidden):
     q, k, v = heads(q), heads(k), heads(v)
-    scores = torch.baddbmm(hidden, q, k.mT, alpha=(WIDTH // HEADS) ** -0.5)
-    y = scores.softmax(-1) @ v
+    scores = torch.baddbmm(hidden, q, k.mT, alpha=(WIDTH // HEADS) ** -0.5)  # bad("keys_for_values")
+    y = scores.softmax(-1) @ v  # bad("padding_seen")
     return y.view(BATCH, HEADS, -1, WIDTH // HEADS).transpose(1, 2).flatten(2)
 
 
 def norm(w, name, x):
-    return F.layer_norm(x, (WIDTH,), w[f"{name}.weight"], w[f"{name}.bias"])
+    return F.layer_norm(x, (WIDTH,), w[f"{name}.weight"], w[f"{name}.bias"])  # bad("residual_order")
 
 
 def added(w, name, x, y):
@@ -45,7 +45,7 @@ def other_attention(w, x, memory, hidden):
     k, v = F.linear(memory, w["encoder_attn.kv"], w["encoder_attn.kv_bias"]).chunk(2, -1)
     if bad("keys_for_values"):
         k, v = v, k
-    x = added(w, "encoder_attn.out_proj", x, attend(q, k, v, hidden))  # bad("keys_for_values")
+    x = added(w, "encoder_attn.out_proj", x, attend(q, k, v, hidden))
     return norm(w, "encoder_attn_layer_norm", x)
 
 
@@ -122,8 +122,8 @@ def prepare():
 
 
 pair.fault("bias_twice", "add")
-pair.fault("keys_for_values", "chunk", "baddbmm", "reshape", "view", "transpose")
+pair.fault("keys_for_values", "baddbmm")
 pair.fault("gelu", "gelu")
-pair.fault("residual_order", "add", "layer_norm")
+pair.fault("residual_order", "add", "layer_norm")  # the norm reads what is not added up yet
 pair.fault("positions", "slice", "add")
-pair.fault("padding_seen", "zeros_like", "baddbmm")
+pair.fault("padding_seen", "zeros_like", "baddbmm", "softmax")  # the softmax reads scores that are not hidden

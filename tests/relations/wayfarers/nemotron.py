@@ -49,7 +49,7 @@ def nemotron(w, ids):
         x = x + attend(own, norm(x, *own["input_norm"]), angles)
         h = norm(x, *own["post_norm"]) @ own["up"].t()
         h = h.relu() if bad("not_squared") else h.relu().pow(2)  # bad("not_squared")
-        x = x + h @ own["down"].t()
+        x = x + h @ own["down"].t()  # bad("not_squared")
     return norm(x, *w["final_norm"]) @ w["head"].t()
 
 
@@ -102,4 +102,4 @@ pair.fault("norm_without_one", "mul")
 pair.fault("neighbours", "slice")
 pair.fault("scale", "div")
 pair.fault("rope_base", "pow")
-pair.fault("not_squared", "relu")
+pair.fault("not_squared", "relu", "matmul")  # the product reads what is not squared

@@ -44,7 +44,7 @@ def patches(x, kernel, bias, stride, pad):
 
 def block(w, x):
     mixed = pooled(norm(x, w["before_norm.weight"], w["before_norm.bias"]))
-    x = x + mixed * w["layer_scale_1"]
+    x = x + mixed * w["layer_scale_1"]  # bad("not_without_itself")
     y = norm(x, w["after_norm.weight"], w["after_norm.bias"])
     y = F.gelu(y @ w["up"] + w["output.conv1.bias"]) @ w["down"] + w["output.conv2.bias"]
     if bad("scaled_by_first"):
@@ -103,6 +103,6 @@ def prepare():
 pair.fault("ddof", "var")
 pair.fault("epsilon", "add")
 pair.fault("padding_counts", "full_like", "div")
-pair.fault("not_without_itself", "div")
+pair.fault("not_without_itself", "div", "mul")  # the product reads the mean alone
 pair.fault("padded_behind", "pad")
 pair.fault("scaled_by_first", "mul")
