@@ -335,6 +335,8 @@ NAMED_OF_WAYFARERS = {
         ("bart", "padding_seen"),
     ],
 }
+# One of each two is of transformers, diffusers, torch_geometric or peft.
+OF_LIBRARIES = {"visitors", "travellers", "nomads", "arrivals", "wayfarers"}
 # By statistics rows without padding are not related to those of padded sentences.
 NOT_COMPARED = {("statistics", "falcon")}
 # With its sides exchanged this one is compared as one program.
@@ -383,7 +385,7 @@ NAMED_OF_NOMADS = {
 )
 def test_of_pairs_that_were_written_last_most_faults_are_named(tmp_path, folder, named, least):
     python = pathlib.Path(sys.executable)
-    if folder in ("visitors", "travellers", "nomads", "arrivals", "wayfarers"):  # transformers or diffusers is one of each two
+    if folder in OF_LIBRARIES:
         python = RUN.parents[2] / ".venv-frameworks" / "bin" / "python"
         if not python.exists():
             pytest.skip("no .venv-frameworks: scripts/setup --frameworks")

@@ -127,8 +127,7 @@ class LossApart {
       const PoolTensor& own = pool.tensors[i];
       if (own.op == kNoOp || own.print.count != 1 || !own.has_fractions() || own.computed != nullptr) continue;
       const auto begins_backward = [&](std::uint32_t reader) { return pool.is_type(reader, "oneslike"); };
-      if (!pool.is_of_forward(own.op) || !std::ranges::all_of(own.readers, begins_backward))
-        continue;
+      if (!pool.is_of_forward(own.op) || !std::ranges::all_of(own.readers, begins_backward)) continue;
       if (found != kNoOp) return kNoOp;
       found = i;
     }

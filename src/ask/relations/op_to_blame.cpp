@@ -402,7 +402,7 @@ class Finder {
       if (inputs.empty() || (makes_indices && !facts_.golden_makes_such(outputs.front()))) continue;
       const auto is_known = [&](std::uint32_t input) {
         const std::uint32_t maker = target_.tensors[input].op;
-        // Data that the program reads in a layout of its own are no operator's fault.
+        // No operator made the data that the program reads in a layout of its own.
         const bool is_from_outside = maker == kNoOp && !judgement_.is_weight[input];
         return facts_.is_plain(input) || target_.tensors[input].print.whole_numbers || facts_.is_good(input) ||
                facts_.is_excused(maker) || is_from_outside || (maker != kNoOp && !is_of_data(maker));

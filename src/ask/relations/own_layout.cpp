@@ -105,7 +105,7 @@ OwnLayout::OwnLayout(const Pool& target, const Pool& golden, const RelationJudge
 bool OwnLayout::has(std::uint32_t op, const std::vector<char>& is_excused) const {
   const std::vector<std::uint32_t>& outputs = target_.ops[op].outputs;
   if (!has_values_ || outputs.empty()) return false;
-  // What computes golden rows, and not many others, reads the right values: an operator that moves proves nothing.
+  // An operator whose rows are golden for the most part reads the right values. One that moves proves nothing.
   const bool is_known = reads_known(op, is_excused);
   if (!is_known && moves_or_casts(target_.op(op).kind)) return false;
   const bool turns = turns_all(op);
