@@ -239,7 +239,7 @@ NAMED_OF_LATECOMERS = {
     ],
 }
 # By statistics two functions are alike.
-SILENT = {("statistics", "fourier", "erf"), ("statistics", "dino", "tanh"), ("statistics", "by_hand", "last_one_wins")}
+SILENT = {("statistics", "fourier", "erf"), ("statistics", "by_hand", "last_one_wins")}
 NAMED_OF_VISITORS = {
     "tensors": [
         ("fourier", "plus"),  # the sums of both show the sign
@@ -306,6 +306,7 @@ NAMED_OF_ARRIVALS = {
         ("by_hand", "norm_as_constant"),  # a variance and a small number are near the variance
         ("by_hand", "last_one_wins"),
         ("dino", "stale_teacher"),  # a weight as it was
+        ("dino", "same_view"),  # the second loss follows from the gradients of the first
         ("falcon", "one_after_other"),  # rows without those of padding
         ("falcon", "not_causal"),  # keys that all heads share
         ("long_filter", "sine_turned"),
@@ -319,6 +320,23 @@ NAMED_OF_ARRIVALS = {
         ("triangle", "unbiased"),
     ],
 }
+NAMED_OF_WAYFARERS = {
+    "tensors": [
+        ("dora", "sum_of_outputs"),  # a program without modules, all of whose forward pass is right but the loss
+        ("dora", "quick"),
+        ("bart", "keys_for_values"),  # another layer shows that its mask is right
+        ("nemotron", "norm_without_one"),  # the golden norm reads one more than the weight
+        ("molecules", "one_sided"),  # counts of neighbours, of data in a layout of their own
+        ("molecules", "sum_for_mean"),  # what computes golden rows reads the right values
+        ("molecules", "root_of_neighbours"),
+    ],
+    "statistics": [
+        ("dora", "quick"),
+        ("bart", "padding_seen"),
+    ],
+}
+# One of each two is of transformers, diffusers, torch_geometric or peft.
+OF_LIBRARIES = {"visitors", "travellers", "nomads", "arrivals", "wayfarers"}
 # By statistics rows without padding are not related to those of padded sentences.
 NOT_COMPARED = {("statistics", "falcon")}
 # With its sides exchanged this one is compared as one program.
@@ -355,6 +373,7 @@ NAMED_OF_NOMADS = {
 @pytest.mark.parametrize(
     ("folder", "named", "least"),
     [
+        ("wayfarers", NAMED_OF_WAYFARERS, {"tensors": 23, "statistics": 17}),
         ("arrivals", NAMED_OF_ARRIVALS, {"tensors": 27, "statistics": 16}),
         ("settlers", NAMED_OF_SETTLERS, {"tensors": 9, "statistics": 7}),
         ("nomads", NAMED_OF_NOMADS, {"tensors": 29, "statistics": 21}),
@@ -366,7 +385,7 @@ NAMED_OF_NOMADS = {
 )
 def test_of_pairs_that_were_written_last_most_faults_are_named(tmp_path, folder, named, least):
     python = pathlib.Path(sys.executable)
-    if folder in ("visitors", "travellers", "nomads", "arrivals"):  # transformers or diffusers is one of each two
+    if folder in OF_LIBRARIES:
         python = RUN.parents[2] / ".venv-frameworks" / "bin" / "python"
         if not python.exists():
             pytest.skip("no .venv-frameworks: scripts/setup --frameworks")

@@ -90,14 +90,15 @@ std::vector<std::uint32_t> Bypasses::golden_consumers(std::uint32_t golden) cons
 }
 
 // The same work in both runs, although perhaps under another name. Many operators add and multiply: these also read a
-// second tensor that both runs have.
+// second tensor that both runs have, or a number in both.
 bool Bypasses::do_the_same(std::uint32_t op, std::uint32_t other) const {
   const CompareOp &mine = target_.op(op), &theirs = golden_.op(other);
   if (puts_in_order(target_, op) && puts_in_order(golden_, other)) return true;
   const bool is_telling = mine.kind == OpKind::contraction || mine.kind == OpKind::normalization;
   if (is_telling && mine.kind == theirs.kind) return true;
   if (!OpFamilies::same(*mine.family, *theirs.family)) return false;
-  return target_.ops[op].inputs.size() < 2 || read_one_tensor(op, other);
+  const bool reads_one = target_.ops[op].inputs.size() < 2, golden_reads_one = golden_.ops[other].inputs.size() < 2;
+  return reads_one ? golden_reads_one : read_one_tensor(op, other);
 }
 
 bool Bypasses::read_one_tensor(std::uint32_t op, std::uint32_t other) const {

@@ -169,6 +169,21 @@ class ScaledBehind {
   std::vector<char> has_;  // by operator
 };
 
+// Operators whose results only those read that prove what they read.
+void add_those_before(const Pool& target, const Region& region, std::vector<char>& is_proved) {
+  for (auto op = region.ops.rbegin(); op != region.ops.rend(); ++op) {
+    bool is_read = false, are_proved = true;
+    for (const std::uint32_t output : target.ops[*op].outputs) {
+      for (const std::uint32_t reader : target.tensors[output].readers) {
+        if (!region.has[reader]) continue;
+        is_read = true;
+        are_proved = are_proved && is_proved[reader] != 0;
+      }
+    }
+    if (is_read && are_proved) is_proved[*op] = 1;
+  }
+}
+
 }  // namespace
 
 Region without_excused(const Pool& target, const Pool& golden, const RelationJudgement& judgement,
@@ -176,11 +191,15 @@ Region without_excused(const Pool& target, const Pool& golden, const RelationJud
   const Sums sums(target, golden, judgement);
   const ScaledBehind scaled(target, golden, judgement);
   Region region = judgement.target;
-  std::vector<char> is_excused(target.ops.size());
+  std::vector<char> is_excused(target.ops.size()), is_proved(target.ops.size());
   for (const std::uint32_t op : judgement.target.ops) {
-    is_excused[op] = sums.is_right(op) || is_scaled_elsewhere(target, golden, judgement, op) || scaled.has(op) ||
-                     own_layout.has(op, is_excused);
-    if (is_excused[op]) region.has[op] = 0;
+    is_proved[op] = own_layout.has(op, is_excused);
+    is_excused[op] =
+        is_proved[op] || sums.is_right(op) || is_scaled_elsewhere(target, golden, judgement, op) || scaled.has(op);
+  }
+  add_those_before(target, judgement.target, is_proved);
+  for (const std::uint32_t op : judgement.target.ops) {
+    if (is_excused[op] || is_proved[op]) region.has[op] = 0;
   }
   std::vector<std::uint32_t> left = region.ops;
   std::erase_if(left, [&](std::uint32_t op) { return !region.has[op]; });

@@ -76,7 +76,7 @@ std::optional<NumberApart> gru_apart(const Pool& target, const Pool& golden, con
   if (std::ranges::none_of(judgement.golden.ops, is_gru)) return std::nullopt;
   const WrittenGru written(target);
   for (const std::uint32_t op : judgement.target.ops) {
-    if (phase_of(target.catalog_op(op)) != Phase::forward) continue;
+    if (!target.is_of_forward(op)) continue;
     if (std::optional<NumberApart> apart = written.apart(op)) return apart;
   }
   return std::nullopt;

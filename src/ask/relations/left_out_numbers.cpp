@@ -49,7 +49,7 @@ bool has_number(const Pool& pool, double number) {
 // It is called as no operator of the target is.
 bool is_lacking(const Pool& target, const Pool& golden, std::uint32_t op) {
   const CompareOp& own = golden.op(op);
-  if (!computes_each(own.kind) || phase_of(*own.op) != Phase::forward || numbers_of(own).empty()) return false;
+  if (!computes_each(own.kind) || !golden.is_of_forward(op) || numbers_of(own).empty()) return false;
   // Sums with small numbers keep a divisor from zero, and are compared with those of norms.
   const bool multiplies = number_multiplied_by(own).has_value();
   if (!multiplies && !golden.is_type(op, "clamp")) return false;

@@ -27,7 +27,7 @@ class LossApart {
   }
 
  private:
-  bool is_forward(const Pool& pool, std::uint32_t op) const { return phase_of(pool.catalog_op(op)) == Phase::forward; }
+  bool is_forward(const Pool& pool, std::uint32_t op) const { return pool.is_of_forward(op); }
 
   // An operator of the golden region of one of these types, whose data correspond.
   std::uint32_t golden_loss(std::span<const std::string_view> types) const {
@@ -127,8 +127,7 @@ class LossApart {
       const PoolTensor& own = pool.tensors[i];
       if (own.op == kNoOp || own.print.count != 1 || !own.has_fractions() || own.computed != nullptr) continue;
       const auto begins_backward = [&](std::uint32_t reader) { return pool.is_type(reader, "oneslike"); };
-      if (phase_of(pool.catalog_op(own.op)) != Phase::forward || !std::ranges::all_of(own.readers, begins_backward))
-        continue;
+      if (!pool.is_of_forward(own.op) || !std::ranges::all_of(own.readers, begins_backward)) continue;
       if (found != kNoOp) return kNoOp;
       found = i;
     }

@@ -56,6 +56,7 @@ std::optional<std::string> weight_of_norm_behind(const Pool& target, const Pool&
     const std::vector<std::uint32_t>& inputs = golden.ops[norm].inputs;
     if (golden.op(norm).kind != OpKind::normalization) continue;
     if (std::ranges::none_of(inputs, [&](std::uint32_t input) { return numbers_of_golden(input) == *data; })) continue;
+    if (reads_what_follows_from(golden, norm, judgement.relations[weight].golden())) return std::nullopt;
     for (const std::uint32_t input : inputs) {
       const std::uint32_t root = golden_roots[input];
       if (root == kNoOp || golden.tensors[root].print.count != target.tensors[weight].print.count) continue;
@@ -100,6 +101,24 @@ std::optional<std::string> weight_of_written_norm(const Pool& golden, const Rela
     }
   }
   return theirs;
+}
+
+bool reads_what_follows_from(const Pool& golden, std::uint32_t norm, std::uint32_t weight) {
+  constexpr std::size_t kMostTensors = 16;
+  const RoundedNumbers wanted = rounded_numbers(golden.tensors[weight].print);
+  std::vector<std::uint32_t> waiting;
+  for (const std::uint32_t input : golden.ops[norm].inputs) {
+    if (golden.tensors[input].print.count == golden.tensors[weight].print.count) waiting.push_back(input);
+  }
+  for (std::size_t i = 0; i < waiting.size() && i < kMostTensors; ++i) {
+    const std::uint32_t maker = golden.tensors[waiting[i]].op;
+    if (maker == kNoOp) continue;
+    for (const std::uint32_t input : golden.ops[maker].inputs) {
+      if (rounded_numbers(golden.tensors[input].print) == wanted) return true;
+      if (is_of_norm(golden.op(maker).kind)) waiting.push_back(input);
+    }
+  }
+  return false;
 }
 
 }  // namespace sonde

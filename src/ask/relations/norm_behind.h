@@ -23,4 +23,7 @@ std::optional<std::string> weight_of_written_norm(const Pool& golden, const Rela
                                                   std::uint32_t data, std::uint32_t weight,
                                                   const std::vector<std::uint32_t>& golden_roots);
 
+// The golden norm reads what is computed of this golden weight, such as one more than it: `norm` does not read another one.
+bool reads_what_follows_from(const Pool& golden, std::uint32_t norm, std::uint32_t weight);
+
 }  // namespace sonde

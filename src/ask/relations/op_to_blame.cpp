@@ -118,6 +118,7 @@ class Finder {
   Culprit named() const {
     Culprit culprit = has_values_ ? first_by_values() : first_to_show();
     culprit.group = before_in(target_, region_, culprit.golden ? culprit.op : next_like(culprit.op));
+    if (has_values_) erase_shown_right(culprit.group);
     if (culprit.group.size() > 1) culprit.op = first_of(narrowed(culprit));
     const StepsApart steps(target_, golden_, judgement_);
     if (std::optional<Culprit> lacking = lacks_addition(culprit)) return *lacking;
@@ -317,6 +318,35 @@ class Finder {
     return {.op = left.front(), .like = culprit.like, .group = left};
   }
 
+  // A product or a sum of the tensor is golden, as that of a mask that another layer reads, too.
+  bool is_shown_right(std::uint32_t tensor) const {
+    return std::ranges::any_of(target_.tensors[tensor].readers, [&](std::uint32_t reader) {
+      const OpKind kind = target_.op(reader).kind;
+      const bool keeps_errors = kind == OpKind::contraction || kind == OpKind::elementwise;
+      return keeps_errors && std::ranges::all_of(target_.ops[reader].outputs, [&](std::uint32_t output) {
+               return is_surely_golden(judgement_, output) && target_.tensors[output].has_fractions();
+             });
+    });
+  }
+
+  // Operators of a group whose results other readers show to be right, and those before that nothing else reads. The last
+  // one stays.
+  void erase_shown_right(std::vector<std::uint32_t>& group) const {
+    std::vector<char> is_right(target_.ops.size()), is_of_group(target_.ops.size());
+    for (const std::uint32_t op : group) is_of_group[op] = 1;
+    for (auto op = group.rbegin(); op != group.rend(); ++op) {
+      if (op == group.rbegin()) continue;
+      is_right[*op] = std::ranges::all_of(target_.ops[*op].outputs, [&](std::uint32_t output) {
+        const std::vector<std::uint32_t>& readers = target_.tensors[output].readers;
+        const auto is_of_it = [&](std::uint32_t reader) { return is_of_group[reader] != 0; };
+        const auto are_wrong = [&](std::uint32_t reader) { return is_of_group[reader] != 0 && !is_right[reader]; };
+        return is_shown_right(output) ||
+               (std::ranges::any_of(readers, is_of_it) && std::ranges::none_of(readers, are_wrong));
+      });
+    }
+    std::erase_if(group, [&](std::uint32_t op) { return is_right[op] != 0; });
+  }
+
   // The group, and what else is added to its result: a part of a sum is like the sum.
   std::vector<std::uint32_t> with_sums(const Culprit& culprit) const {
     constexpr int kMostSteps = 3;
@@ -365,14 +395,17 @@ class Finder {
       // Masks and distances are made of numbers in many ways, unless the golden run has nearly the same.
       if (has_data && !is_of_data(op)) continue;
       const std::vector<std::uint32_t>&inputs = target_.ops[op].inputs, &outputs = target_.ops[op].outputs;
-      // Indices and masks are often made in another way.
-      const bool makes_indices =
-          std::ranges::all_of(outputs, [&](std::uint32_t output) { return facts_.is_plain(output); });
+      // Indices, masks and counts are often made in another way.
+      const bool makes_indices = std::ranges::all_of(outputs, [&](std::uint32_t output) {
+        return facts_.is_plain(output) || target_.tensors[output].print.whole_numbers;
+      });
       if (inputs.empty() || (makes_indices && !facts_.golden_makes_such(outputs.front()))) continue;
       const auto is_known = [&](std::uint32_t input) {
         const std::uint32_t maker = target_.tensors[input].op;
-        return facts_.is_plain(input) || facts_.is_good(input) || facts_.is_excused(maker) ||
-               (maker != kNoOp && !is_of_data(maker));
+        // No operator made the data that the program reads in a layout of its own.
+        const bool is_from_outside = maker == kNoOp && !judgement_.is_weight[input];
+        return facts_.is_plain(input) || target_.tensors[input].print.whole_numbers || facts_.is_good(input) ||
+               facts_.is_excused(maker) || is_from_outside || (maker != kNoOp && !is_of_data(maker));
       };
       if (!std::ranges::all_of(inputs, is_known)) continue;
       if (!facts_.places_in_own_layout(op)) return op;
@@ -401,7 +434,7 @@ class Finder {
   // It differs, and nothing but the backward pass reads it.
   bool is_bad_loss(std::uint32_t tensor) const {
     return !facts_.is_good(tensor) && std::ranges::all_of(target_.tensors[tensor].readers, [&](std::uint32_t reader) {
-      return phase_of(target_.catalog_op(reader)) != Phase::forward;
+      return !target_.is_of_forward(reader);
     });
   }
 

@@ -104,13 +104,16 @@ OwnLayout::OwnLayout(const Pool& target, const Pool& golden, const RelationJudge
 
 bool OwnLayout::has(std::uint32_t op, const std::vector<char>& is_excused) const {
   const std::vector<std::uint32_t>& outputs = target_.ops[op].outputs;
-  if (!has_values_ || outputs.empty() || !reads_known(op, is_excused)) return false;
+  if (!has_values_ || outputs.empty()) return false;
+  // An operator whose rows are golden for the most part reads the right values. One that moves proves nothing.
+  const bool is_known = reads_known(op, is_excused);
+  if (!is_known && moves_or_casts(target_.op(op).kind)) return false;
   const bool turns = turns_all(op);
   if (!turns && may_misplace(op)) return false;
   return std::ranges::all_of(outputs, [&](std::uint32_t output) {
     if (!is_bad(judgement_.standings[output])) return true;
     if (judgement_.standings[output] == Standing::beyond || !is_own(output)) return false;
-    return turns || consists_of_golden(output) || holds_golden(output);
+    return turns || consists_of_golden(output) || holds_golden(output, is_known ? 0 : 0.5);
   });
 }
 
@@ -175,7 +178,7 @@ bool OwnLayout::consists_of_golden(std::uint32_t tensor) const {
   return width >= Rows::kFewestInRow && golden_rows()->has_all(all_values(values.view()), width);
 }
 
-bool OwnLayout::holds_golden(std::uint32_t tensor) const {
+bool OwnLayout::holds_golden(std::uint32_t tensor, double least_share) const {
   const PoolValues values = target_.values_of(tensor);
   const std::uint64_t count = target_.tensors[tensor].print.count;
   if (!values || count > left_) return false;
@@ -186,6 +189,7 @@ bool OwnLayout::holds_golden(std::uint32_t tensor) const {
   return std::ranges::any_of(free_, [&](std::uint32_t other) {
     const PoolTensor& own = golden_.tensors[other];
     if (own.shape.empty() || own.print.count >= count || own.print.proves_nothing()) return false;
+    if (static_cast<double>(own.print.count) < least_share * static_cast<double>(count)) return false;
     const auto width = static_cast<std::size_t>(own.shape.back());
     const PoolValues theirs = golden_.values_of(other);
     return width >= Rows::kFewestInRow && theirs && rows.has_all(all_values(theirs.view()), width);

@@ -15,7 +15,8 @@ class OwnLayout {
   OwnLayout(const Pool& target, const Pool& golden, const RelationJudgement& judgement);
 
   // The results of the operator are golden as far as the golden run has them: each row, or all rows of a golden tensor that
-  // corresponds to nothing else. What it reads corresponds, too, or is of an operator that is excused; empty: none is.
+  // corresponds to nothing else. What it reads corresponds, too, or is of an operator that is excused; else most of its
+  // rows are golden.
   bool has(std::uint32_t op, const std::vector<char>& is_excused) const;
   // No golden tensor that corresponds to nothing may be a view of it.
   bool is_own(std::uint32_t tensor) const;
@@ -27,7 +28,8 @@ class OwnLayout {
   bool turns_all(std::uint32_t op) const;
   bool reads_known(std::uint32_t op, const std::vector<char>& is_excused) const;
   bool consists_of_golden(std::uint32_t tensor) const;
-  bool holds_golden(std::uint32_t tensor) const;
+  // All rows of a golden tensor that makes up this share of it.
+  bool holds_golden(std::uint32_t tensor, double least_share) const;
   const Rows* golden_rows() const;
 
   const Pool& target_;

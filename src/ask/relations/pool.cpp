@@ -199,6 +199,14 @@ std::vector<std::int64_t> PoolTensor::whole_shape() const {
 
 bool Pool::is_type(std::uint32_t op, std::string_view bare) const { return bare_type(catalog_op(op).op_type) == bare; }
 
+bool Pool::is_of_forward(std::uint32_t op) const {
+  const Phase phase = phase_of(catalog_op(op));
+  if (phase == Phase::backward || phase == Phase::optimizer) return false;
+  const bool begins_backward =
+      is_type(op, "oneslike") && !ops[op].outputs.empty() && tensors[ops[op].outputs[0]].print.count == 1;
+  return !begins_backward;
+}
+
 LinePlace line_of(const CatalogOp& op) {
   return {std::string_view(op.source_file), static_cast<std::int64_t>(op.line), std::string_view(op.op_type)};
 }

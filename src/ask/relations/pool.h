@@ -87,6 +87,8 @@ class Pool {
   const CompareOp& op(std::uint32_t number) const { return steps[ops[number].step]->ops[ops[number].index]; }
   const CatalogOp& catalog_op(std::uint32_t number) const { return *op(number).op; }
   bool is_type(std::uint32_t op, std::string_view bare) const;  // of bare_type()
+  // Of the network or its loss: a program without modules runs them outside of any.
+  bool is_of_forward(std::uint32_t op) const;
   // Empty if it has no values that can be read. Several threads may ask.
   PoolValues values_of(std::uint32_t tensor) const;
   // A value inside of `op`, in the type of its output.

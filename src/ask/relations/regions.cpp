@@ -64,6 +64,7 @@ bool has_gradients(const Pool& pool) {
 struct BadTensors {
   const Pool& pool;
   std::vector<char> are_bad;               // by tensor
+  std::vector<char> are_good;              // by tensor: it corresponds, and not by chance
   std::set<std::uint64_t> sizes = {};      // of results that count, in elements; empty: all do
   std::vector<std::uint64_t> counts = {};  // by tensor: its elements with those of its likes in other steps; empty: own
   // By tensor: no result, but with an error that nothing explains, although what follows from it hides it.
@@ -71,7 +72,8 @@ struct BadTensors {
   // As if there were no backward pass, whose operators read values from inside of others.
   bool forward_only = false;
   bool has_backward = has_gradients(pool);
-  std::uint32_t loss = kNoOp;  // the tensor that is the only loss of the run, where the other run has one, too
+  bool has_values = true;               // of both sides: sums that agree confirm nothing
+  std::set<std::uint32_t> losses = {};  // where the other run has as many
 
   bool has_size(std::uint32_t tensor) const {
     return sizes.empty() || sizes.contains(pool.tensors[tensor].print.count) ||
@@ -80,25 +82,32 @@ struct BadTensors {
 
   bool is_bad_end(std::uint32_t tensor) const {
     return are_bad[tensor] != 0 &&
-           (tensor == loss || is_end(pool, tensor, has_backward && !forward_only, forward_only));
+           (losses.contains(tensor) || is_end(pool, tensor, has_backward && !forward_only, forward_only));
   }
 };
 
-// Of one step the only number that the forward pass ends with, before a backward pass begins; kNoOp: there are several steps or numbers, such as those of parts of
-// a batch.
-std::uint32_t only_loss(const Pool& pool) {
-  std::uint32_t found = kNoOp;
-  if (pool.steps.size() != 1) return kNoOp;
+// The numbers that the forward pass ends with, in order, if each begins a backward pass, or if it is the only one of one
+// step. Others may be those of parts of a batch.
+std::vector<std::uint32_t> losses_of(const Pool& pool) {
+  std::vector<std::uint32_t> numbers;
+  std::size_t begun = 0;  // backward passes
   for (std::uint32_t i = 0; i < pool.tensors.size(); ++i) {
     const PoolTensor& own = pool.tensors[i];
-    if (own.op == kNoOp || own.print.count != 1 || !own.has_fractions() || own.computed != nullptr) continue;
-    if (phase_at(pool, own.op) != Phase::forward) continue;
+    if (own.op == kNoOp || own.print.count != 1 || own.computed != nullptr || !own.has_fractions()) continue;
+    if (pool.is_type(own.op, "oneslike")) ++begun;
     const auto begins_backward = [&](std::uint32_t reader) { return pool.is_type(reader, "oneslike"); };
-    if (!std::ranges::all_of(own.readers, begins_backward)) continue;
-    if (found != kNoOp) return kNoOp;
-    found = i;
+    if (pool.is_of_forward(own.op) && std::ranges::all_of(own.readers, begins_backward)) numbers.push_back(i);
   }
-  return found;
+  const bool is_only_one = numbers.size() == 1 && pool.steps.size() == 1;
+  return is_only_one || numbers.size() == begun ? numbers : std::vector<std::uint32_t>{};
+}
+
+// Losses of both sides, if they have as many: each belongs to the golden one of its place.
+void add_losses(BadTensors& bad, BadTensors& golden_bad) {
+  const std::vector<std::uint32_t> mine = losses_of(bad.pool), theirs = losses_of(golden_bad.pool);
+  if (mine.size() != theirs.size()) return;
+  bad.losses = {mine.begin(), mine.end()};
+  golden_bad.losses = {theirs.begin(), theirs.end()};
 }
 
 std::set<std::uint64_t> sizes_of_ends(const BadTensors& bad) {
@@ -119,16 +128,56 @@ bool has_good_end(const BadTensors& bad, const RelationJudgement& judgement) {
   return false;
 }
 
+// By operator of the forward pass: it gives what corresponds to nothing, and all that the forward pass computes of it
+// corresponds again. Then only a backward pass that differs for another reason reads it.
+std::vector<char> confirmed_by_forward(const BadTensors& bad) {
+  const Pool& pool = bad.pool;
+  std::vector<char> confirmed(pool.ops.size());
+  const auto is_right = [&](std::uint32_t op) {
+    const std::vector<std::uint32_t>& outputs = pool.ops[op].outputs;
+    const auto is_good = [&](std::uint32_t output) { return bad.are_good[output] != 0 && !bad.are_bad[output]; };
+    return confirmed[op] != 0 || (!outputs.empty() && std::ranges::all_of(outputs, is_good));
+  };
+  for (auto op = static_cast<std::uint32_t>(pool.ops.size()); op-- > 0;) {
+    if (!pool.is_of_forward(op) || pool.ops[op].outputs.empty()) continue;
+    confirmed[op] = std::ranges::all_of(pool.ops[op].outputs, [&](std::uint32_t output) {
+      std::size_t readers = 0;
+      const bool are_right = std::ranges::all_of(pool.tensors[output].readers, [&](std::uint32_t reader) {
+        if (!pool.is_of_forward(reader)) return true;
+        ++readers;
+        return is_right(reader);
+      });
+      return are_right && readers > 0 && (bad.are_starts.empty() || !bad.are_starts[output]);
+    });
+  }
+  return confirmed;
+}
+
+// By operator: it follows from a gradient, as the update of a weight does that the program writes out, and all that reads
+// the weight later.
+std::vector<char> behind_gradients(const Pool& pool) {
+  std::vector<char> behind(pool.ops.size());
+  for (std::uint32_t op = 0; op < pool.ops.size(); ++op) {
+    behind[op] = phase_at(pool, op) == Phase::backward || std::ranges::any_of(pool.ops[op].inputs, [&](auto input) {
+                   const std::uint32_t maker = pool.tensors[input].op;
+                   return maker != kNoOp && behind[maker] != 0;
+                 });
+  }
+  return behind;
+}
+
 // The operators on paths of bad tensors to results that are bad.
 Region region_of(const BadTensors& bad) {
   const Pool& pool = bad.pool;
+  const std::vector<char> confirmed = bad.has_values ? confirmed_by_forward(bad) : std::vector<char>(pool.ops.size());
+  const std::vector<char> behind = bad.forward_only ? behind_gradients(pool) : std::vector<char>(pool.ops.size());
   Region region;
   region.has.resize(pool.ops.size());
   std::vector<char> seen(pool.ops.size());
   std::vector<std::uint32_t> waiting;
   const auto take = [&](std::uint32_t tensor) {
     const std::uint32_t op = pool.tensors[tensor].op;
-    if (op == kNoOp || phase_at(pool, op) == Phase::optimizer) return;
+    if (op == kNoOp || phase_at(pool, op) == Phase::optimizer || confirmed[op] || behind[op]) return;
     // Statistics with infinities are none: what made them may be bad.
     const bool is_unknown = pool.tensors[tensor].print.count == 0 && pool.tensors[tensor].of.tensor->file.empty();
     if (bad.are_bad[tensor] || is_unknown) region.has[op] = 1;
@@ -207,7 +256,7 @@ bool writes_out_gradients(const Pool& target, const Pool& golden, const Relation
 std::uint32_t last_of_forward(const Pool& pool) {
   std::uint32_t last = kNoOp;
   for (std::uint32_t i = 0; i < pool.ops.size(); ++i) {
-    if (phase_at(pool, i) == Phase::forward && !pool.ops[i].outputs.empty()) last = i;
+    if (pool.is_of_forward(i) && !pool.ops[i].outputs.empty()) last = i;
   }
   return last;
 }
@@ -216,12 +265,14 @@ std::uint32_t last_of_forward(const Pool& pool) {
 
 void find_regions(const Pool& target, const Pool& golden, RelationJudgement& judgement) {
   std::vector<char> target_is_bad(target.tensors.size()), golden_is_bad(golden.tensors.size());
+  std::vector<char> target_is_good(target.tensors.size());
   std::vector<char> starts(target.tensors.size()), golden_starts(golden.tensors.size());
   const std::uint32_t last = last_of_forward(target);
   for (std::uint32_t i = 0; i < target.tensors.size(); ++i) {
     target_is_bad[i] = is_bad(judgement.standings[i]) && !is_left_over(target, judgement, i, last);
-    if (judgement.standings[i] != Standing::beyond) continue;
     const Relation& relation = judgement.relations[i];
+    target_is_good[i] = judgement.standings[i] == Standing::good && !relation.weak;
+    if (judgement.standings[i] != Standing::beyond) continue;
     const bool is_shown = relation.difference.by == ComparedBy::values && !relation.weak;
     starts[i] = is_shown;
     for (const RelationPart& part : relation.parts) {
@@ -235,13 +286,16 @@ void find_regions(const Pool& target, const Pool& golden, RelationJudgement& jud
   }
   BadTensors bad{.pool = target,
                  .are_bad = std::move(target_is_bad),
+                 .are_good = std::move(target_is_good),
                  .counts = judgement.counts_over_steps,
                  .are_starts = std::move(starts)};
-  BadTensors golden_bad{.pool = golden, .are_bad = std::move(golden_is_bad), .are_starts = std::move(golden_starts)};
-  bad.loss = only_loss(target);
-  golden_bad.loss = only_loss(golden);
-  if (bad.loss == kNoOp || golden_bad.loss == kNoOp) bad.loss = golden_bad.loss = kNoOp;
+  BadTensors golden_bad{.pool = golden,
+                        .are_bad = std::move(golden_is_bad),
+                        .are_good = judgement.met,
+                        .are_starts = std::move(golden_starts)};
+  add_losses(bad, golden_bad);
   const bool has_values = target.has_values() && golden.has_values();
+  bad.has_values = golden_bad.has_values = has_values;
   const auto find = [&](bool forward_only) {
     bad.forward_only = golden_bad.forward_only = forward_only;
     if (!has_values) {

@@ -356,7 +356,7 @@ std::optional<NumberApart> StepsApart::once_of_many() const {
   std::map<std::tuple<std::string_view, std::int64_t, std::string_view>, std::vector<std::uint32_t>> calls;
   for (std::uint32_t op = 0; op < target_.ops.size(); ++op) {
     const CatalogOp& own = target_.catalog_op(op);
-    if (phase_of(own) == Phase::forward) calls[{own.source_file, own.line, own.op_type}].push_back(op);
+    if (target_.is_of_forward(op)) calls[{own.source_file, own.line, own.op_type}].push_back(op);
   }
   std::uint32_t first = kNoOp, last = 0;
   std::size_t most = 0;
@@ -370,7 +370,7 @@ std::optional<NumberApart> StepsApart::once_of_many() const {
   if (most < kFewest) return std::nullopt;
   for (const std::uint32_t op : judgement_.target.ops) {
     const CatalogOp& own = target_.catalog_op(op);
-    if (op <= first || op >= last || phase_of(own) != Phase::forward) continue;
+    if (op <= first || op >= last || !target_.is_of_forward(op)) continue;
     if (calls[{own.source_file, own.line, own.op_type}].size() > 1) continue;
     return NumberApart{op, "runs in one repetition of a loop, and in no other"};
   }
@@ -382,7 +382,7 @@ std::optional<NumberApart> StepsApart::of_recurrence() const {
   if (!is_lstm && !golden_op("gru") && !golden_op("rnntanh") && !golden_op("rnnrelu")) return std::nullopt;
   for (const std::uint32_t op : judgement_.target.ops) {
     if (!is_lstm) break;
-    if (phase_of(target_.catalog_op(op)) != Phase::forward) continue;
+    if (!target_.is_of_forward(op)) continue;
     if (std::optional<NumberApart> apart = of_lstm_op(op)) return apart;
   }
   return once_of_many();

@@ -1,0 +1,134 @@
+// Operators that add up: norms, attention, products, sums, softmax.
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <string>
+
+#include "ask/relations/known_functions.h"
+#include "read/operators/op_attributes.h"
+#include "read/operators/op_nature.h"
+
+namespace sonde {
+namespace {
+
+Dense normalised(const Dense& x, bool is_centred, double epsilon) {
+  const auto width = static_cast<std::size_t>(x.size(1));
+  Dense y = x;
+  for (std::size_t row = 0; row < x.values.size(); row += width) {
+    double mean = 0, squares = 0;
+    for (std::size_t i = 0; i < width && is_centred; ++i) mean += x.values[row + i] / static_cast<double>(width);
+    for (std::size_t i = 0; i < width; ++i)
+      squares += std::pow(x.values[row + i] - mean, 2) / static_cast<double>(width);
+    for (std::size_t i = 0; i < width; ++i)
+      y.values[row + i] = (x.values[row + i] - mean) / std::sqrt(squares + epsilon);
+  }
+  return y;
+}
+
+void add_norms(KnownFunctions& all, std::string_view type, double epsilon) {
+  const bool is_centred = type == "layernorm";
+  if (!is_centred && type != "rmsnorm") return;
+  add_function(all, [=](const DenseInputs& in) -> std::optional<Dense> {
+    if (in[0]->shape.empty()) return std::nullopt;
+    std::optional<Dense> y = normalised(*in[0], is_centred, epsilon);
+    if (in.size() > 1) y = both_by(*y, *in[1], std::multiplies<>());
+    return in.size() > 2 && y ? both_by(*y, *in[2], std::plus<>()) : y;
+  });
+}
+
+// Of queries, keys and values, perhaps with a mask of numbers.
+void add_attention(KnownFunctions& all, double scale) {
+  for (const bool is_causal : {false, true}) {
+    add_function(all, [=](const DenseInputs& in) -> std::optional<Dense> {
+      if (in[1]->shape.size() < 2) return std::nullopt;
+      std::optional<Dense> scores = product(*in[0], turned(*in[1]));
+      if (!scores) return std::nullopt;
+      const double factor = scale > 0 ? scale : 1 / std::sqrt(static_cast<double>(in[0]->size(1)));
+      std::ranges::for_each(scores->values, [&](double& value) { value *= factor; });
+      if (in.size() > 3) scores = both_by(*scores, *in[3], std::plus<>());
+      if (!scores) return std::nullopt;
+      const auto columns = static_cast<std::size_t>(scores->size(1)), rows = static_cast<std::size_t>(scores->size(2));
+      for (std::size_t i = 0; i < scores->values.size() && is_causal; ++i) {
+        if (i % columns > i / columns % rows) scores->values[i] = -INFINITY;
+      }
+      return product(softmax_over(*scores, scores->shape.size() - 1, false), *in[2]);
+    });
+  }
+}
+
+void add_products(KnownFunctions& all, std::string_view type, std::size_t inputs, double alpha) {
+  const auto plus = [](const std::optional<Dense>& y, const Dense& bias) {
+    return y ? both_by(*y, bias, std::plus<>()) : y;
+  };
+  if (type == "linear") {
+    add_function(all, [inputs, plus](const DenseInputs& in) {
+      const std::optional<Dense> y = product(*in[0], turned(*in[1]));
+      return inputs > 2 ? plus(y, *in[2]) : y;
+    });
+  } else if (type == "addmm" || type == "baddbmm") {
+    add_function(all, [alpha](const DenseInputs& in) -> std::optional<Dense> {
+      const std::optional<Dense> y = product(*in[1], *in[2]);
+      return y ? both_by(*in[0], *y, [alpha](double bias, double value) { return bias + alpha * value; }) : y;
+    });
+    add_function(all, [alpha](const DenseInputs& in) {
+      std::optional<Dense> y = product(*in[1], *in[2]);
+      if (y) std::ranges::for_each(y->values, [&](double& value) { value *= alpha; });
+      return y;
+    });
+  } else if (type == "matmul" || type == "mm" || type == "bmm") {
+    add_function(all, [](const DenseInputs& in) { return product(*in[0], *in[1]); });
+  }
+}
+
+void add_reductions(KnownFunctions& all, std::string_view type, const Dense& x, const Dense& result) {
+  std::optional<Reduced> how;
+  if (type == "sum") how = Reduced::sum;
+  if (type == "mean") how = Reduced::mean;
+  if (type == "amax" || type == "max") how = Reduced::largest;
+  if (!how) return;
+  std::vector<std::vector<std::size_t>> choices;
+  for (std::size_t first = 0; first < x.shape.size(); ++first) {
+    choices.push_back({first});
+    for (std::size_t second = first + 1; second < x.shape.size(); ++second) choices.push_back({first, second});
+  }
+  std::vector<std::size_t> every(x.shape.size());
+  std::iota(every.begin(), every.end(), std::size_t{0});
+  choices.push_back(every);
+  for (const std::vector<std::size_t>& axes : choices) {
+    all.push_back({.apply = [axes, how = *how, shape = result.shape](const DenseInputs& in) -> std::optional<Dense> {
+                     return with_shape(reduced_over(*in[0], axes, how), shape);
+                   },
+                   .axes = axes,
+                   .reduces = how});
+  }
+}
+
+// Along each axis that has several elements.
+void add_softmax(KnownFunctions& all, const Dense& x, bool is_logarithm) {
+  for (std::size_t axis = 0; axis < x.shape.size(); ++axis) {
+    if (x.shape[axis] <= 1) continue;
+    all.push_back({.apply = [axis, is_logarithm](const DenseInputs& in) -> std::optional<Dense> {
+                     return softmax_over(*in[0], axis, is_logarithm);
+                   },
+                   .axes = {axis},
+                   .reduces = {},
+                   .is_softmax = true,
+                   .is_logarithm = is_logarithm});
+  }
+}
+
+}  // namespace
+
+void add_sums(KnownFunctions& all, const CatalogOp& op, const DenseInputs& inputs, const Dense& result) {
+  const std::string type = bare_type(op.op_type);
+  if (inputs.size() >= 2) add_products(all, type, inputs.size(), number_in(op, "alpha").value_or(1));
+  add_norms(all, type, number_in(op, "eps").value_or(1e-5));
+  if (type == "scaleddotproductattention" && inputs.size() >= 3) add_attention(all, number_in(op, "scale").value_or(0));
+  if (const Attribute* equation = attribute_of(op, "equation"); equation && inputs.size() == 2)
+    add_function(all, [text = equation->text](const DenseInputs& in) { return contracted(text, *in[0], *in[1]); });
+  if (inputs.size() == 1) add_reductions(all, type, *inputs[0], result);
+  if (type == "softmax" || type == "logsoftmax") add_softmax(all, *inputs[0], type == "logsoftmax");
+}
+
+}  // namespace sonde
