@@ -1,5 +1,6 @@
 """sonde compare of trainings of several steps: what stays behind a step, evaluations between, and data that differ."""
 
+import json
 import textwrap
 
 import pytest
@@ -163,3 +164,31 @@ def test_what_one_side_alone_wrote_is_named_at_its_step_though_the_next_one_read
         f"unmatched {'0 of the target and 4' if in_golden else '4 of the target and 0'} of the golden" in answer.stdout
     )
     assert "compute the same in different ways" not in answer.stdout + answer.stderr
+
+
+BYPASSED = (
+    DISTRIBUTED
+    + """
+    from torch.nn.parallel import DistributedDataParallel
+    model = DistributedDataParallel(net)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(2):
+        x = torch.randn(4, 2, generator=torch.Generator().manual_seed(rank + 2 * step))
+        loss = {called}(x).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    dist.destroy_process_group()
+"""
+)
+
+
+def test_a_wrapper_that_is_bypassed_lacks_its_collective(tmp_path, sonde):
+    dumps = []
+    for name, called in (("golden", "model"), ("target", "model.module")):
+        (tmp_path / name).mkdir()
+        run = run_ranks(tmp_path / name, BYPASSED.format(called=called), saved_data="full", iteration="all")
+        assert run.status == 0, run.stderr
+        dumps.insert(0, run.dump)
+    first = json.loads(sonde("compare", *dumps, "--json").stdout)["findings"][0]
+    assert (first["kind"], first["op_type"], first["step"]) == ("missing", "allreduce_", 0), first

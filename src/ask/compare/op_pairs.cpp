@@ -107,7 +107,9 @@ std::uint32_t OpPairs::first_alone_before(bool in_golden, std::uint32_t op) cons
     }
     if (before == kNoOp) break;
     op = before;
-    if (ops[op].kind != OpKind::copy) first = op;
+    const bool is_collective = nature_of(*ops[op].op).collective;
+    if (ops[op].kind != OpKind::copy || is_collective) first = op;
+    if (is_collective) break;
   }
   return first;
 }

@@ -44,7 +44,8 @@ class OpPairs {
   bool is_alone(bool in_golden, std::uint32_t op) const;
   // It reads, or is read by, an op without a counterpart.
   bool is_doubtful(const ComparedOp& op) const;
-  // The first op of the chain of ops without a counterpart that leads to this one.
+  // The first op of the chain of ops without a counterpart that leads to this one, but not beyond a collective: a
+  // division before it is a part of the mean over the ranks.
   std::uint32_t first_alone_before(bool in_golden, std::uint32_t op) const;
   // It, and the ops after it that have no counterpart of their own, each a reader of the one before.
   Group chain_from(bool in_golden, std::uint32_t op) const;
