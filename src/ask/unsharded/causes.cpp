@@ -34,10 +34,10 @@ bool gives_means_of_sums(const WholeStep::Label& label) {
                              [](const Joined& output) { return output.fits && output.is_known_by_mean(); });
 }
 
-std::string words_of_part(const CompareInput& input) {
+std::string words_of_part(const CompareInput& input, const Joined& joined) {
   const std::string_view name = input.tensor->parameter;
-  return fmt::format("input.{}{}{} has on each rank a part of a sum", input.tensor->slot, name.empty() ? "" : " ",
-                     name);
+  return fmt::format("input.{}{}{} has on each rank {}", input.tensor->slot, name.empty() ? "" : " ", name,
+                     joined.is_of_squares ? "the norm of a part" : "a part of a sum");
 }
 
 // The parts do not have the shape of the golden tensor, whatever way they are joined.
@@ -457,8 +457,8 @@ std::optional<ShardCause> CauseSearch::cause_of(std::uint32_t golden) const {
     const CompareInput& input = *read;
     if (!input.is_read || !input.tensor->recorded() || input.tensor->constant) continue;
     const Joined joined = step_.joiner().join_input(golden, input, *label.where);
-    if (joined.fits && joined.is_sum) {
-      cause.what = words_of_part(input);
+    if (joined.fits && (joined.is_sum || joined.is_of_squares)) {
+      cause.what = words_of_part(input, joined);
       // In the backward pass what cancels has a mean near any other.
       cause.uncertain = cause.uncertain || (is_backward && joined.is_known_by_mean());
       if (std::optional<ShardCause> collective = collective_before(golden, input, joined)) {
@@ -467,7 +467,7 @@ std::optional<ShardCause> CauseSearch::cause_of(std::uint32_t golden) const {
       }
     }
     if (!joined.fits && is_part_of_mean(golden, input)) {
-      cause.what = words_of_part(input);
+      cause.what = words_of_part(input, joined);
       cause.is_unreduced = true;
       continue;
     }

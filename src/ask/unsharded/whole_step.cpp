@@ -327,7 +327,12 @@ void WholeStep::look_at(std::uint32_t golden) {
   }
   for (const Counterpart& with : candidates) {
     if (with.site.type != wanted.type) continue;
-    if (std::optional<Label> label = found_alone(golden, with)) return keep(golden, std::move(*label));
+    std::optional<Label> label = found_alone(golden, with);
+    if (!label) continue;
+    // Noise of one rank is like the golden one by chance.
+    const Label of_all{State::found, with, joiner_.join_outputs(golden, with)};
+    const Errors noise = is_of_noise ? noise_of_found(golden, of_all) : noise_of_sum(golden, of_all);
+    return keep(golden, std::move(*label), noise);
   }
   std::optional<Label> label = nearest(golden, candidates);
   if (!label) return noise_.pass_on(golden);
