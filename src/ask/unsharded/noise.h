@@ -42,7 +42,7 @@ class Noise {
   double of(const CompareInput& input) const;
   double of_last_part(const CompareInput& input) const;
   Parts parts_of(const CompareInput& input) const;
-  // What the op that wrote the last part has found in the memory; null: it wrote all that is read.
+  // The memory before the last part was written; null: that op wrote all that is read.
   const CompareInput* written_before(const CompareInput& memory, const CompareInput& read) const;
 
   const CompareSide& golden_;

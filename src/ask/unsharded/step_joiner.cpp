@@ -67,7 +67,7 @@ StepJoiner::StepJoiner(const std::vector<RankStep>& ranks, const GoldenStep& gol
   }
 }
 
-// What gives them, and what puts several together.
+// The results of norms, also put together by other ops.
 void StepJoiner::look_for_norms() {
   const CompareSide& side = golden_.side();
   for (std::uint32_t g = 0; g < side.ops.size(); ++g) {
