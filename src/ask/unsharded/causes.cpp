@@ -26,6 +26,7 @@ namespace {
 using State = WholeStep::State;
 
 constexpr double kSameFactor = 1e-3;   // relative
+constexpr double kTimesLarger = 64;    // of a result that hides what it is made of
 constexpr int kStepsToCollective = 4;  // a wait, a view, a copy
 
 // Of statistics of parts of a sum: a difference may go through.
@@ -54,6 +55,7 @@ class CauseSearch {
  private:
   bool differs(std::uint32_t golden) const;
   bool is_good(const CompareInput& golden_input) const;
+  bool hides_by_size(std::uint32_t reader, std::uint32_t golden) const;
   bool has_effect(std::uint32_t golden) const;
   bool is_update(std::uint32_t golden) const;
   std::optional<ShardCause> cause_of(std::uint32_t golden) const;
@@ -133,6 +135,23 @@ bool CauseSearch::is_update(std::uint32_t golden) const {
          });
 }
 
+// A result that is much larger than what differs hides it, as scores behind a mask of large numbers. In the backward pass
+// it may be a gradient that is nothing but rounding.
+bool CauseSearch::hides_by_size(std::uint32_t reader, std::uint32_t golden) const {
+  if (step_.address(reader).site.place.kind != SiteKind::forward) return false;
+  const auto error_of = [](const Joined& joined) { return joined.fits ? 0 : joined.difference.rms_error; };
+  double error = 0, size = 0;
+  for (const Joined& output : step_.label(golden).outputs) {
+    error = std::max(error, error_of(output));
+    size = std::max(size, output.difference.rms);
+  }
+  const auto hides = [&](const Joined& output) {
+    return output.fits && output.difference.rms > kTimesLarger * size &&
+           output.tolerance * output.difference.rms > error;
+  };
+  return error > 0 && std::ranges::any_of(step_.label(reader).outputs, hides);
+}
+
 // Whether a difference reaches the end of the step, or an update.
 bool CauseSearch::has_effect(std::uint32_t golden) const {
   if (!step_.label(golden).other_inputs.empty()) return true;
@@ -145,8 +164,8 @@ bool CauseSearch::has_effect(std::uint32_t golden) const {
     if (step_.address(at).site.place.kind == SiteKind::optimizer) return true;
     if ((readers_[at].empty() && differs(at)) || is_update(at)) return true;
     for (const std::uint32_t reader : readers_[at]) {
-      if (step_.label(reader).state != State::found || gives_means_of_sums(step_.label(reader)))
-        waiting.push_back(reader);
+      const bool shows = step_.label(reader).state == State::found && !gives_means_of_sums(step_.label(reader));
+      if (!shows || hides_by_size(reader, at)) waiting.push_back(reader);
       if (step_.hides_a_term(reader)) return true;
     }
   }
@@ -506,6 +525,10 @@ std::optional<ShardCause> CauseSearch::cause_of(std::uint32_t golden) const {
     cause.joined = label.outputs[i];
   }
   if (cause.golden_tensor == nullptr) return std::nullopt;
+  if (label.where->ring) {
+    cause.uncertain = true;
+    cause.what = "a block of the ring differs, maybe on another rank";
+  }
   show_other_rank(cause);
   if (shown != nullptr) cause.op = op_that_reads(cause.rank, golden, *shown).value_or(cause.op);
   return cause;
