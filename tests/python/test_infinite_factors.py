@@ -1,5 +1,5 @@
 """A backward function of the program multiplies gradients by a number that is not finite: `sonde first-bad` and `sonde
-compare` name its line, on one process and on two; a mask that the program makes of ones is no fault."""
+compare` name its line, on one process and on two; a mask that the program makes of ones does no harm."""
 
 import json
 import textwrap

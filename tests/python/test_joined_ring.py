@@ -1,6 +1,6 @@
 """sonde compare of a ring attention that keeps a running maximum with the same on one process: the first block of a
-rank has no golden tensor beside it, and what is computed of it alone is not to blame. Blocks of the scores are blocks of the
-golden ones, whichever rank has them in which hop."""
+rank has no golden tensor beside it, and what is computed of it alone is not to blame. Blocks of the scores are blocks
+of the golden ones, whichever rank has them in which hop."""
 
 import textwrap
 

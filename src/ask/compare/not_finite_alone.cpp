@@ -86,7 +86,7 @@ void find_not_finite_alone(const CompareFacts& facts, StepFindings& findings) {
     const auto is_of_run = [&](const CompareInput& input) {
       return is_tensor(input) && !is_own_number(facts.target, input);
     };
-    // That a number is not finite is no fault, as long as nothing is computed with it.
+    // A number that is not finite does no harm, as long as nothing is computed with it.
     if (numbers.bad() && std::ranges::none_of(own.inputs, is_of_run)) continue;
     const bool is_written_down = std::ranges::none_of(own.inputs, is_tensor);  // for a `where`, which may drop it
     if ((!is_nan || is_written_down || numbers.bad()) && !reaches_an_end(facts, op.target_index, target)) continue;

@@ -17,6 +17,7 @@
 #include "ground/model/gradient_name.h"
 #include "plan/config/op_types.h"
 #include "read/measure/health.h"
+#include "read/operators/collective_call.h"
 #include "read/operators/op_nature.h"
 #include "read/operators/op_questions.h"
 
@@ -292,6 +293,10 @@ std::optional<ShardCause> CauseSearch::in_step_before(std::size_t rank, const Co
       found.rank = rank;
       found.op = op;
       found.in_step_before = true;
+      if (collective_way(bare_type(side->ops[at].op->op_type)) == CollectiveWay::receive) {
+        found.uncertain = true;
+        found.what = "an op of the rank that sent it may be to blame";
+      }
       if (input.tensor->parameter.is_parameter() && step_.learned().updates_unseen) {
         found.uncertain = true;
         found.what = kUpdateUnseen;
