@@ -11,6 +11,7 @@
 #include "ask/compare/compare_words.h"
 #include "plan/config/op_types.h"
 #include "read/operators/collective_call.h"
+#include "read/operators/op_nature.h"
 
 namespace sonde {
 namespace {

@@ -8,8 +8,8 @@
 #include "ask/compare/tolerance.h"
 #include "ask/unsharded/common_factor.h"
 #include "ask/unsharded/op_evidence.h"
-#include "plan/config/op_types.h"
 #include "read/operators/op_attributes.h"
+#include "read/operators/op_nature.h"
 #include "read/operators/op_questions.h"
 
 namespace sonde {
