@@ -1,6 +1,7 @@
 """sonde compare of trainings in half types, whose gradients are clipped, by statistics: the gradient of the keys' bias
 is nothing but rounding, and the program reads it outside of the backward pass and of the optimizer."""
 
+import itertools
 import textwrap
 
 import pytest
@@ -57,9 +58,9 @@ def program(fault, style, dtype):
     return CLIPPED.replace("FAULT", fault).replace("STYLE", style).replace("DTYPE", dtype)
 
 
-def on_two_ranks(directory, *what):
+def on_two_ranks(directory, *what, saved_data="statistic"):
     directory.mkdir()
-    ranks = run_ranks(directory, program(*what), saved_data="statistic")
+    ranks = run_ranks(directory, program(*what), saved_data=saved_data)
     assert ranks.status == 0 and ranks.stdout.count("trained") == 2, ranks.stderr
     return ranks.dump
 
@@ -67,13 +68,21 @@ def on_two_ranks(directory, *what):
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_clipped_gradients_of_rounding_alone_do_not_differ_and_a_factor_behind_is_named(tmp_path, sonde, dtype):
     whole = run_one(tmp_path, program("", "", dtype), "statistic", "train.py")
-    for style in ("data", "full"):
-        ranks = on_two_ranks(tmp_path / style, "", style, dtype)
-        for pair in ((ranks, whole), (whole, ranks)):
-            found = sonde("compare", *pair)
-            assert found.status == 0 and found.stdout.startswith("no difference"), (style, found.stdout, found.stderr)
+    ranks = [on_two_ranks(tmp_path / style, "", style, dtype) for style in ("data", "full")]
+    for pair in itertools.permutations((whole, *ranks), 2):
+        found = sonde("compare", *pair)
+        assert found.status == 0 and found.stdout.startswith("no difference"), (pair, found.stdout, found.stderr)
     found = sonde("compare", on_two_ranks(tmp_path / "scaled", "scaled", "data", dtype), whole)
     line = next(number for number, text in enumerate(LINES, 1) if text.endswith("# scaled"))
     first = " ".join(found.stdout.splitlines()[:2])
     assert found.status == 1 and first.startswith("first difference: rank 0, step 1, mul_ "), found.stdout
     assert f"train.py:{line}: has no counterpart" in first, found.stdout
+
+
+def test_norms_of_shards_are_added_up_in_squares(tmp_path, sonde):
+    whole = run_one(tmp_path, program("", "", "bfloat16"), "full", "train.py")
+    data, full = (on_two_ranks(tmp_path / s, "", s, "bfloat16", saved_data="full") for s in ("data", "full"))
+    for pair in ((full, whole), (whole, full), (full, data), (data, full)):
+        found = sonde("compare", *pair)
+        assert found.status == 0 and found.stdout.startswith("no difference"), (pair, found.stdout, found.stderr)
+    assert "added up in squares" in sonde("compare", full, whole).stdout

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ask/compare/compare_passes.h"
+#include "ground/base/shape.h"
 #include "read/measure/health.h"
 
 namespace sonde {
@@ -14,10 +15,31 @@ Health health_of_outputs(const CompareOp& op, HealthReader& reader) {
   return all;
 }
 
-Health health_of_inputs(const CompareOp& op, HealthReader& reader) {
+bool is_tensor(const CompareInput& input) { return input.is_read && !input.tensor->constant; }
+
+// The program gives it: the ops of the step only pass it on.
+bool is_own_number(const CompareSide& side, const CompareInput& input) {
+  constexpr int kMostOnTheWay = 8;
+  const CompareInput* at = &input;
+  for (int i = 0; i < kMostOnTheWay; ++i) {
+    if (at->tensor->constant) return true;
+    if (!at->tensor->has_shape || element_count(at->tensor->shape) != 1) return false;
+    if (at->from == kNoOp) return !at->tensor->parameter.is_parameter();
+    const CompareOp& maker = side.ops[at->from];
+    const auto read = std::ranges::find_if(maker.inputs, is_tensor);
+    if (read == maker.inputs.end()) return true;
+    if (maker.kind != OpKind::copy && maker.kind != OpKind::cast) return false;
+    at = &*read;
+  }
+  return false;
+}
+
+// Of those that the run computed. `numbers`: of the others.
+Health health_of_inputs(const CompareSide& side, const CompareOp& op, HealthReader& reader, Health& numbers) {
   Health all;
   for (const CompareInput& input : op.inputs) {
-    if (input.is_read && input.tensor->recorded()) all.add(reader.of(*input.tensor));
+    if (!input.is_read || !input.tensor->recorded()) continue;
+    (is_own_number(side, input) ? numbers : all).add(reader.of(*input.tensor));
   }
   return all;
 }
@@ -59,15 +81,20 @@ void find_not_finite_alone(const CompareFacts& facts, StepFindings& findings) {
     const Health made = own.unwritten ? Health{} : health_of_outputs(own, target);
     const bool is_nan = made.nan && !theirs.nan;
     const bool is_inf = (made.positive_inf && !theirs.positive_inf) || (made.negative_inf && !theirs.negative_inf);
-    if ((!is_nan && !is_inf) || health_of_inputs(own, target).bad()) continue;
-    const auto is_tensor = [](const CompareInput& input) { return input.is_read && !input.tensor->constant; };
+    Health numbers;
+    if ((!is_nan && !is_inf) || health_of_inputs(facts.target, own, target, numbers).bad()) continue;
+    const auto is_of_run = [&](const CompareInput& input) {
+      return is_tensor(input) && !is_own_number(facts.target, input);
+    };
+    // A number that is not finite does no harm, as long as nothing is computed with it.
+    if (numbers.bad() && std::ranges::none_of(own.inputs, is_of_run)) continue;
     const bool is_written_down = std::ranges::none_of(own.inputs, is_tensor);  // for a `where`, which may drop it
-    if ((!is_nan || is_written_down) && !reaches_an_end(facts, op.target_index, target)) continue;
+    if ((!is_nan || is_written_down || numbers.bad()) && !reaches_an_end(facts, op.target_index, target)) continue;
     const auto is_known = [&](const CompareFinding& finding) { return finding.culprit == own.op; };
     if (std::ranges::any_of(findings.all(), is_known)) break;
     findings.add(FindingKind::non_finite, op, own.op, false, nullptr,
-                 fmt::format("has no counterpart in the golden dump, and gives {} from finite inputs",
-                             is_nan ? "NaN" : "infinity"));
+                 fmt::format("has no counterpart in the golden dump, and gives {} from {}", is_nan ? "NaN" : "infinity",
+                             numbers.bad() ? "a number that is not finite" : "finite inputs"));
     break;
   }
   for (const HealthReader* reader : {&target, &golden}) {

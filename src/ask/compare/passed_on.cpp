@@ -11,12 +11,24 @@
 #include "ask/compare/compare_words.h"
 #include "plan/config/op_types.h"
 #include "read/operators/collective_call.h"
+#include "read/operators/op_nature.h"
 
 namespace sonde {
 namespace {
 
+// Data that the rank received, in this step or before its forward pass: another rank sent them.
+bool is_received(const CompareFinding& finding, const CatalogRank& rank) {
+  if (finding.kind != FindingKind::data || finding.tensor == nullptr || finding.tensor->target == nullptr) return false;
+  for (const CatalogStep& step : rank.steps) {
+    const auto maker = std::ranges::find(step.ops, finding.tensor->target->source, &CatalogOp::sequence);
+    if (maker == step.ops.end()) continue;
+    return collective_way(bare_type(maker->op_type)) == CollectiveWay::receive;
+  }
+  return false;
+}
+
 // It has a counterpart, which is called in the same way, and passes on other data: perhaps those of another rank.
-bool is_passed_on(const CompareFinding& finding) {
+bool is_of_collective(const CompareFinding& finding) {
   const bool is_of_call = finding.kind == FindingKind::missing || finding.kind == FindingKind::inserted ||
                           finding.kind == FindingKind::number;
   if (is_of_call || finding.kind == FindingKind::parameter || finding.culprit == nullptr) return false;
@@ -89,6 +101,9 @@ bool Meetings::explain(const ComparedOp& op, const ComparedTensor& output) const
 }  // namespace
 
 void leave_passed_on_out(DumpComparison& comparison) {
+  const auto is_passed_on = [&](const CompareFinding& finding) {
+    return is_of_collective(finding) || is_received(finding, *comparison.steps[finding.step].target->rank);
+  };
   if (std::ranges::none_of(comparison.findings, is_passed_on)) return;
   std::map<std::uint32_t, std::uint64_t> first_other;  // by graph: the first step with another finding
   const auto id_of = [&](const CompareFinding& finding) { return comparison.steps[finding.step].target->step->id; };

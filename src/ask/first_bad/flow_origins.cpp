@@ -1,6 +1,8 @@
 #include "ask/first_bad/flow_origins.h"
 
 #include "ask/first_bad/flow_facts.h"
+#include "read/operators/op_questions.h"
+#include "read/operators/op_work.h"
 
 namespace sonde {
 
@@ -54,7 +56,8 @@ void FlowOrigins::find(std::uint32_t index, BadKind kind) {
     }
   }
   const bool changed = from != kind || (kind == BadKind::nan && op.nature.skips_nan) ||
-                       (kind == BadKind::inf && sign_is_new(op, inputs, graph_.health_of_value(index)));
+                       (kind == BadKind::inf && (sign_is_new(op, inputs, graph_.health_of_value(index)) ||
+                                                 multiplies_by_infinity(op, value.slot)));
   if (found == 0) {
     // An op is not blamed for infinities that may come from unrecorded inputs before they do harm.
     const bool meant = op.nature.places || (kind == BadKind::inf && !inputs_known);
@@ -66,6 +69,38 @@ void FlowOrigins::find(std::uint32_t index, BadKind kind) {
     found = bit(RootKind::converted);
   }
   origin.flags[at(kind)] = found;
+}
+
+// From data of the run; false: the program wrote the numbers, as `torch.ones` does.
+bool FlowOrigins::is_computed(std::uint32_t value) const {
+  std::optional<std::uint32_t> index = value;
+  for (std::size_t depth = 0; index && depth < kLongestPath; ++depth) {
+    if (graph_.values()[*index].op == kOutside) return false;
+    const FlowOp& maker = graph_.ops()[graph_.values()[*index].op];
+    if (maker.nature.places || maker.nature.brings || maker.nature.shape_only) return false;
+    if (!maker.nature.only_moves) {
+      return std::ranges::any_of(maker.inputs,
+                                 [](const FlowInput& input) { return input.is_read && !input.tensor->constant; });
+    }
+    const auto source = std::ranges::find(maker.inputs, true, &FlowInput::is_read);
+    index = source == maker.inputs.end() ? std::nullopt : std::optional(source->value);
+  }
+  return false;
+}
+
+// A computed tensor times an infinite number, or that divided by it: no mask is made so, whatever the signs are.
+bool FlowOrigins::multiplies_by_infinity(const FlowOp& op, std::uint32_t slot) const {
+  const OpWork work = work_of(single_type(op.op->op_type));
+  if (work != OpWork::multiply && work != OpWork::divide) return false;
+  bool has_number = false, has_computed = false;
+  for (const FlowInput& input : op.inputs) {
+    if (!input.is_read || !graph_.feeds(op, input, slot)) continue;
+    const bool is_number = input.tensor->constant || is_scalar(input.tensor);
+    if (graph_.health_of(input).bad() && !is_number) return false;
+    has_number = has_number || graph_.health_of(input).inf();
+    has_computed = has_computed || (!graph_.health_of(input).bad() && is_computed(input.value));
+  }
+  return has_number && has_computed;
 }
 
 // The source of an infinity that was meant as a mask, or that has no known meaning, and that this op multiplies or

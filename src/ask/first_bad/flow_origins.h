@@ -27,6 +27,8 @@ class FlowOrigins {
 
  private:
   void find(std::uint32_t value, BadKind kind);
+  bool is_computed(std::uint32_t value) const;
+  bool multiplies_by_infinity(const FlowOp& op, std::uint32_t slot) const;
   void find_leak(const FlowOp& op, std::uint32_t slot);
   std::optional<std::uint32_t> leak_of(const FlowOp& op, const FlowInput& input) const;
 

@@ -17,6 +17,7 @@
 #include "ground/model/gradient_name.h"
 #include "plan/config/op_types.h"
 #include "read/measure/health.h"
+#include "read/operators/collective_call.h"
 #include "read/operators/op_nature.h"
 #include "read/operators/op_questions.h"
 
@@ -26,6 +27,7 @@ namespace {
 using State = WholeStep::State;
 
 constexpr double kSameFactor = 1e-3;   // relative
+constexpr double kTimesLarger = 64;    // of a result that hides what it is made of
 constexpr int kStepsToCollective = 4;  // a wait, a view, a copy
 
 // Of statistics of parts of a sum: a difference may go through.
@@ -34,10 +36,10 @@ bool gives_means_of_sums(const WholeStep::Label& label) {
                              [](const Joined& output) { return output.fits && output.is_known_by_mean(); });
 }
 
-std::string words_of_part(const CompareInput& input) {
+std::string words_of_part(const CompareInput& input, const Joined& joined) {
   const std::string_view name = input.tensor->parameter;
-  return fmt::format("input.{}{}{} has on each rank a part of a sum", input.tensor->slot, name.empty() ? "" : " ",
-                     name);
+  return fmt::format("input.{}{}{} has on each rank {}", input.tensor->slot, name.empty() ? "" : " ", name,
+                     joined.is_of_squares ? "the norm of a part" : "a part of a sum");
 }
 
 // The parts do not have the shape of the golden tensor, whatever way they are joined.
@@ -54,6 +56,7 @@ class CauseSearch {
  private:
   bool differs(std::uint32_t golden) const;
   bool is_good(const CompareInput& golden_input) const;
+  bool hides_by_size(std::uint32_t reader, std::uint32_t golden) const;
   bool has_effect(std::uint32_t golden) const;
   bool is_update(std::uint32_t golden) const;
   std::optional<ShardCause> cause_of(std::uint32_t golden) const;
@@ -133,6 +136,23 @@ bool CauseSearch::is_update(std::uint32_t golden) const {
          });
 }
 
+// A result that is much larger than what differs hides it, as scores behind a mask of large numbers. In the backward pass
+// it may be a gradient that is nothing but rounding.
+bool CauseSearch::hides_by_size(std::uint32_t reader, std::uint32_t golden) const {
+  if (step_.address(reader).site.place.kind != SiteKind::forward) return false;
+  const auto error_of = [](const Joined& joined) { return joined.fits ? 0 : joined.difference.rms_error; };
+  double error = 0, size = 0;
+  for (const Joined& output : step_.label(golden).outputs) {
+    error = std::max(error, error_of(output));
+    size = std::max(size, output.difference.rms);
+  }
+  const auto hides = [&](const Joined& output) {
+    return output.fits && output.difference.rms > kTimesLarger * size &&
+           output.tolerance * output.difference.rms > error;
+  };
+  return error > 0 && std::ranges::any_of(step_.label(reader).outputs, hides);
+}
+
 // Whether a difference reaches the end of the step, or an update.
 bool CauseSearch::has_effect(std::uint32_t golden) const {
   if (!step_.label(golden).other_inputs.empty()) return true;
@@ -145,8 +165,8 @@ bool CauseSearch::has_effect(std::uint32_t golden) const {
     if (step_.address(at).site.place.kind == SiteKind::optimizer) return true;
     if ((readers_[at].empty() && differs(at)) || is_update(at)) return true;
     for (const std::uint32_t reader : readers_[at]) {
-      if (step_.label(reader).state != State::found || gives_means_of_sums(step_.label(reader)))
-        waiting.push_back(reader);
+      const bool shows = step_.label(reader).state == State::found && !gives_means_of_sums(step_.label(reader));
+      if (!shows || hides_by_size(reader, at)) waiting.push_back(reader);
       if (step_.hides_a_term(reader)) return true;
     }
   }
@@ -273,6 +293,10 @@ std::optional<ShardCause> CauseSearch::in_step_before(std::size_t rank, const Co
       found.rank = rank;
       found.op = op;
       found.in_step_before = true;
+      if (collective_way(bare_type(side->ops[at].op->op_type)) == CollectiveWay::receive) {
+        found.uncertain = true;
+        found.what = "an op of the rank that sent it may be to blame";
+      }
       if (input.tensor->parameter.is_parameter() && step_.learned().updates_unseen) {
         found.uncertain = true;
         found.what = kUpdateUnseen;
@@ -457,8 +481,8 @@ std::optional<ShardCause> CauseSearch::cause_of(std::uint32_t golden) const {
     const CompareInput& input = *read;
     if (!input.is_read || !input.tensor->recorded() || input.tensor->constant) continue;
     const Joined joined = step_.joiner().join_input(golden, input, *label.where);
-    if (joined.fits && joined.is_sum) {
-      cause.what = words_of_part(input);
+    if (joined.fits && (joined.is_sum || joined.is_of_squares)) {
+      cause.what = words_of_part(input, joined);
       // In the backward pass what cancels has a mean near any other.
       cause.uncertain = cause.uncertain || (is_backward && joined.is_known_by_mean());
       if (std::optional<ShardCause> collective = collective_before(golden, input, joined)) {
@@ -467,7 +491,7 @@ std::optional<ShardCause> CauseSearch::cause_of(std::uint32_t golden) const {
       }
     }
     if (!joined.fits && is_part_of_mean(golden, input)) {
-      cause.what = words_of_part(input);
+      cause.what = words_of_part(input, joined);
       cause.is_unreduced = true;
       continue;
     }
@@ -506,6 +530,10 @@ std::optional<ShardCause> CauseSearch::cause_of(std::uint32_t golden) const {
     cause.joined = label.outputs[i];
   }
   if (cause.golden_tensor == nullptr) return std::nullopt;
+  if (label.where->ring) {
+    cause.uncertain = true;
+    cause.what = "a block of the ring differs, maybe on another rank";
+  }
   show_other_rank(cause);
   if (shown != nullptr) cause.op = op_that_reads(cause.rank, golden, *shown).value_or(cause.op);
   return cause;

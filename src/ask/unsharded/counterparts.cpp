@@ -83,6 +83,23 @@ bool Counterparts::has_shape_of(std::uint32_t golden, const Counterpart& with) c
   return false;
 }
 
+// As many calls for each golden one as there are ranks. A backward pass takes the hops in the other order.
+void Counterparts::add_ring_at(std::uint32_t golden, const CallSite& site, std::size_t stage,
+                               std::vector<Counterpart>& out) const {
+  const auto& [wanted, number] = golden_.calls().address(golden);
+  const std::size_t of = golden_.calls().at(wanted)->size();
+  const auto ranks = static_cast<std::size_t>(std::ranges::count(ranks_, stage, &RankStep::stage));
+  const bool is_ring = ranks > 1 && ranks != micro_batches_ && calls_at(stage, site) == of * ranks;
+  const bool is_alike =
+      site.type == wanted.type && site.module == wanted.module && site.place.kind == wanted.place.kind;
+  if (!is_ring || !is_alike || golden_.is_sharded() || site.module.empty()) return;
+  for (const std::size_t step : {ranks - 1, std::size_t{1}}) {
+    const std::size_t start = site.place.kind == SiteKind::backward ? step : 0;
+    out.push_back({stage, site, number, of, ranks, {}, RingOfBlocks{step, start}});
+    if (ranks == 2) break;  // both ways are one
+  }
+}
+
 // At `site`, for the golden op.
 void Counterparts::add_at(std::uint32_t golden, const CallSite& site, std::size_t stage,
                           std::vector<Counterpart>& out) const {
@@ -90,6 +107,7 @@ void Counterparts::add_at(std::uint32_t golden, const CallSite& site, std::size_
   const std::size_t of = golden_.calls().at(wanted)->size();
   const std::size_t there = calls_at(stage, site);
   if (there == 0) return;
+  add_ring_at(golden, site, stage, out);
   const bool is_one_type = site.type == wanted.type;
   if (is_one_type && there % of == 0 && (there == of || there / of == micro_batches_)) {
     out.push_back({stage, site, number, of, there / of});
@@ -170,7 +188,8 @@ TensorParts Counterparts::parts_of(const Counterpart& of, const CallSlot& slot) 
       const std::size_t call = of.first + i * of.stride;
       if (call >= calls->size()) continue;
       const CatalogTensor* tensor = tensor_at(rank, (*calls)[call], slot);
-      if (tensor != nullptr && !tensor->skipped.is_undefined()) parts.set(number, i, {rank.rank, tensor});
+      const std::size_t place = of.ring ? (number + of.ring->step * i + of.ring->start) % of.calls : i;
+      if (tensor != nullptr && !tensor->skipped.is_undefined()) parts.set(number, place, {rank.rank, tensor});
     }
     ++number;
   }

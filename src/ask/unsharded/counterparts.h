@@ -18,6 +18,11 @@
 
 namespace sonde {
 
+// In a ring, each hop takes blocks from rank to rank: call `i` of rank `r` has block `r + step * i + start`, counted round.
+struct RingOfBlocks {
+  std::size_t step = 0, start = 0;
+};
+
 // Of all ranks of a stage, or of the micro-batches on each: the calls that are one call of the golden run.
 struct Counterpart {
   std::size_t stage = 0;
@@ -25,6 +30,7 @@ struct Counterpart {
   std::size_t first = 0, stride = 1, calls = 1;  // numbers of calls at the site
   // Only this rank of the stage has it: an expert, a part of the optimizer. At this place the others have something else.
   std::optional<std::size_t> alone = {};
+  std::optional<RingOfBlocks> ring = {};
 };
 
 class Counterparts {
@@ -61,6 +67,7 @@ class Counterparts {
   std::size_t calls_at(std::size_t stage, const CallSite& site) const;
   std::size_t calls_per_golden_call() const;
   bool has_shape_of(std::uint32_t golden, const Counterpart& with) const;
+  void add_ring_at(std::uint32_t golden, const CallSite& site, std::size_t stage, std::vector<Counterpart>& out) const;
   void add_at(std::uint32_t golden, const CallSite& site, std::size_t stage, std::vector<Counterpart>& out) const;
   std::optional<std::pair<std::size_t, std::string>> learned(std::string_view module) const;
   bool has_module(std::size_t stage, std::string_view module) const;

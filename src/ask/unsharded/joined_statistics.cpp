@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 #include "ask/compare/tolerance.h"
 #include "ground/base/shape.h"
@@ -139,6 +140,20 @@ Piece added_up(const std::vector<Piece>& pieces) {
   return whole;
 }
 
+// Norms of parts: of several the norm alone is known.
+Piece added_in_squares(const std::vector<Piece>& pieces) {
+  Piece whole{{}, pieces.front().shape, 0};
+  double squares = 0;
+  for (const Piece& piece : pieces) {
+    squares += std::pow(piece.statistics.l2norm.value_or(NAN), 2);
+    whole.statistics.nan_count = whole.statistics.nan_count.value_or(0) + piece.statistics.non_finite_count();
+  }
+  KnownStatistics& all = whole.statistics;
+  all.l2norm = std::sqrt(squares);
+  if (whole.elements() == 1) all.max = all.min = all.avg = all.l2norm;
+  return whole;
+}
+
 double factor_of_statistics(const KnownStatistics& whole, const KnownStatistics& golden,
                             const std::vector<double>& factors) {
   const bool by_norm = whole.l2norm && golden.l2norm && *golden.l2norm > 0;
@@ -178,13 +193,23 @@ bool is_factor_alone(const KnownStatistics& own, const Piece& golden_piece, doub
          std::ranges::all_of(factors, [&](double factor) { return std::abs(factor - factors.front()) < off / kApart; });
 }
 
+struct WayToJoin {
+  std::string_view words;
+  bool is_cut = false, is_sum = false, is_of_squares = false;
+};
+
+constexpr WayToJoin kSame{.words = "the same on each"};
+constexpr WayToJoin kConcatenated{.words = "concatenated", .is_cut = true};
+constexpr WayToJoin kAddedUp{.words = "added up", .is_sum = true};
+constexpr WayToJoin kInSquares{.words = "added up in squares", .is_of_squares = true};
+
 class StatisticsJoiner {
  public:
   StatisticsJoiner(const TensorOf& part, const TensorOf& golden, const Piece& golden_piece, const JoinLimits& limits)
       : part_(part), golden_(golden), golden_piece_(golden_piece), limits_(limits) {}
 
   bool fits(const Piece& whole) { return difference_of(whole, 1).second; }
-  void look_at(const Piece& whole, std::string words, bool is_cut, bool is_sum);
+  void look_at(const Piece& whole, const WayToJoin& way);
   Joined take() { return std::move(best_); }
 
  private:
@@ -228,17 +253,20 @@ std::pair<TensorDifference, bool> StatisticsJoiner::difference_of(const Piece& w
   return {std::move(found), fits};
 }
 
-void StatisticsJoiner::look_at(const Piece& whole, std::string words, bool is_cut, bool is_sum) {
-  if (best_.fits) return;
+void StatisticsJoiner::look_at(const Piece& whole, const WayToJoin& way) {
+  if (best_.fits && !limits_.are_norms) return;
   const double factor = factor_of_statistics(whole.statistics, golden_piece_.statistics, limits_.factors);
   auto [difference, fits] = difference_of(whole, factor);
   if (best_.possible && !fits) return;
+  // Of norms, the nearest counts: in a half type, one that is a root of 2 too large fits, too.
+  if (best_.fits && difference.relative() >= best_.difference.relative()) return;
   best_.possible = true;
   best_.fits = fits;
-  best_.is_cut = is_cut;
-  best_.is_sum = is_sum;
+  best_.is_cut = way.is_cut;
+  best_.is_sum = way.is_sum;
+  best_.is_of_squares = way.is_of_squares;
   best_.factor = factor;
-  best_.words = std::move(words);
+  best_.words = way.words;
   best_.difference = std::move(difference);
 }
 
@@ -269,30 +297,33 @@ std::vector<Piece> golden_wholes(const std::vector<Piece>& pieces) {
   return wholes;
 }
 
-Joined join_pieces(const std::vector<Piece>& pieces, const Piece& golden, StatisticsJoiner joiner, double tolerance) {
+Joined join_pieces(const std::vector<Piece>& pieces, const Piece& golden, StatisticsJoiner joiner,
+                   const JoinLimits& limits) {
   const std::vector<Piece> distinct = different(pieces);
   const double wanted = golden.elements();
   const bool is_whole = pieces.front().elements() == wanted;
-  if (is_whole && distinct.size() == 1) joiner.look_at(distinct.front(), "the same on each", false, false);
+  if (is_whole && distinct.size() == 1) joiner.look_at(distinct.front(), kSame);
   for (const std::vector<Piece>* some : std::initializer_list<const std::vector<Piece>*>{&pieces, &distinct}) {
     const bool is_cut = some->size() > 1 && elements_of(*some) == wanted;
-    if (is_cut) joiner.look_at(concatenated(*some, golden.shape), "concatenated", true, false);
+    if (is_cut) joiner.look_at(concatenated(*some, golden.shape), kConcatenated);
     const double padding = padding_of(*some, golden);
     if (padding == 0) continue;
     const bool is_padded_cut = some->size() > 1;
     const Piece padded = is_padded_cut ? concatenated(*some, shape_together(*some)) : some->front();
     for (const double number : may_be_padding(some->back().statistics, padding)) {
-      joiner.look_at(without_padding(padded, padding, number, golden.shape),
-                     is_padded_cut ? "concatenated" : "the same on each", is_padded_cut, false);
+      joiner.look_at(without_padding(padded, padding, number, golden.shape), is_padded_cut ? kConcatenated : kSame);
     }
   }
-  if (is_whole && distinct.size() > 1) joiner.look_at(added_up(distinct), "added up", false, true);
+  for (const std::vector<Piece>* some : std::initializer_list<const std::vector<Piece>*>{&distinct, &pieces}) {
+    if (is_whole && some->size() > 1 && limits.are_norms) joiner.look_at(added_in_squares(*some), kInSquares);
+  }
+  if (is_whole && distinct.size() > 1 && !limits.are_norms) joiner.look_at(added_up(distinct), kAddedUp);
   std::vector<std::size_t> apart;
   for (const Piece& piece : pieces) {
     if (is_whole && !joiner.fits(piece)) apart.push_back(piece.rank);
   }
   Joined joined = joiner.take();
-  joined.tolerance = tolerance;
+  joined.tolerance = limits.tolerance;
   if (!joined.fits && apart.size() < pieces.size()) joined.other_ranks = std::move(apart);
   return joined;
 }
@@ -307,7 +338,7 @@ Joined join_statistics(const TensorParts& parts, const TensorParts& golden, cons
   Joined best;
   for (const Piece& whole : golden_wholes(*golden_pieces)) {
     if (whole.is_sum && !limits.golden_sums) continue;
-    Joined joined = join_pieces(*pieces, whole, {*first, *first_golden, whole, limits}, limits.tolerance);
+    Joined joined = join_pieces(*pieces, whole, {*first, *first_golden, whole, limits}, limits);
     joined.golden_is_sum = whole.is_sum;
     if (joined.fits) return joined;
     if (joined.possible && !best.possible) best = std::move(joined);

@@ -38,9 +38,10 @@ std::string words_of(const std::vector<JoinRule>& rules) {
   for (const JoinRule& rule : rules) {
     if (rule.count == 1) continue;
     if (!text.empty()) text += ", then ";
-    text += rule.way == JoinRule::Way::same  ? "the same on each"
-            : rule.way == JoinRule::Way::sum ? "added up"
-                                             : fmt::format("concatenated along {}", rule.axis);
+    text += rule.way == JoinRule::Way::same      ? "the same on each"
+            : rule.way == JoinRule::Way::sum     ? "added up"
+            : rule.way == JoinRule::Way::squares ? "added up in squares"
+                                                 : fmt::format("concatenated along {}", rule.axis);
   }
   return text;
 }
@@ -128,7 +129,10 @@ void Joiner::look_at(const TensorBlock& whole, const std::vector<JoinRule>& rule
       same_bad && found.rms_error <= limits_.tolerance * found.rms + limits_.least &&
       found.max_error <= kLargest * (limits_.tolerance * found.max_size + limits_.least) &&
       (limits_.spacing == 0 || !(is_common_to_rows(found, golden_.shape, limits_) || is_factor_alone(found, limits_)));
-  const double error = fits ? -1 : same_bad ? found.rms_error : std::numeric_limits<double>::max();
+  // Of norms, the nearest counts: in a half type, one that is a root of 2 too large fits, too.
+  const double error = fits && !limits_.are_norms ? -1
+                       : same_bad                 ? found.rms_error
+                                                  : std::numeric_limits<double>::max();
   if (best_.possible && error >= least_) return;
   least_ = error;
   best_.possible = true;
@@ -136,6 +140,8 @@ void Joiner::look_at(const TensorBlock& whole, const std::vector<JoinRule>& rule
   best_.factor = factor;
   best_.words = words_of(rules);
   best_.is_sum = std::ranges::any_of(rules, [](const JoinRule& rule) { return rule.way == JoinRule::Way::sum; });
+  best_.is_of_squares =
+      std::ranges::any_of(rules, [](const JoinRule& rule) { return rule.way == JoinRule::Way::squares; });
   best_.is_cut = std::ranges::any_of(rules, [](const JoinRule& rule) { return rule.way == JoinRule::Way::cut; });
   best_.difference = std::move(found);
   best_.difference.shape = Dims(whole.shape);
@@ -143,6 +149,7 @@ void Joiner::look_at(const TensorBlock& whole, const std::vector<JoinRule>& rule
 
 // By the sums of the parts, which are known: most ways need no joining.
 bool Joiner::may_fit(const TensorBlocks& blocks, const JoinRule& rule) const {
+  if (rule.way == JoinRule::Way::squares) return true;
   double sum = 0;
   for (const TensorBlock& block : blocks) {
     if (!block.known) continue;
@@ -164,7 +171,7 @@ bool Joiner::may_fit(const TensorBlocks& blocks, const JoinRule& rule) const {
 
 void Joiner::try_rules(const TensorBlocks& blocks, std::vector<std::size_t> sizes, std::vector<JoinRule>& rules,
                        bool with_leading) {
-  if (best_.fits || !fits_into(blocks, golden_.shape)) return;
+  if ((best_.fits && !limits_.are_norms) || !fits_into(blocks, golden_.shape)) return;
   if (sizes.empty()) {
     if (blocks[0].known && blocks[0].shape == golden_.shape) look_at(blocks[0], rules);
     return;
@@ -190,7 +197,7 @@ void Joiner::try_rules(const TensorBlocks& blocks, std::vector<std::size_t> size
       if (known->shape[axis] % leading == 0) go({JoinRule::Way::cut, axis, count, leading});
     }
   }
-  go({JoinRule::Way::sum, 0, count});
+  go({limits_.are_norms ? JoinRule::Way::squares : JoinRule::Way::sum, 0, count});
 }
 
 void Joiner::try_all(const TensorBlocks& blocks, const std::vector<std::size_t>& sizes, bool with_leading) {

@@ -43,6 +43,7 @@ struct JoinLimits {
   double spacing = 0;                 // of a half type, if both have it: no error may be common to many rows; else 0
   double least_step = 0;              // of the type: between numbers below its smallest normal one
   bool by_statistics_too = false;     // that is also judged where only statistics are there
+  bool are_norms = false;             // of parts: the squares are added up
   bool golden_sums = true;            // of golden parts by statistics: the mean alone is known
   std::vector<double> factors = {1};  // the joined tensor may be so many times the golden one
 };
@@ -52,6 +53,7 @@ struct Joined {
   bool fits = false;                     // the values are the golden ones
   bool is_sum = false;                   // the parts are added up
   bool golden_is_sum = false;            // as are those that the golden ranks have
+  bool is_of_squares = false;            // the parts are norms, whose squares are added up
   bool is_cut = false;                   // they are put one behind the other
   double factor = 1;                     // the joined tensor is so many times the golden one
   double tolerance = 0;                  // as in the limits

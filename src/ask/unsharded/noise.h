@@ -35,10 +35,19 @@ class Noise {
   bool may_be_anything(const CompareInput& input) const;
 
  private:
+  // By the number of their elements: what ops have written one after the other into one memory, as the bucket of
+  // gradients. The last one is the memory itself. Empty: one op wrote all of it.
+  using Parts = std::map<std::uint64_t, double>;
+
   double of(const CompareInput& input) const;
+  double of_last_part(const CompareInput& input) const;
+  Parts parts_of(const CompareInput& input) const;
+  // The memory before the last part was written; null: that op wrote all that is read.
+  const CompareInput* written_before(const CompareInput& memory, const CompareInput& read) const;
 
   const CompareSide& golden_;
   NoiseOfOutputs& known_;
+  std::map<std::pair<std::uint64_t, std::uint32_t>, Parts> parts_;  // of outputs of this step, as in known_
 };
 
 }  // namespace sonde

@@ -1,11 +1,16 @@
 #include "ask/unsharded/step_joiner.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
 #include "ask/compare/tolerance.h"
 #include "ask/unsharded/common_factor.h"
+#include "ask/unsharded/op_evidence.h"
+#include "read/operators/op_attributes.h"
+#include "read/operators/op_nature.h"
+#include "read/operators/op_questions.h"
 
 namespace sonde {
 namespace {
@@ -36,6 +41,13 @@ double coarsest_spacing(const std::vector<RankStep>& ranks) {
   return coarsest;
 }
 
+bool is_euclidean_norm(const CatalogOp& op) {
+  if (!gives_norm(bare_type(op.op_type))) return false;
+  return std::ranges::all_of(std::array{"ord", "p"}, [&](std::string_view name) {
+    return attribute_of(op, name) == nullptr || number_in(op, name) == 2;
+  });
+}
+
 bool are_single_ops(const GoldenStep& step, std::uint32_t golden, const SiteCall& target) {
   return step.ops_of_call(golden).size() == 1 && target.ops.size() == 1;
 }
@@ -49,8 +61,27 @@ StepJoiner::StepJoiner(const std::vector<RankStep>& ranks, const GoldenStep& gol
   const double own = coarsest_spacing(ranks_), of_golden = coarsest_spacing(golden_.all());
   is_other_type_ = own != of_golden;
   if (is_other_type_) tolerance_ = std::max(tolerance_, kSpacingsOfCoarser * std::max(own, of_golden));
+  look_for_norms();
   if (const std::optional<double> factor = common_factor_of_gradients(*this)) {
     most_in_optimizer_ = std::abs(*factor - 1) / 2;
+  }
+}
+
+// The results of norms, also put together by other ops.
+void StepJoiner::look_for_norms() {
+  const CompareSide& side = golden_.side();
+  for (std::uint32_t g = 0; g < side.ops.size(); ++g) {
+    const CompareOp& op = side.ops[g];
+    const bool are_norms = is_euclidean_norm(*op.op);
+    bool only_norms = only_moves(op) && !op.inputs.empty();
+    for (const CompareInput& input : op.inputs) {
+      const CatalogTensor* made =
+          input.from == kNoOp || input.from >= g ? nullptr : side.output(input.from, input.from_slot);
+      const bool is_norm = made != nullptr && norms_.contains(made);
+      if (is_norm) norms_.insert(input.tensor);
+      only_norms = only_norms && (is_norm || !input.is_read);
+    }
+    if (are_norms || only_norms) norms_.insert(op.outputs.begin(), op.outputs.end());
   }
 }
 
@@ -66,6 +97,7 @@ JoinLimits StepJoiner::limits_of(const CatalogTensor& golden, SiteKind kind) con
     limits.tolerance = std::min(limits.tolerance, *most_in_optimizer_);
   }
   limits.golden_sums = kind != SiteKind::optimizer;  // gradients are added up before
+  limits.are_norms = norms_.contains(&golden);
   limits.least = kLeastSteps * least_step_of(golden.dtype);
   if (is_half_of_both(golden)) {
     limits.spacing = spacing;

@@ -55,6 +55,7 @@ class StepJoiner {
                    SiteKind kind) const;
   Joined joined(const TensorParts& parts, const TensorOf& golden, SiteKind kind) const;
   JoinLimits limits_of(const CatalogTensor& golden, SiteKind kind) const;
+  void look_for_norms();
 
   const std::vector<RankStep>& ranks_;
   const GoldenStep& golden_;
@@ -62,6 +63,7 @@ class StepJoiner {
   bool is_other_type_ = false;                    // the two ran in different types
   double tolerance_ = 0;                          // relative, beside the spacing of the type
   std::optional<double> most_in_optimizer_ = {};  // tolerance there: gradients have a factor in common
+  std::set<const CatalogTensor*> norms_;          // golden ones: the ranks may have those of their parts
   mutable std::set<std::string> problems_;
 };
 

@@ -53,6 +53,21 @@ std::optional<TensorBlock> summed(const TensorBlock* first, std::size_t count) {
   return sum;
 }
 
+// Norms of parts: the root of the sum of their squares.
+std::optional<TensorBlock> added_in_squares(const TensorBlock* first, std::size_t count) {
+  TensorBlock whole = first[0];
+  for (std::size_t k = 0; k < whole.values.size(); ++k) {
+    double squares = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!first[i].known || first[i].shape != whole.shape) return std::nullopt;
+      squares += first[i].values[k] * first[i].values[k];
+    }
+    whole.values[k] = std::sqrt(squares);
+  }
+  whole.sum = std::accumulate(whole.values.begin(), whole.values.end(), 0.0);
+  return whole;
+}
+
 std::optional<TensorBlock> cut_block(const TensorBlock* first, std::size_t count, const JoinRule& rule) {
   TensorBlock whole;
   for (std::size_t i = 0; i < count; ++i) {
@@ -80,6 +95,20 @@ std::optional<TensorBlock> cut_block(const TensorBlock* first, std::size_t count
     }
   }
   return whole;
+}
+
+std::optional<TensorBlock> joined_by(const JoinRule& rule, const TensorBlock* first, std::size_t count) {
+  switch (rule.way) {
+    case JoinRule::Way::same:
+      return same_block(first, count);
+    case JoinRule::Way::sum:
+      return summed(first, count);
+    case JoinRule::Way::squares:
+      return added_in_squares(first, count);
+    case JoinRule::Way::cut:
+      break;
+  }
+  return cut_block(first, count, rule);
 }
 
 }  // namespace
@@ -143,9 +172,7 @@ void drop_padding(TensorBlocks& blocks, const BlockShape& golden) {
 std::optional<TensorBlocks> join_neighbours(const TensorBlocks& blocks, std::size_t count, const JoinRule& rule) {
   TensorBlocks out;
   for (std::size_t i = 0; i < blocks.size(); i += count) {
-    std::optional<TensorBlock> one = rule.way == JoinRule::Way::same  ? same_block(&blocks[i], count)
-                                     : rule.way == JoinRule::Way::sum ? summed(&blocks[i], count)
-                                                                      : cut_block(&blocks[i], count, rule);
+    std::optional<TensorBlock> one = joined_by(rule, &blocks[i], count);
     if (!one) return std::nullopt;
     out.push_back(std::move(*one));
   }

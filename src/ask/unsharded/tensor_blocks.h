@@ -27,8 +27,8 @@ using TensorBlocks = std::vector<TensorBlock>;
 
 // How the parts along one dimension of the ranks, or of the calls, are joined.
 struct JoinRule {
-  enum class Way { same, cut, sum } way = Way::same;
-  std::size_t axis = 0;
+  enum class Way { same, cut, sum, squares } way = Way::same;
+  std::size_t axis = 0;      // of a cut
   std::size_t count = 1;     // of parts
   std::int64_t leading = 1;  // the axis is one of two that became one; the first has so many
 };

@@ -33,6 +33,7 @@ bool is_sharded(const Catalog& catalog) {
 
 std::string_view way_of(const Joined& joined) {
   if (joined.is_cut && joined.is_sum) return "concatenated and added up";
+  if (joined.is_of_squares) return "added up in squares";
   return joined.is_cut ? "concatenated" : joined.is_sum ? "added up" : "the same on each";
 }
 

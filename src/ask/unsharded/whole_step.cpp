@@ -1,6 +1,7 @@
 #include "ask/unsharded/whole_step.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "ask/unsharded/explained_error.h"
@@ -135,6 +136,38 @@ bool WholeStep::is_split(std::uint32_t golden, const Counterpart& with) const {
   const std::size_t there = with.stride * with.calls;
   const std::size_t expected = golden_calls_.at(address.site)->size() * counterparts_.micro_batches();
   return is_same_module && !address.site.module.empty() && there > expected && there % expected == 0;
+}
+
+// The parts of its results are blocks of the golden ones, each of which has as many elements as all its parts.
+bool WholeStep::is_of_blocks(std::uint32_t golden, const Label& label) const {
+  const std::vector<const CatalogTensor*>& outputs = golden_.ops[golden].outputs;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const TensorParts parts = counterparts_.parts_of(*label.where, {false, outputs[i]->slot});
+    std::uint64_t elements = 0;
+    for (std::size_t rank = 0; rank < parts.ranks(); ++rank) {
+      for (std::size_t call = 0; call < parts.calls(); ++call) {
+        const CatalogTensor* part = parts.at(rank, call).tensor;
+        if (part == nullptr || !part->has_shape) return false;
+        elements += element_count(part->shape);
+      }
+    }
+    const std::uint64_t whole = outputs[i]->has_shape ? element_count(outputs[i]->shape) : 0;
+    const bool fits = label.outputs[i].fits && label.outputs[i].is_cut && !label.outputs[i].is_sum;
+    if (elements != whole && !fits) return false;
+  }
+  return !outputs.empty();
+}
+
+// Each element of a block is made of what the op reads in that block, and it reads what is golden.
+bool WholeStep::differs_in_blocks(std::uint32_t golden, const Label& label) const {
+  constexpr std::array kKinds = {OpKind::elementwise, OpKind::transcendental, OpKind::exact, OpKind::contraction};
+  if (std::ranges::find(kKinds, golden_.ops[golden].kind) == kKinds.end()) return false;
+  if (!std::ranges::all_of(label.outputs, &Joined::possible) || !is_of_blocks(golden, label)) return false;
+  return std::ranges::all_of(golden_.ops[golden].inputs, [&](const CompareInput& input) {
+    if (!input.is_read || !input.tensor->recorded() || input.tensor->constant) return true;
+    const Joined read = joiner_.join_input(golden, input, *label.where);
+    return read.fits && !read.is_sum;
+  });
 }
 
 // Blocks of a network have results like each other's, as far as half types show: a call at another place must be nearer.
@@ -291,6 +324,8 @@ std::optional<WholeStep::Label> WholeStep::nearest(std::uint32_t golden,
   for (const Counterpart& with : candidates) {
     if (with.site.type != address.site.type || counterparts_.is_elsewhere(address.site.module, with)) continue;
     Label label{State::differs, with, joiner_.join_outputs(golden, with)};
+    if (with.ring && differs_in_blocks(golden, label)) return label;
+    if (with.ring) continue;
     if (std::ranges::none_of(label.outputs, &Joined::possible)) continue;
     if (is_at_its_place(golden, with)) return label;
     if (is_split(golden, with)) continue;
@@ -317,7 +352,7 @@ void WholeStep::look_at(std::uint32_t golden) {
     // Noise is like other noise by chance.
     if (is_of_noise && (is_of_other_type || !is_at_its_place(golden, with))) continue;
     Label label{State::found, with, joiner_.join_outputs(golden, with)};
-    if (!is_near(golden, label)) continue;
+    if (!is_near(golden, label) || (with.ring && !is_of_blocks(golden, label))) continue;
     if (!all_fit(label.outputs) || (is_of_other_type && lacks_results(golden_.ops[golden], label.outputs))) continue;
     const Errors noise = is_of_noise ? noise_of_found(golden, label) : noise_of_sum(golden, label);
     if (!is_of_noise) label.other_inputs = other_inputs(*this, golden, label);
@@ -327,12 +362,19 @@ void WholeStep::look_at(std::uint32_t golden) {
   }
   for (const Counterpart& with : candidates) {
     if (with.site.type != wanted.type) continue;
-    if (std::optional<Label> label = found_alone(golden, with)) return keep(golden, std::move(*label));
+    std::optional<Label> label = with.ring ? std::nullopt : found_alone(golden, with);
+    if (!label) continue;
+    // Noise of one rank is like the golden one by chance.
+    const Label of_all{State::found, with, joiner_.join_outputs(golden, with)};
+    const Errors noise = is_of_noise ? noise_of_found(golden, of_all) : noise_of_sum(golden, of_all);
+    return keep(golden, std::move(*label), noise);
   }
   std::optional<Label> label = nearest(golden, candidates);
   if (!label) return noise_.pass_on(golden);
   const Errors noise = explained(golden, *label->where, label->outputs);
   const bool is_explained = std::ranges::all_of(noise, [](const auto& error) { return error.has_value(); });
+  // That its error is explained by what it reads says nothing of the block itself.
+  if (label->where->ring && is_explained) return noise_.pass_on(golden);
   label->state = is_explained ? State::found : state_of_difference(golden);
   const bool is_unknown = label->state == State::unknown;
   keep(golden, std::move(*label), noise);

@@ -100,6 +100,8 @@ class WholeStep {
   bool is_fed_by_noise(std::uint32_t golden, std::size_t output) const;
   bool is_near(std::uint32_t golden, const Label& label) const;
   bool is_at_its_place(std::uint32_t golden, const Counterpart& with) const;
+  bool is_of_blocks(std::uint32_t golden, const Label& label) const;
+  bool differs_in_blocks(std::uint32_t golden, const Label& label) const;
   bool is_split(std::uint32_t golden, const Counterpart& with) const;
   Errors noise_of_found(std::uint32_t golden, const Label& label) const;
   Errors noise_of_sum(std::uint32_t golden, const Label& label) const;

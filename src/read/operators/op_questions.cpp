@@ -104,6 +104,10 @@ bool only_adds_up(std::string_view plain) {
   return kTypes.contains(plain);
 }
 
+bool gives_norm(std::string_view plain) {
+  return is_one_of(single_type_of_plain(plain), {"norm", "linalgvectornorm", "linalgnorm", "frobeniusnorm"});
+}
+
 bool replaces_nan(std::string_view plain) { return plain == "nantonum"; }
 
 bool shows_memory(std::string_view plain) { return is_one_of(plain, {"view", "bitcast"}); }

@@ -37,6 +37,7 @@ bool is_commutative(std::string_view plain);  // its first two inputs may be wri
 bool keeps_zero(std::string_view plain);      // a 0 in any of its inputs stays 0
 bool is_linear(std::string_view plain);       // its result is a sum of its inputs, each times a number or 1
 bool only_adds_up(std::string_view plain);    // sums and products: of finite inputs it is infinite by its size alone
+bool gives_norm(std::string_view plain);      // also of each tensor of a list
 bool is_addition(std::string_view plain);     // element by element
 bool replaces_nan(std::string_view plain);
 bool shows_memory(std::string_view plain);           // the same bytes, maybe as another type

@@ -1,6 +1,8 @@
 // The parts of two ranks beside the golden tensor, in a half type: what rounds row by row, and what all rows share.
 #include "ask/unsharded/joined_tensor.h"
 
+#include <cmath>
+
 #include "relations/networks.h"
 
 namespace sonde {
@@ -72,6 +74,30 @@ Joined join_flat(const Values& first, const Values& second, const Values& golden
 
 JoinLimits limits_of_half(bool by_statistics_too = false) {
   return {.tolerance = 64 * kBFloat16, .spacing = kBFloat16, .by_statistics_too = by_statistics_too};
+}
+
+// Norms that two ranks have of their parts, beside the golden ones.
+Joined join_norms(const Values& first, const Values& second, const Values& golden, bool by_statistics) {
+  JoinLimits limits = limits_of_half();
+  limits.are_norms = true;
+  return join_flat(first, second, golden, limits, by_statistics);
+}
+
+TEST(JoinedTensor, SquaresOfNormsAreAddedUp) {
+  for (const bool by_statistics : {false, true}) {
+    const Joined joined = join_norms({3, 5}, {4, 12}, {5, 13}, by_statistics);
+    EXPECT_TRUE(joined.fits && joined.is_of_squares) << by_statistics;
+    EXPECT_LT(joined.difference.relative(), 1e-6) << by_statistics;
+  }
+}
+
+TEST(JoinedTensor, EqualNormsAreThoseOfReplicasOrOfPartsAsIsNearer) {
+  for (const bool by_statistics : {false, true}) {
+    EXPECT_FALSE(join_norms({3, 4}, {3, 4}, {3, 4}, by_statistics).is_of_squares) << by_statistics;
+    const auto times = static_cast<float>(std::sqrt(2));
+    const Joined joined = join_norms({3, 4}, {3, 4}, {3 * times, 4 * times}, by_statistics);
+    EXPECT_TRUE(joined.fits && joined.is_of_squares) << by_statistics;
+  }
 }
 
 TEST(JoinedTensor, RowsRoundEachByItself) {
