@@ -5,7 +5,7 @@
 #include "ask/compare/compare_words.h"
 #include "ask/compare/effects.h"
 #include "ask/compare/input_checks.h"
-#include "ask/finding/finding.h"
+#include "read/catalog/slot_text.h"
 
 namespace sonde {
 namespace {

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
-
 #include "read/catalog/slot_text.h"
 
 namespace sonde {
@@ -99,11 +97,6 @@ std::string place_options(StepId step, std::optional<std::uint32_t> rank) {
   if (step.graph != 0) text += fmt::format(" --graph {}", step.graph);
   if (rank) text += fmt::format(" --rank {}", *rank);
   return text;
-}
-
-std::string line_text(const CatalogOp& op) {
-  if (op.source_file.empty()) return "";
-  return fmt::format(" ({}:{})", std::filesystem::path(op.source_file).filename().string(), op.line);
 }
 
 NextCommand next_command(NextKind kind, std::string command) {

@@ -36,9 +36,6 @@ std::vector<EarlierOp> earlier_ops(const CatalogRank& rank, const std::vector<Ea
 // " --step 2 --graph 1 --rank 3", for a command; a graph other than training's, and the rank if it is needed.
 std::string place_options(StepId step, std::optional<std::uint32_t> rank);
 
-// " (train.py:41)"; empty without a line.
-std::string line_text(const CatalogOp& op);
-
 // A command for what to do next. The words of its purpose are written here alone.
 NextCommand next_command(NextKind kind, std::string command);
 

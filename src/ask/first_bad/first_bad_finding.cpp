@@ -12,6 +12,7 @@
 #include "dump/journal/unrecorded.h"
 #include "ground/base/text.h"
 #include "ground/tensor/number_format.h"
+#include "read/catalog/slot_text.h"
 #include "read/operators/collective_call.h"
 #include "read/operators/earlier_writer.h"
 #include "read/operators/op_attributes.h"

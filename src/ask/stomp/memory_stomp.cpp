@@ -13,6 +13,7 @@
 #include "dump/formats/tensor_file.h"
 #include "read/catalog/data_flow.h"
 #include "read/catalog/same_values.h"
+#include "read/catalog/slot_text.h"
 #include "read/catalog/step_graph.h"
 #include "read/catalog/unfinished_runs.h"
 #include "read/measure/measure.h"

@@ -1,4 +1,4 @@
-// The names of tensors in every answer.
+// The names of tensors, and the lines of ops, in every answer.
 #pragma once
 
 #include <string>
@@ -11,5 +11,6 @@ namespace sonde {
 Side side_of(const CatalogTensor& tensor);
 std::string slot_text(const CatalogTensor& tensor);                     // "output.0"
 std::string name_of(const CatalogOp& op, const CatalogTensor& tensor);  // "{full name}:output.0"
+std::string line_text(const CatalogOp& op);                             // " (train.py:41)"; empty without a line
 
 }  // namespace sonde
