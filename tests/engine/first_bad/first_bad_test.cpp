@@ -729,7 +729,7 @@ FirstBad of_convolution(const std::string& bias_shape, const std::vector<Attribu
 TEST(FirstBad, AConvolutionIsComputedAgain) {
   const FirstBad report = of_convolution("(1,)", {});
   ASSERT_THAT(report.findings, SizeIs(1));
-  EXPECT_THAT(report.findings[0].why, HasSubstr("the sum of 1 products at [0,0,3] is 2"));
+  EXPECT_THAT(report.findings[0].why, HasSubstr("the sum of 1 products at [0,0,3], with the bias, is 2"));
 }
 
 // Under sanitizers: numbers beyond every integer, and a place outside the file.
