@@ -336,7 +336,7 @@ for step in range(2):
 """
 
 
-# What the sum of products is multiplied by, and what is added to it, belong to the result.
+# An overflow may come from the factor of a sum of products, or from what is added to it.
 @pytest.mark.parametrize("saved_data", ["full", "statistic"])
 @pytest.mark.parametrize(
     ("program", "words"),
@@ -391,7 +391,7 @@ print(image.mean().item())
 """
 
 
-# What a sampler gives in its last step reaches no model. Beside a training it may be a metric.
+# The last result of a sampler reaches no model. Beside a training it may be a metric.
 @pytest.mark.parametrize("trains", [False, True])
 def test_the_result_of_a_program_that_trains_nothing_matters(tmp_path, trains):
     program = tmp_path / "train.py"

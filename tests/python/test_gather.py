@@ -156,7 +156,7 @@ def test_a_transfer_that_was_killed_goes_on(nodes, gather, tmp_path):
     assert killed.status == 3, killed
     begun = len(contents(tmp_path / "run7"))
     assert 0 < begun < len(contents(nodes / "node0/run7"))
-    whole = next(path for path in (tmp_path / "run7").rglob("*") if path.is_file())
+    whole = next(path for path in (tmp_path / "run7/rank_0").rglob("*") if path.is_file())
     (whole.parent / ".sonde-partial").mkdir(exist_ok=True)  # as of an rsync that is killed right after it made it
     there = gather(f"dying:{nodes}/node0/run7", "run7", "--json", HEALED="yes")
     assert there.status == 0, there

@@ -98,9 +98,9 @@ bool is_mere_addition(const CompareFacts& facts, const CompareFinding& finding) 
 }
 
 // It writes into memory from which the step computes nothing more: the effect is in a later step. Views and copies of it,
-// and what writes over a part, do not count.
+// and what writes over a part, do not count. What a rank receives is its sender's.
 bool is_for_later(const CompareSide& side, std::uint32_t at) {
-  if (!side.ops[at].in_place) return false;
+  if (!side.ops[at].in_place || nature_of(*side.ops[at].op).collective) return false;
   std::vector<std::uint32_t> open = {at};
   for (std::size_t done = 0; done < open.size(); ++done) {
     for (const std::uint32_t reader : side.ops[open[done]].readers) {

@@ -116,7 +116,7 @@ Tensors unread_results(const CompareSide& side, bool of_forward, bool only_compu
   return results;
 }
 
-Named parameters_of(const CompareSide& side) {
+Named parameters_read_in(const CompareSide& side) {
   Named parameters;
   for (const CompareOp& op : side.ops) {
     for (const CompareInput& input : op.inputs) {
@@ -131,8 +131,8 @@ Named parameters_of(const CompareSide& side) {
 double apart_at_the_beginning(const CompareFacts& facts) {
   if (!facts.history.step) return 0;
   double apart = 0;
-  const Named golden = parameters_of(facts.golden);
-  for (const auto& [name, tensor] : parameters_of(facts.target)) {
+  const Named golden = parameters_read_in(facts.golden);
+  for (const auto& [name, tensor] : parameters_read_in(facts.target)) {
     const auto other = golden.find(name);
     if (other == golden.end()) continue;
     const TensorDifference& difference = facts.difference(tensor, other->second);

@@ -54,7 +54,7 @@ bool explain_too_large(OpValues& values, double result, const std::string& what,
   return true;
 }
 
-// The exponents are from `least` to `most`: a whole number alone is no fraction.
+// The exponents go from `least` to `most`.
 bool explain_power_of_negative(const KnownStatistics& base, double least, double most, Cause& cause) {
   const bool is_whole = least == most && std::floor(least) == least;
   if (is_whole || !may_be_negative(base)) return false;

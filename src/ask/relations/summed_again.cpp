@@ -66,6 +66,12 @@ void add_products(KnownFunctions& all, std::string_view type, std::size_t inputs
       const std::optional<Dense> y = product(*in[0], turned(*in[1]));
       return inputs > 2 ? plus(y, *in[2]) : y;
     });
+  } else if ((type == "addmm" || type == "baddbmm") && inputs == 2) {  // beta is 0: the first operand is not read
+    add_function(all, [alpha](const DenseInputs& in) {
+      std::optional<Dense> y = product(*in[0], *in[1]);
+      if (y) std::ranges::for_each(y->values, [&](double& value) { value *= alpha; });
+      return y;
+    });
   } else if (type == "addmm" || type == "baddbmm") {
     add_function(all, [alpha](const DenseInputs& in) -> std::optional<Dense> {
       const std::optional<Dense> y = product(*in[1], *in[2]);

@@ -98,7 +98,8 @@ void add_calls(std::vector<std::string>& lines, const ComparedStep& step, const 
     if (!called.empty()) lines.push_back("called with " + called);
     if (!golden.empty()) lines.push_back("golden called with " + golden);
   }
-  if (op.kind == OpKind::random && apart.empty()) lines.emplace_back("it draws random numbers: do both runs begin with the same seed?");
+  if (op.kind == OpKind::random && apart.empty())
+    lines.emplace_back("it draws random numbers: do both runs begin with the same seed?");
   if (finding.kind != FindingKind::op) return;
   const ComparedTensor& output = *finding.tensor;
   const Allowance& allowance = output.allowance;
