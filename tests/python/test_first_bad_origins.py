@@ -263,6 +263,8 @@ def test_a_batch_that_is_made_after_the_optimizer_says_so(tmp_path):
     run = run_in(tmp_path, None, CLI, "run", "--out", "dump", "--", *python(), program)
     answer = look("first-bad", tmp_path / "dump")
     assert (answer.first["op_type"], answer.first["step"], answer.first["tags"]) == ("div", 4, ["after_optimizer"])
+    said = "it ran after the optimizer of step 4: the program may count it as the next step"
+    assert said in answer.first["evidence"]
     assert not answer.growth, "of exp_avg_sq, which grows from 0"
     later = answer.goes_on
     assert (later["step"], answer.path[later["first"]].endswith("linear-op0")) == (5, True), "the model reads the batch"
@@ -434,3 +436,33 @@ def test_a_number_that_the_type_does_not_hold_is_named(tmp_path, expression, opt
     first = look("first-bad", record(tmp_path, "dump", program, saved_data="full")).first
     lost = f"is called with {number}, which is 0 in float16: its smallest number above 0 is 5.96046e-08"
     assert any(lost in line for line in first["evidence"]), first
+
+
+REFERENCE = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+policy, reference = nn.Linear(4, 4), nn.Linear(4, 4)
+optimizer = torch.optim.SGD(policy.parameters(), 0.1)
+for step in range(3):
+    counts = torch.tensor([1.0, 2.0, 0.0 if step == 1 else 3.0, 4.0])
+    x = torch.randn(4, 4) * counts.sign()[:, None]
+    mine = policy(x).sum(1)
+    with torch.no_grad():
+        theirs = (reference(x) - reference.bias).sum(1) / counts  # the reference
+    loss = (mine - theirs).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_what_a_model_without_gradients_made_in_the_middle_of_a_step_is_named_there(tmp_path):
+    program = tmp_path / "train.py"
+    program.write_text(REFERENCE)
+    first = look("first-bad", record(tmp_path, "dump", program, saved_data="full")).first
+    line = program.read_text().splitlines()[first["code"]["source_line"] - 1]
+    assert (first["op_type"], first["graph"], first["step"]) == ("div", 1, 1) and line.endswith("# the reference"), (
+        first
+    )

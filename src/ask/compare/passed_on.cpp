@@ -19,8 +19,10 @@ namespace {
 // Data that the rank received, in this step or before its forward pass: another rank sent them.
 bool is_received(const CompareFinding& finding, const CatalogRank& rank) {
   if (finding.kind != FindingKind::data || finding.tensor == nullptr || finding.tensor->target == nullptr) return false;
+  const std::uint64_t source = finding.tensor->target->source;
+  if (source == kNoSequence) return false;
   for (const CatalogStep& step : rank.steps) {
-    const auto maker = std::ranges::find(step.ops, finding.tensor->target->source, &CatalogOp::sequence);
+    const auto maker = std::ranges::find(step.ops, source, &CatalogOp::sequence);
     if (maker == step.ops.end()) continue;
     return collective_way(bare_type(maker->op_type)) == CollectiveWay::receive;
   }

@@ -11,6 +11,7 @@
 #include "ground/base/text.h"
 #include "read/catalog/step_graph.h"
 #include "read/operators/collective_call.h"
+#include "read/operators/earlier_writer.h"
 #include "read/operators/op_questions.h"
 
 namespace sonde {
@@ -244,36 +245,32 @@ void RankSearch::leave_out_thrown_away() {
   thrown_away_.steps += thrown_away_.results > before ? 1 : 0;
 }
 
-// A value that did no harm in its own step (an aside, a state that a loop carries on) does it here: its maker is to
-// blame, not the operator that reads it first.
+// A value that did no harm in its own step (an aside, a state that a loop carries on, the result of a model without
+// gradients) does it here: its maker is to blame, not the operator that reads it first.
 void RankSearch::follow_into_earlier_step(FirstBad& report) {
   const Root front = roots_.front();
   if (front.kind != RootKind::external || !rank_.has_journal || front.tensor->source == kNoSequence) return;
-  for (std::size_t index = step_; index-- > 0;) {
-    if (rank_.steps[index].run != rank_.steps[step_].run) continue;
-    const CatalogStep& step = step_at(index);
-    const bool is_maker = std::ranges::any_of(
-        step.ops, [&](const CatalogOp& op) { return !op.is_parameter && op.sequence == front.tensor->source; });
-    if (!is_maker) continue;
-    std::unique_ptr<ValueFlow> flow = flow_of(index);
-    const Root* root = flow->roots().root_of(front.tensor->source, front.tensor->source_slot);
-    if (root == nullptr) return;
-    const CatalogOp& reader = *flow_->ops()[front.op].op;
-    Later later{rank_.steps[step_].id, reaches_of(*this, front), {}, ""};
-    for (const std::uint32_t op : front.path) later.path.emplace_back(flow_->ops()[op].op->op_name);
-    later.line = fmt::format("{} of step {} reads it", reader.op_name, later.step.number);
-    later_ = std::move(later);
-    roots_ = {*root};
-    roots_.front().aside = false;
-    roots_.front().end = front.end;
-    flow_ = std::move(flow);
-    step_ = index;
-    std::erase_if(report.asides, [&](const Finding& aside) {
-      return aside.rank == rank_.rank && aside.dump == rank_.dump && step_of(aside) == step.id &&
-             aside.tensor.op_name == flow_->ops()[roots_.front().op].op->op_name;
-    });
-    return;
-  }
+  const auto with_ops = [this](std::size_t step) { return &step_at(step); };
+  const std::optional<EarlierWriter> maker = writer_before(rank_, step_, *front.tensor, with_ops);
+  if (!maker || maker->op->is_parameter) return;
+  const CatalogStep& step = step_at(maker->step);
+  std::unique_ptr<ValueFlow> flow = flow_of(maker->step);
+  const Root* root = flow->roots().root_of(front.tensor->source, front.tensor->source_slot);
+  if (root == nullptr) return;
+  const CatalogOp& reader = *flow_->ops()[front.op].op;
+  Later later{rank_.steps[step_].id, reaches_of(*this, front), {}, ""};
+  for (const std::uint32_t op : front.path) later.path.emplace_back(flow_->ops()[op].op->op_name);
+  later.line = fmt::format("{} of step {} reads it", reader.op_name, later.step.number);
+  later_ = std::move(later);
+  roots_ = {*root};
+  roots_.front().aside = false;
+  roots_.front().end = front.end;
+  flow_ = std::move(flow);
+  step_ = maker->step;
+  std::erase_if(report.asides, [&](const Finding& aside) {
+    return aside.rank == rank_.rank && aside.dump == rank_.dump && step_of(aside) == step.id &&
+           aside.tensor.op_name == flow_->ops()[roots_.front().op].op->op_name;
+  });
 }
 
 // The maker of the first batch runs before the first step and is not in the dump; the maker of the second is.

@@ -158,9 +158,11 @@ const EarlierWriter& FindingWriter::take_before(const std::vector<EarlierWriter>
   return way.back();
 }
 
-// "step 11 (train.py:24)"
+// "step 11 (train.py:24)", with another graph's number.
 std::string FindingWriter::place_of(const EarlierWriter& writer) const {
-  return fmt::format("step {}{}", search_.rank().steps[writer.step].id.number, line_text(*writer.op));
+  const StepId& id = search_.rank().steps[writer.step].id;
+  const std::string graph = id.graph == search_.step().id.graph ? "" : fmt::format(" of graph {}", id.graph);
+  return fmt::format("step {}{}{}", id.number, graph, line_text(*writer.op));
 }
 
 // Adds the values under this name in the steps before.
@@ -472,7 +474,11 @@ bool FindingWriter::runs_after_optimizer() const {
 void FindingWriter::add_tags() {
   if (op_.phase == Phase::backward) finding_.tags.emplace_back("backward_only");
   if (op_.phase == Phase::optimizer) finding_.tags.emplace_back("optimizer_only");
-  if (runs_after_optimizer()) finding_.tags.emplace_back("after_optimizer");
+  if (runs_after_optimizer()) {
+    finding_.tags.emplace_back("after_optimizer");
+    finding_.evidence.push_back(fmt::format(
+        "it ran after the optimizer of step {}: the program may count it as the next step", search_.step().id.number));
+  }
   if (root_.end == End::unknown || impossible_ || flow_.graph().inferred()) doubted_ = true;
   if (doubted_) finding_.tags.emplace_back("uncertain");
 }

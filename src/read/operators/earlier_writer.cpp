@@ -60,6 +60,22 @@ std::optional<EarlierWriter> bad_maker(const CatalogRank& rank, const EarlierWri
   return std::nullopt;
 }
 
+// A run without gradients in the middle of a step (a reference model, a target network) is a step of its own that began
+// later.
+std::optional<EarlierWriter> writer_within(const CatalogRank& rank, std::size_t step, const CatalogTensor& input,
+                                           const StepWithOps& step_at) {
+  constexpr std::size_t kMostWithin = 64;
+  const std::size_t end = std::min(rank.steps.size(), step + 1 + kMostWithin);
+  for (std::size_t within = step + 1; within < end; ++within) {
+    if (rank.steps[within].run != rank.steps[step].run || rank.steps[within].id.graph == rank.steps[step].id.graph)
+      continue;
+    const CatalogStep* with_ops = step_at(within);
+    const CatalogOp* op = with_ops == nullptr ? nullptr : writer_in(rank, *with_ops, input);
+    if (op != nullptr) return EarlierWriter{within, op};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 bool comes_from_before(const CatalogTensor& input) {
@@ -75,7 +91,7 @@ std::optional<EarlierWriter> writer_before(const CatalogRank& rank, std::size_t 
     if (with_ops == nullptr) continue;
     if (const CatalogOp* op = writer_in(rank, *with_ops, input)) return EarlierWriter{earlier, op};
   }
-  return std::nullopt;
+  return input.source == kNoSequence ? std::nullopt : writer_within(rank, step, input, step_at);
 }
 
 std::vector<EarlierWriter> way_before(const CatalogRank& rank, std::size_t step, const CatalogTensor& input,

@@ -21,7 +21,7 @@ struct EarlierWriter {
 using StepWithOps = std::function<const CatalogStep*(std::size_t)>;
 
 // Of a tensor with a name (a parameter, a buffer, a state) the last operator that wrote it in place; of another one the
-// operator that the journal names. `step`: the index of the step that reads `input`. Empty: no recorded one did.
+// operator that the journal names, also in a run without gradients in the middle of the step. `step`: the index of the step that reads `input`. Empty: no recorded one did.
 std::optional<EarlierWriter> writer_before(const CatalogRank& rank, std::size_t step, const CatalogTensor& input,
                                            const StepWithOps& step_at);
 
