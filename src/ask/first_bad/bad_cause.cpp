@@ -227,6 +227,30 @@ void explain_overflow(DType type, double value, Cause& cause, Exactness exactnes
 
 // --- all causes ------------------------------------------------------------------------------------------------------
 
+namespace {
+
+// What is known by its statistics alone. Inputs that were not recorded have a limit of their own.
+void add_lacking_values(OpValues& values, Cause& cause) {
+  if (values.output_values() == nullptr) {
+    cause.limits.emplace_back(
+        "which elements: the dump has statistics of these tensors only (--next-config keeps the tensors)");
+    return;
+  }
+  std::vector<std::string> lacking;
+  for (const FlowInput& input : values.flow().inputs) {
+    const std::uint32_t slot = input.tensor->slot;
+    if (!input.is_read || input.is_unsaid || !values.is_recorded(slot) || values.input_values(slot) != nullptr)
+      continue;
+    lacking.push_back(fmt::format("input.{}", slot));
+  }
+  if (lacking.empty()) return;
+  cause.limits.push_back(
+      fmt::format("which elements: the dump has statistics of {} only (--next-config keeps the tensors)",
+                  fmt::join(lacking, ", ")));
+}
+
+}  // namespace
+
 Cause cause_of(OpValues& values, BadKind bad) {
   Cause cause;
   const bool known = argument_cause(values, cause) || shape_cause(values, bad, cause) || dropout_cause(values, cause) ||
@@ -235,10 +259,7 @@ Cause cause_of(OpValues& values, BadKind bad) {
                      running_variance_cause(values, cause) || statistics_cause(values, bad, cause);
   if (!known) add_eps(values, cause);
   if (cause.evidence.empty()) add_numbers(values, bad, cause);
-  if (!values.has_values()) {
-    cause.limits.push_back(
-        "which elements: the dump has statistics of these tensors only (--next-config keeps the tensors)");
-  }
+  if (!values.has_values()) add_lacking_values(values, cause);
   const bool all_recorded = std::ranges::all_of(values.flow().inputs, [&](const FlowInput& input) {
     return !input.is_read || input.is_unsaid || values.is_recorded(input.tensor->slot);
   });
