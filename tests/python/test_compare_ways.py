@@ -110,3 +110,54 @@ def test_what_is_written_for_a_later_step_is_named_where_it_is_written(tmp_path)
     (first, *_) = json.loads(done.stdout)["findings"]
     assert (first["step"], first["op_type"]) == (2, "copy_"), first
     assert program.read_text().splitlines()[first["source_line"] - 1].endswith("# shifted")
+
+
+# The same modules and lines; with a cache a step computes one token, without it all of them again.
+DECODER = """
+import sys, torch
+from torch import nn
+from torch.nn import functional as F
+
+torch.manual_seed(0)
+
+
+class Decoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(40, 16), nn.Linear(16, 40)
+        self.qkv, self.out, self.norm = nn.Linear(16, 48), nn.Linear(16, 16), nn.LayerNorm(16)
+        self.kept = None
+
+    def forward(self, ids):
+        x = self.embedding(ids)
+        q, k, v = self.qkv(self.norm(x)).chunk(3, -1)
+        if self.kept is not None and "cached" in sys.argv:
+            k, v = (torch.cat(pair, 1) for pair in zip(self.kept, (k, v)))
+        kept = k[:, :-1], v[:, :-1]
+        self.kept = kept if "stale" in sys.argv and self.kept is not None and k.shape[1] == 8 else (k, v)
+        far = torch.ones(q.shape[1], k.shape[1]).tril(k.shape[1] - q.shape[1]).bool()
+        scores = (q @ k.transpose(1, 2) / 4).masked_fill(~far, float("-inf"))
+        return self.head(x + self.out(F.softmax(scores, -1) @ v))
+
+
+decoder = Decoder().eval()
+ids = torch.randint(0, 40, (2, 6))
+with torch.no_grad():
+    for step in range(5):
+        logits = decoder(ids[:, -1:] if step and "cached" in sys.argv else ids)
+        ids = torch.cat([ids, torch.full((2, 1), 3 * step + 1)], 1)
+"""
+
+
+def test_a_decoder_with_a_cache_is_compared_with_one_that_computes_all_tokens_again(tmp_path):
+    program = tmp_path / "decode.py"
+    program.write_text(DECODER)
+    for words in ("cached", "whole", "cached stale"):
+        record(tmp_path, words.replace(" ", "_"), program, *words.split(), saved_data="full")
+    for pair in (("cached", "whole"), ("whole", "cached")):
+        done = run_in(tmp_path, tmp_path, CLI, "compare", *pair)
+        assert done.status == 0 and "two implementations" in done.stdout, done
+    done = run_in(tmp_path, tmp_path, CLI, "compare", "cached_stale", "whole", "--json")
+    (first, *_) = json.loads(done.stdout)["findings"]
+    line = program.read_text().splitlines()[first["source_line"] - 1]
+    assert (done.status, first["step"]) == (1, 3) and "scores = (q @ k" in line, first
