@@ -206,7 +206,13 @@ std::string text_of(const FirstBad& report, std::size_t width) {
     if (!unfinished.empty()) text += "; " + unfinished;
     if (!report.healthy.empty()) {
       const std::uint64_t healthy = report.healthy.size() + report.healthy_left_out;
-      text += fmt::format("; {} healthy {}", healthy, healthy == 1 ? "infinity" : "infinities");
+      const bool has_nan = std::ranges::any_of(report.healthy, [](const HealthyInfinity& one) {
+        return one.tensor.statistics && one.tensor.statistics->nan_count.value_or(0) > 0;
+      });
+      const std::string what = has_nan        ? fmt::format("tensor{} with NaN or infinities", healthy == 1 ? "" : "s")
+                               : healthy == 1 ? "infinity"
+                                              : "infinities";
+      text += fmt::format("; {} healthy {}", healthy, what);
     }
     text += "\n" + how_to_see_more(report);
   } else {
