@@ -1,6 +1,7 @@
 #include "ask/first_bad/bad_cause.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cfloat>
@@ -229,7 +230,7 @@ void explain_overflow(DType type, double value, Cause& cause, Exactness exactnes
 
 namespace {
 
-// What is known by its statistics alone. Inputs that were not recorded have a limit of their own.
+// Tensors of which there are statistics alone. Inputs that were not recorded have a limit of their own.
 void add_lacking_values(OpValues& values, Cause& cause) {
   if (values.output_values() == nullptr) {
     cause.limits.emplace_back(
