@@ -122,7 +122,7 @@ std::vector<std::string> apart_where(const CatalogOp& target, const CatalogOp& g
     if (attribute.name == kFusedKernel) continue;  // a name that the compiler chose
     if (attribute.name == kCalledBy) continue;     // not an argument
     if (names_group(attribute) && has_ranks(target) && has_ranks(golden)) continue;
-    apart.push_back(fmt::format("{}={}, golden {}", attribute.name, text_of(attribute), text_of(*other)));
+    apart.push_back(fmt::format("{}={}, golden {}", attribute.name, words_of(attribute), words_of(*other)));
   }
   return apart;
 }

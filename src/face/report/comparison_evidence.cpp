@@ -40,7 +40,7 @@ std::string attributes_text(const CatalogOp& op) {
   if (op.attributes == nullptr || op.attributes->empty()) return "";
   std::string text;
   for (const Attribute& attribute : *op.attributes) {
-    text += fmt::format("{}{}={}", text.empty() ? "" : "  ", attribute.name, text_of(attribute));
+    text += fmt::format("{}{}={}", text.empty() ? "" : "  ", attribute.name, words_of(attribute));
   }
   return text;
 }

@@ -52,7 +52,7 @@ std::string short_origin(const Graph& graph, const Operand& operand) {
 std::string attributes_text(const GraphNode& node) {
   std::vector<std::string> texts;
   for (const Attribute& attribute : node.attributes) {
-    if (attribute.kind != AttributeKind::none) texts.push_back(attribute.name + "=" + text_of(attribute));
+    if (attribute.kind != AttributeKind::none) texts.push_back(attribute.name + "=" + words_of(attribute));
   }
   return joined(texts, "  ");
 }

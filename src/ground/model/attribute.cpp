@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <iterator>
 #include <string_view>
 
 namespace sonde {
@@ -19,12 +20,6 @@ std::string boolean_text(const AttributeStyle& style, std::int64_t value) {
   const std::string_view word = value != 0 ? "true" : "false";
   if (style.words) return std::string(word);
   return fmt::format(fmt::runtime(style.boolean), value != 0 ? 1 : 0);
-}
-
-// PyTorch's numbers for the reduction of a loss.
-std::string reduction_text(std::int64_t value) {
-  constexpr std::string_view kWords[] = {"none", "mean", "sum"};
-  return value >= 0 && value < 3 ? std::string(kWords[value]) : fmt::format("{}", value);
 }
 
 template <typename Values, typename Write>
@@ -47,7 +42,6 @@ std::string written(const Attribute& attribute, const AttributeStyle& style) {
     case AttributeKind::boolean:
       return boolean(attribute.integers.at(0));
     case AttributeKind::integer:
-      if (style.words && attribute.name == "reduction") return reduction_text(attribute.integers.at(0));
       return integer(attribute.integers.at(0));
     case AttributeKind::real:
       return real(attribute.reals.at(0));
@@ -66,6 +60,13 @@ std::string written(const Attribute& attribute, const AttributeStyle& style) {
 }  // namespace
 
 std::string text_of(const Attribute& attribute) { return written(attribute, kPlain); }
+
+std::string words_of(const Attribute& attribute) {
+  constexpr std::string_view kReductions[] = {"none", "mean", "sum"};
+  const bool is_number = attribute.name == "reduction" && attribute.kind == AttributeKind::integer;
+  const std::int64_t number = is_number ? attribute.integers.at(0) : -1;
+  return number >= 0 && number < std::ssize(kReductions) ? std::string(kReductions[number]) : text_of(attribute);
+}
 
 std::string ir_text_of(const Attribute& attribute) { return written(attribute, kIr); }
 

@@ -42,8 +42,10 @@ struct Attributes {
 // call equal to an older one gets a new id, and its attributes are reported again.
 inline constexpr std::uint32_t kMostAttributesKnown = 1 << 16;
 
-// "1", "true", "0.5", "[1, 1]", "None", "float32": for people.
+// "1", "true", "0.5", "[1, 1]", "None", "float32".
 std::string text_of(const Attribute& attribute);
+// The same for people alone: PyTorch's number for the reduction of a loss is "mean" or "sum".
+std::string words_of(const Attribute& attribute);
 // The same in the notation of MindSpore's `.ir`: I64(1), Bool(1), F64(0.5), [I64(1), I64(1)], "float32", None.
 std::string ir_text_of(const Attribute& attribute);
 
