@@ -6,6 +6,7 @@
 #include <array>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -431,12 +432,11 @@ class Builder {
 
 // The two have other weights: structure is all that can be compared. A weight that holds more than the golden one, such as
 // a norm, is not wrong: what its operator reads besides may be.
-void say_that_weights_differ(const RelationJudgement& judged, DumpComparison& into) {
+void say_that_weights_differ(const std::string& weights, DumpComparison& into) {
   for (CompareFinding& finding : into.findings) {
     if (finding.kind == FindingKind::parameter) finding.uncertain = true;
   }
-  into.notes.insert(into.notes.begin(), fmt::format("the weights are not the same: {} of {} correspond",
-                                                    judged.related_weights, judged.weights));
+  into.notes.insert(into.notes.begin(), weights);
 }
 
 void count_up(const Kept& kept, DumpComparison& into) {
@@ -471,10 +471,12 @@ void judge(Kept& kept, const Threads& threads, const RelationMap* map) {
   ask_the_other_way(kept.target, kept.golden, threads, kept.judgement);
 }
 
-Result<DumpComparison> compare_implementations(const Catalog& target, const Catalog& golden,
-                                               const CompareOptions& options) {
+// Null: structure is all that can be compared. `weights`: why, where the two have others.
+Result<std::unique_ptr<DumpComparison>> compare_by_values(const Catalog& target, const Catalog& golden,
+                                                          const CompareOptions& options, std::string& weights) {
   if (const Status known = check_part(target, options.part); !known) return known.error();
-  DumpComparison comparison;
+  auto related = std::make_unique<DumpComparison>();
+  DumpComparison& comparison = *related;
   const Threads threads(options.threads);
   auto kept = std::make_shared<Kept>(Kept{Pool(target, options.part, *comparison.families),
                                           Pool(golden, options.part, *comparison.families),
@@ -482,13 +484,12 @@ Result<DumpComparison> compare_implementations(const Catalog& target, const Cata
                                           {},
                                           {},
                                           {}});
-  if (kept->target.ops.empty() || kept->golden.ops.empty()) return compare_runs(target, golden, options);
+  if (kept->target.ops.empty() || kept->golden.ops.empty()) return std::unique_ptr<DumpComparison>();
   judge(*kept, threads, options.map.get());
   const RelationJudgement& judged = kept->judgement;
   if (judged.weights_are_others) {
-    Result<DumpComparison> by_structure = compare_runs(target, golden, options);
-    if (by_structure) say_that_weights_differ(judged, *by_structure);
-    return by_structure;
+    weights = fmt::format("the weights are not the same: {} of {} correspond", judged.related_weights, judged.weights);
+    return std::unique_ptr<DumpComparison>();
   }
   Builder(kept, comparison).build();
   count_up(*kept, comparison);
@@ -505,19 +506,28 @@ Result<DumpComparison> compare_implementations(const Catalog& target, const Cata
         "tensors");
   }
   conclude(target, golden, options, comparison);
-  return comparison;
+  return related;
 }
 
 }  // namespace
 
 Result<DumpComparison> compare_programs(const Catalog& target, const Catalog& golden, const CompareOptions& options) {
-  if (are_two_implementations(target, golden, options)) return compare_implementations(target, golden, options);
+  const bool are_implementations = are_two_implementations(target, golden, options);
+  std::string weights;
+  if (are_implementations) {
+    Result<std::unique_ptr<DumpComparison>> related = compare_by_values(target, golden, options, weights);
+    if (!related) return related.error();
+    if (*related != nullptr) return std::move(**related);
+  }
   Result<DumpComparison> runs = compare_runs(target, golden, options);
   if (!runs) return runs;
+  if (!weights.empty()) say_that_weights_differ(weights, *runs);
+  if (are_implementations) return runs;
   name_in_parts_of_batch(target, golden, options, *runs);
-  if (runs->findings.empty() && !runs->complete && have_other_lengths(target, golden)) {
-    Result<DumpComparison> related = compare_implementations(target, golden, options);
-    if (related && related->complete && mostly_relate(*related)) return related;
+  const bool is_given = !options.names.empty() || options.golden_part;  // how the two belong together
+  if (!is_given && runs->findings.empty() && !runs->complete && have_other_lengths(target, golden)) {
+    Result<std::unique_ptr<DumpComparison>> related = compare_by_values(target, golden, options, weights);
+    if (related && *related != nullptr && (*related)->complete && mostly_relate(**related)) return std::move(**related);
   }
   return runs;
 }

@@ -66,22 +66,16 @@ void add_products(KnownFunctions& all, std::string_view type, std::size_t inputs
       const std::optional<Dense> y = product(*in[0], turned(*in[1]));
       return inputs > 2 ? plus(y, *in[2]) : y;
     });
-  } else if ((type == "addmm" || type == "baddbmm") && inputs == 2) {  // beta is 0: the first operand is not read
-    add_function(all, [alpha](const DenseInputs& in) {
-      std::optional<Dense> y = product(*in[0], *in[1]);
-      if (y) std::ranges::for_each(y->values, [&](double& value) { value *= alpha; });
-      return y;
-    });
   } else if (type == "addmm" || type == "baddbmm") {
-    add_function(all, [alpha](const DenseInputs& in) -> std::optional<Dense> {
-      const std::optional<Dense> y = product(*in[1], *in[2]);
-      return y ? both_by(*in[0], *y, [alpha](double bias, double value) { return bias + alpha * value; }) : y;
-    });
-    add_function(all, [alpha](const DenseInputs& in) {
-      std::optional<Dense> y = product(*in[1], *in[2]);
+    const std::size_t first = inputs > 2 ? 1 : 0;  // with a beta of 0 what is added is not read
+    const auto times_alpha = [alpha, first](const DenseInputs& in) {
+      std::optional<Dense> y = product(*in[first], *in[first + 1]);
       if (y) std::ranges::for_each(y->values, [&](double& value) { value *= alpha; });
       return y;
-    });
+    };
+    if (first > 0)
+      add_function(all, [plus, times_alpha](const DenseInputs& in) { return plus(times_alpha(in), *in[0]); });
+    add_function(all, times_alpha);
   } else if (type == "matmul" || type == "mm" || type == "bmm") {
     add_function(all, [](const DenseInputs& in) { return product(*in[0], *in[1]); });
   }
