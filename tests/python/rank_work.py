@@ -1,5 +1,6 @@
 """A dump of many ranks from two that were recorded, and its verbs on executors, Dask and Ray, with a worker killed."""
 
+import contextlib
 import importlib.util
 import os
 import shutil
@@ -68,20 +69,34 @@ def said(cache, *arguments, index="auto"):
     return done.returncode, done.stdout, done.stderr
 
 
+def _stat(pid):
+    """The state of a process, as a letter, and its parent."""
+    with open(f"/proc/{pid}/stat") as file:
+        state, parent = file.read().rsplit(")", 1)[1].split()[:2]
+    return state, int(parent)
+
+
 def children_of(pid):
     found = []
-    for entry in os.listdir("/proc"):
-        try:
-            with open(f"/proc/{entry}/stat") as file:
-                if int(file.read().rsplit(")", 1)[1].split()[1]) == pid:
-                    found.append(int(entry))
-        except (OSError, ValueError, IndexError):
-            continue
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if _stat(entry)[1] == pid:
+                found.append(int(entry))
     return found
 
 
+def _killed_at_work(pid):
+    """Whether the signal found the child at work: one that has ended takes it too, and a stopped one has not ended."""
+    os.kill(pid, signal.SIGSTOP)
+    while (state := _stat(pid)[0]) not in "TZX":
+        time.sleep(0.001)
+    if state == "T":
+        os.kill(pid, signal.SIGKILL)
+    return state == "T"
+
+
 def said_after_a_kill(cache, *command):
-    """As `said` of the command, one of whose processes is killed as soon as it is there."""
+    """As `said` of the command, one of whose processes is killed at its work."""
     with subprocess.Popen(
         [conftest.CLI, *map(str, command)],
         env=environment(cache),
@@ -89,10 +104,13 @@ def said_after_a_kill(cache, *command):
         stderr=subprocess.PIPE,
         text=True,
     ) as run:
-        while not (children := children_of(run.pid)) and run.poll() is None:
-            pass
-        os.kill(children[0], signal.SIGKILL)
+        killed = False
+        while not killed and run.poll() is None:
+            for child in children_of(run.pid)[:1]:
+                with contextlib.suppress(OSError):  # it has been waited for
+                    killed = _killed_at_work(child)
         out, error = run.communicate(timeout=120)
+    assert killed, "every process had ended when the signal came"
     return run.returncode, out, error
 
 
