@@ -25,9 +25,7 @@ BESIDE = {
 
 def pytest_generate_tests(metafunc):
     programs = SHORT if metafunc.config.getoption("--short") else PROGRAMS
-    # A program's tests belong to one worker, which runs it once.
-    marked = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in programs]
-    metafunc.parametrize("pair", marked, indirect=True, scope="module", ids=programs)
+    metafunc.parametrize("pair", programs, indirect=True, scope="module")
 
 
 def test_losses_gradients_parameters_and_random_states_are_the_same(pair):

@@ -17,8 +17,7 @@ SHORT = 2  # of them
 
 def pytest_generate_tests(metafunc):
     kinds = KINDS[:SHORT] if metafunc.config.getoption("--short") else KINDS
-    marked = [pytest.param(kind, marks=pytest.mark.xdist_group(kind)) for kind in kinds]
-    metafunc.parametrize("dumps", marked, indirect=True, scope="module", ids=kinds)
+    metafunc.parametrize("dumps", kinds, indirect=True, scope="module")
 
 
 @pytest.fixture(scope="module")

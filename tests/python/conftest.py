@@ -18,8 +18,6 @@ os.unsetenv("COLUMNS")  # readline, which pytest imports, sets it where os.envir
 
 # Inductor's own processes import PyTorch again, for each program that is compiled. A test that needs them sets it back.
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
-# A thread of OpenMP that waits for others sleeps. Otherwise it spins, and takes a core from the tests beside it.
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
 def link_with_gold():

@@ -30,6 +30,8 @@ _OURS = (
     "TORCH_DEVICE_BACKEND",
 )
 
+# A thread of OpenMP that waits for others sleeps. Otherwise it spins, and takes a core from the tests beside it.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 _warm = WarmPython()
 cold = False  # whether a script gets its own interpreter: the test is marked so
