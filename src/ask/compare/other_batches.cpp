@@ -12,6 +12,7 @@
 #include "ask/compare/compare_passes.h"
 #include "ask/compare/compare_words.h"
 #include "ask/compare/factor.h"
+#include "ask/compare/loss_parts.h"
 #include "ground/base/shape.h"
 #include "ground/model/gradient_name.h"
 #include "read/operators/op_nature.h"
@@ -67,46 +68,6 @@ std::optional<double> factor_of_norms(const TensorDifference& difference, const 
   const auto &norm = mine.statistics->l2norm, &golden_norm = golden.statistics->l2norm;
   if (!norm || !golden_norm || *golden_norm == 0) return std::nullopt;
   return *norm / *golden_norm;
-}
-
-// The number by which the operator multiplies a single number; nothing: it does something else.
-std::optional<double> factor_in(const CompareOp& op) {
-  if (op.outputs.size() != 1 || element_count(op.outputs[0]->shape) != 1) return std::nullopt;
-  return number_multiplied_by(op);
-}
-
-// Of the operators that multiply the loss by a number: the one with this factor, or the last one; kNoOp: there are none.
-std::uint32_t scaled_loss(const CompareSide& side, std::uint32_t loss, double factor) {
-  const std::uint32_t last = loss != kNoOp && factor_in(side.ops[loss]) ? loss : kNoOp;
-  for (std::uint32_t at = last; at != kNoOp;) {
-    const std::optional<double> own = factor_in(side.ops[at]);
-    if (!own) break;
-    if (std::abs(*own - factor) <= 2e-3 * std::abs(factor)) return at;
-    const auto& inputs = side.ops[at].inputs;
-    const auto before = std::ranges::find_if(inputs, [](const auto& one) { return one.from != kNoOp; });
-    at = before == inputs.end() ? kNoOp : before->from;
-  }
-  return last;
-}
-
-// The operators that backward passes begin with: each gives a loss the gradient 1.
-std::vector<std::uint32_t> begins_of_backward(const CompareSide& side) {
-  std::vector<std::uint32_t> begins;
-  for (const CompareOp& op : side.ops) {
-    if (phase_of(*op.op) != Phase::backward) continue;
-    for (const CompareInput& input : op.inputs) {
-      if (input.from == kNoOp || !nature_of(*side.ops[input.from].op).shape_only) continue;
-      const CompareOp& seed = side.ops[input.from];
-      if (seed.outputs.size() != 1 || element_count(seed.outputs[0]->shape) != 1) continue;
-      if (std::ranges::find(begins, input.from) == begins.end()) begins.push_back(input.from);
-    }
-  }
-  return begins;
-}
-
-bool is_begin_of_backward(const CompareSide& side, std::uint32_t op) {
-  const std::vector<std::uint32_t> begins = begins_of_backward(side);
-  return std::ranges::find(begins, op) != begins.end();
 }
 
 // The operator that gives the backward pass its factor: it multiplies the loss, or begins the pass where each part of the
@@ -222,6 +183,7 @@ bool compare_gradients(const CompareFacts& facts, StepFindings& findings) {
   const bool all_by_one = one_factor && others.size() == mine.size();
   const auto with_factor =
       std::ranges::find_if(others, [](const OtherGradient& one) { return one.factor.has_value(); });
+  if (!all_by_one && report_uneven_parts(facts, findings, what)) return all;
   const std::uint32_t scaling =
       all_by_one ? scaled_by(facts, first.mine, theirs.find(first.name)->second, *with_factor->factor) : kNoOp;
   if (scaling != kNoOp && is_begin_of_backward(facts.target, scaling)) {

@@ -1,13 +1,35 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <vector>
 
 #include "ask/compare/compare_passes.h"
 #include "ask/compare/compare_words.h"
+#include "ground/model/data_name.h"
 #include "read/operators/op_nature.h"
 #include "read/operators/op_questions.h"
 
 namespace sonde {
+namespace {
+
+// What depends on data alone has no gradient that could stop. What an earlier step left may have one.
+bool depends_on_parameter(const CompareSide& side, std::uint32_t op) {
+  std::vector<std::uint32_t> open = {op};
+  std::set<std::uint32_t> seen = {op};
+  while (!open.empty()) {
+    const CompareOp& one = side.ops[open.back()];
+    open.pop_back();
+    for (const CompareInput& input : one.inputs) {
+      const NameKind kind = input.from == kNoOp ? kind_of_name(input.name) : NameKind::none;
+      if (kind == NameKind::parameter || kind == NameKind::carried) return true;
+      if (input.from != kNoOp && seen.insert(input.from).second) open.push_back(input.from);
+    }
+  }
+  return false;
+}
+
+}  // namespace
 
 void name_suspects(const CompareFacts& facts, StepFindings& findings, const ComparedOp* suspect) {
   const CompareFinding* first = findings.first();
@@ -35,6 +57,8 @@ void name_suspects(const CompareFacts& facts, StepFindings& findings, const Comp
     if (!is_detach(bare_type(own.op_type)) || phase_of(own) != Phase::forward) continue;
     const std::uint32_t at = one.golden.empty() ? one.target_index : facts.pairs.place_of_golden(one.golden_index);
     if (at >= begins) continue;
+    const bool is_golden = one.target.empty();
+    if (!depends_on_parameter(facts.side(is_golden), is_golden ? one.golden_index : one.target_index)) continue;
     begins = at;
     op = &one;
   }
