@@ -8,6 +8,7 @@
 #include <cmath>
 #include <set>
 
+#include "ground/base/shape.h"
 #include "read/measure/measure.h"
 #include "read/operators/op_attributes.h"
 #include "read/operators/op_questions.h"
@@ -105,6 +106,33 @@ bool squared_error_cause(OpValues& values, Cause& cause) {
   cause.why =
       fmt::format("differences up to {} are squared, which is {}", number_text(apart), number_text(apart * apart));
   explain_overflow(values.output_type(), apart * apart, cause, Exactness::bound);
+  return true;
+}
+
+// Many factors make one number: it may be too large on the way to a 0.
+bool running_product_cause(OpValues& values, BadKind bad, Cause& cause) {
+  if (!multiplies_along(values.type(), values.text("reduce"))) return false;
+  double largest = 0;
+  bool any_zero = false;
+  std::uint64_t count = 0;
+  for (const FlowInput& input : values.flow().inputs) {
+    const CatalogTensor* tensor = input.is_read ? values.input(input.tensor->slot) : nullptr;
+    if (tensor == nullptr || !is_floating(tensor->dtype)) continue;
+    const auto known = values.statistics(*tensor);
+    if (!known || !known->min || !known->max || !std::isfinite(*known->min) || !std::isfinite(*known->max))
+      return false;
+    largest = std::max({largest, std::fabs(*known->min), std::fabs(*known->max)});
+    any_zero = any_zero || known->zero_count.value_or(0) > 0 || *known->min == 0 || *known->max == 0;
+    count = std::max(count, element_count(tensor->shape));
+  }
+  // So many factors of this size can be too large; with a 0 among them the rest of the product is NaN.
+  const double most = largest_of(values.output_type());
+  if (largest <= 1 || most <= 0 || static_cast<double>(count) * std::log(largest) <= std::log(most)) return false;
+  if (bad == BadKind::nan && !any_zero) return false;
+  cause.overflow = cause.explained = true;
+  cause.why = fmt::format("up to {} numbers up to {} are multiplied, and the product exceeds the largest value of {}{}",
+                          count, number_text(largest), info(values.output_type()).lower,
+                          bad == BadKind::nan ? ", and infinity times 0 is NaN" : "");
   return true;
 }
 
@@ -206,6 +234,11 @@ std::vector<std::int64_t> OpValues::integers(std::string_view attribute) const {
   return found == nullptr ? std::vector<std::int64_t>() : found->integers;
 }
 
+std::string_view OpValues::text(std::string_view attribute) const {
+  const Attribute* found = attribute_of(*op_.op, attribute);
+  return found == nullptr ? std::string_view() : std::string_view(found->text);
+}
+
 // --- overflow --------------------------------------------------------------------------------------------------------
 
 bool overflows(DType type, double value) {
@@ -257,7 +290,8 @@ Cause cause_of(OpValues& values, BadKind bad) {
   const bool known = argument_cause(values, cause) || shape_cause(values, bad, cause) || dropout_cause(values, cause) ||
                      elementwise_cause(values, bad, cause) || row_cause(values, bad, cause) ||
                      product_cause(values, bad, cause) || squared_error_cause(values, cause) ||
-                     running_variance_cause(values, cause) || statistics_cause(values, bad, cause);
+                     running_variance_cause(values, cause) || running_product_cause(values, bad, cause) ||
+                     statistics_cause(values, bad, cause);
   if (!known) add_eps(values, cause);
   if (cause.evidence.empty()) add_numbers(values, bad, cause);
   if (!values.has_values()) add_lacking_values(values, cause);

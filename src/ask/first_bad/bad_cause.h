@@ -55,6 +55,7 @@ class OpValues {
   // Named arguments of the call: `dim`, `exponent`, `alpha`.
   std::optional<double> number(std::string_view attribute) const;
   std::vector<std::int64_t> integers(std::string_view attribute) const;
+  std::string_view text(std::string_view attribute) const;  // empty: none
 
  private:
   const CatalogRank& rank_;

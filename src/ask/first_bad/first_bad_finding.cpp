@@ -5,6 +5,7 @@
 #include <cmath>
 #include <span>
 
+#include "ask/first_bad/backward_hint.h"
 #include "ask/first_bad/bad_cause.h"
 #include "ask/first_bad/counted.h"
 #include "ask/first_bad/first_bad_search.h"
@@ -84,7 +85,6 @@ class FindingWriter {
   void explain_made();
   void explain_unwritten();
   void explain_collective();
-  void explain_backward();
   void explain_infinities();
   void add_positions(const CatalogTensor& tensor);
   void add_requests();
@@ -323,7 +323,10 @@ void FindingWriter::explain_made() {
   if (cause.divides_by_zero || cause.pole) add_origin_of_zero();
   add_maker_before(cause);
   if (root_.end == End::scaler && root_.bad == BadKind::inf) explain_scale();
-  if (op_.phase == Phase::backward && cause.makes_nan_of_zero) explain_backward();
+  if (op_.phase == Phase::backward && root_.bad == BadKind::nan) {
+    std::string hint = backward_hint(flow_.graph(), op_, cause.makes_nan_of_zero);
+    if (!hint.empty()) finding_.evidence.push_back(std::move(hint));
+  }
 }
 
 void FindingWriter::explain_scale() {
@@ -363,7 +366,8 @@ const CatalogTensor* FindingWriter::moved_from(const FlowInput& input) const {
   for (std::size_t depth = 0; depth < kMakersSearched; ++depth) {
     const FlowOp* maker = flow_.graph().maker(*from);
     if (maker == nullptr) break;
-    if (!maker->nature.only_moves) return nullptr;
+    // Which rows are picked, the program says: it did not write a 0 into a table whose padding is 0.
+    if (!maker->nature.only_moves || picks_elements(bare_type(maker->op->op_type))) return nullptr;
     const auto read = std::ranges::find_if(maker->inputs, &FlowInput::is_read);
     if (read == maker->inputs.end()) return nullptr;
     from = &*read;
@@ -455,13 +459,6 @@ void FindingWriter::explain_infinities() {
                                             input.is_unsaid ? "kept from forward: " : "", slot, health_text(health),
                                             from));
   }
-}
-
-// In backward, 0 times infinity or a division by 0: the mask is on the wrong side of the operator.
-void FindingWriter::explain_backward() {
-  finding_.evidence.push_back(
-      "the gradient that comes in is 0 there: something after the forward operator (where, a mask) leaves this element "
-      "out, but its derivative is infinite and 0 times it is NaN; mask the operator's input instead");
 }
 
 // A step lasts until the model is called again: the next batch may be made in it.

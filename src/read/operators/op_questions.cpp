@@ -108,6 +108,15 @@ bool gives_norm(std::string_view plain) {
   return is_one_of(single_type_of_plain(plain), {"norm", "linalgvectornorm", "linalgnorm", "frobeniusnorm"});
 }
 
+bool multiplies_along(std::string_view plain, std::string_view reduce) {
+  if (is_one_of(plain, {"prod", "cumprod"})) return true;
+  return reduce == "prod" && is_one_of(plain, {"scatterreduce", "indexreduce"});
+}
+
+bool decomposes_matrix(std::string_view plain) {
+  return is_one_of(plain, {"svd", "linalgsvd", "linalgeigh", "linalgeig"});
+}
+
 bool replaces_nan(std::string_view plain) { return plain == "nantonum"; }
 
 bool shows_memory(std::string_view plain) { return is_one_of(plain, {"view", "bitcast"}); }

@@ -38,7 +38,10 @@ bool keeps_zero(std::string_view plain);      // a 0 in any of its inputs stays 
 bool is_linear(std::string_view plain);       // its result is a sum of its inputs, each times a number or 1
 bool only_adds_up(std::string_view plain);    // sums and products: of finite inputs it is infinite by its size alone
 bool gives_norm(std::string_view plain);      // also of each tensor of a list
-bool is_addition(std::string_view plain);     // element by element
+// Elements of one input are multiplied with each other. `reduce`: the argument of that name, `prod`.
+bool multiplies_along(std::string_view plain, std::string_view reduce);
+bool decomposes_matrix(std::string_view plain);  // into values, whose differences its derivative divides by
+bool is_addition(std::string_view plain);        // element by element
 bool replaces_nan(std::string_view plain);
 bool shows_memory(std::string_view plain);           // the same bytes, maybe as another type
 bool adds_dimension(std::string_view plain);         // which may be behind the last one

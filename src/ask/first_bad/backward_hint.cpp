@@ -1,0 +1,60 @@
+#include "ask/first_bad/backward_hint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "read/operators/op_nature.h"
+#include "read/operators/op_questions.h"
+#include "read/operators/op_work.h"
+
+namespace sonde {
+namespace {
+
+constexpr std::size_t kMakersFollowed = 16;
+
+// `Gradients/Default/net/Grad_svd` of `Gradients/Default/net/Grad_svd/div-op0`.
+std::string_view place_of(const CatalogOp& op) { return op.op_name.substr(0, op.op_name.rfind('/')); }
+
+// `svd` of it; empty: not known.
+std::string_view forward_type(const CatalogOp& op) {
+  constexpr std::string_view kGrad = "/Grad_";
+  const std::string_view place = place_of(op);
+  const std::size_t at = place.rfind(kGrad);
+  return at == std::string_view::npos ? std::string_view() : place.substr(at + kGrad.size());
+}
+
+// The gradient that the backward of a later operator made, or a view of it. Not what this backward computed itself.
+bool is_incoming_gradient(const FlowGraph& graph, const FlowOp& op, const FlowInput& input) {
+  if (!input.is_read || input.is_unsaid || input.tensor->constant) return false;
+  const FlowInput* from = &input;
+  for (std::size_t i = 0; i < kMakersFollowed; ++i) {
+    const FlowOp* maker = graph.maker(*from);
+    if (maker == nullptr) return from->tensor->parameter.empty();
+    if (place_of(*maker->op) != place_of(*op.op)) return maker->phase != Phase::forward;
+    if (!maker->nature.only_moves || maker->inputs.empty()) return false;
+    from = &maker->inputs[0];
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string backward_hint(const FlowGraph& graph, const FlowOp& op, bool of_zero) {
+  const std::string_view forward = forward_type(*op.op);
+  const bool divides = work_of(bare_type(op.op->op_type)) == OpWork::divide;
+  if (divides && decomposes_matrix(bare_type(forward))) {
+    return fmt::format(
+        "the derivative of {} divides by the differences of the values that it gives: where two are equal, or one is "
+        "0, "
+        "it is not defined",
+        forward);
+  }
+  const auto is_incoming = [&](const FlowInput& input) { return is_incoming_gradient(graph, op, input); };
+  if (!of_zero || std::ranges::none_of(op.inputs, is_incoming)) return {};
+  return "the gradient that comes in is 0 there: something after the forward operator (where, a mask) leaves this "
+         "element out, but its derivative is infinite and 0 times it is NaN; mask the operator's input instead";
+}
+
+}  // namespace sonde

@@ -1,0 +1,14 @@
+// What to change where the backward of an operator makes NaN of 0.
+#pragma once
+
+#include <string>
+
+#include "ask/first_bad/flow_graph.h"
+
+namespace sonde {
+
+// A sentence on NaN that `op`, which is of backward, makes. `of_zero`: it is 0 times infinity or 0 divided by 0. Empty: there
+// is nothing to say.
+std::string backward_hint(const FlowGraph& graph, const FlowOp& op, bool of_zero);
+
+}  // namespace sonde

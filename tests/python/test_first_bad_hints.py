@@ -1,0 +1,106 @@
+"""What `sonde first-bad` says of NaN that many operators can make: how it arises, and what to change."""
+
+import json
+
+import pytest
+from processes import CLI, run_in
+from test_first_bad import record
+
+PROGRAM = """
+import sys, torch
+from torch import nn
+
+kind = sys.argv[1]
+torch.manual_seed(0)
+weight = nn.Parameter(torch.ones(4, 4))
+table = nn.Embedding(6, 4, padding_idx=0)
+optimizer = torch.optim.SGD([weight, *table.parameters()], 0.01)
+
+
+def decomposed(x):
+    square = torch.eye(4) * x  # its values are equal
+    match kind:
+        case "svd":
+            return torch.svd(square)[0].sum()
+        case "linalg_svd":
+            return torch.linalg.svd(square)[0].sum()
+        case "linalg_eigh":
+            return torch.linalg.eigh(square)[1].sum()
+        case "linalg_eig":
+            return torch.linalg.eig(square)[1].real.sum()
+
+
+def multiplied(x):
+    factors = (x * torch.tensor([3.0, 5.0, 7.0, 0.0])).flatten().repeat(40).sort(descending=True).values
+    place = torch.zeros(len(factors), dtype=torch.long)
+    match kind:
+        case "prod":
+            return factors[:-1].prod() * 0 + factors[:-160].prod()  # without a 0: infinite
+        case "cumprod":
+            return factors.cumprod(0)[-1]
+        case "scatter_reduce":
+            return torch.ones(1).scatter_reduce(0, place, factors, "prod").sum()
+        case "index_reduce":
+            return torch.ones(1).index_reduce(0, place, factors, "prod").sum()
+
+
+def masked(x):
+    root = (x - 1).abs().sqrt()
+    return torch.where(root > 0, root, torch.zeros(())).sum()
+
+
+def padded(x):
+    rows = table(torch.tensor([1, 2, 0]))
+    return (rows / rows.abs().amax(-1, keepdim=True)).sum() + x.sum()
+
+
+WAYS = {"mask": masked, "padding": padded}
+loss = WAYS.get(kind, decomposed if "svd" in kind or "eig" in kind else multiplied)(weight)
+loss.backward()
+optimizer.step()
+"""
+DIVIDES = "divides by the differences of the values that it gives"
+MASK = "mask the operator's input instead"
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    place = tmp_path_factory.mktemp("hints")
+    (place / "train.py").write_text(PROGRAM)
+    return place
+
+
+def first(directory, kind):
+    dump = record(directory, kind, directory / "train.py", kind, saved_data="full")
+    run = run_in(directory, None, CLI, "first-bad", dump, "--json")
+    assert run.status == 1, run.stdout + run.stderr
+    finding = json.loads(run.stdout)["findings"][0]
+    line = PROGRAM.splitlines()[finding["code"]["source_line"] - 1]
+    return finding, line, " ".join(finding["evidence"])
+
+
+@pytest.mark.parametrize("kind", ["svd", "linalg_svd", "linalg_eigh", "linalg_eig"])
+def test_the_derivative_of_a_decomposition_is_no_matter_of_masks(directory, kind):
+    finding, line, evidence = first(directory, kind)
+    assert f"{kind}(" in line.replace("linalg.", "linalg_"), line
+    assert DIVIDES in evidence and MASK not in evidence, evidence
+    assert "uncertain" not in finding.get("tags", ())
+
+
+@pytest.mark.parametrize("kind", ["prod", "cumprod", "scatter_reduce", "index_reduce"])
+def test_a_product_that_is_too_large_on_the_way_to_a_zero(directory, kind):
+    finding, line, _ = first(directory, kind)
+    assert f".{kind}(" in line or kind == "prod", line
+    assert finding["kind"] == "overflow", finding
+    assert "are multiplied, and the product exceeds the largest value of float32" in finding["why"]
+
+
+def test_an_element_that_a_mask_leaves_out(directory):
+    _, line, evidence = first(directory, "mask")
+    assert "sqrt" in line and MASK in evidence, evidence
+
+
+def test_a_row_of_padding_was_written_by_no_optimizer(directory):
+    finding, line, evidence = first(directory, "padding")
+    assert "amax" in line and "wrote" not in evidence, evidence
+    assert finding["why"].startswith("0 divided by 0")
