@@ -90,6 +90,26 @@ void look_at_side_effect(const CompareFacts& facts, StepFindings& findings, cons
   findings.add(FindingKind::changed, writer, writer.target.back(), false, nullptr, what);
 }
 
+// Both read what one op keeps for its backward, and this op computes the same in both runs, so what it keeps is the same.
+// Values that differ are of two things: the backward passes do not compute the same gradients.
+void look_at_kept(const CompareFacts& facts, StepFindings& findings, ComparedOp& op, const PairedInput& input,
+                  ComparedTensor& shown) {
+  const ComparedOp& writer = *facts.pairs.of_target(input.target.input->from);
+  const TensorDifference& read = *input.difference;
+  const bool is_the_same = writer.verdict == OpVerdict::identical && writer.target.size() == 1 &&
+                           writer.golden.size() == 1 && writer.kind != OpKind::random &&
+                           writer.target[0]->op_type == writer.golden[0]->op_type &&
+                           std::ranges::all_of(writer.inputs, [](const auto& one) { return one.difference->equal; });
+  const bool differs = read.comparable() && read.by != ComparedBy::checksum && is_floating(read.golden_dtype) &&
+                       read.relative() > kMaxExplainable;
+  if (!is_the_same || !differs || phase_of(*op.target.front()) != Phase::backward) return;
+  shown.beyond = true;
+  findings.add(FindingKind::wiring, op, op.target.front(), false, &shown,
+               fmt::format("reads as input.{} something else of what {} keeps for its backward, which is the same in "
+                           "both runs: {}",
+                           shown.target->slot, writer.target[0]->op_name, difference_text(FindingKind::wiring, shown)));
+}
+
 // A view of another shape may have the elements in another order: only the largest and the smallest show a change.
 bool is_another_order(const CatalogTensor& now, const CatalogTensor& then) {
   if (now.shape == then.shape) return false;
@@ -101,7 +121,10 @@ bool is_another_order(const CatalogTensor& now, const CatalogTensor& then) {
 void look_at_change(const CompareFacts& facts, StepFindings& findings, ComparedOp& op, const PairedInput& input,
                     ComparedTensor& shown) {
   const ComparedTensor* output = facts.pairs.output_read(*input.target.input, *input.golden.input);
-  if (output == nullptr) look_at_side_effect(facts, findings, input, shown);
+  if (output == nullptr) {
+    look_at_side_effect(facts, findings, input, shown);
+    look_at_kept(facts, findings, op, input, shown);
+  }
   if (output == nullptr || !facts.target.rank->has_journal || !facts.golden.rank->has_journal) return;
   const TensorDifference &read = *input.difference, &written = *output->difference;
   if (read.by != written.by || !read.same_shape || !written.same_shape || read.count != written.count) return;
