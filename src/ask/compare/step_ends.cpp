@@ -203,6 +203,24 @@ bool StepEnds::gradients_agree() {
   return std::ranges::all_of(pairs, [&](const auto& pair) { return agrees(*pair.first, *pair.second, largest); });
 }
 
+const CatalogTensor* StepEnds::other_gradient(double least_relative) {
+  constexpr double kNoise = 1e-3;  // of the largest gradient: the rest of terms that cancel is no larger
+  if (apart_ > 0 || layout_ != nullptr || gradients_.size() != golden_gradients_.size() || !losses_agree())
+    return nullptr;
+  const double noise = kNoise * largest_size(golden_gradients_);
+  const CatalogTensor* other = nullptr;
+  for (const auto& [name, golden] : golden_gradients_) {
+    const auto mine = gradients_.find(name);
+    if (mine == gradients_.end()) return nullptr;
+    const TensorDifference& found = differences_.of({target_.rank, mine->second}, {golden_.rank, golden});
+    if (!found.comparable() || found.by == ComparedBy::checksum || is_half(coarser_spacing(found))) continue;
+    if (found.relative() < least_relative || found.rms_error < noise) continue;
+    least_relative = found.relative();
+    other = mine->second;
+  }
+  return other;
+}
+
 namespace {
 
 ParameterLayout::Of slopes_in(const Named& gradients) {

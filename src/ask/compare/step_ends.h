@@ -21,6 +21,9 @@ class StepEnds {
 
   // False if a part is unknown, or only one of the two leaves it.
   bool results_and_gradients_agree();
+  // The gradient that differs most from the golden one, although no parameter differed before and the losses agree: by more
+  // than rounding, also of sums that cancel. Null: there is none, or it is not known.
+  const CatalogTensor* other_gradient(double least_relative);
   // Also the size of each update. False if it is lost in the rounding of the parameter.
   bool updates_agree();
 

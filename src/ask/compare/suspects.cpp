@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -29,6 +30,84 @@ bool depends_on_parameter(const CompareSide& side, std::uint32_t op) {
   return false;
 }
 
+// The first detach that only one of the two has.
+bool name_detach(const CompareFacts& facts, StepFindings& findings, std::uint32_t place, const std::string& shown) {
+  const ComparedOp* op = nullptr;
+  std::uint32_t begins = place;
+  for (const ComparedOp& one : facts.pairs.ops()) {
+    if (one.verdict != OpVerdict::unmatched) continue;
+    const CatalogOp& own = *(one.golden.empty() ? one.target : one.golden).front();
+    const Phase phase = phase_of(own);
+    if (!is_detach(bare_type(own.op_type)) || (phase != Phase::forward && phase != Phase::outside)) continue;
+    const bool is_golden = one.target.empty();
+    const std::uint32_t at = is_golden ? facts.pairs.place_of_golden(one.golden_index) : one.target_index;
+    if (at >= begins) continue;
+    if (!depends_on_parameter(facts.side(is_golden), is_golden ? one.golden_index : one.target_index)) continue;
+    begins = at;
+    op = &one;
+  }
+  if (op == nullptr) return false;
+  const bool in_golden = op->target.empty();
+  findings.add(in_golden ? FindingKind::missing : FindingKind::inserted, *op,
+               (in_golden ? op->golden : op->target).front(), in_golden, nullptr,
+               fmt::format("has no counterpart in the {}, and gradients differ: {}", name_of_other(in_golden), shown));
+  findings.all().back().place = begins;
+  return true;
+}
+
+// How often the op at a place runs, and how many ops of the backward pass are its derivative.
+struct Calls {
+  std::size_t forward = 0, backward = 0;
+};
+
+std::map<ForwardOrigin, Calls> calls_of(const CompareSide& side) {
+  std::map<ForwardOrigin, Calls> calls;
+  for (const CompareOp& op : side.ops) {
+    const ForwardOrigin origin = differentiated_by(op);
+    if (origin.type.empty()) {
+      ++calls[{op.scope, op.op->op_type}].forward;
+    } else {
+      ++calls[origin].backward;
+    }
+  }
+  return calls;
+}
+
+// The ops whose derivatives read its result.
+std::set<ForwardOrigin> derivatives_that_read(const CompareSide& side, std::uint32_t op) {
+  std::set<ForwardOrigin> origins;
+  for (const std::uint32_t reader : side.ops[op].readers) {
+    const ForwardOrigin origin = differentiated_by(side.ops[reader]);
+    if (!origin.type.empty()) origins.insert(origin);
+  }
+  return origins;
+}
+
+// The first op whose result the backward pass of one of the two reads, and that of the other does not: an op that both
+// call has fewer derivatives there. Where nothing is differentiated, it may run in a step of its own.
+void name_differentiated(const CompareFacts& facts, StepFindings& findings, std::uint32_t place,
+                         const std::string& shown) {
+  std::map<ForwardOrigin, Calls> mine = calls_of(facts.target), theirs = calls_of(facts.golden);
+  for (const ComparedOp& op : facts.pairs.ops()) {
+    if (op.target.size() != 1 || op.golden.size() != 1 || op.target_index >= place) continue;
+    const std::set<ForwardOrigin> own = derivatives_that_read(facts.target, op.target_index);
+    const std::set<ForwardOrigin> golden = derivatives_that_read(facts.golden, op.golden_index);
+    if (own.empty() == golden.empty()) continue;
+    const bool in_target = golden.empty();
+    const bool has_more = std::ranges::any_of(in_target ? own : golden, [&](const ForwardOrigin& origin) {
+      const Calls &more = in_target ? mine[origin] : theirs[origin], &fewer = in_target ? theirs[origin] : mine[origin];
+      return fewer.forward > 0 && more.backward > fewer.backward;
+    });
+    if (!has_more) continue;
+    findings.add(FindingKind::changed, op, op.target.front(), false, nullptr,
+                 fmt::format("is differentiated in the {} alone (a detach or no_grad in the other?), and gradients "
+                             "differ: {}",
+                             in_target ? "target" : "golden run", shown));
+    findings.all().back().place = op.target_index;
+    return;
+  }
+}
+
 }  // namespace
 
 void name_suspects(const CompareFacts& facts, StepFindings& findings, const ComparedOp* suspect) {
@@ -47,27 +126,8 @@ void name_suspects(const CompareFacts& facts, StepFindings& findings, const Comp
   } else if (phase_of(*first->op->target.front()) == Phase::forward) {
     return;
   }
-  const std::uint32_t place = first->place;
   const std::string shown = fmt::format("{} {}", first->culprit->op_name, first->what);
-  const ComparedOp* op = nullptr;
-  std::uint32_t begins = place;
-  for (const ComparedOp& one : facts.pairs.ops()) {
-    if (one.verdict != OpVerdict::unmatched) continue;
-    const CatalogOp& own = *(one.golden.empty() ? one.target : one.golden).front();
-    if (!is_detach(bare_type(own.op_type)) || phase_of(own) != Phase::forward) continue;
-    const std::uint32_t at = one.golden.empty() ? one.target_index : facts.pairs.place_of_golden(one.golden_index);
-    if (at >= begins) continue;
-    const bool is_golden = one.target.empty();
-    if (!depends_on_parameter(facts.side(is_golden), is_golden ? one.golden_index : one.target_index)) continue;
-    begins = at;
-    op = &one;
-  }
-  if (op == nullptr) return;
-  const bool in_golden = op->target.empty();
-  findings.add(in_golden ? FindingKind::missing : FindingKind::inserted, *op,
-               (in_golden ? op->golden : op->target).front(), in_golden, nullptr,
-               fmt::format("has no counterpart in the {}, and gradients differ: {}", name_of_other(in_golden), shown));
-  findings.all().back().place = begins;
+  if (!name_detach(facts, findings, first->place, shown)) name_differentiated(facts, findings, first->place, shown);
 }
 
 }  // namespace sonde

@@ -150,6 +150,27 @@ bool check_unseen(const CompareFacts& facts, StepFindings& findings, const Compa
   return true;
 }
 
+namespace {
+
+// No op is to blame, but the backward passes came to other gradients.
+void find_other_gradient(const CompareFacts& facts, StepFindings& findings) {
+  const CatalogTensor* other = StepEnds(facts).other_gradient(kMaxExplainable);
+  if (other == nullptr) return;
+  for (const ComparedOp& op : facts.pairs.ops()) {
+    const auto read = std::ranges::find(op.inputs, other, &ComparedTensor::target);
+    if (read == op.inputs.end()) continue;
+    findings
+        .add(FindingKind::op, op, op.target.front(), false, &*read,
+             fmt::format("reads {}, which differs although the losses agree: {}; no op of the backward passes was "
+                         "found to differ by itself",
+                         other->parameter, difference_text(FindingKind::data, *read)))
+        .uncertain = true;
+    return;
+  }
+}
+
+}  // namespace
+
 void find_jump(const CompareFacts& facts, StepFindings& findings) {
   // The loss of other rows is another number.
   if (!findings.empty() || facts.history.found || findings.has_notes()) return;
@@ -180,6 +201,7 @@ void find_jump(const CompareFacts& facts, StepFindings& findings) {
       seen = std::max(seen, is_left_over ? 0 : difference.relative());
     }
   }
+  find_other_gradient(facts, findings);
 }
 
 }  // namespace sonde
