@@ -1,4 +1,4 @@
-"""The begin and end of steps in real programs (docs/guide.md, "Steps")."""
+"""The begin and end of steps in real programs (docs/guide.md, "What a step is")."""
 
 import sys
 

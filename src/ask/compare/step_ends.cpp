@@ -204,7 +204,7 @@ bool StepEnds::gradients_agree() {
 }
 
 const CatalogTensor* StepEnds::other_gradient(double least_relative) {
-  constexpr double kNoise = 1e-3;  // of the largest gradient: the rest of terms that cancel is no larger
+  constexpr double kNoise = 1e-3;  // of the largest gradient: terms that cancel leave less
   if (apart_ > 0 || layout_ != nullptr || gradients_.size() != golden_gradients_.size() || !losses_agree())
     return nullptr;
   const double noise = kNoise * largest_size(golden_gradients_);

@@ -14,7 +14,7 @@
 namespace sonde {
 namespace {
 
-// What depends on data alone has no gradient that could stop. What an earlier step left may have one.
+// Data have no gradient that could stop; a value of an earlier step may have one.
 bool depends_on_parameter(const CompareSide& side, std::uint32_t op) {
   std::vector<std::uint32_t> open = {op};
   std::set<std::uint32_t> seen = {op};

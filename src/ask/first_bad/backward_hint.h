@@ -1,4 +1,4 @@
-// What to change where the backward of an operator makes NaN of 0.
+// The advice of a finding in the backward of an operator that makes NaN of 0.
 #pragma once
 
 #include <string>

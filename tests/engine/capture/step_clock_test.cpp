@@ -1,4 +1,4 @@
-// Each line of the step rules (docs/guide.md, "Steps") as a program that reports its events to the clock.
+// Each line of the step rules (docs/guide.md, "What a step is") as a program that reports its events to the clock.
 #include "record/capture/step_clock.h"
 
 #include <gtest/gtest.h>
