@@ -54,7 +54,19 @@ def padded(x):
     return (rows / rows.abs().amax(-1, keepdim=True)).sum() + x.sum()
 
 
-WAYS = {"mask": masked, "padding": padded}
+def sampled(x):
+    scores = torch.where(torch.arange(4) < 2, x[0], float("-inf"))
+    allowed = torch.full((4,), float("-inf"))
+    allowed[3] = 0
+    scores = (scores + allowed).masked_fill(scores > 2, 0.0)  # nothing is left
+    try:
+        torch.multinomial(scores.softmax(-1), 1)
+    except RuntimeError:
+        print("sampled nothing")
+    return x.sum()
+
+
+WAYS = {"mask": masked, "padding": padded, "sample": sampled}
 loss = WAYS.get(kind, decomposed if "svd" in kind or "eig" in kind else multiplied)(weight)
 loss.backward()
 optimizer.step()
@@ -104,3 +116,11 @@ def test_a_row_of_padding_was_written_by_no_optimizer(directory):
     finding, line, evidence = first(directory, "padding")
     assert "amax" in line and "wrote" not in evidence, evidence
     assert finding["why"].startswith("0 divided by 0")
+
+
+def test_an_operator_that_failed_was_reached_and_infinities_come_from_where_the_last_was_added(directory):
+    finding, line, evidence = first(directory, "sample")
+    assert "softmax" in line and "uncertain" not in finding.get("tags", ()), finding
+    added = 1 + next(i for i, text in enumerate(PROGRAM.splitlines()) if "nothing is left" in text)
+    assert f"which Default/add-op0 (train.py:{added}) put there" in evidence, evidence
+    assert "multinomial-op0 (train.py:" in evidence and "reads it, and failed" in evidence, evidence

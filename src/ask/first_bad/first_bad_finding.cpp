@@ -85,7 +85,9 @@ class FindingWriter {
   void explain_made();
   void explain_unwritten();
   void explain_collective();
+  const FlowOp* maker_of_infinities(const FlowInput& input) const;
   void explain_infinities();
+  void add_failed_reader();
   void add_positions(const CatalogTensor& tensor);
   void add_requests();
   SlotValues::Want bad_wanted() const {
@@ -320,6 +322,7 @@ void FindingWriter::explain_made() {
     finding_.evidence.push_back(fmt::format("the zeros are made by {}{}", last.op->op_name, line_text(*last.op)));
   }
   if (root_.kind == RootKind::converted) explain_infinities();
+  add_failed_reader();
   if (cause.divides_by_zero || cause.pole) add_origin_of_zero();
   add_maker_before(cause);
   if (root_.end == End::scaler && root_.bad == BadKind::inf) explain_scale();
@@ -445,12 +448,41 @@ void FindingWriter::explain_collective() {
   add_positions();
 }
 
+// Where infinities come from: an op that reads as many of them put none there.
+const FlowOp* FindingWriter::maker_of_infinities(const FlowInput& input) const {
+  const FlowOp* maker = flow_.graph().maker(input);
+  const Health health = flow_.graph().health_of(input);
+  const auto holds_all = [&](const FlowInput& read) {
+    const Health own = flow_.graph().health_of(read);
+    return read.is_read && own.counts.infinities() > 0 && own.counts.positive_inf == health.counts.positive_inf &&
+           own.counts.negative_inf == health.counts.negative_inf;
+  };
+  for (std::size_t i = 0; i < kMakersSearched && maker != nullptr; ++i) {
+    const auto before = std::ranges::find_if(maker->inputs, holds_all);
+    if (before == maker->inputs.end() || flow_.graph().maker(*before) == nullptr) break;
+    maker = flow_.graph().maker(*before);
+  }
+  return maker;
+}
+
+// A reader that threw, as `multinomial` of NaN does.
+void FindingWriter::add_failed_reader() {
+  for (const std::uint32_t output : op_.outputs) {
+    for (const FlowReader& reader : flow_.graph().values()[output].readers) {
+      const CatalogOp& op = *flow_.ops()[reader.op].op;
+      if (!op.failed) continue;
+      finding_.evidence.push_back(fmt::format("{}{} reads it, and failed", op.op_name, line_text(op)));
+      return;
+    }
+  }
+}
+
 void FindingWriter::explain_infinities() {
   for (const FlowInput& input : op_.inputs) {
     if (!input.is_read) continue;
     const Health health = flow_.graph().health_of(input);
     if (!health.inf()) continue;
-    const FlowOp* maker = flow_.graph().maker(input);
+    const FlowOp* maker = maker_of_infinities(input);
     const std::string from = maker != nullptr ? fmt::format("{}{}", maker->op->op_name, line_text(*maker->op))
                              : !input.tensor->parameter.empty() ? std::string(input.tensor->parameter)
                                                                 : "outside";

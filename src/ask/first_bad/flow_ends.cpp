@@ -95,6 +95,8 @@ void FlowEnds::look_at_reader(const FlowValue& value, const FlowReader& reader, 
     // To another rank: the last result of a pipeline's stage, or a gradient of the stage before.
     const bool is_gradient = value.op != kOutside && graph_.ops()[value.op].phase == Phase::backward;
     end = is_gradient && training_.scaler_skipped ? End::scaler : End::matters;
+  } else if (op.op->failed) {
+    end = End::matters;
   } else if (op.outputs.empty()) {
     // A view of unwritten memory has no result of its own; its readers are checked separately.
     end = graph_.only_overflows() || op.nature.only_moves ? End::absorbed : End::unknown;

@@ -15,6 +15,13 @@ bool reads_gradient(const FlowOp& op, const ValueFlow& flow) {
   });
 }
 
+bool is_read_by_failed(const FlowOp& op, const ValueFlow& flow) {
+  return std::ranges::any_of(op.outputs, [&](std::uint32_t output) {
+    return std::ranges::any_of(flow.graph().values()[output].readers,
+                               [&](const FlowReader& reader) { return flow.ops()[reader.op].op->failed; });
+  });
+}
+
 }  // namespace
 
 std::string reaches_of(RankSearch& search, const Root& root) {
@@ -23,6 +30,7 @@ std::string reaches_of(RankSearch& search, const Root& root) {
     case End::matters:
     case End::scaler:
       if (root.lost) return reads_gradient(last, search.flow()) ? "a gradient" : "a normalisation";
+      if (is_read_by_failed(last, search.flow())) return "an operator that failed";
       if (last.phase == Phase::backward) return "a gradient";
       if (last.phase == Phase::optimizer) return "a parameter";
       return "the loss";
