@@ -161,3 +161,46 @@ def test_a_decoder_with_a_cache_is_compared_with_one_that_computes_all_tokens_ag
     (first, *_) = json.loads(done.stdout)["findings"]
     line = program.read_text().splitlines()[first["source_line"] - 1]
     assert (done.status, first["step"]) == (1, 3) and "scores = (q @ k" in line, first
+
+
+LOADER = """
+import sys, numpy, torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+
+class Noisy(Dataset):
+    def __len__(self):
+        return 16
+
+    def __getitem__(self, i):
+        return torch.from_numpy(i / 16 + 0.1 * numpy.random.randn(6).astype(numpy.float32))
+
+
+def seed(worker):
+    numpy.random.seed(2 + worker)
+
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    net = nn.Linear(6, 3)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    numpy.random.seed(1)
+    for x in DataLoader(Noisy(), batch_size=4, num_workers=int(sys.argv[1]), worker_init_fn=seed):
+        loss = net(x).square().mean()  # read
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def test_a_batch_that_a_worker_made_is_data(tmp_path):
+    (tmp_path / "train.py").write_text(LOADER)
+    for workers in ("0", "2"):
+        record(tmp_path, f"workers{workers}", tmp_path / "train.py", workers, saved_data="full")
+    run = run_in(tmp_path, None, CLI, "compare", "workers2", "workers0")
+    assert run.status == 1, run.stdout + run.stderr
+    line = 1 + next(i for i, text in enumerate(LOADER.splitlines()) if text.endswith("# read"))
+    first = " ".join(run.stdout.partition("\n  source")[0].split())
+    assert ", data data-" in first and "input.0 of linear" in first, first
+    assert f"train.py:{line}: " in first, first

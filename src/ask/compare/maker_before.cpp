@@ -35,7 +35,7 @@ class MakersBefore {
   std::optional<Maker> without_counterpart(std::uint32_t last) const {
     for (const std::uint32_t at : differing_before(last)) {
       ComparedOp& op = *compared_[at];
-      if (!op.is_alone() || moves_or_casts(op.kind)) continue;
+      if (!op.is_alone() || moves_or_casts(op.kind) || takes_memory(op)) continue;
       if (in_golden_) return Maker{&op, FindingKind::missing, "has no counterpart in the target, which changes"};
       return Maker{&op, FindingKind::inserted, "has no counterpart in the golden dump, and changes"};
     }

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "ask/compare/compare_words.h"
+#include "read/operators/op_nature.h"
 
 namespace sonde {
 namespace {
@@ -114,7 +115,7 @@ class MakerSearch {
         const std::vector<std::string> apart =
             is_alone ? std::vector<std::string>() : attributes_apart(*op.target.back(), *op.golden.back());
         if (!is_alone && apart.empty()) continue;
-        if (is_alone && moves_or_casts(op.kind)) continue;
+        if (is_alone && (moves_or_casts(op.kind) || takes_memory(op))) continue;
         CompareFinding finding;
         finding.step = comparison_.findings[at_].step;
         finding.op = &op;
@@ -138,6 +139,10 @@ class MakerSearch {
 };
 
 }  // namespace
+
+bool takes_memory(const ComparedOp& op) {
+  return bare_type((op.target.empty() ? op.golden : op.target).front()->op_type) == "set";
+}
 
 std::uint32_t op_with(const CompareSide& side, std::uint64_t sequence) {
   const auto at = std::ranges::find_if(side.ops, [&](const CompareOp& one) { return one.op->sequence == sequence; });

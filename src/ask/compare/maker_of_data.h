@@ -14,6 +14,9 @@ void name_makers_of_data(DumpComparison& comparison);
 // the one that reads them.
 void blame_makers_before(DumpComparison& comparison);
 
+// It takes the memory of a batch that another process made: what is in it is data.
+bool takes_memory(const ComparedOp& op);
+
 // The op of a step that ran as this number; kNoOp: none.
 std::uint32_t op_with(const CompareSide& side, std::uint64_t sequence);
 

@@ -30,6 +30,12 @@ bool depends_on_parameter(const CompareSide& side, std::uint32_t op) {
   return false;
 }
 
+// Of the forward pass and the loss: what comes later, as for a log, stops nothing. kNoOp: no gradient is computed.
+std::uint32_t first_of_backward(const CompareSide& side) {
+  const auto at = std::ranges::find_if(side.ops, [](const auto& op) { return phase_of(*op.op) == Phase::backward; });
+  return at == side.ops.end() ? kNoOp : static_cast<std::uint32_t>(at - side.ops.begin());
+}
+
 // The first detach that only one of the two has.
 bool name_detach(const CompareFacts& facts, StepFindings& findings, std::uint32_t place, const std::string& shown) {
   const ComparedOp* op = nullptr;
@@ -37,12 +43,12 @@ bool name_detach(const CompareFacts& facts, StepFindings& findings, std::uint32_
   for (const ComparedOp& one : facts.pairs.ops()) {
     if (one.verdict != OpVerdict::unmatched) continue;
     const CatalogOp& own = *(one.golden.empty() ? one.target : one.golden).front();
-    const Phase phase = phase_of(own);
-    if (!is_detach(bare_type(own.op_type)) || (phase != Phase::forward && phase != Phase::outside)) continue;
     const bool is_golden = one.target.empty();
+    const std::uint32_t own_index = is_golden ? one.golden_index : one.target_index;
+    if (!is_detach(bare_type(own.op_type)) || own_index >= first_of_backward(facts.side(is_golden))) continue;
     const std::uint32_t at = is_golden ? facts.pairs.place_of_golden(one.golden_index) : one.target_index;
     if (at >= begins) continue;
-    if (!depends_on_parameter(facts.side(is_golden), is_golden ? one.golden_index : one.target_index)) continue;
+    if (!depends_on_parameter(facts.side(is_golden), own_index)) continue;
     begins = at;
     op = &one;
   }
@@ -88,8 +94,9 @@ std::set<ForwardOrigin> derivatives_that_read(const CompareSide& side, std::uint
 void name_differentiated(const CompareFacts& facts, StepFindings& findings, std::uint32_t place,
                          const std::string& shown) {
   std::map<ForwardOrigin, Calls> mine = calls_of(facts.target), theirs = calls_of(facts.golden);
+  const std::uint32_t end = std::min(place, first_of_backward(facts.target));
   for (const ComparedOp& op : facts.pairs.ops()) {
-    if (op.target.size() != 1 || op.golden.size() != 1 || op.target_index >= place) continue;
+    if (op.target.size() != 1 || op.golden.size() != 1 || op.target_index >= end) continue;
     const std::set<ForwardOrigin> own = derivatives_that_read(facts.target, op.target_index);
     const std::set<ForwardOrigin> golden = derivatives_that_read(facts.golden, op.golden_index);
     if (own.empty() == golden.empty()) continue;
@@ -127,7 +134,10 @@ void name_suspects(const CompareFacts& facts, StepFindings& findings, const Comp
     return;
   }
   const std::string shown = fmt::format("{} {}", first->culprit->op_name, first->what);
-  if (!name_detach(facts, findings, first->place, shown)) name_differentiated(facts, findings, first->place, shown);
+  const bool is_of_gradients = phase_of(*first->culprit) == Phase::backward && !first->of_other_batches &&
+                               !nature_of(*first->culprit).collective;
+  if (name_detach(facts, findings, first->place, shown) || !is_of_gradients) return;
+  name_differentiated(facts, findings, first->place, shown);
 }
 
 }  // namespace sonde
