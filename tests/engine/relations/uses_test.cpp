@@ -192,5 +192,55 @@ TEST(RelationsOfUses, TheOperatorThatExchangedTwoEqualAxesIsNamed) {
       << by_statistics;
 }
 
+// A chain whose operators both programs have, with other names of parameters. The port pads on its own, before a
+// convolution of one axis that adds up three neighbours. `before`: zeros in front, of two.
+void add_convolution(Program& program, bool is_golden, std::int64_t before) {
+  constexpr std::int64_t kPlaces = 8;
+  const std::string prefix = is_golden ? "model." : "own.";
+  const Values x = numbers(kPlaces * kPlaces, 91), w1 = numbers(kPlaces * kPlaces, 92),
+               w2 = numbers(kPlaces * kPlaces, 93);
+  const Values h = linear(x, w1, kPlaces), kernel{0.7F, -0.4F, 0.9F};
+  Values padded(kPlaces * (kPlaces + 2)), y;
+  for (std::int64_t row = 0; row < kPlaces; ++row) {
+    const auto at = [&](std::int64_t i) { return static_cast<std::size_t>(row * (kPlaces + 2) + i); };
+    for (std::int64_t i = 0; i < kPlaces; ++i) padded[at(i + before)] = h[static_cast<std::size_t>(row * kPlaces + i)];
+    for (std::int64_t i = 0; i < kPlaces; ++i)
+      y.push_back(padded[at(i)] * kernel[0] + padded[at(i + 1)] * kernel[1] + padded[at(i + 2)] * kernel[2]);
+  }
+  const auto call = [](const char* name, const std::vector<std::int64_t>& numbers) {
+    return Attribute{.name = name, .kind = AttributeKind::integers, .integers = numbers, .reals = {}, .text = {}};
+  };
+  auto one =
+      program.add("linear", {named("data-0", x, "(8,8)"), named((prefix + "w1").c_str(), w1, "(8,8)")}, h, "(8,8)");
+  auto two = one;
+  if (!is_golden) {
+    two = program.add("pad", {one}, padded, "(8,10)");
+    program.call_with(call("pad", {before, 2 - before}));
+  }
+  two = program.add("conv1d", {two, named((prefix + "kernel").c_str(), kernel, "(1,1,3)")}, y, "(8,8)");
+  program.call_with(call("padding", {is_golden ? 1 : 0}));
+  auto three = program.add("tanh", {two}, each(y, tanh_of), "(8,8)");
+  const Values z = linear(three.values, w2, kPlaces);
+  auto four = program.add("linear", {three, named((prefix + "w2").c_str(), w2, "(8,8)")}, z, "(8,8)");
+  auto five = program.add("sigmoid", {four}, each(z, logistic), "(8,8)");
+  program.add("square", {five}, each(five.values, square), "(8,8)");
+}
+
+TEST(RelationsOfUses, WhereOperatorsOfTwoImplementationsAreAlikeValuesDecideADoubt) {
+  Program golden, healthy, target;
+  add_convolution(golden, true, 1);
+  add_convolution(healthy, false, 1);
+  add_convolution(target, false, 0);
+  const auto programs = [](const Program& one, const Program& other) {
+    Result<DumpComparison> comparison = compare_programs(one.catalog(), other.catalog(), {});
+    EXPECT_TRUE(comparison) << comparison.error().message;
+    return std::move(*comparison);
+  };
+  EXPECT_TRUE(programs(healthy, golden).findings.empty());
+  const DumpComparison comparison = programs(target, golden);
+  EXPECT_FALSE(comparison.correspondence.empty());
+  EXPECT_EQ(answer(comparison).substr(0, 4), "pad ") << answer(comparison);
+}
+
 }  // namespace
 }  // namespace sonde
