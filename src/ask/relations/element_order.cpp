@@ -64,6 +64,11 @@ std::vector<std::int64_t> reordered(const std::vector<std::int64_t>& elements, c
   return result;
 }
 
+// Its result is the beginning: both programs look the same rows up.
+bool looks_up_rows(const Pool& pool, std::uint32_t op) {
+  return pool.is_type(op, "index") || pool.is_type(op, "embedding") || pool.is_type(op, "indexselect");
+}
+
 }  // namespace
 
 std::optional<ElementOrder> element_order_of(const Pool& pool, std::uint32_t tensor) {
@@ -72,7 +77,7 @@ std::optional<ElementOrder> element_order_of(const Pool& pool, std::uint32_t ten
   ElementOrder found{.root = tensor};
   while (true) {
     const std::uint32_t maker = pool.tensors[found.root].op;
-    if (maker == kNoOp || !moves_or_casts(pool.op(maker).kind)) break;
+    if (maker == kNoOp || !moves_or_casts(pool.op(maker).kind) || looks_up_rows(pool, maker)) break;
     if (pool.ops[maker].inputs.size() != 1 || pool.ops[maker].outputs.size() != 1) return std::nullopt;
     movers.push_back(maker);
     found.root = pool.ops[maker].inputs[0];

@@ -6,6 +6,7 @@
 
 #include "ask/relations/numbers_apart.h"
 #include "ask/relations/search.h"
+#include "ask/relations/shown_by_use.h"
 #include "ask/relations/standings.h"
 
 namespace sonde {
@@ -191,9 +192,13 @@ Region without_excused(const Pool& target, const Pool& golden, const RelationJud
   const Sums sums(target, golden, judgement);
   const ScaledBehind scaled(target, golden, judgement);
   Region region = judgement.target;
+  const std::vector<char> is_shown = shown_by_use(target, judgement);
+  const auto all_are_shown = [&](std::uint32_t op) {
+    return std::ranges::all_of(target.ops[op].outputs, [&](std::uint32_t output) { return is_shown[output] != 0; });
+  };
   std::vector<char> is_excused(target.ops.size()), is_proved(target.ops.size());
   for (const std::uint32_t op : judgement.target.ops) {
-    is_proved[op] = own_layout.has(op, is_excused);
+    is_proved[op] = own_layout.has(op, is_excused) || all_are_shown(op);
     is_excused[op] =
         is_proved[op] || sums.is_right(op) || is_scaled_elsewhere(target, golden, judgement, op) || scaled.has(op);
   }

@@ -1,5 +1,5 @@
 // Operators whose results have no counterpart although nothing is wrong: parts of sums that the two runs add up in another
-// order or with the other sign, factors that they multiply by at another place, and layouts of their own.
+// order or with the other sign, factors that they multiply by at another place, layouts of their own, and what another use shows to be right.
 #pragma once
 
 #include "ask/relations/blame.h"

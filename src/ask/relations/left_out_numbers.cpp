@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
+#include "ask/relations/standings.h"
 #include "read/operators/op_family.h"
 #include "read/operators/op_nature.h"
 
@@ -79,6 +81,23 @@ std::vector<std::uint32_t> readers_of(const Pool& golden, std::uint32_t tensor) 
   return readers;
 }
 
+// What `op` reads and what corresponds is in one of the golden operators, too: many operators multiply.
+bool may_be_of(const Pool& target, const Pool& golden, const RelationJudgement& judgement, std::uint32_t op,
+               const std::vector<std::uint32_t>& golden_ops) {
+  std::set<RoundedNumbers> theirs;  // also of views
+  for (const std::uint32_t other : golden_ops) {
+    for (const std::uint32_t input : golden.ops[other].inputs)
+      theirs.insert(rounded_numbers(golden.tensors[input].print));
+  }
+  return std::ranges::all_of(target.ops[op].inputs, [&](std::uint32_t input) {
+    const Relation& relation = judgement.relations[input];
+    const bool is_known = relation && !relation.weak && !is_bad(judgement.standings[input]);
+    return !is_known || std::ranges::any_of(relation.parts, [&](const RelationPart& part) {
+      return theirs.contains(rounded_numbers(golden.tensors[part.golden].print));
+    });
+  });
+}
+
 // The first operator of the group that is called as the golden one, if all such ones are on its line.
 std::uint32_t only_like(const Pool& target, const Pool& golden, std::uint32_t golden_op,
                         const std::vector<std::uint32_t>& group) {
@@ -102,7 +121,7 @@ std::optional<NumberApart> left_out_with_number(const Pool& target, const Pool& 
     if (!is_lacking(target, golden, op)) continue;
     for (const std::uint32_t reader : readers_of(golden, golden.ops[op].outputs.front())) {
       const std::uint32_t found = only_like(target, golden, reader, group);
-      if (found == kNoOp) continue;
+      if (found == kNoOp || !may_be_of(target, golden, judgement, found, {op, reader})) continue;
       const CatalogOp &lacking = golden.catalog_op(op), &next = golden.catalog_op(reader);
       return NumberApart{found,
                          fmt::format("does what golden {}, {} does, of which the golden run first computes {}, {}",

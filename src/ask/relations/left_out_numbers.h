@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "ask/relations/blame.h"
 #include "ask/relations/numbers_apart.h"
 
 namespace sonde {

@@ -17,6 +17,7 @@
 #include "ask/relations/loss_apart.h"
 #include "ask/relations/masks_apart.h"
 #include "ask/relations/numbers_apart.h"
+#include "ask/relations/order_apart.h"
 #include "ask/relations/order_of_parts.h"
 #include "ask/relations/padding_apart.h"
 #include "ask/relations/reductions_apart.h"
@@ -60,7 +61,9 @@ class Finder {
     Culprit culprit = named();
     if (has_values_ && culprit.what.empty()) {
       if (std::optional<Culprit> old = reads_old_weight(culprit)) return *old;
-      if (culprit.uncertain) try_others(culprit);
+      const bool is_exchanged = reads_exchanged(target_, golden_, judgement_, culprit.op);
+      if (is_exchanged) culprit.uncertain = true;
+      if (culprit.uncertain) try_others(culprit, is_exchanged);
     }
     return culprit;
   }
@@ -92,8 +95,8 @@ class Finder {
     return std::nullopt;
   }
 
-  // If the result is golden with one operator changed, that one is named.
-  void try_others(Culprit& culprit) const {
+  // If the result is golden with one operator changed, that one is named. `of_weights`: also one that moves a weight.
+  void try_others(Culprit& culprit, bool of_weights) const {
     constexpr std::size_t kMost = 40;
     std::vector<std::uint32_t> ops = culprit.group.empty() ? std::vector{culprit.op} : culprit.group;
     if (ops.size() > kMost) return;
@@ -101,7 +104,8 @@ class Finder {
     for (std::size_t i = 0; i < ops.size() && ops.size() < kMost; ++i) {
       for (const std::uint32_t input : target_.ops[ops[i]].inputs) {
         const std::uint32_t maker = target_.tensors[input].op;
-        const bool moves = maker != kNoOp && moves_or_casts(target_.op(maker).kind) && facts_.roots()[input] == kNoOp;
+        const bool moves =
+            maker != kNoOp && moves_or_casts(target_.op(maker).kind) && (of_weights || facts_.roots()[input] == kNoOp);
         if (moves && std::ranges::find(ops, maker) == ops.end()) ops.push_back(maker);
       }
     }
@@ -170,9 +174,13 @@ class Finder {
   }
 
   Culprit first_by_values() const {
+    const bool by_tokens = runs_by_tokens(target_, golden_);
+    if (by_tokens) {
+      if (const auto op = RowsApart(target_, golden_, judgement_).first_expected(true)) return {.op = *op};
+    }
     if (std::optional<Culprit> culprit = first_like()) return *culprit;
-    if (runs_by_tokens(target_, golden_)) {
-      if (const auto op = RowsApart(target_, golden_, judgement_).first_expected()) return {.op = *op};
+    if (by_tokens) {
+      if (const auto op = RowsApart(target_, golden_, judgement_).first_expected(false)) return {.op = *op};
     }
     return {.op = first_of_known()};
   }
@@ -215,13 +223,14 @@ class Finder {
 
   // Where nothing is like a golden tensor: the first operator that computes something of what corresponds.
   std::uint32_t first_of_known() const {
-    for (const std::uint32_t op : region_.ops) {
-      const bool gives_fractions =
-          !target_.ops[op].outputs.empty() && !facts_.is_plain(target_.ops[op].outputs.front());
-      const bool computes = gives_fractions && facts_.is_of_data(op) && !moves_or_casts(target_.op(op).kind);
-      if (computes &&
-          std::ranges::all_of(target_.ops[op].inputs, [&](std::uint32_t input) { return facts_.is_known(input); }))
-        return op;
+    for (const bool of_data : {true, false}) {
+      for (const std::uint32_t op : region_.ops) {
+        const std::vector<std::uint32_t>&inputs = target_.ops[op].inputs, &outputs = target_.ops[op].outputs;
+        const bool gives_fractions = !outputs.empty() && !facts_.is_plain(outputs.front());
+        const bool computes = gives_fractions && !moves_or_casts(target_.op(op).kind) && !inputs.empty();
+        if (!computes || (of_data && !facts_.is_of_data(op))) continue;
+        if (std::ranges::all_of(inputs, [&](std::uint32_t input) { return facts_.is_known(input); })) return op;
+      }
     }
     return region_.ops.front();
   }
@@ -274,6 +283,7 @@ class Finder {
     if (!apart) apart = steps.of_mask(culprit.op);
     if (!apart) apart = mask_apart(target_, golden_, culprit.group);
     if (!has_values_) {
+      if (!apart) apart = order_apart(target_, golden_, judgement_, culprit.op);
       if (!apart) apart = repeats_apart(target_, golden_, judgement_, culprit.op);
       if (!apart) apart = steps.of_attention(culprit.group);
       if (!apart) apart = steps.of_repeats(culprit.group);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <set>
 #include <tuple>
@@ -86,6 +87,16 @@ struct BadTensors {
   }
 };
 
+// The forward pass does not go on from it: a backward pass reads it, or the program prints it, also as a copy.
+bool ends_forward(const Pool& pool, std::uint32_t op) {
+  const std::vector<std::uint32_t>& outputs = pool.ops[op].outputs;
+  if (!pool.is_of_forward(op) || outputs.empty()) return true;
+  return moves_or_casts(pool.op(op).kind) && std::ranges::all_of(outputs, [&](std::uint32_t output) {
+           return std::ranges::all_of(pool.tensors[output].readers,
+                                      [&](auto next) { return ends_forward(pool, next); });
+         });
+}
+
 // The numbers that the forward pass ends with, in order, if each begins a backward pass, or if it is the only one of one
 // step. Others may be those of parts of a batch.
 std::vector<std::uint32_t> losses_of(const Pool& pool) {
@@ -95,8 +106,8 @@ std::vector<std::uint32_t> losses_of(const Pool& pool) {
     const PoolTensor& own = pool.tensors[i];
     if (own.op == kNoOp || own.print.count != 1 || own.computed != nullptr || !own.has_fractions()) continue;
     if (pool.is_type(own.op, "oneslike")) ++begun;
-    const auto begins_backward = [&](std::uint32_t reader) { return pool.is_type(reader, "oneslike"); };
-    if (pool.is_of_forward(own.op) && std::ranges::all_of(own.readers, begins_backward)) numbers.push_back(i);
+    const auto is_last = [&](std::uint32_t reader) { return ends_forward(pool, reader); };
+    if (!ends_forward(pool, own.op) && std::ranges::all_of(own.readers, is_last)) numbers.push_back(i);
   }
   const bool is_only_one = numbers.size() == 1 && pool.steps.size() == 1;
   return is_only_one || numbers.size() == begun ? numbers : std::vector<std::uint32_t>{};
@@ -166,8 +177,19 @@ std::vector<char> behind_gradients(const Pool& pool) {
   return behind;
 }
 
-// The operators on paths of bad tensors to results that are bad.
-Region region_of(const BadTensors& bad) {
+// In a training the first step with a bad result: its update makes the weights of all later ones differ. Of two that have
+// the same steps.
+std::uint32_t last_step_to_look_at(const BadTensors& bad, const BadTensors& golden_bad) {
+  std::uint32_t last = std::numeric_limits<std::uint32_t>::max();
+  if (!bad.has_backward || bad.pool.steps.size() != golden_bad.pool.steps.size()) return last;
+  for (std::uint32_t i = 0; i < bad.pool.tensors.size(); ++i) {
+    if (bad.has_size(i) && bad.is_bad_end(i)) last = std::min(last, bad.pool.tensors[i].step);
+  }
+  return last;
+}
+
+// The operators on paths of bad tensors to results that are bad. `last`: the last step with such results.
+Region region_of(const BadTensors& bad, std::uint32_t last) {
   const Pool& pool = bad.pool;
   const std::vector<char> confirmed = bad.has_values ? confirmed_by_forward(bad) : std::vector<char>(pool.ops.size());
   const std::vector<char> behind = bad.forward_only ? behind_gradients(pool) : std::vector<char>(pool.ops.size());
@@ -186,6 +208,7 @@ Region region_of(const BadTensors& bad) {
     waiting.push_back(op);
   };
   for (std::uint32_t i = 0; i < pool.tensors.size(); ++i) {
+    if (pool.tensors[i].step > last) continue;
     if (bad.has_size(i) && bad.is_bad_end(i)) take(i);
     if (!bad.are_starts.empty() && bad.are_starts[i]) take(i);
   }
@@ -308,7 +331,8 @@ void find_regions(const Pool& target, const Pool& golden, RelationJudgement& jud
       if (!forward_only)
         judgement.nothing_compared = bad.sizes.size() == 1 && !mine.empty() && !has_good_end(bad, judgement);
     }
-    return std::pair(region_of(bad), region_of(golden_bad));
+    const std::uint32_t last_step = last_step_to_look_at(bad, golden_bad);
+    return std::pair(region_of(bad, last_step), region_of(golden_bad, last_step));
   };
   std::tie(judgement.target, judgement.golden) = find(false);
   if (judgement.target.empty() || judgement.golden.empty()) return;

@@ -219,19 +219,36 @@ std::optional<NumberApart> RowsApart::reads_other_sequences() const {
   return std::nullopt;
 }
 
-std::optional<std::uint32_t> RowsApart::first_expected() const {
+bool RowsApart::reads_only_right(std::uint32_t op) const {
+  // Of rows and keys so far: a cut along two axes, which is not found.
+  const bool is_of_weight = std::ranges::any_of(
+      target_.ops[op].inputs, [&](std::uint32_t input) { return target_.tensors[input].holds_weights; });
+  if (target_.op(op).kind == OpKind::contraction && !is_of_weight) return false;
+  return std::ranges::none_of(target_.ops[op].inputs, [&](std::uint32_t input) {
+    return is_bad(judgement_.standings[input]) && !target_.tensors[input].print.proves_nothing();
+  });
+}
+
+std::optional<std::uint32_t> RowsApart::first_expected(bool of_right_inputs) const {
   std::set<LinePlace> right;
+  std::set<std::string_view> right_calls;  // of a line that runs two products, each one
   for (std::uint32_t i = 0; i < target_.tensors.size(); ++i) {
     const PoolTensor& own = target_.tensors[i];
     const Relation& relation = judgement_.relations[i];
     const bool is_right = own.op != kNoOp && judgement_.standings[i] == Standing::good && relation && !relation.weak &&
                           relation.kind != RelationKind::constant && own.has_fractions();
-    if (is_right) right.insert(line_of(target_.catalog_op(own.op)));
+    if (!is_right) continue;
+    right.insert(line_of(target_.catalog_op(own.op)));
+    right_calls.insert(target_.catalog_op(own.op).op_name);
   }
   for (const std::uint32_t op : judgement_.target.ops) {
-    if (!right.contains(line_of(target_.catalog_op(op)))) continue;
+    const CatalogOp& own = target_.catalog_op(op);
+    if (!right.contains(line_of(own))) continue;
+    if (of_right_inputs && (!right_calls.contains(own.op_name) || !reads_only_right(op))) continue;
     const bool is_alone = std::ranges::any_of(target_.ops[op].outputs, [&](std::uint32_t output) {
-      return judgement_.standings[output] == Standing::alone && target_.tensors[output].has_fractions();
+      const PoolTensor& result = target_.tensors[output];
+      return judgement_.standings[output] == Standing::alone && result.has_fractions() &&
+             !result.print.proves_nothing();
     });
     if (is_alone) return op;
   }

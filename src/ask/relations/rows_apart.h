@@ -20,7 +20,8 @@ class RowsApart {
   // A token with the position of another one; keys of several sequences for one.
   std::optional<NumberApart> find() const;
   // The first operator whose result corresponds in another step, or another call of its line, and not here.
-  std::optional<std::uint32_t> first_expected() const;
+  // `of_right_inputs`: nothing that it reads shows a fault before it.
+  std::optional<std::uint32_t> first_expected(bool of_right_inputs) const;
 
  private:
   // Rows of one tensor, by index, as rows of one golden tensor.
@@ -43,6 +44,7 @@ class RowsApart {
   bool is_in(std::int64_t sequence, const RelationPart& part) const;
   std::string sequences_in(const Relation& relation) const;
   std::uint32_t first_move(std::uint32_t tensor) const;
+  bool reads_only_right(std::uint32_t op) const;
   std::uint32_t maker_of_numbers(std::uint32_t op, std::size_t count) const;
 
   const Pool& target_;

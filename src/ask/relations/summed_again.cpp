@@ -81,12 +81,8 @@ void add_products(KnownFunctions& all, std::string_view type, std::size_t inputs
   }
 }
 
-void add_reductions(KnownFunctions& all, std::string_view type, const Dense& x, const Dense& result) {
-  std::optional<Reduced> how;
-  if (type == "sum") how = Reduced::sum;
-  if (type == "mean") how = Reduced::mean;
-  if (type == "amax" || type == "max") how = Reduced::largest;
-  if (!how) return;
+// One axis, two, or all of them.
+std::vector<std::vector<std::size_t>> axes_to_reduce(const Dense& x) {
   std::vector<std::vector<std::size_t>> choices;
   for (std::size_t first = 0; first < x.shape.size(); ++first) {
     choices.push_back({first});
@@ -95,7 +91,48 @@ void add_reductions(KnownFunctions& all, std::string_view type, const Dense& x, 
   std::vector<std::size_t> every(x.shape.size());
   std::iota(every.begin(), every.end(), std::size_t{0});
   choices.push_back(every);
-  for (const std::vector<std::size_t>& axes : choices) {
+  return choices;
+}
+
+// The mean square of the distances from the mean, or its root: divided by the number of elements, or by one less.
+std::optional<Dense> spread_over(const Dense& x, const std::vector<std::size_t>& axes, double correction,
+                                 bool is_root) {
+  std::vector<double> squares(x.values.size());
+  std::ranges::transform(x.values, squares.begin(), [](double value) { return value * value; });
+  const Dense mean = reduced_over(x, axes, Reduced::mean);
+  Dense spread = reduced_over({x.shape, std::move(squares)}, axes, Reduced::mean);
+  if (spread.values.empty()) return std::nullopt;
+  const double count = static_cast<double>(x.values.size()) / static_cast<double>(spread.values.size());
+  if (count <= correction) return std::nullopt;
+  for (std::size_t i = 0; i < spread.values.size(); ++i) {
+    const double variance = (spread.values[i] - mean.values[i] * mean.values[i]) * count / (count - correction);
+    spread.values[i] = is_root ? std::sqrt(std::max(variance, 0.0)) : variance;
+  }
+  return spread;
+}
+
+void add_spreads(KnownFunctions& all, std::string_view type, const Dense& x, const Dense& result) {
+  if (type != "var" && type != "std") return;
+  for (const std::vector<std::size_t>& axes : axes_to_reduce(x)) {
+    for (const double correction : {0.0, 1.0}) {
+      all.push_back({.apply = [axes, correction, is_root = type == "std",
+                               shape = result.shape](const DenseInputs& in) -> std::optional<Dense> {
+                       const std::optional<Dense> spread = spread_over(*in[0], axes, correction, is_root);
+                       return spread ? std::optional(with_shape(*spread, shape)) : std::nullopt;
+                     },
+                     .axes = axes,
+                     .reduces = {}});
+    }
+  }
+}
+
+void add_reductions(KnownFunctions& all, std::string_view type, const Dense& x, const Dense& result) {
+  std::optional<Reduced> how;
+  if (type == "sum") how = Reduced::sum;
+  if (type == "mean") how = Reduced::mean;
+  if (type == "amax" || type == "max") how = Reduced::largest;
+  if (!how) return;
+  for (const std::vector<std::size_t>& axes : axes_to_reduce(x)) {
     all.push_back({.apply = [axes, how = *how, shape = result.shape](const DenseInputs& in) -> std::optional<Dense> {
                      return with_shape(reduced_over(*in[0], axes, how), shape);
                    },
@@ -127,7 +164,10 @@ void add_sums(KnownFunctions& all, const CatalogOp& op, const DenseInputs& input
   if (type == "scaleddotproductattention" && inputs.size() >= 3) add_attention(all, number_in(op, "scale").value_or(0));
   if (const Attribute* equation = attribute_of(op, "equation"); equation && inputs.size() == 2)
     add_function(all, [text = equation->text](const DenseInputs& in) { return contracted(text, *in[0], *in[1]); });
-  if (inputs.size() == 1) add_reductions(all, type, *inputs[0], result);
+  if (inputs.size() == 1) {
+    add_reductions(all, type, *inputs[0], result);
+    add_spreads(all, type, *inputs[0], result);
+  }
   if (type == "softmax" || type == "logsoftmax") add_softmax(all, *inputs[0], type == "logsoftmax");
 }
 

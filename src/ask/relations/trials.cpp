@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "ask/relations/recomputed.h"
@@ -108,30 +109,54 @@ class Trials {
   // The results that follow from a change; nothing: none of them is golden, or one that was is no more.
   std::optional<Found> followed(std::uint32_t op, const Change& change) {
     std::map<std::uint32_t, Dense> changed;
+    std::set<std::uint32_t> unknown;  // they follow from a change, and cannot be computed again
     const std::uint32_t first = target_.ops[op].outputs[0];
     Found found{.op = op, .rank = change.rank, .what = change.what};
     if (!take(op, first, change.result, changed, found)) return std::nullopt;
     std::size_t steps = 0;
+    bool is_shown_before = false;
     for (std::uint32_t next = op + 1; next < target_.ops.size() && steps < kMostFollowed; ++next) {
-      const std::vector<std::uint32_t>& inputs = target_.ops[next].inputs;
-      if (std::ranges::none_of(inputs, [&](std::uint32_t input) { return changed.contains(input); })) continue;
+      const std::vector<std::uint32_t>&inputs = target_.ops[next].inputs, &outputs = target_.ops[next].outputs;
+      const bool is_open = std::ranges::any_of(inputs, [&](std::uint32_t input) { return unknown.contains(input); });
+      if (is_open) unknown.insert(outputs.begin(), outputs.end());
+      if (is_open || std::ranges::none_of(inputs, [&](auto input) { return changed.contains(input); })) continue;
       ++steps;
-      DenseInputs read = known_.inputs_of(next);
-      if (read.empty()) continue;
-      for (std::size_t i = 0; i < inputs.size(); ++i) {
-        if (const auto other = changed.find(inputs[i]); other != changed.end()) read[i] = &other->second;
-      }
-      for (std::size_t i = 0; i < target_.ops[next].outputs.size(); ++i) {
-        const KnownFunction& function = known_.function_of(next, i);
-        if (!function.apply) continue;
-        std::optional<Dense> result = function.apply(read);
-        if (result && !take(next, target_.ops[next].outputs[i], *result, changed, found)) return std::nullopt;
+      // The line runs again, in the next layer, and is wrong there, too.
+      if (line_of(target_.catalog_op(next)) == line_of(target_.catalog_op(op))) is_shown_before |= is_plain(found);
+      if (!follow(next, changed, unknown, found)) return std::nullopt;
+    }
+    // Most results that follow from what is right are golden, and few by chance. One alone shows it if it is the last.
+    const bool ends_golden = found.since == 0 && found.at_end > 1 && unknown.empty();
+    const bool is_last = found.all == 1 && unknown.empty();
+    const bool is_shown = (3 * found.count >= found.all && (found.count > 1 || is_last)) || ends_golden;
+    return found.last != kNoOp && (is_shown || is_shown_before) ? std::optional(found) : std::nullopt;
+  }
+
+  // Nearly all results so far are golden.
+  static bool is_plain(const Found& found) {
+    constexpr std::size_t kFewest = 4;
+    return found.count >= kFewest && 4 * found.count >= 3 * found.all;
+  }
+
+  // False: a result that is right would be wrong.
+  bool follow(std::uint32_t op, std::map<std::uint32_t, Dense>& changed, std::set<std::uint32_t>& unknown,
+              Found& found) {
+    const std::vector<std::uint32_t>&inputs = target_.ops[op].inputs, &outputs = target_.ops[op].outputs;
+    DenseInputs read = known_.inputs_of(op);
+    for (std::size_t i = 0; i < inputs.size() && !read.empty(); ++i) {
+      if (const auto other = changed.find(inputs[i]); other != changed.end()) read[i] = &other->second;
+    }
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      const KnownFunction* function = read.empty() ? nullptr : &known_.function_of(op, i);
+      std::optional<Dense> result;
+      if (function != nullptr && function->apply) result = function->apply(read);
+      if (!result) {
+        unknown.insert(outputs[i]);
+      } else if (!take(op, outputs[i], *result, changed, found)) {
+        return false;
       }
     }
-    // Most results that follow from what is right are golden, and few by chance.
-    const bool ends_golden = found.since == 0 && found.at_end > 1;
-    const bool is_shown = (3 * found.count >= found.all && (found.count > 1 || found.all == 1)) || ends_golden;
-    return found.last != kNoOp && is_shown ? std::optional(found) : std::nullopt;
+    return true;
   }
 
   // False: a result that is right would be wrong.
@@ -151,6 +176,7 @@ class Trials {
     if (op == found.op && found.rank == 0) return true;
     ++found.all;
     ++found.since;
+    if (found.rank == 0 && repeats_another(tensor, result)) return true;
     if (const auto golden = golden_of(result, *recorded)) {
       found.at_end = found.since == 1 ? found.at_end + 1 : 1;
       found.since = 0;
@@ -159,6 +185,19 @@ class Trials {
       ++found.count;
     }
     return true;
+  }
+
+  // Without what is left out, a line gives again what it gave in the layer before: no proof that it should.
+  bool repeats_another(std::uint32_t tensor, const Dense& result) {
+    const LinePlace place = line_of(target_.catalog_op(target_.tensors[tensor].op));
+    for (std::uint32_t op = 0; op < target_.tensors[tensor].op; ++op) {
+      if (line_of(target_.catalog_op(op)) != place) continue;
+      for (const std::uint32_t output : target_.ops[op].outputs) {
+        const Dense* other = known_.recorded(output);
+        if (other != nullptr && other->values.size() == result.values.size() && is_nearly(result, *other)) return true;
+      }
+    }
+    return false;
   }
 
   std::optional<std::uint32_t> golden_of(const Dense& result, const Dense& recorded) {

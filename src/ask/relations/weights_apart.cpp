@@ -286,7 +286,8 @@ class Weights {
     const bool is_exact = are_windows || (is_read && !(with_bias && has_lost_axes(data)));
     for (const std::uint32_t reader : readers_of_equal(read)) {
       if (golden_.op(reader).kind != OpKind::contraction || !judgement_.golden.has[reader]) continue;
-      if (weights_of(golden_, golden_roots_, reader) != weights) continue;
+      if (weights_of(golden_, golden_roots_, reader) != weights || gives_another_size(op, reader, are_windows))
+        continue;
       for (const std::uint32_t input : golden_.ops[reader].inputs) {
         if (golden_roots_[input] == kNoOp) continue;
         if (golden_.name_of(golden_roots_[input]) != golden_.name_of(relation(weight).golden())) continue;
@@ -301,6 +302,16 @@ class Weights {
       }
     }
     return false;
+  }
+
+  // No order of elements explains it: the call is another one, such as that of a convolution with another stride.
+  bool gives_another_size(std::uint32_t op, std::uint32_t reader, bool are_windows) const {
+    const auto size_of = [](const Pool& pool, std::uint32_t one) {
+      return pool.ops[one].outputs.empty() ? 0 : pool.tensors[pool.ops[one].outputs.front()].print.count;
+    };
+    return !are_windows && target_.op(op).kind == golden_.op(reader).kind &&
+           target_.catalog_op(op).op_type == golden_.catalog_op(reader).op_type &&
+           size_of(target_, op) != size_of(golden_, reader);
   }
 
   // The data were moved before, in another way than those of the golden product: the weight is not to blame.

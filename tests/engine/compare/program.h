@@ -70,8 +70,10 @@ class Program {
     catalog_.ranks[0].steps.emplace_back().id.number = number;
   }
 
-  void call_with(const Attribute& attribute) {
-    attributes_.push_back({attribute});
+  void call_with(const Attribute& attribute) { call_with_all({attribute}); }
+
+  void call_with_all(const std::vector<Attribute>& attributes) {
+    attributes_.push_back(attributes);
     last().attributes = &attributes_.back();
   }
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <string>
 
+#include "ask/relations/left_out_numbers.h"
 #include "relations/networks.h"
 
 namespace sonde {
@@ -182,6 +183,54 @@ TEST(RelationsOfLosses, ALossThatTheGoldenRunAddsToAnotherIsNamed) {
   EXPECT_NE(said.find("gives a golden loss, and the golden run goes on from it: add"), std::string::npos) << said;
 }
 
+// Steps of a training: the backward pass reads what is inside of the loss, and the program prints it. `times_mean`: the loss
+// is so many times the mean, and `times_gradient` its gradient.
+void add_steps(Program& program, const char* scope, int steps, float times_mean, float times_gradient) {
+  const bool is_golden = scope != kWritten;
+  const Scores net;
+  for (int step = 0; step < steps; ++step) {
+    if (step > 0) program.next_step();
+    // The update has made other weights of the first ones.
+    const Values w = step == 0 ? net.w : both(net.w, times(numbers(net.w.size(), 45), times_gradient / 10), sum);
+    const Values scores = linear(net.x, w, kClasses), gradient = times(numbers(scores.size(), 46), times_gradient);
+    const float mean = net.loss(0) + static_cast<float>(step);
+    auto y = program.add(is_golden ? "linear" : "einsum",
+                         {Program::parameter("data-0", net.x, "(4,8)"), Program::parameter("w", w, "(8,8)")}, scores,
+                         "(4,8)", scope);
+    auto loss = program.add(is_golden ? "cross_entropy_loss" : "nll",
+                            {y, Program::parameter("data-1", net.labels, "(4)")}, {mean * times_mean}, "()", scope);
+    auto shown = program.add("detach", {loss}, {mean * times_mean}, "()", scope);
+    program.add("item", {shown}, {}, "(0)", scope);
+    program.last().tensors.pop_back();
+    auto begin = program.add("ones_like", {loss}, {1}, "()", scope);
+    const std::string backward = std::string("Gradients/") + scope;
+    program.add(is_golden ? "nll_loss_backward" : "own_backward", {begin, loss}, gradient, "(4,8)", backward);
+  }
+}
+
+TEST(RelationsOfLosses, OfATrainingTheLossThatFirstDiffersIsNamedAndNoWeightOfALaterStep) {
+  Program golden, healthy, target;
+  add_steps(golden, "Default/net", 2, 1, 1);
+  add_steps(healthy, kWritten, 2, 1, 1);
+  add_steps(target, kWritten, 2, 4, 4);
+  EXPECT_EQ(answer(related(healthy, golden)), "clean");
+  const DumpComparison comparison = related(target, golden);
+  const std::string said = answer(comparison);
+  EXPECT_EQ(said.substr(0, 3), "nll") << said;
+  EXPECT_EQ(comparison.findings.front().step, 0U);
+}
+
+TEST(RelationsOfLosses, StatisticsShowALossThatTheBackwardPassReadsAndTheProgramPrints) {
+  Program golden, healthy, target;
+  add_steps(golden, "Default/net", 1, 1, 1);
+  add_steps(healthy, kWritten, 1, 1, 1);
+  add_steps(target, kWritten, 1, 4, 1);
+  for (Program* program : {&golden, &healthy, &target}) program->forget_values();
+  EXPECT_EQ(answer(related(healthy, golden)), "clean");
+  const std::string said = answer(related(target, golden));
+  EXPECT_EQ(said.substr(0, 3), "nll") << said;
+}
+
 float bounded(float x) { return std::min(std::max(x, -0.5F), 0.5F); }
 
 // A gate: what is multiplied is bounded, and the gate is steeper than a logistic function. The port computes it for more
@@ -225,6 +274,41 @@ TEST(RelationsOfLosses, WhatIsDoneWithoutAGoldenNumberIsNamed) {
     const std::string said = answer(related(target, golden));
     EXPECT_EQ(said.substr(0, std::string_view(named).size()), named) << said;
   }
+}
+
+// The golden run has a number that the target lacks, and multiplies behind it; the target multiplies something else.
+TEST(RelationsOfLosses, AMultiplicationOfOtherDataIsNotThatBehindALackingNumber) {
+  const Values x = numbers(4 * kClasses, 60), w = numbers(kClasses * kClasses, 61), y = linear(x, w, kClasses);
+  const Values angles = numbers(4 * kClasses, 62), wrong = each(angles, square);
+  const auto add = [&](Program& program, const char* scope, bool is_golden, const Values& turns) {
+    auto given = Program::parameter("data-0", x, "(4,8)"), weight = Program::parameter("w", w, "(8,8)");
+    auto one = program.add(is_golden ? "linear" : "einsum", {given, weight}, y, "(4,8)", scope);
+    auto turn = program.add(is_golden ? "cos" : "own_cos", {Program::parameter("data-1", angles, "(4,8)")}, turns,
+                            "(4,8)", scope);
+    const Values turned = both(y, turns, product), gate = each(turned, logistic), steep = times(turned, 1.702F);
+    auto two = program.add(is_golden ? "golden_turn" : "mul", {one, turn}, turned, "(4,8)", scope);
+    const Values all = both(steep, gate, product);
+    auto last = two;
+    if (is_golden) {
+      auto three = program.add("mul", {two}, steep, "(4,8)", scope);
+      add_number(program, 1.702);
+      auto four = program.add("sigmoid", {two}, gate, "(4,8)", scope);
+      last = program.add("mul", {three, four}, all, "(4,8)", scope);
+    } else {
+      last = program.add("own_gelu", {two}, all, "(4,8)", scope);
+    }
+    program.add(is_golden ? "linear" : "einsum", {last, weight}, linear(all, w, kClasses), "(4,8)", scope);
+  };
+  Program golden, target;
+  add(golden, "Default/net", true, each(angles, tanh_of));
+  add(target, kWritten, false, wrong);
+  OpFamilies families;
+  Pool own(target.catalog(), {}, families), other(golden.catalog(), {}, families);
+  own.read(Threads(1));
+  other.read(Threads(1));
+  const RelationJudgement judgement = judge_relations(own, other, Threads(1), nullptr);
+  ASSERT_GT(judgement.target.ops.size(), 2U);
+  EXPECT_FALSE(left_out_with_number(own, other, judgement, judgement.target.ops));
 }
 
 // A function that gives 0 everywhere, in the middle of others.

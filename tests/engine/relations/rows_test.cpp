@@ -1,7 +1,9 @@
 // Engines that work on a few tokens in each step, beside one pass over whole sequences.
 #include <cstddef>
+#include <optional>
 #include <string>
 
+#include "ask/relations/rows_apart.h"
 #include "relations/networks.h"
 
 namespace sonde {
@@ -71,6 +73,70 @@ Values attention(const Values& queries, const Values& keys) {
     result = joined(result, sums);
   }
   return result;
+}
+
+// Keys of two sequences, by tokens, joined with those in the cache. `is_stale`: in the place of the key of the step before it
+// has what was there.
+void add_cached_keys(Program& engine, bool is_stale) {
+  const auto keys_of = [](std::size_t first, std::size_t count) {
+    const Values keys = linear(embedded(), last_weight(), kSize);
+    return joined(rows_of(keys, first, count), rows_of(keys, kLength + first, count));
+  };
+  Program::Ref kept;
+  for (std::size_t t = 0; t < kLength; ++t) {
+    if (t > 0) engine.next_step();
+    const Values x = joined(rows_of(embedded(), t, 1), rows_of(embedded(), kLength + t, 1));
+    auto given = engine.add("embedding", {tokens()}, x, "(2,1,8)", kEngine);
+    auto key = engine.add("own_linear", {given, weight()}, keys_of(t, 1), "(2,1,8)", kEngine);
+    const bool is_lost = is_stale && t == 3;
+    Values all = keys_of(0, t + 1);
+    if (is_lost) {
+      const Values own = linear(embedded(), last_weight(), kSize);
+      all = {};
+      for (const std::size_t row : {0, 1, 2, 3, 4, 5, 6, 7})
+        all = joined(all, row % kLength == 2 ? numbers(kSize, 79) : rows_of(own, row, 1));
+    }
+    const std::string length = std::to_string(t + 1);
+    kept = t == 0 ? key : engine.add("cat", {kept, key}, all, "(2," + length + ",8)", kEngine);
+    Values sums(2 * kSize);
+    for (std::size_t i = 0; i < all.size(); ++i) sums[i / (all.size() / 2) * kSize + i % kSize] += all[i] * all[i];
+    auto one = engine.add("own_attention", {given, kept}, sums, "(2,1,8)", kEngine);
+    engine.add("own_square", {one}, each(sums, square), "(2,1,8)", kEngine);
+  }
+}
+
+void add_keys(Program& golden) {
+  const Values keys = linear(embedded(), last_weight(), kSize);
+  Values sums(keys.size());
+  for (std::size_t row = 0; row < kSequences * kLength; ++row) {
+    for (std::size_t other = row / kLength * kLength; other <= row; ++other) {
+      for (std::size_t i = 0; i < kSize; ++i)
+        sums[row * kSize + i] += keys[other * kSize + i] * keys[other * kSize + i];
+    }
+  }
+  auto x = golden.add("embedding", {tokens()}, embedded(), "(2,4,8)");
+  auto one = golden.add("linear", {x, weight()}, keys, "(2,4,8)");
+  auto two = golden.add("attention", {x, one}, sums, "(2,4,8)");
+  golden.add("square", {two}, each(sums, square), "(2,4,8)");
+}
+
+TEST(RelationsOfRows, AKeyThatTheCacheLacksIsNamedWhereTheCacheIsRead) {
+  Program golden, healthy, engine;
+  add_keys(golden);
+  add_cached_keys(healthy, false);
+  add_cached_keys(engine, true);
+  EXPECT_EQ(answer(related(healthy, golden)), "clean");
+  const DumpComparison comparison = related(engine, golden);
+  EXPECT_EQ(answer(comparison).substr(0, 4), "cat ") << answer(comparison);
+  EXPECT_EQ(comparison.findings.front().step, 3U);
+  OpFamilies families;
+  Pool own(engine.catalog(), {}, families), other(golden.catalog(), {}, families);
+  own.read(Threads(1));
+  other.read(Threads(1));
+  const RelationJudgement judgement = judge_relations(own, other, Threads(1), nullptr);
+  const std::optional<std::uint32_t> first = RowsApart(own, other, judgement).first_expected(true);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(own.catalog_op(*first).op_type, "cat");
 }
 
 void add_attention(Program& golden) {

@@ -123,6 +123,15 @@ TEST(Trials, ReductionsAndTheirAxesAreKnown) {
   expect_known({"mean", {x}, {"(2,3)"}, {4.5F, 4, 3}, "(3)", {y}, {1.5F, 4.5F, 7.5F}});
   expect_known({"amax", {x}, {"(2,3)"}, {5, 8}, "(2,1)", {y}, {9, 7}});
   expect_known({"max", {x}, {"(2,3)"}, {5, 8}, "(2)", {y}, {9, 7}});
+  expect_known({"var", {x}, {"(2,3)"}, {13.0F / 3, 7}, "(2)", {y}, {49.0F / 3, 31.0F / 3}});
+  expect_known({"var", {x}, {"(2,3)"}, {26.0F / 9, 14.0F / 3}, "(2,1)", {y}, {98.0F / 9, 62.0F / 9}});
+  expect_known({"std",
+                {x},
+                {"(2,3)"},
+                {std::sqrt(13.0F / 3), std::sqrt(7.0F)},
+                "(2)",
+                {y},
+                {std::sqrt(49.0F / 3), std::sqrt(31.0F / 3)}});
   const auto softened = [](const Values& v) {
     Values all;
     for (std::size_t i = 0; i < v.size(); ++i) all.push_back(logistic(v[i] - v[(i + 3) % 6]));
