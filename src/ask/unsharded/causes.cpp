@@ -352,7 +352,8 @@ void CauseSearch::choose(const Origins& origins, ShardCause cause, int& best_wei
                          std::optional<ShardCause>& best) const {
   const std::size_t rank = origins.rank;
   for (const std::uint32_t op : origins.ops) {
-    const bool computes = step_.ranks()[rank].side->ops[op].kind != OpKind::copy;
+    const CompareOp& of = step_.ranks()[rank].side->ops[op];
+    const bool computes = of.kind != OpKind::copy && !packs_for_collective(of.op->op_type);
     if (origins.guilty_alone && !computes) continue;
     const int weight = 1 + 2 * !origins_.is_on_all_ranks(rank, op) + computes;
     if (weight <= best_weight || !origins_.is_more_than_golden(rank, op)) continue;
