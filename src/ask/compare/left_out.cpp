@@ -185,9 +185,11 @@ std::vector<OpPair> without_effect(const CompareFacts& facts, const std::vector<
 
 bool leave_out_what_has_no_effect(const CompareFacts& facts, StepFindings& findings) {
   if (findings.empty() || !facts.target.has_flow || !facts.golden.has_flow) return false;
+  // Or what the program does to a state before: only the update shows it.
   const auto of_optimizer = [&](const CompareFinding& finding) {
-    const CatalogOp* op = finding.culprit;
-    return op != nullptr && phase_of(*op) == Phase::optimizer;
+    const std::vector<const CatalogOp*>& readers = finding.op->target;
+    return (finding.culprit != nullptr && phase_of(*finding.culprit) == Phase::optimizer) ||
+           std::ranges::any_of(readers, [](const CatalogOp* op) { return phase_of(*op) == Phase::optimizer; });
   };
   StepEnds ends(facts);
   std::optional<bool> agree, updates_agree;

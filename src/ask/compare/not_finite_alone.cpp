@@ -65,6 +65,25 @@ bool reaches_an_end(const CompareFacts& facts, std::uint32_t target, HealthReade
   return false;
 }
 
+// Errors that are passed on from nowhere: the first op that makes NaN or infinity of finite inputs, as the golden one does
+// not, if no other finding explains it.
+void find_not_finite_of_pairs(const CompareFacts& facts, StepFindings& findings, HealthReader& target,
+                              HealthReader& golden) {
+  for (const ComparedOp& op : facts.pairs.ops()) {
+    if (op.verdict != OpVerdict::propagated || op.target.size() != 1 || op.golden.size() != 1) continue;
+    const CompareOp& own = facts.target.ops[op.target_index];
+    const Health made = own.unwritten ? Health{} : health_of_outputs(own, target);
+    if (!made.bad() || health_of_outputs(facts.golden.ops[op.golden_index], golden).bad()) continue;
+    Health numbers;
+    if (health_of_inputs(facts.target, own, target, numbers).bad() || numbers.bad()) continue;
+    if (!reaches_an_end(facts, op.target_index, target)) continue;
+    findings.add(FindingKind::non_finite, op, own.op, false, nullptr,
+                 fmt::format("gives {} from finite inputs, which differ; the golden op does not",
+                             made.nan ? "NaN" : "infinity"));
+    return;
+  }
+}
+
 }  // namespace
 
 void find_not_finite_alone(const CompareFacts& facts, StepFindings& findings) {
@@ -97,6 +116,7 @@ void find_not_finite_alone(const CompareFacts& facts, StepFindings& findings) {
                              numbers.bad() ? "a number that is not finite" : "finite inputs"));
     break;
   }
+  if (findings.empty()) find_not_finite_of_pairs(facts, findings, target, golden);
   for (const HealthReader* reader : {&target, &golden}) {
     for (const CatalogProblem& problem : reader->problems()) {
       findings.note(fmt::format("{}: {}", problem.path.string(), problem.message));

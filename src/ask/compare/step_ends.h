@@ -34,6 +34,7 @@ class StepEnds {
   double largest_size(const std::map<std::string_view, const CatalogTensor*>& tensors);
   bool gradients_agree_in_their_layouts(double largest);
   bool updates_agree_in_their_layouts();
+  std::map<std::string_view, const CatalogTensor*> updated_parameters() const;
   bool is_in_a_layout(std::string_view name) const;
   bool losses_agree();
   bool results_agree(bool of_forward);

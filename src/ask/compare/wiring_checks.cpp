@@ -108,9 +108,13 @@ void check_wiring(const CompareFacts& facts, StepFindings& findings, ComparedOp&
   const bool in_its_place = is_single && shared_type(op.target[0]->op_type) == shared_type(op.golden[0]->op_type) &&
                             input.target.input->tensor->slot == input.golden.input->tensor->slot;
   double result = 0;
-  for (const ComparedTensor& output : op.outputs) result = std::max(result, output.difference->relative());
+  bool is_finite = true;  // as in the golden dump
+  for (const ComparedTensor& output : op.outputs) {
+    result = std::max(result, output.difference->relative());
+    is_finite = is_finite && output.difference->different_non_finite == 0;
+  }
   const bool shows = (op.verdict == OpVerdict::propagated || op.verdict == OpVerdict::introduced) &&
-                     result >= kShare * read.relative();
+                     (!is_finite || result >= kShare * read.relative());
   if (op.verdict == OpVerdict::identical || (!in_its_place && !shows)) return;
   if (read.same_shape) {
     Bound bound = allowance_of_parameter(read, facts.seen.now, facts.options.tolerance);
@@ -123,7 +127,8 @@ void check_wiring(const CompareFacts& facts, StepFindings& findings, ComparedOp&
     const bool in_half = (inserted || missing) && is_changed_by_addition(facts, op, shown);
     if (!in_half && !is_beyond(read, bound)) return;
     if (is_left_over(facts, from, read)) return;
-    if (!in_half && inserted && read.relative() <= spacing_between(facts, from, read)) return;
+    const bool is_finite_alike = read.different_non_finite == 0;
+    if (!in_half && inserted && is_finite_alike && read.relative() <= spacing_between(facts, from, read)) return;
   }
   shown.beyond = true;
   if (!report_new_state(facts, findings, op, input, shown)) report_wiring(facts, findings, op, input, shown);

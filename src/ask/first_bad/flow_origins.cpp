@@ -55,12 +55,15 @@ void FlowOrigins::find(std::uint32_t index, BadKind kind) {
       if (input.is_read && has(graph_.health_of(input), from)) found |= flags(input.value, from);
     }
   }
+  // Nothing removes it from a gradient, as a softmax removes a mask in forward.
+  const bool is_in_gradient = kind == BadKind::inf && (found == 0 || is_harmless(found)) && places_in_gradient(op);
+  if (is_in_gradient) found = 0;
   const bool changed = from != kind || (kind == BadKind::nan && op.nature.skips_nan) ||
                        (kind == BadKind::inf && (sign_is_new(op, inputs, graph_.health_of_value(index)) ||
                                                  multiplies_by_infinity(op, value.slot)));
   if (found == 0) {
     // An op is not blamed for infinities that may come from unrecorded inputs before they do harm.
-    const bool meant = op.nature.places || (kind == BadKind::inf && !inputs_known);
+    const bool meant = !is_in_gradient && (op.nature.places || (kind == BadKind::inf && !inputs_known));
     origin.root[at(kind)] = meant ? RootKind::placed : RootKind::created;
     found = bit(*origin.root[at(kind)]);
   } else if (changed && is_harmless(found)) {
@@ -69,6 +72,15 @@ void FlowOrigins::find(std::uint32_t index, BadKind kind) {
     found = bit(RootKind::converted);
   }
   origin.flags[at(kind)] = found;
+}
+
+// An op of the backward pass writes an infinite number of the program: what it reads beside that is finite.
+bool FlowOrigins::places_in_gradient(const FlowOp& op) const {
+  if (op.phase != Phase::backward || !op.nature.places || op.nature.brings) return false;
+  return std::ranges::none_of(op.inputs, [&](const FlowInput& input) {
+    const bool is_number = input.tensor->constant || is_scalar(input.tensor);
+    return input.is_read && !is_number && graph_.health_of(input).bad();
+  });
 }
 
 // From data of the run; false: the program wrote the numbers, as `torch.ones` does.

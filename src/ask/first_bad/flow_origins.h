@@ -27,6 +27,7 @@ class FlowOrigins {
 
  private:
   void find(std::uint32_t value, BadKind kind);
+  bool places_in_gradient(const FlowOp& op) const;
   bool is_computed(std::uint32_t value) const;
   bool multiplies_by_infinity(const FlowOp& op, std::uint32_t slot) const;
   void find_leak(const FlowOp& op, std::uint32_t slot);

@@ -26,8 +26,9 @@ namespace {
 
 using State = WholeStep::State;
 
-constexpr double kSameFactor = 1e-3;   // relative
-constexpr double kTimesLarger = 64;    // of a result that hides what it is made of
+constexpr double kMostHidden = 0.5;   // relative error of gradients that the tolerances of half types may hide together
+constexpr double kSameFactor = 1e-3;  // relative
+constexpr double kTimesLarger = 64;   // of a result that hides what it is made of
 constexpr int kStepsToCollective = 4;  // a wait, a view, a copy
 
 // Of statistics of parts of a sum: a difference may go through.
@@ -65,6 +66,8 @@ class CauseSearch {
   bool is_before_loss(const ShardCause& cause) const;
   std::optional<ShardCause> cause_by_factor(const ShardCause& cause) const;
   std::optional<ShardCause> with_factor(std::uint32_t golden, double factor) const;
+  bool adds_with_other_factors(std::uint32_t golden) const;
+  std::optional<ShardCause> cause_of_term(std::uint32_t golden) const;
   std::optional<ShardCause> before(std::uint32_t golden, const CompareInput& input, const Joined& joined) const;
   void choose(const Origins& origins, ShardCause cause, int& best_weight, std::optional<ShardCause>& best) const;
   std::optional<std::uint32_t> op_that_reads(std::size_t rank, std::uint32_t golden, const CompareInput& input) const;
@@ -280,6 +283,41 @@ std::optional<ShardCause> CauseSearch::with_factor(std::uint32_t golden, double 
   return cause;
 }
 
+// Of the gradients that it adds up, some are a number times the golden ones and others are not: as a mean over the ranks
+// all would be.
+bool CauseSearch::adds_with_other_factors(std::uint32_t golden) const {
+  const CompareOp& op = golden_.ops[golden];
+  if (step_.address(golden).site.place.kind != SiteKind::backward) return false;
+  if (!is_addition(shared_type(op.op->op_type))) return false;
+  std::set<double> factors;
+  for (const CompareInput& input : op.inputs) {
+    if (!input.is_read || !input.tensor->recorded() || input.tensor->constant) continue;
+    const Joined term = step_.joiner().join_input(golden, input, *step_.label(golden).where);
+    if (!term.fits) return false;
+    factors.insert(term.factor);
+  }
+  return factors.size() > 1;
+}
+
+// The op that gives a term another factor than in the steps before, or one that only the target has.
+std::optional<ShardCause> CauseSearch::cause_of_term(std::uint32_t golden) const {
+  const std::set<std::uint32_t> makers = with_makers(golden_, golden);
+  for (const WholeStep::NewFactor& change : step_.new_factors()) {
+    const bool computes = golden_.ops[change.golden].kind != OpKind::copy;
+    if (computes && makers.contains(change.golden)) return with_factor(change.golden, change.change);
+  }
+  for (const CompareInput& input : golden_.ops[golden].inputs) {
+    if (!input.is_read || !input.tensor->recorded() || input.tensor->constant) continue;
+    const Joined term = step_.joiner().join_input(golden, input, *step_.label(golden).where);
+    std::optional<ShardCause> earlier = before(golden, input, term);
+    if (!earlier) continue;
+    earlier->golden_tensor = golden_.ops[golden].outputs.front();
+    earlier->joined = step_.label(golden).outputs.front();
+    return earlier;
+  }
+  return std::nullopt;
+}
+
 // The op of the step before that made the input, if a collective is among the last ones.
 std::optional<ShardCause> CauseSearch::in_step_before(std::size_t rank, const CompareInput& input,
                                                       const ShardCause& cause) const {
@@ -314,15 +352,21 @@ void CauseSearch::choose(const Origins& origins, ShardCause cause, int& best_wei
                          std::optional<ShardCause>& best) const {
   const std::size_t rank = origins.rank;
   for (const std::uint32_t op : origins.ops) {
-    const bool computes = step_.ranks()[rank].side->ops[op].kind != OpKind::copy;
+    const CompareOp& of = step_.ranks()[rank].side->ops[op];
+    const bool computes = of.kind != OpKind::copy && !packs_for_collective(of.op->op_type);
     if (origins.guilty_alone && !computes) continue;
     const int weight = 1 + 2 * !origins_.is_on_all_ranks(rank, op) + computes;
     if (weight <= best_weight || !origins_.is_more_than_golden(rank, op)) continue;
     best_weight = weight;
     cause.rank = rank;
     cause.op = op;
-    // A view alone changes nothing, and of several ops any may be to blame.
-    cause.uncertain = !computes || origins_.ops_that_compute(origins, cause) > 1 || adds_up_ranks(step_, rank, op);
+    // A view alone changes nothing, and of several ops any may be to blame. What a collective adds up may be wrong
+    // already, by less than the tolerance of a half type.
+    const bool may_be_hidden = step_.joiner().has_halves() &&
+                               is_collective(step_.ranks()[rank].side->ops[op].op->op_type) &&
+                               cause.joined.difference.relative() < kMostHidden;
+    cause.uncertain =
+        !computes || may_be_hidden || origins_.ops_that_compute(origins, cause) > 1 || adds_up_ranks(step_, rank, op);
     best = cause;
   }
 }
@@ -502,6 +546,7 @@ std::optional<ShardCause> CauseSearch::cause_of(std::uint32_t golden) const {
     if (std::optional<ShardCause> earlier = before(golden, input, joined)) return earlier;
     if (std::optional<ShardCause> update = update_before(step_, golden, input, joined)) return update;
     if (std::optional<ShardCause> writer = writer_before(step_, golden, input, joined)) return writer;
+    if (std::optional<ShardCause> writer = writer_between(step_, golden, input, joined)) return writer;
     cause.uncertain = cause.uncertain || input.from != kNoOp;
     if (input.from != kNoOp || cause.golden_tensor != nullptr) continue;
     cause.kind = input.tensor->parameter.is_parameter() ? FindingKind::parameter : FindingKind::data;
@@ -523,6 +568,11 @@ std::optional<ShardCause> CauseSearch::cause_of(std::uint32_t golden) const {
   } else if (reads_parts) {
     cause.uncertain = true;
     cause.what = "an op before it may be to blame: what it reads cannot be compared";
+  }
+  if (shown == nullptr && !cause.uncertain && adds_with_other_factors(golden)) {
+    if (std::optional<ShardCause> term = cause_of_term(golden)) return term;
+    cause.uncertain = true;
+    cause.what = "an op before it may be to blame: of its terms, one is a number of times the golden one";
   }
   for (std::size_t i = 0; i < label.outputs.size() && cause.golden_tensor == nullptr; ++i) {
     if (!label.outputs[i].possible || label.outputs[i].fits) continue;

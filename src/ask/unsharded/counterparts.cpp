@@ -4,6 +4,7 @@
 #include <functional>
 #include <set>
 #include <tuple>
+#include <type_traits>
 
 namespace sonde {
 namespace {
@@ -36,16 +37,27 @@ Counterparts::Counterparts(const std::vector<RankStep>& ranks, const GoldenStep&
   micro_batches_ = calls_per_golden_call();
 }
 
-// Of the modules' ops that read parameters, as most of them have it.
+// Of the modules' ops that read parameters, as most of them have it: by lines, or of two programs by names of modules.
 std::size_t Counterparts::calls_per_golden_call() const {
-  std::map<CodePlace, std::size_t> golden, target;
-  const auto count = [](const CompareSide& side, const SiteCalls& calls, std::map<CodePlace, std::size_t>& into) {
+  const std::size_t by_lines = calls_per_golden_call(
+      [](const CallSite& site) { return std::tuple(site.place.file, site.place.line, std::string(), std::string()); });
+  if (by_lines != 0) return by_lines;
+  const std::size_t by_names = calls_per_golden_call(
+      [](const CallSite& site) { return std::tuple(std::string(), std::uint32_t{0}, site.module, site.type); });
+  return std::max<std::size_t>(1, by_names);
+}
+
+// 0: they have no such calls in common.
+template <class KeyOf>
+std::size_t Counterparts::calls_per_golden_call(const KeyOf& key_of) const {
+  std::map<std::invoke_result_t<KeyOf, const CallSite&>, std::size_t> golden, target;
+  const auto count = [&](const CompareSide& side, const SiteCalls& calls, auto& into) {
     for (const auto& [site, there] : calls.all()) {
       if (site.place.kind != SiteKind::forward || site.module.empty()) continue;
       const bool reads = std::ranges::any_of(side.ops[there.front().last()].inputs, [](const CompareInput& input) {
         return input.tensor->parameter.is_parameter();
       });
-      if (reads) into[site.place] += there.size();
+      if (reads) into[key_of(site)] += there.size();
     }
   };
   count(golden_.side(), golden_.calls(), golden);
@@ -54,12 +66,12 @@ std::size_t Counterparts::calls_per_golden_call() const {
     count(*rank->side, rank->calls, target);
   }
   std::map<std::size_t, std::size_t> votes;
-  for (const auto& [place, times] : target) {
-    const auto found = golden.find(place);
+  for (const auto& [key, times] : target) {
+    const auto found = golden.find(key);
     if (found != golden.end() && times % found->second == 0) ++votes[times / found->second];
   }
   const auto most = std::ranges::max_element(votes, {}, [](const auto& vote) { return vote.second; });
-  return most == votes.end() ? 1 : std::max<std::size_t>(1, most->first);
+  return most == votes.end() ? 0 : most->first;
 }
 
 std::size_t Counterparts::calls_at(std::size_t stage, const CallSite& site) const {

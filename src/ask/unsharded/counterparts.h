@@ -66,6 +66,8 @@ class Counterparts {
  private:
   std::size_t calls_at(std::size_t stage, const CallSite& site) const;
   std::size_t calls_per_golden_call() const;
+  template <class KeyOf>
+  std::size_t calls_per_golden_call(const KeyOf& key_of) const;
   bool has_shape_of(std::uint32_t golden, const Counterpart& with) const;
   void add_ring_at(std::uint32_t golden, const CallSite& site, std::size_t stage, std::vector<Counterpart>& out) const;
   void add_at(std::uint32_t golden, const CallSite& site, std::size_t stage, std::vector<Counterpart>& out) const;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <map>
 #include <optional>
 
 #include "ask/compare/tolerance.h"
@@ -97,6 +98,47 @@ bool is_factor_alone(const TensorDifference& found, const JoinLimits& limits) {
   return std::abs(factor - 1) > kSpacingsOff * spacing_of(found, limits) && std::abs(factor - 1) > kApart * rest;
 }
 
+// Of each of `count` blocks along the axis, the median of the errors, beside the root mean square of the golden block.
+std::vector<double> median_errors(const TensorBlock& whole, const TensorBlock& golden, std::size_t axis,
+                                  std::size_t count) {
+  const auto size = static_cast<std::size_t>(whole.shape[axis]);
+  const auto inner = static_cast<std::size_t>(element_product(whole.shape, axis + 1, whole.shape.size()));
+  std::vector<std::vector<double>> errors(count);
+  std::vector<double> squares(count);
+  for (std::size_t i = 0; i < whole.values.size(); ++i) {
+    const std::size_t block = i / inner % size / (size / count);
+    errors[block].push_back(std::abs(whole.values[i] - golden.values[i]));
+    squares[block] += golden.values[i] * golden.values[i];
+  }
+  std::vector<double> medians;
+  for (std::size_t block = 0; block < count; ++block) {
+    const auto middle = errors[block].begin() + static_cast<std::ptrdiff_t>(errors[block].size() / 2);
+    std::ranges::nth_element(errors[block], middle);
+    const double rms = std::sqrt(squares[block] / static_cast<double>(errors[block].size()));
+    medians.push_back(rms > 0 ? *middle / rms : 0);
+  }
+  return medians;
+}
+
+// Most elements of one rank's block are apart, and those of another one are not: no drift of a training does that, which
+// the tolerance of a half type allows for. Single rows may be: those that a router sends to another expert.
+bool is_of_one_part(const TensorBlock& whole, const TensorBlock& golden, const std::vector<JoinRule>& rules,
+                    double spacing) {
+  constexpr double kSpacingsApart = 8, kTimesApart = 8;
+  std::map<std::size_t, std::size_t> parts;  // by axis
+  for (const JoinRule& rule : rules) {
+    if (rule.way != JoinRule::Way::cut || rule.leading != 1) continue;
+    parts.try_emplace(rule.axis, 1).first->second *= rule.count;
+  }
+  return std::ranges::any_of(parts, [&](const auto& part) {
+    const auto [axis, count] = part;
+    if (whole.values.empty() || static_cast<std::size_t>(whole.shape[axis]) % count != 0) return false;
+    const std::vector<double> medians = median_errors(whole, golden, axis, count);
+    const auto [least, most] = std::ranges::minmax(medians);
+    return most > kSpacingsApart * spacing && most > kTimesApart * least;
+  });
+}
+
 double Joiner::factor_of(const TensorBlock& whole) const {
   if (limits_.factors.size() == 1) return limits_.factors.front();
   double products = 0, squares = 0;
@@ -125,10 +167,13 @@ void Joiner::look_at(const TensorBlock& whole, const std::vector<JoinRule>& rule
   };
   TensorDifference found = difference_of_values(view(factor == 1 ? whole.values : scaled), view(golden_.values));
   const bool same_bad = found.different_non_finite == 0;
-  const bool fits =
+  bool fits =
       same_bad && found.rms_error <= limits_.tolerance * found.rms + limits_.least &&
       found.max_error <= kLargest * (limits_.tolerance * found.max_size + limits_.least) &&
       (limits_.spacing == 0 || !(is_common_to_rows(found, golden_.shape, limits_) || is_factor_alone(found, limits_)));
+  if (fits && limits_.spacing > 0 && factor == 1) {
+    fits = !is_of_one_part(whole, golden_, rules, spacing_of(found, limits_));
+  }
   // Of norms, the nearest counts: in a half type, one that is a root of 2 too large fits, too.
   const double error = fits && !limits_.are_norms ? -1
                        : same_bad                 ? found.rms_error

@@ -59,9 +59,14 @@ void OriginSearch::add_origins(const CompareInput& input, const ShardCause& caus
   if (maker == kNoOp || origins.seen.size() > kLongestWay || !origins.seen.insert(maker).second) return;
   const CatalogTensor* made = side.output(maker, input.from_slot);
   if (step_.is_right(made) || step_.is_wrong(made)) return;
+  const std::vector<CompareInput>& inputs = side.ops[maker].inputs;
+  // The program may change a state, and reads nothing else for it.
+  const bool reads_weights_alone = std::ranges::all_of(inputs, [&](const CompareInput& read) {
+    return !read.is_read || read.tensor->constant || is_weight(side, read);
+  });
   bool any_right = false;
-  for (const CompareInput& read : side.ops[maker].inputs) {
-    if (!read.is_read || is_weight(side, read)) continue;
+  for (const CompareInput& read : inputs) {
+    if (!read.is_read || (is_weight(side, read) && !reads_weights_alone)) continue;
     if (is_right(origins.rank, maker, read, cause)) {
       any_right = true;
     } else {

@@ -7,6 +7,7 @@
 
 #include "ground/base/text.h"
 #include "read/operators/op_nature.h"
+#include "read/operators/op_questions.h"
 
 namespace sonde {
 namespace {
@@ -81,6 +82,24 @@ bool is_part(const CompareOp& op) {
   return bare_type(component.substr(0, component.rfind('-'))) != bare_type(op.op->op_type);
 }
 
+// Autograd keeps a parameter's first gradient by `detach` or `clone`, and adds those of further micro-batches to it. It adds
+// up the gradients of a value that is read twice, too, under the same name and line: these are other calls.
+std::vector<bool> accumulations_of(const CompareSide& side) {
+  std::vector<bool> accumulates(side.ops.size());
+  for (std::uint32_t i = 0; i < side.ops.size(); ++i) {
+    const CompareOp& op = side.ops[i];
+    const bool adds = op.in_place && is_addition(shared_type(op.op->op_type));
+    if (!adds || phase_of(*op.op) != Phase::backward || op.inputs.empty()) continue;
+    const std::uint32_t from = op.inputs.front().from;
+    const auto keeps = [&] {
+      const std::string type = bare_type(side.ops[from].op->op_type);
+      return phase_of(*side.ops[from].op) != Phase::backward || type == "detach" || type == "clone";
+    };
+    accumulates[i] = from == kNoOp || (from < i && accumulates[from]) || keeps();
+  }
+  return accumulates;
+}
+
 // Ops that follow each other in one scope of a wrapper, as far as one reads what another made.
 std::vector<std::uint32_t> groups_of(const CompareSide& side) {
   std::vector<std::uint32_t> group(side.ops.size());
@@ -139,6 +158,7 @@ std::string SiteCalls::updated_parameter(const CompareOp& op, const std::vector<
 SiteCalls::SiteCalls(const CompareSide& side) : addresses_(side.ops.size()) {
   const std::vector<std::string> parameters = parameters_of(side);
   const std::vector<std::uint32_t> group = groups_of(side);
+  const std::vector<bool> accumulates = accumulations_of(side);
   std::map<std::uint32_t, SiteCall> calls;  // by the number of the group
   for (std::uint32_t i = 0; i < side.ops.size(); ++i) {
     if (!is_trial(side.ops[i])) calls[group[i]].ops.push_back(i);
@@ -152,6 +172,7 @@ SiteCalls::SiteCalls(const CompareSide& side) : addresses_(side.ops.size()) {
     const std::string_view component = last_component(op.scope);
     const bool is_group = is_of_wrapper(component) && site.place.kind != SiteKind::backward;
     site.type = bare_type(is_group ? component.substr(0, component.rfind('-')) : op.op->op_type);
+    site.accumulates = accumulates[call.last()];
     if (site.place.kind == SiteKind::optimizer) site.parameter = updated_parameter(op, parameters);
     std::vector<SiteCall>& there = calls_[site];
     for (const std::uint32_t index : call.ops) addresses_[index] = {site, there.size()};
@@ -166,7 +187,8 @@ SiteCalls::Works SiteCalls::works() const {
 }
 
 // Sites outside of modules that differ in their places alone are the same if both programs have as many of them: then they
-// follow each other in the same order. Modules may be implemented in other ways: WholeStep finds their ops by values.
+// follow each other in the same order. If one has more (FSDP casts what the model reads), those are the same whose lines
+// are by what else they do. Modules may be implemented in other ways: WholeStep finds their ops by values.
 void SiteCalls::take_places_of(const SiteCalls& whole, const Works& shared) {
   const auto own_places = [&](const SiteCalls& calls, const SiteCalls& others) {
     std::map<CallSite, std::vector<CodePlace>> places;  // by the site without its place
@@ -177,20 +199,37 @@ void SiteCalls::take_places_of(const SiteCalls& whole, const Works& shared) {
     return places;
   };
   const std::map<CallSite, std::vector<CodePlace>> from = own_places(*this, whole), to = own_places(whole, *this);
+  std::map<CodePlace, std::set<CodePlace>> lines;  // of this program: those of the other
   for (const auto& [kind, places] : from) {
     const auto others = to.find(kind);
     if (others == to.end() || others->second.size() != places.size()) continue;
     for (std::size_t i = 0; i < places.size(); ++i) {
-      CallSite site = kind;
-      site.place = places[i];
-      auto moved = calls_.extract(site);
-      moved.key().place = others->second[i];
-      for (const SiteCall& call : moved.mapped()) {
-        for (const std::uint32_t op : call.ops) addresses_[op].site = moved.key();
-      }
-      calls_.insert(std::move(moved));
+      move_site(kind, places[i], others->second[i]);
+      lines[places[i]].insert(others->second[i]);
     }
   }
+  for (const auto& [kind, places] : from) {
+    const auto others = to.find(kind);
+    if (others == to.end() || others->second.size() == places.size()) continue;
+    for (const CodePlace& place : places) {
+      const auto line = lines.find(place);
+      if (line == lines.end() || line->second.size() != 1) continue;
+      const CodePlace& there = *line->second.begin();
+      if (std::ranges::find(others->second, there) != others->second.end()) move_site(kind, place, there);
+    }
+  }
+}
+
+void SiteCalls::move_site(CallSite site, const CodePlace& from, const CodePlace& to) {
+  site.place = to;
+  if (calls_.contains(site)) return;
+  site.place = from;
+  auto moved = calls_.extract(site);
+  moved.key().place = to;
+  for (const SiteCall& call : moved.mapped()) {
+    for (const std::uint32_t op : call.ops) addresses_[op].site = moved.key();
+  }
+  calls_.insert(std::move(moved));
 }
 
 const std::vector<SiteCall>* SiteCalls::at(const CallSite& site) const {

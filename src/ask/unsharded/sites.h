@@ -30,6 +30,7 @@ struct CallSite {
   std::string module;     // `blocks/0/up`; empty: outside of modules
   std::string parameter;  // that an op of the optimizer concerns; else empty
   std::string type;
+  bool accumulates = false;  // adds to a parameter's `.grad`
   auto operator<=>(const CallSite&) const = default;
 };
 
@@ -59,6 +60,7 @@ class SiteCalls {
   const Address& address(std::uint32_t op) const { return addresses_[op]; }
 
  private:
+  void move_site(CallSite site, const CodePlace& from, const CodePlace& to);
   std::string updated_parameter(const CompareOp& op, const std::vector<std::string>& known) const;
 
   std::map<CallSite, std::vector<SiteCall>> calls_;

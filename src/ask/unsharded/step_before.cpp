@@ -132,4 +132,30 @@ std::optional<ShardCause> writer_before(const WholeStep& step, std::uint32_t gol
   return std::nullopt;
 }
 
+// The golden op reads what the step before has left; here an op of the program writes it in between.
+std::optional<ShardCause> writer_between(const WholeStep& step, std::uint32_t golden, const CompareInput& input,
+                                         const Joined& joined) {
+  if (input.from != kNoOp) return std::nullopt;
+  for (const std::size_t rank : ranks_to_look_at(step, golden, joined)) {
+    const RankStep& of = step.ranks()[rank];
+    const CompareInput* read = step.input_at(rank, golden, input);
+    std::vector<std::uint32_t> writers;
+    for (std::size_t i = 0; read != nullptr && read->from != kNoOp && i < kMostInputs; ++i) {
+      const CompareOp& op = of.side->ops[read->from];
+      const bool moves = only_moves(op);
+      if (nature_of(*op.op).collective || phase_of(*op.op) == Phase::optimizer || (!moves && !op.in_place)) break;
+      if (!moves) writers.push_back(read->from);
+      read = op.inputs.empty() ? nullptr : &op.inputs.front();
+    }
+    if (writers.empty()) continue;
+    ShardCause cause{.kind = FindingKind::inserted, .golden = golden, .rank = rank, .op = writers.back()};
+    cause.golden_tensor = input.tensor;
+    cause.joined = joined;
+    cause.uncertain = writers.size() > 1;
+    if (cause.uncertain) cause.what = "or another op that writes it afterwards";
+    return cause;
+  }
+  return std::nullopt;
+}
+
 }  // namespace sonde

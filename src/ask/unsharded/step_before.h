@@ -26,4 +26,8 @@ bool was_left_so(const RankStep& rank, const CompareInput& read);
 // The sequence numbers of the ops that made what the step behind this one reads.
 std::set<std::uint64_t> read_by_step_behind(const CompareSide& side);
 
+// A state that an op of the program has written in this step, before the optimizer reads it.
+std::optional<ShardCause> writer_between(const WholeStep& step, std::uint32_t golden, const CompareInput& input,
+                                         const Joined& joined);
+
 }  // namespace sonde

@@ -48,6 +48,21 @@ bool is_euclidean_norm(const CatalogOp& op) {
   });
 }
 
+// One tensor may have another type in the two runs: a policy of FSDP casts parameters that autocast leaves as they are.
+void limit_by_types(const TensorParts& parts, const CatalogTensor& golden, JoinLimits& limits) {
+  double own = 0;
+  for (std::size_t rank = 0; rank < parts.ranks(); ++rank) {
+    const CatalogTensor* part = parts.at(rank, 0).tensor;
+    if (part != nullptr) own = std::max(own, epsilon_of(part->dtype));
+  }
+  const double spacing = epsilon_of(golden.dtype), coarser = std::max(own, spacing);
+  if (own == spacing || std::min(own, spacing) == 0 || !is_half(coarser)) return;
+  limits.tolerance = std::max(std::min(limits.tolerance, kMostTolerance), kSpacingsOfCoarser * coarser);
+  limits.spacing = 0;
+  limits.least_step = 0;
+  limits.by_statistics_too = false;
+}
+
 bool are_single_ops(const GoldenStep& step, std::uint32_t golden, const SiteCall& target) {
   return step.ops_of_call(golden).size() == 1 && target.ops.size() == 1;
 }
@@ -60,6 +75,7 @@ StepJoiner::StepJoiner(const std::vector<RankStep>& ranks, const GoldenStep& gol
   tolerance_ = std::min(8 * largest, kMostTolerance);
   const double own = coarsest_spacing(ranks_), of_golden = coarsest_spacing(golden_.all());
   is_other_type_ = own != of_golden;
+  has_halves_ = is_half(std::max(own, of_golden));
   if (is_other_type_) tolerance_ = std::max(tolerance_, kSpacingsOfCoarser * std::max(own, of_golden));
   look_for_norms();
   if (const std::optional<double> factor = common_factor_of_gradients(*this)) {
@@ -113,6 +129,7 @@ JoinLimits StepJoiner::limits_of(const CatalogTensor& golden, SiteKind kind) con
 
 Joined StepJoiner::joined(const TensorParts& parts, const TensorOf& golden, SiteKind kind) const {
   JoinLimits limits = limits_of(*golden.tensor, kind);
+  limit_by_types(parts, *golden.tensor, limits);
   const TensorParts of_golden = golden_.parts_of(golden);
   Joined whole = join(parts, of_golden, limits);
   if (!whole.problem.empty()) problems_.insert(whole.problem);

@@ -29,6 +29,8 @@ class StepJoiner {
   double tolerance() const { return tolerance_; }
   // The golden tensor is of a half type, and both ran in it.
   bool is_half_of_both(const CatalogTensor& golden) const;
+  // One of the two has results in a half type, whose tolerance may hide errors up to here.
+  bool has_halves() const { return has_halves_; }
 
   std::vector<Joined> join_outputs(std::uint32_t golden, const Counterpart& with) const;
   // The input of a golden op beside what its counterpart reads there.
@@ -60,6 +62,7 @@ class StepJoiner {
   const std::vector<RankStep>& ranks_;
   const GoldenStep& golden_;
   const Counterparts& counterparts_;
+  bool has_halves_ = false;
   bool is_other_type_ = false;                    // the two ran in different types
   double tolerance_ = 0;                          // relative, beside the spacing of the type
   std::optional<double> most_in_optimizer_ = {};  // tolerance there: gradients have a factor in common
