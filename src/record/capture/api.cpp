@@ -415,6 +415,14 @@ void summary_tensor(std::uint32_t series, const sonde_tensor* tensor) {
     if (Status added = s.summary()->add(series, tensor_of(all)); !added) s.fail(added.error().message);
   });
 }
+int summary_again(std::uint32_t series, std::uint32_t earlier) {
+  return guarded(0, [&](Session& s) {
+    if (s.summary() == nullptr) return 0;
+    const Result<bool> added = s.summary()->add_again(series, earlier);
+    if (!added) s.fail(added.error().message);
+    return added && *added ? 1 : 0;
+  });
+}
 sonde_summary_step summary_step(std::uint64_t step, std::uint64_t nanoseconds) {
   return guarded(SONDE_SUMMARY_NOTHING, [&](Session& s) {
     if (s.summary() == nullptr) return SONDE_SUMMARY_NOTHING;
@@ -577,6 +585,7 @@ constexpr struct sonde_api kApi = {
     .summary_tensor = summary_tensor,
     .summary_step = summary_step,
     .asks_for_writers = asks_for_writers,
+    .summary_again = summary_again,
 };
 
 }  // namespace
