@@ -349,6 +349,37 @@ def test_of_a_group_without_rank_0_its_own_first_rank_writes(tmp_path):
     assert [(one.rank, one.shape[0], one.skipped) for one in results] == [(0, 3, ""), (1, 2, ""), (1, 3, REASON)]
 
 
+EVALUATING = (
+    ranks.DISTRIBUTED
+    + """
+    # Rank 0 alone evaluates after every second step, and sends what it has found.
+    for step in range(5):
+        net(torch.randn(3, 2)).square().sum().backward()
+        for parameter in net.parameters():
+            dist.all_reduce(parameter.grad)
+        optimizer.step()
+        optimizer.zero_grad()
+        if step % 2:
+            continue
+        score = torch.zeros(1)
+        if rank == 0:
+            with torch.no_grad():
+                score = net(torch.ones(2, 2)).sum().reshape(1)
+        dist.broadcast(score, 0)
+        score * 2
+    dist.destroy_process_group()
+    """
+)
+
+
+@pytest.mark.parametrize("step", [2, 4])
+def test_what_the_first_rank_may_count_to_another_step_is_written_by_each(tmp_path, step):
+    run = recorded(tmp_path / "run", EVALUATING, iteration=str(step))
+    assert asked("verify", run.dump).returncode == 0
+    types = [tensor.op.op_type for tensor in left_out(sonde.open(run.dump), 1)]
+    assert "allreduce_" in types and "broadcast_" not in types
+
+
 PLAIN = DDP.replace("    net = nn.parallel.DistributedDataParallel(net, gradient_as_bucket_view=VIEW)\n", "")
 IGNORED = DDP.replace(
     "    net = nn.parallel",

@@ -505,6 +505,11 @@ int asks_for_writers() {
   return guarded(0, [](Session& s) { return s.plan().sonde.replicas == Replicas::first ? 1 : 0; });
 }
 
+int shares_results(sonde_graph graph) {
+  return guarded(
+      0, [&](Session& s) { return s.plan().sonde.replicas == Replicas::first && s.is_common_step(graph) ? 1 : 0; });
+}
+
 // Valid until this thread asks again.
 const char* mismatch(std::uint32_t version, std::uint32_t table_size) {
   thread_local std::string line;
@@ -586,6 +591,7 @@ constexpr struct sonde_api kApi = {
     .summary_step = summary_step,
     .asks_for_writers = asks_for_writers,
     .summary_again = summary_again,
+    .shares_results = shares_results,
 };
 
 }  // namespace
