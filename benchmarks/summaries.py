@@ -57,14 +57,14 @@ def recorded(step, settings, count):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("models", nargs="*", default=["resnet18", "transformer"], choices=models.NAMES)
+    parser.add_argument("models", nargs="*", metavar="MODEL", help=f"{', '.join(models.NAMES)}")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--pairs", type=int, default=12)
     parser.add_argument("--stretch", type=int, default=30, help="steps; with --max-overhead many")
     parser.add_argument("--max-overhead", type=float, default=0)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    for name in options.models:
+    for name in options.models or ["resnet18", "transformer"]:
         step = models.training(name)
         stretch(step, 3)
         ratios = []

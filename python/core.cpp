@@ -124,6 +124,8 @@ void summary_unread(std::uint32_t series) {
   engine().summary_tensor(series, &tensor);
 }
 
+bool summary_again(std::uint32_t series, std::uint32_t earlier) { return engine().summary_again(series, earlier) != 0; }
+
 std::uint32_t summary_series(std::uint32_t kind, const std::string& name, const std::string& type, std::uint32_t dtype,
                              const std::vector<std::int64_t>& shape) {
   sonde_tensor tensor = host_tensor(0, dtype);
@@ -155,6 +157,7 @@ void add_summary(nb::module_& module) {
              nb::arg("elements"));
   module.def("summary_strided", &summary_strided, nb::arg("series"), nb::arg("address"), nb::arg("dtype"),
              nb::arg("shape"), nb::arg("strides"));
+  module.def("summary_again", &summary_again, nb::arg("series"), nb::arg("earlier"));
   module.def("summary_unread", &summary_unread, nb::arg("series"));
 }
 

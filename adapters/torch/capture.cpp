@@ -122,7 +122,7 @@ void start_op(ThreadState& state, const RecordFunction& fn, const OpInfo& info) 
     const bool is_collective = info.collective || info.unfinished;
     const std::string caller = is_collective ? caller_of(values) : std::string();
     if (!caller.empty()) attributes = mix(attributes, hash_of(caller));
-    if (is_collective) frame.call = begin_call(info, values);
+    if (is_collective) frame.call = begin_call(info, place.graph, values);
     frame.early = early_return(info, values);
     const bool asks = frame.group == nullptr && !is_left_out();
     const unsigned wanted = asks ? api().op_begin(place.site, place.graph, attributes, &frame.op) : 0;

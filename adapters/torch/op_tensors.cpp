@@ -245,6 +245,7 @@ void end_collective(ThreadState& state, Frame& frame, const std::vector<c10::IVa
     InputArgument& input = *state.inputs[i];
     if (input.result) {
       results.push_back(std::move(input.descriptor));
+      results.back().tensor.writer = frame.call.writer;
     } else if (input.written) {
       api().storage_changed(input.descriptor.tensor.storage);  // may not be a result of any op
     }
@@ -262,8 +263,10 @@ void end_wait(const ThreadState& state, const Frame& frame) {
 // The results of a functional collective are there when somebody has waited for them.
 void end_functional_collective(const Frame& frame, const at::RecordFunction& fn) {
   std::vector<TensorDescriptor> results;
-  for_each_output(fn.outputs(), fn.num_outputs(),
-                  [&](const at::Tensor& tensor, std::uint32_t) { results.emplace_back().describe(tensor, true); });
+  for_each_output(fn.outputs(), fn.num_outputs(), [&](const at::Tensor& tensor, std::uint32_t) {
+    results.emplace_back().describe(tensor, true);
+    results.back().tensor.writer = frame.call.writer;
+  });
   complete_when_waited(api(), frame.op, std::move(results));
 }
 

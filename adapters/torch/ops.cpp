@@ -41,6 +41,26 @@ constexpr OnlyWritten kOnlyWritten[] = {
     {"fsdp::all_gather_copy_in", "all_gather_output"},
 };
 
+// Collectives that give each rank of their group the same. Others give some ranks nothing, or each rank its own.
+constexpr std::string_view kEqualOnAll[] = {
+    "c10d::allreduce_",
+    "c10d::allreduce_coalesced_",
+    "c10d::allgather_",
+    "c10d::_allgather_base_",
+    "c10d::allgather_coalesced_",
+    "c10d::allgather_into_tensor_coalesced_",
+    "c10d::broadcast_",
+    "_c10d_functional::all_reduce",
+    "_c10d_functional::all_reduce_",
+    "_c10d_functional::all_reduce_coalesced",
+    "_c10d_functional::all_reduce_coalesced_",
+    "_c10d_functional::all_gather_into_tensor",
+    "_c10d_functional::all_gather_into_tensor_out",
+    "_c10d_functional::all_gather_into_tensor_coalesced",
+    "_c10d_functional::broadcast",
+    "_c10d_functional::broadcast_",
+};
+
 bool starts_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
 
 ArgumentKind kind_of(const c10::Type& type) {
@@ -85,6 +105,7 @@ OpInfo* make(const c10::FunctionSchema& schema) {
   info->collective = starts_with(info->name, "c10d::");
   info->waits = info->name == "_c10d_functional::wait_tensor";
   info->unfinished = starts_with(info->name, "_c10d_functional") && !info->waits;
+  info->equal_on_all = std::ranges::find(kEqualOnAll, std::string_view(info->name)) != std::end(kEqualOnAll);
   info->barrier = info->collective && info->name.find("barrier") != std::string::npos;
   for (const c10::Argument& argument : schema.arguments()) {
     ArgumentInfo entry;

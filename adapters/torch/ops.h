@@ -44,6 +44,7 @@ struct OpInfo {
   bool collective = false;       // of torch.distributed: writes its tensors, maybe after it has returned
   bool unfinished = false;       // its results have their values only after `wait_tensor`
   bool waits = false;            // `wait_tensor`
+  bool equal_on_all = false;     // a collective: its results are equal on all ranks of the group
   bool barrier = false;          // its tensor has no meaning
   int non_blocking = -1;         // the place of the argument of this name; true: the host does not wait for a device
   c10::DispatchKeySet autocast;  // of the devices whose autocast makes this op cast and call itself again

@@ -7,6 +7,8 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Types.hpp>
 
+#include "setup.h"
+
 namespace sonde_torch {
 namespace {
 
@@ -53,6 +55,13 @@ std::uint64_t calls_of(Group& group) {
   return group.getSequenceNumberForGroup();
 }
 
+// 1 + the first rank of the group, which can write for all; 0: every rank writes its own.
+std::uint32_t writer_of_results(const OpInfo& info, sonde_graph graph, ProcessGroup& group) {
+  if (!info.equal_on_all || api().shares_results(graph) == 0) return 0;
+  const std::vector<std::int64_t> ranks = ranks_of(group);
+  return ranks.size() < 2 ? 0 : static_cast<std::uint32_t>(ranks.front()) + 1;
+}
+
 // Only collectives of all ranks have numbers.
 bool is_between_two(const OpInfo& info) { return info.op_type == "send" || info.op_type.rfind("recv", 0) == 0; }
 
@@ -78,10 +87,10 @@ std::vector<std::int64_t> group_ranks(const c10::IValue& value, bool is_name) {
   return {};
 }
 
-GroupCall begin_call(const OpInfo& info, c10::ArrayRef<const c10::IValue> values) {
+GroupCall begin_call(const OpInfo& info, sonde_graph graph, c10::ArrayRef<const c10::IValue> values) {
   try {
     ProcessGroup* const group = is_between_two(info) ? nullptr : group_among(info, values);
-    if (group != nullptr) return {group, calls_of(*group) + 1};
+    if (group != nullptr) return {group, writer_of_results(info, graph, *group), calls_of(*group) + 1};
   } catch (const std::exception&) {  // the group is gone, or its backend does not count
   }
   return {};

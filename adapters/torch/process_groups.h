@@ -30,10 +30,11 @@ std::vector<std::int64_t> group_ranks(const c10::IValue& value, bool is_name);
 // A call of a collective while it runs.
 struct GroupCall {
   void* group = nullptr;     // a c10d::ProcessGroup, which the call keeps alive; null: unknown
+  std::uint32_t writer = 0;  // of its results, as in sonde_tensor
   std::uint64_t number = 0;  // among the collectives of the group, as its backend counts them; 0: it does not
 };
 // The collective `info` begins with these arguments.
-GroupCall begin_call(const OpInfo& info, c10::ArrayRef<const c10::IValue> values);
+GroupCall begin_call(const OpInfo& info, sonde_graph graph, c10::ArrayRef<const c10::IValue> values);
 // It has returned: its number if the backend has counted it, else 0.
 std::uint64_t number_of_call(const GroupCall& call);
 

@@ -562,6 +562,14 @@ struct sonde_api {
   /* --- tensors that several ranks have (sonde_settings.replicas "first") --------------------------------------- */
   /* Whether sonde_tensor.writer is of use. */
   int (*asks_for_writers)(void);
+
+  /* --- a summary, further -------------------------------------------------------------------------------------- */
+  /* A tensor of `series` is the one that this thread gave last, as one of `earlier`, with the same elements: what is
+   * known of that is taken. 0: it is not known any more, and summary_tensor must be called. */
+  int (*summary_again)(uint32_t series, uint32_t earlier);
+
+  /* Whether a writer of results that are equal on several ranks is of use now: all of them record the same step. */
+  int (*shares_results)(enum sonde_graph graph);
 };
 
 /* The function table; null: this library has another version of it. */

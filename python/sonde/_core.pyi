@@ -83,6 +83,10 @@ def summary_dense(series: int, address: int, dtype: int, elements: int) -> None:
 def summary_strided(series: int, address: int, dtype: int, shape: list[int], strides: list[int]) -> None:
     """Reads a tensor now."""
 
+def summary_again(series: int, earlier: int) -> bool:
+    """Takes the tensor that this thread gave last, as one of `earlier`, for one of this series too. False: it must be
+    read."""
+
 def summary_unread(series: int) -> None:
     """Counts a tensor that cannot be read."""
 

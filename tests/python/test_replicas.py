@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import textwrap
 
 import numpy as np
 import pytest
@@ -80,9 +81,11 @@ def test_the_other_rank_names_what_the_first_has_written(both):
 
 
 def test_only_what_is_equal_on_all_ranks_is_left_out(both):
-    """Gradients are those of one rank until they are exchanged."""
-    phases = {tensor.op.phase for tensor in left_out(sonde.open(both[1].dump), 1) if tensor.parameter.endswith(".grad")}
-    assert phases <= {"optimizer", "forward"}  # the latter: the record of the gradient itself
+    """Gradients are those of one rank until they are exchanged; before they are made they may be zero."""
+    gradients = [one for one in left_out(sonde.open(both[1].dump), 1) if one.parameter.endswith(".grad")]
+    assert not any(one.numpy().any() for one in gradients if one.op.phase == "backward")
+    # "forward": the record of the gradient itself; "outside": the collective.
+    assert {one.op.phase for one in gradients} <= {"optimizer", "forward", "outside", "backward"}
 
 
 def test_every_value_is_that_of_a_dump_of_all(both):
@@ -220,6 +223,161 @@ def test_states_that_each_rank_has_a_part_of_are_written_by_each(tmp_path):
     assert {tensor.rank for tensor in states} == {0, 1}
     assert all(tensor.tensor_file is not None for tensor in states)
     assert asked("verify", tmp_path / "run/dump").returncode == 0
+
+
+# Each collective that gives all ranks the same: its call, and what it gives.
+COLLECTIVES = {
+    "allreduce_": ("dist.all_reduce(t)", "t"),
+    "allreduce_coalesced_": ("dist.all_reduce_coalesced([t])", "t"),
+    "allgather_": ("dist.all_gather(parts, t)", "parts[1]"),
+    "_allgather_base_": ("dist.all_gather_into_tensor(whole, t)", "whole"),
+    "allgather_coalesced_": ("dist.all_gather_coalesced([[part] for part in parts], [t])", "parts[1]"),
+    "allgather_into_tensor_coalesced_": (
+        "dist.group.WORLD.allgather_into_tensor_coalesced([whole], [t]).wait()",
+        "whole",
+    ),
+    "broadcast_ of c10d": ("dist.broadcast(t, 1)", "t"),
+    "all_reduce": ("t = wait(f.all_reduce(t, 'sum', name))", "t"),
+    "all_reduce_": ("t = wait(f.all_reduce_(t, 'sum', name))", "t"),
+    "all_reduce_coalesced": ("t = wait(f.all_reduce_coalesced([t], 'sum', name)[0])", "t"),
+    "all_reduce_coalesced_": ("t = wait(f.all_reduce_coalesced_([t], 'sum', name)[0])", "t"),
+    "all_gather_into_tensor": ("whole = wait(f.all_gather_into_tensor(t, 2, name))", "whole"),
+    "all_gather_into_tensor_out": ("whole = wait(f.all_gather_into_tensor_out(t, 2, name, out=whole))", "whole"),
+    "all_gather_into_tensor_coalesced": ("whole = wait(f.all_gather_into_tensor_coalesced([t], 2, name)[0])", "whole"),
+    "broadcast": ("t = wait(f.broadcast(t, 1, name))", "t"),
+    "broadcast_": ("t = wait(f.broadcast_(t, 1, name))", "t"),
+}
+# Those that give some ranks nothing, or each its own.
+OTHERS = {
+    "reduce_": ("dist.reduce(t, 0)", "t"),
+    "reduce_scatter_": ("dist.reduce_scatter(own, list(whole.chunk(2)))", "own"),
+    "scatter_": ("dist.scatter(own, list(whole.chunk(2)) if rank == 0 else None, 0)", "own"),
+    "alltoall_base_": ("dist.all_to_all_single(whole, whole + 1)", "whole"),
+    "reduce_scatter_tensor": ("own = wait(f.reduce_scatter_tensor(whole, 'sum', 2, name))", "own"),
+    "all_to_all_single": ("whole = wait(f.all_to_all_single(whole, [1, 1], [1, 1], name))", "whole"),
+}
+
+
+TYPES = {name.split()[0] for name in COLLECTIVES}
+
+
+def calls(table):
+    """A program that uses what each of them gives."""
+    lines = [
+        "loss = net(torch.ones(3, 2)).sum()",
+        "f, wait = torch.ops._c10d_functional, torch.ops._c10d_functional.wait_tensor",
+        "name = dist.group.WORLD.group_name",
+    ]
+    for number, (call, given) in enumerate(table.values()):
+        lines += [
+            f"t = torch.full((1, 512), 100.0 * {number} + rank + 1)",
+            f"own, whole = torch.zeros(1, 512), torch.full((2, 512), 7000.0 + {number} + rank)",
+            "parts = [torch.zeros(1, 512), torch.zeros(1, 512)]",
+            call,
+            f"{given}.mul(3.0)",
+        ]
+    lines.append("loss.backward()")
+    lines.append("optimizer.step()")
+    return ranks.DISTRIBUTED + textwrap.indent("\n".join(lines), "    ") + "\n    dist.destroy_process_group()\n"
+
+
+def named(dump, rank, types, side):
+    return [
+        tensor
+        for tensor in dump.tensors
+        if tensor.rank == rank and tensor.op.op_type in types and tensor.side == side and tensor.shape[-1:] == (512,)
+    ]
+
+
+@pytest.fixture(scope="module")
+def collectives(tmp_path_factory):
+    place = tmp_path_factory.mktemp("collectives")
+    return sonde.open(recorded(place / "run", calls(COLLECTIVES)).dump)
+
+
+def test_results_that_a_collective_gives_all_ranks_are_written_by_the_first(collectives):
+    results = named(collectives, 1, TYPES, "output")
+    assert {tensor.op.op_type for tensor in results} == TYPES
+    assert len({tensor.op.op_name for tensor in results}) == len(COLLECTIVES)
+    assert {tensor.skipped for tensor in results} == {REASON}
+    own = named(collectives, 0, TYPES, "output")
+    assert [one.numpy().tolist() for one in results] == [one.numpy().tolist() for one in own]
+    assert not left_out(collectives, 0)
+
+
+def test_what_the_next_operator_reads_of_it_is_not_written_either(collectives):
+    read = named(collectives, 1, {"mul"}, "input")
+    assert len(read) == len(COLLECTIVES)
+    assert {tensor.skipped for tensor in read} == {REASON}
+    made = named(collectives, 1, {"mul"}, "output")
+    assert len(made) == len(COLLECTIVES)
+    assert not any(tensor.skipped for tensor in made), "nobody knows that they are equal"
+    for one, other in zip(read, made, strict=True):
+        np.testing.assert_array_equal(one.numpy() * 3, other.numpy())
+
+
+def test_a_dump_with_results_of_collectives_is_complete(collectives):
+    verified = asked("verify", collectives.path)
+    assert verified.returncode == 0, verified.stdout
+
+
+def test_results_that_are_not_equal_on_all_ranks_are_written_by_each(tmp_path):
+    dump = sonde.open(recorded(tmp_path / "run", calls(OTHERS)).dump)
+    results = named(dump, 1, set(OTHERS), "output")
+    assert {tensor.op.op_type for tensor in results} == set(OTHERS)
+    assert not left_out(dump, 1)
+
+
+def test_of_a_group_without_rank_0_its_own_first_rank_writes(tmp_path):
+    source = """
+        loss = net(torch.ones(3, 2)).sum()
+        group = dist.new_group([1])
+        t = torch.full((2, 512), 5.0 + rank)
+        dist.all_reduce(t, group=group) if rank == 1 else None
+        both = dist.new_group([1, 0])
+        t = torch.full((3, 512), 5.0 + rank)
+        dist.all_reduce(t, group=both)
+        loss.backward()
+        optimizer.step()
+        dist.destroy_process_group()
+    """
+    dump = sonde.open(
+        recorded(tmp_path / "run", ranks.DISTRIBUTED + textwrap.indent(textwrap.dedent(source), "    ")).dump
+    )
+    results = [tensor for rank in (0, 1) for tensor in named(dump, rank, {"allreduce_"}, "output")]
+    # A group of one has nobody else. PyTorch sorts the ranks of a group.
+    assert [(one.rank, one.shape[0], one.skipped) for one in results] == [(0, 3, ""), (1, 2, ""), (1, 3, REASON)]
+
+
+EVALUATING = (
+    ranks.DISTRIBUTED
+    + """
+    # Rank 0 alone evaluates after every second step, and sends what it has found.
+    for step in range(5):
+        net(torch.randn(3, 2)).square().sum().backward()
+        for parameter in net.parameters():
+            dist.all_reduce(parameter.grad)
+        optimizer.step()
+        optimizer.zero_grad()
+        if step % 2:
+            continue
+        score = torch.zeros(1)
+        if rank == 0:
+            with torch.no_grad():
+                score = net(torch.ones(2, 2)).sum().reshape(1)
+        dist.broadcast(score, 0)
+        score * 2
+    dist.destroy_process_group()
+    """
+)
+
+
+@pytest.mark.parametrize("step", [2, 4])
+def test_what_the_first_rank_may_count_to_another_step_is_written_by_each(tmp_path, step):
+    run = recorded(tmp_path / "run", EVALUATING, iteration=str(step))
+    assert asked("verify", run.dump).returncode == 0
+    types = [tensor.op.op_type for tensor in left_out(sonde.open(run.dump), 1)]
+    assert "allreduce_" in types and "broadcast_" not in types
 
 
 PLAIN = DDP.replace("    net = nn.parallel.DistributedDataParallel(net, gradient_as_bucket_view=VIEW)\n", "")

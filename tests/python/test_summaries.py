@@ -58,7 +58,7 @@ print([parameter.detach().double().sum().item().hex() for parameter in network.p
 def configuration(path, **own):
     common = {"dump_mode": 0, "path": str(path), "net_name": "Net", "iteration": "all", "input_output": 0,
               "kernels": [], "support_device": [0, 1]}  # fmt: skip
-    return {"common_dump_settings": common, "sonde_settings": {"saved_data": "summary", **own}}
+    return {"common_dump_settings": common, "sonde_settings": {"saved_data": "summary", "max_overhead": 0, **own}}
 
 
 def start(tmp_path, *arguments, environment=(), **own):
@@ -183,6 +183,89 @@ def test_with_limited_time_only_the_loss_is_read_in_most_steps(tmp_path):
     alone = sonde.first_bad(tmp_path / "run/rank_0/summary_1")
     assert not alone.findings and not alone.complete
     assert "by max_overhead" in " ".join(alone.notes)
+
+
+def test_without_a_word_a_summary_takes_half_a_percent(tmp_path):
+    settings = configuration(tmp_path / "run")
+    del settings["sonde_settings"]["max_overhead"]
+    (tmp_path / "data_dump.json").write_text(json.dumps(settings))
+    said = run(tmp_path, CLI, "check", tmp_path / "data_dump.json").stdout
+    assert "max_overhead: 0.5 % of the time of a step; in steps beyond that the loss alone is read" in said
+    (tmp_path / "data_dump.json").write_text(json.dumps(configuration(tmp_path / "run")))
+    assert "max_overhead" not in run(tmp_path, CLI, "check", tmp_path / "data_dump.json").stdout
+
+
+def test_the_end_says_how_many_steps_were_left_to_the_loss(tmp_path):
+    _, errors = train(tmp_path, -1, 400, max_overhead=0.001)
+    left = re.search(r"max_overhead 0.001 left (\d+) steps to the loss alone", errors)
+    assert left and 0 < int(left[1]) < 400, errors
+    _, errors = train(tmp_path, -1, 40)
+    assert "max_overhead" not in errors
+
+
+RETURNING = """
+import sys
+
+import torch
+
+import sonde
+from sonde import _core, summaries
+
+reads = []
+dense = _core.summary_dense
+_core.summary_dense = lambda *given: (reads.append(given), dense(*given))
+
+
+class Inner(torch.nn.Module):
+    def forward(self, x):
+        return x * 2
+
+
+class Outer(torch.nn.Module):
+    def __init__(self, change):
+        super().__init__()
+        self.inner, self.change = Inner(), change
+
+    def forward(self, x):
+        return self.change(self.inner(x))
+
+
+def in_place(x):
+    return x.mul_(10)
+
+
+weight = torch.ones(4, requires_grad=True)
+optimizer = torch.optim.SGD([weight], lr=0.0)
+for change in (lambda x: x, lambda x: (x,), in_place, lambda x: x + 1):
+    output = Outer(change)(weight * 3)
+    print(len(reads))
+    (output[0] if isinstance(output, tuple) else output).sum().backward()
+    optimizer.step()
+    reads.clear()
+"""
+
+
+def test_a_tensor_that_a_module_returns_from_another_is_read_once(tmp_path):
+    """As it is, or in a tuple; not if it was changed in place since, nor another one with as many elements."""
+    (tmp_path / "returning.py").write_text(RETURNING)
+    (tmp_path / "dump.json").write_text(json.dumps(configuration(tmp_path / "run")))
+    done = subprocess.run(
+        [sys.executable, "returning.py"],
+        cwd=tmp_path,
+        env=os.environ | {"SONDE_CONFIG": str(tmp_path / "dump.json")},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.stdout.split() == ["1", "1", "2", "2"], done.stderr
+    tensors = sonde.open(tmp_path / "run").tensors
+    maxima = {(tensor.op.step, tensor.op.op_name.split("/")[-1]): tensor.statistics.max for tensor in tensors}
+    for step, outer in enumerate([6, 6, 60, 7]):
+        found = {name: value for (at, name), value in maxima.items() if at == step}
+        inner = [value for name, value in found.items() if "Inner" in name]
+        outers = [value for name, value in found.items() if "Outer" in name]
+        assert (inner, outers) == ([6], [outer]), found
 
 
 def test_evaluation_is_not_kept_and_reused_names_go_on(tmp_path):

@@ -277,9 +277,10 @@ std::string ring(const Plan& plan) {
 
 std::string overhead(const Plan& plan) {
   if (plan.sonde.max_overhead == 0) return "";
-  return fmt::format(
-      "max_overhead: {:g} % of the time of a step; operators and steps beyond that are left out, in turn\n",
-      100 * plan.sonde.max_overhead);
+  const std::string_view beyond = plan.saved_data == SavedData::summary
+                                      ? "in steps beyond that the loss alone is read"
+                                      : "operators and steps beyond that are left out, in turn";
+  return fmt::format("max_overhead: {:g} % of the time of a step; {}\n", 100 * plan.sonde.max_overhead, beyond);
 }
 
 }  // namespace

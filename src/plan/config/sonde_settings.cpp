@@ -89,6 +89,9 @@ void read_max_overhead(ObjectReader& reader, SondeSettings& settings) {
   reader.refuse(*member, "a number from 0.001 to 1.0 (0.05: at most 5 % longer), or 0: no limit");
 }
 
+// A summary is meant to be always on: without a word it takes what nobody notices.
+constexpr double kSummaryOverhead = 0.005;
+
 void read_requests(ObjectReader& reader, SondeSettings& settings) {
   const JsonMember* member = reader.find(keys::requests);
   if (member == nullptr) return;
@@ -144,6 +147,8 @@ OwnSettings read_sonde_settings(const JsonValue& root, Plan& plan, Diagnostics& 
   constexpr std::array<std::string_view, 2> kSavedData = {"graph", "summary"};
   constexpr std::array kMeanings = {SavedData::graph, SavedData::summary};
   if (const auto saved = reader.word(keys::saved_data, kSavedData)) own.saved_data = kMeanings[*saved];
+  if (own.saved_data == SavedData::summary && reader.find(keys::max_overhead) == nullptr)
+    settings.max_overhead = kSummaryOverhead;
   return own;
 }
 

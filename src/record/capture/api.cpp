@@ -415,6 +415,14 @@ void summary_tensor(std::uint32_t series, const sonde_tensor* tensor) {
     if (Status added = s.summary()->add(series, tensor_of(all)); !added) s.fail(added.error().message);
   });
 }
+int summary_again(std::uint32_t series, std::uint32_t earlier) {
+  return guarded(0, [&](Session& s) {
+    if (s.summary() == nullptr) return 0;
+    const Result<bool> added = s.summary()->add_again(series, earlier);
+    if (!added) s.fail(added.error().message);
+    return added && *added ? 1 : 0;
+  });
+}
 sonde_summary_step summary_step(std::uint64_t step, std::uint64_t nanoseconds) {
   return guarded(SONDE_SUMMARY_NOTHING, [&](Session& s) {
     if (s.summary() == nullptr) return SONDE_SUMMARY_NOTHING;
@@ -497,6 +505,11 @@ int asks_for_writers() {
   return guarded(0, [](Session& s) { return s.plan().sonde.replicas == Replicas::first ? 1 : 0; });
 }
 
+int shares_results(sonde_graph graph) {
+  return guarded(
+      0, [&](Session& s) { return s.plan().sonde.replicas == Replicas::first && s.is_common_step(graph) ? 1 : 0; });
+}
+
 // Valid until this thread asks again.
 const char* mismatch(std::uint32_t version, std::uint32_t table_size) {
   thread_local std::string line;
@@ -577,6 +590,8 @@ constexpr struct sonde_api kApi = {
     .summary_tensor = summary_tensor,
     .summary_step = summary_step,
     .asks_for_writers = asks_for_writers,
+    .summary_again = summary_again,
+    .shares_results = shares_results,
 };
 
 }  // namespace

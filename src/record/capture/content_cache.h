@@ -23,7 +23,8 @@ namespace sonde {
 struct Content {
   std::uint64_t id = 0;
   bool has_statistics = false;
-  bool has_bytes = false;  // a copy went to the store at the first appearance
+  std::uint32_t writer = 0;  // as in sonde_tensor: of the ranks that have it, the one that writes it
+  bool has_bytes = false;    // a copy went to the store at the first appearance
   Statistics statistics;
   std::string md5, sha1;
   std::shared_ptr<HashTexts> hashes;  // if the writer makes them

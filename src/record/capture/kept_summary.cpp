@@ -52,23 +52,39 @@ bool KeptSummary::may_spend(std::uint64_t nanoseconds) {
 
 Result<sonde_summary_step> KeptSummary::begin_step(std::uint64_t step, std::uint64_t nanoseconds) {
   const Lock lock(mutex_);
+  last_.reset();
   wanted_ = !excluded_ && plan_.iteration.contains(step);
   if (excluded_) return SONDE_SUMMARY_NOTHING;
   if (!writer_) begin_writing();
   if (Status begun = writer_->begin_step(step); !begun) return begun.error();
   const bool may_read_all = may_spend(nanoseconds);
   if (!wanted_) return SONDE_SUMMARY_NOTHING;
+  if (!may_read_all) ++steps_of_loss_;
   return may_read_all ? SONDE_SUMMARY_ALL : SONDE_SUMMARY_LOSS_ALONE;
 }
 
 Status KeptSummary::add(std::uint32_t series, const HostTensor& tensor) {
   const Lock lock(mutex_);
+  last_.reset();
   if (!wanted_ || !writer_) return {};
   if (!can_be_summarized(tensor)) {
     ++not_read_;
     return {};
   }
   const Statistics statistics = summarize(tensor.view);
+  last_ = Added{.thread = std::this_thread::get_id(), .series = series, .statistics = statistics};
+  return keep(series, statistics);
+}
+
+Result<bool> KeptSummary::add_again(std::uint32_t series, std::uint32_t earlier) {
+  const Lock lock(mutex_);
+  if (!wanted_ || !last_ || last_->series != earlier || last_->thread != std::this_thread::get_id()) return false;
+  last_->series = series;
+  if (Status kept = keep(series, last_->statistics); !kept) return kept.error();
+  return true;
+}
+
+Status KeptSummary::keep(std::uint32_t series, const Statistics& statistics) {
   is_bad_ = is_bad_ || !statistics.all_finite();
   return writer_->add(series, statistics);
 }
@@ -88,8 +104,12 @@ std::string KeptSummary::stop(const std::string& failure) {
   }
   const std::string left_out =
       writer_->left_out() ? fmt::format("; of more than {} tensors the others were left out", kMostSummarySeries) : "";
-  return fmt::format("sonde: kept a summary of {} tensors in {} in {}{}{}", writer_->series_count(),
-                     count_text(writer_->steps(), "step"), writer_->directory().string(), left_out, unread);
+  const std::string limited = steps_of_loss_ > 0
+                                  ? fmt::format("; max_overhead {:g} left {} to the loss alone",
+                                                plan_.sonde.max_overhead, count_text(steps_of_loss_, "step"))
+                                  : "";
+  return fmt::format("sonde: kept a summary of {} tensors in {} in {}{}{}{}", writer_->series_count(),
+                     count_text(writer_->steps(), "step"), writer_->directory().string(), limited, left_out, unread);
 }
 
 }  // namespace sonde

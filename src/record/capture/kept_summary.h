@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "dump/summary/summary_writer.h"
 #include "ground/base/mutex.h"
+#include "ground/stats/statistics.h"
 #include "plan/config/plan.h"
 #include "record/capture/host_tensor.h"
 #include "sonde/result.h"
@@ -29,11 +31,20 @@ class KeptSummary {
   Result<sonde_summary_step> begin_step(std::uint64_t step, std::uint64_t nanoseconds);
   // Reads it now. One that cannot be read is counted.
   Status add(std::uint32_t series, const HostTensor& tensor);
+  // The tensor that this thread added last, as one of `earlier`, is also one of `series`. False: something else was added since.
+  Result<bool> add_again(std::uint32_t series, std::uint32_t earlier);
   // The closing line; `failure`: what ended the recording, if anything did.
   std::string stop(const std::string& failure);
 
  private:
+  struct Added {
+    std::thread::id thread;
+    std::uint32_t series = kNoSeries;
+    Statistics statistics = {};
+  };
+
   void begin_writing() REQUIRES(mutex_);
+  Status keep(std::uint32_t series, const Statistics& statistics) REQUIRES(mutex_);
   bool may_spend(std::uint64_t nanoseconds) REQUIRES(mutex_);
 
   const Plan& plan_;
@@ -47,6 +58,8 @@ class KeptSummary {
   // With max_overhead: when the step began, and the time that may be spent, less what was.
   std::chrono::steady_clock::time_point began_ GUARDED_BY_MUTEX;
   double credit_ GUARDED_BY_MUTEX = 0;
+  std::optional<Added> last_ GUARDED_BY_MUTEX;        // in the step that runs
+  std::uint64_t steps_of_loss_ GUARDED_BY_MUTEX = 0;  // alone
   std::uint64_t not_read_ GUARDED_BY_MUTEX = 0;
 };
 

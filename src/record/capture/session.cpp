@@ -166,6 +166,14 @@ void Session::step_requests(std::vector<StepRequest> requests) {
   run_.ops().set_requests(std::move(requests));
 }
 
+bool Session::is_common_step(sonde_graph graph) {
+  const SessionLock lock(run_.mutex());
+  const StepClock& clock = run_.clock();
+  if (graph == SONDE_GRAPH_EVALUATION) return false;
+  if (graph == SONDE_GRAPH_TRAINING) return clock.is_common(SONDE_GRAPH_TRAINING);
+  return clock.is_common(clock.graph_outside_modules(graph == SONDE_GRAPH_OUTSIDE_GRAD));
+}
+
 void Session::storage_changed(std::uint64_t storage) {
   const SessionLock lock(run_.mutex());
   run_.ops().tensors().storage_changed(storage);

@@ -48,6 +48,7 @@ class Session {
   sonde_capture scaler_update();
   sonde_capture manual_step();
   sonde_capture step_over();
+  bool is_common_step(sonde_graph graph);
   sonde_capture autograd_started();
   sonde_capture modules_exist(bool with_parameters);
   sonde_capture capture();

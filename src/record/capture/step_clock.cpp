@@ -171,6 +171,11 @@ std::vector<StepChange> StepClock::optimizer_end() {
   return changes;
 }
 
+bool StepClock::is_common(std::uint32_t graph) const {
+  return rule_ != StepRule::manual && rule_ != StepRule::forward && graph == kTraining && root_seen_ &&
+         counter_[kTraining].open && !stepped_;
+}
+
 std::vector<StepChange> StepClock::scaler_update() {
   if (!root_seen_ && std::exchange(scaler_pending_, false)) return {};
   std::vector<StepChange> changes = optimizer_end();

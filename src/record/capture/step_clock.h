@@ -99,6 +99,10 @@ class StepClock {
   std::uint32_t graph_outside_modules(bool grad_enabled) const;
   void backward_ran() { quiet_ran_last_ = false; }
 
+  // All ranks surely are in the step with the same number: before the optimizer of a training step. Afterwards one of
+  // them may be evaluating, whose steps the others do not count.
+  bool is_common(std::uint32_t graph) const;
+
   bool manual() const { return rule_ == StepRule::manual; }
   bool discovering() const { return discovering_; }
   std::uint64_t steps_begun() const { return counter_[0].begun; }  // of training

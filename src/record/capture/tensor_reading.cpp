@@ -67,6 +67,7 @@ void TensorReading::set_writer(std::uint32_t writer) {
   is_shared_ = writer != 0;
   if (!is_shared_) return;
   hashes_ = true;
+  content_.writer = writer;
   if (writer - 1 != *rules_.own_rank) replica_of_ = replica_text(writer - 1);
 }
 
@@ -100,6 +101,8 @@ bool TensorReading::look_up(ContentCache& cache, bool skips_uninitialised) {
     return false;
   }
   const bool again = rules_.bytes_each_time;
+  // The elements are on other ranks too, which have recorded them when they were read first.
+  if (rules_.asks_for_writers() && found.same != nullptr && !is_shared_) set_writer(found.same->writer);
   if (give_if_known(found)) return false;
   if (found.same != nullptr && depth_ == Depth::statistics) {
     give_content(*found.same, out_);

@@ -107,7 +107,7 @@ void Recording::hash(bool at_once) {
 // The op that it completes is already on disk, or still waits for its turn.
 void Recording::complete(Record&& record) {
   Reorder::Entry* entry = reorder_.waiting(record.sequence);
-  if (entry == nullptr) return append(std::move(record), {});
+  if (entry == nullptr) return append(std::move(record), {}, stored_);
   entry->record->failed = entry->record->failed || record.failed;
   entry->record->overflowed = entry->record->overflowed || record.overflowed;
   std::ranges::move(record.tensors, std::back_inserter(entry->record->tensors));
@@ -170,13 +170,13 @@ void Recording::settle_hashes(Record& record) {
   }
 }
 
-void Recording::append(Record&& record, const std::vector<StoredFile>& stored) {
+void Recording::append(Record&& record, const std::vector<StoredFile>& stored, const std::vector<StoredFile>& later) {
   count(record);
   settle_hashes(record);
   const bool ends_step = record.kind == RecordKind::step_end;
   const StepId step = record.step;
   Status status = files_->append(record, stored);
-  if (status && !error_) status = add_replicas(record, stored);
+  if (status && !error_) status = add_replicas(record, stored.empty() ? later : stored);
   if (status && !error_) status = op_files_->append(record);
   spare_.give(std::move(record.tensors));  // unless they wait there for a table
   if (status && !error_ && ends_step) status = op_files_->flush();

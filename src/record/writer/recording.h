@@ -53,7 +53,8 @@ class Recording {
   void flush_tensors();
   static bool has_hashes(const Record& record);
   void settle_hashes(Record& record);
-  void append(Record&& record, const std::vector<StoredFile>& stored);
+  // `later`: its files that the journal gets after it.
+  void append(Record&& record, const std::vector<StoredFile>& stored, const std::vector<StoredFile>& later = {});
   Status add_replicas(const Record& record, const std::vector<StoredFile>& stored);
   void count(const Record& record);
   Result<RunDirectory> take_directory();

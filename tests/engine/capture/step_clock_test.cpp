@@ -406,5 +406,23 @@ TEST(StepClock, TrainingThatStopsInMidStepClosesIt) {
   EXPECT_EQ(p.end(), "+0.0 -0.0 ");
 }
 
+TEST(StepClock, KnowsWhichStepsAllRanksAreIn) {
+  Program program;
+  program.make_optimizer();
+  EXPECT_FALSE(program.clock().is_common(0));  // before the first forward
+  program.forward();
+  EXPECT_TRUE(program.clock().is_common(0));
+  EXPECT_FALSE(program.clock().is_common(1));
+  program.optimizer_steps();
+  EXPECT_FALSE(program.clock().is_common(0));  // one of them may evaluate here
+  program.forward();
+  EXPECT_TRUE(program.clock().is_common(0));
+  for (const StepRule rule : {StepRule::forward, StepRule::manual}) {
+    Program other("all", rule);
+    other.make_optimizer().forward();
+    EXPECT_FALSE(other.clock().is_common(0));
+  }
+}
+
 }  // namespace
 }  // namespace sonde

@@ -177,6 +177,8 @@ TEST(SondeSettings, HoldTheRingAndTheOverhead) {
   const SondeSettings none = parse_edits({}).plan->sonde;
   EXPECT_EQ(none.ring, 0U);
   EXPECT_EQ(none.max_overhead, 0);
+  EXPECT_EQ(parse_edits({"s.saved_data=\"summary\""}).plan->sonde.max_overhead, 0.005);
+  EXPECT_EQ(parse_edits({"s.saved_data=\"summary\"", "s.max_overhead=0"}).plan->sonde.max_overhead, 0);
   const PlanResult result = parse_edits(
       {"s.ring=3", "s.ring_bytes=1048576", "s.ring_writes=2", "s.ring_signal=\"SIGUSR1\"", "s.max_overhead=0.05"});
   ASSERT_TRUE(result.plan);
