@@ -6,7 +6,6 @@ Each program runs twice, bare under PyTorch's profiler and recorded. README.md h
 
 import pathlib
 
-import pytest
 from findings import close
 
 PROGRAMS = sorted(

@@ -22,8 +22,8 @@ bool depends_on_parameter(const CompareSide& side, std::uint32_t op) {
     const CompareOp& one = side.ops[open.back()];
     open.pop_back();
     for (const CompareInput& input : one.inputs) {
-      const NameKind kind = input.from == kNoOp ? kind_of_name(input.name) : NameKind::none;
-      if (kind == NameKind::parameter || kind == NameKind::carried) return true;
+      const bool is_outside = input.from == kNoOp && !input.tensor->constant;
+      if (is_outside && kind_of_name(input.name) != NameKind::data) return true;
       if (input.from != kNoOp && seen.insert(input.from).second) open.push_back(input.from);
     }
   }
