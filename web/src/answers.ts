@@ -21,12 +21,20 @@ export interface Line {
   readonly text: string; // without its end
 }
 
+// The line of the program that called a library.
+export interface Caller {
+  readonly source_file: string; // the file of the user's program; empty: unknown
+  readonly source_line: number; // the line in it; 0: unknown
+  readonly function: string; // the function around the line
+}
+
 // A line of the user's program, with its neighbours where the text is there.
 export interface Code {
   readonly source_file: string; // the file of the user's program; empty: unknown
   readonly source_line: number; // the line in it; 0: unknown
   readonly function: string; // the function around the line
   readonly lines: readonly Line[]; // the line and its neighbours
+  readonly called_from?: Caller; // of a line in a library: the innermost line of the program itself that led there
 }
 
 // A tensor that a finding is about, or points to.

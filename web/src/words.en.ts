@@ -133,7 +133,7 @@ export const words = {
     resize: "Draw to change the width; twice: as before", empty: "No row has these properties.", clear: "Clear the filter",
   },
   op: {
-    none: "No operator is selected.", source: "Source", noSource: "The source line is unknown.", noText: "The dump has no text of this file.", stack: "Stack", sameLine: "Operators of this line",
+    none: "No operator is selected.", source: "Source", noSource: "The source line is unknown.", noText: "The dump has no text of this file.", stack: "Stack", calledFrom: "called from", sameLine: "Operators of this line",
     attributes: "Called with", inputs: "Inputs", outputs: "Outputs", maker: "from", readers: "read by",
     parameter: "parameter", placement: "placement", globalShape: (shape: string) => `of ${shape}`, partFrom: (place: string) => `from ${place}`, path: "To its cause", effect: "To the loss", previous: "Previous operator", next: "Next operator",
     failed: "This operator threw an exception.", open: "Open", close: "Close the pane", more: (count: number) => `${count} more`,
@@ -203,6 +203,7 @@ export const words = {
     relationTable: "Tensors", relationHint: "Two implementations of one network: how each tensor of the target is made from golden ones.", relationFilterHint: "conv*  op:REGEX  type:log  source:train.py:29  relation:joined  verdict:introduced  relative_error>1e-3",
     relations: { none: "no counterpart", same: "same elements", permuted: "axes permuted", joined: "joined", cut: "a part", sum: "sum", constant: "one number" },
     said: (_kind: string, _type: string): string => "",
+    called: (attributes: string) => `Called with ${attributes}`,
     verdicts: { identical: "identical", within_tolerance: "within tolerance", propagated: "propagated", introduced: "introduced", unmatched: "unmatched", unknown: "unknown" },
     moved: (count: number) => (count === 1 ? "1 operator moved" : `${count} operators moved`), movedHint: "runs at another place than its counterpart",
     running: "Comparing…", columns: { verdict: "verdict", target: "target", golden: "golden", error: "relative error", over: "over rounding", source: "line", relation: "relation", goldenSource: "golden line", how: "made of" },

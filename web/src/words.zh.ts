@@ -162,7 +162,7 @@ export const words: Words = {
     resize: "拖动以改变列宽；双击恢复", empty: "没有符合条件的行。", clear: "清除筛选",
   },
   op: {
-    none: "没有选择算子。", source: "源码", noSource: "源码行未知。", noText: "数据中没有此文件的文本。", stack: "调用栈", sameLine: "同一行的算子",
+    none: "没有选择算子。", source: "源码", noSource: "源码行未知。", noText: "数据中没有此文件的文本。", calledFrom: "调用处", stack: "调用栈", sameLine: "同一行的算子",
     attributes: "调用参数", inputs: "输入", outputs: "输出", maker: "来自", readers: "被读取：",
     parameter: "参数", placement: "分布", globalShape: (shape) => `整体 ${shape}`, partFrom: (place) => `起点 ${place}`, path: "追溯原因", effect: "追踪到损失", previous: "前一个算子", next: "后一个算子",
     failed: "此算子抛出了异常。", open: "打开", close: "关闭面板", more: (count) => `另有 ${count} 个`,
@@ -236,6 +236,7 @@ export const words: Words = {
     relationTable: "张量", relationHint: "同一网络的两种实现：待测的每个张量如何由基准张量得到。", relationFilterHint: "conv*  op:REGEX  type:log  source:train.py:29  relation:joined  verdict:introduced  relative_error>1e-3",
     relations: { none: "无对应张量", same: "元素相同", permuted: "轴的次序不同", joined: "拼接", cut: "一部分", sum: "和", constant: "同一个数" },
     said: (kind, type) => DIFFERENCES[kind]?.(type) ?? "",
+    called: (attributes) => `调用参数：${attributes}`,
     verdicts: { identical: "完全相同", within_tolerance: "在容差内", propagated: "由前面传来", introduced: "由此产生", unmatched: "无对应算子", unknown: "未知" },
     moved: (count) => `${count} 个算子换了位置`, movedHint: "与对应算子的执行位置不同",
     running: "正在比对…", columns: { verdict: "结论", target: "待测", golden: "基准", error: "相对误差", over: "与舍入之比", source: "代码行", relation: "关系", goldenSource: "基准代码行", how: "组成" },

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "ground/model/source_line.h"
 #include "read/catalog/slot_text.h"
 
 namespace sonde {
@@ -31,6 +34,15 @@ std::string_view purpose_of(NextKind kind) {
 
 }  // namespace
 
+std::optional<Caller> program_line_of(const CatalogOp& op) {
+  if (op.trace == nullptr || !is_of_a_library(op.source_file)) return std::nullopt;
+  const auto own = std::ranges::find_if(
+      *op.trace, [&](const SourceLine& line) { return line.line == op.line && line.file == op.source_file; });
+  const auto caller = std::find_if(own, op.trace->end(), [](const auto& line) { return !is_of_a_library(line.file); });
+  if (caller == op.trace->end()) return std::nullopt;
+  return Caller{.source_file = caller->file, .source_line = caller->line, .function = caller->function};
+}
+
 FindingTensor finding_tensor(const CatalogRank& rank, const CatalogOp& op, const CatalogTensor& tensor) {
   FindingTensor out;
   out.side = side_of(tensor);
@@ -59,6 +71,7 @@ Finding finding_at(const CatalogRank& rank, const CatalogStep& step, const Catal
   finding.code.source_file = op.source_file;
   finding.code.source_line = op.line;
   finding.code.function = op.function;
+  finding.code.called_from = program_line_of(op);
   return finding;
 }
 
@@ -67,6 +80,7 @@ Code code_of(const CatalogOp& op, SourceTexts& sources, std::uint32_t around) {
   code.source_file = op.source_file;
   code.function = op.function;
   code.source_line = op.line;
+  code.called_from = program_line_of(op);
   if (op.line == 0 || op.source_file.empty() || sources.text(code.source_file) == nullptr) return code;
   const std::uint32_t first = op.line > around ? op.line - around : 1;
   for (std::uint32_t number = first; number <= op.line + around; ++number) {

@@ -27,6 +27,9 @@ Finding finding_at(const CatalogRank& rank, const CatalogStep& step, const Catal
 
 StepId step_of(const Finding& finding);
 
+// Of an op whose line is in a library: the innermost line of the program itself that led there. Nothing: not known.
+std::optional<Caller> program_line_of(const CatalogOp& op);
+
 // `around` lines before and after the op's own.
 Code code_of(const CatalogOp& op, SourceTexts& sources, std::uint32_t around = 1);
 

@@ -26,7 +26,10 @@ std::string input_text(const ComparedTensor& input) {
   const TensorDifference& difference = *input.difference;
   const std::string shape = shape_text(difference.shape, '(', ')');
   std::string text = fmt::format("{} {}: ", slot_of(input), shape);
-  if (difference.by == ComparedBy::nothing) return text + difference.problem;
+  if (difference.by == ComparedBy::nothing) {
+    const bool is_other_shape = difference.problem.empty() && !difference.same_shape;
+    return text + (is_other_shape ? "golden " + shape_text(difference.golden_shape, '(', ')') : difference.problem);
+  }
   if (difference.equal) {
     text += "identical";
   } else {

@@ -64,12 +64,18 @@ std::string code_line(std::uint64_t number, std::string_view code, bool is_here)
   return is_here ? marked(LineKind::here, text) : text;
 }
 
+std::string caller_text(const std::optional<Caller>& caller) {
+  if (!caller) return "";
+  return fmt::format("  called from {}:{}{}{}\n", printable(caller->source_file), caller->source_line,
+                     caller->function.empty() ? "" : " in ", printable(caller->function));
+}
+
 std::string code_text(const Code& code) {
   if (code.source_file.empty()) return "";
   std::string text = fmt::format("  {}:{}{}{}\n", printable(code.source_file), code.source_line,
                                  code.function.empty() ? "" : " in ", printable(code.function));
   for (const Line& line : code.lines) text += code_line(line.number, line.text, line.number == code.source_line);
-  return text;
+  return text + caller_text(code.called_from);
 }
 
 std::string tags_text(const std::vector<std::string>& tags) {

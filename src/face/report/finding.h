@@ -17,6 +17,8 @@ namespace sonde {
 std::string page_of(const Finding& finding, std::string_view first = {});
 // "  train.py:12 in Net.forward" and the lines of code, that of the finding with a mark; empty if unknown.
 std::string code_text(const Code& code);
+// "  called from train.py:12 in <module>"; empty if nothing is known.
+std::string caller_text(const std::optional<Caller>& caller);
 // "  >    12 |     y = torch.log(x)", with a mark if it `is_here`, the line that is meant.
 std::string code_line(std::uint64_t number, std::string_view code, bool is_here);
 // "Default/copy_-op0 of step 2, train.py:30", not made printable.

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace sonde {
 
@@ -14,5 +15,13 @@ struct SourceLine {
   std::uint32_t line = 0, column = 0, end_line = 0, end_column = 0;
   friend bool operator==(const SourceLine&, const SourceLine&) = default;
 };
+
+// By where Python keeps what is installed, and its own modules.
+inline bool is_of_a_library(std::string_view file) {
+  for (const std::string_view part : {"/site-packages/", "/dist-packages/", "/lib/python", "<frozen"}) {
+    if (file.find(part) != std::string_view::npos) return true;
+  }
+  return false;
+}
 
 }  // namespace sonde

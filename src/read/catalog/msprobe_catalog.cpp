@@ -8,6 +8,7 @@
 #include "dump/formats/free_names.h"
 #include "ground/files/mapped_file.h"
 #include "ground/model/gradient_name.h"
+#include "ground/model/source_line.h"
 #include "read/catalog/catalog_readers.h"
 #include "read/catalog/dump_tree.h"
 #include "read/catalog/msprobe_records.h"
@@ -19,13 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kData = "dump_tensor_data";
-
-bool is_of_the_framework(std::string_view file) {
-  for (const std::string_view part : {"/site-packages/", "/dist-packages/", "/lib/python", "<frozen"}) {
-    if (file.find(part) != std::string_view::npos) return true;
-  }
-  return false;
-}
 
 // The tensor files beside a dump.json: the existing ones, and those that lead out of the dump.
 class DataFiles {
@@ -132,7 +126,7 @@ class MsprobeReader {
         // The user's lines first, as everywhere; the framework's own lines do not help.
         std::vector<SourceLine> own;
         for (const SourceLine& line : lines) {
-          if (!is_of_the_framework(line.file)) own.push_back(line);
+          if (!is_of_a_library(line.file)) own.push_back(line);
         }
         Site& site = sites_.emplace_back();
         site.id = static_cast<std::uint32_t>(sites_.size());

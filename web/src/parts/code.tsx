@@ -1,6 +1,8 @@
 // Lines of a program, one of them marked.
 import { pythonTokens } from "../python.ts";
 import type { Code } from "../api.ts";
+import { words } from "../words.ts";
+import { lineOf } from "./ui.tsx";
 
 export function CodeLines({ lines, marked }: { lines: Code["lines"]; marked: number }) {
   if (!lines.length) return null;
@@ -16,6 +18,13 @@ export function CodeLines({ lines, marked }: { lines: Code["lines"]; marked: num
       ))}
     </pre>
   );
+}
+
+// Of a line in a library: the line of the program itself that led there.
+export function CalledFrom({ of }: { of: Pick<Code, "called_from"> }) {
+  if (!of.called_from) return null;
+  const { source_file: file, source_line: line, function: name } = of.called_from;
+  return <p class="soft">{words.op.calledFrom} <span class="where" title={file}>{lineOf(file, line)}</span> {name}</p>;
 }
 
 export function CodeText({ text }: { text: string }) {

@@ -53,3 +53,12 @@ export function curvesByRank(points: readonly Point[], name: string, chosen: str
     ],
   };
 }
+
+// The same with the curve of another run: of the chosen rank, or of its first one, at the steps that both have.
+export function besideOther(own: { x: number[]; curves: Curve[] }, other: readonly Point[], chosen: string, label: string): { x: number[]; curves: Curve[] } {
+  const ranks = [...new Set(other.map((point) => point.rank))];
+  const rank = ranks.includes(chosen) ? chosen : ranks[0];
+  const at = new Map(other.filter((point) => point.rank === rank).map((point) => [point.step, point.y]));
+  if (!own.x.some((step) => at.has(step))) return own;
+  return { x: own.x, curves: [...own.curves, { label, values: own.x.map((step) => at.get(step) ?? null) }] };
+}

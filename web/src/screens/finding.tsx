@@ -5,7 +5,7 @@ import type { Finding, FirstBad } from "../answers.ts";
 import { plainCommand } from "../commands.ts";
 import { runJob } from "../jobs.ts";
 import { formatCount, formatNumber, formatShape, toNumber } from "../numbers.ts";
-import { CodeLines } from "../parts/code.tsx";
+import { CalledFrom, CodeLines } from "../parts/code.tsx";
 import { countedWords } from "../parts/count.tsx";
 import { Before, NextCommands } from "../parts/next.tsx";
 import { OpLink, shortScope, splitName } from "../parts/op_name.tsx";
@@ -69,6 +69,7 @@ function Found({ of, first }: { of: FirstBad; first: Finding }) {
         </div>
         <div>
           <CodeLines lines={first.code.lines} marked={first.code.source_line} />
+          <CalledFrom of={first.code} />
           <ul class="evidence">{first.evidence.map((line) => <li key={line}><code>{line}</code></li>)}</ul>
         </div>
       </div>

@@ -3,11 +3,11 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { Job, Op, Overview } from "../api.ts";
 import { isOver, runJob } from "../jobs.ts";
 import { formatCount, formatShape } from "../numbers.ts";
-import { CodeLines } from "../parts/code.tsx";
+import { CalledFrom, CodeLines } from "../parts/code.tsx";
 import { NextCommands } from "../parts/next.tsx";
 import { OpLink, shortScope, splitName } from "../parts/op_name.tsx";
 import { Card, lineOf, Problem, Tags } from "../parts/ui.tsx";
-import { forget, formatSlot, hasOp, linkTo, type Patch, report, status, useJson } from "../state.ts";
+import { dump, forget, formatSlot, hasOp, linkTo, type Patch, report, status, useJson } from "../state.ts";
 import { words } from "../words.ts";
 import { type Comparison, type Difference, firstOf, goldenPlaceOf, isAt, type Pair, type Place, placeIn, useLastJob, verdictWord } from "./comparison.ts";
 
@@ -85,7 +85,7 @@ export function DifferenceCard({ of, children }: { of: Comparison; children?: pr
       </Card>
     );
   }
-  const [why = "", ...more] = clausesOf(first);
+  const { called, clauses: [why = "", ...more] } = reasonsOf(first);
   // A fact of the sentence is not repeated.
   const evidence = first.evidence.filter((line) => !first.text.includes(line.slice(line.indexOf(": ") + 2)));
   const there = goldenPlaceOf(of, placeIn(first), first.op_name);
@@ -100,13 +100,14 @@ export function DifferenceCard({ of, children }: { of: Comparison; children?: pr
           <h2 class="headline">
             <span class="big-sign" aria-hidden="true">✕</span> <DifferenceLink of={first} /><span class="at"> {lineOf(first.source_file, first.source_line)}</span>
           </h2>
+          {called && <p class="why" lang="en">{called}</p>}
           {said && <p class="why">{said}</p>}
-          <p class={said ? "soft" : "why"} lang={said ? "en" : undefined}>{why}</p>
+          {why && <p class={said || called ? "soft" : "why"} lang={said ? "en" : undefined}>{why}</p>}
           {more.length > 0 && <ul class="evidence">{more.map((clause) => <li key={clause}>{clause}</li>)}</ul>}
           {evidence.length > 0 && <ul class="evidence" lang="en">{evidence.map((line) => <li key={line}><code>{line}</code></li>)}</ul>}
           <Where of={first} />
           <p class="buttons">
-            <a class="button primary" href={linkTo("op", { ...placeOf(first), t: slotOf(first) })}>{words.overview.showOp}</a>
+            <a class="button primary" href={linkTo("op", { ...placeOf(first), t: slotOf(first), tab: pair?.golden[0] ? "golden" : undefined })}>{words.overview.showOp}</a>
             {!first.in_golden && pair?.golden[0] && hasOp(pair.golden[0], golden) && <a class="button" href={linkTo("op", { ...golden, op: pair.golden[0] })}>{words.compare.showGolden}</a>}
             <a class="button" href={linkTo("compare", { ...placeOf(first), view: "graphs" })}>{words.compare.graphs}</a>
             {children}
@@ -124,6 +125,25 @@ export function DifferenceCard({ of, children }: { of: Comparison; children?: pr
       )}
     </Card>
   );
+}
+
+// Of the operator's own screen: the comparison's finding about it.
+export function DifferenceOfOp({ of, name, at }: { of: Comparison; name: string; at: Place }) {
+  const found = of.findings.find((one) => one.op_name === name && one.in_golden === (dump.value === 1) && isAt(at, placeIn(one)));
+  if (!found) return null;
+  const { called, clauses } = reasonsOf(found);
+  return (
+    <Card class={`of-finding bad${found.tags.includes("uncertain") ? " uncertain" : ""}`}>
+      <p class="eyebrow">{found === of.findings[0] ? words.compare.first : words.overview.finding} <Tags of={found.tags} /></p>
+      {[...(called ? [called] : []), ...clauses].map((clause, i) => <p key={clause} class={i ? "soft" : "why"} lang="en">{clause}</p>)}
+    </Card>
+  );
+}
+
+// What the two programs ask for comes before the numbers that follow from it.
+function reasonsOf(of: Difference): { called: string; clauses: string[] } {
+  const called = of.attributes.length ? words.compare.called(of.attributes.join("; ")) : "";
+  return { called, clauses: clausesOf(of).filter((clause) => !of.attributes.some((one) => clause.endsWith(one))) };
 }
 
 // The sentence without the place that it begins with: what the headline says already.
@@ -154,7 +174,7 @@ function Sides({ of, pair, there }: { of: Difference; pair: Pair | undefined; th
   const target = useJson<Op>(pair?.target[0] ? "op" : null, { ...at, name: pair?.target[0] });
   const golden = useJson<Op>(pair?.golden[0] && isThere ? "op" : null, { ...there, dump: 1, name: pair?.golden[0] });
   const side = (name: string, op: Pick<Op, "code"> | undefined): preact.ComponentChildren =>
-    op && op.code.lines.length > 0 && <><p class="eyebrow">{name} <span class="where">{lineOf(op.code.source_file, op.code.source_line)}</span></p><CodeLines lines={op.code.lines} marked={op.code.source_line} /></>;
+    op && op.code.lines.length > 0 && <><p class="eyebrow">{name} <span class="where">{lineOf(op.code.source_file, op.code.source_line)}</span></p><CodeLines lines={op.code.lines} marked={op.code.source_line} /><CalledFrom of={op.code} /></>;
   const isMissing = golden.error || (other.value && !isThere);
   const ownGolden = golden.value ?? (isMissing && of.golden_code ? { code: of.golden_code } : undefined);
   return <div>{side(words.compare.sides.target, target.value)}{side(words.compare.sides.golden, ownGolden)}</div>;

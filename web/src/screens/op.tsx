@@ -9,8 +9,10 @@ import { Await, Card, ClassMark, Copy, Empty, lineOf, Problem } from "../parts/u
 import { Refusal } from "../source/source.ts";
 import { change, dumpStatus, firstBad, formatSlot, hasGraph, hasOp, hasPath, linkTo, params, parseSlot, place, report, useJson } from "../state.ts";
 import { words } from "../words.ts";
+import { useComparison } from "./comparison.ts";
 import { CollectiveCard } from "./collective.tsx";
 import { FindingOfOp } from "./finding.tsx";
+import { DifferenceOfOp, isPair } from "./first_difference.tsx";
 import { RequestRows } from "./requests.tsx";
 import { TensorCard, type OpTensor } from "./tensor_card.tsx";
 import { TensorView } from "./tensor_view.tsx";
@@ -55,6 +57,7 @@ function Page({ op }: { op: OpDocument }) {
   const chosen = chosenOf(op);
   const inputs = op.tensors.filter(({ tensor }) => tensor.side === "input");
   const outputs = op.tensors.filter(({ tensor }) => tensor.side === "output");
+  const comparison = useComparison(isPair());
   return (
     <div class="page op-page">
       <header class="op-head">
@@ -73,6 +76,7 @@ function Page({ op }: { op: OpDocument }) {
       </header>
       {op.failed && <p class="problem">{words.op.failed}</p>}
       <MissingSlot of={op} />
+      {comparison.value && <DifferenceOfOp of={comparison.value} name={op.op_name} at={{ rank: op.rank, graph: op.graph, step: op.step }} />}
       {firstBad.value && <FindingOfOp of={firstBad.value} name={op.op_name} step={op.step} />}
       <div class="op-columns">
         <div class="op-left">

@@ -6,10 +6,10 @@ import type { Class, Job, Overview as Document } from "../api.ts";
 import { ReportFacts } from "../frame.tsx";
 import { formatBytes, formatCount, formatNumber } from "../numbers.ts";
 import { isOver, runJob } from "../jobs.ts";
-import { curvesByRank, meanLosses } from "../parts/curves.ts";
+import { besideOther, curvesByRank, meanLosses, type Point } from "../parts/curves.ts";
 import { Plot } from "../parts/plot.tsx";
 import { BAD, Card, Copy, Empty } from "../parts/ui.tsx";
-import { change, dump, dumpStatus, forget, graph, notice, overview, rank, refresh, report, source, status, step } from "../state.ts";
+import { change, dump, dumpStatus, forget, graph, notice, overview, rank, refresh, report, source, status, step, useJson } from "../state.ts";
 import { words } from "../words.ts";
 import { FindingCard } from "./finding.tsx";
 import { FirstDifference, isEqual, isPair, useCompare } from "./first_difference.tsx";
@@ -104,10 +104,19 @@ function Changed({ isLooking, start }: { isLooking: boolean; start: () => Promis
   );
 }
 
+// Of the other dump of a pair: where the curves part, the runs do.
+function useOtherLosses(): readonly Point[] {
+  const other = useJson<Document>(isPair() && !report.value ? "overview" : null, { dump: dump.value === 0 ? 1 : 0 });
+  return meanLosses((other.value?.loss ?? []).filter((point) => point.graph === graph.value));
+}
+
 function Loss({ of }: { of: Document }) {
+  const others = useOtherLosses();
   const points = meanLosses(of.loss.filter((point) => point.graph === graph.value));
   if (!points.length) return <Card title={words.overview.loss}><Empty>{words.overview.noLoss}</Empty></Card>;
-  const { x, curves } = curvesByRank(points, words.overview.loss, rank.value);
+  const { target, golden } = words.compare.sides;
+  const [own, other] = dump.value === 0 ? [target, golden] : [golden, target];
+  const { x, curves } = besideOther(curvesByRank(points, others.length ? own : words.overview.loss, rank.value), others, rank.value, other);
   const last = points.find((point) => point.rank === rank.value && point.step === step.value);
   return (
     <Card title={words.overview.loss} extra={last && <span class="where">{words.map.step} {last.step}: <strong>{formatNumber(last.y)}</strong></span>}>

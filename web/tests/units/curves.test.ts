@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Loss } from "../../src/answers.ts";
-import { curvesByRank, meanLosses } from "../../src/parts/curves.ts";
+import { besideOther, curvesByRank, meanLosses } from "../../src/parts/curves.ts";
 
 const loss = (step: number, value: Loss["value"], rank = "0"): Loss => ({ rank, graph: 0, step, op_name: "mse_loss-op0", slot: 0, value });
 
@@ -32,4 +32,12 @@ test("of many ranks the chosen one is between the lowest and the highest", () =>
   const points = Array.from({ length: 20 }, (_, rank) => [{ rank: `${rank}`, step: 0, y: rank }, { rank: `${rank}`, step: 1, y: rank === 7 ? NaN : 5 }]).flat();
   const { curves } = curvesByRank(points, "loss", "3");
   assert.deepEqual(curves.map(({ values }) => values), [[3, 5], [0, 5], [19, NaN]]);
+});
+
+test("another run is beside its own at the steps that both have", () => {
+  const own = curvesByRank([{ rank: "0", step: 0, y: 1 }, { rank: "0", step: 1, y: 2 }], "target", "0");
+  const { x, curves } = besideOther(own, [{ rank: "0", step: 1, y: 5 }, { rank: "0", step: 2, y: 6 }, { rank: "1", step: 1, y: 7 }], "0", "golden");
+  assert.deepEqual(x, [0, 1]);
+  assert.deepEqual(curves.map(({ label, values }) => [label, values]), [["target", [1, 2]], ["golden", [null, 5]]]);
+  assert.deepEqual(besideOther(own, [{ rank: "0", step: 9, y: 5 }], "0", "golden"), own);
 });
