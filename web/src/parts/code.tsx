@@ -21,7 +21,7 @@ export function CodeLines({ lines, marked }: { lines: Code["lines"]; marked: num
 }
 
 // Of a line in a library: the line of the program itself that led there.
-export function CalledFrom({ of }: { of: Pick<Code, "called_from"> }) {
+export function CalledFrom({ of }: { of: Code }) {
   if (!of.called_from) return null;
   const { source_file: file, source_line: line, function: name } = of.called_from;
   return <p class="soft">{words.op.calledFrom} <span class="where" title={file}>{lineOf(file, line)}</span> {name}</p>;

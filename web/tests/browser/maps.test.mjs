@@ -28,6 +28,7 @@ const cellColour = async (canvas, row, column, columns) => {
 // On a slow machine a card above grows meanwhile, and the canvas moves away from under the pointer.
 async function pointAt(page, canvas, tip, place) {
   for (let left = 20; ; left -= 1) {
+    await canvas.scrollIntoViewIfNeeded();
     const pointer = place(await canvas.boundingBox());
     await page.mouse.move(pointer[0] - 2, pointer[1]);
     await page.mouse.move(...pointer);

@@ -46,8 +46,11 @@ test("a comparison takes the pairs that a user gives, and says what is wrong wit
   await withPage(PAIR, {}, async (page) => {
     await go(page, "#/compare");
     await page.waitForSelector(".pairs .grid-row .op-link");
-    await page.getByText("Pairs of operators").click();
     const field = page.getByRole("textbox", { name: "Pairs of operators" });
+    for (let left = 5; left > 0 && !(await field.isVisible()); left -= 1) { // what loads meanwhile moves it from under the click
+      await page.getByText("Pairs of operators").click();
+      await field.waitFor({ timeout: 5000 }).catch(() => {});
+    }
     const run = page.getByRole("button", { name: "Compare", exact: true });
     await field.fill("log-op0 tanh-op0");
     await run.click();
