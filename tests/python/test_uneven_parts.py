@@ -65,3 +65,9 @@ def test_the_loss_whose_parts_weigh_the_same_is_named(dumps, kind):
 def test_parts_that_weigh_what_they_count_are_no_difference(dumps, kind):
     run = run_in(dumps, None, CLI, "compare", f"{kind}_weighed", f"{kind}_whole")
     assert run.status == 0, run.stdout + run.stderr
+
+
+def test_the_next_command_asks_for_the_same_steps(dumps):
+    run = run_in(dumps, None, CLI, "compare", "rows_whole", "rows_whole", "--step", "1", "--golden-step", "0")
+    assert run.status == 1, run.stdout + run.stderr
+    assert "rows_whole --step 1 --golden-step 0 --all\n" in run.stdout, run.stdout

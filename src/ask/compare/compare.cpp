@@ -12,6 +12,7 @@
 #include "ask/compare/name_map.h"
 #include "ask/compare/passed_on.h"
 #include "ask/compare/relation_map.h"
+#include "ground/base/text.h"
 #include "read/catalog/several_runs.h"
 #include "read/catalog/step_order.h"
 #include "read/catalog/unfinished_runs.h"
@@ -207,6 +208,21 @@ bool note_early_ends(const Catalog& catalog, const DumpPart& part, std::string_v
   return !ends.empty();
 }
 
+std::string part_words(const CompareQuestion& question) {
+  std::string words;
+  const auto add = [&](std::string_view option, const std::string& value) {
+    if (!value.empty()) words += fmt::format(" {} {}", option, shell_word(value));
+  };
+  const auto number = [](const auto& value) { return value ? std::to_string(*value) : std::string(); };
+  add("--step", question.step);
+  add("--graph", number(question.graph));
+  add("--golden-step", question.golden_step);
+  add("--golden-graph", number(question.golden_graph));
+  add("--rank", number(question.rank));
+  add("--request", question.request);
+  return words;
+}
+
 }  // namespace
 
 std::string_view word_of(OpVerdict verdict) {
@@ -225,6 +241,7 @@ Result<CompareOptions> compare_options(const CompareQuestion& question) {
   CompareOptions wanted;
   wanted.tolerance = question;
   wanted.threads = question.threads;
+  wanted.part_words = part_words(question);
   const Result<StepSet> steps = parse_steps(question.step);
   if (!steps) return steps.error();
   wanted.part = {*steps, question.graph, question.rank, question.request};

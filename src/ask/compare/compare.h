@@ -164,6 +164,7 @@ struct CompareOptions {
   std::shared_ptr<const RelationMap> map;  // how the two correspond; null: that is to be found
   bool keeps_map = false;                  // DumpComparison::map is wanted
   std::optional<DumpPart> golden_part;     // empty: `part`; else steps are compared in their order
+  std::string part_words;  // " --step 0-2 --golden-step 3-5", for a command that asks for the same part; empty: all
   std::function<void(std::size_t step, std::size_t steps)> progress = {};  // called before each step; may be empty
 };
 // The meaning of the question; fails with `invalid_argument` if the mapping cannot be read, or the steps are not a list.

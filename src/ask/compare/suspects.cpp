@@ -14,13 +14,15 @@
 namespace sonde {
 namespace {
 
-// Data have no gradient that could stop; a value of an earlier step may have one.
+// Data have no gradient that could stop, nor has `torch.tensor(1.0)`, which is a lift_fresh; a value of an earlier step may
+// have one.
 bool depends_on_parameter(const CompareSide& side, std::uint32_t op) {
   std::vector<std::uint32_t> open = {op};
   std::set<std::uint32_t> seen = {op};
   while (!open.empty()) {
     const CompareOp& one = side.ops[open.back()];
     open.pop_back();
+    if (bare_type(one.op->op_type) == "liftfresh") continue;
     for (const CompareInput& input : one.inputs) {
       const bool is_outside = input.from == kNoOp && !input.tensor->constant;
       if (is_outside && kind_of_name(input.name) != NameKind::data) return true;

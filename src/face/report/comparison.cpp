@@ -295,7 +295,7 @@ std::string report_of(const DumpComparison& comparison, const CompareOptions& op
         fmt::format("tolerances follow from types, kinds of ops and reduction lengths (--{}, --{}; docs/compare.md)\n",
                     Tolerances::kRelative, Tolerances::kAbsolute);
   }
-  if (!all) return text + "every op and its numbers: --all\n" + next_text(next_commands(comparison));
+  if (!all) return text + "every op and its numbers: --all\n" + next_text(next_commands(comparison, options));
   return text + alone_text(comparison) + table_of(comparison, width);
 }
 

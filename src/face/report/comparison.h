@@ -17,7 +17,7 @@ namespace sonde {
 // With marks (line_kind.h).
 std::string report_of(const DumpComparison& comparison, const CompareOptions& options, bool all, std::size_t width);
 // The commands that follow the first difference; empty: there is none.
-std::vector<NextCommand> next_commands(const DumpComparison& comparison);
+std::vector<NextCommand> next_commands(const DumpComparison& comparison, const CompareOptions& options);
 // Without problems and without `ops`: there may be many, and they follow one by one.
 Comparison answer_of(const DumpComparison& comparison, const CompareOptions& options);
 void for_each_op(const DumpComparison& comparison, const std::function<void(OperatorPair&&)>& take);

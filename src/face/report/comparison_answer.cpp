@@ -220,7 +220,7 @@ std::string show_command(const CompareSide& side, const CatalogOp& op) {
 
 }  // namespace
 
-std::vector<NextCommand> next_commands(const DumpComparison& comparison) {
+std::vector<NextCommand> next_commands(const DumpComparison& comparison, const CompareOptions& options) {
   if (comparison.findings.empty()) return {};
   const CompareFinding& first = comparison.findings.front();
   const ComparedStep& step = comparison.steps[first.step];
@@ -236,7 +236,7 @@ std::vector<NextCommand> next_commands(const DumpComparison& comparison) {
         NextKind::golden_op, show_command(*step.golden, first.in_golden ? *first.culprit : *first.op->golden.back())));
   if (!has_side(step.target) || !has_side(step.golden)) return all;
   const std::string target = dump_word(*step.target), golden = dump_word(*step.golden);
-  all.push_back(next_command(NextKind::all_ops, fmt::format("sonde compare {} {} --all", target, golden)));
+  all.push_back(next_command(NextKind::all_ops, fmt::format("sonde compare {} {}{} --all", target, golden, options.part_words)));
   all.push_back(next_command(NextKind::browser_of_both, fmt::format("sonde serve {} {} --open", target, golden)));
   return all;
 }
@@ -253,7 +253,7 @@ Comparison answer_of(const DumpComparison& comparison, const CompareOptions& opt
     answer.summary.push_back({std::string(word_of(static_cast<OpVerdict>(i))), counts[i]});
   }
   options.tolerance.put_into(answer);
-  answer.next_commands = next_commands(comparison);
+  answer.next_commands = next_commands(comparison, options);
   answer.notes = comparison.notes;
   answer.joined = comparison.joined;
   answer.layers = layers_of(comparison);
