@@ -87,13 +87,16 @@ struct BadTensors {
   }
 };
 
-// The forward pass does not go on from it: a backward pass reads it, or the program prints it, also as a copy.
-bool ends_forward(const Pool& pool, std::uint32_t op) {
+// The forward pass does not go on from it: a backward pass reads it, or the program prints it, also as a copy. `copies`: of
+// it so far.
+bool ends_forward(const Pool& pool, std::uint32_t op, std::size_t copies = 0) {
+  constexpr std::size_t kMostCopies = 8;
   const std::vector<std::uint32_t>& outputs = pool.ops[op].outputs;
   if (!pool.is_of_forward(op) || outputs.empty()) return true;
-  return moves_or_casts(pool.op(op).kind) && std::ranges::all_of(outputs, [&](std::uint32_t output) {
+  const bool only_moves = copies < kMostCopies && moves_or_casts(pool.op(op).kind);
+  return only_moves && std::ranges::all_of(outputs, [&](std::uint32_t output) {
            return std::ranges::all_of(pool.tensors[output].readers,
-                                      [&](auto next) { return ends_forward(pool, next); });
+                                      [&](auto next) { return ends_forward(pool, next, copies + 1); });
          });
 }
 
