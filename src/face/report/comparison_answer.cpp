@@ -236,7 +236,8 @@ std::vector<NextCommand> next_commands(const DumpComparison& comparison, const C
         NextKind::golden_op, show_command(*step.golden, first.in_golden ? *first.culprit : *first.op->golden.back())));
   if (!has_side(step.target) || !has_side(step.golden)) return all;
   const std::string target = dump_word(*step.target), golden = dump_word(*step.golden);
-  all.push_back(next_command(NextKind::all_ops, fmt::format("sonde compare {} {}{} --all", target, golden, options.part_words)));
+  all.push_back(
+      next_command(NextKind::all_ops, fmt::format("sonde compare {} {}{} --all", target, golden, options.part_words)));
   all.push_back(next_command(NextKind::browser_of_both, fmt::format("sonde serve {} {} --open", target, golden)));
   return all;
 }
