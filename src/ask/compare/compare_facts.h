@@ -22,6 +22,12 @@ struct CompareFacts {
     return differences.of(of_target(of), of_golden(from_golden));
   }
 
+  // Root mean square; of a number its size.
+  double rms_of(bool in_golden, const CatalogTensor* tensor) const {
+    const TensorOf one = in_golden ? of_golden(tensor) : of_target(tensor);
+    return differences.of(one, one).rms;
+  }
+
   const CompareSide& side(bool in_golden) const { return in_golden ? golden : target; }
 
   const CompareSide& target;

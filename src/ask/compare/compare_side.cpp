@@ -125,10 +125,9 @@ std::string_view without_gradients(std::string_view scope) {
 }
 
 ForwardOrigin differentiated_by(const CompareOp& op) {
-  constexpr std::string_view kGrad = "/Grad_";
-  const std::size_t at = op.scope.rfind(kGrad);
-  if (phase_of(*op.op) != Phase::backward || at == std::string_view::npos) return {};
-  return {without_gradients(op.scope.substr(0, at)), op.scope.substr(at + kGrad.size())};
+  const DerivativeScope own = derivative_scope(op.scope);
+  if (phase_of(*op.op) != Phase::backward || own.type.empty()) return {};
+  return {without_gradients(own.scope), own.type};
 }
 
 std::optional<double> number_read(const CompareOp& op) {

@@ -21,17 +21,17 @@ std::optional<double> factor_in(const CompareOp& op) {
   return number_multiplied_by(op);
 }
 
+// Of the first input that an op made; kNoOp: none.
+std::uint32_t maker_of_input(const CompareOp& op) {
+  const auto made = std::ranges::find_if(op.inputs, [](const auto& one) { return one.from != kNoOp; });
+  return made == op.inputs.end() ? kNoOp : made->from;
+}
+
 // A loss, the number of elements whose mean it is, and what its gradient is multiplied by.
 struct LossPart {
   std::uint32_t op = kNoOp;
   double value = 0, count = 0, factor = 1;
 };
-
-// Of a tensor with one element.
-double size_of_number(const CompareFacts& facts, bool in_golden, const CatalogTensor* tensor) {
-  const TensorOf one = in_golden ? facts.of_golden(tensor) : facts.of_target(tensor);
-  return facts.differences.of(one, one).rms;
-}
 
 bool is_number(const CatalogTensor* tensor) {
   return tensor != nullptr && tensor->recorded() && element_count(tensor->shape) == 1;
@@ -45,7 +45,7 @@ double counted_elements(const CompareFacts& facts, bool in_golden, std::uint32_t
     if (phase_of(*side.ops[reader].op) != Phase::backward) continue;
     for (const CompareInput& input : side.ops[reader].inputs) {
       const bool is_weight = input.from == at && input.from_slot > 0 && is_number(input.tensor);
-      if (is_weight) return size_of_number(facts, in_golden, input.tensor);
+      if (is_weight) return facts.rms_of(in_golden, input.tensor);
     }
   }
   double least = 0;
@@ -65,11 +65,10 @@ std::optional<LossPart> part_of(const CompareFacts& facts, bool in_golden, std::
     const std::optional<double> factor = factor_in(op);
     if (!factor) break;
     part.factor *= *factor;
-    const auto before = std::ranges::find_if(op.inputs, [](const auto& one) { return one.from != kNoOp; });
-    part.op = before == op.inputs.end() ? kNoOp : before->from;
+    part.op = maker_of_input(op);
   }
   if (part.op == kNoOp || side.ops[part.op].outputs.empty() || !is_number(side.ops[part.op].outputs[0])) return {};
-  part.value = size_of_number(facts, in_golden, side.ops[part.op].outputs[0]);
+  part.value = facts.rms_of(in_golden, side.ops[part.op].outputs[0]);
   part.count = counted_elements(facts, in_golden, part.op);
   return part;
 }
@@ -126,9 +125,7 @@ std::uint32_t scaled_loss(const CompareSide& side, std::uint32_t loss, double fa
     const std::optional<double> own = factor_in(side.ops[at]);
     if (!own) break;
     if (std::abs(*own - factor) <= 2e-3 * std::abs(factor)) return at;
-    const auto& inputs = side.ops[at].inputs;
-    const auto before = std::ranges::find_if(inputs, [](const auto& one) { return one.from != kNoOp; });
-    at = before == inputs.end() ? kNoOp : before->from;
+    at = maker_of_input(side.ops[at]);
   }
   return last;
 }

@@ -205,20 +205,21 @@ bool StepEnds::gradients_agree() {
 
 const CatalogTensor* StepEnds::other_gradient(double least_relative) {
   constexpr double kNoise = 1e-3;  // of the largest gradient: terms that cancel leave less
-  if (apart_ > 0 || layout_ != nullptr || gradients_.size() != golden_gradients_.size() || !losses_agree())
-    return nullptr;
-  const double noise = kNoise * largest_size(golden_gradients_);
-  const CatalogTensor* other = nullptr;
+  if (apart_ > 0 || layout_ != nullptr || gradients_.size() != golden_gradients_.size()) return nullptr;
+  std::vector<std::pair<const CatalogTensor*, const TensorDifference*>> others;
   for (const auto& [name, golden] : golden_gradients_) {
     const auto mine = gradients_.find(name);
     if (mine == gradients_.end()) return nullptr;
     const TensorDifference& found = differences_.of({target_.rank, mine->second}, {golden_.rank, golden});
     if (!found.comparable() || found.by == ComparedBy::checksum || is_half(coarser_spacing(found))) continue;
-    if (found.relative() < least_relative || found.rms_error < noise) continue;
-    least_relative = found.relative();
-    other = mine->second;
+    if (found.relative() >= least_relative) others.emplace_back(mine->second, &found);
   }
-  return other;
+  // The gradients that agree are not read again for their sizes.
+  if (others.empty() || !losses_agree()) return nullptr;
+  const double noise = kNoise * largest_size(golden_gradients_);
+  std::erase_if(others, [&](const auto& one) { return one.second->rms_error < noise; });
+  const auto worst = std::ranges::max_element(others, {}, [](const auto& one) { return one.second->relative(); });
+  return worst == others.end() ? nullptr : worst->first;
 }
 
 namespace {

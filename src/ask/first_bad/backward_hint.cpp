@@ -17,14 +17,6 @@ constexpr std::size_t kMakersFollowed = 16;
 // `Gradients/Default/net/Grad_svd` of `Gradients/Default/net/Grad_svd/div-op0`.
 std::string_view place_of(const CatalogOp& op) { return op.op_name.substr(0, op.op_name.rfind('/')); }
 
-// `svd` of it; empty: not known.
-std::string_view forward_type(const CatalogOp& op) {
-  constexpr std::string_view kGrad = "/Grad_";
-  const std::string_view place = place_of(op);
-  const std::size_t at = place.rfind(kGrad);
-  return at == std::string_view::npos ? std::string_view() : place.substr(at + kGrad.size());
-}
-
 // The gradient that the backward of a later operator made, or a view of it. Not what this backward computed itself.
 bool is_incoming_gradient(const FlowGraph& graph, const FlowOp& op, const FlowInput& input) {
   if (!input.is_read || input.is_unsaid || input.tensor->constant) return false;
@@ -42,13 +34,12 @@ bool is_incoming_gradient(const FlowGraph& graph, const FlowOp& op, const FlowIn
 }  // namespace
 
 std::string backward_hint(const FlowGraph& graph, const FlowOp& op, bool of_zero) {
-  const std::string_view forward = forward_type(*op.op);
+  const std::string_view forward = derivative_scope(place_of(*op.op)).type;
   const bool divides = work_of(bare_type(op.op->op_type)) == OpWork::divide;
   if (divides && decomposes_matrix(bare_type(forward))) {
     return fmt::format(
         "the derivative of {} divides by the differences of the values that it gives: where two are equal, or one is "
-        "0, "
-        "it is not defined",
+        "0, it is not defined",
         forward);
   }
   const auto is_incoming = [&](const FlowInput& input) { return is_incoming_gradient(graph, op, input); };

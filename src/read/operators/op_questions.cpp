@@ -23,6 +23,13 @@ bool is_one_of(std::string_view type, std::initializer_list<std::string_view> na
 
 }  // namespace
 
+DerivativeScope derivative_scope(std::string_view scope) {
+  constexpr std::string_view kGrad = "/Grad_";
+  const std::size_t at = scope.rfind(kGrad);
+  if (at == std::string_view::npos) return {};
+  return {scope.substr(0, at), scope.substr(at + kGrad.size())};
+}
+
 bool is_list_op(std::string_view op_type) { return contains(op_type, "_foreach_"); }
 
 bool feeds_in_list(std::uint32_t inputs, std::uint32_t size, std::uint32_t input, std::uint32_t output) {

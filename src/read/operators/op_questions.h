@@ -21,6 +21,13 @@ bool begins_backward(std::string_view op_type);
 std::string single_type(std::string_view op_type);
 std::string single_type_of_plain(std::string_view plain);
 
+// Of the scope of an op of the backward pass, `Gradients/Default/net/Grad_svd`: the scope before, and the type of the op
+// whose derivative it computes. An empty type: none.
+struct DerivativeScope {
+  std::string_view scope, type;
+};
+DerivativeScope derivative_scope(std::string_view scope);
+
 // --- of the plain type
 bool gives_loss(std::string_view plain);        // a loss or an entropy
 bool is_cross_entropy(std::string_view plain);  // its targets are classes
