@@ -106,8 +106,9 @@ def find_or_build(torch: "Torch | None" = None) -> pathlib.Path:
 
 def find(torch: "Torch") -> pathlib.Path | None:
     """The path of a library already built for `torch` and this Python; None if there is none."""
+    name = adapter_build.file_name(torch)
     for directory in (_BUILT, _own_cache()):
-        if directory is not None and usable(library := directory / adapter_build.file_name(torch)):
+        if directory is not None and usable(library := directory / name):
             return library
     return None
 
