@@ -129,14 +129,18 @@ struct RankHistory {
     Bound apart;                            // its distance from the golden one
     const CatalogTensor* golden = nullptr;  // as read in that step
     const CatalogRank* rank = nullptr;
-    bool judged = false;  // `apart` was measured
+    bool judged = false;                 // `apart` was measured
+    std::uint64_t writer = kNoSequence;  // of the golden run: `apart` is of what this op left
   };
   double seen = 0;  // the largest relative error
   std::optional<std::uint64_t> step;
   bool other_optimizer = false;
   bool found = false;                                // a step has a finding
   std::map<std::string, State, std::less<>> states;  // by the names of parameters and states
-  std::shared_ptr<const ParameterLayout> layout;     // as of the first step; null: that step has no finding
+  // How far apart what the ops of the last step made is, by the golden op's sequence number and the slot: a state that is made
+  // in one step has its name in the next.
+  std::map<std::pair<std::uint64_t, std::uint32_t>, Bound> made;
+  std::shared_ptr<const ParameterLayout> layout;  // as of the first step; null: that step has no finding
 };
 
 struct DumpComparison {

@@ -141,6 +141,8 @@ void StepComparer::look_at(ComparedOp& op, Judged& judged) {
   if (judged.finding) report(op, judged, !findings_.empty() && !had_findings);
   // An op that only passes elements on has no scale of its own: its inputs were counted.
   if (op.verdict == OpVerdict::propagated && op.kind <= OpKind::cast) return;
+  // A state of one parameter may be nothing but rounding, as that of a bias before a norm; no other parameter reads it.
+  if (op.verdict == OpVerdict::propagated && phase_of(*op.target.front()) == Phase::optimizer) return;
   // Bytes of a pickled object, times and counters may be any: no error of a result follows from theirs.
   if (!op.outputs.empty() && std::ranges::none_of(op.outputs, has_fractions)) return;
   if (std::isfinite(judged.relative)) seen_.now = std::max(seen_.now, judged.relative);
@@ -270,27 +272,36 @@ void StepComparer::remember() {
       state.judged = false;
     }
   }
-  const auto measure = [&](std::string_view name, const TensorDifference& difference) {
+  const auto is_measured = [](const TensorDifference& difference) {
+    return difference.by == ComparedBy::values || difference.by == ComparedBy::statistics;
+  };
+  const auto measure = [&](std::string_view name, const TensorDifference& difference, std::uint64_t writer) {
     const auto state = history_.states.find(name);
     if (state == history_.states.end() || !difference.comparable()) return;
     state->second.apart = {difference.rms_error, difference.max_error};
-    state->second.judged = difference.by == ComparedBy::values || difference.by == ComparedBy::statistics;
+    state->second.judged = is_measured(difference);
+    state->second.writer = writer;
   };
+  history_.made.clear();
   for (const ComparedOp& op : pairs_.ops()) {
     for (const ComparedTensor& input : op.inputs) {
       const std::string_view name = input.golden == nullptr ? TensorName() : input.golden->parameter;
       const bool is_of_before = input.target->source == kNoSequence;
       if (is_of_before && !name.empty() && !golden_.written.contains(name) && !target_.written.contains(name)) {
-        measure(name, *input.difference);
+        measure(name, *input.difference, kNoSequence);
       }
     }
     if (op.target.empty() || op.golden.empty()) continue;
     for (const ComparedTensor& output : op.outputs) {
       const CompareOp& writer = golden_.ops[op.golden_index];
+      const TensorDifference& difference = *output.difference;
+      if (difference.comparable() && is_measured(difference) && output.golden != nullptr) {
+        history_.made[{writer.op->sequence, output.golden->slot}] = {difference.rms_error, difference.max_error};
+      }
       for (std::size_t i = 0; i < writer.outputs.size(); ++i) {
         if (writer.outputs[i] != output.golden || writer.states[i].empty()) continue;
         const auto last = golden_.written.find(writer.states[i]);
-        if (last->second.output == output.golden) measure(writer.states[i], *output.difference);
+        if (last->second.output == output.golden) measure(writer.states[i], difference, writer.op->sequence);
       }
     }
   }

@@ -52,6 +52,18 @@ class MakersBefore {
     return Maker{op, FindingKind::inserted, "has no counterpart in the golden dump, and writes"};
   }
 
+  // Of the golden run: the op that wrote this state last, if its counterpart writes another one.
+  std::optional<Maker> wrote_another(std::string_view name, const CompareSide& target) const {
+    const auto last = side_.written.find(name);
+    if (last == side_.written.end() || target.written.contains(name)) return std::nullopt;
+    ComparedOp* op = compared_[last->second.op];
+    if (op == nullptr || op->is_alone()) return std::nullopt;
+    const std::vector<std::string_view>& states = target.ops[op->target_index].states;
+    const auto other = std::ranges::find_if(states, [](std::string_view state) { return !state.empty(); });
+    if (other == states.end()) return std::nullopt;
+    return Maker{op, FindingKind::wiring, fmt::format("writes {}, the golden op", *other)};
+  }
+
   // The first that is called in another way.
   std::optional<Maker> called_otherwise(std::uint32_t last) const {
     for (const std::uint32_t at : differing_before(last)) {
@@ -97,7 +109,10 @@ std::optional<Maker> maker_in(ComparedStep& step, const ComparedTensor& data) {
 
 std::optional<Maker> writer_in(ComparedStep& step, const ComparedTensor& state) {
   std::optional<Maker> found = MakersBefore(step, false).wrote_alone(state.target->parameter);
-  return found || state.golden == nullptr ? found : MakersBefore(step, true).wrote_alone(state.golden->parameter);
+  if (found || state.golden == nullptr) return found;
+  const MakersBefore golden(step, true);
+  found = golden.wrote_alone(state.golden->parameter);
+  return found ? found : golden.wrote_another(state.golden->parameter, *step.target);
 }
 
 // Steps of one run of one rank.

@@ -44,28 +44,65 @@ Held what_it_holds(const CompareFacts& facts, const CatalogTensor& target, const
   return {};
 }
 
+// How far apart an earlier step left it; nothing: that was not measured.
+std::optional<Bound> apart_before(const RankHistory& history, const CatalogTensor& golden) {
+  const auto made = history.made.find({golden.source, golden.source_slot});
+  if (golden.source != kNoSequence && made != history.made.end()) return made->second;
+  const auto left = history.states.find(golden.parameter);
+  if (golden.parameter.empty() || left == history.states.end() || !left->second.judged) return std::nullopt;
+  // Another op wrote it since: a norm in training its running mean, which is no output of it.
+  if (golden.source != kNoSequence && golden.source != left->second.writer) return std::nullopt;
+  return left->second.apart;
+}
+
 // State left by an earlier step is as far apart as it was then.
 Bound bound_of_parameter(const CompareFacts& facts, const CatalogTensor& golden, const TensorDifference& difference,
                          bool known) {
   const double seen = known ? facts.seen.before : std::max(facts.seen.now, facts.seen.before);
-  const auto left = golden.parameter.empty() ? facts.history.states.end() : facts.history.states.find(golden.parameter);
-  if (left == facts.history.states.end() || difference.by == ComparedBy::checksum) {
-    return allowance_of_parameter(difference, seen, facts.options.tolerance);
+  const std::optional<Bound> apart =
+      difference.by == ComparedBy::checksum ? std::nullopt : apart_before(facts.history, golden);
+  Bound bound = allowance_of_parameter(difference, apart ? 0 : seen, facts.options.tolerance);
+  if (apart) {
+    bound.rms += 1.01 * apart->rms;
+    bound.max += 1.01 * apart->max;
   }
-  const RankHistory::State& state = left->second;
-  Bound bound = allowance_of_parameter(difference, state.judged ? 0 : seen, facts.options.tolerance);
-  if (state.judged) {
-    bound.rms += 1.01 * state.apart.rms;
-    bound.max += 1.01 * state.apart.max;
-  }
-  if (facts.history.other_optimizer && state.golden != nullptr) {
+  const auto left = facts.history.states.find(golden.parameter);
+  const bool is_state =
+      !golden.parameter.empty() && left != facts.history.states.end() && left->second.golden != nullptr;
+  if (is_state && facts.history.other_optimizer && difference.by != ComparedBy::checksum) {
     // The sign of a tiny gradient decides the direction of an element's full step.
+    const RankHistory::State& state = left->second;
     const TensorDifference& update = facts.differences.of(facts.of_golden(&golden), {state.rank, state.golden});
     const double share = update.by == ComparedBy::values ? 0.02 : 1;
     bound.rms += share * update.rms_error;
     bound.max += 2.5 * update.max_error;
   }
   return bound;
+}
+
+// The same but for dimensions of one element: an op that broadcasts may give something else.
+bool has_other_dimensions_of_one(const Dims& target, const Dims& golden) {
+  const auto others = [](const Dims& shape) {
+    std::vector<std::int64_t> sizes(shape.begin(), shape.end());
+    std::erase(sizes, 1);
+    return sizes;
+  };
+  return target != golden && others(target) == others(golden);
+}
+
+// What an op broadcasts is of another shape because a tensor that it reads has other dimensions of one element; null: not.
+const CompareInput* broadcast_by(const CompareFacts& facts, const PairedInput& input, const CompareInput*& golden) {
+  const std::uint32_t mine = input.target.input->from, theirs = input.golden.input->from;
+  if (mine == kNoOp || theirs == kNoOp) return nullptr;
+  const CompareOp &maker = facts.target.ops[mine], &golden_maker = facts.golden.ops[theirs];
+  if (maker.op->op_type != golden_maker.op->op_type) return nullptr;
+  for (std::size_t i = 0; i < std::min(maker.inputs.size(), golden_maker.inputs.size()); ++i) {
+    const CatalogTensor &one = *maker.inputs[i].tensor, &other = *golden_maker.inputs[i].tensor;
+    if (!one.has_shape || !other.has_shape || !has_other_dimensions_of_one(one.shape, other.shape)) continue;
+    golden = &golden_maker.inputs[i];
+    return &maker.inputs[i];
+  }
+  return nullptr;
 }
 
 // Its results cannot be compared: most often another batch.
@@ -92,7 +129,17 @@ void check_parameter(const CompareFacts& facts, StepFindings& findings, Compared
   const bool is_data = !target.parameter.is_parameter();
   if (!input.difference->same_shape) {
     const bool is_new = findings.is_new_name(target.parameter);
-    if (is_data && is_new) report_other_size(findings, op, input);
+    const CompareInput *theirs = input.golden.input, *read = input.target.input;
+    if (is_data && !has_other_dimensions_of_one(input.difference->shape, input.difference->golden_shape))
+      read = broadcast_by(facts, input, theirs);
+    if (is_data && read == nullptr && is_new) report_other_size(findings, op, input);
+    if (is_data && read != nullptr && is_new && (read == input.target.input || findings.is_new_name(read->name))) {
+      shown.beyond = true;
+      findings.add(FindingKind::shape, op, op.target.front(), false, &shown,
+                   fmt::format("reads {} of shape {}, the golden op {}",
+                               read->tensor->parameter.or_if_empty(fmt::format("input.{}", read->tensor->slot)),
+                               shape_text(read->tensor->shape, '(', ')'), shape_text(theirs->tensor->shape, '(', ')')));
+    }
     if (!is_data && is_new && input.target.input->name == input.golden.input->name) {
       shown.beyond = true;
       findings.add(FindingKind::shape, op, op.target.front(), false, &shown,
