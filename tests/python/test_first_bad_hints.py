@@ -66,7 +66,23 @@ def sampled(x):
     return x.sum()
 
 
-WAYS = {"mask": masked, "padding": padded, "sample": sampled}
+def phases(x):
+    spectrum = torch.complex(x * 1e-30, x * 1e-30)  # the square of its size is 0
+    return (torch.complex(x, x) / spectrum).real.sum() if kind == "complex" else torch.angle(spectrum).sum()
+
+
+def lengths(x):
+    direction = torch.cat([x[:1], torch.zeros(1, 4)])
+    name = {"weight_norm": torch._weight_norm, "weight_norm_last": torch._weight_norm}.get(kind)
+    if name:
+        last = kind == "weight_norm_last"
+        turned = direction.t().contiguous() if last else direction
+        return name(turned, torch.ones(1, 2) if last else torch.ones(2, 1), 1 if last else 0).sum()
+    return torch._weight_norm_interface(direction, torch.ones(2, 1), 0)[0].sum()
+
+
+WAYS = {"mask": masked, "padding": padded, "sample": sampled, "complex": phases, "angle": phases}
+WAYS |= dict.fromkeys(("weight_norm", "weight_norm_last", "weight_norm_interface"), lengths)
 loss = WAYS.get(kind, decomposed if "svd" in kind or "eig" in kind else multiplied)(weight)
 loss.backward()
 optimizer.step()
@@ -82,8 +98,8 @@ def directory(tmp_path_factory):
     return place
 
 
-def first(directory, kind):
-    dump = record(directory, kind, directory / "train.py", kind, saved_data="full")
+def first(directory, kind, saved_data="full"):
+    dump = record(directory, f"{kind}_{saved_data}", directory / "train.py", kind, saved_data=saved_data)
     run = run_in(directory, None, CLI, "first-bad", dump, "--json")
     assert run.status == 1, run.stdout + run.stderr
     finding = json.loads(run.stdout)["findings"][0]
@@ -124,3 +140,20 @@ def test_an_operator_that_failed_was_reached_and_infinities_come_from_where_the_
     added = 1 + next(i for i, text in enumerate(PROGRAM.splitlines()) if "nothing is left" in text)
     assert f"which Default/add-op0 (train.py:{added}) put there" in evidence, evidence
     assert "multinomial-op0 (train.py:" in evidence and "reads it, and failed" in evidence, evidence
+
+
+@pytest.mark.parametrize("kind", ["complex", "angle"])
+def test_a_complex_number_whose_square_is_zero(directory, kind):
+    finding, line, _ = first(directory, kind)
+    assert finding["kind"] == "operator" and "uncertain" not in finding.get("tags", ()), finding
+    assert ("torch.complex(x, x) /" if kind == "complex" else "torch.angle(") in line, line
+    why = "whose square is 0 in complex64" if kind == "complex" else "division by 0: "
+    assert why in finding["why"], finding["why"]
+
+
+@pytest.mark.parametrize("kind", ["weight_norm", "weight_norm_last", "weight_norm_interface"])
+def test_a_direction_of_zeros_has_no_norm(directory, kind):
+    finding, line, _ = first(directory, kind)
+    assert "name(turned" in line or "_weight_norm_interface(" in line, line
+    row = "[:,1]" if kind == "weight_norm_last" else "[1,:]"
+    assert finding["why"] == f"the norm of input.0{row} is 0: 0 is divided by 0"

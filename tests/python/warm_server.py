@@ -105,7 +105,7 @@ def warm_compiler():
 
 
 class Program:
-    """What a message asks for."""
+    """A message asks for it."""
 
     def __init__(self, message):
         count, *fields = (os.fsdecode(field) for field in message.split(b"\0")[:-1])

@@ -50,7 +50,7 @@ std::optional<Bound> apart_before(const RankHistory& history, const CatalogTenso
   if (golden.source != kNoSequence && made != history.made.end()) return made->second;
   const auto left = history.states.find(golden.parameter);
   if (golden.parameter.empty() || left == history.states.end() || !left->second.judged) return std::nullopt;
-  // Another op wrote it since: a norm in training its running mean, which is no output of it.
+  // Another op wrote it since: a norm in training changes its running mean, and does not return it.
   if (golden.source != kNoSequence && golden.source != left->second.writer) return std::nullopt;
   return left->second.apart;
 }
@@ -90,7 +90,7 @@ bool has_other_dimensions_of_one(const Dims& target, const Dims& golden) {
   return target != golden && others(target) == others(golden);
 }
 
-// What an op broadcasts is of another shape because a tensor that it reads has other dimensions of one element; null: not.
+// The tensor with other dimensions of one element that gives what an op broadcasts another shape; null: it is not so.
 const CompareInput* broadcast_by(const CompareFacts& facts, const PairedInput& input, const CompareInput*& golden) {
   const std::uint32_t mine = input.target.input->from, theirs = input.golden.input->from;
   if (mine == kNoOp || theirs == kNoOp) return nullptr;

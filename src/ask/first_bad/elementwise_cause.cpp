@@ -112,6 +112,27 @@ void judge(OpValues& values, const Formula& formula, const Operands& operands, c
   }
 }
 
+// A complex number is divided by another one by the square of its size. Nothing else is known of complex numbers: what
+// `operands` has of them is the real part.
+bool complex_cause(OpValues& values, const Operands& operands, const Position& place, Cause& cause) {
+  if (values.work_on_one() != OpWork::divide || operands.second == nullptr) return false;
+  const double size = operands.second->magnitude_at(place);
+  const double least = operands.second->tensor().dtype == DType::complex128 ? DBL_TRUE_MIN : FLT_TRUE_MIN;
+  if (!(size * size < least)) return false;
+  const std::uint32_t slot = operands.second->tensor().slot;
+  const std::string at = slot_name(true, slot) + position_text(operands.second->broadcast(place));
+  cause.why = size == 0 ? fmt::format("division by 0: {} = 0", at)
+                        : fmt::format("{} has the size {}, whose square is 0 in {}: the division is one by 0", at,
+                                      number_text(size), info(operands.second->tensor().dtype).lower);
+  cause.evidence.push_back(fmt::format("the size of {} is {}, of {}{} {} -> {}{} = {}", at, number_text(size),
+                                       slot_name(true, operands.first->tensor().slot), position_text(place),
+                                       number_text(operands.first->magnitude_at(place)),
+                                       slot_name(false, values.output()->slot), position_text(place),
+                                       number_text(values.output_values()->at(place))));
+  cause.divides_by_zero = true;
+  return cause.explained = true;
+}
+
 }  // namespace
 
 bool elementwise_cause(OpValues& values, BadKind bad, Cause& cause) {
@@ -124,6 +145,9 @@ bool elementwise_cause(OpValues& values, BadKind bad, Cause& cause) {
   const std::vector<Position> places =
       output->find(bad == BadKind::nan ? SlotValues::Want::nan : SlotValues::Want::inf, kElementsShown);
   if (places.empty()) return false;
+  const bool complex = is_complex(values.output_type()) || is_complex(operands->first->tensor().dtype) ||
+                       (operands->second != nullptr && is_complex(operands->second->tensor().dtype));
+  if (complex) return complex_cause(values, *operands, places.front(), cause);
   cause.explained = true;
   judge(values, formula, *operands, places.front(), cause);
   for (const Position& place : places) {

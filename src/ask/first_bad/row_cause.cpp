@@ -163,6 +163,33 @@ bool sum_cause(OpValues& values, BadKind bad, Cause& cause) {
   return true;
 }
 
+// The direction of a weight is it divided by its norm, along all dimensions but one.
+bool weight_norm_cause(OpValues& values, BadKind bad, Cause& cause) {
+  const SlotValues* input = values.input_values(0);
+  const SlotValues* output = values.output_values();
+  if (bad != BadKind::nan) return false;
+  if (input == nullptr || output == nullptr) {
+    const auto known = values.input(0) != nullptr ? values.statistics(*values.input(0)) : std::nullopt;
+    if (!known || known->max != 0 || known->min != 0) return false;
+    cause.why = "input.0 is 0, and so is its norm: 0 is divided by 0";
+    cause.divides_by_zero = true;
+    return cause.explained = true;
+  }
+  const auto places = output->find(SlotValues::Want::nan, 1);
+  if (places.empty() || places[0].size() != input->shape().size()) return false;
+  const std::size_t rank = input->shape().size();
+  std::set<std::size_t> dims;
+  const auto kept = static_cast<std::int64_t>(values.number("dim").value_or(0));
+  for (std::size_t i = 0; i < rank; ++i) {
+    if (static_cast<std::int64_t>(i) != (kept < 0 ? kept + static_cast<std::int64_t>(rank) : kept)) dims.insert(i);
+  }
+  const Row row = row_of(*input, places[0], dims);
+  if (row.squares != 0) return false;
+  cause.why = fmt::format("the norm of {}{} is 0: 0 is divided by 0", slot_name(true, 0), row_text(places[0], dims));
+  cause.divides_by_zero = true;
+  return cause.explained = true;
+}
+
 // Classes that a mask forbids, or that do not exist, are requested.
 bool entropy_cause(OpValues& values, BadKind bad, Cause& cause) {
   const SlotValues* input = values.input_values(0);
@@ -205,6 +232,7 @@ bool row_cause(OpValues& values, BadKind bad, Cause& cause) {
   if (is_softmax(type) || work == OpWork::log_of_sum) return softmax_cause(values, bad, cause);
   if (work == OpWork::attention) return attention_cause(values, bad, cause);
   if (is_cross_entropy(type)) return entropy_cause(values, bad, cause);
+  if (is_weight_norm(type)) return weight_norm_cause(values, bad, cause);
   using enum OpWork;
   const bool adds_up = work == sum || work == mean || work == spread || work == norm || work == norm_of_power;
   return adds_up && sum_cause(values, bad, cause);

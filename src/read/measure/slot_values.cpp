@@ -45,16 +45,28 @@ std::optional<SlotValues> SlotValues::open(const CatalogRank& rank, const Catalo
 
 std::int64_t SlotValues::elements() const { return number_ ? 1 : file_->view().elements(); }
 
-double SlotValues::at(const Position& position) const {
-  if (number_) return *number_;
-  if (position.size() < shape_.size()) return std::nan("");  // its file has more dimensions than the op can have read
+std::optional<std::int64_t> SlotValues::index_of(const Position& position) const {
+  // Its file has more dimensions than the op can have read.
+  if (position.size() < shape_.size()) return std::nullopt;
   const TensorView view = file_->view();
   std::int64_t index = 0;
   for (std::size_t i = 0; i < shape_.size(); ++i) {
-    if (position[i] < 0 || position[i] >= shape_[i]) return std::nan("");
+    if (position[i] < 0 || position[i] >= shape_[i]) return std::nullopt;
     index += position[i] * view.strides[i];
   }
-  return element_value(view, index);
+  return index;
+}
+
+double SlotValues::at(const Position& position) const {
+  if (number_) return *number_;
+  const std::optional<std::int64_t> index = index_of(position);
+  return index ? element_value(file_->view(), *index) : std::nan("");
+}
+
+double SlotValues::magnitude_at(const Position& position) const {
+  if (number_) return std::fabs(*number_);
+  const std::optional<std::int64_t> index = index_of(broadcast(position));
+  return index ? element_magnitude(file_->view(), *index) : std::nan("");
 }
 
 Position SlotValues::broadcast(const Position& position) const {

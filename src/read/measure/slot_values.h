@@ -28,6 +28,8 @@ class SlotValues {
   // `position` is one of a result to which this operand was broadcast.
   double broadcast_at(const Position& position) const;
   Position broadcast(const Position& position) const;
+  // As broadcast_at(), of a complex number its size.
+  double magnitude_at(const Position& position) const;
 
   std::vector<double> values() const;  // all, in C order
   // The positions of the first `most` elements of a kind, in C order.
@@ -35,6 +37,9 @@ class SlotValues {
   std::vector<Position> find(Want want, std::size_t most) const;
 
  private:
+  // In the file; nothing if there is no such element.
+  std::optional<std::int64_t> index_of(const Position& position) const;
+
   const CatalogTensor* tensor_ = nullptr;
   std::shared_ptr<const TensorFile> file_;
   std::vector<std::int64_t> shape_;

@@ -53,6 +53,8 @@ bool is_cross_entropy(std::string_view plain) {
   return contains(plain, "crossentropy") || plain.starts_with("nllloss");
 }
 
+bool is_weight_norm(std::string_view plain) { return plain.starts_with("weightnorm") && !is_gradient(plain); }
+
 bool is_softmax(std::string_view plain) { return contains(plain, "softmax"); }
 
 bool is_gradient(std::string_view plain) { return contains_one(plain, {"backward", "grad"}); }

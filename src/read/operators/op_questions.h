@@ -31,6 +31,7 @@ DerivativeScope derivative_scope(std::string_view scope);
 // --- of the plain type
 bool gives_loss(std::string_view plain);        // a loss or an entropy
 bool is_cross_entropy(std::string_view plain);  // its targets are classes
+bool is_weight_norm(std::string_view plain);    // the forward op: a direction times a length
 bool is_softmax(std::string_view plain);        // also of a larger op that begins or ends with one
 bool is_gradient(std::string_view plain);       // of another op
 bool is_batch_norm(std::string_view plain);
