@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 #include <optional>
 
@@ -16,9 +17,11 @@
 namespace sonde {
 namespace {
 
-// The step to show: the first chosen one; a note says so if there are more.
-const SelectedStep& step_of(const std::vector<SelectedStep>& steps) {
-  const SelectedStep& step = steps[0];
+// The step to show: the first chosen one that has the op; a note says so if there are more.
+const SelectedStep& step_of(const std::vector<SelectedStep>& steps, std::string_view op) {
+  const auto has_op = [&](const SelectedStep& step) { return find_op(*step.step, op) != nullptr; };
+  const auto with_op = op.empty() ? steps.end() : std::ranges::find_if(steps, has_op);
+  const SelectedStep& step = with_op == steps.end() ? steps[0] : *with_op;
   if (steps.size() > 1) {
     print_warning(fmt::format("{} steps; showing step {} of graph {}, rank {} (--step, --graph, --rank choose)",
                               steps.size(), step.step->id.number, step.step->id.graph, step.rank->rank));
@@ -100,7 +103,7 @@ int graph(const GraphCommand& options) {
     print_error(fmt::format("no step was recorded in '{}'", options.dump));
     return kUnreadable;
   }
-  const SelectedStep& step = step_of(*steps);
+  const SelectedStep& step = step_of(*steps, options.op);
   const FlowKnown flow = find_flow(*step.rank, *step.step);
   if (flow == FlowKnown::by_values) {
     print_warning("this dump records no data flow; edges are inferred from equal values");

@@ -161,7 +161,10 @@ void walk_frames(const FrameFacts& facts, FrameMark mark, Until until, Walk& out
       break;
     }
     if (mark != nullptr && !out.recomputes) out.recomputes = known_code(facts, code).checkpoint;
-    if (out.code != nullptr) continue;
+    if (out.code != nullptr) {  // a line that several lines call is a place for each: its callers are shown
+      hash = mix(mix(hash, reinterpret_cast<std::uint64_t>(code)), static_cast<std::uint64_t>(offset_of(frame)));
+      continue;
+    }
     const Owner owner = owner_of(facts, code);
     if (owner == Owner::user) {
       out.code = code;

@@ -37,7 +37,7 @@ struct Walk {
   bool flagged = false;      // set_dump was called for a module or a function in it
   bool recomputes = false;   // of a walk to a mark: torch.utils.checkpoint runs a forward again
   ScriptPlace script;        // inside the innermost of them, which is a ScriptModule
-  std::uint64_t hash = 0;    // of modules, code and instruction
+  std::uint64_t hash = 0;    // of modules, code and instruction, and of those that called it
 };
 
 enum class Until { root, optimizer_step };

@@ -13,6 +13,7 @@ import model_proto
 import numpy as np
 import pytest
 from conftest import run_in, settings_of
+from processes import CLI, python
 
 from sonde import open as open_dump
 
@@ -367,3 +368,29 @@ def test_without_its_journal_lines_are_those_of_the_graph_files(trained, sonde, 
     with_journal = lines(trained["2.7"])
     assert lines(copy)
     assert lines(copy).items() <= with_journal.items()
+
+
+TWICE = """
+import torch
+
+def log_of(x):
+    return torch.log(x)
+
+weight = torch.ones(3, requires_grad=True)
+for step in range(2):
+    first = log_of(weight)
+    second = log_of(weight * step)  # the second call
+    (first.sum() + second.sum()).backward()
+"""
+
+
+def test_a_line_that_two_lines_call_has_the_caller_of_each_call(tmp_path):
+    """Also in the backward pass, and in later steps."""
+    (tmp_path / "train.py").write_text(TWICE)
+    run = run_in(tmp_path, tmp_path, CLI, "run", "--out", "dump", "--", *python(), "train.py")
+    assert run.status == 0, run.stderr
+    for op in ("Default/log-op1", "Gradients/Default/Grad_log/div-op0"):
+        page = run_in(tmp_path, tmp_path, CLI, "graph", "dump", op).stdout
+        assert "return torch.log(x)" in page and "train.py:10  second = log_of(weight * step)" in page, page
+    page = run_in(tmp_path, tmp_path, CLI, "graph", "dump", "Default/log-op0").stdout
+    assert "train.py:9  first = log_of(weight)" in page, page

@@ -106,10 +106,13 @@ std::vector<EarlierOp> earlier_ops(const CatalogRank& rank, const std::vector<Ea
   return ops;
 }
 
-std::string place_options(StepId step, std::optional<std::uint32_t> rank) {
+std::string place_options(const CatalogRank& rank, StepId step, bool with_rank) {
   std::string text = fmt::format(" --step {}", step.number);
-  if (step.graph != 0) text += fmt::format(" --graph {}", step.graph);
-  if (rank) text += fmt::format(" --rank {}", *rank);
+  const bool is_of_many = std::ranges::any_of(rank.steps, [&](const CatalogStep& other) {
+    return other.id.number == step.number && other.id.graph != step.graph;
+  });
+  if (step.graph != 0 || is_of_many) text += fmt::format(" --graph {}", step.graph);
+  if (with_rank) text += fmt::format(" --rank {}", rank.rank);
   return text;
 }
 

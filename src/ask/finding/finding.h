@@ -37,7 +37,7 @@ Code code_of(const CatalogOp& op, SourceTexts& sources, std::uint32_t around = 1
 std::vector<EarlierOp> earlier_ops(const CatalogRank& rank, const std::vector<EarlierWriter>& way);
 
 // " --step 2 --graph 1 --rank 3", for a command; a graph other than training's, and the rank if it is needed.
-std::string place_options(StepId step, std::optional<std::uint32_t> rank);
+std::string place_options(const CatalogRank& rank, StepId step, bool with_rank);
 
 // A command for what to do next. The words of its purpose are written here alone.
 NextCommand next_command(NextKind kind, std::string command);

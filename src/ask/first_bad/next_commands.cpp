@@ -12,13 +12,17 @@ namespace {
 
 bool has_values(const Finding& finding) { return !finding.tensor.tensor_file.empty(); }
 
-// The command that was recorded: "python train.py". Empty: the dump does not say.
-std::string program_of(const Catalog& catalog, const Finding& finding) {
+// Null: the finding is of no rank of the catalog.
+const CatalogRank* rank_of(const Catalog& catalog, const Finding& finding) {
   for (const CatalogRank& rank : catalog.ranks) {
-    if (rank.rank != finding.rank || rank.dump != finding.dump || rank.runs.empty()) continue;
-    return rank.runs.back().command;
+    if (rank.rank == finding.rank && rank.dump == finding.dump) return &rank;
   }
-  return "";
+  return nullptr;
+}
+
+// The command that was recorded: "python train.py". Empty: the dump does not say.
+std::string program_of(const CatalogRank* rank) {
+  return rank == nullptr || rank->runs.empty() ? "" : rank->runs.back().command;
 }
 
 }  // namespace
@@ -27,8 +31,8 @@ std::vector<NextCommand> next_commands(const Catalog& catalog, const FirstBad& r
   if (report.findings.empty()) return {};
   const Finding& first = report.findings.front();
   const std::string dump = shell_word(catalog.path.string());
-  const std::string place =
-      place_options(step_of(first), catalog.ranks.size() > 1 ? std::optional(first.rank) : std::nullopt);
+  const CatalogRank* rank = rank_of(catalog, first);
+  const std::string place = rank == nullptr ? "" : place_options(*rank, step_of(first), catalog.ranks.size() > 1);
   const std::string name = shell_word(first.op_name.empty() ? first.tensor.parameter : first.op_name);
   std::vector<NextCommand> all;
   if (has_values(first))
@@ -37,7 +41,7 @@ std::vector<NextCommand> next_commands(const Catalog& catalog, const FirstBad& r
     all.push_back(next_command(NextKind::readers, fmt::format("sonde graph {} {}{}", dump, name, place)));
   }
   if (!has_values(first) || !first.limits.empty()) {
-    const std::string program = program_of(catalog, first);
+    const std::string program = program_of(rank);
     all.push_back(
         next_command(NextKind::recording,
                      fmt::format("sonde first-bad {} --next-config next.json; sonde run --config next.json -- {}", dump,

@@ -213,9 +213,9 @@ std::string dump_word(const CompareSide& side) {
 }
 
 std::string show_command(const CompareSide& side, const CatalogOp& op) {
-  const std::uint32_t rank = side.rank->rank;  // without the option `show` takes the first that has the op
+  const bool with_rank = side.rank->rank != 0;  // without the option `show` takes the first that has the op
   return fmt::format("sonde show {} {}{}", dump_word(side), shell_word(op.op_name),
-                     place_options(side.step->id, rank == 0 ? std::nullopt : std::optional(rank)));
+                     place_options(*side.rank, side.step->id, with_rank));
 }
 
 }  // namespace

@@ -11,11 +11,12 @@
 namespace sonde {
 namespace {
 
-// The text that distinguishes places. Of the stack only the op's own line counts.
+// The text that distinguishes places: a line that several lines call is a place for each.
 std::string interning_key(const Site& site) {
-  const SourceLine line = site.trace.empty() ? SourceLine() : site.trace.front();
-  return fmt::format("{}|{}|{}|{}|{}|{}|{}", static_cast<int>(site.phase), site.op_type, site.scope,
-                     site.forward_op_type, line.line, site.flagged ? 1 : 0, line.file);
+  std::string key = fmt::format("{}|{}|{}|{}|{}", static_cast<int>(site.phase), site.op_type, site.scope,
+                                site.forward_op_type, site.flagged ? 1 : 0);
+  for (const SourceLine& line : site.trace) key += fmt::format("|{}|{}", line.line, line.file);
+  return key;
 }
 
 }  // namespace
