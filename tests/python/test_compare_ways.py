@@ -204,3 +204,43 @@ def test_a_batch_that_a_worker_made_is_data(tmp_path):
     first = " ".join(run.stdout.partition("\n  source")[0].split())
     assert ", data data-" in first and "input.0 of linear" in first, first
     assert f"train.py:{line}: " in first, first
+
+
+BATCHES = """
+import sys, torch
+from torch import nn
+
+way = sys.argv[1]
+torch.manual_seed(0)
+net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 3))
+optimizer = torch.optim.SGD(net.parameters(), 0.05)
+pictures = torch.rand(24, 3, 8, 8)
+for step in range(3):
+    x = pictures[step * 8 : step * 8 + 8].clone()
+    if way == "flip":
+        x = x.flip(1)  # flip
+    if way == "index":
+        x = x[:, [2, 1, 0]]  # index
+    if way == "cat":
+        x = torch.cat([x[:, 1:], x[:, :1]], 1)  # cat
+    if way == "roll":
+        x = x.roll(1, dims=2)  # roll
+    loss = nn.functional.cross_entropy(net(x), torch.arange(8) % 3)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_what_arranges_the_next_batch_in_one_run_alone_is_named(tmp_path):
+    program = tmp_path / "train.py"
+    program.write_text(BATCHES)
+    for way in ("none", "flip", "index", "cat", "roll"):
+        record(tmp_path, way, program, way, saved_data="full")
+    for way in ("flip", "index", "cat", "roll"):
+        line = next(n for n, text in enumerate(BATCHES.splitlines(), 1) if text.endswith(f"# {way}"))
+        for sides in ((way, "none"), ("none", way)):
+            done = run_in(tmp_path, tmp_path, CLI, "compare", *sides, "--json")
+            first = json.loads(done.stdout)["findings"][0]
+            assert (first["op_type"], first["source_line"]) == (way, line), first["text"]
+            assert "has no counterpart in the" in first["text"]

@@ -24,7 +24,7 @@ struct Maker {
 class MakersBefore {
  public:
   MakersBefore(ComparedStep& step, bool in_golden)
-      : side_(step.side(in_golden)), in_golden_(in_golden), compared_(side_.ops.size(), nullptr) {
+      : step_(step), side_(step.side(in_golden)), in_golden_(in_golden), compared_(side_.ops.size(), nullptr) {
     for (ComparedOp& op : step.ops) {
       const std::uint32_t at = in_golden ? op.golden_index : op.target_index;
       if (at != kNoOp) compared_[at] = &op;
@@ -35,7 +35,7 @@ class MakersBefore {
   std::optional<Maker> without_counterpart(std::uint32_t last) const {
     for (const std::uint32_t at : differing_before(last)) {
       ComparedOp& op = *compared_[at];
-      if (!op.is_alone() || moves_or_casts(op.kind) || takes_memory(op)) continue;
+      if (!op.is_alone() || only_passes_data_on(op, step_)) continue;
       if (in_golden_) return Maker{&op, FindingKind::missing, "has no counterpart in the target, which changes"};
       return Maker{&op, FindingKind::inserted, "has no counterpart in the golden dump, and changes"};
     }
@@ -76,6 +76,22 @@ class MakersBefore {
     return std::nullopt;
   }
 
+  // The first that reads the same tensors in another order.
+  std::optional<Maker> reads_exchanged(std::uint32_t last) const {
+    for (const std::uint32_t at : differing_before(last)) {
+      ComparedOp& op = *compared_[at];
+      for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+        for (std::size_t j = i + 1; j < op.inputs.size(); ++j) {
+          if (op.is_alone() || !are_exchanged(op.inputs[i], op.inputs[j])) continue;
+          return Maker{&op, FindingKind::wiring,
+                       fmt::format("reads input.{} and input.{} exchanged, and changes", op.inputs[i].target->slot,
+                                   op.inputs[j].target->slot)};
+        }
+      }
+    }
+    return std::nullopt;
+  }
+
  private:
   bool differs(std::uint32_t at) const {
     return compared_[at] != nullptr && compared_[at]->verdict != OpVerdict::identical;
@@ -93,6 +109,17 @@ class MakersBefore {
     return found;
   }
 
+  // Each of the two inputs is the other one in the golden run.
+  bool are_exchanged(const ComparedTensor& one, const ComparedTensor& other) const {
+    if (one.golden == nullptr || other.golden == nullptr || one.difference->equal || other.difference->equal)
+      return false;
+    const auto is = [&](const ComparedTensor& mine, const ComparedTensor& theirs) {
+      return step_.differences->of({step_.target->rank, mine.target}, {step_.golden->rank, theirs.golden}).equal;
+    };
+    return is(one, other) && is(other, one);
+  }
+
+  ComparedStep& step_;
   const CompareSide& side_;
   bool in_golden_;
   std::vector<ComparedOp*> compared_;
@@ -104,7 +131,8 @@ std::optional<Maker> maker_in(ComparedStep& step, const ComparedTensor& data) {
   const std::uint32_t theirs = data.golden == nullptr ? kNoOp : op_with(*step.golden, data.golden->source);
   std::optional<Maker> found = target.without_counterpart(mine);
   if (!found) found = golden.without_counterpart(theirs);
-  return found ? found : target.called_otherwise(mine);
+  if (!found) found = target.called_otherwise(mine);
+  return found ? found : target.reads_exchanged(mine);
 }
 
 std::optional<Maker> writer_in(ComparedStep& step, const ComparedTensor& state) {

@@ -7,6 +7,7 @@
 
 #include "ask/compare/compare_words.h"
 #include "read/operators/op_nature.h"
+#include "read/operators/op_questions.h"
 
 namespace sonde {
 namespace {
@@ -115,7 +116,7 @@ class MakerSearch {
         const std::vector<std::string> apart =
             is_alone ? std::vector<std::string>() : attributes_apart(*op.target.back(), *op.golden.back());
         if (!is_alone && apart.empty()) continue;
-        if (is_alone && (moves_or_casts(op.kind) || takes_memory(op))) continue;
+        if (is_alone && only_passes_data_on(op, step)) continue;
         CompareFinding finding;
         finding.step = comparison_.findings[at_].step;
         finding.op = &op;
@@ -142,6 +143,14 @@ class MakerSearch {
 
 bool takes_memory(const ComparedOp& op) {
   return bare_type((op.target.empty() ? op.golden : op.target).front()->op_type) == "set";
+}
+
+bool only_passes_data_on(const ComparedOp& op, const ComparedStep& step) {
+  if (takes_memory(op)) return true;
+  if (!moves_or_casts(op.kind)) return false;
+  const std::string_view type = (op.target.empty() ? op.golden : op.target).front()->op_type;
+  return !arranges_elements(bare_type(type)) ||
+         std::ranges::any_of(step.ops, [](const ComparedOp& one) { return one.is_alone() && takes_memory(one); });
 }
 
 std::uint32_t op_with(const CompareSide& side, std::uint64_t sequence) {

@@ -16,6 +16,9 @@ void blame_makers_before(DumpComparison& comparison);
 
 // It takes the memory of a batch that another process made: what is in it is data.
 bool takes_memory(const ComparedOp& op);
+// It moves elements as they are, or a worker of one side has made them and no op of it shows how: another op decides what
+// the data of the next step is.
+bool only_passes_data_on(const ComparedOp& op, const ComparedStep& step);
 
 // The op of a step that ran as this number; kNoOp: none.
 std::uint32_t op_with(const CompareSide& side, std::uint64_t sequence);

@@ -134,6 +134,14 @@ bool adds_dimension(std::string_view plain) { return is_one_of(plain, {"unsqueez
 
 bool orders_dimensions(std::string_view plain) { return is_one_of(plain, {"permute", "flip", "roll"}); }
 
+bool arranges_elements(std::string_view plain) {
+  static const TypeNames kTypes = type_names(
+      "cat concat concatenate hstack vstack dstack columnstack stack flip fliplr flipud reversev2 roll rot90 index "
+      "indexselect gather gatherv2 take takealongdim permute transpose swapaxes movedim pad constantpadnd padv3 "
+      "repeatinterleave");
+  return kTypes.contains(plain);
+}
+
 bool writes_chosen_numbers(std::string_view plain) {
   static const TypeNames kTypes = type_names(
       "arange clearzero const constant empty emptylike emptypermuted emptystrided eye fill filldiagonal fills "
