@@ -122,7 +122,8 @@ void add_others(Searches& searches, RankVerdict& verdict) {
   if (same.empty()) verdict.tags.emplace_back("one_rank_only");
   if (!same.empty()) verdict.evidence.push_back(fmt::format("the same on {}", ranks_text(same)));
   if (!fine.empty()) verdict.evidence.push_back(fmt::format("nothing wrong on {}", ranks_text(fine)));
-  if (!later.empty()) verdict.evidence.push_back(fmt::format("later, or elsewhere, on {}", ranks_text(later)));
+  if (!later.empty())
+    verdict.evidence.push_back(fmt::format("{} went wrong later, or in another operator", ranks_text(later)));
 }
 
 }  // namespace

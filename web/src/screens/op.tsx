@@ -4,6 +4,7 @@ import { pythonOp, pythonTensor } from "../commands.ts";
 import { Suggestions } from "../frame.tsx";
 import { useKeys } from "../keys.ts";
 import { CodeLines, CodeText } from "../parts/code.tsx";
+import { WayBack } from "../parts/way_back.tsx";
 import { OpLink, shortScope, splitName } from "../parts/op_name.tsx";
 import { Await, Card, ClassMark, Copy, Empty, lineOf, Problem } from "../parts/ui.tsx";
 import { Refusal } from "../source/source.ts";
@@ -68,7 +69,7 @@ function Page({ op }: { op: OpDocument }) {
         <div class="buttons">
           {op.previous && hasOp(op.previous) && <a class="button" href={linkTo("op", { op: op.previous, t: undefined })} aria-label={words.op.previous} title={op.previous}>‹</a>}
           {op.next && hasOp(op.next) && <a class="button" href={linkTo("op", { op: op.next, t: undefined })} aria-label={words.op.next} title={op.next}>›</a>}
-          {hasPath("cause") && <a class="button" href={linkTo("graph", { path: "cause" })}>{words.op.path}</a>}
+          {hasPath("cause") && <WayBack state={op.class} name={op.op_name} step={op.step} />}
           {hasPath("effect") && <a class="button" href={linkTo("graph", { path: "effect" })}>{words.op.effect}</a>}
           {hasGraph() && <a class="button" href={linkTo("graph", { path: undefined })}>{words.op.graph}</a>}
           <Copy text={chosen ? pythonTensor(chosen.tensor) : pythonOp(op.op_name)} label={words.copy.python} />

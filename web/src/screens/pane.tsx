@@ -3,6 +3,7 @@ import type { Op } from "../api.ts";
 import { Suggestions } from "../frame.tsx";
 import { CodeLines } from "../parts/code.tsx";
 import { shortScope, splitName } from "../parts/op_name.tsx";
+import { WayBack } from "../parts/way_back.tsx";
 import { Await, ClassMark, lineOf } from "../parts/ui.tsx";
 import { Refusal } from "../source/source.ts";
 import { change, hasOp, hasPath, linkTo, params, parseSlot, place, useJson } from "../state.ts";
@@ -26,7 +27,7 @@ export function Pane() {
       </header>
       <p class="buttons">
         {hasOp(name) && <a class="button primary" href={linkTo("op")}>{words.op.open}</a>}
-        {hasPath("cause") && <a class="button" href={linkTo("graph", { path: "cause" })}>{words.op.path}</a>}
+        {op.value && hasPath("cause") && <WayBack state={op.value.class} name={name} step={op.value.step} />}
       </p>
       {op.error instanceof Refusal && op.error.status === 404 && <><p>{words.op.missing}</p><Suggestions name={name} /></>}
       <Await of={op}>

@@ -4,7 +4,7 @@ import type { JudgedPoint, WatchDocument, WatchedOp, WatchedTensor, WatchPoint }
 import { formatCount, formatNumber, type Num, toNumber } from "../numbers.ts";
 import { columnsOf, Grid } from "../parts/grid.tsx";
 import { OpLink } from "../parts/op_name.tsx";
-import { Card, Command, Empty, lineOf } from "../parts/ui.tsx";
+import { Card, Command, Empty, LineCell } from "../parts/ui.tsx";
 import { sortRows } from "../source/rows.ts";
 import { change, formatSlot, go, params, type Patch } from "../state.ts";
 import { words } from "../words.ts";
@@ -65,7 +65,7 @@ const COLUMNS = columnsOf<Hit, ReturnType<typeof cellsOf>>({
   condition: { label: words.watch.columns.condition, width: 112, sortable: true, show: ({ point }) => <span title={sentenceOf(point.watch_condition.id)}>{point.watch_condition.id}</span> },
   limit: { label: words.watch.columns.setting, width: 90, right: true, sortable: true, show: (of) => <span title={each(of, (param) => `${param.name} ${formatNumber(param.value)}`)}>{each(of, (param) => formatNumber(param.value))}</span> },
   found: { label: words.watch.columns.found, width: 148, right: true, sortable: true, show: (of) => <Found of={of} /> },
-  source_line: { label: words.compare.columns.source, width: 86, show: ({ hit }) => lineOf(hit.source_file, hit.source_line) },
+  source_line: { label: words.compare.columns.source, width: 86, grows: 0.4, show: ({ hit }) => <LineCell file={hit.source_file} line={hit.source_line} /> },
 });
 
 const numberOf = (value: Num): number => toNumber(value);

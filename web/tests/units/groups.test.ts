@@ -1,0 +1,25 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { shortLabel } from "../../src/graph/layout.ts";
+import { groupsOf } from "../../src/groups.ts";
+import { missingRanks } from "../../src/ranks.ts";
+
+test("what is alike is one group, in the order of the first", () => {
+  assert.deepEqual(groupsOf(["b1", "a1", "b2", "c1", "a2"], (name) => name.slice(0, 1)), [["b1", "b2"], ["a1", "a2"], ["c1"]]);
+  assert.deepEqual(groupsOf([], String), []);
+});
+
+test("ranks that are missing below the largest one, in ranges; of several dumps nothing is known", () => {
+  assert.equal(missingRanks(["0", "1", "2"]), "");
+  assert.equal(missingRanks(["0", "2", "3", "7"]), "1, 4-6");
+  assert.equal(missingRanks(["3"]), "0-2");
+  assert.equal(missingRanks([]), "");
+  assert.equal(missingRanks(["0 of run7", "0 of run8"]), "");
+});
+
+test("a long name of a box loses its middle, never its ends", () => {
+  assert.equal(shortLabel("layer_norm-op0"), "layer_norm-op0");
+  const short = shortLabel(`${"a_long_name_".repeat(900)}first-Linear`);
+  assert.ok(short.length <= 48);
+  assert.match(short, /^a_long_name_.*….*first-Linear$/);
+});
