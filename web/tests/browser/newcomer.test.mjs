@@ -35,6 +35,9 @@ test("two runs: one difference for the calls of one line, at which every screen 
     const chosen = await page.locator(".graph-view canvas").getAttribute("data-found");
     await screenOf(page, "#/graph", ".graph-view canvas[data-found]");
     assert.ok(chosen);
+    await screenOf(page, "#/compare?view=graphs", ".linked canvas[data-boxes]");
+    const top = await page.locator(".linked canvas").first().evaluate((canvas) => canvas.getBoundingClientRect().top);
+    assert.ok(top > 0 && top < 400, `the pictures begin at ${top} of 800 px`);
     await screenOf(page, "#/source", ".source-line.marked");
     assert.match(await text(page, ".source-line.marked"), /self\.fc\(self\.norm\(x\)\)/);
   });
@@ -85,6 +88,18 @@ test("tables keep the number of a line; the search has names that begin with the
     await screenOf(page, "#/watch", ".conditions li");
     await page.getByRole("button", { name: "Check", exact: true }).click();
     await page.waitForFunction(() => /^Hits: [1-9]/.test(document.activeElement?.textContent ?? ""));
+  });
+});
+
+test("a phone in the dark: the bar is one row, and what is as usual does not shine", async () => {
+  await withPage(FAILED, { width: 390, height: 844, dark: true }, async (page) => {
+    await page.waitForSelector(".first-bad.bad");
+    await settled(page);
+    const rows = await page.locator(".bar").evaluate((bar) => new Set([...bar.children].filter((part) => part.clientHeight > 8).map((part) => Math.round((part.getBoundingClientRect().top + part.getBoundingClientRect().bottom) / 20))).size);
+    assert.equal(rows, 1);
+    const gradients = page.locator(".card", { has: page.getByRole("heading", { name: "Norms of gradients" }) }).locator("canvas");
+    const usual = await gradients.evaluate((canvas) => [...canvas.getContext("2d").getImageData(8 * devicePixelRatio, 28 * devicePixelRatio, 1, 1).data].slice(0, 3));
+    assert.ok(Math.max(...usual) < 160, `rgb ${usual}`);
   });
 });
 
