@@ -53,6 +53,7 @@ export function Frame({ children }: { children: ComponentChildren }) {
     "g w": () => go("watch"), "g s": () => go("source"), "g j": () => go("jobs"),
     "[": () => moveStep(-1), "]": () => moveStep(1), "{": () => moveRank(-1), "}": () => moveRank(1),
     n: () => void nextBad(1), N: () => void nextBad(-1), p: () => params.value.op && go("graph", { path: "cause" }),
+    v: () => document.querySelector<HTMLElement>("main [role=tab][aria-selected=true]")?.focus(),
     c: () => copyCommand(),
     y: () => copyLink(),
     ".": () => setFollow(!follow.value),

@@ -256,7 +256,7 @@ export const words = {
     list: [
       ["/", "search; also Ctrl K"], ["?", "these keys"], ["g o", "overview"], ["g t", "ops"], ["g g", "graph"], ["g c", "compare"], ["g w", "watch"], ["g s", "source"], ["g j", "jobs"],
       ["[ ]", "previous and next step"], ["{ }", "previous and next rank"], ["j k", "next and previous row"], ["↑ ↓ ← →", "cursor of a graph, a map or a table"], ["Enter", "open; on the overview the finding"],
-      ["Backspace", "close the scope"], ["n N", "next and previous bad operator"], ["p", "path to the cause"], ["f", "show all of the graph"],
+      ["Backspace", "close the scope"], ["n N", "next and previous bad operator"], ["p", "path to the cause"], ["v", "views of a tensor, a table or pairs; then ← →"], ["f", "show all of the graph"],
       ["+ -", "larger and smaller"], ["c", "copy the command"], ["y", "copy the link"], [".", "follow a live run"], ["Esc", "close"],
     ] as readonly (readonly [string, string])[],
   },

@@ -25,7 +25,7 @@ export function Op() {
     j: () => op.value && moveSlot(op.value, 1),
     k: () => op.value && moveSlot(op.value, -1),
   });
-  if (!name) return <p class="page empty">{words.op.none}</p>;
+  if (!name) return <div class="page"><h1>{words.screens.op}</h1><Empty>{words.op.none}</Empty></div>;
   if (op.error instanceof Refusal && op.error.status === 404) {
     return (
       <div class="page">

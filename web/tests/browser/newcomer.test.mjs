@@ -52,6 +52,9 @@ test("one bad value: the line where it began has the only strong sign, and the w
     const found = await page.locator(".first-bad .button.primary").getAttribute("href");
     await screenOf(page, found, ".op-head");
     assert.doesNotMatch(await buttons(page), /To its cause|Where it comes from/);
+    await page.keyboard.press("v");
+    await page.keyboard.press("ArrowRight");
+    await page.waitForFunction(() => /tab=values/.test(location.hash) && document.activeElement?.textContent === "Values");
     await page.keyboard.press("p");
     await page.waitForSelector(".stations li");
     assert.match(await text(page, ".graph-side"), /It begins here\./);
