@@ -70,12 +70,13 @@ def training(tmp_path):
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
-    """A dump whose modules have names that are HTML."""
+    """A dump whose modules have names that are HTML, and one of 10 kB."""
     place = tmp_path_factory.mktemp("hostile")
     (place / "train.py").write_text(
         "import torch\nfrom torch import nn\n"
         "net = nn.Sequential()\nnet.add_module('<img src=x onerror=alert(1)>', nn.Linear(2, 2))\n"
-        "net.add_module('<b>&amp;\"\\'<script>alert(2)<|script>', nn.ReLU())\nnet(torch.ones(1, 2)).sum().backward()\n"
+        "net.add_module('<b>&amp;\"\\'<script>alert(2)<|script>', nn.ReLU())\n"
+        "net.add_module('long_name_' * 1000 + 'end', nn.Linear(2, 2))\nnet(torch.ones(1, 2)).sum().backward()\n"
     )
     run = run_in(place, place / "dump", CLI, "run", "--out", "dump", "--", *python(), "train.py")
     assert run.status == 0, run.stderr

@@ -5,6 +5,7 @@ import type { Finding, FirstBad } from "../answers.ts";
 import { plainCommand } from "../commands.ts";
 import { groupsOf } from "../groups.ts";
 import { runJob } from "../jobs.ts";
+import { shortName } from "../names.ts";
 import { formatCount, formatNumber, formatShape, toNumber } from "../numbers.ts";
 import { CalledFrom, CodeLines } from "../parts/code.tsx";
 import { countedWords } from "../parts/count.tsx";
@@ -56,7 +57,7 @@ function Found({ of, first }: { of: FirstBad; first: Finding }) {
         <div>
           <p class="eyebrow">{words.overview.first} <Tags of={first.tags} /></p>
           <h2 class="headline">
-            <span class="big-sign" aria-hidden="true">✕</span> <a href={linkTo("op", where)}>{own}</a>
+            <span class="big-sign" aria-hidden="true">✕</span> <a href={linkTo("op", where)} title={nameOf(first)}>{shortName(own)}</a>
             <span class="at"> {lineOf(first.code.source_file, first.code.source_line)}</span>
           </h2>
           <Why of={first} />

@@ -8,6 +8,7 @@ import { neighbourhood, opKey } from "../graph/model.ts";
 import { useStrips } from "../graph/strips.ts";
 import { type GraphData, readGraph, useLayout } from "../graph/use_layout.ts";
 import { useKeys } from "../keys.ts";
+import { shortName } from "../names.ts";
 import { formatNumber } from "../numbers.ts";
 import { BadCount, isCounted } from "../parts/count.tsx";
 import { Before } from "../parts/next.tsx";
@@ -35,7 +36,7 @@ export function Graph() {
       <h1 class="hidden">{words.screens.graph}</h1>
       {direction && name && (
         <section class="graph-side" aria-label={words.graph.path}>
-          <h2>{words.graph.pathOf(baseName(name))}</h2>
+          <h2>{words.graph.pathOf(shortName(baseName(name)))}</h2>
           <p class="buttons">
             {direction === "cause" && <a class="button small" href={linkTo("graph", { path: "effect" })}>{words.op.effect}</a>}
             {direction === "effect" && path.value?.ops[0] && <WayBack state={path.value.ops[0].class} name={path.value.ops[0].op_name} step={step.value} small />}
@@ -78,7 +79,7 @@ function Stations({ of }: { of: Path }) {
           <li key={station.op_name} class={station.op_name === params.value.op ? "chosen" : ""}>
             <ClassMark state={station.class} />{" "}
             <a href={linkTo("graph", { op: station.op_name, t: formatSlot({ side: "output", slot: station.output_slot }) })} title={station.op_name}>
-              {baseName(station.op_name)}
+              {shortName(baseName(station.op_name))}
             </a>{" "}
             <span class="where">{lineOf(station.source_file, station.source_line)}</span>
             {station.tensor && station.tensor.max !== undefined && station.tensor.max !== null && (

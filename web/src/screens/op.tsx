@@ -3,6 +3,7 @@ import type { Op as OpDocument } from "../api.ts";
 import { pythonOp, pythonTensor } from "../commands.ts";
 import { Suggestions } from "../frame.tsx";
 import { useKeys } from "../keys.ts";
+import { shortName } from "../names.ts";
 import { CodeLines, CodeText } from "../parts/code.tsx";
 import { WayBack } from "../parts/way_back.tsx";
 import { OpLink, shortScope, splitName } from "../parts/op_name.tsx";
@@ -63,7 +64,7 @@ function Page({ op }: { op: OpDocument }) {
     <div class="page op-page">
       <header class="op-head">
         <div>
-          <h1 title={op.op_name}>{own} <ClassMark state={op.class} word /></h1>
+          <h1 title={op.op_name}>{shortName(own)} <ClassMark state={op.class} word /></h1>
           <p class="scope">{shortScope(scope) && <>{shortScope(scope)} <span class="dot">·</span> </>}{op.op_type} <span class="dot">·</span> {words.overview.where(op.rank, op.step, op.is_parameter ? "" : op.phase)}</p>
         </div>
         <div class="buttons">

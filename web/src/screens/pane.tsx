@@ -1,6 +1,7 @@
 // The selected operator beside another screen.
 import type { Op } from "../api.ts";
 import { Suggestions } from "../frame.tsx";
+import { shortName } from "../names.ts";
 import { CodeLines } from "../parts/code.tsx";
 import { shortScope, splitName } from "../parts/op_name.tsx";
 import { WayBack } from "../parts/way_back.tsx";
@@ -20,7 +21,7 @@ export function Pane() {
     <aside class="pane" aria-label={words.screens.op}>
       <header>
         <div>
-          <h2 title={name}>{own}</h2>
+          <h2 title={name}>{shortName(own)}</h2>
           <p class="scope">{shortScope(scope)}</p>
         </div>
         <button type="button" class="small" aria-label={words.op.close} onClick={() => change({ op: undefined, t: undefined })}>✕</button>

@@ -54,7 +54,7 @@ function countsOf({ tensor, point }: Hit): string {
 function Found({ of }: { of: Hit }) {
   if (met(of).length) return <>{each(of, (param) => formatNumber(param.actual_value))}</>;
   const counts = countsOf(of);
-  return counts ? <span class="bad-count">{counts}</span> : <span title={of.point.hit_detail}>{of.point.hit_detail}</span>;
+  return counts ? <span class="bad-count" title={counts}>{counts}</span> : <span title={of.point.hit_detail}>{of.point.hit_detail}</span>;
 }
 
 const COLUMNS = columnsOf<Hit, ReturnType<typeof cellsOf>>({

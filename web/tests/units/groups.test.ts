@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { shortLabel } from "../../src/graph/layout.ts";
 import { groupsOf } from "../../src/groups.ts";
+import { shortName } from "../../src/names.ts";
 import { missingRanks } from "../../src/ranks.ts";
 
 test("what is alike is one group, in the order of the first", () => {
@@ -17,9 +17,9 @@ test("ranks that are missing below the largest one, in ranges; of several dumps 
   assert.equal(missingRanks(["0 of run7", "0 of run8"]), "");
 });
 
-test("a long name of a box loses its middle, never its ends", () => {
-  assert.equal(shortLabel("layer_norm-op0"), "layer_norm-op0");
-  const short = shortLabel(`${"a_long_name_".repeat(900)}first-Linear`);
+test("a long name loses its middle, never its ends", () => {
+  assert.equal(shortName("layer_norm-op0"), "layer_norm-op0");
+  const short = shortName(`${"a_long_name_".repeat(900)}first-Linear`);
   assert.ok(short.length <= 48);
   assert.match(short, /^a_long_name_.*….*first-Linear$/);
 });
