@@ -216,7 +216,7 @@ export const words = {
     selected: (name: string) => `Only ${name}`, source: "Line", sourceHint: "train.py:29",
     hits: "Hits", none: "No tensor meets these conditions.", notJudged: "Not judged", running: "Checking…", hint: "Choose conditions, then check every tensor of the dump.",
     all: "All hits, not the newest of each tensor alone", summary: { first: "first step", hits: "hits", ops: "operators" },
-    columns: { step: "step", condition: "condition", operator: "operator", tensor: "tensor", times: "hits", setting: "limit", found: "found" },
+    columns: { rank: "rank", step: "step", condition: "condition", operator: "operator", tensor: "tensor", times: "hits", setting: "limit", found: "found" },
     sentences: {
       activation_range: "An activation has values outside of a range, or spread too far.", gradient_exploding: "A gradient has a NaN or an infinity.",
       gradient_too_large: "Statistics of a gradient are above a limit.", gradient_vanishing: "Statistics of a gradient are below a limit.",

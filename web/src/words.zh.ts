@@ -249,7 +249,7 @@ export const words: Words = {
     selected: (name) => `仅 ${name}`, source: "代码行", sourceHint: "train.py:29",
     hits: "命中", none: "没有张量满足这些条件。", notJudged: "未判定", running: "正在检查…", hint: "选择条件，然后检查数据中的每个张量。",
     all: "全部命中，而非仅每个张量最新的一次", summary: { first: "首次步", hits: "命中", ops: "算子" },
-    columns: { step: "步", condition: "条件", operator: "算子", tensor: "张量", times: "命中", setting: "阈值", found: "实际值" },
+    columns: { rank: "rank", step: "步", condition: "条件", operator: "算子", tensor: "张量", times: "命中", setting: "阈值", found: "实际值" },
     sentences: {
       activation_range: "激活值超出范围，或过于分散。", gradient_exploding: "梯度有 NaN 或无穷大。",
       gradient_too_large: "梯度的统计值高于阈值。", gradient_vanishing: "梯度的统计值低于阈值。",

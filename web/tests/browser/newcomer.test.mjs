@@ -134,3 +134,22 @@ test("a rank that is missing: nothing is green, and the card says which", async 
     assert.equal(await page.locator(".verdict.good").count(), 0);
   });
 });
+
+test("hits of a check on several ranks say which rank, and a bound is a number", async () => {
+  await withPage(GAP, {}, async (page) => {
+    await page.waitForSelector(".first-bad.unsure");
+    await screenOf(page, "#/watch", ".conditions li");
+    await page.getByLabel("Recommended set").uncheck();
+    await page.locator(".conditions li", { hasText: "gradient_vanishing" }).getByRole("checkbox").check();
+    await page.locator(".parameters input").first().fill("1e9");
+    await page.getByRole("button", { name: "Check", exact: true }).click();
+    await page.waitForSelector(".watch-hits .grid-row .op-link");
+    const head = (await page.locator(".watch-hits .grid-head > div").allInnerTexts()).map((title) => title.trim());
+    const cells = async (name) => page.locator(`.watch-hits .grid-row > div:nth-child(${head.indexOf(name) + 1})`).allInnerTexts();
+    assert.equal((await cells("rank"))[0], "0");
+    await page.locator(".watch-hits .grid-head").getByRole("button", { name: "rank" }).click(); // the largest first
+    await page.waitForFunction((at) => document.querySelector(`.watch-hits .grid-row > div:nth-child(${at})`)?.textContent === "2", head.indexOf("rank") + 1);
+    for (const found of await cells("found")) assert.match(found, /^(≤ )?[\d.e+-]+$/);
+    assert.ok((await cells("found")).some((found) => found.startsWith("≤")));
+  });
+});
