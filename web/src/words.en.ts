@@ -97,7 +97,6 @@ export const words = {
     suspects: (count: number) => `suspects that the next configuration records: ${count}`,
     showOp: "Show the operator", showPath: "Show the path", nextConfig: "Next configuration",
     others: (count: number) => (count === 1 ? "1 more finding" : `${count} more findings`),
-    missingRanks: (ranks: string) => `The dump lacks ${/\D/.test(ranks) ? "ranks" : "rank"} ${ranks}: what was computed there is not known.`,
     looked: (ops: string, tensors: string) => `${ops} operators and ${tensors} tensors were looked at.`,
     notKnown: "not known", finding: "A bad value", before: "It comes from before this step:", next: "What to do next",
     purposes: {

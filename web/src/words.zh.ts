@@ -126,7 +126,6 @@ export const words: Words = {
     suspects: (count) => `下一次的配置会记录的可疑算子：${count}`,
     showOp: "查看算子", showPath: "查看路径", nextConfig: "下一次的配置",
     others: (count) => `另有 ${count} 项发现`,
-    missingRanks: (ranks) => `数据缺少 rank ${ranks}：其计算内容未知。`,
     looked: (ops, tensors) => `已检查 ${ops} 个算子和 ${tensors} 个张量。`,
     notKnown: "未知", finding: "异常值", before: "它来自这一步之前：", next: "接下来可以做什么",
     purposes: {

@@ -10,7 +10,7 @@ import { formatCount, formatNumber, formatShape, toNumber } from "../numbers.ts"
 import { CalledFrom, CodeLines } from "../parts/code.tsx";
 import { countedWords } from "../parts/count.tsx";
 import { Before, NextCommands } from "../parts/next.tsx";
-import { missingRanks } from "../ranks.ts";
+import { lacksRanks } from "../ranks.ts";
 import { OpLink, shortScope, splitName } from "../parts/op_name.tsx";
 import { Card, Command, Copy, lineOf, plainTag, Problem, Tags } from "../parts/ui.tsx";
 import { dump, formatSlot, hasPath, linkTo, rankName, ranks } from "../state.ts";
@@ -22,8 +22,7 @@ export function FindingCard({ of, mayDiffer }: { of: FirstBad; mayDiffer: boolea
 }
 
 function NothingFound({ of, mayDiffer }: { of: FirstBad; mayDiffer: boolean }) {
-  const missing = missingRanks(ranks.value);
-  const whole = of.complete && of.unfinished.length === 0 && missing.length === 0;
+  const whole = of.complete && of.unfinished.length === 0 && !lacksRanks(ranks.value); // a note says which
   const healthy = mayDiffer ? words.overview.noBadValue : words.overview.healthy;
   // A run that was killed: all that it recorded was examined, as far as the problems below do not say otherwise.
   const recorded = of.complete || (of.unfinished.some((run) => run.state === "killed") && of.problems.length === 0 && of.looked_at.tensors > 0);
@@ -32,7 +31,6 @@ function NothingFound({ of, mayDiffer }: { of: FirstBad; mayDiffer: boolean }) {
     <Card class={`verdict first-bad ${!whole ? "unsure" : mayDiffer ? "quiet" : "good"}`}>
       <p class="headline">{!(whole && mayDiffer) && <span class="big-sign" aria-hidden="true">{whole ? "✓" : "?"}</span>} {headline}</p>
       {of.unfinished.map((run) => <p key={rankName(run)} class="why">{words.overview.unfinished(run.state, of.looked_at.ranks > 1 ? rankName(run) : "", run.step, run.in_step)}{run.reason && ` ${run.reason}`}</p>)}
-      {missing.length > 0 && <p class="why">{words.overview.missingRanks(missing)}</p>}
       <p class="soft">{words.overview.looked(formatCount(of.looked_at.ops), formatCount(of.looked_at.tensors))}</p>
       {of.notes.map((note) => <p key={note} class="soft">{note}</p>)}
       <Beside of={of} />

@@ -2,19 +2,19 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { groupsOf } from "../../src/groups.ts";
 import { shortName } from "../../src/names.ts";
-import { missingRanks } from "../../src/ranks.ts";
+import { lacksRanks } from "../../src/ranks.ts";
 
 test("what is alike is one group, in the order of the first", () => {
   assert.deepEqual(groupsOf(["b1", "a1", "b2", "c1", "a2"], (name) => name.slice(0, 1)), [["b1", "b2"], ["a1", "a2"], ["c1"]]);
   assert.deepEqual(groupsOf([], String), []);
 });
 
-test("ranks that are missing below the largest one, in ranges; of several dumps nothing is known", () => {
-  assert.equal(missingRanks(["0", "1", "2"]), "");
-  assert.equal(missingRanks(["0", "2", "3", "7"]), "1, 4-6");
-  assert.equal(missingRanks(["3"]), "0-2");
-  assert.equal(missingRanks([]), "");
-  assert.equal(missingRanks(["0 of run7", "0 of run8"]), "");
+test("a rank below the largest that is missing; of several dumps nothing is known", () => {
+  assert.equal(lacksRanks(["0", "1", "2"]), false);
+  assert.equal(lacksRanks(["0", "2"]), true);
+  assert.equal(lacksRanks(["3"]), true);
+  assert.equal(lacksRanks([]), false);
+  assert.equal(lacksRanks(["0 of run7", "1 of run8"]), false);
 });
 
 test("a long name loses its middle, never its ends", () => {
