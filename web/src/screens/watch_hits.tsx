@@ -1,6 +1,6 @@
 // What a check of conditions found: a summary by condition first, then the newest hit of each tensor, or all of them.
 import { useMemo, useState } from "preact/hooks";
-import type { JudgedPoint, WatchDocument, WatchedOp, WatchedTensor, WatchPoint } from "../answers.ts";
+import type { JudgedPoint, JudgedValue, WatchDocument, WatchedOp, WatchedTensor, WatchPoint } from "../answers.ts";
 import { formatCount, formatNumber, type Num, toNumber } from "../numbers.ts";
 import { columnsOf, Grid } from "../parts/grid.tsx";
 import { OpLink } from "../parts/op_name.tsx";
@@ -43,7 +43,7 @@ const patchOf = ({ hit, tensor }: Hit): Patch => ({ op: hit.op_name, t: formatSl
 const met = ({ point }: Hit) => point.watch_condition.params.filter((param) => param.is_hit && sizeOf(param) !== undefined);
 
 // The statistic; of one that was not recorded the bound that decides.
-type Param = JudgedPoint["watch_condition"]["params"][number];
+type Param = JudgedValue;
 const sizeOf = ({ actual_value: value, at_most: most, at_least: least }: Param): Num => value ?? most ?? least ?? undefined;
 function sizeText(of: Param): string {
   const sign = of.actual_value !== null ? "" : (of.at_most ?? null) !== null ? "≤ " : "≥ ";
