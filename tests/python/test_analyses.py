@@ -87,7 +87,7 @@ def test_first_bad_is_the_answer_of_the_command(bad):
     report = sonde.first_bad(bad, step=1)
     assert report.first.op_name == "Default/network-Small/log-op0"
     assert (report.first.step, report.first.kind, report.first.code.source_line) == (1, "operator", 16)
-    assert report.first.numbers["offending input"] == 0
+    assert report.first.numbers["input at fault"] == 0
     assert report.first.tensor.shape == (2, 4)
     assert report.complete
     assert report.document == document("first-bad", bad, "--step", "1")

@@ -326,3 +326,29 @@ def test_backward_of_msprobe_is_not_computed_as_its_function(tmp_path):
     path.write_text(json.dumps(content))
     report = look("first-bad", dump)
     assert (report.status, report.findings[0]["kind"]) == (1, "operator")
+
+
+MISSING = "the dump lacks {}: what was computed there is not known"
+
+
+@pytest.mark.parametrize(
+    ("ranks", "options", "note"),
+    [
+        ([0, 1], [], ""),
+        ([0, 2], [], "rank 1"),
+        ([1, 3, 7], [], "ranks 0, 2, 4-6"),
+        ([0, 4294967295], [], "ranks 1-4294967294"),
+        ([0, 2], ["--rank", "2"], ""),
+    ],
+)
+def test_where_nothing_is_wrong_missing_ranks_are_named(tmp_path, ranks, options, note):
+    (tmp_path / "train.py").write_text("import torch\nprint(torch.ones(3).sum())\n")
+    run = run_in(tmp_path, None, CLI, "run", "--out", "one", "--", sys.executable, "train.py")
+    assert run.status == 0, run.stderr
+    for rank in ranks:
+        shutil.copytree(tmp_path / "one/rank_0", tmp_path / f"dump/rank_{rank}")
+    run = run_in(tmp_path, None, CLI, "first-bad", "dump", *options, "--json")
+    assert run.status == 0, run.stderr
+    answer = json.loads(run.stdout)
+    assert answer["first"] is None
+    assert [line for line in answer["notes"] if "lacks" in line] == ([MISSING.format(note)] if note else [])

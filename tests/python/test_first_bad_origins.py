@@ -135,7 +135,7 @@ def test_the_memory_that_a_collective_works_in_is_no_aside(tmp_path):
     for rank in range(2, 13):
         shutil.copytree(run.dump / "rank_0", run.dump / f"rank_{rank}")
     answer = look("first-bad", run.dump)
-    assert "later, or elsewhere, on ranks 0, 2-12" in answer.first["evidence"]
+    assert "ranks 0, 2-12 went wrong later, or in another operator" in answer.first["evidence"]
 
 
 RATE = """

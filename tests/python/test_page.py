@@ -70,12 +70,13 @@ def training(tmp_path):
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
-    """A dump whose modules have names that are HTML."""
+    """A dump whose modules have names that are HTML, and one of 10 kB."""
     place = tmp_path_factory.mktemp("hostile")
     (place / "train.py").write_text(
         "import torch\nfrom torch import nn\n"
         "net = nn.Sequential()\nnet.add_module('<img src=x onerror=alert(1)>', nn.Linear(2, 2))\n"
-        "net.add_module('<b>&amp;\"\\'<script>alert(2)<|script>', nn.ReLU())\nnet(torch.ones(1, 2)).sum().backward()\n"
+        "net.add_module('<b>&amp;\"\\'<script>alert(2)<|script>', nn.ReLU())\n"
+        "net.add_module('long_name_' * 1000 + 'end', nn.Linear(2, 2))\nnet(torch.ones(1, 2)).sum().backward()\n"
     )
     run = run_in(place, place / "dump", CLI, "run", "--out", "dump", "--", *python(), "train.py")
     assert run.status == 0, run.stderr
@@ -255,6 +256,57 @@ def test_every_face_has_the_answer_card(once_per_run, tmp_path):
     with serving(tmp_path / "before") as before, serving(pair / "tanh", pair / "exact") as differ:
         report = (tmp_path / "before.html").as_uri()
         browse("card", SONDE_PAGE_BEFORE=before.line, SONDE_PAGE_PAIR=differ.line, SONDE_REPORT_BEFORE=report)
+
+
+LOOP = """
+import os, sys, torch
+from torch import nn
+torch.manual_seed(0)
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.fc = nn.LayerNorm(4), nn.Linear(4, 4)
+    def forward(self, x):
+        return self.fc(self.norm(x))
+net = Net()
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+for step in range(3):
+    if step == 1 and "--new" in sys.argv:
+        net.norm.eps = 0.1
+    for part in range(3):
+        x = torch.rand(2, 4) + 0.5
+        y = net(x)
+        if step == 1 and part == 0 and "--bad" in sys.argv:
+            y = torch.log(y - 9)
+        y.pow(2).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    if "--bad" in sys.argv and not torch.isfinite(net.fc.weight).all():
+        raise FloatingPointError("the weights are lost")
+""".lstrip()
+
+
+def write_loop(place):
+    """Dumps `old` and `new` of a loop over parts of a batch, `failed` of one that raises, `gap` of ranks 0 and 2."""
+    program = "the_training_of_a_small_network_with_a_log.py"
+    (place / program).write_text(LOOP)
+    record(place, "old", program, saved_data="full")
+    record(place, "new", program, "--new", saved_data="full")
+    record(place, "failed", program, "--bad", saved_data="full", status=1)
+    for rank in (0, 2):
+        record(place, "gap", program, RANK=rank, WORLD_SIZE=3, LOCAL_RANK=rank)
+
+
+@needs_chromium
+def test_no_screen_says_more_than_is_known(once_per_run):
+    place = once_per_run("page-loop", write_loop)
+    with contextlib.ExitStack() as stack:
+        dumps = {"LOOP": ["new", "old"], "FAILED": ["failed"], "GAP": ["gap"]}
+        pages = {
+            f"SONDE_PAGE_{name}": stack.enter_context(serving(*[place / dump for dump in given])).line
+            for name, given in dumps.items()
+        }
+        browse("newcomer", **pages)
 
 
 SHARDED = """

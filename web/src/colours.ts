@@ -10,6 +10,12 @@ const BLUE_ORANGE: readonly Rgb[] = [
   [252, 217, 178], [246, 167, 96], [214, 108, 27], [143, 58, 4],
 ];
 
+// On a dark page the middle, which says nothing, is dark.
+const BLUE_ORANGE_DARK: readonly Rgb[] = [
+  [122, 186, 245], [70, 140, 205], [44, 98, 152], [38, 66, 98], [44, 44, 48],
+  [92, 64, 36], [150, 92, 36], [214, 124, 44], [255, 178, 102],
+];
+
 function mix(palette: readonly Rgb[], share: number): Rgb {
   const place = Math.min(Math.max(share, 0), 1) * (palette.length - 1);
   const low = palette[Math.floor(place)] ?? [0, 0, 0];
@@ -19,5 +25,5 @@ function mix(palette: readonly Rgb[], share: number): Rgb {
 }
 
 export const viridis = (share: number): Rgb => mix(VIRIDIS, share);
-export const blueOrange = (share: number): Rgb => mix(BLUE_ORANGE, share);
+export const blueOrange = (share: number, isDark = false): Rgb => mix(isDark ? BLUE_ORANGE_DARK : BLUE_ORANGE, share);
 export const css = ([r, g, b]: Rgb): string => `rgb(${r} ${g} ${b})`;

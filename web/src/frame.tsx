@@ -7,13 +7,14 @@ import type { Screen } from "./link.ts";
 import { Palette, SCREENS_BY_NAME } from "./palette.tsx";
 import { OpLink } from "./parts/op_name.tsx";
 import { Await, baseName, Command, Select } from "./parts/ui.tsx";
+import { useComparison } from "./screens/comparison.ts";
 import { nextBad } from "./screens/ops.tsx";
 import { Pane } from "./screens/pane.tsx";
 import { ReportForm } from "./screens/report_form.tsx";
 import { RequestChoice } from "./screens/requests.tsx";
 import type { ReportContents } from "./source/source.ts";
 import {
-  change, dimensionsOf, dumpStatus, follow, go, graph, graphs, hasGraph, hasSources, hasTables, linkTo, offeredSteps, params, rank, ranks, report, route, setFollow, status, step, steps, useJson,
+  change, difference, dimensionsOf, dumpStatus, follow, go, graph, graphs, hasGraph, hasSources, hasTables, isUnread, linkTo, offeredSteps, overview, params, rank, ranks, report, route, setFollow, status, step, steps, useJson,
 } from "./state.ts";
 import { chooseLanguage, type Language, language, LANGUAGES, words } from "./words.ts";
 
@@ -52,6 +53,7 @@ export function Frame({ children }: { children: ComponentChildren }) {
     "g w": () => go("watch"), "g s": () => go("source"), "g j": () => go("jobs"),
     "[": () => moveStep(-1), "]": () => moveStep(1), "{": () => moveRank(-1), "}": () => moveRank(1),
     n: () => void nextBad(1), N: () => void nextBad(-1), p: () => params.value.op && go("graph", { path: "cause" }),
+    v: () => document.querySelector<HTMLElement>("main [role=tab][aria-selected=true]")?.focus(),
     c: () => copyCommand(),
     y: () => copyLink(),
     ".": () => setFollow(!follow.value),
@@ -75,6 +77,8 @@ export function Frame({ children }: { children: ComponentChildren }) {
     ...(report.value ? [] : [{ name: words.save.report, run: () => setDialog("report") }]), { name: words.search.print, run: () => print() }, { name: words.keys.title, run: () => setDialog("keys") },
   ];
   const screen = route.value.screen;
+  const compared = useComparison((status.value?.dumps.length ?? 0) > 1 && !isUnread.value).value;
+  useLayoutEffect(() => void (difference.value = compared?.findings[0] ?? null), [compared]);
   useHeadingFocus(screen);
   // A path and two graphs need the room, and say themselves what is chosen.
   const isWide = (screen === "graph" && params.value.path) || (screen === "compare" && params.value.view === "graphs");
@@ -102,7 +106,7 @@ export function Frame({ children }: { children: ComponentChildren }) {
       {dialog === "search" && <Palette screens={SCREENS_BY_NAME.filter(hasScreen)} actions={actions} onClose={close("search")} />}
       {dialog === "report" && (
         <Dialog title={words.save.report} onClose={close("report")}>
-          <h2>{words.save.report}</h2>
+          <h2 tabIndex={-1}>{words.save.report}</h2>
           <p class="soft">{words.save.reportHint}</p>
           <ReportForm />
           <div class="buttons"><button type="button" onClick={close("report")}>{words.keys.close}</button></div>
@@ -159,6 +163,14 @@ function moveRank(by: number): void {
   if (next !== undefined) change({ r: next });
 }
 
+// Of several ranks those that have not ended the recording themselves.
+function cutRanks(): string {
+  const cut = overview.value?.ranks.filter(({ runs }) => runs.at(-1)?.finished === false).map((one) => one.rank) ?? [];
+  return ranks.value.length > 1 && cut.length > 0 && cut.length < ranks.value.length ? words.bar.cutRanks(cut.slice(0, MOST_NAMED).join(", ") + (cut.length > MOST_NAMED ? ", …" : "")) : "";
+}
+
+const MOST_NAMED = 3;
+
 function Bar({ onReport, onSearch, onKeys }: { onReport: () => void; onSearch: () => void; onKeys: () => void }) {
   const dumps = status.value?.dumps ?? [];
   const now = dumpStatus.value;
@@ -181,7 +193,7 @@ function Bar({ onReport, onSearch, onKeys }: { onReport: () => void; onSearch: (
           {words.bar.firstNan(now.first_nan.step, now.first_nan.op_name.slice(now.first_nan.op_name.lastIndexOf("/") + 1))}
         </span>
       )}
-      {(now?.ended === "killed" || now?.ended === "stopped") && <span class="badge killed">{words.bar.ended[now.ended]}</span>}
+      {(now?.ended === "killed" || now?.ended === "stopped") && <span class="badge killed">{[cutRanks(), words.bar.ended[now.ended]].filter(Boolean).join(" ")}</span>}
       {ranks.value.length > 1 && (
         <Select label={words.bar.rank} value={rank.value} choices={ranks.value.map((value) => ({ value, label: [value, dimensionsOf(value)].filter(Boolean).join(" · ") }))} onChange={(r) => change({ r })} />
       )}
@@ -214,7 +226,7 @@ function ReportBadge({ of }: { of: ReportContents }) {
       <button type="button" class="small" onClick={() => setOpen(true)}>{words.report.badge}</button>
       {open && (
         <Dialog title={words.report.about} onClose={() => setOpen(false)}>
-          <h2>{words.report.about}</h2>
+          <h2 tabIndex={-1}>{words.report.about}</h2>
           <ReportFacts of={of} />
           <div class="buttons"><button type="button" onClick={() => setOpen(false)}>{words.keys.close}</button></div>
         </Dialog>
@@ -245,7 +257,10 @@ export function ReportFacts({ of }: { of: ReportContents }) {
 export function Dialog({ title, onClose, children }: { title: string; onClose: () => void; children: ComponentChildren }) {
   const ref = useRef<HTMLDialogElement>(null);
   // Before the next key is read: the first letters of a search belong to its field.
-  useLayoutEffect(() => ref.current?.showModal(), []);
+  useLayoutEffect(() => {
+    ref.current?.showModal();
+    if (!document.activeElement?.closest("input")) ref.current?.querySelector("h2")?.focus(); // its beginning, not its first button
+  }, []);
   return (
     <dialog ref={ref} aria-label={title} onClose={onClose} onClick={(event) => event.target === ref.current && ref.current?.close()}>
       <div class="dialog">{children}</div>
@@ -256,7 +271,7 @@ export function Dialog({ title, onClose, children }: { title: string; onClose: (
 function Keys({ onClose }: { onClose: () => void }) {
   return (
     <Dialog title={words.keys.title} onClose={onClose}>
-      <h2>{words.keys.title}</h2>
+      <h2 tabIndex={-1}>{words.keys.title}</h2>
       <dl class="keys">
         {words.keys.list.map(([key, text]) => (
           <div key={key}><dt>{key.split(" ").map((part) => <kbd key={part}>{part}</kbd>)}</dt><dd>{text}</dd></div>

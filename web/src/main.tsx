@@ -17,7 +17,7 @@ import { EmbeddedSource } from "./source/embedded.ts";
 import { SharedEvents } from "./source/events.ts";
 import { HttpSource } from "./source/http.ts";
 import { answerOtherTabs, findToken, keepToken } from "./source/token.ts";
-import { connected, dump, dumpStatus, faults, forget, linkWithoutFaults, notice, refresh, route, source, status, tokenRefused } from "./state.ts";
+import { connected, dump, dumpStatus, faults, forget, isUnread, linkWithoutFaults, notice, refresh, route, source, status, tokenRefused } from "./state.ts";
 import { language, words } from "./words.ts";
 import { useWorker } from "./worker.ts";
 import "./style.css";
@@ -40,9 +40,10 @@ function App() {
     <>
       <Frame>
         {failed && <div class="page failed"><Card title={words.states.failed}><p class="problem" role="alert">{failed}</p></Card></div>}
-        {reading && <p class="page empty" role="status">{words.bar.reading(reading.work, reading.done, reading.all)}</p>}
+        {isUnread.value && <h1 class="hidden">{words.screens[route.value.screen]}</h1>}
+        {(reading || isUnread.value) && <p class="page empty" role="status">{reading ? words.bar.reading(reading.work, reading.done, reading.all) : words.states.loading}</p>}
         {faults.value.length > 0 && <Faults />}
-        {dumpStatus.value?.state !== "failed" && <Screen />}
+        {dumpStatus.value?.state !== "failed" && !isUnread.value && <Screen />}
       </Frame>
       {!connected.value && <p class="lost" role="alert">{words.states.lost}</p>}
     </>

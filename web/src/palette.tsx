@@ -3,6 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { Hits } from "./api.ts";
 import { Dialog } from "./frame.tsx";
 import { SCREENS, type Screen } from "./link.ts";
+import { shortName } from "./names.ts";
 import { splitName } from "./parts/op_name.tsx";
 import { Await, Empty } from "./parts/ui.tsx";
 import { dumpStatus, finding, go, keyOf, rankName, step, steps, useData } from "./state.ts";
@@ -127,7 +128,7 @@ export function Palette({ screens, actions, onClose }: { screens: readonly Scree
 // The searched words may be in any part of it.
 function Name({ of }: { of: string }) {
   const { own, scope } = splitName(of);
-  return scope ? <>{own} <small>{scope}</small></> : <>{own}</>;
+  return scope ? <>{shortName(own)} <small>{scope.split("/").map(shortName).join("/")}</small></> : <>{shortName(own)}</>;
 }
 
 const reveal = (element: HTMLElement | null): void => element?.scrollIntoView({ block: "nearest" });

@@ -1,8 +1,8 @@
 // The state of the page: the address, what the server says of itself, and answers that were read already.
 import { computed, effect, signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
-import type { Finding, FirstBad } from "./answers.ts";
-import type { Overview, Status } from "./api.ts";
+import type { Comparison, Finding, FirstBad } from "./answers.ts";
+import type { Class, Overview, Status } from "./api.ts";
 import { faultsOf, isThere, type Known, understood } from "./address.ts";
 import { requestsOf } from "./requests.ts";
 import { formatLink, parseLink, type Route, type Screen } from "./link.ts";
@@ -57,6 +57,8 @@ export const dump = computed(() => {
   return status.value && !status.value.dumps.some((entry) => entry.dump === asked) ? 0 : asked;
 });
 export const dumpStatus = computed(() => status.value?.dumps.find((entry) => entry.dump === dump.value) ?? null);
+// Nothing of the shown dump is known yet: a screen could only say that its questions have no answer.
+export const isUnread = computed(() => overview.value?.dump !== dump.value && (status.value?.state === "indexing" || dumpStatus.value?.state === "indexing"));
 // The regular expression of this name alone.
 export const exactly = (name: string): string => `^${name.replace(/[.^$*+?()[\]{}|\\]/g, "\\$&")}$`;
 
@@ -75,7 +77,12 @@ interface Place {
 }
 // As the server names ranks: "0", or "0 of run7" where the path holds several dumps.
 export const rankName = ({ rank, dump }: Place): string => (dump ? `${rank} of ${dump}` : String(rank));
-const first = computed(() => (overview.value?.finding as FirstBad | null)?.first ?? null);
+// Of two dumps the first difference, once they are compared.
+export const difference = signal<Difference | null>(null);
+type Difference = Comparison["findings"][number];
+export const shownDifference = computed(() => (difference.value && difference.value.in_golden === (dump.value === 1) ? difference.value : null));
+// What the first card of the overview is about.
+const first = computed((): { rank: number; dump?: string; graph: number; step: number } | null => shownDifference.value ?? (overview.value?.finding as FirstBad | null)?.first ?? null);
 const findingRank = computed(() => ranks.value.find((name) => first.value !== null && name === rankName(first.value)));
 // Until the overview of a dump has come, everything that the address names may be there.
 const chosen = (name: "r" | "g" | "s", there: readonly (string | number)[]): string | undefined => {
@@ -116,11 +123,45 @@ export const recorder = computed(() => overview.value?.ranks.find((entry) => ent
 
 // The whole answer of first-bad, once it is known.
 export const firstBad = computed((): FirstBad | null => (overview.value?.finding as unknown as FirstBad | null) ?? null);
-// What the maps and the graph point at: the finding of the shown rank and graph.
+// The finding of the shown rank and graph.
 export const finding = computed((): Finding | null => {
   const { first: answer = null, by_rank: others = [] } = (overview.value?.finding as FirstBad | null) ?? {};
   return [answer, ...others].find((one) => one !== null && rankName(one) === rank.value && one.graph === graph.value) ?? null;
 });
+
+export interface Pointed {
+  name: string; // of an operator, or a parameter
+  step: number;
+  isBad: boolean; // what is bad after it may follow from it
+}
+
+// What the maps and the graph point at: of two dumps the first difference, else the finding.
+export const pointed = computed((): Pointed | null => {
+  const bad = finding.value;
+  const nameOf = (of: Finding): string => of.op_name || of.tensor.parameter;
+  const apart = shownDifference.value;
+  if (apart?.op_name && String(apart.rank) === rank.value && apart.graph === graph.value) {
+    return { name: apart.op_name, step: apart.step, isBad: bad !== null && nameOf(bad) === apart.op_name && bad.step === apart.step };
+  }
+  return bad && { name: nameOf(bad), step: bad.step, isBad: true };
+});
+
+// Whether a bad value only comes after what is to blame: in a later step, or in the same one on a rank that made nothing bad by itself,
+// or in a gradient that is not what was found. An uncertain finding blames nobody for sure.
+export function isLaterBad(at: { rank: string; step: number; gradient?: string }): boolean {
+  const { first: answer, by_rank: others = [], findings = [] } = firstBad.value ?? {};
+  if (!answer || answer.tags.includes("uncertain") || answer.graph !== graph.value) return false;
+  const own = [answer, ...others].find((one) => rankName(one) === at.rank) ?? answer;
+  return at.step > own.step || (at.step === own.step && (rankName(own) !== at.rank || (at.gradient !== undefined && ![own, ...findings].some(({ op_name: name, tensor }) => [name, tensor.parameter].includes(at.gradient ?? "")))));
+}
+
+// What the path backwards from an operator shows. Null: it leads nowhere, since the operator is to blame and read nothing bad.
+export function wayBack(state: Class, name: string, of: number): "cause" | "makers" | null {
+  if (!BAD_CLASSES.includes(state)) return "makers";
+  const found = [firstBad.value?.first, ...(firstBad.value?.findings ?? []), ...(firstBad.value?.by_rank ?? [])].find((one) => one?.op_name === name && one.step === of);
+  return !found || (found.before?.length ?? 0) > 0 ? "cause" : null;
+}
+const BAD_CLASSES: readonly Class[] = ["nan", "infinity", "unjudged_infinity"];
 
 // What the address asks for and nobody has.
 export const faults = computed(() => {

@@ -15,10 +15,11 @@ export const words = {
     not_measured: "not measured",
     not_recorded: "not recorded",
   },
+  laterBad: (state: string) => `${state}; what was found began elsewhere`,
   bar: {
     dump: "Dump", rank: "Rank", graph: "Graph", step: "Step", previousStep: "Previous step", nextStep: "Next step",
     search: "Search", searchHint: "Op, scope, parameter or line", keys: "Keys", training: "0 training", evaluation: "evaluation",
-    live: (step: number | string) => `live, step ${step}`, follow: "Follow", firstNan: (step: number, op: string) => `NaN in step ${step}: ${op}`, ended: { killed: "killed", stopped: "recording stopped" },
+    live: (step: number | string) => `live, step ${step}`, follow: "Follow", firstNan: (step: number, op: string) => `NaN in step ${step}: ${op}`, ended: { killed: "killed", stopped: "recording stopped" }, cutRanks: (ranks: string) => `rank ${ranks}`,
     reading: (work: string, done: number, all: number) => (all ? `${work}: ${done} of ${all}` : `${work}…`),
   },
   states: {
@@ -92,6 +93,7 @@ export const words = {
     rank: (rank: string) => `Rank ${rank}`, otherRanks: "Other ranks went wrong by themselves", moreRanks: (count: number) => (count === 1 ? "1 more rank" : `${count} more ranks`),
     grew: "Grew first", growth: (step: number, ofNorm: boolean, now: string, before: string, times: string) => `in step ${step}: ${ofNorm ? "norm" : "largest value"} ${now} after ${before} (${times} times)`,
     expected: "Expected: the loss scaler found it and skipped the step", asides: "Aside: nothing that is trained reads it", inSteps: (step: number, times: number) => (times === 1 ? `step ${step}` : `step ${step}, ${times} times in all`),
+    alsoCalls: (count: number) => (count === 1 ? "also in 1 more call of this line" : `also in ${count} more calls of this line`),
     suspects: (count: number) => `suspects that the next configuration records: ${count}`,
     showOp: "Show the operator", showPath: "Show the path", nextConfig: "Next configuration",
     others: (count: number) => (count === 1 ? "1 more finding" : `${count} more findings`),
@@ -114,8 +116,8 @@ export const words = {
   },
   holds: {
     ranks: "ranks", steps: "steps", ops: "operators", tensors: "tensors", files: "files with values", bytes: "bytes of values",
-    unknown: "tensors that nobody measured", data: "saved data", host: "recorded with", ended: "run",
-    finished: "finished", killed: "cut off", stopped: (error: string) => `recording stopped: ${error}`, running: "running", started: "started",
+    unknown: "tensors that nobody measured", data: "saved data", host: "recorded with", ended: "recording",
+    whole: "whole", killed: "cut off", stopped: (error: string) => `recording stopped: ${error}`, running: "running", started: "started",
   },
   map: {
     table: "As a table", picture: "As a picture", step: "step", steps: (first: number, last: number) => (first === last ? `step ${first}` : `steps ${first} to ${last}`),
@@ -135,7 +137,7 @@ export const words = {
   op: {
     none: "No operator is selected.", source: "Source", noSource: "The source line is unknown.", noText: "The dump has no text of this file.", stack: "Stack", calledFrom: "called from", sameLine: "Operators of this line",
     attributes: "Called with", inputs: "Inputs", outputs: "Outputs", maker: "from", readers: "read by",
-    parameter: "parameter", placement: "placement", globalShape: (shape: string) => `of ${shape}`, partFrom: (place: string) => `from ${place}`, path: "To its cause", effect: "To the loss", previous: "Previous operator", next: "Next operator",
+    parameter: "parameter", placement: "placement", globalShape: (shape: string) => `of ${shape}`, partFrom: (place: string) => `from ${place}`, path: "To its cause", makers: "Where it comes from", effect: "To the loss", previous: "Previous operator", next: "Next operator",
     failed: "This operator threw an exception.", open: "Open", close: "Close the pane", more: (count: number) => `${count} more`,
     missing: "The dump has no operator of this name. Search for it:", guess: "found by equal values",
     tabs: { histogram: "Histogram", values: "Values", heat: "Heat map", trend: "Trend", previous: "Previous step", golden: "Golden" }, tab: "View of the tensor",
@@ -183,13 +185,13 @@ export const words = {
     fit: "Show all", in: "Larger", out: "Smaller", tree: "Graph as a tree", canvas: "Picture of the graph", ops: (count: number) => (count === 1 ? "1 op" : `${count} ops`),
     working: "Placing the boxes…", many: (count: number) => `This shows ${count} boxes. Open all the same?`, openAll: "Open", list: "Show the list", asTree: "Tree",
     path: "Path", pathTo: "Leave the path", pathEmpty: "The dump does not record the way of this tensor.", pathOf: (name: string) => `Path of ${name}`, goesOn: (step: number) => `It goes on in step ${step}:`, ends: (what: string) => `It ends at ${what}.`,
-    partly: "The dump lacks the data flow of a part of the way.",
+    partly: "The dump lacks the data flow of a part of the way.", begins: "It begins here.",
     colour: "Colour", colours: { class: "class", norm: "norm of the output", change: "change of the norm since the step before", type: "type", rank: "rank that differs", verdict: "verdict of the comparison", error: "error over rounding", relation: "how the tensor is made" },
     rankHint: "A number: only this rank differs. ≠: the ranks differ.", find: "Find an operator", found: (at: number, all: number) => (at > 0 ? `${at} of ${all}` : `${all} found`),
     lanes: { forward: "Forward", backward: "Backward", optimizer: "Optimizer", outside: "Outside", recompute: "Recomputed" },
   },
   compare: {
-    none: "One dump is open. To compare two runs: sonde serve TARGET GOLDEN", run: "Compare", tolerance: "Relative tolerance", first: "First difference", same: "The runs are equal.", show: "Show the comparison", failed: "The two runs could not be compared.",
+    none: "One dump is open. To compare two runs: sonde serve TARGET GOLDEN", run: "Compare", tolerance: "Relative tolerance", first: "First difference", same: "The runs are equal.", withinRounding: "No difference that rounding does not explain.", show: "Show the comparison", failed: "The two runs could not be compared.",
     due: "The two runs were not compared yet.", incomplete: "No difference was found, but not everything could be compared.",
     showGolden: "The operator of golden", axes: { run: "operators in the order of the run", error: "error over rounding" },
     curve: "Error along the run", curveHint: "Error over what rounding explains; 1 is marked.", table: "All operators",
@@ -213,7 +215,7 @@ export const words = {
     selected: (name: string) => `Only ${name}`, source: "Line", sourceHint: "train.py:29",
     hits: "Hits", none: "No tensor meets these conditions.", notJudged: "Not judged", running: "Checking…", hint: "Choose conditions, then check every tensor of the dump.",
     all: "All hits, not the newest of each tensor alone", summary: { first: "first step", hits: "hits", ops: "operators" },
-    columns: { step: "step", condition: "condition", operator: "operator", tensor: "tensor", times: "hits", setting: "limit", found: "found" },
+    columns: { rank: "rank", step: "step", condition: "condition", operator: "operator", tensor: "tensor", times: "hits", setting: "limit", found: "found" },
     sentences: {
       activation_range: "An activation has values outside of a range, or spread too far.", gradient_exploding: "A gradient has a NaN or an infinity.",
       gradient_too_large: "Statistics of a gradient are above a limit.", gradient_vanishing: "Statistics of a gradient are below a limit.",
@@ -241,7 +243,7 @@ export const words = {
     room: (room: string) => `headroom ${room}`, worst: (name: string) => `most in ${name}`, statistics: (count: string, all: string) => `${count} of ${all} tensors from statistics`,
     notKnown: (count: string) => `${count} recordings have neither values nor statistics.`,
   },
-  source: { title: "Source", files: "Files", ops: (count: number) => (count === 1 ? "1 operator" : `${count} operators`), noText: "The dump has no text of this file; lines with operators are shown.", show: "Show the operators" },
+  source: { title: "Source", files: "Files", ops: (count: number) => (count === 1 ? "1 operator" : `${count} operators`), noText: "The dump has no text of this file; lines with operators are shown.", show: "Show the operators", later: "Strong signs: where the finding began. Pale signs: other lines with bad values." },
   jobs: {
     title: "Jobs", none: "No job has run.", cancel: "Cancel", forget: "Forget", result: "Result", states: { waiting: "waiting", running: "running", done: "done", failed: "failed", cancelled: "cancelled" },
     columns: { job: "job", kind: "kind", state: "state", command: "command", time: "seconds", status: "exit status" },
@@ -253,7 +255,7 @@ export const words = {
     list: [
       ["/", "search; also Ctrl K"], ["?", "these keys"], ["g o", "overview"], ["g t", "ops"], ["g g", "graph"], ["g c", "compare"], ["g w", "watch"], ["g s", "source"], ["g j", "jobs"],
       ["[ ]", "previous and next step"], ["{ }", "previous and next rank"], ["j k", "next and previous row"], ["↑ ↓ ← →", "cursor of a graph, a map or a table"], ["Enter", "open; on the overview the finding"],
-      ["Backspace", "close the scope"], ["n N", "next and previous bad operator"], ["p", "path to the cause"], ["f", "show all of the graph"],
+      ["Backspace", "close the scope"], ["n N", "next and previous bad operator"], ["p", "path to the cause"], ["v", "views of a tensor, a table or pairs; then ← →"], ["f", "show all of the graph"],
       ["+ -", "larger and smaller"], ["c", "copy the command"], ["y", "copy the link"], [".", "follow a live run"], ["Esc", "close"],
     ] as readonly (readonly [string, string])[],
   },

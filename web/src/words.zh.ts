@@ -44,10 +44,11 @@ export const words: Words = {
     not_measured: "未测量",
     not_recorded: "未记录",
   },
+  laterBad: (state) => `${state}；已发现的问题始于别处`,
   bar: {
     dump: "数据", rank: "Rank", graph: "图", step: "步", previousStep: "上一步", nextStep: "下一步",
     search: "搜索", searchHint: "算子、作用域、参数或代码行", keys: "按键", training: "0 训练", evaluation: "评估",
-    live: (step) => `运行中，第 ${step} 步`, follow: "跟随", firstNan: (step, op) => `第 ${step} 步出现 NaN：${op}`, ended: { killed: "被终止", stopped: "记录已停止" },
+    live: (step) => `运行中，第 ${step} 步`, follow: "跟随", firstNan: (step, op) => `第 ${step} 步出现 NaN：${op}`, ended: { killed: "被终止", stopped: "记录已停止" }, cutRanks: (ranks) => `Rank ${ranks}`,
     reading: (work, done, all) => (all ? `${work}：${done} / ${all}` : `${work}…`),
   },
   states: {
@@ -121,6 +122,7 @@ export const words: Words = {
     rank: (rank) => `Rank ${rank}`, otherRanks: "其他 rank 自身也出现了异常", moreRanks: (count) => `另有 ${count} 个 rank`,
     grew: "最先增长", growth: (step, ofNorm, now, before, times) => `第 ${step} 步：${ofNorm ? "范数" : "最大值"} ${now}，此前为 ${before}（${times} 倍）`,
     expected: "预期之内：损失缩放器发现了它并跳过了这一步", asides: "旁支：训练不读取它", inSteps: (step, times) => (times === 1 ? `第 ${step} 步` : `第 ${step} 步，共 ${times} 次`),
+    alsoCalls: (count) => `这一行另有 ${count} 次调用也是如此`,
     suspects: (count) => `下一次的配置会记录的可疑算子：${count}`,
     showOp: "查看算子", showPath: "查看路径", nextConfig: "下一次的配置",
     others: (count) => `另有 ${count} 项发现`,
@@ -143,8 +145,8 @@ export const words: Words = {
   },
   holds: {
     ranks: "rank 数", steps: "步数", ops: "算子", tensors: "张量", files: "含值的文件", bytes: "值的大小",
-    unknown: "未测量的张量", data: "保存的数据", host: "记录环境", ended: "运行",
-    finished: "已完成", killed: "中断", stopped: (error) => `记录已停止：${error}`, running: "运行中", started: "开始时间",
+    unknown: "未测量的张量", data: "保存的数据", host: "记录环境", ended: "记录",
+    whole: "完整", killed: "中断", stopped: (error) => `记录已停止：${error}`, running: "运行中", started: "开始时间",
   },
   map: {
     table: "显示为表格", picture: "显示为图", step: "步", steps: (first, last) => (first === last ? `第 ${first} 步` : `第 ${first} 至 ${last} 步`),
@@ -164,7 +166,7 @@ export const words: Words = {
   op: {
     none: "没有选择算子。", source: "源码", noSource: "源码行未知。", noText: "数据中没有此文件的文本。", calledFrom: "调用处", stack: "调用栈", sameLine: "同一行的算子",
     attributes: "调用参数", inputs: "输入", outputs: "输出", maker: "来自", readers: "被读取：",
-    parameter: "参数", placement: "分布", globalShape: (shape) => `整体 ${shape}`, partFrom: (place) => `起点 ${place}`, path: "追溯原因", effect: "追踪到损失", previous: "前一个算子", next: "后一个算子",
+    parameter: "参数", placement: "分布", globalShape: (shape) => `整体 ${shape}`, partFrom: (place) => `起点 ${place}`, path: "追溯原因", makers: "它从哪里来", effect: "追踪到损失", previous: "前一个算子", next: "后一个算子",
     failed: "此算子抛出了异常。", open: "打开", close: "关闭面板", more: (count) => `另有 ${count} 个`,
     missing: "数据中没有此名称的算子。可搜索：", guess: "由相等的值推断",
     tabs: { histogram: "直方图", values: "值", heat: "热力图", trend: "趋势", previous: "上一步", golden: "基准" }, tab: "张量视图",
@@ -216,13 +218,13 @@ export const words: Words = {
     fit: "显示全部", in: "放大", out: "缩小", tree: "树形计算图", canvas: "计算图", ops: (count) => `${count} 个算子`,
     working: "正在布局…", many: (count) => `将显示 ${count} 个方框。仍要展开吗？`, openAll: "展开", list: "显示列表", asTree: "树形",
     path: "路径", pathTo: "退出路径", pathEmpty: "数据没有记录此张量的路径。", pathOf: (name) => `${name} 的路径`, goesOn: (step) => `在第 ${step} 步继续：`, ends: (what) => `终止于 ${what}。`,
-    partly: "数据缺少部分路径的数据流。",
+    partly: "数据缺少部分路径的数据流。", begins: "问题从这里开始。",
     colour: "颜色", colours: { class: "状态", norm: "输出的范数", change: "与上一步相比的范数变化", type: "类型", rank: "不同的 rank", verdict: "比对结论", error: "误差与舍入之比", relation: "张量的组成方式" },
     rankHint: "数字：只有此 rank 不同。≠：各 rank 都不同。", find: "查找算子", found: (at, all) => (at > 0 ? `第 ${at} 个，共 ${all} 个` : `找到 ${all} 个`),
     lanes: { forward: "前向", backward: "反向", optimizer: "优化器", outside: "其他", recompute: "重计算" },
   },
   compare: {
-    none: "只打开了一份数据。比对两次运行：sonde serve TARGET GOLDEN", run: "比对", tolerance: "相对容差", first: "第一处差异", same: "两次运行相同。", show: "查看比对", failed: "两次运行无法比对。",
+    none: "只打开了一份数据。比对两次运行：sonde serve TARGET GOLDEN", run: "比对", tolerance: "相对容差", first: "第一处差异", same: "两次运行相同。", withinRounding: "没有舍入误差无法解释的差异。", show: "查看比对", failed: "两次运行无法比对。",
     due: "两次运行尚未比对。", incomplete: "没有发现差异，但并非所有内容都能比对。",
     showGolden: "基准中的算子", axes: { run: "按运行顺序的算子", error: "误差与舍入误差之比" },
     curve: "沿运行的误差", curveHint: "误差与舍入误差之比；1 处有标记。", table: "所有算子",
@@ -246,7 +248,7 @@ export const words: Words = {
     selected: (name) => `仅 ${name}`, source: "代码行", sourceHint: "train.py:29",
     hits: "命中", none: "没有张量满足这些条件。", notJudged: "未判定", running: "正在检查…", hint: "选择条件，然后检查数据中的每个张量。",
     all: "全部命中，而非仅每个张量最新的一次", summary: { first: "首次步", hits: "命中", ops: "算子" },
-    columns: { step: "步", condition: "条件", operator: "算子", tensor: "张量", times: "命中", setting: "阈值", found: "实际值" },
+    columns: { rank: "rank", step: "步", condition: "条件", operator: "算子", tensor: "张量", times: "命中", setting: "阈值", found: "实际值" },
     sentences: {
       activation_range: "激活值超出范围，或过于分散。", gradient_exploding: "梯度有 NaN 或无穷大。",
       gradient_too_large: "梯度的统计值高于阈值。", gradient_vanishing: "梯度的统计值低于阈值。",
@@ -274,7 +276,7 @@ export const words: Words = {
     room: (room) => `余量 ${room}`, worst: (name) => `最多在 ${name}`, statistics: (count, all) => `${all} 个张量中 ${count} 个来自统计值`,
     notKnown: (count) => `${count} 条记录既没有值也没有统计值。`,
   },
-  source: { title: "源码", files: "文件", ops: (count) => `${count} 个算子`, noText: "数据中没有此文件的文本；只显示有算子的行。", show: "显示这些算子" },
+  source: { title: "源码", files: "文件", ops: (count) => `${count} 个算子`, noText: "数据中没有此文件的文本；只显示有算子的行。", show: "显示这些算子", later: "深色标记：问题开始之处。浅色标记：其他有异常值的行。" },
   jobs: {
     title: "任务", none: "没有运行过任务。", cancel: "取消", forget: "移除", result: "结果", states: { waiting: "等待", running: "运行中", done: "完成", failed: "失败", cancelled: "已取消" },
     columns: { job: "任务", kind: "种类", state: "状态", command: "命令", time: "秒", status: "退出状态" },
@@ -286,7 +288,7 @@ export const words: Words = {
     list: [
       ["/", "搜索；也可用 Ctrl K"], ["?", "按键列表"], ["g o", "总览"], ["g t", "算子表"], ["g g", "计算图"], ["g c", "比对"], ["g w", "监测点"], ["g s", "源码"], ["g j", "任务"],
       ["[ ]", "上一步和下一步"], ["{ }", "上一个和下一个 rank"], ["j k", "下一行和上一行"], ["↑ ↓ ← →", "移动图、热力图或表格的光标"], ["Enter", "打开；在总览中打开发现"],
-      ["Backspace", "收起作用域"], ["n N", "下一个和上一个异常算子"], ["p", "追溯原因的路径"], ["f", "显示整个计算图"],
+      ["Backspace", "收起作用域"], ["n N", "下一个和上一个异常算子"], ["p", "追溯原因的路径"], ["v", "张量、表格或比对的视图；再按 ← →"], ["f", "显示整个计算图"],
       ["+ -", "放大和缩小"], ["c", "复制命令"], ["y", "复制链接"], [".", "跟随运行"], ["Esc", "关闭"],
     ],
   },

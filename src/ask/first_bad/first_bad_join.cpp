@@ -192,7 +192,11 @@ FirstBad JoinedAnswer::finish(const Catalog& catalog, Searches& searches) && {
   report_.complete = !catalog.has_lost() && ((!ended_early && !any_in_pynative_mode_) || any) &&
                      report_.problems.empty() && (tensors_not_read_ == 0 || any) &&
                      (report_.looked_at.tensors > 0 || report_.only_overflows);
-  if (!any) return std::move(report_);
+  if (!any) {
+    const std::string missing = options_.part.rank ? "" : missing_ranks_note(catalog);
+    if (!missing.empty()) report_.notes.push_back(missing);
+    return std::move(report_);
+  }
   const StepOrder order = order_of(searches);
   const RankVerdict verdict = first_rank(searches, order);
   SearchedRank& first = searches[verdict.first];

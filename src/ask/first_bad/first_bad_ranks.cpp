@@ -122,10 +122,31 @@ void add_others(Searches& searches, RankVerdict& verdict) {
   if (same.empty()) verdict.tags.emplace_back("one_rank_only");
   if (!same.empty()) verdict.evidence.push_back(fmt::format("the same on {}", ranks_text(same)));
   if (!fine.empty()) verdict.evidence.push_back(fmt::format("nothing wrong on {}", ranks_text(fine)));
-  if (!later.empty()) verdict.evidence.push_back(fmt::format("later, or elsewhere, on {}", ranks_text(later)));
+  if (!later.empty())
+    verdict.evidence.push_back(fmt::format("{} went wrong later, or in another operator", ranks_text(later)));
 }
 
 }  // namespace
+
+std::string missing_ranks_note(const Catalog& catalog) {
+  std::set<std::uint32_t> there;
+  for (const CatalogRank& rank : catalog.ranks) {
+    if (!rank.dump.empty()) return "";
+    there.insert(rank.rank);
+  }
+  // By what lies between two ranks: the name of a directory may have any number.
+  std::vector<std::string> missing;
+  std::uint64_t next = 0, count = 0;
+  for (const std::uint32_t rank : there) {
+    if (rank > next)
+      missing.push_back(rank - next == 1 ? fmt::format("{}", next) : fmt::format("{}-{}", next, rank - 1));
+    count += rank - next;
+    next = std::uint64_t{rank} + 1;
+  }
+  if (missing.empty()) return "";
+  return fmt::format("the dump lacks rank{} {}: what was computed there is not known", count == 1 ? "" : "s",
+                     fmt::join(missing, ", "));
+}
 
 FirstKey first_key(SearchedRank& rank, const StepOrder& order) {
   const RankFacts::Found& found = *rank.facts().found;

@@ -107,11 +107,12 @@ void add_calls(std::vector<std::string>& lines, const ComparedStep& step, const 
   const ComparedTensor& output = *finding.tensor;
   const Allowance& allowance = output.allowance;
   std::string text =
-      fmt::format("tolerance: {} of {} ({} terms), spacing {:.2g}: rms {:.3g}, max {:.3g}", word_of(op.kind),
-                  dtype_text(*output.target), static_cast<std::uint64_t>(allowance.reduction), allowance.epsilon,
-                  allowance.total().rms, allowance.total().max);
+      fmt::format("rounding explains errors up to {:.3g}, rms {:.3g}", allowance.total().max, allowance.total().rms);
   if (allowance.propagated.max > 0)
     text += fmt::format(", of it {:.3g} by errors of its inputs", allowance.propagated.max);
+  text += fmt::format("; numbers of {} near 1 are {:.2g} apart", dtype_text(*output.target), allowance.epsilon);
+  const auto numbers = static_cast<std::uint64_t>(allowance.reduction);
+  if (numbers > 1) text += fmt::format(", and {} make one result", numbers);
   lines.push_back(std::move(text));
 }
 

@@ -1,5 +1,8 @@
 // The content of a dump, and the way to each part of it: overview, tree of scopes, search, source lines.
 #include <algorithm>
+#include <array>
+#include <cctype>
+#include <iterator>
 #include <limits>
 #include <map>
 
@@ -168,9 +171,29 @@ class Search {
     }
   }
 
-  const std::vector<Found>& hits() const { return hits_; }
+  // Names that begin with the query first, then words of names that do, then names that have it; of lines and scopes the last part is the
+  // name. Equal ones stay in the order of the run.
+  std::vector<Found> hits() const {
+    std::array<std::vector<Found>, kFarthest + 1> by_distance;
+    for (const Found& hit : hits_) by_distance[distance(hit.name)].push_back(hit);
+    std::vector<Found> sorted;
+    for (std::vector<Found>& some : by_distance) std::ranges::move(some, std::back_inserter(sorted));
+    return sorted;
+  }
 
  private:
+  static constexpr std::size_t kFarthest = 3;
+
+  std::size_t distance(const std::string& name) const {
+    const std::string own = lower_case(std::string_view(name).substr(name.rfind('/') + 1));
+    std::size_t least = kFarthest;
+    for (std::size_t at = own.find(query_); at != std::string::npos; at = own.find(query_, at + 1)) {
+      const bool is_inside = at > 0 && std::isalnum(static_cast<unsigned char>(own[at - 1])) != 0;
+      least = std::min<std::size_t>(least, at == 0 ? 0 : is_inside ? 2 : 1);
+    }
+    return least;
+  }
+
   const Facts& facts_;
   std::string query_;
   std::map<std::pair<HitKind, std::string>, std::size_t> numbers_;
@@ -248,8 +271,9 @@ Result<Response> search(Ask& ask) {
   if (!files) return files.error();
   Search found(**facts, query);
   found.look(*files);
-  Hits answer{.hits = {}, .truncated = found.hits().size() > limit};
-  for (const Found& hit : found.hits()) {
+  const std::vector<Found> hits = found.hits();
+  Hits answer{.hits = {}, .truncated = hits.size() > limit};
+  for (const Found& hit : hits) {
     if (answer.hits.size() == limit) break;
     const OpFact& op = (*facts)->ops[hit.op];
     const StepPlaceFact& step = (*facts)->steps[op.step];

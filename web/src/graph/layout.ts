@@ -1,5 +1,6 @@
 // Places the visible part of a graph. Every open scope is laid out by itself, so opening one moves nothing inside the others, and
 // equal scopes are laid out once. The same input gives the same coordinates, in Node and in browsers.
+import { shortName } from "../names.ts";
 import dagre from "@dagrejs/dagre";
 import { type GraphModel, hash, type Item, MOST_READERS, type Pin, pinsOf } from "./model.ts";
 
@@ -100,7 +101,7 @@ function isOpen(item: Item, open: ReadonlySet<string>): boolean {
 }
 
 function closedSize(item: Item): { width: number; height: number } {
-  const letters = item.label.length;
+  const letters = shortName(item.label).length;
   if (item.op) return { width: Math.max(64, Math.round(letters * LETTER) + 40), height: OP_HEIGHT };
   const strip = item.kind === "fold" ? Math.min(item.children.length, 96) * 4 + 24 : 0;
   return {
@@ -118,10 +119,10 @@ function measure(
   const edges = [...(lifted.get(item)?.values() ?? [])]
     .map(([a, b]): [number, number] => [index.get(a) ?? -1, index.get(b) ?? -1])
     .sort((a, b) => a[0] - b[0] || a[1] - b[1]);
-  const key = hash(`${item.kind === "lane" && isRoot}|${item.label.length}|${JSON.stringify(children)}|${JSON.stringify(edges)}`);
+  const key = hash(`${item.kind === "lane" && isRoot}|${shortName(item.label).length}|${JSON.stringify(children)}|${JSON.stringify(edges)}`);
   let placed = cache.scopes.get(key);
   if (!placed) {
-    placed = isRoot ? sideBySide(children) : layers(children, withoutPins(edges), item.label.length);
+    placed = isRoot ? sideBySide(children) : layers(children, withoutPins(edges), shortName(item.label).length);
     cache.scopes.set(key, placed);
     cache.made += 1;
   }
@@ -271,7 +272,7 @@ function place(
     const { width, height } = opened ? (sizes.get(child) as Placed) : closedSize(child);
     const at = placed.at[i] as { x: number; y: number };
     boxes.push({
-      key: child.key, kind: child.kind, label: child.label, ops: child.ops, state: child.state, open: opened, depth,
+      key: child.key, kind: child.kind, label: shortName(child.label), ops: child.ops, state: child.state, open: opened, depth,
       x: x + at.x, y: y + at.y, width, height,
       cells: child.kind === "fold" ? child.children.map((member) => member.state) : [],
       pins: (child.op && pins.get(child.op.id)) ?? [],

@@ -64,8 +64,8 @@ export class Painter {
     const visible = layout.boxes.filter((box) => box.x < view.right && box.x + box.width > view.left && box.y < view.bottom && box.y + box.height > view.top);
     for (const box of visible) if (box.open) this.box(draw, box, scene);
     this.lines(draw, scene, view);
+    for (const box of visible) if (box.key === scene.ring) this.ring(draw, box, camera.scale); // what the box reads is written above it
     for (const box of visible) if (!box.open && box.width * camera.scale > SMALLEST) this.box(draw, box, scene);
-    for (const box of visible) if (box.key === scene.ring) this.ring(draw, box, camera.scale);
   }
 
   private ring(draw: CanvasRenderingContext2D, { x, y, width, height }: Box, scale: number): void {

@@ -3,6 +3,7 @@ import { signal, useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { useKeys } from "../keys.ts";
+import { isPrinted, PAPER } from "../print.ts";
 import { PAGE_ROWS, positionOf, ROW_HEIGHT, rowsAt, scrollHeight } from "../scroll.ts";
 import { formatCount } from "../numbers.ts";
 import { notice } from "../state.ts";
@@ -14,7 +15,7 @@ export interface Column<Row> {
   label: string;
   hint?: string;
   width: number; // px
-  grows?: boolean; // takes the room that the others leave
+  grows?: boolean | number; // takes the room that the others leave; a number: so large a part of it, beside 1 of the others
   right?: boolean;
   heat?: boolean; // where it sorts the table, the size of its numbers is behind them
   narrow?: boolean; // its title is for readers of the screen alone
@@ -51,9 +52,6 @@ export interface GridProps<Row> {
 
 const [GAP, MARGIN] = [6, 10]; // of .grid-row
 // Paper has no scroll bar: there the rows that were read are printed from the first on, and how many are left out is said.
-const isPrinted = signal(false);
-addEventListener("beforeprint", () => (isPrinted.value = true));
-addEventListener("afterprint", () => (isPrinted.value = false));
 const MOST_PRINTED = 500;
 
 const LEAST_WIDTH = 24;
@@ -94,7 +92,7 @@ export function Grid<Row>(props: GridProps<Row>) {
   const view = isPrinted.value ? { first: 0, count: printedRows(total, rowAt), top: 0 } : rowsAt(scrollTop.value, height.value, total);
   if (!isPrinted.value) want(view.first, view.count);
   const widths = columns.map((column) => chosenWidths.value.get(widthKey(props.label, column.name)) ?? column.width);
-  const template = columns.map((column, i) => (column.grows && !chosenWidths.value.has(widthKey(props.label, column.name)) ? `minmax(${widths[i]}px, 1fr)` : `${widths[i]}px`)).join(" ");
+  const template = columns.map((column, i) => (column.grows && !chosenWidths.value.has(widthKey(props.label, column.name)) ? `minmax(${widths[i]}px, ${Number(column.grows)}fr)` : `${widths[i]}px`)).join(" ");
   const least = widths.reduce((sum, width) => sum + width + GAP, 2 * MARGIN - GAP);
 
   const moveTo = (row: number): void => {
@@ -146,12 +144,14 @@ export function Grid<Row>(props: GridProps<Row>) {
       >
         {columns.filter((_, at) => row === undefined || !columns.some((before, from) => from < at && at < from + (before.merged?.(row) ?? 1))).map((column) => {
           const wide = (row !== undefined && column.merged?.(row)) || 1;
+          const content = row === undefined ? "…" : column.show(row, i);
           return (
             <div
-              key={column.name} role="gridcell" class={column.right && wide === 1 ? "right" : ""} aria-colspan={wide > 1 ? wide : undefined}
+              key={column.name} role="gridcell" class={alignment(columns, column, wide)} aria-colspan={wide > 1 ? wide : undefined}
+              title={typeof content === "string" && content ? content : undefined}
               style={{ background: (row && column.background?.(row)) || "", gridColumn: wide > 1 ? `span ${wide}` : "" }}
             >
-              {row === undefined ? "…" : column.show(row, i)}
+              {content}
             </div>
           );
         })}
@@ -164,10 +164,10 @@ export function Grid<Row>(props: GridProps<Row>) {
       aria-activedescendant={total ? `row-${active.value}` : undefined} onKeyDown={key}
       onScroll={(event) => (scrollTop.value = event.currentTarget.scrollTop)}
     >
-      <div class="grid-wide" style={{ minWidth: `${least}px` }}>
+      <div class="grid-wide" style={{ minWidth: `${least}px`, zoom: isPrinted.value ? Math.min(1, PAPER / least) : undefined }}>
         <div role="row" class="grid-head" aria-rowindex={1} style={{ gridTemplateColumns: template }}>
           {columns.map((column) => (
-            <Head key={column.name} table={props.label} column={column} sort={props.sort} onSort={props.onSort} />
+            <Head key={column.name} table={props.label} column={column} align={alignment(columns, column, 1)} sort={props.sort} onSort={props.onSort} />
           ))}
         </div>
         {count === 0 && <div role="row"><div role="gridcell">{props.empty}</div></div>}
@@ -186,7 +186,13 @@ function printedRows(total: number, rowAt: (row: number) => unknown): number {
   return count;
 }
 
-function Head<Row>({ table, column, sort, onSort }: { table: string; column: Column<Row>; sort: string; onSort: (sort: string) => void }) {
+// Numbers are at the right; what comes after them keeps away.
+function alignment<Row>(columns: readonly Column<Row>[], column: Column<Row>, wide: number): string {
+  if (column.right && wide === 1) return "right";
+  return columns[columns.indexOf(column) - 1]?.right ? "after-number" : "";
+}
+
+function Head<Row>({ table, column, align, sort, onSort }: { table: string; column: Column<Row>; align: string; sort: string; onSort: (sort: string) => void }) {
   const down = sort === `-${column.name}`;
   const up = sort === column.name;
   const cell = useRef<HTMLDivElement>(null);
@@ -204,7 +210,7 @@ function Head<Row>({ table, column, sort, onSort }: { table: string; column: Col
     event.stopPropagation();
   };
   return (
-    <div role="columnheader" ref={cell} aria-sort={down ? "descending" : up ? "ascending" : "none"} class={column.right ? "right" : ""} onKeyDown={key}>
+    <div role="columnheader" ref={cell} aria-sort={down ? "descending" : up ? "ascending" : "none"} class={align} onKeyDown={key}>
       {column.sortable ? (
         <button type="button" class="plain head" title={column.label} onClick={() => onSort(down ? column.name : up ? "" : `-${column.name}`)}>
           <span class={column.narrow ? "hidden" : ""}>{column.label}</span>

@@ -1,4 +1,5 @@
 // The name of an operator: its own part first, its scope small.
+import { shortName } from "../names.ts";
 import { hasOp, linkTo, type Patch } from "../state.ts";
 import { words } from "../words.ts";
 
@@ -12,13 +13,13 @@ export function shortScope(scope: string): string {
   return scope
     .split("/")
     .filter((part) => part !== "Default")
-    .map((part) => part.replace(/-[^-]*$/, "") || part)
+    .map((part) => shortName(part.replace(/-[^-]*$/, "") || part))
     .join(" › ");
 }
 
 export function OpLink({ name, patch = {}, scope = true }: { name: string; patch?: Patch; scope?: boolean }) {
   const { own, scope: path } = splitName(name);
-  const content = <><span>{own}</span>{scope && path && <small>{shortScope(path)}</small>}</>;
+  const content = <><span>{shortName(own)}</span>{scope && path && <small>{shortScope(path)}</small>}</>;
   if (!hasOp(name, patch)) return <span class="op-link absent" title={words.report.absent(name)}>{content}</span>;
   return (
     <a class="op-link" href={linkTo("op", { op: name, t: undefined, ...patch })} title={name}>

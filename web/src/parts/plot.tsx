@@ -9,6 +9,7 @@ import { xRange, yRange } from "./ranges.ts";
 import { useSize } from "./ui.tsx";
 
 const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3]];
+const DIGIT = 6.6; // px, of an axis
 export const INKS = ["--curve-1", "--curve-2", "--curve-3", "--curve-4"];
 
 export function Plot({ label, x, curves, height = 180, log = false, dots = false, mark, at, atLabel = "", onPick, xLabel, yLabel }: {
@@ -36,7 +37,7 @@ export function Plot({ label, x, curves, height = 180, log = false, dots = false
         scales: { x: { time: false, range: (_plot, low, high) => xRange(x, low, high) }, y: log ? { distr: 3 } : { range: (_plot, low, high) => yRange(curves.flatMap((curve) => curve.values), low, high) } },
         axes: [
           { ...axis, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000], label: xLabel ?? "", labelSize: xLabel ? 16 : 0, size: 28, labelFont: `11px ${style.fontFamily}` },
-          { ...axis, label: yLabel ?? "", labelSize: yLabel ? 18 : 0, labelFont: `11px ${style.fontFamily}`, ...(log ? { filter: decades, grid: { ...axis.grid, filter: decades }, ticks: { ...axis.ticks, filter: decades } } : {}), size: 64, values: (_plot, ticks) => ticks.map((tick) => (tick === null ? "" : formatNumber(tick, 4))) },
+          { ...axis, label: yLabel ?? "", labelSize: yLabel ? 18 : 0, labelFont: `11px ${style.fontFamily}`, ...(log ? { filter: decades, grid: { ...axis.grid, filter: decades }, ticks: { ...axis.ticks, filter: decades } } : {}), size: (_plot, texts) => Math.max(64, 18 + DIGIT * Math.max(0, ...(texts ?? []).map((text) => text.length))), values: (_plot, ticks) => ticks.map((tick) => (tick === null ? "" : formatNumber(tick, 4))) },
         ],
         series: [
           {},

@@ -17,12 +17,14 @@ export const WORSE: Readonly<Record<Class, number>> = {
 
 export const BAD: readonly Class[] = ["nan", "infinity", "unjudged_infinity"];
 
-export function ClassMark({ state, word = false }: { state: Class; word?: boolean }) {
+// `later`: what is bad began elsewhere.
+export function ClassMark({ state, word = false, later = false }: { state: Class; word?: boolean; later?: boolean }) {
   if (!(state in SIGNS)) return null;
+  const said = later ? words.laterBad(words.classes[state]) : words.classes[state];
   return (
-    <span class={`mark ${state}`} title={words.classes[state]}>
+    <span class={`mark ${state}${later ? " later" : ""}`} title={said}>
       <span aria-hidden="true">{SIGNS[state]}</span>
-      {word ? <span class="word">{words.classes[state]}</span> : <span class="hidden">{words.classes[state]}</span>}
+      {word ? <span class="word">{said}</span> : <span class="hidden">{said}</span>}
     </span>
   );
 }
@@ -59,7 +61,7 @@ export function Card({ title, hint, children, class: kind = "", extra }: {
     <section class={`card ${kind}`} aria-label={title}>
       {title && (
         <header>
-          <h2 title={hint}>{title}</h2>
+          <h2 title={hint} tabIndex={-1}>{title}</h2>
           {extra}
         </header>
       )}
@@ -181,6 +183,12 @@ export function Tabs<T extends string>({ label, value, choices, onChange }: {
       ))}
     </div>
   );
+}
+
+// In the column of a table: a long name loses its beginning, never the number.
+export function LineCell({ file, line }: { file: string; line: number }) {
+  if (!file) return null;
+  return <span class="line-cell" title={`${file}:${line}`}><bdi dir="ltr">{lineOf(file, line)}</bdi></span>;
 }
 
 // "train.py" of a path, and the end of an op's name.

@@ -7,7 +7,7 @@ import { columnsOf, Grid } from "../parts/grid.tsx";
 import { OpLink } from "../parts/op_name.tsx";
 import { Plot } from "../parts/plot.tsx";
 import { Save, saveJobFile } from "../parts/save.tsx";
-import { Card, Command, Empty, lineOf, Problem, Tabs } from "../parts/ui.tsx";
+import { Card, Command, Empty, LineCell, Problem, Tabs } from "../parts/ui.tsx";
 import { change, go, keyOf, params, report, useData } from "../state.ts";
 import { words } from "../words.ts";
 import { apartOf, choosePairs, type Comparison, errorOf, firstOf, overRounding, type Pair, type PairCells, verdictWord } from "./comparison.ts";
@@ -53,7 +53,7 @@ const COLUMNS = columnsOf<Pair, PairCells & Pick<Pair, "golden"> & { shape: unkn
   shape: { label: words.op.shape, width: 90, show: (pair) => pair.outputs[0] && formatShape(pair.outputs[0].shape) },
   relative_error: { label: words.compare.columns.error, width: 124, right: true, sortable: true, show: (pair) => (apartOf(pair) ? <span class="bad-count">{words.compare.apart(formatCount(apartOf(pair)))}</span> : formatNumber(errorOf(pair), 3)) },
   over: { label: words.compare.columns.over, width: 100, right: true, sortable: true, show: (pair) => formatNumber(overRounding(pair), 3) },
-  source_line: { label: words.compare.columns.source, width: 110, show: (pair) => lineOf(pair.source_file, pair.source_line) },
+  source_line: { label: words.compare.columns.source, width: 110, grows: 0.4, show: (pair) => <LineCell file={pair.source_file} line={pair.source_line} /> },
 });
 
 // The operator of a row: of golden where the target has none.

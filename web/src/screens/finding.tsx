@@ -3,14 +3,17 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { Finding, FirstBad } from "../answers.ts";
 import { plainCommand } from "../commands.ts";
+import { groupsOf } from "../groups.ts";
 import { runJob } from "../jobs.ts";
+import { shortName } from "../names.ts";
 import { formatCount, formatNumber, formatShape, toNumber } from "../numbers.ts";
 import { CalledFrom, CodeLines } from "../parts/code.tsx";
 import { countedWords } from "../parts/count.tsx";
 import { Before, NextCommands } from "../parts/next.tsx";
+import { lacksRanks } from "../ranks.ts";
 import { OpLink, shortScope, splitName } from "../parts/op_name.tsx";
 import { Card, Command, Copy, lineOf, plainTag, Problem, Tags } from "../parts/ui.tsx";
-import { dump, formatSlot, hasPath, linkTo, rankName } from "../state.ts";
+import { dump, formatSlot, hasPath, linkTo, rankName, ranks } from "../state.ts";
 import { words } from "../words.ts";
 
 // `mayDiffer`: from a golden run, as another card says; then this one never says that nothing is wrong.
@@ -19,7 +22,7 @@ export function FindingCard({ of, mayDiffer }: { of: FirstBad; mayDiffer: boolea
 }
 
 function NothingFound({ of, mayDiffer }: { of: FirstBad; mayDiffer: boolean }) {
-  const whole = of.complete && of.unfinished.length === 0;
+  const whole = of.complete && of.unfinished.length === 0 && !lacksRanks(ranks.value); // a note says which
   const healthy = mayDiffer ? words.overview.noBadValue : words.overview.healthy;
   // A run that was killed: all that it recorded was examined, as far as the problems below do not say otherwise.
   const recorded = of.complete || (of.unfinished.some((run) => run.state === "killed") && of.problems.length === 0 && of.looked_at.tensors > 0);
@@ -37,6 +40,9 @@ function NothingFound({ of, mayDiffer }: { of: FirstBad; mayDiffer: boolean }) {
   );
 }
 
+// The card shows the way from before the step as stations.
+const isShownBefore = ({ before = [] }: Finding, line: string): boolean => before.some(({ op_name: name, step }) => line.includes(name) && line.includes(` step ${step} `));
+
 const nameOf = ({ op_name, tensor }: Finding): string => op_name || tensor.parameter;
 const placeOf = (finding: Pick<Finding, "rank" | "dump" | "graph" | "step">) => ({ r: rankName(finding), g: finding.graph, s: finding.step });
 
@@ -49,7 +55,7 @@ function Found({ of, first }: { of: FirstBad; first: Finding }) {
         <div>
           <p class="eyebrow">{words.overview.first} <Tags of={first.tags} /></p>
           <h2 class="headline">
-            <span class="big-sign" aria-hidden="true">✕</span> <a href={linkTo("op", where)}>{own}</a>
+            <span class="big-sign" aria-hidden="true">✕</span> <a href={linkTo("op", where)} title={nameOf(first)}>{shortName(own)}</a>
             <span class="at"> {lineOf(first.code.source_file, first.code.source_line)}</span>
           </h2>
           <Why of={first} />
@@ -70,7 +76,7 @@ function Found({ of, first }: { of: FirstBad; first: Finding }) {
         <div>
           <CodeLines lines={first.code.lines} marked={first.code.source_line} />
           <CalledFrom of={first.code} />
-          <ul class="evidence">{first.evidence.map((line) => <li key={line}><code>{line}</code></li>)}</ul>
+          <ul class="evidence">{first.evidence.filter((line) => !isShownBefore(first, line)).map((line) => <li key={line}><code>{line}</code></li>)}</ul>
         </div>
       </div>
       <OtherRanks of={of} first={first} />
@@ -163,14 +169,13 @@ const MOST_LINES = 5;
 // The rank as the page names it: findings say which of several dumps it is of.
 const rankOf = (of: FirstBad, rank: number): string => rankName(of.findings.find((finding) => finding.rank === rank) ?? { rank });
 
-// A loop makes the same finding in each step: the first one is shown, with how often.
+// Calls of one line, in whatever step.
+const lineKey = (finding: Finding): string => [finding.op_type, splitName(nameOf(finding)).scope, rankName(finding), finding.code.source_file, finding.code.source_line].join(" ");
+
+// A loop makes the same finding in each step, and in each of its turns: the first one is shown, with how often.
 function List({ name, title, of }: { name: string; title: string; of: readonly Finding[] }) {
-  const groups = new Map<string, Finding[]>();
-  for (const finding of of) {
-    const key = [nameOf(finding), rankName(finding), finding.code.source_line].join(" ");
-    groups.set(key, [...(groups.get(key) ?? []), finding]);
-  }
-  if (!groups.size) return null;
+  const all = groupsOf(of, lineKey);
+  if (!all.length) return null;
   const lines = (some: readonly Finding[][]) => (
     <ul class="plain-list">
       {some.map((same, i) => same[0] && (
@@ -178,7 +183,6 @@ function List({ name, title, of }: { name: string; title: string; of: readonly F
       ))}
     </ul>
   );
-  const all = [...groups.values()];
   return (
     <div class={`beside ${name}`}>
       <p class="beside-title">{title}</p>
@@ -214,14 +218,14 @@ function PathLine({ of, patch }: { of: FirstBad; patch: Record<string, string | 
 }
 
 function More({ of, first }: { of: FirstBad; first: Finding }) {
-  const others = of.findings.filter((finding) => finding.op_name !== first.op_name || finding.step !== first.step || rankName(finding) !== rankName(first));
+  const others = groupsOf(of.findings.filter((finding) => finding.op_name !== first.op_name || finding.step !== first.step || rankName(finding) !== rankName(first)), lineKey);
   return (
     <div class="more">
       <Copy text={textOf(of)} label={words.copy.text} small />
       {others.length > 0 && (
         <details>
           <summary>{words.overview.others(others.length)}</summary>
-          <ul class="plain-list">{others.map((finding, i) => <li key={i}><Line of={finding} /></li>)}</ul>
+          <ul class="plain-list">{others.map((same, i) => same[0] && <li key={i}><Line of={same[0]}>{same.length > 1 && <span class="soft"> ({words.overview.alsoCalls(same.length - 1)})</span>}</Line></li>)}</ul>
         </details>
       )}
       <Healthy of={of} />

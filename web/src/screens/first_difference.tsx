@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Job, Op, Overview } from "../api.ts";
 import { isOver, runJob } from "../jobs.ts";
+import { groupsOf } from "../groups.ts";
 import { formatCount, formatShape } from "../numbers.ts";
 import { CalledFrom, CodeLines } from "../parts/code.tsx";
 import { NextCommands } from "../parts/next.tsx";
@@ -48,8 +49,12 @@ export function useCompare(): Compared {
   return { shown, result: shown ? (shown.result as unknown as Comparison) : null, runs: now ? !isOver(now) : isPair() && last.value === undefined && !last.error, error: error ?? last.error ?? failed, run };
 }
 
-// Whether it is known that the two runs are equal: only then may a card say that nothing is wrong.
-export const isEqual = ({ result }: Compared): boolean => result !== null && result.complete && result.findings.length === 0;
+// Whether it is known that no operator differs and none lacks a counterpart: only then may a card say that nothing is wrong.
+export const isEqual = ({ result }: Compared): boolean => result !== null && result.complete && result.findings.length === 0 && APART.every((verdict) => !result.summary[verdict]);
+
+const APART = ["introduced", "propagated", "unmatched"] as const;
+// Rounding may part two runs that no finding parts.
+const sameWords = ({ summary }: Comparison): string => ([...APART, "within_tolerance" as const].some((verdict) => summary[verdict]) ? words.compare.withinRounding : words.compare.same);
 
 // On the overview: the difference, or why there is none yet.
 export function FirstDifference({ of }: { of: Compared }) {
@@ -79,7 +84,7 @@ export function DifferenceCard({ of, children }: { of: Comparison; children?: pr
   if (!first) {
     return (
       <Card class={`verdict first-difference ${of.complete ? "good" : "unsure"}`}>
-        <p class="headline"><span class="big-sign" aria-hidden="true">{of.complete ? "✓" : "?"}</span> {of.complete ? words.compare.same : words.compare.incomplete}</p>
+        <p class="headline"><span class="big-sign" aria-hidden="true">{of.complete ? "✓" : "?"}</span> {of.complete ? sameWords(of) : words.compare.incomplete}</p>
         <Facts of={of} />
         <div class="buttons">{children}</div>
       </Card>
@@ -88,6 +93,8 @@ export function DifferenceCard({ of, children }: { of: Comparison; children?: pr
   const { called, clauses: [why = "", ...more] } = reasonsOf(first);
   // A fact of the sentence is not repeated.
   const evidence = first.evidence.filter((line) => !first.text.includes(line.slice(line.indexOf(": ") + 2)));
+  // Nor one that the evidence says with more.
+  const clauses = more.filter((clause) => !evidence.some((line) => line.startsWith(clause.replace(/ [\d.e+-]+$/, ""))));
   const there = goldenPlaceOf(of, placeIn(first), first.op_name);
   const golden = { ...placeOf(first), r: there.rank, g: there.graph, s: there.step, d: 1 };
   const said = words.compare.said(first.kind, first.op_type);
@@ -103,7 +110,7 @@ export function DifferenceCard({ of, children }: { of: Comparison; children?: pr
           {called && <p class="why" lang="en">{called}</p>}
           {said && <p class="why">{said}</p>}
           {why && <p class={said || called ? "soft" : "why"} lang={said ? "en" : undefined}>{why}</p>}
-          {more.length > 0 && <ul class="evidence">{more.map((clause) => <li key={clause}>{clause}</li>)}</ul>}
+          {clauses.length > 0 && <ul class="evidence">{clauses.map((clause) => <li key={clause}>{clause}</li>)}</ul>}
           {evidence.length > 0 && <ul class="evidence" lang="en">{evidence.map((line) => <li key={line}><code>{line}</code></li>)}</ul>}
           <Where of={first} />
           <p class="buttons">
@@ -117,15 +124,33 @@ export function DifferenceCard({ of, children }: { of: Comparison; children?: pr
       </div>
       <Facts of={of} />
       <NextCommands of={of.next_commands} />
-      {of.findings.length > 1 && (
-        <details>
-          <summary>{words.overview.others(of.findings.length - 1)}</summary>
-          <ul class="plain-list">{of.findings.slice(1).map((finding, i) => <li key={i}><DifferenceLink of={finding} /> <Tags of={finding.tags} /> {finding.text}</li>)}</ul>
-        </details>
-      )}
+      <Others of={of} />
     </Card>
   );
 }
+
+// A loop, as over parts of a batch, makes one difference in each call of a line: it is listed once, with the other calls.
+function Others({ of }: { of: Comparison }) {
+  const [own = [], ...others] = groupsOf(of.findings, (finding) => [finding.op_type, splitName(finding.op_name).scope, finding.source_file, finding.source_line, finding.kind, finding.in_golden, finding.rank].join(" "));
+  return (
+    <>
+      <Again of={own} />
+      {others.length > 0 && (
+        <details>
+          <summary>{words.overview.others(others.length)}</summary>
+          <ul class="plain-list">{others.map((same, i) => same[0] && <li key={i}><DifferenceLink of={same[0]} /> <Tags of={same[0].tags} /> {same[0].text} <Again of={same} /></li>)}</ul>
+        </details>
+      )}
+    </>
+  );
+}
+
+function Again({ of: [, ...more] }: { of: readonly Difference[] }) {
+  if (!more.length) return null;
+  return <p class="soft again">{words.overview.alsoCalls(more.length)}: {more.slice(0, MOST_CALLS).map((one, i) => <span key={i}>{i > 0 && ", "}<DifferenceLink of={one} /> {words.map.step} {one.step}</span>)}{more.length > MOST_CALLS && ", …"}</p>;
+}
+
+const MOST_CALLS = 8;
 
 // Of the operator's own screen: the comparison's finding about it.
 export function DifferenceOfOp({ of, name, at }: { of: Comparison; name: string; at: Place }) {

@@ -7,7 +7,7 @@ import { Scale } from "../parts/heat.tsx";
 import { Matrix } from "../parts/matrix.tsx";
 import { Await, BAD, Command, Empty, SIGNS } from "../parts/ui.tsx";
 import type { Table } from "../source/source.ts";
-import { dump, formatSlot, go, graph, keyOf, notice, place, rank, source, step, useData } from "../state.ts";
+import { dump, formatSlot, go, graph, isLaterBad, keyOf, notice, place, rank, source, step, useData } from "../state.ts";
 import { words } from "../words.ts";
 import { arrange, columnNames, columnOf } from "./cells.ts";
 
@@ -26,7 +26,8 @@ function medianOf(norms: readonly Num[]): number {
   return sizes[Math.floor((sizes.length - 1) / 2)] ?? NaN;
 }
 
-const shadeOf = (decades: number): Rgb => blueOrange((decades + DECADES) / (2 * DECADES));
+const isDark = (): boolean => matchMedia("(prefers-color-scheme: dark)").matches;
+const shadeOf = (decades: number): Rgb => blueOrange((decades + DECADES) / (2 * DECADES), isDark());
 
 function GradientPicture({ table }: { table: Table }) {
   const cells = arrange([table], "parameter", (_, i) => ({ norm: table.get("l2norm", i) as Num, state: String(table.get("class", i)) as Class }));
@@ -43,7 +44,10 @@ function GradientPicture({ table }: { table: Table }) {
         cell={(row, column) => {
           const found = cells.at(row, cells.columns[column]?.number ?? 0);
           if (!found) return null;
-          if (BAD.includes(found.state)) return { colour: `--${found.state}`, sign: SIGNS[found.state], text: words.classes[found.state] };
+          if (BAD.includes(found.state)) {
+            const { first } = cells.columns[column] ?? { first: 0 };
+            return { colour: `--${found.state}`, sign: SIGNS[found.state], text: words.classes[found.state], dim: isLaterBad({ rank: rank.value, step: first, gradient: cells.rows[row] ?? "" }) };
+          }
           if (found.norm === null) return { colour: "hatch", sign: "", text: words.states.notMeasured };
           const times = toNumber(found.norm) / (medians[row] ?? NaN);
           const colour = times > 0 ? css(shadeOf(Math.log10(times))) : "--zero";

@@ -1,18 +1,20 @@
 // The graph of a step: scopes in scopes, drawn on a canvas, and the same as a tree for the keyboard and for readers of the screen.
 import { useMemo, useState } from "preact/hooks";
 import type { EarlierOp, Tensor } from "../answers.ts";
-import type { Path } from "../api.ts";
+import type { Class, Path } from "../api.ts";
 import { command } from "../commands.ts";
 import { GraphCanvas } from "../graph/canvas.tsx";
 import { neighbourhood, opKey } from "../graph/model.ts";
 import { useStrips } from "../graph/strips.ts";
 import { type GraphData, readGraph, useLayout } from "../graph/use_layout.ts";
 import { useKeys } from "../keys.ts";
+import { shortName } from "../names.ts";
 import { formatNumber } from "../numbers.ts";
 import { BadCount, isCounted } from "../parts/count.tsx";
 import { Before } from "../parts/next.tsx";
+import { WayBack } from "../parts/way_back.tsx";
 import { Await, baseName, ClassMark, Command, Empty, lineOf, Problem, useSlow } from "../parts/ui.tsx";
-import { change, dumpStatus, finding, firstBad, formatSlot, keyOf, linkTo, params, parseSlot, place, step, useData, useJson } from "../state.ts";
+import { change, dumpStatus, firstBad, formatSlot, keyOf, linkTo, params, parseSlot, place, pointed, step, useData, useJson } from "../state.ts";
 import { words } from "../words.ts";
 import { ColourChoice, useColouring } from "./graph_colours.tsx";
 import { GraphSearch } from "./graph_search.tsx";
@@ -34,9 +36,10 @@ export function Graph() {
       <h1 class="hidden">{words.screens.graph}</h1>
       {direction && name && (
         <section class="graph-side" aria-label={words.graph.path}>
-          <h2>{words.graph.pathOf(baseName(name))}</h2>
+          <h2>{words.graph.pathOf(shortName(baseName(name)))}</h2>
           <p class="buttons">
-            <a class="button small" href={linkTo("graph", { path: direction === "cause" ? "effect" : "cause" })}>{direction === "cause" ? words.op.effect : words.op.path}</a>
+            {direction === "cause" && <a class="button small" href={linkTo("graph", { path: "effect" })}>{words.op.effect}</a>}
+            {direction === "effect" && path.value?.ops[0] && <WayBack state={path.value.ops[0].class} name={path.value.ops[0].op_name} step={step.value} small />}
             <a class="button small" href={linkTo("graph", { path: undefined })}>{words.graph.pathTo}</a>
           </p>
           <Await of={path}>{(value) => <Stations of={value} />}</Await>
@@ -60,6 +63,10 @@ function laterOfFinding(op: string | undefined): { op: string; step: number; gra
   return name && first && first.op_name === op && first.step === step.value ? { op: name, step: later.step, graph: later.graph } : null;
 }
 
+// What first-bad blames; a key or a link may ask for its way all the same.
+const isFinding = (station: Path["ops"][number] | undefined): boolean =>
+  station !== undefined && [...(firstBad.value?.findings ?? []), ...(firstBad.value?.by_rank ?? [])].some((one) => one.op_name === station.op_name && one.step === step.value);
+
 function Stations({ of }: { of: Path }) {
   if (!of.ops.length) return <Empty>{words.graph.pathEmpty}</Empty>;
   const later = params.value.path === "effect" ? laterOfFinding(of.ops[0]?.op_name) : null;
@@ -72,7 +79,7 @@ function Stations({ of }: { of: Path }) {
           <li key={station.op_name} class={station.op_name === params.value.op ? "chosen" : ""}>
             <ClassMark state={station.class} />{" "}
             <a href={linkTo("graph", { op: station.op_name, t: formatSlot({ side: "output", slot: station.output_slot }) })} title={station.op_name}>
-              {baseName(station.op_name)}
+              {shortName(baseName(station.op_name))}
             </a>{" "}
             <span class="where">{lineOf(station.source_file, station.source_line)}</span>
             {station.tensor && station.tensor.max !== undefined && station.tensor.max !== null && (
@@ -82,6 +89,7 @@ function Stations({ of }: { of: Path }) {
         ))}
       </ol>
       {later && <p class="soft">{words.graph.goesOn(later.step)} <a href={linkTo("graph", { op: later.op, s: later.step, g: later.graph, t: undefined, path: "effect" })}>{baseName(later.op)}</a></p>}
+      {params.value.path === "cause" && of.ops.length === 1 && before.length === 0 && isFinding(of.ops[0]) && <p class="soft">{words.graph.begins}</p>}
       {of.reaches && before.length === 0 && !later && <p class="soft">{words.graph.ends(of.reaches)}</p>}
       {of.missing && <p class="soft">{of.missing}</p>}
       {!of.complete && <p class="soft">{words.graph.partly}</p>}
@@ -99,8 +107,9 @@ function GraphView({ data, path }: { data: GraphData; path: Path | null }) {
   const shown = useMemo(() => (path ? neighbourhood(data.ops, data.edges, onPath) : data), [data, path]);
   const marked = useMemo(() => new Set([...onPath].map(opKey)), [onPath]);
   const chosen = params.value.op ? opKey(params.value.op) : "";
-  const found = finding.value?.step === step.value && finding.value.op_name ? opKey(finding.value.op_name) : "";
+  const found = pointed.value?.step === step.value ? opKey(pointed.value.name) : "";
   const { model, answer, anchor, slow, many, toggle, openMany } = useLayout(shown, Boolean(path), chosen, found);
+  const chosenOp = model.items.get(chosen)?.op;
   const { shades, range } = useColouring(model);
   const strips = useStrips(answer, healthQuery());
   const [asTree, setAsTree] = useState(false);
@@ -125,7 +134,7 @@ function GraphView({ data, path }: { data: GraphData; path: Path | null }) {
         <button type="button" class="small" onClick={() => setAsTree(!asTree)}>{asTree ? words.graph.canvas : words.graph.asTree}</button>
         <GraphSearch of={model} />
         {!asTree && <ColourChoice range={range} />}
-        {params.value.op && !path && <a class="button small" href={linkTo("graph", { path: "cause" })}>{words.op.path}</a>}
+        {chosenOp && !path && <WayBack state={chosenOp.state as Class} name={chosenOp.name} step={step.value} small />}
       </div>
       <div class="graph-foot"><Command text={command("graph", path && params.value.op ? [params.value.op, "--distance", String(path.ops.length), "--json"] : [])} /></div>
       {slow && <p class="graph-note" role="status">{words.graph.working}</p>}

@@ -2,6 +2,7 @@
 import { useRef, useState } from "preact/hooks";
 import type { Class } from "../api.ts";
 import type { GraphModel, Item } from "../graph/model.ts";
+import { shortName } from "../names.ts";
 import { ClassMark } from "../parts/ui.tsx";
 import { words } from "../words.ts";
 
@@ -47,7 +48,7 @@ export function GraphTree({ model, open, chosen, onToggle, onSelect }: TreeProps
       aria-expanded={item.op ? undefined : opened.has(item.key)}
     >
       <span onClick={(event) => { event.stopPropagation(); setFocused(item.key); item.op ? onSelect(item.key) : onToggle(item.key, event.shiftKey); }}>
-        <ClassMark state={item.state as Class} /> {item.kind === "lane" ? (words.graph.lanes[item.label as keyof typeof words.graph.lanes] ?? item.label) : item.label}
+        <ClassMark state={item.state as Class} /> {item.kind === "lane" ? (words.graph.lanes[item.label as keyof typeof words.graph.lanes] ?? item.label) : shortName(item.label)}
         {!item.op && <small class="soft">{words.graph.ops(item.ops)}</small>}
       </span>
       {!item.op && opened.has(item.key) && <ul role="group">{item.children.map((child) => show(child, level + 1))}</ul>}

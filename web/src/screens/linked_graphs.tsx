@@ -1,5 +1,5 @@
 // The graphs of two runs side by side: an operator that is chosen in one is chosen with its counterpart in the other.
-import { useMemo } from "preact/hooks";
+import { useEffect, useMemo } from "preact/hooks";
 import type { Overview } from "../api.ts";
 import { Cameras, GraphCanvas } from "../graph/canvas.tsx";
 import { lookOf } from "../graph/looks.ts";
@@ -55,6 +55,7 @@ export function LinkedGraphs({ of }: { of: Comparison }) {
   }, [of, at.rank, at.graph, at.step]);
   const cameras = useMemo(() => new Cameras(), []);
   const twins = useMemo((): Twins => ({}), []);
+  useEffect(showTabs, []);
   // Without a choice the first difference is shown.
   const first = params.value.op === undefined ? of.findings[0] : undefined;
   const side: Side = (first ? first.in_golden : dump.value === 1) ? "golden" : "target";
@@ -87,6 +88,14 @@ export function LinkedGraphs({ of }: { of: Comparison }) {
     </Card>
   );
 }
+
+// The card of the first difference takes most of a small window: the pictures come up to its top.
+function showTabs(): void {
+  const main = document.getElementById("main");
+  const tabs = main?.querySelector(".page > .tabs");
+  if (main && tabs) main.scrollTop += tabs.getBoundingClientRect().top - main.getBoundingClientRect().top - TABS_GAP;
+}
+const TABS_GAP = 8;
 
 const colour = (name: string): string => (name.startsWith("--") ? `var(${name})` : name);
 const other = (side: Side): Side => (side === "target" ? "golden" : "target");

@@ -5,7 +5,7 @@ import { command } from "../commands.ts";
 import { Matrix } from "../parts/matrix.tsx";
 import { Await, ClassMark, Command, Empty, SIGNS, WORSE } from "../parts/ui.tsx";
 import type { Query } from "../source/source.ts";
-import { change, dimensionsOf, dump, finding, go, graph, hasOp, keyOf, params, rank, ranks, report, request, step, steps, useData } from "../state.ts";
+import { change, dimensionsOf, dump, go, graph, hasOp, isLaterBad, keyOf, params, pointed, rank, ranks, report, request, step, steps, useData } from "../state.ts";
 import { words } from "../words.ts";
 import { columnNames, columnOf } from "./cells.ts";
 import { type Choices, type HealthLevel, type HealthLine, isIn, linesOf, readLevels } from "./health_levels.ts";
@@ -26,7 +26,7 @@ export const healthQuery = (): Query => ({ dump: dump.value || undefined, rank: 
 export function HealthMap() {
   const zoomed = zoomedSteps();
   const query = { ...healthQuery(), steps: askedSteps() };
-  const op = findingName();
+  const op = pointedName();
   const asked = { query, ranks: ranks.value, op, choices: choices.value };
   const key = keyOf("health", { ...query, op, ranks: ranks.value.join(), choices: JSON.stringify([[...choices.value.toggled], [...choices.value.pages]]) });
   const levels = useData(key, (from, signal) => readLevels(from, asked, signal));
@@ -50,7 +50,7 @@ function askedSteps(): string | undefined {
 }
 
 // Empty: there is none.
-const findingName = (): string => finding.value?.op_name || finding.value?.tensor.parameter || "";
+const pointedName = (): string => pointed.value?.name ?? "";
 
 // The part of the steps that the map shows, as places in `steps`; in the address it is `hm=10-50`.
 interface Part {
@@ -107,9 +107,9 @@ function Zoom({ shown }: { shown: Part }) {
 
 // Where the finding is: its own row, or that of a closed scope around it.
 function ringOf(lines: readonly HealthLine[], columns: HealthLevel["cells"]["columns"]): readonly [number, number] | null {
-  const found = finding.value;
+  const found = pointed.value;
   if (!found) return null;
-  const name = findingName();
+  const { name } = found;
   const isThere = (line: HealthLine, scope: string): boolean => (line.kind === "op" ? scope === name : line.kind === "scope" && isIn(name, scope));
   const row = lines.findLastIndex((line) => isThere(line, line.scope));
   const column = columnOf(columns, found.step);
@@ -117,13 +117,16 @@ function ringOf(lines: readonly HealthLine[], columns: HealthLevel["cells"]["col
 }
 
 function HealthPicture({ levels }: { levels: HealthLevel[] }) {
-  const lines = linesOf(levels, rank.value, choices.value.toggled, findingName(), (of) => [`${words.bar.rank} ${of}`, dimensionsOf(of)].filter(Boolean).join(" · "));
+  const lines = linesOf(levels, rank.value, choices.value.toggled, pointedName(), (of) => [`${words.bar.rank} ${of}`, dimensionsOf(of)].filter(Boolean).join(" · "));
   const columns = levels[0]?.cells.columns ?? [];
   const ring = ringOf(lines, columns);
   if (!lines.length) return <Empty>{words.states.nothing}</Empty>;
   // What is worse only because of the finding: later columns, and in its own column the rows below it.
-  const follows = (row: number, column: number): boolean =>
-    ring !== null && lines[row]?.kind !== "rank" && (column > ring[1] || (column === ring[1] && row > ring[0] && columns[column]?.first === columns[column]?.last));
+  const follows = (row: number, column: number): boolean => {
+    const line = lines[row];
+    if (line?.kind === "rank") return isLaterBad({ rank: line.scope, step: columns[column]?.first ?? 0 });
+    return ring !== null && pointed.value?.isBad === true && (column > ring[1] || (column === ring[1] && row > ring[0] && columns[column]?.first === columns[column]?.last));
+  };
   return (
     <Matrix
       label={words.overview.map}

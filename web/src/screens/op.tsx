@@ -3,7 +3,9 @@ import type { Op as OpDocument } from "../api.ts";
 import { pythonOp, pythonTensor } from "../commands.ts";
 import { Suggestions } from "../frame.tsx";
 import { useKeys } from "../keys.ts";
+import { shortName } from "../names.ts";
 import { CodeLines, CodeText } from "../parts/code.tsx";
+import { WayBack } from "../parts/way_back.tsx";
 import { OpLink, shortScope, splitName } from "../parts/op_name.tsx";
 import { Await, Card, ClassMark, Copy, Empty, lineOf, Problem } from "../parts/ui.tsx";
 import { Refusal } from "../source/source.ts";
@@ -24,7 +26,7 @@ export function Op() {
     j: () => op.value && moveSlot(op.value, 1),
     k: () => op.value && moveSlot(op.value, -1),
   });
-  if (!name) return <p class="page empty">{words.op.none}</p>;
+  if (!name) return <div class="page"><h1>{words.screens.op}</h1><Empty>{words.op.none}</Empty></div>;
   if (op.error instanceof Refusal && op.error.status === 404) {
     return (
       <div class="page">
@@ -62,13 +64,13 @@ function Page({ op }: { op: OpDocument }) {
     <div class="page op-page">
       <header class="op-head">
         <div>
-          <h1 title={op.op_name}>{own} <ClassMark state={op.class} word /></h1>
+          <h1 title={op.op_name}>{shortName(own)} <ClassMark state={op.class} word /></h1>
           <p class="scope">{shortScope(scope) && <>{shortScope(scope)} <span class="dot">·</span> </>}{op.op_type} <span class="dot">·</span> {words.overview.where(op.rank, op.step, op.is_parameter ? "" : op.phase)}</p>
         </div>
         <div class="buttons">
           {op.previous && hasOp(op.previous) && <a class="button" href={linkTo("op", { op: op.previous, t: undefined })} aria-label={words.op.previous} title={op.previous}>‹</a>}
           {op.next && hasOp(op.next) && <a class="button" href={linkTo("op", { op: op.next, t: undefined })} aria-label={words.op.next} title={op.next}>›</a>}
-          {hasPath("cause") && <a class="button" href={linkTo("graph", { path: "cause" })}>{words.op.path}</a>}
+          {hasPath("cause") && <WayBack state={op.class} name={op.op_name} step={op.step} />}
           {hasPath("effect") && <a class="button" href={linkTo("graph", { path: "effect" })}>{words.op.effect}</a>}
           {hasGraph() && <a class="button" href={linkTo("graph", { path: undefined })}>{words.op.graph}</a>}
           <Copy text={chosen ? pythonTensor(chosen.tensor) : pythonOp(op.op_name)} label={words.copy.python} />

@@ -8,7 +8,7 @@ import { type Column, columnsOf, Grid } from "../parts/grid.tsx";
 import { OpLink } from "../parts/op_name.tsx";
 import { SaveTable } from "../parts/save.tsx";
 import { Spark } from "../parts/spark.tsx";
-import { BAD, ClassMark, Command, lineOf, Tabs } from "../parts/ui.tsx";
+import { BAD, ClassMark, Command, LineCell, Tabs } from "../parts/ui.tsx";
 import type { Query } from "../source/source.ts";
 import { change, formatSlot, go, params, place, report, source, step, steps } from "../state.ts";
 import { words } from "../words.ts";
@@ -40,7 +40,7 @@ const TENSOR_COLUMNS = columnsOf<TensorsRow>({
   avg: { label: "avg", width: NUMBER_WIDTH, right: true, sortable: true, heat: true, show: (row) => number(row.avg) },
   l2norm: { label: "l2norm", width: NUMBER_WIDTH, right: true, sortable: true, heat: true, show: (row) => number(row.l2norm) },
   nan_count: { label: COLUMN.nan_count, width: 46, right: true, sortable: true, heat: true, show: (row) => count(row.nan_count) },
-  source_line: { label: COLUMN.source_line, width: 92, show: (row) => lineOf(row.source_file ?? "", row.source_line ?? 0) },
+  source_line: { label: COLUMN.source_line, width: 92, grows: 0.4, show: (row) => <LineCell file={row.source_file ?? ""} line={row.source_line ?? 0} /> },
 });
 
 const OP_COLUMNS = columnsOf<OpsRow>({
@@ -52,7 +52,7 @@ const OP_COLUMNS = columnsOf<OpsRow>({
   tensors: { label: COLUMN.tensors, width: 64, right: true, sortable: true, show: (row) => row.tensors },
   nan_tensors: { label: COLUMN.nan_tensors, width: 72, right: true, sortable: true, show: (row) => count(row.nan_tensors) },
   inf_tensors: { label: COLUMN.inf_tensors, width: 72, right: true, sortable: true, show: (row) => count(row.inf_tensors) },
-  source_line: { label: COLUMN.source_line, width: 120, show: (row) => lineOf(row.source_file ?? "", row.source_line ?? 0) },
+  source_line: { label: COLUMN.source_line, width: 120, grows: 0.4, show: (row) => <LineCell file={row.source_file ?? ""} line={row.source_line ?? 0} /> },
 });
 
 // The bar says which step it is.

@@ -20,7 +20,7 @@ import { Requests } from "./requests.tsx";
 export function Overview() {
   const document = overview.value;
   const compared = useCompare();
-  if (!document) return <Empty>{words.states.loading}</Empty>;
+  if (!document) return <div class="page"><h1 class="hidden">{words.overview.title}</h1><Empty>{words.states.loading}</Empty></div>;
   return (
     <div class="page overview">
       <h1 class="hidden">{words.overview.title}</h1>
@@ -163,7 +163,7 @@ function Holds({ of }: { of: Document }) {
   if (sum("bytes")) facts.push([words.holds.bytes, formatBytes(sum("bytes"))]);
   if (sum("tensors") > sum("known")) facts.push([words.holds.unknown, formatCount(sum("tensors") - sum("known"))]);
   if (run) {
-    const ended = run.finished ? words.holds.finished : dumpStatus.value?.ended === "live" ? words.holds.running : words.holds.killed;
+    const ended = run.finished ? words.holds.whole : dumpStatus.value?.ended === "live" ? words.holds.running : words.holds.killed;
     facts.push([words.holds.ended, run.error ? words.holds.stopped(run.error) : ended]);
     if (run.saved_data) facts.push([words.holds.data, run.saved_data]);
     if (run.host) facts.push([words.holds.host, run.host]);

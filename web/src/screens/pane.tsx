@@ -1,8 +1,10 @@
 // The selected operator beside another screen.
 import type { Op } from "../api.ts";
 import { Suggestions } from "../frame.tsx";
+import { shortName } from "../names.ts";
 import { CodeLines } from "../parts/code.tsx";
 import { shortScope, splitName } from "../parts/op_name.tsx";
+import { WayBack } from "../parts/way_back.tsx";
 import { Await, ClassMark, lineOf } from "../parts/ui.tsx";
 import { Refusal } from "../source/source.ts";
 import { change, hasOp, hasPath, linkTo, params, parseSlot, place, useJson } from "../state.ts";
@@ -19,14 +21,14 @@ export function Pane() {
     <aside class="pane" aria-label={words.screens.op}>
       <header>
         <div>
-          <h2 title={name}>{own}</h2>
+          <h2 title={name}>{shortName(own)}</h2>
           <p class="scope">{shortScope(scope)}</p>
         </div>
         <button type="button" class="small" aria-label={words.op.close} onClick={() => change({ op: undefined, t: undefined })}>✕</button>
       </header>
       <p class="buttons">
         {hasOp(name) && <a class="button primary" href={linkTo("op")}>{words.op.open}</a>}
-        {hasPath("cause") && <a class="button" href={linkTo("graph", { path: "cause" })}>{words.op.path}</a>}
+        {op.value && hasPath("cause") && <WayBack state={op.value.class} name={name} step={op.value.step} />}
       </p>
       {op.error instanceof Refusal && op.error.status === 404 && <><p>{words.op.missing}</p><Suggestions name={name} /></>}
       <Await of={op}>

@@ -4,18 +4,18 @@ import { formatCount, formatNumber, formatShape } from "../numbers.ts";
 import { FilterField } from "../parts/filter.tsx";
 import { columnsOf, Grid } from "../parts/grid.tsx";
 import { OpLink } from "../parts/op_name.tsx";
-import { Card, Command, lineOf, Problem } from "../parts/ui.tsx";
+import { Card, Command, LineCell, lineOf, Problem } from "../parts/ui.tsx";
 import { change, go, keyOf, params, useData } from "../state.ts";
 import { words } from "../words.ts";
 import { type Comparison, verdictWord } from "./comparison.ts";
 import { chooseRelated, goldenName, goldenPatch, type Related, type RelatedCells, relatedOf, relationWord, targetName, targetPatch } from "./relations.ts";
 
 const COLUMNS = columnsOf<Related, RelatedCells & { golden: unknown; golden_line: unknown; how: unknown; shape: unknown }>({
-  verdict: { label: words.compare.columns.verdict, width: 122, sortable: true, show: ({ pair }) => pair && <span class={`verdict-word ${pair.verdict}`}>{verdictWord(pair.verdict)}</span> },
-  relation: { label: words.compare.columns.relation, width: 106, sortable: true, show: ({ of }) => <span class={of.relation === "none" ? "verdict-word unmatched" : ""}>{relationWord(of.relation)}</span> },
-  target: { label: words.compare.columns.target, width: 150, grows: true, sortable: true, show: (row) => <OpLink name={targetName(row)} patch={targetPatch(row)} scope={Boolean(row.of.op_name)} /> },
-  source_line: { label: words.compare.columns.source, width: 84, sortable: true, show: ({ of }) => lineOf(of.source_file, of.source_line) },
-  golden: { label: words.compare.columns.golden, width: 150, grows: true, show: ({ of }) => (
+  verdict: { label: words.compare.columns.verdict, width: 104, sortable: true, show: ({ pair }) => pair && <span class={`verdict-word ${pair.verdict}`}>{verdictWord(pair.verdict)}</span> },
+  relation: { label: words.compare.columns.relation, width: 106, sortable: true, show: ({ of, pair }) => <span class={of.relation === "none" ? `verdict-word ${pair?.verdict ?? "unmatched"}` : ""}>{relationWord(of.relation)}</span> },
+  target: { label: words.compare.columns.target, width: 140, grows: true, sortable: true, show: (row) => <OpLink name={targetName(row)} patch={targetPatch(row)} scope={Boolean(row.of.op_name)} /> },
+  source_line: { label: words.compare.columns.source, width: 84, sortable: true, show: ({ of }) => <LineCell file={of.source_file} line={of.source_line} /> },
+  golden: { label: words.compare.columns.golden, width: 134, grows: true, show: ({ of }) => (
     <span class="several" title={of.golden}>{of.golden_tensors.map((golden, i) => <OpLink key={i} name={goldenName(golden)} patch={goldenPatch(golden)} scope={of.golden_tensors.length === 1 && Boolean(golden.op_name)} />)}</span>
   ) },
   golden_line: { label: words.compare.columns.goldenSource, width: 84, show: ({ of }) => [...new Set(of.golden_tensors.map((golden) => lineOf(golden.source_file, golden.source_line)).filter(Boolean))].join(" ") },

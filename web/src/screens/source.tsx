@@ -1,16 +1,16 @@
 // The program's files, with the operators of each line in the margin.
-import type { Code, FirstBad } from "../answers.ts";
-import type { SourceFile, SourceFiles } from "../api.ts";
+import type { Code, Comparison, EarlierOp } from "../answers.ts";
+import type { Class, SourceFile, SourceFiles } from "../api.ts";
 import { command } from "../commands.ts";
 import { CodeText } from "../parts/code.tsx";
-import { Await, baseName, Card, ClassMark, Command, Empty, WORSE } from "../parts/ui.tsx";
-import { dump, linkTo, overview, params, rank, useJson } from "../state.ts";
+import { Await, BAD, baseName, Card, ClassMark, Command, Empty, WORSE } from "../parts/ui.tsx";
+import { dump, firstBad, linkTo, params, rank, shownDifference, useJson } from "../state.ts";
 import { words } from "../words.ts";
 
 export function Source() {
   const where = { dump: dump.value || undefined, rank: rank.value };
   const files = useJson<SourceFiles>("source", where);
-  const chosen = params.value.file ?? files.value?.files.find((entry) => entry.source_file === code()?.source_file)?.source_file ?? files.value?.files[0]?.source_file;
+  const chosen = params.value.file ?? files.value?.files.find((entry) => entry.source_file === found()?.source_file)?.source_file ?? files.value?.files[0]?.source_file;
   const file = useJson<SourceFile>(chosen ? "source" : null, { ...where, file: chosen });
   return (
     <div class="page">
@@ -24,7 +24,7 @@ export function Source() {
                 <ul class="plain-list">
                   {value.files.map((entry) => (
                     <li key={entry.source_file}>
-                      <ClassMark state={entry.class} />{" "}
+                      <ClassMark state={entry.class} later={isLater(entry.class, entry.source_file)} />{" "}
                       <a href={linkTo("source", { file: entry.source_file })} title={entry.source_file} aria-current={entry.source_file === chosen ? "true" : undefined}>
                         {baseName(entry.source_file)}
                       </a>{" "}
@@ -45,10 +45,11 @@ export function Source() {
                 return (
                   <>
                     {!value.has_text && <Empty>{words.source.noText}</Empty>}
+                    {pointedLines().length > 0 && value.lines.some((line) => isLater(line.class, value.source_file, line.number)) && <p class="soft">{words.source.later}</p>}
                     <div class="source-lines" tabIndex={0} role="region" aria-label={baseName(chosen)}>
                       {value.lines.map((line) => (
                         <div key={line.number} class={`source-line${line.ops ? " has" : ""}${isFinding(value, line.number) ? " marked" : ""}`} ref={line === most ? show : null}>
-                          <span>{line.ops > 0 && <ClassMark state={line.class} />}</span>
+                          <span>{line.ops > 0 && <ClassMark state={line.class} later={isLater(line.class, value.source_file, line.number)} />}</span>
                           <span class="right soft">{line.number}</span>
                           <span class="right">
                             {line.ops > 0 && (
@@ -70,17 +71,32 @@ export function Source() {
   );
 }
 
-const code = (): Code | null | undefined => (overview.value?.finding as unknown as FirstBad | null)?.first?.code;
+type Line = Code | EarlierOp | Comparison["findings"][number];
+
+// Of two dumps the first difference, else the first bad value.
+const found = (): Line | null => shownDifference.value ?? firstBad.value?.first?.code ?? null;
 
 function isFinding(file: SourceFile, line: number): boolean {
-  const found = code();
-  return found?.source_file === file.source_file && found.source_line === line;
+  const { source_file: name, source_line: number } = found() ?? {};
+  return name === file.source_file && number === line;
+}
+
+// Where bad values began, on any rank, also before the step; nothing while nobody knows for sure.
+function pointedLines(): Line[] {
+  const { first, findings = [], by_rank: others = [], asides = [], expected = [] } = firstBad.value ?? {};
+  return !first || first.tags.includes("uncertain") ? [] : [first, ...findings, ...others, ...asides, ...expected].flatMap(({ code, before = [] }) => [code, ...before]);
+}
+
+// Bad values that began in another line. Without a line: in another file.
+function isLater(state: Class, file: string, line?: number): boolean {
+  const begun = pointedLines();
+  return BAD.includes(state) && begun.length > 0 && !begun.some((at) => at.source_file === file && (line === undefined || at.source_line === line));
 }
 
 // The line that a person came for: that of the finding, else the first one of the worst class.
 function worst(file: SourceFile): SourceFile["lines"][number] | undefined {
-  const found = file.lines.find((line) => isFinding(file, line.number));
-  if (found) return found;
+  const marked = file.lines.find((line) => isFinding(file, line.number));
+  if (marked) return marked;
   const withOps = file.lines.filter((line) => line.ops > 0);
   const most = Math.max(...withOps.map((line) => WORSE[line.class]));
   return withOps.find((line) => WORSE[line.class] === most);

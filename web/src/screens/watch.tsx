@@ -41,6 +41,7 @@ export function Watch() {
     try {
       const done = await runJob("watch", { dump: of, conditions: names, recommended, ...(op ? { op } : {}), ...(line ? { source: line } : {}), ...(category ? { category } : {}) }, setJob);
       if (done.state === "failed") setError(new Error(done.error));
+      else setTimeout(() => document.querySelector<HTMLElement>("#hits h2")?.focus()); // below the conditions on a narrow window
     } catch (problem) {
       setError(problem as Error);
     }
@@ -76,9 +77,9 @@ export function Watch() {
             </Await>
           </form>
         </Card>
-        <div>
+        <div id="hits">
           {error && <Problem error={error} />}
-          {job && !isOver(job) && <Empty>{words.watch.running}</Empty>}
+          {job && !isOver(job) && <p class="empty" role="status">{words.watch.running}</p>}
           {!job && !error && <Empty>{words.watch.hint}</Empty>}
           {result && job && <Hits of={result} command={job.command} />}
         </div>

@@ -1,12 +1,12 @@
 // What a check of conditions found: a summary by condition first, then the newest hit of each tensor, or all of them.
 import { useMemo, useState } from "preact/hooks";
-import type { JudgedPoint, WatchDocument, WatchedOp, WatchedTensor, WatchPoint } from "../answers.ts";
+import type { JudgedPoint, JudgedValue, WatchDocument, WatchedOp, WatchedTensor, WatchPoint } from "../answers.ts";
 import { formatCount, formatNumber, type Num, toNumber } from "../numbers.ts";
 import { columnsOf, Grid } from "../parts/grid.tsx";
 import { OpLink } from "../parts/op_name.tsx";
-import { Card, Command, Empty, lineOf } from "../parts/ui.tsx";
+import { Card, Command, Empty, LineCell } from "../parts/ui.tsx";
 import { sortRows } from "../source/rows.ts";
-import { change, formatSlot, go, params, type Patch } from "../state.ts";
+import { change, formatSlot, go, params, type Patch, ranks } from "../state.ts";
 import { words } from "../words.ts";
 
 interface Hit {
@@ -40,7 +40,15 @@ function newestOf(hits: readonly Hit[]): Hit[] {
 const patchOf = ({ hit, tensor }: Hit): Patch => ({ op: hit.op_name, t: formatSlot(tensor), s: hit.step, g: hit.graph, r: hit.rank });
 
 // The parameters that are met; without one, what was counted.
-const met = ({ point }: Hit) => point.watch_condition.params.filter((param) => param.is_hit && param.actual_value !== null);
+const met = ({ point }: Hit) => point.watch_condition.params.filter((param) => param.is_hit && sizeOf(param) !== undefined);
+
+// The statistic; of one that was not recorded the bound that decides.
+type Param = JudgedValue;
+const sizeOf = ({ actual_value: value, at_most: most, at_least: least }: Param): Num => value ?? most ?? least ?? undefined;
+function sizeText(of: Param): string {
+  const sign = of.actual_value !== null ? "" : (of.at_most ?? null) !== null ? "≤ " : "≥ ";
+  return sign + formatNumber(sizeOf(of));
+}
 const each = (of: Hit, show: (param: ReturnType<typeof met>[number]) => string): string => met(of).map(show).join(", ");
 
 // The report of watchpoints counts infinities of both signs as one.
@@ -52,26 +60,31 @@ function countsOf({ tensor, point }: Hit): string {
 }
 
 function Found({ of }: { of: Hit }) {
-  if (met(of).length) return <>{each(of, (param) => formatNumber(param.actual_value))}</>;
+  if (met(of).length) return <>{each(of, sizeText)}</>;
   const counts = countsOf(of);
-  return counts ? <span class="bad-count">{counts}</span> : <span title={of.point.hit_detail}>{of.point.hit_detail}</span>;
+  return counts ? <span class="bad-count" title={counts}>{counts}</span> : <span title={of.point.hit_detail}>{of.point.hit_detail}</span>;
 }
 
 const COLUMNS = columnsOf<Hit, ReturnType<typeof cellsOf>>({
   op_name: { label: words.watch.columns.operator, width: 150, grows: true, sortable: true, show: ({ hit, tensor }) => <OpLink name={hit.op_name} patch={{ s: hit.step, g: hit.graph, r: hit.rank, t: formatSlot(tensor) }} /> },
   slot: { label: words.watch.columns.tensor, width: 62, show: ({ tensor }) => `${tensor.side}.${tensor.slot}` },
+  rank: { label: words.watch.columns.rank, width: 40, right: true, sortable: true, show: ({ hit }) => hit.rank },
   step: { label: words.watch.columns.step, width: 36, right: true, sortable: true, show: ({ hit }) => hit.step },
   times: { label: words.watch.columns.times, width: 36, right: true, sortable: true, show: ({ times }) => formatCount(times) },
-  condition: { label: words.watch.columns.condition, width: 112, sortable: true, show: ({ point }) => <span title={sentenceOf(point.watch_condition.id)}>{point.watch_condition.id}</span> },
+  condition: { label: words.watch.columns.condition, width: 112, grows: 0.3, sortable: true, show: ({ point }) => <span title={sentenceOf(point.watch_condition.id)}>{point.watch_condition.id}</span> },
   limit: { label: words.watch.columns.setting, width: 90, right: true, sortable: true, show: (of) => <span title={each(of, (param) => `${param.name} ${formatNumber(param.value)}`)}>{each(of, (param) => formatNumber(param.value))}</span> },
   found: { label: words.watch.columns.found, width: 148, right: true, sortable: true, show: (of) => <Found of={of} /> },
-  source_line: { label: words.compare.columns.source, width: 86, show: ({ hit }) => lineOf(hit.source_file, hit.source_line) },
+  source_line: { label: words.compare.columns.source, width: 86, grows: 0.4, show: ({ hit }) => <LineCell file={hit.source_file} line={hit.source_line} /> },
 });
 
+const foundOf = (of: Hit): Num => {
+  const [first] = met(of);
+  return first && sizeOf(first);
+};
 const numberOf = (value: Num): number => toNumber(value);
 const cellsOf = (of: Hit) => ({
-  of, op_name: of.hit.op_name, slot: of.tensor.slot, step: of.hit.step, source_line: of.hit.source_line, times: of.times, condition: of.point.id,
-  limit: numberOf(met(of)[0]?.value), found: numberOf(met(of)[0]?.actual_value ?? ((of.point.nan_count ?? 0) + (of.point.inf_count ?? 0))),
+  of, op_name: of.hit.op_name, slot: of.tensor.slot, rank: of.hit.rank, step: of.hit.step, source_line: of.hit.source_line, times: of.times, condition: of.point.id,
+  limit: numberOf(met(of)[0]?.value), found: numberOf(foundOf(of) ?? ((of.point.nan_count ?? 0) + (of.point.inf_count ?? 0))),
 });
 
 export function Hits({ of, command }: { of: WatchDocument; command: string }) {
@@ -96,7 +109,7 @@ export function Hits({ of, command }: { of: WatchDocument; command: string }) {
               <span class="count" aria-live="polite">{words.table.rows(formatCount(rows.length))}</span>
             </div>
             <div class="pairs watch-hits">
-              <Grid<Hit> label={words.watch.hits} name={JSON.stringify([command, only, all, sort])} columns={COLUMNS.filter(({ name }) => (name !== "times" || !all) && (name !== "limit" || rows.some((hit) => met(hit).length > 0)))} sort={sort} onSort={setSort}
+              <Grid<Hit> label={words.watch.hits} name={JSON.stringify([command, only, all, sort])} columns={COLUMNS.filter(({ name }) => (name !== "times" || !all) && (name !== "rank" || ranks.value.length > 1) && (name !== "limit" || rows.some((hit) => met(hit).length > 0)))} sort={sort} onSort={setSort}
                 fetch={(offset, limit) => Promise.resolve({ count: rows.length, rows: rows.slice(offset, offset + limit) })} onOpen={open} onSelect={(hit) => change(patchOf(hit), true)}
                 selected={({ hit, tensor }) => hit.op_name === params.value.op && formatSlot(tensor) === params.value.t && String(hit.step) === params.value.s} empty={words.watch.none} />
             </div>

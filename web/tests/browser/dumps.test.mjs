@@ -55,7 +55,7 @@ const QUESTIONS = {
       await page.getByRole("link", { name: "Show the path" }).click();
     } else {
       await openOp(page, dump);
-      await page.getByRole("link", { name: "To its cause" }).click();
+      await page.getByRole("link", { name: "Where it comes from" }).click();
     }
     await page.locator(".stations li").or(page.getByText("The dump does not record the way of this tensor.")).first().waitFor();
   },

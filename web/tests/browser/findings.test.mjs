@@ -63,6 +63,18 @@ test("while the two are compared the page says so, and nothing is green", async 
   });
 });
 
+test("runs that are equal but for rounding, or in part, are not called equal", async () => {
+  await withPage(EQUAL, {}, async (page) => {
+    await page.waitForSelector(".first-difference.good");
+    assert.match(await text(page, ".first-difference"), /The runs are equal\./);
+    for (const verdict of ["within_tolerance", "propagated", "unmatched"]) {
+      for (const number of [1, 2]) await changing(page, `/jobs/${number}`, ({ kind, result }) => kind === "compare" && Object.assign(result.summary, { within_tolerance: 0, propagated: 0, unmatched: 0, [verdict]: 6 }));
+      await page.waitForFunction(() => /No difference that rounding does not explain/.test(document.querySelector(".first-difference")?.textContent ?? ""));
+      await page.waitForSelector(verdict === "within_tolerance" ? ".first-bad.good" : ".first-bad.quiet");
+    }
+  });
+});
+
 test("a comparison that fails says why, and nothing is green", async () => {
   await withPage(EQUAL, {}, async (page) => {
     await page.waitForSelector(".first-difference.good");

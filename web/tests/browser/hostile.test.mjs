@@ -28,3 +28,26 @@ test("names that are HTML are shown as they are", async () => {
     assert.deepEqual(await page.evaluate(() => globalThis.breaches), []);
   });
 });
+
+test("a name of 10 kB loses its middle, and no screen is wider or longer for it", async () => {
+  await withPage(PAGE, {}, async (page) => {
+    await page.keyboard.press("/");
+    await page.keyboard.type("end-Linear");
+    const hit = page.locator(".hits li", { hasText: "linear-op" }).first();
+    await hit.waitFor();
+    assert.match(await hit.innerText(), /long_name_.*….*_end-Linear/);
+    assert.ok((await hit.boundingBox()).height < 100);
+    await hit.getByRole("button").click();
+    await page.waitForSelector(".op-page .histogram, .op-page .empty");
+    await settled(page);
+    assert.match(await page.locator(".op-head .scope").innerText(), /long_name_.*…/);
+    assert.ok((await page.locator(".op-head").boundingBox()).height < 120);
+    assert.match(await page.evaluate(() => location.hash), /(long_name_){1000}end/);
+    for (const fragment of ["#/overview", "#/ops", "#/graph", "#/source"]) {
+      await go(page, fragment);
+      await settled(page);
+      const [wide, long] = await page.locator("main").evaluate((main) => [main.scrollWidth - main.clientWidth, main.scrollHeight]);
+      assert.ok(wide <= 1 && long < 4000, `${fragment}: ${wide} px too wide, ${long} px long`);
+    }
+  });
+});

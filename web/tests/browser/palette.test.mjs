@@ -68,10 +68,24 @@ test("paper has the rows that a window scrolls to", async () => {
     const left = /… ([\d,]+) more/.exec(await page.getByRole("grid").innerText())?.[1] ?? "0";
     assert.equal(printed + Number(left.replace(",", "")), count);
     assert.ok(printed >= Math.min(count, 100), `${printed} of ${count}`);
-    const [height, needed] = await page.evaluate(() => [document.documentElement.scrollHeight, document.querySelector(".grid-wide").scrollHeight]);
+    const [height, needed] = await page.evaluate(() => [document.documentElement.scrollHeight, document.querySelector(".grid-wide").getBoundingClientRect().height]);
     assert.ok(height >= needed, `${height} of ${needed} px`);
+    await page.setViewportSize({ width: 718, height: 1000 }); // a sheet of A4 without its margins
+    await settled(page);
+    const right = await page.locator(".grid-head > div").last().evaluate((last) => last.getBoundingClientRect().right);
+    assert.ok(right <= 718, `the last column ends at ${right} px`);
     await page.emulateMedia({ media: "screen" });
     await page.evaluate(() => dispatchEvent(new Event("afterprint")));
+    await page.setViewportSize({ width: 1280, height: 800 });
     await page.waitForFunction((few) => document.querySelectorAll(".grid-row").length === few, before);
+    await go(page, "#/overview");
+    await page.waitForSelector(".first-bad details");
+    const closed = () => page.locator("main details:not([open])").count();
+    const some = await closed();
+    assert.ok(some > 0);
+    await page.evaluate(() => dispatchEvent(new Event("beforeprint")));
+    assert.equal(await closed(), 0);
+    await page.evaluate(() => dispatchEvent(new Event("afterprint")));
+    assert.equal(await closed(), some);
   });
 });
