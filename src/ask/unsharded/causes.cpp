@@ -158,13 +158,13 @@ bool CauseSearch::hides_by_size(std::uint32_t reader, std::uint32_t golden) cons
 
 // Whether a difference reaches the end of the step, or an update.
 bool CauseSearch::has_effect(std::uint32_t golden) const {
-  if (!step_.label(golden).other_inputs.empty()) return true;
   std::set<std::uint32_t> seen;
   std::vector<std::uint32_t> waiting = {golden};
   while (!waiting.empty()) {
     const std::uint32_t at = waiting.back();
     waiting.pop_back();
     if (!seen.insert(at).second) continue;
+    if (!step_.label(at).other_inputs.empty()) return true;
     if (step_.address(at).site.place.kind == SiteKind::optimizer) return true;
     if ((readers_[at].empty() && differs(at)) || is_update(at)) return true;
     for (const std::uint32_t reader : readers_[at]) {

@@ -44,6 +44,7 @@ class OtherInputs {
   const CompareOp& op(std::uint32_t golden) const { return step_.golden().ops[golden]; }
   bool is_forward() const { return step_.address(golden_).site.place.kind == SiteKind::forward; }
   bool moves_gradients() const;
+  std::set<const CatalogTensor*> differ_in_whole() const;
   const Joined* found_result(const CompareInput& input) const;
   bool was_found(const CompareInput& input) const;
   bool is_explained_by_result(const CompareInput& input, const Joined& read) const;
@@ -116,11 +117,28 @@ bool OtherInputs::is_far_from_found(const CompareInput& input, const Joined& rea
   });
 }
 
+// The tolerance of a half type for a gradient may hide that one of the tensors put together in it, or added up, is another
+// one.
+std::set<const CatalogTensor*> OtherInputs::differ_in_whole() const {
+  std::set<const CatalogTensor*> found;
+  const bool is_of_several = puts_together(op(golden_)) || step_.hides_a_term(golden_);
+  if (!step_.has_half_type(golden_) || !is_of_several || label_.outputs.size() != 1) return found;
+  const TensorDifference& whole = label_.outputs.front().difference;
+  for (const CompareInput& input : op(golden_).inputs) {
+    if (!reads_value(input)) continue;
+    const Joined read = step_.joiner().join_input(golden_, input, *label_.where);
+    if (!read.possible || read.fits || step_.noise().explains(input, read)) continue;
+    if (read.difference.rms_error > kFarSpacings * coarser_spacing(whole) * whole.rms) found.insert(input.tensor);
+  }
+  return found;
+}
+
 // Results that fit may say little: of a sum of whose parts the mean alone is known, or of masked scores; where a half type
 // rounds a term away, or hides that results are far apart.
 std::set<const CatalogTensor*> OtherInputs::find() const {
+  if (step_.address(golden_).site.place.kind == SiteKind::backward) return differ_in_whole();
   std::set<const CatalogTensor*> found;
-  if (step_.address(golden_).site.place.kind == SiteKind::backward || moves_gradients()) return found;
+  if (moves_gradients()) return found;
   const bool says_little =
       is_forward() && !step_.golden_step().is_sharded() && std::ranges::any_of(label_.outputs, is_known_little);
   const bool gives_far = step_.has_half_type(golden_) && std::ranges::any_of(label_.outputs, is_far);
