@@ -28,8 +28,8 @@ using State = WholeStep::State;
 
 constexpr double kMostHidden = 0.5;   // relative error of gradients that the tolerances of half types may hide together
 constexpr double kSameFactor = 1e-3;  // relative
-constexpr double kTimesLarger = 64;   // of a result that hides what it is made of
-constexpr int kStepsToCollective = 4;  // a wait, a view, a copy
+constexpr double kMostOfRounding = 1e-2;  // relative: of a parameter, after steps that are not compared
+constexpr int kStepsToCollective = 4;     // a wait, a view, a copy
 
 // Of statistics of parts of a sum: a difference may go through.
 bool gives_means_of_sums(const WholeStep::Label& label) {
@@ -437,8 +437,15 @@ std::optional<std::uint32_t> CauseSearch::op_that_reads(std::size_t rank, std::u
   return std::nullopt;
 }
 
-// An op of the step before is to blame, although the tolerance of its type hid it.
+// An op of the step before is to blame, although the tolerance of its type hid it. If that step is not compared, a small
+// difference of a parameter, and any of a state, may be what rounding became in it, as where a gradient is nothing else.
 void CauseSearch::doubt_if_left_so(std::size_t rank, const CompareInput& read, ShardCause& cause) const {
+  const bool is_unseen = step_.ranks()[rank].before == nullptr && golden_.step->id.number > 0 && read.from == kNoOp;
+  const bool is_of_optimizer = step_.address(cause.golden).site.place.kind == SiteKind::optimizer;
+  if (is_unseen && (is_of_optimizer || cause.joined.difference.relative() < kMostOfRounding)) {
+    cause.uncertain = true;
+    cause.what = kLeftByUnseenStep;
+  }
   if (!was_left_so(step_.ranks()[rank], read)) return;
   cause.uncertain = true;
   cause.what = kLeftSo;

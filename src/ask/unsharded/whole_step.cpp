@@ -360,7 +360,7 @@ void WholeStep::look_at(std::uint32_t golden) {
     if (!is_near(golden, label) || (with.ring && !is_of_blocks(golden, label))) continue;
     if (!all_fit(label.outputs) || (is_of_other_type && lacks_results(golden_.ops[golden], label.outputs))) continue;
     const Errors noise = is_of_noise ? noise_of_found(golden, label) : noise_of_sum(golden, label);
-    if (!is_of_noise) label.other_inputs = other_inputs(*this, golden, label);
+    label.other_inputs = other_inputs(*this, golden, label, is_of_noise);
     if (!label.other_inputs.empty()) label.state = State::differs;
     keep(golden, std::move(label), noise);
     return look_for_factors(golden);
