@@ -43,7 +43,7 @@ OPS_OF_WHOLE = {
     "missing": ("div", "add", "sqrt"),
     "exchanged": ("t", "addmm", "linear"),
     "misplaced": ("t", "addmm", "linear"),
-    "bias": ("linear",),
+    "bias": ("add", "linear"),
     "unreduced": ("square", "add_"),  # the norm of the gradients may be within its bound
     "undivided": ("div",),
     "group": ("allreduce_", "div", "add", "sqrt"),

@@ -52,6 +52,6 @@ class SlicedBlock(nn.Module):
         is_first = dist.get_rank() == 0
         bias = self.bias * is_first
         if planted("bias") and not is_first:
-            bias = bias + self.full_bias
+            bias = bias + self.full_bias  # FAULT: bias
         part = F.linear(middle(hidden), self.down, bias)  # FAULT: bias
         return x + Join.apply(part, self.only)  # FAULT: whole_missing, whole_group

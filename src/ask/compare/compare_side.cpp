@@ -65,6 +65,20 @@ void look_at_unwritten(CompareSide& side, CompareOp& op, CompareInput& input) {
   }
 }
 
+// The input whose memory the op is given for its result (`out=`): both come from one earlier op. Null: there is none.
+const CompareInput* state_given_for_result(const CompareOp& op) {
+  if (op.outputs.size() != 1) return nullptr;
+  const auto is_destination = [](const CompareInput& in) { return in.tensor->skipped.reason == NotRead::only_written; };
+  const auto to = std::ranges::find_if(op.inputs, is_destination);
+  if (to == op.inputs.end() || to->tensor->source == kNoSequence) return nullptr;
+  const auto is_same = [&](const CompareInput& in) {
+    return in.is_read && in.tensor->source == to->tensor->source && in.tensor->source_slot == to->tensor->source_slot &&
+           in.tensor->has_shape && in.tensor->shape == op.outputs[0]->shape;
+  };
+  const auto found = std::ranges::find_if(op.inputs, is_same);
+  return found == op.inputs.end() ? nullptr : &*found;
+}
+
 void name_states(CompareSide& side, std::uint32_t index) {
   CompareOp& op = side.ops[index];
   op.states.resize(op.outputs.size());
@@ -72,6 +86,10 @@ void name_states(CompareSide& side, std::uint32_t index) {
   for (const CompareInput& input : op.inputs) {
     const std::uint32_t slot = input.tensor->slot;
     if (state != ~0U && (slot == state || slot == state + 1)) side.may_be_written.insert(input.tensor->parameter);
+  }
+  if (const CompareInput* given = state_given_for_result(op); given != nullptr && !given->name.empty()) {
+    op.states[0] = given->name;
+    side.written[given->name] = {index, op.outputs[0]};
   }
   if (!op.in_place) return;
   for (std::size_t i = 0; i < std::min(op.outputs.size(), op.inputs.size()); ++i) {

@@ -16,6 +16,7 @@
 #include "ask/relations/other_way.h"
 #include "ask/relations/parts_of_batch.h"
 #include "ask/relations/search.h"
+#include "ask/unsharded/sites.h"
 #include "ask/unsharded/unsharded.h"
 #include "ground/base/shape.h"
 #include "read/operators/op_nature.h"
@@ -52,13 +53,14 @@ std::set<std::string_view> names_in(const FirstStep& first) {
   return names;
 }
 
-std::set<std::string_view> parameters_in(const Catalog& catalog) {
-  std::set<std::string_view> names;
+// Without the names of wrappers: DDP's and FSDP's parameters are those of the network in them.
+std::set<std::string> parameters_in(const Catalog& catalog) {
+  std::set<std::string> names;
   for (const CatalogRank& rank : catalog.ranks) {
     for (const CatalogStep& step : rank.steps) {
       for (const CatalogOp& op : step.ops) {
         for (const CatalogTensor& tensor : op.tensors) {
-          if (tensor.parameter.is_parameter()) names.insert(tensor.parameter);
+          if (tensor.parameter.is_parameter()) names.insert(without_wrappers(tensor.parameter, '.'));
         }
       }
     }
@@ -74,8 +76,8 @@ std::string_view framework_of(const Catalog& catalog) {
 }
 
 bool have_names_in_common(const Catalog& target, const Catalog& golden) {
-  const std::set<std::string_view> mine = parameters_in(target), theirs = parameters_in(golden);
-  const auto common = std::ranges::count_if(mine, [&](std::string_view name) { return theirs.contains(name); });
+  const std::set<std::string> mine = parameters_in(target), theirs = parameters_in(golden);
+  const auto common = std::ranges::count_if(mine, [&](const std::string& name) { return theirs.contains(name); });
   // States of optimizers and statistics of norms have each framework's own names.
   return common > 0 && 4 * static_cast<std::size_t>(common) >= std::min(mine.size(), theirs.size());
 }
@@ -541,7 +543,8 @@ Result<DumpComparison> compare_programs(const Catalog& target, const Catalog& go
   const bool is_given = !options.names.empty() || options.golden_part;  // how the two belong together
   // Two implementations with many operators alike: where their order leaves a doubt, values decide.
   const bool is_doubted = !runs->findings.empty() && runs->findings.front().uncertain;
-  if (!is_given && is_doubted && !have_names_in_common(target, golden)) {
+  const bool is_joined = target.ranks.size() != golden.ranks.size();  // a rank alone has no golden counterpart
+  if (!is_given && is_doubted && !is_joined && !have_names_in_common(target, golden)) {
     Result<std::unique_ptr<DumpComparison>> related = compare_by_values(target, golden, options, weights);
     const bool is_known = related && *related != nullptr && (*related)->complete && weights_relate(**related);
     if (is_known && !(*related)->findings.empty()) return std::move(**related);

@@ -28,8 +28,8 @@ using State = WholeStep::State;
 
 constexpr double kMostHidden = 0.5;   // relative error of gradients that the tolerances of half types may hide together
 constexpr double kSameFactor = 1e-3;  // relative
-constexpr double kTimesLarger = 64;   // of a result that hides what it is made of
-constexpr int kStepsToCollective = 4;  // a wait, a view, a copy
+constexpr double kMostOfRounding = 1e-2;  // relative: of a parameter, after steps that are not compared
+constexpr int kStepsToCollective = 4;     // a wait, a view, a copy
 
 // Of statistics of parts of a sum: a difference may go through.
 bool gives_means_of_sums(const WholeStep::Label& label) {
@@ -158,13 +158,13 @@ bool CauseSearch::hides_by_size(std::uint32_t reader, std::uint32_t golden) cons
 
 // Whether a difference reaches the end of the step, or an update.
 bool CauseSearch::has_effect(std::uint32_t golden) const {
-  if (!step_.label(golden).other_inputs.empty()) return true;
   std::set<std::uint32_t> seen;
   std::vector<std::uint32_t> waiting = {golden};
   while (!waiting.empty()) {
     const std::uint32_t at = waiting.back();
     waiting.pop_back();
     if (!seen.insert(at).second) continue;
+    if (!step_.label(at).other_inputs.empty()) return true;
     if (step_.address(at).site.place.kind == SiteKind::optimizer) return true;
     if ((readers_[at].empty() && differs(at)) || is_update(at)) return true;
     for (const std::uint32_t reader : readers_[at]) {
@@ -437,8 +437,15 @@ std::optional<std::uint32_t> CauseSearch::op_that_reads(std::size_t rank, std::u
   return std::nullopt;
 }
 
-// An op of the step before is to blame, although the tolerance of its type hid it.
+// An op of the step before is to blame, although the tolerance of its type hid it. If that step is not compared, a small
+// difference of a parameter, and any of a state, may be what rounding became in it, as where a gradient is nothing else.
 void CauseSearch::doubt_if_left_so(std::size_t rank, const CompareInput& read, ShardCause& cause) const {
+  const bool is_unseen = step_.ranks()[rank].before == nullptr && golden_.step->id.number > 0 && read.from == kNoOp;
+  const bool is_of_optimizer = step_.address(cause.golden).site.place.kind == SiteKind::optimizer;
+  if (is_unseen && (is_of_optimizer || cause.joined.difference.relative() < kMostOfRounding)) {
+    cause.uncertain = true;
+    cause.what = kLeftByUnseenStep;
+  }
   if (!was_left_so(step_.ranks()[rank], read)) return;
   cause.uncertain = true;
   cause.what = kLeftSo;

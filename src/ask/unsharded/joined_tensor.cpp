@@ -19,6 +19,9 @@ namespace sonde {
 namespace {
 
 constexpr std::size_t kMostForLeading = 1 << 24;  // elements
+constexpr std::int64_t kMostOfNearest = 4;  // blocks that are tried for it: queries, keys and values in one weight
+constexpr std::size_t kMostForNearest = 1 << 22;  // elements
+constexpr double kLikeNothing = 0.5;              // relative error of parts that are joined in a wrong way
 constexpr std::size_t kLargestFactor = 16;
 constexpr double kSumSlack = 2;  // of an error of each element
 constexpr double kLargest = 64;  // the largest error over the root mean square of all
@@ -54,6 +57,7 @@ class Joiner {
 
   // `sizes`: of the dimensions of ranks and calls, the last one is joined first.
   void try_all(const TensorBlocks& blocks, const std::vector<std::size_t>& sizes, bool with_leading);
+  void look_for_nearest(const TensorBlocks& blocks, const std::vector<std::size_t>& sizes);
   Joined best(const TensorOf& part);
 
  private:
@@ -68,6 +72,7 @@ class Joiner {
   const JoinLimits& limits_;
   Joined best_;
   double least_ = std::numeric_limits<double>::infinity();
+  bool looks_for_nearest_ = false;  // also in ways that the sums rule out
 };
 
 constexpr double kStepsOfSpacing = 4;  // spacings
@@ -224,7 +229,7 @@ void Joiner::try_rules(const TensorBlocks& blocks, std::vector<std::size_t> size
   const std::size_t count = sizes.back();
   sizes.pop_back();
   const auto go = [&](const JoinRule& rule) {
-    if (sizes.empty() && best_.possible && !may_fit(blocks, rule)) return;
+    if (sizes.empty() && best_.possible && !looks_for_nearest_ && !may_fit(blocks, rule)) return;
     const std::optional<TensorBlocks> joined = join_neighbours(blocks, count, rule);
     if (!joined) return;
     rules.push_back(rule);
@@ -237,7 +242,8 @@ void Joiner::try_rules(const TensorBlocks& blocks, std::vector<std::size_t> size
   for (std::size_t axis = 0; axis < golden_.shape.size(); ++axis) {
     if (known->shape[axis] == golden_.shape[axis]) continue;
     go({JoinRule::Way::cut, axis, count});
-    const std::int64_t most = std::min<std::int64_t>(known->shape[axis], kMostLeadingBlocks);
+    const std::int64_t most =
+        std::min<std::int64_t>(known->shape[axis], looks_for_nearest_ ? kMostOfNearest : kMostLeadingBlocks);
     for (std::int64_t leading = 2; with_leading && leading <= most; ++leading) {
       if (known->shape[axis] % leading == 0) go({JoinRule::Way::cut, axis, count, leading});
     }
@@ -248,6 +254,15 @@ void Joiner::try_rules(const TensorBlocks& blocks, std::vector<std::size_t> size
 void Joiner::try_all(const TensorBlocks& blocks, const std::vector<std::size_t>& sizes, bool with_leading) {
   std::vector<JoinRule> rules;
   try_rules(blocks, sizes, rules, with_leading);
+}
+
+// Of parts that fit in no way, the one in which they are nearest shows how far they are apart: what the sums rule out may
+// be right but for an error.
+void Joiner::look_for_nearest(const TensorBlocks& blocks, const std::vector<std::size_t>& sizes) {
+  if (!best_.possible || best_.fits || best_.difference.relative() < kLikeNothing) return;
+  looks_for_nearest_ = true;
+  try_all(blocks, sizes, true);
+  looks_for_nearest_ = false;
 }
 
 Joined Joiner::best(const TensorOf& part) {
@@ -325,6 +340,8 @@ Joined join_blocks(TensorBlocks blocks, const TensorParts& parts, Reference gold
       joiner.try_all(blocks, sizes, with_leading);
     }
   }
+  const bool is_small = golden.block.values.size() <= kMostForNearest;
+  if (is_small && parts.calls() == 1) joiner.look_for_nearest(blocks, {parts.ranks()});
   Joined joined = joiner.best(*parts.first());
   joined.tolerance = limits.tolerance;
   if (!joined.fits) joined.other_ranks = ranks_apart(blocks, parts, golden.block, limits.tolerance);

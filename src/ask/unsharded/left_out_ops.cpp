@@ -1,6 +1,7 @@
 #include "ask/unsharded/left_out_ops.h"
 
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "ask/unsharded/op_evidence.h"
@@ -10,21 +11,29 @@ namespace {
 
 constexpr std::size_t kMostLeftOut = 64;  // golden ops without a counterpart, one after the other
 
+// A golden op with a counterpart, and its input that differs there.
+struct InputThatDiffers {
+  std::uint32_t golden = kNoOp;
+  const CompareInput* input = nullptr;
+};
+
 // The golden op that reads what the counterpart reads at `input`, behind ops without a counterpart; kNoOp: none.
 std::uint32_t op_skipped(const WholeStep& step, std::uint32_t golden, const CompareInput& input) {
   std::set<std::uint32_t> seen;
-  std::vector<std::uint32_t> waiting = {input.from};
+  std::vector<std::pair<InputThatDiffers, std::uint32_t>> waiting = {{{golden, &input}, input.from}};
   while (!waiting.empty() && seen.size() < kMostLeftOut) {
-    const std::uint32_t at = waiting.back();
+    const auto [beside, at] = waiting.back();
     waiting.pop_back();
     if (at == kNoOp || step.label(at).state != WholeStep::State::unknown || !seen.insert(at).second) continue;
+    const bool is_moved = only_moves(step.golden().ops[at]);  // how the golden ranks move it is their own matter
+    const bool is_of_several = step.label(at).where && puts_together(step.golden().ops[at]);
     for (const CompareInput& read : step.golden().ops[at].inputs) {
-      if (!read.is_read || !read.tensor->recorded() || read.tensor->constant) continue;
-      if (read.tensor->parameter.is_parameter()) continue;
-      const bool is_moved = only_moves(step.golden().ops[at]);  // how the golden ranks move it is their own matter
-      if (!is_moved && step.joiner().join_instead(golden, input, *step.label(golden).where, *read.tensor).fits)
-        return at;
-      waiting.push_back(read.from);
+      if (!reads_value(read)) continue;
+      const Counterpart& where = *step.label(beside.golden).where;
+      if (!is_moved && step.joiner().join_instead(beside.golden, *beside.input, where, *read.tensor).fits) return at;
+      if (!is_of_several) waiting.push_back({beside, read.from});
+      if (!is_of_several || step.joiner().join_input(at, read, *step.label(at).where).fits) continue;
+      waiting.push_back({{at, &read}, read.from});
     }
   }
   return kNoOp;

@@ -58,4 +58,13 @@ bool only_moves(const CompareOp& op) {
   return op.kind == OpKind::copy || op.kind == OpKind::cast || is_collective(type) || packs_for_collective(type);
 }
 
+bool reads_value(const CompareInput& input) {
+  return input.is_read && input.tensor->recorded() && !input.tensor->constant &&
+         !input.tensor->parameter.is_parameter();
+}
+
+bool puts_together(const CompareOp& op) {
+  return op.kind == OpKind::copy && std::ranges::count_if(op.inputs, reads_value) > 1;
+}
+
 }  // namespace sonde

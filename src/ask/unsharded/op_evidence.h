@@ -19,6 +19,12 @@ std::set<std::uint32_t> with_makers(const CompareSide& side, std::uint32_t op);
 // It copies, sends or receives, in one piece or several.
 bool only_moves(const CompareOp& op);
 
+// A tensor of the program that it reads, as recorded; numbers and parameters are none.
+bool reads_value(const CompareInput& input);
+
+// It puts several tensors together (`cat`, `stack`): some may differ and the others not.
+bool puts_together(const CompareOp& op);
+
 // Whether its result is its input times the factor: as of the division of a loss by the number of micro-batches.
 bool scales_by(double factor, const CatalogRank& rank, const CompareOp& op);
 

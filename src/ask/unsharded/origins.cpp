@@ -39,7 +39,18 @@ bool OriginSearch::is_right(std::size_t rank, std::uint32_t op, const CompareInp
     if (begins_backward(side.ops[input.from].op->op_type)) return true;
   }
   const SiteKind kind = step_.address(cause.golden).site.place.kind;
-  return step_.joiner().join_read(rank, op, input, {step_.golden().rank, cause.golden_tensor}, kind).fits;
+  if (step_.joiner().join_read(rank, op, input, {step_.golden().rank, cause.golden_tensor}, kind).fits) return true;
+  return !is_on_all_ranks(rank, op) && is_part_of_right(rank, input, cause);
+}
+
+// An op that this rank alone has reads a part: with those of the other ranks, which go on without the op, it is golden.
+bool OriginSearch::is_part_of_right(std::size_t rank, const CompareInput& input, const ShardCause& cause) const {
+  const WholeStep::Label& label = step_.label(cause.golden);
+  if (!label.where || label.where->alone) return false;
+  const std::vector<CompareInput>& inputs = step_.golden().ops[cause.golden].inputs;
+  const auto read = std::ranges::find(inputs, cause.golden_tensor, &CompareInput::tensor);
+  if (read == inputs.end()) return false;
+  return step_.joiner().join_with_part(cause.golden, *read, *label.where, rank, *input.tensor).fits;
 }
 
 bool OriginSearch::is_passed(std::uint32_t op, const ShardCause& cause, const Origins& origins) const {

@@ -36,6 +36,7 @@ class OriginSearch {
   bool drop_innocent(std::uint32_t maker, const ShardCause& cause, Origins& origins) const;
   bool is_passed(std::uint32_t op, const ShardCause& cause, const Origins& origins) const;
   bool is_right(std::size_t rank, std::uint32_t op, const CompareInput& input, const ShardCause& cause) const;
+  bool is_part_of_right(std::size_t rank, const CompareInput& input, const ShardCause& cause) const;
 
   const WholeStep& step_;
 };

@@ -8,9 +8,10 @@
 namespace sonde {
 namespace {
 
-constexpr double kFarSpacings = 8;   // of a half type: more than rounding
-constexpr double kNearSpacings = 4;  // as much as several ops round
-constexpr double kNearer = 4;        // times
+constexpr double kFarSpacings = 8;    // of a half type: more than rounding
+constexpr double kNearSpacings = 4;   // as much as several ops round
+constexpr double kNearer = 4;         // times
+constexpr double kLeastShown = 0.01;  // of an input's error: what a mask lets through of it
 
 // Statistics show little of elements beside infinities, as in scores behind a mask.
 bool is_known_little(const Joined& joined) {
@@ -38,12 +39,15 @@ class OtherInputs {
   OtherInputs(const WholeStep& step, std::uint32_t golden, const WholeStep::Label& label)
       : step_(step), golden_(golden), label_(label) {}
 
-  std::set<const CatalogTensor*> find() const;
+  std::set<const CatalogTensor*> find(bool reads_noise) const;
 
  private:
   const CompareOp& op(std::uint32_t golden) const { return step_.golden().ops[golden]; }
   bool is_forward() const { return step_.address(golden_).site.place.kind == SiteKind::forward; }
   bool moves_gradients() const;
+  std::set<const CatalogTensor*> differ_in_whole() const;
+  std::set<const CatalogTensor*> find_far() const;
+  bool is_hidden_by_size(const CompareInput& input) const;
   const Joined* found_result(const CompareInput& input) const;
   bool was_found(const CompareInput& input) const;
   bool is_explained_by_result(const CompareInput& input, const Joined& read) const;
@@ -116,11 +120,43 @@ bool OtherInputs::is_far_from_found(const CompareInput& input, const Joined& rea
   });
 }
 
+// The tolerance of a half type for a gradient may hide that one of the tensors put together in it, or added up, is another
+// one.
+std::set<const CatalogTensor*> OtherInputs::differ_in_whole() const {
+  std::set<const CatalogTensor*> found;
+  const bool is_of_several = puts_together(op(golden_)) || step_.hides_a_term(golden_);
+  if (!step_.has_half_type(golden_) || !is_of_several || label_.outputs.size() != 1) return found;
+  const TensorDifference& whole = label_.outputs.front().difference;
+  for (const CompareInput& input : op(golden_).inputs) {
+    if (!reads_value(input)) continue;
+    const Joined read = step_.joiner().join_input(golden_, input, *label_.where);
+    if (!read.possible || read.fits || step_.noise().explains(input, read)) continue;
+    if (read.difference.rms_error > kFarSpacings * coarser_spacing(whole) * whole.rms) found.insert(input.tensor);
+  }
+  return found;
+}
+
+// Scores behind a mask of large numbers: the result fits, for it is much larger than what is read, and has its error.
+bool OtherInputs::is_hidden_by_size(const CompareInput& input) const {
+  const auto hides = [&](const Joined& output, double times) {
+    return output.possible && output.difference.by == ComparedBy::values && output.difference.rms > times;
+  };
+  if (input.from == kNoOp || !reads_value(input) || step_.label(input.from).state != State::found) return false;
+  if (std::ranges::none_of(label_.outputs, [&](const Joined& output) { return hides(output, 0); })) return false;
+  const Joined read = step_.joiner().join_input(golden_, input, *label_.where);
+  if (!read.possible || read.fits || read.difference.different_non_finite > 0) return false;
+  if (step_.noise().explains(input, read)) return false;
+  return std::ranges::any_of(label_.outputs, [&](const Joined& output) {
+    return hides(output, kTimesLarger * read.difference.rms) && output.difference.count == read.difference.count &&
+           output.difference.rms_error > kLeastShown * read.difference.rms_error;
+  });
+}
+
 // Results that fit may say little: of a sum of whose parts the mean alone is known, or of masked scores; where a half type
 // rounds a term away, or hides that results are far apart.
-std::set<const CatalogTensor*> OtherInputs::find() const {
+std::set<const CatalogTensor*> OtherInputs::find_far() const {
   std::set<const CatalogTensor*> found;
-  if (step_.address(golden_).site.place.kind == SiteKind::backward || moves_gradients()) return found;
+  if (moves_gradients()) return found;
   const bool says_little =
       is_forward() && !step_.golden_step().is_sharded() && std::ranges::any_of(label_.outputs, is_known_little);
   const bool gives_far = step_.has_half_type(golden_) && std::ranges::any_of(label_.outputs, is_far);
@@ -137,11 +173,23 @@ std::set<const CatalogTensor*> OtherInputs::find() const {
   return found;
 }
 
+std::set<const CatalogTensor*> OtherInputs::find(bool reads_noise) const {
+  if (step_.address(golden_).site.place.kind == SiteKind::backward) {
+    return reads_noise ? std::set<const CatalogTensor*>() : differ_in_whole();
+  }
+  std::set<const CatalogTensor*> found = reads_noise ? std::set<const CatalogTensor*>() : find_far();
+  if (!is_forward()) return found;
+  for (const CompareInput& input : op(golden_).inputs) {
+    if (is_hidden_by_size(input)) found.insert(input.tensor);
+  }
+  return found;
+}
+
 }  // namespace
 
-std::set<const CatalogTensor*> other_inputs(const WholeStep& step, std::uint32_t golden,
-                                            const WholeStep::Label& label) {
-  return OtherInputs(step, golden, label).find();
+std::set<const CatalogTensor*> other_inputs(const WholeStep& step, std::uint32_t golden, const WholeStep::Label& label,
+                                            bool reads_noise) {
+  return OtherInputs(step, golden, label).find(reads_noise);
 }
 
 }  // namespace sonde

@@ -9,6 +9,7 @@
 namespace sonde {
 
 // The golden inputs of an op with this label, which was found, in whose place its counterpart reads other values.
-std::set<const CatalogTensor*> other_inputs(const WholeStep& step, std::uint32_t golden, const WholeStep::Label& label);
+std::set<const CatalogTensor*> other_inputs(const WholeStep& step, std::uint32_t golden, const WholeStep::Label& label,
+                                            bool reads_noise);
 
 }  // namespace sonde

@@ -11,6 +11,7 @@ namespace sonde {
 
 inline constexpr const char* kLeftSo =
     "the step before left it so: an op there whose result is within tolerance may be to blame";
+inline constexpr const char* kLeftByUnseenStep = "a step before, which is not compared, left it so: it may be rounding";
 inline constexpr const char* kUpdateUnseen = "its update has no counterpart: the values that it read may differ, too";
 
 // The op of the optimizer that wrote it, if that had no counterpart (of a flat parameter, of another optimizer).

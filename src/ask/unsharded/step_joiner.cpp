@@ -217,6 +217,17 @@ Joined StepJoiner::join_instead(std::uint32_t golden, const CompareInput& input,
   return joined(parts, {golden_.side().rank, &other}, golden_.calls().address(golden).site.place.kind);
 }
 
+Joined StepJoiner::join_with_part(std::uint32_t golden, const CompareInput& input, const Counterpart& with,
+                                  std::size_t rank, const CatalogTensor& part) const {
+  TensorParts parts = counterparts_.parts_of(with, beside(golden, input, with).slot);
+  const std::size_t number = counterparts_.number_in_stage(rank);
+  if (!counterparts_.is_of(with, rank) || parts.calls() != 1 || number >= parts.ranks()) return {};
+  const CatalogTensor* own = parts.at(number, 0).tensor;
+  if (own == nullptr || own->shape != part.shape) return {};
+  parts.set(number, 0, {ranks_[rank].rank, &part});
+  return joined(parts, {golden_.side().rank, input.tensor}, golden_.calls().address(golden).site.place.kind);
+}
+
 // Calls for each parameter are not of a micro-batch, although the number of micro-batches may divide theirs.
 Joined StepJoiner::join_read(std::size_t rank, std::uint32_t op, const CompareInput& input, const TensorOf& golden,
                              SiteKind kind) const {

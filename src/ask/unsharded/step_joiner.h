@@ -40,6 +40,9 @@ class StepJoiner {
   // Another golden tensor beside what the counterpart reads at that input.
   Joined join_instead(std::uint32_t golden, const CompareInput& input, const Counterpart& with,
                       const CatalogTensor& other) const;
+  // The input of a golden op beside what its counterpart reads there, with another tensor in place of that rank's part.
+  Joined join_with_part(std::uint32_t golden, const CompareInput& input, const Counterpart& with, std::size_t rank,
+                        const CatalogTensor& part) const;
   // The tensor of a golden op of that kind beside what the rank's op, and its counterparts on other ranks, read.
   Joined join_read(std::size_t rank, std::uint32_t op, const CompareInput& input, const TensorOf& golden,
                    SiteKind kind) const;

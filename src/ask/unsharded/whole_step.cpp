@@ -302,11 +302,16 @@ void WholeStep::look_for_factors(std::uint32_t golden) {
   }
 }
 
-// How many of the op's inputs are those of the golden op.
+// How many of the op's inputs are those of the golden op. The tolerance of a half type fits too much for a call at
+// another place.
 std::size_t WholeStep::inputs_in_common(std::uint32_t golden, const Counterpart& with) const {
   return static_cast<std::size_t>(std::ranges::count_if(golden_.ops[golden].inputs, [&](const CompareInput& input) {
     const bool is_number = input.tensor->has_shape && input.tensor->shape.empty();
-    return input.is_read && input.tensor->recorded() && !is_number && joiner_.join_input(golden, input, with).fits;
+    if (!input.is_read || !input.tensor->recorded() || is_number) return false;
+    const Joined read = joiner_.join_input(golden, input, with);
+    if (!read.fits) return false;
+    return !joiner_.is_half_of_both(*input.tensor) ||
+           read.difference.relative() <= kSpacingsElsewhere * coarser_spacing(read.difference);
   }));
 }
 
@@ -355,7 +360,7 @@ void WholeStep::look_at(std::uint32_t golden) {
     if (!is_near(golden, label) || (with.ring && !is_of_blocks(golden, label))) continue;
     if (!all_fit(label.outputs) || (is_of_other_type && lacks_results(golden_.ops[golden], label.outputs))) continue;
     const Errors noise = is_of_noise ? noise_of_found(golden, label) : noise_of_sum(golden, label);
-    if (!is_of_noise) label.other_inputs = other_inputs(*this, golden, label);
+    label.other_inputs = other_inputs(*this, golden, label, is_of_noise);
     if (!label.other_inputs.empty()) label.state = State::differs;
     keep(golden, std::move(label), noise);
     return look_for_factors(golden);

@@ -23,6 +23,9 @@
 
 namespace sonde {
 
+// Times the size of what an op reads: its result hides that, as scores behind a mask of large numbers.
+inline constexpr double kTimesLarger = 64;
+
 // Facts from the steps before.
 struct Learned {
   Counterparts::Modules modules;

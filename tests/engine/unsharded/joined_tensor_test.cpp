@@ -239,5 +239,23 @@ TEST(JoinedTensor, OfSumsOnBothSidesStatisticsShowTheMeanBesideTheSizeOfTheParts
   EXPECT_FALSE(sums.join_with({.tolerance = 1e-3, .golden_sums = false}).golden_is_sum);
 }
 
+// Each rank has its part of queries, keys and values: `(q0, k0, v0)` and `(q1, k1, v1)`.
+TEST(JoinedTensor, PartsOfThreeInOneThatDifferAreJoinedAsTheyAreNearest) {
+  constexpr std::size_t kPart = 32;
+  const Values golden = numbers(6 * kPart, 3);
+  Values ranks[2];
+  for (std::size_t part = 0; part < 6; ++part) {
+    const auto begin = golden.begin() + static_cast<std::ptrdiff_t>(part * kPart);
+    ranks[part % 2].insert(ranks[part % 2].end(), begin, begin + kPart);
+  }
+  const JoinLimits limits{.tolerance = 1e-5};
+  EXPECT_TRUE(join_flat(ranks[0], ranks[1], golden, limits, false).fits);
+  for (std::size_t i = 0; i < kPart; ++i) ranks[1][i] += 0.1F;  // the sum alone shows that nothing fits
+  const Joined wrong = join_flat(ranks[0], ranks[1], golden, limits, false);
+  EXPECT_TRUE(wrong.possible);
+  EXPECT_FALSE(wrong.fits);
+  EXPECT_NEAR(wrong.difference.max_error, 0.1, 1e-6);
+}
+
 }  // namespace
 }  // namespace sonde
