@@ -1,6 +1,7 @@
 #include "ask/relations/weights_of_layers.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -62,9 +63,10 @@ class WeightsOfLayers {
                                                : name_of(relation(i));
       // Parts of one golden weight that are kept apart, such as queries and keys, do not belong to other layers.
       const bool is_part = !own.is_weight() && relation(i).kind == RelationKind::cut;
-      groups[orders_.key_of(name, i) + (is_part ? fmt::format(" from {}", relation(i).parts.front().start) : "")]
-          .push_back(i);
-      if (const std::string key = orders_.golden_key_of(name, i); !key.empty()) groups[key].push_back(i);
+      const std::string form =
+          shape_text(i) + (is_part ? fmt::format(" from {}", relation(i).parts.front().start) : "");
+      groups[orders_.key_of(name, i) + form].push_back(i);
+      if (const std::string key = orders_.golden_key_of(name, i); !key.empty()) groups[key + form].push_back(i);
     }
     for (const auto& [pattern, weights] : groups) {
       std::map<std::string, std::size_t> forms;
@@ -98,6 +100,14 @@ class WeightsOfLayers {
   }
 
  private:
+  // " 128,32": that of the golden weight, which a transposed one has, too. Those of layers are alike; numbers also count
+  // what follows one upon the other, as in `mlp.0` and `mlp.2`.
+  std::string shape_text(std::uint32_t weight) const {
+    const bool is_whole = relation(weight).is_whole();
+    const PoolTensor& one = is_whole ? golden_.tensors[relation(weight).golden()] : target_.tensors[weight];
+    return fmt::format(" {}", fmt::join(one.shape, ","));
+  }
+
   std::uint32_t reader_of(std::uint32_t weight) const {
     const std::vector<std::uint32_t>& readers = target_.tensors[weight].readers;
     return readers.empty() ? 0 : readers.front();
