@@ -162,6 +162,26 @@ std::optional<Culprit> DataApart::moved_before(const Culprit& culprit) const {
       if (seen.insert(maker).second) waiting.push_back(maker);
     }
   }
+  if (first && first->what == kOtherOrder) first->op = first_irregular(first->op);
+  return first;
+}
+
+// The operator that put elements in another order than the golden one, before others moved, joined or computed what it
+// gave.
+std::uint32_t DataApart::first_irregular(std::uint32_t op) const {
+  constexpr int kMostSteps = 32;
+  std::uint32_t first = op;
+  for (int step = 0; step < kMostSteps; ++step) {
+    const std::vector<std::uint32_t>& inputs = target_.ops[op].inputs;
+    const auto is_irregular = [&](std::uint32_t input) {
+      return target_.tensors[input].op != kNoOp && roots_[input] == kNoOp && judgement_.relations[input] &&
+             !is_regular(input);
+    };
+    const auto found = std::ranges::find_if(inputs, is_irregular);
+    if (found == inputs.end()) break;
+    op = target_.tensors[*found].op;
+    if (moves_or_casts(target_.op(op).kind)) first = op;
+  }
   return first;
 }
 

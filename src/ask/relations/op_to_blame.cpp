@@ -242,9 +242,10 @@ class Finder {
 
   // By statistics: the first operator that computes numbers of what corresponds.
   Culprit first_to_show() const {
-    if (std::optional<Culprit> beyond = first_like()) return *beyond;
+    const std::optional<Culprit> beyond = first_like();
     std::uint32_t beside = kNoOp, any = kNoOp;
     for (const std::uint32_t op : region_.ops) {
+      if (beyond && op >= beyond->op) return *beyond;
       if (!facts_.shows(op)) continue;
       const bool is_beside = facts_.golden_computes_such(op);
       const bool may_show = is_beside || facts_.is_of_batch(op);

@@ -308,6 +308,19 @@ bool is_shown_by_sums(const Pool& target, const Pool& golden, const RelationJudg
   return false;
 }
 
+// Where no result differs. False: there are none.
+bool add_starts_by_sums(const Pool& target, const Pool& golden, const RelationJudgement& judgement,
+                        std::vector<char>& starts, std::vector<char>& golden_starts) {
+  bool any = false;
+  for (std::uint32_t i = 0; i < target.tensors.size(); ++i) {
+    if (!is_shown_by_sums(target, golden, judgement, i)) continue;
+    any = true;
+    starts[i] = 1;
+    for (const RelationPart& part : judgement.relations[i].parts) golden_starts[part.golden] = 1;
+  }
+  return any;
+}
+
 // One side computes by operators of its own what the backward pass of the other one gives.
 bool writes_out_gradients(const Pool& target, const Pool& golden, const RelationJudgement& judgement) {
   if (has_gradients(target) == has_gradients(golden)) return false;
@@ -341,8 +354,7 @@ void find_regions(const Pool& target, const Pool& golden, RelationJudgement& jud
     const Relation& relation = judgement.relations[i];
     target_is_good[i] = judgement.standings[i] == Standing::good && !relation.weak;
     if (judgement.standings[i] != Standing::beyond) continue;
-    const bool is_shown = !relation.weak && (relation.difference.by == ComparedBy::values ||
-                                             is_shown_by_sums(target, golden, judgement, i));
+    const bool is_shown = relation.difference.by == ComparedBy::values && !relation.weak;
     starts[i] = is_shown;
     for (const RelationPart& part : relation.parts) {
       golden_is_bad[part.golden] = 1;
@@ -381,7 +393,11 @@ void find_regions(const Pool& target, const Pool& golden, RelationJudgement& jud
     return std::pair(region_of(bad, last_step), region_of(golden_bad, last_step));
   };
   std::tie(judgement.target, judgement.golden) = find(false);
-  if (judgement.target.empty() || judgement.golden.empty()) return;
+  const auto is_nothing = [&] { return judgement.target.empty() || judgement.golden.empty(); };
+  if (is_nothing() && !has_values &&
+      add_starts_by_sums(target, golden, judgement, bad.are_starts, golden_bad.are_starts))
+    std::tie(judgement.target, judgement.golden) = find(false);
+  if (is_nothing()) return;
   if (writes_out_gradients(target, golden, judgement)) return;
   auto [forward, golden_forward] = find(true);
   if (forward.empty() || golden_forward.empty()) return;

@@ -120,9 +120,6 @@ TensorDifference difference_by_statistics(const PoolTensor& target, const PoolTe
   found.rms = b.whole.norm / std::sqrt(count);
   found.rms_error =
       std::max(std::abs(a.whole.norm - b.whole.norm) / std::sqrt(count), std::abs(a.whole.sum - b.whole.sum) / count);
-  // An extreme that differs is an error of one element at least.
-  const double of_extremes = count < 2 ? 0 : std::hypot(a.max - b.max, a.min - b.min) / std::sqrt(count);
-  found.rms_error = std::max(found.rms_error, of_extremes);
   found.max_error = std::max({std::abs(a.max - b.max), std::abs(a.min - b.min), found.rms_error});
   found.max_size = std::max(std::abs(b.min), std::abs(b.max));
   found.mismatches = found.max_error > 0 ? 1 : 0;

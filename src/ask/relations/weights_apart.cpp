@@ -135,7 +135,7 @@ class Weights {
         biases_.add_beside_another(op, weight))
       return;
     if (add_of_other_norm(op, data, weight) || add_of_written_norm(op, data, weight)) return;
-    if (target_.op(op).kind != OpKind::contraction) return;
+    if (target_.op(op).kind != OpKind::contraction || is_bias_beside(op, weight)) return;
     // Golden operators that read the same data, with their weights.
     std::set<std::string_view> theirs;
     for (const RelationPart& part : relation(data).parts) {
@@ -162,6 +162,14 @@ class Weights {
               "is golden {}{}", name_of(relation(weight)),
               relation(weight).kind == RelationKind::permuted ? " transposed" : ", not transposed as others are"));
     }
+  }
+
+  // What the operator reads with a matrix: the matrix shows which golden operator is meant.
+  bool is_bias_beside(std::uint32_t op, std::uint32_t weight) const {
+    const auto is_matrix = [&](std::uint32_t input) {
+      return roots_[input] != kNoOp && target_.tensors[roots_[input]].shape.size() > 1;
+    };
+    return target_.tensors[weight].shape.size() == 1 && std::ranges::any_of(target_.ops[op].inputs, is_matrix);
   }
 
   // Places that one program keeps and the other computes, such as where each table begins, were not left behind.

@@ -120,8 +120,8 @@ def carried_over(golden):
 def prepare():
     config = Olmo2Config(
         vocab_size=WORDS, hidden_size=HIDDEN, intermediate_size=INNER, num_hidden_layers=LAYERS,
-        num_attention_heads=HEADS, num_key_value_heads=SHARED, max_position_embeddings=32, rms_norm_eps=1e-5, pad_token_id=None,
-        initializer_range=0.15,
+        num_attention_heads=HEADS, num_key_value_heads=SHARED, max_position_embeddings=32, rms_norm_eps=1e-5,
+        initializer_range=0.15, pad_token_id=None,
     )  # fmt: skip
     golden = Olmo2ForCausalLM(config)
     unsettle(golden, "norm")
