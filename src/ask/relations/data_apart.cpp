@@ -139,7 +139,10 @@ std::optional<Culprit> DataApart::golden_data_of(std::uint32_t op, std::uint32_t
 }
 
 std::optional<Culprit> DataApart::moved_before(const Culprit& culprit) const {
-  if (std::optional<Culprit> moved = wrongly_moved(culprit.op)) return moved;
+  if (std::optional<Culprit> moved = wrongly_moved(culprit.op)) {
+    moved->op = first_irregular(moved->op);
+    return moved;
+  }
   if (!has_values_ || (!culprit.what.empty() && !culprit.may_be_moved)) return std::nullopt;
   std::set<std::uint32_t> seen{culprit.op};
   std::vector<std::uint32_t> waiting{culprit.op};
@@ -158,6 +161,11 @@ std::optional<Culprit> DataApart::moved_before(const Culprit& culprit) const {
       const std::uint32_t mover = has_order ? mover_before(maker) : kNoOp;
       if (mover != kNoOp && (!first || mover < first->op)) {
         first = Culprit{.op = mover, .golden = judgement_.relations[input].golden(), .what = std::string(kOtherOrder)};
+      }
+      // A table of turned places is computed like the right one.
+      const std::uint32_t turned = has_order && !is_regular(input) ? first_irregular(maker) : maker;
+      if (turned != maker && (!first || turned < first->op)) {
+        first = Culprit{.op = turned, .golden = judgement_.relations[input].golden(), .what = std::string(kOtherOrder)};
       }
       if (seen.insert(maker).second) waiting.push_back(maker);
     }

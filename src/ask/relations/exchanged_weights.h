@@ -9,8 +9,10 @@
 namespace sonde {
 
 // `op` reads the golden product with one weight, where the golden operator of its kind reads that with another one, which
-// the target has, too. `roots`: by tensor of the target, the weight that it is a view of.
+// the target has, too; or one of `group` does so with parts of one weight. `roots`: by tensor of the target, the weight
+// that it is a view of.
 std::optional<Culprit> exchanged_weight(const Pool& target, const Pool& golden, const RelationJudgement& judgement,
-                                        std::uint32_t op, const std::vector<std::uint32_t>& roots);
+                                        std::uint32_t op, const std::vector<std::uint32_t>& group,
+                                        const std::vector<std::uint32_t>& roots);
 
 }  // namespace sonde

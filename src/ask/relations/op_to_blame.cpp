@@ -132,7 +132,8 @@ class Finder {
     if (std::optional<Culprit> lacking = lacks_addition(culprit)) return *lacking;
     if (std::optional<Culprit> exchanged = steps.of_exchanged(culprit.op)) return *exchanged;
     if (std::optional<Culprit> exchanged = steps.of_exchanged_products(culprit.group)) return *exchanged;
-    if (auto exchanged = exchanged_weight(target_, golden_, judgement_, culprit.op, facts_.roots())) return *exchanged;
+    if (auto exchanged = exchanged_weight(target_, golden_, judgement_, culprit.op, culprit.group, facts_.roots()))
+      return *exchanged;
     const bool has_group = culprit.group.size() > 1;
     if (std::optional<NumberApart> apart = apart_in(culprit, steps)) {
       culprit.op = apart->op;

@@ -1,7 +1,6 @@
 #include "ask/relations/weights_of_layers.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -63,10 +62,9 @@ class WeightsOfLayers {
                                                : name_of(relation(i));
       // Parts of one golden weight that are kept apart, such as queries and keys, do not belong to other layers.
       const bool is_part = !own.is_weight() && relation(i).kind == RelationKind::cut;
-      const std::string form =
-          shape_text(i) + (is_part ? fmt::format(" from {}", relation(i).parts.front().start) : "");
-      groups[orders_.key_of(name, i) + form].push_back(i);
-      if (const std::string key = orders_.golden_key_of(name, i); !key.empty()) groups[key + form].push_back(i);
+      groups[orders_.key_of(name, i) + (is_part ? fmt::format(" from {}", relation(i).parts.front().start) : "")]
+          .push_back(i);
+      if (const std::string key = orders_.golden_key_of(name, i); !key.empty()) groups[key].push_back(i);
     }
     for (const auto& [pattern, weights] : groups) {
       std::map<std::string, std::size_t> forms;
@@ -89,6 +87,7 @@ class WeightsOfLayers {
         const auto distance_of = [&](std::uint32_t weight) { return distance(weight); };
         const std::uint32_t other =
             is_only ? *std::ranges::find_if(weights, is_other) : *std::ranges::min_element(weights, {}, distance_of);
+        if (is_of_its_own(other, weights)) continue;
         add_outlier(other);
         if (all_.found.size() > before) all_.found.back().uncertain = true;
         continue;
@@ -100,12 +99,13 @@ class WeightsOfLayers {
   }
 
  private:
-  // " 128,32": that of the golden weight, which a transposed one has, too. Those of layers are alike; numbers also count
-  // what follows one upon the other, as in `mlp.0` and `mlp.2`.
-  std::string shape_text(std::uint32_t weight) const {
-    const bool is_whole = relation(weight).is_whole();
-    const PoolTensor& one = is_whole ? golden_.tensors[relation(weight).golden()] : target_.tensors[weight];
-    return fmt::format(" {}", fmt::join(one.shape, ","));
+  // As it is golden, and no other one has its shape: numbers in names count what follows one upon the other, too, as in
+  // `mlp.0` and `mlp.2`.
+  bool is_of_its_own(std::uint32_t weight, const std::vector<std::uint32_t>& weights) const {
+    if (relation(weight).kind != RelationKind::same) return false;
+    return std::ranges::none_of(weights, [&](std::uint32_t other) {
+      return other != weight && target_.tensors[other].shape == target_.tensors[weight].shape;
+    });
   }
 
   std::uint32_t reader_of(std::uint32_t weight) const {
