@@ -140,7 +140,7 @@ std::optional<Culprit> DataApart::golden_data_of(std::uint32_t op, std::uint32_t
 
 std::optional<Culprit> DataApart::moved_before(const Culprit& culprit) const {
   if (std::optional<Culprit> moved = wrongly_moved(culprit.op)) {
-    moved->op = first_irregular(moved->op);
+    if (puts_in_order(target_, moved->op)) moved->op = first_irregular(moved->op);
     return moved;
   }
   if (!has_values_ || (!culprit.what.empty() && !culprit.may_be_moved)) return std::nullopt;
@@ -162,20 +162,14 @@ std::optional<Culprit> DataApart::moved_before(const Culprit& culprit) const {
       if (mover != kNoOp && (!first || mover < first->op)) {
         first = Culprit{.op = mover, .golden = judgement_.relations[input].golden(), .what = std::string(kOtherOrder)};
       }
-      // A table of turned places is computed like the right one.
-      const std::uint32_t turned = has_order && !is_regular(input) ? first_irregular(maker) : maker;
-      if (turned != maker && (!first || turned < first->op)) {
-        first = Culprit{.op = turned, .golden = judgement_.relations[input].golden(), .what = std::string(kOtherOrder)};
-      }
       if (seen.insert(maker).second) waiting.push_back(maker);
     }
   }
-  if (first && first->what == kOtherOrder) first->op = first_irregular(first->op);
+  if (first && first->what == kOtherOrder && puts_in_order(target_, first->op)) first->op = first_irregular(first->op);
   return first;
 }
 
-// The operator that put elements in another order than the golden one, before others moved, joined or computed what it
-// gave.
+// What an operator joins may be in another order before: the first operator that put it so.
 std::uint32_t DataApart::first_irregular(std::uint32_t op) const {
   constexpr int kMostSteps = 32;
   std::uint32_t first = op;
