@@ -352,7 +352,7 @@ NAMED_OF_SOJOURNERS = {
     "statistics": [
         ("beit", "bias_turned"),
         ("flux", "gate_left_out"),
-        ("flux", "shift_for_scale"),  # numbers in names that are no layers
+        ("flux", "shift_for_scale"),  # numbers in names that do not count layers
         ("phi", "gelu"),  # a later norm hides it
         ("phi", "rope_base"),
         ("regnet", "stride"),

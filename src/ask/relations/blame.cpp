@@ -27,8 +27,7 @@
 namespace sonde {
 namespace {
 
-// What reads it gives golden results: it holds golden weights in a form of its own, such as those of a convolution with
-// its norm.
+// Its products are golden: it holds golden weights in a form of its own, such as those of a convolution with its norm.
 bool gives_golden(const Pool& target, const RelationJudgement& judgement, std::uint32_t weight) {
   return std::ranges::any_of(target.tensors[weight].readers, [&](std::uint32_t reader) {
     const std::vector<std::uint32_t>& outputs = target.ops[reader].outputs;

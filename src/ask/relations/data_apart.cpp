@@ -169,7 +169,7 @@ std::optional<Culprit> DataApart::moved_before(const Culprit& culprit) const {
   return first;
 }
 
-// What an operator joins may be in another order before: the first operator that put it so.
+// Joined parts may have been in another order before: the first operator that put them so.
 std::uint32_t DataApart::first_irregular(std::uint32_t op) const {
   constexpr int kMostSteps = 32;
   std::uint32_t first = op;

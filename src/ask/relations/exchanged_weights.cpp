@@ -55,6 +55,9 @@ class Exchanged {
       const std::uint32_t weight = product == kNoOp || part == kNoOp ? kNoOp : joined_weight_of(product);
       if (weight == kNoOp) continue;
       const RoundedNumbers numbers = golden_numbers(part);
+      // All of a golden product: rows of one that is fused may be those of any part.
+      const std::uint32_t own = golden_product_before(judgement_.relations[part].golden());
+      if (own == kNoOp || rounded_numbers(golden_.tensors[own].print) != numbers) continue;
       std::uint32_t reader = kNoOp, read = 0;
       bool is_read = false;
       for (std::uint32_t other = 0; other < golden_.ops.size(); ++other) {

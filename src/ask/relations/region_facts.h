@@ -40,7 +40,7 @@ class RegionFacts {
   bool reads_known(std::uint32_t op) const;
   // Scores of attention, which the golden run computes inside of an operator, or a mask: they may be right.
   bool is_inside(std::uint32_t op) const;
-  // A weight that is no golden one, and of which the golden run has none that is missing: it computes what is in it.
+  // A weight that corresponds to nothing, where the golden run has none that is missing: it computes what is in it.
   bool is_own_table(std::uint32_t tensor) const;
   // Whole numbers, also as another type.
   bool is_of_numbers(std::uint32_t tensor) const;

@@ -164,7 +164,7 @@ class Weights {
     }
   }
 
-  // What the operator reads with a matrix: the matrix shows which golden operator is meant.
+  // The operator reads it with a matrix, which shows the golden operator that is meant.
   bool is_bias_beside(std::uint32_t op, std::uint32_t weight) const {
     const auto is_matrix = [&](std::uint32_t input) {
       return roots_[input] != kNoOp && target_.tensors[roots_[input]].shape.size() > 1;

@@ -1,4 +1,4 @@
-// What a golden tensor is read for: by which operator, times which number, in which slot of an attention.
+// Golden tensors in the wrong role: read by another operator, times another number, in another slot of an attention.
 #include <cstddef>
 #include <cstdint>
 #include <string>
