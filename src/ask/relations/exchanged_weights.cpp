@@ -13,14 +13,14 @@ namespace sonde {
 namespace {
 
 // A product with one weight, as a whole.
-struct Product {
+struct WeightProduct {
   std::uint32_t op = kNoOp, weight = 0, data = 0;
 };
 
-class Exchanged {
+class ExchangedWeights {
  public:
-  Exchanged(const Pool& target, const Pool& golden, const RelationJudgement& judgement,
-            const std::vector<std::uint32_t>& roots)
+  ExchangedWeights(const Pool& target, const Pool& golden, const RelationJudgement& judgement,
+                   const std::vector<std::uint32_t>& roots)
       : target_(target), golden_(golden), judgement_(judgement), roots_(roots) {}
 
   std::optional<Culprit> find(std::uint32_t op, const std::vector<std::uint32_t>& group) const {
@@ -29,7 +29,7 @@ class Exchanged {
       if (std::optional<Culprit> part = part_in_place_of_another(group[i])) return part;
     }
     for (const std::uint32_t input : target_.ops[op].inputs) {
-      const Product own = product_of(input);
+      const WeightProduct own = product_of(input);
       if (own.op == kNoOp) continue;
       const RoundedNumbers numbers = golden_numbers(input);
       for (const std::uint32_t other : judgement_.golden.ops) {
@@ -37,7 +37,7 @@ class Exchanged {
         if (golden_.ops[other].inputs.size() != target_.ops[op].inputs.size()) continue;
         if (reads(other, numbers)) return std::nullopt;  // one reads it, too
         for (const std::uint32_t read : golden_.ops[other].inputs) {
-          const Product exchanged = product_with(rounded_numbers(golden_.tensors[read].print), own);
+          const WeightProduct exchanged = product_with(rounded_numbers(golden_.tensors[read].print), own);
           if (exchanged.op != kNoOp) return culprit_of(own, exchanged, other);
         }
       }
@@ -160,11 +160,11 @@ class Exchanged {
   }
 
   // Of a tensor that is a golden one, and a product, with its bias or without.
-  Product product_of(std::uint32_t tensor) const {
+  WeightProduct product_of(std::uint32_t tensor) const {
     const std::uint32_t maker = target_.tensors[tensor].op;
     if (maker == kNoOp || target_.op(maker).kind != OpKind::contraction || !is_surely_golden(judgement_, tensor))
       return {};
-    Product found{.op = maker};
+    WeightProduct found{.op = maker};
     std::size_t weights = 0, data = 0;
     for (const std::uint32_t input : target_.ops[maker].inputs) {
       const std::uint32_t root = roots_[input];
@@ -176,15 +176,15 @@ class Exchanged {
         ++weights;
       }
     }
-    return weights == 1 && data == 1 ? found : Product{};
+    return weights == 1 && data == 1 ? found : WeightProduct{};
   }
 
   // Another product of the same data that is golden and has these numbers.
-  Product product_with(const RoundedNumbers& numbers, const Product& own) const {
+  WeightProduct product_with(const RoundedNumbers& numbers, const WeightProduct& own) const {
     const RoundedNumbers data = rounded_numbers(target_.tensors[own.data].print);
     for (std::uint32_t op = 0; op < target_.ops.size(); ++op) {
       for (const std::uint32_t output : target_.ops[op].outputs) {
-        const Product other = product_of(output);
+        const WeightProduct other = product_of(output);
         if (other.op == kNoOp || rounded_numbers(target_.tensors[other.data].print) != data) continue;
         if (other.weight == own.weight || golden_numbers(output) != numbers) continue;
         if (is_named_right(own.weight) || is_named_right(other.weight)) continue;
@@ -194,7 +194,7 @@ class Exchanged {
     return {};
   }
 
-  Culprit culprit_of(const Product& own, const Product& other, std::uint32_t golden_op) const {
+  Culprit culprit_of(const WeightProduct& own, const WeightProduct& other, std::uint32_t golden_op) const {
     const auto golden_name = [&](std::uint32_t weight) {
       return golden_.name_of(judgement_.relations[weight].golden());
     };
@@ -221,7 +221,7 @@ class Exchanged {
 std::optional<Culprit> exchanged_weight(const Pool& target, const Pool& golden, const RelationJudgement& judgement,
                                         std::uint32_t op, const std::vector<std::uint32_t>& group,
                                         const std::vector<std::uint32_t>& roots) {
-  return Exchanged(target, golden, judgement, roots).find(op, group);
+  return ExchangedWeights(target, golden, judgement, roots).find(op, group);
 }
 
 }  // namespace sonde
