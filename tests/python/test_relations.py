@@ -54,7 +54,8 @@ def test_healthy_pairs_are_clean_and_faults_are_named(tmp_path):
     wrong = {case: by_case[case]["said"] for case in NAMED_FIRST if by_case[case]["outcome"] != "first"}
     assert not wrong
     # The number beside the culprit is its own; what it reads is not called an output.
-    assert "is like it: relative error " in by_case["attention", "scale"]["said"]
+    assert "is like it: relative error " in by_case["vit", "pooled"]["said"]
+    assert "scales by 0.1768, and the golden attention by 0.3536" in by_case["attention", "scale"]["said"]
     assert "lstm.py:22: if it computes tanh, the result of sigmoid " in by_case["lstm", "activation"]["said"]
     assert ", of which the golden run first computes add " in by_case["attention", "norm_before_sum"]["said"]
     assert "two that are one axis of it are exchanged" in by_case["attention", "heads_exchanged"]["said"]
