@@ -73,9 +73,9 @@ void report_wiring(const CompareFacts& facts, StepFindings& findings, ComparedOp
     return;
   }
   if (missing) {
-    CompareFinding& finding =
-        findings.add(FindingKind::missing, op, facts.golden.ops[other].op, true, &shown,
-                     fmt::format("has no counterpart in the target, which changes {}: {}", slot, numbers));
+    CompareFinding& finding = findings.add(FindingKind::missing, op, facts.golden.ops[other].op, true, &shown,
+                                           fmt::format("has no counterpart in the target, which changes {}{}: {}", slot,
+                                                       line_text(*op.target.front()), numbers));
     finding.shows_in_reader = shows;
     return;
   }

@@ -10,6 +10,7 @@
 #include "ask/compare/compare_words.h"
 #include "ask/compare/tolerance.h"
 #include "ask/relations/element_order.h"
+#include "ask/relations/ends_apart.h"
 #include "ask/relations/intermediates.h"
 #include "ask/relations/joins.h"
 #include "ask/relations/joins_of_steps.h"
@@ -26,6 +27,15 @@
 namespace sonde {
 namespace {
 
+// Its products are golden: it holds golden weights in a form of its own, such as those of a convolution with its norm.
+bool gives_golden(const Pool& target, const RelationJudgement& judgement, std::uint32_t weight) {
+  return std::ranges::any_of(target.tensors[weight].readers, [&](std::uint32_t reader) {
+    const std::vector<std::uint32_t>& outputs = target.ops[reader].outputs;
+    return target.op(reader).kind == OpKind::contraction && !outputs.empty() &&
+           std::ranges::all_of(outputs, [&](std::uint32_t output) { return is_surely_golden(judgement, output); });
+  });
+}
+
 void count_weights(const Pool& target, const Pool& golden, RelationJudgement& judgement) {
   std::map<std::vector<std::int64_t>, int> shapes;
   const auto sorted = [](std::vector<std::int64_t> shape) {
@@ -40,7 +50,7 @@ void count_weights(const Pool& target, const Pool& golden, RelationJudgement& ju
     const PoolTensor& own = target.tensors[i];
     if (!own.is_weight() || own.step != 0 || own.print.proves_nothing()) continue;
     ++judgement.weights;
-    judgement.related_weights += static_cast<bool>(judgement.relations[i]);
+    judgement.related_weights += static_cast<bool>(judgement.relations[i]) || gives_golden(target, judgement, i);
     int& left = shapes[sorted(own.shape)];
     if (left-- > 0) ++alike;
   }
@@ -141,43 +151,6 @@ void find_weights(const Pool& target, const Pool& golden, RelationJudgement& jud
         own.is_weight() || (own.op == kNoOp && relation && golden.tensors[relation.golden()].is_weight());
   }
   count_weights(target, golden, judgement);
-}
-
-bool reads_parameter(const Pool& pool, std::uint32_t op) {
-  return std::ranges::any_of(pool.ops[op].inputs, [&](std::uint32_t input) { return pool.tensors[input].is_weight(); });
-}
-
-// A step of the network, and none that follows it, such as a loss, a choice of tokens or their probabilities.
-bool is_of_network(const Pool& pool, std::uint32_t op) {
-  const bool is_softmax = bare_type(pool.catalog_op(op).op_type).ends_with("softmax");
-  // The network's own line multiplies: not that of a program around it.
-  const bool is_scaled =
-      number_multiplied_by(pool.op(op)) && pool.catalog_op(op).op_name.find("/network-") != std::string_view::npos;
-  return reads_parameter(pool, op) || is_scaled || (pool.op(op).kind == OpKind::normalization && !is_softmax);
-}
-
-// The target stops at a tensor from which the golden network goes on to a result of the same size, which the target lacks.
-std::optional<Culprit> early_end(const Pool& target, const Pool& golden, const RelationJudgement& judgement) {
-  std::uint32_t last = kNoOp;  // tensor
-  for (std::uint32_t i = 0; i < target.tensors.size(); ++i) {
-    const bool is_later = last == kNoOp || target.tensors[i].op >= target.tensors[last].op;
-    if (is_end(target, i, false, true) && is_later) last = i;
-  }
-  if (last == kNoOp || judgement.relations[last].kind != RelationKind::same || judgement.relations[last].weak)
-    return std::nullopt;
-  const PoolTensor& like = golden.tensors[judgement.relations[last].golden()];
-  for (const std::uint32_t op : like.readers) {
-    if (!is_of_network(golden, op) || golden.ops[op].outputs.empty()) continue;
-    const std::uint32_t result = golden.ops[op].outputs[0];
-    if (judgement.met[result] || golden.tensors[result].print.count != like.print.count) continue;
-    if (!is_end(golden, result, false, true)) continue;
-    const CatalogOp& next = golden.catalog_op(op);
-    return Culprit{.op = target.tensors[last].op,
-                   .uncertain = true,
-                   .what = fmt::format("gives the last result, and the golden run goes on from it: {} {}, {}",
-                                       next.op_type, next.op_name, place_text(next))};
-  }
-  return std::nullopt;
 }
 
 // The golden tensor that a result is, or, of a function whose result corresponds to nothing, that the same function gives
@@ -480,7 +453,9 @@ RelationJudgement judge_relations(const Pool& target, Pool& golden, const Thread
   if (judgement.nothing_corresponds || judgement.weights_are_others) return judgement;
 
   find_regions(target, golden, judgement);
-  if (const std::optional<Culprit> quiet = quiet_fault(target, golden, judgement)) judgement.culprits.push_back(*quiet);
+  std::optional<Culprit> quiet = quiet_fault(target, golden, judgement);
+  if (!quiet && judgement.golden.empty()) quiet = late_end(target, golden, judgement);
+  if (quiet) judgement.culprits.push_back(*quiet);
   if (has_no_effect(judgement)) return judgement;
   std::set<std::uint32_t> known;  // golden operators that were looked into
   constexpr int kMostRounds = 3;  // what is explained shows others that are not

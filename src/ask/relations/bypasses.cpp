@@ -94,11 +94,23 @@ std::vector<std::uint32_t> Bypasses::golden_consumers(std::uint32_t golden) cons
 bool Bypasses::do_the_same(std::uint32_t op, std::uint32_t other) const {
   const CompareOp &mine = target_.op(op), &theirs = golden_.op(other);
   if (puts_in_order(target_, op) && puts_in_order(golden_, other)) return true;
+  if (take_parts_alike(op, other)) return true;
   const bool is_telling = mine.kind == OpKind::contraction || mine.kind == OpKind::normalization;
   if (is_telling && mine.kind == theirs.kind) return true;
   if (!OpFamilies::same(*mine.family, *theirs.family)) return false;
   const bool reads_one = target_.ops[op].inputs.size() < 2, golden_reads_one = golden_.ops[other].inputs.size() < 2;
   return reads_one ? golden_reads_one : read_one_tensor(op, other);
+}
+
+// Halves of heads by `chunk` or by two slices.
+bool Bypasses::take_parts_alike(std::uint32_t op, std::uint32_t other) const {
+  const auto part_of = [](const Pool& pool, std::uint32_t one) -> std::uint64_t {
+    const PoolOp& own = pool.ops[one];
+    const bool takes_part = moves(pool, one) && own.inputs.size() == 1 && chooses(pool, one) && !own.outputs.empty();
+    return takes_part ? pool.tensors[own.outputs.front()].print.count : 0;
+  };
+  const std::uint64_t own = part_of(target_, op);
+  return own > 0 && own == part_of(golden_, other);
 }
 
 bool Bypasses::read_one_tensor(std::uint32_t op, std::uint32_t other) const {
@@ -152,7 +164,8 @@ std::optional<Culprit> Bypasses::left_out_behind(std::uint32_t op) const {
     const Read read = waiting[i];
     if (is_golden(read.tensor)) {
       if (std::optional<Culprit> found = left_out_before(op, read.tensor)) {
-        found->op = read.reader;
+        found->op = first_of_moves(read.tensor, read.reader, *found->like);
+        found->like.reset();
         return found;
       }
     }
@@ -163,6 +176,21 @@ std::optional<Culprit> Bypasses::left_out_behind(std::uint32_t op) const {
     for (const std::uint32_t input : target_.ops[maker].inputs) waiting.push_back({input, reader});
   }
   return std::nullopt;
+}
+
+// `reader` takes a part of what was only moved, for it alone: the first of these operators that reads the tensor in the
+// form from which the golden run goes on. What lies before only makes it.
+std::uint32_t Bypasses::first_of_moves(std::uint32_t tensor, std::uint32_t reader, std::uint32_t golden) const {
+  if (!moves(target_, reader)) return reader;
+  std::uint32_t first = reader;
+  while (target_.tensors[tensor].shape != golden_.tensors[golden].shape) {
+    const std::uint32_t maker = target_.tensors[tensor].op;
+    if (maker == kNoOp || !is_view(target_, maker) || target_.tensors[tensor].readers.size() != 1) return reader;
+    tensor = target_.ops[maker].inputs[0];
+    if (!is_golden(tensor)) return reader;
+    first = maker;
+  }
+  return first;
 }
 
 bool Bypasses::reads_no_bad(std::uint32_t op) const {
@@ -208,6 +236,17 @@ std::string Bypasses::what_of(std::uint32_t read, std::uint32_t left_out) const 
       named(left_out));
 }
 
+// The golden tensor or its last view, of which an operator of the golden region computes something.
+std::uint32_t Bypasses::last_form_of(std::uint32_t golden) const {
+  for (const std::uint32_t one : same_as(golden)) {
+    const bool is_last = std::ranges::any_of(golden_.tensors[one].readers, [&](std::uint32_t reader) {
+      return judgement_.golden.has[reader] && !moves(golden_, reader);
+    });
+    if (is_last) return one;
+  }
+  return golden;
+}
+
 std::optional<Culprit> Bypasses::left_out_before(std::uint32_t op, std::uint32_t tensor) const {
   const std::uint32_t golden = judgement_.relations[tensor].golden();
   const Ops direct = golden_consumers(golden);
@@ -225,7 +264,7 @@ std::optional<Culprit> Bypasses::left_out_before(std::uint32_t op, std::uint32_t
     for (const std::uint32_t result : computed_of(golden_, one, is_open, is_known)) {
       for (const std::uint32_t reader : consumers_of(golden_, result, false)) {
         if (!is_like(reader) || is_computed_otherwise(tensor, reader, direct)) continue;
-        return Culprit{.op = op, .what = what_of(golden, maker_of_values(result))};
+        return Culprit{.op = op, .like = last_form_of(golden), .what = what_of(golden, maker_of_values(result))};
       }
     }
   }

@@ -27,9 +27,13 @@ class Bypasses {
   std::uint32_t maker_of_values(std::uint32_t golden) const;
   std::string what_of(std::uint32_t read, std::uint32_t left_out) const;
   std::optional<Culprit> left_out_behind(std::uint32_t op) const;
+  // `like` is then the golden tensor from which the golden run goes on.
   std::optional<Culprit> left_out_before(std::uint32_t op, std::uint32_t tensor) const;
   bool reads_no_bad(std::uint32_t op) const;
   bool do_the_same(std::uint32_t op, std::uint32_t golden_op) const;
+  bool take_parts_alike(std::uint32_t op, std::uint32_t golden_op) const;
+  std::uint32_t last_form_of(std::uint32_t golden) const;
+  std::uint32_t first_of_moves(std::uint32_t tensor, std::uint32_t reader, std::uint32_t golden) const;
   bool read_one_tensor(std::uint32_t op, std::uint32_t golden_op) const;
   bool is_golden(std::uint32_t tensor) const;
   const std::vector<std::uint32_t>& same_as(std::uint32_t golden) const;

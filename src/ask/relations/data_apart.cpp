@@ -87,9 +87,13 @@ std::optional<Culprit> DataApart::read_with_weights() const {
 // Rows of a table by numbers.
 bool DataApart::looks_up(std::uint32_t op) const { return target_.is_type(op, "embedding"); }
 
-// Of data: it chose or made them.
+// Of data: it chose or made them, or changed none, as a relu of what is positive: another one would.
 bool DataApart::is_maker(std::uint32_t op, std::uint32_t data) const {
-  return op != kNoOp && (moves_or_casts(target_.op(op).kind) || target_.tensors[data].print.is_constant());
+  if (op == kNoOp) return false;
+  const std::vector<std::uint32_t>& inputs = target_.ops[op].inputs;
+  const bool changes_none = inputs.size() == 1 && rounded_numbers(target_.tensors[inputs[0]].print) ==
+                                                      rounded_numbers(target_.tensors[data].print);
+  return changes_none || moves_or_casts(target_.op(op).kind) || target_.tensors[data].print.is_constant();
 }
 
 std::optional<Culprit> DataApart::golden_data_of(std::uint32_t op, std::uint32_t data,
@@ -111,6 +115,20 @@ std::optional<Culprit> DataApart::golden_data_of(std::uint32_t op, std::uint32_t
   }
   if (other == kNoOp) return std::nullopt;
   std::uint32_t maker = target_.tensors[data].op;
+  // Rows that the golden run looks up, too, are right: the reader should read something else.
+  if (maker != kNoOp && looks_up(maker) && is_surely_golden(judgement_, data)) {
+    const auto words_of = [&](std::uint32_t tensor) {
+      const std::uint32_t from = golden_.tensors[tensor].op;
+      return from == kNoOp
+                 ? std::string(golden_.name_of(tensor))
+                 : fmt::format("{} {}", golden_.catalog_op(from).op_type, place_text(golden_.catalog_op(from)));
+    };
+    return Culprit{
+        .op = op,
+        .golden = other,
+        .what = fmt::format("reads the result of golden {}, and the golden operator with this weight that of {}",
+                            words_of(judgement_.relations[data].golden()), words_of(other))};
+  }
   if (const auto order = element_order_of(target_, data); order && order->first != kNoOp) maker = order->first;
   const std::uint32_t joiner = taken_apart_again(target_, maker, data);
   if (joiner != kNoOp && taken_apart_again(golden_, golden_.tensors[other].op, other) == kNoOp) maker = joiner;
@@ -121,7 +139,10 @@ std::optional<Culprit> DataApart::golden_data_of(std::uint32_t op, std::uint32_t
 }
 
 std::optional<Culprit> DataApart::moved_before(const Culprit& culprit) const {
-  if (std::optional<Culprit> moved = wrongly_moved(culprit.op)) return moved;
+  if (std::optional<Culprit> moved = wrongly_moved(culprit.op)) {
+    if (puts_in_order(target_, moved->op)) moved->op = first_irregular(moved->op);
+    return moved;
+  }
   if (!has_values_ || (!culprit.what.empty() && !culprit.may_be_moved)) return std::nullopt;
   std::set<std::uint32_t> seen{culprit.op};
   std::vector<std::uint32_t> waiting{culprit.op};
@@ -143,6 +164,25 @@ std::optional<Culprit> DataApart::moved_before(const Culprit& culprit) const {
       }
       if (seen.insert(maker).second) waiting.push_back(maker);
     }
+  }
+  if (first && first->what == kOtherOrder && puts_in_order(target_, first->op)) first->op = first_irregular(first->op);
+  return first;
+}
+
+// Joined parts may have been in another order before: the first operator that put them so.
+std::uint32_t DataApart::first_irregular(std::uint32_t op) const {
+  constexpr int kMostSteps = 32;
+  std::uint32_t first = op;
+  for (int step = 0; step < kMostSteps; ++step) {
+    const std::vector<std::uint32_t>& inputs = target_.ops[op].inputs;
+    const auto is_irregular = [&](std::uint32_t input) {
+      return target_.tensors[input].op != kNoOp && roots_[input] == kNoOp && judgement_.relations[input] &&
+             !is_regular(input);
+    };
+    const auto found = std::ranges::find_if(inputs, is_irregular);
+    if (found == inputs.end()) break;
+    op = target_.tensors[*found].op;
+    if (moves_or_casts(target_.op(op).kind)) first = op;
   }
   return first;
 }
@@ -170,18 +210,29 @@ bool DataApart::reads_irregular(std::uint32_t op) const {
   });
 }
 
+// The tensor that this one was chosen or moved from.
+std::uint32_t DataApart::golden_root(std::uint32_t tensor) const {
+  constexpr int kMostMoves = 16;
+  for (int i = 0; i < kMostMoves; ++i) {
+    const std::uint32_t maker = golden_.tensors[tensor].op;
+    if (maker == kNoOp || golden_.ops[maker].inputs.size() != 1 || !moves_or_casts(golden_.op(maker).kind)) break;
+    tensor = golden_.ops[maker].inputs[0];
+  }
+  return tensor;
+}
+
 // A part of a golden tensor, of which the golden run reads other parts of this size.
 std::optional<Culprit> DataApart::gives_other_part(std::uint32_t tensor) const {
   const Relation& relation = judgement_.relations[tensor];
   const std::uint32_t maker = target_.tensors[tensor].op;
   const bool is_part = relation.kind == RelationKind::cut && !relation.is_of_sums && !relation.weak && is_good(tensor);
   if (!is_part || !moves_or_casts(target_.op(maker).kind) || !chooses(target_, maker)) return std::nullopt;
-  const RoundedNumbers whole = rounded_numbers(golden_.tensors[relation.golden()].print);
+  const RoundedNumbers whole = rounded_numbers(golden_.tensors[golden_root(relation.golden())].print);
   bool has_others = false;
   for (std::uint32_t op = 0; op < golden_.ops.size(); ++op) {
     const PoolOp& own = golden_.ops[op];
     if (own.inputs.size() != 1 || !moves_or_casts(golden_.op(op).kind)) continue;
-    if (rounded_numbers(golden_.tensors[own.inputs[0]].print) != whole) continue;
+    if (!chooses(golden_, op) || rounded_numbers(golden_.tensors[golden_root(own.inputs[0])].print) != whole) continue;
     for (const std::uint32_t output : own.outputs) {
       if (golden_.tensors[output].print.count != target_.tensors[tensor].print.count) continue;
       if (have_same_values(target_, tensor, golden_, output)) return std::nullopt;

@@ -49,7 +49,9 @@ class DataApart {
   bool is_maker(std::uint32_t op, std::uint32_t data) const;
   std::optional<Culprit> golden_data_of(std::uint32_t op, std::uint32_t data, std::uint32_t golden_weight) const;
   std::uint32_t mover_before(std::uint32_t op) const;
+  std::uint32_t first_irregular(std::uint32_t op) const;
   bool reads_irregular(std::uint32_t op) const;
+  std::uint32_t golden_root(std::uint32_t tensor) const;
   std::optional<Culprit> gives_other_part(std::uint32_t tensor) const;
   std::optional<Culprit> wrongly_moved(std::uint32_t op) const;
   std::optional<Culprit> computed_of_another(std::uint32_t tensor, const std::vector<std::uint32_t>& golden_ops) const;

@@ -32,12 +32,25 @@ class Together {
   double squares_ = 0;
 };
 
-// Of the golden tensors of that size: the first one that has these numbers.
-const std::uint32_t* like_in(const Pool& golden, const std::vector<std::uint32_t>& same_size, const TensorPrint& all) {
+// As if they were one tensor.
+TensorDifference difference_together(const PoolTensor& part, const TensorPrint& all, const PoolTensor& golden) {
+  return difference_by_statistics(PoolTensor{.of = part.of, .print = all}, golden);
+}
+
+// Of the golden tensors of that size: the one that has these numbers, the nearest of several.
+const std::uint32_t* like_in(const Pool& golden, const std::vector<std::uint32_t>& same_size, const PoolTensor& part,
+                             const TensorPrint& all) {
   constexpr double kSumPrecision = 1e-4;
-  const auto is_it = [&](std::uint32_t other) { return agree(all, golden.tensors[other].print, kSumPrecision); };
-  const auto found = std::ranges::find_if(same_size, is_it);
-  return found == same_size.end() ? nullptr : &*found;
+  const std::uint32_t* best = nullptr;
+  double least = INFINITY;
+  for (const std::uint32_t& other : same_size) {
+    if (!agree(all, golden.tensors[other].print, kSumPrecision)) continue;
+    const double apart = difference_together(part, all, golden.tensors[other]).relative();
+    if (apart >= least) continue;
+    least = apart;
+    best = &other;
+  }
+  return best;
 }
 
 using BySize = std::map<std::uint64_t, std::vector<std::uint32_t>>;
@@ -51,12 +64,12 @@ BySize results_by_size(const Pool& golden) {
   return results;
 }
 
-Relation part_of(std::uint32_t whole, const PoolTensor& part) {
+Relation part_of(std::uint32_t whole, const PoolTensor& part, const TensorPrint& all, const Pool& golden) {
   Relation relation;
   relation.kind = RelationKind::cut;
   relation.is_of_sums = true;
   relation.parts = {{.golden = whole}};
-  relation.difference = difference_by_statistics(part, part);
+  relation.difference = difference_together(part, all, golden.tensors[whole]);
   return relation;
 }
 
@@ -85,10 +98,14 @@ std::vector<std::uint64_t> relate_over_steps(const Pool& target, const Pool& gol
     if (std::ranges::any_of(tensors, [&](std::uint32_t tensor) { return is_known(relations[tensor]); })) continue;
     for (const std::uint32_t tensor : tensors) counts[tensor] = all.count;
     const auto same_size = golden_by_size.find(all.count);
-    const std::uint32_t* whole = same_size == golden_by_size.end() ? nullptr : like_in(golden, same_size->second, all);
+    const std::uint32_t* whole = same_size == golden_by_size.end()
+                                     ? nullptr
+                                     : like_in(golden, same_size->second, target.tensors[tensors.front()], all);
     if (whole == nullptr) continue;
     met[*whole] = 1;
-    for (const std::uint32_t tensor : tensors) relations[tensor] = part_of(*whole, target.tensors[tensor]);
+    for (const std::uint32_t tensor : tensors) {
+      relations[tensor] = part_of(*whole, target.tensors[tensor], all, golden);
+    }
   }
   return counts;
 }
@@ -124,10 +141,10 @@ void relate_over_loops(const Pool& target, const Pool& golden, std::vector<Relat
         const TensorPrint& all = together.numbers();
         const auto same_size = golden_by_size.find(all.count);
         if (same_size == golden_by_size.end() || all.proves_nothing()) continue;
-        const std::uint32_t* whole = like_in(golden, same_size->second, all);
+        const std::uint32_t* whole = like_in(golden, same_size->second, target.tensors[parts.front()], all);
         if (whole == nullptr) continue;
         met[*whole] = 1;
-        for (const std::uint32_t part : parts) relations[part] = part_of(*whole, target.tensors[part]);
+        for (const std::uint32_t part : parts) relations[part] = part_of(*whole, target.tensors[part], all, golden);
         length = parts.size();
       }
       first += std::max<std::size_t>(1, length);

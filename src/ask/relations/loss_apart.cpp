@@ -8,6 +8,7 @@
 #include <span>
 #include <string_view>
 
+#include "ask/relations/regions.h"
 #include "ask/relations/standings.h"
 #include "read/operators/op_attributes.h"
 #include "read/operators/op_nature.h"
@@ -23,6 +24,7 @@ class LossApart {
   std::optional<NumberApart> find() const {
     if (auto apart = smooths_otherwise()) return apart;
     if (auto apart = squares_all()) return apart;
+    if (auto apart = counts_others()) return apart;
     return ends_before();
   }
 
@@ -132,6 +134,23 @@ class LossApart {
       found = i;
     }
     return found;
+  }
+
+  // The mean of all rows, where the golden loss leaves out those that have no label.
+  std::optional<NumberApart> counts_others() const {
+    const std::vector<std::uint32_t> mine = losses_of(target_), all = losses_of(golden_);
+    if (mine.empty() || mine.size() != all.size() || judgement_.met[all[0]]) return std::nullopt;
+    const PoolTensor &loss = target_.tensors[mine[0]], &golden = golden_.tensors[all[0]];
+    if (!target_.is_type(loss.op, "mean") || target_.ops[loss.op].inputs.size() != 1) return std::nullopt;
+    const TensorPrint& rows = target_.tensors[target_.ops[loss.op].inputs[0]].print;
+    if (rows.count < 2 || golden.print.whole.sum == 0) return std::nullopt;
+    const double counted = rows.whole.sum / golden.print.whole.sum, nearest = std::round(counted);
+    constexpr double kNear = 1e-4;
+    if (nearest < 1 || nearest >= static_cast<double>(rows.count) || std::abs(counted - nearest) > kNear * nearest)
+      return std::nullopt;
+    return NumberApart{loss.op, fmt::format("gives the mean of {} elements, and the golden loss that of {}: some count "
+                                            "that should not",
+                                            rows.count, nearest)};
   }
 
   std::optional<NumberApart> ends_before() const {

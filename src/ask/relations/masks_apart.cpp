@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ask/relations/standings.h"
 #include "ground/base/shape.h"
 #include "read/operators/op_attributes.h"
 #include "sonde/dtype.h"
@@ -94,6 +95,21 @@ std::uint32_t part_to_blame(const Pool& pool, std::uint32_t mask, const std::vec
   return others.size() == 1 ? others.front() : mask;
 }
 
+// A mask that only is another one, moved or negated, is made where that one is.
+std::uint32_t first_maker_of_mask(const Pool& pool, std::uint32_t mask, const auto& is_golden) {
+  constexpr int kMostSteps = 8;
+  for (int step = 0; step < kMostSteps; ++step) {
+    const std::uint32_t maker = pool.tensors[mask].op;
+    if (maker == kNoOp || pool.ops[maker].inputs.size() != 1) break;
+    const std::uint32_t before = pool.ops[maker].inputs.front();
+    const std::optional<double> own = share_of_mask(pool, mask), other = share_of_mask(pool, before);
+    const bool is_it = own && other && is_share_of({*own}, *other);
+    if (pool.tensors[before].op == kNoOp || !is_it || is_golden(before)) break;
+    mask = before;
+  }
+  return pool.tensors[mask].op;
+}
+
 }  // namespace
 
 std::optional<double> share_of_mask(const Pool& pool, std::uint32_t tensor) {
@@ -107,6 +123,15 @@ std::optional<double> share_of_mask(const Pool& pool, std::uint32_t tensor) {
   return print.whole.sum / (print.min * static_cast<double>(print.count));
 }
 
+std::uint32_t first_maker_of_flags(const Pool& target, const RelationJudgement& judgement, std::uint32_t op) {
+  const std::vector<std::uint32_t>& outputs = target.ops[op].outputs;
+  if (outputs.size() != 1 || target.tensors[outputs[0]].of.tensor->dtype != DType::bool8) return op;
+  const auto is_golden = [&](std::uint32_t mask) {
+    return judgement.relations[mask].is_whole() && !is_bad(judgement.standings[mask]);
+  };
+  return first_maker_of_mask(target, outputs[0], is_golden);
+}
+
 std::optional<NumberApart> mask_apart(const Pool& target, const Pool& golden, const std::vector<std::uint32_t>& ops) {
   const std::vector<double> shares = golden_shares(golden);
   if (shares.empty()) return std::nullopt;
@@ -115,7 +140,8 @@ std::optional<NumberApart> mask_apart(const Pool& target, const Pool& golden, co
     for (const std::uint32_t input : target.ops[op].inputs) {
       const std::optional<double> own = share_of_mask(target, input);
       if (!own || is_share_of(shares, *own)) continue;
-      const std::uint32_t maker = target.tensors[part_to_blame(target, input, shares)].op;
+      const std::uint32_t maker =
+          first_maker_of_mask(target, part_to_blame(target, input, shares), [](std::uint32_t) { return false; });
       return NumberApart{maker == kNoOp ? op : maker,
                          fmt::format("makes a mask of {:.3g} % of the scores, and the golden attention hides {:.3g} %",
                                      100 * *own, 100 * shares.front())};

@@ -52,7 +52,9 @@ bool scales_by(const Pool& golden, const std::vector<std::uint32_t>& golden_ops,
   return std::ranges::any_of(golden_ops, [&](std::uint32_t op) {
     const auto is_it = [&](double other) { return std::abs(number - other) <= 1e-4 * std::abs(other); };
     const std::optional<double> factor = number_multiplied_by(golden.op(op)), scale = scale_of(golden, op);
-    return (factor && is_it(*factor)) || (scale && (is_it(*scale) || is_it(std::sqrt(*scale))));
+    // Queries and keys may each be scaled by the root.
+    return (factor && (is_it(*factor) || is_it(std::sqrt(*factor)))) ||
+           (scale && (is_it(*scale) || is_it(std::sqrt(*scale))));
   });
 }
 

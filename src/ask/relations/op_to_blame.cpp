@@ -12,6 +12,7 @@
 #include "ask/relations/bypasses.h"
 #include "ask/relations/complements.h"
 #include "ask/relations/data_apart.h"
+#include "ask/relations/exchanged_weights.h"
 #include "ask/relations/gru_apart.h"
 #include "ask/relations/left_out_numbers.h"
 #include "ask/relations/loss_apart.h"
@@ -20,12 +21,14 @@
 #include "ask/relations/order_apart.h"
 #include "ask/relations/order_of_parts.h"
 #include "ask/relations/padding_apart.h"
+#include "ask/relations/powers_apart.h"
 #include "ask/relations/reductions_apart.h"
 #include "ask/relations/region_facts.h"
 #include "ask/relations/regions.h"
 #include "ask/relations/repeated_lines.h"
 #include "ask/relations/repeats_apart.h"
 #include "ask/relations/rows_apart.h"
+#include "ask/relations/scales_apart.h"
 #include "ask/relations/search.h"
 #include "ask/relations/sign_apart.h"
 #include "ask/relations/standings.h"
@@ -58,6 +61,7 @@ class Finder {
         has_values_(target.has_values() && golden.has_values()) {}
 
   Culprit find() const {
+    if (std::optional<Culprit> powers = powers_apart(target_, golden_, judgement_)) return *powers;
     Culprit culprit = named();
     if (has_values_ && culprit.what.empty()) {
       if (std::optional<Culprit> old = reads_old_weight(culprit)) return *old;
@@ -127,7 +131,8 @@ class Finder {
     const StepsApart steps(target_, golden_, judgement_);
     if (std::optional<Culprit> lacking = lacks_addition(culprit)) return *lacking;
     if (std::optional<Culprit> exchanged = steps.of_exchanged(culprit.op)) return *exchanged;
-    if (std::optional<Culprit> exchanged = has_values_ ? std::nullopt : steps.of_exchanged_products(culprit.group))
+    if (std::optional<Culprit> exchanged = steps.of_exchanged_products(culprit.group)) return *exchanged;
+    if (auto exchanged = exchanged_weight(target_, golden_, judgement_, culprit.op, culprit.group, facts_.roots()))
       return *exchanged;
     const bool has_group = culprit.group.size() > 1;
     if (std::optional<NumberApart> apart = apart_in(culprit, steps)) {
@@ -140,6 +145,7 @@ class Finder {
       bypass->uncertain = culprit.group.size() > 1;
       return *bypass;
     }
+    if (culprit.what.empty()) culprit.op = first_maker_of_flags(target_, judgement_, culprit.op);
     const std::uint32_t forward = forward_of(culprit.op);
     if (forward != kNoOp) culprit.op = forward;
     if (const std::optional<Culprit> wrong = data_.read_with_weights(); wrong && wrong->op <= culprit.op)
@@ -237,9 +243,10 @@ class Finder {
 
   // By statistics: the first operator that computes numbers of what corresponds.
   Culprit first_to_show() const {
-    if (std::optional<Culprit> beyond = first_like()) return *beyond;
+    const std::optional<Culprit> beyond = first_like();
     std::uint32_t beside = kNoOp, any = kNoOp;
     for (const std::uint32_t op : region_.ops) {
+      if (beyond && op >= beyond->op) return *beyond;
       if (!facts_.shows(op)) continue;
       const bool is_beside = facts_.golden_computes_such(op);
       const bool may_show = is_beside || facts_.is_of_batch(op);
@@ -275,7 +282,8 @@ class Finder {
   std::optional<NumberApart> apart_in(const Culprit& culprit, const StepsApart& steps) const {
     const NumbersApart numbers(target_, golden_, judgement_.golden.ops);
     std::optional<NumberApart> apart;
-    if (culprit.group.size() > 1) apart = numbers.of_attention(culprit.group);
+    apart = scale_apart(target_, golden_, judgement_, culprit.group);
+    if (!apart && culprit.group.size() > 1) apart = numbers.of_attention(culprit.group);
     if (!apart) apart = TokensApart(target_, golden_, judgement_).find();
     if (!apart) apart = padding_apart(target_, golden_, judgement_, culprit.op);
     if (!apart) apart = reduction_apart(target_, golden_, judgement_, culprit.group.back());
@@ -415,7 +423,8 @@ class Finder {
         // No operator made the data that the program reads in a layout of its own.
         const bool is_from_outside = maker == kNoOp && !judgement_.is_weight[input];
         return facts_.is_plain(input) || target_.tensors[input].print.whole_numbers || facts_.is_good(input) ||
-               facts_.is_excused(maker) || is_from_outside || (maker != kNoOp && !is_of_data(maker));
+               facts_.is_excused(maker) || is_from_outside || facts_.is_own_table(input) ||
+               (maker != kNoOp && !is_of_data(maker));
       };
       if (!std::ranges::all_of(inputs, is_known)) continue;
       if (!facts_.places_in_own_layout(op)) return op;

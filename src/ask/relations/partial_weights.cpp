@@ -91,4 +91,13 @@ std::optional<std::string> partly_golden(const Pool& target, std::uint32_t weigh
                      left.at + left.count - 1, golden.name_of(missing.front()));
 }
 
+bool golden_lacks_any_for(const Pool& target, std::uint32_t weight, const Pool& golden, const std::vector<char>& met) {
+  for (std::uint32_t i = 0; i < golden.tensors.size(); ++i) {
+    const PoolTensor& other = golden.tensors[i];
+    const bool is_lost = other.is_weight() && other.step == 0 && !met[i];
+    if (is_lost && 4 * other.print.count >= target.tensors[weight].print.count) return true;
+  }
+  return false;
+}
+
 }  // namespace sonde

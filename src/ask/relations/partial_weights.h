@@ -20,4 +20,8 @@ std::optional<std::string> partly_golden(const Pool& target, std::uint32_t weigh
 // Of two of the same shape: "has 12 of 24 rows of golden embed.weight; …". Nothing: few rows are equal, or all.
 std::optional<std::string> loaded_in_part(const PoolTensor& own, const PoolTensor& golden, std::string_view name);
 
+// A golden parameter of the first step that nothing of the target holds, and that is not far smaller than the weight: else
+// the target keeps what the golden run computes, such as a table of angles. `met`: by golden tensor.
+bool golden_lacks_any_for(const Pool& target, std::uint32_t weight, const Pool& golden, const std::vector<char>& met);
+
 }  // namespace sonde

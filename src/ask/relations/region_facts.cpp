@@ -6,6 +6,7 @@
 
 #include "ask/relations/complements.h"
 #include "ask/relations/excused_ops.h"
+#include "ask/relations/partial_weights.h"
 #include "ask/relations/roots_of_weights.h"
 #include "ask/relations/search.h"
 #include "read/operators/op_nature.h"
@@ -96,7 +97,33 @@ bool RegionFacts::is_inside(std::uint32_t op) const {
   const std::vector<std::uint32_t>& inputs = target_.ops[op].inputs;
   if (!inputs.empty() && std::ranges::all_of(inputs, [&](std::uint32_t input) { return is_of_numbers(input); }))
     return true;
-  return target_.op(op).kind == OpKind::contraction && !reads_weight(op) && !golden_computes_such(op);
+  if (target_.op(op).kind != OpKind::contraction || reads_weight(op)) return false;
+  return gives_scores(op) || !golden_computes_such(op);
+}
+
+// Scores of a softmax, where the golden run has them inside of an operator: its result may have their size by chance.
+bool RegionFacts::gives_scores(std::uint32_t op) const {
+  const auto is_attention = [&](std::uint32_t other) { return golden_.is_type(other, "scaleddotproductattention"); };
+  if (std::ranges::none_of(judgement_.golden.ops, is_attention) || target_.ops[op].outputs.size() != 1) return false;
+  constexpr int kMostSteps = 6;
+  std::uint32_t tensor = target_.ops[op].outputs[0];
+  for (int step = 0; step < kMostSteps; ++step) {
+    const std::vector<std::uint32_t>& readers = target_.tensors[tensor].readers;
+    if (std::ranges::any_of(readers, [&](std::uint32_t reader) { return target_.is_type(reader, "softmax"); }))
+      return true;
+    const auto next = std::ranges::find_if(readers, [&](std::uint32_t reader) {
+      const OpKind kind = target_.op(reader).kind;
+      return target_.is_of_forward(reader) && (moves_or_casts(kind) || kind == OpKind::elementwise);
+    });
+    if (next == readers.end() || target_.ops[*next].outputs.size() != 1) return false;
+    tensor = target_.ops[*next].outputs[0];
+  }
+  return false;
+}
+
+bool RegionFacts::is_own_table(std::uint32_t tensor) const {
+  return target_.tensors[tensor].is_weight() && !judgement_.relations[tensor] &&
+         !golden_lacks_any_for(target_, tensor, golden_, judgement_.met);
 }
 
 bool RegionFacts::is_of_numbers(std::uint32_t tensor) const {

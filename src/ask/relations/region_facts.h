@@ -40,6 +40,8 @@ class RegionFacts {
   bool reads_known(std::uint32_t op) const;
   // Scores of attention, which the golden run computes inside of an operator, or a mask: they may be right.
   bool is_inside(std::uint32_t op) const;
+  // A weight that corresponds to nothing, where the golden run has none that is missing: it computes what is in it.
+  bool is_own_table(std::uint32_t tensor) const;
   // Whole numbers, also as another type.
   bool is_of_numbers(std::uint32_t tensor) const;
   // Also one that only this side has, such as a pad.
@@ -59,6 +61,7 @@ class RegionFacts {
  private:
   void gather_missed();
   bool reads_weight(std::uint32_t op) const;
+  bool gives_scores(std::uint32_t op) const;
   bool chooses_other_rows(std::uint32_t op) const;
   bool is_soft(std::uint32_t tensor) const;
   bool golden_chooses_such(std::uint32_t tensor) const;

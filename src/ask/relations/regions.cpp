@@ -10,6 +10,7 @@
 
 #include "ask/relations/roots_of_weights.h"
 #include "ask/relations/standings.h"
+#include "read/operators/op_family.h"
 #include "read/operators/op_nature.h"
 
 namespace sonde {
@@ -100,8 +101,8 @@ bool ends_forward(const Pool& pool, std::uint32_t op, std::size_t copies = 0) {
          });
 }
 
-// The numbers that the forward pass ends with, in order, if each begins a backward pass, or if it is the only one of one
-// step. Others may be those of parts of a batch.
+}  // namespace
+
 std::vector<std::uint32_t> losses_of(const Pool& pool) {
   std::vector<std::uint32_t> numbers;
   std::size_t begun = 0;  // backward passes
@@ -115,6 +116,8 @@ std::vector<std::uint32_t> losses_of(const Pool& pool) {
   const bool is_only_one = numbers.size() == 1 && pool.steps.size() == 1;
   return is_only_one || numbers.size() == begun ? numbers : std::vector<std::uint32_t>{};
 }
+
+namespace {
 
 // Losses of both sides, if they have as many: each belongs to the golden one of its place.
 void add_losses(BadTensors& bad, BadTensors& golden_bad) {
@@ -266,6 +269,58 @@ void add_products_apart(const Pool& target, const Pool& golden, const RelationJu
   }
 }
 
+// By statistics: a result is nearly a golden one.
+bool is_near_golden(const Pool& target, const RelationJudgement& judgement, std::uint32_t tensor) {
+  const Relation& relation = judgement.relations[tensor];
+  const bool is_all = relation.is_whole() || (relation.kind == RelationKind::cut && relation.is_of_sums);
+  return judgement.standings[tensor] == Standing::beyond && target.tensors[tensor].op != kNoOp && is_all &&
+         !relation.weak;
+}
+
+// Of an operator of the same kind. By chance one tensor may be like another one.
+bool is_near_its_like(const Pool& target, const Pool& golden, const RelationJudgement& judgement,
+                      std::uint32_t tensor) {
+  if (!is_near_golden(target, judgement, tensor)) return false;
+  const std::uint32_t op = target.tensors[tensor].op, other = golden.tensors[judgement.relations[tensor].golden()].op;
+  if (other == kNoOp || !target.is_of_forward(op)) return false;
+  const CompareOp &mine = target.op(op), &theirs = golden.op(other);
+  const bool are_products = mine.kind == OpKind::contraction && theirs.kind == OpKind::contraction;
+  return are_products || OpFamilies::same(*mine.family, *theirs.family);
+}
+
+// And so is what an operator computes of it, also of a view: an error that goes on, although a later norm may hide it.
+bool is_shown_by_sums(const Pool& target, const Pool& golden, const RelationJudgement& judgement,
+                      std::uint32_t tensor) {
+  if (!is_near_its_like(target, golden, judgement, tensor)) return false;
+  constexpr std::size_t kMost = 16;
+  std::vector<std::uint32_t> waiting{tensor};
+  for (std::size_t i = 0; i < waiting.size() && i < kMost; ++i) {
+    for (const std::uint32_t reader : target.tensors[waiting[i]].readers) {
+      for (const std::uint32_t output : target.ops[reader].outputs) {
+        if (moves_or_casts(target.op(reader).kind)) {
+          waiting.push_back(output);
+        } else if (is_near_golden(target, judgement, output)) {
+          return true;
+        }
+      }
+    }
+  }
+  return false;
+}
+
+// Where no result differs. False: there are none.
+bool add_starts_by_sums(const Pool& target, const Pool& golden, const RelationJudgement& judgement,
+                        std::vector<char>& starts, std::vector<char>& golden_starts) {
+  bool any = false;
+  for (std::uint32_t i = 0; i < target.tensors.size(); ++i) {
+    if (!is_shown_by_sums(target, golden, judgement, i)) continue;
+    any = true;
+    starts[i] = 1;
+    for (const RelationPart& part : judgement.relations[i].parts) golden_starts[part.golden] = 1;
+  }
+  return any;
+}
+
 // One side computes by operators of its own what the backward pass of the other one gives.
 bool writes_out_gradients(const Pool& target, const Pool& golden, const RelationJudgement& judgement) {
   if (has_gradients(target) == has_gradients(golden)) return false;
@@ -338,7 +393,11 @@ void find_regions(const Pool& target, const Pool& golden, RelationJudgement& jud
     return std::pair(region_of(bad, last_step), region_of(golden_bad, last_step));
   };
   std::tie(judgement.target, judgement.golden) = find(false);
-  if (judgement.target.empty() || judgement.golden.empty()) return;
+  const auto is_nothing = [&] { return judgement.target.empty() || judgement.golden.empty(); };
+  if (is_nothing() && !has_values &&
+      add_starts_by_sums(target, golden, judgement, bad.are_starts, golden_bad.are_starts))
+    std::tie(judgement.target, judgement.golden) = find(false);
+  if (is_nothing()) return;
   if (writes_out_gradients(target, golden, judgement)) return;
   auto [forward, golden_forward] = find(true);
   if (forward.empty() || golden_forward.empty()) return;

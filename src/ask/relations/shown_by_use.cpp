@@ -120,7 +120,9 @@ class Uses {
     const PoolTensor& own = target_.tensors[tensor];
     if (errors_[tensor]) return errors_[tensor];
     if (!is_surely_golden(judgement_, tensor) || !own.has_fractions() || own.print.count < 2) return std::nullopt;
-    return judgement_.relations[tensor].difference.relative();
+    const TensorDifference& difference = judgement_.relations[tensor].difference;
+    constexpr double kUnseen = 10;  // statistics prove a part of an error
+    return difference.relative() * (difference.by == ComparedBy::statistics ? kUnseen : 1);
   }
 
   static double rms_of(const PoolTensor& tensor) {

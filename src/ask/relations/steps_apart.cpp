@@ -122,8 +122,10 @@ std::optional<Culprit> StepsApart::of_exchanged(std::uint32_t op) const {
 std::optional<Culprit> StepsApart::of_exchanged_products(const std::vector<std::uint32_t>& ops) const {
   const std::optional<std::uint32_t> attention = golden_op(kAttention);
   const auto is_softmax = [&](std::uint32_t op) { return type_of(op) == "softmax"; };
-  if (!attention || std::ranges::none_of(ops, is_softmax)) return std::nullopt;
+  if (!attention) return std::nullopt;
   const std::vector<std::set<RoundedNumbers>> read = read_by_golden(*attention);
+  if (auto turned = queries_for_keys(ops, read)) return turned;
+  if (std::ranges::none_of(ops, is_softmax)) return std::nullopt;
   std::optional<Culprit> of_key, of_value;
   bool is_behind = false;  // products before the softmax read queries and keys, the one behind it values
   for (const std::uint32_t op : ops) {
@@ -135,6 +137,54 @@ std::optional<Culprit> StepsApart::of_exchanged_products(const std::vector<std::
     }
   }
   return of_value ? of_key : std::nullopt;  // one alone is read where it should not
+}
+
+// A softmax along the last axis follows from the product, and an operator of the group is on the way to it.
+bool StepsApart::leads_to_softmax_of(std::uint32_t product, const std::vector<std::uint32_t>& ops) const {
+  constexpr int kMostSteps = 8;
+  bool is_of_group = std::ranges::find(ops, product) != ops.end();
+  for (int step = 0; step < kMostSteps && target_.ops[product].outputs.size() == 1; ++step) {
+    const std::uint32_t result = target_.ops[product].outputs[0];
+    const auto goes_on = [&](std::uint32_t reader) {
+      const OpKind kind = target_.op(reader).kind;
+      const bool keeps = moves_or_casts(kind) || kind == OpKind::elementwise || type_of(reader) == "maskedfill";
+      return target_.is_of_forward(reader) && (keeps || type_of(reader) == "softmax");
+    };
+    const std::vector<std::uint32_t>& readers = target_.tensors[result].readers;
+    const auto next = std::ranges::find_if(readers, goes_on);
+    if (next == readers.end()) return false;
+    product = *next;
+    is_of_group = is_of_group || std::ranges::find(ops, product) != ops.end();
+    if (type_of(product) != "softmax") continue;
+    const auto axes = static_cast<double>(target_.tensors[result].of.tensor->shape.size());
+    const double axis = number_in(target_.catalog_op(product), "dim").value_or(-1);
+    return is_of_group && (axis == -1 || axis == axes - 1);
+  }
+  return false;
+}
+
+// The product before the softmax reads the golden keys first and the queries second: their scores are transposed.
+std::optional<Culprit> StepsApart::queries_for_keys(const std::vector<std::uint32_t>& ops,
+                                                    const std::vector<std::set<RoundedNumbers>>& read) const {
+  if (read.empty()) return std::nullopt;
+  for (std::uint32_t op = 0; !ops.empty() && op <= ops.back(); ++op) {
+    const std::vector<std::uint32_t>& inputs = target_.ops[op].inputs;
+    if (target_.op(op).kind != OpKind::contraction || inputs.size() != 2 || !leads_to_softmax_of(op, ops)) continue;
+    const auto is_read_at = [&](std::uint32_t input, std::uint32_t slot) {
+      if (!is_surely_golden(judgement_, input)) return false;
+      const RoundedNumbers own = rounded_numbers(golden_.tensors[judgement_.relations[input].golden()].print);
+      return read[slot].contains(own) && !read[1 - slot].contains(own);
+    };
+    if (!is_read_at(inputs[0], 1) || !is_read_at(inputs[1], 0)) continue;
+    std::optional<Culprit> found = product_before(inputs[0]);
+    if (!found) continue;
+    found->uncertain = true;
+    found->what =
+        "gives the golden keys where the attention reads queries, and the queries for the keys: its parts are "
+        "exchanged, or they are read so";
+    return found;
+  }
+  return std::nullopt;
 }
 
 bool StepsApart::comes_from_weight(std::uint32_t tensor) const {

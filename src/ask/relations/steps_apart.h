@@ -39,6 +39,9 @@ class StepsApart {
   std::vector<std::set<RoundedNumbers>> read_by_golden(std::uint32_t attention) const;
   std::optional<Culprit> exchanged_at(std::uint32_t input, const std::vector<std::uint32_t>& wanted,
                                       const std::vector<std::set<RoundedNumbers>>& read) const;
+  bool leads_to_softmax_of(std::uint32_t product, const std::vector<std::uint32_t>& ops) const;
+  std::optional<Culprit> queries_for_keys(const std::vector<std::uint32_t>& ops,
+                                          const std::vector<std::set<RoundedNumbers>>& read) const;
   std::optional<NumberApart> reads_another(const std::vector<std::uint32_t>& ops, std::uint32_t attention) const;
   std::optional<NumberApart> hides_another(const std::vector<std::uint32_t>& ops, std::uint32_t attention) const;
   std::optional<NumberApart> repeats_in_turn(const std::vector<std::uint32_t>& ops, std::uint32_t attention) const;

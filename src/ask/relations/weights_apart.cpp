@@ -135,7 +135,7 @@ class Weights {
         biases_.add_beside_another(op, weight))
       return;
     if (add_of_other_norm(op, data, weight) || add_of_written_norm(op, data, weight)) return;
-    if (target_.op(op).kind != OpKind::contraction) return;
+    if (target_.op(op).kind != OpKind::contraction || is_bias_beside(op, weight)) return;
     // Golden operators that read the same data, with their weights.
     std::set<std::string_view> theirs;
     for (const RelationPart& part : relation(data).parts) {
@@ -164,6 +164,14 @@ class Weights {
     }
   }
 
+  // The operator reads it with a matrix, which shows the golden operator that is meant.
+  bool is_bias_beside(std::uint32_t op, std::uint32_t weight) const {
+    const auto is_matrix = [&](std::uint32_t input) {
+      return roots_[input] != kNoOp && target_.tensors[roots_[input]].shape.size() > 1;
+    };
+    return target_.tensors[weight].shape.size() == 1 && std::ranges::any_of(target_.ops[op].inputs, is_matrix);
+  }
+
   // Places that one program keeps and the other computes, such as where each table begins, were not left behind.
   void add_not_carried_over(std::uint32_t op, std::uint32_t weight) {
     const auto has_fractions = [&](std::uint32_t output) { return target_.tensors[output].has_fractions(); };
@@ -172,6 +180,7 @@ class Weights {
     if (is_place) return;
     // Zeros that are added, or ones that multiply, need no golden like.
     if (target_.tensors[weight].print.is_constant() && !golden_lacks_one_like(weight)) return;
+    if (!golden_lacks_any_for(target_, weight, golden_, judgement_.met) || add_not_packed(op, weight)) return;
     const std::size_t before = found_.size();
     const std::optional<std::string> part = partly_golden(target_, weight, golden_, judgement_.met);
     add(weight, op, part.value_or("corresponds to no golden parameter: it was not carried over"));
@@ -186,6 +195,34 @@ class Weights {
         return true;
     }
     return false;
+  }
+
+  // Beside a weight that corresponds to nothing the operator reads a golden one as it is, and other operators of its type
+  // give golden results with weights that hold more, such as convolutions with their norms.
+  bool add_not_packed(std::uint32_t op, std::uint32_t beside) {
+    if (target_.op(op).kind != OpKind::contraction) return false;
+    std::uint32_t plain = kNoOp;
+    for (const std::uint32_t input : target_.ops[op].inputs) {
+      const std::uint32_t root = roots_[input];
+      if (root != kNoOp && root != beside && is_good(root) && relation(root).is_whole()) plain = root;
+    }
+    if (plain == kNoOp || target_.tensors[plain].shape.size() < 2) return false;
+    int packed = 0;
+    for (std::uint32_t other = 0; other < target_.ops.size(); ++other) {
+      if (target_.catalog_op(other).op_type != target_.catalog_op(op).op_type || target_.ops[other].outputs.empty())
+        continue;
+      if (!is_surely_golden(judgement_, target_.ops[other].outputs[0])) continue;
+      packed += std::ranges::any_of(target_.ops[other].inputs, [&](std::uint32_t input) {
+        const std::uint32_t root = roots_[input];
+        return root != kNoOp && target_.tensors[root].shape.size() > 1 && !relation(root);
+      });
+    }
+    constexpr int kFewest = 2;
+    if (packed < kFewest) return false;
+    add(plain, op,
+        fmt::format("is golden {} as it is, and the weights of other operators, which give golden results, hold more",
+                    name_of(relation(plain))));
+    return true;
   }
 
   // The data are those of a golden norm, or what is inside of it, and it reads another weight of this size.

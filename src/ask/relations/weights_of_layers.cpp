@@ -87,6 +87,7 @@ class WeightsOfLayers {
         const auto distance_of = [&](std::uint32_t weight) { return distance(weight); };
         const std::uint32_t other =
             is_only ? *std::ranges::find_if(weights, is_other) : *std::ranges::min_element(weights, {}, distance_of);
+        if (is_of_its_own(other, weights)) continue;
         add_outlier(other);
         if (all_.found.size() > before) all_.found.back().uncertain = true;
         continue;
@@ -98,6 +99,15 @@ class WeightsOfLayers {
   }
 
  private:
+  // As it is golden, and no other one has its shape: numbers in names count what follows one upon the other, too, as in
+  // `mlp.0` and `mlp.2`.
+  bool is_of_its_own(std::uint32_t weight, const std::vector<std::uint32_t>& weights) const {
+    if (relation(weight).kind != RelationKind::same) return false;
+    return std::ranges::none_of(weights, [&](std::uint32_t other) {
+      return other != weight && target_.tensors[other].shape == target_.tensors[weight].shape;
+    });
+  }
+
   std::uint32_t reader_of(std::uint32_t weight) const {
     const std::vector<std::uint32_t>& readers = target_.tensors[weight].readers;
     return readers.empty() ? 0 : readers.front();
