@@ -47,7 +47,8 @@ Held what_it_holds(const CompareFacts& facts, const CatalogTensor& target, const
 // How far apart an earlier step left it; nothing: that was not measured.
 std::optional<Bound> apart_before(const RankHistory& history, const CatalogTensor& golden) {
   const auto made = history.made.find({golden.source, golden.source_slot});
-  if (golden.source != kNoSequence && golden.parameter.is_parameter() && made != history.made.end()) return made->second;
+  if (golden.source != kNoSequence && golden.parameter.is_parameter() && made != history.made.end())
+    return made->second;
   const auto left = history.states.find(golden.parameter);
   if (golden.parameter.empty() || left == history.states.end() || !left->second.judged) return std::nullopt;
   // Another op wrote it since: a norm in training changes its running mean, and does not return it.

@@ -53,7 +53,7 @@ bool is_addition(std::string_view plain);        // element by element
 bool replaces_nan(std::string_view plain);
 bool shows_memory(std::string_view plain);           // the same bytes, maybe as another type
 bool adds_dimension(std::string_view plain);         // which may be behind the last one
-bool arranges_elements(std::string_view plain);    // moves them to other places, or takes some of them
+bool arranges_elements(std::string_view plain);      // moves them to other places, or takes some of them
 bool orders_dimensions(std::string_view plain);      // the order of the dimensions in its call matters
 bool writes_chosen_numbers(std::string_view plain);  // those that the program wrote, or none
 
