@@ -162,3 +162,38 @@ def test_a_state_that_is_made_of_rounding_is_not_blamed(tmp_path):
     for pair in (("scaled", "plain"), ("plain", "scaled")):
         done = run_in(tmp_path, tmp_path, CLI, "compare", *pair)
         assert done.status == 0 and done.stdout.startswith("no difference"), done.stdout
+
+
+MOMENTUM = """
+import sys, torch
+from torch import nn
+
+torch.manual_seed(0)
+norm = nn.BatchNorm1d(8, momentum=float(sys.argv[1]))
+net = nn.Sequential(nn.Linear(6, 8), norm, nn.ReLU(), nn.Linear(8, 4))
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+for epoch in range(2):
+    net.train()
+    for step in range(2):
+        loss = net(torch.randn(8, 6) + 1).square().mean()  # training
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    net.eval()
+    with torch.no_grad():
+        print(net(torch.randn(8, 6)).square().mean().item())
+"""
+
+
+@pytest.mark.parametrize("saved_data", ["full", "statistic"])
+def test_the_momentum_of_a_norm_is_named_where_it_writes(tmp_path, saved_data):
+    """It shows in the validation alone."""
+    program = tmp_path / "train.py"
+    program.write_text(MOMENTUM)
+    for name, momentum in (("quick", "0.99"), ("slow", "0.01")):
+        record(tmp_path, name, program, momentum, saved_data=saved_data)
+    done = run_in(tmp_path, tmp_path, CLI, "compare", "quick", "slow")
+    first = " ".join(done.stdout.partition("\n  source")[0].split())
+    line = next(n for n, text in enumerate(MOMENTUM.splitlines(), 1) if text.endswith("# training"))
+    assert f"train.py:{line}: is called with momentum=0.99, golden 0.01, and writes 1.running_mean" in first, first
+    assert "of graph 1" in first and "cancel" not in done.stderr, done.stderr

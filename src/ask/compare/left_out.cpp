@@ -9,7 +9,9 @@
 #include "ask/compare/doubts.h"
 #include "ask/compare/effects.h"
 #include "ask/compare/step_ends.h"
+#include "read/operators/op_attributes.h"
 #include "read/operators/op_nature.h"
+#include "read/operators/op_questions.h"
 
 namespace sonde {
 namespace {
@@ -40,6 +42,26 @@ bool is_rounding_of_a_guess(const CompareFinding& finding) {
   const TensorDifference& difference = *finding.tensor->difference;
   const double spacing = coarser_spacing(difference);
   return difference.different_non_finite == 0 && difference.rms_error <= spacing * difference.rms;
+}
+
+// A norm in training writes its running statistics, and computes nothing from them.
+bool reads_values_of(const ComparedOp& op, const ComparedTensor& input) {
+  const CatalogOp& call = *op.target.front();
+  if (input.target->slot < 3 || !is_batch_norm(shared_type(call.op_type)) || call.attributes == nullptr) return true;
+  const Attribute* training = attribute_of(call, "training");
+  if (training == nullptr) training = attribute_of(call, "train");
+  return training == nullptr || training->integers.empty() || training->integers.front() == 0;
+}
+
+// Of the ops of the step, none computes something from it.
+bool is_unread(const CompareFacts& facts, std::string_view name) {
+  for (const ComparedOp& op : facts.pairs.ops()) {
+    if (op.target.empty()) continue;
+    for (const ComparedTensor& input : op.inputs) {
+      if (input.target->parameter == name && reads_values_of(op, input)) return false;
+    }
+  }
+  return true;
 }
 
 // Every op that reads it reads something else that differs, too, and gives the same: the differences cancel.
@@ -150,15 +172,23 @@ void leave_absorbed_out(const CompareFacts& facts, StepFindings& findings) {
 
 void leave_compensated_out(const CompareFacts& facts, StepFindings& findings) {
   std::set<const CompareFinding*> compensated;
-  std::string names;
+  std::string names, unread;
   for (const CompareFinding& finding : findings.all()) {
     const bool is_outside = finding.kind == FindingKind::parameter || finding.kind == FindingKind::data;
     if (!is_outside || finding.tensor == nullptr || finding.tensor->target->parameter.empty()) continue;
-    if (!is_compensated(facts, finding.tensor->target->parameter)) continue;
+    const std::string_view name = finding.tensor->target->parameter;
+    const bool not_read = is_unread(facts, name);
+    if (!not_read && !is_compensated(facts, name)) continue;
     compensated.insert(&finding);
-    names += (names.empty() ? "" : ", ") + std::string(finding.tensor->target->parameter);
+    std::string& list = not_read ? unread : names;
+    list += (list.empty() ? "" : ", ") + std::string(name);
   }
   findings.leave_out(compensated);
+  if (!unread.empty()) {
+    findings.note_of_both(fmt::format(
+        "{}: other values than the golden ones; a norm in training writes them and computes nothing from them",
+        unread));
+  }
   if (names.empty()) return;
   findings.note_of_both(fmt::format(
       "{}: other values than the golden ones, but their differences cancel: what is computed from them agrees", names));

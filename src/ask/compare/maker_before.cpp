@@ -32,10 +32,10 @@ class MakersBefore {
   }
 
   // Of the ops that lead to `last` by values that differ, the first without a counterpart.
-  std::optional<Maker> without_counterpart(std::uint32_t last) const {
+  std::optional<Maker> without_counterpart(std::uint32_t last, bool other_is_shown) const {
     for (const std::uint32_t at : differing_before(last)) {
       ComparedOp& op = *compared_[at];
-      if (!op.is_alone() || only_passes_data_on(op, step_)) continue;
+      if (!op.is_alone() || only_passes_data_on(op, other_is_shown)) continue;
       if (in_golden_) return Maker{&op, FindingKind::missing, "has no counterpart in the target, which changes"};
       return Maker{&op, FindingKind::inserted, "has no counterpart in the golden dump, and changes"};
     }
@@ -62,6 +62,15 @@ class MakersBefore {
     const auto other = std::ranges::find_if(states, [](std::string_view state) { return !state.empty(); });
     if (other == states.end()) return std::nullopt;
     return Maker{op, FindingKind::wiring, fmt::format("writes {}, the golden op", *other)};
+  }
+
+  // The op that wrote it, if it is called in another way: the momentum of a norm.
+  std::optional<Maker> wrote_otherwise(std::uint32_t writer) const {
+    ComparedOp* op = writer == kNoOp ? nullptr : compared_[writer];
+    if (op == nullptr || op->is_alone()) return std::nullopt;
+    const std::vector<std::string> apart = attributes_apart(*op->target.back(), *op->golden.back());
+    if (apart.empty()) return std::nullopt;
+    return Maker{op, FindingKind::number, fmt::format("is called with {}, and writes", apart.front())};
   }
 
   // The first that is called in another way.
@@ -129,8 +138,8 @@ std::optional<Maker> maker_in(ComparedStep& step, const ComparedTensor& data) {
   MakersBefore target(step, false), golden(step, true);
   const std::uint32_t mine = op_with(*step.target, data.target->source);
   const std::uint32_t theirs = data.golden == nullptr ? kNoOp : op_with(*step.golden, data.golden->source);
-  std::optional<Maker> found = target.without_counterpart(mine);
-  if (!found) found = golden.without_counterpart(theirs);
+  std::optional<Maker> found = target.without_counterpart(mine, shows_how_it_is_made(*step.golden, theirs));
+  if (!found) found = golden.without_counterpart(theirs, shows_how_it_is_made(*step.target, mine));
   if (!found) found = target.called_otherwise(mine);
   return found ? found : target.reads_exchanged(mine);
 }
@@ -140,7 +149,8 @@ std::optional<Maker> writer_in(ComparedStep& step, const ComparedTensor& state) 
   if (found || state.golden == nullptr) return found;
   const MakersBefore golden(step, true);
   found = golden.wrote_alone(state.golden->parameter);
-  return found ? found : golden.wrote_another(state.golden->parameter, *step.target);
+  if (!found) found = golden.wrote_another(state.golden->parameter, *step.target);
+  return found ? found : golden.wrote_otherwise(op_with(*step.golden, state.golden->source));
 }
 
 // Steps of one run of one rank.
@@ -167,10 +177,12 @@ std::optional<CompareFinding> made_before(DumpComparison& comparison, const Comp
     finding.culprit = finding.in_golden ? maker->op->golden.front() : maker->op->target.front();
     finding.place = maker->op->target_index;
     finding.factor = data.factor;
-    finding.what = fmt::format("{} {}input.{} of {} in step {}: {}", maker->what,
+    const StepId& id = read.target->step->id;
+    finding.what = fmt::format("{} {}input.{} of {} in step {}{}: {}", maker->what,
                                is_state ? fmt::format("{}, ", data.tensor->target->parameter) : "",
-                               data.tensor->target->slot, data.op->target.front()->op_name,
-                               read.target->step->id.number, difference_text(FindingKind::data, *data.tensor));
+                               data.tensor->target->slot, data.op->target.front()->op_name, id.number,
+                               id.graph == 0 ? "" : fmt::format(" of graph {}", id.graph),
+                               difference_text(FindingKind::data, *data.tensor));
     return finding;
   }
   return std::nullopt;

@@ -21,8 +21,9 @@ const CatalogTensor* input_of(const CatalogOp& op, std::uint32_t slot) {
   return nullptr;
 }
 
-// Ops of the step that lead to this one, itself among them.
+// Ops of the step that lead to this one, itself among them; none: there is no such op.
 std::set<std::uint32_t> makers_of(const CompareSide& side, std::uint32_t last) {
+  if (last == kNoOp) return {};
   std::set<std::uint32_t> makers = {last};
   std::vector<std::uint32_t> border = {last};
   while (!border.empty() && makers.size() < kMostMakers) {
@@ -45,9 +46,15 @@ class MakerSearch {
     const ComparedStep* next = step_after(data);
     if (next == nullptr) return;
     const ComparedStep& step = comparison_.steps[data.step];
-    mine_ = makers(*step.target, *next->target, data.op->target.front()->op_name, data.tensor->target->slot);
+    const std::uint32_t mine =
+        maker(*step.target, *next->target, data.op->target.front()->op_name, data.tensor->target->slot);
+    mine_ = makers_of(*step.target, mine);
+    is_shown_ = shows_how_it_is_made(*step.target, mine);
     if (data.tensor->golden != nullptr && !data.op->golden.empty()) {
-      theirs_ = makers(*step.golden, *next->golden, data.op->golden.front()->op_name, data.tensor->golden->slot);
+      const std::uint32_t theirs =
+          maker(*step.golden, *next->golden, data.op->golden.front()->op_name, data.tensor->golden->slot);
+      theirs_ = makers_of(*step.golden, theirs);
+      golden_is_shown_ = shows_how_it_is_made(*step.golden, theirs);
     }
     if (mine_.empty() && theirs_.empty()) return;
     if (!take_known()) take_other(step);
@@ -64,16 +71,15 @@ class MakerSearch {
     return nullptr;
   }
 
-  // Ops of the step that make what the op of this name reads in the next one.
-  static std::set<std::uint32_t> makers(const CompareSide& side, const CompareSide& next, std::string_view reader,
-                                        std::uint32_t slot) {
+  // The op of the step that makes what the op of this name reads in the next one.
+  static std::uint32_t maker(const CompareSide& side, const CompareSide& next, std::string_view reader,
+                             std::uint32_t slot) {
     for (const CompareOp& op : next.ops) {
       if (op.op->op_name != reader) continue;
       const CatalogTensor* read = input_of(*op.op, slot);
-      const std::uint32_t maker = read == nullptr ? kNoOp : op_with(side, read->source);
-      return maker == kNoOp ? std::set<std::uint32_t>() : makers_of(side, maker);
+      return read == nullptr ? kNoOp : op_with(side, read->source);
     }
-    return {};
+    return kNoOp;
   }
 
   bool is_maker(const ComparedOp& op) const {
@@ -116,7 +122,7 @@ class MakerSearch {
         const std::vector<std::string> apart =
             is_alone ? std::vector<std::string>() : attributes_apart(*op.target.back(), *op.golden.back());
         if (!is_alone && apart.empty()) continue;
-        if (is_alone && only_passes_data_on(op, step)) continue;
+        if (is_alone && only_passes_data_on(op, op.target.empty() ? is_shown_ : golden_is_shown_)) continue;
         CompareFinding finding;
         finding.step = comparison_.findings[at_].step;
         finding.op = &op;
@@ -137,6 +143,7 @@ class MakerSearch {
   DumpComparison& comparison_;
   std::size_t at_;
   std::set<std::uint32_t> mine_, theirs_;
+  bool is_shown_ = false, golden_is_shown_ = false;
 };
 
 }  // namespace
@@ -145,12 +152,17 @@ bool takes_memory(const ComparedOp& op) {
   return bare_type((op.target.empty() ? op.golden : op.target).front()->op_type) == "set";
 }
 
-bool only_passes_data_on(const ComparedOp& op, const ComparedStep& step) {
+bool shows_how_it_is_made(const CompareSide& side, std::uint32_t last) {
+  return last != kNoOp && std::ranges::none_of(makers_of(side, last), [&](std::uint32_t op) {
+           return bare_type(side.ops[op].op->op_type) == "set";
+         });
+}
+
+bool only_passes_data_on(const ComparedOp& op, bool other_is_shown) {
   if (takes_memory(op)) return true;
   if (!moves_or_casts(op.kind)) return false;
   const std::string_view type = (op.target.empty() ? op.golden : op.target).front()->op_type;
-  return !arranges_elements(bare_type(type)) ||
-         std::ranges::any_of(step.ops, [](const ComparedOp& one) { return one.is_alone() && takes_memory(one); });
+  return !other_is_shown || !arranges_elements(bare_type(type));
 }
 
 std::uint32_t op_with(const CompareSide& side, std::uint64_t sequence) {

@@ -16,9 +16,12 @@ void blame_makers_before(DumpComparison& comparison);
 
 // It takes the memory of a batch that another process made: what is in it is data.
 bool takes_memory(const ComparedOp& op);
-// It moves elements as they are, or a worker of one side has made them and no op of it shows how: another op decides what
-// the data of the next step is.
-bool only_passes_data_on(const ComparedOp& op, const ComparedStep& step);
+// Ops of the step that make the data that this op leaves are known: there are some, and no worker made it in its own
+// process. `last`: kNoOp if another step or nobody made it.
+bool shows_how_it_is_made(const CompareSide& side, std::uint32_t last);
+// It moves elements as they are: another op decides what the data of the next step is. `other_is_shown`: how the other
+// run makes its data; else an op that arranges elements there may only be out of sight.
+bool only_passes_data_on(const ComparedOp& op, bool other_is_shown);
 
 // The op of a step that ran as this number; kNoOp: none.
 std::uint32_t op_with(const CompareSide& side, std::uint64_t sequence);
