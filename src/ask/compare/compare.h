@@ -137,9 +137,13 @@ struct RankHistory {
   bool other_optimizer = false;
   bool found = false;                                // a step has a finding
   std::map<std::string, State, std::less<>> states;  // by the names of parameters and states
-  // How far apart what the ops of the last step made is, by the golden op's sequence number and the slot: a state that is made
-  // in one step has its name in the next.
-  std::map<std::pair<std::uint64_t, std::uint32_t>, Bound> made;
+  // Sorted: what the ops of the last step made, and how far apart it is. A state that is made in one step has its name in the
+  // next.
+  struct Made {
+    std::pair<std::uint64_t, std::uint32_t> by;  // the golden op's sequence number, and the slot
+    Bound apart;
+  };
+  std::vector<Made> made;
   std::shared_ptr<const ParameterLayout> layout;  // as of the first step; null: that step has no finding
 };
 

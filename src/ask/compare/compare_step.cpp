@@ -296,7 +296,8 @@ void StepComparer::remember() {
       const CompareOp& writer = golden_.ops[op.golden_index];
       const TensorDifference& difference = *output.difference;
       if (difference.comparable() && is_measured(difference) && output.golden != nullptr) {
-        history_.made[{writer.op->sequence, output.golden->slot}] = {difference.rms_error, difference.max_error};
+        history_.made.push_back(
+            {{writer.op->sequence, output.golden->slot}, {difference.rms_error, difference.max_error}});
       }
       for (std::size_t i = 0; i < writer.outputs.size(); ++i) {
         if (writer.outputs[i] != output.golden || writer.states[i].empty()) continue;
@@ -305,6 +306,7 @@ void StepComparer::remember() {
       }
     }
   }
+  std::ranges::sort(history_.made, {}, &RankHistory::Made::by);
 }
 
 }  // namespace

@@ -46,9 +46,10 @@ Held what_it_holds(const CompareFacts& facts, const CatalogTensor& target, const
 
 // How far apart an earlier step left it; nothing: that was not measured.
 std::optional<Bound> apart_before(const RankHistory& history, const CatalogTensor& golden) {
-  const auto made = history.made.find({golden.source, golden.source_slot});
-  if (golden.source != kNoSequence && golden.parameter.is_parameter() && made != history.made.end())
-    return made->second;
+  const std::pair<std::uint64_t, std::uint32_t> by(golden.source, golden.source_slot);
+  const auto made = std::ranges::lower_bound(history.made, by, {}, &RankHistory::Made::by);
+  const bool is_known = made != history.made.end() && made->by == by;
+  if (is_known && golden.source != kNoSequence && golden.parameter.is_parameter()) return made->apart;
   const auto left = history.states.find(golden.parameter);
   if (golden.parameter.empty() || left == history.states.end() || !left->second.judged) return std::nullopt;
   // Another op wrote it since: a norm in training changes its running mean, and does not return it.
