@@ -67,20 +67,13 @@ class MakersBefore {
   // The op that wrote it, if it is called in another way: the momentum of a norm.
   std::optional<Maker> wrote_otherwise(std::uint32_t writer) const {
     ComparedOp* op = writer == kNoOp ? nullptr : compared_[writer];
-    if (op == nullptr || op->is_alone()) return std::nullopt;
-    const std::vector<std::string> apart = attributes_apart(*op->target.back(), *op->golden.back());
-    if (apart.empty()) return std::nullopt;
-    return Maker{op, FindingKind::number, fmt::format("is called with {}, and writes", apart.front())};
+    return op == nullptr ? std::nullopt : called_with_another(*op, "writes");
   }
 
   // The first that is called in another way.
   std::optional<Maker> called_otherwise(std::uint32_t last) const {
     for (const std::uint32_t at : differing_before(last)) {
-      ComparedOp& op = *compared_[at];
-      if (op.is_alone()) continue;
-      const std::vector<std::string> apart = attributes_apart(*op.target.back(), *op.golden.back());
-      if (apart.empty()) continue;
-      return Maker{&op, FindingKind::number, fmt::format("is called with {}, and changes", apart.front())};
+      if (std::optional<Maker> found = called_with_another(*compared_[at], "changes")) return found;
     }
     return std::nullopt;
   }
@@ -102,6 +95,14 @@ class MakersBefore {
   }
 
  private:
+  // `effect`: what it does to what is read later.
+  static std::optional<Maker> called_with_another(ComparedOp& op, std::string_view effect) {
+    if (op.is_alone()) return std::nullopt;
+    const std::vector<std::string> apart = attributes_apart(*op.target.back(), *op.golden.back());
+    if (apart.empty()) return std::nullopt;
+    return Maker{&op, FindingKind::number, fmt::format("is called with {}, and {}", apart.front(), effect)};
+  }
+
   bool differs(std::uint32_t at) const {
     return compared_[at] != nullptr && compared_[at]->verdict != OpVerdict::identical;
   }

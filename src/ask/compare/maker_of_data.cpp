@@ -148,14 +148,13 @@ class MakerSearch {
 
 }  // namespace
 
-bool takes_memory(const ComparedOp& op) {
-  return bare_type((op.target.empty() ? op.golden : op.target).front()->op_type) == "set";
-}
+bool takes_memory(const CatalogOp& op) { return bare_type(op.op_type) == "set"; }
+
+bool takes_memory(const ComparedOp& op) { return takes_memory(*(op.target.empty() ? op.golden : op.target).front()); }
 
 bool shows_how_it_is_made(const CompareSide& side, std::uint32_t last) {
-  return last != kNoOp && std::ranges::none_of(makers_of(side, last), [&](std::uint32_t op) {
-           return bare_type(side.ops[op].op->op_type) == "set";
-         });
+  return last != kNoOp &&
+         std::ranges::none_of(makers_of(side, last), [&](std::uint32_t op) { return takes_memory(*side.ops[op].op); });
 }
 
 bool only_passes_data_on(const ComparedOp& op, bool other_is_shown) {

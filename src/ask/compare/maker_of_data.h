@@ -15,6 +15,7 @@ void name_makers_of_data(DumpComparison& comparison);
 void blame_makers_before(DumpComparison& comparison);
 
 // It takes the memory of a batch that another process made: what is in it is data.
+bool takes_memory(const CatalogOp& op);
 bool takes_memory(const ComparedOp& op);
 // Ops of the step that make the data that this op leaves are known: there are some, and no worker made it in its own
 // process. `last`: kNoOp if another step or nobody made it.

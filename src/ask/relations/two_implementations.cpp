@@ -47,16 +47,18 @@ std::set<std::string_view> names_in(const FirstStep& first) {
 
 // Without the names of wrappers: DDP's and FSDP's parameters are those of the network in them.
 std::set<std::string> parameters_in(const Catalog& catalog) {
-  std::set<std::string> names;
+  std::set<std::string_view> recorded;  // each is read in every step
   for (const CatalogRank& rank : catalog.ranks) {
     for (const CatalogStep& step : rank.steps) {
       for (const CatalogOp& op : step.ops) {
         for (const CatalogTensor& tensor : op.tensors) {
-          if (tensor.parameter.is_parameter()) names.insert(without_wrappers(tensor.parameter, '.'));
+          if (tensor.parameter.is_parameter()) recorded.insert(tensor.parameter);
         }
       }
     }
   }
+  std::set<std::string> names;
+  for (const std::string_view name : recorded) names.insert(without_wrappers(name, '.'));
   return names;
 }
 
