@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -144,6 +145,8 @@ struct RankHistory {
     Bound apart;
   };
   std::vector<Made> made;
+  std::set<std::string, std::less<>> read;  // names of the parameters and states that earlier steps read
+  std::set<std::uint64_t> made_alone;  // golden ops of the last step without a counterpart, but for the optimizer's
   std::shared_ptr<const ParameterLayout> layout;  // as of the first step; null: that step has no finding
 };
 

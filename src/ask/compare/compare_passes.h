@@ -28,6 +28,10 @@ void find_rounding_apart(const CompareFacts& facts, StepFindings& findings);
 // Nothing is to blame, although an op's output differs and what it reads agrees: never passed over in silence.
 void find_jump(const CompareFacts& facts, StepFindings& findings);
 
+// Adds to findings about gradients why they may differ: a parameter is shared on one side alone, or one side alone does not
+// set a gradient to zero.
+void explain_gradients(const CompareFacts& facts, StepFindings& findings);
+
 // Statistics do not show the order of elements: for an op with seemingly equal inputs, the op before it that may have put
 // them in another order.
 void blame_reordering(const CompareFacts& facts, StepFindings& findings);

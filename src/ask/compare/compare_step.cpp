@@ -71,6 +71,17 @@ bool has_fractions(const ComparedTensor& tensor) {
   return is_floating(tensor.target->dtype) || is_complex(tensor.target->dtype);
 }
 
+// From outside the step, and nothing is known of its values, as of a sparse tensor: it may be what differs. Null: there is
+// none.
+const CatalogTensor* unknown_input(const Judged& judged) {
+  const auto at = std::ranges::find_if(judged.inputs, [](const PairedInput& input) {
+    const CompareInput& target = *input.target.input;
+    return target.is_read && target.from == kNoOp && !target.tensor->constant && !target.tensor->recorded() &&
+           target.tensor->has_shape && input.difference == nullptr;
+  });
+  return at == judged.inputs.end() ? nullptr : at->target.input->tensor;
+}
+
 class StepComparer {
  public:
   // `apart`: pairs that the first pass found not to belong together.
@@ -169,7 +180,12 @@ void StepComparer::report(ComparedOp& op, const Judged& judged, bool inputs_expl
   }
   const CatalogOp* before = alone_before(facts_, judged.inputs, kind == FindingKind::shape);
   if (before == nullptr) {
-    findings_.add(kind, op, op.target.back(), false, &shown, op.reason);
+    CompareFinding& finding = findings_.add(kind, op, op.target.back(), false, &shown, op.reason);
+    const CatalogTensor* unknown = kind == FindingKind::op ? unknown_input(judged) : nullptr;
+    if (unknown == nullptr) return;
+    finding.uncertain = true;
+    finding.what += fmt::format("; or what it reads: nothing is known of input.{} ({})", unknown->slot,
+                                unknown->parameter.or_if_empty("data"));
     return;
   }
   findings_.add(FindingKind::inserted, op, before, false, &shown,
@@ -252,6 +268,7 @@ void StepComparer::finish() {
   report_each_cause_once(findings_.all());
   name_suspects(facts_, findings_, suspect_);
   find_lost_backward(facts_, findings_);
+  explain_gradients(facts_, findings_);
   find_not_finite_alone(facts_, findings_);
   if (!have_other_batches) find_jump(facts_, findings_);
   find_rounding_apart(facts_, findings_);
@@ -266,6 +283,7 @@ void StepComparer::remember() {
   for (const CompareOp& op : golden_.ops) {
     for (const CompareInput& input : op.inputs) {
       if (input.from != kNoOp || !input.tensor->parameter.is_parameter()) continue;
+      history_.read.emplace(input.tensor->parameter);
       RankHistory::State& state = history_.states[std::string(input.tensor->parameter)];
       state.golden = input.tensor;
       state.rank = golden_.rank;
@@ -283,7 +301,11 @@ void StepComparer::remember() {
     state->second.writer = writer;
   };
   history_.made.clear();
+  history_.made_alone.clear();
   for (const ComparedOp& op : pairs_.ops()) {
+    const bool is_golden_alone = op.target.empty() && !op.golden.empty() && op.verdict == OpVerdict::unmatched;
+    if (is_golden_alone && phase_of(*op.golden.back()) != Phase::optimizer)
+      history_.made_alone.insert(op.golden.back()->sequence);
     for (const ComparedTensor& input : op.inputs) {
       const std::string_view name = input.golden == nullptr ? TensorName() : input.golden->parameter;
       const bool is_of_before = input.target->source == kNoSequence;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "read/operators/op_questions.h"
+
 namespace sonde {
 namespace {
 
@@ -14,7 +16,9 @@ bool has_ops_on_both_sides(const CompareFacts& facts, const CompareFinding& find
   const CompareSide& other = is_inserted ? facts.golden : facts.target;
   const std::uint32_t at = is_inserted ? finding.op->golden_index : finding.op->target_index;
   return std::ranges::any_of(other.ops[at].inputs, [&](const CompareInput& input) {
-    return input.is_read && facts.pairs.is_alone(is_inserted, input.from);
+    // A detach computes nothing: it is not the other side's way to do what the op does.
+    return input.is_read && facts.pairs.is_alone(is_inserted, input.from) &&
+           !is_detach(bare_type(other.ops[input.from].op->op_type));
   });
 }
 

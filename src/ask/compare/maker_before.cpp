@@ -42,11 +42,12 @@ class MakersBefore {
     return std::nullopt;
   }
 
-  // The op that wrote this state last, if the other side lacks it.
-  std::optional<Maker> wrote_alone(std::string_view name) const {
+  // The op that wrote this state last, if the other side lacks it. `writer`: the op that made what is read later; the step
+  // does not name a state that it does not read.
+  std::optional<Maker> wrote_alone(std::string_view name, std::uint32_t writer) const {
     const auto last = side_.written.find(name);
-    if (last == side_.written.end()) return std::nullopt;
-    ComparedOp* op = compared_[last->second.op];
+    const std::uint32_t at = last == side_.written.end() ? writer : last->second.op;
+    ComparedOp* op = at == kNoOp ? nullptr : compared_[at];
     if (op == nullptr || !op->is_alone()) return std::nullopt;
     if (in_golden_) return Maker{op, FindingKind::missing, "has no counterpart in the target, and writes"};
     return Maker{op, FindingKind::inserted, "has no counterpart in the golden dump, and writes"};
@@ -146,18 +147,33 @@ std::optional<Maker> maker_in(ComparedStep& step, const ComparedTensor& data) {
 }
 
 std::optional<Maker> writer_in(ComparedStep& step, const ComparedTensor& state) {
-  std::optional<Maker> found = MakersBefore(step, false).wrote_alone(state.target->parameter);
+  const std::uint32_t mine = op_with(*step.target, state.target->source);
+  std::optional<Maker> found = MakersBefore(step, false).wrote_alone(state.target->parameter, mine);
   if (found || state.golden == nullptr) return found;
   const MakersBefore golden(step, true);
-  found = golden.wrote_alone(state.golden->parameter);
+  const std::uint32_t theirs = op_with(*step.golden, state.golden->source);
+  found = golden.wrote_alone(state.golden->parameter, theirs);
   if (!found) found = golden.wrote_another(state.golden->parameter, *step.target);
-  return found ? found : golden.wrote_otherwise(op_with(*step.golden, state.golden->source));
+  return found ? found : golden.wrote_otherwise(theirs);
 }
 
 // Steps of one run of one rank.
 bool are_of_one_run(const ComparedStep& a, const ComparedStep& b) {
   return a.target->rank == b.target->rank && a.target->step->run == b.target->step->run &&
          a.golden->rank == b.golden->rank && a.golden->step->run == b.golden->step->run;
+}
+
+// In the order of the target's ops; of a golden op alone, where its counterpart would be.
+std::uint32_t place_of(const ComparedStep& step, const ComparedOp& op) {
+  if (op.target_index != kNoOp) return op.target_index;
+  std::uint32_t place = 0, last = 0;
+  for (const ComparedOp& other : step.ops) {
+    if (other.target_index == kNoOp || other.golden_index == kNoOp || other.golden_index > op.golden_index) continue;
+    if (other.golden_index < last) continue;
+    last = other.golden_index;
+    place = other.target_index;
+  }
+  return place;
 }
 
 std::optional<CompareFinding> made_before(DumpComparison& comparison, const CompareFinding& data) {
@@ -176,7 +192,7 @@ std::optional<CompareFinding> made_before(DumpComparison& comparison, const Comp
     finding.kind = maker->kind;
     finding.in_golden = maker->kind == FindingKind::missing;
     finding.culprit = finding.in_golden ? maker->op->golden.front() : maker->op->target.front();
-    finding.place = maker->op->target_index;
+    finding.place = place_of(step, *maker->op);
     finding.factor = data.factor;
     const StepId& id = read.target->step->id;
     finding.what = fmt::format("{} {}input.{} of {} in step {}{}: {}", maker->what,

@@ -171,6 +171,7 @@ bool StepEnds::agrees(const CatalogTensor& target, const CatalogTensor& golden, 
   if (!difference.comparable()) return false;
   if (difference.equal) return true;
   if (difference.by == ComparedBy::checksum || difference.different_non_finite > 0) return false;
+  if (hides_its_error(difference)) return false;
   const double spacing = coarser_spacing(difference);
   if (spacing < of_products_ && difference.rms_error <= of_products_ * difference.rms) return true;
   return is_rounding(difference.rms_error, difference.rms, std::max(spacing, apart_), smallest);

@@ -325,6 +325,13 @@ Bound allowance_of_parameter(const TensorDifference& difference, double seen, co
   return bound;
 }
 
+bool hides_its_error(const TensorDifference& difference) {
+  constexpr double kFarSmaller = 1e-3;
+  const double size = std::max(std::fabs(difference.worst_value), std::fabs(difference.worst_golden));
+  return difference.by == ComparedBy::values && size <= kFarSmaller * difference.rms &&
+         difference.max_error >= kMaxExplainable * size && difference.max_error > 0;
+}
+
 double common_error(const TensorDifference& difference) {
   if (difference.by != ComparedBy::values) return difference.relative();
   const PairSums& sums = difference.sums;

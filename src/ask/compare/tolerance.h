@@ -61,6 +61,10 @@ double common_error(const TensorDifference& difference);
 // itself, and by statistics the extremes are single elements. `shape`: of both.
 double left_by_chance(const TensorDifference& difference, std::span<const std::int64_t> shape);
 
+// The element that differs most is far smaller than the tensor's size, as scores behind a mask of large numbers are: the
+// relative error of the whole tensor hides that this element is another number.
+bool hides_its_error(const TensorDifference& difference);
+
 // The least common_error() that is more than rounding in a tensor of a half type, if its op or one before it is an
 // addition of one side. It shrinks with the number of rows: the errors of a row may have one cause, those of many rows
 // cancel in a norm or a mean.

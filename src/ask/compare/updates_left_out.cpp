@@ -3,8 +3,29 @@
 #include <algorithm>
 
 #include "ask/compare/compare_passes.h"
+#include "ground/model/data_name.h"
 
 namespace sonde {
+namespace {
+
+// Data are numbered as they come: one number on both sides is one tensor only if ops that belong together read it.
+bool is_in_both(const CompareFacts& facts, std::string_view name) {
+  if (kind_of_name(name) == NameKind::parameter) return true;
+  const auto reads = [&](const CompareSide& side, std::uint32_t op, std::uint32_t slot) {
+    return std::ranges::any_of(side.ops[op].inputs, [&](const CompareInput& input) {
+      return input.name == name && input.tensor->slot == slot;
+    });
+  };
+  return std::ranges::any_of(facts.pairs.ops(), [&](const ComparedOp& op) {
+    if (op.target.size() != 1 || op.golden.size() != 1 || op.target_index == kNoOp || op.golden_index == kNoOp)
+      return false;
+    return std::ranges::any_of(facts.target.ops[op.target_index].inputs, [&](const CompareInput& input) {
+      return input.name == name && reads(facts.golden, op.golden_index, input.tensor->slot);
+    });
+  });
+}
+
+}  // namespace
 
 void find_updates_left_out(const CompareFacts& facts, StepFindings& findings) {
   // In other frameworks the names do not show which ops write in place.
@@ -18,7 +39,7 @@ void find_updates_left_out(const CompareFacts& facts, StepFindings& findings) {
   for (const auto& [name, writer] : facts.golden.written) {
     const ComparedOp* op = alone_of(true, writer.op);
     if (op == nullptr || facts.target.written.contains(name) || !facts.names.in_target(name)) continue;
-    if (facts.target.may_be_written.contains(name)) continue;
+    if (facts.target.may_be_written.contains(name) || !is_in_both(facts, name)) continue;
     findings.add(FindingKind::missing, *op, facts.golden.ops[writer.op].op, true, nullptr,
                  fmt::format("has no counterpart in the target, which does not write {}", name));
     findings.all().back().place = facts.pairs.place_of_golden(writer.op);
@@ -35,7 +56,7 @@ void find_updates_left_out(const CompareFacts& facts, StepFindings& findings) {
       continue;
     }
     if (op == nullptr || facts.golden.written.contains(name) || !facts.names.in_golden(name)) continue;
-    if (facts.golden.may_be_written.contains(name)) continue;
+    if (facts.golden.may_be_written.contains(name) || !is_in_both(facts, name)) continue;
     findings.add(FindingKind::inserted, *op, facts.target.ops[writer.op].op, false, nullptr,
                  fmt::format("has no counterpart in the golden dump, where nothing writes {}", name));
   }

@@ -32,14 +32,30 @@ std::string_view purpose_of(NextKind kind) {
   return "";
 }
 
+// The function of `line` is called by `caller`, and in the same run by another line. Of a module's forward the op's scope
+// says which call it is.
+bool is_called_by_other_lines(const CatalogRank& rank, const SourceLine& line, const SourceLine& caller) {
+  if (line.function == "forward") return false;
+  const auto is_of_other = [&](const Site& site) {
+    const auto at = std::ranges::find(site.trace, line);
+    return at != site.trace.end() && at + 1 != site.trace.end() && (at + 1)->function == caller.function &&
+           (at + 1)->file == caller.file && (at + 1)->line != caller.line;
+  };
+  return std::ranges::any_of(rank.runs, [&](const CatalogRun& run) {
+    return run.sites != nullptr && std::ranges::any_of(*run.sites, is_of_other);
+  });
+}
+
 }  // namespace
 
-std::optional<Caller> program_line_of(const CatalogOp& op) {
-  if (op.trace == nullptr || !is_of_a_library(op.source_file)) return std::nullopt;
+std::optional<Caller> caller_of(const CatalogRank& rank, const CatalogOp& op) {
+  if (op.trace == nullptr) return std::nullopt;
   const auto own = std::ranges::find_if(
       *op.trace, [&](const SourceLine& line) { return line.line == op.line && line.file == op.source_file; });
-  const auto caller = std::find_if(own, op.trace->end(), [](const auto& line) { return !is_of_a_library(line.file); });
+  const auto caller = std::find_if(own == op.trace->end() ? own : own + 1, op.trace->end(),
+                                   [](const auto& line) { return !is_of_a_library(line.file); });
   if (caller == op.trace->end()) return std::nullopt;
+  if (!is_of_a_library(op.source_file) && !is_called_by_other_lines(rank, *own, *caller)) return std::nullopt;
   return Caller{.source_file = caller->file, .source_line = caller->line, .function = caller->function};
 }
 
@@ -71,16 +87,16 @@ Finding finding_at(const CatalogRank& rank, const CatalogStep& step, const Catal
   finding.code.source_file = op.source_file;
   finding.code.source_line = op.line;
   finding.code.function = op.function;
-  finding.code.called_from = program_line_of(op);
+  finding.code.called_from = caller_of(rank, op);
   return finding;
 }
 
-Code code_of(const CatalogOp& op, SourceTexts& sources, std::uint32_t around) {
+Code code_of(const CatalogRank& rank, const CatalogOp& op, SourceTexts& sources, std::uint32_t around) {
   Code code;
   code.source_file = op.source_file;
   code.function = op.function;
   code.source_line = op.line;
-  code.called_from = program_line_of(op);
+  code.called_from = caller_of(rank, op);
   if (op.line == 0 || op.source_file.empty() || sources.text(code.source_file) == nullptr) return code;
   const std::uint32_t first = op.line > around ? op.line - around : 1;
   for (std::uint32_t number = first; number <= op.line + around; ++number) {

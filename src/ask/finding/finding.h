@@ -27,11 +27,12 @@ Finding finding_at(const CatalogRank& rank, const CatalogStep& step, const Catal
 
 StepId step_of(const Finding& finding);
 
-// Of an op whose line is in a library: the innermost line of the program itself that led there. Nothing: not known.
-std::optional<Caller> program_line_of(const CatalogOp& op);
+// Of an op whose line is in a library: the innermost line of the program itself that led there; of one in a function that
+// several lines call: the line that called it. Nothing: it is neither, or not known.
+std::optional<Caller> caller_of(const CatalogRank& rank, const CatalogOp& op);
 
 // `around` lines before and after the op's own.
-Code code_of(const CatalogOp& op, SourceTexts& sources, std::uint32_t around = 1);
+Code code_of(const CatalogRank& rank, const CatalogOp& op, SourceTexts& sources, std::uint32_t around = 1);
 
 // The way through earlier steps of the rank.
 std::vector<EarlierOp> earlier_ops(const CatalogRank& rank, const std::vector<EarlierWriter>& way);

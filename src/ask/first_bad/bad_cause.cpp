@@ -40,16 +40,27 @@ std::string values_at_first_bad(OpValues& values, BadKind bad) {
   return text;
 }
 
-// Only the inputs and outputs of the op are known.
+// Only the inputs and outputs of the op are known. Beside an input that is not finite, the finite ones explain nothing.
 void add_numbers(OpValues& values, BadKind bad, Cause& cause) {
+  constexpr std::size_t kMostRanges = 4;
+  std::vector<std::string> ranges, not_finite;
   for (const FlowInput& input : values.flow().inputs) {
     const CatalogTensor* tensor = values.input(input.tensor->slot);
     if (!input.is_read || input.is_unsaid || tensor == nullptr || tensor->constant) continue;
     const auto statistics = values.statistics(*tensor);
     if (!statistics || !statistics->max || !statistics->min) continue;
-    cause.evidence.push_back(fmt::format("input.{}: from {} to {}", input.tensor->slot, number_text(*statistics->min),
-                                         number_text(*statistics->max)));
+    std::string range = fmt::format("input.{}: from {} to {}", input.tensor->slot, number_text(*statistics->min),
+                                    number_text(*statistics->max));
+    if (values.is_bad(*tensor)) not_finite.push_back(range);
+    ranges.push_back(std::move(range));
   }
+  std::vector<std::string>& shown = not_finite.empty() ? ranges : not_finite;
+  const std::size_t finite = not_finite.empty() ? std::min(ranges.size(), kMostRanges) : not_finite.size();
+  const std::size_t left_out = ranges.size() - finite;
+  if (shown.size() > kMostRanges) shown.resize(kMostRanges);
+  std::ranges::move(shown, std::back_inserter(cause.evidence));
+  if (left_out == 1) cause.evidence.emplace_back("the other input is finite");
+  if (left_out > 1) cause.evidence.push_back(fmt::format("the other {} inputs are finite", left_out));
   if (std::string line = values_at_first_bad(values, bad); !line.empty()) cause.evidence.push_back(line);
 }
 
@@ -283,6 +294,10 @@ void add_lacking_values(OpValues& values, Cause& cause) {
                   fmt::join(lacking, ", ")));
 }
 
+std::string_view not_finite_text(BadKind bad) {
+  return bad == BadKind::nan ? "infinities among its inputs become NaN" : "its inputs hold infinities already";
+}
+
 }  // namespace
 
 Cause cause_of(OpValues& values, BadKind bad) {
@@ -309,10 +324,10 @@ Cause cause_of(OpValues& values, BadKind bad) {
     cause.explained = true;
   }
   const bool is_alone = values.op().is_module && values.flow().inputs.empty();
-  const std::string finite = is_alone       ? "its result is not finite; the dump has none of its inputs"
-                             : !all_finite  ? "infinities among its inputs become NaN"
-                             : all_recorded ? "its inputs are finite and its result is not"
-                                            : "its result is not finite, and its recorded inputs are";
+  const std::string_view finite = is_alone       ? "its result is not finite; the dump has none of its inputs"
+                                  : !all_finite  ? not_finite_text(bad)
+                                  : all_recorded ? "its inputs are finite and its result is not"
+                                                 : "its result is not finite, and its recorded inputs are";
   if (cause.why.empty() && is_impossible(values) && all_recorded) {
     cause.impossible = true;
     cause.why =
@@ -324,7 +339,7 @@ Cause cause_of(OpValues& values, BadKind bad) {
     cause.why = fmt::format("finite numbers give a result beyond the largest value of {}, which is {}",
                             info(values.output_type()).lower, number_text(largest_of(values.output_type())));
   }
-  if (cause.why.empty() && is_low(values.output_type()) && bad == BadKind::inf) {
+  if (cause.why.empty() && is_low(values.output_type()) && bad == BadKind::inf && all_finite) {
     cause.why = fmt::format("{}; {} holds at most {}", finite, info(values.output_type()).lower,
                             number_text(largest_of(values.output_type())));
   }

@@ -205,7 +205,7 @@ void RankSearch::note_expected(FirstBad& report) {
     Finding finding = finding_of(*this, *expected);
     finding.severity = Severity::note;
     finding.kind = WrongKind::scaler_skipped;
-    finding.code = code_of(*flow_->ops()[expected->op].op, sources);
+    finding.code = code_of(rank_, *flow_->ops()[expected->op].op, sources);
     report.expected.push_back(std::move(finding));
   }
   roots_.erase(expected, roots_.end());
@@ -221,7 +221,7 @@ void RankSearch::note_asides(FirstBad& report) {
     Finding finding = finding_of(*this, root);
     finding.severity = Severity::note;
     finding.tags.emplace_back("aside");
-    finding.code = code_of(*flow_->ops()[root.op].op, sources);
+    finding.code = code_of(rank_, *flow_->ops()[root.op].op, sources);
     report.asides.push_back(std::move(finding));
   }
 }
@@ -320,7 +320,7 @@ void RankSearch::note_healthy(const ValueFlow& flow, const CatalogStep& step, Ra
     healthy.rank = rank_.rank;
     healthy.graph = step.id.graph;
     healthy.step = step.id.number;
-    healthy.code = code_of(*op.op, sources, 0);
+    healthy.code = code_of(rank_, *op.op, sources, 0);
     healthy.how = how_of(root.kind);
     for (const std::uint32_t absorber : root.absorbed_by) {
       healthy.absorbed_by.emplace_back(flow.ops()[absorber].op->op_name);

@@ -115,7 +115,7 @@ std::string fused_kernels_of(const CatalogOp& op) {
 Finding finding_with_code(RankSearch& search, const Root& root, SourceTexts& sources) {
   Finding finding = finding_of(search, root);
   const CatalogOp& op = *search.flow().ops()[root.op].op;
-  finding.code = code_of(op, sources);
+  finding.code = code_of(search.rank(), op, sources);
   if (const std::string kernels = fused_kernels_of(op); !kernels.empty()) {
     finding.evidence.push_back("in the compiled code it is part of " + kernels);
   }

@@ -18,6 +18,8 @@ constexpr std::size_t kMostAfter = 8;  // for each point before
 // A rise that leads to something else than an overflow goes on, or has as many points before it.
 constexpr std::size_t kFewBefore = 4;
 constexpr double kSmallest = 1e-20;  // smaller norms give no information
+// Rounding leaves so little, beside a number below 1, of terms that cancel: nothing grows from it.
+constexpr double kRoundingShare = 1e-7;
 
 struct Series {
   bool of_norm = true;
@@ -56,7 +58,10 @@ std::optional<std::size_t> grown_at(const Series& series, bool by_size, double& 
       before = median(earlier);
       const bool stays = std::all_of(series.points.begin() + static_cast<std::ptrdiff_t>(i), series.points.end(),
                                      [&](const Series::Point& point) { return point.value > kGrown * before; });
-      if (before > kSmallest && stays) return i;
+      const double now = series.points[i].value;
+      const bool is_rounding = now < 1 && before < kRoundingShare * now;
+      if (before > kSmallest && !is_rounding && stays) return i;
+      if (is_rounding) earlier.clear();
     }
     earlier.push_back(series.points[i].value);
   }
@@ -124,7 +129,7 @@ std::optional<Growth> grown_update(RankSearch& search, std::size_t step, const C
     growth.step = search.rank().steps[writer->step].id.number;
     growth.tensor = finding_tensor(search.rank(), *writer->op, *after);
     growth.tensor.parameter = std::string(parameter.parameter);
-    growth.code = code_of(*writer->op, sources, 0);
+    growth.code = code_of(search.rank(), *writer->op, sources, 0);
     growth.now = *now;
     growth.before = *old;
     growth.of_norm = true;
@@ -161,7 +166,7 @@ std::optional<Growth> growth_before(RankSearch& search, WrongKind kind, SourceTe
     const CatalogOp& op = search.step_at(point.step).ops[point.place];
     if (std::optional<Growth> update = grown_update(search, point.step, op, sources)) return update;
     growth.tensor = finding_tensor(search.rank(), op, op.tensors[point.position]);
-    growth.code = code_of(op, sources, 0);
+    growth.code = code_of(search.rank(), op, sources, 0);
     growth.step = step.id.number;
     growth.now = point.value;
   }

@@ -337,7 +337,7 @@ void StompSearch::report(const CatalogStep& step, const CatalogOp& writer, const
   }
   Finding finding = finding_at(rank_, step, writer, &written);
   finding.kind = WrongKind::memory_overwritten;
-  finding.code = code_of(reader, sources_);
+  finding.code = code_of(rank_, reader, sources_);
   const bool by_reader = watched && nature_of(reader.op_type).in_place;
   finding.why =
       by_reader

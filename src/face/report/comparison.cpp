@@ -66,7 +66,7 @@ std::string details_of(const DumpComparison& comparison, const CompareFinding& f
   const ComparedOp& op = *finding.op;
   std::string text;
   add_source(text, step.side(finding.in_golden), *finding.culprit, "source");
-  text += caller_text(program_line_of(*finding.culprit));
+  text += caller_text(caller_of(*comparison.steps[finding.step].side(finding.in_golden).rank, *finding.culprit));
   if (!op.golden.empty() && !op.target.empty()) {
     const CatalogOp& golden = *op.golden.back();
     text += fmt::format("  golden  {}{}, matched by {}\n", printable(names_of(op.golden)),

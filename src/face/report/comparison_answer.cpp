@@ -150,11 +150,11 @@ Difference difference_of(const DumpComparison& comparison, const CompareFinding&
   const ComparedStep& step = comparison.steps[finding.step];
   const CompareSide& own = finding.in_golden ? *step.golden : *step.target;
   SourceTexts sources = sources_of(*own.rank);
-  one.code = code_of(*finding.culprit, sources);
+  one.code = code_of(*own.rank, *finding.culprit, sources);
   const CatalogOp* golden = finding.in_golden || finding.op->golden.empty() ? nullptr : finding.op->golden.back();
   if (golden != nullptr) {
     SourceTexts golden_sources = sources_of(*step.golden->rank);
-    one.golden_code = code_of(*golden, golden_sources);
+    one.golden_code = code_of(*step.golden->rank, *golden, golden_sources);
   }
   if (finding.tensor != nullptr) one.tensor = pair_of(*finding.tensor);
   return one;

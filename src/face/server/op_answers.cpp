@@ -377,7 +377,7 @@ Result<Response> op(Ask& ask) {
             .failed = op.failed,
             .timestamp_us = op.timestamp_us,
             .class_ = (*facts)->ops[asked->op_id].state,
-            .code = code_of(op, sources, kLinesAround),
+            .code = code_of(rank, op, sources, kLinesAround),
             .stack = stack_of(op, sources),
             .attributes = attributes_of(op),
             .collective = collective_of(ask, *asked),

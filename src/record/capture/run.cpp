@@ -269,6 +269,12 @@ Recorder* Run::end_steps() {
   if (recorder == nullptr) return nullptr;
   apply(owner_ == Host::naming ? named_host_.steps().end() : clock_.stop(), owner_);
   ops_->gates().skip_dropped();
+  if (const std::uint64_t calls = clock_.calls_without_optimizer(); calls > 1) {
+    recorder->note(
+        fmt::format("an optimizer exists, but its step() was not called: {} calls of models are one step "
+                    "(sonde_settings: \"step\": \"manual\", and sonde.step(), end steps)",
+                    calls));
+  }
   if (overhead_) recorder->note(overhead_->report());
   return recorder;
 }

@@ -107,6 +107,7 @@ std::vector<StepChange> StepClock::root_forward(bool has_parameters, bool grad_e
   close_references(training.open && !ends ? training.step : counter_[kTraining].next(initial_step_), changes);
   if (ends) close(kTraining, changes);
   if (!training.open) open(kTraining, changes);
+  if (by_optimizer(optimizer_alive) && calls_without_optimizer_) ++*calls_without_optimizer_;
   return changes;
 }
 
@@ -153,6 +154,7 @@ void StepClock::open_quiet(Quiet kind, std::vector<StepChange>& changes) {
 
 std::vector<StepChange> StepClock::optimizer_end() {
   std::vector<StepChange> changes;
+  calls_without_optimizer_.reset();
   if (rule_ == StepRule::manual || rule_ == StepRule::forward) return changes;
   const bool forward_announces = root_seen_ || (bare_root_seen_ && !by_operator_);
   if (forward_announces) {

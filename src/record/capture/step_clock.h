@@ -106,6 +106,8 @@ class StepClock {
   bool manual() const { return rule_ == StepRule::manual; }
   bool discovering() const { return discovering_; }
   std::uint64_t steps_begun() const { return counter_[0].begun; }  // of training
+  // Calls of models that one step holds, because a step of an optimizer ends it and no optimizer has made one; 0: one has.
+  std::uint64_t calls_without_optimizer() const { return calls_without_optimizer_.value_or(0); }
   // Steps without gradients, of one kind.
   struct QuietSteps {
     std::uint32_t graph = 0;  // 0: there was none
@@ -161,7 +163,8 @@ class StepClock {
   bool bare_root_seen_ = false;      // a root without parameters was called
   bool waits_ = false;               // modules with parameters exist: waits for the first call of one
   bool discovering_ = true;          // roots may still be unknown: until the second step of either graph begins
-  bool scaler_pending_ = false;      // rootless: this scaler.update belongs to a step that is closed already
+  std::optional<std::uint64_t> calls_without_optimizer_ = 0;  // nothing: an optimizer has stepped
+  bool scaler_pending_ = false;  // rootless: this scaler.update belongs to a step that is closed already
 };
 
 }  // namespace sonde
