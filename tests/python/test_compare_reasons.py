@@ -146,11 +146,11 @@ with torch.no_grad():
 """
 
 
-def recorded(directory, program, **runs):
+def recorded(directory, program, saved_data="full", **runs):
     """Dumps with these names; the values are the words that each run is called with."""
     (directory / "run.py").write_text(program)
     for name, words in runs.items():
-        record(directory, name, directory / "run.py", *words.split(), saved_data="full")
+        record(directory, name, directory / "run.py", *words.split(), saved_data=saved_data)
 
 
 def compared(directory, *dumps):
@@ -182,8 +182,9 @@ def test_weights_that_one_run_did_not_load_are_named_though_another_network_ran_
     assert status == 1 and len(named) == 4 and "and writes network1-Sequential.0.weight" in named[0], texts
 
 
-def test_numbers_that_a_mask_of_large_numbers_hides_are_a_difference(tmp_path):
-    recorded(tmp_path, BEAMS, fault="fault", golden="golden", again="golden")
+@pytest.mark.parametrize("saved_data", ["full", "statistic"])
+def test_numbers_that_a_mask_of_large_numbers_hides_are_a_difference(tmp_path, saved_data):
+    recorded(tmp_path, BEAMS, saved_data, fault="fault", golden="golden", again="golden")
     assert compared(tmp_path, "again", "golden")[0] == 0
     status, answer = compared(tmp_path, "fault", "golden")
     first = answer["findings"][0]

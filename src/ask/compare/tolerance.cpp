@@ -327,9 +327,15 @@ Bound allowance_of_parameter(const TensorDifference& difference, double seen, co
 
 bool hides_its_error(const TensorDifference& difference) {
   constexpr double kFarSmaller = 1e-3;
-  const double size = std::max(std::fabs(difference.worst_value), std::fabs(difference.worst_golden));
-  return difference.by == ComparedBy::values && size <= kFarSmaller * difference.rms &&
-         difference.max_error >= kMaxExplainable * size && difference.max_error > 0;
+  const auto is_another = [&](double mine, double golden) {
+    const double size = std::max(std::fabs(mine), std::fabs(golden)), error = std::fabs(mine - golden);
+    return error > 0 && size <= kFarSmaller * difference.rms && error >= kMaxExplainable * size;
+  };
+  if (difference.by == ComparedBy::values) return is_another(difference.worst_value, difference.worst_golden);
+  if (difference.by != ComparedBy::statistics) return false;
+  const KnownStatistics &mine = difference.statistics, &golden = difference.golden_statistics;
+  return (mine.max && golden.max && is_another(*mine.max, *golden.max)) ||
+         (mine.min && golden.min && is_another(*mine.min, *golden.min));
 }
 
 double common_error(const TensorDifference& difference) {

@@ -84,7 +84,7 @@ void judge(OpValues& values, const Formula& formula, const Operands& operands, c
   const Fault fault = formula.fault(a, operands.scale * b);
   const std::string wrong = fault.text;
   const std::string text = text_of(operands, formula, place);
-  cause.numbers.push_back({"input at fault", wrong.empty() || formula.operands == 1 ? a : b});
+  cause.numbers.push_back({"input at fault", wrong.empty() || formula.operands == 1 || formula.first_at_fault ? a : b});
   if (const std::string number = formula.operands == 2 ? too_large_number(values, operands) : ""; !number.empty()) {
     cause.why = fmt::format("{}: {}", number, text);
     cause.overflow = true;

@@ -19,6 +19,7 @@ struct Formula {
   int operands;
   double (*value)(double a, double b);
   Fault (*fault)(double a, double b);
+  bool first_at_fault = false;  // of two operands: that of a power
 };
 
 // The formula of an op, by its bare type without "foreach"; null if it has none.
