@@ -81,7 +81,17 @@ def lengths(x):
     return torch._weight_norm_interface(direction, torch.ones(2, 1), 0)[0].sum()
 
 
-WAYS = {"mask": masked, "padding": padded, "sample": sampled, "complex": phases, "angle": phases}
+def powers(x):
+    return ((x - 1.5) ** 0.5).sum()
+
+
+def smoothed(x):
+    scores = x.masked_fill(torch.eye(4) > 0, float("-inf"))  # the labels' own are allowed
+    return nn.functional.cross_entropy(scores, torch.tensor([1, 2, 3, 0]), label_smoothing=0.1)
+
+
+WAYS = {"power": powers, "smoothing": smoothed}
+WAYS |= {"mask": masked, "padding": padded, "sample": sampled, "complex": phases, "angle": phases}
 WAYS |= dict.fromkeys(("weight_norm", "weight_norm_last", "weight_norm_interface"), lengths)
 loss = WAYS.get(kind, decomposed if "svd" in kind or "eig" in kind else multiplied)(weight)
 loss.backward()
@@ -105,6 +115,17 @@ def first(directory, kind, saved_data="full"):
     finding = json.loads(run.stdout)["findings"][0]
     line = PROGRAM.splitlines()[finding["code"]["source_line"] - 1]
     return finding, line, " ".join(finding["evidence"])
+
+
+def test_the_base_of_a_power_is_at_fault(directory):
+    finding, line, _ = first(directory, "power")
+    assert "** 0.5" in line and finding["numbers"] == {"input at fault": -0.5}, finding
+
+
+def test_infinities_that_stay_infinities_are_not_said_to_become_nan(directory):
+    finding, line, evidence = first(directory, "smoothing")
+    assert "label_smoothing" in line and finding["why"] == "its inputs hold infinities already", finding
+    assert "input.0: from -inf to 1" in evidence and "the other input is finite" in evidence, evidence
 
 
 @pytest.mark.parametrize("kind", ["svd", "linalg_svd", "linalg_eigh", "linalg_eig"])

@@ -394,3 +394,5 @@ def test_a_line_that_two_lines_call_has_the_caller_of_each_call(tmp_path):
         assert "return torch.log(x)" in page and "train.py:10  second = log_of(weight * step)" in page, page
     page = run_in(tmp_path, tmp_path, CLI, "graph", "dump", "Default/log-op0").stdout
     assert "train.py:9  first = log_of(weight)" in page, page
+    answer = run_in(tmp_path, tmp_path, CLI, "first-bad", "dump").stdout
+    assert "first bad: Default/log-op1" in answer and "  called from " in answer and "train.py:10 in <module>" in answer

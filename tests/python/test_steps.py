@@ -577,3 +577,22 @@ def test_sonde_run_ends_the_program_after_the_last_chosen_step(sonde, script, du
 def test_stop_after_without_a_last_step_is_reported(train, config):
     run = train(HEAD + "\n    net(x)\n", config(sonde_settings={"stop_after": True}))
     assert 'stop_after: iteration "all" names no last step' in run.stderr
+
+
+def test_an_optimizer_that_never_steps_is_said_in_the_dump(train, config, sonde):
+    """All calls of the model are one step then: the program updates its parameters itself."""
+    source = (
+        HEAD
+        + """
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(3):
+        net(x).sum().backward()
+        with torch.no_grad():
+            for parameter in net.parameters():
+                parameter -= 0.1 * parameter.grad
+                parameter.grad = None
+    """
+    )
+    run = train(source, config(saved_data="statistic", statistic_category=["max"]))
+    assert run.status == 0, run.stderr
+    assert "its step() was not called: 3 calls of models are one step" in sonde("ls", run.dump).stdout
