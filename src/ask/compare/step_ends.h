@@ -24,6 +24,9 @@ class StepEnds {
   // The gradient that differs most from the golden one, although no parameter differed before and the losses agree: by more
   // than rounding, also of sums that cancel. Null: there is none, or it is not known.
   const CatalogTensor* other_gradient(double least_relative);
+  // The first loss that differs, although no parameter differed before: by more than rounding, in types of float32 or finer.
+  // Null: there is none, or it is not known.
+  const CatalogTensor* other_loss(double least_relative);
   // Also the size of each update. False if it is lost in the rounding of the parameter.
   bool updates_agree();
 

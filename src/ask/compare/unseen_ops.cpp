@@ -169,6 +169,25 @@ void find_other_gradient(const CompareFacts& facts, StepFindings& findings) {
   }
 }
 
+// The two trainings came to other losses, and no op is to blame: a pair that was set aside, or an op of one side alone.
+void find_other_loss(const CompareFacts& facts, StepFindings& findings) {
+  constexpr double kLeast = 1e-3;
+  const CatalogTensor* loss = StepEnds(facts).other_loss(kLeast);
+  if (loss == nullptr) return;
+  for (const ComparedOp& op : facts.pairs.ops()) {
+    const auto given = std::ranges::find(op.outputs, loss, &ComparedTensor::target);
+    if (given == op.outputs.end() || given->difference->equal || op.target.empty() || op.golden.empty()) continue;
+    findings
+        .add(
+            FindingKind::op, op, op.target.back(), false, &*given,
+            fmt::format("gives another loss: {}; no op before it was found to differ by itself (--all shows those that "
+                        "have no counterpart)",
+                        difference_text(FindingKind::data, *given)))
+        .uncertain = true;
+    return;
+  }
+}
+
 }  // namespace
 
 void find_jump(const CompareFacts& facts, StepFindings& findings) {
@@ -202,6 +221,7 @@ void find_jump(const CompareFacts& facts, StepFindings& findings) {
     }
   }
   find_other_gradient(facts, findings);
+  if (findings.empty()) find_other_loss(facts, findings);
 }
 
 }  // namespace sonde
