@@ -17,6 +17,10 @@ from .urls import Address, RemoteError, filesystem_of, timeout
 _ATTEMPTS = 4
 _FIRST_PAUSE = 0.25  # seconds; each later one is twice as long
 
+_LIMITED = re.compile(r"\b429\b|too ?many ?requests|throttl|request ?limit")
+_BUSY = re.compile(rf"slow ?down|503|service ?unavailable|{_LIMITED.pattern}")
+_FAILED = re.compile(r"\b50[0-9]\b|internal ?(server ?)?error|bad gateway")
+
 _Answer = TypeVar("_Answer")
 
 
@@ -264,7 +268,7 @@ class Source:
 
 def _is_final(error: Exception) -> bool:
     """Another attempt fails as well."""
-    if isinstance(error, (PermissionError, NotImplementedError, ValueError)):
+    if isinstance(error, (PermissionError, NotImplementedError, ValueError, RecursionError)):
         return True
     kind, status = type(error).__name__, getattr(error, "status", 0)
     if "Credential" in kind or kind in ("ProfileNotFound", "ParamValidationError", "InvalidRegionError"):
@@ -285,14 +289,14 @@ def _reason(error: Exception, address: Address, times: str) -> str:
         reason = f"no permission ({text[:120] or kind}); check the credentials, and that they may list and read there"
     elif isinstance(error, TimeoutError) or "timed out" in lower or "timeout" in lower:
         reason = f"no answer within {timeout():g} s{times}; SONDE_REMOTE_TIMEOUT sets the seconds"
-    elif (
-        "slowdown" in lower
-        or "slow down" in lower
-        or "503" in lower
-        or "service unavailable" in lower
-        or status in (429, 503)
-    ):
-        reason = f"the server is too busy (503){times}; try again later"
+    elif isinstance(error, RecursionError):  # of a package that follows each redirection
+        places = ": check AWS_ENDPOINT_URL and AWS_DEFAULT_REGION" if is_s3 else ""
+        reason = f"the server sends each request on to another place, without an end{places}"
+    elif _BUSY.search(lower) or status in (429, 503):
+        number = 429 if status == 429 or _LIMITED.search(lower) else 503
+        reason = f"the server is too busy ({number}){times}; try again later"
+    elif _FAILED.search(lower) or 500 <= status < 600:
+        reason = f"the server failed ({text[:120] or kind}){times}; try again later"
     elif "payload" in kind.lower() or "incomplete" in lower or "contentlength" in lower:
         reason = f"the transfer breaks off{times}; check the network, or copy the file there again"
     elif "connect" in kind.lower() or isinstance(error, ConnectionError) or "name or service" in lower:
