@@ -130,6 +130,25 @@ def test_the_index_of_another_rank_is_not_taken_for_this_one(dump, answers, tmp_
     assert asked(tmp_path, dump)[1] == answers[1]
 
 
+@pytest.mark.parametrize("gone", [False, True])
+def test_what_killed_builders_left_goes_and_the_indices_of_a_dump_that_is_gone(two, tmp_path, gone):
+    dump, other = (grown(two, tmp_path / name, 2) for name in ("dump", "other"))
+    assert said(tmp_path, "index", dump, "--engine", "local")[0] == 0
+    (ranks,) = tmp_path.rglob("*.ranks")
+    for path in list(ranks.iterdir()):  # whichever comes first in a list of the directory
+        for name in range(8):
+            (ranks / f"{name}{path.name}.x.partial").touch()
+    new = ranks / "new.partial"
+    new.touch()
+    for path in set(ranks.glob("*.partial")) - {new}:
+        os.utime(path, (time.time() - 90_000,) * 2)
+    if gone:
+        shutil.rmtree(dump)
+    assert said(tmp_path, "index", other)[0] == 0
+    left = sorted(path.name for path in ranks.iterdir()) if ranks.exists() else []
+    assert [name.split("-")[0] for name in left] == ([] if gone else ["new.partial", "rank_0", "rank_1"])
+
+
 def test_a_directory_without_a_rank_is_refused_with_a_cure(dump, tmp_path):
     status, _, error = said(tmp_path, "index", dump, "--dir", "rank_99")
     assert status == 2
