@@ -216,10 +216,11 @@ class Cluster(NamedTuple):
 def _runner(engine: Engine) -> contextlib.AbstractContextManager[Cluster]:
     if isinstance(engine, futures.Executor):
         return _executor(engine)
-    if engine == "ray" or engine.startswith("ray://"):
-        return _ray(_address(engine, "RAY_ADDRESS"))
-    if engine == "dask" or engine.startswith(_DASK_SCHEMES):
-        return _dask(_address(engine, "DASK_SCHEDULER_ADDRESS"))
+    name = str(engine)  # a caller may pass anything, as Dask's client
+    if name == "ray" or name.startswith("ray://"):
+        return _ray(name)
+    if name == "dask" or name.startswith(_DASK_SCHEMES):
+        return _dask(name)
     raise ValueError(
         f"engine '{engine}' does not exist; there are local, ray, dask, ray://HOST:PORT, tcp://HOST:PORT, "
         "tls://HOST:PORT and executors of concurrent.futures"
@@ -274,10 +275,12 @@ def _executor(executor: futures.Executor) -> Iterator[Cluster]:
 
 
 @contextlib.contextmanager
-def _ray(address: str | None) -> Iterator[Cluster]:
+def _ray(engine: str) -> Iterator[Cluster]:
     os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "2")  # 20 take twelve minutes if the head goes away meanwhile
+    known = sys.modules.get("ray")
+    is_ours = known is None or not known.is_initialized()
+    address = _address(engine, "RAY_ADDRESS") if is_ours else None
     ray = extra("ray", "ray", "--engine ray")
-    is_ours = not ray.is_initialized()
     if is_ours:  # without an address: a cluster on this machine
         ray.init(address=address, log_to_driver=False, logging_level="error")
     affinity = extra("ray.util.scheduling_strategies", "ray", "--engine ray").NodeAffinitySchedulingStrategy
@@ -314,7 +317,8 @@ def _ray(address: str | None) -> Iterator[Cluster]:
 
 
 @contextlib.contextmanager
-def _dask(address: str | None) -> Iterator[Cluster]:
+def _dask(engine: str) -> Iterator[Cluster]:
+    address: Any = _address(engine, "DASK_SCHEDULER_ADDRESS")
     distributed = extra("distributed", "dask", "--engine dask")
     with contextlib.ExitStack() as stack:
         if address is None:  # a cluster on this machine

@@ -259,8 +259,9 @@ class Source:
                 if attempt == _ATTEMPTS or _is_final(error):
                     times = f", {attempt} times" if attempt > 1 else ""
                     what = verb if path else "open dump"
-                    why = self.address.clean(_reason(error, self.address, times))
-                    raise RemoteError(f"cannot {what} '{self.shown(path)}': {why}") from None
+                    why = self.address.clean(_reason(error, self.address, times, verb))
+                    is_refused = isinstance(error, PermissionError)
+                    raise RemoteError(f"cannot {what} '{self.shown(path)}': {why}", is_refused=is_refused) from None
             time.sleep(pause)
             pause *= 2
         raise AssertionError
@@ -276,7 +277,7 @@ def _is_final(error: Exception) -> bool:
     return isinstance(status, int) and 400 <= status < 500 and status not in (408, 429)
 
 
-def _reason(error: Exception, address: Address, times: str) -> str:
+def _reason(error: Exception, address: Address, times: str, verb: str) -> str:
     kind, text = type(error).__name__, str(error)
     status = getattr(error, "status", 0)
     lower = f"{kind} {text}".lower()
@@ -286,7 +287,8 @@ def _reason(error: Exception, address: Address, times: str) -> str:
         cure = ": set AWS_PROFILE, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or FSSPEC_S3_ANON=true" if is_s3 else ""
         reason = f"no credentials were found{cure}"
     elif isinstance(error, PermissionError) or status in (401, 403):
-        reason = f"no permission ({text[:120] or kind}); check the credentials, and that they may list and read there"
+        may = "write" if verb == "write" else "list and read"
+        reason = f"no permission ({text[:120] or kind}); check the credentials, and that they may {may} there"
     elif isinstance(error, TimeoutError) or "timed out" in lower or "timeout" in lower:
         reason = f"no answer within {timeout():g} s{times}; SONDE_REMOTE_TIMEOUT sets the seconds"
     elif isinstance(error, RecursionError):  # of a package that follows each redirection

@@ -30,11 +30,12 @@ _HTTP = ("http", "https")
 
 
 class RemoteError(Error):
-    """A dump at a URL cannot be read; the text has no credential. `status`: the exit status of a command."""
+    """A dump at a URL cannot be read; the text has no credential. `status`: the exit status of a command. `is_refused`:
+    the server refuses such requests."""
 
-    def __init__(self, message: str, status: int = 3) -> None:
+    def __init__(self, message: str, status: int = 3, *, is_refused: bool = False) -> None:
         super().__init__(message)
-        self.status = status
+        self.status, self.is_refused = status, is_refused
 
 
 def is_url(text: str | os.PathLike[str]) -> bool:
